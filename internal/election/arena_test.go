@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// manyMembers has more nodes than forgetful. Some of them are away.
+// manyMembers draws more nodes than forgetful does. Some of them are away.
 var manyMembers = rapid.Custom(func(t *rapid.T) (members []election.Member) {
 	for i := range 40 {
 		state := rapid.IntRange(0, 9).Draw(t, "state")
@@ -27,7 +27,7 @@ var manyMembers = rapid.Custom(func(t *rapid.T) (members []election.Member) {
 	return members
 })
 
-// Nodes come and go, and some addresses are not looked up each time.
+// Nodes join and leave, and some addresses are looked up only in some rounds.
 func TestRememberedWinnersChangeNoAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var contests election.Contests
@@ -66,8 +66,8 @@ func TestNetworksContain(t *testing.T) {
 	})
 }
 
-// BenchmarkContests finds the winners of 1,000 addresses without a holder among the
-// 5,000 nodes of one network. Each time, another node is away.
+// BenchmarkContests finds the winners of 1,000 addresses without a holder among the 5,000 nodes of
+// one network. In each round, another node is away.
 func BenchmarkContests(b *testing.B) {
 	members, addresses := cluster(5000, 1), services(1000, 1)
 	var contests election.Contests

@@ -30,7 +30,7 @@ func only(nodes string) election.Preference {
 	return p
 }
 
-// Without preferences, node-c has 192.168.1.100 by hash and node-b 2001:db8::1.
+// Without preferences, the hashes choose node-c for 192.168.1.100 and node-b for 2001:db8::1.
 func TestChooseByPreference(t *testing.T) {
 	none := election.Preference{}
 	for _, tt := range []struct {
@@ -41,29 +41,29 @@ func TestChooseByPreference(t *testing.T) {
 		prefer   election.Preference
 		want     election.Choice
 	}{
-		{"a node that drains is passed over", "192.168.1.100", "node-c", "", none, election.Choice{Node: "node-b", Reason: "hash"}},
-		{"a node that drains is passed over, v6", "2001:db8::1", "node-b", "", none, election.Choice{Node: "node-a", Reason: "hash"}},
-		{"and gives up what it has", "192.168.1.100", "node-a", "node-a", none, election.Choice{Node: "node-c", Reason: "hash"}},
-		{"and gives up what it has, v6", "2001:db8::1", "node-a", "node-a", none, election.Choice{Node: "node-b", Reason: "hash"}},
-		{"the last one does not", "192.168.1.100", "node-a node-b node-c", "node-a", none, election.Choice{Node: "node-a", Reason: "lastResort"}},
-		{"the last one does not, v6", "2001:db8::1", "node-a node-b node-c", "node-c", none, election.Choice{Node: "node-c", Reason: "lastResort"}},
-		{"and is better than none", "192.168.1.100", "node-a node-b node-c", "", none, election.Choice{Node: "node-c", Reason: "lastResort"}},
+		{"a draining node is skipped", "192.168.1.100", "node-c", "", none, election.Choice{Node: "node-b", Reason: "hash"}},
+		{"a draining node is skipped, v6", "2001:db8::1", "node-b", "", none, election.Choice{Node: "node-a", Reason: "hash"}},
+		{"a draining holder loses the address", "192.168.1.100", "node-a", "node-a", none, election.Choice{Node: "node-c", Reason: "hash"}},
+		{"a draining holder loses the address, v6", "2001:db8::1", "node-a", "node-a", none, election.Choice{Node: "node-b", Reason: "hash"}},
+		{"the holder keeps the address if all nodes drain", "192.168.1.100", "node-a node-b node-c", "node-a", none, election.Choice{Node: "node-a", Reason: "lastResort"}},
+		{"the holder keeps the address if all nodes drain, v6", "2001:db8::1", "node-a node-b node-c", "node-c", none, election.Choice{Node: "node-c", Reason: "lastResort"}},
+		{"a draining node is better than none", "192.168.1.100", "node-a node-b node-c", "", none, election.Choice{Node: "node-c", Reason: "lastResort"}},
 
 		{"a preferred node is chosen", "192.168.1.100", "", "", prefer("node-a"), election.Choice{Node: "node-a", Reason: "affinity"}},
-		{"of several the one with the lowest hash", "2001:db8::1", "", "", prefer("node-a node-b"), election.Choice{Node: "node-b", Reason: "affinity"}},
-		{"or that has it", "2001:db8::1", "", "node-a", prefer("node-a node-b"), election.Choice{Node: "node-a", Reason: "holder"}},
-		{"another gives up what it has", "192.168.1.100", "", "node-b", prefer("node-a"), election.Choice{Node: "node-a", Reason: "affinity"}},
+		{"the lowest hash of several preferred nodes", "2001:db8::1", "", "", prefer("node-a node-b"), election.Choice{Node: "node-b", Reason: "affinity"}},
+		{"a preferred holder before a lower hash", "2001:db8::1", "", "node-a", prefer("node-a node-b"), election.Choice{Node: "node-a", Reason: "holder"}},
+		{"a holder that is not preferred loses the address", "192.168.1.100", "", "node-b", prefer("node-a"), election.Choice{Node: "node-a", Reason: "affinity"}},
 		{"a node that cannot have it is not preferred", "192.168.1.100", "", "", prefer("node-z"), election.Choice{Node: "node-c", Reason: "affinityFallback"}},
-		{"without any the holder keeps it", "192.168.1.100", "", "node-b", prefer(""), election.Choice{Node: "node-b", Reason: "affinityFallback"}},
-		{"to stay is better than to be preferred", "192.168.1.100", "node-a", "", prefer("node-a"), election.Choice{Node: "node-c", Reason: "affinityFallback"}},
-		{"the preferred is the best of those that drain", "192.168.1.100", "node-a node-b node-c", "node-b", prefer("node-a"), election.Choice{Node: "node-a", Reason: "lastResort"}},
+		{"the holder keeps the address if no node is preferred", "192.168.1.100", "", "node-b", prefer(""), election.Choice{Node: "node-b", Reason: "affinityFallback"}},
+		{"a node that stays before a preferred one that drains", "192.168.1.100", "node-a", "", prefer("node-a"), election.Choice{Node: "node-c", Reason: "affinityFallback"}},
+		{"the preferred node if all drain", "192.168.1.100", "node-a node-b node-c", "node-b", prefer("node-a"), election.Choice{Node: "node-a", Reason: "lastResort"}},
 
-		{"strictly: only preferred nodes", "192.168.1.100", "", "node-b", only("node-a"), election.Choice{Node: "node-a", Reason: "affinity"}},
-		{"strictly: also if it drains", "2001:db8::1", "node-a", "node-a", only("node-a"), election.Choice{Node: "node-a", Reason: "lastResort"}},
-		{"strictly: if there are none, none", "192.168.1.100", "", "node-b", only(""), election.Choice{Reason: "noEndpoints"}},
-		{"strictly: none of those that can", "2001:db8::1", "node-a node-b", "node-b", only("node-z"), election.Choice{Reason: "noEndpoints"}},
-		{"strictly: and nobody else could", "10.0.0.1", "", "", only("node-a"), election.Choice{Reason: "noCandidates"}},
-		{"strictly: without a word on whom", "192.168.1.100", "", "node-b", election.Preference{Strict: true}, election.Choice{Reason: "noEndpoints"}},
+		{"strict: only preferred nodes", "192.168.1.100", "", "node-b", only("node-a"), election.Choice{Node: "node-a", Reason: "affinity"}},
+		{"strict: a preferred node even if it drains", "2001:db8::1", "node-a", "node-a", only("node-a"), election.Choice{Node: "node-a", Reason: "lastResort"}},
+		{"strict: no preferred node", "192.168.1.100", "", "node-b", only(""), election.Choice{Reason: "noEndpoints"}},
+		{"strict: no candidate is preferred", "2001:db8::1", "node-a node-b", "node-b", only("node-z"), election.Choice{Reason: "noEndpoints"}},
+		{"strict: no candidate", "10.0.0.1", "", "", only("node-a"), election.Choice{Reason: "noCandidates"}},
+		{"strict: an empty preference", "192.168.1.100", "", "node-b", election.Preference{Strict: true}, election.Choice{Reason: "noEndpoints"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var members []election.Member
@@ -81,7 +81,7 @@ func TestChooseByPreference(t *testing.T) {
 	}
 }
 
-// aCluster has a few members with different names, in one or two subnets.
+// aCluster draws a few members with different names, in one or two subnets.
 var aCluster = rapid.Custom(func(t *rapid.T) (members []election.Member) {
 	for _, node := range []string{"a", "b", "c", "d", "e", "f"} {
 		if !rapid.Bool().Draw(t, "there") {
@@ -105,7 +105,7 @@ var aPreference = rapid.Custom(func(t *rapid.T) election.Preference {
 	return p
 })
 
-// rankOf returns the rank of a candidate by the definition; 0 means no candidate.
+// rankOf returns the rank of a candidate by the definition. 0 means no candidate.
 func rankOf(m election.Member, holder string, p election.Preference, subnet bool) int {
 	switch preferred := p.Nodes[m.Node]; {
 	case m.Unproven && m.Node != holder, !m.Eligible || !subnet || p.Strict && !preferred:
@@ -121,10 +121,10 @@ func rankOf(m election.Member, holder string, p election.Preference, subnet bool
 	}
 }
 
-// Whatever is preferred, and whichever nodes drain: nodes with the same knowledge
-// choose the same node, the best node is chosen, it stays while it is best, and if
-// there is a candidate, a node is chosen.
-func TestBestNodeIsChosenAndKeeps(t *testing.T) {
+// For any preference and any draining nodes, the following holds. Nodes with the same knowledge
+// choose the same node. The best node is chosen, and stays while it is best. If there is a
+// candidate, a node is chosen.
+func TestBestNodeIsChosenAndStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members, p, a := aCluster.Draw(t, "members"), aPreference.Draw(t, "preference"), anIP.Draw(t, "ip")
 		holder := rapid.SampledFrom([]string{"", "a", "b", "c", "z"}).Draw(t, "holder")
@@ -139,20 +139,20 @@ func TestBestNodeIsChosenAndKeeps(t *testing.T) {
 			t.Fatalf("chose %+v of %v", got, rank)
 		}
 		if best > 0 && rank[holder] == best && got.Node != holder {
-			t.Fatalf("took it from %s for %s", holder, got.Node)
+			t.Fatalf("the address moves from %s to %s", holder, got.Node)
 		}
 		shuffled := rapid.Permutation(members).Draw(t, "shuffled")
 		if other := election.Choose(a, shuffled, holder, p); other != got {
 			t.Fatalf("%+v and %+v", got, other)
 		}
 		if next := election.Choose(a, members, got.Node, p); next.Node != got.Node {
-			t.Fatalf("went on from %s to %s", got.Node, next.Node)
+			t.Fatalf("the address moves on from %s to %s", got.Node, next.Node)
 		}
 	})
 }
 
-// Only a better node takes an address from a live one. A node that comes back and
-// is no better takes nothing.
+// Only a better node takes an address from a live one. A node that comes back takes nothing if it
+// is not better.
 func TestReturningNodeTakesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members, p, a := aCluster.Draw(t, "members"), aPreference.Draw(t, "preference"), anIP.Draw(t, "ip")
@@ -170,7 +170,7 @@ func TestReturningNodeTakesNothing(t *testing.T) {
 		}
 		worse := rankOf(in(holder), holder, p, true) < rankOf(back, holder, p, true)
 		if got := election.Choose(a, members, holder, p).Node; got != holder && !worse {
-			t.Fatalf("%s came back and took it from %s", got, holder)
+			t.Fatalf("%s came back and took the address from %s", got, holder)
 		}
 	})
 }

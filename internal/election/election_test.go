@@ -40,7 +40,7 @@ func TestWinnerMatchesEarlierVersions(t *testing.T) {
 		{workers, "fd00::50", "worker4", ""},
 		{workers, "2001:db8::1", "worker4", ""},
 
-		// The notation of the address does not matter.
+		// The notation of the address makes no difference.
 		{workers, "::ffff:192.168.1.101", "worker4", ""},
 		{workers, "::ffff:192.168.1.100", "worker2", ""},
 		{workers, "::ffff:10.0.0.5", "worker1", ""},
@@ -125,7 +125,7 @@ func TestAtMostFewNodesSpeak(t *testing.T) {
 			t.Errorf("the node with the lowest hash is not among %v", speaks)
 		}
 		if election.Speaks("stranger", a, nodes) {
-			t.Errorf("a stranger speaks for %d nodes", n)
+			t.Errorf("a node outside of the cluster speaks for %d nodes", n)
 		}
 	})
 }

@@ -22,9 +22,8 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // at returns the time second seconds after the start.
 func at(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
 
-// told returns a Liveness after these steps. "3 see a/7" means that the Lease of a
-// was observed with version 7 at second 3. "0-9 contact" means a proof of contact
-// in every second from 0 to 9.
+// told returns a Liveness after these steps. "3 see a/7": at second 3, the Lease of a was observed
+// with version 7. "0-9 contact": contact was proven in every second from 0 to 9.
 func told(t *testing.T, steps ...string) *election.Liveness {
 	t.Helper()
 	l := election.NewLiveness(tolerance)
@@ -76,57 +75,57 @@ func TestLiveness(t *testing.T) {
 			want: " trusted=false",
 		},
 		{
-			name:  "what is seen before the first contact is not trusted",
+			name:  "an observation before the first contact is not trusted",
 			steps: []string{"0 see a/1", "0 see b/1"},
 			now:   1, want: "a b trusted=false",
 		},
 		{
-			name:  "a Lease that was there at the start lives for one duration",
+			name:  "a Lease that existed at the start is alive for one duration",
 			steps: []string{"0 see a/1", "0-9 contact"},
 			now:   9, want: "a trusted=true",
 		},
 		{
-			name:  "a Lease that was there at the start lives for one duration only",
+			name:  "a Lease that existed at the start is alive only for one duration",
 			steps: []string{"0 see a/1", "0-10 contact"},
 			now:   10, want: " trusted=true",
 		},
 		{
-			name:  "what passed before the first contact does not count",
+			name:  "time before the first contact does not count",
 			steps: []string{"0 see a/1", "8-17 contact"},
 			now:   17, want: "a trusted=true",
 		},
 		{
-			name:  "a change makes it live on",
+			name:  "a change keeps it alive",
 			steps: []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-16 contact"},
 			now:   16, want: "a trusted=true",
 		},
 		{
-			name:  "for one duration from when the change was seen",
+			name:  "for one duration after the observed change",
 			steps: []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-17 contact"},
 			now:   17, want: " trusted=true",
 		},
 		{
-			name:  "being seen again unchanged is no change",
+			name:  "an unchanged version is no change",
 			steps: []string{"0 see a/1", "0-7 contact", "7 see a/1", "8-10 contact"},
 			now:   10, want: " trusted=true",
 		},
 		{
-			name:  "any change counts, also to a version that sorts before",
+			name:  "any change counts, also to a smaller version",
 			steps: []string{"0 see a/2026-01-01", "0-7 contact", "7 see a/1970-01-01", "8-16 contact"},
 			now:   16, want: "a trusted=true",
 		},
 		{
-			name:  "the dead come back with a change",
+			name:  "a change revives a dead Lease",
 			steps: []string{"0 see a/1", "0-20 contact", "20 see a/2"},
 			now:   20, want: "a trusted=true",
 		},
 		{
-			name:  "and only with a change",
+			name:  "only a change revives a dead Lease",
 			steps: []string{"0 see a/1", "0-20 contact", "20 see a/1", "21 contact"},
 			now:   21, want: " trusted=true",
 		},
 		{
-			name:  "a Lease that is deleted is of nobody",
+			name:  "a deleted Lease counts for no node",
 			steps: []string{"0 see a/1", "0 see b/1", "0-2 contact", "2 forget a"},
 			now:   2, want: "b trusted=true",
 		},
@@ -143,72 +142,72 @@ func TestLiveness(t *testing.T) {
 			now:   6, want: "a trusted=true",
 		},
 		{
-			name:  "but not for long",
+			name:  "contact without proof is not trusted for long",
 			steps: []string{"0 see a/1", "0-2 contact"},
 			now:   7, want: "a trusted=false",
 		},
 		{
-			name:  "nobody dies while there is no contact",
+			name:  "no node dies without contact",
 			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost"},
 			now:   99, want: "a trusted=false",
 		},
 		{
-			name:  "nobody dies while there is no contact and nobody says so",
+			name:  "no node dies without contact, even if the loss is not reported",
 			steps: []string{"0 see a/1", "0-9 contact"},
 			now:   99, want: "a trusted=false",
 		},
 		{
-			name:  "afterwards everybody gets a full duration",
+			name:  "after a loss of contact, every node gets a full duration",
 			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost", "100-109 contact"},
 			now:   109, want: "a trusted=true",
 		},
 		{
-			name:  "and no more than that",
+			name:  "after a loss of contact, no node gets more than one duration",
 			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost", "100-110 contact"},
 			now:   110, want: " trusted=true",
 		},
 		{
-			name:  "also when nobody said that contact was lost",
+			name:  "every node gets a full duration, even if the loss was not reported",
 			steps: []string{"0 see a/1", "0-9 contact", "100-109 contact"},
 			now:   109, want: "a trusted=true",
 		},
 		{
-			name:  "a short loss counts as one when it is told",
+			name:  "a short loss counts if it is reported",
 			steps: []string{"0 see a/1", "0-8 contact", "9 lost", "10-19 contact"},
 			now:   19, want: "a trusted=true",
 		},
 		{
-			name:  "and is not noticed when it is not",
+			name:  "a short loss without a report is not noticed",
 			steps: []string{"0 see a/1", "0-8 contact", "10 contact"},
 			now:   10, want: " trusted=true",
 		},
 		{
-			name:  "who was dead before stays dead",
+			name:  "a node that was dead before the loss stays dead",
 			steps: []string{"0 see a/1", "0-10 contact", "11-99 lost", "100-101 contact"},
 			now:   101, want: " trusted=true",
 		},
 		{
-			name:  "a change seen in the time without contact counts from then",
+			name:  "a change during the loss counts from its observation",
 			steps: []string{"0 see a/1", "0-5 contact", "6-17 lost", "19 see a/2", "18-28 contact"},
 			now:   28, want: "a trusted=true",
 		},
 		{
-			name:  "loss is known at once",
+			name:  "a reported loss takes effect at once",
 			steps: []string{"0 see a/1", "0-5 contact", "5 lost"},
 			now:   5, want: "a trusted=false",
 		},
 		{
-			name:  "a proof that is older than the loss does not end it",
+			name:  "a proof older than the loss does not end the loss",
 			steps: []string{"0 see a/1", "0-5 contact", "8 lost", "7 contact"},
 			now:   8, want: "a trusted=false",
 		},
 		{
-			name:  "nor does it hide it afterwards",
+			name:  "a proof older than the loss does not hide the loss later",
 			steps: []string{"0 see a/1", "0-5 contact", "8 lost", "7 contact", "9-18 contact"},
 			now:   18, want: "a trusted=true",
 		},
 		{
-			name:  "a proof that comes out of order adds nothing",
+			name:  "a proof out of order adds nothing",
 			steps: []string{"0 see a/1", "0-10 contact", "3 contact"},
 			now:   10, want: " trusted=true",
 		},
@@ -230,8 +229,8 @@ func TestNextIsTheEarliestExpiry(t *testing.T) {
 		wantNo bool
 	}{
 		{name: "nobody was seen", steps: []string{"0 contact"}, wantNo: true},
-		{name: "the one who was silent longest", steps: []string{"0 contact", "1 see a/1", "2 see b/1", "3 see a/2"}, want: 12},
-		{name: "not one who is dead already", steps: []string{"0 see a/1", "0-10 contact", "10 see b/1"}, want: 20},
+		{name: "the node that was silent longest", steps: []string{"0 contact", "1 see a/1", "2 see b/1", "3 see a/2"}, want: 12},
+		{name: "not a dead node", steps: []string{"0 see a/1", "0-10 contact", "10 see b/1"}, want: 20},
 		{name: "nobody is alive", steps: []string{"0 see a/1", "0-10 contact"}, wantNo: true},
 		{name: "a full duration after a loss of contact", steps: []string{"0 see a/1", "0 contact", "50 contact"}, want: 60},
 	}
@@ -251,14 +250,14 @@ func TestOnlyObservedRenewalsCount(t *testing.T) {
 		steps []string
 		want  int // 0: never
 	}{
-		{"that it is there is no renewal", []string{"0 see a/1", "0-9 contact"}, 0},
-		{"nor that it is seen again", []string{"0 see a/1", "0-9 contact", "9 see a/1"}, 0},
+		{"the first observation is no renewal", []string{"0 see a/1", "0-9 contact"}, 0},
+		{"a second observation of one version is no renewal", []string{"0 see a/1", "0-9 contact", "9 see a/1"}, 0},
 		{"a change is", []string{"0 see a/1", "0-9 contact", "9 see a/2"}, 9},
 		{"the last one", []string{"0 see a/1", "0-9 contact", "8 see a/2", "9 see a/3"}, 9},
-		{"not one that may have happened at any time since", []string{"0 see a/1", "0-5 contact", "60 see a/2", "60 contact"}, 0},
-		{"nor one during a loss of contact", []string{"0 see a/1", "0-5 contact", "6 lost", "7 see a/2", "7 contact"}, 0},
-		{"but the next one", []string{"0 see a/1", "0-5 contact", "60 see a/2", "60 contact", "63 see a/3"}, 63},
-		{"of one that is forgotten nothing is known", []string{"0 see a/1", "0-9 contact", "9 see a/2", "9 forget a"}, 0},
+		{"a change that may be old is no renewal", []string{"0 see a/1", "0-5 contact", "60 see a/2", "60 contact"}, 0},
+		{"a change during a loss of contact is no renewal", []string{"0 see a/1", "0-5 contact", "6 lost", "7 see a/2", "7 contact"}, 0},
+		{"the next change after that is a renewal", []string{"0 see a/1", "0-5 contact", "60 see a/2", "60 contact", "63 see a/3"}, 63},
+		{"a forgotten node has no renewal", []string{"0 see a/1", "0-9 contact", "9 see a/2", "9 forget a"}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -289,16 +288,16 @@ func TestLeaseDurationIsRead(t *testing.T) {
 	}
 }
 
-// world has a few agents that renew their Leases every three seconds, or later if
-// the API server is away. The API server and this node's way to it come and go.
+// world has a few agents that renew their Leases every three seconds, or later if the API server is
+// away. The API server and this node's connection to it fail and recover.
 type world struct {
 	versions map[string]int
 	renewed  map[string]int  // the second of the last renewal
 	died     map[string]int  // the second from which an agent does nothing
 	server   func(int) bool  // whether the API server is there
-	reach    func(int) bool  // whether we can reach it
-	skew     map[string]int  // what their clocks are off by
-	seen     map[string]bool // by us
+	reach    func(int) bool  // whether this node can reach it
+	skew     map[string]int  // the errors of their clocks
+	seen     map[string]bool // by this node
 }
 
 func (w world) alive(node string, second int) bool {
@@ -322,7 +321,7 @@ func (w world) step(l *election.Liveness, second int) {
 	l.Contact(at(second))
 }
 
-// spells are intervals in seconds during which something is away.
+// spells draws the intervals, in seconds, in which something is away.
 func spells(t *rapid.T, what string) func(second int) bool {
 	type spell struct{ from, to int }
 	var all []spell
@@ -335,9 +334,8 @@ func spells(t *rapid.T, what string) func(second int) bool {
 	}
 }
 
-// Whatever is away, for however long, and whatever the clocks show: a live node is
-// never missing. A dead node is missing after one duration of contact without a
-// renewal. Without contact, no node disappears.
+// This holds for any outages and any clocks: a live node is never missing. A dead node is missing
+// after one duration of contact without a renewal. Without contact, no node disappears.
 func TestLivingStayAndDeadGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world{
@@ -353,7 +351,7 @@ func TestLivingStayAndDeadGo(t *testing.T) {
 		}
 		l := election.NewLiveness(tolerance)
 		var before []string
-		unbroken := 0 // how long there has been contact
+		unbroken := 0 // the length of the present contact
 		for second := range 200 {
 			w.step(l, second)
 			if w.server(second) && w.reach(second) {
@@ -366,16 +364,16 @@ func TestLivingStayAndDeadGo(t *testing.T) {
 				in := slices.Contains(live, node)
 				switch {
 				case w.alive(node, second) && w.seen[node] && !in:
-					t.Fatalf("second %d: %s lives and is missing", second, node)
+					t.Fatalf("second %d: %s is alive, but missing", second, node)
 				case !w.alive(node, second-11) && unbroken > 11 && in:
-					t.Fatalf("second %d: %s is dead and is not missing", second, node)
+					t.Fatalf("second %d: %s is dead, but not missing", second, node)
 				}
 			}
 			if !trusted && !slices.Equal(before, live) {
 				t.Fatalf("second %d: %v became %v without contact", second, before, live)
 			}
 			if unbroken > 0 && !trusted {
-				t.Fatalf("second %d: in contact and not trusted", second)
+				t.Fatalf("second %d: in contact, but not trusted", second)
 			}
 			before = live
 		}

@@ -11,8 +11,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// anEvidence is about node "me" and up to six others, as it may be after half an
-// hour.
+// anEvidence draws evidence about node "me" and up to six others, as it may be after half an hour.
 var anEvidence = rapid.Custom(func(t *rapid.T) election.Evidence {
 	second := rapid.IntRange(0, 60)
 	e := election.Evidence{
@@ -40,8 +39,7 @@ func has(p election.Peers, node string) bool {
 	return slices.ContainsFunc(p.Members, func(m election.Member) bool { return m.Node == node })
 }
 
-// More signs of life never make a node count as gone, and never reduce what this
-// node knows.
+// More signs of life never make a node count as dead, and never reduce the knowledge of this node.
 func TestMergeIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anEvidence.Draw(t, "evidence")
@@ -55,7 +53,7 @@ func TestMergeIsMonotone(t *testing.T) {
 			more.Leases[i].Alive = true
 			more.Leases[i].Renewed = more.Leases[i].Renewed.Add(time.Minute)
 			if node := more.Leases[i].Node; has(before, node) && !has(election.Merge(more, now), node) {
-				t.Errorf("%s renews its Lease: it was there, and is not any more", node)
+				t.Errorf("%s was present, and is missing after it renews its Lease", node)
 			}
 		}
 		for _, sign := range []struct {
@@ -74,14 +72,14 @@ func TestMergeIsMonotone(t *testing.T) {
 			sign.give(&more)
 			after := election.Merge(more, now)
 			if before.Trusted && !after.Trusted {
-				t.Errorf("%s: not trusted any more", sign.name)
+				t.Errorf("%s: no longer trusted", sign.name)
 			}
 			if !before.CutOff && after.CutOff {
 				t.Errorf("%s: cut off", sign.name)
 			}
 			for _, g := range more.Gossip {
 				if g.State == election.Alive && !has(after, g.Node) {
-					t.Errorf("%s: %s is heard, and missing", sign.name, g.Node)
+					t.Errorf("%s: %s is heard, but missing", sign.name, g.Node)
 				}
 			}
 		}
@@ -110,7 +108,7 @@ func TestMinorityDeclaresNoNodeDead(t *testing.T) {
 	})
 }
 
-// The order in which evidence comes does not matter.
+// The order of the evidence does not matter.
 func TestMergeIgnoresTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anEvidence.Draw(t, "evidence")

@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// given returns an Evidence of node "me". "b:dead@7" describes gossip: b is dead
-// since second 7. "b:renewed@9", "b:alive" and "b:silent" describe Leases. Gossip
-// hears this node, and it has a Lease.
+// given returns an Evidence of node "me". In gossip, "b:dead@7" means that b is dead since second
+// 7. In leases, "b:renewed@9", "b:alive" and "b:silent" describe the Lease of b. The peers hear
+// this node by gossip, and it has a Lease.
 func given(gossip, leases string, change ...func(*election.Evidence)) election.Evidence {
 	e := election.Evidence{Self: "me", Settled: true}
 	for word := range strings.FieldsSeq(gossip + " me") {
@@ -60,7 +60,7 @@ func contact(second int) func(*election.Evidence) {
 	return func(e *election.Evidence) { e.Contact = at(second) }
 }
 
-// showMerged lists the other members, and what holds for all of them.
+// showMerged lists the other members, and the properties of the result.
 func showMerged(p election.Peers) string {
 	var words []string
 	for _, m := range p.Members {
@@ -86,68 +86,68 @@ func TestMerge(t *testing.T) {
 		want string
 	}{
 		// Nodes that gossip hears.
-		{"whom gossip hears is alive", given("b c d", ""), 100, "b c d"},
-		{"also when its Lease is silent", given("b c d", "b:silent", watched), 100, "b c d"},
-		{"and while the API server is away", given("b c d", always, contact(-999)), 100, "b c d"},
+		{"a node that gossip hears is alive", given("b c d", ""), 100, "b c d"},
+		{"even if its Lease is silent", given("b c d", "b:silent", watched), 100, "b c d"},
+		{"even if the API server is away", given("b c d", always, contact(-999)), 100, "b c d"},
 
 		// Nodes that gossip lost.
-		{"one of many is gone at once", given("b:dead@100 c d", always, contact(50)), 100, "c d"},
-		{"one of three nodes is gone at once", given("b:dead@100 c", "", contact(50)), 100, "c"},
-		{"several are, as long as more are heard", given("b:dead@100 c:dead@101 d e", "", contact(50)), 101, "d e"},
-		{"also while the API server is away", given("b:dead@100 c d", always, contact(-999)), 100, "c d"},
-		{"one after the other all of them are", given("b:dead@10 c:dead@40 d:dead@80", "", contact(90)), 100, ""},
-		{"which stays so when the API server goes away", given("b:dead@10 c:dead@40 d:dead@80", "b:alive c:alive d:alive", contact(90)), 9_999, ""},
-		{"half of all are with a proof that the API server can be reached", given("b c:dead@100 d:dead@100", "", contact(101)), 101, "b"},
-		{"but not with an older one", given("b c:dead@100 d:dead@100", "", contact(99)), 101, "b c d untrusted"},
-		{"the only other one is with such a proof", given("b:dead@100", "b:alive", contact(101), watched), 101, ""},
-		{"but not with an older one", given("b:dead@100", "b:alive", contact(99)), 101, "b untrusted"},
-		{"whoever says goodbye is gone", given("b:left@100", "b:alive", watched), 100, ""},
+		{"one lost node of many is gone at once", given("b:dead@100 c d", always, contact(50)), 100, "c d"},
+		{"one lost node of three is gone at once", given("b:dead@100 c", "", contact(50)), 100, "c"},
+		{"several are gone while more are heard", given("b:dead@100 c:dead@101 d e", "", contact(50)), 101, "d e"},
+		{"even while the API server is away", given("b:dead@100 c d", always, contact(-999)), 100, "c d"},
+		{"all of them are gone, one after another", given("b:dead@10 c:dead@40 d:dead@80", "", contact(90)), 100, ""},
+		{"all stay gone when the API server goes away", given("b:dead@10 c:dead@40 d:dead@80", "b:alive c:alive d:alive", contact(90)), 9_999, ""},
+		{"half of all are gone with a newer proof of contact", given("b c:dead@100 d:dead@100", "", contact(101)), 101, "b"},
+		{"half of all stay with an older proof of contact", given("b c:dead@100 d:dead@100", "", contact(99)), 101, "b c d untrusted"},
+		{"the only other node is gone with a newer proof of contact", given("b:dead@100", "b:alive", contact(101), watched), 101, ""},
+		{"the only other node stays with an older proof of contact", given("b:dead@100", "b:alive", contact(99)), 101, "b untrusted"},
+		{"a node that leaves is gone", given("b:left@100", "b:alive", watched), 100, ""},
 		{"however many do", given("b:left@100 c:left@100 d:left@100 e", always), 100, "e"},
-		{"of those that may be beside the lost ones none counts as heard", given("b:dead@100 c:unheard@99 d:unheard@99 e f", always, contact(50)), 100, "b c d e f untrusted"},
-		{"but each stays a member", given("b:dead@100 c:unheard@99 d e f", always, contact(50)), 100, "c d e f"},
-		{"they were heard when others were lost long before", given("b:dead@10 c:unheard@99 d:unheard@99 e:unheard@99", always, contact(50)), 100, "c d e"},
-		{"a goodbye is no loss", given("b:left@100 c:left@100 d:dead@101 e", ""), 101, "e"},
+		{"unheard nodes do not count as heard", given("b:dead@100 c:unheard@99 d:unheard@99 e f", always, contact(50)), 100, "b c d e f untrusted"},
+		{"an unheard node stays a member", given("b:dead@100 c:unheard@99 d e f", always, contact(50)), 100, "c d e f"},
+		{"unheard nodes count as heard for a loss long before", given("b:dead@10 c:unheard@99 d:unheard@99 e:unheard@99", always, contact(50)), 100, "c d e"},
+		{"leaving is no loss", given("b:left@100 c:left@100 d:dead@101 e", ""), 101, "e"},
 
 		// Most nodes at once.
-		{"most at once stay as they were, and nothing is concluded", given("b:dead@100 c:dead@100 d", always, contact(100)), 101, "b c d untrusted"},
-		{"and so do those of whom the loss became known first", given("b:dead@100 c:dead@103 d:dead@107", always, contact(100)), 107, "b c d untrusted"},
-		{"however long ago that was", given("b:dead@100 c:dead@100 d:dead@100", always, contact(9_999)), 10_000, "b c d untrusted"},
-		{"their Leases are looked at: who is not silent yet stays", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(105)), 105, "b c d"},
-		{"who is silent is gone", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:alive d:alive", watched, contact(115)), 115, "c d"},
-		{"who has no Lease is gone too", given("b:dead@100 c:dead@100 d:dead@100", "c:alive", watched, contact(115)), 115, "c"},
-		{"silence means nothing while there is no contact", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:silent d:silent", contact(100)), 104, "b c d untrusted"},
+		{"a loss of most nodes at once decides nothing", given("b:dead@100 c:dead@100 d", always, contact(100)), 101, "b c d untrusted"},
+		{"not even for the first lost nodes", given("b:dead@100 c:dead@103 d:dead@107", always, contact(100)), 107, "b c d untrusted"},
+		{"not even after a long time", given("b:dead@100 c:dead@100 d:dead@100", always, contact(9_999)), 10_000, "b c d untrusted"},
+		{"their Leases decide: a node that is not silent yet stays", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(105)), 105, "b c d"},
+		{"their Leases decide: a silent node is gone", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:alive d:alive", watched, contact(115)), 115, "c d"},
+		{"their Leases decide: a node without a Lease is gone", given("b:dead@100 c:dead@100 d:dead@100", "c:alive", watched, contact(115)), 115, "c"},
+		{"silence means nothing without contact", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:silent d:silent", contact(100)), 104, "b c d untrusted"},
 
 		// Gossip is blocked, but the node lives.
-		{"a Lease that is renewed later proves life", given("b:dead@100 c d", "b:renewed@103", watched), 104, "b c d"},
-		{"also that of one who said goodbye", given("b:left@100 c d", "b:renewed@103", watched), 104, "b c d"},
-		{"one that is renewed at that time does not: the holder may have died since", given("b:dead@100 c d", "b:renewed@101", watched), 101, "c d"},
-		{"one that falls silent later does not either", given("b:dead@100 c d", "b:silent@103", watched), 120, "c d"},
-		{"when the API server goes away afterwards nothing changes",
+		{"a later renewal of the Lease proves life", given("b:dead@100 c d", "b:renewed@103", watched), 104, "b c d"},
+		{"a later renewal proves life even after leaving", given("b:left@100 c d", "b:renewed@103", watched), 104, "b c d"},
+		{"a renewal at the time of the loss proves nothing: the node may have died since", given("b:dead@100 c d", "b:renewed@101", watched), 101, "c d"},
+		{"a Lease that falls silent later proves nothing", given("b:dead@100 c d", "b:silent@103", watched), 120, "c d"},
+		{"renewals still count after the API server goes away",
 			given("b:dead@100 c:dead@100 d:dead@100", "b:renewed@103 c:renewed@104 d:renewed@105", contact(110)), 999, "b c d untrusted"},
-		{"who never gossiped is what its Lease says", given("b c", "d:alive e:silent", watched), 100, "b c d"},
-		{"also while that is not watched", given("b c", "d:alive e:silent"), 100, "b c d"},
+		{"the Lease decides about a node that never gossiped", given("b c", "d:alive e:silent", watched), 100, "b c d"},
+		{"the Lease decides even if it is not watched", given("b c", "d:alive e:silent"), 100, "b c d"},
 		{"Leases alone will do", given("", "b:alive c:silent", watched), 100, "b"},
-		{"but must be watched", given("", "b:alive c:silent"), 100, "b untrusted"},
+		{"without gossip, the Lease must be watched", given("", "b:alive c:silent"), 100, "b untrusted"},
 
 		// Being cut off.
-		{"without most peers and without the API server for a while: cut off",
+		{"cut off after a while without most peers and without the API server",
 			given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 105, "b c d e untrusted cutOff"},
-		{"not before that", given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 104, "b c d e untrusted"},
-		{"the time counts from when more were lost than were not", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 112, "b c d untrusted cutOff"},
-		{"and not from before", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 111, "b c d untrusted"},
-		{"or from the last proof of contact", given("b:dead@100 c:dead@100 d:dead@100", always, contact(102)), 106, "b c d untrusted"},
-		{"half of all give nothing up", given("b:dead@100 c:dead@100 d", always, contact(-999)), 110, "b c d untrusted"},
-		{"nor does the one of two that is left", given("b:dead@100", "b:alive", contact(99)), 110, "b untrusted"},
-		{"with the API server alone one is not cut off", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(99)), 200, "b c d"},
-		{"nor with most peers alone", given("b:dead@100 c d", always, contact(-999)), 200, "c d"},
-		{"nor without any peers at all", given("", "", contact(-999)), 200, "untrusted"},
-		{"nor when it is known that gossip was blocked before the API server went away",
+		{"not cut off before that", given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 104, "b c d e untrusted"},
+		{"the time counts from the loss of the majority", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 112, "b c d untrusted cutOff"},
+		{"the time does not count from the first loss", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 111, "b c d untrusted"},
+		{"the time counts from the last proof of contact", given("b:dead@100 c:dead@100 d:dead@100", always, contact(102)), 106, "b c d untrusted"},
+		{"not cut off with half of the nodes", given("b:dead@100 c:dead@100 d", always, contact(-999)), 110, "b c d untrusted"},
+		{"not cut off as one of two nodes", given("b:dead@100", "b:alive", contact(99)), 110, "b untrusted"},
+		{"not cut off with the API server alone", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(99)), 200, "b c d"},
+		{"not cut off with most peers alone", given("b:dead@100 c d", always, contact(-999)), 200, "c d"},
+		{"not cut off without any peer", given("", "", contact(-999)), 200, "untrusted"},
+		{"not cut off if gossip was blocked before the API server went away",
 			given("b:dead@100 c:dead@100 d:dead@100", "b:renewed@103 c:renewed@104 d:renewed@105", contact(110)), 999, "b c d untrusted"},
-		{"nor after being found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
+		{"not cut off after the peers are found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
 
 		// After a start.
-		{"a node of which the others do not know yet concludes nothing", given("b c", "", watched, newborn), 0, "b c untrusted"},
-		{"nor by gossip alone", given("b c", "", newborn), 0, "b c untrusted"},
+		{"a node that the others do not know yet decides nothing", given("b c", "", watched, newborn), 0, "b c untrusted"},
+		{"a new node with only gossip decides nothing", given("b c", "", newborn), 0, "b c untrusted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := showMerged(election.Merge(tt.is, at(tt.now))); got != tt.want {
@@ -165,7 +165,7 @@ func TestCutOffTime(t *testing.T) {
 	}{
 		{"all are heard", given("b c", ""), 0},
 		{"most are lost", given("b:dead@100 c:dead@101 d:dead@107", "", contact(50)), 112},
-		{"there was contact since", given("b:dead@100 c:dead@101 d:dead@107", "", contact(109)), 114},
+		{"with contact since then", given("b:dead@100 c:dead@101 d:dead@107", "", contact(109)), 114},
 		{"there is contact", given("b:dead@100 c:dead@101 d:dead@107", "", contact(109), watched), 0},
 	} {
 		when, ok := tt.is.CutOffAt()
@@ -175,7 +175,7 @@ func TestCutOffTime(t *testing.T) {
 	}
 }
 
-// The latest record of a node counts. Records of dead nodes are known too.
+// The latest record of a node counts. The records of dead nodes are known, too.
 func TestMergeUsesTheLatestRecord(t *testing.T) {
 	record := func(node, subnet, own string) election.Record {
 		r := election.Record{Node: node, Own: []netip.Addr{ip(own)}}
@@ -191,18 +191,18 @@ func TestMergeUsesTheLatestRecord(t *testing.T) {
 	}{
 		{"gossip is quicker than a Lease", []election.Gossiped{{Record: latest}}, []election.Leased{{Record: old, Alive: true}},
 			"b on [2001:db8::/64]; known [2001:db8::/64]; own [2001:db8::1]"},
-		{"but may not have said all of the node's own addresses", []election.Gossiped{{Record: latest, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
+		{"truncated gossip leaves out own addresses", []election.Gossiped{{Record: latest, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
 			"b on [2001:db8::/64]; known [2001:db8::/64]; own [10.1.0.1 2001:db8::1]"},
-		{"nor all subnets, when it says none of those", []election.Gossiped{{Record: election.Record{Node: "b", Subnets: on("b", "2001:db8::/64").Subnets}, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
+		{"truncated gossip leaves out subnets if it has no own addresses", []election.Gossiped{{Record: election.Record{Node: "b", Subnets: on("b", "2001:db8::/64").Subnets}, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
 			"b on [2001:db8::/64 10.1.0.0/16]; known [10.1.0.0/16 2001:db8::/64]; own [10.1.0.1]"},
-		{"where gossip is blocked the Lease is newer", []election.Gossiped{{Record: old, State: election.Dead, Since: at(100)}},
+		{"the Lease is newer while gossip is blocked", []election.Gossiped{{Record: old, State: election.Dead, Since: at(100)}},
 			[]election.Leased{{Record: latest, Alive: true, Renewed: at(103)}},
 			"b on [2001:db8::/64]; known [2001:db8::/64]; own [2001:db8::1]"},
-		{"the dead are known by both", []election.Gossiped{{Record: latest, State: election.Dead, Since: at(100)}}, []election.Leased{{Record: old}},
+		{"dead nodes are known by both", []election.Gossiped{{Record: latest, State: election.Dead, Since: at(100)}}, []election.Leased{{Record: old}},
 			"known [10.1.0.0/16 2001:db8::/64]; own [10.1.0.1 2001:db8::1]"},
-		{"those who left are not known", []election.Gossiped{{Record: latest, State: election.Left, Since: at(100)}}, nil,
+		{"nodes that left are not known", []election.Gossiped{{Record: latest, State: election.Left, Since: at(100)}}, nil,
 			"known []; own []"},
-		{"two nodes have the same network and, by mistake, address", []election.Gossiped{{Record: old}, {Record: record("a", "10.1.0.0/16", "10.1.0.1")}}, nil,
+		{"two nodes with the same network and, by mistake, the same address", []election.Gossiped{{Record: old}, {Record: record("a", "10.1.0.0/16", "10.1.0.1")}}, nil,
 			"a on [10.1.0.0/16] b on [10.1.0.0/16]; known [10.1.0.0/16]; own [10.1.0.1]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestMergeUsesTheLatestRecord(t *testing.T) {
 	}
 }
 
-// An agent asks the node that has the MAC of an answer whether it holds the address, and
-// believes it. If several nodes claim the MAC, it asks all of them.
+// An agent asks the node with the MAC of an answer whether it holds the address, and trusts its
+// reply. If several nodes claim the MAC, it asks all of them.
 func TestMACsThatSeveralNodesClaimAreShared(t *testing.T) {
 	mac := func(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
 	lease := func(node string, letters string) election.Leased {
@@ -243,8 +243,8 @@ func TestMACsThatSeveralNodesClaimAreShared(t *testing.T) {
 	}
 }
 
-// An agent that started while the API server is away gossips an empty record. Its addresses
-// are still those of a node, and addresses in its networks are still local.
+// An agent that starts while the API server is away gossips an empty record. Its addresses still
+// belong to a node, and addresses in its networks are still local.
 func TestEmptyRecordKeepsNetworksKnown(t *testing.T) {
 	network, own := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParseAddr("192.0.2.7")
 	leased := election.Leased{Record: election.Record{Node: "b", Subnets: []netip.Prefix{network}, Own: []netip.Addr{own}}, Alive: true}
@@ -255,7 +255,7 @@ func TestEmptyRecordKeepsNetworksKnown(t *testing.T) {
 		own    string
 	}{
 		{"empty", election.Record{Node: "b"}, 1, "b"},
-		{"without networks for addresses", election.Record{Node: "b", Own: []netip.Addr{own.Next()}}, 0, ""},
+		{"addresses without networks", election.Record{Node: "b", Own: []netip.Addr{own.Next()}}, 0, ""},
 	} {
 		p := election.Merge(election.Evidence{Self: "me", Settled: true, Leases: []election.Leased{leased}, Gossip: []election.Gossiped{
 			{Record: election.Record{Node: "me"}}, {Record: tt.record},
@@ -271,7 +271,7 @@ func TestEmptyRecordKeepsNetworksKnown(t *testing.T) {
 	}
 }
 
-// A machine that joins again by another name has the same MAC as its old Lease says.
+// A machine that joins again under another name has the same MAC as in its old Lease.
 func TestMACOfANodeLongGoneBelongsToTheLiveOne(t *testing.T) {
 	shared, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 2}
 	renamed := election.Leased{Record: election.Record{Node: "renamed", MACs: [][6]byte{shared}}, Alive: true}
@@ -299,7 +299,7 @@ func TestMACOfANodeLongGoneBelongsToTheLiveOne(t *testing.T) {
 	}
 }
 
-// A node that was switched off leaves a Lease that counts for minutes.
+// The Lease of a node that was switched off counts for minutes.
 func TestOldLeaseMakesNoCandidate(t *testing.T) {
 	slow := func(e *election.Evidence) {
 		for i := range e.Leases {
@@ -311,13 +311,13 @@ func TestOldLeaseMakesNoCandidate(t *testing.T) {
 		is   election.Evidence
 		want string
 	}{
-		{"gossip does not hear it, and it was not seen to renew its Lease", given("b", "c:alive"), "c"},
-		{"also while Leases are watched", given("b", "c:alive", watched), "c"},
+		{"gossip does not hear it, and no renewal was seen", given("b", "c:alive"), "c"},
+		{"even while Leases are watched", given("b", "c:alive", watched), "c"},
 		{"no other is heard, and the Lease counts for minutes", given("", "c:alive", slow, watched), "c"},
 		{"no other is heard, and the Lease counts for seconds", given("", "c:alive", watched), ""},
-		{"it was seen to renew its Lease", given("b", "c:renewed@50", slow), ""},
+		{"a renewal was seen", given("b", "c:renewed@50", slow), ""},
 		{"gossip hears it", given("b c", "c:alive", slow), ""},
-		{"gossip has lost it, and nothing is certain", given("b:dead@90 c:dead@90", "b:alive c:alive", slow), ""},
+		{"gossip has lost it, and the result is not trusted", given("b:dead@90 c:dead@90", "b:alive c:alive", slow), ""},
 		{"this node itself", given("", "", slow, watched), ""},
 	} {
 		var got []string

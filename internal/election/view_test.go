@@ -62,17 +62,17 @@ func TestChoose(t *testing.T) {
 			want: election.Choice{Node: "node-c", Reason: "holder"},
 		},
 		{
-			name: "a dead holder does not", ip: "192.168.1.100",
+			name: "a dead holder loses it", ip: "192.168.1.100",
 			members: all("192.168.1.0/24"), holder: "node-d",
 			want: election.Choice{Node: "node-c", Reason: "hash"},
 		},
 		{
-			name: "a holder that is not eligible does not", ip: "192.168.1.100",
+			name: "an ineligible holder loses it", ip: "192.168.1.100",
 			members: []election.Member{barred(on("node-a", "192.168.1.0/24")), on("node-b", "192.168.1.0/24")}, holder: "node-a",
 			want: election.Choice{Node: "node-b", Reason: "hash"},
 		},
 		{
-			name: "a holder that has lost the subnet does not", ip: "2001:db8::1",
+			name: "a holder without the subnet loses it", ip: "2001:db8::1",
 			members: []election.Member{on("node-a", "2001:db8:1::/64"), on("node-b", "2001:db8::/64")}, holder: "node-a",
 			want: election.Choice{Node: "node-b", Reason: "hash"},
 		},
@@ -112,7 +112,7 @@ func TestChoose(t *testing.T) {
 			want:    election.Choice{Node: "node-b", Reason: "hash"},
 		},
 		{
-			name: "a subnet may be written by an address in it", ip: "192.168.1.100",
+			name: "a subnet may be written as an address in it", ip: "192.168.1.100",
 			members: []election.Member{on("node-a", "192.168.1.7/24")},
 			want:    election.Choice{Node: "node-a", Reason: "hash"},
 		},
@@ -122,12 +122,12 @@ func TestChoose(t *testing.T) {
 			want: election.Choice{Node: "node-b", Reason: "holder"},
 		},
 		{
-			name: "an address may be written as IPv4-mapped, and held by none", ip: "::ffff:192.168.1.100",
+			name: "an IPv4-mapped address without a holder", ip: "::ffff:192.168.1.100",
 			members: all("192.168.1.0/24"),
 			want:    election.Choice{Node: "node-c", Reason: "hash"},
 		},
 		{
-			name: "one family is not the other", ip: "192.168.1.100",
+			name: "the families are separate", ip: "192.168.1.100",
 			members: all("::/0"), holder: "node-a",
 			want: election.Choice{Reason: "noCandidates"},
 		},
@@ -150,8 +150,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A View answers by the definition: the holder if it is a candidate, otherwise the
-// winner of all candidates.
+// A View answers by the definition: the holder if it is a candidate, otherwise the winner of all
+// candidates.
 func TestViewMatchesItsDefinition(t *testing.T) {
 	aMember := rapid.Custom(func(t *rapid.T) election.Member {
 		m := election.Member{
@@ -199,7 +199,7 @@ func TestViewMatchesItsDefinition(t *testing.T) {
 	})
 }
 
-// cluster has n members on a number of subnets of both families.
+// cluster returns n members on a number of subnets of both families.
 func cluster(n, subnets int) []election.Member {
 	var members []election.Member
 	for i := range n {
@@ -209,8 +209,7 @@ func cluster(n, subnets int) []election.Member {
 	return members
 }
 
-// services has n addresses, spread over the subnets of a cluster, with alternating
-// families.
+// services returns n addresses, spread over the subnets of a cluster, with alternating families.
 func services(n, subnets int) (all []netip.Addr) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
