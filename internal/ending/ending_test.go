@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// evidence returns the evidence of a pod that a person deleted, with changes.
+// evidence returns the evidence about a pod that a user deleted, with changes.
 func evidence(changes ...func(*Evidence)) Evidence {
 	yes := true
 	e := Evidence{
@@ -26,7 +26,8 @@ func evidence(changes ...func(*Evidence)) Evidence {
 	return e
 }
 
-// answer returns the answer that object is there, or, for nil, that there is none.
+// answer returns the answer that the API server has object. nil means that the object does not
+// exist.
 func answer[T any](object *T) Answer[T] { return Answer[T]{Known: true, Object: object} }
 
 func onNode(parts ...func(*corev1.Node)) func(*Evidence) {
@@ -79,7 +80,7 @@ func counted(updated int32) func(*Evidence) {
 	}
 }
 
-func TestWhyAProcessEnds(t *testing.T) {
+func TestCauseOfTheEnd(t *testing.T) {
 	const no, unknown = corev1.ConditionFalse, corev1.ConditionUnknown
 	for _, tt := range []struct {
 		name string
@@ -91,11 +92,11 @@ func TestWhyAProcessEnds(t *testing.T) {
 		{"the container restarts", evidence(restarted), Restart},
 		{"the container restarts during a rollout", evidence(restarted, newRevision), Restart},
 		{"a new revision", evidence(newRevision), Rollout},
-		{"a new revision, by a count that is not read as text", evidence(func(e *Evidence) {
+		{"a new revision, where the count decides and not the text", evidence(func(e *Evidence) {
 			e.Pod.Object.Labels[labelTemplate], e.Set.Object.Annotations = "99", map[string]string{annotationTemplate: "100"}
 		}), Rollout},
-		{"a new revision that is not counted", evidence(counted(1)), Rollout},
-		{"no new revision, and none counted", evidence(counted(3)), Replaced},
+		{"a new revision on too few nodes", evidence(counted(1)), Rollout},
+		{"no new revision", evidence(counted(3)), Replaced},
 		{"a new revision on a cordoned node", evidence(newRevision, onNode(unschedulable)), Rollout},
 
 		{"the API server is away", evidence(notRead), Unknown},
@@ -105,16 +106,16 @@ func TestWhyAProcessEnds(t *testing.T) {
 
 		{"refused after the node was deleted", evidence(refused, nodeSeenDeleted), Uninstalled},
 		{"the API server is away, and the node was deleted before", evidence(notRead, nodeSeenDeleted), Unknown},
-		{"the node was deleted, and is there again", evidence(restarted, nodeSeenDeleted), Restart},
+		{"the node was deleted and made again", evidence(restarted, nodeSeenDeleted), Restart},
 
 		{"the machine stops", evidence(restarted, machineStops), NodeDown},
 		{"the machine stops, and the API server is away", evidence(notRead, machineStops), NodeDown},
 		{"the machine stops, and the API server refuses", evidence(refused, machineStops), NodeDown},
 		{"the machine stops, and the node is deleted", evidence(machineStops, onNode(deleted)), Uninstalled},
 		{"the kubelet shuts the node down", evidence(restarted, onNode(conditioned(corev1.NodeReady, no, "node is shutting down"))), NodeDown},
-		{"the kubelet restarts, or its container runtime is ill", evidence(restarted, onNode(conditioned(corev1.NodeReady, no, "container runtime is down"))), Restart},
-		{"a rollout beside a kubelet that restarts", evidence(newRevision, onNode(conditioned(corev1.NodeReady, no, ""))), Rollout},
-		{"the kubelet is not heard", evidence(restarted, onNode(conditioned(corev1.NodeReady, unknown, ""))), NodeDown},
+		{"the kubelet restarts, or its container runtime is down", evidence(restarted, onNode(conditioned(corev1.NodeReady, no, "container runtime is down"))), Restart},
+		{"a rollout during a restart of the kubelet", evidence(newRevision, onNode(conditioned(corev1.NodeReady, no, ""))), Rollout},
+		{"the kubelet does not report", evidence(restarted, onNode(conditioned(corev1.NodeReady, unknown, ""))), NodeDown},
 		{"the autoscaler deletes the node", evidence(restarted, onNode(tainted(taintToBeDeleted))), NodeDown},
 		{"out of service, and the pod is deleted by force", evidence(noPod, onNode(tainted(corev1.TaintNodeOutOfService))), NodeDown},
 
@@ -125,20 +126,20 @@ func TestWhyAProcessEnds(t *testing.T) {
 		{"under maintenance, during a rollout", evidence(newRevision, onNode(conditioned(corev1.NodeMaintenanceInProgress, corev1.ConditionTrue, ""))), Drained},
 		{"excluded, and the container restarts", evidence(restarted, onNode(excluded)), Restart},
 
-		{"the pod alone is known, and it is not deleted", evidence(restarted, noAnswerOfSet, noAnswerOfNode), Restart},
-		{"the pod alone is known, and it is deleted", evidence(noAnswerOfSet, noAnswerOfNode), Unknown},
-		{"the pod alone is known, and it is evicted", evidence(noAnswerOfSet, noAnswerOfNode, disruptedBy("DeletionByTaintManager")), Evicted},
-		{"a new revision on a node of which nothing is known", evidence(newRevision, noAnswerOfNode), Rollout},
-		{"deleted on a node of which nothing is known", evidence(noAnswerOfNode), Unknown},
-		{"the node alone is known", evidence(noAnswerOfPod, noAnswerOfSet), Unknown},
-		{"the node alone is known, and it goes down", evidence(noAnswerOfPod, noAnswerOfSet, onNode(conditioned(corev1.NodeReady, no, "node is shutting down"))), NodeDown},
-		{"the node alone is known, and it is cordoned", evidence(noAnswerOfPod, noAnswerOfSet, onNode(unschedulable)), Drained},
-		{"the DaemonSet alone is known, and it is deleted", evidence(noAnswerOfPod, noAnswerOfNode, func(e *Evidence) { e.Set.Object = nil }), Uninstalled},
+		{"only the pod is known, and it is not deleted", evidence(restarted, noAnswerOfSet, noAnswerOfNode), Restart},
+		{"only the pod is known, and it is deleted", evidence(noAnswerOfSet, noAnswerOfNode), Unknown},
+		{"only the pod is known, and it is evicted", evidence(noAnswerOfSet, noAnswerOfNode, disruptedBy("DeletionByTaintManager")), Evicted},
+		{"a new revision on an unknown node", evidence(newRevision, noAnswerOfNode), Rollout},
+		{"deleted on an unknown node", evidence(noAnswerOfNode), Unknown},
+		{"only the node is known", evidence(noAnswerOfPod, noAnswerOfSet), Unknown},
+		{"only the node is known, and it goes down", evidence(noAnswerOfPod, noAnswerOfSet, onNode(conditioned(corev1.NodeReady, no, "node is shutting down"))), NodeDown},
+		{"only the node is known, and it is cordoned", evidence(noAnswerOfPod, noAnswerOfSet, onNode(unschedulable)), Drained},
+		{"only the DaemonSet is known, and it is deleted", evidence(noAnswerOfPod, noAnswerOfNode, func(e *Evidence) { e.Set.Object = nil }), Uninstalled},
 		{"the pod is gone, and the DaemonSet is for other nodes", evidence(selecting("yes"), func(e *Evidence) { e.Pod.Object = nil }), Uninstalled},
 
 		{"evicted by a taint", evidence(disruptedBy("DeletionByTaintManager")), Evicted},
 		{"evicted by the controller of DaemonSets, which sees the taint first", evidence(onNode(noExecute)), Evicted},
-		{"to be evicted, and the container ends before", evidence(restarted, onNode(noExecute)), Evicted},
+		{"the container ends before the eviction", evidence(restarted, onNode(noExecute)), Evicted},
 		{"deleted on a node with a taint that keeps new pods away", evidence(onNode(tainted("broken"))), Replaced},
 		{"evicted during a rollout", evidence(newRevision, disruptedBy("EvictionByEvictionAPI")), Evicted},
 		{"evicted from a cordoned node", evidence(onNode(unschedulable), disruptedBy("EvictionByEvictionAPI")), Evicted},
@@ -150,8 +151,8 @@ func TestWhyAProcessEnds(t *testing.T) {
 		{"the node is gone", evidence(func(e *Evidence) { e.Node.Object = nil }), Uninstalled},
 		{"the node is being deleted", evidence(onNode(deleted)), Uninstalled},
 		{"the node and the pod are gone", evidence(noPod, func(e *Evidence) { e.Node.Object = nil }), Uninstalled},
-		{"the DaemonSet is made anew and has adopted the pod", evidence(restarted, setSeenDeleted), Restart},
-		{"the DaemonSet is made anew, has adopted the pod, and rolls out", evidence(newRevision, setSeenDeleted), Rollout},
+		{"a new DaemonSet has adopted the pod", evidence(restarted, setSeenDeleted), Restart},
+		{"a new DaemonSet has adopted the pod, and rolls out", evidence(newRevision, setSeenDeleted), Rollout},
 		{"the DaemonSet is deleted without its pods, and the container restarts", evidence(restarted, orphaned, setSeenDeleted), Restart},
 		{"the DaemonSet is deleted without its pods, and the pod is deleted", evidence(orphaned, setSeenDeleted), Uninstalled},
 		{"the DaemonSet selects other nodes", evidence(selecting("yes")), Uninstalled},
@@ -174,8 +175,8 @@ func TestAPodThatToleratesATaintIsNotEvicted(t *testing.T) {
 		want       Cause
 	}{
 		{"everything", corev1.Toleration{Operator: exists}, Replaced},
-		{"everything with that effect", corev1.Toleration{Operator: exists, Effect: no}, Replaced},
-		{"everything with another effect", corev1.Toleration{Operator: exists, Effect: noSchedule}, Evicted},
+		{"every taint with that effect", corev1.Toleration{Operator: exists, Effect: no}, Replaced},
+		{"every taint with another effect", corev1.Toleration{Operator: exists, Effect: noSchedule}, Evicted},
 		{"the key", corev1.Toleration{Key: "broken", Operator: exists}, Replaced},
 		{"the key for some time", corev1.Toleration{Key: "broken", Operator: exists, TolerationSeconds: &minute}, Replaced},
 		{"another key", corev1.Toleration{Key: "other", Operator: exists}, Evicted},
@@ -185,12 +186,12 @@ func TestAPodThatToleratesATaintIsNotEvicted(t *testing.T) {
 	} {
 		end := evidence(onNode(noExecute), func(e *Evidence) { e.Pod.Object.Spec.Tolerations = []corev1.Toleration{tt.toleration} })
 		if got := Decide(end); got.Cause != tt.want {
-			t.Errorf("it tolerates %s: got %s because %q, want %s", tt.name, got.Cause, got.Reason, tt.want)
+			t.Errorf("the pod tolerates %s: got %s because %q, want %s", tt.name, got.Cause, got.Reason, tt.want)
 		}
 	}
 }
 
-func TestWhatEachEndMeans(t *testing.T) {
+func TestCausesHaveTheirEffects(t *testing.T) {
 	for _, tt := range []struct {
 		cause      Cause
 		addresses  Addresses

@@ -35,7 +35,7 @@ func unschedulable(n *corev1.Node) { n.Spec.Unschedulable = true }
 
 func deleted(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
-func TestANodeIsMarkedAsToBeAvoidedOrAsLeaving(t *testing.T) {
+func TestNodesAreMarkedAsDrainingOrLeaving(t *testing.T) {
 	const yes, no = corev1.ConditionTrue, corev1.ConditionFalse
 	for _, tt := range []struct {
 		name string
@@ -52,13 +52,13 @@ func TestANodeIsMarkedAsToBeAvoidedOrAsLeaving(t *testing.T) {
 		{"the kubelet shuts it down", node(conditioned(corev1.NodeReady, no, "[container runtime is down, node is shutting down]")), DrainMark{"the node is shutting down", true}},
 		{"not ready for another reason", node(conditioned(corev1.NodeReady, no, "container runtime is down")), DrainMark{}},
 		{"a graceful shutdown", node(conditioned(corev1.NodeGracefulNodeShutdownInProgress, yes, "")), DrainMark{"condition GracefulNodeShutdownInProgress", false}},
-		{"a graceful shutdown that is over", node(conditioned(corev1.NodeGracefulNodeShutdownInProgress, no, "")), DrainMark{}},
+		{"a finished graceful shutdown", node(conditioned(corev1.NodeGracefulNodeShutdownInProgress, no, "")), DrainMark{}},
 		{"under maintenance", node(conditioned(corev1.NodeMaintenanceInProgress, yes, "")), DrainMark{"condition MaintenanceInProgress", false}},
 		{"maintenance is planned", node(conditioned(corev1.NodeMaintenancePlanned, yes, "")), DrainMark{}},
 		{"cordoned", node(unschedulable), DrainMark{}},
 		{"being drained", node(unschedulable, conditioned(corev1.NodeDrainInProgress, yes, "")), DrainMark{"condition DrainInProgress", false}},
 		{"drained", node(tainted(corev1.TaintNodeUnschedulable), conditioned(corev1.NodeDrained, yes, "")), DrainMark{"condition Drained", false}},
-		{"drained once, and uncordoned since", node(conditioned(corev1.NodeDrained, yes, "")), DrainMark{}},
+		{"drained earlier, then uncordoned", node(conditioned(corev1.NodeDrained, yes, "")), DrainMark{}},
 		{"drained and leaving", node(unschedulable, conditioned(corev1.NodeDrained, yes, ""), tainted(taintToBeDeleted)), DrainMark{"taint " + taintToBeDeleted, true}},
 	} {
 		if got := Marked(tt.node); got != tt.want {
@@ -67,12 +67,12 @@ func TestANodeIsMarkedAsToBeAvoidedOrAsLeaving(t *testing.T) {
 		slim := tt.node.DeepCopy()
 		slim.Status.Conditions = Telling(tt.node)
 		if got := Marked(slim); got != tt.want {
-			t.Errorf("%s, from the conditions that tell: %s, want %s", tt.name, fmt.Sprint(got), fmt.Sprint(tt.want))
+			t.Errorf("%s, from the relevant conditions: %s, want %s", tt.name, fmt.Sprint(got), fmt.Sprint(tt.want))
 		}
 	}
 }
 
-func TestAHeartbeatDoesNotChangeWhatConditionsTell(t *testing.T) {
+func TestHeartbeatChangesNoRelevantCondition(t *testing.T) {
 	n := node(conditioned(corev1.NodeReady, corev1.ConditionTrue, "kubelet is posting ready status"), conditioned(corev1.NodeDiskPressure, corev1.ConditionFalse, ""))
 	before := Telling(n)
 	for i := range n.Status.Conditions {
