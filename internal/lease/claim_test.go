@@ -16,8 +16,8 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// stored is an API server with the Lease of node-a. beside, if set, is what another agent
-// writes just before the next write.
+// stored is an API server with the Lease of node-a. beside, if set, is a write of another agent
+// just before the next write.
 type stored struct {
 	coordination.LeaseInterface
 	o, beside *coordinationv1.Lease
@@ -48,8 +48,7 @@ func ofPod(s *stored, pod string) Options {
 	}
 }
 
-// The allocator may hand out an address as soon as no Lease reports that another machine
-// has it.
+// The allocator may hand out an address once no Lease reports that another machine has it.
 func TestRestartKeepsClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -84,14 +83,14 @@ func TestRestartKeepsClaims(t *testing.T) {
 	}
 }
 
-// During a rollout, two agents of a node may write its Lease in turn.
+// During a rollout, two agents of a node may write its Lease alternately.
 func TestConflictKeepsClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name, beside string // writes between the two writes of pod-2
 		want         string
 	}{
 		{"another agent", "pod-1", "192.0.2.9=02:00:00:00:00:08,192.0.2.11=02:00:00:00:00:07"},
-		{"this one, which did not learn of it", "pod-2", "192.0.2.9=02:00:00:00:00:08"},
+		{"this agent, which did not hear the machine", "pod-2", "192.0.2.9=02:00:00:00:00:08"},
 	} {
 		s := &stored{o: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}}
 		l := New(ofPod(s, "pod-2"))
@@ -115,7 +114,7 @@ func TestInheritedClaimsCountUntilTheyArePublished(t *testing.T) {
 		time.Sleep(time.Minute)
 		l := New(ofPod(s, "pod-1")) // the container restarted
 		if got := l.Inherited(); got != nil {
-			t.Errorf("before the Lease is read, inherited are %v", got)
+			t.Errorf("the agent inherits %v before it reads the Lease", got)
 		}
 		renew := func(want string) {
 			t.Helper()

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// api returns the Leases of a fresh namespace of a real API server.
+// api returns the Lease client of a fresh namespace of a real API server.
 func api(t *testing.T) coordination.LeaseInterface {
 	clients, err := kubernetes.NewForConfig(apitest.Config(t))
 	if err != nil {
@@ -43,7 +43,7 @@ func record(subnets ...string) Record {
 	return r
 }
 
-// start runs the Leases of node until the test ends or stop is called.
+// start runs the Leases of node until the test ends or the caller calls stop.
 func start(t *testing.T, client coordination.LeaseInterface, node string, duration time.Duration) (l *Leases, stop func()) {
 	l = New(Options{
 		Client: client, Node: node, Instance: "pod-of-" + node,
@@ -74,7 +74,7 @@ func (l *Leases) peersAt(now time.Time) election.Peers {
 	return l.table.peers(now)
 }
 
-// await waits until the election's result from l is as wanted.
+// await waits until wanted is true for the election's result from l.
 func await(t *testing.T, l *Leases, what string, wanted func(election.Peers) bool) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
@@ -82,7 +82,7 @@ func await(t *testing.T, l *Leases, what string, wanted func(election.Peers) boo
 		select {
 		case <-l.Changed():
 		case <-limit:
-			t.Fatalf("not so after 30 s: %s; known is %s", what, showPeers(l.Peers()))
+			t.Fatalf("30 s passed without this: %s; the result is %s", what, showPeers(l.Peers()))
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestAnExistingLeaseIsTakenOver(t *testing.T) {
 	}
 }
 
-func TestNodesSeeEachOtherComeFallSilentAndSayGoodbye(t *testing.T) {
+func TestNodesObserveJoinSilenceAndLeave(t *testing.T) {
 	client := api(t)
 	a, _ := start(t, client, "node-a", 2*time.Second)
 	a.Publish(record("192.0.2.0/24"))
@@ -176,7 +176,7 @@ func TestNodesSeeEachOtherComeFallSilentAndSayGoodbye(t *testing.T) {
 	stopB()
 	await(t, a, "node-b is dead", members("node-a", "node-c"))
 	if got := len(a.Peers().Known); got != 3 {
-		t.Errorf("%d subnets are known, want 3: a Lease outlives its node's power", got)
+		t.Errorf("%d subnets are known, want 3: the Lease of a node without power remains", got)
 	}
 	stopC()
 	if err := c.Delete(t.Context()); err != nil {
@@ -188,8 +188,8 @@ func TestNodesSeeEachOtherComeFallSilentAndSayGoodbye(t *testing.T) {
 	}
 }
 
-// late is an API server that executes a renewal right after the next Get, when its client
-// has given it up.
+// late is an API server that executes a renewal after its client has given up, right after the next
+// Get.
 type late struct {
 	coordination.LeaseInterface
 	renewals *atomic.Int32
@@ -205,7 +205,7 @@ func (l late) Get(ctx context.Context, name string, o metav1.GetOptions) (*coord
 	return found, err
 }
 
-func TestARenewalThatComesLateDoesNotKeepALease(t *testing.T) {
+func TestLateRenewalDoesNotKeepALease(t *testing.T) {
 	client := api(t)
 	var renewals atomic.Int32
 	l, stop := start(t, late{client, &renewals}, "node-a", 10*time.Second)
@@ -217,7 +217,7 @@ func TestARenewalThatComesLateDoesNotKeepALease(t *testing.T) {
 		t.Error(err)
 	}
 	if o, err := client.Get(t.Context(), Prefix+"node-a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("it is still there: %v, %v", o, err)
+		t.Errorf("the Lease still exists: %v, %v", o, err)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestRegainedNetworksUnsettleTheNode(t *testing.T) {
 	await(t, l, "node-a is known", members("node-a"))
 	before := time.Now()
 	l.Publish(record("192.0.2.0/24"))
-	if l.peersAt(before).Trusted { // if this test stood still, it may be settled again by now
+	if l.peersAt(before).Trusted { // if this test stood still, the node may be settled again by now
 		t.Error("trusted before the others can know")
 	}
 	await(t, l, "node-a is known with its network", func(p election.Peers) bool { return p.Trusted && len(p.Known) == 1 })
@@ -278,7 +278,7 @@ func TestRegainedNetworksSettleWithoutTheAPIServer(t *testing.T) {
 				select {
 				case <-l.Changed():
 				case <-limit:
-					t.Fatalf("with a watch %t, of one that hangs %t: nobody is told that it is settled", tt.watched, tt.hangs)
+					t.Fatalf("watch %t, hangs %t: no signal that the node is settled", tt.watched, tt.hangs)
 				}
 			}
 		})
@@ -321,7 +321,7 @@ func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
 	await(t, l, "node-a is known", members("node-a"))
 	stop()
 
-	// A patch cannot conflict with a renewal that was still on its way at the end.
+	// A late renewal may arrive after the end, but it cannot make a patch fail.
 	belongsTo := func(pod string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, AnnotationInstance, pod)
@@ -343,7 +343,7 @@ func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
 		t.Errorf("our own Lease is still there: %v", err)
 	}
 	if err := l.Delete(t.Context()); err != nil {
-		t.Errorf("deleting what is gone: %v", err)
+		t.Errorf("a second deletion: %v", err)
 	}
 }
 
@@ -369,9 +369,9 @@ func TestWithoutContactNoNodeIsDead(t *testing.T) {
 	b.Publish(record("198.51.100.0/24"))
 	await(t, a, "both are there", members("node-a", "node-b"))
 
-	// Contact is lost from now on, so node-b counts as alive whatever was before.
+	// From now on there is no contact, so node-b counts as alive whatever happened before.
 	line.off.Store(true)
-	await(t, a, "nothing is trusted, and both are there", func(p election.Peers) bool { return !p.Trusted && len(p.Members) == 2 })
+	await(t, a, "the result is not trusted, and has both nodes", func(p election.Peers) bool { return !p.Trusted && len(p.Members) == 2 })
 	stopB()
 	time.Sleep(4 * time.Second) // twice the duration of node-b's Lease
 	if got := len(a.Peers().Members); got != 2 {
@@ -385,7 +385,7 @@ func TestWithoutContactNoNodeIsDead(t *testing.T) {
 type hung struct{ coordination.LeaseInterface }
 
 func (hung) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
-	time.Sleep(time.Millisecond) // in the time of the bubble, an answer takes some time
+	time.Sleep(time.Millisecond) // an answer takes some time on the clock of the bubble
 	return &coordinationv1.LeaseList{}, nil
 }
 
@@ -403,7 +403,7 @@ func (hung) Update(ctx context.Context, _ *coordinationv1.Lease, _ metav1.Update
 	return nil, ctx.Err()
 }
 
-func TestARenewalThatHangsIsGivenUp(t *testing.T) {
+func TestHangingRenewalTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 100)
 		l := New(Options{
@@ -419,10 +419,10 @@ func TestARenewalThatHangsIsGivenUp(t *testing.T) {
 		}
 		began := time.Now()
 		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the second one ended with %v, want that its time was up", err)
+			t.Errorf("the second renewal has the error %v, want a timeout", err)
 		}
 		if took, most := time.Since(began), l.duration()/3+l.opt.RenewDeadline; took > most {
-			t.Errorf("it was given up after %s, want %s", took, most)
+			t.Errorf("the renewal timed out after %s, want %s", took, most)
 		}
 	})
 }

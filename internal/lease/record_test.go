@@ -11,7 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// written returns the Lease that carries r.
+// written returns the Lease that publishes r.
 func written(r Record) *coordinationv1.Lease {
 	o := &coordinationv1.Lease{}
 	New(Options{Node: "node-a", Duration: 10 * time.Second}).write(o, r, 10*time.Second, at(0))
@@ -42,7 +42,7 @@ func TestGatewaysAreReadAsWritten(t *testing.T) {
 	bad := &coordinationv1.Lease{}
 	bad.Annotations = map[string]string{AnnotationGateways: "nonsense, 192.0.2.1,,::ffff:192.0.2.2,fe80::1%eth0"}
 	if got := fmt.Sprint(Gateways(bad)); got != "[192.0.2.1 192.0.2.2 fe80::1]" {
-		t.Errorf("of a bad annotation %s are read", got)
+		t.Errorf("a bad annotation is read as %s", got)
 	}
 }
 
@@ -71,18 +71,18 @@ func TestClaimsAreReadAsWritten(t *testing.T) {
 	}
 	quiet := written(Record{})
 	if _, ok := quiet.Annotations[AnnotationClaims]; ok {
-		t.Errorf("annotations of an agent that heard nothing: %v", quiet.Annotations)
+		t.Errorf("an agent without claims writes the annotations %v", quiet.Annotations)
 	}
 	if got, said := MACs(quiet); !said || len(got) != 0 {
 		t.Errorf("a node without Ethernet has MACs %v, %t", got, said)
 	}
 	if got, said := MACs(&coordinationv1.Lease{}); said || len(got) != 0 {
-		t.Errorf("an agent of an earlier version tells MACs %v, %t", got, said)
+		t.Errorf("an agent of an earlier version has MACs %v, %t", got, said)
 	}
 	bad := &coordinationv1.Lease{}
 	bad.Annotations = map[string]string{AnnotationClaims: "192.0.2.1,=02:00:00:00:00:01,192.0.2.2=here, 192.0.2.3=02:00:00:00:00:03,192.0.2.4=02:00:5e:10:00:00:00:01"}
 	if got := fmt.Sprint(Claims(bad)); got != "[192.0.2.3=02:00:00:00:00:03]" {
-		t.Errorf("of a bad annotation %s are read", got)
+		t.Errorf("a bad annotation is read as %s", got)
 	}
 }
 
@@ -103,6 +103,6 @@ func TestLeasesStaySmall(t *testing.T) {
 	}
 	o.Annotations[AnnotationClaims], o.Annotations[AnnotationMACs] = join(r.Claims), join(r.MACs)
 	if macs, _ := MACs(o); len(Claims(o)) != MaxClaims || len(macs) != maxMACs {
-		t.Errorf("%d claims and %d MACs are read", len(Claims(o)), len(macs))
+		t.Errorf("read back: %d claims and %d MACs", len(Claims(o)), len(macs))
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// slowTable returns the table of node-a, which does not watch.
+// slowTable returns the table of node-a, which does not watch Leases.
 func slowTable() *table {
 	t := theTable()
 	t.endWatch(at(0))
@@ -28,7 +28,7 @@ func slow(node string, renewed float64) coordinationv1.Lease {
 	return *o
 }
 
-// about returns the state of node-b in t at a time.
+// about returns the state of node-b in t at the time now.
 func about(t *table, now float64) string {
 	for _, l := range t.view(at(now)).Leases {
 		if l.Node == "node-b" {
@@ -58,17 +58,17 @@ func TestAnUnwatchedLeaseCountsUntilItIsFoundSilent(t *testing.T) {
 	table.lost = map[string]time.Time{"node-b": at(310)}
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(315))
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(320))
-	says(t, table, 320, "alive true, renewed never") // the Lease of a lost node counts as long as a fast one
+	says(t, table, 320, "alive true, renewed never") // after the loss of a node, its Lease counts as long as a fast one
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(321))
 	says(t, table, 321, "alive false, renewed never")
 
 	table.list([]coordinationv1.Lease{slow("node-b", 330)}, at(331))
-	says(t, table, 331, "alive true, renewed after 5m21s") // not before it was last seen
+	says(t, table, 331, "alive true, renewed after 5m21s") // not before the last observation
 	table.list(nil, at(400))
 	says(t, table, 400, "gone")
 }
 
-func TestAnUnprovenLeaseCountsForAsLongAsItSays(t *testing.T) {
+func TestUnprovenLeaseCountsForItsDuration(t *testing.T) {
 	table := slowTable()
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(0))
 	table.unproven = map[string]bool{"node-b": true}
@@ -98,14 +98,14 @@ func TestAWatchGivesLostNodesTheTermOfAFastLease(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		lost  bool
-		first float64 // the renewal that the watch shows first; the list before it showed the one of -60
+		first float64 // the renewal that the watch shows first; the list before it showed the renewal at -60
 		show  func(*table)
 		want  string
 	}{
-		{"it is lost and silent", true, -60, func(*table) {}, "alive false, renewed never"},
-		{"it renewed between the last list and its loss", true, -5, func(*table) {}, "alive false, renewed never"},
-		{"it is lost, and renews once", true, -60, func(t *table) { o := slow("node-b", 3); t.observe(&o, at(3)) }, "alive true, renewed after 3s"},
-		{"it never gossiped", false, -60, func(*table) {}, "alive true, renewed never"},
+		{"lost and silent", true, -60, func(*table) {}, "alive false, renewed never"},
+		{"renewed between the last list and the loss", true, -5, func(*table) {}, "alive false, renewed never"},
+		{"lost, and renews once", true, -60, func(t *table) { o := slow("node-b", 3); t.observe(&o, at(3)) }, "alive true, renewed after 3s"},
+		{"never gossiped", false, -60, func(*table) {}, "alive true, renewed never"},
 	} {
 		table := slowTable()
 		table.list([]coordinationv1.Lease{slow("node-b", -60)}, at(-50))
@@ -142,8 +142,8 @@ func TestANodeLostDuringAWatchGetsTheTermOfAFastLease(t *testing.T) {
 	says(t, table, 67, "alive false, renewed never")
 }
 
-// Nodes that lost only a few nodes keep their Leases slow, until a list shows them that a
-// lost node keeps its Lease fast.
+// A node that lost only a few nodes lets its Lease stay slow, until a list shows it that a lost
+// node keeps a fast Lease.
 func TestAnUnnoticedLossGetsTheTimeOfAList(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
@@ -219,7 +219,7 @@ func TestWithoutAWatchAListAfterOurLeaseSettles(t *testing.T) {
 		o := slow("node-a", 1)
 		table.send(versionOf(&o), tt.create, at(1))
 		if table.unlisted() {
-			t.Error("a list is due before the Lease is written")
+			t.Error("a list is due before the own Lease is written")
 		}
 		table.acknowledge(versionOf(&o))
 		if !table.unlisted() || table.view(at(1)).Contact != at(1) {
@@ -244,7 +244,7 @@ func TestASlowLeaseHasALongDuration(t *testing.T) {
 		<-l.Changed()
 	}
 	if got := *get(t, client, "node-a").Spec.LeaseDurationSeconds; got != 180 {
-		t.Errorf("it counts for %d s, want 180", got)
+		t.Errorf("the Lease counts for %d s, want 180", got)
 	}
 	l.SetMode(Mode{Fast: true})
 	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
@@ -274,7 +274,7 @@ func TestTheLeaseCarriesGossipAddressAndDraining(t *testing.T) {
 	o := &coordinationv1.Lease{}
 	l.write(o, Record{Draining: "cordoned"}, time.Minute, at(0))
 	if got, why := Gossip(o), o.Annotations[AnnotationDraining]; got != l.opt.Gossip || why != "cordoned" || !Draining(o) {
-		t.Errorf("it gossips at %s and drains: %q", got, why)
+		t.Errorf("the Lease has the gossip address %s and draining %q", got, why)
 	}
 	l.opt.Gossip = netip.AddrPort{}
 	l.write(o, Record{}, time.Minute, at(0))

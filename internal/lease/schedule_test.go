@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// reads compares what table reads next at now with want.
+// reads compares with want what table reads next at now.
 func reads(t *testing.T, table *table, now float64, want string) {
 	t.Helper()
 	if got := table.next(at(now)).String(); got != want {
@@ -35,8 +35,8 @@ func (s step) String() string {
 	return fmt.Sprint("nothing for ", s.wait)
 }
 
-// listed returns the table of node-a in a cluster with that many nodes, which it has listed
-// at the start. None of them is named node-b.
+// listed returns the table of node-a in a cluster of nodes that it listed at the start. None of
+// them is named node-b.
 func listed(nodes int) *table {
 	t := slowTable()
 	all := []coordinationv1.Lease{slow("node-a", 0)}
@@ -54,7 +54,7 @@ func TestDigestChangesWithWhatAgentsRead(t *testing.T) {
 		{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}, {MACs: []MAC{{2}}}, {Agent: "purelb/default"},
 	} {
 		if before, known := seen[r.Digest()]; known {
-			t.Errorf("records %d and %d have the same", before, i)
+			t.Errorf("records %d and %d have the same digest", before, i)
 		}
 		seen[r.Digest()] = i
 		if got := read("node-a", written(r), time.Second).digest; got != r.Digest() {
@@ -64,12 +64,12 @@ func TestDigestChangesWithWhatAgentsRead(t *testing.T) {
 	drains := record("192.0.2.0/24")
 	drains.Draining, drains.Problem, drains.Claims = "cordoned", "none", []Claim{claim("192.0.2.9", 7)}
 	if drains.Digest() != record("192.0.2.0/24").Digest() {
-		t.Error("it changes with what gossip tells, or with what no agent reads")
+		t.Error("the digest changes with data that gossip carries or no agent reads")
 	}
 }
 
-// A network of node-b is gone, and its gossip record has no room to say so. Without a
-// watch, all Leases are listed only after minutes.
+// A network of node-b is gone, but its gossip record has no room for that. Without a watch, the
+// next list of all Leases comes only after minutes.
 func TestAChangedLeaseIsRead(t *testing.T) {
 	client := api(t)
 	other, _ := start(t, client, "node-b", 30*time.Second)
@@ -88,7 +88,7 @@ func TestAChangedLeaseIsRead(t *testing.T) {
 	other.Publish(now)
 	await(t, l, "one network", known(1))
 
-	// The agent of node-b leaves. Its Lease would be there until the next list.
+	// The agent of node-b leaves. Without its deletion, the Lease would remain until the next list.
 	if err := other.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,18 +102,18 @@ func TestReasonsToReadALease(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*table)
-		first  string // what is read next at 100 s
-		then   string // the next read after it, in vain
+		first  string // what table reads next at 100 s
+		then   string // the read after that one failed
 	}{
 		{"nothing has happened", func(*table) {}, "nothing for 3m20s", ""},
-		{"gossip tells what is known", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: same}} }, "nothing for 3m20s", ""},
+		{"gossip has the known digest", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: same}} }, "nothing for 3m20s", ""},
 		{"the content changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
 		{"networks changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other, Urgent: true}} }, "nothing for 1.002s", "nothing for 2s"},
-		{"a node is new", func(t *table) { t.digests = map[string]Digest{"node-9": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
-		{"a node of an earlier version is new", func(t *table) { t.digests = map[string]Digest{"node-9": {}} }, "nothing for 1.02s", "nothing for 2s"},
-		{"this node tells of itself", func(t *table) { t.digests = map[string]Digest{"node-a": {Value: other}} }, "nothing for 3m20s", ""},
-		{"a node is lost", func(t *table) { t.lost = map[string]time.Time{"node-0": at(100)} }, "nothing for 5.12s", "nothing for 5.12s"},
-		{"a lost node has no Lease", func(t *table) { t.lost = map[string]time.Time{"node-9": at(100)} }, "nothing for 3m20s", ""},
+		{"a new node", func(t *table) { t.digests = map[string]Digest{"node-9": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
+		{"a new node of an earlier version", func(t *table) { t.digests = map[string]Digest{"node-9": {}} }, "nothing for 1.02s", "nothing for 2s"},
+		{"the digest of this node", func(t *table) { t.digests = map[string]Digest{"node-a": {Value: other}} }, "nothing for 3m20s", ""},
+		{"a lost node", func(t *table) { t.lost = map[string]time.Time{"node-0": at(100)} }, "nothing for 5.12s", "nothing for 5.12s"},
+		{"a lost node without a Lease", func(t *table) { t.lost = map[string]time.Time{"node-9": at(100)} }, "nothing for 3m20s", ""},
 		{"a node left", func(t *table) { t.left = map[string]bool{"node-0": true} }, "nothing for 1.02s", "nothing for 2s"},
 		{"its Lease is gone", func(t *table) { t.left = map[string]bool{"node-9": true} }, "nothing for 3m20s", ""},
 		{"a Lease is unproven", func(t *table) { t.unproven = map[string]bool{"node-0": true} }, "nothing for 1m25.12s", "nothing for 5.12s"},
@@ -135,7 +135,7 @@ func TestReasonsToReadALease(t *testing.T) {
 		}
 		now := at(100).Add(first.wait)
 		if s := table.next(now); s.node == "" || s.list {
-			t.Errorf("%s: reads %s when the Lease is due", tt.name, s)
+			t.Errorf("%s: the table reads %s when the Lease is due", tt.name, s)
 		}
 		table.postpone(now)
 		if got := table.next(now).String(); got != tt.then {
@@ -162,9 +162,9 @@ func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 	}
 }
 
-// In a large cluster an agent may wait for most of a minute before it reads a Lease. A Lease
-// that changes more often, because a link comes and goes, is read nevertheless.
-func TestALeaseThatChangesAgainAndAgainIsRead(t *testing.T) {
+// In a large cluster an agent may wait almost a minute before it reads a Lease. It still reads a
+// Lease that changes more often, for example because a link goes up and down.
+func TestFrequentlyChangingLeaseIsRead(t *testing.T) {
 	table := listed(5000)
 	for i := range 4 { // every 10 s, and the Lease is due 26 s after the first change
 		now := float64(10 * i)
@@ -192,7 +192,7 @@ func TestManyDueLeasesAreListed(t *testing.T) {
 		table.plan(at(100))
 		reads(t, table, 100, "nothing for 8s")
 		reads(t, table, 108, tt.want)
-		table.listed = at(105) // many lists cost more than waiting
+		table.listed = at(105) // so soon after the last list, waiting costs less than another one
 		if tt.lost > few {
 			reads(t, table, 108, "nothing for 5s")
 		}
@@ -200,7 +200,7 @@ func TestManyDueLeasesAreListed(t *testing.T) {
 	}
 }
 
-// All nodes together list about as often in every large cluster.
+// All nodes together make about as many lists in every large cluster.
 func TestListsAreRareInLargeClusters(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
@@ -208,7 +208,7 @@ func TestListsAreRareInLargeClusters(t *testing.T) {
 	}{{1, 5 * time.Minute}, {400, 5 * time.Minute}, {1000, 12 * time.Minute}, {5000, time.Hour}, {20000, time.Hour}} {
 		table := listed(tt.nodes)
 		reads(t, table, 0, fmt.Sprint("nothing for ", tt.want))
-		// The Leases of agents of an earlier version change without notice.
+		// The Leases of agents of an earlier version change without a new digest.
 		for i := range few {
 			table.digests = map[string]Digest{"node-a": {}, "node-0": {Value: 1}, "unknown": {}}
 			for j := range i {
@@ -222,13 +222,13 @@ func TestListsAreRareInLargeClusters(t *testing.T) {
 	}
 }
 
-// The Lease of an agent of an earlier version is read by name. The other agents need not list
-// all Leases for it.
-func TestTheLeaseOfAnAgentWithoutADigestIsReadByName(t *testing.T) {
+// An agent reads the Lease of an agent of an earlier version by its name, instead of listing all
+// Leases.
+func TestLeaseWithoutADigestIsReadByName(t *testing.T) {
 	table := listed(1000)
 	table.digests = map[string]Digest{"node-0": {}}
 	if !table.plan(at(10)) || table.plan(at(11)) {
-		t.Error("it is not planned once")
+		t.Error("the Lease is not planned exactly once")
 	}
 	for now := 300.0; now < 720; now += 300 {
 		reads(t, table, now-1, "nothing for 1s")
@@ -239,7 +239,7 @@ func TestTheLeaseOfAnAgentWithoutADigestIsReadByName(t *testing.T) {
 	table.plan(at(610))
 	reads(t, table, 610, "nothing for 1m50s") // the list after 12 minutes
 
-	// With many of them, lists cost less.
+	// With many such agents, lists cost less.
 	table.digests = map[string]Digest{}
 	for i := range few + 1 {
 		table.digests[fmt.Sprint("node-", i)] = Digest{}
@@ -249,11 +249,11 @@ func TestTheLeaseOfAnAgentWithoutADigestIsReadByName(t *testing.T) {
 	reads(t, table, 610, "all")
 }
 
-// A change of the configuration changes the Leases of all nodes at once. The agents must not
-// list all Leases at once then.
+// A change of the configuration changes the Leases of all nodes at once. The agents must not all
+// list the Leases at the same time.
 func TestListsForManyChangedLeasesAreSpread(t *testing.T) {
 	for _, nodes := range []int{100, 1000, 5000} {
-		const agents, parts = 100, 10 // these agents stand for all, and these parts for the time
+		const agents, parts = 100, 10 // the agents are a sample of all, and the parts divide the time
 		lists := map[int]int{}        // by part
 		for i := range agents {
 			table := listed(50)
@@ -272,7 +272,7 @@ func TestListsForManyChangedLeasesAreSpread(t *testing.T) {
 				now = now.Add(s.wait)
 			}
 			if !s.list {
-				t.Fatalf("%d nodes: %v after the change it reads %s", nodes, now.Sub(begin), s)
+				t.Fatalf("%d nodes: %v after the change the table reads %s", nodes, now.Sub(begin), s)
 			}
 			lists[int(now.Sub(begin)-writtenAfter)*parts/(int(listEach)*nodes)]++
 		}
@@ -284,8 +284,8 @@ func TestListsForManyChangedLeasesAreSpread(t *testing.T) {
 	}
 }
 
-// Neither a signal to look again nor a Lease that is due makes the agent skip the pause
-// after a failed request.
+// The agent keeps the pause after a failed request, even after a signal to look again or when a
+// Lease is due.
 func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &refusing{}
@@ -303,18 +303,18 @@ func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
 		if client.requests > 60 { // each pause is at least 1 s
 			t.Errorf("%d requests in a minute, want one in 2 s", client.requests)
 		}
-		if client.requests < 19 { // each is at most 3.1 s
-			t.Errorf("%d requests in a minute: it gave up", client.requests)
+		if client.requests < 19 { // each pause is at most 3.1 s
+			t.Errorf("%d requests in a minute: the agent gave up", client.requests)
 		}
 	})
 }
 
-// A server that is overloaded does not answer. All agents together then send about as many
-// requests in every large cluster.
+// An overloaded server does not answer. All agents together then send about as many requests in
+// every large cluster.
 func TestPausesAfterFailedRequestsGrowWithTheCluster(t *testing.T) {
 	for _, tt := range []struct {
 		nodes             int
-		shortest, longest time.Duration // of a pause after many failures
+		shortest, longest time.Duration // limits of a pause after many failures
 	}{{4, time.Second, 3200 * time.Millisecond}, {100, 2500 * time.Millisecond, 7500 * time.Millisecond}, {5000, 76 * time.Second, 228 * time.Second}} {
 		table := listed(tt.nodes)
 		pauses := map[time.Duration]bool{}
@@ -355,8 +355,8 @@ func (r *refusing) List(context.Context, metav1.ListOptions) (*coordinationv1.Le
 	return nil, errRefused
 }
 
-// TestRequestsOfAnEvent counts, in virtual time, the requests with which one agent follows
-// events of its cluster.
+// TestRequestsOfAnEvent counts, in virtual time, the requests that an agent makes to follow events
+// of its cluster.
 func TestRequestsOfAnEvent(t *testing.T) {
 	for _, nodes := range []int{4, 100, 5000} {
 		for _, tt := range []struct {
@@ -364,7 +364,7 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			begin  func(*table)
 			lasts  time.Duration
 			lists  int
-			single int // requests for one Lease, at most
+			single int // the largest number of requests for one Lease
 		}{
 			{"the agents of the other nodes restart", func(t *table) {
 				t.digests = map[string]Digest{}
@@ -373,7 +373,7 @@ func TestRequestsOfAnEvent(t *testing.T) {
 				}
 			}, 4 * time.Minute, 0, 0},
 			{"a node loses power", func(t *table) { t.lost = map[string]time.Time{"node-0": at(0)} }, 4 * time.Minute, 0, 2},
-			{"a node is new", func(t *table) { t.digests = map[string]Digest{"new": {Value: 1}} }, time.Minute, 0, 1},
+			{"a node joins", func(t *table) { t.digests = map[string]Digest{"new": {Value: 1}} }, time.Minute, 0, 1},
 		} {
 			table := listed(nodes)
 			tt.begin(table)

@@ -12,13 +12,13 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// at returns the time so many seconds after the start.
+// at returns the time that many seconds after the start.
 func at(seconds float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// leaseOf returns a Lease of node, renewed at a time of the node's clock, which is a year
-// off.
+// leaseOf returns a Lease of node, renewed at this time of the node's clock, which is wrong by a
+// year.
 func leaseOf(node string, renewed time.Time, subnets string) *coordinationv1.Lease {
 	seconds := int32(10)
 	return &coordinationv1.Lease{
@@ -37,7 +37,7 @@ func theTable() *table {
 	return t
 }
 
-// renewed makes node-a renew its Lease, and the watch show it at once.
+// renewed makes node-a renew its Lease. The watch shows that at once.
 func renewed(t *table, now time.Time, create bool) {
 	o := leaseOf("node-a", now, "192.0.2.0/24,2001:db8::/64")
 	t.send(versionOf(o), create, now)
@@ -75,7 +75,7 @@ const (
 	bDead = onlyA
 )
 
-func TestNothingIsTrustedBeforeOurOwnLeaseComesBack(t *testing.T) {
+func TestNoTrustBeforeOurLeaseIsObserved(t *testing.T) {
 	table := theTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0))
 	expect(t, table.peers(at(0)), "node-b[192.0.2.0/24] known[192.0.2.0/24] trusted=false")
@@ -96,7 +96,7 @@ func TestANewNodeWaitsUntilTheOthersKnowIt(t *testing.T) {
 	}
 }
 
-func TestALeaseCountsFromWhenWeSawItChange(t *testing.T) {
+func TestLeaseCountsFromTheObservedChange(t *testing.T) {
 	table := theTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64"), at(0))
 	for s := 0.0; s <= 9; s += 3 {
@@ -104,10 +104,10 @@ func TestALeaseCountsFromWhenWeSawItChange(t *testing.T) {
 	}
 	expect(t, table.peers(at(9)), both)
 	if table.overdue(at(9)) {
-		t.Error("overdue within its duration")
+		t.Error("the Lease is overdue within its duration")
 	}
 	if !table.overdue(at(10)) {
-		t.Error("its silence is not followed up when its duration is over")
+		t.Error("no check is due when the duration of the Lease ends")
 	}
 	renewed(table, at(10), false)
 	expect(t, table.peers(at(10)), bDead)
@@ -163,7 +163,7 @@ func TestDeletionOfOurLeaseUnsettlesTheNode(t *testing.T) {
 	}
 	renewed(table, at(1), true)
 	if table.peers(at(1)).Trusted || !table.peers(at(3)).Trusted {
-		t.Error("the others need the retry period to know of us again")
+		t.Error("settled before the others had time to read the new Lease")
 	}
 }
 
@@ -188,11 +188,11 @@ func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
 	table.unsettle(at(1))
 	table.observe(old, at(1))
 	if table.view(at(60)).Settled {
-		t.Error("settled when a renewal comes back that does not say it yet")
+		t.Error("settled by a renewal that does not have the networks yet")
 	}
 	renewed(table, at(60), false)
 	if table.view(at(61.9)).Settled || !table.view(at(62)).Settled {
-		t.Error("the others need the retry period to say theirs")
+		t.Error("settled before the others had time to publish their networks")
 	}
 }
 
@@ -203,11 +203,11 @@ func TestOwnAddressesAreKnownUntilTheLeaseIsDeleted(t *testing.T) {
 	b.Annotations[AnnotationAddresses] = "192.0.2.2, 2001:db8::2,nonsense,::ffff:172.17.0.1"
 	c.Annotations[AnnotationAddresses] = "172.17.0.1"
 	if !table.observe(b, at(0)) || !table.observe(c, at(0)) {
-		t.Error("new addresses are no news")
+		t.Error("new addresses count as no change")
 	}
 	const all = "map[172.17.0.1:node-b 192.0.2.2:node-b 2001:db8::2:node-b]"
 	if got := fmt.Sprint(table.peers(at(100)).Own); got != all {
-		t.Errorf("of the dead: got %s, want %s", got, all)
+		t.Errorf("addresses of the dead node: got %s, want %s", got, all)
 	}
 	table.forget(b)
 	if got, want := fmt.Sprint(table.peers(at(100)).Own), "map[172.17.0.1:node-c]"; got != want {
@@ -221,10 +221,10 @@ func TestTheMACsOfNodesAreKnownUntilTheLeaseIsGone(t *testing.T) {
 	table.observe(b, at(0))
 	b.Annotations[AnnotationMACs] = "02:00:00:00:00:0b,nonsense"
 	if !table.observe(b, at(0)) {
-		t.Error("a new MAC is no news")
+		t.Error("a new MAC counts as no change")
 	}
 	if got, want := fmt.Sprint(table.peers(at(100)).MACs), "map[[2 0 0 0 0 11]:node-b]"; got != want {
-		t.Errorf("of the dead: got %s, want %s", got, want)
+		t.Errorf("MACs of the dead node: got %s, want %s", got, want)
 	}
 	table.forget(b)
 	if got := table.peers(at(100)).MACs; len(got) != 0 {
@@ -235,17 +235,17 @@ func TestTheMACsOfNodesAreKnownUntilTheLeaseIsGone(t *testing.T) {
 func TestMostRenewalsChangeNothing(t *testing.T) {
 	table := theTable()
 	if !table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0)) {
-		t.Error("a new node is no news")
+		t.Error("a new node counts as no change")
 	}
 	if table.observe(leaseOf("node-b", at(1), "192.0.2.0/24"), at(1)) {
-		t.Error("a renewal is news")
+		t.Error("a renewal counts as a change")
 	}
 	if !table.observe(leaseOf("node-b", at(2), "192.0.2.0/24,2001:db8::/64"), at(2)) {
-		t.Error("a new subnet is no news")
+		t.Error("a new subnet counts as no change")
 	}
 }
 
-func TestSubnetsAreReadAsFarAsTheyCanBe(t *testing.T) {
+func TestReadableSubnetsAreKept(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "[]"},
 		{"192.0.2.0/24,2001:db8::/64", "[192.0.2.0/24 2001:db8::/64]"},
