@@ -35,7 +35,7 @@ func TestParseSlotsSkipsOtherEntries(t *testing.T) {
 		{"a zone", "n1,eth0,fe80::1%eth0", nil},
 		{"no address", "n1,eth0,lb.example.com n1,eth0,", nil},
 		{"no node or no interface", ",eth0,192.0.2.1 n1,,192.0.2.1 ,,192.0.2.1", nil},
-		{"what is sound beside what is not", "n1,eth0 n2,eth0,192.0.2.2 ,", []service.Slot{slot("n2", "eth0", "192.0.2.2")}},
+		{"valid entries among invalid ones", "n1,eth0 n2,eth0,192.0.2.2 ,", []service.Slot{slot("n2", "eth0", "192.0.2.2")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -55,9 +55,8 @@ func TestOwnership(t *testing.T) {
 	tests := []struct {
 		name string
 		svc  *corev1.Service
-		// byDefault is the result of OwnershipOf if PureLB is the default
-		// announcer, and otherwise is the result if it is not. "" means the same
-		// result.
+		// byDefault is the result of OwnershipOf if PureLB is the default announcer. otherwise is
+		// the result if it is not; "" means the same result.
 		byDefault, otherwise string
 	}{
 		{"without a class", svc(), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
@@ -71,10 +70,10 @@ func TestOwnership(t *testing.T) {
 		{"without a cluster address", svc(clusterIP("")), "another's, shown [], strange []: headless", ""},
 
 		{"ours", svc(listing(a+","+b), showing(a, b)), "ours, shown [192.0.2.1 192.0.2.2], strange []", ""},
-		{"ours, beside a host name", svc(listing(a), showing(a), hostname), "ours, shown [192.0.2.1], strange []", ""},
+		{"ours, with a host name of another controller", svc(listing(a), showing(a), hostname), "ours, shown [192.0.2.1], strange []", ""},
 		{"ours, cleared", svc(listing(a)), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
-		{"ours, of which one address is gone", svc(listing(a+","+b), showing(b)), "ours, shown [192.0.2.2], strange []", ""},
-		{"ours, with another address beside it", svc(listing(a), showing(a, b)), "contested, shown [192.0.2.1], strange [192.0.2.2]",
+		{"ours, with one address removed", svc(listing(a+","+b), showing(b)), "ours, shown [192.0.2.2], strange []", ""},
+		{"ours, with an added address", svc(listing(a), showing(a, b)), "contested, shown [192.0.2.1], strange [192.0.2.2]",
 			"another's, shown [], strange [192.0.2.1 192.0.2.2]: " + noClass},
 		{"ours, replaced", svc(listing(a), showing(b)), "contested, shown [], strange [192.0.2.2], displaced",
 			"another's, shown [], strange [192.0.2.2]: " + noClass},
@@ -94,20 +93,20 @@ func TestOwnership(t *testing.T) {
 		{"given a host name after our refusal", svc(said("Assigned "), hostname), "another's, shown [], strange []: another controller gave it its addresses",
 			"another's, shown [], strange []: " + noClass},
 
-		{"of the version before, which had no list", svc(brand, said("Assigned "+a+" from pool default"), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
-		{"of the version before, interrupted", svc(said("Assigned "+a+"; it is being repeated"), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
-		{"of the version before, without the brand", svc(said("Assigned "+a+", 2001:db8::1 from pool default; it asks for more"), showing(a, "2001:db8::1")),
+		{"of the previous version, which had no list", svc(brand, said("Assigned "+a+" from pool default"), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
+		{"of the previous version, interrupted", svc(said("Assigned "+a+"; it is being repeated"), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
+		{"of the previous version, without the brand", svc(said("Assigned "+a+", 2001:db8::1 from pool default; it asks for more"), showing(a, "2001:db8::1")),
 			"adopted, shown [192.0.2.1 2001:db8::1], strange []", ""},
-		{"of the version before, replaced", svc(brand, said("Assigned "+a+" from pool default"), showing(b)), "contested, shown [], strange [192.0.2.2], displaced",
+		{"of the previous version, replaced", svc(brand, said("Assigned "+a+" from pool default"), showing(b)), "contested, shown [], strange [192.0.2.2], displaced",
 			"another's, shown [], strange [192.0.2.2]: " + noClass},
-		{"of the version before, replaced, without the brand", svc(said("Assigned "+a+" from pool default"), showing(b)), byOther,
+		{"of the previous version, replaced, without the brand", svc(said("Assigned "+a+" from pool default"), showing(b)), byOther,
 			"another's, shown [], strange [192.0.2.2]: " + noClass},
-		{"of the version before, named like the beginning of ours", svc(said("Assigned 192.0.2.20 from pool default"), showing(b)), byOther,
+		{"of the previous version, with an address that begins like ours", svc(said("Assigned 192.0.2.20 from pool default"), showing(b)), byOther,
 			"another's, shown [], strange [192.0.2.2]: " + noClass},
-		{"of the first versions, which had a brand only", svc(brand, showing(a)), "adopted, shown [192.0.2.1], strange []",
+		{"of the first versions, which had only a brand", svc(brand, showing(a)), "adopted, shown [192.0.2.1], strange []",
 			"another's, shown [], strange [192.0.2.1]: " + noClass},
 		{"of the first versions, without addresses", svc(brand), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
-		{"a list that nobody can read", svc(listing("no address,"), showing(a), said("Assigned "+a)), "ours, shown [192.0.2.1], strange []", ""},
+		{"an unreadable list", svc(listing("no address,"), showing(a), said("Assigned "+a)), "ours, shown [192.0.2.1], strange []", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func TestReevaluateAnnotationIsRemoved(t *testing.T) {
 	} {
 		wish := annotated(service.AnnotationReevaluate, "true", service.AnnotationGroup, "blue")
 		if s := says(t, svc(wish), r, now); s.Annotations[service.AnnotationReevaluate] != "true" {
-			t.Errorf("%s: the annotation goes unanswered", name)
+			t.Errorf("%s: the annotation stays", name)
 		}
 		r.Reevaluated = true
 		s := says(t, svc(wish), r, now)
@@ -101,7 +101,7 @@ func TestNoPatchWithoutAChange(t *testing.T) {
 	}
 	s.Status.LoadBalancer.Ingress[0].IPMode = nil
 	if patch, _ := r.Patch(s, now.Add(time.Hour)); patch != nil {
-		t.Errorf("an ipMode that goes without saying is patched: %s", patch)
+		t.Errorf("the patch changes an ipMode that is the default: %s", patch)
 	}
 }
 
@@ -135,13 +135,13 @@ func TestEntriesOfOtherControllersStay(t *testing.T) {
 		wantNoChange bool
 	}{
 		{"a host name", []corev1.LoadBalancerIngress{name}, "192.0.2.1", []corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &vip}, name}, false},
-		{"a host name and ports of our address", []corev1.LoadBalancerIngress{{IP: "192.0.2.1", Hostname: "a.example.com", Ports: ports}}, "192.0.2.1",
+		{"a host name and ports in our entry", []corev1.LoadBalancerIngress{{IP: "192.0.2.1", Hostname: "a.example.com", Ports: ports}}, "192.0.2.1",
 			[]corev1.LoadBalancerIngress{{IP: "192.0.2.1", Hostname: "a.example.com", Ports: ports}}, true},
 		{"not the mode", []corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &proxy, Ports: ports}}, "192.0.2.1",
 			[]corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &vip, Ports: ports}}, false},
 		{"not another address", []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}, name, {IP: "192.0.2.1"}}, "192.0.2.1",
 			[]corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &vip}, name}, false},
-		{"a host name, when we give nothing", []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}, name}, "", []corev1.LoadBalancerIngress{name}, false},
+		{"a host name, and we give no address", []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}, name}, "", []corev1.LoadBalancerIngress{name}, false},
 		{"nothing else", []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}}, "", nil, false},
 	}
 	for _, tt := range tests {

@@ -103,11 +103,11 @@ func TestReadRequest(t *testing.T) {
 		{"a group", svc(annotated(service.AnnotationGroup, " blue ")), with(func(r *service.Request) { r.Group = "blue" })},
 		{"a group by the older annotation", svc(annotated(service.AnnotationPool, "blue")), with(func(r *service.Request) { r.Group = "blue" })},
 		{"both", svc(annotated(service.AnnotationPool, "green", service.AnnotationGroup, "blue")), with(func(r *service.Request) { r.Group = "blue" })},
-		{"what selects the pods of a Service that shares", svc(annotated(service.AnnotationSharing, "k"), func(svc *corev1.Service) {
+		{"the selector of a Service that shares", svc(annotated(service.AnnotationSharing, "k"), func(svc *corev1.Service) {
 			svc.Spec.Selector = map[string]string{"b": "2", "a": "1"}
 		}), with(func(r *service.Request) { r.SharingKey, r.Selector = "k", "a=1,b=2" })},
-		{"what selects the pods of another", svc(func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "1"} }), with(func(*service.Request) {})},
-		{"records, some of which cannot be read", svc(annotated(service.AnnotationIPAMRecord, "192.0.2.1=https://netbox/1/?a=b =x 192.0.2.2 300.1.1.1=y 2001:db8::1=z")),
+		{"the selector of another Service is not read", svc(func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "1"} }), with(func(*service.Request) {})},
+		{"records, some of them unreadable", svc(annotated(service.AnnotationIPAMRecord, "192.0.2.1=https://netbox/1/?a=b =x 192.0.2.2 300.1.1.1=y 2001:db8::1=z")),
 			with(func(r *service.Request) {
 				r.Records = map[netip.Addr]string{addrs("192.0.2.1")[0]: "https://netbox/1/?a=b", addrs("2001:db8::1")[0]: "z"}
 			})},
@@ -115,11 +115,11 @@ func TestReadRequest(t *testing.T) {
 
 		{"one address of every pool", svc(annotated(service.AnnotationMultiPool, " true ")), with(func(r *service.Request) { r.MultiPool = &yes })},
 		{"not one address of every pool", svc(annotated(service.AnnotationMultiPool, "True")), with(func(r *service.Request) { r.MultiPool = &no })},
-		{"an empty word on every pool", svc(annotated(service.AnnotationMultiPool, "")), with(func(r *service.Request) { r.MultiPool = &no })},
-		{"to be looked at anew", svc(annotated(service.AnnotationReevaluate, "true")), with(func(r *service.Request) { r.Reevaluate = true })},
-		{"not to be looked at anew", svc(annotated(service.AnnotationReevaluate, "yes")), plain},
-		{"policy Local to be left alone", svc(annotated(service.AnnotationAllowLocal, "")), with(func(r *service.Request) { r.AllowLocal = true })},
-		{"ports, sorted and each once", svc(listening("UDP", 53), listening("TCP", 443), listening("", 53), listening("TCP", 53), listening("SCTP", 53)),
+		{"an empty value for every pool", svc(annotated(service.AnnotationMultiPool, "")), with(func(r *service.Request) { r.MultiPool = &no })},
+		{"re-evaluate", svc(annotated(service.AnnotationReevaluate, "true")), with(func(r *service.Request) { r.Reevaluate = true })},
+		{"re-evaluate with another value", svc(annotated(service.AnnotationReevaluate, "yes")), plain},
+		{"allow policy Local", svc(annotated(service.AnnotationAllowLocal, "")), with(func(r *service.Request) { r.AllowLocal = true })},
+		{"ports, sorted and without duplicates", svc(listening("UDP", 53), listening("TCP", 443), listening("", 53), listening("TCP", 53), listening("SCTP", 53)),
 			with(func(r *service.Request) {
 				r.Ports = []service.Port{{Protocol: "SCTP", Number: 53}, {Protocol: "TCP", Number: 53}, {Protocol: "UDP", Number: 53}, {Protocol: "TCP", Number: 443}}
 			})},
@@ -166,7 +166,7 @@ func TestMalformedRequestsNameTheCure(t *testing.T) {
 		{"half an address", annotation("192.0.2"), `annotation purelb.io/addresses: "192.0.2" is not an IP address` + mend},
 		{"a range", annotation("192.0.2.1-192.0.2.2"), `annotation purelb.io/addresses: "192.0.2.1-192.0.2.2" is not an IP address` + mend},
 		{"a network", annotation("2001:db8::/64"), `annotation purelb.io/addresses: "2001:db8::/64" is not an IP address` + mend},
-		{"a comma too many", annotation("192.0.2.1,"), `annotation purelb.io/addresses: an address is missing` + mend},
+		{"an extra comma", annotation("192.0.2.1,"), `annotation purelb.io/addresses: an address is missing` + mend},
 		{"a zone", annotation("fe80::1%eth0"), `annotation purelb.io/addresses: "fe80::1%eth0" has a zone, and service addresses have none` + mend},
 		{"two of IPv4", annotation("192.0.2.1,192.0.2.2"), `annotation purelb.io/addresses: 192.0.2.1 and 192.0.2.2 are both IPv4` + mend},
 		{"two of IPv6", annotation("2001:db8::1, 2001:db8::2"), `annotation purelb.io/addresses: 2001:db8::1 and 2001:db8::2 are both IPv6` + mend},
@@ -183,7 +183,7 @@ func TestMalformedRequestsNameTheCure(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if len(r.Asked) > 0 {
-				t.Errorf("it asks for %s all the same", r.Asked)
+				t.Errorf("the request nevertheless has %s", r.Asked)
 			}
 		})
 	}

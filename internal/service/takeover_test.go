@@ -29,10 +29,10 @@ func TestTakeoverChangesOnlyTheVersion(t *testing.T) {
 					t.Fatalf("takeover %d changes nothing", i)
 				}
 				if !service.Says(s, tt.reason, tt.message) {
-					t.Fatalf("after takeover %d the refusal is news: %v", i, s.Status.Conditions)
+					t.Fatalf("takeover %d changes the refusal: %v", i, s.Status.Conditions)
 				}
 				if service.Says(s, tt.reason, "another message") {
-					t.Error("another message is no news")
+					t.Error("another message counts as no change")
 				}
 			}
 			if n := len(s.Status.Conditions[0].Message); n > 4200 {
@@ -48,7 +48,7 @@ func TestTakeoverKeepsAddressesOurs(t *testing.T) {
 		svc  *corev1.Service
 	}{
 		{"of this version", svc(listing("192.0.2.1"), showing("192.0.2.1"))},
-		{"of the version before", svc(said("Assigned 192.0.2.1 from pool default"), showing("192.0.2.1"))},
+		{"of the previous version", svc(said("Assigned 192.0.2.1 from pool default"), showing("192.0.2.1"))},
 		{"of the first versions", svc(annotated(service.AnnotationAllocatedBy, service.Brand), showing("192.0.2.1"))},
 	}
 	for _, s := range tests {
@@ -59,7 +59,7 @@ func TestTakeoverKeepsAddressesOurs(t *testing.T) {
 		after := patched(t, s.svc, patch)
 		after.Annotations = nil
 		if o := service.OwnershipOf(after, true); len(o.Shown) != 1 {
-			t.Errorf("a Service %s is %s after a takeover, without its annotations", s.name, owned(o))
+			t.Errorf("a Service %s is %s after a takeover and the loss of its annotations", s.name, owned(o))
 		}
 	}
 }
