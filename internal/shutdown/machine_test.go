@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestSIGTERMAloneIsNoSignOfTheMachine(t *testing.T) {
+func TestSIGTERMAloneIsNoMachineShutdown(t *testing.T) {
 	const term, cont = syscall.SIGTERM, syscall.SIGCONT
 	type event struct {
 		after  time.Duration
@@ -26,7 +26,7 @@ func TestSIGTERMAloneIsNoSignOfTheMachine(t *testing.T) {
 	}{
 		{"the kubelet ends the container", []event{{0, term}}, ""},
 		{"systemd stops the unit", []event{{0, term}, {time.Millisecond, cont}}, "systemd"},
-		{"a busy machine delivers them in another order", []event{{0, cont}, {time.Millisecond, term}}, "systemd"},
+		{"a busy machine delivers the signals in another order", []event{{0, cont}, {time.Millisecond, term}}, "systemd"},
 		{"a process that was stopped by hand a minute ago", []event{{0, cont}, {time.Minute, term}}, ""},
 		{"stopped by hand twice, and then stopped by systemd", []event{{0, cont}, {time.Minute, cont}, {time.Minute, term}, {0, cont}}, "systemd"},
 	} {
@@ -52,7 +52,7 @@ func TestSIGTERMAloneIsNoSignOfTheMachine(t *testing.T) {
 	}
 }
 
-func TestSignalsOfSystemdAreNoticed(t *testing.T) {
+func TestSignalsOfSystemdAreRecognized(t *testing.T) {
 	t.Cleanup(func() { signal.Reset(syscall.SIGTERM, syscall.SIGCONT) })
 	m := WatchMachine(t.Context(), "")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
@@ -60,10 +60,10 @@ func TestSignalsOfSystemdAreNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "both signals have been noticed", func() bool { return m.sign(t.Context()) != "" })
+	eventually(t, "both signals have arrived", func() bool { return m.sign(t.Context()) != "" })
 }
 
-func TestAKubeletThatHasStoppedIsASignOfTheMachine(t *testing.T) {
+func TestStoppedKubeletIsAMachineShutdown(t *testing.T) {
 	kubelet, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -76,11 +76,11 @@ func TestAKubeletThatHasStoppedIsASignOfTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := m.sign(t.Context()); got != "the kubelet has stopped" {
-		t.Errorf("when the kubelet has stopped: %q", got)
+		t.Errorf("after the kubelet has stopped: %q", got)
 	}
 	silent := &Machine{connect: m.connect, both: make(chan struct{})}
 	if got := silent.sign(t.Context()); got != "" {
-		t.Errorf("of a kubelet that never answered: %q", got)
+		t.Errorf("after a kubelet that never answered: %q", got)
 	}
 	for name, m := range map[string]*Machine{"where no signs are noticed": nil, "where the kubelet is not asked": {connect: dialing(""), both: make(chan struct{})}} {
 		if got := m.sign(t.Context()); got != "" {
@@ -89,7 +89,7 @@ func TestAKubeletThatHasStoppedIsASignOfTheMachine(t *testing.T) {
 	}
 }
 
-func TestAKubeletThatStoppedLongAgoIsNoSignOfTheMachine(t *testing.T) {
+func TestLongStoppedKubeletIsNoMachineShutdown(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		stopped time.Duration // before the end

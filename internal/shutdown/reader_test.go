@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// cluster is a fresh namespace of a real API server, with a Node, and a DaemonSet
-// that has a pod there.
+// cluster is a fresh namespace of a real API server, with a Node and a DaemonSet that has a pod on
+// it.
 type cluster struct {
 	*testing.T
 	config          *rest.Config
@@ -78,7 +78,7 @@ func newCluster(t *testing.T) cluster {
 	return c
 }
 
-// as is a client of the API server for a user, "" for one who may do anything.
+// as returns a client for a user. "" is a user with all rights.
 func (c cluster) as(user string) kubernetes.Interface {
 	c.Helper()
 	config := rest.CopyConfig(c.config)
@@ -90,7 +90,7 @@ func (c cluster) as(user string) kubernetes.Interface {
 	return client
 }
 
-// reader is a Reader of the pod, changed.
+// reader returns a Reader of the pod, with a change.
 func (c cluster) reader(client kubernetes.Interface, change func(*Reader)) *Reader {
 	r := &Reader{
 		Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
@@ -109,7 +109,7 @@ func (c cluster) expect(what string, r *Reader, want ending.Cause) {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
@@ -132,7 +132,7 @@ func run(t *testing.T, part func(context.Context) error) {
 	})
 }
 
-func TestTheEndIsReadFromTheAPIServer(t *testing.T) {
+func TestCauseIsReadFromTheAPIServer(t *testing.T) {
 	c := newCluster(t)
 	r := c.reader(c.core, nil)
 	c.expect("the pod is not deleted", r, ending.Restart)
@@ -144,15 +144,15 @@ func TestTheEndIsReadFromTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	powerless := c.as("nobody")
-	c.expect("there never was a right to read", c.reader(powerless, nil), ending.Unknown)
+	c.expect("the process never had the right to read", c.reader(powerless, nil), ending.Unknown)
 	run(t, r.Run)
 	eventually(t, "the pod has been read", func() bool { return r.set.Load() != nil })
 	after := func(client kubernetes.Interface) *Reader {
 		return c.reader(client, func(o *Reader) { o.set.Store(r.set.Load()); o.deleted.Store(r.deleted.Load()) })
 	}
-	c.expect("there is no right any more, but a DaemonSet", after(powerless), ending.Unknown)
+	c.expect("the right is gone, and the DaemonSet exists", after(powerless), ending.Unknown)
 	seen := c.reader(powerless, func(r *Reader) { r.NodeDeleted = func() bool { return true } })
-	c.expect("there is no right any more, and no node", seen, ending.Uninstalled)
+	c.expect("the right and the node are gone", seen, ending.Uninstalled)
 	c.expect("the API server is away", after(away), ending.Unknown)
 
 	stopping := &Machine{both: make(chan struct{})}
@@ -191,7 +191,7 @@ func TestTheEndIsReadFromTheAPIServer(t *testing.T) {
 	}
 	c.expect("the DaemonSet is deleted", r, ending.Uninstalled)
 	eventually(t, "the deletion has been seen", r.deleted.Load)
-	c.expect("the DaemonSet is deleted, and there is no right any more", after(powerless), ending.Uninstalled)
+	c.expect("the DaemonSet is deleted, and the right is gone", after(powerless), ending.Uninstalled)
 	c.expect("the DaemonSet is deleted, and the API server is away", after(away), ending.Unknown)
 	now := int64(0)
 	if err := c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
@@ -200,9 +200,9 @@ func TestTheEndIsReadFromTheAPIServer(t *testing.T) {
 	c.expect("the DaemonSet and the pod are gone", r, ending.Uninstalled)
 }
 
-// What kubectl delete --cascade=orphan and kubectl create do, without the controllers that
-// this API server does not have.
-func TestADaemonSetThatIsMadeAnewIsNotDeleted(t *testing.T) {
+// This does the same as kubectl delete --cascade=orphan and kubectl create, because this API server
+// has no controllers.
+func TestRecreatedDaemonSetIsNotDeleted(t *testing.T) {
 	c := newCluster(t)
 	r := c.reader(c.core, nil)
 	run(t, r.Run)
@@ -227,7 +227,7 @@ func TestADaemonSetThatIsMadeAnewIsNotDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the deletion has been seen", r.deleted.Load)
-	c.expect("the pod was left, and its container restarts", r, ending.Restart)
+	c.expect("the pod remains, and its container restarts", r, ending.Restart)
 
 	set.UID, set.ResourceVersion = "", ""
 	set, err = sets.Create(t.Context(), set, metav1.CreateOptions{})
@@ -241,10 +241,10 @@ func TestADaemonSetThatIsMadeAnewIsNotDeleted(t *testing.T) {
 	if _, err := sets.UpdateStatus(t.Context(), set, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is seen that the new DaemonSet owns the pod", func() bool { return !r.deleted.Load() })
+	eventually(t, "the reader sees that the new DaemonSet owns the pod", func() bool { return !r.deleted.Load() })
 	c.expect("the new DaemonSet owns the pod", r, ending.Restart)
 	refused := c.reader(c.as("nobody"), func(o *Reader) { o.set.Store(r.set.Load()); o.deleted.Store(r.deleted.Load()) })
-	c.expect("the new DaemonSet owns the pod, and there is no right any more", refused, ending.Unknown)
+	c.expect("the new DaemonSet owns the pod, and the right is gone", refused, ending.Unknown)
 	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,8 @@ type script struct {
 	// asked counts the requests.
 	asked *atomic.Int32
 	began time.Time
-	// objects are what it has of a kind, by when it has that: the last one that is due counts.
+	// objects are the versions of an object of each kind, with their times. The last version that
+	// is due counts.
 	objects map[string][]scene
 	// slow is how long the answers for a kind take.
 	slow map[string]time.Duration
@@ -265,7 +266,7 @@ type script struct {
 
 type scene struct {
 	after  time.Duration
-	object runtime.Object // nil: there is none
+	object runtime.Object // nil means that the object does not exist
 }
 
 const never = time.Hour
@@ -298,7 +299,7 @@ func (s script) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func TestTheEndIsKnownInTime(t *testing.T) {
+func TestCauseIsKnownInTime(t *testing.T) {
 	yes := true
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{
@@ -340,9 +341,9 @@ func TestTheEndIsKnownInTime(t *testing.T) {
 		took              time.Duration
 	}{
 		{"the container restarts", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}}, nil, ending.Restart, openFor - lookAgain},
-		{"the kubelet writes that it shuts the node down after it ends the container", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}, {half, down}}, nil, ending.NodeDown, half + lookAgain},
-		{"the kubelet writes that it ends the pod after it ends the container", []scene{{0, pod(goesOn)}, {half, pod(disrupted)}}, current, []scene{{0, well}}, nil, ending.Evicted, half + lookAgain},
-		{"the kubelet writes it too late", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}, {2 * openFor, down}}, nil, ending.Restart, openFor - lookAgain},
+		{"the kubelet ends the container, then reports the shutdown of the node", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}, {half, down}}, nil, ending.NodeDown, half + lookAgain},
+		{"the kubelet ends the container, then reports the end of the pod", []scene{{0, pod(goesOn)}, {half, pod(disrupted)}}, current, []scene{{0, well}}, nil, ending.Evicted, half + lookAgain},
+		{"the kubelet reports the shutdown too late", []scene{{0, pod(goesOn)}}, current, []scene{{0, well}, {2 * openFor, down}}, nil, ending.Restart, openFor - lookAgain},
 		{"a new revision", []scene{{0, pod(goes)}}, []scene{{0, set("2")}}, []scene{{0, well}}, nil, ending.Rollout, 0},
 		{"the pod is deleted", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, nil, ending.Replaced, 0},
 
@@ -350,8 +351,8 @@ func TestTheEndIsKnownInTime(t *testing.T) {
 		{"the node is not read in time during a rollout", []scene{{0, pod(goes)}}, []scene{{0, set("2")}}, []scene{{0, well}}, slow{"nodes": never}, ending.Rollout, askLimit},
 		{"the pod is not read in time on a cordoned node", []scene{{0, pod(goesOn)}}, current, []scene{{0, node(corev1.ConditionTrue, "", true)}}, slow{"pods": never}, ending.Drained, askLimit},
 		{"the DaemonSet is not read in time", []scene{{0, pod(goesOn)}}, current, []scene{{0, down}}, slow{"daemonsets": never}, ending.NodeDown, askLimit},
-		{"the DaemonSet of a pod that is deleted is read late", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, slow{"daemonsets": half}, ending.Replaced, askLimit + lookAgain + half},
-		{"the DaemonSet of a pod that is deleted is never read", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, slow{"daemonsets": never}, ending.Unknown, openFor},
+		{"the DaemonSet of a deleted pod is read late", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, slow{"daemonsets": half}, ending.Replaced, askLimit + lookAgain + half},
+		{"the DaemonSet of a deleted pod is never read", []scene{{0, pod(goes)}}, current, []scene{{0, well}}, slow{"daemonsets": never}, ending.Unknown, openFor},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -369,9 +370,9 @@ func TestTheEndIsKnownInTime(t *testing.T) {
 				if took := time.Since(began).Round(lookAgain); got.Cause != tt.want || took != tt.took {
 					t.Errorf("got %s because %q after %s, want %s after %s", got.Cause, got.Reason, took, tt.want, tt.took)
 				}
-				// All nodes may end together.
+				// All nodes may end at the same time.
 				if rounds := (api.asked.Load() + 2) / 3; rounds > 7 {
-					t.Errorf("the API server was asked %d times", rounds)
+					t.Errorf("the reader made %d requests", rounds)
 				}
 			})
 		})
@@ -386,7 +387,7 @@ func (mute) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestAnAPIServerThatHangsDoesNotDelayTheEnd(t *testing.T) {
+func TestHangingAPIServerDoesNotDelayTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: mute{}, QPS: -1})
 		if err != nil {
