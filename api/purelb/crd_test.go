@@ -1,6 +1,5 @@
-// Package purelb_test proves on a real API server what the custom resource
-// definitions promise: defaults, both versions of one object, and what is
-// refused with which words.
+// Package purelb_test proves the rules of the custom resource definitions on a real API server: the
+// defaults, both versions of each object, and the refusals with their messages.
 package purelb_test
 
 import (
@@ -19,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// object reads one object of YAML.
+// object reads one object from YAML.
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	objects, err := apitest.Parse([]byte(text))
@@ -29,13 +28,13 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return objects[0]
 }
 
-// group is a ServiceGroup of that version with that spec, in YAML's flow style.
+// group returns a ServiceGroup of that version with that spec, in YAML's flow style.
 func group(t *testing.T, version, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return object(t, "apiVersion: purelb.io/"+version+"\nkind: ServiceGroup\nmetadata: {name: example}\nspec: "+spec)
 }
 
-// agent is the same for an LBNodeAgent.
+// agent returns an LBNodeAgent in the same way.
 func agent(t *testing.T, version, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return object(t, "apiVersion: purelb.io/"+version+"\nkind: LBNodeAgent\nmetadata: {name: example}\nspec: "+spec)
@@ -43,7 +42,7 @@ func agent(t *testing.T, version, spec string) *unstructured.Unstructured {
 
 var resources = map[string]string{"ServiceGroup": "servicegroups", "LBNodeAgent": "lbnodeagents", "Service": "services"}
 
-// objects reaches the objects of o's kind in namespace by way of a version.
+// objects returns the client for objects of o's kind in namespace, through a version.
 func objects(t *testing.T, o *unstructured.Unstructured, version, namespace string) dynamic.ResourceInterface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(apitest.Config(t))
@@ -54,7 +53,7 @@ func objects(t *testing.T, o *unstructured.Unstructured, version, namespace stri
 	return client.Resource(gvr).Namespace(namespace)
 }
 
-// create creates o, by way of its own version, in a namespace of its own.
+// create creates o, through its own version, in a namespace of its own.
 func create(t *testing.T, o *unstructured.Unstructured) (namespace string) {
 	t.Helper()
 	namespace = apitest.Namespace(t)
@@ -66,7 +65,7 @@ func create(t *testing.T, o *unstructured.Unstructured) (namespace string) {
 	return namespace
 }
 
-// get reads what o has become, by way of a version.
+// get reads the stored o through a version.
 func get(t *testing.T, o *unstructured.Unstructured, version, namespace string) *unstructured.Unstructured {
 	t.Helper()
 	got, err := objects(t, o, version, namespace).Get(context.Background(), o.GetName(), metav1.GetOptions{})
@@ -76,7 +75,7 @@ func get(t *testing.T, o *unstructured.Unstructured, version, namespace string) 
 	return got
 }
 
-// wantSpec compares the spec of o with one in YAML.
+// wantSpec compares the spec of o with a spec in YAML.
 func wantSpec(t *testing.T, o *unstructured.Unstructured, spec string) {
 	t.Helper()
 	want := object(t, spec)

@@ -34,9 +34,9 @@ const (
 	duration    = "must be a duration that is not negative, such as 100ms or 1.5s"
 )
 
-// TestWhatIsWrongByItselfIsRefused is the table of what the API server says to
-// objects that are wrong whatever is beside them.
-func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
+// TestInvalidObjectIsRefused lists the API server's messages about objects that are wrong by
+// themselves, whatever other objects exist.
+func TestInvalidObjectIsRefused(t *testing.T) {
 	tests := []struct{ name, spec, want string }{
 		{"no kind", "{}", oneKind},
 		{"two kinds", "{local: {v4pool: POOL}, remote: {v6pool: POOL6}}", oneKind},
@@ -69,7 +69,7 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"one address", "{local: {v4pool: {pool: 192.0.2.1, subnet: 192.0.2.0/24}}}", "spec.local.v4pool.pool: " + poolShape},
 		{"half a range", "{local: {v4pool: {pool: 192.0.2.1-, subnet: 192.0.2.0/24}}}", "spec.local.v4pool.pool: " + poolShape},
 		{"a name", "{remote: {v6pools: [POOL6, {pool: many, subnet: '2001:db8::/64'}]}}", "spec.remote.v6pools[1].pool: " + poolShape},
-		{"two ranges in one", "{pool: '192.0.2.1-192.0.2.2,192.0.2.4-192.0.2.5', subnet: 192.0.2.0/24}", "spec.pool: " + poolShape},
+		{"two ranges in one field", "{pool: '192.0.2.1-192.0.2.2,192.0.2.4-192.0.2.5', subnet: 192.0.2.0/24}", "spec.pool: " + poolShape},
 		{"a zone", "{local: {v6pool: {pool: 'fe80::1%eth0/64', subnet: 'fe80::/64'}}}", "spec.local.v6pool.pool: " + poolShape},
 		{"a subnet without mask", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0}}}", "spec.local.v4pool.subnet: " + subnetShape},
 		{"a mask in dots", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/255.255.255.0}}}", "spec.local.v4pool.subnet: " + subnetShape},
@@ -77,7 +77,7 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 
 		{"a mask of 33", "{remote: {v4pool: {pool: 192.0.2.0/33, subnet: 192.0.2.0/24}}}", "spec.remote.v4pool.pool: " + mask},
 		{"a mask of 129", "{remote: {v6pools: [{pool: '2001:db8::/64', subnet: '2001:db8::/129'}]}}", "spec.remote.v6pools[0].subnet: " + mask},
-		{"a mask with a zero in front", "{pool: 192.0.2.0/024, subnet: 192.0.2.0/24}", "spec.pool: " + mask},
+		{"a mask with a leading zero", "{pool: 192.0.2.0/024, subnet: 192.0.2.0/24}", "spec.pool: " + mask},
 		{"an exclusion with a mask of 33", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: [192.0.2.0/33]}}}", "spec.local.v4pool.exclude[0]: " + mask},
 		{"a range in a subnet of the other family", "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: '2001:db8::/64'}}}", "spec.remote.v4pool: pool and subnet must be of one family"},
 		{"a flat range in a subnet of the other family", "{pool: 192.0.2.0/24, subnet: '2001:db8::/64'}", "spec: pool and subnet must be of one family"},
@@ -88,9 +88,9 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"a range outside its subnet", "{local: {v4pool: {pool: 192.0.2.1-192.0.2.9, subnet: 198.51.100.0/24}}}", "spec.local.v4pool: " + outside},
 		{"a range that begins before its subnet", "{remote: {v4pools: [POOL, {pool: 10.0.0.255-10.0.1.9, subnet: 10.0.1.0/24}]}}", "spec.remote.v4pools[1]: " + outside},
 		{"a range that ends after its subnet", "{remote: {v4pool: {pool: ' 10.0.1.9 - 10.0.1.128 ', subnet: 10.0.1.0/25}}}", "spec.remote.v4pool: " + outside},
-		{"a network wider than its subnet", "{local: {v4pools: [{pool: 10.0.0.0/23, subnet: 10.0.0.0/24}]}}", "spec.local.v4pools[0]: " + outside},
-		{"a network beside its subnet", "{local: {v4pool: {pool: 10.0.2.0/25, subnet: 10.0.0.0/23}}}", "spec.local.v4pool: " + outside},
-		{"a range beside a subnet of one address", "{local: {v4pool: {pool: 192.0.2.1-192.0.2.1, subnet: 192.0.2.0/32}}}", "spec.local.v4pool: " + outside},
+		{"a CIDR wider than its subnet", "{local: {v4pools: [{pool: 10.0.0.0/23, subnet: 10.0.0.0/24}]}}", "spec.local.v4pools[0]: " + outside},
+		{"a CIDR next to its subnet", "{local: {v4pool: {pool: 10.0.2.0/25, subnet: 10.0.0.0/23}}}", "spec.local.v4pool: " + outside},
+		{"a range next to a subnet of one address", "{local: {v4pool: {pool: 192.0.2.1-192.0.2.1, subnet: 192.0.2.0/32}}}", "spec.local.v4pool: " + outside},
 		{"a single range outside its subnet", "{local: {pool: 192.0.2.0/24, subnet: 192.0.3.0/24}}", "spec.local: " + outside},
 		{"a flat range outside its subnet", "{pool: 192.0.2.0/24, subnet: 192.0.2.0/25}", "spec: " + outside},
 
@@ -113,10 +113,10 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		},
 		{"netbox with the role of reserved addresses", "{netbox: {url: 'http://n', role: vip}}", "spec.netbox: " + unowned},
 		{"netbox with the tags of reserved addresses", "{netbox: {url: 'http://n', mode: reserved, tags: [a]}}", "spec.netbox: " + unowned},
-		{"a parent of nothing", "{netbox: {url: 'http://n', parents: [{prefixID: 1}, {}]}}", "spec.netbox.parents[1]: " + oneParent},
-		{"two parents in one", "{netbox: {url: 'http://n', parents: [{prefixID: 1, range: {tag: a}}]}}", "spec.netbox.parents[0]: " + oneParent},
+		{"an empty parent", "{netbox: {url: 'http://n', parents: [{prefixID: 1}, {}]}}", "spec.netbox.parents[1]: " + oneParent},
+		{"two selectors in one parent", "{netbox: {url: 'http://n', parents: [{prefixID: 1, range: {tag: a}}]}}", "spec.netbox.parents[0]: " + oneParent},
 		{"an id of 0", "{netbox: {url: 'http://n', parents: [{prefixID: 0}]}}", "spec.netbox.parents[0].prefixID: spec.netbox.parents[0].prefixID in body should be greater than or equal to 1"},
-		{"a prefix described by nothing", "{netbox: {url: 'http://n', parents: [{prefix: {}}]}}", "spec.netbox.parents[0].prefix: spec.netbox.parents[0].prefix in body should have at least 1 properties"},
+		{"a prefix without a selector", "{netbox: {url: 'http://n', parents: [{prefix: {}}]}}", "spec.netbox.parents[0].prefix: spec.netbox.parents[0].prefix in body should have at least 1 properties"},
 		{"a prefix without its mask", "{netbox: {url: 'http://n', parents: [{prefix: {cidr: 192.0.2.0}}]}}", "spec.netbox.parents[0].prefix.cidr: cidr must be a CIDR such as 192.0.2.0/24 or 2001:db8::/64"},
 		{"the start of a range with a mask", "{netbox: {url: 'http://n', parents: [{range: {start: 192.0.2.0/24}}]}}", "spec.netbox.parents[0].range.start: start must be the first address of the IP range, without a mask, such as 192.0.2.10"},
 		{"a role by its name", "{netbox: {url: 'http://n', parents: [{range: {role: Load Balancer}}]}}", "spec.netbox.parents[0].range.role: this must be the slug that NetBox has for it: letters, digits, '-' and '_'"},
@@ -132,21 +132,21 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 
 		{"enforceNamespaces without namespaces", "{remote: {v4pool: POOL}, enforceNamespaces: true}", noFence},
 		{"a fence around Services", "{remote: {v4pool: POOL}, enforceNamespaces: true, namespaces: [], serviceSelector: {}}", noFence},
-		{"the default of nothing", "{remote: {v4pool: POOL}, namespaceDefault: true, namespaces: []}", noDefault},
+		{"namespaceDefault without namespaces", "{remote: {v4pool: POOL}, namespaceDefault: true, namespaces: []}", noDefault},
 		{"the default of Services", "{remote: {v4pool: POOL}, namespaceDefault: true, serviceSelector: {}}", noDefault},
 		{"a pattern of namespaces", "{remote: {v4pool: POOL}, namespaces: ['team-*']}", "spec.namespaces[0]: " + namespace},
 		{"a namespace in capitals", "{remote: {v4pool: POOL}, namespaces: [a, Team]}", "spec.namespaces[1]: " + namespace},
-		{"a priority below all", "{remote: {v4pool: POOL}, priority: -1}", "spec.priority: spec.priority in body should be greater than or equal to 0"},
-		{"a priority above all", "{remote: {v4pool: POOL}, priority: 1000001}", "spec.priority: spec.priority in body should be less than or equal to 1000000"},
+		{"a priority below the lowest", "{remote: {v4pool: POOL}, priority: -1}", "spec.priority: spec.priority in body should be greater than or equal to 0"},
+		{"a priority above the highest", "{remote: {v4pool: POOL}, priority: 1000001}", "spec.priority: spec.priority in body should be less than or equal to 1000000"},
 		{
 			"a selector without a key", "{remote: {v4pool: POOL}, namespaceSelector: {matchExpressions: [{operator: Exists}]}}",
 			"spec.namespaceSelector.matchExpressions[0].key: Required value",
 		},
 
-		{"an exclusion of nothing", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
+		{"an empty exclusion", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
 		{"half an exclusion", "{remote: {v4pools: [POOL, {pool: 198.51.100.0/24, subnet: 198.51.100.0/24, exclude: [198.51.100.7, 198.51.100.8-]}]}}", "spec.remote.v4pools[1].exclude[1]: " + exclusion},
 		{"an exclusion by name", "{remote: {v6pool: {pool: '2001:db8::/64', subnet: '2001:db8::/64', exclude: [router]}}}", "spec.remote.v6pool.exclude[0]: " + exclusion},
-		{"two exclusions in one", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['192.0.2.1, 192.0.2.3']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
+		{"two exclusions in one item", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['192.0.2.1, 192.0.2.3']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
 		{"too long an exclusion", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['" + strings.Repeat("1", 97) + "']}}}", "spec.local.v4pool.exclude[0]: Too long: may not be more than 96 bytes"},
 		{
 			"too many exclusions", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: [" + strings.Repeat("192.0.2.1, ", 65) + "]}}}",
@@ -178,9 +178,9 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 
 		{"a dummy interface with a slash", "agent: {dummyInterface: lb/0}", "spec.local.dummyInterface: " + ifName},
 		{"a dummy interface with a long name", "agent: {extlbint: kube-lb0-of-purelb}", "spec.local.extlbint: " + ifName},
-		{"a dummy interface that is a folder", "agent: {dummyInterface: '..'}", "spec.local.dummyInterface: " + ifName},
+		{"a dummy interface with the name of a folder", "agent: {dummyInterface: '..'}", "spec.local.dummyInterface: " + ifName},
 		{"an empty interface", "agent: {interfaces: [eth0, '']}", "spec.local.interfaces[1]: " + ifName},
-		{"an interface twice", "agent: {interfaces: [eth0, eth1, eth0]}", "spec.local.interfaces: interfaces must not hold the same name twice"},
+		{"a repeated interface", "agent: {interfaces: [eth0, eth1, eth0]}", "spec.local.interfaces: interfaces must not hold the same name twice"},
 		{
 			"the dummy interface for local addresses", "agent: {interfaces: [eth0, lb0], dummyInterface: lb0}",
 			"spec.local: interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never",
@@ -219,8 +219,8 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 	}
 }
 
-// specimen is an object of the shorthand of the tables: "agent: " stands for
-// what is in spec.local of an LBNodeAgent, POOL and POOL6 for good ranges.
+// specimen returns the object of a row. "agent: " stands for spec.local of an LBNodeAgent, and POOL
+// and POOL6 for valid ranges.
 func specimen(t *testing.T, version, spec string) *unstructured.Unstructured {
 	t.Helper()
 	if local, ok := strings.CutPrefix(spec, "agent: "); ok {
@@ -232,8 +232,8 @@ func specimen(t *testing.T, version, spec string) *unstructured.Unstructured {
 	).Replace(spec))
 }
 
-// refusals tries to create o and returns what the API server has against it, by
-// field, without the value that it is about.
+// refusals tries to create o. It returns the objections of the API server, by field, without the
+// wrong values.
 func refusals(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}

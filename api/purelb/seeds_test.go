@@ -22,8 +22,8 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// TestEveryDocumentedExampleApplies runs kubectl apply on the examples of the
-// documents of all generations, as their readers do.
+// TestEveryDocumentedExampleApplies runs kubectl apply on the examples of all generations of the
+// documents, as their readers do.
 func TestEveryDocumentedExampleApplies(t *testing.T) {
 	const folder = "api/testdata/seeds"
 	files, err := os.ReadDir(apitest.File(t, folder))
@@ -44,10 +44,10 @@ func TestEveryDocumentedExampleApplies(t *testing.T) {
 			if err != nil || strings.Count(out, " created\n") != len(examples) {
 				t.Fatalf("%d examples, %v:\n%s", len(examples), err, out)
 			}
-			// As written, nothing is left over to change.
+			// A second apply of the same file would change nothing.
 			out, err = server.Kubectl("", "diff", "-f", apitest.File(t, path))
 			if err != nil {
-				t.Errorf("what is stored is not what was written: %v:\n%s", err, out)
+				t.Errorf("the stored objects differ from the file: %v:\n%s", err, out)
 			}
 			wantInUse(t, examples)
 			if out, err := server.Kubectl("", "delete", "--wait=false", "-f", apitest.File(t, path)); err != nil {
@@ -57,9 +57,8 @@ func TestEveryDocumentedExampleApplies(t *testing.T) {
 	}
 }
 
-// wantInUse checks that nothing is wrong with the ServiceGroups and LBNodeAgents
-// of a document, as they are stored, where PureLB is installed in their
-// namespace.
+// wantInUse checks that the stored ServiceGroups and LBNodeAgents of a document have no problems,
+// if PureLB is installed in their namespace.
 func wantInUse(t *testing.T, examples []*unstructured.Unstructured) {
 	t.Helper()
 	var groups v2.ServiceGroupList
@@ -90,9 +89,9 @@ func inNamespace[T any, P interface {
 	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return P(&o).GetNamespace() != namespace })
 }
 
-// TestTheWayOutOfTheWrongNamespaceWorks runs the commands that an object in
-// another namespace than PureLB's is answered with.
-func TestTheWayOutOfTheWrongNamespaceWorks(t *testing.T) {
+// TestCommandsForTheWrongNamespaceWork runs the commands of the message about an object outside of
+// PureLB's namespace.
+func TestCommandsForTheWrongNamespaceWork(t *testing.T) {
 	ctx, c := context.Background(), typed(t)
 	from, to := apitest.Namespace(t), apitest.Namespace(t)
 	sg := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: from, Name: "stray"}}
@@ -128,7 +127,7 @@ func TestTheWayOutOfTheWrongNamespaceWorks(t *testing.T) {
 	}
 }
 
-func TestTheNameOfTheOldestExampleIsOneThatNoServerTakes(t *testing.T) {
+func TestNameOfTheOldestExampleIsInvalid(t *testing.T) {
 	example := apitest.Objects(t, "api/testdata/seeds/2020-overview.yaml")[0]
 	example.SetName("LocalAddressRange")
 	apitest.EnsureNamespace(t, example.GetNamespace())

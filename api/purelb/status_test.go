@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-// typed is a client for the Go types of both versions.
+// typed returns a client for the Go types of both versions.
 func typed(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -33,7 +33,7 @@ func typed(t *testing.T) client.Client {
 	return c
 }
 
-// statusOf is a status with every field set.
+// statusOf returns a status with every field set.
 func statusOf(at time.Time) v2.ServiceGroupStatus {
 	many := int64(math.MaxInt64)
 	none := int64(0)
@@ -57,7 +57,7 @@ func statusOf(at time.Time) v2.ServiceGroupStatus {
 	}
 }
 
-func TestTheStatusIsWrittenApartFromTheSpec(t *testing.T) {
+func TestStatusIsSeparateFromTheSpec(t *testing.T) {
 	ctx, c := context.Background(), typed(t)
 	sg := &v2.ServiceGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace(t), Name: "example"},
@@ -109,7 +109,7 @@ func TestAnAgentHasConditions(t *testing.T) {
 	}
 }
 
-func TestKubectlShowsWhatMatters(t *testing.T) {
+func TestKubectlColumns(t *testing.T) {
 	ctx, c := context.Background(), typed(t)
 	namespace := apitest.Namespace(t)
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "example"}
@@ -154,7 +154,7 @@ func TestKubectlShowsWhatMatters(t *testing.T) {
 		if err != nil || len(fields) == 0 {
 			t.Fatalf("kubectl get %s: %v: %s", tt.args, err, out)
 		}
-		// The last field is the age, which is another one each time.
+		// The last field is the age, which differs each time.
 		if got := strings.Join(fields[:len(fields)-1], " "); got != tt.want {
 			t.Errorf("kubectl get %s:\n got %s\nwant %s", tt.args, got, tt.want)
 		}

@@ -13,10 +13,10 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// TestTheRuleOnSubnetsKnowsWhatIsInside compares the rule that pool must lie inside
-// subnet with package addr, for 256 ranges. They are near each other, so that many of
-// them just fit or just do not.
-func TestTheRuleOnSubnetsKnowsWhatIsInside(t *testing.T) {
+// TestSubnetRuleAgreesWithPackageAddr compares the rule that pool must lie inside subnet with
+// package addr, for 256 ranges. Pools and subnets are close together, so that many pools just fit
+// or just do not fit.
+func TestSubnetRuleAgreesWithPackageAddr(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	near := func() netip.Addr {
 		return addr.NumberOf(netip.MustParseAddr("127.255.255.224")).Plus(random.Uint64N(256)).In(addr.V4)
@@ -43,7 +43,7 @@ func TestTheRuleOnSubnetsKnowsWhatIsInside(t *testing.T) {
 	}
 	slices.Sort(want)
 	if n := len(want); n < 50 || n > 206 {
-		t.Fatalf("%d of 256 ranges are outside of their subnets: that proves little", n)
+		t.Fatalf("%d of 256 ranges are outside of their subnets, which is too few or too many to prove the rule", n)
 	}
 	got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+strings.Join(specs, ", ")+"]}}"))
 	if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {

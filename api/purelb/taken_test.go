@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsRightIsTaken(t *testing.T) {
+func TestValidObjectsAreAccepted(t *testing.T) {
 	for _, spec := range []string{
 		"{local: {v4pool: POOL}}",
 		"{local: {v4pools: [POOL], v6pools: [POOL6], multiPool: true, balancePools: true}}",
@@ -45,8 +45,8 @@ func TestWhatIsRightIsTaken(t *testing.T) {
 	}
 }
 
-// TestTheLargestObjectIsWithinTheServersLimits: the rules of a custom resource
-// may only cost so much per object.
+// TestTheLargestObjectIsWithinTheServersLimits: the API server limits the cost of the validation
+// rules of one object.
 func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
 	address := strings.Repeat("f", 126)
 	pools := strings.Repeat("{pool: '"+address+"/9', subnet: '"+address[:62]+"/9', aggregation: /128}, ", 256)
@@ -56,7 +56,7 @@ func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
 	if got := refusals(t, group(t, "v2", "{local: "+lists+", namespaces: ["+namespaces+"], enforceNamespaces: true}")); got != "" {
 		t.Error(got)
 	}
-	// Not much more than this many exclusions fits into the server's store.
+	// The store accepts hardly more exclusions than this.
 	most := strings.Repeat("{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ["+exclude+"]}, ", 200)
 	if got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+most+"]}}")); got != "" {
 		t.Error(got)

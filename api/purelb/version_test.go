@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-func TestWhatIsLeftOutIsFilledInByTheVersionItWasWrittenIn(t *testing.T) {
+func TestVersionOfTheWriterSetsDefaults(t *testing.T) {
 	tests := []struct {
 		name, version, spec, want string
 	}{
@@ -44,17 +44,17 @@ func TestWhatIsLeftOutIsFilledInByTheVersionItWasWrittenIn(t *testing.T) {
 			want: "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
 		},
 		{
-			name: "the flat form by way of v2", version: "v2",
+			name: "the flat form through v2", version: "v2",
 			spec: "{pool: '2001:db8::1-2001:db8::9', subnet: '2001:db8::/64'}",
 			want: "{pool: '2001:db8::1-2001:db8::9', subnet: '2001:db8::/64'}",
 		},
 		{
-			name: "a remote group has nothing to fill in", version: "v1",
+			name: "a remote group has no defaults", version: "v1",
 			spec: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /32}}}",
 			want: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /32}}}",
 		},
 		{
-			name: "a boundary has nothing to fill in", version: "v2",
+			name: "a boundary has no defaults", version: "v2",
 			spec: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}, namespaces: [a], namespaceSelector: {}}",
 			want: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}, namespaces: [a], namespaceSelector: {}}",
 		},
@@ -79,7 +79,7 @@ func TestWhatIsLeftOutIsFilledInByTheVersionItWasWrittenIn(t *testing.T) {
 	}
 }
 
-func TestNothingIsFilledInForAgents(t *testing.T) {
+func TestAgentsHaveNoDefaults(t *testing.T) {
 	for _, version := range []string{"v1", "v2"} {
 		o := agent(t, version, "{local: {}}")
 		namespace := create(t, o)
@@ -88,7 +88,7 @@ func TestNothingIsFilledInForAgents(t *testing.T) {
 	}
 }
 
-// everything is spec with every field set that a kind has.
+// everything has, for each kind, a spec with every field set.
 var everything = map[string]string{
 	"local": `{
 		local: {announce: local, skipIPv6DAD: true, multiPool: true, balancePools: true,
@@ -126,7 +126,7 @@ var everything = map[string]string{
 				dummyInterface: {validLifetime: 0, preferredLifetime: 0, noPrefixRoute: true}}}}`,
 }
 
-func TestReadingAndWritingByWayOfTheOtherVersionLosesNothing(t *testing.T) {
+func TestRoundTripThroughTheOtherVersionLosesNothing(t *testing.T) {
 	other := map[string]string{"v1": "v2", "v2": "v1"}
 	for name, spec := range everything {
 		for version, otherVersion := range other {
@@ -148,7 +148,7 @@ func TestReadingAndWritingByWayOfTheOtherVersionLosesNothing(t *testing.T) {
 	}
 }
 
-func TestTheVersionsHaveOneSchemaButForOneDefault(t *testing.T) {
+func TestVersionsDifferInOneDefault(t *testing.T) {
 	for _, file := range []string{"purelb.io_servicegroups.yaml", "purelb.io_lbnodeagents.yaml"} {
 		crd := definition(t, apitest.Objects(t, "charts/purelb/crds/"+file)[0])
 		if len(crd.Spec.Versions) != 2 {
@@ -175,8 +175,8 @@ func definition(t *testing.T, o *unstructured.Unstructured) *apiextensionsv1.Cus
 	return crd
 }
 
-// setAnnounceDefault sets the default of spec.local.announce, if there is such a
-// field, to that of the other schema.
+// setAnnounceDefault copies the default of spec.local.announce, if the field exists, from the other
+// schema.
 func setAnnounceDefault(schema, from *apiextensionsv1.CustomResourceValidation) {
 	local, ok := schema.OpenAPIV3Schema.Properties["spec"].Properties["local"]
 	announce, ok2 := local.Properties["announce"]

@@ -1,6 +1,6 @@
-// Package v1_test proves on a real API server what the custom resource
-// definitions promise: what can be written, what is refused with which words,
-// and what people see.
+// Package v1_test proves the rules of the custom resource definitions on a real API server: the
+// fields that it stores, the objects that it refuses, with their messages, and the columns of
+// kubectl.
 package v1_test
 
 import (
@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// config is a BGPConfiguration with that spec, in YAML's flow style.
+// config returns a BGPConfiguration with that spec, in YAML's flow style.
 func config(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	objects, err := apitest.Parse([]byte("apiVersion: bgp.purelb.io/v1\nkind: BGPConfiguration\nmetadata: {name: default}\nspec: " + spec))
@@ -42,7 +42,7 @@ func configs(t *testing.T, namespace string) dynamic.ResourceInterface {
 	return c.Resource(bgpv1.GroupVersion.WithResource("configs")).Namespace(namespace)
 }
 
-// typed is a client for the Go types.
+// typed returns a client for the Go types.
 func typed(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -56,8 +56,8 @@ func typed(t *testing.T) client.Client {
 	return c
 }
 
-// earlier is every field of earlier generations, with values that they took,
-// sensible or not.
+// earlier has every field of earlier generations, with values that those accepted, whether sensible
+// or not.
 const earlier = `{
 	global: {asn: 64512, routerID: '${NODE_IP}', routerIDPool: 10.255.0.0/16, listenPort: 179, listenAddresses: [0.0.0.0, '::'], families: [ipv4-unicast, ipv6-unicast, l2vpn-evpn],
 		useMultiplePaths: true, routeSelectionOptions: {alwaysCompareMed: true, advertiseInactiveRoutes: true},
@@ -87,7 +87,7 @@ const earlier = `{
 	netlinkExport: {enabled: true, dampeningInterval: 100, routeProtocol: 186, rules: [{name: all, communityList: ['1:1'], largeCommunityList: ['1:1:1'], vrf: red, tableId: 5, metric: 0, validateNexthop: true}]},
 }`
 
-// added is every field that earlier generations did not have.
+// added has every field that earlier generations lacked.
 const added = `{
 	nodeSelector: {matchLabels: {rack: a}, matchExpressions: [{key: rack, operator: In, values: [a]}]},
 	global: {asn: 4200000000, allowTransit: true, gracefulRestart: {deferralTime: 5, longLivedRestartTime: 3600}},
@@ -102,8 +102,7 @@ const added = `{
 	netlinkExport: {rules: [{name: a, allowDefaultRoute: true}]},
 }`
 
-// TestEveryFieldIsStoredAsWritten by an API server that refuses fields that it
-// does not know.
+// TestEveryFieldIsStoredAsWritten uses an API server that refuses fields it does not know.
 func TestEveryFieldIsStoredAsWritten(t *testing.T) {
 	for name, spec := range map[string]string{
 		"earlier": strings.ReplaceAll(earlier, "\n\t", "\n  "), "added": strings.ReplaceAll(added, "\n\t", "\n  "),
@@ -131,7 +130,7 @@ const malformedSelector = "spec.nodeSelector: matchExpressions must have the ope
 
 const excluded = "ttlSecurity and ebgpMultihop exclude each other: a neighbor is either on the same link or it is not"
 
-func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
+func TestInvalidObjectIsRefused(t *testing.T) {
 	tests := []struct{ name, spec, want string }{
 		{"nothing", "{}", "spec.global: Required value"},
 		{"no number of the AS", "{global: {}}", "spec.global.asn: Required value"},
@@ -160,7 +159,7 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 		{"a group that is both", "GLOBAL peerGroups: [{config: {peerGroupName: a}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: true}}]}", "spec.peerGroups[0]: " + excluded},
 		{"both, with one of them disabled", "GLOBAL neighbors: [{config: {}, ebgpMultihop: {enabled: false}, ttlSecurity: {}}, {config: {}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: false}}]}", ""},
 		{
-			"a change that is none", "GLOBAL policyDefinitions: [{statements: [{actions: {largeCommunity: {type: set}}}]}]}",
+			"an action without values", "GLOBAL policyDefinitions: [{statements: [{actions: {largeCommunity: {type: set}}}]}]}",
 			`spec.policyDefinitions[0].statements[0].actions.largeCommunity.type: Unsupported value: "set": supported values: "add", "remove", "replace"`,
 		},
 	}
@@ -174,15 +173,15 @@ func TestWhatIsWrongByItselfIsRefused(t *testing.T) {
 	}
 }
 
-// refusals tries to create o and returns what the API server has against it, by
-// field, without the value that it is about.
+// refusals tries to create o. It returns the objections of the API server, by field, without the
+// wrong values.
 func refusals(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	_, err := configs(t, "default").Create(context.Background(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return apitest.Refusals(t, err)
 }
 
-// status is one with every field set.
+// status returns a status with every field set.
 func status() bgpv1.BGPNodeStatusStatus {
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	route := bgpv1.RIBRoute{Prefix: "198.51.100.7/32", NextHop: "0.0.0.0", FromPeer: "192.0.2.1", AdvertisedTo: []string{"192.0.2.1"}, Communities: []string{"1:1"}, Weight: 3}
@@ -206,7 +205,7 @@ func status() bgpv1.BGPNodeStatusStatus {
 	}
 }
 
-// TestANodeReportsOfItself and people see it by the names that they know.
+// TestANodeReportsOfItself also checks the names in the columns that users see.
 func TestANodeReportsOfItself(t *testing.T) {
 	ctx, c := context.Background(), typed(t)
 	o := &bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
@@ -231,7 +230,7 @@ func TestANodeReportsOfItself(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutNeighborsSaysSo because what is missing could be anything.
+// TestANodeWithoutNeighborsSaysSo: an absent list could have any reason.
 func TestANodeWithoutNeighborsSaysSo(t *testing.T) {
 	ctx, c := context.Background(), typed(t)
 	o := &bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
@@ -248,8 +247,8 @@ func TestANodeWithoutNeighborsSaysSo(t *testing.T) {
 	}
 }
 
-// TestTheConfigurationIsKnownByItsNames of the resource, and keeps its status
-// apart from its spec.
+// TestTheConfigurationIsKnownByItsNames also checks that the resource keeps its status apart from
+// its spec.
 func TestTheConfigurationIsKnownByItsNames(t *testing.T) {
 	ctx, c, namespace := context.Background(), typed(t), apitest.Namespace(t)
 	o := &bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}, Spec: bgpv1.BGPConfigurationSpec{Global: bgpv1.Global{ASN: 64512}}}

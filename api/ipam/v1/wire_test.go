@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Servers in other languages, and of other versions, know only field numbers and
-// wire types. So each message is compared with the bytes that these demand: a tag is
-// the field number times 8, plus 0 for a number or 2 for what has a length.
+// Servers in other languages and of other versions know only field numbers and wire types. So the
+// test compares each message with the bytes that follow from these. A tag is the field number times
+// 8, plus 0 for a number or 2 for a value with a length.
 var golden = []struct {
 	name    string
 	message proto.Message
@@ -63,7 +63,7 @@ var golden = []struct {
 	},
 }
 
-func TestMessagesAreThoseBytesOnTheWire(t *testing.T) {
+func TestMessagesHaveTheGoldenBytes(t *testing.T) {
 	for _, tt := range golden {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := proto.MarshalOptions{Deterministic: true}.Marshal(tt.message)
@@ -85,7 +85,7 @@ func TestMessagesAreThoseBytesOnTheWire(t *testing.T) {
 }
 
 func TestEachMessageHasGoldenBytes(t *testing.T) {
-	inside := map[string]bool{"ExplicitIPs": true, "FamilyRequest": true, "AllocatedIP": true} // parts of others
+	inside := map[string]bool{"ExplicitIPs": true, "FamilyRequest": true, "AllocatedIP": true} // parts of other messages
 	for _, tt := range golden {
 		inside[string(tt.message.ProtoReflect().Descriptor().Name())] = true
 	}
@@ -103,16 +103,16 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Ips) != 1 || r.Ips[0].Ip != "192.0.2.1" {
-		t.Errorf("it is read as %v", &r)
+		t.Errorf("the message is read as %v", &r)
 	}
 }
 
-// The names of the methods are in the requests and in the metrics.
-func TestMethodsHaveTheirNames(t *testing.T) {
+// Requests and metrics contain the names of the methods.
+func TestMethodNamesAreStable(t *testing.T) {
 	want := []string{"/purelb.ipam.v1.IPAM/Allocate", "/purelb.ipam.v1.IPAM/Release", "/purelb.ipam.v1.IPAM/Stats"}
 	service := IPAM_ServiceDesc
 	if len(service.Methods) != len(want) || len(service.Streams) != 0 {
-		t.Fatalf("there are %d methods and %d streams, want %v: GetInfo stays reserved", len(service.Methods), len(service.Streams), want)
+		t.Fatalf("the service has %d methods and %d streams, want %v: GetInfo stays reserved", len(service.Methods), len(service.Streams), want)
 	}
 	for i, m := range service.Methods {
 		if got := "/" + service.ServiceName + "/" + m.MethodName; got != want[i] {
