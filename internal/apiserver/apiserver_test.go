@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answer is an API server. If it is 0, the server is away. Otherwise it is the HTTP
-// status of every answer.
+// answer is an API server. 0 means that the server is away. Any other value is the HTTP status of
+// every answer.
 type answer struct{ atomic.Int32 }
 
 func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,12 +47,12 @@ func TestAwaitReturnsWhenTheAPIServerAnswers(t *testing.T) {
 			server.Store(http.StatusServiceUnavailable)
 			time.Sleep(time.Hour)
 			if began.Load() {
-				t.Error("began without the API server")
+				t.Error("Await returned without the API server")
 			}
 			server.Store(status)
 			time.Sleep(5 * time.Second)
 			if !began.Load() {
-				t.Errorf("status %d: did not begin within 5 s of its return", status)
+				t.Errorf("status %d: Await did not return within 5 s after the API server came back", status)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		Await(ctx, clients.Discovery(), 2*time.Second, slog.New(slog.DiscardHandler))
 		if ctx.Err() == nil {
-			t.Error("an API server that is away was taken for one that answers")
+			t.Error("Await succeeded without the API server")
 		}
 	})
 }

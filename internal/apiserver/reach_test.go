@@ -45,7 +45,7 @@ func TestConfigReadsKubeconfigWithoutRateLimit(t *testing.T) {
 		t.Errorf("reached %v, %v", version, err)
 	}
 	if limit := clients.CoreV1().RESTClient().GetRateLimiter(); limit != nil {
-		t.Errorf("there is a limit of %v requests a second", limit.QPS())
+		t.Errorf("the client has a limit of %v requests a second", limit.QPS())
 	}
 }
 
@@ -74,7 +74,7 @@ func TestDeadConnectionSettingsOfTheEnvironment(t *testing.T) {
 	t.Setenv(ping, "7")
 	NoticeDeadConnections()
 	if got := os.Getenv(idle) + " " + os.Getenv(ping); got != "10 7" {
-		t.Errorf("a connection may be idle and unanswered for %s s, want 10 7", got)
+		t.Errorf("the limits for an idle and an unanswered connection are %s s, want 10 7", got)
 	}
 }
 

@@ -45,13 +45,13 @@ func TestWatchNoticesTheAPIServersReturn(t *testing.T) {
 			s := &server{up: time.Now().Add(2 * time.Minute)}
 			log, status, err := request(t.Context(), s, http.MethodGet, "https://10.96.0.1/api/v1/services?"+query)
 			if err != nil || status != http.StatusForbidden {
-				t.Fatalf("%s: got %v, %v; want what it answers", query, status, err)
+				t.Fatalf("%s: got %v, %v; want the answer of the server", query, status, err)
 			}
 			if late := time.Since(s.up); late > 3*retryMax/2 {
-				t.Errorf("%s: noticed the return %v late", query, late)
+				t.Errorf("%s: the watch noticed the return %v late", query, late)
 			}
 			if n := len(s.asked); n < 20 || n > 60 {
-				t.Errorf("%s: asked %d times in two minutes", query, n)
+				t.Errorf("%s: the watch sent %d requests in two minutes", query, n)
 			}
 			if strings.Count(log, "watchWaits path=/api/v1/services error=\"connection refused\"") != 2 || strings.Count(log, "watchGoesOn") != 1 {
 				t.Errorf("%s: logged\n%s", query, log)
@@ -82,7 +82,7 @@ func TestOtherRequestsFailAtOnce(t *testing.T) {
 		s := &server{up: time.Now().Add(time.Hour)}
 		log, _, err := request(t.Context(), s, tt.method, tt.target)
 		if !errors.Is(err, syscall.ECONNREFUSED) || len(s.asked) != 1 || log != "" {
-			t.Errorf("%s %s: got %v after %d questions, logged %q", tt.method, tt.target, err, len(s.asked), log)
+			t.Errorf("%s %s: got %v after %d requests, logged %q", tt.method, tt.target, err, len(s.asked), log)
 		}
 	}
 }
