@@ -1,9 +1,9 @@
 // Package apitest gives tests a real Kubernetes API server, with PureLB's
 // custom resource definitions installed.
 //
-// It starts etcd and kube-apiserver on loopback, and ends them however the test ends. It
-// does not know what is tested, and only tests import it. There are no controllers and no
-// nodes: only the test changes objects.
+// It starts etcd and kube-apiserver on loopback, and ends both however the test ends. It does not
+// know the code under test, and only tests import it. The cluster has no controllers and no nodes,
+// so only the test changes objects.
 //
 // The usual way is one server per test package:
 //
@@ -17,8 +17,8 @@
 //
 // A test that needs its own server calls Start.
 //
-// The programs come from kubebox, a single binary that the lab uses too; "make kubebox"
-// builds it. Without it tests fail; they do not skip.
+// The programs come from kubebox, a single binary that the lab also uses. "make kubebox" builds it.
+// Without kubebox, tests fail instead of skipping.
 package apitest
 
 import (

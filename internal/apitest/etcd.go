@@ -22,8 +22,8 @@ type Stored struct {
 	Object runtime.Object
 }
 
-// Store writes objects directly into etcd. The API server sees them through its watch. It
-// is for many objects of a kind that the API server creates slowly: to create a Service, it
+// Store writes objects directly into etcd, and the API server sees them through its watch. It is
+// for many objects of a kind that the API server creates slowly: when it creates a Service, it
 // counts all cluster addresses in use, one by one.
 func (s *Server) Store(all []Stored) error {
 	encoder := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
@@ -60,7 +60,7 @@ type entry struct {
 
 func path(key string) []byte { return []byte("/registry/" + key) }
 
-// Erase removes everything from etcd whose key begins with prefix.
+// Erase removes every key with this prefix from etcd.
 func (s *Server) Erase(prefix string) error {
 	begin := path(prefix)
 	end := slices.Clone(begin)

@@ -21,16 +21,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Namespace makes a namespace on the server of this test binary and returns its name. It is
-// not removed: there is no namespace controller to empty it, and the server ends with the
-// tests.
+// Namespace makes a namespace on the server of this test binary and returns its name. It does not
+// remove the namespace, because no controller would empty it, and the server ends with the tests.
 func Namespace(t testing.TB) string {
 	t.Helper()
 	return create(t, metav1.ObjectMeta{GenerateName: "test-"})
 }
 
-// EnsureNamespace makes the namespace of this name on the server of this test binary, if it
-// is missing.
+// EnsureNamespace makes the namespace of this name on the server of this test binary if it does not
+// exist.
 func EnsureNamespace(t testing.TB, name string) {
 	t.Helper()
 	create(t, metav1.ObjectMeta{Name: name})

@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 )
 
-// wrapper runs one program of kubebox and makes sure that it ends with the test binary,
-// which go test kills without warning at its timeout. A watcher checks every second that
-// both the program and the test binary still run. $PPID is the test binary, and $$ remains
-// the program's through exec.
+// wrapper runs one program of kubebox. It ensures that the program ends with the test binary, which
+// go test kills without warning at its timeout. A watcher checks every second that both still run.
+// $PPID is the test binary. $$ is the program, because exec keeps the process id.
 const wrapper = `#!/bin/sh
 (
 	trap '' INT
@@ -46,8 +45,8 @@ func installPrograms(bin string) error {
 	return nil
 }
 
-// findKubebox returns the path of the kubebox binary: the one in PURELB_KUBEBOX, or the one
-// that the lab's build makes.
+// findKubebox returns the path of the kubebox binary: the one in PURELB_KUBEBOX, or the one that
+// the lab builds.
 func findKubebox() (string, error) {
 	path := os.Getenv("PURELB_KUBEBOX")
 	if path == "" {

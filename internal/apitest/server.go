@@ -32,8 +32,8 @@ type Server struct {
 // Service without ipFamilies gets that family.
 const serviceNetworks = "10.96.0.0/16,fd00:10:96::/112"
 
-// patience limits each step of the start and of the end. The machine may be slow, and busy
-// with other tests. The API server alone waits a minute for connections that do not end.
+// patience limits each step of the start and of the end. The machine may be slow, and busy with
+// other tests. The API server alone may wait a minute for open connections.
 const patience = 3 * time.Minute
 
 // tries is how often the programs are started. Each try uses new ports: a port that was
@@ -116,8 +116,8 @@ func controlPlane(bin, data, certs string) *envtest.ControlPlane {
 	return plane
 }
 
-// awaitDefaults returns when the API server has made the namespace default and its Service
-// kubernetes. From then on it can give cluster addresses.
+// awaitDefaults waits until the API server has made the namespace default and its Service
+// kubernetes. After that, it can allocate cluster addresses.
 func awaitDefaults(config *rest.Config) error {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
