@@ -28,11 +28,11 @@ import (
 // store is an IPAM server in memory, with four addresses of each family.
 type store struct {
 	ipamv1.UnimplementedIPAMServer
-	// allocating, if there is one, is called first. Its error is the answer.
+	// allocating, if set, is called before each allocation. The server returns its error.
 	allocating func(ctx context.Context, r *ipamv1.AllocateRequest) error
 
 	mu    sync.Mutex
-	held  map[string]string // owner by address
+	held  map[string]string // the owner of each address
 	calls []string
 }
 
@@ -61,7 +61,7 @@ func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv
 	return reply, nil
 }
 
-// addressFor returns the address of the owner, or a free one.
+// addressFor returns the address of the owner, or a free address.
 func (s *store) addressFor(prefix, owner string) (free string) {
 	for n := 4; n > 0; n-- {
 		a := fmt.Sprintf("%s%d", prefix, n)
@@ -93,7 +93,7 @@ func (s *store) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsRespo
 	return &ipamv1.StatsResponse{InUseV4: uint64(len(s.held)), SizeV4: 4, SizeV6: 4, HasKnownCapacity: true, DisplayAddresses: []string{"192.0.2.1-192.0.2.4"}}, nil
 }
 
-// print says what is held, sorted.
+// print lists the held addresses, sorted.
 func (s *store) print() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,21 +105,21 @@ func (s *store) print() string {
 	return strings.Join(lines, ", ")
 }
 
-// called says whether a call was made.
+// called reports whether the server received the call.
 func (s *store) called(call string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.calls, call)
 }
 
-// cell is a Manager with IPAM servers. Sockets are outside of what a synthetic clock sees, so
-// the clock is real: a test waits until something is so, and for nothing else.
+// cell is a Manager with IPAM servers. A synthetic clock does not see sockets, so the clock is
+// real. A test waits only for conditions, never for a time.
 type cell struct {
 	*testing.T
 	ledger  *ledger
 	manager *backends.Manager
 	folder  string
-	// news is sent to when something may have changed.
+	// news gets a value when something may have changed.
 	news chan struct{}
 }
 
@@ -165,25 +165,25 @@ func (c *cell) notify() {
 	}
 }
 
-// until waits until something is so.
+// until waits until so returns true.
 func (c *cell) until(what string, so func() bool) {
 	c.Helper()
 	for !so() {
 		select {
 		case <-c.news:
 		case <-time.After(time.Minute):
-			c.Fatalf("it never was so that %s; the states are %+v", what, c.manager.States())
+			c.Fatalf("timeout while waiting: %s; the states are %+v", what, c.manager.States())
 		}
 	}
 }
 
-// shows waits until the ledger shows something of a group.
+// shows waits until the ledger has this content for a group.
 func (c *cell) shows(group, want string) {
 	c.Helper()
 	c.until(group+" has "+want, func() bool { return c.ledger.print(group) == want })
 }
 
-// serve starts a server on a socket, until the end of the test.
+// serve runs a server on a socket until the end of the test.
 func (c *cell) serve(socket string, s *store) {
 	c.Helper()
 	s.held = map[string]string{}
@@ -217,17 +217,17 @@ func TestIPAMServerGrantsAndReleases(t *testing.T) {
 	if got := s.print(); got != "" || !s.called("release lb default/web 192.0.2.1false") {
 		t.Errorf("the server has %q after %q", got, s.calls)
 	}
-	c.until("the addresses are counted", func() bool {
+	c.until("the manager counts the addresses", func() bool {
 		state := c.manager.States()[0]
 		return state.Backend == "test" && state.Size[addr.V4] == 4 && len(state.Ranges) == 1 && !state.Reached.IsZero()
 	})
 }
 
-// A group whose server is not there yet keeps no other group waiting.
+// A group with a missing server delays no other group.
 func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 	c := newCell(t, map[string]string{"lb": "a", "away": "b"})
 	c.ledger.want("away", web)
-	c.until("the fault is shown", func() bool {
+	c.until("the state shows the fault", func() bool {
 		for _, s := range c.manager.States() {
 			if s.Group == "away" && s.Fault != nil && s.Fault.Kind == ipam.KindUnavailable && strings.Contains(s.Fault.Message, "is not there") {
 				return true
@@ -244,7 +244,7 @@ func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 	c.until("the fault ends", func() bool { return c.manager.States()[0].Fault == nil })
 }
 
-func TestIPAMServerThatHangsDelaysNoOtherGroup(t *testing.T) {
+func TestHangingIPAMServerDelaysNoOtherGroup(t *testing.T) {
 	arrived, goOn := make(chan struct{}, 1), make(chan struct{})
 	s := &store{allocating: func(ctx context.Context, r *ipamv1.AllocateRequest) error {
 		if r.Pool == "slow" {
@@ -265,8 +265,8 @@ func TestIPAMServerThatHangsDelaysNoOtherGroup(t *testing.T) {
 	c.shows("slow", "web/v4=192.0.2.1")
 }
 
-// One Service that the server cannot serve keeps no other waiting.
-func TestServiceThatFailsDelaysNoOther(t *testing.T) {
+// A Service that the server cannot serve delays no other Service.
+func TestFailingServiceDelaysNoOther(t *testing.T) {
 	s := &store{allocating: func(_ context.Context, r *ipamv1.AllocateRequest) error {
 		if r.Service == "default/web" {
 			return status.Error(codes.Internal, "no")
@@ -277,7 +277,7 @@ func TestServiceThatFailsDelaysNoOther(t *testing.T) {
 	c.serve("a", s)
 	c.ledger.want("lb", web, api)
 	c.shows("lb", "api/v4=192.0.2.1 wanted:1")
-	c.until("the fault is shown", func() bool { return c.manager.States()[0].Fault != nil })
+	c.until("the state shows the fault", func() bool { return c.manager.States()[0].Fault != nil })
 	c.ledger.want("lb", v4(1)...)
 	c.shows("lb", "api/v4=192.0.2.1 web-0/v4=192.0.2.2 wanted:1")
 }
@@ -291,12 +291,12 @@ func TestSocketIsChanged(t *testing.T) {
 	c.shows("lb", "web/v4=192.0.2.1")
 	c.set(map[string]string{"lb": "b"})
 	c.ledger.want("lb", api)
-	c.until("both servers have one", func() bool {
+	c.until("both servers hold an address", func() bool {
 		return first.print() == "lb default/web 192.0.2.1" && second.print() == "lb default/api 192.0.2.1"
 	})
 }
 
-// An IPAM server without Stats works.
+// PureLB works with an IPAM server that does not implement Stats.
 func TestServerWithoutStatsHasAWarning(t *testing.T) {
 	c := newCell(t, map[string]string{"lb": "a"})
 	s := &store{}
@@ -312,7 +312,7 @@ func TestServerWithoutStatsHasAWarning(t *testing.T) {
 	t.Cleanup(func() { server.Stop(); serving.Wait() })
 	c.ledger.want("lb", web)
 	c.shows("lb", "web/v4=192.0.2.1")
-	c.until("the warning is shown", func() bool {
+	c.until("the state shows the warning", func() bool {
 		state := c.manager.States()[0]
 		return state.Fault == nil && strings.Contains(strings.Join(state.Warnings, ""), "the number of addresses is not known")
 	})

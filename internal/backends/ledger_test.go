@@ -13,20 +13,20 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// ledger is that of a test. It keeps the contract, in memory.
+// ledger is a Ledger in memory that keeps the contract, for tests.
 type ledger struct {
 	mu sync.Mutex
-	// incomplete says that not all Services were read.
+	// incomplete says that the allocator has not read all Services yet.
 	incomplete bool
 	groups     map[string]*accounts
-	// shown is an address that a Service has beside its grants.
+	// shown is an address that a Service has besides its grants.
 	shown netip.Addr
 	poke  func(group string)
-	// news is told when something was answered.
+	// news is called after each answer.
 	news func()
 }
 
-// accounts are those of a group.
+// accounts are the accounts of one group.
 type accounts struct {
 	queue     []ipam.Claim
 	sent      map[string]ipam.Claim
@@ -34,9 +34,9 @@ type accounts struct {
 	refused   map[string]error
 	releasing []ipam.Grant
 	departed  []string
-	// dismissed counts the holders, and orphans what came by Orphans.
+	// dismissed counts the holders, and orphans counts the grants passed to Orphans.
 	dismissed, orphans int
-	// most is the largest number of claims that were handed out at once.
+	// most is the largest number of claims that Wanted returned at once.
 	most int
 }
 
@@ -44,7 +44,7 @@ func newLedger() *ledger {
 	return &ledger{groups: map[string]*accounts{}, poke: func(string) {}, news: func() {}}
 }
 
-// of returns the accounts of a group. The caller has the lock.
+// of returns the accounts of a group. The caller holds the lock.
 func (l *ledger) of(group string) *accounts {
 	if l.groups[group] == nil {
 		l.groups[group] = &accounts{sent: map[string]ipam.Claim{}, held: map[string]ipam.Grant{}, refused: map[string]error{}}
@@ -183,7 +183,7 @@ func (l *ledger) Orphans(group string, grants []ipam.Grant) {
 	}
 }
 
-// open says whether a claim with a key is on its way, or granted.
+// open reports whether a claim with this key is in progress or granted.
 func (l *ledger) open(key string) bool {
 	for _, a := range l.groups {
 		_, held := a.held[key]
@@ -195,7 +195,7 @@ func (l *ledger) open(key string) bool {
 	return false
 }
 
-// want queues claims, by their keys.
+// want queues claims with these keys.
 func (l *ledger) want(group string, keys ...string) {
 	l.mu.Lock()
 	for _, key := range keys {
@@ -205,7 +205,7 @@ func (l *ledger) want(group string, keys ...string) {
 	l.poke(group)
 }
 
-// wantNamed queues a claim for an address.
+// wantNamed queues a claim for a certain address.
 func (l *ledger) wantNamed(group, key, address string) {
 	l.mu.Lock()
 	c := claimOf(key)
@@ -215,7 +215,7 @@ func (l *ledger) wantNamed(group, key, address string) {
 	l.poke(group)
 }
 
-// unname has the claims that wait take any address.
+// unname makes the waiting claims accept any address.
 func (l *ledger) unname(group string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +224,7 @@ func (l *ledger) unname(group string) {
 	}
 }
 
-// giveUp has what is held for keys released.
+// giveUp queues the release of the grants with these keys.
 func (l *ledger) giveUp(group string, keys ...string) {
 	l.mu.Lock()
 	a := l.of(group)
@@ -237,7 +237,7 @@ func (l *ledger) giveUp(group string, keys ...string) {
 	l.poke(group)
 }
 
-// giveUpIfHeld is giveUp for what is held by now. What is not is not wanted any more.
+// giveUpIfHeld calls giveUp if the key has a grant. Otherwise it withdraws the claim.
 func (l *ledger) giveUpIfHeld(group, key string) {
 	l.mu.Lock()
 	_, held := l.of(group).held[key]
@@ -248,7 +248,8 @@ func (l *ledger) giveUpIfHeld(group, key string) {
 	}
 }
 
-// restart is what a new allocator knows: what Services show, and what they want.
+// restart leaves only the knowledge of a new allocator: the addresses that Services show, and the
+// claims.
 func (l *ledger) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,7 +262,7 @@ func (l *ledger) restart() {
 	}
 }
 
-// print says what a group holds and waits for, sorted.
+// print lists the grants and the waiting claims of a group, sorted.
 func (l *ledger) print(group string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,14 +283,14 @@ func (l *ledger) print(group string) string {
 	return strings.Join(lines, " ")
 }
 
-// heldBy is how many grants a group has.
+// heldBy returns the number of grants of a group.
 func (l *ledger) heldBy(group string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.of(group).held)
 }
 
-// refusal is why a claim was refused last, or "".
+// refusal returns the reason of the last refusal of a claim, or "".
 func (l *ledger) refusal(group, key string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,7 +320,7 @@ func (l *ledger) setIncomplete(incomplete bool) {
 	l.incomplete = incomplete
 }
 
-// orphans is how often the group was told of one.
+// orphans returns how many orphans of the group were reported.
 func (l *ledger) orphans(group string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,17 +329,17 @@ func (l *ledger) orphans(group string) int {
 
 const cluster = "prod"
 
-// key is that of a Service.
+// key returns the key of a Service.
 func key(service string, f addr.Family) string {
 	return ipam.KeyOf(cluster, ipam.Claim{Group: "default", Service: "default/" + service, Family: f})
 }
 
-// short is a key without what the keys of all Services have in common.
+// short returns a key without the parts that the keys of all Services have in common.
 func short(key string) string {
 	return strings.Replace(strings.TrimPrefix(key, cluster+"/default/"), "/default/v", "/v", 1)
 }
 
-// v4 are the keys of n Services for IPv4.
+// v4 returns the IPv4 keys of n Services.
 func v4(n int) []string {
 	var keys []string
 	for i := range n {
@@ -347,7 +348,7 @@ func v4(n int) []string {
 	return keys
 }
 
-// claimOf is the claim with a key.
+// claimOf returns the claim with a key.
 func claimOf(key string) ipam.Claim {
 	c := ipam.Claim{Key: key, Group: "default", Service: ipam.HolderOf(key), Family: addr.V4}
 	if strings.HasSuffix(key, "/v6") {

@@ -44,7 +44,7 @@ func TestChangeOfOneGroupDisturbsNoOther(t *testing.T) {
 	})
 }
 
-// The call of the worker before may still be on its way when the group has another server.
+// The previous worker's call may still be in progress when the group gets another server.
 func TestGroupHasOneWorkerAtATime(t *testing.T) {
 	in(t, func(w *world) {
 		other := w.serve("other.example")
@@ -60,7 +60,7 @@ func TestGroupHasOneWorkerAtATime(t *testing.T) {
 		w.ledger.want("lb", api)
 		after(time.Second)
 		if n := len(other.Requests()); n != 0 {
-			t.Errorf("%d requests while the call before is on its way", n)
+			t.Errorf("%d requests while the previous call is in progress", n)
 		}
 		free()
 		after(time.Second)
@@ -80,7 +80,7 @@ func TestEndWaitsForTheCallInFlight(t *testing.T) {
 		after(time.Second)
 		select {
 		case <-stopped:
-			t.Fatal("it ended during a call")
+			t.Fatal("the manager ended during a call")
 		default:
 		}
 		w.ledger.want("lb", api)
@@ -106,7 +106,7 @@ func TestEndDoesNotWaitForACallThatHangs(t *testing.T) {
 	})
 }
 
-// Each request is answered, but all of them take longer than a call may.
+// Each request gets an answer, but together they take longer than a call may take.
 func TestEndDoesNotWaitForManySlowRequests(t *testing.T) {
 	in(t, func(w *world) {
 		stop := w.start(on("netbox.example", "lb", "192.0.2.0/24"))
@@ -124,7 +124,7 @@ func TestEndDoesNotWaitForManySlowRequests(t *testing.T) {
 	})
 }
 
-// A manager that ends may run again: the leader lost its Lease and got it again.
+// A manager may run again after its end: the leader may lose its Lease and get it again.
 func TestManagerRunsAgain(t *testing.T) {
 	in(t, func(w *world) {
 		lb := on("netbox.example", "lb", "192.0.2.0/24")
@@ -138,7 +138,7 @@ func TestManagerRunsAgain(t *testing.T) {
 	})
 }
 
-// The allocator ends at any request, which fails in any way, and another one goes on.
+// The allocator ends at any request, which fails in any way. Another allocator continues.
 func TestRestartInEachStateLeavesOneAddressForAClaim(t *testing.T) {
 	for name, fault := range map[string]netboxtest.Fault{"before": netboxtest.FailBefore, "after": netboxtest.FailAfter,
 		"lost": netboxtest.LoseReply, "hangs": netboxtest.HangReply} {

@@ -27,8 +27,8 @@ func TestDelaysGrow(t *testing.T) {
 	}{
 		{"away", []*ipam.Error{fault(ipam.KindUnavailable, "", 0), fault(ipam.KindUnknown, "", 0), fault(ipam.KindUnavailable, "", 0)}, 0, "[1s 2s 4s]"},
 		{"misconfigured", []*ipam.Error{fault(ipam.KindMisconfigured, "", 0), fault(ipam.KindMisconfigured, "", 0)}, 0, "[15s 30s]"},
-		{"each sort begins anew", []*ipam.Error{fault(ipam.KindUnknown, "", 0), fault(ipam.KindMisconfigured, "", 0), fault(ipam.KindUnknown, "", 0)}, 0, "[1s 15s 1s]"},
-		{"as long as asked", []*ipam.Error{fault(ipam.KindUnavailable, "", time.Hour), fault(ipam.KindUnavailable, "", 0)}, 0, "[1h0m0s 2s]"},
+		{"each kind starts from the beginning", []*ipam.Error{fault(ipam.KindUnknown, "", 0), fault(ipam.KindMisconfigured, "", 0), fault(ipam.KindUnknown, "", 0)}, 0, "[1s 15s 1s]"},
+		{"as long as the backend asks for", []*ipam.Error{fault(ipam.KindUnavailable, "", time.Hour), fault(ipam.KindUnavailable, "", 0)}, 0, "[1h0m0s 2s]"},
 		{"with jitter", []*ipam.Error{fault(ipam.KindUnavailable, "", 0), fault(ipam.KindUnavailable, "", 0)}, 0.5, "[750ms 1.5s]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,12 +56,12 @@ func TestResultOfACall(t *testing.T) {
 		stops bool
 	}{
 		{"all granted", []error{nil, nil}, "2 2 ", false},
-		{"a claim refused for itself", []error{fault(ipam.KindExhausted, "full", 0)}, "1 1 ", false},
+		{"a refusal of one claim", []error{fault(ipam.KindExhausted, "full", 0)}, "1 1 ", false},
 		{"one fails", []error{nil, first}, "2 1 no answer", false},
-		{"one fails, and time is asked for", []error{nil, fault(ipam.KindUnknown, "500", time.Second)}, "2 1 500", true},
+		{"a failure with a requested delay", []error{nil, fault(ipam.KindUnknown, "500", time.Second)}, "2 1 500", true},
 		{"all fail", []error{notAsked, first}, "2 0 no answer", true},
-		{"the worst is shown", []error{fault(ipam.KindUnavailable, "away", 0), fault(ipam.KindMisconfigured, "mend me", 0), first}, "3 0 mend me", true},
-		{"no error of a backend", []error{errors.New("what")}, "1 0 what", true},
+		{"the worst fault is shown", []error{fault(ipam.KindUnavailable, "away", 0), fault(ipam.KindMisconfigured, "mend me", 0), first}, "3 0 mend me", true},
+		{"an error without a kind", []error{errors.New("what")}, "1 0 what", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := sum(tt.errs, faultOf)
@@ -76,7 +76,7 @@ func TestResultOfACall(t *testing.T) {
 	}
 }
 
-// scripted is a backend and a ledger. Claims with the key "bad" fail.
+// scripted is a backend and a ledger. A claim with the key "bad" fails.
 type scripted struct {
 	Ledger
 	began time.Time
@@ -137,8 +137,8 @@ func (s *scripted) rest() time.Duration                                 { return
 func (s *scripted) measuring(error) *ipam.Error                         { return nil }
 func (s *scripted) close()                                              {}
 
-// One claim that fails for itself keeps a new one waiting for a second, where asking costs
-// nothing.
+// At a nearby backend, requests cost nothing. So a new claim waits at most a second for an older
+// claim that fails.
 func TestNewWorkEndsTheDelayOfABackendNearby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{began: time.Now(), queue: []ipam.Claim{{Key: "bad"}}}

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// gaps are the times between requests that are more than a second apart.
+// gaps returns the times between consecutive requests, if they are longer than a second.
 func gaps(sent []time.Time) []time.Duration {
 	var list []time.Duration
 	for i := 1; i < len(sent); i++ {
@@ -23,7 +23,7 @@ func gaps(sent []time.Time) []time.Duration {
 	return list
 }
 
-// refuse answers everything with an error.
+// refuse answers every request with an error.
 func refuse(status int, header, value string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(header, value)
@@ -31,7 +31,7 @@ func refuse(status int, header, value string) http.Handler {
 	})
 }
 
-func TestBackendThatIsAwayIsAskedSeldom(t *testing.T) {
+func TestAbsentBackendIsRetriedSlowly(t *testing.T) {
 	in(t, func(w *world) {
 		w.options.SweepEvery = 24 * time.Hour
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
@@ -57,12 +57,12 @@ func TestBackendThatIsAwayIsAskedSeldom(t *testing.T) {
 		w.ledger.want("lb", api)
 		after(3 * time.Second)
 		if got := gaps(w.requests()); len(got) == 0 || got[0] != time.Second {
-			t.Errorf("after a success the delays are %s", got)
+			t.Errorf("after a success, the delays are %s", got)
 		}
 	})
 }
 
-func TestBackendIsLeftAloneAsLongAsItAsks(t *testing.T) {
+func TestRetryAfterIsRespected(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
 		after(time.Second)
@@ -82,7 +82,7 @@ func TestBackendIsLeftAloneAsLongAsItAsks(t *testing.T) {
 	})
 }
 
-func TestWhatAPersonMustMendIsTriedSeldom(t *testing.T) {
+func TestMisconfigurationIsRetriedSlowly(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "lb", "198.51.100.0/24"))()
 		after(time.Hour)
@@ -102,7 +102,7 @@ func TestWhatAPersonMustMendIsTriedSeldom(t *testing.T) {
 	})
 }
 
-// A token that may not delete keeps no Service waiting.
+// A token without the right to delete delays no Service.
 func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
@@ -127,7 +127,7 @@ func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
 	})
 }
 
-// The families have different prefixes: one that is gone does not stop the other.
+// The families have different prefixes. If one prefix is missing, the other still serves.
 func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 	in(t, func(w *world) {
 		b := on("netbox.example", "lb", "192.0.2.0/24")
@@ -146,8 +146,8 @@ func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 	})
 }
 
-// The claim that failed is not wanted any more. The backend is asked all the same, so that
-// people see when it works again.
+// No Service waits for the claim that failed. The worker still sends requests, so that users see
+// when the backend works again.
 func TestFaultEndsWithoutWork(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
@@ -168,8 +168,8 @@ func TestFaultEndsWithoutWork(t *testing.T) {
 	})
 }
 
-// All that fails for the token looks for a new one together.
-func TestTokenThatIsWrongForAllIsLookedForOnce(t *testing.T) {
+// All calls that fail because of the token cause only one read of the Secret.
+func TestWrongTokenIsReadAgainOnce(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
 		w.ledger.want("lb", web)
@@ -181,12 +181,12 @@ func TestTokenThatIsWrongForAllIsLookedForOnce(t *testing.T) {
 		w.requests()
 		after(15 * time.Second)
 		if n := len(w.requests()); n != 3 {
-			t.Errorf("%d requests, want 3: one to prepare, and those of the claim and the release", n)
+			t.Errorf("%d requests, want 3: one to prepare, one to claim and one to release", n)
 		}
 	})
 }
 
-// A claim that is refused for itself does not keep the worker.
+// A refusal of one claim does not delay the worker.
 func TestRefusedClaimDelaysNoOther(t *testing.T) {
 	in(t, func(w *world) {
 		w.servers["netbox.example"].AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("198.51.100.0/30")})
@@ -222,7 +222,7 @@ func TestFewRequestsAreSentWhenNothingHappens(t *testing.T) {
 		w.requests()
 		after(2 * time.Hour)
 		if sent := len(w.requests()); sent > 240 || sent < 24 {
-			t.Errorf("%d requests in two hours, want at most 2 a minute", sent)
+			t.Errorf("%d requests in two hours, want at most 2 per minute", sent)
 		}
 		w.mu.Lock()
 		changes := len(w.changes)
@@ -252,8 +252,8 @@ func TestCountFollowsChangesSoon(t *testing.T) {
 				counts++
 			}
 		}
-		if counts > 60+5+1 { // 60 looks for keys, 1 sweep
-			t.Errorf("%d lists were asked for", counts)
+		if counts > 60+5+1 { // 60 lookups of keys, and 1 sweep
+			t.Errorf("%d requests for lists", counts)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestRotatedTokenIsTaken(t *testing.T) {
 		w.setSecret(token, newToken)
 		after(16 * time.Second)
 		w.holds("a", "web-0/v4=192.0.2.2 web/v4=192.0.2.1")
-		// The other group takes the new client without a fault.
+		// The other group uses the new client without a fault.
 		w.ledger.want("b", v4(2)[1])
 		after(2 * time.Second)
 		w.holds("b", "api/v4=10.0.0.1 web-1/v4=10.0.0.2")

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// A Service asks for another address than NetBox has for it.
+// A Service requests another address than NetBox has for it.
 func TestClaimForAnotherAddressReleasesTheFirst(t *testing.T) {
 	in(t, func(w *world) {
 		w.keyed("netbox.example", "192.0.2.1/24", web)
@@ -23,8 +23,8 @@ func TestClaimForAnotherAddressReleasesTheFirst(t *testing.T) {
 	})
 }
 
-// The cluster may not know that an address which a Service has is from NetBox.
-func TestAnAddressThatAServiceHasIsNoSurplus(t *testing.T) {
+// The cluster may not know that the address of a Service is from NetBox.
+func TestAddressInUseIsNoSurplus(t *testing.T) {
 	in(t, func(w *world) {
 		w.keyed("netbox.example", "192.0.2.1/24", web)
 		w.ledger.shown = netip.MustParseAddr("192.0.2.1")
@@ -35,7 +35,7 @@ func TestAnAddressThatAServiceHasIsNoSurplus(t *testing.T) {
 	})
 }
 
-// What another group of the cluster has for the key is not surplus.
+// An address that another group of the cluster has for the key is not surplus.
 func TestAddressOfAnotherGroupIsNoSurplus(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16"))()
@@ -51,7 +51,7 @@ func TestAddressOfAnotherGroupIsNoSurplus(t *testing.T) {
 	})
 }
 
-// failDeletes has NetBox fail with each release.
+// failDeletes makes NetBox fail at each release.
 func failDeletes(w *world, fault netboxtest.Fault) {
 	w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
 		if r.Method == http.MethodDelete {
@@ -61,9 +61,9 @@ func failDeletes(w *world, fault netboxtest.Fault) {
 	})
 }
 
-// NetBox may carry out the release later. Then the address would be free while the Service
+// NetBox may execute the release later. Then the address would be free in NetBox while the Service
 // has it.
-func TestAddressThatIsBeingReleasedIsNotGranted(t *testing.T) {
+func TestAddressDuringReleaseIsNotGranted(t *testing.T) {
 	in(t, func(w *world) {
 		w.keyed("netbox.example", "192.0.2.1/24", web)
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
@@ -75,14 +75,14 @@ func TestAddressThatIsBeingReleasedIsNotGranted(t *testing.T) {
 		if kind, _ := w.fault("lb"); kind != ipam.KindUnknown {
 			t.Errorf("the fault is %s", kind)
 		}
-		w.ledger.unname("lb") // now any address will do, also the one in NetBox
+		w.ledger.unname("lb") // from now on any address will do, even the one in NetBox
 		after(10 * time.Minute)
 		w.holds("lb", "wanted:1")
 		failDeletes(w, netboxtest.None)
 		after(2 * time.Minute)
 		w.keeps("netbox.example", w.ledger.print("lb"))
 		if w.ledger.heldBy("lb") != 1 {
-			t.Error("it has no address")
+			t.Error("the Service has no address")
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// keyed adds an address with a key to a server, as it may be there for any reason.
+// keyed adds an address with a key to a server, as another client may do.
 func (w *world) keyed(server, address, key string) {
 	fields := map[string]any{}
 	if key != "" {
@@ -33,7 +33,7 @@ func (w *world) sweeps(server string) int {
 	return n
 }
 
-// withOrphans adds the claim old, which nothing in the cluster has, among others.
+// withOrphans adds the claim old, which the cluster lacks, among other claims.
 func withOrphans(w *world) {
 	w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))
 	w.keyed("netbox.example", "192.0.2.2/24", "")
@@ -76,7 +76,7 @@ func TestYoungOrphanIsNotReleased(t *testing.T) {
 	})
 }
 
-// NetBox's clock may be behind: what it has just made looks old.
+// NetBox's clock may be slow. Then a new object looks old.
 func TestYoungOrphanOfASlowClockIsNotReleased(t *testing.T) {
 	in(t, func(w *world) {
 		w.servers["netbox.example"].Now = func() time.Time { return time.Now().Add(-24 * time.Hour) }
@@ -90,12 +90,12 @@ func TestYoungOrphanOfASlowClockIsNotReleased(t *testing.T) {
 	})
 }
 
-// It is the same key and address, but another claim.
-func TestOrphanThatIsMadeAgainIsYoung(t *testing.T) {
+// The key and the address are the same, but the claim is another one.
+func TestRecreatedOrphanIsYoung(t *testing.T) {
 	in(t, func(w *world) {
 		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
-		after(18 * time.Minute) // swept at 1 and 11
+		after(18 * time.Minute) // swept at minutes 1 and 11
 		w.servers["netbox.example"].RemoveAddress(w.servers["netbox.example"].Addresses()[0].ID)
 		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))
 		after(14 * time.Minute)
@@ -105,7 +105,7 @@ func TestOrphanThatIsMadeAgainIsYoung(t *testing.T) {
 	})
 }
 
-// What comes and goes while NetBox lists is neither an orphan nor missing.
+// A claim that appears or disappears during a sweep is neither an orphan nor missing.
 func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 	in(t, func(w *world) {
 		w.keyed("netbox.example", "192.0.2.1/24", key("goes", addr.V4))
@@ -125,7 +125,7 @@ func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 		if n := w.state("lb").Missing; n != 0 {
 			t.Errorf("%d are missing", n)
 		}
-		// The sweep at 21 min is the first that sees it again.
+		// The sweep at 21 min is the first that sees the claim again.
 		after(10 * time.Minute)
 		if n := w.state("lb").Orphans; n != 0 {
 			t.Errorf("%d orphans", n)
@@ -133,8 +133,8 @@ func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 	})
 }
 
-// An orphan that a Service claims meanwhile is an orphan no more.
-func TestOrphanThatIsClaimedIsKept(t *testing.T) {
+// If a Service claims an orphan in the meantime, it is no longer an orphan.
+func TestClaimedOrphanIsKept(t *testing.T) {
 	in(t, func(w *world) {
 		w.keyed("netbox.example", "192.0.2.7/24", web)
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
@@ -146,7 +146,7 @@ func TestOrphanThatIsClaimedIsKept(t *testing.T) {
 	})
 }
 
-func TestNothingIsReleasedByHalfOfWhatIsKnown(t *testing.T) {
+func TestIncompleteKnowledgeReleasesNothing(t *testing.T) {
 	for name, spoil := range map[string]func(w *world) (mend func()){
 		"the Services are not read": func(w *world) func() {
 			w.ledger.setIncomplete(true)
@@ -191,7 +191,7 @@ func TestNothingIsReleasedByHalfOfWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestWhatNetBoxLacksIsRegistered(t *testing.T) {
+func TestMissingClaimsAreRegistered(t *testing.T) {
 	in(t, func(w *world) {
 		w.ledger.hold("lb", web, "192.0.2.77")
 		w.ledger.hold("lb", key("web", addr.V6), "2001:db8::12")
@@ -211,7 +211,7 @@ func TestWhatNetBoxLacksIsRegistered(t *testing.T) {
 	})
 }
 
-// What two groups hold is in one field.
+// Two groups keep their claims in the same custom field.
 func TestGroupsOfOneServerAreSweptTogether(t *testing.T) {
 	in(t, func(w *world) {
 		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16")
@@ -234,14 +234,14 @@ func TestGroupsOfOneServerAreSweptTogether(t *testing.T) {
 	})
 }
 
-// The sweep of a server ends with its last group, and begins again with a new one.
+// The sweep of a server ends with its last group, and begins again with the next group.
 func TestServerIsSweptWhileItHasGroups(t *testing.T) {
 	in(t, func(w *world) {
 		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16")
 		defer w.start(a, b)()
 		after(2 * time.Minute)
 		w.manager.Set([]config.Backend{b})
-		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4)) // of the group that is gone
+		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4)) // of the deleted group
 		after(25 * time.Minute)
 		if n := w.state("b").Orphans; n != 1 {
 			t.Errorf("%d orphans", n)
@@ -259,7 +259,7 @@ func TestServerIsSweptWhileItHasGroups(t *testing.T) {
 	})
 }
 
-// The token of another group does not make other claims of them.
+// Each token sees only the claims of its own group. The sweep must not release the others.
 func TestGroupsWithTwoTokensDoNotReleaseEachOthers(t *testing.T) {
 	in(t, func(w *world) {
 		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16")
@@ -277,7 +277,7 @@ func TestGroupsWithTwoTokensDoNotReleaseEachOthers(t *testing.T) {
 	})
 }
 
-// reserved is a group of addresses that are there beforehand.
+// reserved returns a group whose addresses exist in NetBox beforehand.
 func reserved(w *world, group string) config.Backend {
 	s := w.servers["netbox.example"]
 	s.AddTenant("IPAM PureLB", "ipam-purelb")
@@ -304,7 +304,7 @@ func TestReservedOrphanIsReservedAgain(t *testing.T) {
 	})
 }
 
-// A reserved address must not be removed, nor a made one be reserved.
+// A reserved address must not be removed, and a created one must not become reserved.
 func TestOrphanOfAnUncertainGroupIsOnlyCounted(t *testing.T) {
 	in(t, func(w *world) {
 		w.keyed("netbox.example", "192.0.2.1/24", key("old", addr.V4))

@@ -54,8 +54,8 @@ func TestManyClaimsAreSentInBatches(t *testing.T) {
 	})
 }
 
-// A request that hangs keeps the groups of its server waiting, and no others.
-func TestBackendThatHangsDelaysNoOtherGroup(t *testing.T) {
+// A request that hangs delays the groups of its server, but no others.
+func TestHangingBackendDelaysNoOtherGroup(t *testing.T) {
 	in(t, func(w *world) {
 		w.serve("other.example")
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"), on("other.example", "far", "192.0.2.0/24"))()
@@ -77,7 +77,7 @@ func TestBackendThatHangsDelaysNoOtherGroup(t *testing.T) {
 	})
 }
 
-// What was committed before an error, or an answer that got lost, is claimed once.
+// NetBox may commit a claim and then fail or lose the answer. The claim still gets one address.
 func TestClaimIsGrantedOnceWhateverFails(t *testing.T) {
 	for name, fault := range map[string]netboxtest.Fault{"500 before": netboxtest.FailBefore, "500 after": netboxtest.FailAfter,
 		"lost": netboxtest.LoseReply, "hangs": netboxtest.HangReply} {

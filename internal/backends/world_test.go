@@ -22,24 +22,25 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// world is a Manager with NetBox servers, on a clock that stands still while something runs.
+// world is a Manager with NetBox servers, on a fake clock that advances only when all goroutines
+// wait.
 type world struct {
 	*testing.T
 	ledger  *ledger
 	manager *backends.Manager
 	options backends.Options
 	servers map[string]*netboxtest.Server
-	// handlers stand before the servers.
+	// handlers, by server, get the requests before the server.
 	handlers map[string]http.Handler
 
 	mu      sync.Mutex
 	secrets map[config.SecretKey]string
-	// changes are the groups whose State changed. Of each request sent is the time, and urls
-	// the URL.
+	// changes are the groups whose State changed. For each request, sent has the time and urls the
+	// URL.
 	changes []string
 	sent    []time.Time
 	urls    []string
-	// lastConfig is that of the client that was made last.
+	// lastConfig is the configuration of the newest client.
 	lastConfig netbox.Config
 }
 
@@ -59,13 +60,13 @@ func in(t *testing.T, test func(w *world)) {
 		test(w)
 		for name, s := range w.servers {
 			for _, complaint := range s.Complaints() {
-				t.Errorf("%s does not know this: %s", name, complaint)
+				t.Errorf("%s refuses this as unknown: %s", name, complaint)
 			}
 		}
 	})
 }
 
-// serve adds a NetBox with a prefix of 254 addresses, and a range of 6 IPv6 addresses.
+// serve adds a NetBox with a prefix of 254 addresses and a range of 6 IPv6 addresses.
 func (w *world) serve(name string) *netboxtest.Server {
 	s := netboxtest.New(netboxtest.V46)
 	s.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: true})
@@ -76,7 +77,7 @@ func (w *world) serve(name string) *netboxtest.Server {
 	return s
 }
 
-// client makes a client of the server that the URL names.
+// client makes a client for the server that the URL names.
 func (w *world) client(cfg netbox.Config) (*netbox.Client, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -102,7 +103,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// intercept puts a handler before a server; nil takes it away.
+// intercept puts a handler before a server. nil removes it.
 func (w *world) intercept(name string, h http.Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +134,7 @@ func (w *world) noteChange(group string) {
 
 func (w *world) noteExchange(netbox.Exchange) {}
 
-// requests returns when requests were sent since the last time that it was called.
+// requests returns the times of the requests since its last call.
 func (w *world) requests() []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +150,7 @@ func (w *world) requested(server string) []string {
 	return slices.DeleteFunc(slices.Clone(w.urls), func(u string) bool { return !strings.HasPrefix(u, "http://"+server+"/") })
 }
 
-// start runs the manager until the returned function is called, which waits for its end.
+// start runs the manager until the caller calls stop, which waits for its end.
 func (w *world) start(groups ...config.Backend) (stop func()) {
 	if w.manager == nil {
 		w.manager = backends.New(w.ledger, w.options)
@@ -166,13 +167,13 @@ func (w *world) start(groups ...config.Backend) (stop func()) {
 	}
 }
 
-// after lets some time pass.
+// after lets this much time pass.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// state returns that of a group.
+// state returns the state of a group.
 func (w *world) state(group string) backends.State {
 	list := w.manager.States()
 	i := slices.IndexFunc(list, func(s backends.State) bool { return s.Group == group })
@@ -190,7 +191,7 @@ func (w *world) fault(group string) (ipam.Kind, string) {
 	return "", ""
 }
 
-// holds compares what the ledger says of a group.
+// holds compares the ledger's entry of a group with want.
 func (w *world) holds(group, want string) {
 	w.Helper()
 	if got := w.ledger.print(group); got != want {
@@ -198,7 +199,7 @@ func (w *world) holds(group, want string) {
 	}
 }
 
-// kept are the keys and addresses that a server has, as the ledger prints them.
+// kept returns the keys and addresses that a server has, in the ledger's format.
 func (w *world) kept(server string) string {
 	var lines []string
 	for _, a := range w.servers[server].Addresses() {
@@ -209,7 +210,7 @@ func (w *world) kept(server string) string {
 	return strings.Join(lines, " ")
 }
 
-// keeps compares what a server has.
+// keeps compares the content of a server with want.
 func (w *world) keeps(server, want string) {
 	w.Helper()
 	if got := w.kept(server); got != want {
@@ -219,7 +220,7 @@ func (w *world) keeps(server, want string) {
 
 var token = config.SecretKey{Namespace: "purelb", Name: "netbox", Key: "token"}
 
-// on is a group with addresses of a server.
+// on returns a group with addresses of a server.
 func on(server, group, prefix string) config.Backend {
 	return config.Backend{Group: group, NetBox: &config.NetBox{
 		URL: "http://" + server, Token: token, Field: netbox.DefaultField, Status: "active",
