@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestALimiterLetsABurstPassAndThenOneAtATime(t *testing.T) {
+func TestLimiterAllowsABurst(t *testing.T) {
 	l := limiter{every: time.Second, burst: 3, most: 2}
 	now := time.Now()
 	pass := func(after time.Duration, key string) bool { return l.allow(now.Add(after), key) }
@@ -17,8 +17,8 @@ func TestALimiterLetsABurstPassAndThenOneAtATime(t *testing.T) {
 	}{
 		{0, "a", true}, {0, "a", true}, {0, "a", true}, {0, "a", false}, {0, "b", true},
 		{999 * time.Millisecond, "a", false}, {time.Second, "a", true}, {time.Second, "a", false},
-		{time.Second, "c", true},  // b may pass as before, so it need not be remembered
-		{time.Second, "d", false}, // a and c are remembered
+		{time.Second, "c", true},  // b may pass again, so the limiter need not remember it
+		{time.Second, "d", false}, // the limiter remembers a and c
 		{time.Minute, "d", true},
 	} {
 		if got := pass(tt.after, tt.key); got != tt.want {
@@ -37,6 +37,6 @@ func TestALimiterRemembersFewKeys(t *testing.T) {
 		}
 	}
 	if passed != 100 || len(l.full) != 100 {
-		t.Errorf("%d passed and %d are remembered, want 100", passed, len(l.full))
+		t.Errorf("%d passed and the limiter remembers %d, want 100", passed, len(l.full))
 	}
 }
