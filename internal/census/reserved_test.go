@@ -16,8 +16,7 @@ import (
 
 const foreignMAC = "02:00:00:00:00:07"
 
-// leaseOf returns the Lease of the agent of a node, with the given pairs of annotation and
-// value.
+// leaseOf returns the Lease of a node's agent. annotations alternates names and values.
 func leaseOf(node string, annotations ...string) coordinationv1.Lease {
 	l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease.Prefix + node, Annotations: map[string]string{}}}
 	for pair := range slices.Chunk(annotations, 2) {
@@ -26,8 +25,8 @@ func leaseOf(node string, annotations ...string) coordinationv1.Lease {
 	return l
 }
 
-// reporting returns the Lease of the agent of a node whose MAC ends with last. The agent
-// reports these addresses as answered by the machine with mac.
+// reporting returns the Lease of a node's agent. The node's MAC ends with last. The agent reports
+// that the machine with mac answers for these addresses.
 func reporting(node string, last byte, mac string, addresses ...string) coordinationv1.Lease {
 	var claims []string
 	for _, a := range addresses {
@@ -52,10 +51,10 @@ func TestAnsweredAddressesAreQuarantined(t *testing.T) {
 			"map[192.0.2.9:an address of another machine, 02:00:00:00:00:07, as node n1 reports" +
 				" 2001:db8::9:an address of another machine, 02:00:00:00:00:07, as node n1 reports]"},
 		{"answered by a node", []coordinationv1.Lease{reporting("n1", 1, "02:00:00:00:00:02", "192.0.2.9"), reporting("n2", 2, "")}, "map[]"},
-		{"answered by a node that has no Lease any more", []coordinationv1.Lease{reporting("n1", 1, "02:00:00:00:00:02=n2", "192.0.2.9")}, "map[]"},
-		{"while most agents do not tell their MACs", []coordinationv1.Lease{
+		{"answered by a node without a Lease", []coordinationv1.Lease{reporting("n1", 1, "02:00:00:00:00:02=n2", "192.0.2.9")}, "map[]"},
+		{"most agents do not report their MACs", []coordinationv1.Lease{
 			reporting("n1", 1, foreignMAC, "192.0.2.9"), leaseOf("n2", lease.AnnotationSubnets, "192.0.2.0/24"), leaseOf("n3")}, "map[]"},
-		{"one Lease without MACs does not end it", []coordinationv1.Lease{
+		{"one Lease without MACs changes nothing", []coordinationv1.Lease{
 			reporting("n1", 1, foreignMAC, "192.0.2.9"), leaseOf("n2", lease.AnnotationSubnets, "192.0.2.0/24")},
 			"map[192.0.2.9:an address of another machine, 02:00:00:00:00:07, as node n1 reports]"},
 		{"reported by several nodes", []coordinationv1.Lease{
@@ -73,7 +72,7 @@ func TestAnsweredAddressesAreQuarantined(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfANodeIsNamedAsSuch(t *testing.T) {
+func TestNodeAddressHasItsReason(t *testing.T) {
 	a := netip.MustParseAddr("192.0.2.9")
 	other := map[netip.Addr]string{a: "an address of another machine"}
 	if got := reserved(nodeOf{a: "n1"}, nodeOf{a: "n2"}, other)[a]; got != "an address of node n1" {
