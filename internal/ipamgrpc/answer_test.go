@@ -31,8 +31,8 @@ func (a *answering) Allocate(context.Context, *ipamv1.AllocateRequest) (*ipamv1.
 	return reply, nil
 }
 
-// printAnswers tells what each claim got: its address or the kind of its error, and then
-// the surplus.
+// printAnswers lists the result of each claim, which is its address or the kind of its error, and
+// then the surplus.
 func printAnswers(answers []ipam.Answer) string {
 	var list []string
 	for _, a := range answers {
@@ -71,20 +71,20 @@ func TestAnswersAreChecked(t *testing.T) {
 		{"both families in another order", both, []string{six, a}, a + "; " + six, ""},
 		{"another text of the address", v6, []string{"2001:0DB8:0::0:1"}, six, ""},
 		{"an address twice", v4, []string{a, a}, a, ""},
-		{"the address that was asked for", []any{a}, []string{a}, a, ""},
-		{"two addresses that were asked for", []any{a, six}, []string{six, a}, a + "; " + six, ""},
+		{"the requested address", []any{a}, []string{a}, a, ""},
+		{"two requested addresses", []any{a, six}, []string{six, a}, a + "; " + six, ""},
 		{"an address and a family", []any{a, addr.V6}, []string{a, six}, a + "; " + six, ""},
 
 		{"nothing", v4, nil, "Exhausted", "without an IPv4 address"},
-		{"nothing of what was asked for", []any{a}, nil, "Exhausted", "without 192.0.2.1"},
+		{"not the requested address", []any{a}, nil, "Exhausted", "without 192.0.2.1"},
 		{"one family of two", both, []string{a}, a + "; Exhausted", "without an IPv6 address"},
 		{"the other family", v4, []string{six}, "Unknown surplus " + six, "asked for an IPv4 address, it gives 2001:db8::1"},
-		{"the other family too", v4, []string{a, six}, a + " surplus " + six, ""},
+		{"both families for one", v4, []string{a, six}, a + " surplus " + six, ""},
 		{"two addresses of a family", v4, []string{a, b}, "Unknown surplus " + a + ", " + b, "it must give one"},
 		{"two addresses of one of two families", both, []string{six2, a, six}, a + " surplus " + six2 + ", " + six + "; Unknown", "it must give one"},
-		{"another address than the one that was asked for", []any{a}, []string{b}, "Unknown surplus " + b, "asked for 192.0.2.1, it gives 192.0.2.2"},
-		{"a further address than the one that was asked for", []any{a}, []string{a, b}, a + " surplus " + b, ""},
-		{"one of two that were asked for", []any{a, six}, []string{six}, "Exhausted; " + six, "without 192.0.2.1"},
+		{"another address than the requested one", []any{a}, []string{b}, "Unknown surplus " + b, "asked for 192.0.2.1, it gives 192.0.2.2"},
+		{"the requested address and another one", []any{a}, []string{a, b}, a + " surplus " + b, ""},
+		{"one of two requested addresses", []any{a, six}, []string{six}, "Exhausted; " + six, "without 192.0.2.1"},
 		{"17 addresses", v4, many(17), "Unknown", "17 addresses, and at most 16"},
 		{"1,000 addresses", v4, slices.Repeat(many(200), 5), "Unknown", "1000 addresses"},
 
@@ -98,7 +98,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		{"leading zeros", v4, []string{"192.000.002.001"}, "Unknown", "is no IP address"},
 		{"a long text", v4, []string{strings.Repeat("1", 10_000)}, "Unknown", "111..."},
 		{"brackets", v6, []string{"[" + six + "]"}, "Unknown", "is no IP address"},
-		{"IPv4 as IPv6", v4, []string{"::ffff:" + a}, "Unknown", "as IPv4 if it is IPv4"},
+		{"IPv4 in IPv6 form", v4, []string{"::ffff:" + a}, "Unknown", "as IPv4 if it is IPv4"},
 		{"a zone", v6, []string{six + "%eth0"}, "Unknown", "without a zone"},
 		{"unspecified", v4, []string{"0.0.0.0"}, "Unknown", "no Service can have the address 0.0.0.0"},
 		{"unspecified IPv6", v6, []string{"::"}, "Unknown", "no Service can have the address ::"},
@@ -106,7 +106,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		{"multicast", v4, []string{"224.0.0.5"}, "Unknown", "no Service can have"},
 		{"broadcast", v4, []string{"255.255.255.255"}, "Unknown", "no Service can have"},
 		{"link-local", v6, []string{"fe80::1"}, "Unknown", "no Service can have"},
-		{"a good one and a bad one", v4, []string{a, "web"}, "Unknown surplus " + a, `"web" is no IP address`},
+		{"a valid and an invalid address", v4, []string{a, "web"}, "Unknown surplus " + a, `"web" is no IP address`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			socket := socketIn(t)
@@ -127,7 +127,7 @@ func TestAnswersAreChecked(t *testing.T) {
 				}
 			}
 			if !strings.Contains(says, tt.says) || (tt.says == "") != (says == "") || len(says) > 500 {
-				t.Errorf("it says %q, want it to contain %q", says, tt.says)
+				t.Errorf("the message is %q, want %q in it", says, tt.says)
 			}
 			for i, a := range answers {
 				if a.Err == nil && a.Grant.Key != claims[i].Key {
@@ -138,9 +138,9 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// A server that answers with all that a Service holds may do so: the other
-// address is known by the other claim.
-func TestTheSiblingsAddressIsNoSurplus(t *testing.T) {
+// A server may answer with all addresses of a Service. The other claim of the Service knows the
+// other address.
+func TestAddressOfTheOtherFamilyIsNoSurplus(t *testing.T) {
 	socket := socketIn(t)
 	start(t, listen(t, socket), &answering{ips: []string{"192.0.2.1", "2001:db8::1"}})
 	g, _ := open(t, socket)
@@ -156,7 +156,7 @@ func TestSurplusIsGivenBack(t *testing.T) {
 	start(t, listen(t, socket), s)
 	g, _ := open(t, socket)
 	web := claim("web", addr.V4)
-	surplus := g.Claim(t.Context(), []ipam.Claim{web})[0].Grant.Address // as if it came along with another one
+	surplus := g.Claim(t.Context(), []ipam.Claim{web})[0].Grant.Address // as if the answer had another address, too
 	if err := errors.Join(g.Release(t.Context(), []ipam.Grant{{Key: web.Key, Address: surplus}})...); err != nil {
 		t.Fatal(err)
 	}
@@ -176,10 +176,10 @@ func TestUnreadableAnswersAreUnknown(t *testing.T) {
 	for _, tt := range []struct {
 		name, answer, says string
 	}{
-		{"no protobuf", "<html>", "answers Allocate with what cannot be read"},
-		{"a number where the addresses should be", "\x08\x01", "without an IPv4 address"}, // an unknown field to protobuf
+		{"an answer that is not protobuf", "<html>", "answers Allocate with what cannot be read"},
+		{"a number where the addresses should be", "\x08\x01", "without an IPv4 address"}, // protobuf takes it for an unknown field
 		{"a truncated message", "\x0a\x0b\x0a\x09192", "answers Allocate with what cannot be read"},
-		{"no UTF-8", "\x0a\x03\x0a\x01\xff", "answers Allocate with what cannot be read"},
+		{"a text that is not UTF-8", "\x0a\x03\x0a\x01\xff", "answers Allocate with what cannot be read"},
 		{"an endless answer", strings.Repeat("\x0a\x00", longestAnswer), "what cannot be read: grpc: received message larger than max"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,8 +208,8 @@ func TestWithoutKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Whatever a server writes: what is granted is what was asked for, a Service can have it,
-// and each address of the answer is granted or surplus.
+// For any answer of a server, this holds: a grant matches its claim, a Service can have its
+// address, and each address of the answer is either granted or surplus.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{"192.0.2.1", "192.0.2.1 2001:db8::1", "::ffff:192.0.2.1", "fe80::1%eth0 192.0.2.1", "192.0.2.1 192.0.2.2", "x"} {
 		f.Add(seed, true)
@@ -229,7 +229,7 @@ func FuzzAnswer(f *testing.F) {
 			case a.Err != nil && got.IsValid(), a.Err == nil && !addr.Assignable(got):
 				t.Errorf("claim %d got %+v", i, a)
 			case a.Err == nil && (addr.FamilyOf(got) != claims[i].Family || claims[i].Address.IsValid() && got != claims[i].Address):
-				t.Errorf("claim %d, which asks for %s or %s, got %s", i, claims[i].Family, claims[i].Address, got)
+				t.Errorf("claim %d for %s or %s got %s", i, claims[i].Family, claims[i].Address, got)
 			case a.Err == nil:
 				used = append(used, got)
 			}

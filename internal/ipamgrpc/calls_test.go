@@ -18,7 +18,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// recording keeps what was asked, as people read it.
+// recording keeps the requests as text.
 type recording struct {
 	ipamv1.IPAMServer
 	mu   sync.Mutex
@@ -50,7 +50,7 @@ func (r *recording) Stats(ctx context.Context, q *ipamv1.StatsRequest) (*ipamv1.
 	return r.IPAMServer.Stats(ctx, q)
 }
 
-// asked returns what was asked since the last time, sorted.
+// asked returns the requests since its last call, sorted.
 func (r *recording) asked() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func TestSharersHaveOneAddress(t *testing.T) {
 	}
 }
 
-func TestAReleaseIsOfOneAddressOrOfEverything(t *testing.T) {
+func TestReleaseIsForOneAddressOrAll(t *testing.T) {
 	s := newStore()
 	r := &recording{IPAMServer: s}
 	socket := socketIn(t)
@@ -151,15 +151,15 @@ func TestAReleaseIsOfOneAddressOrOfEverything(t *testing.T) {
 	}
 	for _, bad := range []ipam.Grant{{Key: web.Key}, {Key: "web", Address: grants[0].Address}} {
 		if got := kind(t, g.Release(t.Context(), []ipam.Grant{bad})[0]); got != ipam.KindInvalid {
-			t.Errorf("the release of %+v is %q", bad, got)
+			t.Errorf("the release of %+v has the error %q", bad, got)
 		}
 	}
 	if got := r.asked(); len(got) > 0 {
-		t.Errorf("the server was asked for what it cannot know: %v", got)
+		t.Errorf("the server got invalid requests: %v", got)
 	}
 }
 
-// statistician answers Stats with one reply.
+// statistician answers Stats with a fixed reply.
 type statistician struct {
 	ipamv1.UnimplementedIPAMServer
 	reply *ipamv1.StatsResponse
@@ -169,7 +169,7 @@ func (s *statistician) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.Sta
 	return s.reply, nil
 }
 
-func TestCapacityIsWhatTheServerTells(t *testing.T) {
+func TestCapacityComesFromStats(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		reply *ipamv1.StatsResponse
@@ -209,7 +209,7 @@ func TestCapacityIsWhatTheServerTells(t *testing.T) {
 	}
 }
 
-func TestEachCallIsObservedAndNothingElseIsCalled(t *testing.T) {
+func TestEachCallIsObserved(t *testing.T) {
 	socket := socketIn(t)
 	var mu sync.Mutex
 	var methods []string
@@ -276,6 +276,6 @@ func TestACallHasTenSeconds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(given, []time.Duration{10 * time.Second}) || !deadline {
-		t.Errorf("it is given %v, and the server knows of it: %t", given, deadline)
+		t.Errorf("the time limit is %v, and the server knows the deadline: %t", given, deadline)
 	}
 }

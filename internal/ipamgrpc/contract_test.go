@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/ipamtest"
 )
 
-// backend is a store that serves each cluster on a socket of its own.
+// backend is a store that serves each cluster on its own socket.
 type backend struct {
 	t       *testing.T
 	store   *store
@@ -32,7 +32,7 @@ func (b *backend) Driver(cluster string) ipamtest.Driver {
 	return g
 }
 
-// losing breaks the connection between the work and the answer.
+// losing breaks the connection after the call has done its work and before the answer.
 func (b *backend) losing(l *listener) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		reply, err := handle(ctx, request)

@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// refusing answers everything with one code.
+// refusing answers every request with the same code.
 type refusing struct {
 	ipamv1.UnimplementedIPAMServer
 	err error
@@ -33,7 +33,7 @@ func (r *refusing) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsRe
 	return nil, r.err
 }
 
-// kind says what an error means, and "" when there is none.
+// kind returns the kind of err. "" means no error.
 func kind(t *testing.T, err error) ipam.Kind {
 	t.Helper()
 	if err == nil {
@@ -102,17 +102,17 @@ func TestEachCodeHasItsMeaning(t *testing.T) {
 					t.Errorf("%s: %q, want %q", c.call, got, c.want)
 				}
 				if c.err != nil && (!strings.Contains(c.err.Error(), "because of the moon") || !strings.Contains(c.err.Error(), socket) || status.Code(errors.Unwrap(c.err)) != tt.code) {
-					t.Errorf("%s: %v lacks what the server says, its socket or its cause", c.call, c.err)
+					t.Errorf("%s: %v lacks the server's message, its socket or its cause", c.call, c.err)
 				}
 			}
 			if want := "/purelb.ipam.v1.IPAM/Stats " + tt.code.String(); !slices.Contains(seen.all(), want) {
-				t.Errorf("the observer does not know of %s", want)
+				t.Errorf("the observer did not get %s", want)
 			}
 		})
 	}
 }
 
-func TestBothReadingsOfAlreadyExistsAreTold(t *testing.T) {
+func TestAlreadyExistsNamesBothMeanings(t *testing.T) {
 	socket := socketIn(t)
 	start(t, listen(t, socket), &refusing{err: status.Error(codes.AlreadyExists, "held")})
 	g, _ := open(t, socket)
@@ -126,7 +126,7 @@ func TestBothReadingsOfAlreadyExistsAreTold(t *testing.T) {
 	}
 }
 
-func TestTextOfAServerIsMadeFitForPeople(t *testing.T) {
+func TestServerTextIsSanitized(t *testing.T) {
 	for _, tt := range []struct{ name, is, want string }{
 		{"plain", "pool is full", "pool is full"},
 		{"lines and tabs", "one\r\n\ttwo\x00\x1b[31mred", "one two [31mred"},

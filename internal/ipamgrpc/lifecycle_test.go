@@ -20,7 +20,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// expiring is a context whose deadline passes when the test says so.
+// expiring is a context whose deadline passes when the test decides.
 type expiring struct {
 	context.Context
 	over chan struct{}
@@ -37,7 +37,7 @@ func (e expiring) Err() error {
 	}
 }
 
-// expire makes the deadlines of g pass when the returned function is called.
+// expire returns a function that makes the deadlines of g pass.
 func expire(g *Group) func() {
 	over := make(chan struct{})
 	g.connection.withTimeout = func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
@@ -46,7 +46,7 @@ func expire(g *Group) func() {
 	return sync.OnceFunc(func() { close(over) })
 }
 
-// hanging makes a store tell of requests, and hold them until the client gives up.
+// hanging makes a store report each request, and hold it until the client gives up.
 func hanging(s *store) (arrived chan string) {
 	arrived = make(chan string, 100)
 	s.before = func(ctx context.Context, r *ipamv1.AllocateRequest) error {
@@ -57,7 +57,7 @@ func hanging(s *store) (arrived chan string) {
 	return arrived
 }
 
-func TestAServerThatHangsLeavesTheOutcomeUnknown(t *testing.T) {
+func TestHangingServerMakesTheOutcomeUnknown(t *testing.T) {
 	s := newStore()
 	arrived := hanging(s)
 	socket := socketIn(t)
@@ -74,8 +74,8 @@ func TestAServerThatHangsLeavesTheOutcomeUnknown(t *testing.T) {
 	}
 }
 
-// A server that works on after the deadline has the same answer for the repetition.
-func TestAnAnswerAfterTheDeadlineIsFoundAgain(t *testing.T) {
+// A server may complete a request after the deadline. The repetition gets the same answer.
+func TestRepetitionFindsALateAnswer(t *testing.T) {
 	s := newStore()
 	arrived := make(chan struct{}, 1)
 	var late sync.WaitGroup
@@ -106,7 +106,7 @@ func TestAnAnswerAfterTheDeadlineIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestASlowAnswerIsTaken(t *testing.T) {
+func TestSlowAnswerIsAccepted(t *testing.T) {
 	s := newStore()
 	arrived, goOn := make(chan struct{}, 1), make(chan struct{})
 	s.before = func(_ context.Context, r *ipamv1.AllocateRequest) error {
@@ -144,7 +144,7 @@ func TestACallThatIsCancelledIsUnknown(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if got := printAnswers(g.Claim(ctx, []ipam.Claim{claim("web", addr.V4)})); got != "Unavailable" {
-		t.Errorf("what was cancelled before it was sent got %s", got)
+		t.Errorf("a call that was cancelled before it was sent got %s", got)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestABatchEndsWhenTheServerHangs(t *testing.T) {
 		kinds[kind(t, a.Err)]++
 	}
 	if kinds[ipam.KindUnknown] != parallel || kinds[ipam.KindUnavailable] != len(claims)-parallel || len(seen.all()) != parallel {
-		t.Errorf("got %v with %d calls, want %d unknown and the others not asked for", kinds, len(seen.all()), parallel)
+		t.Errorf("got %v with %d calls, want %d unknown and no calls for the others", kinds, len(seen.all()), parallel)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestABrokenConnectionIsUnknown(t *testing.T) {
 	}
 }
 
-func TestNoCallIsMadeBeforeTheSocketIsThere(t *testing.T) {
+func TestNoCallBeforeTheSocketExists(t *testing.T) {
 	socket := socketIn(t)
 	g, seen := open(t, socket)
 	err := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err
@@ -201,15 +201,15 @@ func TestNoCallIsMadeBeforeTheSocketIsThere(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if got := g.connection.GetState(); got != connectivity.Idle || len(seen.all()) > 0 {
-		t.Errorf("there were calls %v, and the connection is %s", seen.all(), got)
+		t.Errorf("the calls are %v, and the connection is %s", seen.all(), got)
 	}
 	start(t, listen(t, socket), newStore())
 	if got := printAnswers(g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})); got != "192.0.2.1" {
-		t.Errorf("when it is there, got %s", got)
+		t.Errorf("after the socket appeared, got %s", got)
 	}
 }
 
-func TestWhatIsNoSocketIsSaid(t *testing.T) {
+func TestErrorNamesAFileThatIsNoSocket(t *testing.T) {
 	socket := socketIn(t)
 	if err := os.WriteFile(socket, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 		says   string
 	}{
 		{"stopped", true, "is not there"},
-		{"killed, with its socket left behind", false, "connection refused"},
+		{"killed, and its socket remains", false, "connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, socket := newStore(), socketIn(t)
@@ -238,7 +238,7 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 			g, _ := open(t, socket)
 			web := []ipam.Claim{claim("web", addr.V4)}
 			if got := printAnswers(g.Claim(t.Context(), web)); got != "192.0.2.1" {
-				t.Fatalf("at first it got %s", got)
+				t.Fatalf("the first call got %s", got)
 			}
 			for state := g.connection.GetState(); state != connectivity.Ready; state = g.connection.GetState() {
 				leave(t, g, state) // the state follows the first call
@@ -247,7 +247,7 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 			leave(t, g, connectivity.Ready)
 			err := g.Claim(t.Context(), web)[0].Err
 			if kind(t, err) != ipam.KindUnavailable || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("while it is down: %v, want %q", err, tt.says)
+				t.Errorf("while the server is down: %v, want %q", err, tt.says)
 			}
 			if !tt.unlink {
 				if err := os.Remove(socket); err != nil {
@@ -262,7 +262,7 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 	}
 }
 
-// leave waits until the connection of g has left a state.
+// leave waits until the connection of g leaves this state.
 func leave(t *testing.T, g *Group, state connectivity.State) {
 	t.Helper()
 	if !g.connection.WaitForStateChange(t.Context(), state) {
@@ -270,7 +270,7 @@ func leave(t *testing.T, g *Group, state connectivity.State) {
 	}
 }
 
-// eventually repeats claims while the server cannot be reached.
+// eventually repeats claims while the server is unreachable.
 func eventually(t *testing.T, g *Group, claims []ipam.Claim) string {
 	t.Helper()
 	for {
@@ -284,7 +284,7 @@ func eventually(t *testing.T, g *Group, claims []ipam.Claim) string {
 	}
 }
 
-func TestAServerThatAcceptsAndSaysNothingIsUnavailable(t *testing.T) {
+func TestSilentServerIsUnavailable(t *testing.T) {
 	socket := socketIn(t)
 	l := listen(t, socket)
 	defer l.Close()
@@ -319,7 +319,7 @@ func TestGroupsOfASocketShareAConnection(t *testing.T) {
 	if l.count() != 1 || m.count() != 1 {
 		t.Errorf("there are %d and %d connections, want one each", l.count(), m.count())
 	}
-	closeAll(t, groups[0], groups[0]) // the second time does nothing
+	closeAll(t, groups[0], groups[0]) // the second Close does nothing
 	if got := ask(groups[1]); got != "192.0.2.2" {
 		t.Errorf("after the other group was closed, got %s", got)
 	}

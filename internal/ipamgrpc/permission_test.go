@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// asAllocator names the socket in the environment of a process that claims as the user of
+// asAllocator is the environment variable with the socket for a process that claims as the user of
 // the allocator.
 const asAllocator = "IPAMGRPC_TEST_SOCKET"
 
@@ -43,8 +43,8 @@ func claimAsAllocator(socket string) string {
 	return answer.Grant.Address.String()
 }
 
-// Permissions mean nothing to root, so another process claims as the user of the allocator.
-func TestASocketThatIsNotPermittedIsSaid(t *testing.T) {
+// Root ignores permissions, so another process claims as the user of the allocator.
+func TestErrorNamesMissingPermission(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		folder, file os.FileMode
@@ -78,7 +78,7 @@ func TestASocketThatIsNotPermittedIsSaid(t *testing.T) {
 	}
 }
 
-// copyOfTest puts this program where every user may run it.
+// copyOfTest copies this program to a place where every user may run it.
 func copyOfTest(t *testing.T) string {
 	t.Helper()
 	self, err := os.ReadFile("/proc/self/exe")

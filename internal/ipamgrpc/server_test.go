@@ -21,7 +21,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// socketIn returns a path that is short enough for a socket, whatever the test is called.
+// socketIn returns a path that is short enough for a socket, even if the test has a long name.
 func socketIn(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "ipam")
@@ -36,7 +36,7 @@ func socketIn(t *testing.T) string {
 	return filepath.Join(folder, "ipam.sock")
 }
 
-// listener keeps the connections that it accepts, so that a test can break them.
+// listener keeps the accepted connections, so that a test can break them.
 type listener struct {
 	*net.UnixListener
 	mu       sync.Mutex
@@ -77,7 +77,7 @@ func listen(t *testing.T, socket string) *listener {
 	return &listener{UnixListener: l}
 }
 
-// start serves until the end of the test.
+// start runs the server until the end of the test.
 func start(t *testing.T, l *listener, server ipamv1.IPAMServer, options ...grpc.ServerOption) *grpc.Server {
 	t.Helper()
 	s := grpc.NewServer(options...)
@@ -95,18 +95,18 @@ func start(t *testing.T, l *listener, server ipamv1.IPAMServer, options ...grpc.
 	return s
 }
 
-// store is a server that keeps the contract, in memory. What its functions return
-// comes before.
+// store is a server in memory that keeps the contract. The results of its functions take
+// precedence.
 type store struct {
 	ipamv1.UnimplementedIPAMServer
-	// before is asked before an allocation, and after after it. An error is the answer.
+	// before is called before an allocation, and after after it. The server returns their error.
 	before, after func(context.Context, *ipamv1.AllocateRequest) error
-	// suffix tells the clusters apart that have a server of this store.
+	// suffix distinguishes the clusters that have a server of this store.
 	suffix string
 	*book
 }
 
-// book is who holds what.
+// book has the owner of each address.
 type book struct {
 	mu   sync.Mutex
 	held map[netip.Addr]string
@@ -134,7 +134,7 @@ func (s *store) allocate(owner string, r *ipamv1.AllocateRequest) (*ipamv1.Alloc
 	for _, text := range r.GetExplicit().GetIps() {
 		a := netip.MustParseAddr(text)
 		if !slices.Contains(addressesOf(addr.FamilyOf(a)), a) {
-			return nil, status.Errorf(codes.InvalidArgument, "%s is not of this pool", a)
+			return nil, status.Errorf(codes.InvalidArgument, "%s is not in this pool", a)
 		}
 		if holder, held := s.held[a]; held && holder != owner {
 			return nil, status.Errorf(codes.AlreadyExists, "%s is held by %s", a, holder)
@@ -194,7 +194,7 @@ func (s *store) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsRespo
 	return reply, nil
 }
 
-// print tells what is held, sorted.
+// print lists the held addresses, sorted.
 func (b *book) print() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,7 +208,7 @@ func (b *book) print() string {
 
 const poolSize = 6
 
-// addressesOf are those of the store.
+// addressesOf returns the addresses of the store.
 func addressesOf(f addr.Family) []netip.Addr {
 	list := []netip.Addr{netip.MustParseAddr(map[addr.Family]string{addr.V4: "192.0.2.1", addr.V6: "2001:db8::1"}[f])}
 	for len(list) < poolSize {
@@ -217,7 +217,7 @@ func addressesOf(f addr.Family) []netip.Addr {
 	return list
 }
 
-// calls are what an Observer was told, as "method code".
+// calls are the calls that an Observer got, as "method code".
 type calls struct {
 	mu   sync.Mutex
 	list []string
@@ -235,7 +235,7 @@ func (c *calls) all() []string {
 	return slices.Clone(c.list)
 }
 
-// open returns a group on a socket, and what its observer is told.
+// open returns a group on a socket, and the calls that its observer gets.
 func open(t *testing.T, socket string) (*Group, *calls) {
 	t.Helper()
 	seen := &calls{}
@@ -257,12 +257,12 @@ func openIn(t *testing.T, sockets *Sockets, socket, pool string) *Group {
 	return g
 }
 
-// patiently gives a call all the time that a busy machine needs.
+// patiently gives a call all the time that it may need on a busy machine.
 func patiently(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// claim is that of a Service, for a family or an address.
+// claim returns the claim of a Service, for a family or an address.
 func claim(service string, want any) ipam.Claim {
 	c := ipam.Claim{Group: "default", Service: "default/" + service}
 	switch want := want.(type) {
