@@ -30,8 +30,8 @@ func TestEachKindOfErrorHasItsCode(t *testing.T) {
 	}
 }
 
-// PureLB takes every code but UNKNOWN for the word that nothing was done.
-func TestWhatMayBeDoneOutranksWhatIsNot(t *testing.T) {
+// To PureLB, every code but UNKNOWN proves that the server changed nothing.
+func TestUnknownOutcomeOutranksRefusals(t *testing.T) {
 	of := func(kind ipam.Kind) error { return &ipam.Error{Kind: kind} }
 	for _, tt := range []struct {
 		errs []error
@@ -41,7 +41,7 @@ func TestWhatMayBeDoneOutranksWhatIsNot(t *testing.T) {
 		{[]error{of(ipam.KindExhausted), of(ipam.KindUnavailable)}, ipam.KindUnavailable},
 		{[]error{of(ipam.KindUnavailable), of(ipam.KindUnknown)}, ipam.KindUnknown},
 		{[]error{of(ipam.KindMisconfigured), of(ipam.KindUnknown)}, ipam.KindUnknown},
-		{[]error{of(ipam.KindTaken), errors.New("no error of the driver")}, ipam.KindUnknown},
+		{[]error{of(ipam.KindTaken), errors.New("not a driver error")}, ipam.KindUnknown},
 	} {
 		t.Run(fmt.Sprint(tt.errs), func(t *testing.T) {
 			if got := worst(tt.errs); got == nil || got.Kind != tt.want {

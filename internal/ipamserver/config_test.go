@@ -64,7 +64,7 @@ pools:
 	}
 }
 
-func TestMistakesInTheConfigurationAreTold(t *testing.T) {
+func TestConfigurationErrorsNameTheCure(t *testing.T) {
 	const good = "{url: 'https://netbox.example.com', tokenEnv: NETBOX_TOKEN, parents: [{prefixID: 1}]}"
 	pool := func(fields string) string { return "cluster: prod\npools: {default: {" + fields + "}}" }
 	const there, token, parents = "url: 'https://netbox.example.com'", ", tokenEnv: NETBOX_TOKEN", ", parents: [{prefixID: 1}]"
@@ -102,14 +102,14 @@ func TestMistakesInTheConfigurationAreTold(t *testing.T) {
 	}
 }
 
-func TestAllMistakesAreToldAtOnce(t *testing.T) {
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	_, err := read(t, "cluster: prod\npools: {a: {url: x, tokenEnv: NETBOX_TOKEN, parents: [{prefixID: 1}]}, b: {url: 'https://x', parents: [{prefixID: 1}]}}")
 	if err == nil || strings.Count(err.Error(), "config.yaml: pools.") != 2 {
-		t.Errorf("got %v, want a line for each pool", err)
+		t.Errorf("the error is %v, want a line for each pool", err)
 	}
 }
 
-func TestTheTokenIsNotTold(t *testing.T) {
+func TestErrorDoesNotContainTheToken(t *testing.T) {
 	t.Setenv("SECRET", "top secret")
 	_, err := read(t, "cluster: prod\npools: {a: {url: 'https://x', tokenEnv: SECRET, parents: [{prefixID: 1}]}}")
 	if err == nil || strings.Contains(err.Error(), "top") {
@@ -117,7 +117,7 @@ func TestTheTokenIsNotTold(t *testing.T) {
 	}
 }
 
-func TestAMissingConfigurationIsTold(t *testing.T) {
+func TestMissingConfigurationIsAnError(t *testing.T) {
 	if _, err := Read("/none/config.yaml"); err == nil || !strings.Contains(err.Error(), "give the file with --config") {
 		t.Errorf("got %v", err)
 	}

@@ -15,8 +15,8 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// backend has a new server for each driver, so that each is one after a restart. Loss is how
-// an answer of NetBox is lost; None loses that of the server.
+// backend makes a new server for each driver, as after a restart. loss is how NetBox loses an
+// answer. With None, the server loses its own answer.
 type backend struct {
 	*world
 	loss  netboxtest.Fault
@@ -47,7 +47,7 @@ func (b *backend) LoseAnswer() {
 	b.fail(b.loss)
 }
 
-// losing does what is asked, and can lose its answer.
+// losing executes each request, and can lose its answer.
 type losing struct {
 	ipamv1.IPAMServer
 	loses *atomic.Bool

@@ -36,14 +36,14 @@ func TestNetBoxMayBeAwayAtTheStartAndLater(t *testing.T) {
 		}
 		w.away.Store(false)
 		if got := text(s.Allocate(t.Context(), both("default", "default/web"))); got != "192.0.2.1 2001:db8::10" {
-			t.Errorf("when it is back: %s", got)
+			t.Errorf("after NetBox came back: %s", got)
 		}
 		w.away.Store(true)
 	}
 }
 
-// A 500 and a broken connection say nothing. Neither may a second address come of them.
-func TestALostAnswerIsUnknownAndItsAddressIsFoundAgain(t *testing.T) {
+// A 500 or a broken connection proves nothing. Neither may lead to a second address.
+func TestAddressOfALostAnswerIsFoundAgain(t *testing.T) {
 	for name, fault := range map[string]netboxtest.Fault{"a 500 after the commit": netboxtest.FailAfter, "a broken connection": netboxtest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, netboxtest.V46)
@@ -82,18 +82,18 @@ func TestANewTokenIsReadWithoutARestart(t *testing.T) {
 	}
 }
 
-func TestAPoolIsLookedForAgainWhenNetBoxHasChanged(t *testing.T) {
+func TestPoolIsPreparedAgainAfterAChangeOfNetBox(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	s := w.server("prod")
 	if _, err := s.Allocate(t.Context(), both("default", "default/web")); err != nil {
 		t.Fatal(err)
 	}
-	w.Strict = false // the schema has no filter for a field that was removed
+	w.Strict = false // the schema has no filter for a removed field
 	w.RemoveField(netbox.DefaultField)
 	if got := text(s.Allocate(t.Context(), both("default", "default/other"))); got != "FailedPrecondition" {
 		t.Errorf("without the field: %s", got)
 	}
-	// The driver makes the field anew, and with it the claims begin anew.
+	// The driver makes the field again, and starts without claims.
 	if got := text(s.Allocate(t.Context(), both("default", "default/other"))); got != "192.0.2.2 2001:db8::11" {
 		t.Errorf("afterwards: %s", got)
 	}

@@ -45,7 +45,7 @@ func TestTheSocketOfAKilledServerIsReplaced(t *testing.T) {
 	}
 }
 
-func TestOnlyASocketIsRemoved(t *testing.T) {
+func TestOtherFilesAreNotRemoved(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "important")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -58,14 +58,14 @@ func TestOnlyASocketIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAPathThatIsTooLongIsTold(t *testing.T) {
+func TestTooLongPathIsAnError(t *testing.T) {
 	_, err := listen(t.Context(), filepath.Join(t.TempDir(), strings.Repeat("x", 108)))
 	if err == nil || !strings.Contains(err.Error(), "give --socket a path of at most 107 bytes") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// slow tells that a call has begun, and answers it when it may.
+// slow reports the beginning of a call, and answers it when the test allows.
 type slow struct {
 	ipamv1.UnimplementedIPAMServer
 	begun, end chan struct{}
@@ -96,10 +96,10 @@ func TestACallIsAnsweredBeforeTheEnd(t *testing.T) {
 		t.Errorf("got %v, %v", reply, err)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the server ends with %v", err)
+		t.Errorf("the server ends with the error %v", err)
 	}
 	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
-		t.Errorf("the socket is left: %v", err)
+		t.Errorf("the socket remains: %v", err)
 	}
 }
 
@@ -107,10 +107,10 @@ func TestAnEndBeforeTheFirstCallIsNoError(t *testing.T) {
 	socket := filepath.Join(newWorld(t, netboxtest.V46).folder, "ipam.sock")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		// The log is told when the server listens and does not serve yet.
+		// The log entry comes when the server listens and before it serves.
 		log := slog.New(whenServing{slog.DiscardHandler, func() { stop(); synctest.Wait() }})
 		if err := Serve(ctx, socket, ipamv1.UnimplementedIPAMServer{}, log); err != nil {
-			t.Errorf("the server ends with %v", err)
+			t.Errorf("the server ends with the error %v", err)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		{everything("default/unknown"), codes.OK},
 		{everything(""), codes.InvalidArgument},
 		{&ipamv1.ReleaseRequest{Pool: "default", Service: "default/web"}, codes.InvalidArgument},
-		// NOT_FOUND would say that nothing is held.
+		// NOT_FOUND would mean that the Service holds nothing.
 		{&ipamv1.ReleaseRequest{Pool: "third", Service: "default/web", Target: &ipamv1.ReleaseRequest_All{All: true}}, codes.FailedPrecondition},
 	} {
 		if _, err := s.Release(t.Context(), tt.request); status.Code(err) != tt.want {
@@ -120,8 +120,8 @@ func TestAnAllocationIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// The repeated call of PureLB finds the half that is left.
-func TestWhatCannotBeGivenBackIsUnknown(t *testing.T) {
+// PureLB's repeated call finds the address that remains.
+func TestFailedRollbackIsUnknown(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	s := w.server("prod")
 	for i := range 6 {
@@ -135,9 +135,9 @@ func TestWhatCannotBeGivenBackIsUnknown(t *testing.T) {
 	}
 }
 
-// Nothing is given back when NetBox fails in the middle: the answer of a repeated call, by
-// whichever server, stays right.
-func TestAHalfIsKeptWhenNetBoxGoesAway(t *testing.T) {
+// If NetBox fails in the middle, the server gives nothing back. So the answer to a repeated call
+// stays right, whichever server gives it.
+func TestPartialAllocationIsKeptWhenNetBoxFails(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	s := w.server("prod")
 	w.SetFault(func(r *http.Request) netboxtest.Fault {
@@ -159,7 +159,7 @@ func TestAHalfIsKeptWhenNetBoxGoesAway(t *testing.T) {
 	}
 }
 
-func TestAWholeReleaseTakesBothFamiliesOfOnePool(t *testing.T) {
+func TestReleaseFreesBothFamilies(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	s := w.server("prod")
 	for _, pool := range []string{"default", "other"} {
@@ -176,9 +176,9 @@ func TestAWholeReleaseTakesBothFamiliesOfOnePool(t *testing.T) {
 	}
 }
 
-// An allocator with a NetBox group of its own releases what has a key of its cluster and no
-// Service. A server beside it may have the same name of the cluster.
-func TestTheKeysAreNotThoseOfAnAllocator(t *testing.T) {
+// An allocator with its own NetBox group releases the claims of its cluster that belong to no
+// Service. A server in the same cluster may use the same cluster name.
+func TestKeysDifferFromThoseOfAnAllocator(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	s := w.server("prod")
 	if _, err := s.Allocate(t.Context(), both("default", "default/web")); err != nil {
@@ -191,7 +191,7 @@ func TestTheKeysAreNotThoseOfAnAllocator(t *testing.T) {
 	}
 }
 
-func TestStatsCountWhatNetBoxHas(t *testing.T) {
+func TestStatsCountAddressesInNetBox(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	w.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.14/28"), VRF: "lb-vrf"})
 	s := w.server("prod")
@@ -209,8 +209,8 @@ func TestStatsCountWhatNetBoxHas(t *testing.T) {
 	}
 }
 
-// The answer to a claim of a free address was lost, and then the user names another one.
-func TestPureLBGivesBackWhatItDoesNotAskForAnyMore(t *testing.T) {
+// The answer to a claim of a free address was lost. Then the user requests another address.
+func TestPureLBReleasesSurplusAddresses(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	g := w.group(w.serve(w.server("prod")), "default")
 	c := ipam.Claim{Key: "prod/default/web/default/v4", Family: addr.V4}
@@ -220,7 +220,7 @@ func TestPureLBGivesBackWhatItDoesNotAskForAnyMore(t *testing.T) {
 	c.Address = netip.MustParseAddr("192.0.2.9")
 	first := g.Claim(t.Context(), []ipam.Claim{c})[0]
 	if first.Err == nil || len(first.Surplus) != 1 {
-		t.Fatalf("got %+v, want the address that is to be given back", first)
+		t.Fatalf("got %+v, want the surplus address", first)
 	}
 	if err := g.Release(t.Context(), []ipam.Grant{{Key: c.Key, Address: first.Surplus[0]}})[0]; err != nil {
 		t.Fatal(err)
@@ -230,8 +230,8 @@ func TestPureLBGivesBackWhatItDoesNotAskForAnyMore(t *testing.T) {
 	}
 }
 
-// NetBox finishes a request whose client has gone. The release that follows takes it back.
-func TestAReleaseWaitsForTheCallThatPureLBGaveUp(t *testing.T) {
+// NetBox completes a request whose client has gone. The following release undoes it.
+func TestReleaseWaitsForTheAbandonedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, netboxtest.V46)
 		s := w.server("prod")

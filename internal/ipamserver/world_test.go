@@ -24,7 +24,7 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// world is a NetBox with 14 IPv4 and 6 IPv6 addresses, and what a server needs to use it.
+// world is a NetBox with 14 IPv4 and 6 IPv6 addresses, and the files that a server needs to use it.
 type world struct {
 	*netboxtest.Server
 	t      testing.TB
@@ -64,7 +64,7 @@ func newWorld(t testing.TB, version string) *world {
 	w.token(netboxtest.AdminToken)
 	t.Cleanup(func() {
 		for _, complaint := range w.Complaints() {
-			t.Errorf("NetBox does not know this: %s", complaint)
+			t.Errorf("NetBox refuses this as unknown: %s", complaint)
 		}
 	})
 	return w
@@ -78,7 +78,7 @@ func (w *world) token(text string) {
 	}
 }
 
-// server returns one for a cluster that has just started.
+// server returns the server of a cluster, as after its start.
 func (w *world) server(cluster string) *Server {
 	w.t.Helper()
 	name := filepath.Join(w.folder, "config.yaml")
@@ -105,7 +105,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	return netboxtest.Transport(w.Server).RoundTrip(r)
 }
 
-// fail has one request that changes something fail.
+// fail makes the next request that changes something fail.
 func (w *world) fail(how netboxtest.Fault) {
 	var once atomic.Bool
 	w.SetFault(func(r *http.Request) netboxtest.Fault {
@@ -116,7 +116,7 @@ func (w *world) fail(how netboxtest.Fault) {
 	})
 }
 
-// held is what NetBox holds: "address key", by number.
+// held lists the addresses that NetBox holds, as "address key", ascending.
 func (w *world) held() string {
 	var lines []string
 	for _, a := range w.Addresses() {
@@ -125,7 +125,7 @@ func (w *world) held() string {
 	return strings.Join(lines, "\n")
 }
 
-// serve has a server listen on a socket until the end of the test.
+// serve runs a server on a socket until the end of the test.
 func (w *world) serve(server ipamv1.IPAMServer) (socket string) {
 	w.t.Helper()
 	folder, err := os.MkdirTemp(w.folder, "s")
@@ -148,7 +148,7 @@ func (w *world) serve(server ipamv1.IPAMServer) (socket string) {
 	return socket
 }
 
-// whenServing tells when the log says so.
+// whenServing calls its function when the log reports that the server listens.
 type whenServing struct {
 	slog.Handler
 	serving func()
@@ -163,7 +163,7 @@ func (h whenServing) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// group is what the allocator has of a pool.
+// group returns the allocator's client of a pool.
 func (w *world) group(socket, pool string) *ipamgrpc.Group {
 	w.t.Helper()
 	g, err := ipamgrpc.NewSockets(func(string, string, string, time.Duration) {}).Group(socket, pool, "NetBox")
@@ -174,7 +174,7 @@ func (w *world) group(socket, pool string) *ipamgrpc.Group {
 	return g
 }
 
-// both asks for both families.
+// both returns a request for both families.
 func both(pool, service string) *ipamv1.AllocateRequest {
 	return families(pool, service, addr.V4, addr.V6)
 }
@@ -192,7 +192,7 @@ func everything(service string) *ipamv1.ReleaseRequest {
 	return &ipamv1.ReleaseRequest{Pool: "default", Service: service, Target: &ipamv1.ReleaseRequest_All{All: true}}
 }
 
-// text is a reply or an error, for comparison: "192.0.2.1 2001:db8::10", or the code.
+// text formats a reply or an error for comparison: "192.0.2.1 2001:db8::10", or the code.
 func text(reply *ipamv1.AllocateResponse, err error) string {
 	if err != nil {
 		return codeOf(err)
