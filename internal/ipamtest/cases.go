@@ -30,7 +30,7 @@ func claims(n int, f addr.Family) []ipam.Claim {
 	return list
 }
 
-// one claims one address, and checks that it is one of the backend.
+// one claims one address, and checks that the backend owns it.
 func one(ctx context.Context, b Backend, d Driver, c ipam.Claim) (ipam.Grant, error) {
 	answers := d.Claim(ctx, []ipam.Claim{c})
 	if len(answers) != 1 {
@@ -347,8 +347,7 @@ func capacity(ctx context.Context, b Backend) error {
 	return nil
 }
 
-// counted checks the capacity while n IPv4 addresses are in use. A backend need not know
-// its sizes.
+// counted checks the capacity while n IPv4 addresses are in use. A backend need not know its size.
 func counted(b Backend, got ipam.Capacity, n uint64) error {
 	if !got.Known {
 		return nil

@@ -1,8 +1,8 @@
-// Package ipamtest is the contract test of the backends. It says what every driver that
-// claims addresses for the allocator must do, whatever system answers.
+// Package ipamtest is the contract test of the backends. It checks the rules for every driver that
+// claims addresses for the allocator, whatever system answers.
 //
-// It knows no protocol. The test of a driver brings the server, and a way to lose one of
-// its answers.
+// It knows no protocol. The test of a driver supplies the server, and a way to lose one of its
+// answers.
 package ipamtest
 
 import (
@@ -18,7 +18,7 @@ import (
 type Driver interface {
 	// Claim answers the claims in their order.
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
-	// Release gives grants back and answers in their order. Releasing a grant that is gone
+	// Release gives grants back and answers in their order. Releasing a grant that no longer exists
 	// is no error.
 	Release(ctx context.Context, grants []ipam.Grant) []error
 	// Capacity says how many addresses the group has and how many are in use.
@@ -32,8 +32,8 @@ type Backend interface {
 	Driver(cluster string) Driver
 	// Addresses are all addresses that the server can grant, 4 to 64 in each family.
 	Addresses(f addr.Family) []netip.Addr
-	// LoseAnswer makes the server perform the next request that changes something. The
-	// driver does not get the answer.
+	// LoseAnswer makes the server execute the next request that changes something, but lose the
+	// answer to it.
 	LoseAnswer()
 }
 
@@ -48,7 +48,7 @@ func Contract(t *testing.T, open func(t *testing.T) Backend) {
 	}
 }
 
-// contract lists the promises.
+// contract lists the rules.
 var contract = []struct {
 	name  string
 	check func(ctx context.Context, b Backend) error
@@ -58,7 +58,7 @@ var contract = []struct {
 	{"a named address is granted", named},
 	{"a named address that another claim holds is taken", taken},
 	{"a named address of another network is invalid", outside},
-	{"when few addresses are free the other claims are refused", exhausted},
+	{"claims beyond the free addresses are refused", exhausted},
 	{"a released address is free", released},
 	{"a grant can be released twice", releasedTwice},
 	{"a release takes only the address of its own claim", stale},

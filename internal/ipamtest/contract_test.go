@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// store is a backend in memory. Its flaw is what it does wrong; "" is none.
+// store is a backend in memory. flaw is the rule that it breaks. "" means none.
 type store struct {
 	flaw string
 
@@ -53,7 +53,7 @@ func (s *store) claim(c ipam.Claim) ipam.Answer {
 	s.held[a] = c.Key
 	if s.loses > 0 {
 		s.loses--
-		if s.flaw == "undoes what it does not answer as done" {
+		if s.flaw == "undoes work without an answer" {
 			return ipam.Answer{Err: &ipam.Error{Kind: ipam.KindUnavailable, Message: "not done"}}
 		}
 		return ipam.Answer{Err: &ipam.Error{Kind: ipam.KindUnknown, Message: "the answer is lost"}}
@@ -64,7 +64,7 @@ func (s *store) claim(c ipam.Claim) ipam.Answer {
 	return ipam.Answer{Grant: ipam.Grant{Key: c.Key, Address: a}}
 }
 
-// choose returns the address for c, or why there is none.
+// choose returns the address for c, or the kind of the refusal.
 func (s *store) choose(c ipam.Claim) (netip.Addr, ipam.Kind) {
 	if s.flaw == "ignores the family" {
 		c.Family = addr.V4
@@ -76,13 +76,13 @@ func (s *store) choose(c ipam.Claim) (netip.Addr, ipam.Kind) {
 		}
 	}
 	if c.Address.IsValid() && s.flaw != "ignores names" {
-		if !slices.Contains(list, c.Address) && s.flaw != "grants what is not its own" {
+		if !slices.Contains(list, c.Address) && s.flaw != "grants foreign addresses" {
 			return netip.Addr{}, ipam.KindInvalid
 		}
 		list = []netip.Addr{c.Address}
 	}
 	for _, a := range list {
-		if _, held := s.held[a]; !held || s.flaw == "grants what is held" {
+		if _, held := s.held[a]; !held || s.flaw == "grants held addresses" {
 			return a, ""
 		}
 	}
@@ -103,7 +103,7 @@ func (s *store) Release(_ context.Context, grants []ipam.Grant) []error {
 		holder, held := s.held[g.Address]
 		switch {
 		case s.flaw == "releases nothing":
-		case s.flaw == "wants what is released to be there" && !held:
+		case s.flaw == "requires a released grant to exist" && !held:
 			errs[i] = &ipam.Error{Kind: ipam.KindInvalid, Message: "not there"}
 		case s.flaw == "releases by address alone" || holder == g.Key:
 			delete(s.held, g.Address)
@@ -139,18 +139,18 @@ func TestTheContractSeesEachFlaw(t *testing.T) {
 		{"forgets keys", "a repeated claim gets the same address"},
 		{"forgets keys", "concurrent repetitions of a claim get one address"},
 		{"forgets keys", "a claim whose answer was lost is claimed once"},
-		{"undoes what it does not answer as done", "a claim whose answer was lost is claimed once"},
+		{"undoes work without an answer", "a claim whose answer was lost is claimed once"},
 		{"answers with another key", "a repeated claim gets the same address"},
 		{"ignores the family", "each claim of a call gets its own address of its family"},
 		{"ignores names", "a named address is granted"},
 		{"ignores names", "a named address that another claim holds is taken"},
-		{"grants what is not its own", "a named address of another network is invalid"},
-		{"grants what is held", "concurrent claims get different addresses"},
-		{"grants what is held", "two clusters have two claims"},
-		{"calls a full pool broken", "when few addresses are free the other claims are refused"},
+		{"grants foreign addresses", "a named address of another network is invalid"},
+		{"grants held addresses", "concurrent claims get different addresses"},
+		{"grants held addresses", "two clusters have two claims"},
+		{"calls a full pool broken", "claims beyond the free addresses are refused"},
 		{"releases nothing", "a released address is free"},
-		{"wants what is released to be there", "a grant can be released twice"},
-		{"wants what is released to be there", "a release whose answer was lost is repeated"},
+		{"requires a released grant to exist", "a grant can be released twice"},
+		{"requires a released grant to exist", "a release whose answer was lost is repeated"},
 		{"releases by address alone", "a release takes only the address of its own claim"},
 		{"counts nothing", "the capacity is counted"},
 	} {
@@ -161,7 +161,7 @@ func TestTheContractSeesEachFlaw(t *testing.T) {
 				}
 				seen[c.name] = true
 				if err := c.check(t.Context(), newStore(tt.flaw)); err == nil {
-					t.Error("the contract does not see it")
+					t.Error("the contract misses the flaw")
 				}
 			}
 		})
