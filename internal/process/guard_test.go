@@ -28,7 +28,7 @@ func TestTheGuardAdmitsOnlyTheNodesOwnAddresses(t *testing.T) {
 		{"an address of a Service, mapped into IPv6", "::ffff:192.0.2.9", nil, false},
 		{"an IPv6 address of a Service", "2001:db8::9", nil, false},
 		{"an IPv6 address of the node", "2001:db8::1", nil, true},
-		{"an address of the node that cannot be told from others", "192.0.2.1", errRead, false},
+		{"an address of the node while the addresses are unreadable", "192.0.2.1", errRead, false},
 		{"loopback, always", "127.0.0.1", errRead, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestAReadingThatFailsChangesNothing(t *testing.T) {
 	for range 2 {
 		for local, want := range map[string]bool{"192.0.2.1": true, "192.0.2.9": false} {
 			if got := g.admits(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(local), 7472)), now); got != want {
-				t.Errorf("admits %s: %t, want %t (the reading fails: %v)", local, got, want, err)
+				t.Errorf("admits %s: %t, want %t (the read fails: %v)", local, got, want, err)
 			}
 		}
 		now, err = now.Add(time.Minute), errors.New("dump interrupted 10 times")
@@ -79,7 +79,7 @@ func TestTheGuardReadsAtMostOnceASecond(t *testing.T) {
 	}
 }
 
-// The node has an address of its own and one of a Service, and the server listens on all.
+// The node has its own address and the address of a Service. The server listens on all addresses.
 func TestTheServerAnswersOnTheNodesOwnAddressesOnly(t *testing.T) {
 	runtime.LockOSThread() // never unlocked: the thread dies with the test
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -114,7 +114,7 @@ func TestTheServerAnswersOnTheNodesOwnAddressesOnly(t *testing.T) {
 		text, _ := io.ReadAll(conn)
 		_ = conn.Close()
 		if got := string(text); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("on %s it answers %q, want %q", host, got, want)
+			t.Errorf("on %s the server answers %q, want %q", host, got, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-func TestTheLogIsAnObjectALineOfTheLevelThatIsAskedFor(t *testing.T) {
+func TestLogIsOneJSONObjectALine(t *testing.T) {
 	for _, tt := range []struct{ level, want string }{
 		{"info", "INFO announcing 192.0.2.1;"},
 		{"debug", "DEBUG kept 192.0.2.2;INFO announcing 192.0.2.1;"},
@@ -41,7 +41,7 @@ func TestTheLogIsAnObjectALineOfTheLevelThatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatTheEndCutsIsNoError(t *testing.T) {
+func TestRequestsCutByTheEndAreNoErrors(t *testing.T) {
 	cut := &url.Error{Op: "Get", URL: "https://api", Err: context.Canceled}
 	const lost = "leader election lost"
 	for _, tt := range []struct {
@@ -52,12 +52,12 @@ func TestWhatTheEndCutsIsNoError(t *testing.T) {
 		want  string // the level of the record; "": it is not written
 	}{
 		{"a request that the end cuts", true, slog.LevelInfo, cut, ""},
-		{"the same at level debug", true, slog.LevelDebug, cut, "DEBUG"},
-		{"a request that is cut before", false, slog.LevelInfo, cut, "ERROR"},
+		{"a request that the end cuts, at level debug", true, slog.LevelDebug, cut, "DEBUG"},
+		{"a request that is cut before the end", false, slog.LevelInfo, cut, "ERROR"},
 		{"a request that takes too long", true, slog.LevelInfo, context.DeadlineExceeded, "ERROR"},
 		{"a real error", true, slog.LevelInfo, io.ErrUnexpectedEOF, "ERROR"},
 		{"requests that the end cuts", true, slog.LevelInfo, errors.Join(cut, fmt.Errorf("read: %w", errors.Join(cut, errors.New(lost)))), ""},
-		{"a real error beside a request that the end cuts", true, slog.LevelInfo, errors.Join(io.ErrUnexpectedEOF, cut), "ERROR"},
+		{"a real error joined with a request that the end cuts", true, slog.LevelInfo, errors.Join(io.ErrUnexpectedEOF, cut), "ERROR"},
 		{"the same, wrapped", true, slog.LevelInfo, fmt.Errorf("read: %w", errors.Join(cut, io.ErrUnexpectedEOF)), "ERROR"},
 		{"no error", true, slog.LevelInfo, nil, "ERROR"},
 		{"a consequence", true, slog.LevelInfo, errors.New(lost), ""},
@@ -84,7 +84,7 @@ func TestWhatTheEndCutsIsNoError(t *testing.T) {
 					t.Fatalf("%s: %s: %v", tt.name, how, err)
 				}
 				if said.Node != "a" {
-					t.Errorf("%s: %s: it lost what was said before: %s", tt.name, how, text.String())
+					t.Errorf("%s: %s: the record lacks an earlier attribute or group: %s", tt.name, how, text.String())
 				}
 			}
 			if said.Level != tt.want {
@@ -94,7 +94,7 @@ func TestWhatTheEndCutsIsNoError(t *testing.T) {
 	}
 }
 
-func TestALevelThatIsNotKnownIsAnError(t *testing.T) {
+func TestUnknownLevelIsAnError(t *testing.T) {
 	_, err := Level("loud")
 	if want := `--log-level "loud" is not known; say info or debug`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

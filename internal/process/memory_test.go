@@ -21,7 +21,7 @@ func TestTheRuntimeRespectsTheLimitOfItsContainer(t *testing.T) {
 		{"no limit of cgroup v1", v1, "9223372036854771712\n", "", math.MaxInt64},
 		{"no container", "etc/hosts", "", "", math.MaxInt64},
 		{"nonsense", v2, "a lot", "", math.MaxInt64},
-		{"the environment says otherwise", v2, "268435456\n", "1GiB", math.MaxInt64},
+		{"the environment sets the limit", v2, "268435456\n", "1GiB", math.MaxInt64},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			debug.SetMemoryLimit(math.MaxInt64)
@@ -34,7 +34,7 @@ func TestTheRuntimeRespectsTheLimitOfItsContainer(t *testing.T) {
 	}
 }
 
-func TestGarbageIsCollectedSoonerUnlessTheEnvironmentSaysWhen(t *testing.T) {
+func TestGarbageIsCollectedSoonerByDefault(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	for _, tt := range []struct {
@@ -44,19 +44,19 @@ func TestGarbageIsCollectedSoonerUnlessTheEnvironmentSaysWhen(t *testing.T) {
 		t.Setenv("GOGC", tt.environment)
 		CollectSooner()
 		if got := debug.SetGCPercent(100); got != tt.want {
-			t.Errorf("with GOGC=%q it is collected at %d %%, want %d", tt.environment, got, tt.want)
+			t.Errorf("with GOGC=%q garbage is collected at %d %%, want %d", tt.environment, got, tt.want)
 		}
 	}
 }
 
-func TestABurstIsOverOnceAfterManyCameOrWent(t *testing.T) {
+func TestBurstEndsOnce(t *testing.T) {
 	var b Burst
 	for _, step := range []struct {
 		count int
 		want  bool
 	}{{999, false}, {1500, true}, {1500, false}, {501, false}, {500, true}, {0, false}} {
 		if got := b.Over(step.count); got != step.want {
-			t.Errorf("with %d it is over: %v", step.count, got)
+			t.Errorf("with %d objects, the burst is over: %v", step.count, got)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 var (
 	errBroken  = errors.New("broken")
-	errGoodbye = errors.New("the goodbye was not heard")
+	errGoodbye = errors.New("the goodbye was not sent")
 )
 
-// until runs until its context is done, and then as long as it takes.
+// until runs until its context is done, and then for the time takes.
 func until(takes time.Duration, result error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		<-ctx.Done()
@@ -49,10 +49,10 @@ func TestPartsThatRunTogetherEndTogether(t *testing.T) {
 		part  func(context.Context) error
 		want  error
 	}{
-		{"when nobody wants them any more", time.Second, until(0, nil), nil},
+		{"when their context ends", time.Second, until(0, nil), nil},
 		{"when one of them is done", time.Hour, after(time.Second, nil), nil},
 		{"when one of them fails", time.Hour, after(time.Second, errBroken), errBroken},
-		{"when one of them is slow to fail", time.Second, until(time.Hour, errBroken), errBroken},
+		{"when one of them is slow to end, and fails", time.Second, until(time.Hour, errBroken), errBroken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPartsThatRunTogetherEndTogether(t *testing.T) {
 	}
 }
 
-func TestWhatTheGoodbyeNeedsRunsUntilItIsSaid(t *testing.T) {
+func TestServersRunUntilTheGoodbyeIsSent(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		part  func(context.Context) error
@@ -92,7 +92,7 @@ func TestWhatTheGoodbyeNeedsRunsUntilItIsSaid(t *testing.T) {
 	}
 }
 
-func TestWhatOutlivesAPartEndsWithIt(t *testing.T) {
+func TestOuterPartsEndAfterTheInnerOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if err := Outlive(t.Context(), after(time.Second, errBroken), lives(t, time.Second)); !errors.Is(err, errBroken) {
 			t.Errorf("ended with %v, want %v", err, errBroken)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAPassThatDoesNotEndIsStuck(t *testing.T) {
+func TestEndlessPassIsStuck(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var p Pulse
 	if err := p.Stuck(now, 0); err != nil {
@@ -27,6 +27,6 @@ func TestAPassThatDoesNotEndIsStuck(t *testing.T) {
 		t.Error("decided without deciding")
 	}
 	if p.Decide(); !p.Decided() {
-		t.Error("not decided after deciding")
+		t.Error("Decided is false after a pass")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 )
 
-// listen returns a listener at an address that only this process uses, so that the port stays
-// free for the test when the listener is closed.
+// listen returns a listener at an address that only this process uses, so that the port stays free
+// for the test after the listener is closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	pid := os.Getpid()
@@ -86,7 +86,7 @@ func TestTheEndDoesNotWaitForAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsAnError(t *testing.T) {
+func TestPortInUseIsAnError(t *testing.T) {
 	address := listen(t).Addr().String()
 	err := Server{Address: address, Handler: http.NotFoundHandler()}.Run(t.Context())
 	if want := "serve metrics and probes: listen tcp " + address; err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -94,7 +94,7 @@ func TestAPortThatIsTakenIsAnError(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNowhereLastsAsLongAsTheOthers(t *testing.T) {
+func TestServerWithoutAddressRunsUntilTheEnd(t *testing.T) {
 	for _, nowhere := range []string{"", "0"} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func TestAServerThatIsNowhereLastsAsLongAsTheOthers(t *testing.T) {
 			synctest.Wait()
 			select {
 			case err := <-ended:
-				t.Fatalf("%q: ended at once, with %v", nowhere, err)
+				t.Fatalf("%q: the server ended at once, with %v", nowhere, err)
 			default:
 			}
 			cancel()
@@ -114,7 +114,7 @@ func TestAServerThatIsNowhereLastsAsLongAsTheOthers(t *testing.T) {
 	}
 }
 
-func TestAProbeSaysWhatIsWrong(t *testing.T) {
+func TestProbeReturnsItsError(t *testing.T) {
 	for want, err := range map[string]error{"200 ok\n": nil, "503 the loop is stuck\n": errors.New("the loop is stuck")} {
 		w := httptest.NewRecorder()
 		Probe(func() error { return err }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
