@@ -17,7 +17,7 @@ func TestSleep(t *testing.T) {
 		{"until the time has passed", time.Minute, time.Hour, time.Minute, true},
 		{"until the context ends", time.Hour, time.Minute, time.Minute, false},
 		{"not at all", 0, time.Minute, 0, true},
-		{"for less than nothing", -time.Minute, time.Minute, 0, true},
+		{"for a negative time", -time.Minute, time.Minute, 0, true},
 		{"after the end", 0, -time.Second, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
