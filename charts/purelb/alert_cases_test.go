@@ -19,7 +19,7 @@ var (
 	a  = on("instance", "a")
 )
 
-// alertCases are of all alerts of the chart.
+// alertCases has cases for every alert of the chart.
 var alertCases = []alertCase{
 	{"PureLBNoLeader", map[string]string{`leader_election_master_status{name="purelb-allocator",instance="a"}`: "1x4 0x20"}, "4m", nil, "No allocator leads: new Services get no addresses"},
 	{"PureLBNoLeader", map[string]string{`up{instance="other"}`: "1x20"}, "4m", nil, "No allocator leads: new Services get no addresses"},
@@ -36,7 +36,7 @@ var alertCases = []alertCase{
 	{"PureLBAddressNotAnnounced", map[string]string{
 		`purelb_address_pool_addresses_in_use{pool="default"}`: "3x20",
 	}, "3m", nil, "No node announces 3 addresses that Services have"},
-	// A shared address, a remote one that all nodes announce, and one that moves.
+	// A shared address, a remote address that all nodes announce, and a moving address.
 	{"PureLBAddressNotAnnounced", map[string]string{
 		`purelb_address_pool_addresses_in_use{pool="default"}`:                "3x20",
 		`purelb_lbnodeagent_announced{ip="192.0.2.1",service="a/a",node="a"}`: "1x20",
@@ -47,13 +47,13 @@ var alertCases = []alertCase{
 		`purelb_lbnodeagent_announced{ip="192.0.2.3",service="a/d",node="b"}`: "_x9 1x20",
 	}, "2m30s", nil, ""},
 
-	// A Service without endpoints, as all agents say, and one that no node can announce.
+	// A Service without endpoints, as all agents report, and a Service that no node can announce.
 	{"PureLBAddressNotAnnounced", map[string]string{
 		`purelb_address_pool_addresses_in_use{pool="default"}`:        "1x20",
 		`purelb_lbnodeagent_addresses{state="withheld",instance="a"}`: "1x20",
 		`purelb_lbnodeagent_addresses{state="withheld",instance="b"}`: "1x20",
 	}, "3m", nil, ""},
-	// Agents with so many addresses that there are only counts.
+	// Agents with so many addresses that they export only counts.
 	{"PureLBAddressNotAnnounced", map[string]string{
 		`purelb_address_pool_addresses_in_use{pool="default"}`:        "5000x20",
 		`purelb_lbnodeagent_announced_omitted{instance="a"}`:          "4998x20",
@@ -75,7 +75,7 @@ var alertCases = []alertCase{
 		`purelb_address_pool_available{pool="default",family="IPv6"}`: "9223372036854775807x80",
 		`purelb_address_pool_capacity{pool="default",family="IPv6"}`:  "9223372036854775807x80",
 	}, "18m", v4, "ServiceGroup default has 0 IPv4 addresses left"},
-	// A group whose addresses are nearly all held or blocked.
+	// A group in which nearly all addresses are held or blocked.
 	{"PureLBPoolAlmostExhausted", map[string]string{
 		available: "2x80", capacity: "11x80",
 		`purelb_address_pool_size{pool="default"}`:             "256x80",
@@ -83,13 +83,13 @@ var alertCases = []alertCase{
 	}, "18m", v4, "ServiceGroup default has 2 IPv4 addresses left"},
 	{"PureLBPoolAlmostExhausted", map[string]string{available: "3x80", capacity: "11x80"}, "18m", nil, ""},
 	{"PureLBPoolExhausted", map[string]string{available: "1x4 0x40", capacity: "9x44"}, "8m", v4, "ServiceGroup default has no IPv4 address left"},
-	{"PureLBPoolExhausted", map[string]string{available: "0x40", capacity: "0x40"}, "8m", nil, ""}, // all of it is drained
+	{"PureLBPoolExhausted", map[string]string{available: "0x40", capacity: "0x40"}, "8m", nil, ""}, // the whole pool is draining
 	{"PureLBPoolExhaustedSoon", map[string]string{available: "400-0.1x2000", capacity: "1000x2000"}, "7h30m", v4, "At the rate of the last 6 hours ServiceGroup default has no IPv4 address in 4 days"},
 	{"PureLBPoolExhaustedSoon", map[string]string{available: "400-0.01x2000", capacity: "1000x2000"}, "7h30m", nil, ""},
 	// A few new Services in an empty group.
 	{"PureLBPoolExhaustedSoon", map[string]string{available: "1000x100 990x1900", capacity: "1000x2000"}, "7h30m", nil, ""},
 
-	// A Service that has waited for long, and was refused once.
+	// A Service that has waited for a long time, with one refusal.
 	{"PureLBServicesWaiting", map[string]string{`purelb_services_waiting{pool="default",reason="exhausted"}`: "0 1x240"}, "50m", on("pool", "default", "reason", "exhausted"), "1 Services wait for an address from default: exhausted"},
 	{"PureLBServicesWaiting", map[string]string{
 		`purelb_services_waiting{pool="default",reason="exhausted"}`: "0x4 1x8 0x60",
@@ -146,7 +146,7 @@ var alertCases = []alertCase{
 		`purelb_lbnodeagent_announced{ip="192.0.2.3",service="a/d",node="a"}`:       "1x20",
 		`purelb_lbnodeagent_announced{ip="192.0.2.3",service="a/d",node="b"}`:       "1x20",
 	}, "1m15s", nil, ""},
-	// A node that gave the address up is scraped again a minute later.
+	// A node gave the address up, and its next scrape is a minute later.
 	{"PureLBAddressAnnouncedTwice", map[string]string{
 		`purelb_lbnodeagent_announced_local{ip="192.0.2.1",service="a/a",node="a"}`: "1x8 stale",
 		`purelb_lbnodeagent_announced_local{ip="192.0.2.1",service="a/a",node="b"}`: "_x4 1x20",
@@ -172,7 +172,7 @@ var alertCases = []alertCase{
 	}, "8m", nil, "Up to 1 agents are silent, and have not said goodbye"},
 	{"PureLBAgentGone", map[string]string{`purelb_gossip_members{state="left",instance="a"}`: "1x40", `purelb_gossip_members{state="dead",instance="a"}`: "0x40"}, "8m", nil, ""},
 	{"PureLBAgentCutOff", map[string]string{`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "3x40"}, "8m", a, "Agent a sees 1 live nodes, and is cut off from others"},
-	// All agents are cut off from each other, and one from the API server.
+	// All agents are cut off from each other, and one of them also from the API server.
 	{"PureLBAgentCutOff", map[string]string{
 		`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "1x40",
 		`purelb_election_cut_off{instance="a"}`: "1x40", `purelb_election_cut_off{instance="b"}`: "0x40",
@@ -186,7 +186,7 @@ var alertCases = []alertCase{
 		`purelb_election_view{source="lease",instance="a"}`: "1x60", `purelb_gossip_patience_seconds{instance="a"}`: "0x60",
 		`purelb_election_member_count{instance="a"}`: "2x60",
 	}, "14m", nil, ""},
-	{"PureLBLeasesInsteadOfGossip", map[string]string{ // one node has nobody to hear
+	{"PureLBLeasesInsteadOfGossip", map[string]string{ // a single node has no other node to hear
 		`purelb_election_view{source="lease",instance="a"}`: "1x60", `purelb_gossip_patience_seconds{instance="a"}`: "0.4x60",
 		`purelb_election_member_count{instance="a"}`: "1x60",
 	}, "14m", nil, ""},
@@ -209,7 +209,7 @@ var alertCases = []alertCase{
 		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_routes_advertised_total{instance="a"}`: "0x40",
 		`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_draining{instance="a"}`: "0x40",
 	}, "4m", a, "Speaker a has 3 addresses and announces no route"},
-	{"PureLBRoutesMissing", map[string]string{ // several addresses are one route; the other node is drained
+	{"PureLBRoutesMissing", map[string]string{ // several addresses share one route; the other node is drained
 		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_routes_advertised_total{instance="a"}`: "1x40",
 		`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_draining{instance="a"}`: "0x40",
 		`k8gobgp_imported_addresses{instance="b"}`: "3x40", `k8gobgp_routes_advertised_total{instance="b"}`: "0x40",

@@ -13,20 +13,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// an alertCase is one alert and series in which it fires, or must not fire. Each value
-// of a series is 15 s after the one before; NxM in promtool's notation is N, M times more.
+// an alertCase is an alert with series for which it fires, or must not fire. Each value of a series
+// is 15 s after the previous one. In promtool's notation, NxM is N, repeated M more times.
 type alertCase struct {
 	alert  string
 	series map[string]string
 	at     string
-	// labels and summary are those of the alert that fires; without a summary none does.
+	// labels and summary are those of the firing alert. Without a summary, the alert must not fire.
 	labels  map[string]string
 	summary string
 }
 
 const runbook = "https://github.com/purelb/purelb/blob/main/docs/alerts.md#"
 
-// promtool is the case in the format of "promtool test rules".
+// promtool returns the case in the format of "promtool test rules".
 func (c alertCase) promtool(severities map[string]string) map[string]any {
 	var series []any
 	for name, values := range c.series {
@@ -52,7 +52,7 @@ func (c alertCase) promtool(severities map[string]string) map[string]any {
 func TestAlertsFireWhenTheyShould(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Fatalf("%v: it is in Debian's package prometheus, which \"make deps\" installs", err)
+		t.Fatalf("%v: promtool is in Debian's package prometheus, which \"make deps\" installs", err)
 	}
 	severities := map[string]string{}
 	for _, r := range allRules(t) {
@@ -61,7 +61,7 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	var tests []any
 	for _, c := range alertCases {
 		if severities[c.alert] == "" {
-			t.Errorf("there is no alert %s", c.alert)
+			t.Errorf("the chart has no alert %s", c.alert)
 		}
 		tests = append(tests, c.promtool(severities))
 	}
@@ -84,8 +84,8 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	}
 }
 
-// TestEachAlertIsTestedAndExplained asks for a case in which it fires, one in which it
-// does not, and a part of docs/alerts.md.
+// TestEachAlertIsTestedAndExplained requires, for each alert, a case in which it fires, a case in
+// which it does not, and a section of docs/alerts.md.
 func TestEachAlertIsTestedAndExplained(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/alerts.md")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestEachAlertIsTestedAndExplained(t *testing.T) {
 			return slices.ContainsFunc(alertCases, func(c alertCase) bool { return c.alert == r.Alert && (c.summary != "") == fires })
 		}
 		if !has(true) || !has(false) {
-			t.Errorf("%s: a case in which it fires: %t, in which it does not: %t", r.Alert, has(true), has(false))
+			t.Errorf("%s has a case in which it fires: %t, and in which it does not: %t", r.Alert, has(true), has(false))
 		}
 		if s := r.Labels["severity"]; s != "warning" && s != "critical" {
 			t.Errorf("%s has the severity %q", r.Alert, s)
@@ -121,7 +121,7 @@ func TestEachAlertIsTestedAndExplained(t *testing.T) {
 	}
 }
 
-// A metric that nobody exports never fires.
+// An alert on a metric that no program exports never fires.
 func TestAlertsUseMetricsOfTheManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -158,8 +158,8 @@ func allRules(t *testing.T) []alertRule {
 	return rules
 }
 
-// ruleGroups are the groups of all PrometheusRules of the chart, as Prometheus reads
-// them.
+// ruleGroups returns the groups of all PrometheusRules of the chart, in the format that Prometheus
+// reads.
 func ruleGroups(t *testing.T) []any {
 	t.Helper()
 	var values []string

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// dashboard is what the tests read of a dashboard of Grafana.
+// dashboard has the fields of a Grafana dashboard that the tests read.
 type dashboard struct {
 	UID, Title, Description string
 	SchemaVersion           int
@@ -33,7 +33,7 @@ type panel struct {
 
 type source struct{ Type, UID string }
 
-// dashboards are the dashboards of the chart, by file.
+// dashboards returns the dashboards of the chart, by file.
 func dashboards(t *testing.T) map[string]dashboard {
 	t.Helper()
 	files, err := filepath.Glob("dashboards/*.json")
@@ -85,14 +85,14 @@ func TestDashboardsAreSound(t *testing.T) {
 			for _, other := range d.Panels[:i] {
 				a, b := p.GridPos, other.GridPos
 				if a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H || a.X+a.W > 24 {
-					t.Errorf("%s: %q lies on %q or beyond the edge", file, p.Title, other.Title)
+					t.Errorf("%s: %q overlaps %q or the edge", file, p.Title, other.Title)
 				}
 			}
 		}
 	}
 }
 
-// A metric that no program exports shows nothing.
+// A panel with a metric that no program exports is empty.
 func TestDashboardsUseMetricsOfTheManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Users add an IPAM server by a strategic merge patch too: its volume has this name
-// and this path, so nothing else may have them.
-func TestTheNamesOfIPAMServersAreFree(t *testing.T) {
+// Users can also add an IPAM server by a strategic merge patch. Its volume has this name and this
+// path, so the chart must use neither.
+func TestChartLeavesNamesForIPAMServers(t *testing.T) {
 	pod := podOf(t, mustRender(t, "")["Deployment allocator"])
 	for _, v := range pod.Volumes {
 		t.Errorf("there is a volume %s", v.Name)
@@ -34,15 +34,15 @@ func TestIPAMServersShareAFolderWithTheAllocator(t *testing.T) {
 		{"one", "[{name: ipam, image: x}]", []string{"ipam: " + socket + ", " + token}},
 		{"two", "[{name: a, image: x}, {name: b, image: x}]", []string{"a: " + socket + ", " + token, "b: " + socket + ", " + token}},
 		{
-			"one with a volume of its own", "[{name: ipam, image: x, volumeMounts: [{name: state, mountPath: /state}]}]",
+			"a server with its own volume", "[{name: ipam, image: x, volumeMounts: [{name: state, mountPath: /state}]}]",
 			[]string{"ipam: state /state, " + socket + ", " + token},
 		},
 		{
-			"one that has the folder elsewhere", "[{name: ipam, image: x, volumeMounts: [{name: ipam-socket, mountPath: /run/ipam}]}]",
+			"a server with the folder at another path", "[{name: ipam, image: x, volumeMounts: [{name: ipam-socket, mountPath: /run/ipam}]}]",
 			[]string{"ipam: ipam-socket /run/ipam, " + token},
 		},
 		{
-			"one with a token of its own", "[{name: ipam, image: x, volumeMounts: [{name: mine, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}]",
+			"a server with its own token", "[{name: ipam, image: x, volumeMounts: [{name: mine, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}]",
 			[]string{"ipam: mine /var/run/secrets/kubernetes.io/serviceaccount, " + socket},
 		},
 	} {
@@ -79,8 +79,8 @@ func mounts(pod corev1.PodSpec) []string {
 	return list
 }
 
-// The server may run as another user. Its socket has the group of the folder then.
-func TestTheAllocatorHasTheGroupOfTheSockets(t *testing.T) {
+// The server may run as another user. Then its socket has the group of the folder.
+func TestAllocatorHasTheGroupOfTheSockets(t *testing.T) {
 	for _, tt := range []struct {
 		name, values string
 		group, user  int64
@@ -102,13 +102,13 @@ func TestTheAllocatorHasTheGroupOfTheSockets(t *testing.T) {
 	}
 }
 
-func TestTheValuesInTheManualWork(t *testing.T) {
+func TestIPAMValuesInTheManualWork(t *testing.T) {
 	text, err := os.ReadFile("../../docs/ipam.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const socket = ", ipam-socket /var/run/purelb, ipam-no-token /var/run/secrets/kubernetes.io/serviceaccount read-only"
-	want := []string{ // for each example in turn
+	want := []string{ // for each example, in order
 		"ipam: state /state" + socket,
 		"ipam: ipam-config /etc/purelb-ipam-netbox read-only, netbox /etc/netbox read-only" + socket,
 	}
@@ -119,7 +119,7 @@ func TestTheValuesInTheManualWork(t *testing.T) {
 		got = append(got, mounts(pod)[1:]...)
 		for _, m := range pod.Containers[1].VolumeMounts {
 			if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
-				t.Errorf("%s mounts %s, which is no volume", pod.Containers[1].Name, m.Name)
+				t.Errorf("%s mounts %s, but the pod has no such volume", pod.Containers[1].Name, m.Name)
 			}
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-// twoNodes is what an attacker on node-1 finds: the pods, Leases and statuses of
-// others, and a Service whose addresses node-1 and node-2 announce.
+// twoNodes has the objects that an attacker on node-1 finds: pods, Leases and statuses of others,
+// and a Service whose addresses node-1 and node-2 announce.
 const twoNodes = `
 apiVersion: v1
 kind: Node
@@ -106,7 +106,7 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 // shown is the status of the Service.
 const shown = `{"status": {"loadBalancer": {"ingress": [{"ip": "192.168.1.200"}, {"ip": "192.168.1.201"}, {"ip": "192.168.1.202"}, {"ip": "fd00::1"}]}}}`
 
-// Where the objects are.
+// Paths of the objects.
 const (
 	system    = "/api/v1/namespaces/purelb-system"
 	leases    = "/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases"
@@ -117,7 +117,7 @@ const (
 	webStatus = web + "/status"
 )
 
-// attempt is a request: PATCH is a merge patch.
+// attempt is a request. A PATCH is a merge patch.
 type attempt struct{ name, method, path, body, want string }
 
 func annotate(key, value string) string {
@@ -146,24 +146,24 @@ const (
 	notShown = "may not change the status of a Service"
 )
 
-// harmful is what the token of node-1's agent must not do.
+// harmful has requests that the API server must refuse with the token of node-1's agent.
 var harmful = []attempt{
 	{"the image of the allocator", "PATCH", system + "/pods/allocator-1", image, byRBAC},
 	{"the image of another agent", "PATCH", system + "/pods/agent-2", image, byRBAC},
 	{"an annotation of its own pod", "PATCH", system + "/pods/agent-1", annotate("x", `"y"`), byRBAC},
-	{"a pod of its own making", "POST", system + "/pods", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mine"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}`, byRBAC},
-	{"the end of another agent", "DELETE", system + "/pods/agent-2", "", byRBAC},
+	{"a new pod", "POST", system + "/pods", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mine"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}`, byRBAC},
+	{"the deletion of another agent", "DELETE", system + "/pods/agent-2", "", byRBAC},
 	{"a command in another pod", "POST", system + "/pods/agent-2/exec?command=sh", "", byRBAC},
 	{"the DaemonSet", "PATCH", "/apis/apps/v1/namespaces/purelb-system/daemonsets/lbnodeagent", `{"metadata": {"labels": {"a": "b"}}}`, byRBAC},
 	{"a token of the allocator", "POST", system + "/serviceaccounts/allocator/token", `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}`, byRBAC},
-	{"a token of its own account for no node", "POST", system + "/serviceaccounts/lbnodeagent/token", `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}`, byRBAC},
+	{"a token of its own account without a node", "POST", system + "/serviceaccounts/lbnodeagent/token", `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}`, byRBAC},
 
 	{"the Lease of another node", "PUT", leases + "/purelb-node-node-2", leaseOf("purelb-node-node-2"), "may write the Lease purelb-node-node-1 only"},
 	{"the Lease of the allocator", "PUT", leases + "/purelb-allocator", leaseOf("purelb-allocator"), "may write the Lease purelb-node-node-1 only"},
 	{"the Lease of a node without one", "POST", leases, leaseOf("purelb-node-node-3"), "may write the Lease purelb-node-node-1 only"},
-	{"the end of another node's Lease", "DELETE", leases + "/purelb-node-node-2", "", "may write the Lease purelb-node-node-1 only"},
-	{"the end of the allocator's Lease", "DELETE", leases + "/purelb-allocator", "", "may write the Lease purelb-node-node-1 only"},
-	{"the end of all Leases", "DELETE", leases, "", byRBAC},
+	{"the deletion of another node's Lease", "DELETE", leases + "/purelb-node-node-2", "", "may write the Lease purelb-node-node-1 only"},
+	{"the deletion of the allocator's Lease", "DELETE", leases + "/purelb-allocator", "", "may write the Lease purelb-node-node-1 only"},
+	{"the deletion of all Leases", "DELETE", leases, "", byRBAC},
 
 	{"another address of a Service", "PATCH", webStatus, `{"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}}}`, notShown},
 	{"no address of a Service", "PATCH", webStatus, `{"status": {"loadBalancer": {"ingress": null}}}`, notShown},
@@ -174,10 +174,10 @@ var harmful = []attempt{
 	{"an entry for an address that the Service does not have", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-1,eth0,192.168.1.250"`), notOwn},
 	{"an entry without an address", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-1"`), notOwn},
 	{"an entry moved to the other family", "PATCH", webStatus, annotate("announcing-IPv6", `"node-2,eth0,fd00::1 node-2,eth0,192.168.1.201"`), notOwn},
-	{"the end of another node's entry", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth0,192.168.1.200"`), notGone},
-	{"the end of all entries", "PATCH", webStatus, annotate("announcing-IPv6", "null"), notGone},
-	{"the brand of a Service", "PATCH", webStatus, annotate("allocated-by", "null"), notOther},
-	{"the brand of another", "PATCH", webStatus, annotate("allocated-by", `"mine"`), notOther},
+	{"the removal of another node's entry", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth0,192.168.1.200"`), notGone},
+	{"the removal of all entries", "PATCH", webStatus, annotate("announcing-IPv6", "null"), notGone},
+	{"the removal of a Service's owner annotation", "PATCH", webStatus, annotate("allocated-by", "null"), notOther},
+	{"another owner annotation", "PATCH", webStatus, annotate("allocated-by", `"mine"`), notOther},
 	{"the group of a Service", "PATCH", webStatus, annotate("service-group", `"mine"`), notOther},
 	{"a label of a Service", "PATCH", webStatus, `{"metadata": {"labels": {"team": "mine"}}}`, notMeta},
 	{"no label of a Service", "PATCH", webStatus, `{"metadata": {"labels": null}}`, notMeta},
@@ -185,17 +185,17 @@ var harmful = []attempt{
 	{"an owner of a Service", "PATCH", webStatus, `{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "1"}]}}`, notMeta},
 	{"the spec of a Service", "PATCH", web, `{"spec": {"externalTrafficPolicy": "Local"}}`, byRBAC},
 	{"all of a Service", "PUT", web, "", byRBAC},
-	{"a Service of its own making", "POST", "/api/v1/namespaces/default/services", `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mine"}, "spec": {"ports": [{"port": 80}]}}`, byRBAC},
+	{"a new Service", "POST", "/api/v1/namespaces/default/services", `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "mine"}, "spec": {"ports": [{"port": 80}]}}`, byRBAC},
 
 	{"all Secrets", "GET", system + "/secrets", "", byRBAC},
 	{"the Secrets of all namespaces", "GET", "/api/v1/secrets", "", byRBAC},
-	{"a Secret that nothing names", "GET", system + "/secrets/netbox", "", byRBAC},
+	{"a Secret that no configuration names", "GET", system + "/secrets/netbox", "", byRBAC},
 	{"a new Secret", "POST", system + "/secrets", `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}}`, byRBAC},
-	{"another key of the gossip", "PATCH", system + "/secrets/purelb-gossip", `{"data": null}`, byRBAC},
+	{"another gossip key", "PATCH", system + "/secrets/purelb-gossip", `{"data": null}`, byRBAC},
 	{"the BGPNodeStatus of another node", "PUT", statuses + "/node-2", bgpStatusOf("node-2"), "may write the BGPNodeStatus node-1 only"},
-	{"how BGP does on another node", "PUT", statuses + "/node-2/status", bgpStatusOf("node-2"), "may write the BGPNodeStatus node-1 only"},
+	{"the status of BGP on another node", "PUT", statuses + "/node-2/status", bgpStatusOf("node-2"), "may write the BGPNodeStatus node-1 only"},
 	{"the BGPNodeStatus of a node without one", "POST", statuses, bgpStatusOf("node-3"), "may write the BGPNodeStatus node-1 only"},
-	{"the end of another node's BGPNodeStatus", "DELETE", statuses + "/node-2", "", "may write the BGPNodeStatus node-1 only"},
+	{"the deletion of another node's BGPNodeStatus", "DELETE", statuses + "/node-2", "", "may write the BGPNodeStatus node-1 only"},
 	{"the BGPConfiguration of all nodes", "PATCH", configs + "/default", `{"spec": {"global": {"asn": 65002}}}`, byRBAC},
 	{"the finalizers of the BGPConfiguration", "PATCH", configs + "/default", `{"metadata": {"finalizers": null}}`, byRBAC},
 	{"the status of the BGPConfiguration", "PATCH", configs + "/default/status", `{"status": {"message": "mine"}}`, byRBAC},
@@ -205,41 +205,41 @@ var harmful = []attempt{
 	{"an LBNodeAgent", "PATCH", purelb + "/lbnodeagents/default", `{"spec": {"local": {"localInterface": "eth9"}}}`, byRBAC},
 	{"its own node", "PATCH", "/api/v1/nodes/node-1", `{"metadata": {"labels": {"a": "b"}}}`, byRBAC},
 	{"more rights", "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "mine"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}`, byRBAC},
-	{"the end of a policy", "DELETE", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/purelb-agent-services", "", byRBAC},
+	{"the deletion of a policy", "DELETE", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/purelb-agent-services", "", byRBAC},
 	{"an event of another node", "POST", "/api/v1/namespaces/default/events", eventOf("mine", "node-2"), "may write events of its own node only"},
 	{"another text in the event of another node", "PATCH", "/api/v1/namespaces/default/events/of-node-2", `{"message": "mine", "source": {"host": "node-1"}}`, "may write events of its own node only"},
 }
 
-// needed is what the programs on node-1 do, in an order in which it can be done.
+// needed has requests that the programs on node-1 make, in a possible order.
 var needed = []attempt{
 	{"its own entry for another address", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth0,192.168.1.200 node-2,eth0,192.168.1.201 node-1,eth0,192.168.1.202"`), "node-1,eth0,192.168.1.202"},
 	{"an address that it takes over", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth0,192.168.1.200 node-1,eth0,192.168.1.201 node-1,eth0,192.168.1.202"`), "node-1,eth0,192.168.1.201"},
 	{"its own entry with another interface", "PATCH", webStatus, annotate("announcing-IPv4", `"node-1,eth1,192.168.1.200 node-1,eth0,192.168.1.201 node-1,eth0,192.168.1.202"`), "node-1,eth1,192.168.1.200"},
-	{"the end of its entries", "PATCH", webStatus, annotate("announcing-IPv4", "null"), `"web"`},
+	{"the removal of its entries", "PATCH", webStatus, annotate("announcing-IPv4", "null"), `"web"`},
 	{"the only entry of a family", "PATCH", webStatus, annotate("announcing-IPv6", `"node-1,eth0,fd00::1"`), "node-1,eth0,fd00::1"},
 
 	{"a Lease", "POST", leases, leaseOf("purelb-node-node-1"), "purelb-node-node-1"},
 	{"a renewal", "PUT", leases + "/purelb-node-node-1", leaseOf("purelb-node-node-1"), "purelb-node-node-1"},
-	{"the end of the Lease", "DELETE", leases + "/purelb-node-node-1", "", "Success"},
+	{"the deletion of the Lease", "DELETE", leases + "/purelb-node-node-1", "", "Success"},
 	{"the Leases of others", "GET", leases, "", "purelb-node-node-2"},
 
 	{"a BGPNodeStatus", "POST", statuses, bgpStatusOf("node-1"), "node-1"},
 	{"its owner", "PUT", statuses + "/node-1", bgpStatusOf("node-1"), "node-1"},
 	{"how BGP does", "PUT", statuses + "/node-1/status", bgpStatusOf("node-1"), "neighborCount"},
-	{"the end of the BGPNodeStatus", "DELETE", statuses + "/node-1", "", "Success"},
+	{"the deletion of the BGPNodeStatus", "DELETE", statuses + "/node-1", "", "Success"},
 
 	{"an event", "POST", "/api/v1/namespaces/default/events", eventOf("mine", "node-1"), "mine"},
 	{"an event that repeats itself", "PATCH", "/api/v1/namespaces/default/events/mine", `{"count": 2}`, `"count":2`},
 
-	{"the key of the gossip", "GET", system + "/secrets/purelb-gossip", "", "purelb-gossip"},
-	{"a password that is named", "GET", system + "/secrets?fieldSelector=metadata.name%3Dbgp", "", `"bgp"`},
+	{"the gossip key", "GET", system + "/secrets/purelb-gossip", "", "purelb-gossip"},
+	{"a password that the configuration names", "GET", system + "/secrets?fieldSelector=metadata.name%3Dbgp", "", `"bgp"`},
 	{"its own pod", "GET", system + "/pods/agent-1", "", "agent-1"},
 	{"the BGPConfiguration", "GET", configs, "", "65001"},
 }
 
-// A dry run passes all that a true request passes, and leaves everything as it was:
-// so it can be repeated until the API server goes by the policies.
-func TestATokenOfOneNodeIsNoHarmToOthers(t *testing.T) {
+// A dry run needs the same rights as a real request, and changes nothing. So the test can repeat it
+// until the API server enforces the policies.
+func TestTokenOfANodeCannotHarmOthers(t *testing.T) {
 	server := apitest.Start(t)
 	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--set", "gobgp.passwordSecrets={bgp}", "--kubeconfig", server.Kubeconfig); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestATokenOfOneNodeIsNoHarmToOthers(t *testing.T) {
 	}
 	for _, a := range needed {
 		t.Run("yes/"+a.name, func(t *testing.T) {
-			if a.method == "GET" { // the API server learns of each role in its own time
+			if a.method == "GET" { // the API server does not apply all roles at the same time
 				eventually(t, a.want, func() string { return attacker.read(t, a) })
 				return
 			}
@@ -272,7 +272,7 @@ func TestATokenOfOneNodeIsNoHarmToOthers(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no/a token of no node", func(t *testing.T) {
+	t.Run("no/a token without a node", func(t *testing.T) {
 		stray := newCaller(t, withToken(t, server.Config, nil))
 		for _, a := range needed {
 			if a.method == "GET" {
@@ -294,9 +294,9 @@ func TestATokenOfOneNodeIsNoHarmToOthers(t *testing.T) {
 	})
 }
 
-// The allocator can make what it has to make, and nothing that Kubernetes would write
-// a token into.
-func TestTheAllocatorHasItsOwnSecretsAndLeaseOnly(t *testing.T) {
+// The allocator can create its own objects. It can create no object into which Kubernetes would
+// write a token.
+func TestAllocatorCreatesOnlyItsOwnSecretAndLease(t *testing.T) {
 	server := apitest.Start(t)
 	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig); err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestTheAllocatorHasItsOwnSecretsAndLeaseOnly(t *testing.T) {
 		eventually(t, a.want, func() string { return allocator.refused(t, a) })
 	}
 	for _, a := range []attempt{
-		{"the key of the gossip", "POST", system + "/secrets", secret("purelb-gossip", "Opaque"), ""},
+		{"the gossip key", "POST", system + "/secrets", secret("purelb-gossip", "Opaque"), ""},
 		{"its Lease", "POST", leases, leaseOf("purelb-allocator"), ""},
 	} {
 		a.body = strings.ReplaceAll(a.body, "VERSION", "")
@@ -326,7 +326,7 @@ func TestTheAllocatorHasItsOwnSecretsAndLeaseOnly(t *testing.T) {
 		name, path string
 		code       int
 	}{
-		{"the Secret for NetBox, which is not there", "/secrets/netbox-client", http.StatusNotFound},
+		{"the Secret for NetBox, which does not exist", "/secrets/netbox-client", http.StatusNotFound},
 		{"another Secret", "/secrets/other", http.StatusForbidden},
 		{"all Secrets", "/secrets", http.StatusForbidden},
 	} {
@@ -336,7 +336,7 @@ func TestTheAllocatorHasItsOwnSecretsAndLeaseOnly(t *testing.T) {
 	}
 }
 
-// withToken is config with a token of the agents' service account.
+// withToken returns a copy of config with a token of the agents' service account.
 func withToken(t *testing.T, config *rest.Config, bound *authenticationv1.BoundObjectReference) *rest.Config {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(config)
@@ -354,7 +354,7 @@ func withToken(t *testing.T, config *rest.Config, bound *authenticationv1.BoundO
 	return with
 }
 
-// caller sends requests with what config proves.
+// caller sends requests with the credentials of config.
 type caller struct {
 	host   string
 	client *http.Client
@@ -398,7 +398,7 @@ func (c caller) do(t *testing.T, a attempt, query string) (code int, text string
 	return response.StatusCode, string(body)
 }
 
-// refused tries a request without effect, and returns why it is forbidden.
+// refused sends a as a dry run, and returns why the API server forbids it.
 func (c caller) refused(t *testing.T, a attempt) string {
 	t.Helper()
 	query := "?dryRun=All"
@@ -415,7 +415,7 @@ func (c caller) refused(t *testing.T, a attempt) string {
 	return text
 }
 
-// read returns what a says, unless that is refused.
+// read returns the answer to a, or "" if the API server refuses a.
 func (c caller) read(t *testing.T, a attempt) string {
 	t.Helper()
 	code, text := c.do(t, a, "")
@@ -425,7 +425,7 @@ func (c caller) read(t *testing.T, a attempt) string {
 	return text
 }
 
-// versionAt is the resourceVersion of what a writes, "" when it is not there.
+// versionAt returns the resourceVersion of the object that a writes, or "" if it does not exist.
 func versionAt(t *testing.T, admin caller, a attempt) string {
 	t.Helper()
 	if a.method != "PUT" {

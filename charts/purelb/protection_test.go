@@ -21,7 +21,7 @@ func TestTwoAllocatorsAreSpreadAndNotEvictedTogether(t *testing.T) {
 	}{
 		{"one", "", false, nil},
 		{"two", "allocator: {replicas: 2}", true, []string{"kubernetes.io/hostname"}},
-		{"two without a budget", "allocator: {replicas: 2, podDisruptionBudget: {enabled: false}}", false, []string{"kubernetes.io/hostname"}},
+		{"two replicas without a budget", "allocator: {replicas: 2, podDisruptionBudget: {enabled: false}}", false, []string{"kubernetes.io/hostname"}},
 		{
 			"two in zones", "allocator: {replicas: 2, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}",
 			true, []string{"zone"},
@@ -39,7 +39,7 @@ func TestTwoAllocatorsAreSpreadAndNotEvictedTogether(t *testing.T) {
 			}
 			budget, ok := objects["PodDisruptionBudget allocator"]
 			if ok != tt.budget {
-				t.Fatalf("there is a budget: %t", ok)
+				t.Fatalf("the chart has a budget: %t", ok)
 			}
 			if ok {
 				spec := typed[policyv1.PodDisruptionBudget](t, budget).Spec
@@ -51,9 +51,9 @@ func TestTwoAllocatorsAreSpreadAndNotEvictedTogether(t *testing.T) {
 	}
 }
 
-func TestANetworkPolicyLetsThroughWhatTheAllocatorNeeds(t *testing.T) {
+func TestNetworkPolicyAllowsTheAllocatorsTraffic(t *testing.T) {
 	if _, ok := mustRender(t, "")["NetworkPolicy allocator"]; ok {
-		t.Error("there is one by default, and not every network plugin lets probes through")
+		t.Error("the chart has a policy by default, but not every network plugin allows probes then")
 	}
 	const values = "allocator: {networkPolicy: {enabled: true, from: [{ipBlock: {cidr: 192.0.2.0/24}}]}}"
 	objects := mustRender(t, values)
@@ -67,7 +67,7 @@ func TestANetworkPolicyLetsThroughWhatTheAllocatorNeeds(t *testing.T) {
 		listens = append(listens, int(p.ContainerPort))
 	}
 	if diff := cmp.Diff(listens, in); diff != "" {
-		t.Errorf("ports that are let in (-those of the pod +got):\n%s", diff)
+		t.Errorf("allowed inbound ports (-ports of the pod +got):\n%s", diff)
 	}
 	if policy.Ingress[0].From[0].IPBlock.CIDR != "192.0.2.0/24" || policy.PodSelector.MatchLabels["component"] != "allocator" {
 		t.Errorf("the policy is %+v", policy)
@@ -77,11 +77,11 @@ func TestANetworkPolicyLetsThroughWhatTheAllocatorNeeds(t *testing.T) {
 		out = append(out, p.Port.IntValue())
 	}
 	if diff := cmp.Diff([]int{443, 6443, 53, 53}, out); diff != "" || len(policy.PolicyTypes) != 2 {
-		t.Errorf("ports that are let out (-want +got):\n%s", diff)
+		t.Errorf("allowed outbound ports (-want +got):\n%s", diff)
 	}
 }
 
-func TestImagesAreNamedByDigestIfThereIsOne(t *testing.T) {
+func TestImageDigestIsUsedIfKnown(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for _, tt := range []struct{ values, want string }{
 		{"", "ghcr.io/purelb/purelb/allocator:0.1.0"},
@@ -114,8 +114,8 @@ func TestFurtherContainersAndVolumesReachThePods(t *testing.T) {
 	}
 }
 
-// TestMetricsAreServedWhereTheValuesSay also asks whether the probes look there.
-func TestMetricsAreServedWhereTheValuesSay(t *testing.T) {
+// TestMetricsListenOnTheConfiguredHost also checks the address of the probes.
+func TestMetricsListenOnTheConfiguredHost(t *testing.T) {
 	for _, tt := range []struct{ host, env, probe string }{
 		{"", "", ""},
 		{"node", "status.hostIP", ""},
@@ -133,7 +133,7 @@ func TestMetricsAreServedWhereTheValuesSay(t *testing.T) {
 				}
 			}
 			if probe := c.LivenessProbe.HTTPGet.Host; env != tt.env || probe != tt.probe || c.ReadinessProbe.HTTPGet.Host != probe {
-				t.Errorf("with %q %s serves at %q and is asked at %q", tt.host, c.Name, env, probe)
+				t.Errorf("with %q, %s serves at %q and the probe asks %q", tt.host, c.Name, env, probe)
 			}
 			for _, arg := range c.Args {
 				_, address, ok := strings.Cut(arg, "bind-address=")
@@ -146,6 +146,6 @@ func TestMetricsAreServedWhereTheValuesSay(t *testing.T) {
 		}
 	}
 	if _, err := render(t, "lbnodeagent: {host: everywhere}"); err == nil {
-		t.Error("a host that is none is accepted")
+		t.Error("the chart accepts an invalid host")
 	}
 }

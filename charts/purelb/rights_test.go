@@ -23,10 +23,9 @@ import (
 	"purelb.io/purelb/internal/speaker"
 )
 
-// cluster has a node and three Services that make the programs use every right:
-// one whose traffic policy has to be reset, one that follows its endpoints, and
-// one whose group depends on its namespace. Its BGPConfiguration has a password and
-// the finalizer of an older version.
+// cluster has a node and three Services that make the programs use every right: the traffic policy
+// of the first must be reset, the second follows its endpoints, and the group of the third depends
+// on its namespace. Its BGPConfiguration has a password, and the finalizer of an older version.
 const cluster = `
 apiVersion: v1
 kind: Node
@@ -85,9 +84,9 @@ spec:
   - config: {neighborAddress: 192.0.2.1, peerAsn: 65000, authPasswordSecretRef: {name: bgp, key: password}}
 `
 
-// Less than the programs need would leave them without an address, an event or
-// a status; that they have no more than that is the table's business.
-func TestTheRightsAreEnough(t *testing.T) {
+// With fewer rights, the programs would fail to write an address, an event or a status. The tables
+// of other tests prove that they do not have more rights.
+func TestRightsAreSufficient(t *testing.T) {
 	server := apitest.Start(t)
 	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig); err != nil {
 		t.Fatal(err)
@@ -169,7 +168,7 @@ func TestTheRightsAreEnough(t *testing.T) {
 	}
 }
 
-// as is config with the rights of a service account, by a token of a pod on node-1.
+// as returns a copy of config with the rights of a service account, by a token of a pod on node-1.
 func as(account string, config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{
@@ -193,7 +192,7 @@ func start(t *testing.T, name string, run func(context.Context, *slog.Logger) er
 	})
 }
 
-// eventually waits until what is said contains want.
+// eventually waits until the result of said contains want.
 func eventually(t *testing.T, want string, said func() string) {
 	t.Helper()
 	var last string
@@ -202,11 +201,10 @@ func eventually(t *testing.T, want string, said func() string) {
 			return
 		}
 	}
-	t.Fatalf("waited for %q, and it is %q", want, last)
+	t.Fatalf("timeout: want %q, got %q", want, last)
 }
 
-// kernel is a network stack with an interface in 192.168.1.0/24, which takes
-// every address.
+// kernel is a network stack with an interface in 192.168.1.0/24. It accepts every address.
 type kernel struct {
 	mu        sync.Mutex
 	addresses []announce.Address

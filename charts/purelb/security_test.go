@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-// The security of the pods, as the documentation promises it:
+// The documentation promises this security of the pods:
 //
 //	Allocator    non-root (UID 65534), read-only filesystem   no capabilities                          cluster network
 //	LBNodeAgent  root (required for netlink), read-only       NET_ADMIN, NET_RAW                       host network
@@ -58,10 +58,10 @@ func TestPodsHaveNoMoreRightsThanPromised(t *testing.T) {
 				t.Errorf("security (-want +got):\n%s", diff)
 			}
 			if pod.ServiceAccountName != tt.account {
-				t.Errorf("its service account is %q", pod.ServiceAccountName)
+				t.Errorf("the service account of the pod is %q", pod.ServiceAccountName)
 			}
 			if pod.HostPID || pod.HostIPC {
-				t.Error("it shares the host's processes")
+				t.Error("the pod shares the host's processes")
 			}
 		})
 	}
@@ -75,8 +75,7 @@ func podOf(t *testing.T, o *unstructured.Unstructured) corev1.PodSpec {
 	return typed[appsv1.DaemonSet](t, o).Spec.Template.Spec
 }
 
-// security tells what a pod may do, and each container in the order of their
-// start.
+// security lists the rights of a pod, and of each container in the order of their start.
 func security(pod corev1.PodSpec) []string {
 	media := []string{}
 	for _, v := range pod.Volumes {
@@ -111,7 +110,7 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-func TestServiceAccountsHaveNoMoreRightsThanTheCodeNeeds(t *testing.T) {
+func TestServiceAccountsHaveOnlyNeededRights(t *testing.T) {
 	objects := mustRender(t, "")
 	for _, tt := range []struct {
 		role string
@@ -224,7 +223,7 @@ func TestRolesAreBoundToTheirServiceAccounts(t *testing.T) {
 		b := typed[rbacv1.ClusterRoleBinding](t, o)
 		component := strings.Split(o.GetName(), ":")[1]
 		if component == "k8gobgp" {
-			component = "lbnodeagent" // they are one pod
+			component = "lbnodeagent" // the two programs are in one pod
 		}
 		want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: component, Namespace: "purelb-system"}}
 		if diff := cmp.Diff(want, b.Subjects); diff != "" || b.RoleRef.Name != o.GetName() || b.RoleRef.Kind+"Binding" != o.GetKind() {
@@ -233,19 +232,19 @@ func TestRolesAreBoundToTheirServiceAccounts(t *testing.T) {
 	}
 }
 
-func TestWhoMayViewMaySeeHowBGPDoes(t *testing.T) {
+func TestViewersMayReadBGPStatus(t *testing.T) {
 	role := mustRender(t, "")["ClusterRole purelb:bgpnodestatus-viewer"]
 	if got := role.GetLabels()["rbac.authorization.k8s.io/aggregate-to-view"]; got != "true" {
-		t.Errorf("it is aggregated to view: %q", got)
+		t.Errorf("the role is aggregated to view: %q", got)
 	}
 }
 
-// A native sidecar that has a startup probe keeps the agent from starting, and a
-// limit on CPU keeps BFD from answering in time.
-func TestTheSpeakerNeitherDelaysTheAgentNorIsThrottled(t *testing.T) {
+// A native sidecar with a startup probe delays the start of the agent. A limit on CPU delays the
+// packets of BFD.
+func TestSpeakerDoesNotDelayTheAgent(t *testing.T) {
 	pod := podOf(t, mustRender(t, "")["DaemonSet lbnodeagent"])
 	if len(pod.InitContainers) != 1 || value(pod.InitContainers[0].RestartPolicy) != corev1.ContainerRestartPolicyAlways {
-		t.Fatalf("the init containers are %v, want one that stays", pod.InitContainers)
+		t.Fatalf("the init containers are %v, want one with restartPolicy Always", pod.InitContainers)
 	}
 	speaker := pod.InitContainers[0]
 	if speaker.StartupProbe != nil {
@@ -255,11 +254,11 @@ func TestTheSpeakerNeitherDelaysTheAgentNorIsThrottled(t *testing.T) {
 		t.Errorf("the speaker is throttled at %s", &limit)
 	}
 	if limit := speaker.Resources.Limits.Memory().String(); limit != "256Mi" {
-		t.Errorf("the speaker may have %s of memory", limit)
+		t.Errorf("the memory limit of the speaker is %s", limit)
 	}
 }
 
-func TestTheSpeakerReadsNamedPasswordsOnly(t *testing.T) {
+func TestSpeakerReadsOnlyNamedPasswords(t *testing.T) {
 	const configured = `
 gobgp:
   passwordSecrets: [spare, bgp]
@@ -275,8 +274,8 @@ gobgp:
 `
 	for _, tt := range []struct{ name, values, want string }{
 		{"none", "", ""},
-		{"those of the values", "gobgp: {passwordSecrets: [bgp]}", "secrets [bgp]: get list watch"},
-		{"those of the configuration too", configured, "secrets [bgp spare tor]: get list watch"},
+		{"passwords named in the values", "gobgp: {passwordSecrets: [bgp]}", "secrets [bgp]: get list watch"},
+		{"passwords named in the configuration, too", configured, "secrets [bgp spare tor]: get list watch"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got string
@@ -290,24 +289,25 @@ gobgp:
 			}
 			checked := strings.TrimSuffix(tt.want, " list watch")
 			if all := rights(t, mustRender(t, tt.values)["Role purelb:allocator:bgp"]); tt.want != "" && !slices.Contains(all, checked) {
-				t.Errorf("the allocator, which checks them, may %q", all)
+				t.Errorf("the allocator, which checks the passwords, has the rights %q", all)
 			}
 		})
 	}
 }
 
-// TestTheAllocatorReadsNamedSecretsForNetBoxOnly lists each namespace with the right in it.
+// TestAllocatorReadsOnlyNamedSecretsForNetBox lists each namespace with the allocator's right in
+// it.
 func TestTheAllocatorReadsNamedSecretsForNetBoxOnly(t *testing.T) {
 	const group = "serviceGroup: {create: true, spec: {netbox: {url: 'https://n/', tokenSecret: {name: token}, caSecret: {name: ca}}}}"
 	for _, tt := range []struct {
 		name, values string
 		want         []string
 	}{
-		{"that of earlier versions", "", []string{"purelb-system [secrets [netbox-client]: get]"}},
+		{"the Secret of earlier versions", "", []string{"purelb-system [secrets [netbox-client]: get]"}},
 		{"others", "allocator: {netbox: {secrets: [b, a, b]}}", []string{"purelb-system [secrets [a b]: get]"}},
-		{"those that the group of the values names", group, []string{"purelb-system [secrets [ca netbox-client token]: get]"}},
+		{"Secrets that the group of the values names", group, []string{"purelb-system [secrets [ca netbox-client token]: get]"}},
 		{"none", "allocator: {netbox: {secrets: []}}", nil},
-		{"in all namespaces that count", "configNamespaces: [team, purelb-system]", []string{"purelb-system [secrets [netbox-client]: get]", "team [secrets [netbox-client]: get]"}},
+		{"in all configured namespaces", "configNamespaces: [team, purelb-system]", []string{"purelb-system [secrets [netbox-client]: get]", "team [secrets [netbox-client]: get]"}},
 		{"not in every namespace of the cluster", `configNamespaces: ["*"]`, []string{"purelb-system [secrets [netbox-client]: get]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -349,25 +349,25 @@ func TestPoliciesCanBeLeftOut(t *testing.T) {
 		}
 	}
 	if _, ok := mustRender(t, "gobgp: {enabled: false}")["ValidatingAdmissionPolicy purelb-agent-bgpnodestatuses"]; ok {
-		t.Error("there is a policy for BGPNodeStatuses without BGP")
+		t.Error("the chart has a policy for BGPNodeStatuses without BGP")
 	}
 }
 
-func TestAnOlderKubernetesIsRefusedByName(t *testing.T) {
+func TestUnsupportedKubernetesIsRefused(t *testing.T) {
 	_, _, err := helm(t, "template", "purelb", ".", "--kube-version", "1.29.9")
 	if err == nil || !strings.Contains(err.Error(), ">=1.30.0") {
-		t.Errorf("Kubernetes 1.29 has no ValidatingAdmissionPolicies of version v1, and is answered with %v", err)
+		t.Errorf("Kubernetes 1.29 has no ValidatingAdmissionPolicies of version v1, but the error is %v", err)
 	}
 }
 
-func TestAgentsReadTheirConfigurationWhereItCounts(t *testing.T) {
+func TestAgentsReadTheConfiguredNamespaces(t *testing.T) {
 	const right = "[lbnodeagents.purelb.io: get list watch servicegroups.purelb.io: get list watch]"
 	for _, tt := range []struct {
 		name, values, env string
 		want              []string
 	}{
 		{"only PureLB's own namespace", "", "", nil},
-		{"PureLB's own namespace, by name", "configNamespaces: [purelb-system]", "purelb-system", nil},
+		{"PureLB's own namespace by name", "configNamespaces: [purelb-system]", "purelb-system", nil},
 		{"two more", "configNamespaces: [team-a, team-b, purelb-system]", "team-a,team-b,purelb-system", []string{"Role team-a " + right, "Role team-b " + right}},
 		{"all", `configNamespaces: ["*"]`, "*", []string{"ClusterRole  " + right}},
 	} {
