@@ -36,37 +36,36 @@ import (
 )
 
 const (
-	// bulk is how many Services there are, concurrency how many requests are
-	// on their way at a time, the allocator's as the floor's.
+	// bulk is the number of Services. concurrency is the number of requests in flight at a time,
+	// for the allocator and for the floor.
 	bulk        = 10_000
 	concurrency = 16
-	// turn is how many Services get an address, in turns with the floor. A shared
+	// turn is the number of Services that get an address before the floor has its turn. A shared
 	// machine may be half as fast a minute later.
 	turn = 1000
-	// block is how many Services are deleted at a time, in turns with the
-	// floor.
+	// block is the number of Services that are deleted in one turn of the allocator or the floor.
 	block = 1250
-	// digestion is what the API server needs for Services that come all at once.
+	// digestion is the time that the API server needs for Services that appear all at once.
 	digestion = 5 * time.Second
 	quiet     = time.Minute
 )
 
-// Limits of what is measured.
+// Limits of the results.
 const (
 	mostOverAllocating = 1.15
 	mostOverReleasing  = 1.3
 	mostMemory         = 80 // MB
 )
 
-// BenchmarkBulk measures an allocator, as a process of its own, with 10,000
-// Services: from its start to the last address, from its second start to being
-// ready, what it needs and writes while nothing happens, and from deletions to
-// released addresses.
+// BenchmarkBulk measures an allocator that runs as a separate process, with 10,000 Services. It
+// measures the time from the start to the last address, the time from a second start until the
+// allocator is ready, memory and writes without any event, and the time from deletions to released
+// addresses.
 //
-// The floor is a bare loop which writes patches of the same size, and deletes the
-// same Services, while the allocator is stopped. They take turns, so that what else
-// the machine does weighs on both. The Services come to be past the API server,
-// which would need minutes for them.
+// The floor is a simple loop that writes patches of the same size, and deletes the same Services,
+// while the allocator is stopped. The two alternate, so that other load on the machine affects
+// both. The benchmark stores the Services directly in etcd, because the API server would need
+// minutes to create them.
 func BenchmarkBulk(b *testing.B) {
 	server := apitest.Start(b)
 	for _, namespace := range []string{"purelb-system", bare.namespace} {
@@ -92,15 +91,14 @@ metadata: {name: default, namespace: purelb-system}
 spec: {remote: {v4pool: {subnet: 10.64.0.0/16, pool: 10.64.0.0/16, aggregation: /32}}}
 `
 
-// set are Services in a namespace, with cluster addresses from one on, which
-// begin with a text that those of the other do not begin with.
+// set is the Services of a namespace. Their cluster addresses are consecutive, and begin with a
+// text with which no address of the other set begins.
 type set struct {
 	namespace, from, prefix string
 	kind                    corev1.ServiceType
 }
 
-// The Services that have an allocator, and those of the floor, of which it is to
-// hear nothing.
+// The Services of the allocator, and those of the floor. The allocator must not see the floor's.
 var (
 	served = set{"default", "10.96.128.0", "10.96.1", corev1.ServiceTypeLoadBalancer}
 	bare   = set{"bare", "10.96.200.0", "10.96.2", corev1.ServiceTypeClusterIP}
@@ -123,17 +121,17 @@ func newBulkWorld(b *testing.B, server *apitest.Server) *bulkWorld {
 	return &bulkWorld{B: b, server: server, clients: clients}
 }
 
-// result prints a measurement, and fails if it is more than most (0: anything).
+// result prints a measurement, and fails if value is more than most. A limit of 0 allows any value.
 func (w *bulkWorld) result(name string, value float64, unit string, most float64) {
 	fmt.Printf("RESULT %s %.3f %s\n", name, value, unit)
 	w.ReportMetric(value, name)
 	if most > 0 && value > most {
-		w.Errorf("%s is %.3f; at most %.2f is wanted", name, value, most)
+		w.Errorf("%s is %.3f, want at most %.2f", name, value, most)
 	}
 }
 
-// warm has an allocator start that has nothing to do. To an API server that nobody
-// has asked yet the first one is a second's work, and real ones are asked all day.
+// warm starts an allocator without Services. The first start after that of the API server takes a
+// second longer than later ones, and in real clusters the API server has served requests before.
 func (w *bulkWorld) warm() {
 	w.Helper()
 	p := w.start()
@@ -144,9 +142,8 @@ func (w *bulkWorld) warm() {
 	p.end()
 }
 
-// allocate measures how long an allocator needs for Services that wait for it, and
-// leaves them with their addresses. Every so many of them it is stopped, and the
-// floor has its turn.
+// allocate measures how long an allocator takes for Services that wait. They keep their addresses.
+// After each turn, it stops the allocator, and the floor has its turn.
 func (w *bulkWorld) allocate() {
 	w.Helper()
 	w.erase(served)
@@ -175,13 +172,13 @@ func (w *bulkWorld) allocate() {
 	w.result("bulk_allocate_per_second", bulk/with.Seconds(), "1/s", 0)
 }
 
-// restart measures an allocator that finds all Services with their addresses,
-// then does nothing for a while, and then sees them go.
+// restart measures an allocator that finds all Services with their addresses, is then idle for a
+// while, and then sees their deletion.
 func (w *bulkWorld) restart() {
 	w.Helper()
 	began := time.Now()
 	p := w.start()
-	defer p.kill() // the next one is to lead
+	defer p.kill() // the next allocator must lead
 	p.uses(bulk)
 	w.result("restart_adopt_10k_s", time.Since(began).Seconds(), "s", 0)
 	idleWrites, idleAll := p.idle()
@@ -192,9 +189,9 @@ func (w *bulkWorld) restart() {
 	w.result("bulk_release_vs_floor", w.release(p), "x", mostOverReleasing)
 }
 
-// release deletes all Services, a block at a time: one with the allocator p at
-// work, then two while it is stopped, then one with it, and so on, as each one
-// is quicker than that before it. It returns how much longer those with p take.
+// release deletes all Services, one block at a time: one with the allocator p running, then two
+// while it is stopped, then one with it, and so on, because each block is faster than the one
+// before. It returns how many times longer the blocks with p take.
 func (w *bulkWorld) release(p *instance) float64 {
 	w.Helper()
 	var with, without time.Duration
@@ -222,7 +219,7 @@ func (w *bulkWorld) release(p *instance) float64 {
 
 func name(i int) string { return fmt.Sprintf("bulk-%05d", i) }
 
-// create makes n Services and returns them as the API server has them.
+// create makes n Services and returns them as stored by the API server.
 func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 	w.Helper()
 	ctx, services := context.Background(), w.clients.CoreV1().Services(s.namespace)
@@ -238,7 +235,7 @@ func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 		w.Fatal(err)
 	}
 	copies, addresses := s.copies(first, address, n)
-	// The API server looks for the cluster address of every Service that it sees.
+	// The API server looks up the cluster address of every Service that it sees.
 	if err := errors.Join(w.server.Store(addresses), w.server.Store(copies)); err != nil {
 		w.Fatal(err)
 	}
@@ -265,8 +262,8 @@ func (s set) spec() corev1.ServiceSpec {
 	return spec
 }
 
-// copies are further Services like svc, which has the cluster address a, until
-// there are n, each with a cluster address of its own.
+// copies returns Services like svc, which has the cluster address a, until there are n of them.
+// Each has its own cluster address.
 func (s set) copies(svc *corev1.Service, a *networkingv1.IPAddress, n int) (services, addresses []apitest.Stored) {
 	first := addr.NumberOf(netip.MustParseAddr(s.from))
 	for i := 1; i < n; i++ {
@@ -290,9 +287,9 @@ func (w *bulkWorld) erase(s set) {
 	}
 }
 
-// patches are what an allocator would write into services, but for the address in
-// their status, which only Services of type LoadBalancer may have: as much text
-// more is in the message.
+// patches returns the patches that an allocator would write into services, except for the address
+// in their status: only Services of type LoadBalancer may have one. A longer message makes up for
+// the missing text.
 func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	w.Helper()
 	first := addr.NumberOf(netip.MustParseAddr("10.64.0.1"))
@@ -317,8 +314,7 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	return all
 }
 
-// each does something for every Service from number from until to, so many at a
-// time.
+// each calls do for every Service from number from until to, with limited concurrency.
 func (w *bulkWorld) each(from, to int, do func(i int) error) {
 	w.Helper()
 	var wg sync.WaitGroup
@@ -340,19 +336,19 @@ func (w *bulkWorld) each(from, to int, do func(i int) error) {
 	}
 }
 
-// instance is an allocator, and where its metrics and its log are.
+// instance is a running allocator, with the places of its metrics and its log.
 type instance struct {
 	w       *bulkWorld
 	cmd     *exec.Cmd
 	metrics string
 	log     *os.File
-	// assigned is how many addresses the log has told of where it was read, and
-	// begun a line of it that had not ended there.
+	// assigned is the number of addresses in the part of the log that was read. begun is the start
+	// of a line whose end was not written yet.
 	assigned int
 	begun    []byte
 }
 
-// read reads what is new in the log.
+// read reads the new part of the log.
 func (p *instance) read() {
 	p.w.Helper()
 	fresh, err := io.ReadAll(p.log)
@@ -375,7 +371,7 @@ func (w *bulkWorld) start() *instance {
 	cmd := exec.Command(exe, "--namespace", "purelb-system", "--kubeconfig", w.server.Kubeconfig, "--port", port,
 		"--host", "127.0.0.1", "--health-address", "0", "--identity", "allocator-1")
 	cmd.Env = append(os.Environ(), asAllocator+"=1", "DEFAULT_ANNOUNCER=PureLB")
-	// A file, since a pipe would wake us for every line.
+	// A file, because a pipe would wake this process for every line.
 	path := filepath.Join(w.TempDir(), "log")
 	out, err := os.Create(path)
 	if err != nil {
@@ -409,11 +405,11 @@ func freePort(b *bulkWorld) string {
 func (p *instance) kill() {
 	_ = p.log.Close()
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // It says that it was killed.
+	_ = p.cmd.Wait() // the error says that it was killed
 }
 
-// end lets the process release its Lease. One that finds a Lease which was not
-// released does not trust what it reads, and touches every Service.
+// end lets the process release its Lease. After an end without that, the next process does not
+// trust the cache, and writes to every Service.
 func (p *instance) end() {
 	p.w.Helper()
 	p.signal(syscall.SIGTERM)
@@ -422,18 +418,18 @@ func (p *instance) end() {
 	}
 }
 
-// until waits, and looks every so often.
+// until polls ok at this interval.
 func (p *instance) until(every time.Duration, ok func() bool) {
 	p.w.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(every) {
 		if time.Now().After(deadline) {
-			p.w.Fatalf("the allocator does not get there: it has assigned %d addresses, and tells %v", p.assigned, p.scrape())
+			p.w.Fatalf("timeout: the allocator has assigned %d addresses, and its metrics are %v", p.assigned, p.scrape())
 		}
 	}
 }
 
-// assigns waits until the log tells of so many addresses. To tell of it in metrics
-// would cost an allocator what two Services cost it, each time.
+// assigns waits until the log has this many addresses. A scrape of the metrics would cost the
+// allocator as much time as two Services, each time.
 func (p *instance) assigns(n int) {
 	p.w.Helper()
 	p.until(10*time.Millisecond, func() bool {
@@ -442,7 +438,7 @@ func (p *instance) assigns(n int) {
 	})
 }
 
-// uses waits until so many addresses are in use.
+// uses waits until this many addresses are in use.
 func (p *instance) uses(n int) {
 	p.w.Helper()
 	p.until(250*time.Millisecond, func() bool {
@@ -459,13 +455,12 @@ func (p *instance) signal(s syscall.Signal) {
 
 func (p *instance) value(name string) float64 { return p.scrape()[name] }
 
-// plain asks for uncompressed answers: to compress metrics takes an allocator
-// longer than to allocate some addresses.
+// plain requests uncompressed answers, because compressing the metrics takes an allocator longer
+// than allocating some addresses.
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 
-// scrape returns each metric, summed over its labels; those of requests to the
-// API server that write as "writes". There are none before the process serves
-// them.
+// scrape returns each metric, summed over its labels. "writes" is the number of requests to the API
+// server that write. The result is empty until the process serves metrics.
 func (p *instance) scrape() map[string]float64 {
 	values := map[string]float64{}
 	response, err := plain.Get(p.metrics)
@@ -492,8 +487,8 @@ func (p *instance) scrape() map[string]float64 {
 	return values
 }
 
-// idle returns how much is written in a minute in which nothing happens: to
-// Services, and at all. The first status of the group is none of it.
+// idle returns the number of writes in a minute without any event: to Services, and to all objects.
+// The first status of the group does not count.
 func (p *instance) idle() (services, all float64) {
 	time.Sleep(2 * time.Second)
 	before := p.scrape()
@@ -503,7 +498,7 @@ func (p *instance) idle() (services, all float64) {
 	return after[updates] - before[updates], after["writes"] - before["writes"]
 }
 
-// memory is what the process holds that is not backed by files, in MB.
+// memory is the memory of the process that no file backs, in MB.
 func (p *instance) memory() float64 {
 	p.w.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -516,6 +511,6 @@ func (p *instance) memory() float64 {
 			return kb / 1000
 		}
 	}
-	p.w.Fatal("the kernel does not tell the memory of a process")
+	p.w.Fatal("the kernel does not report the memory of a process")
 	return 0
 }

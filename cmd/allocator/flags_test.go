@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
+func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", podCIDRs: true, leaderElect: true, sweepEvery: 10 * time.Minute}
 	with := func(change func(*flags)) flags {
 		f := usual
@@ -34,13 +34,13 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		}, flags{namespace: "purelb", host: "10.0.0.1", port: 7472, healthAddress: ":8081", kubeconfig: "/kubeconfig",
 			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", bgp: true, sweepEvery: time.Hour, level: slog.LevelDebug}},
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
-		{"no metrics, no probes, no others", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
+		{"no metrics, no probes, no leader election", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},
 		{"further namespaces", "--namespace purelb-system --config-namespaces team-a", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},
 			with(func(f *flags) { f.configNamespaces = []string{"team-a"} })},
 		{"all namespaces", "--namespace purelb-system", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},
 			with(func(f *flags) { f.configNamespaces = []string{"*"} })},
-		{"pod networks that are not in use", "--namespace purelb-system --pod-cidrs=false", nil, with(func(f *flags) { f.podCIDRs = false })},
+		{"ignored pod networks", "--namespace purelb-system --pod-cidrs=false", nil, with(func(f *flags) { f.podCIDRs = false })},
 		{"a capital letter", "--namespace purelb-system --log-level DEBUG", nil, with(func(f *flags) { f.level = slog.LevelDebug })},
 	}
 	for _, tt := range tests {
@@ -56,7 +56,7 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestBadFlagsSayWhatToDo(t *testing.T) {
+func TestFlagErrorsNameTheCure(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"", "the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE"},
 		{"--namespace x --port 70000", "--port 70000 is not a port; say 0 to 65535"},
@@ -87,7 +87,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	}
 	for _, name := range []string{"namespace", "config-namespaces", "host", "port", "health-address", "kubeconfig", "default-announcer", "leader-elect", "identity", "log-level"} {
 		if !strings.Contains(help.String(), "-"+name) {
-			t.Errorf("the help does not tell of --%s:\n%s", name, help.String())
+			t.Errorf("the help does not mention --%s:\n%s", name, help.String())
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"purelb.io/purelb/internal/apitest"
 )
 
-// asAllocator is the environment variable that makes the test binary an
-// allocator, which can be killed.
+// asAllocator is the environment variable that makes the test binary run as an allocator, so that
+// the test can kill it.
 const asAllocator = "PURELB_TEST_AS_ALLOCATOR"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts an allocator as a process of its own.
+// start starts an allocator as a separate process.
 func start(t *testing.T, kubeconfig string) (cmd *exec.Cmd, output *bytes.Buffer) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -62,7 +62,7 @@ spec:
     - {subnet: "2001:db8::/64", pool: "2001:db8::/64", aggregation: default}
 `
 
-func TestAnAllocatorThatIsKilledAgainAndAgainDoublesAndLosesNothing(t *testing.T) {
+func TestRepeatedKillsDoubleAndLoseNoAddress(t *testing.T) {
 	server := apitest.Start(t)
 	for _, args := range [][]string{{"create", "namespace", "purelb-system"}, {"apply", "-f", "-"}} {
 		if out, err := server.Kubectl(group, args...); err != nil {
@@ -99,11 +99,11 @@ func TestAnAllocatorThatIsKilledAgainAndAgainDoublesAndLosesNothing(t *testing.T
 func kill(t *testing.T, kubeconfig string, after time.Duration) {
 	t.Helper()
 	cmd, _ := start(t, kubeconfig)
-	time.Sleep(after) // it may be killed at any moment, whatever it has done by then
+	time.Sleep(after) // the kill may come at any moment, whatever the process is doing
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	_ = cmd.Wait() // It says that it was killed.
+	_ = cmd.Wait() // the error says that it was killed
 }
 
 func create(t *testing.T, clients kubernetes.Interface, i int) {
@@ -119,8 +119,8 @@ func create(t *testing.T, clients kubernetes.Interface, i int) {
 	}
 }
 
-// await waits until n Services have an address of each family, and no two have
-// the same.
+// await waits until n Services have an address of each family. It fails if two Services have the
+// same address.
 func await(t *testing.T, clients kubernetes.Interface, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -145,7 +145,7 @@ func await(t *testing.T, clients kubernetes.Interface, n int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d addresses are given; %s", len(holders), 2*n, strings.TrimSpace(fmt.Sprint(len(list.Items))+" Services"))
+			t.Fatalf("%d of %d addresses are allocated; %s", len(holders), 2*n, strings.TrimSpace(fmt.Sprint(len(list.Items))+" Services"))
 		}
 	}
 }

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err != nil {
 		return err
 	}
-	// controller-runtime says so too when the end of the process gives the lock back.
+	// controller-runtime logs the same error when the process releases the lock at its end.
 	log := process.Logger(stdout, f.level, ctx.Done(), "leader election lost")
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)

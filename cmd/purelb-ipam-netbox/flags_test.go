@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
+func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 	usual := flags{socket: "/var/run/purelb/ipam.sock", config: "/etc/purelb-ipam-netbox/config.yaml"}
 	environment := map[string]string{"PURELB_IPAM_SOCKET": "/run/a.sock", "PURELB_IPAM_CONFIG": "/a.yaml", "PURELB_LOG_LEVEL": "debug"}
 	for _, tt := range []struct {
@@ -32,7 +32,7 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestBadFlagsSayWhatToDo(t *testing.T) {
+func TestFlagErrorsNameTheCure(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"--log-level loud", `--log-level "loud" is not known; say info or debug`},
 		{"--port 1", "flag provided but not defined: -port"},
@@ -56,7 +56,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	}
 	for _, name := range []string{"socket", "config", "log-level"} {
 		if !strings.Contains(help.String(), "-"+name) {
-			t.Errorf("the help does not tell of --%s:\n%s", name, help.String())
+			t.Errorf("the help does not mention --%s:\n%s", name, help.String())
 		}
 	}
 }

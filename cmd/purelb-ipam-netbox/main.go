@@ -1,5 +1,5 @@
-// Command purelb-ipam-netbox serves purelb.ipam.v1.IPAM with addresses of NetBox, on a Unix
-// socket beside the allocator.
+// Command purelb-ipam-netbox serves purelb.ipam.v1.IPAM with addresses from NetBox, on a Unix
+// socket in the allocator's pod.
 package main
 
 import (

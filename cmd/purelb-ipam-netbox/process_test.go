@@ -20,7 +20,8 @@ import (
 	"purelb.io/purelb/internal/netbox/netboxtest"
 )
 
-// asServer makes this program the server. So the test runs it as a process of its own.
+// asServer makes the test binary run as the server, so that the test can run it as a separate
+// process.
 const asServer = "PURELB_IPAM_NETBOX_TEST"
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// It has no memory of its own: a new process knows what a killed one handed out.
+// The server keeps nothing in memory: a new process knows the addresses that a killed one handed
+// out.
 func TestTheServerRemembersAfterItsEnd(t *testing.T) {
 	box := netboxtest.New(netboxtest.V46)
 	box.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: true})
