@@ -1,5 +1,5 @@
-// Package docs tests the documentation: its examples are given to a real API
-// server, and read as PureLB reads them.
+// Package docs tests the documentation: it applies the examples to a real API server, and reads
+// them as PureLB does.
 package docs
 
 import (
@@ -57,8 +57,8 @@ func TestExamplesWorkAsWritten(t *testing.T) {
 	}
 }
 
-// peersAsWritten has a node of the first rack read c: it is to speak with somebody,
-// and nothing of c may be out of effect.
+// peersAsWritten makes a node of the first rack read c. The node must have a peer, and no part of c
+// may be without effect.
 func peersAsWritten(t *testing.T, c bgpv1.BGPConfiguration) {
 	t.Helper()
 	node := peering.Node{
@@ -72,7 +72,7 @@ func peersAsWritten(t *testing.T, c bgpv1.BGPConfiguration) {
 	}
 	decision := peering.Decide(c.Spec, node, secrets, egress)
 	if !decision.OK || len(decision.State.Peers) == 0 {
-		t.Errorf("BGPConfiguration %s: the node speaks with nobody", c.Name)
+		t.Errorf("BGPConfiguration %s: the node has no peer", c.Name)
 	}
 	for _, p := range decision.Problems {
 		t.Errorf("BGPConfiguration %s: %s", c.Name, p)
@@ -88,7 +88,7 @@ func as[T any](t *testing.T, o *unstructured.Unstructured) (typed T) {
 	return typed
 }
 
-// examples returns the YAML of the documentation, by file and line.
+// examples returns the YAML examples of the documentation, by file and line.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.md")

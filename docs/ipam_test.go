@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/ipamserver"
 )
 
-// The server reads the file of the manual, with a token in place of the Secret.
-func TestTheConfigurationInTheManualWorks(t *testing.T) {
+// The server reads the file in the manual, with a token in place of the Secret.
+func TestConfigurationInTheManualWorks(t *testing.T) {
 	manual, err := os.ReadFile("ipam.md")
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +41,8 @@ func TestTheConfigurationInTheManualWorks(t *testing.T) {
 	}
 }
 
-// The server in the manual is a part of the program that its own tests run.
-func TestTheServerInTheManualIsTheOneThatIsTested(t *testing.T) {
+// The manual shows a part of the program that its own tests run.
+func TestManualShowsTheTestedServer(t *testing.T) {
 	manual, err := os.ReadFile("ipam.md")
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +57,6 @@ func TestTheServerInTheManualIsTheOneThatIsTested(t *testing.T) {
 		t.Errorf("docs/ipam.md shows other code than docs/examples/ipam-server/server.go:\n%s", code)
 	}
 	if n := strings.Count(code, "\n"); n < 40 || n > 70 {
-		t.Errorf("it has %d lines, want about 60", n)
+		t.Errorf("the code has %d lines, want about 60", n)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// TestEveryRefusalIsInTheManual holds refusals.md to the reasons that there are:
-// none is missing, and none is made up. That its messages are real ones is for
-// the tests of the allocator to say, which provoke them.
+// TestEveryRefusalIsInTheManual compares refusals.md with the reasons in the code: none is missing,
+// and none is invented. The tests of the allocator provoke the messages, and compare them with the
+// page.
 func TestEveryRefusalIsInTheManual(t *testing.T) {
 	manual := chapters(t, "refusals.md")
 	heading, row := regexp.MustCompile(`(?m)^### (\w+)$`), regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
@@ -32,19 +32,19 @@ func TestEveryRefusalIsInTheManual(t *testing.T) {
 	for _, tt := range tests {
 		documented := matches(tt.entry, manual[tt.chapter])
 		for _, reason := range without(tt.reasons, documented) {
-			t.Errorf("refusals.md, %s: there is nothing about %s", tt.chapter, reason)
+			t.Errorf("refusals.md, %s: the reason %s is missing", tt.chapter, reason)
 		}
 		for _, reason := range without(documented, tt.reasons) {
-			t.Errorf("refusals.md, %s: there is no reason %s", tt.chapter, reason)
+			t.Errorf("refusals.md, %s: no code has the reason %s", tt.chapter, reason)
 		}
 		if len(slices.Compact(slices.Sorted(slices.Values(documented)))) < len(documented) {
-			t.Errorf("refusals.md, %s: something is told twice", tt.chapter)
+			t.Errorf("refusals.md, %s: a reason is listed twice", tt.chapter)
 		}
 	}
 }
 
-// TestTheMetricCountsWhatTheManualSays holds the metrics that the sections name,
-// and those in operations.md, to the ones that there are.
+// TestTheMetricCountsWhatTheManualSays compares the metrics in the sections of refusals.md, and in
+// operations.md, with those in the code.
 func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
 	reasons := constants(t, "../internal/ipam/refusals.go", "metric")
 	services := chapters(t, "refusals.md")["Services"]
@@ -53,20 +53,20 @@ func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
 		named = append(named, without(matches(regexp.MustCompile("`([a-z_]+)`"), line), named)...)
 	}
 	for _, reason := range without(reasons, named) {
-		t.Errorf("no section of refusals.md says that it is counted as %s", reason)
+		t.Errorf("no section of refusals.md has the metric reason %s", reason)
 	}
 	for _, reason := range without(named, reasons) {
-		t.Errorf("refusals.md: nothing is counted as %s", reason)
+		t.Errorf("refusals.md: no metric has the reason %s", reason)
 	}
 	operations := chapters(t, "operations.md")["Metrics"]
 	for _, reason := range reasons {
 		if !strings.Contains(operations, "`"+reason+"`") {
-			t.Errorf("operations.md, Metrics: there is nothing about %s", reason)
+			t.Errorf("operations.md, Metrics: the reason %s is missing", reason)
 		}
 	}
 }
 
-// chapters are those of a page, by their headings.
+// chapters returns the chapters of a page, by their headings.
 func chapters(t *testing.T, page string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -81,7 +81,7 @@ func chapters(t *testing.T, page string) map[string]string {
 	return all
 }
 
-// constants returns the values of the constants of a file whose names begin so.
+// constants returns the values of the constants in a file whose names begin with prefix.
 func constants(t *testing.T, file, prefix string) []string {
 	t.Helper()
 	source, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -117,7 +117,7 @@ func matches(what *regexp.Regexp, text string) []string {
 	return all
 }
 
-// without returns those of a that are not in b.
+// without returns the items of a that are not in b.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }

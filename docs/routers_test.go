@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the guide tells routers is read by those of them that PureLB is tested with.
+// The routers with which PureLB is tested read the examples of the guide.
 func TestRoutersTakeTheirExamples(t *testing.T) {
 	text, err := os.ReadFile("bgp.md")
 	if err != nil {
@@ -16,7 +16,7 @@ func TestRoutersTakeTheirExamples(t *testing.T) {
 	}
 	for _, router := range []struct {
 		heading string
-		check   []string // the file comes last
+		check   []string // the file is the last argument
 	}{
 		{"**FRR**", []string{"vtysh", "--dryrun", "--inputfile"}},
 		{"**BIRD 2**", []string{"bird", "-p", "-c"}},
@@ -26,7 +26,7 @@ func TestRoutersTakeTheirExamples(t *testing.T) {
 			_, after, _ = strings.Cut(after, "```\n")
 			example, _, ok := strings.Cut(after, "```\n")
 			if !ok {
-				t.Fatal("the guide has no such example")
+				t.Fatal("the guide lacks this example")
 			}
 			file := filepath.Join(t.TempDir(), "router.conf")
 			if err := os.WriteFile(file, []byte("\n"+example), 0o600); err != nil {

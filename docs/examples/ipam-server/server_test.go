@@ -26,7 +26,8 @@ import (
 	"purelb.io/purelb/internal/ipamtest"
 )
 
-// asServer makes this program the server. So the tests run it as a process of its own.
+// asServer makes the test binary run as the server, so that the tests can run it as a separate
+// process.
 const asServer = "IPAM_SERVER_TEST"
 
 func TestMain(m *testing.M) {
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The pools have the names of the clusters of the contract, and share their addresses.
+// The pools have the names of the contract's clusters, and share their addresses.
 var pools = []string{
 	"ipamtest=192.0.2.0/29", "ipamtest=2001:db8::/125", "here=192.0.2.0/29", "there=192.0.2.0/29",
 }
@@ -63,7 +64,7 @@ func newProcess(t *testing.T) process {
 	return process{filepath.Join(folder, "ipam.sock"), filepath.Join(folder, "book.json")}
 }
 
-// start returns the running process. It is killed at the end.
+// start starts the process, and kills it at the end of the test.
 func (p process) start(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", append([]string{p.socket, p.file}, pools...)...)
@@ -106,7 +107,7 @@ func (p process) client(t *testing.T) ipamv1.IPAMClient {
 	return ipamv1.NewIPAMClient(conn)
 }
 
-// between is a server that asks the process, and can lose its answers.
+// between is a server that forwards requests to the process, and can lose its answers.
 type between struct {
 	ipamv1.UnimplementedIPAMServer
 	t      *testing.T
@@ -196,7 +197,7 @@ func TestTheExampleRemembersAfterItsEnd(t *testing.T) {
 		}
 		for i, a := range answers {
 			if a.Err != nil || a.Grant.Address != first[i].Grant.Address {
-				t.Errorf("it answers %+v, and the first time %+v", a, first[i])
+				t.Errorf("the answer is %+v, but was %+v before the restart", a, first[i])
 			}
 		}
 		stop(t, cmd, signal)
@@ -218,6 +219,6 @@ func TestABrokenFileIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), append([]string{p.socket, p.file}, pools...)); err == nil {
-		t.Error("the server starts, and would hand out what is held")
+		t.Error("the server starts without its file, and could hand out held addresses")
 	}
 }
