@@ -15,7 +15,7 @@ import (
 //   - the first and the last address, "192.0.2.10-192.0.2.20", with or without
 //     spaces. Then explicit is true: the user named each of these addresses.
 //
-// Errors tell the person who wrote s what is wrong and how to correct it.
+// Errors tell the user what is wrong with s and how to correct it.
 func ParseRange(s string) (r Range, explicit bool, err error) {
 	first, last, explicit := strings.Cut(s, "-")
 	if explicit {
