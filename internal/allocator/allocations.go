@@ -36,7 +36,7 @@ type allocations struct {
 	// that a choice depends on.
 	now     clusterState
 	cluster ipam.Cluster
-	// services is what is known of each Service beside what it holds.
+	// services has a record of each Service. The store has the addresses of the Services.
 	services map[ipam.Owner]*record
 	queues   waitQueues
 	// marked are the addresses that have changed since the waiting Services were last asked
@@ -48,9 +48,9 @@ type allocations struct {
 	choices, offers int
 }
 
-// record is what is known of a Service beside what it holds.
+// record is the state of a Service, except for its addresses.
 type record struct {
-	// uid tells the Service from others that had its name.
+	// uid distinguishes the Service from earlier ones of the same name.
 	uid types.UID
 	// another is the reason why another controller serves the Service, or "" if the Service
 	// is ours. The store holds the addresses of that Service, so that no Service of ours
@@ -107,8 +107,8 @@ func (l *allocations) isOpen() bool {
 	}
 }
 
-// pending returns those requests, the oldest first, for which open could choose something
-// else than what they hold. It changes nothing.
+// pending returns those requests, the oldest first, for which open could choose other addresses
+// than those that they hold. It changes nothing.
 func (l *allocations) pending(requests []service.Request) []service.Request {
 	l.mu.Lock()
 	now, name := l.now, l.cluster.Claims.Cluster()

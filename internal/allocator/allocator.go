@@ -61,8 +61,7 @@ import (
 // grace is how long running writes may still take after the process was asked to stop.
 const grace = 5 * time.Second
 
-// Run allocates addresses until ctx is done. It returns when none of its writes is running
-// any more.
+// Run allocates addresses until ctx is done. It returns when none of its writes is running.
 func Run(ctx context.Context, cfg *rest.Config, opt Options) error {
 	if opt.Namespace == "" {
 		return fmt.Errorf("the namespace that PureLB is installed in is not known")

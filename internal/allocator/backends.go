@@ -82,7 +82,7 @@ func (b *backendWorkers) poke(groups ...string) {
 	}
 }
 
-// states returns what is known of the backend of each group, by the group's Ref.
+// states returns the state of the backend of each group, by the group's Ref.
 func (b *backendWorkers) states() map[string]backends.State {
 	m := b.running()
 	if m == nil {

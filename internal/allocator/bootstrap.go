@@ -40,7 +40,7 @@ type bootstrap struct {
 	allocations   *allocations
 	configWatcher *configWatcher
 	queue         *queue
-	// unclean tells whether writes of a leader before us may still be on their way.
+	// unclean reports whether writes of an earlier leader may still be in progress.
 	unclean func() bool
 	// touched are the Services that were changed since, so that such a write to them must
 	// fail.
@@ -97,7 +97,7 @@ func (o *bootstrap) open(ctx context.Context) error {
 	return nil
 }
 
-// read returns the requests of all Services: what they ask for and what they hold.
+// read returns the requests of all Services, with the addresses that they hold.
 func (o *bootstrap) read(ctx context.Context) ([]service.Request, error) {
 	// The cache is filled before the queue has all events. Reading the cache here means
 	// that the first Services do not wait for the queue.

@@ -52,8 +52,8 @@ func (l *allocations) Wanted(group string, most int) []ipam.Claim {
 	return l.cluster.Claims.Next(group, most, time.Now())
 }
 
-// Answered implements backends.Ledger. It chooses at once again for the Services that wait
-// for the claims, so that no other Service gets what was granted to them.
+// Answered implements backends.Ledger. It chooses again at once for the Services that wait for the
+// claims, so that no other Service gets their grants.
 func (l *allocations) Answered(_ string, claims []ipam.Claim, answers []ipam.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -104,7 +104,7 @@ func (l *configWatcher) current() clusterState {
 // outOfScope returns the ServiceGroups in namespaces that do not count.
 func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
 
-// problems returns what is wrong with the configuration.
+// problems returns the problems of the configuration.
 func (l *configWatcher) problems() []config.Problem { return l.current().config.Problems }
 
 // look reads the clusterState from the cache.
@@ -177,8 +177,8 @@ type clusterState struct {
 	blocked map[netip.Addr]string
 	// quarantined are those blocked addresses that machines outside the cluster have.
 	quarantined map[netip.Addr]string
-	// networks are those that the cluster itself uses, in order. Services must not get
-	// their addresses.
+	// networks are the networks that the cluster itself uses, in order. Services must not get
+	// addresses of these networks.
 	networks []ipam.Network
 	// namespaces are the labels of the existing namespaces, if a ServiceGroup selects
 	// namespaces by labels. Otherwise it is nil, so that a new or deleted namespace queues

@@ -139,7 +139,7 @@ func requeueAll(ctx context.Context, cached cache.Cache, l *allocations, q *queu
 	return nil
 }
 
-// ready tells whether this process does its work, or could take it over. Its caches must be
+// ready reports whether this process does its work, or could take it over. Its caches must be
 // filled, and if it leads, its store must be complete.
 func ready(mgr manager.Manager, l *allocations) healthz.Checker {
 	return func(r *http.Request) error {
@@ -191,9 +191,9 @@ func (q *queue) wake(owners ...ipam.Owner) {
 // The longest work under that lock, opening the store with 10,000 Services, takes seconds.
 const stuckAfter = time.Minute
 
-// lockProbe tells whether the allocations can still be locked. If they stay locked, the
-// allocator decides nothing but still renews its Lease, so no other allocator takes over.
-// Only a restart helps.
+// lockProbe reports whether the allocations can still be locked. If they stay locked, the allocator
+// decides nothing but still renews its Lease, so no other allocator takes over. Only a restart
+// helps.
 //
 // The probe asks nothing else. No request to the API server is made while the allocations
 // are locked, so a slow or missing API server never fails the probe. The loops do wait for

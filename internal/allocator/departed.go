@@ -20,9 +20,9 @@ import (
 // changes, or when another controller serves it. It comes back when that controller stops
 // serving it.
 
-// gone frees what was held for a Service that is not in the cache. Either it was deleted,
-// or its type has changed. If the API server has a Service of type LoadBalancer with this
-// name, the cache lags behind, and that Service may be a new one.
+// gone frees the addresses of a Service that is not in the cache. Either it was deleted, or its
+// type has changed. If the API server has a Service of type LoadBalancer with this name, the cache
+// lags behind, and that Service may be a new one.
 func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconcile.Result, error) {
 	now, err := s.now(ctx, name)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 	return reconcile.Result{}, nil
 }
 
-// renew begins anew with svc, which is in the cache, if it has replaced an older Service of
-// the same name. If the API server does not have svc (any more), the cache lags behind, and
+// renew starts again with svc, which is in the cache, if it has replaced an older Service of the
+// same name. If the API server does not have svc, or no longer has it, the cache lags behind, and
 // the Service is tried again later.
 func (s *services) renew(ctx context.Context, svc *corev1.Service) (reconcile.Result, error) {
 	name := client.ObjectKeyFromObject(svc)
@@ -59,8 +59,7 @@ func (s *services) renew(ctx context.Context, svc *corev1.Service) (reconcile.Re
 	return s.Reconcile(ctx, reconcile.Request{NamespacedName: name})
 }
 
-// forget forgets the Service of this name and frees what it held, unless its UID is
-// remaining.
+// forget forgets the Service of this name and frees its addresses, unless its UID is remaining.
 func (s *services) forget(name types.NamespacedName, remaining types.UID) {
 	if !s.allocations.forget(ipam.Owner(name.String()), remaining) {
 		return

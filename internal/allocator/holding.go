@@ -50,8 +50,8 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(booked, a) })
 }
 
-// adoptAll makes the store hold what Services have, and returns the requests in order of
-// age. What a status shows now comes before what it showed earlier.
+// adoptAll makes the store hold the addresses of the Services, and returns the requests in order of
+// age. Addresses that a status shows now take precedence over addresses that it showed earlier.
 func (l *allocations) adoptAll(requests []service.Request) []service.Request {
 	requests = slices.SortedFunc(slices.Values(requests), census.ByAge)
 	for i, r := range requests {
@@ -84,8 +84,8 @@ func (l *allocations) show(a netip.Addr, who ipam.Owner) {
 	l.mark(a)
 }
 
-// recall makes the store hold for the Service of r what it has a right to but does not
-// show: see census.Recall.
+// recall makes the store hold the addresses that the Service of r has by right but does not show:
+// see census.Recall.
 func (l *allocations) recall(r service.Request) {
 	census.Recall(l.cluster, r)
 	if r.Owner != service.Anothers {
@@ -112,9 +112,8 @@ func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
 	}
 }
 
-// hold makes the store hold for a Service what was chosen for it and what its status does
-// not show yet. It fails if an address is not free for the Service, and then nothing may be
-// written.
+// hold makes the store hold the addresses that were chosen for a Service and that its status does
+// not show yet. It fails if an address is not free for the Service. Then nothing may be written.
 func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 	store := l.cluster.Store
 	for _, a := range without(choice.Result.Addresses, store.Shown(who)) {
@@ -160,9 +159,8 @@ func (l *allocations) holdsMore(who ipam.Owner, addresses []netip.Addr) bool {
 	return len(without(l.cluster.Store.Shown(who), addresses)) > 0
 }
 
-// settle notes that, according to the API server, a Service shows these addresses. It frees
-// everything else that was held for the Service, except what was chosen for it since that
-// decision.
+// settle notes that, according to the API server, a Service shows these addresses. It frees all
+// other addresses of the Service, except those that were chosen for it since that decision.
 func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -109,8 +109,8 @@ func (t *leaderLock) miss(notFound error) error {
 	return notFound
 }
 
-// see notes the holder of the Lease. A process that has led ends when it sees another
-// holder, because what it knows may be outdated.
+// see notes the holder of the Lease. A process that has led ends when it sees another holder,
+// because its state may be outdated.
 func (t *leaderLock) see(record *resourcelock.LeaderElectionRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

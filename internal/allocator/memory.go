@@ -12,10 +12,10 @@ import (
 
 // memories hold what the loop of Services keeps about each Service between two rounds.
 //
-// The state of the world is read anew each time. A memory holds only what the API server
-// does not tell: the outcome of the allocator's own last write, how often it repeated a
-// write, and what was reported already. A new process has none of this: the write gate and
-// the takeover guard against the writes of earlier processes.
+// The loop reads the state of the world again in each round. A memory holds only facts that the API
+// server does not know: the outcome of the allocator's own last write, how often it repeated a
+// write, and which facts it has reported. A new process has none of this: the write gate and the
+// takeover guard against the writes of earlier processes.
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory

@@ -33,13 +33,13 @@ type metrics struct {
 	groups  countedGroups
 
 	backends *backendMetrics
-	// states returns what is known of backends.
+	// states returns the states of the backends.
 	states func() map[string]backends.State
 
-	// allocations tell what is in use, and which Services wait.
+	// allocations know the addresses in use and the waiting Services.
 	allocations *allocations
 	outOfScope  func() []v2.ServiceGroup
-	// problems returns what is wrong with the configuration.
+	// problems returns the problems of the configuration.
 	problems      func() []config.Problem
 	size          *prometheus.Desc
 	inUse         *prometheus.Desc

@@ -37,9 +37,9 @@ type Options struct {
 	// GossipSecret is the name of the Secret in Namespace with the key of the agents'
 	// gossip. The allocator makes it if there is none. Default: no Secret is made.
 	GossipSecret string
-	// ClusterName names this cluster to NetBox and other backends, in one word without a
-	// slash. A cluster that is built anew under the same name finds its addresses again.
-	// Default: the UID of the namespace kube-system.
+	// ClusterName names this cluster to NetBox and other backends, in one word without a slash. A
+	// cluster that is rebuilt under the same name finds its addresses again. Default: the UID of
+	// the namespace kube-system.
 	ClusterName string
 	// SweepEvery is the interval of comparisons of what NetBox holds with what the cluster has.
 	// Default: 10 min.

@@ -44,8 +44,8 @@ func namespaceList() *metav1.PartialObjectMetadataList {
 	return l
 }
 
-// cacheOptions say which objects are cached, and which of their fields. Readers of the
-// cache must not change what they read.
+// cacheOptions say which objects are cached, and which of their fields. Readers of the cache must
+// not change the objects.
 func cacheOptions(namespace string) (cache.Options, error) {
 	agents, err := labels.Parse(lease.Selector)
 	if err != nil {

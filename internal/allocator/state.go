@@ -121,7 +121,7 @@ func (s *stateServer) delays() []allocstate.Delayed {
 	return all
 }
 
-// backends returns what is known of the backends of groups, in order.
+// backends returns the states of the groups' backends, in order.
 func (s *stateServer) backends() []allocstate.Backend {
 	all := []allocstate.Backend{}
 	states := s.workers.states()
@@ -256,7 +256,7 @@ func showClaim(c ipam.PendingClaim) allocstate.Claim {
 	return one
 }
 
-// atMost returns the first entries of all, and how many there are beside them.
+// atMost returns the first entries of all, and the number of the other entries.
 func atMost[T any](all []T, limit int) (first []T, left int) {
 	n := min(len(all), limit)
 	return all[:n], len(all) - n

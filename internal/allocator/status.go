@@ -50,7 +50,7 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	return s
 }
 
-// backendStatus returns what is known of the backend of a group.
+// backendStatus returns the state of the backend of a group.
 func backendStatus(used usage) *v2.BackendStatus {
 	b := &v2.BackendStatus{Name: used.group.Backend}
 	known := used.backend

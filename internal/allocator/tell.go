@@ -72,8 +72,8 @@ func multiPool(fresh, total int, group string) string {
 	return fmt.Sprintf("Incremental multi-pool: added %d IPs (total %d) from pool %s", fresh, total, group)
 }
 
-// tellEnded reports addresses that the Service has lost: those of a family that it no
-// longer asks for, and those that were replaced.
+// tellEnded reports addresses that the Service has lost, because it no longer asks for their family
+// or because they were replaced.
 func (s *services) tellEnded(svc *corev1.Service, r service.Request, d decision) {
 	if len(d.ended) == 0 {
 		return

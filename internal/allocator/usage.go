@@ -24,8 +24,7 @@ type usage struct {
 	backend *backends.State
 }
 
-// capacity is how many addresses of f Services can have: those that they hold, and the free
-// ones.
+// capacity is the number of addresses of f that Services hold or can get.
 func (u usage) capacity(f addr.Family) int64 { return saturatingAdd(u.inUse[f], u.free[f]) }
 
 // total is how many addresses are in use, of all families.

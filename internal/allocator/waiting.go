@@ -113,7 +113,7 @@ func (l *allocations) drop(who ipam.Owner) {
 	}
 }
 
-// enlist puts w into the queues of what it still needs after choice.
+// enlist puts w into the queues of the addresses that it still needs after choice.
 func (l *allocations) enlist(w *waiter, choice ipam.Choice) {
 	w.last, w.barred = choice, map[netip.Addr]ipam.HeldError{}
 	l.queues.join(w, choice.Needs)

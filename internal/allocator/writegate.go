@@ -37,7 +37,7 @@ type writeGate struct {
 	expiry *time.Timer
 	// underway are the writes without an answer, each with the function that cancels it.
 	underway map[*http.Request]context.CancelCauseFunc
-	// ended is closed, and replaced by nil, when no write is running any more.
+	// ended is closed, and replaced by nil, when the last running write ends.
 	ended chan struct{}
 	// doubtful are the Services with a write whose outcome is unknown.
 	doubtful map[string]bool
@@ -139,7 +139,7 @@ type through func(*http.Request) (*http.Response, error)
 
 func (t through) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
-// send sends a write, and cancels it when the time of the leader is over.
+// send sends a write, and cancels it when the leader's time ends.
 func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	if err := f.enter(req, cancel); err != nil {

@@ -28,9 +28,9 @@ type writer struct {
 // perform a write that takes longer.
 const writeTimeout = 30 * time.Second
 
-// begin returns the context of a write. A process that stops begins no more writes, but
-// finishes those that it has begun: the outcome of a write that is cut off is unknown, and
-// then the Lease must not be released.
+// begin returns the context of a write. A process that stops begins no more writes, but finishes
+// the running ones: if it cut a write off, the outcome would be unknown, and then the Lease must
+// not be released.
 func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
