@@ -159,7 +159,7 @@ func New(ledger Ledger, options Options) *Manager {
 	}
 }
 
-// Set says which groups have which backends. Workers whose backend is unchanged go on. The
+// Set says which groups have which backends. Workers whose backend is unchanged continue. The
 // worker of a changed group first ends its call. Set does not wait for that.
 func (m *Manager) Set(list []config.Backend) {
 	m.mu.Lock()
@@ -235,7 +235,7 @@ func (m *Manager) start(b config.Backend) {
 	})
 }
 
-// stop ends the worker of a group that has no backend any more.
+// stop ends the worker of a group that no longer has a backend.
 func (m *Manager) stop(group string, w *worker) {
 	w.stop()
 	delete(m.workers, group)

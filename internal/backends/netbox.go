@@ -27,8 +27,8 @@ type netBox struct {
 	stale        bool
 }
 
-// prepare finds the group in NetBox, with the present token of the Secret. If that fails,
-// the previous pool stays, so that what still works with it goes on.
+// prepare finds the group in NetBox, with the present token of the Secret. If that fails, the
+// previous pool stays, so that requests which still succeed with it continue.
 func (n *netBox) prepare(ctx context.Context) error {
 	if n.Pool != nil && !n.stale && n.server.current(n.client) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// State is what is known of the backend of a group.
+// State is the state of the backend of a group.
 type State struct {
 	Group string
 	// Capacity is what the backend last reported about its addresses. Before its first

@@ -110,8 +110,7 @@ func mixed(members []member) bool {
 	return slices.ContainsFunc(members, func(m member) bool { return m.group.Mode != members[0].group.Mode })
 }
 
-// giveOrphans counts the orphans, and gives the ledger those that were seen for long
-// enough.
+// giveOrphans counts the orphans, and gives the ledger the orphans that were seen for long enough.
 func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sightings) {
 	count, due := map[string]int{}, map[string][]ipam.Grant{}
 	now, grace := time.Now(), s.manager.options.Grace

@@ -72,8 +72,8 @@ func (w *worker) claim(ctx context.Context) result {
 	return w.changed(sum(errs, faultOf))
 }
 
-// settle releases the surplus of answers. It then claims again what was refused because of
-// a surplus that is gone now.
+// settle releases the surplus of answers. It then repeats the claims that were refused because of a
+// surplus that is gone now.
 func (w *worker) settle(ctx context.Context, claims []ipam.Claim, answers []ipam.Answer) {
 	var again []int
 	for i, a := range answers {

@@ -14,7 +14,7 @@ const callTimeout = 2 * time.Minute
 
 // backend is what a worker needs of a driver. Only the worker calls it.
 type backend interface {
-	// prepare makes the backend ready, if needed. After renew it begins anew.
+	// prepare makes the backend ready, if needed. After renew it starts again.
 	prepare(ctx context.Context) error
 	renew()
 	// Claim, Release and Capacity are those of ipamtest.Driver.
@@ -51,7 +51,7 @@ type worker struct {
 
 	preparing pace
 	tasks     []*task
-	// renewed is when prepare last began anew.
+	// renewed is when prepare last started again.
 	renewed time.Time
 	// quiet is the end of the pause that the backend asked for.
 	quiet time.Time
@@ -139,8 +139,8 @@ func (w *worker) due(p pace, poked bool) time.Time {
 	return due
 }
 
-// prepare reports whether the backend is ready. After a fault that a person must correct it
-// begins anew, because the backend and the Secret may have changed.
+// prepare reports whether the backend is ready. After a fault that an operator must correct it
+// starts again, because the backend and the Secret may have changed.
 func (w *worker) prepare(ctx context.Context, fault *ipam.Error, poked bool) bool {
 	now := time.Now()
 	if now.Before(w.due(w.preparing, poked)) {
@@ -180,8 +180,8 @@ func (w *worker) judge(t *task, r result) {
 	case r.count > 0:
 		w.healed(&t.pace)
 	case t.pace.fault != nil:
-		// The failed items need not be done any more. So only counting shows whether the
-		// backend works again.
+		// The failed items may no longer be needed. So only counting shows whether the backend
+		// works again.
 		t.pace.succeeded()
 		w.measured = time.Time{}
 	}
