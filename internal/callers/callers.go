@@ -1,6 +1,6 @@
-// Package callers decides who may ask a program of PureLB over HTTP. It asks the API server
-// whose token it is (TokenReview), admits one account, and limits how often anybody can make
-// it ask.
+// Package callers decides who may send requests to a program of PureLB over HTTP. It asks the API
+// server for the owner of each token (TokenReview), admits one account, and limits how often
+// callers can make it ask.
 //
 // It does not know what callers ask for.
 package callers
@@ -33,7 +33,7 @@ type Options struct {
 	// Account is the user name of the account that may ask.
 	Account string
 	Log     *slog.Logger
-	// Now tells the time for the limits. The default is time.Now.
+	// Now is the clock of the limits. The default is time.Now.
 	Now func() time.Time
 }
 
@@ -45,7 +45,7 @@ type Gate struct {
 	// all and sources limit the questions to the API server. answers limits the callers that
 	// are admitted.
 	all, sources, answers limiter
-	// refusals limits the log, and silenced counts what it leaves out.
+	// refusals limits the log, and silenced counts the entries that it leaves out.
 	refusals limiter
 	silenced int
 }
