@@ -34,11 +34,11 @@ func TermsOf(r service.Request) ipam.Terms {
 	return ipam.TermsOf(r)
 }
 
-// AdoptClaims records which addresses of the Service of r are from a backend: those that its
-// status shows and that are in no pool, if the Service names a group with a backend. The
-// annotation with PureLB's addresses does not count, because users may write it. An address
-// that the status does not show is claimed again, and the backend grants the same address. An
-// address that the store does not have for the Service does not count either: r may be
+// AdoptClaims records which addresses of the Service of r are from a backend. These are the
+// addresses that its status shows and that are in no pool, if the Service names a group with a
+// backend. The annotation with PureLB's addresses does not count, because users may write it. An
+// address that the status does not show is claimed again, and the backend grants the same address.
+// An address that the store does not have for the Service does not count either, because r may be
 // outdated.
 func AdoptClaims(c ipam.Cluster, r service.Request) {
 	if r.Owner == service.Anothers || r.From == "" {

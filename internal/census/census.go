@@ -40,7 +40,7 @@ type Install struct {
 	IgnorePodCIDRs bool
 }
 
-// Objects are the objects that allocation depends on, beside the Services.
+// Objects are the objects on which allocation depends, except for the Services.
 type Objects struct {
 	Install
 	Groups     []v2.ServiceGroup
@@ -60,7 +60,7 @@ type State struct {
 	// Subnets are the networks of all nodes, sorted. They are taken from all
 	// Leases that exist: a node that is down has not left its network.
 	Subnets []netip.Prefix
-	// Blocked maps each address that Services must not get to what it is.
+	// Blocked has the addresses that Services must not get. Each value says what the address is.
 	Blocked map[netip.Addr]string
 	// Quarantined are the blocked addresses that machines outside the cluster have.
 	Quarantined map[netip.Addr]string

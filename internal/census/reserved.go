@@ -43,8 +43,8 @@ func (of nodeOf) note(a netip.Addr, node string) {
 	}
 }
 
-// nodeAddresses returns the nodes' own addresses: those that their objects name, and those
-// that their agents found.
+// nodeAddresses returns the nodes' own addresses: those in the Node objects, and those that the
+// agents found.
 func nodeAddresses(nodes []corev1.Node, leases []coordinationv1.Lease) nodeOf {
 	of := nodeOf{}
 	for _, l := range leases {
@@ -115,12 +115,12 @@ func PodCIDRs(n *corev1.Node) []string {
 // The allocator stores no quarantine: an address is in quarantine as long as an agent reports
 // it. The agent remembers a report for 10 minutes, and probes again.
 //
-// Nodes of the cluster may answer for addresses of Services too (kube-proxy with
-// IPVS). The report names the node, as its Lease may be gone by now. A node that the
-// reporting agent did not know yet is told by its MACs. While most agents do not tell these,
-// because they are of an earlier version, any machine may be one of their nodes, and nothing
-// is in quarantine. A few Leases without MACs do not end the quarantine: whoever may write
-// one Lease could do that.
+// Nodes of the cluster may also answer for addresses of Services (kube-proxy with IPVS). The report
+// names such a node, because its Lease may be gone. If the reporting agent did not know the node
+// yet, its MACs identify it. While most agents do not publish their MACs, because they are of an
+// earlier version, any machine may be one of their nodes, and no address is in quarantine. A few
+// Leases without MACs do not end the quarantine, because anyone with the right to write one Lease
+// could cause that.
 func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
 	nodes, known := macsOfNodes(leases)
 	if !known {
