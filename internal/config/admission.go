@@ -18,7 +18,7 @@ type reading struct {
 	backend *Backend
 }
 
-// readGroups reads groups and accepts those that are valid.
+// readGroups reads the groups and returns the valid ones.
 func (c *Config) readGroups(groups []v2.ServiceGroup, s scope) {
 	readings := c.readEach(groups, s)
 	admit(readings)

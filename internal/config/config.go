@@ -1,5 +1,5 @@
-// Package config turns the custom resources of a cluster into one validated value
-// and a list of what is wrong with them.
+// Package config turns the custom resources of a cluster into one validated value and a list of
+// problems.
 //
 // It knows the ServiceGroups and LBNodeAgents of every generation of the API, their
 // defaults, and how they must fit together. It also knows the contents of the
@@ -25,14 +25,14 @@ type Config struct {
 	Groups ipam.Groups
 	// Backends are the backends of the usable groups, in the order of the groups.
 	Backends []Backend
-	// Agents are the usable LBNodeAgents: those with a node selector first,
-	// then those that match every node, each sorted by namespace and name.
+	// Agents are the usable LBNodeAgents. Agents with a node selector come first, then agents that
+	// match every node. Both are sorted by namespace and name.
 	Agents []Agent
 	// Broken are the LBNodeAgents that select nodes but cannot be used, sorted
 	// like Agents. See BrokenFor.
 	Broken []Agent
-	// Problems are what is wrong, with one entry for each object and cause. They
-	// are sorted by kind, namespace and name of the object.
+	// Problems has one entry for each object and cause. They are sorted by kind, namespace and name
+	// of the object.
 	Problems []Problem
 }
 

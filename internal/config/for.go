@@ -31,8 +31,8 @@ type scope struct {
 	others []string
 }
 
-// inScope reports whether the object is in a namespace that counts. If it is not,
-// inScope refuses the object; impact is what follows from that.
+// inScope reports whether the object is in a namespace that counts. If it is not, inScope refuses
+// the object; impact is the consequence.
 func (f *findings) inScope(o metav1.ObjectMeta, resource, impact string, s scope) bool {
 	if InScope(o.Namespace, s.home, s.others) {
 		return true

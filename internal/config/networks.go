@@ -41,7 +41,7 @@ func (c Config) Beside(networks []ipam.Network, clusterIPs []netip.Addr) Config 
 	return c
 }
 
-// beside compares p with the networks that the cluster uses itself.
+// beside compares p with the networks that the cluster itself uses.
 func (f *findings) beside(p ipam.Pool, networks []ipam.Network, clusterIPs []netip.Addr) {
 	const cure = "choose a range that nothing else uses"
 	for _, a := range clusterIPs {

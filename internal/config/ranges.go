@@ -95,8 +95,8 @@ func (f *findings) offers(p ipam.Pool, s source) bool {
 	return false
 }
 
-// alone refuses a range in the oldest notation beside another of its family,
-// because the order of the two is undefined.
+// alone refuses a range in the oldest notation if there is another range of its family, because the
+// order of the two is undefined.
 func (f *findings) alone(r written, others []written) {
 	for _, other := range others {
 		if other.Family() == r.Family() {
