@@ -1,13 +1,12 @@
-// Package detector finds out which peers a process does not hear any more. It is a failure
-// detector in the terms of SWIM (Das, Gupta and Motivala, 2002) and Lifeguard (Dadgar,
-// Phillips and Currey, 2018), but with heartbeats on a ring instead of probes.
+// Package detector finds the peers that a process no longer hears. It is a failure detector in the
+// terms of SWIM (Das, Gupta and Motivala, 2002) and Lifeguard (Dadgar, Phillips and Currey, 2018),
+// but with heartbeats on a ring instead of probes.
 //
-// The peers form a Ring, which every peer computes in the same way. In each interval a
-// process sends a heartbeat to the next peers on the ring, its watchers. It also counts the
-// intervals in which it did not hear the peers that it watches. When a peer reaches its
-// miss limit, the watcher suspects it and tells all peers. The suspected peer refutes the
-// suspicion, and another watcher that hears it vouches for it. The peers believe a
-// suspicion that nobody refutes in time.
+// The peers form a Ring, which every peer computes in the same way. In each interval a process
+// sends a heartbeat to the next peers on the ring, its watchers. It also counts the intervals in
+// which it did not hear the peers that it watches. When a peer reaches its miss limit, the watcher
+// suspects it and tells all peers. The suspected peer refutes the suspicion, and another watcher
+// that hears it vouches for it. If no peer refutes the suspicion in time, the peers believe it.
 //
 // The package does no I/O, reads no clock and starts no goroutine. The caller passes in the
 // received heartbeats and the time, and carries out the Actions. The caller also decides
@@ -27,8 +26,8 @@ const (
 	missLimitMax = 200
 	// Repeats is how often a process sends a message that must not be lost.
 	Repeats = 3
-	// Introduction is how long a peer may need to learn that this process watches it now,
-	// or that this process does not watch it any more.
+	// Introduction is how long a peer may need to learn that this process now watches it, or no
+	// longer watches it.
 	Introduction = 2 * time.Second
 	// Renewal is the time after which a watcher repeats a suspicion, if membership still
 	// takes the peer for alive.
@@ -118,8 +117,8 @@ type peerHealth struct {
 	missed, missLimit int
 	// vouched means that this process has vouched for the peer since the last tick.
 	vouched bool
-	// told is how often this process told the others of the suspicion. tellAgain is when to
-	// tell them next.
+	// told is how often this process has reported the suspicion to the others. tellAgain is the
+	// time of the next report.
 	told      int
 	tellAgain time.Time
 }
@@ -217,9 +216,9 @@ func (d *Detector) speakUp(a *Actions) {
 	}
 }
 
-// suspect suspects the watched peers that have missed too many heartbeats, and tells the
-// others. If this process hears no peer at all, the fault is probably on its own side. Then
-// it tells nobody, and soon suspects the peers that it does not watch too.
+// suspect suspects the watched peers that have missed too many heartbeats, and tells the others. If
+// this process hears no peer at all, the fault is probably on its own side. Then it does not tell
+// the others, and soon suspects the peers that it does not watch, too.
 func (d *Detector) suspect(now time.Time, a *Actions) {
 	isolated, before := d.isolated(), len(a.Suspected)
 	for id, h := range d.watched {

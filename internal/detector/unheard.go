@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// When a network is cut in two, the watchers on this side suspect the peers of the other
-// side that they watch. Peers of the other side watch the rest. This side hears neither
-// those peers nor a suspicion of them, until the ring has closed over the suspected peers
-// and new watchers have watched them. So a suspicion raises the question which peers
-// anybody on this side hears.
+// When a network is cut in two, the watchers on this side suspect the peers of the other side that
+// they watch. Peers of the other side watch the rest. This side hears neither those peers nor a
+// suspicion of them, until the ring has closed over the suspected peers and new watchers have
+// watched them. So a suspicion raises the question which peers are heard by any peer on this side.
 //
 // A peer is heard if this process received something from it since the suspicions began, or
 // if a heard peer watches it and does not suspect it. All other peers are unheard.
