@@ -1,9 +1,9 @@
 // Package election decides which node announces a local address, and which nodes
 // are alive.
 //
-// Every node decides for itself, and no node tells another the result. So results
-// depend only on the arguments. The package knows nothing of Kubernetes, of the
-// network or of the clock: its callers pass what they saw, and when.
+// Every node decides for itself, and no node sends the result to another. So results depend only on
+// the arguments. The package knows nothing of Kubernetes, of the network or of the clock: its
+// callers pass observations with their times.
 package election
 
 import (

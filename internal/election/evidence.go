@@ -32,7 +32,7 @@ type Gossiped struct {
 	Record
 	// Truncated says that the Record lacks a part, which the node's Lease has.
 	Truncated bool
-	// Digest is a digest of the node's Lease. It is 0 if the agent tells none.
+	// Digest is a digest of the node's Lease. It is 0 if the agent sends none.
 	Digest uint64
 	State  State
 	// Since is when the node entered this State, by our clock.

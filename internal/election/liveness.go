@@ -11,11 +11,10 @@ import (
 // All times are from this node's clock, with its monotonic reading. The clocks of
 // other machines do not matter.
 //
-// A Lease without a renewal counts against its holder only up to our last proof of
-// contact with the API server: after that proof, we might have missed a renewal. It
-// counts anew after an interruption of contact, because the holder may have been
-// unable to renew too. So while this node is cut off, it declares no node dead.
-// After that, every holder gets the full time to renew.
+// A Lease without a renewal counts against its holder only up to our last proof of contact with the
+// API server: after that proof, we might have missed a renewal. After an interruption of contact,
+// the time starts again, because the holder may have been unable to renew, too. So while this node
+// is cut off, it declares no node dead. After that, every holder gets the full time to renew.
 type Liveness struct {
 	tolerance time.Duration
 	seen      map[string]seen

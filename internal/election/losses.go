@@ -84,8 +84,8 @@ func (e Evidence) LastLoss() Loss {
 // a smaller loss.
 func (l Loss) Doubtful() bool { return l.Lost > 0 && 2*l.Lost >= l.Present }
 
-// Unnoticed reports whether the lost nodes, if they live, are so many that from
-// their side the loss is not Doubtful.
+// Unnoticed reports whether the lost nodes, if they are alive, are so many that the loss is not
+// Doubtful on their side.
 func (l Loss) Unnoticed() bool {
 	return l.Lost > 0 && !Loss{Present: l.Lost, Lost: l.Present}.Doubtful()
 }

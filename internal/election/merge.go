@@ -169,10 +169,9 @@ func (c *tally) stateOf(node string) nodeState {
 	}
 }
 
-// unproven reports whether only a Lease tells of node, and this node has seen no
-// renewal of that Lease: node may have been off for long. If gossip reaches no
-// other node, a Lease with fast renewals is a sign of life, because without a
-// renewal it does not count for long.
+// unproven reports whether node is known only from a Lease, and this node has seen no renewal of
+// that Lease: node may have been off for a long time. If gossip reaches no other node, a Lease with
+// fast renewals is a sign of life, because without a renewal it does not count for long.
 func (c *tally) unproven(node string) bool {
 	_, gossiped := c.gossip[node]
 	l := c.leases[node]
