@@ -16,9 +16,9 @@
 //	Evicted      handed over, the rest goes      stay     withdrawn
 //	Uninstalled  handed over, the rest goes      go       withdrawn
 //
-// Routers keep the routes if another process takes over on the same node at once: the node
-// goes on forwarding meanwhile. If the cause is unknown, a restart of the container is the
-// most likely one: the other causes show in objects, and need an API server that answers.
+// Routers keep the routes if another process takes over on the same node at once, because the node
+// still forwards in the meantime. If the cause is unknown, a restart of the container is the most
+// likely one: all other causes show in objects, and reading these needs the API server.
 package ending
 
 import (
@@ -100,7 +100,7 @@ type Ending struct {
 	Reason string
 }
 
-// Evidence is what is known when a process is told to end.
+// Evidence is what this process knows when it must end.
 type Evidence struct {
 	// Pod is the pod of the process. Set is the DaemonSet of Pod. Node is the node of both.
 	Pod  Answer[corev1.Pod]
