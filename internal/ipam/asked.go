@@ -41,7 +41,7 @@ func (c *chooser) fitting(asked []netip.Addr) (fitting, ignored []netip.Addr) {
 	return fitting, ignored
 }
 
-// ignores names an address that the Service asks for in vain while it gets another one. It
+// ignores returns a requested address that the Service does not get, while it gets another one. It
 // returns "" if there is no such address.
 func (c *chooser) ignores() string {
 	if len(c.ignored) == 0 {

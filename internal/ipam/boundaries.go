@@ -59,8 +59,8 @@ func BoundariesOf(groups Groups, namespaces map[string]map[string]string) Bounda
 	return b
 }
 
-// reach returns the namespaces that x is for: those that it lists, whether they exist or
-// not, and those that it selects.
+// reach returns the namespaces that x is for: those that it lists, even if they do not exist, and
+// those that it selects.
 func (b *Boundaries) reach(x Boundary) []string {
 	reach := x.Namespaces
 	if x.NamespaceSelector == nil {
@@ -85,8 +85,8 @@ func (b *Boundaries) add(ns string) *access {
 	return a
 }
 
-// closeGroups finds the closed groups: those that enforce their own namespaces, and those
-// that serve a namespace for which another group enforces them.
+// closeGroups finds the closed groups. A group is closed if it enforces its own namespaces, or if
+// it serves a namespace for which another group enforces them.
 func (b *Boundaries) closeGroups(groups Groups) {
 	for _, g := range groups.Usable {
 		if g.Enforce {

@@ -141,7 +141,7 @@ func (c *chooser) fixFamilies(decided []netip.Addr) {
 type decision struct {
 	// addresses are in the order of the families.
 	addresses []netip.Addr
-	// lasting are addresses without those that must still be replaced.
+	// lasting returns the addresses that need not be replaced.
 	lasting []netip.Addr
 	// unfit says that an address should be replaced, and is not.
 	unfit bool

@@ -119,9 +119,9 @@ type Grant struct {
 type Answer struct {
 	Grant Grant
 	Err   error
-	// Surplus are further addresses that the backend holds for the holder of the key,
-	// without a grant to a claim of this call. The caller releases them with the key of the
-	// claim, except those that it has another grant for: only the caller knows its grants.
+	// Surplus are further addresses that the backend holds for the holder of the key, without a
+	// grant to a claim of this call. The caller releases them with the key of the claim. It keeps
+	// those for which it has another grant, because only the caller knows its grants.
 	Surplus []netip.Addr
 	// New says that this call made the grant. So no Service has the address yet, and a
 	// caller may give it back at once. Only NetBox reports this.

@@ -11,10 +11,9 @@ import (
 // holds, and what to give back. Claims does not talk to backends: a worker takes claims
 // from Next and brings the answers to Answered.
 //
-// A claim belongs to the Services that wait for it. When no Service waits for it, and the
-// Store has its address for no Service, the address is given back. A claim with an unknown
-// outcome is repeated even if no Service waits for it any more: only an answer tells what
-// to give back.
+// A claim belongs to the Services that wait for it. When no Service waits for it, and the Store has
+// its address for no Service, the address is given back. A claim with an unknown outcome is
+// repeated even if no Service waits for it, because only an answer shows what must be given back.
 //
 // Claims keeps no claim across a restart; the backend does: see Adopt and Register. Claims
 // is not safe for concurrent use: its user must lock.
@@ -26,8 +25,8 @@ type Claims struct {
 	at map[netip.Addr]*claimed
 	// wanted are the claims that an owner waits for.
 	wanted map[Owner][]claimID
-	// queues are the claims of each group in the order in which they are sent or given
-	// back. Entries whose claim is in another state by now are skipped.
+	// queues are the claims of each group in the order in which they are sent or given back.
+	// Entries whose claim has changed its state since then are skipped.
 	queues map[string]*claimQueues
 	// faults are the reasons why the backend of a group answers no claims.
 	faults map[string]*Error
@@ -80,7 +79,7 @@ type claimed struct {
 	// again is when a refused claim is sent again. tries counts its refusals.
 	again time.Time
 	tries int
-	// register says that the backend must be told of a grant that it does not know. telling
+	// register says that the backend must be informed of a grant that it does not know. telling
 	// says that this request is running.
 	register, telling bool
 	// wanters are the owners that wait for the claim, in the order in which they came.

@@ -47,7 +47,7 @@ func (c *Claims) Next(group string, most int, now time.Time) []Claim {
 	return claims
 }
 
-// sendable reports whether e is to be sent now.
+// sendable reports whether e must be sent now.
 func (e *claimed) sendable(now time.Time) bool {
 	return e.state == claimQueued || e.state == claimRefused && !now.Before(e.again) || e.state == claimGranted && e.register
 }

@@ -95,8 +95,9 @@ func (c *Claims) repeat(e *claimed) {
 	c.queue(e, claimQueued)
 }
 
-// rename notes that the backend holds the address of e under the key of g. It returns false
-// and does nothing while an owner waits for e, or while the backend is being told of e.
+// rename notes that the backend holds the address of e under the key of g. It returns false and
+// does nothing while an owner waits for e, or while the request that informs the backend of e is
+// running.
 func (c *Claims) rename(e *claimed, g Grant) bool {
 	if e.telling || len(e.wanters) > 0 {
 		return false

@@ -29,9 +29,9 @@ func (c Cluster) Wide(a netip.Addr) bool {
 	return ok && g.SharedAcrossNamespaces
 }
 
-// Refuses returns the reason why by cannot have a, which by does not show, or nil. Another
-// Service may hold a, or may contend for it. Or by holds a already, but its terms have
-// changed, and another Service has what by now wants there.
+// Refuses returns the reason why by cannot have a, which by does not show, or nil. Another Service
+// may hold a, or may contend for it. Or by already holds a, but its terms have changed, and another
+// Service already has the key or the port that by now wants there.
 func (c Cluster) Refuses(a netip.Addr, by Owner) error { return c.Store.bars(a, by, c.Wide(a)) }
 
 // Need is what a Service waits for. It is one of three: a free address of a family in a

@@ -173,7 +173,7 @@ func (s *sharers) opponent(by Owner, key string, terms map[Owner]Terms) (opponen
 	return opponent
 }
 
-// rival returns the first owner beside by that contends for a, if there is one.
+// rival returns the first owner other than by that contends for a, if there is one.
 func (s *Store) rival(a netip.Addr, by Owner) (Owner, bool) {
 	return firstOf(s.contenders[a], func(o Owner) bool { return o != by })
 }

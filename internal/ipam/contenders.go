@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// A contender is a Service that shows an address which other Services hold and do not share
-// with it. Either an earlier allocator made a mistake, or another controller gave the
-// address to a Service of its own. The contender keeps what it shows. When the others leave
-// the address, the first contender becomes its holder.
+// A contender is a Service that shows an address which other Services hold and do not share with
+// it. Either an earlier allocator made a mistake, or another controller gave the address to a
+// Service of its own. The contender keeps its address. When the others leave the address, the first
+// contender becomes its holder.
 
 // Show notes that by shows a. It makes by a holder of a if Adopt allows that, and otherwise
 // a contender. If by is another controller's, Show returns the holders of a, because their

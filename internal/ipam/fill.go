@@ -150,7 +150,7 @@ func (c *chooser) allOf(g *Group, families []addr.Family) (fresh []netip.Addr, a
 	return fresh, true
 }
 
-// firstOf returns the first group that has an address of family f, and what it gives.
+// firstOf returns the first group that has an address of family f, with that address.
 func (c *chooser) firstOf(groups []*Group, f addr.Family) (*Group, []netip.Addr) {
 	for _, g := range groups {
 		if given := c.give(g, f); len(given) > 0 {
@@ -160,7 +160,7 @@ func (c *chooser) firstOf(groups []*Group, f addr.Family) (*Group, []netip.Addr)
 	return nil, nil
 }
 
-// beside returns which groups may give more to a Service that gets an address from g.
+// beside returns the groups that may give more addresses to a Service with an address from g.
 func (c *chooser) beside(groups []*Group, g *Group) []*Group {
 	if c.isMulti(g) {
 		return []*Group{g}

@@ -77,7 +77,7 @@ func (c *chooser) grown(a netip.Addr) bool {
 	return among(c.homes(slices.Concat(c.r.Held, once)), g)
 }
 
-// homes returns the groups of addresses, except for those that the Service asks for.
+// homes returns the groups of the addresses, except for requested addresses.
 func (c *chooser) homes(addresses []netip.Addr) []*Group {
 	var homes []*Group
 	for _, a := range addresses {

@@ -46,9 +46,9 @@ func (p Pool) Contains(a netip.Addr) bool { return p.Range.Contains(a) }
 // Prefix returns a with the mask that it has on the dummy interface.
 func (p Pool) Prefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a.Unmap(), p.Bits) }
 
-// Usable returns the addresses that p hands out if it is not draining, ascending. These are
-// its Range without the excluded addresses. If Range is not explicit, they also lack those
-// that the subnet reserves. There may be none.
+// Usable returns the addresses that p hands out if it is not draining, ascending. These are its
+// Range without the excluded addresses. If Range is not explicit, the result also lacks the
+// addresses that the subnet reserves. It may be empty.
 func (p Pool) Usable() []addr.Range { return slices.Collect(p.segments()) }
 
 // Size is the number of addresses in Usable.

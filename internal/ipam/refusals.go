@@ -76,9 +76,9 @@ type Refusal struct {
 	// Claiming says that nothing is wrong: the backend has not answered yet.
 	Claiming bool
 
-	// awaits says that a backend may still grant what is missing.
+	// awaits says that a backend may still grant the missing address.
 	awaits bool
-	// needs are what must come true before the Service gets what it asks for.
+	// needs are the conditions on which the Service waits for its addresses.
 	needs []Need
 	// lacking says that nothing is wrong with the request, but the cluster has no address
 	// for it.

@@ -30,8 +30,8 @@ func (c *chooser) result(d decision) service.Result {
 	return result
 }
 
-// from names the groups of addresses. For an address that is in no group any more, it
-// repeats the names that the Service shows.
+// from names the groups of the addresses. For an address that is no longer in any group, it repeats
+// the names that the Service shows.
 func (c *chooser) from(addresses []netip.Addr) string {
 	var names []string
 	add := func(name string) {

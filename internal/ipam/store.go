@@ -174,10 +174,10 @@ func (s *Store) Terms(by Owner) Terms {
 
 // Grant sets the terms under which by holds its addresses, now and later.
 //
-// On a shared address, the other owners limit what takes effect. An owner that had a port
-// first keeps it; when it gives the port up, the next owner that wants the port gets it.
-// The key of an address changes only when all of its owners want the same new key; so the
-// key of an only owner always changes. Collisions returns what is not in effect.
+// On a shared address, the other owners limit which terms take effect. An owner that had a port
+// first keeps it. When it gives the port up, the next owner that wants the port gets it. The key of
+// an address changes only when all of its owners want the same new key, so the key of a single
+// owner always changes. Collisions returns the terms that are not in effect.
 func (s *Store) Grant(by Owner, want Terms) {
 	had := s.terms[by]
 	if had.equal(want) {
