@@ -35,8 +35,8 @@ func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	return answers
 }
 
-// Release gives grants back, each by its address, and answers in their order. If the server
-// does not hold a grant for the key any more, that is no error.
+// Release gives grants back, each by its address, and answers in their order. It is no error if the
+// server no longer holds a grant for the key.
 func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	indexes := make([]int, len(grants))

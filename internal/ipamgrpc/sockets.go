@@ -1,5 +1,5 @@
-// Package ipamgrpc claims addresses from IPAM servers: programs beside the allocator that
-// serve purelb.ipam.v1.IPAM on a Unix socket.
+// Package ipamgrpc claims addresses from IPAM servers: programs in the allocator's pod that serve
+// purelb.ipam.v1.IPAM on a Unix socket.
 //
 // Read sockets.go (which connections there are), group.go (what the allocator calls),
 // allocate.go and answer.go (claims into calls, answers into grants), fault.go (what an
