@@ -24,8 +24,8 @@ type pool struct {
 	stale bool
 }
 
-// prepare finds the group in NetBox with the present token. If that fails, the group that
-// was found with the same token stays, so that what still works goes on.
+// prepare finds the group in NetBox with the present token. If that fails, the group that was found
+// earlier with the same token stays, so that requests which still succeed continue.
 func (p *pool) prepare(ctx context.Context) (*netbox.Pool, error) {
 	client, err := p.connection.current()
 	if err != nil {

@@ -12,8 +12,8 @@
 //	                              same service wait for it: a release finds what it claimed
 //	a part cannot be given        what the call itself has just claimed is given back
 //
-// Read config.go (what is served), source.go and pool.go (NetBox), server.go (the calls),
-// claims.go (requests in the driver's words), codes.go (errors), serve.go (the socket).
+// Read config.go (the configuration), source.go and pool.go (NetBox), server.go (the calls),
+// claims.go (requests as the driver's claims), codes.go (errors), serve.go (the socket).
 package ipamserver
 
 import (
@@ -59,8 +59,8 @@ func newServer(c Config, log *slog.Logger, dial func(netbox.Config) (*netbox.Cli
 	return s
 }
 
-// Allocate claims addresses. If NetBox already holds addresses for the service, these are
-// the answer, and PureLB gives back what it did not ask for.
+// Allocate claims addresses. If NetBox already holds addresses for the service, these are the
+// answer, and PureLB gives back the addresses that it did not request.
 func (s *Server) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
 	p := s.pools[r.GetPool()]
 	if p == nil {
@@ -92,9 +92,8 @@ func (s *Server) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipam
 
 // allocate claims all addresses or none. fresh says that it claimed something new.
 //
-// It gives addresses back only after a refusal, which comes at once. After a fault it may
-// be too late: another server, beside the allocator that leads now, may have answered with
-// the address.
+// It gives addresses back only after a refusal, which comes at once. After a fault it may be too
+// late: the server of the present leader may have answered with the address in the meantime.
 func allocate(ctx context.Context, ready *netbox.Pool, claims []ipam.Claim) (ips []netip.Addr, fresh bool, failure *ipam.Error) {
 	var errs []error
 	var made []ipam.Grant
@@ -189,8 +188,8 @@ func unknownPool(name string) string {
 	return fmt.Sprintf("there is no pool %q: add it to the configuration of purelb-ipam-netbox", name)
 }
 
-// work performs a call; no other call for its service runs at the same time. It goes on
-// when PureLB gives the call up, because only the answer of NetBox says what was done.
+// work performs a call. No other call for its service runs at the same time. It continues after
+// PureLB gives the call up, because only the answer of NetBox shows the outcome.
 func (s *Server) work(ctx context.Context, p *pool, service string, do func(context.Context, *netbox.Pool) *ipam.Error) error {
 	done, err := s.holders.take(ctx, p.group.Name+" "+service)
 	if err != nil {
