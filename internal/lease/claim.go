@@ -20,8 +20,8 @@ func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 type Claim struct {
 	Addr netip.Addr
 	MAC  MAC
-	// Node is the node of the cluster that the machine was when it was heard last, or "".
-	// The Lease that tells the MACs of that node may be gone since.
+	// Node is the node of the cluster that the machine was at the last observation, or "". The
+	// Lease with the MACs of that node may have been deleted since.
 	Node string
 }
 
@@ -73,9 +73,9 @@ type Heard struct {
 // not make them look free.
 const inheritedFor = 10 * time.Minute
 
-// inheritance holds the claims that other agents of this node wrote, before this agent or
-// beside it during a rollout. The agent publishes them with its own claims while they
-// count. After the agent has taken them over, its own record contains them.
+// inheritance holds the claims of other agents of this node, which wrote them before this agent
+// started, or at the same time during a rollout. The agent publishes them with its own claims while
+// they count. After the agent has taken them over, its own record contains them.
 type inheritance struct {
 	// written means that a write of this agent has succeeded. From then on, this agent
 	// wrote what our Lease says under its pod UID.

@@ -6,9 +6,9 @@
 // Services or of interfaces. It decides nothing: package election decides which node
 // announces an address.
 //
-// There are two ways to keep Leases (see Mode). If gossip tells which nodes are alive,
-// agents renew their Leases slowly, and read those of others when they have a reason to (see
-// schedule.go). Otherwise they renew them fast and watch them.
+// There are two ways to keep Leases (see Mode). If gossip knows which nodes are alive, agents renew
+// their Leases slowly, and read those of others when they have a reason to (see schedule.go).
+// Otherwise they renew them fast and watch them.
 //
 // A node agent that stops leaves its Lease and its addresses in place, whether it restarts,
 // is rolled out or crashes. The next agent on the node adopts both, and no connection
@@ -43,8 +43,8 @@ type Mode struct {
 	// their Leases fast only after a read has shown them that this agent keeps its Lease
 	// fast.
 	Unnoticed bool
-	// Digests are what gossip tells of the Leases of the nodes that it hears. If a Lease
-	// that is not watched has another digest, the agent reads that Lease.
+	// Digests are the digests of Leases that gossip carries, for the nodes that it hears. If a
+	// Lease that is not watched has another digest, the agent reads that Lease.
 	Digests map[string]Digest
 	// Unproven are nodes that are known only from an old Lease. If that Lease is not
 	// renewed within its duration, the node is dead.
@@ -54,8 +54,8 @@ type Mode struct {
 // Leases are the Leases of all nodes, as this node knows them.
 type Leases struct {
 	opt Options
-	// changed tells the reader of View that it changed. renew tells the publisher to renew
-	// our Lease now. look tells the reader of Leases to read them now or in another way.
+	// changed signals a change of View to its reader. renew makes the publisher renew our Lease
+	// now. look makes the reader of Leases read them now or in another way.
 	changed, renew, look chan struct{}
 	// listed is closed when the Leases were listed for the first time.
 	listed chan struct{}

@@ -11,8 +11,8 @@ import (
 // samples records what each read shows of the Leases while they are not watched.
 type samples struct {
 	last map[string]sample
-	// renewed is, for each Lease that was seen to change, a time after which it was
-	// renewed. silent are the nodes whose Leases nobody renews.
+	// renewed is, for each Lease that was seen to change, a time after which it was renewed. silent
+	// are the nodes whose Leases are not renewed.
 	renewed map[string]time.Time
 	silent  map[string]bool
 	// lost are the nodes that gossip lost, and when. stale are the versions of their Leases
@@ -90,8 +90,8 @@ func (t *table) list(all []coordinationv1.Lease, at time.Time) {
 	}
 }
 
-// judge records that the Lease of node is silent if a read at at showed that nobody renewed
-// it for as long as it counts. The Lease of a lost node counts as long as a fast one.
+// judge records that the Lease of node is silent if a read at this time showed no renewal for its
+// whole duration. The Lease of a lost node counts as long as a fast one.
 func (t *table) judge(node string, at time.Time) {
 	g, ok := t.last[node]
 	from, counts := g.first, t.said[node].duration

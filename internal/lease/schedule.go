@@ -27,19 +27,19 @@ const (
 	// writtenAfter is how long a node may need to write its Lease after gossip announced
 	// the change.
 	writtenAfter = time.Second
-	// readEach, times the number of nodes, is the time over which the nodes spread their
-	// reads of one changed Lease. It is urgentEach if networks may have changed of which
-	// gossip tells nothing.
+	// readEach, times the number of nodes, is the time over which the nodes spread their reads of
+	// one changed Lease. It is urgentEach if the change may concern networks that gossip does not
+	// carry.
 	readEach, urgentEach = 10 * time.Millisecond, time.Millisecond
 	// Agents that start together should not read together. Each agent multiplies its pauses
 	// by a number from minSpread to maxSpread.
 	minSpread, maxSpread = 0.75, 1.25
 )
 
-// Digest is what gossip tells of the Lease of a node that it hears.
+// Digest is gossip's information about the Lease of a node that it hears.
 type Digest struct {
-	// Value is the Record.Digest of the node. It is 0 if its agent is of an earlier version,
-	// or has not read its networks yet. Nothing tells when such a Lease changes.
+	// Value is the Record.Digest of the node. It is 0 if its agent is of an earlier version, or has
+	// not read its networks yet. Then no message reports a change of the Lease.
 	Value uint64
 	// Urgent means that gossip does not tell all networks of the node.
 	Urgent bool
@@ -160,8 +160,8 @@ func (t *table) first(node string, r reason, now time.Time) due {
 	return due{r, now.Add(writtenAfter + t.share(each)), now.Add(writtenAfter + t.share(listEach)), pause}
 }
 
-// share returns the wait of this agent if all agents spread what they do over each for every
-// node.
+// share returns the wait of this agent if all agents together spread their actions over each for
+// every node.
 func (t *table) share(each time.Duration) time.Duration {
 	return time.Duration(t.turn * float64(each) * float64(len(t.said)))
 }

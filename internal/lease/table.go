@@ -182,10 +182,10 @@ func (t *table) drop(node string) {
 // waits until they can know, like a new node. So when a mistake is corrected on several
 // nodes at once, they do not take addresses from each other.
 //
-// A node that was settled does not wait for the API server. The server may be away for
-// hours after a cable was out for a moment, while gossip tells the other nodes within
-// milliseconds. If one of them learns of it too late, the segment decides: an agent asks it
-// before it takes an address.
+// A node that was settled does not wait for the API server. The server may be away for hours after
+// a cable was unplugged for a moment, while gossip informs the other nodes within milliseconds. If
+// one of them learns of it too late, the segment decides: an agent asks it before it takes an
+// address.
 func (t *table) unsettle(now time.Time) {
 	clear(t.sent)
 	t.taken, t.settling = time.Time{}, t.settle
