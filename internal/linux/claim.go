@@ -96,5 +96,5 @@ func (s *Stack) linkLocal(ctx context.Context, l link) (netip.Addr, error) {
 	return netip.Addr{}, errors.New("no usable source address on the link")
 }
 
-// usable reports whether duplicate address detection is over and found no duplicate.
+// usable reports whether duplicate address detection has finished and found no duplicate.
 func (h held) usable() bool { return !h.Tentative && !h.Failed }

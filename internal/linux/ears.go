@@ -31,9 +31,9 @@ type ears struct {
 	listeners map[*listener]bool
 }
 
-// listener receives what stations say.
+// listener receives the claims and questions of stations.
 type listener struct {
-	// scope is what it listens for, by family.
+	// scope is the set of packets to receive, by family.
 	scope [2]scope
 	// hear is called for one packet after the other. It must not wait, and must ignore
 	// packets outside its scope.
@@ -102,8 +102,8 @@ func (s *ears) tell(w said) {
 	}
 }
 
-// catchUp passes on all packets that have arrived by now. On a busy machine, packets may
-// wait for a while before they are read.
+// catchUp passes on all packets that have already arrived. On a busy machine, packets may wait for
+// a while before they are read.
 func (s *ears) catchUp() error {
 	var errs []error
 	for _, e := range s.each {
@@ -112,7 +112,7 @@ func (s *ears) catchUp() error {
 	return errors.Join(errs...)
 }
 
-// attend makes l receive what is in scope. Another call changes the scope.
+// attend makes l receive the packets in scope. Another call changes the scope.
 func (s *ears) attend(l *listener, scope [2]scope) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

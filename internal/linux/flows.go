@@ -45,9 +45,9 @@ func openFlows() (*rtnetlink.Conn, error) {
 // ForgetFlows makes the kernel forget the UDP flows to addrs, and returns their number. It
 // does nothing if the kernel does not track connections.
 //
-// The kernel sends all packets of a flow to the destination of the first packet. For TCP
-// that ends with the connection. For UDP it never ends while the client goes on sending,
-// even if the first packet came when there was no destination.
+// The kernel sends all packets of a flow to the destination of the first packet. For TCP that ends
+// with the connection. For UDP it lasts as long as the client sends, even if the first packet
+// arrived when there was no destination.
 func (s *Stack) ForgetFlows(ctx context.Context, addrs []netip.Addr) (int, error) {
 	if s.flows == nil {
 		return 0, nil

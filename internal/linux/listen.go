@@ -28,8 +28,8 @@ const (
 // must be fast, and must not use the Stack. Listen notices within a second if mine returns
 // a new address or link, or if a link went away and came back.
 //
-// A slow reader misses packets (Missed). A station that goes on claiming an address is
-// heard later.
+// A slow reader misses packets (Missed). If a station keeps claiming an address, a later packet is
+// reported.
 func (s *Stack) Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error) {
 	l := &listening{stack: s, mine: mine, all: make(chan said, heardRoom), heard: make(chan announce.Heard, heardRoom)}
 	l.ear.hear = l.hear
@@ -51,7 +51,7 @@ type listening struct {
 	all   chan said
 	heard chan announce.Heard
 
-	// scope is what it listens for. names are the names of the links by index.
+	// scope is the set of packets to receive. names are the names of the links by index.
 	scope [2]scope
 	names map[int]string
 	// own are the MACs of this node, read at readOwn.
@@ -123,7 +123,7 @@ func (l *listening) look(ctx context.Context) error {
 	return l.move(scope, names)
 }
 
-// move listens for what is in scope, unless it does so already.
+// move receives the packets in scope, unless it already does.
 func (l *listening) move(scope [2]scope, names map[int]string) error {
 	same := true
 	for family, now := range scope {

@@ -114,9 +114,9 @@ func (p *plan) takeOff(a announce.Address, h held) {
 
 // promote returns the links that must be set to keep secondary addresses.
 //
-// By default, when the kernel deletes the primary IPv4 address of a subnet, the one that
-// was added first, it also deletes all others of that subnet: those that we still want, and
-// those of other programs.
+// By default, when the kernel deletes the primary IPv4 address of a subnet, which is the one that
+// was added first, it also deletes all other addresses of that subnet: addresses that we still
+// want, and addresses of other programs.
 func (p *plan) promote() []link {
 	gone := make(map[spot]bool)
 	primary := make(map[subnet]bool)

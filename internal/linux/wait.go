@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// standstill is how much too long a wait may take. After a longer delay this process did
-// not run, and what it heard before is no proof of who is there now.
+// standstill is the delay of a wait that shows that this process did not run. After such a delay,
+// earlier packets are no proof of the present state of the segment.
 const standstill = time.Second
 
 // errStoodStill means that this process did not run for a while during a probe.
