@@ -47,8 +47,7 @@ type call struct {
 	claims int
 	// ifMatch is the ETag that the object must still have; "" means any.
 	ifMatch string
-	// what tells people what the call tries, and on what: "claim 2 addresses of prefix
-	// 192.0.2.0/24".
+	// what describes the call and its object for users: "claim 2 addresses of prefix 192.0.2.0/24".
 	what string
 }
 
@@ -87,7 +86,7 @@ func (c *Client) do(ctx context.Context, what call, out any) (reply, error) {
 	return r, c.report(failure)
 }
 
-// about returns what was tried, and where, for the beginning of an error.
+// about returns the attempted call and its server, as the beginning of an error.
 func (c *Client) about(what call, happened string) string {
 	return fmt.Sprintf("%s in NetBox at %s: %s", what.what, c.base, happened)
 }

@@ -39,8 +39,8 @@ func fieldNamed(found page[customField], name string) (customField, bool) {
 	return (*found.Results)[i], true
 }
 
-// trustField goes on without the permission to view custom fields. It refuses a token
-// that may view nothing.
+// trustField continues without the permission to view custom fields. It refuses a token that may
+// view nothing.
 func (p *Pool) trustField(ctx context.Context, cause error) error {
 	probe := call{name: "prepare", path: "ipam/ip-addresses/", method: http.MethodGet,
 		query: url.Values{"limit": {"1"}, "fields": {addressFields}}, what: "look at one IP address"}

@@ -3,9 +3,9 @@
 // creating them in a prefix or IP range (ModePrefix), or taking addresses that an
 // operator has created with the status "reserved" (ModeReserved).
 //
-// A Client is a server with a token. Several groups share it, because it sends one
-// request at a time. A Pool is a group of addresses on it. Client.Prepare makes it. A
-// claim does not change its state: NetBox stores what is claimed.
+// A Client is a server with a token. Several groups share it, because it sends one request at a
+// time. A Pool is a group of addresses on it. Client.Prepare makes it. A claim does not change the
+// state of a Pool, because NetBox stores the claims.
 //
 // A claim is found by its key, which NetBox stores in a custom field with unique
 // values. So a claim can be repeated, whatever happened to it:

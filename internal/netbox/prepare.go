@@ -80,7 +80,8 @@ func (p *Pool) findVersion(ctx context.Context) error {
 	return p.judgeVersion(v)
 }
 
-// judgeVersion refuses what a version cannot do, and warns of what it cannot do safely.
+// judgeVersion refuses a mode that the version cannot support, and warns of a mode that it cannot
+// support safely.
 func (p *Pool) judgeVersion(v version) error {
 	switch {
 	case v.before(3, 6, 4):

@@ -97,8 +97,8 @@ type numbered interface{ id() int64 }
 func (a address) id() int64 { return a.ID }
 func (b block) id() int64   { return b.ID }
 
-// list reads all pages of a list. It goes on after the last id: an offset would skip
-// objects when others vanish, and the URL in "next" is made of a header.
+// list reads all pages of a list. It continues after the last id: an offset would skip objects when
+// others are deleted, and the URL in "next" is made from a header.
 func list[T numbered](ctx context.Context, c *Client, what call) ([]T, error) {
 	what.method = http.MethodGet
 	what.query.Set("limit", strconv.Itoa(pageSize))
@@ -148,7 +148,7 @@ func (a address) ip() netip.Addr {
 	return p.Addr().Unmap()
 }
 
-// created is when NetBox made the address. Before NetBox 3.2 it told the date only.
+// created is when NetBox made the address. Before NetBox 3.2 it has only the date.
 func (a address) created() time.Time {
 	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
 		if t, err := time.Parse(layout, a.Created); err == nil {

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// readMade reads an object or a list of objects. Only 201 says that they were made: a
-// POST that became a GET is answered with 200 and a list of what is free.
+// readMade reads an object or a list of objects. Only 201 proves that they were made: a POST that
+// became a GET is answered with 200 and a list of free addresses.
 func readMade(r reply, raw json.RawMessage) ([]address, error) {
 	if r.status != http.StatusCreated {
 		return nil, fmt.Errorf("it is HTTP %d, not 201", r.status)
