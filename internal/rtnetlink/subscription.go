@@ -67,11 +67,10 @@ func (s *Subscription) Close() { _ = s.file.Close() }
 // Batch waits until a message arrives, and passes all waiting messages to hear. The body is
 // valid until hear returns.
 //
-// lost means that the kernel had to drop messages (ENOBUFS), or that Batch could not read
-// some. Then the reader's state may be wrong, and the reader has to read everything again.
-// The subscription goes on. If nothing arrived before until, the error is
-// os.ErrDeadlineExceeded; a zero until means no deadline. Any other error ends the
-// subscription.
+// lost means that the kernel had to drop messages (ENOBUFS), or that Batch could not read some.
+// Then the reader's state may be wrong, and the reader must read everything again. The subscription
+// continues. If nothing arrived before until, the error is os.ErrDeadlineExceeded; a zero until
+// means no deadline. Any other error ends the subscription.
 func (s *Subscription) Batch(until time.Time, hear func(h Header, body []byte)) (lost bool, err error) {
 	return s.read(until, mostAtOnce, hear)
 }
