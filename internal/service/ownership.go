@@ -51,10 +51,10 @@ type Ownership struct {
 // changing the status.
 const ReasonContested = "StatusContested"
 
-// Displaced reports whether a contested Service without a class shows addresses of
-// another controller and none of ours. An allocator that has just started leaves
-// such a Service to the other controller. But if an earlier allocator has already
-// contested the status, the contest goes on: a restart does not decide it.
+// Displaced reports whether a contested Service without a class shows addresses of another
+// controller and none of ours. An allocator that has just started leaves such a Service to the
+// other controller. But if an earlier allocator has already contested the status, the contest
+// continues: a restart does not decide it.
 func (o Ownership) Displaced() bool {
 	return o.Owner == Contested && o.Classless && len(o.Shown) == 0 && !o.Contesting
 }
@@ -124,9 +124,9 @@ func unfit(svc *corev1.Service) string {
 	return ""
 }
 
-// vouched returns the addresses that PureLB gave to svc, from the list beside the
-// brand. Versions without the list named them in the condition. Versions before
-// those wrote only the brand: it vouches for all addresses that the status shows.
+// vouched returns the addresses that PureLB gave to svc, from the list in its annotations. Versions
+// without the list named them in the condition. Versions before those wrote only the brand. In that
+// case all addresses in the status count as PureLB's.
 func vouched(svc *corev1.Service) []netip.Addr {
 	if list := ParseAddresses(svc.Annotations[AnnotationAllocatedAddresses]); len(list) > 0 {
 		return list

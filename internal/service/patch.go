@@ -26,10 +26,9 @@ func (r Result) Patch(svc *corev1.Service, now time.Time) ([]byte, error) {
 	return p.bytes(svc)
 }
 
-// ReleasePatch returns the merge patch of services/status that removes our
-// annotations and our condition from svc, which is not ours any more. It returns
-// nil if there are none. It leaves the addresses in the status to the present
-// owner.
+// ReleasePatch returns the merge patch of services/status that removes our annotations and our
+// condition from svc, which is no longer ours. It returns nil if there are none. It leaves the
+// addresses in the status to the present owner.
 func ReleasePatch(svc *corev1.Service) ([]byte, error) {
 	p := patch{Status: &status{}}
 	p.Metadata.Annotations = changes(svc.Annotations, without)

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// recordsOf reads AnnotationIPAMRecord of svc. It skips what it cannot read: a
-// person may have written it.
+// recordsOf reads AnnotationIPAMRecord of svc. It skips unreadable entries, because a user may have
+// written them.
 func recordsOf(svc *corev1.Service) map[netip.Addr]string {
 	var records map[netip.Addr]string
 	for entry := range strings.FieldsSeq(svc.Annotations[AnnotationIPAMRecord]) {

@@ -26,10 +26,10 @@ const (
 	One Policy = "one"
 )
 
-// Request is what a Service asks for, and what it holds.
+// Request is the request of a Service, with the addresses that the Service holds.
 type Request struct {
 	Namespace, Name string
-	// UID tells the Service from earlier ones of the same name.
+	// UID distinguishes the Service from earlier ones of the same name.
 	UID types.UID
 	// Created orders the Services that wait for the same address.
 	Created time.Time
@@ -68,8 +68,8 @@ type Request struct {
 	// Service would not get today.
 	Reevaluate bool
 
-	// Held are the addresses in the status that the Service has by right: those
-	// that PureLB gave, or all of them if another controller decides.
+	// Held are the addresses in the status that the Service has by right: those that PureLB gave,
+	// or all of them if another controller decides.
 	Held []netip.Addr
 	// From, PoolType and SkipIPv6DAD are the present annotations.
 	From, PoolType string

@@ -73,8 +73,8 @@ func (r Result) And(more string) string {
 	return r.Message + "; " + more
 }
 
-// assigned returns the beginning of the message of a condition that names
-// addresses. If the brand is gone, it tells that PureLB gave the addresses.
+// assigned returns the beginning of the message of a condition that names addresses. If the brand
+// is gone, the message proves that PureLB gave the addresses.
 func assigned(addresses []netip.Addr) string { return "Assigned " + texts(addresses, ", ") }
 
 // texts writes addresses with separator between them.

@@ -1,5 +1,5 @@
-// Package service reads from a Kubernetes Service what it asks for and what it
-// holds, and writes into it what it was given.
+// Package service reads the request and the addresses of a Kubernetes Service, and writes the
+// result into it.
 //
 // It knows the annotations, the spec and the status of a Service in the notation of
 // every generation of PureLB. It knows nothing of pools, of the holders of
