@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// signFor is how long to wait for a sign: a kubelet that is told to end at the same time
-	// as this process needs some milliseconds.
+	// signFor is how long to wait for a sign: a kubelet that gets SIGTERM at the same time as this
+	// process needs some milliseconds.
 	signFor = 150 * time.Millisecond
 	// together is the longest time between two signals that belong together.
 	together = 200 * time.Millisecond
@@ -28,8 +28,8 @@ const (
 	lately    = 30 * time.Second
 )
 
-// Machine notices whether the machine goes down when this process is told to end. It uses two
-// signs that need no rights:
+// Machine notices whether the machine goes down when this process gets SIGTERM. It uses two signs
+// that need no rights:
 //
 //   - SIGCONT comes together with SIGTERM. systemd sends both to all processes of a
 //     unit that it stops (systemd.kill(5)), and to all processes that are left when it

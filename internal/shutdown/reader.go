@@ -115,8 +115,8 @@ func (r *Reader) note(ctx context.Context, deleted bool) {
 	}
 }
 
-// owns reports whether set is the DaemonSet of the pod. A DaemonSet that was created anew
-// adopts pods that kubectl delete --cascade=orphan left, and then changes its own status.
+// owns reports whether set is the DaemonSet of the pod. A DaemonSet that was deleted with
+// --cascade=orphan and created again adopts the remaining pods, and then changes its own status.
 func (r *Reader) owns(ctx context.Context, set *appsv1.DaemonSet) bool {
 	if r.set.Load().UID != set.UID {
 		if err := r.read(ctx, &ending.Evidence{}); err != nil {
