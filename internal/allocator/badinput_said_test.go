@@ -20,8 +20,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// against returns the objections of the API server.
-func against(err error) string {
+// objectionsOf returns the objections of the API server.
+func objectionsOf(err error) string {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0 {
 		return "refused: " + err.Error()
@@ -59,7 +59,7 @@ func (o *badInputTest) service(row badService) {
 	svc := row.svc
 	o.due(svc, 1+row.more+row.vain)
 	if err := o.client.Create(context.Background(), svc); err != nil && !row.found {
-		o.same(against(err), row.want)
+		o.same(objectionsOf(err), row.want)
 		o.fine()
 		return
 	}
@@ -106,7 +106,7 @@ func (o *badInputTest) heard(svc *corev1.Service, before string) (said string) {
 func (o *badInputTest) same(said, want string) {
 	o.Helper()
 	if said != want {
-		o.Errorf("it says\n%s\nand should say\n%s", said, want)
+		o.Errorf("got\n%s\nwant\n%s", said, want)
 	}
 }
 
@@ -144,7 +144,7 @@ func (o *badInputTest) told() {
 				return fmt.Errorf("%s: events say %q", row.name, said)
 			}
 			if len(said) > 1 {
-				o.Errorf("%s: told %d times: %q", row.name, len(said), said)
+				o.Errorf("%s: %d events report the refusal: %q", row.name, len(said), said)
 			}
 			return nil
 		})

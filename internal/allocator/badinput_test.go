@@ -42,7 +42,7 @@ func TestBadInputIsReportedAndStopsNoOther(t *testing.T) {
 	w.create(w.lease("n1", "10.210.0.0/24", "purelb.io/gateways", "10.200.3.1",
 		"purelb.io/node-macs", "02:00:00:00:00:01", "purelb.io/claimed-addresses", "10.200.3.7=02:00:00:00:00:07"))
 	w.apply(fixtures)
-	through, p := w.proxied(func(*http.Request, string) fate { return pass })
+	through, p := w.proxied(func(*http.Request, string) proxyAction { return pass })
 	o := &badInputTest{world: w, proxy: p, services: badServices(), writes: map[string]int{}, seen: map[string]int{}}
 	for _, name := range []string{"twin-a", "twin-b"} {
 		twin := balancer(name, annotated(service.AnnotationAllocatedBy, service.Brand))
@@ -161,7 +161,7 @@ func (o *badInputTest) group(row badGroup) {
 	g := row.object(o.world)
 	o.due(g, 1)
 	if err := o.client.Create(context.Background(), g); err != nil {
-		o.same(against(err), row.want)
+		o.same(objectionsOf(err), row.want)
 	} else if strings.HasPrefix(row.want, "refused: ") {
 		o.Errorf("the API server accepts the group, want the error\n%s", row.want)
 	}

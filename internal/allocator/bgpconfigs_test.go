@@ -38,7 +38,7 @@ func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
 			}
 		}
 		if got != want || now.Status.ObservedGeneration != now.Generation {
-			return fmt.Errorf("%s of generation %d says of %d %q, want %q", c.Name, now.Generation, now.Status.ObservedGeneration, got, want)
+			return fmt.Errorf("%s has generation %d, and its condition for generation %d is %q, want %q", c.Name, now.Generation, now.Status.ObservedGeneration, got, want)
 		}
 		return nil
 	})
@@ -58,7 +58,7 @@ func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	w.remove(fetch(w, c))
 	w.ready(other, wellOnNodes)
 	if n := fetch(w, other).Status.NeighborCount; n != 1 {
-		t.Errorf("it counts %d neighbors", n)
+		t.Errorf("the status counts %d neighbors", n)
 	}
 }
 

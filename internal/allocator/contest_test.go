@@ -66,7 +66,7 @@ func TestAContestEndsWhenTheStatusStays(t *testing.T) {
 		t.Errorf("the contest ended too early: %+v", got)
 	}
 	if got := c.turn(1, last.Add(rest)); got != (turn{}) {
-		t.Errorf("it goes on: %+v", got)
+		t.Errorf("the contest continues: %+v", got)
 	}
 	*c = c.after(1, last.Add(rest))
 	if got := c.turn(1, last.Add(rest)); got.contested || got.wait > 0 {

@@ -120,7 +120,7 @@ func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 				t.Errorf("the writes are %s, want %s", got, tt.want)
 			}
 			if got := texts(service.Ingress(p.svc)); got != "192.0.2.1" {
-				t.Errorf("it shows %q", got)
+				t.Errorf("the Service shows %q", got)
 			}
 			if last := loop.memories.at(named(svc).NamespacedName).last; last != (inflight{}) {
 				t.Errorf("the loop remembers a write of an older version: %+v", last)
@@ -185,7 +185,7 @@ func TestServiceStaysOursWithoutItsBrand(t *testing.T) {
 	}
 	p.svc.Annotations = nil
 	if r := service.Read(p.svc, true); r.Owner == service.Anothers {
-		t.Errorf("it is another's: %s", r.Reason)
+		t.Errorf("another controller owns the Service: %s", r.Reason)
 	}
 }
 

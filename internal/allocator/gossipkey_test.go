@@ -58,6 +58,6 @@ func TestExistingGossipKeyIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now, err := secrets.Get(t.Context(), "mine", metav1.GetOptions{}); err != nil || now.ResourceVersion != made.ResourceVersion {
-		t.Errorf("it was written: %v", err)
+		t.Errorf("the allocator wrote the key: %v", err)
 	}
 }

@@ -230,7 +230,7 @@ func TestServiceOfNewForeignClassIsReleased(t *testing.T) {
 	w.create(last)
 	w.has(last, "2001:db8::1") // 192.0.2.2 is in use, whichever controller gave it
 	if fetch(w, svc).ResourceVersion != version || len(svc.Annotations) > 0 {
-		t.Errorf("it was written: %v %v", svc.Annotations, svc.Status)
+		t.Errorf("the allocator wrote the Service: %v %v", svc.Annotations, svc.Status)
 	}
 	w.remove(svc)
 	w.has(last, "192.0.2.2 2001:db8::1")

@@ -42,7 +42,7 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 	w.create(w.local("default", "10.64.0.0/20", "10.64.0.0/20"), w.lease("n1", "10.64.0.0/20"))
 	var over atomic.Bool // the watches have ended, and all objects are listed again
 	var lists atomic.Int32
-	through, p := w.proxied(func(req *http.Request, _ string) fate {
+	through, p := w.proxied(func(req *http.Request, _ string) proxyAction {
 		switch q := req.URL.Query(); {
 		case !over.Load() || lists.Load() > 0:
 			return pass
@@ -68,7 +68,7 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 	rest := func() error {
 		time.Sleep(6500 * time.Millisecond) // the counters of a group are written last, up to 5 s after the writes before
 		if writes := slices.DeleteFunc(p.seen(), isLeases); len(writes) > 0 {
-			return fmt.Errorf("it still writes: %q", writes[:1])
+			return fmt.Errorf("the allocator still writes: %q", writes[:1])
 		}
 		return nil
 	}

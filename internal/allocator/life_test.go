@@ -164,7 +164,7 @@ func TestForeignServicesAreLeftAlone(t *testing.T) {
 	w.create(ours)
 	w.has(ours, "192.0.2.2") // 192.0.2.1 is in use, whichever controller gave it
 	if fetch(w, theirs); theirs.ResourceVersion != version || addressesOf(theirs) != "192.0.2.1" {
-		t.Errorf("it was written: %v %v", theirs.Annotations, theirs.Status)
+		t.Errorf("the allocator wrote the Service: %v %v", theirs.Annotations, theirs.Status)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestListReadsTheNewestServices(t *testing.T) {
 			t.Errorf("for version %q the request is %v, want %v", version, asked, o)
 		}
 		if svc := found.(*corev1.ServiceList).Items[0]; svc.Name != "svc" || svc.ManagedFields != nil {
-			t.Errorf("it keeps %v", svc)
+			t.Errorf("the cache keeps %v", svc)
 		}
 	}
 }

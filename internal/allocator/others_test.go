@@ -123,7 +123,7 @@ func TestServiceOfEarlierVersionKeepsItsAddress(t *testing.T) {
 	w.allocator()
 	w.soon(func() error {
 		if list := fetch(w, svc).Annotations[service.AnnotationAllocatedAddresses]; list != "192.0.2.2" || addressesOf(svc) != list {
-			return fmt.Errorf("it has %q, and the list is %q", addressesOf(svc), list)
+			return fmt.Errorf("the Service has %q, but the list is %q", addressesOf(svc), list)
 		}
 		return nil
 	})

@@ -64,7 +64,7 @@ func (m *model) comparePlan() {
 			m.t.Fatal(err)
 		}
 		if !slices.Equal(d.Result.Addresses, planned.Result.Addresses) || d.Result.Reason != planned.Result.Reason || d.Result.Message != planned.Result.Message {
-			m.t.Fatalf("%s\nis planned to have %v, %s: %s\nand it gets       %v, %s: %s", r.Key(),
+			m.t.Fatalf("%s\nis planned to get %v, %s: %s\nbut gets          %v, %s: %s", r.Key(),
 				planned.Result.Addresses, planned.Result.Reason, planned.Result.Message, d.Result.Addresses, d.Result.Reason, d.Result.Message)
 		}
 	}

@@ -21,7 +21,7 @@ type proxy struct {
 	api       *url.URL
 	transport http.RoundTripper
 	// decide says what to do with a request.
-	decide func(req *http.Request, body string) fate
+	decide func(req *http.Request, body string) proxyAction
 	// held signals each request that is held back. letGo lets all of them go on. late gets
 	// the HTTP status of each of these.
 	held  chan struct{}
@@ -35,17 +35,17 @@ type proxy struct {
 	writes []string
 }
 
-type fate int
+type proxyAction int
 
 const (
-	pass fate = iota
+	pass proxyAction = iota
 	hold
 	cut // the proxy answers it with an error, and the request does not reach the API server
 	old // the watch begins too far in the past, so that the client lists all objects again
 )
 
 // proxied returns w as seen through a new proxy.
-func (w *world) proxied(decide func(req *http.Request, body string) fate) (*world, *proxy) {
+func (w *world) proxied(decide func(req *http.Request, body string) proxyAction) (*world, *proxy) {
 	w.Helper()
 	transport, err := rest.TransportFor(w.cfg)
 	must(w, err)

@@ -44,7 +44,7 @@ func TestGroupStatusCountsAddresses(t *testing.T) {
 			s.AllocatedIPv4, s.AllocatedIPv6, show(s.AvailableIPv4), show(s.AvailableIPv6))
 		want := fmt.Sprintf("Local Cluster [192.0.2.0/29 192.0.2.100-192.0.2.101 2001:db8::/64], in use 2 and 1, free 6 and %d", int64(math.MaxInt64))
 		if got != want {
-			return fmt.Errorf("status says\n%s, want\n%s", got, want)
+			return fmt.Errorf("the status is\n%s, want\n%s", got, want)
 		}
 		return nil
 	})
@@ -176,7 +176,7 @@ func TestGroupStatusReportsExhaustionByFamily(t *testing.T) {
 	is(g, "IPv6Exhausted", "False", "Available")
 	is(four, "IPv4Exhausted", "False", "Available")
 	if c := meta.FindStatusCondition(four.Status.Conditions, "IPv6Exhausted"); c != nil {
-		t.Errorf("a group without IPv6 says %v", c)
+		t.Errorf("a group without IPv6 has the condition %v", c)
 	}
 	w.remove(svc)
 	is(g, "IPv4Exhausted", "False", "Available")
@@ -186,7 +186,7 @@ func TestGroupStatusReportsExhaustionByFamily(t *testing.T) {
 	w.patch(four, `{"spec":{"remote":{"v4pools":[{"pool":"198.51.100.1-198.51.100.300","subnet":"198.51.100.0/24"}]}}}`)
 	w.judged(four, "False", "ParseError")
 	if c := meta.FindStatusCondition(four.Status.Conditions, "IPv4Exhausted"); c != nil {
-		t.Errorf("a group that is not in use says %v", c)
+		t.Errorf("a group that is not in use has the condition %v", c)
 	}
 }
 

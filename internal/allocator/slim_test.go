@@ -40,7 +40,7 @@ func TestSlimServiceReadsLikeTheWholeOne(t *testing.T) {
 	}
 	slim := slimService(whole.DeepCopy())
 	if diff := cmp.Diff(service.Read(whole, false), service.Read(slim, false), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		t.Errorf("it reads otherwise (-whole +slim):\n%s", diff)
+		t.Errorf("the requests differ (-whole +slim):\n%s", diff)
 	}
 	result := service.Result{Addresses: service.Ingress(whole), From: "green", Allocated: true, Reason: "Allocated"}
 	for name, patch := range map[string]func(*corev1.Service) ([]byte, error){

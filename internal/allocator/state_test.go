@@ -96,7 +96,7 @@ true [] Exhausted 1
 }
 
 // When a Service is deleted, its address goes back to the backend, which may take a while.
-func TestStateShowsWhatIsGivenBack(t *testing.T) {
+func TestStateShowsReleases(t *testing.T) {
 	s := newFixture(t, backed("box"))
 	r := s.wants("web", inGroup("box"))
 	s.gets(r, "")
@@ -121,7 +121,7 @@ func TestStateOfAStandbyNamesTheLeader(t *testing.T) {
 	server.leader.leading, server.leader.holder = false, "allocator-2"
 	a, _ := server.asked(t, "?service=default/b")
 	if a.Leading || a.Leader != "allocator-2" || a.Identity != "me" || len(a.Waiting) > 0 || a.Service != nil {
-		t.Errorf("it says %+v", a)
+		t.Errorf("the answer is %+v", a)
 	}
 }
 
@@ -136,20 +136,20 @@ func TestStateIsBounded(t *testing.T) {
 	}
 	a, size := s.stateOf(&services{}).asked(t, "?service=default/"+strings.Repeat("name", 12)+"-0")
 	if size > allocstate.MaxBytes {
-		t.Errorf("it has %d bytes", size)
+		t.Errorf("the answer has %d bytes", size)
 	}
 	if n := len(a.Waiting) + a.WaitingLeftOut; n != 2000 {
-		t.Errorf("it counts %d waiting Services", n)
+		t.Errorf("the answer counts %d waiting Services", n)
 	}
 	if n := len(a.Claims) + a.ClaimsLeftOut; n != 1000 {
-		t.Errorf("it counts %d claims", n)
+		t.Errorf("the answer counts %d claims", n)
 	}
 	if a.Service == nil || a.Service.Waiting == nil || len(a.Service.Waiting.Groups) != mostGroups {
 		t.Errorf("the requested Service is shown as %+v", a.Service)
 	}
 }
 
-func TestStateRefusesWhatItDoesNotUnderstand(t *testing.T) {
+func TestStateRefusesUnknownQueries(t *testing.T) {
 	server := newFixture(t).stateOf(&services{})
 	for _, tt := range []struct {
 		method, query string

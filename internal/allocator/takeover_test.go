@@ -89,7 +89,7 @@ func TestLateWriteOfAFormerLeaderFails(t *testing.T) {
 			w := newWorld(t)
 			w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
 			var away atomic.Bool
-			behind, former := w.proxied(func(req *http.Request, _ string) fate {
+			behind, former := w.proxied(func(req *http.Request, _ string) proxyAction {
 				switch {
 				case away.Load():
 					return cut
@@ -110,7 +110,7 @@ func TestLateWriteOfAFormerLeaderFails(t *testing.T) {
 
 			// The proxy also holds back the second allocator's later writes to the younger Service.
 			// So only the takeover write can stop the late write.
-			beyond, latter := w.proxied(func(req *http.Request, body string) fate {
+			beyond, latter := w.proxied(func(req *http.Request, body string) proxyAction {
 				if allocates(req, "younger") && !strings.Contains(body, `"Pending"`) {
 					return hold
 				}
@@ -155,14 +155,14 @@ func TestRestartWritesNoService(t *testing.T) {
 				w.patch(w.leaderLease(), `{"spec":{"holderIdentity":%q,"leaseDurationSeconds":1}}`, tt.holder)
 			}
 			before := w.versions()
-			through, p := w.proxied(func(*http.Request, string) fate { return pass })
+			through, p := w.proxied(func(*http.Request, string) proxyAction { return pass })
 			through.allocator(eager("second"))
 			last := balancer("last") // the allocator serves it after all Services that existed before
 			w.create(last)
 			w.has(last, "192.0.2.5")
 			for _, write := range p.seen() {
 				if strings.Contains(write, "/services/") && !strings.Contains(write, "/services/last") {
-					t.Errorf("it has written: %s", write)
+					t.Errorf("the allocator wrote: %s", write)
 				}
 			}
 			after := w.versions()

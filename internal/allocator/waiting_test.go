@@ -212,7 +212,7 @@ func TestEachWaiterIsAskedOncePerAddress(t *testing.T) {
 			}
 			s.takes(5*n, "room for all ports", func() { tt.do(s) })
 			if got := len(s.cluster.Store.Holders(netip.MustParseAddr(tt.freed))); got != n {
-				t.Errorf("%d have it, want %d", got, n)
+				t.Errorf("%d Services have the address, want %d", got, n)
 			}
 		})
 	}

@@ -322,14 +322,14 @@ func (w *world) says(svc *corev1.Service, status metav1.ConditionStatus, reason 
 func condition(conditions []metav1.Condition, kind string, status metav1.ConditionStatus, reason string, texts []string) error {
 	c := meta.FindStatusCondition(conditions, kind)
 	if c == nil {
-		return fmt.Errorf("there is no condition %s", kind)
+		return fmt.Errorf("the object has no condition %s", kind)
 	}
 	if c.Status != status || c.Reason != reason {
 		return fmt.Errorf("condition is %s %s (%s), want %s %s", c.Status, c.Reason, c.Message, status, reason)
 	}
 	for _, text := range texts {
 		if !strings.Contains(c.Message, text) {
-			return fmt.Errorf("condition says %q, without %q", c.Message, text)
+			return fmt.Errorf("the message of the condition is %q, without %q", c.Message, text)
 		}
 	}
 	return nil
