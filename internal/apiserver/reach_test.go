@@ -101,7 +101,7 @@ func TestWritesHaveTheirOwnConnections(t *testing.T) {
 		}
 		_ = answer.Body.Close()
 		if got := <-protocols; got != tt.want {
-			t.Errorf("it speaks %s, want %s", got, tt.want)
+			t.Errorf("the client uses %s, want %s", got, tt.want)
 		}
 	}
 
