@@ -53,7 +53,7 @@ func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv
 		}
 		a := s.addressFor(prefix, owner)
 		if a == "" {
-			return nil, status.Error(codes.ResourceExhausted, "nothing is free")
+			return nil, status.Error(codes.ResourceExhausted, "no address is free")
 		}
 		s.held[a] = owner
 		reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: a})
@@ -112,9 +112,9 @@ func (s *store) called(call string) bool {
 	return slices.Contains(s.calls, call)
 }
 
-// cell is a Manager with IPAM servers. A synthetic clock does not see sockets, so the clock is
+// socketWorld is a Manager with IPAM servers. A synthetic clock does not see sockets, so the clock is
 // real. A test waits only for conditions, never for a time.
-type cell struct {
+type socketWorld struct {
 	*testing.T
 	ledger  *ledger
 	manager *backends.Manager
@@ -123,13 +123,13 @@ type cell struct {
 	news chan struct{}
 }
 
-func newCell(t *testing.T, sockets map[string]string) *cell {
+func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
 	folder, err := os.MkdirTemp("", "ipam") // short enough for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	c := &cell{T: t, ledger: newLedger(), folder: folder, news: make(chan struct{}, 1)}
+	c := &socketWorld{T: t, ledger: newLedger(), folder: folder, news: make(chan struct{}, 1)}
 	c.ledger.news = c.notify
 	c.manager = backends.New(c.ledger, backends.Options{Cluster: cluster, Changed: func(string) { c.notify() },
 		Log: slog.New(slog.DiscardHandler), Call: func(string, string, string, time.Duration) { c.notify() }})
@@ -148,7 +148,7 @@ func newCell(t *testing.T, sockets map[string]string) *cell {
 }
 
 // set gives groups their sockets.
-func (c *cell) set(sockets map[string]string) {
+func (c *socketWorld) set(sockets map[string]string) {
 	var list []config.Backend
 	for group, socket := range sockets {
 		list = append(list, config.Backend{Group: group, External: &config.External{Provider: "test", Socket: c.socket(socket)}})
@@ -156,9 +156,9 @@ func (c *cell) set(sockets map[string]string) {
 	c.manager.Set(list)
 }
 
-func (c *cell) socket(name string) string { return filepath.Join(c.folder, name) }
+func (c *socketWorld) socket(name string) string { return filepath.Join(c.folder, name) }
 
-func (c *cell) notify() {
+func (c *socketWorld) notify() {
 	select {
 	case c.news <- struct{}{}:
 	default:
@@ -166,7 +166,7 @@ func (c *cell) notify() {
 }
 
 // until waits until so returns true.
-func (c *cell) until(what string, so func() bool) {
+func (c *socketWorld) until(what string, so func() bool) {
 	c.Helper()
 	for !so() {
 		select {
@@ -178,13 +178,13 @@ func (c *cell) until(what string, so func() bool) {
 }
 
 // shows waits until the ledger has this content for a group.
-func (c *cell) shows(group, want string) {
+func (c *socketWorld) shows(group, want string) {
 	c.Helper()
 	c.until(group+" has "+want, func() bool { return c.ledger.print(group) == want })
 }
 
 // serve runs a server on a socket until the end of the test.
-func (c *cell) serve(socket string, s *store) {
+func (c *socketWorld) serve(socket string, s *store) {
 	c.Helper()
 	s.held = map[string]string{}
 	l, err := net.Listen("unix", c.socket(socket))
@@ -204,7 +204,7 @@ func (c *cell) serve(socket string, s *store) {
 
 func TestIPAMServerGrantsAndReleases(t *testing.T) {
 	s := &store{}
-	c := newCell(t, map[string]string{"lb": "a"})
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", s)
 	c.ledger.want("lb", web, key("web", addr.V6))
 	c.shows("lb", "web/v4=192.0.2.1 web/v6=2001:db8::1")
@@ -225,7 +225,7 @@ func TestIPAMServerGrantsAndReleases(t *testing.T) {
 
 // A group with a missing server delays no other group.
 func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
-	c := newCell(t, map[string]string{"lb": "a", "away": "b"})
+	c := newSocketWorld(t, map[string]string{"lb": "a", "away": "b"})
 	c.ledger.want("away", web)
 	c.until("the state shows the fault", func() bool {
 		for _, s := range c.manager.States() {
@@ -253,7 +253,7 @@ func TestHangingIPAMServerDelaysNoOtherGroup(t *testing.T) {
 		}
 		return nil
 	}}
-	c := newCell(t, map[string]string{"slow": "a", "fast": "a"})
+	c := newSocketWorld(t, map[string]string{"slow": "a", "fast": "a"})
 	c.serve("a", s)
 	c.ledger.want("slow", web)
 	<-arrived
@@ -273,7 +273,7 @@ func TestFailingServiceDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	}}
-	c := newCell(t, map[string]string{"lb": "a"})
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", s)
 	c.ledger.want("lb", web, api)
 	c.shows("lb", "api/v4=192.0.2.1 wanted:1")
@@ -284,7 +284,7 @@ func TestFailingServiceDelaysNoOther(t *testing.T) {
 
 func TestSocketIsChanged(t *testing.T) {
 	first, second := &store{}, &store{}
-	c := newCell(t, map[string]string{"lb": "a"})
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", first)
 	c.serve("b", second)
 	c.ledger.want("lb", web)
@@ -298,7 +298,7 @@ func TestSocketIsChanged(t *testing.T) {
 
 // PureLB works with an IPAM server that does not implement Stats.
 func TestServerWithoutStatsHasAWarning(t *testing.T) {
-	c := newCell(t, map[string]string{"lb": "a"})
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	s := &store{}
 	s.held = map[string]string{}
 	l, err := net.Listen("unix", c.socket("a"))

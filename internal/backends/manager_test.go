@@ -90,7 +90,7 @@ func TestEndWaitsForTheCallInFlight(t *testing.T) {
 	})
 }
 
-func TestEndDoesNotWaitForACallThatHangs(t *testing.T) {
+func TestEndDoesNotWaitForAHangingCall(t *testing.T) {
 	in(t, func(w *world) {
 		stop := w.start(on("netbox.example", "lb", "192.0.2.0/24"))
 		after(time.Second)
