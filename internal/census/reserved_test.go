@@ -76,9 +76,9 @@ func TestNodeAddressHasItsReason(t *testing.T) {
 	a := netip.MustParseAddr("192.0.2.9")
 	other := map[netip.Addr]string{a: "an address of another machine"}
 	if got := reserved(nodeOf{a: "n1"}, nodeOf{a: "n2"}, other)[a]; got != "an address of node n1" {
-		t.Errorf("it is %s", got)
+		t.Errorf("the address counts as %s", got)
 	}
 	if got := reserved(nil, nodeOf{a: "n2"}, other)[a]; got != "the default gateway of node n2" {
-		t.Errorf("it is %s", got)
+		t.Errorf("the address counts as %s", got)
 	}
 }
