@@ -59,7 +59,8 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// TestMistakeDoesNotOpenTheBoundary checks boundaries of groups with other mistakes.
+// TestMistakeDoesNotOpenTheBoundary checks that a mistake elsewhere in the group leaves its
+// boundary closed.
 func TestMistakeDoesNotOpenTheBoundary(t *testing.T) {
 	const fence = `, namespaces: [x], namespaceSelector: {matchLabels: {team: a}}, enforceNamespaces: true}`
 	const badFence = `, namespaces: [x], namespaceSelector: {matchExpressions: [{key: a b, operator: Exists}]}, enforceNamespaces: true}`

@@ -22,7 +22,7 @@ func TestGroupsMayWithdrawIdleAddresses(t *testing.T) {
 		g := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}, Spec: spec}
 		want := name != "not"
 		if got := config.WithdrawsIdle(g); got != want {
-			t.Errorf("%s asks for it: %t", name, got)
+			t.Errorf("withdrawal of idle addresses for %s: %t", name, got)
 		}
 		c := config.For([]v2.ServiceGroup{g}, nil, home)
 		if groups := c.Groups.Usable; len(groups) != 1 || groups[0].WithdrawIdle != want {

@@ -15,7 +15,7 @@ type Severity string
 const (
 	// Refused objects are not in use.
 	Refused Severity = "Refused"
-	// Warning objects are in use, but not all that they ask for is in effect.
+	// Warning objects are in use, but a part of their settings has no effect.
 	Warning Severity = "Warning"
 )
 
