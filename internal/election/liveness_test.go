@@ -22,9 +22,9 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // at returns the time second seconds after the start.
 func at(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
 
-// told returns a Liveness after these steps. "3 see a/7": at second 3, the Lease of a was observed
+// livenessAfter returns a Liveness after these steps. "3 see a/7": at second 3, the Lease of a was observed
 // with version 7. "0-9 contact": contact was proven in every second from 0 to 9.
-func told(t *testing.T, steps ...string) *election.Liveness {
+func livenessAfter(t *testing.T, steps ...string) *election.Liveness {
 	t.Helper()
 	l := election.NewLiveness(tolerance)
 	for _, s := range steps {
@@ -214,7 +214,7 @@ func TestLiveness(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := show(told(t, tt.steps...), at(tt.now)); got != tt.want {
+			if got := show(livenessAfter(t, tt.steps...), at(tt.now)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -236,7 +236,7 @@ func TestNextIsTheEarliestExpiry(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, ok := told(t, tt.steps...).Next()
+			got, ok := livenessAfter(t, tt.steps...).Next()
 			if ok == tt.wantNo || ok && !got.Equal(at(tt.want)) {
 				t.Errorf("got %s, %t; want %s", got, ok, at(tt.want))
 			}
@@ -261,7 +261,7 @@ func TestOnlyObservedRenewalsCount(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := told(t, tt.steps...).Renewed("a")
+			got := livenessAfter(t, tt.steps...).Renewed("a")
 			if want := at(tt.want); tt.want == 0 != got.IsZero() || tt.want > 0 && !got.Equal(want) {
 				t.Errorf("got %s, want second %d", got, tt.want)
 			}

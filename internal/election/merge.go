@@ -49,14 +49,14 @@ func Merge(e Evidence, now time.Time) Peers {
 	return p
 }
 
-// macsOutlive is for how long the Ethernet addresses of a node that is gone are not those
-// of a live node that claims them too: the kernel of a node whose agent is gone may still
-// answer. Later they are: a machine that joined again by another name leaves a Lease behind
-// until its old Node is deleted.
+// macsOutlive is how long a dead node keeps its Ethernet addresses, even if a live node claims them
+// too: the kernel of a node whose agent is gone may still answer. After that they belong to the
+// live node, because a machine that joined again under another name leaves a Lease behind until its
+// old Node is deleted.
 const macsOutlive = 10 * time.Minute
 
-// macs returns the nodes by their Ethernet addresses, and the Ethernet addresses that several
-// nodes claim, with these nodes. All but one of their claims may be lies.
+// macs returns the nodes by their Ethernet addresses. It also returns the Ethernet addresses that
+// several nodes claim, with these nodes. At most one of these claims is true.
 func (c *tally) macs(now time.Time) (macs map[[6]byte]string, shared map[[6]byte][]string) {
 	claims := c.claims(func(node string) bool { return !c.longGone(node, now) })
 	for mac, nodes := range c.claims(func(node string) bool { return c.longGone(node, now) }) {
@@ -97,8 +97,8 @@ func (c *tally) longGone(node string, now time.Time) bool {
 	return c.stateOf(node) == gone && now.Sub(since) > macsOutlive && now.Sub(renewed) > macsOutlive
 }
 
-// CutOffAt returns when this node counts as cut off, unless there is contact with
-// the API server before. ok is false if this is not about to happen.
+// CutOffAt returns when this node counts as cut off, unless it has contact with the API server
+// before that. ok is false if the node is not about to be cut off.
 func (e Evidence) CutOffAt() (at time.Time, ok bool) { return newTally(e).cutOff() }
 
 // tally is an Evidence arranged for decisions.
@@ -217,11 +217,10 @@ func (c *tally) lastKnown(node string) Record {
 	return c.leases[node].Record
 }
 
-// cutOff returns when this node counts as cut off. It does if it hears fewer nodes,
-// itself included, than are undecided, and if there is no proof of contact with the
-// API server for Patience. If exactly half of all nodes are lost, neither side
-// gives up: of two nodes, the remaining one would give up what no other node can
-// have.
+// cutOff returns when this node counts as cut off. It does so if the nodes that it hears, including
+// itself, are fewer than the undecided ones, and if it has had no proof of contact with the API
+// server for Patience. If exactly half of all nodes are lost, neither side gives up. Otherwise the
+// remaining one of two nodes would give up addresses that no other node can have.
 func (c *tally) cutOff() (at time.Time, ok bool) {
 	present, missing := c.heard+1, len(c.undecided)
 	if c.LeasesTrusted || present >= missing {

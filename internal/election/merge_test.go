@@ -272,7 +272,7 @@ func TestEmptyRecordKeepsNetworksKnown(t *testing.T) {
 }
 
 // A machine that joins again under another name has the same MAC as in its old Lease.
-func TestMACOfANodeLongGoneBelongsToTheLiveOne(t *testing.T) {
+func TestMACOfADeadNodeBelongsToTheLiveOne(t *testing.T) {
 	shared, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 2}
 	renamed := election.Leased{Record: election.Record{Node: "renamed", MACs: [][6]byte{shared}}, Alive: true}
 	for _, tt := range []struct {
