@@ -79,7 +79,7 @@ func full(n ...int) []string {
 	return lines
 }
 
-func TestGroupForAServiceThatNamesNone(t *testing.T) {
+func TestGroupOfAServiceWithoutAGroupName(t *testing.T) {
 	check(t, []example{
 		{name: "default", request: web("4"), change: only(made("a", 1), made("default", 2)), want: `
 10.0.2.1 from default (remote)
@@ -204,7 +204,7 @@ true Allocated: Assigned 10.0.2.1 from pool red
 	})
 }
 
-func TestNextGroupGivesWhatTheFirstLacks(t *testing.T) {
+func TestNextGroupGivesMissingAddresses(t *testing.T) {
 	bound := only(made("red", 1, namespaces("a"), byDefault), made("blue", 2, namespaces("a"), priority(1)),
 		made("open", 3, priority(7)), made("default", 4))
 	check(t, []example{

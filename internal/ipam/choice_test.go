@@ -70,7 +70,7 @@ true Allocated: Assigned 192.0.2.2 from pool default
 	})
 }
 
-func TestIPFamilyPolicyDecidesWhatIsEnough(t *testing.T) {
+func TestIPFamilyPolicyIsRespected(t *testing.T) {
 	full4, full6 := "default/a 192.0.2.200 192.0.2.201", "default/b 2001:db8::200 2001:db8::201"
 	check(t, []example{
 		{name: "SingleStack exhausted", request: web("4", of("four")), before: []string{full4}, want: `

@@ -53,7 +53,7 @@ func TestErrorShowsItsCause(t *testing.T) {
 	}
 }
 
-func TestClaimKeyTellsItsHolder(t *testing.T) {
+func TestHolderIsReadFromTheClaimKey(t *testing.T) {
 	for _, tt := range []struct{ key, want string }{
 		{KeyOf("prod", webOf("box", "", addr.V4)), "default/web"},
 		{KeyOf("prod", webOf("box", "", addr.V6)), "default/web"},

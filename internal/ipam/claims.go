@@ -185,9 +185,9 @@ func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
 	return concerned
 }
 
-// Want notes that by waits for exactly these claims. It returns the groups whose workers
-// have something to do. It also returns the owners that must choose again, because they get
-// a claim that was about to be given back.
+// Want replaces the claims for which by waits. It returns the groups whose workers have something
+// to do. It also returns the owners that must choose again, because they get a claim that was about
+// to be given back.
 func (c *Claims) Want(by Owner, claims []Claim) (groups []string, granted []Owner) {
 	if len(claims) == 0 && len(c.wanted[by]) == 0 {
 		return nil, nil
@@ -226,7 +226,8 @@ func (c *Claims) Want(by Owner, claims []Claim) (groups []string, granted []Owne
 	return groups, granted
 }
 
-// want notes that by waits for want. It returns the claim, or nil if the claim is new.
+// want adds by to the Services that wait for want. It returns the claim, or nil if the claim is
+// new.
 func (c *Claims) want(by Owner, want Claim) *claimed {
 	e := c.of[want.id()]
 	if e == nil {

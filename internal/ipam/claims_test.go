@@ -129,7 +129,7 @@ func TestServiceWaitsForItsBackend(t *testing.T) {
 	// The choice is written.
 	r.Held, r.From = choice.Result.Addresses, "box"
 	if choice = b.choose(r); len(choice.Claims) != 0 || choice.Refusal != nil {
-		t.Errorf("once it is written: %+v", choice)
+		t.Errorf("after the write: %+v", choice)
 	}
 	b.returns()
 	b.drop(r)
@@ -213,7 +213,7 @@ func TestBothFamiliesAreClaimedTogether(t *testing.T) {
 	}
 	choice := b.choose(r)
 	if len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonExhausted {
-		t.Fatalf("with one of two: %s", show(choice))
+		t.Fatalf("with one of two grants: %s", show(choice))
 	}
 	b.returns() // the Service keeps its grant while it waits for the rest
 	if !b.Claims.Retry("box") {

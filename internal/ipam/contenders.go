@@ -11,9 +11,9 @@ import (
 // Service of its own. The contender keeps its address. When the others leave the address, the first
 // contender becomes its holder.
 
-// Show notes that by shows a. It makes by a holder of a if Adopt allows that, and otherwise
-// a contender. If by is another controller's, Show returns the holders of a, because their
-// conditions mention by.
+// Show notes that the Service of by shows a. It makes by an owner of a if Adopt allows that, and
+// otherwise a contender. If by belongs to another controller, Show returns the owners of a, because
+// their conditions mention by.
 func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
 	a = plain(a)
 	var held *HeldError
@@ -32,8 +32,8 @@ func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
 	return nil
 }
 
-// Keep ends every holding and contention of by, except for the addresses kept. It returns
-// the addresses that by left, and the owners whose conditions mention them.
+// Keep ends every holding and contention of by, except for the addresses kept. It returns the
+// addresses that by left, and the owners whose conditions mention these addresses.
 func (s *Store) Keep(by Owner, kept []netip.Addr) (left []netip.Addr, concerned []Owner) {
 	for _, a := range s.Shown(by) {
 		if !slices.Contains(kept, a) {
@@ -50,9 +50,9 @@ func (s *Store) Forget(by Owner) (left []netip.Addr, concerned []Owner) {
 	return left, concerned
 }
 
-// Leave ends that by holds a or contends for it. Contenders whose terms allow it then hold
-// a. Leave returns the owners whose conditions mention this: the contenders, or the holders
-// of a if by is another controller's and contended for it.
+// Leave removes by from the owners and contenders of a. Contenders whose terms allow it then become
+// owners of a. Leave returns the owners whose conditions mention the change: the contenders, or the
+// owners of a if by belongs to another controller and contended for a.
 func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
 	a = plain(a)
 	if s.contends(a, by) {
@@ -77,10 +77,10 @@ func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
 // Contenders returns the owners that contend for a, in the order in which they came.
 func (s *Store) Contenders(a netip.Addr) []Owner { return slices.Clone(s.contenders[plain(a)]) }
 
-// Contended returns the addresses that by contends for, sorted.
+// Contended returns the addresses for which by contends, sorted.
 func (s *Store) Contended(by Owner) []netip.Addr { return slices.Clone(s.contended[by]) }
 
-// Shown returns the addresses that by holds or contends for, sorted.
+// Shown returns the addresses that by owns or contends for, sorted.
 func (s *Store) Shown(by Owner) []netip.Addr {
 	shown := slices.Concat(s.held[by], s.contended[by])
 	slices.SortFunc(shown, netip.Addr.Compare)
@@ -93,7 +93,7 @@ func (s *Store) contends(a netip.Addr, by Owner) bool {
 	return found
 }
 
-// contend notes that by contends for a, as the last of its contenders.
+// contend makes by the last contender for a.
 func (s *Store) contend(a netip.Addr, by Owner) {
 	s.contenders[a] = append(s.contenders[a], by)
 	at, _ := slices.BinarySearchFunc(s.contended[by], a, netip.Addr.Compare)

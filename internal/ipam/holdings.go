@@ -26,12 +26,11 @@ type sharers struct {
 	ports map[Port][]Owner
 }
 
-// Hold notes that by holds a. If others hold a, by joins them only under these conditions:
-// they have its key and none of its ports, and they are of its namespace, or wide says that
-// namespaces do not matter.
+// Hold makes by an owner of a. If a has other owners, by must have their key and none of their
+// ports. It must also be of their namespace, unless wide says that namespaces do not matter.
 //
-// Hold refuses with a *BlockedError if a is blocked, and otherwise with a *HeldError. It
-// changes nothing if by already holds a.
+// Hold refuses with a *BlockedError if a is blocked, and otherwise with a *HeldError. It changes
+// nothing if by is already an owner of a.
 func (s *Store) Hold(a netip.Addr, by Owner, wide bool) error {
 	if err := s.Refuses(a, by, wide); err != nil {
 		return err
@@ -40,10 +39,9 @@ func (s *Store) Hold(a netip.Addr, by Owner, wide bool) error {
 	return nil
 }
 
-// Adopt notes that by has held a since before the Store was made. So by gets a even if a is
-// blocked now, or if namespaces or ports would exclude it: the ports stay with the owners
-// that have them. Adopt refuses with a *HeldError if others hold a with another key than
-// that of by.
+// Adopt makes by an owner of a that has had a since before the Store was made. So it succeeds even
+// if a is blocked now, or if namespaces or ports would exclude by: each port stays with the owner
+// that has it. Adopt refuses with a *HeldError if the other owners have another key than by.
 func (s *Store) Adopt(a netip.Addr, by Owner) error {
 	a = plain(a)
 	if !a.IsValid() {
@@ -79,7 +77,7 @@ func (s *Store) enter(a netip.Addr, by Owner) {
 	s.held[by] = slices.Insert(s.held[by], at, a)
 }
 
-// Release ends that by holds a. It reports whether by held a.
+// Release removes by from the owners of a. It reports whether by was an owner.
 func (s *Store) Release(a netip.Addr, by Owner) bool {
 	a = plain(a)
 	h, held := s.holdings[a]
@@ -203,7 +201,7 @@ func (s *sharers) change(by Owner, wanted, want Terms) {
 	s.key = s.agreed()
 }
 
-// giveUp notes that by no longer wants p.
+// giveUp removes by from the owners that want p.
 func (s *sharers) giveUp(p Port, by Owner) {
 	if len(s.ports[p]) == 1 {
 		delete(s.ports, p)

@@ -177,7 +177,7 @@ func TestVirtualPoolReservesNothing(t *testing.T) {
 	}
 }
 
-func TestPoolTellsReservedAddresses(t *testing.T) {
+func TestPoolExplainsReservedAddresses(t *testing.T) {
 	tests := []struct{ pool, subnet, address, want string }{
 		{"192.0.2.0/24", "192.0.2.0/24", "192.0.2.0", "network address"},
 		{"192.0.2.0/24", "192.0.2.0/24", "::ffff:192.0.2.0", "network address"},

@@ -82,14 +82,14 @@ func TestNoServiceGetsAnAddressOfAnother(t *testing.T) {
 			me := ipam.Owner(r.Key())
 			c.Store.Grant(me, ipam.TermsOf(r))
 			choice := c.Choose(r)
-			sound(t, c, r, choice)
+			checkChoice(t, c, r, choice)
 			for _, a := range choice.Result.Addresses {
 				g, _, _ := c.Groups.GroupOf(a)
 				if err := c.Store.Hold(a, me, g.SharedAcrossNamespaces); err != nil {
 					t.Fatalf("%s cannot have %s: %v", r.Key(), a, err)
 				}
 				if !slices.Contains(r.Held, a) {
-					allowed(t, c, r, a)
+					checkAllowed(t, c, r, a)
 				}
 			}
 			if diff := cmp.Diff(show(choice), show(c.Choose(r))); diff != "" {
@@ -109,8 +109,8 @@ func TestNoServiceGetsAnAddressOfAnother(t *testing.T) {
 	})
 }
 
-// sound checks a choice before it is held.
-func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
+// checkChoice checks a choice before it is held.
+func checkChoice(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 	got, has := choice.Result.Addresses, familiesOf(choice.Result.Addresses)
 	booked := c.Store.Held(ipam.Owner(r.Key()))
 	if diff := cmp.Diff(show(choice), show(c.Choose(r))); diff != "" {
@@ -136,7 +136,7 @@ func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 	if r.Policy == service.All && !complete && slices.ContainsFunc(got, func(a netip.Addr) bool {
 		return !slices.Contains(booked, a) && (slices.Contains(r.Asked, a) || !slices.Contains(familiesOf(booked), addr.FamilyOf(a)))
 	}) {
-		t.Fatalf("all or nothing: %s becomes %s", booked, got)
+		t.Fatalf("the choice must be all or nothing, but %s becomes %s", booked, got)
 	}
 	if !slices.Contains(ipam.Reasons(), choice.Result.Reason) || choice.Refusal != nil && !slices.Contains(ipam.Reasons(), choice.Refusal.Reason) {
 		t.Fatalf("the reason is not listed: %s", show(choice))
@@ -152,8 +152,8 @@ func sound(t *rapid.T, c ipam.Cluster, r service.Request, choice ipam.Choice) {
 	}
 }
 
-// allowed checks that the Service of r may get a, which it does not show.
-func allowed(t *rapid.T, c ipam.Cluster, r service.Request, a netip.Addr) {
+// checkAllowed checks that the Service of r may get a, which it does not show.
+func checkAllowed(t *rapid.T, c ipam.Cluster, r service.Request, a netip.Addr) {
 	g, p, ok := c.Groups.GroupOf(a)
 	_, excluded := p.Excludes(a)
 	if !ok || p.Draining || excluded {

@@ -129,7 +129,7 @@ func (s *Store) Holder(a netip.Addr) (Owner, bool) {
 // Holders returns all owners that hold a, in the order in which they came.
 func (s *Store) Holders(a netip.Addr) []Owner { return s.holdings[plain(a)].owners() }
 
-// Held returns the addresses that by holds, sorted.
+// Held returns the addresses of which by is an owner, sorted.
 func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
 
 // Shared returns the addresses of family f on which key is in effect and whose first owner
@@ -172,7 +172,7 @@ func (s *Store) Terms(by Owner) Terms {
 	return t
 }
 
-// Grant sets the terms under which by holds its addresses, now and later.
+// Grant sets the terms under which by owns its addresses, now and later.
 //
 // On a shared address, the other owners limit which terms take effect. An owner that had a port
 // first keeps it. When it gives the port up, the next owner that wants the port gets it. The key of

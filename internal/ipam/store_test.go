@@ -171,7 +171,7 @@ func TestHeldIsSorted(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if h := b.Held("nobody/here"); h != nil {
-		t.Errorf("nobody holds %v", h)
+		t.Errorf("the Store does not list the holder of %v", h)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestFullPoolIsFast(t *testing.T) {
 	pieces := parse(t, p.Text, "10.0.0.0/8", "10.0.0.0", "10.3.7.0/24", "10.9.0.0-10.10.0.9")
 	for range 20_000 {
 		if next(b, p) != "none" || next(b, pieces) != "none" {
-			t.Fatal("it has another")
+			t.Fatal("the full pool has another address")
 		}
 	}
 	if used, free := b.InUse(p), b.Available(p); used != 1<<20 || free.Sign() != 0 {

@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// bounded is a cluster with these groups: one for the namespace team, one for gold
-// Services, one that enforces its namespace, one only by name, and two that are open to
-// all.
+// bounded is a cluster with these groups: a group for the namespace team, one for gold Services,
+// one that enforces its namespace, one that Services must name, and two that are open to all
+// Services.
 func bounded(t *testing.T) ipam.Cluster {
 	ten, five := int32(10), int32(5)
 	with := func(name, pool string, change func(*ipam.Group)) ipam.Group {
@@ -48,7 +48,7 @@ func TestSurveyListsEveryGroup(t *testing.T) {
 		change func(*service.Request)
 		want   string
 	}{
-		{"a Service that names nothing", func(*service.Request) {}, `
+		{"a Service that names no group", func(*service.Request) {}, `
 1 default: it is called default, and no group is for this Service alone; 192.0.2.0
 2 open10: it is open to all Services, with priority 10; pool "open10" exhausted: no available addresses for default/web (IPv4)
 3 open5: it is open to all Services, with priority 5; 192.0.2.5
@@ -64,7 +64,7 @@ func TestSurveyListsEveryGroup(t *testing.T) {
 		{"a Service that names a group", func(r *service.Request) { r.Group = "named" }, `
 1 named: the Service names it by the annotation purelb.io/service-group; 192.0.2.4
 0 default: the Service names "named"`},
-		{"a Service of a enforced namespace", func(r *service.Request) { r.Namespace = "bank" }, `
+		{"a Service of an enforced namespace", func(r *service.Request) { r.Namespace = "bank" }, `
 1 bank: it is the only group for this Service; 192.0.2.3
 0 default: namespace denied: Services of namespace "bank" may use only ServiceGroups that serve it (enforceNamespaces), and "default" does not; use another, or add the namespace to that group`},
 	} {
@@ -92,13 +92,13 @@ func TestSurveyListsEveryGroup(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got := c.Choose(r).Result.Addresses; len(got) != 1 || got[0] != free {
-				t.Errorf("it gets %v, and the survey says %s", got, free)
+				t.Errorf("the Service gets %v, but the survey says %s", got, free)
 			}
 		})
 	}
 }
 
-// A /64 has too many addresses to look at all of those before the last one.
+// A /64 has too many addresses to visit all of them before the last one.
 func TestBelowEndsInAnyPool(t *testing.T) {
 	c := cluster(t)
 	g := group(t, "default", ipam.AnnounceLocal, "fd00::/64", "fd00::/64")
@@ -127,6 +127,6 @@ func TestBelowListsSkippedAddresses(t *testing.T) {
 		t.Errorf("more %t (-want +got):\n%s", more, diff)
 	}
 	if _, more := c.Below(netip.MustParseAddr("10.0.0.4"), 2); !more {
-		t.Error("there are more than two")
+		t.Error("Below lists more than two addresses")
 	}
 }

@@ -35,7 +35,7 @@ func TestRefusalNamesOwnerAndReason(t *testing.T) {
 		}
 	}
 	if err := b.Refuses(netip.Addr{}, "a/1", false); err == nil {
-		t.Error("no address is not refused")
+		t.Error("the zero address is not refused")
 	}
 }
 
@@ -47,14 +47,14 @@ func TestTermsLastUntilTheOwnerIsForgotten(t *testing.T) {
 	if diff := cmp.Diff(want, b.Terms("a/1")); diff != "" {
 		t.Errorf("after the grant (-want +got):\n%s", diff)
 	}
-	clear(b.Terms("a/1").Ports) // a copy
+	clear(b.Terms("a/1").Ports) // Terms returns a copy
 	b.Release(ip(addrV4), "a/1")
 	if diff := cmp.Diff(want, b.Terms("a/1")); diff != "" {
 		t.Errorf("after the release (-want +got):\n%s", diff)
 	}
 	b.Forget("a/1")
 	if diff := cmp.Diff(ipam.Terms{}, b.Terms("a/1")); diff != "" {
-		t.Errorf("after the end of its owner (-want +got):\n%s", diff)
+		t.Errorf("after the owner is forgotten (-want +got):\n%s", diff)
 	}
 }
 
@@ -67,11 +67,11 @@ func TestSharedAddressCountsOnce(t *testing.T) {
 		holdAll(t, b, by, addrV4)
 	}
 	if used, free := b.InUse(p), b.Available(p).Int64(); used != 1 || free != 5 {
-		t.Errorf("%d in use and %d available", used, free)
+		t.Errorf("%d addresses in use and %d available", used, free)
 	}
 	for i := range 3 {
 		if got := next(b, p); got != "192.0.2.2" {
-			t.Errorf("next is %s with %d owners", got, 3-i)
+			t.Errorf("the next address is %s with %d owners", got, 3-i)
 		}
 		b.Release(ip(addrV4), ipam.Owner(fmt.Sprintf("a/%d", i)))
 	}
@@ -93,7 +93,7 @@ func TestSharedFindsTheAddressesOfAKeyInANamespace(t *testing.T) {
 	is := func(when, want string) {
 		t.Helper()
 		if got := fmt.Sprintln(b.Shared("k", "a", addr.V4), b.Shared("k", "b", addr.V4), b.Shared("k", "", addr.V4)); got != want+"\n" {
-			t.Errorf("%s: in a, in b and in all there are %swant %s", when, got, want)
+			t.Errorf("%s: the addresses in a, in b and in all namespaces are %swant %s", when, got, want)
 		}
 	}
 	is("at first", "[192.0.2.7 192.0.2.9] [192.0.2.8] [192.0.2.7 192.0.2.8 192.0.2.9]")
@@ -122,12 +122,12 @@ func TestSharedFindsTheAddressesOfAKey(t *testing.T) {
 	}
 	b.Grant("a/1", ipam.Terms{})
 	if got := shared("k", addr.V4); got != "[192.0.2.9 192.0.2.70]" {
-		t.Errorf("after its key is gone: %s", got)
+		t.Errorf("after its last owner dropped the key: %s", got)
 	}
 	b.Grant("a/1", terms("l"))
 	b.Grant("a/2", terms("l"))
 	if k, l := shared("k", addr.V4), shared("l", addr.V4); k != "[]" || l != "[192.0.2.8 192.0.2.9 192.0.2.70 192.0.2.200]" {
-		t.Errorf("after all want another: %s and %s", k, l)
+		t.Errorf("after all owners want another key: %s and %s", k, l)
 	}
 }
 

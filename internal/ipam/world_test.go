@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// group returns a group of pools; texts are pairs of pool and subnet.
+// group returns a group with pools. texts alternates pools and their subnets.
 func group(t testing.TB, name string, announce ipam.Announce, texts ...string) ipam.Group {
 	t.Helper()
 	g := ipam.Group{Namespace: "purelb-system", Name: name, Announce: announce}
@@ -66,8 +66,8 @@ func cluster(t testing.TB) ipam.Cluster {
 	return c
 }
 
-// hold makes a Service hold addresses, whether the rules allow it or not: see
-// example.before. For an address after "!", which others hold, the Service is a contender.
+// hold makes a Service hold addresses, even against the rules: see example.before. If other
+// Services hold an address after "!", the Service becomes a contender.
 func hold(t testing.TB, c ipam.Cluster, who string, addresses ...string) {
 	t.Helper()
 	name, terms, _ := strings.Cut(who, "+")
@@ -86,7 +86,7 @@ func hold(t testing.TB, c ipam.Cluster, who string, addresses ...string) {
 	}
 }
 
-// termsOf reads terms of the form "key:80:443", with a selector after "@".
+// termsOf parses terms of the form "key:80:443", with a selector after "@".
 func termsOf(t testing.TB, text string) ipam.Terms {
 	t.Helper()
 	text, selector, _ := strings.Cut(text, "@")
@@ -182,8 +182,8 @@ func addrs(texts ...string) []netip.Addr {
 	return all
 }
 
-// show prints a choice: addresses, where they come from, the condition, and everything
-// else.
+// show returns a text of a choice: the addresses with their groups, the condition, and all other
+// fields.
 func show(c ipam.Choice) string {
 	var b strings.Builder
 	r := c.Result
@@ -242,8 +242,8 @@ type example struct {
 	want   string
 }
 
-// check makes the choice of each example in its own cluster. It repeats the choice after
-// the addresses are held, as they are until they are written.
+// check makes the choice of each example in its own cluster. It repeats the choice after the store
+// holds the addresses, as it does until they are written.
 func check(t *testing.T, tests []example) {
 	t.Helper()
 	for _, tt := range tests {
@@ -264,13 +264,13 @@ func check(t *testing.T, tests []example) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if again := show(c.Choose(tt.request)); again != got {
-				t.Errorf("chosen again it is\n%s", again)
+				t.Errorf("a second choice is\n%s", again)
 			}
 			for _, a := range choice.Result.Addresses {
 				_ = c.Store.Adopt(a, me)
 			}
 			if again := show(c.Choose(tt.request)); again != got {
-				t.Errorf("chosen again after it is held it is\n%s", again)
+				t.Errorf("a second choice, after the addresses are held, is\n%s", again)
 			}
 		})
 	}
