@@ -235,7 +235,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 		if found, _ := parse(strings.Split(answer, " ")); len(without(found, used)) > 0 || len(used) != len(found) {
-			t.Errorf("of %v there is %v", found, used)
+			t.Errorf("for %v the result has %v", found, used)
 		}
 	})
 }

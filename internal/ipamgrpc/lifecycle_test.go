@@ -132,7 +132,7 @@ func TestSlowAnswerIsAccepted(t *testing.T) {
 	}
 }
 
-func TestACallThatIsCancelledIsUnknown(t *testing.T) {
+func TestCancelledCallIsUnknown(t *testing.T) {
 	s := newStore()
 	arrived := hanging(s)
 	socket := socketIn(t)
@@ -256,7 +256,7 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 			}
 			start(t, listen(t, socket), s)
 			if got := eventually(t, g, web); got != "192.0.2.1" {
-				t.Errorf("afterwards it got %s", got)
+				t.Errorf("the next call got %s", got)
 			}
 		})
 	}
@@ -310,14 +310,14 @@ func TestGroupsOfASocketShareAConnection(t *testing.T) {
 	sockets := NewSockets(func(string, string, string, time.Duration) {})
 	groups := []*Group{openIn(t, sockets, socket, "a"), openIn(t, sockets, socket, "b"), openIn(t, sockets, other, "c")}
 	if n := l.count() + m.count(); n > 0 {
-		t.Errorf("there are %d connections before the first call", n)
+		t.Errorf("the socket has %d connections before the first call", n)
 	}
 	ask := func(g *Group) string { return printAnswers(g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})) }
 	if got := []string{ask(groups[0]), ask(groups[1]), ask(groups[2]), ask(groups[0])}; !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.1"}) {
 		t.Errorf("the pools got %v", got)
 	}
 	if l.count() != 1 || m.count() != 1 {
-		t.Errorf("there are %d and %d connections, want one each", l.count(), m.count())
+		t.Errorf("the sockets have %d and %d connections, want one each", l.count(), m.count())
 	}
 	closeAll(t, groups[0], groups[0]) // the second Close does nothing
 	if got := ask(groups[1]); got != "192.0.2.2" {

@@ -72,7 +72,7 @@ func TestErrorNamesMissingPermission(t *testing.T) {
 			}
 			got := string(bytes.TrimSpace(out))
 			if !strings.Contains(got, tt.want) || strings.HasPrefix(got, string(ipam.KindMisconfigured)) != (tt.want != "192.0.2.1") {
-				t.Errorf("it got %q, want %q", got, tt.want)
+				t.Errorf("the claim got %q, want %q", got, tt.want)
 			}
 		})
 	}
