@@ -182,7 +182,7 @@ func TestNodesObserveJoinSilenceAndLeave(t *testing.T) {
 	if err := c.Delete(t.Context()); err != nil {
 		t.Error(err)
 	}
-	await(t, a, "node-c is gone", members("node-a"))
+	await(t, a, "the result no longer has node-c", members("node-a"))
 	if got := len(a.Peers().Known); got != 2 {
 		t.Errorf("%d subnets are known, want 2", got)
 	}
@@ -309,7 +309,7 @@ func TestADeletedLeaseIsWrittenAgain(t *testing.T) {
 	if err := server.Delete(t.Context(), Prefix+"node-a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, l, "nothing is trusted", func(p election.Peers) bool { return !p.Trusted && !l.View().Settled })
+	await(t, l, "the result is not trusted", func(p election.Peers) bool { return !p.Trusted && !l.View().Settled })
 	server.off.Store(false)
 	await(t, l, "node-a is known again", members("node-a"))
 }

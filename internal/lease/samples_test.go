@@ -14,7 +14,7 @@ import (
 
 // slowTable returns the table of node-a, which does not watch Leases.
 func slowTable() *table {
-	t := theTable()
+	t := fastTable()
 	t.endWatch(at(0))
 	t.turn = 0.5 // no spread
 	return t
@@ -85,7 +85,7 @@ func TestUnprovenLeaseCountsForItsDuration(t *testing.T) {
 }
 
 func TestTheNextWatchRemembersRenewals(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0))
 	renewed(table, at(1), false)
 	table.observe(leaseOf("node-b", at(3), "192.0.2.0/24"), at(3))
@@ -94,7 +94,7 @@ func TestTheNextWatchRemembersRenewals(t *testing.T) {
 	says(t, table, 5, "alive true, renewed after 3s")
 }
 
-func TestAWatchGivesLostNodesTheTermOfAFastLease(t *testing.T) {
+func TestWatchCountsLeasesOfLostNodesAsFast(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		lost  bool
@@ -126,8 +126,8 @@ func TestAWatchGivesLostNodesTheTermOfAFastLease(t *testing.T) {
 	}
 }
 
-func TestANodeLostDuringAWatchGetsTheTermOfAFastLease(t *testing.T) {
-	table := theTable()
+func TestLeaseOfANodeLostDuringAWatchCountsAsFast(t *testing.T) {
+	table := fastTable()
 	o := slow("node-b", 0)
 	table.observe(&o, at(0))
 	for s := 0.0; s <= 58; s += 4 {
@@ -144,12 +144,12 @@ func TestANodeLostDuringAWatchGetsTheTermOfAFastLease(t *testing.T) {
 
 // A node that lost only a few nodes lets its Lease stay slow, until a list shows it that a lost
 // node keeps a fast Lease.
-func TestAnUnnoticedLossGetsTheTimeOfAList(t *testing.T) {
+func TestUnnoticedLossWaitsForAList(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
 		until float64 // after the loss
 	}{{4, 10}, {1000, 10.0/3 + 1.25*(5+30)}} {
-		table := theTable()
+		table := fastTable()
 		table.unnoticed = true
 		for i := range tt.nodes - 2 {
 			o := slow(fmt.Sprint("node-", i), 0)
@@ -169,7 +169,7 @@ func TestAnUnnoticedLossGetsTheTimeOfAList(t *testing.T) {
 }
 
 // The API server shows a renewal a moment after gossip reports the loss.
-func TestALateRenewalOfALostNodeGetsTheTermOfAFastLease(t *testing.T) {
+func TestLateRenewalOfALostNodeCountsAsFast(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		early coordinationv1.Lease
@@ -177,7 +177,7 @@ func TestALateRenewalOfALostNodeGetsTheTermOfAFastLease(t *testing.T) {
 		{"a slow Lease", slow("node-b", 0)},
 		{"a fast Lease", *leaseOf("node-b", at(0), "192.0.2.0/24")},
 	} {
-		table := theTable()
+		table := fastTable()
 		table.observe(&tt.early, at(0))
 		renewed(table, at(4), false)
 		table.lose(map[string]time.Time{"node-b": at(5)}, at(5))
@@ -193,7 +193,7 @@ func TestALateRenewalOfALostNodeGetsTheTermOfAFastLease(t *testing.T) {
 }
 
 func TestADeathDuringAWatchOutlastsTheWatch(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	o := leaseOf("node-b", at(0), "192.0.2.0/24")
 	table.observe(o, at(0))
 	for s := 0.0; s <= 12; s += 3 {
@@ -260,12 +260,12 @@ func TestDeleteIsFinal(t *testing.T) {
 	if err := l.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, l, "nothing is known", func(p election.Peers) bool { return len(p.Members) == 0 })
+	await(t, l, "the table has no Lease", func(p election.Peers) bool { return len(p.Members) == 0 })
 	if err := l.renewNow(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if all, err := client.List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) != 0 {
-		t.Errorf("there is %v, %v", all, err)
+		t.Errorf("the Lease is %v, %v", all, err)
 	}
 }
 

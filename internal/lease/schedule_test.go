@@ -124,7 +124,7 @@ func TestReasonsToReadALease(t *testing.T) {
 			t.Errorf("%s: planned a read: %t", tt.name, more)
 		}
 		if table.plan(at(101)) {
-			t.Errorf("%s: planned it again", tt.name)
+			t.Errorf("%s: the read is planned again", tt.name)
 		}
 		first := table.next(at(100))
 		if first.String() != tt.first {

@@ -30,8 +30,8 @@ func leaseOf(node string, renewed time.Time, subnets string) *coordinationv1.Lea
 	}
 }
 
-// theTable returns the table of node-a, whose Lease counts for ten seconds.
-func theTable() *table {
+// fastTable returns the table of node-a, whose Lease counts for ten seconds.
+func fastTable() *table {
 	t := newTable(Options{Node: "node-a", Duration: 10 * time.Second, RetryPeriod: 2 * time.Second})
 	t.synced = true
 	return t
@@ -76,7 +76,7 @@ const (
 )
 
 func TestNoTrustBeforeOurLeaseIsObserved(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0))
 	expect(t, table.peers(at(0)), "node-b[192.0.2.0/24] known[192.0.2.0/24] trusted=false")
 	renewed(table, at(1), false)
@@ -86,7 +86,7 @@ func TestNoTrustBeforeOurLeaseIsObserved(t *testing.T) {
 }
 
 func TestANewNodeWaitsUntilTheOthersKnowIt(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	renewed(table, at(0), true)
 	if table.peers(at(1.9)).Trusted {
 		t.Error("trusted before nodes that started together could see each other")
@@ -97,7 +97,7 @@ func TestANewNodeWaitsUntilTheOthersKnowIt(t *testing.T) {
 }
 
 func TestLeaseCountsFromTheObservedChange(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64"), at(0))
 	for s := 0.0; s <= 9; s += 3 {
 		renewed(table, at(s), false)
@@ -113,8 +113,8 @@ func TestLeaseCountsFromTheObservedChange(t *testing.T) {
 	expect(t, table.peers(at(10)), bDead)
 }
 
-func TestSubnetsOfTheDeadAreKnownUntilTheLeaseIsGone(t *testing.T) {
-	table := theTable()
+func TestSubnetsOfDeadNodesAreKnownUntilDeletion(t *testing.T) {
+	table := fastTable()
 	o := leaseOf("node-b", at(0), "198.51.100.0/24")
 	table.observe(o, at(0))
 	renewed(table, at(0), false)
@@ -127,7 +127,7 @@ func TestSubnetsOfTheDeadAreKnownUntilTheLeaseIsGone(t *testing.T) {
 }
 
 func TestNoNodeDiesWhileWeAreCutOff(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64"), at(0))
 	renewed(table, at(0), false)
 	untrusted := strings.Replace(both, "trusted=true", "trusted=false", 1)
@@ -142,7 +142,7 @@ func TestNoNodeDiesWhileWeAreCutOff(t *testing.T) {
 }
 
 func TestAnEditByAnotherClientIsNoRenewal(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	o := leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64")
 	table.observe(o, at(0))
 	for s := 0.0; s <= 10; s += 2.5 {
@@ -155,7 +155,7 @@ func TestAnEditByAnotherClientIsNoRenewal(t *testing.T) {
 }
 
 func TestDeletionOfOurLeaseUnsettlesTheNode(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	renewed(table, at(0), false)
 	table.forget(leaseOf("node-a", at(0), ""))
 	if table.peers(at(0)).Trusted {
@@ -168,7 +168,7 @@ func TestDeletionOfOurLeaseUnsettlesTheNode(t *testing.T) {
 }
 
 func TestRegainedNetworksWaitUntilOthersCanKnow(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	renewed(table, at(0), false)
 	table.unsettle(at(1))
 	for _, tt := range []struct {
@@ -182,7 +182,7 @@ func TestRegainedNetworksWaitUntilOthersCanKnow(t *testing.T) {
 }
 
 func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	old := leaseOf("node-a", at(0), "")
 	table.send(versionOf(old), true, at(0))
 	table.unsettle(at(1))
@@ -197,7 +197,7 @@ func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
 }
 
 func TestOwnAddressesAreKnownUntilTheLeaseIsDeleted(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	b, c := leaseOf("node-b", at(0), "192.0.2.0/24"), leaseOf("node-c", at(0), "192.0.2.0/24")
 	table.observe(c, at(0))
 	b.Annotations[AnnotationAddresses] = "192.0.2.2, 2001:db8::2,nonsense,::ffff:172.17.0.1"
@@ -215,8 +215,8 @@ func TestOwnAddressesAreKnownUntilTheLeaseIsDeleted(t *testing.T) {
 	}
 }
 
-func TestTheMACsOfNodesAreKnownUntilTheLeaseIsGone(t *testing.T) {
-	table := theTable()
+func TestMACsOfDeadNodesAreKnownUntilDeletion(t *testing.T) {
+	table := fastTable()
 	b := leaseOf("node-b", at(0), "192.0.2.0/24")
 	table.observe(b, at(0))
 	b.Annotations[AnnotationMACs] = "02:00:00:00:00:0b,nonsense"
@@ -233,7 +233,7 @@ func TestTheMACsOfNodesAreKnownUntilTheLeaseIsGone(t *testing.T) {
 }
 
 func TestMostRenewalsChangeNothing(t *testing.T) {
-	table := theTable()
+	table := fastTable()
 	if !table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0)) {
 		t.Error("a new node counts as no change")
 	}
