@@ -228,7 +228,7 @@ func TestDuplicateIPv6AddressIsRemovedByTheKernel(t *testing.T) {
 	a := local("eth0", "fd00::9/64") // its lifetime is much longer than the wait
 	a.NoDAD = false
 	put(t, s, a)
-	eventually(t, "the duplicate is gone", func() bool { return addresses(t, s, "eth0") == "" })
+	eventually(t, "the kernel removes the duplicate", func() bool { return addresses(t, s, "eth0") == "" })
 }
 
 // If promote_secondaries is off, the kernel's default, deleting a primary address deletes

@@ -18,7 +18,7 @@ func TestAPermanentDuplicateIsDetectedAndRemoved(t *testing.T) {
 	a.Valid, a.NoDAD = announce.Forever, false
 	put(t, s, a)
 	var failed []announce.Address
-	eventually(t, "it has failed", func() bool {
+	eventually(t, "duplicate address detection has failed", func() bool {
 		failed = announce.Failed(observe(t, s), nil)
 		return len(failed) == 1
 	})

@@ -145,7 +145,7 @@ func TestAPinnedFlowIsFreed(t *testing.T) {
 		}
 		_ = backends[at].SetReadDeadline(time.Now().Add(patience))
 		if _, _, err := backends[at].ReadFrom(make([]byte, 1)); err != nil {
-			t.Fatalf("nothing arrives at %s: %v", at, err)
+			t.Fatalf("no packet arrives at %s: %v", at, err)
 		}
 	}
 	arrives("127.0.0.2")

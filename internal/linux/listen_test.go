@@ -44,11 +44,11 @@ func next(t *testing.T, heard <-chan announce.Heard) string {
 			t.Fatal("the channel is closed")
 		}
 		if h.At.IsZero() || h.At.After(time.Now()) {
-			t.Errorf("it came at %s", h.At)
+			t.Errorf("the report came at %s", h.At)
 		}
 		return showHeard(h)
 	case <-time.After(patience):
-		t.Fatal("nothing is heard")
+		t.Fatal("Listen reports no packet")
 		return ""
 	}
 }
