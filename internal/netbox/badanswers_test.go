@@ -43,7 +43,7 @@ func breaks(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 type step struct {
 	name string
 	is   func(r *http.Request) bool
-	do   func(b *bench, c *netbox.Client) error
+	do   func(b *memoryNetBox, c *netbox.Client) error
 }
 
 func path(method, part string) func(*http.Request) bool {
@@ -55,28 +55,28 @@ func list(part string) func(*http.Request) bool {
 }
 
 var (
-	preparing = step{"prepare", list("/status/"), func(b *bench, c *netbox.Client) error {
+	preparing = step{"prepare", list("/status/"), func(b *memoryNetBox, c *netbox.Client) error {
 		_, err := c.Prepare(b.t.Context(), b.group)
 		return err
 	}}
 	looking  = step{"look", list("/ip-addresses/"), claimOne}
 	claiming = step{"claim", path(http.MethodPost, "/available-ips/"), claimOne}
-	ranging  = step{"range", path(http.MethodPost, "/ip-ranges/1/available-ips/"), func(b *bench, c *netbox.Client) error {
+	ranging  = step{"range", path(http.MethodPost, "/ip-ranges/1/available-ips/"), func(b *memoryNetBox, c *netbox.Client) error {
 		return b.prepared(c).Claim(b.t.Context(), []ipam.Claim{claimOf("web", addr.V6)})[0].Err
 	}}
 	naming    = step{"named", path(http.MethodPost, "/ip-addresses/"), claimNamed}
 	releasing = step{"release", path(http.MethodDelete, "/ip-addresses/"), releaseOne}
-	sweeping  = step{"sweep", list("/ip-addresses/"), func(b *bench, c *netbox.Client) error {
+	sweeping  = step{"sweep", list("/ip-addresses/"), func(b *memoryNetBox, c *netbox.Client) error {
 		_, err := b.prepared(c).Grants(b.t.Context())
 		return err
 	}}
-	counting = step{"capacity", list("/ip-addresses/"), func(b *bench, c *netbox.Client) error {
+	counting = step{"capacity", list("/ip-addresses/"), func(b *memoryNetBox, c *netbox.Client) error {
 		_, err := b.prepared(c).Capacity(b.t.Context())
 		return err
 	}}
 )
 
-func (b *bench) prepared(c *netbox.Client) *netbox.Pool {
+func (b *memoryNetBox) prepared(c *netbox.Client) *netbox.Pool {
 	b.t.Helper()
 	p, err := c.Prepare(b.t.Context(), b.group)
 	if err != nil {
@@ -91,17 +91,17 @@ func claimOf(service string, f addr.Family) ipam.Claim {
 	return c
 }
 
-func claimOne(b *bench, c *netbox.Client) error {
+func claimOne(b *memoryNetBox, c *netbox.Client) error {
 	return b.prepared(c).Claim(b.t.Context(), []ipam.Claim{claimOf("web", addr.V4)})[0].Err
 }
 
-func claimNamed(b *bench, c *netbox.Client) error {
+func claimNamed(b *memoryNetBox, c *netbox.Client) error {
 	claim := claimOf("web", addr.V4)
 	claim.Address = netip.MustParseAddr("192.0.2.5")
 	return b.prepared(c).Claim(b.t.Context(), []ipam.Claim{claim})[0].Err
 }
 
-func releaseOne(b *bench, c *netbox.Client) error {
+func releaseOne(b *memoryNetBox, c *netbox.Client) error {
 	p := b.prepared(c)
 	a := p.Claim(b.t.Context(), []ipam.Claim{claimOf("web", addr.V4)})[0]
 	if a.Err != nil {
@@ -207,7 +207,7 @@ var badAnswers = []struct {
 func TestBadAnswersHaveKindAndCure(t *testing.T) {
 	for _, tt := range badAnswers {
 		t.Run(tt.on.name+"/"+tt.name, func(t *testing.T) {
-			b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 			err := tt.on.do(b, b.clientOf(t, interrupt(b.Server, tt.on.is, tt.answer)))
 			var e *ipam.Error
 			if !errors.As(err, &e) {
@@ -245,7 +245,7 @@ func interrupt(s http.Handler, is func(*http.Request) bool, with answer) http.Ha
 }
 
 // clientOf returns a client of a server.
-func (b *bench) clientOf(t *testing.T, h http.Handler) *netbox.Client {
+func (b *memoryNetBox) clientOf(t *testing.T, h http.Handler) *netbox.Client {
 	t.Helper()
 	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(h)})
 	if err != nil {
@@ -263,7 +263,7 @@ func TestRetryAfterAnyBadAnswerClaimsOnce(t *testing.T) {
 		}
 		for _, executed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/%s/executed %t", tt.on.name, tt.name, executed), func(t *testing.T) {
-				b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+				b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 				broken := interrupt(b.Server, tt.on.is, func(w http.ResponseWriter, r *http.Request) {
 					if executed {
 						netboxtest.Execute(b.Server, r)

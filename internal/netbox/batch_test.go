@@ -35,7 +35,7 @@ func kinds(answers []ipam.Answer) map[ipam.Kind]int {
 
 // NetBox refuses a list if it refuses one claim of it. The other claims must not wait for that one.
 func TestOneBadClaimDoesNotStopTheOthers(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	claims := many(8)
 	claims[3].Hostname = "not a name!"
 	answers := b.pool("ipamtest").Claim(t.Context(), claims)
@@ -47,7 +47,7 @@ func TestOneBadClaimDoesNotStopTheOthers(t *testing.T) {
 
 // A request without an answer may have claimed some addresses of its list.
 func TestHeldClaimsOfAListAreFound(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	claims := many(8)
 	// Another allocator claims two of them after the driver looked and before it claims.
 	other := b.pool("ipamtest")
@@ -67,7 +67,7 @@ func TestHeldClaimsOfAListAreFound(t *testing.T) {
 
 // NetBox 4.7 lists only the objects that are wrong.
 func TestListOfErrorsNamesTheBadClaims(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	first := true
 	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
 		if first {
@@ -87,7 +87,7 @@ func TestListOfErrorsNamesTheBadClaims(t *testing.T) {
 
 // A server of another version may not say which object of the list is wrong.
 func TestListRefusedAsAWholeIsSentInParts(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	claims := many(8)
 	claims[5].Hostname = "not a name!"
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func TestListRefusedAsAWholeIsSentInParts(t *testing.T) {
 }
 
 func TestSecondParentServesWhenTheFirstIsFull(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.MaxPageSize = 2
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("192.0.2.64/29"), VRF: "lb-vrf"})
 	b.group.Parents = append(b.group.Parents, netbox.Parent{Kind: netbox.Prefix, ID: 2})
@@ -116,7 +116,7 @@ func TestSecondParentServesWhenTheFirstIsFull(t *testing.T) {
 }
 
 func TestKeyClaimedTwiceInACallIsClaimedOnce(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	c := claimOf("web", addr.V4)
 	six := c
 	six.Family = addr.V6
@@ -129,7 +129,7 @@ func TestKeyClaimedTwiceInACallIsClaimedOnce(t *testing.T) {
 
 // The families have different prefixes. If one prefix is missing, the other still serves.
 func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	b.RemoveBlock(false, 1)
 	answers := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4), claimOf("web", addr.V6), claimOf("other", addr.V4)})
@@ -139,7 +139,7 @@ func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 }
 
 func TestMalformedClaimsAreNotSent(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	before := len(b.Requests())
 	keyless, blank, wrong, none := claimOf("a", addr.V4), claimOf("b", addr.V4), claimOf("c", addr.V4), claimOf("d", 0)
@@ -153,7 +153,7 @@ func TestMalformedClaimsAreNotSent(t *testing.T) {
 }
 
 func TestAddressNamesItsService(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.group.Role, b.group.Status = "vip", "dhcp"
 	c := claimOf("web", addr.V4)
 	c.Hostname = "Web.Example.com"
@@ -185,7 +185,7 @@ func TestNamedAddresses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, netboxtest.V44, netbox.ModePrefix)
+			b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
 			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.3/28"), VRF: "lb-vrf", Description: "router"})
 			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.4/32"), VRF: "lb-vrf"})
 			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.5/32")})
@@ -207,7 +207,7 @@ func TestNamedAddresses(t *testing.T) {
 // NetBox allows any number of addresses with the role vip to be equal.
 func TestNamedAddressWithASharedRoleHasOneOwner(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newBench(t, version, netbox.ModePrefix)
+		b := newMemoryNetBox(t, version, netbox.ModePrefix)
 		b.group.Role = "vip"
 		b.group.Parents = b.group.Parents[:1]
 		answers := make([]ipam.Answer, 16)
@@ -228,7 +228,7 @@ func TestNamedAddressWithASharedRoleHasOneOwner(t *testing.T) {
 // Another client makes the address after the driver looked and before it claims. NetBox makes it a
 // second time, because the role allows that.
 func TestNamedAddressOfAnotherClientIsGivenBack(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.group.Role = "vip"
 	h := interrupt(b.Server, path(http.MethodPost, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
 		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.9/32"), VRF: "lb-vrf", Role: "anycast"})
@@ -246,7 +246,7 @@ func TestNamedAddressOfAnotherClientIsGivenBack(t *testing.T) {
 // The check after the claim gets no answer. So the driver does not know whether only this claim has
 // the address, and the next claim checks again.
 func TestNamedAddressIsCheckedBeforeItIsGranted(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.group.Role = "vip"
 	b.SetFault(func(r *http.Request) netboxtest.Fault {
 		if b.held() == 1 {
@@ -268,7 +268,7 @@ func TestNamedAddressIsCheckedBeforeItIsGranted(t *testing.T) {
 
 // The answer names every other address that the claim holds, so that the caller can release it.
 func TestAnswerNamesOtherHeldAddresses(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	first := mustClaim(t, p, claimOf("web", addr.V4))
 	moved := claimOf("web", addr.V4)
@@ -286,7 +286,7 @@ func TestAnswerNamesOtherHeldAddresses(t *testing.T) {
 
 // The prefixes of the group have changed since the claim was granted.
 func TestAnswerNamesAddressOutsideTheGroup(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	first := mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("198.51.100.0/28"), VRF: "lb-vrf"})
 	b.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 2}}
@@ -300,7 +300,7 @@ func TestAnswerNamesAddressOutsideTheGroup(t *testing.T) {
 // Without unique values a claim may hold two addresses. The answer names both, and a release
 // removes both.
 func TestSecondAddressOfAKeyIsSurplus(t *testing.T) {
-	b := newBench(t, netboxtest.V44, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
 	b.RemoveField(netbox.DefaultField)
 	b.AddField(netboxtest.CustomField{Name: netbox.DefaultField})
 	for _, a := range []string{"192.0.2.2/28", "192.0.2.3/28"} {

@@ -13,7 +13,7 @@ import (
 func BenchmarkThousandClaims(b *testing.B) {
 	claims, posts := 0, 0
 	for b.Loop() {
-		n := newBench(b, netboxtest.V46, netbox.ModePrefix)
+		n := newMemoryNetBox(b, netboxtest.V46, netbox.ModePrefix)
 		n.ChangeBlock(false, 1, func(p *netboxtest.Block) { p.Prefix = netip.MustParsePrefix("10.0.0.0/21") })
 		n.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 1}}
 		claims += len(claimUntilGranted(b, n.pool("ipamtest"), 1000))

@@ -16,8 +16,8 @@ import (
 // patience is the timeout of requests in tests with a real clock. A busy machine may need it.
 const patience = 5 * time.Minute
 
-// bench is a NetBox in memory with a pool of 14 IPv4 and 6 IPv6 addresses.
-type bench struct {
+// memoryNetBox is a NetBox in memory with a pool of 14 IPv4 and 6 IPv6 addresses.
+type memoryNetBox struct {
 	*netboxtest.Server
 	t     testing.TB
 	group netbox.Group
@@ -26,9 +26,9 @@ type bench struct {
 	only *netbox.Client
 }
 
-// newBench returns a bench for groups of the given mode.
-func newBench(t testing.TB, version string, mode netbox.Mode) *bench {
-	b := &bench{Server: netboxtest.New(version), t: t}
+// newMemoryNetBox returns a memoryNetBox for groups of the given mode.
+func newMemoryNetBox(t testing.TB, version string, mode netbox.Mode) *memoryNetBox {
+	b := &memoryNetBox{Server: netboxtest.New(version), t: t}
 	b.AddVRF("lb-vrf", "64512:99", true)
 	b.AddTenant("IPAM PureLB", "ipam-purelb")
 	b.AddTag("LB managed", "lb-managed", "2196f3")
@@ -58,7 +58,7 @@ func newBench(t testing.TB, version string, mode netbox.Mode) *bench {
 }
 
 // reserve adds the addresses that a tenant has reserved, between addresses of others.
-func (b *bench) reserve() {
+func (b *memoryNetBox) reserve() {
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		for _, a := range b.Addresses(f) {
 			b.AddAddress(netboxtest.Address{Prefix: netip.PrefixFrom(a, a.BitLen()), Tenant: "ipam-purelb", Status: "reserved"})
@@ -69,16 +69,16 @@ func (b *bench) reserve() {
 }
 
 // loseOnce loses the answer to the next change.
-func (b *bench) loseOnce(r *http.Request) netboxtest.Fault {
+func (b *memoryNetBox) loseOnce(r *http.Request) netboxtest.Fault {
 	if r.Method != http.MethodGet && b.lose.CompareAndSwap(true, false) {
 		return netboxtest.LoseReply
 	}
 	return netboxtest.None
 }
 
-func (b *bench) LoseAnswer() { b.lose.Store(true) }
+func (b *memoryNetBox) LoseAnswer() { b.lose.Store(true) }
 
-func (b *bench) Addresses(f addr.Family) []netip.Addr {
+func (b *memoryNetBox) Addresses(f addr.Family) []netip.Addr {
 	first, n := netip.MustParseAddr("192.0.2.1"), 14
 	if f == addr.V6 {
 		first, n = netip.MustParseAddr("2001:db8::10"), 6
@@ -90,7 +90,7 @@ func (b *bench) Addresses(f addr.Family) []netip.Addr {
 	return list
 }
 
-func (b *bench) client() *netbox.Client {
+func (b *memoryNetBox) client() *netbox.Client {
 	b.t.Helper()
 	if b.only != nil {
 		return b.only
@@ -103,10 +103,10 @@ func (b *bench) client() *netbox.Client {
 	return c
 }
 
-func (b *bench) Driver(cluster string) ipamtest.Driver { return b.pool(cluster) }
+func (b *memoryNetBox) Driver(cluster string) ipamtest.Driver { return b.pool(cluster) }
 
 // pool returns the pool of an allocator that has just started.
-func (b *bench) pool(cluster string) *netbox.Pool {
+func (b *memoryNetBox) pool(cluster string) *netbox.Pool {
 	b.t.Helper()
 	g := b.group
 	g.Cluster = cluster
@@ -121,7 +121,7 @@ func TestNetBoxKeepsTheContract(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 			t.Run(version+"/"+string(mode), func(t *testing.T) {
-				ipamtest.Contract(t, func(t *testing.T) ipamtest.Backend { return newBench(t, version, mode) })
+				ipamtest.Contract(t, func(t *testing.T) ipamtest.Backend { return newMemoryNetBox(t, version, mode) })
 			})
 		}
 	}

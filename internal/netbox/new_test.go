@@ -15,7 +15,7 @@ import (
 func TestOnlyAGrantOfThisCallIsNew(t *testing.T) {
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 		t.Run(string(mode), func(t *testing.T) {
-			b := newBench(t, netboxtest.V46, mode)
+			b := newMemoryNetBox(t, netboxtest.V46, mode)
 			free := ipam.Claim{Key: "ipamtest/default/web/v4", Family: addr.V4}
 			named := ipam.Claim{Key: "ipamtest/default/named/v4", Family: addr.V4, Address: netip.MustParseAddr("192.0.2.9")}
 			for _, isNew := range []bool{true, false} {
@@ -31,7 +31,7 @@ func TestOnlyAGrantOfThisCallIsNew(t *testing.T) {
 
 // The answer to the first call was lost. By now a Service may use its grant.
 func TestAGrantOfALostCallIsNotNew(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	c := ipam.Claim{Key: "ipamtest/default/web/v4", Family: addr.V4}
 	b.LoseAnswer()
 	if _, err := claim(t, b.pool("ipamtest"), c); err == nil {
@@ -52,7 +52,7 @@ func TestAPoolSaysWhetherKeysMayRepeat(t *testing.T) {
 		{"an old NetBox", "4.0.9", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 			b.RemoveField(netbox.DefaultField)
 			b.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: tt.unique})
 			h := interrupt(b.Server, list("/status/"), jsonAnswer(http.StatusOK, `{"netbox-version":"`+tt.version+`"}`))

@@ -14,8 +14,8 @@ import (
 
 // withParents adds prefixes and ranges of several kinds. Each kind has its own ids, in the order
 // given here.
-func withParents(t *testing.T, version string) *bench {
-	b := newBench(t, version, netbox.ModePrefix) // prefix 1 in lb-vrf, range 1 in lb-vrf
+func withParents(t *testing.T, version string) *memoryNetBox {
+	b := newMemoryNetBox(t, version, netbox.ModePrefix) // prefix 1 in lb-vrf, range 1 in lb-vrf
 	b.AddVRF("other", "", true)
 	b.AddRole("LB", "lb")
 	b.AddSite("Berlin", "ber")
@@ -89,7 +89,7 @@ func TestFieldForKeys(t *testing.T) {
 		name    string
 		field   *netboxtest.CustomField
 		rights  []string
-		says    string // the error
+		says    string // text of the error
 		warning string
 	}{
 		{"is made", nil, nil, "", ""},
@@ -105,7 +105,7 @@ func TestFieldForKeys(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 			b.RemoveField(netbox.DefaultField)
 			if tt.field != nil {
 				tt.field.Name = netbox.DefaultField
@@ -139,9 +139,9 @@ func TestFieldForKeys(t *testing.T) {
 
 // The field that the driver makes must refuse a second claim with the same key.
 func TestDriverMakesAUniqueField(t *testing.T) {
-	b := newBench(t, netboxtest.V44, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
 	b.RemoveField(netbox.DefaultField)
-	if p := b.pool("ipamtest"); len(p.Facts().Warnings) != 1 { // that of ranges
+	if p := b.pool("ipamtest"); len(p.Facts().Warnings) != 1 { // the warning about ranges
 		t.Errorf("warnings are %q", p.Facts().Warnings)
 	}
 	if p := b.pool("ipamtest"); len(p.Facts().Warnings) != 1 {
@@ -167,7 +167,7 @@ func TestUnsafeVersionsAreRefusedOrWarnedAbout(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.version+"/"+string(tt.mode)+"/"+tt.role, func(t *testing.T) {
-			b := newBench(t, netboxtest.V46, tt.mode)
+			b := newMemoryNetBox(t, netboxtest.V46, tt.mode)
 			b.group.Role = tt.role
 			h := interrupt(b.Server, list("/status/"), jsonAnswer(http.StatusOK, `{"netbox-version":"`+tt.version+`"}`))
 			p, err := b.clientOf(t, h).Prepare(t.Context(), b.group)
@@ -192,7 +192,7 @@ func TestUnsafeVersionsAreRefusedOrWarnedAbout(t *testing.T) {
 // The documented minimal permissions are enough, in both versions.
 func TestSmallestPermissionsAreEnough(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newBench(t, version, netbox.ModePrefix)
+		b := newMemoryNetBox(t, version, netbox.ModePrefix)
 		rights := strings.Fields("ipam.view_prefix ipam.view_iprange ipam.view_ipaddress ipam.add_ipaddress ipam.change_ipaddress ipam.delete_ipaddress")
 		if version == netboxtest.V46 {
 			rights = append(rights, "tenancy.view_tenant", "extras.view_tag")
@@ -215,7 +215,7 @@ func TestUnusableGroupsAreRefusedWithoutARequest(t *testing.T) {
 		"found by their tenant":   func(g *netbox.Group) { g.Mode = netbox.ModeReserved },
 		"slug":                    func(g *netbox.Group) { g.Tenant = "nobody" },
 	} {
-		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		change(&b.group)
 		_, err := b.client().Prepare(t.Context(), b.group)
 		want(t, err, ipam.KindMisconfigured)

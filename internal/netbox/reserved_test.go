@@ -13,7 +13,7 @@ import (
 )
 
 // at returns the stored address with this number.
-func (b *bench) at(ip string) netboxtest.Address {
+func (b *memoryNetBox) at(ip string) netboxtest.Address {
 	for _, a := range b.Server.Addresses() {
 		if a.Prefix.Addr().String() == ip {
 			return a
@@ -26,7 +26,7 @@ func (b *bench) at(ip string) netboxtest.Address {
 func TestReservedAddressIsGivenBackUnchanged(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		for _, text := range []string{"", "for the web"} {
-			b := newBench(t, version, netbox.ModeReserved)
+			b := newMemoryNetBox(t, version, netbox.ModeReserved)
 			b.ChangeAddress(b.at("192.0.2.1").ID, func(a *netboxtest.Address) { a.Description, a.DNSName = text, "a.example.com" })
 			before := b.at("192.0.2.1")
 			p := b.pool("ipamtest")
@@ -58,7 +58,7 @@ func TestReservedAddressOfAnotherClientIsNotGranted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
 			id, done := b.at("192.0.2.1").ID, false
 			h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
 				if !done {
@@ -77,7 +77,7 @@ func TestReservedAddressOfAnotherClientIsNotGranted(t *testing.T) {
 
 // Before 4.6 the last write wins, so the driver checks afterwards whose the address is.
 func TestReservedAddressIsCheckedAfterTheChange(t *testing.T) {
-	b := newBench(t, netboxtest.V44, netbox.ModeReserved)
+	b := newMemoryNetBox(t, netboxtest.V44, netbox.ModeReserved)
 	id, done := b.at("192.0.2.1").ID, false
 	h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
 		b.ServeHTTP(w, r)
@@ -108,7 +108,7 @@ func TestNamedReservedAddresses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.address, func(t *testing.T) {
-			b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
 			a := netip.MustParseAddr(tt.address)
 			c := claimOf("web", addr.FamilyOf(a))
 			c.Address = a
@@ -128,7 +128,7 @@ func TestNamedReservedAddresses(t *testing.T) {
 // without a custom field.
 func TestReservedAddressesWithoutAFieldForKeys(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newBench(t, version, netbox.ModeReserved)
+		b := newMemoryNetBox(t, version, netbox.ModeReserved)
 		b.RemoveField(netbox.DefaultField)
 		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: []string{"ipam.view_ipaddress", "ipam.change_ipaddress"}})
 		b.ChangeAddress(b.at("192.0.2.1").ID, func(a *netboxtest.Address) { a.Description = "mine" })
@@ -157,7 +157,7 @@ func TestReservedAddressesWithoutAFieldForKeys(t *testing.T) {
 }
 
 func TestReservedAddressesAreReadInPages(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
 	b.MaxPageSize = 3
 	if k := kinds(b.pool("ipamtest").Claim(t.Context(), many(16))); k[""] != 14 || k[ipam.KindExhausted] != 2 {
 		t.Errorf("answers %v, want 14 grants and 2 exhausted", k)

@@ -171,4 +171,4 @@ func (r *remote) Driver(cluster string) ipamtest.Driver {
 	return p
 }
 
-func (r *remote) Addresses(f addr.Family) []netip.Addr { return (&bench{}).Addresses(f) }
+func (r *remote) Addresses(f addr.Family) []netip.Addr { return (&memoryNetBox{}).Addresses(f) }

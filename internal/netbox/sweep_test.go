@@ -14,7 +14,7 @@ import (
 )
 
 // keyed adds an address with a key, as another client of NetBox may do.
-func (b *bench) keyed(prefix, key string) int64 {
+func (b *memoryNetBox) keyed(prefix, key string) int64 {
 	fields := map[string]any{}
 	if key != "" {
 		fields[netbox.DefaultField] = key
@@ -24,7 +24,7 @@ func (b *bench) keyed(prefix, key string) int64 {
 
 func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
 	for _, size := range []int{1000, 2} {
-		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		b.MaxPageSize = size
 		b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
 		b.keyed("192.0.2.2/28", "prod2/default/web/default/v4")
@@ -54,7 +54,7 @@ func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
 
 // If the field does not exist, NetBox ignores the filter and lists everything.
 func TestSweepRefusesAnUnfilteredList(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.Strict = false
 	p := b.pool("prod")
 	b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
@@ -62,7 +62,7 @@ func TestSweepRefusesAnUnfilteredList(t *testing.T) {
 	grants, err := p.Grants(t.Context())
 	want(t, err, ipam.KindMisconfigured)
 	if grants != nil {
-		t.Errorf("it answers %v", grants)
+		t.Errorf("the answer is %v", grants)
 	}
 	_, err = claim(t, p, claimOf("web", addr.V4))
 	want(t, err, ipam.KindMisconfigured)
@@ -89,7 +89,7 @@ func TestReleaseRemovesOnlyObjectsWithItsKey(t *testing.T) {
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 		for _, tt := range tests {
 			t.Run(string(mode)+"/"+tt.name, func(t *testing.T) {
-				b := newBench(t, netboxtest.V46, mode)
+				b := newMemoryNetBox(t, netboxtest.V46, mode)
 				id := b.Server.Addresses()
 				if mode == netbox.ModePrefix {
 					b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
@@ -104,7 +104,7 @@ func TestReleaseRemovesOnlyObjectsWithItsKey(t *testing.T) {
 				}
 				want(t, b.pool("prod").Release(t.Context(), []ipam.Grant{g})[0], "")
 				if gone := b.held() == 0; gone != tt.gone {
-					t.Errorf("gone is %t, want %t", gone, tt.gone)
+					t.Errorf("the removal of the address is %t, want %t", gone, tt.gone)
 				}
 			})
 		}
@@ -113,18 +113,18 @@ func TestReleaseRemovesOnlyObjectsWithItsKey(t *testing.T) {
 
 // A release without a key would match every object that has no key.
 func TestReleaseWithoutAKeyIsRefused(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.keyed("192.0.2.1/28", "")
 	p := b.pool("prod")
 	want(t, p.Release(t.Context(), []ipam.Grant{{Address: netip.MustParseAddr("192.0.2.1")}})[0], ipam.KindInvalid)
 	if len(b.Server.Addresses()) != 1 {
-		t.Error("it was released")
+		t.Error("the address was released")
 	}
 }
 
 // 204 proves a release. 404 does not: the address may exist, but this token may not delete it.
 func TestReleaseWithoutTheRightIsAnError(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	g := mustClaim(t, p, claimOf("web", addr.V4))
 	b.SetToken(netboxtest.AdminToken, netboxtest.Token{Writable: func(netboxtest.Address) bool { return false }})
@@ -134,7 +134,7 @@ func TestReleaseWithoutTheRightIsAnError(t *testing.T) {
 }
 
 func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	var grants []ipam.Grant
 	for _, a := range p.Claim(t.Context(), many(10)) {
@@ -163,7 +163,7 @@ func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
 }
 
 func TestCapacityCountsForeignAddresses(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.keyed("192.0.2.1/28", "")
 	b.keyed("192.0.2.2/32", "other/default/web/default/v4")
 	b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.3/28")})
@@ -184,7 +184,7 @@ func TestCapacityCountsForeignAddresses(t *testing.T) {
 
 // NetBox can also hold the network and the broadcast address, and then counts them.
 func TestFullPrefixUsesNoMoreThanItsSize(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	for n := range 16 {
 		b.keyed(fmt.Sprintf("192.0.2.%d/28", n), "")
 	}
@@ -195,7 +195,7 @@ func TestFullPrefixUsesNoMoreThanItsSize(t *testing.T) {
 }
 
 func TestCapacityOfReservedAddresses(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModeReserved)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
 	p := b.pool("prod")
 	mustClaim(t, p, claimOf("web", addr.V4))
 	c, err := p.Capacity(t.Context())

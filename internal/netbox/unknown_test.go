@@ -54,7 +54,7 @@ func mustClaim(t *testing.T, p *netbox.Pool, c ipam.Claim) ipam.Grant {
 }
 
 // held returns how many addresses have a key.
-func (b *bench) held() int {
+func (b *memoryNetBox) held() int {
 	n := 0
 	for _, a := range b.Server.Addresses() {
 		if a.Key(netbox.DefaultField) != "" {
@@ -69,7 +69,7 @@ func TestLateRequestClaimsOnce(t *testing.T) {
 	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, netboxtest.V46, mode)
+				b := newMemoryNetBox(t, netboxtest.V46, mode)
 				p := b.pool("ipamtest")
 				release := b.Hold()
 				for range 3 {
@@ -99,7 +99,7 @@ func TestLateNamedClaimIsGranted(t *testing.T) {
 				return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/ip-addresses/") && !r.URL.Query().Has("limit")
 			},
 		} {
-			b := newBench(t, netboxtest.V46, mode)
+			b := newMemoryNetBox(t, netboxtest.V46, mode)
 			c := claimOf("web", addr.V4)
 			c.Address = netip.MustParseAddr("192.0.2.9")
 			finished := false
@@ -153,7 +153,7 @@ func TestRestartAfterAnyFaultClaimsOnceAndReleasesAll(t *testing.T) {
 }
 
 func failAndRestart(t *testing.T, version string, mode netbox.Mode, n int, fault netboxtest.Fault) {
-	b := newBench(t, version, mode)
+	b := newMemoryNetBox(t, version, mode)
 	named, free := claimOf("named", addr.V4), claimOf("free", addr.V4)
 	named.Address = netip.MustParseAddr("192.0.2.7")
 	claims := []ipam.Claim{named, free, claimOf("free", addr.V6)}
@@ -191,7 +191,7 @@ func failAndRestart(t *testing.T, version string, mode netbox.Mode, n int, fault
 // answered 500 after the commit. Requests take as long as those of NetBox 4.4.
 func TestThousandClaimsTakeFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, netboxtest.V44, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
 		b.ChangeBlock(false, 1, func(p *netboxtest.Block) { p.Prefix = netip.MustParsePrefix("10.0.0.0/21") })
 		b.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 1}}
 		b.Latency = func(r *http.Request, objects int) time.Duration {
@@ -246,7 +246,7 @@ func claimUntilGranted(t testing.TB, p *netbox.Pool, n int) map[netip.Addr]strin
 	return granted
 }
 
-func countPosts(b *bench) int {
+func countPosts(b *memoryNetBox) int {
 	n := 0
 	for _, r := range b.Requests() {
 		if r.Method == http.MethodPost {
@@ -260,7 +260,7 @@ func countPosts(b *bench) int {
 // key. Each repetition would make another address.
 func TestAddressWithoutItsKeyIsRemoved(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newBench(t, version, netbox.ModePrefix)
+		b := newMemoryNetBox(t, version, netbox.ModePrefix)
 		b.Strict = false
 		h := interrupt(b.Server, func(r *http.Request) bool { return r.Method == http.MethodPost }, func(w http.ResponseWriter, r *http.Request) {
 			r.ContentLength = -1
@@ -277,7 +277,7 @@ func TestAddressWithoutItsKeyIsRemoved(t *testing.T) {
 // A reply may name an address that existed before the claim. The driver must not remove that
 // address.
 func TestOlderAddressIsNotRemoved(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	b.keyed("192.0.2.3/28", "")
 	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"),
 		jsonAnswer(201, `{"id":1,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{},"created":"2020-01-01T00:00:00Z"}`))

@@ -38,7 +38,7 @@ func connect(t *testing.T, cfg netbox.Config) *netbox.Client {
 }
 
 func TestClaimsOverTCP(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	server := httptest.NewServer(b.Server)
 	defer server.Close()
 	p := b.prepared(connect(t, netbox.Config{URL: server.URL}))
@@ -55,7 +55,7 @@ func TestClaimsOverTCP(t *testing.T) {
 
 // Half an answer has the status of success and a length that its body does not reach.
 func TestHalfAnAnswerIsUnknown(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	server := httptest.NewServer(interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
 		netboxtest.Execute(b.Server, r)
 		w.Header().Set("Content-Type", "application/json")
@@ -83,7 +83,7 @@ func TestRefusedConnectionIsUnavailable(t *testing.T) {
 		"no proxy": &net.OpError{Op: "proxyconnect", Net: "tcp", Err: syscall.ECONNREFUSED},
 		"no name":  &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "netbox.example", IsNotFound: true}},
 	} {
-		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		down := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, refuse }}
 		_, err := connect(t, netbox.Config{URL: "http://netbox.example", Transport: down}).Prepare(t.Context(), b.group)
 		want(t, err, ipam.KindUnavailable)
@@ -94,7 +94,7 @@ func TestRefusedConnectionIsUnavailable(t *testing.T) {
 }
 
 func TestCertificatesMustBeTrusted(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	server := httptest.NewUnstartedServer(b.Server)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // errors of the handshake, which must fail
 	server.StartTLS()
@@ -139,7 +139,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 // NetBox ignores a body without a length, and redirects a path without its final slash.
 func TestRequestsHaveLengthAndFinalSlash(t *testing.T) {
 	for token, scheme := range map[string]string{netboxtest.AdminToken: "Token ", "nbt_abcdefghijkl." + netboxtest.AdminToken: "Bearer "} {
-		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		b.SetToken(token, netboxtest.Token{})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != scheme+token || r.Header.Get("Accept") != "application/json" || !strings.HasSuffix(r.URL.Path, "/") {
@@ -203,7 +203,7 @@ func TestUnusableConfigurationsAreRefused(t *testing.T) {
 // The documents of earlier versions wrote the URL with and without "/api" and a final slash.
 func TestURLsOfEarlierVersionsWork(t *testing.T) {
 	for _, suffix := range []string{"", "/", "/api", "/api/", "/netbox", "/netbox/api/"} {
-		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		h := http.StripPrefix(strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(suffix, "/"), "/api"), "/"), b.Server)
 		c, err := netbox.New(netbox.Config{URL: "http://netbox.example" + suffix, Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(h)})
 		if err != nil {
@@ -216,7 +216,7 @@ func TestURLsOfEarlierVersionsWork(t *testing.T) {
 // All groups of a server together send one request at a time, and keep to the rate.
 func TestOneRequestIsInFlightAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		b.Latency = func(*http.Request, int) time.Duration { return 10 * time.Millisecond }
 		c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 10, Transport: netboxtest.Transport(b.Server)})
 		if err != nil {
@@ -240,7 +240,7 @@ func TestOneRequestIsInFlightAtTheRate(t *testing.T) {
 // A caller without time left sends nothing.
 func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		p := b.pool("ipamtest")
 		release := b.Hold()
 		go p.Claim(context.Background(), []ipam.Claim{claimOf("first", addr.V4)})
@@ -258,7 +258,7 @@ func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 
 // Each failure in a row increases the delay. A success ends it.
 func TestDelayGrowsWithFailures(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	p := b.pool("ipamtest")
 	b.SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.FailBefore })
 	var delays []time.Duration
@@ -279,7 +279,7 @@ func TestDelayGrowsWithFailures(t *testing.T) {
 
 // The metrics are computed from these observations.
 func TestExchangesAreObserved(t *testing.T) {
-	b := newBench(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 	var seen []string
 	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(b.Server),
 		Observe: func(e netbox.Exchange) {
