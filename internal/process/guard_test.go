@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTheGuardAdmitsOnlyTheNodesOwnAddresses(t *testing.T) {
+func TestGuardAdmitsOnlyTheNodesAddresses(t *testing.T) {
 	service := netip.MustParseAddr("192.0.2.9")
 	errRead := errors.New("dump interrupted")
 	for _, tt := range []struct {
@@ -43,7 +43,7 @@ func TestTheGuardAdmitsOnlyTheNodesOwnAddresses(t *testing.T) {
 	}
 }
 
-func TestAReadingThatFailsChangesNothing(t *testing.T) {
+func TestFailedReadChangesNothing(t *testing.T) {
 	service := netip.MustParseAddr("192.0.2.9")
 	var err error
 	g := &guard{ctx: t.Context(), services: func(context.Context) (map[netip.Addr]bool, error) {
@@ -80,7 +80,7 @@ func TestTheGuardReadsAtMostOnceASecond(t *testing.T) {
 }
 
 // The node has its own address and the address of a Service. The server listens on all addresses.
-func TestTheServerAnswersOnTheNodesOwnAddressesOnly(t *testing.T) {
+func TestServerAnswersOnlyOnTheNodesAddresses(t *testing.T) {
 	runtime.LockOSThread() // never unlocked: the thread dies with the test
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Fatalf("make a network namespace (run this test as root): %v", err)
