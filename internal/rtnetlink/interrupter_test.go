@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meddling changes the table after the first part of a dump was read. The kernel makes each part
+// interrupter changes the table after the first part of a dump was read. The kernel makes each part
 // only when it is read, and 2000 addresses need several parts.
-type meddling struct {
+type interrupter struct {
 	Transport
 	dumps, times int
 	change       func(dump int)
 	begun        bool
 }
 
-func (m *meddling) Send(msg []byte) error {
+func (m *interrupter) Send(msg []byte) error {
 	m.dumps++
 	m.begun = true
 	return m.Transport.Send(msg)
 }
 
-func (m *meddling) Receive(buf []byte) (int, error) {
+func (m *interrupter) Receive(buf []byte) (int, error) {
 	n, err := m.Transport.Receive(buf)
 	if m.begun && m.dumps <= m.times {
 		m.change(m.dumps)
@@ -32,13 +32,13 @@ func (m *meddling) Receive(buf []byte) (int, error) {
 	return n, err
 }
 
-// meddle returns a table of 2000 addresses. Each of its first dumps is interrupted by a new
+// newInterrupter returns a table of 2000 addresses. Each of its first dumps is interrupted by a new
 // address.
-func meddle(t *testing.T, times int) (c *Conn, wire *meddling) {
+func newInterrupter(t *testing.T, times int) (c *Conn, wire *interrupter) {
 	t.Helper()
 	other := ask(t)
 	put(t, other, block("198.18.0.1", 2000))
-	wire = &meddling{Transport: openSocket(t), times: times}
+	wire = &interrupter{Transport: openSocket(t), times: times}
 	wire.change = func(dump int) { put(t, other, block("192.0.2.1", dump)[dump-1:]) }
 	c = NewConn(wire)
 	t.Cleanup(func() { _ = c.Close() })
@@ -47,7 +47,7 @@ func meddle(t *testing.T, times int) (c *Conn, wire *meddling) {
 
 func TestAnInterruptedDumpIsRepeated(t *testing.T) {
 	newWorld(t)
-	c, wire := meddle(t, 2)
+	c, wire := newInterrupter(t, 2)
 	got, err := dumpAddresses(t, c, 3)
 	if err != nil || wire.dumps != 3 {
 		t.Fatalf("after %d dumps: %v", wire.dumps, err)
@@ -68,7 +68,7 @@ func TestAnInterruptedDumpIsRepeated(t *testing.T) {
 
 func TestATableThatKeepsChangingIsAnError(t *testing.T) {
 	newWorld(t)
-	c, wire := meddle(t, 3)
+	c, wire := newInterrupter(t, 3)
 	got, err := dumpAddresses(t, c, 3)
 	if got != nil || !errors.Is(err, ErrInterrupted) || wire.dumps != 3 {
 		t.Errorf("%d addresses after %d dumps: %v", len(got), wire.dumps, err)

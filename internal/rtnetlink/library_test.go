@@ -41,7 +41,7 @@ func TestEachInterruptionIsNoticed(t *testing.T) {
 			newWorld(t)
 			other := ask(t)
 			put(t, other, block("198.18.0.1", 2000))
-			wire := &meddling{Transport: openSocket(t), times: 1, change: func(int) { tt.change(t, other) }}
+			wire := &interrupter{Transport: openSocket(t), times: 1, change: func(int) { tt.change(t, other) }}
 			c := NewConn(wire)
 			t.Cleanup(func() { _ = c.Close() })
 			if got, err := dumpAddresses(t, c, 1); got != nil || !errors.Is(err, ErrInterrupted) {
@@ -132,7 +132,7 @@ func TestTheLibrarySubscriptionEndsOnALoss(t *testing.T) {
 		n++
 	}
 	if n == 2000 {
-		t.Error("nothing was lost")
+		t.Error("no message was lost")
 	}
 	select {
 	case err := <-failed:

@@ -98,7 +98,7 @@ func TestLostMessagesAreSignalled(t *testing.T) {
 	}
 }
 
-func TestABrokenSubscriptionIsOpenedAgainAndSignalled(t *testing.T) {
+func TestBrokenSubscriptionIsReopenedAndSignalled(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	broken, next := follow(t, 0), follow(t, 0)
