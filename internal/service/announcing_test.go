@@ -56,7 +56,7 @@ func TestEncodeSlotsWritesOneSlotPerAddress(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := service.EncodeSlots(nil); got != "" {
-		t.Errorf("no slots are %q, want nothing", got)
+		t.Errorf("no slots are written as %q, want an empty text", got)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestSetSlotReplacesOnlyItsAddress(t *testing.T) {
 		t.Errorf("the argument has changed:\n%s", diff)
 	}
 	if _, ok := service.SlotOf(slots, netip.MustParseAddr("192.0.2.9")); ok {
-		t.Error("there is a slot of 192.0.2.9")
+		t.Error("a slot of 192.0.2.9 exists")
 	}
 }
 

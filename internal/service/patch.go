@@ -55,7 +55,7 @@ func ClusterPolicyPatch(svc *corev1.Service) ([]byte, error) {
 	return patch{Spec: &spec{corev1.ServiceExternalTrafficPolicyCluster}}.bytes(svc)
 }
 
-// without has the annotations of a Service without addresses: none of ours.
+// without has the annotations of a Service without addresses. It has none of PureLB's annotations.
 var without = map[string]string{
 	AnnotationAllocatedBy:        "",
 	AnnotationAllocatedAddresses: "",

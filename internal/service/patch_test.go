@@ -242,7 +242,7 @@ func TestPatchedServiceReadsBack(t *testing.T) {
 			s = says(t, s, r, now)
 			read := service.Read(s, true)
 			if read.Owner != service.Ours {
-				t.Fatalf("what PureLB wrote is %s", read.Owner)
+				t.Fatalf("the owner of the patched Service is %s", read.Owner)
 			}
 			if diff := cmp.Diff(r.Addresses, read.Held, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("addresses (-want +got):\n%s", diff)

@@ -199,7 +199,7 @@ func FuzzAsked(f *testing.F) {
 			t.Errorf("%q asks for %s, malformed: %q", text, r.Asked, r.Malformed)
 		}
 		if r.Malformed == "" && len(r.Asked) == 0 && strings.TrimSpace(text) != "" {
-			t.Errorf("%q asks for nothing", text)
+			t.Errorf("%q requests no address", text)
 		}
 		for _, a := range r.Asked {
 			if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
