@@ -379,17 +379,17 @@ func TestCauseIsKnownInTime(t *testing.T) {
 	}
 }
 
-// mute is an API server that never answers.
-type mute struct{}
+// silentServer is an API server that never answers.
+type silentServer struct{}
 
-func (mute) RoundTrip(r *http.Request) (*http.Response, error) {
+func (silentServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
 func TestHangingAPIServerDoesNotDelayTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: mute{}, QPS: -1})
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: silentServer{}, QPS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
