@@ -210,7 +210,7 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 	for _, tt := range tests {
 		for _, version := range []string{"v1", "v2"} {
 			t.Run(tt.name+" in "+version, func(t *testing.T) {
-				got := refusals(t, specimen(t, version, tt.spec))
+				got := refusals(t, objectOf(t, version, tt.spec))
 				if got != tt.want {
 					t.Errorf("\n got %s\nwant %s", got, tt.want)
 				}
@@ -219,9 +219,9 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 	}
 }
 
-// specimen returns the object of a row. "agent: " stands for spec.local of an LBNodeAgent, and POOL
+// objectOf returns the object of a row. "agent: " stands for spec.local of an LBNodeAgent, and POOL
 // and POOL6 for valid ranges.
-func specimen(t *testing.T, version, spec string) *unstructured.Unstructured {
+func objectOf(t *testing.T, version, spec string) *unstructured.Unstructured {
 	t.Helper()
 	if local, ok := strings.CutPrefix(spec, "agent: "); ok {
 		return agent(t, version, "{local: "+local+"}")

@@ -38,7 +38,7 @@ func TestValidObjectsAreAccepted(t *testing.T) {
 		"agent: {addressConfig: {localInterface: {validLifetime: 1, preferredLifetime: 2147483647}}}",
 	} {
 		for _, version := range []string{"v1", "v2"} {
-			if got := refusals(t, specimen(t, version, spec)); got != "" {
+			if got := refusals(t, objectOf(t, version, spec)); got != "" {
 				t.Errorf("%s in %s: %s", spec, version, got)
 			}
 		}

@@ -205,8 +205,8 @@ func status() bgpv1.BGPNodeStatusStatus {
 	}
 }
 
-// TestANodeReportsOfItself also checks the names in the columns that users see.
-func TestANodeReportsOfItself(t *testing.T) {
+// TestNodeReportsItsStatus also checks the names in the columns that users see.
+func TestNodeReportsItsStatus(t *testing.T) {
 	ctx, c := context.Background(), typed(t)
 	o := &bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
 	if err := c.Create(ctx, o); err != nil {

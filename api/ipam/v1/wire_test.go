@@ -71,14 +71,14 @@ func TestMessagesHaveTheGoldenBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if string(got) != tt.bytes {
-				t.Errorf("it is written as\n%q, want\n%q", got, tt.bytes)
+				t.Errorf("the message encodes as\n%q, want\n%q", got, tt.bytes)
 			}
 			read := tt.message.ProtoReflect().New().Interface()
 			if err := proto.Unmarshal([]byte(tt.bytes), read); err != nil {
 				t.Fatal(err)
 			}
 			if !proto.Equal(read, tt.message) {
-				t.Errorf("it is read as\n%v, want\n%v", read, tt.message)
+				t.Errorf("the message decodes as\n%v, want\n%v", read, tt.message)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func TestEachMessageHasGoldenBytes(t *testing.T) {
 	messages := File_api_ipam_v1_ipam_proto.Messages()
 	for i := range messages.Len() {
 		if name := string(messages.Get(i).Name()); !inside[name] {
-			t.Errorf("%s has none", name)
+			t.Errorf("%s has no golden bytes", name)
 		}
 	}
 }
