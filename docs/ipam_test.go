@@ -37,7 +37,7 @@ func TestConfigurationInTheManualWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := c.Pools["default"]; len(c.Pools) != 1 || len(p.Group.Parents) != 2 || p.Source.TokenFile != folder+"/user-token" {
-		t.Errorf("it says %+v", c)
+		t.Errorf("the server reads %+v", c)
 	}
 }
 

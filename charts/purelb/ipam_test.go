@@ -15,7 +15,7 @@ import (
 func TestChartLeavesNamesForIPAMServers(t *testing.T) {
 	pod := podOf(t, mustRender(t, "")["Deployment allocator"])
 	for _, v := range pod.Volumes {
-		t.Errorf("there is a volume %s", v.Name)
+		t.Errorf("the chart uses the volume %s", v.Name)
 	}
 	for _, m := range pod.Containers[0].VolumeMounts {
 		t.Errorf("the allocator mounts %s at %s", m.Name, m.MountPath)

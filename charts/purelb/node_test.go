@@ -331,7 +331,7 @@ func TestAllocatorCreatesOnlyItsOwnSecretAndLease(t *testing.T) {
 		{"all Secrets", "/secrets", http.StatusForbidden},
 	} {
 		if code, text := allocator.do(t, attempt{method: "GET", path: system + read.path}, ""); code != read.code {
-			t.Errorf("it reads %s: %d %s", read.name, code, text)
+			t.Errorf("the answer for %s is %d %s", read.name, code, text)
 		}
 	}
 }

@@ -285,7 +285,7 @@ gobgp:
 				}
 			}
 			if got != tt.want {
-				t.Errorf("it is %q, want %q", got, tt.want)
+				t.Errorf("the rights are %q, want %q", got, tt.want)
 			}
 			checked := strings.TrimSuffix(tt.want, " list watch")
 			if all := rights(t, mustRender(t, tt.values)["Role purelb:allocator:bgp"]); tt.want != "" && !slices.Contains(all, checked) {
@@ -297,7 +297,7 @@ gobgp:
 
 // TestAllocatorReadsOnlyNamedSecretsForNetBox lists each namespace with the allocator's right in
 // it.
-func TestTheAllocatorReadsNamedSecretsForNetBoxOnly(t *testing.T) {
+func TestAllocatorReadsOnlyNamedSecretsForNetBox(t *testing.T) {
 	const group = "serviceGroup: {create: true, spec: {netbox: {url: 'https://n/', tokenSecret: {name: token}, caSecret: {name: ca}}}}"
 	for _, tt := range []struct {
 		name, values string
@@ -345,7 +345,7 @@ func TestTheAllocatorReadsNamedSecretsForNetBoxOnly(t *testing.T) {
 func TestPoliciesCanBeLeftOut(t *testing.T) {
 	for name := range mustRender(t, "admissionPolicies: {enabled: false}") {
 		if strings.HasPrefix(name, "ValidatingAdmission") {
-			t.Errorf("there is %s", name)
+			t.Errorf("the chart has %s", name)
 		}
 	}
 	if _, ok := mustRender(t, "gobgp: {enabled: false}")["ValidatingAdmissionPolicy purelb-agent-bgpnodestatuses"]; ok {
@@ -405,7 +405,7 @@ func TestAgentsReadTheConfiguredNamespaces(t *testing.T) {
 						}
 					}
 					if env != tt.env {
-						t.Errorf("%s is told %q, want %q", c.Name, env, tt.env)
+						t.Errorf("%s gets %q, want %q", c.Name, env, tt.env)
 					}
 				}
 			}

@@ -306,7 +306,7 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 		}
 		status := regexp.MustCompile(`"loadBalancer":\{.*?\]\},`).FindString(string(full))
 		if status == "" {
-			w.Fatalf("there is no address in %s", full)
+			w.Fatalf("the patch has no address: %s", full)
 		}
 		bare := strings.Replace(string(full), status, "", 1)
 		all[i] = []byte(strings.Replace(bare, result.Message, result.Message+strings.Repeat(".", len(status)), 1))

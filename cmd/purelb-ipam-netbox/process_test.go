@@ -86,7 +86,7 @@ func end(t *testing.T, cmd *exec.Cmd, signal syscall.Signal) {
 		t.Error(err)
 	}
 	if err := cmd.Wait(); err != nil && signal == syscall.SIGTERM {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("the server ends with the error %v", err)
 	}
 }
 
