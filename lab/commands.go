@@ -106,8 +106,8 @@ func execute(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// The terminal also sends the signal to the command. The command decides what
-	// to do, and the lab waits for it.
+	// The terminal also sends the signal to the command. The command decides what to do, and the
+	// lab waits for its end.
 	cmd, err := c.Command(context.WithoutCancel(ctx), args[0], args[1:]...)
 	if err != nil {
 		return err
@@ -125,8 +125,8 @@ func execute(ctx context.Context, args []string) error {
 	return cmd.Wait()
 }
 
-// foreground gives the command the terminal, if there is one, so that a shell
-// in a machine can do with it what shells do.
+// foreground gives the command the terminal, if there is one, so that an interactive shell works in
+// a machine.
 func foreground(f *os.File) *syscall.SysProcAttr {
 	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"purelb.io/purelb/lab/internal/state"
 )
 
-// hidden are the parts that this executable plays inside the lab.
+// hidden are the commands that the lab itself runs.
 var hidden = []command{
 	{name: machine.EnterCommand, run: part(1, func(a []string) error { return machine.EnterMain(a[0]) })},
 	{name: machine.InitCommand, run: part(1, func(a []string) error { return machine.InitMain(a[0]) })},
@@ -40,7 +40,7 @@ func serveRegistry(a []string) error {
 	return http.ListenAndServe(a[0], registry.Handler(image.Store{Dir: a[1]}))
 }
 
-// serveForward takes the socket that the machine was started with.
+// serveForward uses the socket that the machine was started with.
 func serveForward(a []string) error {
 	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {
@@ -67,7 +67,7 @@ func stopProgram(_ context.Context, args []string) error {
 	return onMachine("stop", args, func(c *cluster.Cluster) error { return c.Signal(args[0], args[1], syscall.SIGKILL) })
 }
 
-// onMachine calls f when the command has as many arguments as its usage.
+// onMachine calls f if the number of arguments matches the usage.
 func onMachine(name string, args []string, f func(*cluster.Cluster) error) error {
 	want, _ := find(commands, name)
 	if len(args) != len(strings.Fields(want.args)) {

@@ -1,5 +1,5 @@
-// Lab is a real Kubernetes cluster on one Linux machine: every node is a set
-// of namespaces, every program the real one. See README.md.
+// Lab is a real Kubernetes cluster on one Linux machine. Every node is a set of namespaces, and
+// every program is the real one. See README.md.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 	defer stop()
 	err := run(ctx, os.Args[1:])
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		os.Exit(exitCode(exit)) // the command in the machine has said what was wrong
+		os.Exit(exitCode(exit)) // the command in the machine has printed its error
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
@@ -47,7 +47,7 @@ func find(list []command, name string) (command, bool) {
 	return list[i], true
 }
 
-// exitCode is what a shell would say.
+// exitCode is the exit code that a shell would use.
 func exitCode(e *exec.ExitError) int {
 	if ws, ok := e.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -1,6 +1,6 @@
-// Package backend runs the IPAM backends of the lab: NetBox on the machine outside of the
-// cluster, and the IPAM server of the documentation beside the allocator. It knows how they
-// are built, started and asked, and nothing of PureLB.
+// Package backend runs the IPAM backends of the lab: NetBox on the machine outside of the cluster,
+// and the IPAM server of the documentation in the allocator's pod. It knows how to build, start and
+// query them, and nothing of PureLB.
 //
 // NetBox is the fake of the tests (internal/netbox/netboxtest), which keeps its state in
 // memory.
@@ -38,10 +38,10 @@ type NetBox struct {
 	http    *http.Client
 }
 
-// StartNetBox builds NetBox from the source tree at root and runs it on a port,
-// with these flags of fakenetbox. It serves until Stop or until the lab ends, even
-// after this program has ended. If a NetBox already runs on the port, it goes on if
-// keep is true, and is ended first otherwise.
+// StartNetBox builds NetBox from the source tree at root and runs it on a port, with these flags of
+// fakenetbox. NetBox serves until Stop or the end of the lab, even after this program ends. If
+// NetBox already runs on the port, StartNetBox keeps it if keep is true, and otherwise ends it
+// first.
 func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint16, keep bool, flags ...string) (*NetBox, error) {
 	m, err := c.Machine(cluster.Client)
 	if err != nil {
@@ -73,16 +73,16 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's signals are not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // keeps the terminal's signals away
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start NetBox on %s: %w", cluster.Client, err)
 	}
-	go func() { _ = cmd.Wait() }() // so that it is no zombie
+	go func() { _ = cmd.Wait() }() // prevents a zombie
 	err = kube.Until(ctx, func() (string, bool) { return "NetBox does not serve; see `lab logs client " + name + "`", n.runs(ctx) })
 	return n, err
 }
 
-// compile builds beside the file and then replaces it: it may be running.
+// compile builds next to the file and then replaces it, because the old program may be running.
 func compile(ctx context.Context, root, pkg, file string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file+".new", pkg)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
@@ -133,9 +133,9 @@ func (n *NetBox) Addresses(ctx context.Context) (list []Address, err error) {
 	return list, n.ask(ctx, http.MethodGet, "addresses", nil, &list)
 }
 
-// Requests returns how often each call was made: "POST
-// /api/ipam/ip-ranges/{id}/available-ips/". It returns an error if NetBox got a
-// request that is not in its schema.
+// Requests returns how often each call was made. A key is, for example, "POST
+// /api/ipam/ip-ranges/{id}/available-ips/". It returns an error if NetBox got a request that is not
+// in its schema.
 func (n *NetBox) Requests(ctx context.Context) (counts map[string]int, err error) {
 	return counts, n.ask(ctx, http.MethodGet, "requests", nil, &counts)
 }
@@ -145,8 +145,7 @@ func (n *NetBox) Stopped(ctx context.Context) (held []string, err error) {
 	return held, n.ask(ctx, http.MethodGet, "stopped", nil, &held)
 }
 
-// Order gives NetBox an order: a POST of its control endpoint, which package fakenetbox
-// describes.
+// Order sends a POST to the control endpoint of NetBox. Package fakenetbox documents the orders.
 func (n *NetBox) Order(ctx context.Context, name string, with url.Values) error {
 	return n.ask(ctx, http.MethodPost, name, with, new(any))
 }

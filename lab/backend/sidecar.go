@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// node is the node with the volume of the IPAM server. folder is the place of
-	// the volume on the node's disk.
+	// node is the node with the volume of the IPAM server. folder is the path of the volume on the
+	// node's disk.
 	node   = "node-1"
 	folder = "/var/lib/kubelet/ipam-state"
 	claim  = "ipam-state"
 )
 
-// Server is the IPAM server of docs/examples/ipam-server, which runs in the pod of the
-// allocator. Its book is on a disk of one node, and so the allocator runs there.
+// Server is the IPAM server of docs/examples/ipam-server. It runs in the pod of the allocator. Its
+// book is on the disk of one node, so the allocator runs on that node.
 type Server struct {
 	cluster *cluster.Cluster
 	image   string
@@ -114,8 +114,8 @@ func (s *Server) Book(ctx context.Context) (map[netip.Addr]string, error) {
 	return book, nil
 }
 
-// Lock keeps the IPAM server from writing into its book, so that it refuses all
-// calls that change something. Unlock ends that.
+// Lock prevents the IPAM server from writing its book, so the server refuses all calls that change
+// something. Unlock ends that.
 func (s *Server) Lock(ctx context.Context) error {
 	_, err := s.cluster.Exec(ctx, node, "chmod", "a-w", folder)
 	return err

@@ -1,6 +1,5 @@
-// Package cluster lets a test or a demo control the running lab: run a command in a
-// machine, cut a node's power, pull a cable, stop the API server. It does not build
-// the lab up or take it down.
+// Package cluster lets a test or a demo control the running lab: run a command in a machine, cut a
+// node's power, pull a cable, stop the API server. It neither builds the lab nor takes it down.
 package cluster
 
 import (
@@ -34,7 +33,7 @@ type World = topology.World
 // Program is the state of a program of a machine.
 type Program = machine.Status
 
-// ErrDown means that there is no lab, or only a part of one.
+// ErrDown means that the lab does not exist, or only in part.
 var ErrDown = errors.New("the lab is not up: run `make up`, or `go -C lab run . up`")
 
 // Cluster is a lab.
@@ -55,7 +54,7 @@ func Open() (*Cluster, error) {
 	return c, nil
 }
 
-// Recorded returns the lab of a state directory, even if it does not work.
+// Recorded returns the lab of a state directory, even if the lab does not work.
 func Recorded(dir state.Dir) (*Cluster, error) {
 	rec, err := dir.Lab()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +66,7 @@ func Recorded(dir state.Dir) (*Cluster, error) {
 	return New(dir, rec)
 }
 
-// New returns a lab as it is, or is to be.
+// New returns the lab of a record, whether it runs or not.
 func New(dir state.Dir, rec state.Lab) (*Cluster, error) {
 	world, err := topology.FindWorld(rec.World)
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *Cluster) Kubeconfig() string { return c.Spec.State.Kubeconfig() }
 // Server is the API server's URL on the host.
 func (c *Cluster) Server() string { return fmt.Sprintf("https://127.0.0.1:%d", c.Record.Port) }
 
-// Bin is the directory of kubectl and the other built programs.
+// Bin is the directory of kubectl and the other compiled programs.
 func (c *Cluster) Bin() string { return c.Spec.Bin }
 
 // World returns the variation of the lab.
@@ -115,8 +114,8 @@ func (c *Cluster) Netns(machine string) string { return c.net().Netns(machine) }
 
 func (c *Cluster) net() wire.Net { return wire.Net(c.Spec.State.Netns()) }
 
-// AddImage makes an image of one static program, which is also its entry
-// point. Every node can pull it at once, by this name at any registry.
+// AddImage makes an image of one static program, which is also its entry point. Every node can pull
+// it at once by this name, from any registry.
 func (c *Cluster) AddImage(name, program string) (digest string, err error) {
 	n, err := image.ParseName(name)
 	if err != nil {
@@ -126,22 +125,21 @@ func (c *Cluster) AddImage(name, program string) (digest string, err error) {
 	return c.Images().Put(n, image.Image{Entry: []string{to}, Files: []image.File{{From: program, To: to}}})
 }
 
-// Images is where the registry takes its images from.
+// Images is the store of the registry.
 func (c *Cluster) Images() image.Store { return image.Store{Dir: c.Spec.State.Images()} }
 
-// SetRoute makes a machine, as a rule the router, reach a prefix through all
-// of the gateways at equal cost.
+// SetRoute adds routes to a prefix through all gateways at equal cost. The machine is usually the
+// router.
 func (c *Cluster) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) error {
 	return c.net().SetRoute(machine, to, via...)
 }
 
-// DeleteRoute removes a route. It is no error if there is none.
+// DeleteRoute removes a route. A missing route is no error.
 func (c *Cluster) DeleteRoute(machine string, to netip.Prefix) error {
 	return c.net().DeleteRoute(machine, to)
 }
 
-// SetPort pulls the cable of a machine's interface out of the switch, or plugs it
-// in.
+// SetPort unplugs the cable of a machine's interface from the switch, or plugs it in.
 func (c *Cluster) SetPort(machine, nic string, up bool) error {
 	return c.net().SetPort(machine, nic, up)
 }

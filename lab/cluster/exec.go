@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/lab/internal/state"
 )
 
-// Cmd is a command in a machine. Set Stdin, Stdout and Stderr as for any
-// exec.Cmd, but begin with this type's Start, Run or Output.
+// Cmd is a command in a machine. Set Stdin, Stdout and Stderr as for exec.Cmd, but start it with
+// this type's Start, Run or Output.
 type Cmd struct {
 	*exec.Cmd
 	first state.Process
@@ -50,8 +50,7 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the command and returns what it printed. The error tells what it
-// complained of.
+// Output runs the command and returns its standard output. The error contains its standard error.
 func (c *Cmd) Output() (string, error) {
 	var out, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &out, &complaint
@@ -71,8 +70,8 @@ func (c *Cluster) Exec(ctx context.Context, machine string, argv ...string) (str
 	return cmd.Output()
 }
 
-// Inside calls f on a thread in the machine's namespaces: sockets that f opens
-// are the machine's. Goroutines that f starts are not in the machine.
+// Inside calls f on a thread in the machine's namespaces, so sockets that f opens belong to the
+// machine. Goroutines that f starts do not run in the machine.
 func (c *Cluster) Inside(name string, f func() error) error {
 	first, err := c.Spec.State.Process(name)
 	if err != nil || !first.Alive() {
@@ -81,8 +80,8 @@ func (c *Cluster) Inside(name string, f func() error) error {
 	return machine.Inside(first.PID, f)
 }
 
-// look finds a program in the machine's PATH, which has what the host's may
-// lack: kubectl, and the directories of the administrator.
+// look finds a program in the machine's PATH. That has kubectl, and directories of the
+// administrator that the host's PATH may lack.
 func look(path, program string) string {
 	if strings.Contains(program, "/") {
 		return program

@@ -13,19 +13,19 @@ import (
 // API returns a small client for the cluster's API server.
 func (c *Cluster) API() (*kube.Client, error) { return kube.New(c.Server(), c.Spec.State.PKI()) }
 
-// Running tells whether a machine has power.
+// Running reports whether a machine has power.
 func (c *Cluster) Running(machine string) bool {
 	p, err := c.Spec.State.Process(machine)
 	return err == nil && p.Alive()
 }
 
-// Since returns when a running machine got its power.
+// Since returns when a running machine was powered on.
 func (c *Cluster) Since(machine string) (time.Time, bool) {
 	at, err := c.Spec.State.Since(machine)
 	return at, err == nil && c.Running(machine)
 }
 
-// Problems returns what is wrong with the lab. It is empty if all is well.
+// Problems returns the problems of the lab, if any.
 func (c *Cluster) Problems(ctx context.Context) []string {
 	var found []string
 	if !c.Record.Up {
@@ -63,8 +63,8 @@ func (c *Cluster) apiProblems(ctx context.Context) []string {
 	return nil
 }
 
-// NodesReady returns nil when the API server answers and every node is ready. A
-// status from before the last power cut of a node does not count.
+// NodesReady returns nil if the API server answers and every node is ready. A node's status from
+// before its last power cut does not count.
 func (c *Cluster) NodesReady(ctx context.Context) error {
 	api, err := c.API()
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Cluster) NodesReady(ctx context.Context) error {
 	return nil
 }
 
-// bootID is what a machine's kubelet takes for the kernel's boot id.
+// bootID is the kernel's boot id as a machine's kubelet reads it.
 func (c *Cluster) bootID(name string) string {
 	p, err := c.Spec.State.Process(name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Cluster) apiReady(ctx context.Context) error {
 	return api.Ready(ctx)
 }
 
-// WaitReady waits until NodesReady, or the end of the context.
+// WaitReady waits until NodesReady succeeds or the context ends.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	return poll(ctx, 50*time.Millisecond, func() error { return c.NodesReady(ctx) })
 }

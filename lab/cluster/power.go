@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/lab/internal/state"
 )
 
-// Crash cuts a machine's power. In the same moment its ports go down, and all of
-// its processes, and the addresses and routes of its kernel, are gone.
+// Crash cuts a machine's power. At once its ports go down, and all its processes, addresses and
+// routes are gone.
 func (c *Cluster) Crash(name string) error {
 	m, err := c.Machine(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Cluster) Crash(name string) error {
 	return errors.Join(append(errs, c.remove(m))...)
 }
 
-// remove ends what is left of a machine. Its disks stay.
+// remove removes the remains of a machine. Its disks stay.
 func (c *Cluster) remove(m Machine) error {
 	p, err := c.Spec.State.Process(m.Name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,8 @@ func (c *Cluster) remove(m Machine) error {
 	return errors.Join(c.net().Unplug(m.Name, m.NICs), c.net().Delete(m.Name), groups.Remove(m.Name))
 }
 
-// Boot gives a machine power again, and returns when its programs have been
-// started. It does nothing if the machine runs.
+// Boot powers a machine on, and returns after its programs have started. It does nothing if the
+// machine runs.
 func (c *Cluster) Boot(ctx context.Context, name string) error {
 	m, err := c.Machine(name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Cluster) Boot(ctx context.Context, name string) error {
 	return c.StartAll(ctx, name)
 }
 
-// PowerOn lays a machine's cables and starts it, without its programs.
+// PowerOn connects a machine's cables and starts it, without its programs.
 func (c *Cluster) PowerOn(m Machine) error {
 	if err := c.net().BuildMachine(m); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (c *Cluster) PowerOn(m Machine) error {
 	})
 }
 
-// listen opens the host's way to the API server, which goes to the control
-// plane; other machines get nothing.
+// listen opens the host's socket to the API server, which goes to the control plane machine. For
+// other machines it returns nil.
 func (c *Cluster) listen(m Machine) (*os.File, error) {
 	if m.Name != ControlPlane {
 		return nil, nil

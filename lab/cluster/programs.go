@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/lab/internal/spec"
 )
 
-// StartAll starts all programs of a machine, in their order.
+// StartAll starts all programs of a machine, in order.
 func (c *Cluster) StartAll(ctx context.Context, name string) error {
 	m, err := c.Machine(name)
 	if err != nil {
@@ -26,9 +26,8 @@ func (c *Cluster) StartAll(ctx context.Context, name string) error {
 	return nil
 }
 
-// Start starts a program of a machine, such as kube-apiserver on the control plane.
-// If that can be seen, it waits until the program serves. It does nothing if the
-// program runs.
+// Start starts a program of a machine, such as kube-apiserver on the control plane. If the program
+// reports readiness, Start waits for that. It does nothing if the program runs.
 func (c *Cluster) Start(ctx context.Context, name, program string) error {
 	m, err := c.Machine(name)
 	if err != nil {
@@ -41,7 +40,7 @@ func (c *Cluster) Start(ctx context.Context, name, program string) error {
 	return poll(ctx, 20*time.Millisecond, func() error { return c.started(ctx, name, p) })
 }
 
-// started returns nil once the program serves, or has done its work.
+// started returns nil once the program serves, or has finished its work.
 func (c *Cluster) started(ctx context.Context, name string, p machine.Program) error {
 	st, err := c.Program(name, p.Name)
 	switch {
@@ -64,8 +63,8 @@ func (c *Cluster) started(ctx context.Context, name string, p machine.Program) e
 	return err
 }
 
-// Signal sends a signal to a program. SIGKILL and SIGTERM end it; SIGSTOP and
-// SIGCONT stop it for a while. Only Start starts it again.
+// Signal sends a signal to a program. SIGKILL and SIGTERM end it. SIGSTOP pauses it until SIGCONT.
+// Only Start starts it again.
 func (c *Cluster) Signal(machine, program string, sig syscall.Signal) error {
 	return c.orders(machine).Signal(program, sig)
 }

@@ -1,7 +1,7 @@
 //go:build tools
 
-// Package cni pins the network plugins that the lab's nodes use. Nothing is
-// imported for its code; `lab build` compiles the plugins named here.
+// Package cni pins the network plugins of the lab's nodes. No code imports them: `lab build`
+// compiles the plugins named here.
 package cni
 
 import (

@@ -14,15 +14,15 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// backends hand out addresses beside PureLB: NetBox on the machine outside of the
-// cluster, and an IPAM server in the pod of the allocator.
+// backends are the other sources of addresses: NetBox on the machine outside of the cluster, and an
+// IPAM server in the pod of the allocator.
 type backends struct {
 	netbox *backend.NetBox
 	server *backend.Server
 }
 
-// The addresses of the backends. Their groups in Manifests say where the addresses
-// are announced.
+// The addresses of the backends. Their groups in Manifests determine where nodes announce the
+// addresses.
 var (
 	netboxRanges = []string{"-range", "10.255.2.1-10.255.2.99/24", "-range", "fd00:10:255:2::1-fd00:10:255:2::99/64"}
 	serverPools  = []string{"external=172.30.250.224/28", "external=2001:db8:1:250:c::10/124"}
@@ -49,8 +49,7 @@ func startBackends(ctx context.Context, c *cluster.Cluster, api *kube.Client, ro
 
 func (b *backends) values() []string { return b.server.Values(serverPools...) }
 
-// showOrigins prints the backends' records of the addresses that they have handed
-// out.
+// showOrigins prints the backends' records of the addresses that they handed out.
 func (d demo) showOrigins(ctx context.Context, rows []row) error {
 	held, err := d.netbox.Addresses(ctx)
 	if err != nil {

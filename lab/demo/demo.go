@@ -31,7 +31,7 @@ type service struct {
 	name string
 	// remote says that every node announces its addresses.
 	remote bool
-	// from is the group of its addresses.
+	// from is the name of the group that its addresses are from.
 	from string
 }
 
@@ -43,8 +43,7 @@ var services = []service{
 	{"web-external", false, "ServiceGroup external, spec.external"},
 }
 
-// row is one line of the table: an address, the nodes that carry it, and the
-// answer.
+// row is one line of the table: an address, the nodes that carry it, and the answer from it.
 type row struct {
 	service
 	address   netip.Addr
@@ -59,10 +58,10 @@ type demo struct {
 	out  io.Writer
 }
 
-// Run starts the IPAM backends, installs PureLB from the tree into the cluster, and
-// applies the manifests. It fetches from every address of their Services as the
-// client outside, and prints the results and what the plugin says of them. It fails if an
-// address does not answer, or the plugin sees a problem, and leaves everything in place.
+// Run starts the IPAM backends, installs PureLB from the tree into the cluster, and applies the
+// manifests. As the client outside, it fetches a page from every address of their Services. It
+// prints the results and the output of the plugin. It fails if an address does not answer or if the
+// plugin reports a problem, and leaves everything in place.
 func Run(ctx context.Context, c *cluster.Cluster, tree product.Tree, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -125,8 +124,8 @@ func (d demo) serve(ctx context.Context) ([]row, error) {
 	return rows, d.waitAnnounced(ctx, rows)
 }
 
-// waitAnnounced waits until the kernels of the nodes carry the addresses: the
-// local ones on one node, the remote ones on all.
+// waitAnnounced waits until the kernels of the nodes carry the addresses: a local address on one
+// node, a remote address on all nodes.
 func (d demo) waitAnnounced(ctx context.Context, rows []row) error {
 	for i := range rows {
 		err := kube.Until(ctx, func() (string, bool) {
@@ -148,7 +147,7 @@ func (d demo) waitAnnounced(ctx context.Context, rows []row) error {
 	return nil
 }
 
-// carriers are the nodes and interfaces that carry an address.
+// carriers returns the nodes and interfaces that carry an address.
 func (d demo) carriers(a netip.Addr) ([]string, error) {
 	var by []string
 	for _, n := range d.Nodes() {
@@ -163,8 +162,8 @@ func (d demo) carriers(a netip.Addr) ([]string, error) {
 	return by, nil
 }
 
-// showRoutes waits until the router has learned routes to the remote addresses by
-// BGP from every node. It prints the routes of the router's kernel.
+// showRoutes waits until every node has announced routes to the remote addresses to the router by
+// BGP. It prints the routes of the router's kernel.
 func (d demo) showRoutes(ctx context.Context, rows []row) error {
 	fmt.Fprintln(d.out, "\nThe router has learned by BGP how to reach the remote addresses, and spreads packets over all next hops:")
 	for _, r := range rows {
@@ -187,8 +186,8 @@ func (d demo) showRoutes(ctx context.Context, rows []row) error {
 	return nil
 }
 
-// visit fetches from every address with curl in the client machine. It returns how
-// many addresses did not answer in time.
+// visit fetches a page from every address with curl in the client machine. It returns the number of
+// addresses that did not answer in time.
 func (d demo) visit(ctx context.Context, rows []row) (silent int) {
 	for i := range rows {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// plugin is where the demonstration puts the plugin, from the root of the tree.
+// plugin is the path of the plugin below the root of the tree.
 const plugin = "bin/kubectl-purelb"
 
-// explain builds the plugin for kubectl from the tree at root, and prints what it says of
-// the cluster and of one Service.
+// explain builds the kubectl plugin from the tree at root. It prints the plugin's output about the
+// cluster and about one Service.
 func (d demo) explain(ctx context.Context, root string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", plugin, "./cmd/kubectl-purelb")
 	build.Dir, build.Env, build.Stderr = root, append(os.Environ(), "CGO_ENABLED=0"), d.out

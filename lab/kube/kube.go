@@ -1,5 +1,5 @@
-// Package kube has the requests of the demonstration and of the end-to-end tests to
-// the lab's API server: apply documents, wait for a condition, read back.
+// Package kube has the requests that the demonstration and the end-to-end tests send to the lab's
+// API server: apply documents, wait for a condition, read back.
 package kube
 
 import (
@@ -29,7 +29,7 @@ type Client struct {
 	client.Client
 }
 
-// A client without a log complains about that, with a stack, after half a minute.
+// controller-runtime complains, with a stack, if it has no logger after half a minute.
 func init() { log.SetLogger(log.Log.WithSink(log.NullLogSink{})) }
 
 // New returns a client for the cluster of a kubeconfig file.
@@ -80,8 +80,7 @@ func (c *Client) Apply(ctx context.Context, documents string) error {
 	return nil
 }
 
-// Define applies definitions of kinds of objects, and waits until the API server
-// serves them.
+// Define applies custom resource definitions, and waits until the API server serves them.
 func (c *Client) Define(ctx context.Context, documents string) error {
 	if err := c.Apply(ctx, documents); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (c *Client) Pods(ctx context.Context, namespace string, labels client.Match
 	return list.Items, nil
 }
 
-// Gone waits until an object does not exist any more.
+// Gone waits until an object no longer exists.
 func (c *Client) Gone(ctx context.Context, o client.Object) error {
 	return Until(ctx, func() (string, bool) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -193,8 +192,8 @@ func (c *Client) Gone(ctx context.Context, o client.Object) error {
 	})
 }
 
-// Until checks the condition again and again until it is true. If the context ends
-// first, the error has the last state that the condition described.
+// Until polls the condition until it is true. If the context ends first, the error has the last
+// state that the condition returned.
 func Until(ctx context.Context, condition func() (state string, ok bool)) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

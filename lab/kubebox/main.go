@@ -1,7 +1,6 @@
-// Kubebox is etcd and every Kubernetes program of the lab in one binary, which
-// saves links, disk and memory: the kernel keeps one copy of its pages for
-// all. It acts as the program whose name it was called by, or as the one
-// named by its first argument.
+// Kubebox is etcd and every Kubernetes program of the lab in one binary. That saves link time, disk
+// and memory, because the kernel keeps one copy of its pages for all of them. It acts as the
+// program by whose name it is called, or as the one that its first argument names.
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// programs maps a name to what runs under it; the result is the exit code.
+// programs maps a name to its function, which returns the exit code.
 var programs = map[string]func() int{
 	"etcd":                    etcd,
 	"kube-apiserver":          command(apiserver.NewAPIServerCommand),
@@ -62,8 +61,7 @@ func etcd() int {
 	return 0
 }
 
-// ctl differs from the servers: kubectl's errors are for people, without a
-// log prefix.
+// ctl is for kubectl. Unlike the servers, kubectl prints errors for users, without a log prefix.
 func ctl() int {
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

@@ -1,6 +1,5 @@
-// Package otherlb puts the lab's second load balancer controller (cmd/otherlb)
-// into the cluster. It knows how the controller is built and installed, and
-// nothing of what it does or of PureLB.
+// Package otherlb installs the lab's second load balancer controller (cmd/otherlb) in the cluster.
+// It knows how to build and install the controller, and nothing of its work or of PureLB.
 package otherlb
 
 import (
@@ -14,18 +13,18 @@ import (
 	"purelb.io/purelb/lab/internal/build"
 )
 
-// Name is the name of all objects of the controller, of its pods' label "app", and
-// of its field manager.
+// Name is the name of all objects of the controller, the label "app" of its pods, and its field
+// manager.
 const Name = "otherlb"
 
-// Images puts an image, built from scratch around one static binary, where the
-// cluster's nodes can pull it.
+// Images stores an image that consists of one static binary, so that the cluster's nodes can pull
+// it.
 type Images interface {
 	AddImage(name, program string) (digest string, err error)
 }
 
-// Build compiles the controller, gives its image to the cluster, and returns the
-// image's name. The name changes when and only when the binary does.
+// Build compiles the controller, gives its image to the cluster, and returns the name of the image.
+// The name changes only if the binary changes.
 func Build(ctx context.Context, images Images) (image string, err error) {
 	source, err := build.Source()
 	if err != nil {
@@ -51,8 +50,8 @@ func Build(ctx context.Context, images Images) (image string, err error) {
 	return image, err
 }
 
-// Ranges is the ConfigMap that gives the controller addresses. Each range is
-// FIRST-LAST, separated by commas. Without the ConfigMap it has none.
+// Ranges is the ConfigMap with the controller's addresses. Each range is FIRST-LAST, and commas
+// separate ranges. Without the ConfigMap, the controller has no addresses.
 func Ranges(namespace, ranges string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -62,9 +61,8 @@ data: {ranges: %q}
 `, Name, namespace, ranges)
 }
 
-// Deployment runs the controller in a namespace, for Services of a class, or for
-// those without one if class is "". It can be applied again with another number
-// of replicas.
+// Deployment runs the controller in a namespace. It serves Services of a class, or Services without
+// a class if class is "". It can be applied again with another number of replicas.
 func Deployment(namespace, image, class string, replicas int) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -88,8 +86,8 @@ spec:
 `, Name, namespace, image, "-class="+class, replicas)
 }
 
-// Rights are what the controller may do: read Services, write their statuses, and
-// read its ranges.
+// Rights are the rights of the controller: read Services, write their statuses, and read its
+// ranges.
 func Rights(namespace string) string {
 	return fmt.Sprintf(`
 apiVersion: v1

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Line is one long-lived TCP connection to a service that sends every line back. It
-// sends numbered lines, and records when each returns.
+// Line is a long-lived TCP connection to a service that sends every line back. It sends numbered
+// lines, and records when each one returns.
 type Line struct {
 	// Server is the greeting of the other end.
 	Server string
@@ -36,7 +36,7 @@ type Talk struct {
 	Said, Returned int
 	// LongestWait is the longest time until a line returned.
 	LongestWait time.Duration
-	// Broken is why the connection ended before its time, or nil.
+	// Broken is the reason why the connection broke, or nil.
 	Broken error
 }
 
@@ -60,7 +60,7 @@ func Dial(ctx context.Context, path string, target netip.AddrPort, interval time
 		return nil, err
 	}
 	l.reader = bufio.NewReader(l.conn)
-	_ = l.conn.SetReadDeadline(time.Now().Add(patience)) // fails only on a closed socket, as the next does then
+	_ = l.conn.SetReadDeadline(time.Now().Add(patience)) // fails only on a closed socket, and then the next call fails, too
 	if l.Server, err = l.reader.ReadString('\n'); err != nil {
 		_ = l.conn.Close()
 		return nil, fmt.Errorf("greeting of %s: %w", target, err)
@@ -79,8 +79,7 @@ func (l *Line) Returned() int {
 	return l.returned
 }
 
-// Stop waits up to limit for lines that are still on their way, and returns the
-// result.
+// Stop waits up to limit for lines that have not returned yet, and returns the result.
 func (l *Line) Stop(limit time.Duration) Talk {
 	l.cancel()
 	l.saying.Wait()

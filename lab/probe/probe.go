@@ -1,5 +1,5 @@
-// Package probe watches a service from outside: every few milliseconds it sends a
-// question from one of the lab's machines, and counts the answers.
+// Package probe watches a service from outside. Every few milliseconds it sends a question from a
+// machine of the lab, and it counts the answers.
 package probe
 
 import (
@@ -20,9 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In runs f with the calling goroutine in the network namespace at path.
-// Sockets that f opens stay in that namespace for good; f must not start
-// goroutines that open some.
+// In runs f with the calling goroutine in the network namespace at path. Sockets that f opens stay
+// in that namespace. f must not start goroutines that open sockets.
 func In(path string, f func() error) error {
 	runtime.LockOSThread()
 	home, err := netns.Get()
@@ -43,16 +42,16 @@ func In(path string, f func() error) error {
 	}
 	err = f()
 	if back := netns.Set(home); back != nil {
-		// The thread stays locked, so that the runtime ends it with this
-		// goroutine rather than reuse it in the wrong namespace.
+		// The thread stays locked. So the runtime ends it with this goroutine, instead of reusing
+		// it in the wrong namespace.
 		return errors.Join(err, fmt.Errorf("leave network namespace %s: %w", path, back))
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-// patience is how long a busy machine may take to answer. It is no promise: TCP
-// repeats lost packets, and a question without an answer ends after that time.
+// patience is how long a busy machine may take to answer. TCP repeats lost packets. A question
+// without an answer ends after that time.
 const patience = 10 * time.Second
 
 // Get sends a request to a web server from the network namespace at path, on its
@@ -61,8 +60,8 @@ func Get(ctx context.Context, path string, target netip.AddrPort) (string, error
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		// A literal address needs no resolver and is dialled on this very
-		// goroutine, so the socket is made in the namespace.
+		// A literal address needs no resolver, and is dialed on this goroutine. So the socket is in
+		// the namespace.
 		err = In(path, func() error {
 			c, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
 			return err
@@ -100,20 +99,20 @@ type Probe struct {
 // Result is what a Probe has measured.
 type Result struct {
 	Sent, Answered int
-	// LongestGap is the longest time from a datagram without an answer to the next
+	// LongestGap is the longest time without answers: from a datagram without an answer to the next
 	// one with an answer, or to the end.
 	LongestGap time.Duration
 }
 
-// Lost is how many datagrams got no answer.
+// Lost is the number of datagrams without an answer.
 func (r Result) Lost() int { return r.Sent - r.Answered }
 
 func (r Result) String() string {
 	return fmt.Sprintf("%d of %d probes answered, %d lost, longest gap %v", r.Answered, r.Sent, r.Lost(), r.LongestGap.Round(time.Millisecond))
 }
 
-// Start probes target from the network namespace at path, once in every
-// interval, from one socket, until Stop.
+// Start probes target from the network namespace at path, once in every interval and from one
+// socket, until Stop.
 func Start(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Probe, error) {
 	p := &Probe{}
 	err := In(path, func() (err error) {
@@ -133,8 +132,8 @@ func Start(ctx context.Context, path string, target netip.AddrPort, interval tim
 	return p, nil
 }
 
-// deepen gives a socket room for the answers that come while this process does not
-// run. Otherwise the kernel drops them, and they count as lost.
+// deepen gives a socket room for the answers that arrive while this process does not run. Otherwise
+// the kernel drops them, and they would count as lost.
 func deepen(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -154,10 +153,10 @@ func (p *Probe) Stop() Result {
 	p.cancel()
 	p.sending.Wait()
 	for end := time.Now().Add(patience); !p.settled() && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond) // between two looks
+		time.Sleep(10 * time.Millisecond) // between two checks
 	}
 	if r := p.result(time.Now()); r.Lost() > 0 {
-		time.Sleep(500 * time.Millisecond) // for answers that took a longer way than the last
+		time.Sleep(500 * time.Millisecond) // for answers that took a longer path than the last one
 	}
 	_ = p.conn.Close()
 	p.receiving.Wait()
@@ -190,8 +189,8 @@ func (p *Probe) send(ctx context.Context, interval time.Duration) {
 			n := len(p.sent)
 			p.sent, p.answered = append(p.sent, now), append(p.answered, false)
 			p.mu.Unlock()
-			// A refused or unreachable send is an unanswered probe, which
-			// the count shows.
+			// If a send is refused or the target is unreachable, the probe stays unanswered, and
+			// counts as lost.
 			_, _ = p.conn.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
 		}
 	}
@@ -203,7 +202,7 @@ func (p *Probe) receive() {
 		n, err := p.conn.Read(buffer)
 		switch {
 		case err == nil && n >= 8:
-			// The echo puts a line of its own before what it was sent.
+			// The echo sends a line before the received data.
 			p.note(binary.BigEndian.Uint64(buffer[n-8 : n]))
 		case errors.Is(err, net.ErrClosed):
 			return

@@ -1,8 +1,8 @@
-// Package prometheus runs Debian's Prometheus on a machine of the lab, with the rules of the
-// chart. It knows nothing of what the rules are about.
+// Package prometheus runs Debian's Prometheus on a machine of the lab, with the rules of the chart.
+// It knows nothing of the content of the rules.
 //
-// Debian's Prometheus is built without the discovery of Kubernetes, so the caller says what to
-// scrape.
+// Debian's Prometheus is built without the discovery of Kubernetes. So the caller provides the
+// targets.
 package prometheus
 
 import (
@@ -24,7 +24,7 @@ import (
 	"purelb.io/purelb/lab/probe"
 )
 
-// address is where Prometheus serves on its machine.
+// address is the address of Prometheus on its machine.
 const address = "127.0.0.1:9096"
 
 // Prometheus is a running Prometheus.
@@ -34,14 +34,14 @@ type Prometheus struct {
 	stop func() error
 }
 
-// Target is what Prometheus scrapes: an address with port, and the labels of its series.
+// Target is a target of Prometheus: an address with port, and the labels of its series.
 type Target struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
 }
 
-// Start runs Prometheus on a machine, with its files in dir. It scrapes and evaluates every
-// interval.
+// Start runs Prometheus on a machine, with its files in dir. Prometheus scrapes and evaluates once
+// in every interval.
 func Start(ctx context.Context, c *cluster.Cluster, machine, dir string, interval time.Duration, groups []Group) (*Prometheus, error) {
 	p := &Prometheus{dir: dir, http: inside(c.Netns(machine))}
 	every := promDuration(interval)
@@ -79,11 +79,11 @@ func Start(ctx context.Context, c *cluster.Cluster, machine, dir string, interva
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		cancel()
-		return nil, fmt.Errorf("start Prometheus on %s (is Debian's package prometheus there?): %w", machine, err)
+		return nil, fmt.Errorf("start Prometheus on %s (is Debian's package prometheus installed?): %w", machine, err)
 	}
 	p.stop = func() error {
 		cancel()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the error says that it was killed
 		return nil
 	}
 	limit, end := context.WithTimeout(ctx, time.Minute)
@@ -102,7 +102,7 @@ func Start(ctx context.Context, c *cluster.Cluster, machine, dir string, interva
 // Stop ends Prometheus.
 func (p *Prometheus) Stop() error { return p.stop() }
 
-// Scrape replaces what Prometheus scrapes. It takes effect within a second.
+// Scrape replaces the targets of Prometheus. The change takes effect within a second.
 func (p *Prometheus) Scrape(targets []Target) error {
 	if targets == nil {
 		targets = []Target{}
@@ -120,7 +120,7 @@ type Sample struct {
 	Value  string
 }
 
-// Query asks for the present value of an expression.
+// Query returns the current value of an expression.
 func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -140,7 +140,7 @@ func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
 	return samples, nil
 }
 
-// Failures returns what is wrong with each target that could not be read the last time.
+// Failures returns the error of each target whose last scrape failed.
 func (p *Prometheus) Failures(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -161,7 +161,7 @@ func (p *Prometheus) Failures(ctx context.Context) ([]string, error) {
 	return failures, nil
 }
 
-// ask reads the data of an answer of the API of Prometheus.
+// ask returns the data of an answer of Prometheus's API.
 func (p *Prometheus) ask(ctx context.Context, what string, with url.Values, data any) error {
 	method, body, query := http.MethodGet, io.Reader(nil), "?"+with.Encode()
 	if what == "query" {

@@ -63,14 +63,14 @@ func RulesOf(values string) ([]Group, error) {
 	return groups, nil
 }
 
-// ranges are the windows of an expression, and days the seconds of a day.
+// ranges matches the windows of an expression, and days the number of seconds in a day.
 var (
 	ranges = regexp.MustCompile(`\[\w+\]`)
 	days   = regexp.MustCompile(`\b86400\b`)
 )
 
-// Faster returns the groups with all times divided by factor: those that a condition must
-// last, those of windows, and days in seconds.
+// Faster returns the groups with all times divided by factor: the durations of conditions, the
+// windows, and days in seconds.
 func Faster(groups []Group, factor int) ([]Group, error) {
 	out := slices.Clone(groups)
 	for i := range out {

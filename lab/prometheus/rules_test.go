@@ -28,7 +28,7 @@ func TestRulesRunFaster(t *testing.T) {
 	}
 }
 
-func TestTheChartHasRules(t *testing.T) {
+func TestChartHasRules(t *testing.T) {
 	groups, err := RulesOf("../../charts/purelb/values.yaml")
 	if err != nil {
 		t.Fatal(err)

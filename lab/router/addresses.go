@@ -10,8 +10,7 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// AddressWatch follows which addresses the interfaces of a network namespace
-// carry.
+// AddressWatch follows the addresses on the interfaces of a network namespace.
 type AddressWatch struct {
 	done chan struct{}
 	mu   sync.Mutex
@@ -19,8 +18,8 @@ type AddressWatch struct {
 	err  error
 }
 
-// FollowAddresses starts to follow the addresses of the network namespace at path,
-// beginning with the present ones.
+// FollowAddresses starts to follow the addresses of the network namespace at path. It begins with
+// the current addresses.
 func FollowAddresses(path string) (*AddressWatch, error) {
 	ns, err := netns.GetFromPath(path)
 	if err != nil {
@@ -57,9 +56,8 @@ func (w *AddressWatch) record(u netlink.AddrUpdate) {
 	}
 }
 
-// Seen returns the addresses that an interface has carried so far. If messages of
-// the kernel were lost, it returns an error, because an address may have been
-// missed.
+// Seen returns the addresses that an interface has had so far. If the kernel lost messages, Seen
+// returns an error, because the result may lack an address.
 func (w *AddressWatch) Seen() ([]netip.Addr, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// An address that was there for a moment only is seen, too.
-func TestAddressesAreFollowedFromThoseOfTheStart(t *testing.T) {
+// The watch also sees an address that exists only for a moment.
+func TestWatchSeesPresentAndNewAddresses(t *testing.T) {
 	w, err := FollowAddresses(namespace(t))
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package router reads which routes the lab's router has learned by BGP, follows
-// their changes, and reads which addresses nodes carry. It asks the kernels of the
-// machines, because these decide where packets go.
+// Package router reads the routes that the lab's router has learned by BGP, follows their changes,
+// and reads the addresses of nodes. It reads them from the kernels of the machines, because the
+// kernels decide where packets go.
 package router
 
 import (
@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Route is a route that was learned.
+// Route is a learned route.
 type Route struct {
 	Prefix netip.Prefix
-	// Via are the next hops, sorted; packets are spread over all of them.
+	// Via are the next hops, sorted. The kernel distributes packets over all of them.
 	Via []netip.Addr
 }
 
@@ -31,8 +31,7 @@ func (r Route) String() string {
 	return fmt.Sprintf("%s via %s", r.Prefix, strings.Join(via, ", "))
 }
 
-// Learned returns the routes that the network namespace at path has by BGP, in
-// order.
+// Learned returns the routes that the network namespace at path has learned by BGP, in order.
 func Learned(path string) ([]Route, error) {
 	handle, err := open(path)
 	if err != nil {
@@ -62,8 +61,8 @@ func list(handle *netlink.Handle) (found []netlink.Route, err error) {
 	return found, err
 }
 
-// To returns the learned route to exactly this prefix. If there is none, the result
-// has no next hops.
+// To returns the learned route to exactly this prefix. If there is none, the result has no next
+// hops.
 func To(path string, p netip.Prefix) (Route, error) {
 	routes, err := Learned(path)
 	if err != nil {
@@ -77,8 +76,8 @@ func To(path string, p netip.Prefix) (Route, error) {
 	return Route{Prefix: p}, nil
 }
 
-// Carried returns the prefixes of the addresses on an interface of the network
-// namespace at path, without link-local ones. A missing interface carries none.
+// Carried returns the addresses of an interface in the network namespace at path with their masks,
+// without link-local ones. A missing interface has none.
 func Carried(path, link string) ([]netip.Prefix, error) {
 	handle, err := open(path)
 	if err != nil {
@@ -106,8 +105,8 @@ func Carried(path, link string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Carriers returns the names of the interfaces of the network namespace at
-// path that carry an address.
+// Carriers returns the names of the interfaces in the network namespace at path that have an
+// address.
 func Carriers(path string, a netip.Addr) ([]string, error) {
 	handle, err := open(path)
 	if err != nil {

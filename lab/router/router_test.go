@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test has a network namespace of its own, in which it is the routing daemon.
-func TestRoutesAreReadAndFollowedAsTheKernelHasThem(t *testing.T) {
+// The test acts as the routing daemon in its own network namespace.
+func TestKernelRoutesAreReadAndFollowed(t *testing.T) {
 	here := namespace(t)
 	w, err := Follow(here)
 	if err != nil {
@@ -38,18 +38,18 @@ func TestRoutesAreReadAndFollowedAsTheKernelHasThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := To(here, dst); err != nil || len(r.Via) > 0 {
-		t.Errorf("%s, %v, and it was removed", r, err)
+		t.Errorf("after its removal, the route is %s, %v", r, err)
 	}
 	events := await(t, w, 4)
 	if last := events[3]; !last.Gone || last.Route.Prefix != dst {
-		t.Errorf("the last of %v is not that the first route is gone", events)
+		t.Errorf("the last event of %v is not the removal of the first route", events)
 	}
 	if second := events[1]; second.Gone || len(second.Route.Via) != 2 {
-		t.Errorf("the second of %v is not that there are two next hops", events)
+		t.Errorf("the second event of %v does not have two next hops", events)
 	}
 }
 
-// await returns the events when there are so many.
+// await waits for n events and returns them.
 func await(t *testing.T, w *Watch, n int) []Event {
 	t.Helper()
 	var events []Event
@@ -66,8 +66,8 @@ func await(t *testing.T, w *Watch, n int) []Event {
 	return nil
 }
 
-// namespace makes a network namespace for this test, with an interface of both
-// families, and returns its path.
+// namespace makes a network namespace for this test, with an interface of both families. It returns
+// the path of the namespace.
 func namespace(t *testing.T) string {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the thread dies with the test

@@ -14,8 +14,8 @@ import (
 // Event is a change of a learned route.
 type Event struct {
 	At time.Time
-	// Gone says that the route was removed. Otherwise it was added, or has these
-	// next hops now.
+	// Gone says that the route was removed. Otherwise the route was added, or its next hops
+	// changed.
 	Gone  bool
 	Route Route
 }
@@ -76,8 +76,8 @@ func (w *Watch) record(u netlink.RouteUpdate) {
 	w.events = append(w.events, e)
 }
 
-// Events returns what has happened so far. If messages of the kernel were lost, it
-// returns an error, because an event may have been missed.
+// Events returns the events so far. If the kernel lost messages, Events returns an error, because
+// the result may lack an event.
 func (w *Watch) Events() ([]Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,10 +21,9 @@ const (
 	neighborAdvertisement = 136
 )
 
-// question returns a frame in which from asks its segment which station has a: an
-// ARP request, or a Neighbor Solicitation. It has from as the sender, as a host
-// does that wants to send something. Without a sender it would be a probe before a
-// claim (RFC 5227).
+// question returns a frame in which from asks its segment which station has a: an ARP request, or a
+// Neighbor Solicitation. Its sender address is that of from, as in the question of a host that
+// wants to send something. Without a sender address it would be a probe before a claim (RFC 5227).
 func question(from topology.NIC, a netip.Addr) []byte {
 	if a.Is4() {
 		return arpRequest(from, a)
@@ -64,7 +63,7 @@ func header(to MAC, from topology.NIC, kind uint16) []byte {
 	return binary.BigEndian.AppendUint16(f, kind)
 }
 
-// checksum is that of ICMPv6, RFC 4443 section 2.3, over a body of even length.
+// checksum returns the ICMPv6 checksum (RFC 4443 section 2.3) of a body of even length.
 func checksum(source, destination [16]byte, body []byte) uint16 {
 	sum := uint32(len(body)) + icmpv6
 	for _, part := range [][]byte{source[:], destination[:], body} {
@@ -78,8 +77,8 @@ func checksum(source, destination [16]byte, body []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// answer reads a frame as the answer to a question of to. It returns the address in
-// question and the station that has it.
+// answer reads a frame as the answer to a question of to. It returns the requested address and the
+// station that has it.
 func answer(f []byte, to topology.NIC) (a netip.Addr, mac MAC, ok bool) {
 	const arpSize, sourceIn, targetIn = 14 + 28, 14 + 14, 14 + 24
 	if len(f) < arpSize || MAC(f) != MAC(to.MAC()) {
@@ -100,8 +99,8 @@ func answer(f []byte, to topology.NIC) (a netip.Addr, mac MAC, ok bool) {
 	return a, mac, false
 }
 
-// source reads the source of an IP packet, and the station that sent it on this
-// segment. Neighbor Discovery does not count as traffic.
+// source returns the source of an IP packet, and the station that sent it on this segment. Neighbor
+// Discovery does not count as traffic.
 func source(f []byte) (a netip.Addr, mac MAC, ok bool) {
 	if len(f) < 14+40 {
 		return a, mac, false

@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-func TestQuestionsAndAnswersAreWhatTheRFCsSay(t *testing.T) {
+func TestQuestionsAndAnswersFollowTheRFCs(t *testing.T) {
 	me := nic(topology.SegmentA)
 	for _, c := range []struct{ address, question, answer string }{
 		{
@@ -34,7 +34,7 @@ func TestQuestionsAndAnswersAreWhatTheRFCsSay(t *testing.T) {
 		}
 		got, mac, ok := answer(frame, me)
 		if !ok || got != address || mac.String() != "02:4c:ac:1e:fa:65" {
-			t.Errorf("the answer for %s is read as %v of %v (%v)", address, got, mac, ok)
+			t.Errorf("the answer for %s parses as %v of %v (%v)", address, got, mac, ok)
 		}
 		for n := range frame {
 			answer(frame[:n], me)

@@ -1,10 +1,10 @@
-// Package segment is a station on one of the lab's Ethernet segments. Every few
-// milliseconds it asks which station has an address, as any neighbor may, and
-// records which hardware addresses answer. It also reads the traffic to the router,
-// and records the hardware addresses from which the traffic of an address comes.
+// Package segment is a station on one of the lab's Ethernet segments. Every few milliseconds it
+// asks which station has an address, as any neighbor may, and records the hardware addresses that
+// answer. It also reads the traffic to the router, and records the hardware addresses from which
+// each address's traffic comes.
 //
-// It belongs to none of the machines that it watches. From its questions they learn
-// only that it exists.
+// The station is none of the machines that it watches. Its questions tell those machines only that
+// it exists.
 package segment
 
 import (
@@ -22,8 +22,8 @@ import (
 
 const (
 	name = "station"
-	// number is the number of the station in its subnet. No machine and no pool of
-	// a test has it.
+	// number is the number of the station in its subnet. Neither a machine nor a pool of a test
+	// uses it.
 	number = 98
 	// every is the time between two questions for one address.
 	every = 20 * time.Millisecond
@@ -43,8 +43,8 @@ type Watch struct {
 	broken  error
 }
 
-// Start connects a station to the segment of the addresses, and watches them until
-// Stop. There is one station at a time.
+// Start connects a station to the segment of the addresses, and watches them until Stop. Only one
+// station can exist at a time.
 func Start(ctx context.Context, c *cluster.Cluster, addresses ...netip.Addr) (*Watch, error) {
 	s, err := segmentOf(addresses)
 	if err != nil {
@@ -63,7 +63,7 @@ func Start(ctx context.Context, c *cluster.Cluster, addresses ...netip.Addr) (*W
 	for _, a := range addresses {
 		w.stories[a] = &Story{Name: w.name}
 	}
-	w.unplug() // what an earlier one left that was killed
+	w.unplug() // removes the station of an earlier run that was killed
 	if err := w.net.BuildMachine(topology.Machine{Name: name, NICs: []topology.NIC{w.nic}}); err != nil {
 		w.unplug()
 		return nil, fmt.Errorf("station on %s: %w", s.Name, err)
@@ -105,7 +105,7 @@ func (w *Watch) Stop() error {
 	return w.broken
 }
 
-// Story returns what the station has seen of an address since a time.
+// Story returns the observations about an address since a time.
 func (w *Watch) Story(a netip.Addr, from time.Time) Story {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +151,7 @@ func (w *Watch) ask(ctx context.Context, s *socket, addresses []netip.Addr) {
 	}
 }
 
-// hear passes on what a socket receives.
+// hear passes received frames on.
 func (w *Watch) hear(ctx context.Context, s *socket, to func(time.Time, []byte)) {
 	for ctx.Err() == nil {
 		at, frame, err := s.receive()
@@ -206,7 +206,7 @@ func segmentOf(addresses []netip.Addr) (topology.Segment, error) {
 	return topology.Segment{}, fmt.Errorf("no segment has all of %v", addresses)
 }
 
-// nic is the interface of the station.
+// nic returns the interface of the station.
 func nic(s topology.Segment) topology.NIC {
 	v4, v6 := s.V4.Addr().As4(), s.V6.Addr().As16()
 	v4[3], v6[15] = number, number

@@ -12,15 +12,15 @@ import (
 	"purelb.io/purelb/lab/probe"
 )
 
-// socket receives every frame of one interface, with the time at which the
-// kernel saw it, and sends there.
+// socket receives every frame of one interface, with the kernel's timestamp, and sends frames
+// there.
 type socket struct {
 	fd       int
 	frame    [2048]byte
 	metadata [256]byte
 }
 
-// patience is how long receive waits before its caller can check something else.
+// patience is how long receive waits at most, so that its caller can check its context.
 const patience = 200 * time.Millisecond
 
 // listen opens a socket on an interface of the network namespace at path.
@@ -45,7 +45,7 @@ func open(link string) (*socket, error) {
 		return nil, err
 	}
 	wait := unix.NsecToTimeval(patience.Nanoseconds())
-	const protocol = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8&0xff00 // in the order of the network
+	const protocol = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8&0xff00 // network byte order
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20),
@@ -66,7 +66,7 @@ func (s *socket) send(frame []byte) error {
 	return err
 }
 
-// receive returns the next frame, or none if none came for a while.
+// receive returns the next frame, or no frame after a timeout.
 func (s *socket) receive() (at time.Time, frame []byte, err error) {
 	n, more, _, _, err := unix.Recvmsg(s.fd, s.frame[:], s.metadata[:], 0)
 	switch {
@@ -78,7 +78,7 @@ func (s *socket) receive() (at time.Time, frame []byte, err error) {
 	return seen(s.metadata[:more]), s.frame[:n], nil
 }
 
-// seen returns when the kernel saw a frame.
+// seen returns the time at which the kernel received a frame.
 func seen(metadata []byte) time.Time {
 	messages, _ := unix.ParseSocketControlMessage(metadata)
 	for _, m := range messages {

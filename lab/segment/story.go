@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Story is what a station has seen of one address, in order.
+// Story has the observations of a station about one address, in order.
 type Story struct {
 	Rounds  []Round
 	Traffic []Run
@@ -15,10 +15,10 @@ type Story struct {
 	Name func(MAC) string
 }
 
-// Round is a question, with the stations that answered it.
+// Round is a question and the stations that answered it.
 type Round struct {
 	At   time.Time
-	MACs []MAC // sorted, each once
+	MACs []MAC // sorted, without duplicates
 }
 
 // Run is uninterrupted traffic from one hardware address.
@@ -30,7 +30,7 @@ type Run struct {
 
 func (s *Story) asked(at time.Time) { s.Rounds = append(s.Rounds, Round{At: at}) }
 
-// answered records an answer. It counts for the last question before it.
+// answered records an answer to the last question before it.
 func (s *Story) answered(at time.Time, mac MAC) {
 	i := len(s.Rounds) - 1
 	for i > 0 && s.Rounds[i].At.After(at) {
@@ -54,7 +54,7 @@ func (s *Story) sent(at time.Time, mac MAC) {
 	s.Traffic = append(s.Traffic, Run{mac, at, at, 1})
 }
 
-// Since returns the part of the story that begins at a time.
+// Since returns the part of the story since a time.
 func (s Story) Since(from time.Time) Story {
 	i, _ := slices.BinarySearchFunc(s.Rounds, from, func(r Round, t time.Time) int { return r.At.Compare(t) })
 	j, _ := slices.BinarySearchFunc(s.Traffic, from, func(r Run, t time.Time) int { return r.Last.Compare(t) })
@@ -71,10 +71,9 @@ func (s Story) Twofold() time.Duration {
 	return s.longest(func(r Round) bool { return len(r.MACs) > 1 })
 }
 
-// longest returns the longest time from a question of a kind to the next one that
-// is not of this kind, or to the last question. The last question may still get an
-// answer, so it does not count. Time in which the station did not run, and asked
-// nothing, does not count either.
+// longest returns the longest time from a question of a kind to the next question that is not of
+// this kind, or to the last question. The last question does not count, because it may still get an
+// answer. Time in which the station did not run, and asked nothing, does not count either.
 func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
 	var lasts time.Duration
 	for i := range s.Rounds[:max(0, len(s.Rounds)-1)] {
@@ -88,9 +87,9 @@ func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
 	return longest
 }
 
-// Alone returns the station that was the only one to answer every question since a
-// time. ok is false if there is none. A question without any answer is ignored if
-// the questions before and after it were answered, because frames get lost.
+// Alone returns the station that was the only one to answer every question since a time. ok is
+// false if no station was. Frames get lost, so a single question without an answer is ignored if
+// the questions before and after it were answered.
 func (s Story) Alone(from time.Time) (mac MAC, ok bool) {
 	rounds := s.Since(from).Rounds
 	if len(rounds) > 0 {
@@ -110,9 +109,9 @@ func (s Story) Alone(from time.Time) (mac MAC, ok bool) {
 	return mac, ok
 }
 
-// Returns returns how often a station answered alone again after another station
-// had. The traffic is less reliable: a server repeats its data on a connection that
-// was cut, and that takes the old path.
+// Returns returns how often a station answered alone again after another station had done so. The
+// answers are more reliable than the traffic: on a connection that was cut, a server repeats its
+// data along the old path.
 func (s Story) Returns() (n int) {
 	var now MAC
 	before := map[MAC]bool{}
@@ -129,7 +128,7 @@ func (s Story) Returns() (n int) {
 	return n
 }
 
-// String returns which stations answered when, and where the traffic came from.
+// String shows which stations answered when, and the source of the traffic.
 func (s Story) String() string {
 	var b strings.Builder
 	for i := 0; i < len(s.Rounds); {

@@ -12,8 +12,8 @@ var (
 
 func at(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 
-// told is the story of who answered questions that were asked every 20 ms.
-func told(answers ...[]MAC) *Story {
+// storyOf returns the story of questions, asked every 20 ms, with these answers.
+func storyOf(answers ...[]MAC) *Story {
 	s := &Story{}
 	for i, macs := range answers {
 		s.asked(at(20 * i))
@@ -25,7 +25,7 @@ func told(answers ...[]MAC) *Story {
 	return s
 }
 
-func TestAStoryTellsHowLongNobodyAndHowLongTwoAnswered(t *testing.T) {
+func TestStoryMeasuresSilenceAndDoubleAnswers(t *testing.T) {
 	one, other, both, none := []MAC{a}, []MAC{b}, []MAC{b, a}, []MAC(nil)
 	for _, c := range []struct {
 		name             string
@@ -33,15 +33,15 @@ func TestAStoryTellsHowLongNobodyAndHowLongTwoAnswered(t *testing.T) {
 		silence, twofold time.Duration
 		alone            string
 	}{
-		{"nothing was asked", told(), 0, 0, ""},
-		{"one all the time", told(one, one, one), 0, 0, "01:00:00:00:00:00"},
-		{"the last question may be answered yet", told(one, one, none), 0, 0, "01:00:00:00:00:00"},
-		{"one answer got lost", told(one, none, one, one), 20 * time.Millisecond, 0, "01:00:00:00:00:00"},
-		{"a gap", told(one, none, none, none, other, other), 60 * time.Millisecond, 0, ""},
-		{"a gap that goes on", told(one, none, none, none), 40 * time.Millisecond, 0, ""},
-		{"for a moment both", told(one, both, both, other, other), 0, 40 * time.Millisecond, ""},
-		{"both in the end", told(one, both, both, both), 0, 40 * time.Millisecond, ""},
-		{"nobody ever", told(none, none, none), 40 * time.Millisecond, 0, ""},
+		{"no question", storyOf(), 0, 0, ""},
+		{"one station all the time", storyOf(one, one, one), 0, 0, "01:00:00:00:00:00"},
+		{"the last question may still get an answer", storyOf(one, one, none), 0, 0, "01:00:00:00:00:00"},
+		{"one lost answer", storyOf(one, none, one, one), 20 * time.Millisecond, 0, "01:00:00:00:00:00"},
+		{"a gap", storyOf(one, none, none, none, other, other), 60 * time.Millisecond, 0, ""},
+		{"a gap that lasts", storyOf(one, none, none, none), 40 * time.Millisecond, 0, ""},
+		{"both stations for a moment", storyOf(one, both, both, other, other), 0, 40 * time.Millisecond, ""},
+		{"both stations until the end", storyOf(one, both, both, both), 0, 40 * time.Millisecond, ""},
+		{"no answer at all", storyOf(none, none, none), 40 * time.Millisecond, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.story.Silence(); got != c.silence {
@@ -61,7 +61,7 @@ func TestAStoryTellsHowLongNobodyAndHowLongTwoAnswered(t *testing.T) {
 	}
 }
 
-func TestAStationThatIsHeldUpTellsNothingOfThatTime(t *testing.T) {
+func TestPauseOfTheStationDoesNotCount(t *testing.T) {
 	s := &Story{}
 	for _, ms := range []int{0, 20, 3020, 3040, 3060} {
 		s.asked(at(ms))
@@ -70,19 +70,19 @@ func TestAStationThatIsHeldUpTellsNothingOfThatTime(t *testing.T) {
 		}
 	}
 	if got := s.Silence(); got != 2*every {
-		t.Errorf("one question was not answered, and nothing was asked for 3 s: silence %v, want %v", got, 2*every)
+		t.Errorf("after one unanswered question and 3 s without questions, the silence is %v, want %v", got, 2*every)
 	}
 }
 
-func TestAStoryTellsWhoCameBack(t *testing.T) {
+func TestStoryCountsReturns(t *testing.T) {
 	one, other, both := []MAC{a}, []MAC{b}, []MAC{a, b}
 	for _, c := range []struct {
 		story *Story
 		want  int
 	}{
-		{told(one, both, other, nil, other), 0},
-		{told(one, both, one), 0},
-		{told(one, other, one, other), 2},
+		{storyOf(one, both, other, nil, other), 0},
+		{storyOf(one, both, one), 0},
+		{storyOf(one, other, one, other), 2},
 	} {
 		if got := c.story.Returns(); got != c.want {
 			t.Errorf("%d returns, want %d in\n%s", got, c.want, c.story)
@@ -91,15 +91,15 @@ func TestAStoryTellsWhoCameBack(t *testing.T) {
 }
 
 func TestALateAnswerBelongsToTheQuestionBeforeIt(t *testing.T) {
-	s := told(nil, nil)
+	s := storyOf(nil, nil)
 	s.answered(at(10), a)
 	if len(s.Rounds[0].MACs) != 1 || len(s.Rounds[1].MACs) != 0 {
-		t.Errorf("an answer after 10 ms is in %v", s.Rounds)
+		t.Errorf("the rounds with an answer after 10 ms are %v", s.Rounds)
 	}
 }
 
-func TestTrafficIsTold(t *testing.T) {
-	s := told()
+func TestStoryShowsTraffic(t *testing.T) {
+	s := storyOf()
 	for i, m := range []MAC{a, a, b, a, b, b} {
 		s.sent(at(i), m)
 	}

@@ -1,5 +1,5 @@
-// Echo answers each request with the pod that got it, its node, and both addresses
-// as the pod sees them. Tests reach it through Services.
+// Echo answers each request with the pod and the node that got it, and with both addresses that the
+// pod sees. Tests reach it through Services.
 //
 //	:8080  HTTP, one line a request; /lookup/NAME answers with the addresses of a name instead
 //	:8081  TCP, a line of greeting, then every line comes back; for connections that last
@@ -95,8 +95,8 @@ func serveUDP(addr string) error {
 	if err != nil {
 		return err
 	}
-	// Data that comes while this process does not run must wait. The kernel grants
-	// at most rmem_max for it.
+	// Data that arrives while this process does not run must wait. The kernel grants at most
+	// rmem_max for that.
 	if err := conn.(*net.UDPConn).SetReadBuffer(4 << 20); err != nil {
 		return err
 	}

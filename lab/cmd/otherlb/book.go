@@ -13,7 +13,7 @@ import (
 
 type addresses = []netip.Addr
 
-// ranges are the addresses that this controller may give.
+// ranges are the addresses that this controller may hand out.
 type ranges []addressRange
 
 type addressRange struct{ first, last netip.Addr }
@@ -43,8 +43,8 @@ func (r ranges) contain(a netip.Addr) bool {
 	return slices.ContainsFunc(r, func(r addressRange) bool { return r.first.Compare(a) <= 0 && a.Compare(r.last) <= 0 })
 }
 
-// serves reports whether a controller with this class serves svc. A Service that
-// is no load balancer any more is served, too: its status is cleared.
+// serves reports whether a controller with this class serves svc. It also serves a Service that is
+// no longer a load balancer, in order to clear its status.
 func serves(svc *corev1.Service, class string) bool {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return len(svc.Status.LoadBalancer.Ingress) > 0
@@ -55,7 +55,7 @@ func serves(svc *corev1.Service, class string) bool {
 	return *svc.Spec.LoadBalancerClass == class
 }
 
-// shown are the addresses in the status of svc.
+// shown returns the addresses in the status of svc.
 func shown(svc *corev1.Service) (out addresses) {
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if a, err := netip.ParseAddr(in.IP); err == nil {
@@ -65,21 +65,21 @@ func shown(svc *corev1.Service) (out addresses) {
 	return out
 }
 
-// book says which Service holds which addresses.
+// book has the addresses that each Service holds.
 type book map[types.NamespacedName]addresses
 
 func keyOf(svc *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }
 
-// release frees what a Service holds, and reports whether there was anything.
+// release frees the addresses of a Service, and reports whether it had any.
 func (b book) release(key types.NamespacedName) bool {
 	_, held := b[key]
 	delete(b, key)
 	return held
 }
 
-// adopt books what svc shows, if all of it is in the ranges and free.
+// adopt books the addresses that svc shows, if all of them are in the ranges and free.
 func (b book) adopt(svc *corev1.Service, r ranges) {
 	if has := shown(svc); len(b[keyOf(svc)]) == 0 && b.allows(svc, has, r) {
 		b[keyOf(svc)] = has
@@ -104,9 +104,9 @@ func (b book) taken(a netip.Addr, key types.NamespacedName) bool {
 	return false
 }
 
-// assign decides which addresses svc gets: those that it shows if the ranges allow
-// them, and otherwise the lowest free address of each family. If a family has no
-// free address, it returns none, with the reason.
+// assign decides which addresses svc gets: the addresses that it shows if the ranges allow them,
+// and otherwise the lowest free address of each family. If a family has no free address, assign
+// returns no addresses and the reason.
 func (b book) assign(svc *corev1.Service, r ranges) (addresses, error) {
 	key, has := keyOf(svc), shown(svc)
 	if b.allows(svc, has, r) {
@@ -126,7 +126,7 @@ func (b book) assign(svc *corev1.Service, r ranges) (addresses, error) {
 		out = append(out, a)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("it has no family")
+		return nil, errors.New("the Service has no IP family")
 	}
 	b[key] = out
 	return out, nil

@@ -42,12 +42,12 @@ func TestAssign(t *testing.T) {
 		{"an address of the ranges stays", pools, balanced("web", "192.0.2.3"), "[192.0.2.3]"},
 		{"a foreign address is replaced", pools, balanced("web", "203.0.113.7"), "[192.0.2.2]"},
 		{"an address that another Service holds is replaced", pools, balanced("web", "192.0.2.1"), "[192.0.2.2]"},
-		{"each family gets one", pools, dualStack(balanced("web")), "[192.0.2.2 2001:db8::1]"},
+		{"each family gets an address", pools, dualStack(balanced("web")), "[192.0.2.2 2001:db8::1]"},
 		{"a missing family is added", pools, dualStack(balanced("web", "192.0.2.3")), "[192.0.2.2 2001:db8::1]"},
 		{"without ranges every address is cleared", "", balanced("web", "192.0.2.3"), "[]"},
 		{"without a range of each family every address is cleared", "192.0.2.1-192.0.2.3", dualStack(balanced("web", "192.0.2.3")), "[]"},
-		{"a full range gives none", "192.0.2.1-192.0.2.1", balanced("web"), "[]"},
-		{"what is no load balancer loses its addresses", pools, clusterIP(balanced("web", "192.0.2.3")), "[]"},
+		{"a full range gives no address", "192.0.2.1-192.0.2.1", balanced("web"), "[]"},
+		{"a Service of another type loses its addresses", pools, clusterIP(balanced("web", "192.0.2.3")), "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := parseRanges(c.ranges)
@@ -90,7 +90,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-func TestParseRangesRefusesWhatIsNoRange(t *testing.T) {
+func TestParseRangesRefusesOtherTexts(t *testing.T) {
 	for _, text := range []string{"192.0.2.1", "192.0.2.1-x", "x-192.0.2.1"} {
 		if r, err := parseRanges(text); err == nil {
 			t.Errorf("parseRanges(%q) is %v, want an error", text, r)

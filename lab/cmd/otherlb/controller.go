@@ -32,8 +32,7 @@ type controller struct {
 	configs  cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	book     book
-	// settled becomes true when the controller has looked at every Service that
-	// existed at the start.
+	// settled becomes true when the controller has handled every Service that existed at the start.
 	settled atomic.Bool
 }
 
@@ -76,15 +75,14 @@ func (c *controller) run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP is the readiness probe. The controller is ready when it has looked at
-// every Service.
+// ServeHTTP is the readiness probe. The controller is ready when it has handled every Service.
 func (c *controller) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if !c.settled.Load() {
 		http.Error(w, "not every Service has been looked at yet", http.StatusServiceUnavailable)
 	}
 }
 
-// each is a handler that calls f with each object that comes, changes or goes.
+// each returns a handler that calls f with each object that is added, updated or deleted.
 func each(f func(metav1.Object)) cache.ResourceEventHandler {
 	call := func(object any) {
 		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -107,14 +105,14 @@ func (c *controller) enqueueAll() {
 	}
 }
 
-// cached are all Services, as the cache has them.
+// cached returns all Services from the cache.
 func (c *controller) cached() []*corev1.Service {
 	var all []*corev1.Service
 	_ = cache.ListAll(c.services.GetIndexer(), labels.Everything(), func(o any) { all = append(all, o.(*corev1.Service)) })
 	return all
 }
 
-// work serves one Service of the queue. It returns false when the queue has ended.
+// work handles one Service of the queue. It returns false when the queue has ended.
 func (c *controller) work(ctx context.Context) bool {
 	key, ended := c.queue.Get()
 	if ended {
@@ -133,8 +131,7 @@ func (c *controller) work(ctx context.Context) bool {
 	return true
 }
 
-// reconcile brings the status of one Service into the state that this controller
-// wants.
+// reconcile gives the status of one Service the addresses that this controller wants.
 func (c *controller) reconcile(ctx context.Context, key types.NamespacedName) error {
 	object, exists, err := c.services.GetIndexer().GetByKey(key.String())
 	if err != nil {
@@ -142,7 +139,7 @@ func (c *controller) reconcile(ctx context.Context, key types.NamespacedName) er
 	}
 	if !exists {
 		if c.book.release(key) {
-			c.enqueueAll() // another Service may wait for what is free now
+			c.enqueueAll() // another Service may wait for a freed address
 		}
 		return nil
 	}
@@ -169,7 +166,7 @@ func (c *controller) reconcile(ctx context.Context, key types.NamespacedName) er
 	return c.write(ctx, svc.DeepCopy(), want)
 }
 
-// ranges returns the present ranges of the ConfigMap.
+// ranges returns the current ranges of the ConfigMap.
 func (c *controller) ranges() (ranges, error) {
 	object, exists, err := c.configs.GetIndexer().GetByKey(c.config.String())
 	if err != nil || !exists {

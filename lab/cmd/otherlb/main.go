@@ -1,6 +1,6 @@
-// Otherlb is a second load balancer controller for the lab's cluster. It knows
-// nothing of PureLB. Tests run it beside PureLB, and it treats the status of
-// Services as MetalLB's controller does:
+// Otherlb is a second load balancer controller for the lab's cluster. It knows nothing of PureLB.
+// Tests run both at the same time. Otherlb treats the status of Services as MetalLB's controller
+// does:
 //
 //   - It serves Services of type LoadBalancer that have the class of the flag
 //     -class. Without the flag it serves those that have no class.
@@ -13,9 +13,8 @@
 // Its ranges are in a ConfigMap. Without the ConfigMap it has none. It announces
 // nothing: other programs put addresses on nodes.
 //
-// It counts its writes to a Service in the annotation otherlb.lab/writes of that
-// Service, so that a test that watches Services can tell its writes from others,
-// also after it was restarted.
+// It counts its writes to a Service in the annotation otherlb.lab/writes of that Service. So a test
+// can distinguish its writes from others, even after a restart.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Pause holds the namespaces of a pod: it sleeps until it is told to end, and
-// collects the processes that end before it.
+// Pause holds the namespaces of a pod. It sleeps until it gets a signal, and reaps processes that
+// end in the meantime.
 package main
 
 import (

@@ -2,9 +2,8 @@
 //
 //	respawn PROGRAM ARGUMENT...
 //
-// A kubelet waits longer with each end of a container. Tests that kill a program
-// many times put it into a container with respawn. The program notices no
-// difference: its pod, addresses and volumes stay.
+// A kubelet waits longer after each end of a container. So tests that kill a program many times put
+// it into a container with respawn. The program keeps its pod, addresses and volumes.
 package main
 
 import (
@@ -31,8 +30,8 @@ func main() {
 	}
 }
 
-// run runs the program once, and passes signals on to it. It reports whether the
-// program was killed.
+// run runs the program once, and passes signals on to it. It reports whether a signal killed the
+// program.
 func run(argv []string, ends <-chan os.Signal) (code int, killed bool) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

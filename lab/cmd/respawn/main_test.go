@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOnlyWhatWasKilledRunsAgain(t *testing.T) {
+func TestOnlyKilledProgramsRunAgain(t *testing.T) {
 	for script, want := range map[string]struct {
 		code   int
 		killed bool
@@ -26,7 +26,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	ends := make(chan os.Signal, 1)
 	ends <- syscall.SIGTERM
 	code, killed := run([]string{"/bin/sh", "-c", `trap "exit 7" TERM; while :; do sleep 0.01; done`}, ends)
-	if killed || code != 7 && code != -1 { // -1: the signal came before the trap
+	if killed || code != 7 && code != -1 { // -1 means that the signal came before the trap
 		t.Errorf("exit code %d, killed %t", code, killed)
 	}
 }

@@ -1,6 +1,5 @@
-// Package build compiles the programs of the lab and keeps them in the user's
-// cache directory. It knows what is built from what, and nothing of where it
-// runs.
+// Package build compiles the programs of the lab and keeps them in the user's cache directory. It
+// knows their sources, and nothing of the machines that run them.
 package build
 
 import (
@@ -18,11 +17,10 @@ import (
 	"strings"
 )
 
-// kubeVersion is what the Kubernetes programs say they are; it is that of
-// kubebox/go.mod.
+// kubeVersion is the version that the Kubernetes programs report. It must match kubebox/go.mod.
 const kubeVersion = "v1.36.3"
 
-// KubePrograms are the names that kubebox goes by.
+// KubePrograms are the names under which kubebox can be called.
 var KubePrograms = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl",
 }
@@ -37,7 +35,7 @@ const (
 	cniPlugins = "github.com/containernetworking/plugins/plugins/"
 )
 
-// target is a binary and what it is built from.
+// target is a binary and its sources.
 type target struct {
 	name    string // below the output directory
 	module  string // directory of the module, below the source
@@ -60,7 +58,7 @@ var targets = []target{
 	{name: "echo", module: ".", pkg: "./cmd/echo", ldflags: ldflags},
 }
 
-// Names returns what can be built.
+// Names returns the names of all targets.
 func Names() []string {
 	var names []string
 	for _, t := range targets {
@@ -78,9 +76,8 @@ func Cache() (string, error) {
 	return filepath.Join(dir, "purelb-lab"), nil
 }
 
-// Build makes what is missing or out of date, the named targets or else all of
-// them, and returns the directory that they are in. The link "bin" beside that
-// directory leads to the latest.
+// Build compiles the targets that are missing or out of date, and returns their directory. Without
+// names, it means all targets. The link "bin" next to that directory leads to the newest build.
 func Build(ctx context.Context, out io.Writer, only ...string) (dir string, err error) {
 	for _, name := range only {
 		if !slices.Contains(Names(), name) {
@@ -129,7 +126,7 @@ func (t target) make(ctx context.Context, src, dir string, out io.Writer) error 
 	return os.WriteFile(stamp, []byte(inputs), 0o644)
 }
 
-// compile builds beside the file and then replaces it: it may be running.
+// compile builds next to the file and then replaces it, because the old program may be running.
 func (t target) compile(ctx context.Context, module, file string, out io.Writer) error {
 	if t.long {
 		if err := step(ctx, out, "downloading the modules of "+t.name, goCommand(ctx, module, "mod", "download")); err != nil {
@@ -170,7 +167,7 @@ func (t target) inputs(src string) (string, error) {
 	return digest(t.pkg+t.ldflags, files...)
 }
 
-// versions is a short digest of the Go version and of all modules' versions.
+// versions returns a short digest of the Go version and of all modules' versions.
 func versions(ctx context.Context, src string) (string, error) {
 	goVersion, err := goCommand(ctx, src, "env", "GOVERSION", "GOARCH").Output()
 	if err != nil {
@@ -198,7 +195,7 @@ func digest(text string, files ...string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// linkNames lets kubebox be called by the names of its programs.
+// linkNames makes links to kubebox with the names of its programs.
 func linkNames(dir string) error {
 	var errs []error
 	for _, name := range KubePrograms {
@@ -207,7 +204,7 @@ func linkNames(dir string) error {
 	return errors.Join(errs...)
 }
 
-// link makes a symbolic link, replacing another one in one step.
+// link makes a symbolic link. It replaces an existing link in one step.
 func link(to, at string) error {
 	if now, err := os.Readlink(at); err == nil && now == to {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestTheSourcesAreFoundFromWithinTheProject(t *testing.T) {
+func TestSourcesAreFoundWithinTheProject(t *testing.T) {
 	src, err := Source()
 	if err != nil {
 		t.Fatal(err)
@@ -22,11 +22,11 @@ func TestTheSourcesAreFoundFromWithinTheProject(t *testing.T) {
 		}
 	}
 	if got, ok := around(t.TempDir()); ok {
-		t.Errorf("found in an empty folder: %s", got)
+		t.Errorf("an empty folder has a source: %s", got)
 	}
 }
 
-func TestEveryProgramOfKubeboxIsBuiltFromTheVersionItClaims(t *testing.T) {
+func TestKubeboxProgramsReportTheirVersion(t *testing.T) {
 	src, err := Source()
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestEveryProgramOfKubeboxIsBuiltFromTheVersionItClaims(t *testing.T) {
 	}
 }
 
-func TestWhatIsBuiltIsNotBuiltAgainUntilItsSourceChanges(t *testing.T) {
+func TestOnlyChangedSourcesAreBuiltAgain(t *testing.T) {
 	src, dir := t.TempDir(), t.TempDir()
 	write(t, src, "go.mod", "module example.com/x\n\ngo 1.26.0\n")
 	write(t, src, "cmd/x/main.go", "package main\n\nfunc main() { println(1) }\n")
@@ -67,15 +67,15 @@ func TestWhatIsBuiltIsNotBuiltAgainUntilItsSourceChanges(t *testing.T) {
 	}
 	first := build()
 	if !os.SameFile(first, build()) {
-		t.Error("built again without need")
+		t.Error("the target was built again without a change")
 	}
 	write(t, src, "cmd/x/main.go", "package main\n\nfunc main() { println(2) }\n")
 	if os.SameFile(first, build()) {
-		t.Error("not built again after a change")
+		t.Error("the target was not built again after a change")
 	}
 }
 
-func TestAFailedBuildSaysWhatTheCompilerSaid(t *testing.T) {
+func TestFailedBuildShowsCompilerErrors(t *testing.T) {
 	src := t.TempDir()
 	write(t, src, "go.mod", "module example.com/x\n\ngo 1.26.0\n")
 	write(t, src, "main.go", "package main\n\nfunc main() { undefined() }\n")
@@ -94,10 +94,10 @@ func TestALongStepEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestProgressTellsHowFarItIs(t *testing.T) {
+func TestProgressCountsPackages(t *testing.T) {
 	said := &transcript{}
 	if got := said.progress(); got != "" {
-		t.Errorf("progress of nothing: %q", got)
+		t.Errorf("progress without output: %q", got)
 	}
 	write := "go: downloading k8s.io/api v0.36.3\nk8s.io/apimachinery/pkg/types\n"
 	if _, err := said.Write([]byte(write)); err != nil {
@@ -120,7 +120,7 @@ func TestALinkIsReplacedInOneStep(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatThereIsCanBeBuilt(t *testing.T) {
+func TestUnknownTargetIsAnError(t *testing.T) {
 	if _, err := Build(t.Context(), new(bytes.Buffer), "docker"); err == nil {
 		t.Error("an unknown program was built")
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// interval is how often a long step says that it is still alive.
+// interval is the time between two progress reports of a long step.
 const interval = 10 * time.Second
 
 // step runs a command and reports on it: nothing if it is quick, a line every interval

@@ -10,8 +10,8 @@ import (
 
 const modulePath = "purelb.io/purelb/lab"
 
-// Source finds the directory of the lab's module: around the working directory,
-// or else where this file was compiled.
+// Source finds the directory of the lab's module. It looks around the working directory, and then
+// where this file was compiled.
 func Source() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package cgroup gives each machine a subtree of the host's control groups. It
-// works on hosts with the version 1 hierarchies (also the hybrid layout) and on
-// hosts with version 2 only. It knows nothing of what runs in a group.
+// Package cgroup gives each machine a subtree of the host's control groups. It works on hosts with
+// version 1 hierarchies, including the hybrid layout, and on hosts with only version 2. It knows
+// nothing of the processes in a group.
 package cgroup
 
 import (
@@ -12,13 +12,13 @@ import (
 
 // Hierarchy is a mounted tree of control groups.
 type Hierarchy struct {
-	Path    string // where it is mounted
-	Options string // what to mount it with; empty for version 2
+	Path    string // the mount point
+	Options string // mount options; empty for version 2
 	V2      bool
 }
 
-// Layout is how the host has its control groups mounted, and the name of the
-// group, in each of the trees, that holds those of a lab's machines.
+// Layout describes how the host has mounted its control groups. It has the name of the group that,
+// in each tree, contains the groups of a lab's machines.
 type Layout struct {
 	Trees []Hierarchy
 	Group string
@@ -57,8 +57,7 @@ func Parse(mountinfo string) []Hierarchy {
 	return l
 }
 
-// controllers picks from a version 1 mount's options those that say which
-// hierarchy it is.
+// controllers returns those mount options of a version 1 hierarchy that identify it.
 func controllers(options string) string {
 	var keep []string
 	for _, o := range strings.Split(options, ",") {
@@ -72,5 +71,5 @@ func controllers(options string) string {
 	return strings.Join(keep, ",")
 }
 
-// Unified tells whether the host has version 2 only.
+// Unified reports whether the host has only version 2.
 func (l Layout) Unified() bool { return len(l.Trees) == 1 && l.Trees[0].V2 }

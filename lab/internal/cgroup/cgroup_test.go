@@ -50,10 +50,10 @@ func TestTheLayoutIsReadFromTheMounts(t *testing.T) {
 	}
 }
 
-// The trees below are ordinary directories: they show which files are written,
-// not what a kernel makes of it.
+// The trees below are ordinary directories. They show which files the code writes, not their effect
+// in a kernel.
 
-func TestAVersion1CpusetGetsTheCPUsOfItsgroup(t *testing.T) {
+func TestCpusetOfVersion1InheritsCPUs(t *testing.T) {
 	root := t.TempDir()
 	put(t, root, "cpuset.cpus", "0-1")
 	put(t, root, "cpuset.mems", "0")
@@ -67,7 +67,7 @@ func TestAVersion1CpusetGetsTheCPUsOfItsgroup(t *testing.T) {
 	}
 }
 
-func TestAVersion2groupHandsDownItsControllers(t *testing.T) {
+func TestGroupOfVersion2DelegatesControllers(t *testing.T) {
 	root := t.TempDir()
 	put(t, root, "cgroup.controllers", "memory")
 	put(t, root, "cgroup.subtree_control", "")
@@ -89,7 +89,7 @@ func TestAVersion2groupHandsDownItsControllers(t *testing.T) {
 	}
 }
 
-func TestRemovingWhatIsNotThereIsNoError(t *testing.T) {
+func TestRemovingAMissingGroupIsNoError(t *testing.T) {
 	if err := tree(Hierarchy{Path: t.TempDir()}).Remove(""); err != nil {
 		t.Error(err)
 	}

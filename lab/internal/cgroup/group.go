@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes the groups of a machine. Making them twice is not an error.
+// Create makes the groups of a machine. Creating them twice is not an error.
 func (l Layout) Create(machine string) error {
 	for _, h := range l.Trees {
 		if err := h.create(l.Group, machine); err != nil {
@@ -40,11 +40,11 @@ func (h Hierarchy) create(names ...string) error {
 	return nil
 }
 
-// wanted are the controllers that kubelet and runc ask for.
+// wanted are the controllers that kubelet and runc need.
 var wanted = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
-// delegate lets the children of a version 2 group use the controllers that the
-// group has. What systemd has enabled already stays enabled.
+// delegate enables the group's controllers for the children of a version 2 group. Controllers that
+// systemd has enabled stay enabled.
 func (h Hierarchy) delegate(dir string) error {
 	if !h.V2 {
 		return nil
@@ -64,8 +64,7 @@ func (h Hierarchy) delegate(dir string) error {
 	return nil
 }
 
-// inheritCPUs fills in the two files without which a version 1 cpuset takes no
-// process.
+// inheritCPUs fills in the two files that a version 1 cpuset needs before it accepts a process.
 func (h Hierarchy) inheritCPUs(dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
@@ -82,9 +81,9 @@ func (h Hierarchy) inheritCPUs(dir string) error {
 	return nil
 }
 
-// Enter moves the calling process into the groups of a machine and makes them
-// the roots of a new cgroup namespace. The namespace is the calling thread's:
-// the caller must have locked it, and go on by exec.
+// Enter moves the calling process into the groups of a machine and makes them the roots of a new
+// cgroup namespace. The namespace belongs to the calling thread. So the caller must have locked the
+// thread, and continue by exec.
 func (l Layout) Enter(machine string) error {
 	for _, h := range l.Trees {
 		if err := join(filepath.Join(h.Path, l.Group, machine)); err != nil {
@@ -102,9 +101,8 @@ func (l Layout) Enter(machine string) error {
 	return nil
 }
 
-// stepDown makes room for children in a version 2 group: a group whose children
-// use controllers may hold no process itself, so the machine's own programs
-// live in a leaf beside the pods.
+// stepDown moves the machine's own programs into a leaf next to the pods. In version 2, a group
+// whose children use controllers may not contain a process itself.
 func (h Hierarchy) stepDown(dir string) error {
 	if !h.V2 {
 		return nil
@@ -126,8 +124,8 @@ func join(dir string) error {
 	return nil
 }
 
-// Remove deletes the groups of a machine, or with an empty name those of all
-// machines. It waits a little for processes that are just ending.
+// Remove deletes the groups of a machine, or of all machines if the name is empty. It waits briefly
+// for processes that are just ending.
 func (l Layout) Remove(machine string) error {
 	var errs []error
 	for _, h := range l.Trees {
@@ -138,8 +136,7 @@ func (l Layout) Remove(machine string) error {
 	return errors.Join(errs...)
 }
 
-// removeTree removes directories only, deepest first: the files in them are the
-// kernel's.
+// removeTree removes only directories, deepest first. The kernel owns the files in them.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

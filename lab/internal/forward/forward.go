@@ -1,6 +1,6 @@
-// Package forward passes TCP connections on. The lab uses it with a listening
-// socket of one network namespace in a process of another: that is how the
-// host reaches the API server without an address or a route to the lab.
+// Package forward passes TCP connections on. The lab gives a process in one network namespace a
+// listening socket of another namespace. That is how the host reaches the API server without an
+// address or a route in the lab.
 package forward
 
 import (
@@ -36,8 +36,7 @@ func pass(in net.Conn, to string) {
 	<-done
 }
 
-// stream copies one direction and passes its end on, as the other direction
-// may have more to say.
+// stream copies one direction and passes its end on. The other direction may still carry data.
 func stream(to, from net.Conn, done chan<- struct{}) {
 	_, _ = io.Copy(to, from)
 	if c, ok := to.(*net.TCPConn); ok {

@@ -17,7 +17,7 @@ func TestBothDirectionsPassToTheirEnd(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		question, _ := io.ReadAll(conn) // ends when the client has said all
+		question, _ := io.ReadAll(conn) // ends when the client has sent everything
 		_, _ = conn.Write(append([]byte("you said "), question...))
 	}()
 	door := listen(t)
@@ -35,7 +35,7 @@ func TestBothDirectionsPassToTheirEnd(t *testing.T) {
 	}
 }
 
-func TestAConnectionToNobodyIsClosed(t *testing.T) {
+func TestConnectionToAClosedPortIsClosed(t *testing.T) {
 	door := listen(t)
 	go func() { _ = Serve(door, nobody(t)) }()
 	if answer, err := io.ReadAll(dial(t, door)); len(answer) != 0 {
@@ -43,8 +43,8 @@ func TestAConnectionToNobodyIsClosed(t *testing.T) {
 	}
 }
 
-// nobody is the address of a socket that does not listen. No other process takes
-// the port while the test runs.
+// nobody returns the address of a socket that does not listen. No other process can take the port
+// while the test runs.
 func nobody(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

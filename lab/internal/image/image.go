@@ -1,5 +1,5 @@
-// Package image makes container images of one layer from files, and keeps them
-// where the registry finds them. The same files give the same digest.
+// Package image makes container images of one layer from files, and stores them for the registry.
+// The same files give the same digest.
 package image
 
 import (
@@ -27,7 +27,7 @@ const (
 	content  = "application/vnd.oci.image.layer.v1.tar"
 )
 
-// Image says what to put into an image.
+// Image has the content of an image.
 type Image struct {
 	Entry []string // the program and its first arguments
 	Files []File
@@ -36,7 +36,7 @@ type Image struct {
 // File is a file or folder of the host, and its path in the image.
 type File = layer.File
 
-// ParseFile reads FILE or FILE=DEST; without DEST the file goes to the root.
+// ParseFile reads FILE or FILE=DEST. Without DEST, the file goes to the root.
 func ParseFile(s string) (File, error) {
 	from, to, given := strings.Cut(s, "=")
 	if !given {
@@ -84,8 +84,8 @@ func (n Name) valid() bool {
 
 func (n Name) String() string { return n.Repository + ":" + n.Tag }
 
-// Store is a directory of images: blobs by their digest, and for every name a
-// file that holds the digest of its manifest.
+// Store is a directory of images. It has blobs by their digest, and for every name a file with the
+// digest of its manifest.
 type Store struct{ Dir string }
 
 // Put makes the image and gives it the name. It returns the digest.
@@ -112,7 +112,7 @@ func (s Store) Add(r io.Reader) (digest string, err error) {
 	return d.Digest, err
 }
 
-// Digest returns the digest of the manifest that has the name.
+// Digest returns the digest of the manifest with this name.
 func (s Store) Digest(n Name) (string, error) {
 	b, err := os.ReadFile(s.tagFile(n))
 	return string(b), err
@@ -181,7 +181,7 @@ func (s Store) json(mediaType string, v any) (descriptor, error) {
 	})
 }
 
-// blob stores what f writes, under its digest.
+// blob stores the output of f under its digest.
 func (s Store) blob(mediaType string, f func(io.Writer) error) (descriptor, error) {
 	tmp, err := os.CreateTemp(s.Dir, "new-")
 	if err != nil {

@@ -31,7 +31,7 @@ func TestTheSameFilesGiveTheSameDigest(t *testing.T) {
 	}
 }
 
-func TestTheLayerHoldsTheFilesAndAUserForThem(t *testing.T) {
+func TestLayerHasTheFilesAndTheirUser(t *testing.T) {
 	dir := t.TempDir()
 	file(t, dir, "app", "program", 0o755)
 	file(t, dir, "conf/x.yaml", "x", 0o644)
@@ -77,7 +77,7 @@ func TestAnImageIsFoundByItsName(t *testing.T) {
 		t.Errorf("Digest = %q, %v; want %q", got, err, digest)
 	}
 	if _, err := store.Digest(Name{"example/app", "v2"}); !os.IsNotExist(err) {
-		t.Errorf("a tag that was never put: %v", err)
+		t.Errorf("an unknown tag: %v", err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestNamesLoseTheirRegistry(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidImageNamesAreRefused(t *testing.T) {
 	for _, in := range []string{"", ":v1", "a//b", "../../etc/passwd", "a/../b", "app:", "app:a b", "app@sha256:00"} {
 		if got, err := ParseName(in); err == nil {
 			t.Errorf("ParseName(%q) = %v", in, got)

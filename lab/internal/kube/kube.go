@@ -1,5 +1,5 @@
-// Package kube is the little that the lab itself asks of the API server: is it
-// ready, here is a node, is the node ready. Tests bring a client of their own.
+// Package kube has the few requests that the lab itself sends to the API server: whether it is
+// ready, a new Node object, and whether the nodes are ready. Tests use their own client.
 package kube
 
 import (
@@ -49,8 +49,8 @@ func (c *Client) Ready(ctx context.Context) error {
 	return err
 }
 
-// PutNode makes the Node object of a machine, unless there is one. The kubelet
-// takes it over; what it would not know by itself are the pod ranges.
+// PutNode creates the Node object of a machine if it does not exist. The kubelet adopts the object.
+// Only the pod ranges are unknown to the kubelet.
 func (c *Client) PutNode(ctx context.Context, m topology.Machine) error {
 	var ranges []string
 	for _, p := range m.Pods {
@@ -67,8 +67,7 @@ func (c *Client) PutNode(ctx context.Context, m topology.Machine) error {
 	})
 }
 
-// ReadyNodes returns for every node that is ready the boot id with which it
-// said so.
+// ReadyNodes returns every ready node with the boot id in its status.
 func (c *Client) ReadyNodes(ctx context.Context) (map[string]string, error) {
 	body, err := c.do(ctx, http.MethodGet, "/api/v1/nodes", nil)
 	if err != nil {
@@ -97,7 +96,7 @@ func (c *Client) ReadyNodes(ctx context.Context) (map[string]string, error) {
 	return ready, nil
 }
 
-// StatusError is an answer that is a refusal.
+// StatusError is an answer with an error status.
 type StatusError struct {
 	Code int
 	Text string

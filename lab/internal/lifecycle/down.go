@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/lab/internal/wire"
 )
 
-// Down ends the lab, whole or half, and leaves nothing behind.
+// Down ends the lab, even one that is only half built, and leaves nothing behind.
 func Down(dir state.Dir, out io.Writer) error {
 	unlock, err := lock(dir, out)
 	if err != nil {
@@ -24,8 +24,8 @@ func Down(dir state.Dir, out io.Writer) error {
 	return errors.Join(stop(dir), dir.Remove())
 }
 
-// stop ends every recorded process, and removes what only the kernel knew of:
-// namespaces and control groups. Mounts end with the machines' namespaces.
+// stop ends every recorded process, and removes namespaces and control groups, which exist only in
+// the kernel. Mounts end with the machines' namespaces.
 func stop(dir state.Dir) error {
 	if err := killAll(dir); err != nil {
 		return err
@@ -42,8 +42,8 @@ func stop(dir state.Dir) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// killAll kills the first process of every machine; the kernel then ends all
-// others of the machine.
+// killAll kills the first process of every machine. The kernel then ends all other processes of the
+// machine.
 func killAll(dir state.Dir) error {
 	var (
 		wg   sync.WaitGroup

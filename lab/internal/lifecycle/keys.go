@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// client is a program that talks to the API server, or a person.
+// client is a program or a user that talks to the API server.
 type client struct {
 	file string
 	pki.Subject
@@ -44,8 +44,8 @@ func keys(c *cluster.Cluster) error {
 	return ca.Kubeconfig(dir, "admin", c.Server(), c.Kubeconfig())
 }
 
-// apiServer serves the machines at its address, pods at the first address of
-// the Service ranges, and the host at its loopback.
+// apiServer returns the names in the API server's certificate: its address for the machines, the
+// first address of the Service ranges for pods, and loopback for the host.
 func apiServer(c *cluster.Cluster) pki.Subject {
 	cp, _ := c.Spec.Plan.Machine(topology.ControlPlane)
 	hosts := []string{

@@ -30,7 +30,7 @@ func start(ctx context.Context, dir state.Dir, bin string, o Options) error {
 	if err != nil {
 		return err
 	}
-	// Recorded before anything exists, so that `lab down` knows of it.
+	// The record is written first, so that `lab down` knows of the lab.
 	if err := dir.SetLab(c.Record); err != nil {
 		return err
 	}
@@ -50,8 +50,7 @@ func start(ctx context.Context, dir state.Dir, bin string, o Options) error {
 	return nil
 }
 
-// ground lays all that programs stand on: keys, images, and the machines
-// themselves.
+// ground makes what programs need: keys, images, and the machines themselves.
 func ground(ctx context.Context, c *cluster.Cluster) error {
 	g, _ := errgroup.WithContext(ctx)
 	g.Go(func() error { return keys(c) })
@@ -71,7 +70,7 @@ func machines(c *cluster.Cluster) error {
 	return g.Wait()
 }
 
-// programs starts what runs on the machines, as much as can be side by side.
+// programs starts the programs of the machines, with as much concurrency as possible.
 func programs(ctx context.Context, c *cluster.Cluster, t *timer) error {
 	if err := foundation(ctx, c, t); err != nil {
 		return err
@@ -82,7 +81,7 @@ func programs(ctx context.Context, c *cluster.Cluster, t *timer) error {
 	return c.WaitReady(ctx)
 }
 
-// foundation is what does not need the API server, and the API server.
+// foundation starts the API server, and the programs that do not need it.
 func foundation(ctx context.Context, c *cluster.Cluster, t *timer) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.StartAll(ctx, topology.Router) })
@@ -135,7 +134,7 @@ func images(c *cluster.Cluster) error {
 	return nil
 }
 
-// usualPort is the host's way to the API server, unless another program uses it.
+// usualPort is the host's port to the API server, unless another program uses it.
 const usualPort = 16443
 
 func freePort() (int, error) {
@@ -150,9 +149,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// copyProgram keeps this executable for the machines: the one that runs may be
-// a temporary file, and may not be the lab's command at all when tests boot a
-// node.
+// copyProgram copies this executable for the machines. The running file may be temporary. If a test
+// boots a node, the running file is not the lab's command at all.
 func copyProgram(to string) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -167,7 +165,7 @@ func copyProgram(to string) error {
 	return errors.Join(err, f.Close())
 }
 
-// timer says what has been reached, and when.
+// timer reports each step and its time.
 type timer struct {
 	out   io.Writer
 	began time.Time

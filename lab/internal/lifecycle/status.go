@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/lab/cluster"
 )
 
-// Status prints the state of every machine, and returns whether all is well.
+// Status prints the state of every machine, and reports whether the lab is well.
 func Status(ctx context.Context, c *cluster.Cluster, out io.Writer) (well bool, err error) {
 	ready := readyNodes(ctx, c)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -44,7 +44,7 @@ func readyNodes(ctx context.Context, c *cluster.Cluster) map[string]string {
 	}
 	ready, err := api.ReadyNodes(ctx)
 	if err != nil {
-		return nil // Problems says it
+		return nil // Problems reports it
 	}
 	return ready
 }
@@ -72,7 +72,7 @@ func pid(c *cluster.Cluster, name string) string {
 	return fmt.Sprint(p.PID)
 }
 
-// programList marks what should run and does not.
+// programList marks programs that should run and do not.
 func programList(c *cluster.Cluster, name string) string {
 	programs, err := c.Programs(name)
 	if err != nil {
@@ -90,7 +90,7 @@ func programList(c *cluster.Cluster, name string) string {
 	return strings.Join(all, " ")
 }
 
-// Hints tells a person what to do with a lab that is up.
+// Hints prints what a user can do with a running lab.
 func Hints(out io.Writer, c *cluster.Cluster) {
 	fmt.Fprintf(out, `
   export KUBECONFIG=%s PATH=$PATH:%s

@@ -1,5 +1,5 @@
-// Package lifecycle builds the lab up and takes it down. It puts the other
-// packages' work in order, and does little itself.
+// Package lifecycle builds the lab and takes it down. It calls the other packages in the right
+// order.
 package lifecycle
 
 import (
@@ -19,11 +19,10 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// startLimit is far more than a start takes. After it, a start that hangs is
-// reported.
+// startLimit is much longer than a start takes. If a start takes longer, it is reported as hanging.
 const startLimit = 3 * time.Minute
 
-// Options are the choices that `lab up` has.
+// Options are the options of `lab up`.
 type Options struct {
 	Nodes int
 	World string // its name. "" is the one that LAB_WORLD names, or the standard one
@@ -31,8 +30,8 @@ type Options struct {
 	Out   io.Writer
 }
 
-// Up brings the lab up. A lab that is up and well is left alone, unless forced;
-// one that is not well is taken down first.
+// Up brings the lab up. It leaves a healthy lab alone, unless forced. It takes an unhealthy lab
+// down first.
 func Up(ctx context.Context, dir state.Dir, o Options) error {
 	world, err := topology.FindWorld(cmp.Or(o.World, os.Getenv("LAB_WORLD")))
 	if err != nil {
@@ -62,7 +61,7 @@ func Up(ctx context.Context, dir state.Dir, o Options) error {
 	return nil
 }
 
-// lock says so when it has to wait for another command.
+// lock prints a message if it must wait for another command.
 func lock(dir state.Dir, out io.Writer) (unlock func(), err error) {
 	tell := time.AfterFunc(time.Second, func() {
 		fmt.Fprintln(out, "waiting for another lab command to finish")
@@ -71,7 +70,7 @@ func lock(dir state.Dir, out io.Writer) (unlock func(), err error) {
 	return dir.Lock()
 }
 
-// settle deals with a lab that is there already.
+// settle handles a lab that already exists.
 func settle(ctx context.Context, dir state.Dir, o Options) (done bool, err error) {
 	c, err := cluster.Recorded(dir)
 	switch {
@@ -97,8 +96,7 @@ func settle(ctx context.Context, dir state.Dir, o Options) (done bool, err error
 	return true, nil
 }
 
-// clear removes what is left of a lab, except images that were put there for
-// the next one.
+// clear removes the remains of a lab. It keeps images that were stored for the next lab.
 func clear(dir state.Dir) error {
 	if err := stop(dir); err != nil {
 		return err

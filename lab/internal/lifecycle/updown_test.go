@@ -1,7 +1,7 @@
 //go:build updown
 
-// These tests bring a lab of their own up and down many times. It has other
-// names than the usual one, which may be up meanwhile.
+// These tests bring their own lab up and down many times. It has other names than the usual lab,
+// which may be up at the same time.
 //
 //	go -C lab test -tags updown ./internal/lifecycle
 package lifecycle
@@ -58,7 +58,7 @@ func setUp() error {
 	return build1()
 }
 
-// build1 keeps a build of minutes out of what is timed.
+// build1 builds everything first, so that no test measures a build of minutes.
 func build1() error {
 	_, err := build.Build(context.Background(), os.Stderr)
 	return err
@@ -73,7 +73,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	lab(t, "status")
 	lab(t, "down")
 	same(t, before)
-	lab(t, "down") // twice is no error
+	lab(t, "down") // a second down is no error
 	same(t, before)
 }
 
@@ -86,7 +86,7 @@ func TestASecondUpIsQuickAndChangesNothing(t *testing.T) {
 	began = time.Now()
 	out := lab(t, "up")
 	if took := time.Since(began); took > building/2 || !strings.Contains(out, "up already") {
-		t.Errorf("took %s, the first time %s, and said: %s", took, building, out)
+		t.Errorf("took %s, the first time %s, and printed: %s", took, building, out)
 	}
 	if diff := cmp.Diff(first, processes(t)); diff != "" {
 		t.Errorf("machines (-before +after):\n%s", diff)
@@ -97,7 +97,7 @@ func TestACrashHalfWayIsCleanedUp(t *testing.T) {
 	before := host(t)
 	for _, after := range []time.Duration{20, 70, 110, 130, 150, 170, 200, 250, 300, 500, 1000, 2000, 3000} {
 		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
-		out, err := exec.CommandContext(ctx, program, "up").CombinedOutput() // kill -9 at the end of ctx
+		out, err := exec.CommandContext(ctx, program, "up").CombinedOutput() // sends SIGKILL at the end of ctx
 		if ctx.Err() == nil {
 			t.Logf("up ended by itself before %dms: %v\n%s", after, err, out)
 		}
@@ -107,7 +107,7 @@ func TestACrashHalfWayIsCleanedUp(t *testing.T) {
 	}
 }
 
-func TestAHalfDeadLabIsBuiltAnew(t *testing.T) {
+func TestHalfDeadLabIsRebuilt(t *testing.T) {
 	defer lab(t, "down")
 	lab(t, "up")
 	p, err := state.Dir(stateDir).Process("node-3")
@@ -163,7 +163,7 @@ func TestACrashedNodeComesBack(t *testing.T) {
 	}
 }
 
-// lab runs the lab's command, which must succeed.
+// lab runs the lab's command, and fails the test if the command fails.
 func lab(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(program, args...).CombinedOutput()
@@ -180,7 +180,7 @@ func same(t *testing.T, before string) {
 	}
 }
 
-// network is the network of the root namespace.
+// network describes the network of the root namespace.
 func network(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -202,7 +202,7 @@ func network(t *testing.T) string {
 	return b.String()
 }
 
-// host is all of the host that a lab might leave something in.
+// host describes every part of the host in which a lab might leave something.
 func host(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -226,7 +226,7 @@ func host(t *testing.T) string {
 	return b.String()
 }
 
-// mounts leaves out what the usual lab may change meanwhile.
+// mounts lists the mounts, without those that the usual lab may change meanwhile.
 func mounts(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")
@@ -242,7 +242,7 @@ func mounts(t *testing.T) string {
 	return b.String()
 }
 
-// processes are those that a lab of these tests has started.
+// processes lists the processes that a lab of these tests started.
 func processes(t *testing.T) []string {
 	t.Helper()
 	var found []string

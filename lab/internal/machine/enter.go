@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNetns runs f on a thread of its own in a network namespace. Namespaces
-// belong to threads, and a thread that was locked and never unlocked ends with
-// its goroutine, so nothing has to be put back.
+// inNetns runs f on its own thread in a network namespace. Namespaces belong to threads. A thread
+// that was locked and never unlocked ends with its goroutine, so nothing must be restored.
 func inNetns(path string, f func() error) error {
 	return onThread(func() error {
 		ns, err := os.Open(path)
@@ -26,8 +25,8 @@ func inNetns(path string, f func() error) error {
 	})
 }
 
-// Inside runs f on a thread in all the namespaces of process pid. Programs that
-// f starts are processes of that machine.
+// Inside runs f on a thread in all namespaces of process pid. Programs that f starts become
+// processes of that machine.
 func Inside(pid int, f func() error) error {
 	return onThread(func() error {
 		if err := setnsAll(pid); err != nil {
@@ -43,7 +42,7 @@ func setnsAll(pid int) error {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// A thread must have a working directory of its own to change its mounts.
+	// A thread needs its own working directory before it may change its mounts.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}

@@ -13,24 +13,23 @@ import (
 	"purelb.io/purelb/lab/internal/cgroup"
 )
 
-// The words by which the lab's executable is told to become the first process
-// of a machine: first outside its control groups, then within them.
+// Arguments that make the lab's executable the first process of a machine: first outside of its
+// control groups, then inside.
 const (
 	EnterCommand = "machine-enter"
 	InitCommand  = "machine-init"
 )
 
-// File descriptors that the first process is born with.
+// File descriptors that the first process inherits.
 const (
-	gateFD     = 3 // readable once the process has been recorded
+	gateFD     = 3 // readable once the process is recorded
 	readyFD    = 4 // takes "ok", or the reason why there is no machine
-	listenerFD = 5 // the socket of the program with Listener, if any
+	listenerFD = 5 // the socket for the program with Listener, if any
 )
 
-// EnterMain is the first life of a machine's first process. It waits until it
-// is recorded, so that none can be left behind unknown, and moves into the
-// machine's control groups. The new cgroup namespace is this thread's alone, so
-// it goes on by replacing itself.
+// EnterMain is the first stage of a machine's first process. It waits until its process is
+// recorded, so that no unknown process can remain. Then it moves into the machine's control groups.
+// Only this thread has the new cgroup namespace, so EnterMain replaces the process by exec.
 func EnterMain(specFile string) error {
 	runtime.LockOSThread()
 	if _, err := io.ReadFull(os.NewFile(gateFD, "gate"), make([]byte, 1)); err != nil {
@@ -55,8 +54,7 @@ func enter(specFile string) error {
 	return fmt.Errorf("start again within the control groups: %w", unix.Exec(os.Args[0], argv, os.Environ()))
 }
 
-// InitMain is the second life of a machine's first process, and lasts as long
-// as the machine.
+// InitMain is the second stage of a machine's first process. It runs as long as the machine.
 func InitMain(specFile string) error {
 	s, err := load(specFile)
 	if err != nil {
@@ -83,7 +81,7 @@ func InitMain(specFile string) error {
 	return sup.serve(l)
 }
 
-// report tells the starter how it went and passes err on.
+// report tells the starter the result, and returns err.
 func report(err error) error {
 	f := os.NewFile(readyFD, "ready")
 	if err != nil {

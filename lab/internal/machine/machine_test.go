@@ -18,7 +18,7 @@ import (
 	"purelb.io/purelb/lab/internal/state"
 )
 
-// The test binary is also the first process of the machines that it starts.
+// The test binary is also the first process of the machines that the tests start.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 {
 		lives := map[string]func(string) error{EnterCommand: EnterMain, InitCommand: InitMain}
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAMachineIsAComputerOfItsOwn(t *testing.T) {
+func TestMachineHasItsOwnNamespaces(t *testing.T) {
 	m := start(t, Program{Name: "sleep", Args: []string{"/bin/sleep", "1000"}})
 	m.must(m.orders.Start("sleep"))
 	got := m.sh("hostname; cat /etc/hostname /etc/resolv.conf /etc/greeting; cat /proc/1/comm; ls /run; ls /sys/class/net")
@@ -44,7 +44,7 @@ func TestAMachineIsAComputerOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhatAMachineWritesTheHostDoesNotSee(t *testing.T) {
+func TestHostDoesNotSeeAMachinesFiles(t *testing.T) {
 	m := start(t)
 	m.sh("mkdir /var/lib/lab-test && touch /etc/lab-test /var/log/lab-test && echo 0 >/proc/sys/kernel/panic_on_oops && echo kept >/var/lib/disk/file")
 	for _, file := range []string{"/etc/lab-test", "/var/lib/lab-test", "/var/log/lab-test", "/var/lib/disk"} {
@@ -125,7 +125,7 @@ func TestASocketMayHaveALongPath(t *testing.T) {
 	c.Close()
 }
 
-func TestTheEnvironmentIsThePersonsExceptForTheCluster(t *testing.T) {
+func TestCommandsKeepTheUsersEnvironment(t *testing.T) {
 	s := Spec{Path: "/lab/bin", Env: []string{"KUBECONFIG=/lab/admin"}}
 	got := s.Environment([]string{"TERM=xterm", "KUBECONFIG=/home/me/production"})
 	want := []string{"TERM=xterm", "PATH=/lab/bin", "KUBECONFIG=/lab/admin"}
@@ -170,7 +170,7 @@ func start(t *testing.T, programs ...Program) *box {
 	return m
 }
 
-// netns returns the path of a network namespace that lasts as long as the test.
+// netns returns the path of a network namespace that exists until the test ends.
 func netns(t *testing.T) string {
 	path, done := make(chan string), make(chan struct{})
 	go func() {
@@ -198,7 +198,7 @@ func (m *box) sh(script string) string {
 	return out.String()
 }
 
-// processes returns the processes of the machine by the host's numbers.
+// processes returns the processes of the machine, by the host's process ids.
 func (m *box) processes() []int {
 	ns := func(pid any) string {
 		link, _ := os.Readlink(fmt.Sprintf("/proc/%v/ns/pid", pid))
@@ -234,11 +234,11 @@ func (m *box) until(program, want string) {
 	}
 }
 
-// wait lets a little time pass, and ends the test when too much has.
+// wait sleeps briefly. It fails the test after too long a time.
 func (m *box) wait() {
 	m.Helper()
 	if time.Now().After(m.limit) {
-		m.Fatal("what the test waits for has not come")
+		m.Fatal("timeout")
 	}
 	time.Sleep(5 * time.Millisecond)
 }

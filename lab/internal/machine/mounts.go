@@ -13,8 +13,7 @@ import (
 	"purelb.io/purelb/lab/internal/cgroup"
 )
 
-// furnish turns the first process's copy of the host's file system into the
-// machine's own.
+// furnish turns the first process's copy of the host's file system into that of the machine.
 func furnish(s Spec, groups cgroup.Layout) error {
 	kept, err := open(s)
 	if err != nil {
@@ -28,7 +27,7 @@ func furnish(s Spec, groups cgroup.Layout) error {
 		func() error { return kept.bind() },
 		func() error { return writeFiles(s.files()) },
 		shield,
-		// The kubelet wants mounts to reach containers.
+		// The kubelet needs mounts to propagate into containers.
 		func() error { return mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") },
 	}
 	for _, step := range steps {
@@ -39,11 +38,11 @@ func furnish(s Spec, groups cgroup.Layout) error {
 	return nil
 }
 
-// detach keeps what follows from reaching the host.
+// detach prevents later mounts from reaching the host.
 func detach() error { return mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }
 
-// kernelFiles shows the machine's own processes and interfaces, and an empty
-// /run, where every daemon has its usual socket.
+// kernelFiles mounts /proc and /sys, which then show the machine's processes and interfaces, and an
+// empty /run, in which daemons have their sockets.
 func kernelFiles() error {
 	return errors.Join(
 		mount("proc", "/proc", "proc", 0, ""),
@@ -54,8 +53,8 @@ func kernelFiles() error {
 	)
 }
 
-// groupFiles mounts the control groups again: in the machine's cgroup namespace
-// they begin at the machine's own.
+// groupFiles mounts the control groups again. In the machine's cgroup namespace, their roots are
+// the machine's own groups.
 func groupFiles(s Spec, groups cgroup.Layout) error {
 	switch {
 	case !s.Cgroups:
@@ -94,7 +93,7 @@ func privateDirs() error {
 	return nil
 }
 
-// keeper holds directories of the host open while mounts go over their paths.
+// keeper holds directories of the host open while mounts cover their paths.
 type keeper map[string]*os.File
 
 func open(s Spec) (keeper, error) {
@@ -134,7 +133,7 @@ func writeFiles(files []File) error {
 		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 			return err
 		}
-		// A link (resolv.conf often is one) would lead out of the overlay.
+		// A link, as resolv.conf often is, would lead out of the overlay.
 		if fi, err := os.Lstat(f.Path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 			if err := os.Remove(f.Path); err != nil {
 				return err
@@ -147,8 +146,8 @@ func writeFiles(files []File) error {
 	return nil
 }
 
-// shield puts files over the kernel settings that must not change, and over
-// the boot id, which tells the kubelet that the machine started afresh.
+// shield mounts files over the kernel settings that must not change, and over the boot id. A new
+// boot id tells the kubelet that the machine restarted.
 func shield() error {
 	texts := map[string]string{bootIDFile: newBootID()}
 	for target, text := range shields {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// A socket's path may have 107 bytes only, and the state directory may be
-// anywhere; so both sides name it from an open directory.
+// The path of a socket may have only 107 bytes, and the state directory may be anywhere. So both
+// sides name the socket from an open directory.
 func listen(path string) (net.Listener, error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	_ = os.Remove(path) // of an earlier life of the machine
+	_ = os.Remove(path) // from an earlier life of the machine
 	return net.Listen("unix", short(dir, path))
 }
 
@@ -35,10 +35,10 @@ func short(dir *os.File, path string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))
 }
 
-// Orders talks to the first process of a machine.
+// Orders sends requests to the first process of a machine.
 type Orders struct{ Socket string }
 
-// Start starts a program; one that runs is left alone.
+// Start starts a program. It does nothing if the program runs.
 func (o Orders) Start(program string) error { return o.call("Start", program, &struct{}{}) }
 
 // Signal sends a signal to a running program.

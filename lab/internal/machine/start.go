@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Birth is what is needed to start a machine besides its Spec.
+// Birth has what the start of a machine needs besides its Spec.
 type Birth struct {
 	Program  string // the lab's executable
 	SpecFile string
-	Log      string // where the first process complains
+	Log      string // where the first process reports errors
 	Netns    string // path of the network namespace
 	Listener *os.File
-	// Record is called with the process id before the process does anything.
+	// Record gets the process id before the process does anything.
 	Record func(pid int) error
 }
 
-// Start makes the machine and returns when it takes orders.
+// Start makes the machine and returns when the machine accepts requests.
 func Start(s Spec, b Birth) error {
 	if err := prepare(s, b); err != nil {
 		return fmt.Errorf("machine %s: %w", s.Name, err)
@@ -75,7 +75,7 @@ func (b Birth) start() error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // so that it is no zombie, should it end while we are here
+	go func() { _ = cmd.Wait() }() // prevents a zombie if it ends while this process runs
 	if err := b.Record(cmd.Process.Pid); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (b Birth) start() error {
 	return outcome(answer)
 }
 
-// command is the first process, in all new namespaces but those of the network,
-// which it is started in, and of control groups, which it makes itself.
+// command is the first process. It gets new namespaces, except for the network, in whose namespace
+// it is started, and for control groups, which it changes itself.
 func (b Birth) command(log, gate, ready *os.File) *exec.Cmd {
 	cmd := &exec.Cmd{
 		Path: b.Program, Args: []string{b.Program, EnterCommand, b.SpecFile},

@@ -21,21 +21,21 @@ type Status struct {
 	Running bool
 	Once    bool
 	PID     int    // within the machine
-	Ended   string // how it ended, when it has
+	Ended   string // how it ended, if it has
 	At      time.Time
 }
 
 // Healthy reports whether the program is in its expected state.
 func (s Status) Healthy() bool { return s.Running || s.Once && s.Ended == "exit 0" }
 
-// Signal asks for a signal to be sent to a program.
+// Signal is a request to send a signal to a program.
 type Signal struct {
 	Program string
 	Signal  int
 }
 
-// supervisor starts programs and knows which of them run. It restarts none: if a
-// program of the lab is down, a test wants it so, or wants to know.
+// supervisor starts programs and knows which of them run. It restarts none: if a program of the lab
+// is down, a test either caused that or must notice it.
 type supervisor struct {
 	spec Spec
 
@@ -61,8 +61,8 @@ func (s *supervisor) serve(l net.Listener) error {
 	}
 }
 
-// reap collects every process that ends: the programs, and the orphans that
-// fall to the first process of a machine.
+// reap collects every process that ends: the programs, and the orphans that the first process of a
+// machine inherits.
 func (s *supervisor) reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
@@ -163,10 +163,10 @@ func (s *supervisor) list() []Status {
 	return slices.Clip(all)
 }
 
-// orders are the requests that a machine accepts through its socket.
+// orders has the requests that a machine accepts through its socket.
 type orders struct{ s *supervisor }
 
-// Start starts a program; one that runs is left alone.
+// Start starts a program. It does nothing if the program runs.
 func (o *orders) Start(program string, _ *struct{}) error { return o.s.start(program) }
 
 // Signal sends a signal to a running program.

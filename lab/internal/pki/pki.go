@@ -1,5 +1,5 @@
-// Package pki makes the certificates of a cluster and writes the kubeconfigs
-// that carry them. It knows nothing of the machines that use them.
+// Package pki makes the certificates of a cluster, and writes kubeconfigs with them. It knows
+// nothing of the machines that use them.
 package pki
 
 import (
@@ -25,8 +25,8 @@ type Authority struct {
 	PEM  []byte
 }
 
-// Subject is who a certificate is for. A certificate serves at its hosts, and
-// speaks to others as Name, member of Group.
+// Subject is the subject of a certificate. The certificate is valid for a server at Hosts, and for
+// a client called Name, a member of Group.
 type Subject struct {
 	Name  string
 	Group string
@@ -63,8 +63,8 @@ func (a *Authority) Issue(dir, file string, s Subject) error {
 	return write(dir, file+".crt", crt)
 }
 
-// IssueKubeconfig does what Issue does, and writes FILE.kubeconfig, which
-// reaches the server with the certificate.
+// IssueKubeconfig does the same as Issue. It also writes FILE.kubeconfig, which uses the
+// certificate for the server.
 func (a *Authority) IssueKubeconfig(dir, file, server string, s Subject) error {
 	if err := a.Issue(dir, file, s); err != nil {
 		return err
@@ -93,7 +93,7 @@ current-context: lab
 `, server, b(a.PEM), file, b(crt), b(key), file), 0o600)
 }
 
-// NewKey writes NAME.key, for signing things that are not certificates.
+// NewKey writes NAME.key, for signing tokens and the like.
 func NewKey(dir, name string) error {
 	_, err := newKey(dir, name)
 	return err

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestACertificateServesItsHostsAndSpeaksForItsSubject(t *testing.T) {
+func TestCertificateIsValidForItsHostsAndSubject(t *testing.T) {
 	dir := t.TempDir()
 	ca := authority(t, dir)
 	err := ca.Issue(dir, "node-1", Subject{
@@ -34,7 +34,7 @@ func TestACertificateServesItsHostsAndSpeaksForItsSubject(t *testing.T) {
 	}
 }
 
-func TestAnotherAuthorityIsNotBelieved(t *testing.T) {
+func TestAnotherAuthorityIsNotTrusted(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	if err := authority(t, dir).Issue(dir, "x", Subject{Name: "x", Hosts: []string{"x"}}); err != nil {
 		t.Fatal(err)
@@ -42,11 +42,11 @@ func TestAnotherAuthorityIsNotBelieved(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority(t, other).PEM)
 	if _, err := certificate(t, filepath.Join(dir, "x.crt")).Verify(x509.VerifyOptions{Roots: roots}); err == nil {
-		t.Error("verified by an authority that did not sign it")
+		t.Error("another authority verifies the certificate")
 	}
 }
 
-func TestKeysAndKubeconfigsAreForTheirOwnerOnly(t *testing.T) {
+func TestOnlyTheOwnerReadsKeysAndKubeconfigs(t *testing.T) {
 	dir := t.TempDir()
 	if err := authority(t, dir).IssueKubeconfig(dir, "admin", "https://127.0.0.1:16443", Subject{Name: "admin"}); err != nil {
 		t.Fatal(err)

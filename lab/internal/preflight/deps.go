@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// policyFile tells Debian's packages whether they may start their daemons.
+// policyFile controls whether Debian's packages may start their daemons.
 const policyFile = "/usr/sbin/policy-rc.d"
 
-// daemons are units that the packages would start now, or at the next boot of
-// the host; the lab starts its own in its machines.
+// daemons are units that the packages would start now, or at the next boot of the host. The lab
+// starts its own daemons in its machines.
 var daemons = map[string]string{"containerd": "containerd", "frr": "frr", "bird2": "bird", "prometheus": "prometheus"}
 
 // Install installs the missing packages without letting them start anything.
@@ -44,8 +44,7 @@ func Install(ctx context.Context, out io.Writer) error {
 	return disable(ctx, missing)
 }
 
-// forbidDaemons puts the policy in place for the time being; a policy that is
-// there already is left as it is.
+// forbidDaemons installs the policy until allow is called. It leaves an existing policy unchanged.
 func forbidDaemons() (allow func(), err error) {
 	f, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if errors.Is(err, fs.ErrExist) {
@@ -71,8 +70,7 @@ func apt(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// disable keeps the daemons of newly installed packages from the host's next
-// boot.
+// disable prevents the daemons of newly installed packages from starting at the host's next boot.
 func disable(ctx context.Context, installed []string) error {
 	if !exists("/run/systemd/system") {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/lab/internal/cgroup"
 )
 
-// probe tries a feature of the kernel, in namespaces that end with it.
+// probe tries a feature of the kernel, in namespaces that end after it.
 type probe struct {
 	feature string
 	remedy  string
@@ -23,7 +23,7 @@ type probe struct {
 
 var namespaces = probe{"network and mount namespaces", "a container must be started with --privileged", unshare}
 
-// probes run in the namespaces that the first one makes.
+// probes run in the namespaces that the first probe makes.
 var probes = []probe{
 	{"veth interfaces", "modprobe veth", veth},
 	{"bridges", "modprobe bridge", bridge},
@@ -37,8 +37,8 @@ var probes = []probe{
 // kernel runs the probes on a thread that ends with them.
 func kernel(scratch string) []error {
 	if !exists(bridgeSettings) {
-		// No program asks the kernel for it by itself. If it fails, a probe reports
-		// that.
+		// No program of the lab loads this module by itself. If the load fails, a probe reports the
+		// missing feature.
 		_ = exec.Command("/sbin/modprobe", "br_netfilter").Run()
 	}
 	done := make(chan []error)
@@ -90,7 +90,7 @@ func link(name string) netlink.LinkAttrs {
 	return a
 }
 
-// dummy tries the two kinds that PureLB can use for remote addresses.
+// dummy tries both kinds of links that PureLB can use for remote addresses.
 func dummy(string) error {
 	err := netlink.LinkAdd(&netlink.Dummy{LinkAttrs: link("probe3")})
 	if err == nil || netlink.LinkAdd(&netlink.Ifb{LinkAttrs: link("probe3")}) == nil {
@@ -106,7 +106,7 @@ func bridgeFilter(string) error {
 	return err
 }
 
-// nftables is left to the package check when the program is missing.
+// nftables succeeds if the program is missing, because the package check reports that.
 func nftables(string) error {
 	const nft = "/usr/sbin/nft"
 	if !exists(nft) {
@@ -119,8 +119,7 @@ func nftables(string) error {
 	return nil
 }
 
-// overlay mounts one file system the way containerd does, on the disk where
-// containers will be.
+// overlay mounts a file system as containerd does, on the disk of the containers.
 func overlay(scratch string) error {
 	defer os.RemoveAll(scratch)
 	var errs []error

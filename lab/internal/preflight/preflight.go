@@ -1,5 +1,5 @@
-// Package preflight looks whether this host can run the lab, and says exactly
-// what is missing and how to get it. It leaves nothing behind.
+// Package preflight checks whether this host can run the lab. It lists what is missing and how to
+// get it. It leaves nothing behind.
 package preflight
 
 import (
@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// need is a program, and the Debian package that has it.
+// need is a program, and the Debian package that contains it.
 type need struct{ program, pkg string }
 
-// needs are the programs that the lab runs or its tests call. What comes with
-// every Debian (mount, sh) is not listed.
+// needs are the programs that the lab or its tests run. Programs of every Debian, such as mount and
+// sh, are not listed.
 var needs = []need{
 	{"/usr/lib/frr/zebra", "frr"},
 	{"/usr/lib/frr/bgpd", "frr"},
@@ -24,7 +24,7 @@ var needs = []need{
 	{"vtysh", "frr"},
 	{"bird", "bird2"},
 	{"nft", "nftables"},
-	{"iptables", "iptables"}, // for kube-proxy in the world of that name
+	{"iptables", "iptables"}, // for kube-proxy in the world iptables
 	{"containerd", "containerd"},
 	{"runc", "runc"},
 	{"ip", "iproute2"},
@@ -35,7 +35,7 @@ var needs = []need{
 	{"promtool", "prometheus"}, // for the tests of the chart's alerts
 }
 
-// Missing returns the Debian packages that are not installed and needed.
+// Missing returns the needed Debian packages that are not installed.
 func Missing() []string {
 	var pkgs []string
 	for _, n := range needs {
@@ -46,9 +46,8 @@ func Missing() []string {
 	return pkgs
 }
 
-// Check returns everything that keeps the lab from running here, as one error for a
-// person. It makes and removes the directory scratch, which must be on the disk of
-// the lab.
+// Check returns all reasons why the lab cannot run here, as one error for users. It makes and
+// removes the directory scratch, which must be on the disk of the lab.
 func Check(scratch string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the lab makes network namespaces and mounts: run it as root")
@@ -72,7 +71,7 @@ func aptLine(pkgs []string) string {
 	return "apt-get install -y --no-install-recommends " + strings.Join(pkgs, " ")
 }
 
-// present looks also where an ordinary user's PATH does not lead.
+// present also looks in directories that are not in an ordinary user's PATH.
 func present(program string) bool {
 	if _, err := exec.LookPath(program); err == nil {
 		return true

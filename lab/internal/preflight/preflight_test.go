@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsMissingIsNamedInOneLineForApt(t *testing.T) {
+func TestMissingPackagesAreOneAptCommand(t *testing.T) {
 	old := needs
 	t.Cleanup(func() { needs = old })
 	needs = []need{{"sh", "dash"}, {"no-such-program", "this"}, {"/no/such/file", "this"}, {"nor-this", "that"}}
@@ -26,9 +26,9 @@ func TestProbingThisKernelLeavesNothingBehind(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(scratch); err == nil {
-		t.Error("left a directory behind")
+		t.Error("the probes left a directory behind")
 	}
 	if _, err := os.Stat("/sys/class/net/probe0"); err == nil {
-		t.Error("left an interface behind")
+		t.Error("the probes left an interface behind")
 	}
 }

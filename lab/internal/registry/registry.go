@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/lab/internal/image"
 )
 
-// Handler serves the images of a store. An image put there is served at once.
+// Handler serves the images of a store, including later ones.
 func Handler(s image.Store) http.Handler {
 	mux := http.NewServeMux()
 	uploads{s}.handle(mux)

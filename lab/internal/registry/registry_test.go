@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/lab/internal/image"
 )
 
-func TestAnImageIsServedUnderEveryRegistrysName(t *testing.T) {
+func TestImageIsServedForEveryRegistry(t *testing.T) {
 	store, digest := fill(t)
 	server := httptest.NewServer(Handler(store))
 	defer server.Close()
@@ -31,7 +31,7 @@ func TestAnImageIsServedUnderEveryRegistrysName(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestMissingImageIsNotFound(t *testing.T) {
 	store, _ := fill(t)
 	server := httptest.NewServer(Handler(store))
 	defer server.Close()
@@ -49,7 +49,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func TestTheManifestIsServedAsWhatItIs(t *testing.T) {
+func TestManifestHasItsMediaType(t *testing.T) {
 	store, digest := fill(t)
 	server := httptest.NewServer(Handler(store))
 	defer server.Close()

@@ -7,11 +7,10 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// APIServer is the program that the others of the control plane need.
+// APIServer is the program that the other programs of the control plane need.
 const APIServer = "kube-apiserver"
 
-// Words by which the lab's executable becomes a program of the control plane
-// machine.
+// Arguments that make the lab's executable a program of the control plane machine.
 const (
 	RegistryCommand = "registry"
 	ForwardCommand  = "forward"
@@ -41,7 +40,7 @@ func (l Lab) etcd() machine.Program {
 		"--listen-peer-urls="+peers,
 		"--initial-advertise-peer-urls="+peers,
 		"--initial-cluster=lab="+peers,
-		"--unsafe-no-fsync", // nothing here is worth the disk's time
+		"--unsafe-no-fsync", // no data here is worth the time of a sync
 		"--log-level=warn")
 }
 

@@ -10,13 +10,13 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// PauseImage is what holds a pod's namespaces.
+// PauseImage is the image that holds a pod's namespaces.
 const PauseImage = "registry.k8s.io/pause:3.10"
 
 const containerdSocket = "/run/containerd/containerd.sock"
 
-// node runs containerd, kubelet and kube-proxy. Images, containers and the
-// kubelet's directory are on its disk; all else begins anew with each boot.
+// node adds containerd, kubelet and kube-proxy. Images, containers and the kubelet's directory are
+// on its disk. Everything else is new after each boot.
 func (l Lab) node(s *machine.Spec, m topology.Machine) {
 	s.Cgroups = true
 	s.Disks = map[string]string{
@@ -37,7 +37,7 @@ func (l Lab) node(s *machine.Spec, m topology.Machine) {
 			"--config=/etc/lab/kubelet.yaml",
 			"--kubeconfig="+l.pki(m.Name+".kubeconfig"),
 			"--hostname-override="+m.Name,
-			"--node-ip="+l.Plan.Primary(m).String(), // one InternalIP: many tools take the last of several
+			"--node-ip="+l.Plan.Primary(m).String(), // one InternalIP, because many tools use the last of several
 			"--root-dir=/var/lib/kubelet",
 			"--v=2"),
 		l.program("kube-proxy", "--config=/etc/lab/kube-proxy.yaml", "--v=2"),
@@ -69,8 +69,8 @@ shutdownGracePeriod: 0s
 `, l.pki("ca.crt"), l.pki(m.Name+".crt"), l.pki(m.Name+".key"), containerdSocket, Domain, jsonOf(l.Plan.DNS()))
 }
 
-// The connection tracking limits are zeros because they cannot be changed
-// outside the host's own network namespace.
+// The limits of connection tracking are zero, because only the host's own network namespace can
+// change them.
 func (l Lab) proxyConfig(m topology.Machine) string {
 	return fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -85,8 +85,8 @@ nodePortAddresses: [primary]
 `, m.Name, l.pki("proxy.kubeconfig"), join(l.Plan.Pods()), l.Plan.World.Proxy)
 }
 
-// restrict_oom_score_adj: a root without CAP_SYS_RESOURCE, as in many virtual
-// machines and containers, cannot lower a score.
+// restrict_oom_score_adj is for a root without CAP_SYS_RESOURCE, as in many virtual machines and
+// containers. Such a root cannot lower a score.
 func (l Lab) containerdConfig() string {
 	return fmt.Sprintf(`version = 2
 root = "/var/lib/containerd"
@@ -120,8 +120,8 @@ disabled_plugins = [
 `, containerdSocket, PauseImage, filepath.Join(l.Bin, "cni"))
 }
 
-// mirror sends containerd to the lab's registry for every registry. It names the registry by
-// IPv4 in every world: containerd 1.6 ignores a host whose name is an IPv6 address.
+// mirror makes containerd use the lab's registry in place of every registry. It names the registry
+// by IPv4 in every world, because containerd 1.6 ignores a host whose name is an IPv6 address.
 func (l Lab) mirror() string {
 	cp, _ := l.Plan.Machine(topology.ControlPlane)
 	return fmt.Sprintf(`server = "http://%[1]s"
@@ -156,7 +156,7 @@ func cniConfig(m topology.Machine) string {
 func jsonOf(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of maps and strings
+		panic(err) // the values are maps and strings
 	}
 	return text
 }

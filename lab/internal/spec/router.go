@@ -10,17 +10,17 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// Autonomous systems of the router and of the nodes.
+// Autonomous system numbers of the router and of the nodes.
 const (
 	RouterAS = 64514
 	NodeAS   = 64515
 )
 
-// frr is where Debian puts the daemons.
+// frr is Debian's directory of the daemons.
 const frr = "/usr/lib/frr/"
 
-// router runs FRR without its watchdog: zebra, bgpd and bfdd, and once the shell
-// that gives them their configuration.
+// router adds FRR without its watchdog: zebra, bgpd and bfdd, and a shell that configures them
+// once.
 func (l Lab) router(s *machine.Spec, m topology.Machine) {
 	s.Files = append(s.Files,
 		machine.File{Path: "/etc/frr/vtysh.conf"},
@@ -35,13 +35,13 @@ func (l Lab) router(s *machine.Spec, m topology.Machine) {
 	}
 }
 
-// frrConfig has two sessions with every node, one over each family: that over
-// IPv4 carries both families, that over IPv6 its own, and waits for the node to
-// begin. Routes are kept while the node restarts its speaker, and go at once when
-// BFD says that the node is gone.
+// frrConfig has two sessions with every node, one over each family. The session over IPv4 carries
+// both families. The session over IPv6 carries IPv6, and waits for the node to connect. The router
+// keeps routes while a node restarts its speaker, and removes them at once when BFD reports that
+// the node is gone.
 //
-// Nodes are named one by one, because FRR makes the BFD session of a neighbour
-// that comes by itself anew whenever it comes, and both sides flap.
+// The configuration names each node. For a dynamic neighbor, FRR would make a new BFD session at
+// each connection, and both sides would flap.
 func frrConfig(m topology.Machine, nodes []topology.Machine) string {
 	mgmt := m.NICs[len(m.NICs)-1].V4.Addr()
 	return fmt.Sprintf(`frr defaults traditional
@@ -83,8 +83,8 @@ func peerGroup(name string) string {
 `, name, NodeAS)
 }
 
-// neighbors are the first addresses of every node, spoken to from the router's
-// own address beside them.
+// neighbors configures the first addresses of every node as neighbors, from the router's address in
+// the same subnet.
 func neighbors(m topology.Machine, nodes []topology.Machine) string {
 	var b strings.Builder
 	for _, n := range nodes {

@@ -1,5 +1,5 @@
-// Package spec says what each machine of the lab runs, with which flags and
-// files. It computes values only; package machine brings them to life.
+// Package spec computes what each machine of the lab runs, with its flags and files. Package
+// machine starts the machines.
 package spec
 
 import (
@@ -13,18 +13,18 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// RegistryPort is where the control plane machine serves images.
+// RegistryPort is the port of the image registry on the control plane machine.
 const RegistryPort = 5000
 
-// APIPort is where the control plane machine serves the API.
+// APIPort is the port of the API server on the control plane machine.
 const APIPort = 6443
 
-// Lab is what the specs are computed from.
+// Lab is the input of the specs.
 type Lab struct {
 	Plan  topology.Plan
 	State state.Dir
-	Bin   string // the built programs
-	Cache string // the directory that holds Bin
+	Bin   string // the compiled programs
+	Cache string // the directory that contains Bin
 }
 
 // APIServer is the API server's URL as the machines see it.
@@ -33,7 +33,7 @@ func (l Lab) APIServer() string {
 	return fmt.Sprintf("https://%s", netip.AddrPortFrom(l.Plan.Primary(cp), APIPort))
 }
 
-// Machine returns what a machine is to be.
+// Machine returns the spec of a machine.
 func (l Lab) Machine(m topology.Machine) machine.Spec {
 	s := machine.Spec{
 		Name:   m.Name,
@@ -55,7 +55,7 @@ func (l Lab) Machine(m topology.Machine) machine.Spec {
 	return s
 }
 
-// hosts lets people write names in the absence of DNS.
+// hosts lets users write names although the lab has no DNS for machines.
 func (l Lab) hosts() string {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost\n")

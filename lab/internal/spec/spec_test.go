@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-func TestEveryMachineRunsWhatItIsFor(t *testing.T) {
+func TestMachinesRunTheirPrograms(t *testing.T) {
 	want := map[string]string{
 		"cp":     "etcd registry forward kube-apiserver kube-controller-manager kube-scheduler coredns",
 		"router": "prepare zebra bfdd bgpd configure",
@@ -34,7 +34,7 @@ func TestEveryMachineRunsWhatItIsFor(t *testing.T) {
 	}
 }
 
-func TestANodeHasOneInternalAddressAndPodsOfBothFamilies(t *testing.T) {
+func TestNodeHasOneAddressAndDualStackPods(t *testing.T) {
 	node := specs(t)["node-2"]
 	kubelet, _ := node.Program("kubelet")
 	if !slices.Contains(kubelet.Args, "--node-ip=172.30.251.102") {

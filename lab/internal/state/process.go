@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process names a process so that no other can be taken for it: process ids
-// are used again, but not with the same start time in the same boot.
+// Process identifies a process beyond doubt. The kernel reuses process ids, but not with the same
+// start time in the same boot.
 type Process struct {
 	PID   int
 	Start uint64 // clock ticks since boot
@@ -33,7 +33,7 @@ func Identify(pid int) (Process, error) {
 	return Process{PID: pid, Start: start, Boot: boot()}, nil
 }
 
-// Alive tells whether the process runs. A zombie does not.
+// Alive reports whether the process runs. A zombie does not run.
 func (p Process) Alive() bool {
 	if p.PID <= 0 {
 		return false
@@ -46,8 +46,7 @@ func (p Process) Alive() bool {
 	return err == nil && start == p.Start && state(stat) != "Z"
 }
 
-// Kill ends the process and waits until it is gone. A process that is gone
-// already is no error.
+// Kill kills the process and waits for its end. A process that has already ended is no error.
 func (p Process) Kill() error {
 	if !p.Alive() {
 		return nil
@@ -60,7 +59,7 @@ func (p Process) Kill() error {
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !p.Alive() { // the id may have changed hands before it was opened
+	if !p.Alive() { // another process may have the id since before it was opened
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -69,8 +68,8 @@ func (p Process) Kill() error {
 	return p.wait(fd)
 }
 
-// wait returns when the process has ended, all of its threads and, as the
-// first process of its machine, all the machine's processes with it.
+// wait returns after the process and all its threads have ended. If it is the first process of a
+// machine, all processes of the machine have ended, too.
 func (p Process) wait(fd int) error {
 	const limit = 20 * time.Second
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -88,8 +87,8 @@ func (p Process) wait(fd int) error {
 	}
 }
 
-// The command name, in parentheses, may hold anything; the fields count from
-// the last parenthesis.
+// The command name, in parentheses, may contain any character. The fields count from the last
+// parenthesis.
 func fields(stat []byte) []string {
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }

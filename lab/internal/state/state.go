@@ -1,6 +1,5 @@
-// Package state is where the lab stores what must outlive the command that made it:
-// a directory, the lock on it, and the record of the lab's processes. It does not
-// know what those processes do.
+// Package state stores the data that must outlive the command that made it: a directory, the lock
+// on it, and the record of the lab's processes. It does not know what those processes do.
 package state
 
 import (
@@ -21,7 +20,7 @@ type Dir string
 
 const usual Dir = "/var/lib/purelb-lab"
 
-// Default returns the directory named by LAB_STATE, or the usual one.
+// Default returns the directory in LAB_STATE, or the usual one.
 func Default() Dir {
 	if d, err := filepath.Abs(os.Getenv("LAB_STATE")); err == nil && os.Getenv("LAB_STATE") != "" {
 		return Dir(d)
@@ -29,8 +28,8 @@ func Default() Dir {
 	return usual
 }
 
-// name returns a name for what the host knows by name only, from the plain one
-// that the usual lab has: labs of different directories can be up side by side.
+// name returns the name of a host-wide object of this lab. The usual lab has plain names. So labs
+// with different directories can be up at the same time.
 func (d Dir) name(plain string) string {
 	if d == usual {
 		return plain
@@ -38,10 +37,10 @@ func (d Dir) name(plain string) string {
 	return fmt.Sprintf("%s%08x", plain, crc32.ChecksumIEEE([]byte(d)))
 }
 
-// Netns is the beginning of the names of network namespaces.
+// Netns is the prefix of the names of network namespaces.
 func (d Dir) Netns() string { return d.name("purelb") + "-" }
 
-// Group is the control group that holds those of the machines.
+// Group is the control group that contains the groups of the machines.
 func (d Dir) Group() string { return d.name("purelb-lab") }
 
 func (d Dir) path(elem ...string) string {
@@ -69,12 +68,12 @@ func (d Dir) Probe() string { return string(d) + ".probe" }
 // Machine is the directory of one machine.
 func (d Dir) Machine(name string) string { return d.path("machines", name) }
 
-// Disk is a directory of a machine that survives its power being cut.
+// Disk is a directory of a machine that survives a power cut.
 func (d Dir) Disk(machine, name string) string {
 	return filepath.Join(d.Machine(machine), "disk", name)
 }
 
-// Log is the file that a program's output goes to.
+// Log is the file with a program's output.
 func (d Dir) Log(machine, program string) string { return d.path("log", machine, program+".log") }
 
 // Logs returns the programs of a machine that have a log.
@@ -87,7 +86,7 @@ func (d Dir) Logs(machine string) ([]string, error) {
 	return files, err
 }
 
-// Exists tells whether there is a lab, whole or not.
+// Exists reports whether a lab exists, complete or not.
 func (d Dir) Exists() bool {
 	_, err := os.Stat(d.path("lab.json"))
 	return err == nil
@@ -95,14 +94,14 @@ func (d Dir) Exists() bool {
 
 // Lab is the record of the lab as a whole.
 type Lab struct {
-	Nodes int    // how many nodes
+	Nodes int    // number of nodes
 	World string // the name of the world, "" is the standard one
-	Port  int    // of the API server on the host's loopback
-	Bin   string // where the built programs are
-	Up    bool   // false until everything has started
+	Port  int    // port of the API server on the host's loopback
+	Bin   string // directory of the compiled programs
+	Up    bool   // true once everything has started
 }
 
-// Lab reads the record; fs.ErrNotExist means that there is no lab.
+// Lab reads the record. fs.ErrNotExist means that no lab exists.
 func (d Dir) Lab() (Lab, error) {
 	var l Lab
 	return l, read(d.path("lab.json"), &l)
@@ -116,14 +115,14 @@ func (d Dir) SetProcess(machine string, p Process) error {
 	return write(filepath.Join(d.Machine(machine), "pid.json"), p)
 }
 
-// Process returns the first process of a machine; fs.ErrNotExist means that
-// none was started.
+// Process returns the first process of a machine. fs.ErrNotExist means that none was started.
 func (d Dir) Process(machine string) (Process, error) {
 	var p Process
 	return p, read(filepath.Join(d.Machine(machine), "pid.json"), &p)
 }
 
-// Since is when the first process of a machine was recorded: when it got power.
+// Since returns when the first process of a machine was recorded, which is when the machine was
+// powered on.
 func (d Dir) Since(machine string) (time.Time, error) {
 	fi, err := os.Stat(filepath.Join(d.Machine(machine), "pid.json"))
 	if err != nil {
@@ -149,8 +148,7 @@ func (d Dir) Remove() error {
 	return errors.Join(os.RemoveAll(d.Probe()), os.RemoveAll(string(d)))
 }
 
-// Clear deletes everything but the images, which may have been put there for
-// the next lab.
+// Clear deletes everything except the images, which may be meant for the next lab.
 func (d Dir) Clear() error {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
@@ -165,8 +163,8 @@ func (d Dir) Clear() error {
 	return errors.Join(errs...)
 }
 
-// Lock waits until no other command changes the lab, and keeps others from it
-// until the returned function is called. The lock goes with the process.
+// Lock waits until no other command changes the lab. It excludes other commands until the caller
+// calls unlock. The end of the process releases the lock, too.
 func (d Dir) Lock() (unlock func(), err error) {
 	for {
 		f, err := d.flock()
@@ -176,7 +174,7 @@ func (d Dir) Lock() (unlock func(), err error) {
 		if d.is(f) {
 			return func() { f.Close() }, nil
 		}
-		f.Close() // removed by the one who had the lock
+		f.Close() // the previous owner of the lock has removed the file
 	}
 }
 
@@ -213,7 +211,7 @@ func read(file string, into any) error {
 	return nil
 }
 
-// write replaces the file in one step, so that a crash leaves the old one.
+// write replaces the file in one step, so that a crash leaves the old content.
 func write(file string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAProcessIsKnownAgainAndKilled(t *testing.T) {
+func TestProcessIsRecognizedAndKilled(t *testing.T) {
 	cmd := sleeper(t)
 	p, err := Identify(cmd.Process.Pid)
 	if err != nil || !p.Alive() {
@@ -21,15 +21,15 @@ func TestAProcessIsKnownAgainAndKilled(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if p.Alive() { // it is a zombie until its parent waits for it
+	if p.Alive() { // the process is a zombie until its parent waits for it
 		t.Error("alive after Kill")
 	}
 	if err := p.Kill(); err != nil {
-		t.Errorf("killing it again: %v", err)
+		t.Errorf("a second kill: %v", err)
 	}
 }
 
-func TestAnotherProcessOfTheSameNumberIsLeftAlone(t *testing.T) {
+func TestReusedProcessIDIsNotKilled(t *testing.T) {
 	cmd := sleeper(t)
 	real, err := Identify(cmd.Process.Pid)
 	if err != nil {
@@ -91,7 +91,7 @@ func TestClearKeepsTheImages(t *testing.T) {
 	}
 }
 
-func TestTheLockIsForOneAtATimeAndSurvivesRemoval(t *testing.T) {
+func TestLockIsExclusiveAndSurvivesRemoval(t *testing.T) {
 	d := Dir(filepath.Join(t.TempDir(), "state"))
 	unlock, err := d.Lock()
 	if err != nil {
@@ -116,7 +116,7 @@ func TestTheLockIsForOneAtATimeAndSurvivesRemoval(t *testing.T) {
 	unlock()
 	(<-second)()
 	if _, err := os.Stat(string(d)); err != nil {
-		t.Errorf("the second holds the lock of nothing: %v", err)
+		t.Errorf("the second caller holds the lock of a removed file: %v", err)
 	}
 }
 

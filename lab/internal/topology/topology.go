@@ -1,6 +1,5 @@
-// Package topology is the plan of the lab: which machines there are, how they
-// are wired and addressed. It is arithmetic only, and knows nothing of
-// namespaces, processes or Kubernetes.
+// Package topology is the plan of the lab: its machines, their cables and their addresses. It only
+// computes values, and knows nothing of namespaces, processes or Kubernetes.
 package topology
 
 import (
@@ -10,7 +9,7 @@ import (
 	"slices"
 )
 
-// The address plan that does not depend on the number of nodes.
+// The part of the address plan that does not depend on the number of nodes.
 var (
 	services   = prefixes("10.96.0.0/16", "fd00:10:96::/112")
 	pods       = prefixes("10.244.0.0/16", "fd00:10:244::/48")
@@ -24,12 +23,12 @@ const (
 	Client       = "client"
 )
 
-// MaxNodes keeps every node's address clear of the addresses that tests take
-// from the upper end of a segment.
+// MaxNodes keeps the addresses of nodes apart from those that tests use at the upper end of a
+// segment.
 const MaxNodes = 40
 
-// Segment is an Ethernet segment: one bridge in the switch, one subnet of each
-// family, and the router's interface on it.
+// Segment is an Ethernet segment. It has one bridge in the switch, one subnet of each family, and
+// an interface of the router.
 type Segment struct {
 	Name   string
 	V4, V6 netip.Prefix
@@ -44,8 +43,7 @@ var (
 	Segments          = []Segment{SegmentA, SegmentB, SegmentClient, SegmentManagement}
 )
 
-// NIC is a network interface: a wire to a segment and an address of each
-// family on it.
+// NIC is a network interface: a cable to a segment, and an address of each family on it.
 type NIC struct {
 	Name    string
 	Segment string
@@ -53,9 +51,8 @@ type NIC struct {
 	Link    Link // the link that has the addresses; "" is Cable
 }
 
-// MAC returns the hardware address of the interface: locally administered, and
-// the same for as long as the plan is, since a machine that comes back is to
-// have the network cards that its neighbours remember.
+// MAC returns the hardware address of the interface. It is locally administered, and depends only
+// on the plan: after a reboot, a machine must have the MACs that its neighbors remember.
 func (n NIC) MAC() net.HardwareAddr {
 	v4 := n.V4.Addr().As4()
 	return append(net.HardwareAddr{0x02, 0x4c}, v4[:]...)
@@ -71,7 +68,7 @@ type Route struct {
 type Machine struct {
 	Name     string
 	Node     bool // runs a kubelet
-	Forwards bool // routes packets of others
+	Forwards bool // routes packets of other machines
 	NICs     []NIC
 	Routes   []Route
 	Pods     []netip.Prefix // the ranges of a node's pods, in the order of the families
@@ -89,8 +86,8 @@ type Plan struct {
 	Machines []Machine
 }
 
-// New returns the plan for a number of nodes in a world. The first half is on segment A,
-// the rest on segment B, and the last one has a second interface, on A.
+// New returns the plan for a number of nodes in a world. The first half of the nodes is on segment
+// A, the rest on segment B. The last node has a second interface, on A.
 func New(nodes int, world World) (Plan, error) {
 	if nodes < 1 || nodes > MaxNodes {
 		return Plan{}, fmt.Errorf("%d nodes: the lab has 1 to %d", nodes, MaxNodes)
@@ -152,8 +149,8 @@ func node(i, of int, world World) Machine {
 	return m
 }
 
-// router is number 1 on every segment and knows the way to every node's pods;
-// all others have it as their default route.
+// router has number 1 on every segment, and routes to every node's pods. All other machines use it
+// as their default gateway.
 func router(nodes int, world World) Machine {
 	m := Machine{Name: Router, Forwards: true}
 	for i, s := range Segments {
@@ -180,8 +177,8 @@ func defaults(s Segment) []Route {
 	}
 }
 
-// nic gives an interface the same number in both families, written alike:
-// 172.30.250.101 and 2001:db8:1:250::101.
+// nic gives an interface the same number in both families, in a similar notation: 172.30.250.101
+// and 2001:db8:1:250::101.
 func nic(name string, s Segment, number int) NIC {
 	v4, v6 := s.V4.Addr().As4(), s.V6.Addr().As16()
 	v4[3] = byte(number)
@@ -194,8 +191,8 @@ func nic(name string, s Segment, number int) NIC {
 	}
 }
 
-// segment writes its number into both subnets. The v6 subnet is given with
-// four hextets, so that a pool written as those four and `:a::1` is inside.
+// segment writes its number into both subnets. The IPv6 subnet is given by four hextets. So a pool
+// with these four and `:a::1` is inside the subnet.
 func segment(name string, number int) Segment {
 	return Segment{
 		Name: name,

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestFourNodesAreTwoOnEachSegmentAndTheLastOnBoth(t *testing.T) {
+func TestFourNodesAreSpreadOverBothSegments(t *testing.T) {
 	p, err := New(4, Worlds[0])
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ node-4 eth1 brA 172.30.250.104/24 2001:db8:1:250::104/64
 	}
 }
 
-func TestTheRouterKnowsTheWayToEveryPod(t *testing.T) {
+func TestRouterHasRoutesToAllPods(t *testing.T) {
 	p, _ := New(2, Worlds[0])
 	r, _ := p.Machine(Router)
 	want := []Route{
@@ -67,7 +67,7 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 	}
 }
 
-func TestANumberOfNodesOutOfRangeIsRefused(t *testing.T) {
+func TestInvalidNumberOfNodesIsRefused(t *testing.T) {
 	for _, n := range []int{-1, 0, MaxNodes + 1} {
 		if _, err := New(n, Worlds[0]); err == nil {
 			t.Errorf("New(%d) was accepted", n)
@@ -85,7 +85,7 @@ func wires(p Plan) string {
 	return b.String()
 }
 
-func TestEveryInterfaceHasAHardwareAddressOfItsOwn(t *testing.T) {
+func TestEveryInterfaceHasItsOwnMAC(t *testing.T) {
 	plan, err := New(MaxNodes, Worlds[0])
 	if err != nil {
 		t.Fatal(err)

@@ -10,24 +10,24 @@ import (
 // Family is an IP family.
 type Family int
 
-// The families, as indexes of lists that have IPv4 first.
+// The families, as indexes of lists in which IPv4 comes first.
 const (
 	IPv4 Family = iota
 	IPv6
 )
 
-// World is a variation of the lab. Clusters of users differ in these points.
+// World is a variation of the lab, in which users' clusters differ.
 type World struct {
 	Name  string
 	About string
-	// Families are the families of Pods and Services. The first is that of the addresses by
-	// which Kubernetes knows the nodes. The interfaces of machines have both families in every
-	// world, as hosts do in networks that change from one family to the other.
+	// Families are the families of Pods and Services. Kubernetes knows the nodes by their addresses
+	// of the first family. In every world the interfaces of machines have both families, as hosts
+	// do in networks that migrate from one family to the other.
 	Families []Family
 	// Proxy is the mode of kube-proxy.
 	Proxy string
-	// Link is the link that has the addresses of a node. If it is not the cable itself, it lies
-	// over the cable.
+	// Link is the kind of link that has the addresses of a node. It is either the cable itself, or
+	// a link on top of the cable.
 	Link Link
 }
 
@@ -37,14 +37,14 @@ type Link string
 // The kinds of links that can have the addresses of a node.
 const (
 	Cable   Link = "cable"
-	Bridge  Link = "bridge"  // as hypervisors and container hosts have it
-	Macvlan Link = "macvlan" // as hosts have it that share a network card
+	Bridge  Link = "bridge"  // as on hypervisors and container hosts
+	Macvlan Link = "macvlan" // as on hosts that share a network card
 )
 
-// Standard is the world that the lab has when no other one is chosen.
+// Standard is the default world of the lab.
 const Standard = "standard"
 
-// Worlds are all worlds. Standard is the first.
+// Worlds has all worlds. Standard is the first.
 var Worlds = []World{
 	{Standard, "kube-proxy in nftables mode, dual stack with IPv4 first", []Family{IPv4, IPv6}, "nftables", Cable},
 	{"iptables", "kube-proxy in iptables mode", []Family{IPv4, IPv6}, "iptables", Cable},
@@ -54,7 +54,7 @@ var Worlds = []World{
 	{"macvlan", "the address of a node is on a macvlan interface", []Family{IPv4, IPv6}, "nftables", Macvlan},
 }
 
-// FindWorld returns the world of that name. No name is that of the standard world.
+// FindWorld returns the world with this name. An empty name means the standard world.
 func FindWorld(name string) (World, error) {
 	if name == "" {
 		name = Standard
@@ -106,7 +106,7 @@ func (p Plan) Primary(m Machine) netip.Addr {
 	return pick(p.World, []netip.Addr{m.V4(), m.V6()})[0]
 }
 
-// Over returns the name of the link over the cable, or "" if the cable itself has the
+// Over returns the name of the link on top of the cable. It returns "" if the cable itself has the
 // addresses.
 func (n NIC) Over() string {
 	if n.Link == "" || n.Link == Cable {

@@ -34,7 +34,7 @@ func TestAWorldHasItsFamiliesInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestALinkOverTheCableHasTheAddressesOfANode(t *testing.T) {
+func TestLinkOverTheCableHasTheAddresses(t *testing.T) {
 	for name, want := range map[string]string{"": "eth0", "bridge": "bridge0", "macvlan": "macvlan0"} {
 		w, err := FindWorld(name)
 		if err != nil {
@@ -56,7 +56,7 @@ func TestALinkOverTheCableHasTheAddressesOfANode(t *testing.T) {
 	}
 }
 
-func TestAnUnknownWorldIsRefusedWithTheNamesOfAll(t *testing.T) {
+func TestUnknownWorldErrorNamesAllWorlds(t *testing.T) {
 	_, err := FindWorld("moon")
 	if err == nil || !strings.Contains(err.Error(), "iptables") {
 		t.Errorf("%v", err)

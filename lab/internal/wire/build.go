@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// BuildSwitch makes the switch with a bridge for every segment.
+// BuildSwitch makes the switch, with a bridge for every segment.
 func (w Net) BuildSwitch() error {
 	if err := w.create(Switch); err != nil {
 		return err
@@ -39,9 +39,9 @@ func (w Net) bridge(h *netlink.Handle, name string) error {
 	return h.LinkSetUp(b)
 }
 
-// quietSwitch keeps the packet filter off frames that only pass a bridge. With it, the kernel
-// would send a frame whose destination address kube-proxy has translated back through the
-// port that it came from, and drop it there.
+// quietSwitch makes the packet filter ignore frames that only pass a bridge. Otherwise, if
+// kube-proxy translates the destination of such a frame, the kernel would send the frame back
+// through the port that it came from, and drop it there.
 func quietSwitch() error {
 	files, err := filepath.Glob("/proc/sys/net/bridge/bridge-nf-call-*")
 	for _, f := range files {
@@ -50,7 +50,7 @@ func quietSwitch() error {
 	return err
 }
 
-// BuildMachine makes a machine's namespace, and plugs it into the switch.
+// BuildMachine makes a machine's namespace, and connects it to the switch.
 func (w Net) BuildMachine(m topology.Machine) error {
 	if err := w.create(m.Name); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (w Net) BuildMachine(m topology.Machine) error {
 	return w.with(m.Name, func(h *netlink.Handle) error { return routes(h, m.Routes) })
 }
 
-// configure writes the settings before there are interfaces, since new ones
-// take the defaults.
+// configure writes the settings before any interface exists, because new interfaces inherit the
+// defaults.
 func configure(m topology.Machine) error {
 	for _, scope := range []string{"all", "default"} {
 		if err := setAll(map[string]string{
@@ -94,23 +94,22 @@ func configure(m topology.Machine) error {
 }
 
 var (
-	// forwarding spreads flows over several routes by their ports too.
+	// With forwarding, the kernel also uses the ports to distribute flows over several routes.
 	forwarding = map[string]string{
 		"net.ipv4.ip_forward":                "1",
 		"net.ipv6.conf.all.forwarding":       "1",
 		"net.ipv4.fib_multipath_hash_policy": "1",
 		"net.ipv6.fib_multipath_hash_policy": "1",
 	}
-	// strictARP is what PureLB asks of nodes: an interface answers for its own
-	// addresses only.
+	// strictARP is PureLB's requirement for nodes: an interface answers only for its own addresses.
 	strictARP = map[string]string{
 		"net.ipv4.conf.all.arp_ignore":   "1",
 		"net.ipv4.conf.all.arp_announce": "2",
 	}
 )
 
-// plug lays a cable from the switch to a machine. Both ends are made where they
-// belong, so nothing ever shows in the namespace of the host.
+// plug connects a machine to the switch by a cable. It makes each end directly in its namespace, so
+// nothing appears in the namespace of the host.
 func (w Net) plug(machine string, n topology.NIC) error {
 	ns, err := os.Open(w.Netns(machine))
 	if err != nil {
@@ -153,7 +152,7 @@ func bringUp(h *netlink.Handle, n topology.NIC) error {
 		if err != nil {
 			return err
 		}
-		// Tentative addresses would fail everything in the first second.
+		// Tentative addresses would make everything fail in the first second.
 		if n.V6.String() == p {
 			a.Flags = unix.IFA_F_NODAD
 		}
@@ -164,7 +163,7 @@ func bringUp(h *netlink.Handle, n topology.NIC) error {
 	return nil
 }
 
-// stack puts the link that is to have the addresses of n over its cable.
+// stack adds the link that has the addresses of n on top of its cable.
 func stack(h *netlink.Handle, cable netlink.Link, n topology.NIC) (netlink.Link, error) {
 	a := attrs(n.Over())
 	var over netlink.Link

@@ -15,12 +15,10 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// Port is the name, in the switch, of the port that a machine's interface is
-// plugged into.
+// Port is the name of the port in the switch to which a machine's interface is connected.
 func Port(machine, nic string) string { return machine + "-" + nic }
 
-// SetPort turns a port of the switch on or off: the machine sees its cable
-// pulled, and pushed in again.
+// SetPort turns a port of the switch on or off. The machine loses its carrier, and gets it back.
 func (w Net) SetPort(machine, nic string, up bool) error {
 	return w.with(Switch, func(h *netlink.Handle) error {
 		port, err := h.LinkByName(Port(machine, nic))
@@ -34,7 +32,7 @@ func (w Net) SetPort(machine, nic string, up bool) error {
 	})
 }
 
-// Unplug removes a machine's cables. Cables that are not there are no error.
+// Unplug removes a machine's cables. Missing cables are no error.
 func (w Net) Unplug(machine string, nics []topology.NIC) error {
 	return w.with(Switch, func(h *netlink.Handle) error {
 		for _, n := range nics {
@@ -53,7 +51,7 @@ func (w Net) Unplug(machine string, nics []topology.NIC) error {
 	})
 }
 
-// SetRoute makes the machine reach a prefix through all of the gateways.
+// SetRoute adds the machine's routes to a prefix through all gateways.
 func (w Net) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) error {
 	return w.with(machine, func(h *netlink.Handle) error {
 		if err := h.RouteReplace(route(to, via)); err != nil {
@@ -63,8 +61,7 @@ func (w Net) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) error 
 	})
 }
 
-// DeleteRoute takes the route to a prefix away. It is no error if there is
-// none.
+// DeleteRoute removes the route to a prefix. A missing route is no error.
 func (w Net) DeleteRoute(machine string, to netip.Prefix) error {
 	return w.with(machine, func(h *netlink.Handle) error {
 		err := h.RouteDel(&netlink.Route{Dst: ipnet(to)})

@@ -1,6 +1,5 @@
-// Package wire lays the lab's cables: network namespaces, the switch, veth
-// pairs, addresses, routes. It touches only namespaces that it names itself,
-// and never the root one.
+// Package wire builds the lab's network: namespaces, the switch, veth pairs, addresses and routes.
+// It changes only namespaces that it names itself, and never the root namespace.
 package wire
 
 import (
@@ -17,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dir is where ip(8) looks for names.
+// dir is the directory in which ip(8) looks for names.
 const dir = "/run/netns"
 
-// Net is the cabling of one lab: namespaces whose names begin with it.
+// Net is the network of one lab. It is the prefix of the names of its namespaces.
 type Net string
 
 // Switch is the namespace of the bridges.
@@ -29,8 +28,7 @@ const Switch = "switch"
 // Netns returns the path of a machine's network namespace.
 func (w Net) Netns(machine string) string { return filepath.Join(dir, string(w)+machine) }
 
-// Namespaces returns the machines that have a network namespace, and the
-// switch if there is one.
+// Namespaces returns the machines that have a network namespace, and the switch if it exists.
 func (w Net) Namespaces() []string {
 	files, _ := filepath.Glob(w.Netns("*"))
 	for i, f := range files {
@@ -53,7 +51,8 @@ func (w Net) create(machine string) error {
 	})
 }
 
-// pin gives the calling thread's namespace a name that outlives the thread.
+// pin gives the calling thread's namespace a name. The name keeps the namespace after the end of
+// the thread.
 func pin(path string) error {
 	if err := share(); err != nil {
 		return err
@@ -70,10 +69,10 @@ func pin(path string) error {
 	return nil
 }
 
-// share makes the directory of names a shared mount, as ip(8) does before its first name. If
-// the lab did not, the first "ip netns add" would, and its mount would hide those of the lab:
-// nothing could remove them any more. The mount stays, as that of ip(8) does. The lock is the
-// one that ip(8) takes meanwhile.
+// share makes the directory of names a shared mount, as ip(8) does before its first name. Otherwise
+// the first "ip netns add" would do so, and its mount would hide the names of the lab, which could
+// never be removed then. The mount stays, as the mount of ip(8) does. share takes the same lock as
+// ip(8).
 func share() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -88,7 +87,7 @@ func share() error {
 	}
 	shared := func() error { return unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "") }
 	err = shared()
-	if errors.Is(err, unix.EINVAL) { // it is no mount yet
+	if errors.Is(err, unix.EINVAL) { // the directory is not a mount yet
 		if err = unix.Mount(dir, dir, "none", unix.MS_BIND|unix.MS_REC, ""); err == nil {
 			err = shared()
 		}
@@ -99,7 +98,7 @@ func share() error {
 	return nil
 }
 
-// Delete removes a machine's namespace. It is no error if there is none.
+// Delete removes a machine's namespace. A missing namespace is no error.
 func (w Net) Delete(machine string) error {
 	path := w.Netns(machine)
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil &&
@@ -142,7 +141,7 @@ func (w Net) inside(machine string, f func() error) error {
 	})
 }
 
-// inNew runs f on a thread in a fresh namespace.
+// inNew runs f on a thread in a new namespace.
 func inNew(f func() error) error {
 	return onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -152,8 +151,7 @@ func inNew(f func() error) error {
 	})
 }
 
-// onThread runs f on a thread that ends with it, as the thread's namespaces
-// are changed.
+// onThread runs f on a thread that ends after f, because f changes the thread's namespaces.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {

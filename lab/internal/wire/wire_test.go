@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestEverybodyReachesEverybodyThroughTheRouter(t *testing.T) {
+func TestMachinesReachEachOtherThroughTheRouter(t *testing.T) {
 	p := lay(t, 2)
 	for _, to := range p.Machines {
 		for _, a := range []netip.Addr{to.V4(), to.V6()} {
@@ -43,7 +43,7 @@ func TestEverybodyReachesEverybodyThroughTheRouter(t *testing.T) {
 	}
 }
 
-func TestTheHostSeesNothingOfIt(t *testing.T) {
+func TestHostNetworkIsUnchanged(t *testing.T) {
 	before := host(t)
 	lay(t, 1)
 	if diff := cmp.Diff(before, host(t)); diff != "" {
@@ -51,7 +51,7 @@ func TestTheHostSeesNothingOfIt(t *testing.T) {
 	}
 }
 
-func TestAPulledCableIsNoticedAndComesBack(t *testing.T) {
+func TestPulledCableLosesItsCarrier(t *testing.T) {
 	p := lay(t, 1)
 	n := p.Nodes()[0]
 	for _, up := range []bool{false, true} {
@@ -62,7 +62,7 @@ func TestAPulledCableIsNoticedAndComesBack(t *testing.T) {
 	}
 }
 
-func TestARouteHasAllItsGatewaysAndGoesAway(t *testing.T) {
+func TestRouteHasAllGatewaysUntilItsDeletion(t *testing.T) {
 	p := lay(t, 3)
 	nodes := p.Nodes()
 	for _, tt := range []struct {
@@ -74,7 +74,7 @@ func TestARouteHasAllItsGatewaysAndGoesAway(t *testing.T) {
 		{"10.255.0.78/32", []netip.Addr{nodes[0].V4()}},
 	} {
 		to := netip.MustParsePrefix(tt.to)
-		for range 2 { // twice is no error
+		for range 2 { // the second call is no error
 			if err := lab.SetRoute(topology.Router, to, tt.via...); err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestARouteHasAllItsGatewaysAndGoesAway(t *testing.T) {
 func TestAMachineCanBeUnpluggedAndBuiltAgain(t *testing.T) {
 	p := lay(t, 1)
 	n := p.Nodes()[0]
-	for range 2 { // twice is no error
+	for range 2 { // the second call is no error
 		if err := lab.Unplug(n.Name, n.NICs); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestIPNetnsHidesNoNamespace(t *testing.T) {
 	}
 }
 
-// lay builds a whole lab's wires.
+// lay builds the network of a whole lab.
 func lay(t *testing.T, nodes int) topology.Plan {
 	t.Helper()
 	p, err := topology.New(nodes, topology.Worlds[0])
@@ -160,7 +160,7 @@ func serve(t *testing.T, machine string, a netip.Addr) {
 	}))
 }
 
-// connect stays on its thread: a dialler of package net might not.
+// connect stays on its thread, unlike a dialer of package net.
 func connect(machine string, a netip.Addr) error {
 	return lab.inside(machine, func() error {
 		family, to := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: port, Addr: v4(a)})
@@ -177,8 +177,8 @@ func connect(machine string, a netip.Addr) error {
 			return err
 		}
 		for {
-			// The kernel restarts no call that has a time limit. Another call
-			// waits for the connection that the first one began.
+			// The kernel restarts no call that has a time limit. Another call waits for the
+			// connection that the first one began.
 			if err := unix.Connect(fd, to); !errors.Is(err, unix.EINTR) {
 				return err
 			}
@@ -216,7 +216,7 @@ func carrier(t *testing.T, machine, nic string) (up bool) {
 	return up
 }
 
-// gateways lists the router's next hops to a prefix, in ascending order.
+// gateways returns the router's next hops to a prefix, ascending.
 func gateways(t *testing.T, to netip.Prefix) (via []netip.Addr) {
 	t.Helper()
 	must(t, lab.with(topology.Router, func(h *netlink.Handle) error {
@@ -241,7 +241,7 @@ func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timeout while waiting: %s", what)
 		}
 	}
 }
