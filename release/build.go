@@ -22,14 +22,14 @@ import (
 	"purelb.io/purelb/release/internal/source"
 )
 
-// sumsFile lists the files of a release with their SHA-256 sums, and provenanceFile
-// says what they were made from.
+// sumsFile lists the files of a release with their SHA-256 sums. provenanceFile names the sources
+// and the tools of the build.
 const (
 	sumsFile       = "SHA256SUMS"
 	provenanceFile = "provenance.intoto.json"
 )
 
-// builder makes a release. It holds what it was told, and the sums of what it wrote.
+// builder makes a release. It has the options, and the sums of the files that it wrote.
 type builder struct {
 	tree            source.Tree
 	out             string
@@ -154,7 +154,7 @@ func (b *builder) makeChart(ctx context.Context, digests map[string]string) erro
 	)
 }
 
-// imagesFile lists all images by their digests, for those who copy them.
+// imagesFile lists all images by their digests, for users who copy the images.
 const imagesFile = "images.txt"
 
 func (b *builder) chartSBOM(c chart.Chart, digests map[string]string) ([]byte, error) {

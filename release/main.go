@@ -1,9 +1,8 @@
-// Release makes and publishes releases of PureLB: images, chart, manifests and the
-// plugin for kubectl, with what they are made of and from.
+// Release makes and publishes releases of PureLB: images, chart, manifests and the plugin for
+// kubectl, with lists of their content and their origin.
 //
-// It needs Go and the modules of the tree, and neither a container engine nor root.
-// What it makes depends on the commit, the version, the registry and the version of
-// Go, and on nothing else.
+// It needs Go and the modules of the tree, but neither a container engine nor root. The result
+// depends only on the commit, the version, the registry and the version of Go.
 package main
 
 import (

@@ -13,7 +13,8 @@ import (
 	"purelb.io/purelb/release/internal/source"
 )
 
-// krewPlatform is how krew, which installs plugins of kubectl, finds an archive.
+// krewPlatform is an entry of krew's manifest. krew installs plugins of kubectl, and finds the
+// archive of a platform in this entry.
 type krewPlatform struct {
 	Selector struct {
 		MatchLabels map[string]string `json:"matchLabels"`

@@ -31,10 +31,10 @@ type publisher struct {
 	insecure           bool
 	log                io.Writer
 
-	signer signature.Signer // nil: nothing is signed
+	signer signature.Signer // nil: sign nothing
 }
 
-// taggable is what a registry keeps under a tag.
+// taggable is an object that a registry stores under a tag.
 type taggable interface {
 	remote.Taggable
 	Digest() (v1.Hash, error)
@@ -79,7 +79,7 @@ func (p *publisher) publish(ctx context.Context) error {
 	return p.signFiles()
 }
 
-// checkSums compares the files of a release with its list of sums.
+// checkSums compares the files of a release with the list of sums.
 func checkSums(dir string) error {
 	list, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	if err != nil {
@@ -101,8 +101,8 @@ func checkSums(dir string) error {
 	return nil
 }
 
-// version reads which release it is, and for which registry it was built, from the
-// list of images.
+// version reads the version of the release, and the registry for which it was built, from the list
+// of images.
 func (p *publisher) version() (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.dir, imagesFile))
 	if err != nil {
@@ -118,8 +118,9 @@ func (p *publisher) version() (string, error) {
 	return version, nil
 }
 
-// push pushes what has the name, and signs it. A version that is there already with
-// another content stays: who uses it has it under this name.
+// push pushes the object under its name, and signs it. If the registry already has this version
+// with another content, push returns an error and leaves it unchanged, because users may have
+// pulled it.
 func (p *publisher) push(ctx context.Context, what taggable, repository, version string) error {
 	options := []name.Option{name.StrictValidation}
 	if p.insecure {
@@ -176,9 +177,9 @@ func (p *publisher) sign(ctx context.Context, ref name.Digest) error {
 	return nil
 }
 
-// signFiles writes the signature of the list of sums, the signed provenance and the
-// public key beside the release. OpenVEX statements come from a database that changes each
-// day: they are not in the list, and have signatures of their own.
+// signFiles writes the signature of the list of sums, the signed provenance and the public key next
+// to the release. OpenVEX statements depend on a database that changes every day. So they are not
+// in the list of sums, and have their own signatures.
 func (p *publisher) signFiles() error {
 	if p.signer == nil {
 		return nil
@@ -207,7 +208,7 @@ func (p *publisher) signFiles() error {
 	return errors.Join(errs...)
 }
 
-// signFile writes the signature of a file beside it.
+// signFile writes the signature of a file next to it.
 func (p *publisher) signFile(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 	"purelb.io/purelb/release/internal/source"
 )
 
-// cosignKey writes a key as "cosign generate-key-pair" does, and returns its file and
-// what checks its signatures.
+// cosignKey writes a key as "cosign generate-key-pair" does. It returns the file and the verifier
+// of its signatures.
 func cosignKey(t *testing.T) (string, signature.Verifier) {
 	t.Helper()
 	const password = "secret"
@@ -58,13 +58,13 @@ func publish(t *testing.T, b built, more ...string) error {
 	return run(t.Context(), append([]string{"publish", "-dir", b.dir, "-registry", b.registry}, more...), io.Discard)
 }
 
-func TestAPublishedReleaseIsSignedAndCanBePulled(t *testing.T) {
+func TestPublishedReleaseIsSignedAndPullable(t *testing.T) {
 	b := copyOf(t, release(t))
 	if err := os.WriteFile(filepath.Join(b.dir, vexFile), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	key, verifier := cosignKey(t)
-	for range 2 { // the second finds all there
+	for range 2 { // the second time, the registry already has everything
 		if err := publish(t, b, "-key", key); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestAPublishedReleaseIsSignedAndCanBePulled(t *testing.T) {
 	checkFiles(t, b, verifier)
 }
 
-// checkSignature does what "cosign verify --key" does without a transparency log.
+// checkSignature does the same as "cosign verify --key" without a transparency log.
 func checkSignature(t *testing.T, ref name.Digest, verifier signature.Verifier) {
 	t.Helper()
 	image, err := remote.Image(ref.Tag(strings.Replace(ref.DigestStr(), ":", "-", 1) + ".sig"))
@@ -120,7 +120,7 @@ func checkSignature(t *testing.T, ref name.Digest, verifier signature.Verifier) 
 	verify(t, verifier, manifest.Layers[0].Annotations["dev.cosignproject.cosign/signature"], signed)
 	var says payload.Cosign
 	if err := json.Unmarshal(signed, &says); err != nil || says.Image.Name() != ref.Name() {
-		t.Errorf("it signs %s, want %s (%v)", says.Image.Name(), ref.Name(), err)
+		t.Errorf("the signature is for %s, want %s (%v)", says.Image.Name(), ref.Name(), err)
 	}
 }
 
@@ -138,7 +138,7 @@ func verify(t *testing.T, verifier signature.Verifier, sig string, text []byte) 
 	}
 }
 
-// checkChart has Helm pull the chart.
+// checkChart makes Helm pull the chart.
 func checkChart(t *testing.T, b built, verifier signature.Verifier) {
 	t.Helper()
 	dir := t.TempDir()
@@ -149,7 +149,7 @@ func checkChart(t *testing.T, b built, verifier signature.Verifier) {
 	file := "purelb-" + version + ".tgz"
 	pulled, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil || !bytes.Equal(pulled, b.read(t, file)) {
-		t.Errorf("Helm pulls another chart than that of the release: %v", err)
+		t.Errorf("Helm pulls a chart that differs from the release: %v", err)
 	}
 	tag, err := name.NewTag(b.registry + "/charts/purelb:" + version)
 	if err != nil {
@@ -162,7 +162,7 @@ func checkChart(t *testing.T, b built, verifier signature.Verifier) {
 	checkSignature(t, tag.Digest(there.Digest.String()), verifier)
 }
 
-// vexFile is what the workflow adds to a release before it publishes it.
+// vexFile is the file that the workflow adds to a release before it publishes the release.
 const vexFile = "purelb-" + version + ".openvex.json"
 
 func checkFiles(t *testing.T, b built, verifier signature.Verifier) {
@@ -176,10 +176,10 @@ func checkFiles(t *testing.T, b built, verifier signature.Verifier) {
 	}
 }
 
-func TestAReleaseIsPublishedWholeAndOnce(t *testing.T) {
+func TestOnlyACompleteReleaseIsPublished(t *testing.T) {
 	b := release(t)
 	if err := run(t.Context(), []string{"publish", "-dir", b.dir, "-registry", "registry.example.org"}, io.Discard); err == nil || !strings.Contains(err.Error(), "make release REGISTRY=registry.example.org") {
-		t.Errorf("a release for another registry is answered with %v", err)
+		t.Errorf("the error for a release for another registry is %v", err)
 	}
 
 	copied := copyOf(t, b)
@@ -187,7 +187,7 @@ func TestAReleaseIsPublishedWholeAndOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := publish(t, copied); err == nil || !strings.Contains(err.Error(), "install.yaml was changed") {
-		t.Errorf("a release with a changed file is answered with %v", err)
+		t.Errorf("the error for a release with a changed file is %v", err)
 	}
 }
 
@@ -208,21 +208,21 @@ func TestAPublishedVersionIsNeverReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.push(t.Context(), another, "allocator", version); err == nil || !strings.Contains(err.Error(), "choose another version") {
-		t.Errorf("another image under the same version is answered with %v", err)
+		t.Errorf("the error for another image of the same version is %v", err)
 	}
 }
 
-func TestAKeyThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidKeyIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte("no PEM"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := attest.LoadKey(file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("it is answered with %v", err)
+		t.Errorf("the error for an invalid key is %v", err)
 	}
 	encrypted, _ := cosignKey(t)
 	t.Setenv("COSIGN_PASSWORD", "wrong")
 	if _, err := attest.LoadKey(encrypted); err == nil || !strings.Contains(err.Error(), "COSIGN_PASSWORD") {
-		t.Errorf("a wrong password is answered with %v", err)
+		t.Errorf("the error for a wrong password is %v", err)
 	}
 }

@@ -29,13 +29,13 @@ import (
 
 const version = "1.2.3-rc.1"
 
-// built is one release for all tests, and the registry that it is for.
+// built is one release for all tests, and its registry.
 type built struct {
 	dir, registry string
 	err           error
 }
 
-// leftover is what the tests leave behind, empty if they built no release.
+// leftover is the folder that the tests must remove, or "" if they built no release.
 var leftover string
 
 var theRelease = sync.OnceValue(func() built {
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// makeRelease builds for one platform: the others differ in two variables of Go's, and
-// take minutes to compile the first time.
+// makeRelease builds a release for only one platform. A build for another platform differs only in
+// GOOS and GOARCH, and takes minutes the first time.
 func makeRelease(ctx context.Context, tree string, b built) error {
 	return run(ctx, []string{
 		"build", "-version", version, "-tree", tree, "-out", b.dir, "-registry", b.registry, "-dirty",
@@ -68,7 +68,7 @@ func makeRelease(ctx context.Context, tree string, b built) error {
 	}, io.Discard)
 }
 
-// copyOf is for tests that write into the folder.
+// copyOf returns a copy for a test that writes into the folder.
 func copyOf(t *testing.T, b built) built {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "copy")
@@ -96,7 +96,7 @@ func (b built) read(t *testing.T, file string) []byte {
 	return text
 }
 
-// copyTree copies what git knows, and what it does not ignore.
+// copyTree copies the files in git, and new files that git does not ignore.
 func copyTree(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
@@ -107,7 +107,7 @@ func copyTree(t *testing.T) string {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join("..", name))
 		if os.IsNotExist(err) {
-			continue // removed, and not committed
+			continue // removed, but not committed
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -123,8 +123,7 @@ func copyTree(t *testing.T) string {
 	return to
 }
 
-// The second build is from another folder without git, and with other settings of the
-// user and of Go.
+// The second build uses another folder without git, and other settings of the user and of Go.
 func TestTheSameSourceGivesTheSameRelease(t *testing.T) {
 	first := release(t)
 	tree, err := source.Read(t.Context(), "..", version)
@@ -143,7 +142,7 @@ func TestTheSameSourceGivesTheSameRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, got := sums(t, first), sums(t, second)
-	if tree.Dirty { // the provenance says so, and a tree without git cannot know
+	if tree.Dirty { // the provenance records that, but a tree without git cannot know it
 		delete(want, provenanceFile)
 		delete(got, provenanceFile)
 	}
@@ -179,7 +178,7 @@ func TestAllFilesAreInTheListOfSums(t *testing.T) {
 	}
 }
 
-func TestImagesSayWhatTheyAreAndRun(t *testing.T) {
+func TestImagesHaveLabelsAndRunTheProgram(t *testing.T) {
 	b := release(t)
 	for _, program := range source.Programs {
 		t.Run(program.Name, func(t *testing.T) {
@@ -197,18 +196,18 @@ func TestImagesSayWhatTheyAreAndRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := config.Config; got.User != program.User || got.Entrypoint[0] != "/"+program.Name || got.Labels["org.opencontainers.image.version"] != version {
-				t.Errorf("it runs %v as %q with the labels %v", got.Entrypoint, got.User, got.Labels)
+				t.Errorf("the image runs %v as %q with the labels %v", got.Entrypoint, got.User, got.Labels)
 			}
 			files := unpack(t, image)
 			if roots := files["etc/ssl/certs/ca-certificates.crt"]; bytes.Count(roots, []byte("BEGIN CERTIFICATE")) < 50 {
-				t.Error("it has no certificates of public authorities")
+				t.Error("the image has no certificates of public authorities")
 			}
 			binary := filepath.Join(t.TempDir(), program.Name)
 			if err := os.WriteFile(binary, files[program.Name], 0o755); err != nil {
 				t.Fatal(err)
 			}
 			if out, err := exec.Command(binary, "--help").CombinedOutput(); !strings.Contains(string(out), "log-level") {
-				t.Errorf("--help says %v:\n%s", err, out)
+				t.Errorf("--help ends with %v:\n%s", err, out)
 			}
 		})
 	}
@@ -234,7 +233,7 @@ func unpack(t *testing.T, image v1.Image) map[string][]byte {
 	t.Helper()
 	layers, err := image.Layers()
 	if err != nil || len(layers) != 1 {
-		t.Fatalf("it has %d layers: %v", len(layers), err)
+		t.Fatalf("the image has %d layers: %v", len(layers), err)
 	}
 	text, err := layers[0].Uncompressed()
 	if err != nil {
@@ -278,11 +277,11 @@ func TestManifestsNameImagesByDigest(t *testing.T) {
 	}
 	if names["purelb/install.yaml"] != install || !strings.Contains(names["purelb/kustomization.yaml"], "- install.yaml") ||
 		!strings.Contains(names["crds/kustomization.yaml"], "- crds.yaml") || names["crds/crds.yaml"] == "" {
-		t.Errorf("the bases for kustomize have %d files, and not those of the release", len(names))
+		t.Errorf("the bases for kustomize have %d files, which differ from those of the release", len(names))
 	}
 }
 
-func TestThePluginSaysWhichReleaseItIs(t *testing.T) {
+func TestPluginReportsItsRelease(t *testing.T) {
 	b := release(t)
 	file := "kubectl-purelb-" + version + "_linux_amd64.tar.gz"
 	files, err := archive.ReadTarGz(bytes.NewReader(b.read(t, file)))
@@ -295,7 +294,7 @@ func TestThePluginSaysWhichReleaseItIs(t *testing.T) {
 	}
 	out, err := exec.Command(filepath.Join(dir, "kubectl-purelb"), "version", "--client").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), version) {
-		t.Errorf("it says %v:\n%s", err, out)
+		t.Errorf("the plugin ends with %v:\n%s", err, out)
 	}
 	var manifest struct {
 		Spec struct{ Platforms []krewPlatform }
@@ -304,7 +303,7 @@ func TestThePluginSaysWhichReleaseItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := manifest.Spec.Platforms; len(p) != 1 || p[0].SHA256 != sums(t, b)[file] || !strings.HasSuffix(p[0].URI, "/v"+version+"/"+file) {
-		t.Errorf("krew is told of %+v", manifest.Spec.Platforms)
+		t.Errorf("the krew manifest has the platforms %+v", manifest.Spec.Platforms)
 	}
 }
 
@@ -329,7 +328,7 @@ func TestEachProgramHasAnSBOM(t *testing.T) {
 	}
 }
 
-func TestWrongRequestsAreRefusedByName(t *testing.T) {
+func TestWrongArgumentsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"", "say what to do"},
 		{"make", `"make" is nothing`},
@@ -345,7 +344,7 @@ func TestWrongRequestsAreRefusedByName(t *testing.T) {
 	} {
 		err := run(t.Context(), strings.Fields(tt.args), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%q is answered with %v, want %q", tt.args, err, tt.want)
+			t.Errorf("the error for %q is %v, want %q", tt.args, err, tt.want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// vulnerabilities writes a database with one entry: a function of the standard library.
+// vulnerabilities writes a database with one entry, about a function of the standard library.
 func vulnerabilities(t *testing.T, pkg, function string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,8 +52,8 @@ func vulncheck(t *testing.T, db string) (code int, out, vex string) {
 	return cmd.ProcessState.ExitCode(), string(text), string(statement)
 }
 
-// The real database may be out of reach where this test runs, so it has its own.
-func TestKnownVulnerabilitiesAreFoundIfTheirCodeIsCalled(t *testing.T) {
+// The real database may be unreachable during this test, so the test has its own.
+func TestCalledVulnerabilitiesAreFound(t *testing.T) {
 	for _, tt := range []struct {
 		name, pkg, function string
 		code                int
@@ -65,7 +65,7 @@ func TestKnownVulnerabilitiesAreFoundIfTheirCodeIsCalled(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			code, out, vex := vulncheck(t, vulnerabilities(t, tt.pkg, tt.function))
 			if code != tt.code {
-				t.Errorf("it ends with %d, want %d:\n%s", code, tt.code, out)
+				t.Errorf("the exit code is %d, want %d:\n%s", code, tt.code, out)
 			}
 			var statement struct {
 				Context    string `json:"@context"`
@@ -81,9 +81,9 @@ func TestKnownVulnerabilitiesAreFoundIfTheirCodeIsCalled(t *testing.T) {
 	}
 }
 
-func TestADatabaseOutOfReachIsNoSuccess(t *testing.T) {
+func TestUnreachableDatabaseIsAnError(t *testing.T) {
 	code, out, _ := vulncheck(t, "file:///nonexistent")
 	if code != 4 || !strings.Contains(out, "NOT CHECKED") {
-		t.Errorf("it ends with %d:\n%s", code, out)
+		t.Errorf("the exit code is %d:\n%s", code, out)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A workflow has no right that a job does not name, uses actions by their commits, and
-// leaves no credentials in the checkout.
-func TestWorkflowsHaveNoMoreRightsThanTheyNeed(t *testing.T) {
+// A workflow has only the rights that a job names. It pins actions by their commits, and leaves no
+// credentials in the checkout.
+func TestWorkflowsHaveOnlyNeededRights(t *testing.T) {
 	files, err := filepath.Glob("../.github/workflows/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no workflows: %v", err)
+		t.Fatalf("the tree has no workflows: %v", err)
 	}
 	allowed := map[string]string{"release.yaml/publish": "contents: write\npackages: write\n"}
 	for _, file := range files {
@@ -54,7 +54,7 @@ func TestWorkflowsHaveNoMoreRightsThanTheyNeed(t *testing.T) {
 			}
 			for _, step := range job.Steps {
 				if step.Uses != "" && !regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`).MatchString(step.Uses) {
-					t.Errorf("%s: %s is not named by a commit", file, step.Uses)
+					t.Errorf("%s: %s is not pinned by a commit", file, step.Uses)
 				}
 				if strings.HasPrefix(step.Uses, "actions/checkout@") && step.With["persist-credentials"] != false {
 					t.Errorf("%s: job %s leaves its token in the checkout", file, name)
@@ -67,9 +67,9 @@ func TestWorkflowsHaveNoMoreRightsThanTheyNeed(t *testing.T) {
 	}
 }
 
-// A check that runs in no place is none: that of vulnerabilities may find its database
-// out of reach where .ci/run is.
-func TestTheForgeLooksForVulnerabilities(t *testing.T) {
+// Where .ci/run runs, the database of vulnerabilities may be unreachable. So a workflow must do
+// this check.
+func TestWorkflowChecksForVulnerabilities(t *testing.T) {
 	for _, file := range []string{"ci.yaml", "release.yaml"} {
 		text, err := os.ReadFile("../.github/workflows/" + file)
 		if err != nil || !strings.Contains(string(text), "make vulncheck") {

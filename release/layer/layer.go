@@ -1,5 +1,5 @@
-// Package layer writes the one layer of an image that is built from scratch around
-// static programs. The same files give the same bytes.
+// Package layer writes the only layer of an image that consists of static programs. The same files
+// give the same bytes.
 package layer
 
 import (
@@ -15,18 +15,16 @@ import (
 	"strings"
 )
 
-// File is a file of the layer. A folder in From stands for all files in it.
+// File is a file of the layer. A folder in From means all files in it.
 type File struct {
-	// From is the path of a file or folder on this machine. Without it, Text is what
-	// the file says.
+	// From is the path of a file or folder on this machine. If it is empty, Text is the content.
 	From string
 	// To is the path in the image.
 	To   string
 	Text string
 }
 
-// entry is a file of the layer, or a directory when it has neither text nor
-// source.
+// entry is a file of the layer. It is a directory if it has neither text nor source.
 type entry struct {
 	path string // without the leading slash
 	text string
@@ -34,7 +32,7 @@ type entry struct {
 	mode int64
 }
 
-// base is what a program may expect even in an image from scratch.
+// base has the files that a program may expect even in an image from scratch.
 var base = []entry{
 	{path: "etc/passwd", mode: 0o644, text: "root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n"},
 	{path: "etc/group", mode: 0o644, text: "root:x:0:\nnogroup:x:65534:\n"},
@@ -44,8 +42,8 @@ var base = []entry{
 	{path: "var/run", mode: 0o755},
 }
 
-// Write writes a tar archive in which nothing depends on the day, the user or the
-// order of the files.
+// Write writes a tar archive. Its bytes do not depend on the day, the user or the order of the
+// files.
 func Write(w io.Writer, files []File) error {
 	entries, err := collect(files)
 	if err != nil {
@@ -102,8 +100,7 @@ func regular(from, to string) (entry, error) {
 	return entry{path: strings.TrimPrefix(to, "/"), from: from, mode: mode}, nil
 }
 
-// withParents adds missing directories, drops what a later file replaces, and
-// sorts by path.
+// withParents adds missing directories, drops files that a later file replaces, and sorts by path.
 func withParents(entries []entry) []entry {
 	all := map[string]entry{}
 	for _, e := range entries {

@@ -1,5 +1,5 @@
-// Package archive packs files so that the same files give the same bytes, whoever
-// packs them and when.
+// Package archive packs files. The same files always give the same bytes, independent of the user
+// and the time.
 package archive
 
 import (
@@ -37,7 +37,7 @@ func Sorted(files []File) []File {
 	return slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Tar packs the files in the order of their names. All have the time.
+// Tar packs the files in the order of their names. All of them get the time at.
 func Tar(w io.Writer, at time.Time, files []File) error {
 	tw := tar.NewWriter(w)
 	for _, f := range Sorted(files) {
@@ -61,7 +61,7 @@ func TarGz(w io.Writer, at time.Time, files []File) error {
 	return errors.Join(Tar(zw, at, files), zw.Close())
 }
 
-// Zip packs the files as Windows knows it.
+// Zip packs the files as a zip archive, which is usual on Windows.
 func Zip(w io.Writer, at time.Time, files []File) error {
 	zw := zip.NewWriter(w)
 	for _, f := range Sorted(files) {
@@ -109,7 +109,7 @@ func ReadTar(r io.Reader) ([]File, error) {
 	}
 }
 
-// ReadDir returns the files of a folder and of those in it.
+// ReadDir returns the files of a folder and its subfolders.
 func ReadDir(dir string) ([]File, error) {
 	var files []File
 	root := os.DirFS(dir)
@@ -124,7 +124,7 @@ func ReadDir(dir string) ([]File, error) {
 	return files, err
 }
 
-// WriteDir writes the files into a folder. A name that leads out of it is an error.
+// WriteDir writes the files into a folder. A name that leads out of the folder is an error.
 func WriteDir(dir string, files []File) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

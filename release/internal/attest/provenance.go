@@ -18,20 +18,20 @@ import (
 
 const (
 	predicate = "https://slsa.dev/provenance/v1"
-	// PayloadType is what a signed statement is.
+	// PayloadType is the media type of a signed statement.
 	PayloadType = "application/vnd.in-toto+json"
 )
 
-// Build is how a release was made.
+// Build describes how a release was made.
 type Build struct {
 	Parameters map[string]any // what the user of "make release" chose
 	Go         string         // version of the toolchain
 	Builder    string         // who vouches for the build, as a URI
 }
 
-// Provenance is an in-toto statement with SLSA provenance for artifacts, given by
-// their names and SHA-256 sums. It names no time and no machine, so that whoever
-// builds the same gets the same.
+// Provenance is an in-toto statement with SLSA provenance for artifacts, given by their names and
+// SHA-256 sums. It names no time and no machine, so that another build of the same sources gives
+// the same statement.
 func Provenance(t source.Tree, b Build, sums map[string]string) ([]byte, error) {
 	parameters, err := structpb.NewStruct(b.Parameters)
 	if err != nil {
@@ -69,7 +69,7 @@ func Provenance(t source.Tree, b Build, sums map[string]string) ([]byte, error) 
 	return stable(s)
 }
 
-// stable is m in JSON. The library varies its spaces from program to program.
+// stable returns m as JSON. The spaces in the library's output vary from program to program.
 func stable(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package attest says what a release is made of and from, and signs that.
+// Package attest describes the content and the origin of a release, and signs both.
 package attest
 
 import (
@@ -16,17 +16,17 @@ import (
 	"purelb.io/purelb/release/internal/source"
 )
 
-// Component is a thing that an SBOM lists.
+// Component is an item of an SBOM.
 type Component struct {
 	Name, Version string
 	URL           string // its package URL (purl)
-	SHA256        string // empty where it is not known
-	License       string // empty where it is not known
-	Purpose       string // SPDX's word, such as APPLICATION
+	SHA256        string // empty if unknown
+	License       string // empty if unknown
+	Purpose       string // SPDX's term, such as APPLICATION
 }
 
-// ProgramSBOM is the SBOM of a compiled program: the Go modules that are in it, as
-// the toolchain noted them there.
+// ProgramSBOM returns the SBOM of a compiled program. It lists the Go modules in the program, as
+// recorded by the toolchain.
 func ProgramSBOM(t source.Tree, name string, p source.Platform, binary, sha256 string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -56,7 +56,7 @@ func library(module *debug.Module) Component {
 	}
 }
 
-// SBOM is an SPDX document in JSON: whole, and the parts that it needs.
+// SBOM returns an SPDX document in JSON, about whole and the parts that it needs.
 func SBOM(t source.Tree, document string, whole Component, parts []Component) ([]byte, error) {
 	doc := &v2_3.Document{
 		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT",

@@ -18,15 +18,15 @@ import (
 	"purelb.io/purelb/release/internal/oci"
 )
 
-// What cosign reads and writes.
+// The names that cosign reads and writes.
 const (
 	simpleSigning       = "application/vnd.dev.cosign.simplesigning.v1+json"
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 	passwordVariable    = "COSIGN_PASSWORD"
 )
 
-// LoadKey reads a private key: one of "cosign generate-key-pair", for which
-// COSIGN_PASSWORD has the password, or one in PKCS #8, PKCS #1 or SEC 1, as PEM.
+// LoadKey reads a private key in PEM: a key of "cosign generate-key-pair", whose password is in
+// COSIGN_PASSWORD, or a key in PKCS #8, PKCS #1 or SEC 1.
 func LoadKey(path string) (signature.Signer, error) {
 	signer, err := signature.LoadSignerFromPEMFile(path, crypto.SHA256, func(bool) ([]byte, error) {
 		return []byte(os.Getenv(passwordVariable)), nil
@@ -37,7 +37,8 @@ func LoadKey(path string) (signature.Signer, error) {
 	return signer, nil
 }
 
-// Sign signs what ref names, as cosign does. The result is an image that goes beside it.
+// Sign signs the object that ref names, as cosign does. The result is an image that is stored next
+// to that object.
 func Sign(signer signature.Signer, ref name.Digest) (v1.Image, error) {
 	text, err := json.Marshal(payload.Cosign{Image: ref})
 	if err != nil {
@@ -60,7 +61,7 @@ func Sign(signer signature.Signer, ref name.Digest) (v1.Image, error) {
 		oci.Blob{Type: simpleSigning, Text: text, Annotations: map[string]string{signatureAnnotation: sig}}, nil)
 }
 
-// SignatureTag is where cosign looks for the signature of ref.
+// SignatureTag is the tag at which cosign looks for the signature of ref.
 func SignatureTag(ref name.Digest) (name.Tag, error) {
 	hash, err := v1.NewHash(ref.DigestStr())
 	if err != nil {
@@ -69,7 +70,7 @@ func SignatureTag(ref name.Digest) (name.Tag, error) {
 	return ref.Tag(hash.Algorithm + "-" + hash.Hex + ".sig"), nil
 }
 
-// SignText is the signature of a file as "cosign verify-blob --signature" reads it.
+// SignText returns the signature of a file in the format of "cosign verify-blob --signature".
 func SignText(signer signature.Signer, text []byte) (string, error) {
 	sig, err := signer.SignMessage(bytes.NewReader(text))
 	return base64.StdEncoding.EncodeToString(sig), err
@@ -80,7 +81,7 @@ func SignStatement(signer signature.Signer, statement []byte) ([]byte, error) {
 	return dsse.WrapSigner(signer, PayloadType).SignMessage(bytes.NewReader(statement))
 }
 
-// PublicKey is the key, as PEM, by which others check what signer signed.
+// PublicKey returns the public key, as PEM, with which others verify the signatures of signer.
 func PublicKey(signer signature.Signer) ([]byte, error) {
 	key, err := signer.PublicKey()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package chart makes what installs PureLB: the chart of a release, and plain
-// manifests rendered from it.
+// Package chart makes the files that install PureLB: the chart of a release, and plain manifests
+// that are rendered from it.
 package chart
 
 import (
@@ -21,22 +21,22 @@ import (
 
 const (
 	folder = "charts/purelb"
-	// Registry is where the images of the chart in the tree are.
+	// Registry is the registry of the images that the chart in the tree uses.
 	Registry = "ghcr.io/purelb/purelb"
-	// DigestAnnotation and the name of an image is the annotation of the chart that
-	// says the image's digest. The templates read it.
+	// DigestAnnotation, followed by the name of an image, is the chart's annotation with the digest
+	// of that image. The templates read it.
 	DigestAnnotation = "purelb.io/image-digest-"
 )
 
 // A Chart is the chart of a release.
 type Chart struct {
 	Name, Version string
-	Package       []byte // as Helm packs it
+	Package       []byte // packed by Helm
 	metadata      map[string]any
 }
 
-// Make packs the chart of the tree for a registry. digests are those of the images,
-// by their names: the chart names its images by them.
+// Make packs the chart of the tree for a registry. digests has the digests of the images by their
+// names. The chart uses these digests.
 func Make(ctx context.Context, t source.Tree, registry string, digests map[string]string) (Chart, error) {
 	dir, err := os.MkdirTemp("", "purelb-chart-")
 	if err != nil {
@@ -65,8 +65,7 @@ func Make(ctx context.Context, t source.Tree, registry string, digests map[strin
 	return Chart{Name: "purelb", Version: t.Version, Package: text, metadata: metadata}, err
 }
 
-// release changes those files of the chart that say which images are meant, and
-// returns the chart's metadata.
+// release changes the files of the chart that name the images, and returns the chart's metadata.
 func release(files []archive.File, t source.Tree, registry string, digests map[string]string) (map[string]any, error) {
 	var metadata map[string]any
 	for i, f := range files {
@@ -123,8 +122,8 @@ func annotate(text []byte, t source.Tree, registry string, digests map[string]st
 	return metadata, nil
 }
 
-// repack gives the files of a package the time of the release: Helm gives them that
-// of the day.
+// repack gives the files of a package the time of the release, instead of the current time that
+// Helm uses.
 func repack(path string, t source.Tree) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -140,7 +139,7 @@ func repack(path string, t source.Tree) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Artifact is the chart as Helm keeps it in registries.
+// Artifact returns the chart in the form in which Helm stores charts in registries.
 func (c Chart) Artifact() (v1.Image, error) {
 	config, err := json.Marshal(c.metadata)
 	if err != nil {

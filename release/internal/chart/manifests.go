@@ -23,17 +23,17 @@ metadata:
     app: purelb
     pod-security.kubernetes.io/enforce: privileged
 `
-	// kube is the version of Kubernetes that manifests are rendered for. The chart
-	// makes the same for all versions that it accepts.
+	// kube is the version of Kubernetes for which manifests are rendered. The chart renders the
+	// same for all versions that it accepts.
 	kube = "1.36.0"
 )
 
-// Manifests are what installs PureLB without Helm.
+// Manifests are the files that install PureLB without Helm.
 type Manifests struct {
 	CRDs, Install []byte
 }
 
-// Render renders the chart with the values that it has by default.
+// Render renders the chart with its default values.
 func Render(ctx context.Context, t source.Tree, c Chart) (Manifests, error) {
 	dir, err := os.MkdirTemp("", "purelb-render-")
 	if err != nil {
@@ -55,8 +55,8 @@ func Render(ctx context.Context, t source.Tree, c Chart) (Manifests, error) {
 	return Manifests{CRDs: crds(files), Install: append([]byte(namespace), withoutHelm(out)...)}, nil
 }
 
-// withoutHelm leaves out the labels by which Helm knows its objects: they are not
-// Helm's.
+// withoutHelm removes the labels by which Helm recognizes its objects, because Helm does not manage
+// these objects.
 func withoutHelm(text []byte) []byte {
 	return regexp.MustCompile(`(?m)^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n`).ReplaceAll(text, nil)
 }
@@ -71,8 +71,8 @@ func crds(files []archive.File) []byte {
 	return b.Bytes()
 }
 
-// Kustomize are the files of two bases: one with the kinds of objects, and one with
-// all others, which needs the first.
+// Kustomize returns the files of two bases. The first has the custom resource definitions. The
+// second has all other objects, and needs the first.
 func (m Manifests) Kustomize() []archive.File {
 	list := func(resource string) []byte {
 		return fmt.Appendf(nil, "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- %s\n", resource)
@@ -85,7 +85,7 @@ func (m Manifests) Kustomize() []archive.File {
 	}
 }
 
-// Images are the images that the manifests name, in the order of their names.
+// Images returns the images that the manifests name, in the order of their names.
 func (m Manifests) Images() []string {
 	var images []string
 	for _, found := range regexp.MustCompile(`(?m)^ +image: "?([^"\n]+)"?$`).FindAllSubmatch(m.Install, -1) {

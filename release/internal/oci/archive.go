@@ -13,8 +13,8 @@ import (
 	"purelb.io/purelb/release/internal/archive"
 )
 
-// WriteArchive packs an image as an OCI archive, which container runtimes and skopeo
-// load. containerd gives it the name; others take the tag.
+// WriteArchive packs an image as an OCI archive, which container runtimes and skopeo can load.
+// containerd uses the whole name, and others use the tag.
 func WriteArchive(w io.Writer, at time.Time, index v1.ImageIndex, name, tag string) error {
 	dir, err := os.MkdirTemp("", "purelb-oci-")
 	if err != nil {
@@ -36,13 +36,13 @@ func WriteArchive(w io.Writer, at time.Time, index v1.ImageIndex, name, tag stri
 	return archive.Tar(w, at, files)
 }
 
-// An Archived image is one that was read from an archive.
+// An Archived image is an image from an archive.
 type Archived struct {
 	Index v1.ImageIndex
 	dir   string
 }
 
-// Close removes what the archive was unpacked into.
+// Close removes the folder with the unpacked archive.
 func (a *Archived) Close() error { return os.RemoveAll(a.dir) }
 
 // OpenArchive reads the image of an archive.

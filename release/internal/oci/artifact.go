@@ -18,15 +18,15 @@ type Blob struct {
 	Annotations map[string]string
 }
 
-// artifact is what a registry keeps for another program than a container runtime: a
-// manifest with a configuration and one part.
+// artifact is a registry object for other programs than container runtimes: a manifest with a
+// configuration and one part.
 type artifact struct {
 	manifest []byte
 	config   Blob
 	content  v1.Layer
 }
 
-// Artifact makes one. A registry takes it as it takes an image.
+// Artifact makes an artifact. A registry handles it like an image.
 func Artifact(config, content Blob, annotations map[string]string) (v1.Image, error) {
 	manifest, err := json.Marshal(v1.Manifest{
 		SchemaVersion: 2, MediaType: types.OCIManifestSchema1,
@@ -41,7 +41,7 @@ func Artifact(config, content Blob, annotations map[string]string) (v1.Image, er
 func describe(b Blob) v1.Descriptor {
 	hash, size, err := v1.SHA256(bytes.NewReader(b.Text))
 	if err != nil {
-		panic(err) // memory can be read
+		panic(err) // reading from memory cannot fail
 	}
 	return v1.Descriptor{MediaType: b.Type, Size: size, Digest: hash, Annotations: b.Annotations}
 }

@@ -1,5 +1,4 @@
-// Package oci makes images and other artifacts as registries have them. It knows
-// nothing of where they go.
+// Package oci makes images and other artifacts for registries. It knows nothing of the registry.
 package oci
 
 import (
@@ -21,7 +20,7 @@ import (
 	"purelb.io/purelb/release/layer"
 )
 
-// Program is what an image is made of: a static binary, and what describes it.
+// Program is the input of an image: a static binary and its description.
 type Program struct {
 	source.Program
 	// Binaries are the paths of the program, one for each platform.
@@ -48,8 +47,8 @@ func Index(t source.Tree, p Program, platforms []source.Platform) (v1.ImageIndex
 	return index, nil
 }
 
-// labels are the annotations that the OCI specification names. Of the image's
-// configuration they are the labels too: not all tools show annotations.
+// labels returns the annotations that the OCI specification defines. The image's configuration has
+// them as labels, too, because not all tools show annotations.
 func labels(t source.Tree, p source.Program) map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":         p.Name,
@@ -103,8 +102,8 @@ func build(t source.Tree, p Program, platform source.Platform) (v1.Image, error)
 	return annotated, nil
 }
 
-// content is the layer: the program, and the certificates of public authorities,
-// which HTTPS to a NetBox needs.
+// content returns the layer: the program, and the certificates of public authorities, which HTTPS
+// to a NetBox needs.
 func content(binary, name string) (v1.Layer, error) {
 	if err := os.Chmod(binary, 0o755); err != nil { //nolint:gosec // a program is for all to run
 		return nil, err
@@ -122,8 +121,8 @@ func content(binary, name string) (v1.Layer, error) {
 	}, tarball.WithMediaType(types.OCILayer))
 }
 
-// certificates are those that Mozilla trusts, without those that it trusts under
-// conditions, which a file cannot say.
+// certificates returns the certificates that Mozilla trusts without conditions, because a file
+// cannot express conditions.
 func certificates() string {
 	var b strings.Builder
 	for root := range bundle.Roots() {

@@ -1,5 +1,5 @@
-// Package source is the checkout that a release is made from: which commit it is,
-// and how its programs are compiled.
+// Package source is the checkout from which a release is made. It knows the commit, and how to
+// compile the programs.
 package source
 
 import (
@@ -17,19 +17,19 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Plugin is the program that people run beside kubectl.
+// Plugin is the program that users run as a plugin of kubectl.
 const Plugin = "kubectl-purelb"
 
 // Program is a program that runs in a cluster, from an image of the same name.
 type Program struct {
 	Name string
-	// User is whom the image runs as, unless the pod says otherwise.
+	// User is the user of the image, unless the pod sets another one.
 	User string
 	// About is one line for the labels of the image.
 	About string
 }
 
-// Programs are those with an image.
+// Programs are the programs with an image.
 var Programs = []Program{
 	{"allocator", "65534:65534", "The allocator of PureLB: gives addresses to Services of type LoadBalancer"},
 	{"lbnodeagent", "0:0", "The node agent of PureLB: announces addresses of Services on the node"},
@@ -58,17 +58,17 @@ func (p Platform) String() string { return p.OS + "/" + p.Arch }
 // Tree is a checkout of PureLB.
 type Tree struct {
 	Root     string // the folder of go.mod
-	Version  string // of the release, without a leading v
+	Version  string // version of the release, without a leading v
 	Revision string // the commit
 	// Time is when the commit was made. It is the only time in a release.
 	Time time.Time
-	// Dirty says that the tree has changes that are not committed. A file that git does not
-	// know is one: Go compiles it, and Helm packs it.
+	// Dirty says that the tree has uncommitted changes. A file that is not in git is also a change,
+	// because Go compiles it and Helm packs it.
 	Dirty bool
 }
 
-// Read finds out what is in root. SOURCE_DATE_EPOCH, where set, is the time, and
-// PURELB_REVISION the commit: an unpacked archive of the source has neither.
+// Read reads the checkout in root. SOURCE_DATE_EPOCH, if set, is the time, and PURELB_REVISION the
+// commit. An unpacked source archive has neither.
 func Read(ctx context.Context, root, version string) (Tree, error) {
 	t := Tree{Version: strings.TrimPrefix(version, "v")}
 	if v := "v" + t.Version; semver.Canonical(v) != v {
@@ -106,7 +106,7 @@ func Read(ctx context.Context, root, version string) (Tree, error) {
 	return t, nil
 }
 
-// orGit is the environment variable, or what git answers.
+// orGit returns the value of the environment variable, or otherwise git's answer.
 func (t Tree) orGit(ctx context.Context, variable string, args ...string) (string, error) {
 	if v := os.Getenv(variable); v != "" {
 		return v, nil
@@ -123,8 +123,8 @@ func (t Tree) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Build compiles a program. The result depends on the source, the Go toolchain and
-// the version alone: not on the folder, the user, the day, nor Go's settings here.
+// Build compiles a program. The result depends only on the source, the Go toolchain and the
+// version, not on the folder, the user, the day or Go's settings on this machine.
 func (t Tree) Build(ctx context.Context, program string, p Platform, out string) error {
 	env := []string{
 		"CGO_ENABLED=0", "GOOS=" + p.OS, "GOARCH=" + p.Arch, "GOWORK=off", "GOFLAGS=",

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file that git does not know is compiled or packed like the others.
-func TestAFileThatIsNotCommittedMakesTheTreeDirty(t *testing.T) {
+// Go compiles and Helm packs a file even if it is not in git.
+func TestUncommittedFileMakesTheTreeDirty(t *testing.T) {
 	t.Setenv("PURELB_REVISION", "")
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	root := t.TempDir()
