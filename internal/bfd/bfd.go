@@ -1,6 +1,7 @@
 // Package bfd watches neighbors by Bidirectional Forwarding Detection. Both ends send
 // packets several times a second, and an end that receives none for a while knows that the
-// path is broken (RFC 5880, over a single hop by RFC 5881, for IPv4 and IPv6).
+// path is broken (RFC 5880). The neighbor is on the same link (RFC 5881) or farther away (RFC
+// 5883), with IPv4 or IPv6.
 //
 // It knows sessions and their states. It does not know what the end of a session means for
 // a BGP neighbor (RFC 5882). It does not implement Echo, demand mode and authentication.
@@ -32,6 +33,14 @@ type Session struct {
 	// Multiplier is the number of packets in a row that may be missing before the neighbor
 	// declares this end down.
 	Multiplier uint8
+	// Multihop means that there may be routers on the path to the neighbor (RFC 5883).
+	// MinTTL is then the lowest TTL or hop limit of accepted packets, which neighbors send
+	// with 255. Without Multihop only 255 is accepted.
+	Multihop bool
+	MinTTL   uint8
+	// Passive means that this end sends nothing before it hears the other end (RFC 5880,
+	// section 6.1).
+	Passive bool
 }
 
 // The limits of the intervals. The upper limit is that of the field in the packet.
@@ -58,6 +67,10 @@ func (s Session) Validate() error {
 		return fmt.Errorf("a packet every %v is not possible", s.MinTransmit)
 	case s.MinReceive < minInterval || s.MinReceive > maxInterval:
 		return fmt.Errorf("a packet every %v is not possible", s.MinReceive)
+	case s.Multihop && linkLocal:
+		return fmt.Errorf("%v is link-local, and no router is on the path to it", s.Peer)
+	case s.Multihop && s.MinTTL == 0:
+		return errors.New("the lowest TTL is at least 1")
 	case s.Multiplier == 0:
 		return errors.New("the multiplier is at least 1")
 	}
@@ -79,6 +92,27 @@ func (s Session) link() string {
 		return s.Interface
 	}
 	return s.Peer.Zone()
+}
+
+// minTTL returns the lowest TTL or hop limit of accepted packets. No sender farther away can
+// reach this node with 255 (RFC 5881, section 5).
+func (s Session) minTTL() int {
+	if s.Multihop {
+		return int(s.MinTTL)
+	}
+	return hops
+}
+
+// ear returns the index in the engine's ears.
+func (s Session) ear() int {
+	i := 0
+	if !s.key().Is4() {
+		i++
+	}
+	if s.Multihop {
+		i += 2
+	}
+	return i
 }
 
 // local returns the source address of sent packets, without a zone.

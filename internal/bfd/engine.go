@@ -28,8 +28,8 @@ type Engine struct {
 	calls   chan func(now time.Time)
 	done    chan struct{}
 
-	ears     [2]ear // for IPv4 and IPv6, nil while there is no session
-	earErr   [2]error
+	ears     [4]ear // for IPv4 and IPv6, then the same for multihop; nil while there is no session
+	earErr   [4]error
 	earAgain time.Time // when to try again to open the missing sockets
 	sessions map[netip.Addr]*session
 	numbers  map[uint32]*session // by discriminator
@@ -171,6 +171,11 @@ func (e *Engine) set(now time.Time, wanted map[netip.Addr]Session) error {
 		case !s.leaving.IsZero():
 			e.drop(s)
 			e.add(now, key, wanted[key])
+		case s.asked.Multihop != wanted[key].Multihop:
+			// For the neighbor these are two sessions.
+			e.disable(now, s)
+			e.drop(s)
+			e.add(now, key, wanted[key])
 		default:
 			e.change(s, wanted[key])
 		}
@@ -184,6 +189,7 @@ func (e *Engine) add(now time.Time, key netip.Addr, wanted Session) {
 		machine: newMachine(now, e.newDiscriminator(), wanted.timers(), rand.Float64),
 		key:     key, asked: wanted, since: now,
 	}
+	s.passive = wanted.Passive
 	e.sessions[key], e.numbers[s.discriminator] = s, s
 	e.enter(s)
 }
@@ -205,7 +211,7 @@ func (e *Engine) change(s *session, wanted Session) {
 	if s.asked.local() != wanted.local() || s.asked.link() != wanted.link() {
 		e.hush(s)
 	}
-	s.asked = wanted
+	s.asked, s.passive = wanted, wanted.Passive
 	s.configure(wanted.timers())
 	e.schedule(s)
 }
@@ -217,13 +223,20 @@ func (e *Engine) dismiss(now time.Time, s *session) {
 		return
 	}
 	every, _ := s.interval()
-	e.say(s, s.disable(now))
+	e.disable(now, s)
 	if s.known() {
 		e.drop(s)
 		return
 	}
 	s.leaving = now.Add(time.Duration(s.told.multiplier) * max(every, s.told.transmit))
 	e.schedule(s)
+}
+
+// disable tells the neighbor that the session is administratively down.
+func (e *Engine) disable(now time.Time, s *session) {
+	for _, c := range s.disable(now) {
+		e.say(s, c)
+	}
 }
 
 // drop removes the session.
@@ -246,7 +259,7 @@ func (e *Engine) hush(s *session) {
 // status returns the status of s, including an error that keeps it from receiving.
 func (e *Engine) status(s *session) Status {
 	st := s.status()
-	if err := e.earErr[family(s.key)]; err != nil && st.LastError == "" {
+	if err := e.earErr[s.asked.ear()]; err != nil && st.LastError == "" {
 		st.LastError = err.Error()
 	}
 	return st

@@ -76,7 +76,7 @@ func (n *node) isCut() bool {
 	return n.cut
 }
 
-func (n *node) listen(_ bool, ready func()) (ear, error) {
+func (n *node) listen(_, _ bool, ready func()) (ear, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.listenErr != nil {
@@ -620,19 +620,21 @@ func TestTwoHundredSessionsStayUp(t *testing.T) {
 func TestAnInvalidSessionChangesNothing(t *testing.T) {
 	good := to(right, 300*ms, 3)
 	for name, change := range map[string]func(*Session){
-		"no neighbour":              func(s *Session) { s.Peer = netip.Addr{} },
-		"the neighbour nobody":      func(s *Session) { s.Peer = netip.IPv4Unspecified() },
-		"a group of neighbours":     func(s *Session) { s.Peer = netip.MustParseAddr("224.0.0.5") },
-		"link-local without a link": func(s *Session) { s.Peer = netip.MustParseAddr("fe80::1") },
-		"a zone for nothing":        func(s *Session) { s.Peer = netip.MustParseAddr("2001:db8::1%eth0") },
-		"two interfaces":            func(s *Session) { s.Peer, s.Interface = netip.MustParseAddr("fe80::1%eth0"), "eth1" },
-		"two families":              func(s *Session) { s.Local = netip.MustParseAddr("2001:db8::1") },
-		"no transmit interval":      func(s *Session) { s.MinTransmit = 0 },
-		"too long an interval":      func(s *Session) { s.MinTransmit = 2 * time.Hour },
-		"no receive interval":       func(s *Session) { s.MinReceive = 0 },
-		"too long to wait":          func(s *Session) { s.MinReceive = 2 * time.Hour },
-		"no multiplier":             func(s *Session) { s.Multiplier = 0 },
-		"the same neighbour twice":  func(s *Session) { s.Peer = netip.MustParseAddr("::ffff:" + right) },
+		"no neighbour":                             func(s *Session) { s.Peer = netip.Addr{} },
+		"the neighbour nobody":                     func(s *Session) { s.Peer = netip.IPv4Unspecified() },
+		"a group of neighbours":                    func(s *Session) { s.Peer = netip.MustParseAddr("224.0.0.5") },
+		"link-local without a link":                func(s *Session) { s.Peer = netip.MustParseAddr("fe80::1") },
+		"a zone for nothing":                       func(s *Session) { s.Peer = netip.MustParseAddr("2001:db8::1%eth0") },
+		"two interfaces":                           func(s *Session) { s.Peer, s.Interface = netip.MustParseAddr("fe80::1%eth0"), "eth1" },
+		"two families":                             func(s *Session) { s.Local = netip.MustParseAddr("2001:db8::1") },
+		"no transmit interval":                     func(s *Session) { s.MinTransmit = 0 },
+		"too long an interval":                     func(s *Session) { s.MinTransmit = 2 * time.Hour },
+		"no receive interval":                      func(s *Session) { s.MinReceive = 0 },
+		"too long to wait":                         func(s *Session) { s.MinReceive = 2 * time.Hour },
+		"no multiplier":                            func(s *Session) { s.Multiplier = 0 },
+		"a neighbour on the link that is far away": func(s *Session) { s.Peer, s.Multihop, s.MinTTL = netip.MustParseAddr("fe80::1%eth0"), true, 1 },
+		"no lowest TTL":                            func(s *Session) { s.Multihop = true },
+		"the same neighbour twice":                 func(s *Session) { s.Peer = netip.MustParseAddr("::ffff:" + right) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			together(t, func(t *testing.T, p *pair) {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// port is the port on which all sessions receive (RFC 5881, section 4).
-	port = 3784
+	// onLinkPort is the port on which sessions receive (RFC 5881, section 4), and
+	// multihopPort that of multihop sessions (RFC 5883, section 5).
+	onLinkPort, multihopPort = 3784, 4784
 	// Every session sends from its own port in this range.
 	firstSource, lastSource = 49152, 65535
 	// hops is the TTL and hop limit of every packet.
@@ -33,7 +34,15 @@ const (
 // kernel is the network namespace of this process.
 type kernel struct{}
 
-func (kernel) listen(v6 bool, ready func()) (ear, error) {
+// portOf returns the port on which sessions of a kind receive.
+func portOf(multihop bool) int {
+	if multihop {
+		return multihopPort
+	}
+	return onLinkPort
+}
+
+func (kernel) listen(v6, multihop bool, ready func()) (ear, error) {
 	network := "udp4"
 	if v6 {
 		network = "udp6"
@@ -46,7 +55,7 @@ func (kernel) listen(v6 bool, ready func()) (ear, error) {
 			}
 		})
 	}}
-	conn, err := config.ListenPacket(context.Background(), network, fmt.Sprintf(":%d", port))
+	conn, err := config.ListenPacket(context.Background(), network, fmt.Sprintf(":%d", portOf(multihop)))
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +67,7 @@ func (kernel) listen(v6 bool, ready func()) (ear, error) {
 	return k, nil
 }
 
-// kernelEar is the receiving UDP socket of one family.
+// kernelEar is the receiving UDP socket of one family and kind.
 type kernelEar struct {
 	conn net.PacketConn
 	raw  syscall.RawConn
@@ -175,7 +184,7 @@ func (kernel) dial(s Session) (mouth, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	m := &kernelMouth{fd: fd, peer: s.key()}
+	m := &kernelMouth{fd: fd, peer: s.key(), port: portOf(s.Multihop)}
 	if s.Interface != "" {
 		// The session accepts packets only from that interface. So it also sends through
 		// that interface, whatever the routing table says.
@@ -193,6 +202,7 @@ func (kernel) dial(s Session) (mouth, error) {
 type kernelMouth struct {
 	fd   int
 	peer netip.Addr
+	port int // of the peer
 }
 
 func (m *kernelMouth) Close() error { return os.NewSyscallError("close", unix.Close(m.fd)) }
@@ -237,7 +247,7 @@ func (m *kernelMouth) bind(local netip.Addr) error {
 }
 
 func (m *kernelMouth) send(packet []byte) error {
-	to, err := m.sockaddr(m.peer.WithZone(""), port)
+	to, err := m.sockaddr(m.peer.WithZone(""), m.port)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -33,8 +32,12 @@ func (e *Engine) run() {
 // It reads packets before it checks timers. If this process stood still for a while, packets
 // of neighbors are waiting, and these neighbors must not be declared down.
 func (e *Engine) turn(now time.Time) (next time.Time) {
-	for _, ear := range e.ears {
-		if ear != nil && ear.take(func(a arrival) { e.hear(now, a) }) {
+	for i, ear := range e.ears {
+		hear := func(a arrival) {
+			a.multihop = i >= 2
+			e.hear(now, a)
+		}
+		if ear != nil && ear.take(hear) {
 			e.rouse()
 		}
 	}
@@ -203,9 +206,9 @@ func (e *Engine) leave(s *session) { heap.Remove(&e.agenda, s.place) }
 // listen opens the ports that the sessions need, and closes the others.
 func (e *Engine) listen(now time.Time) {
 	e.dropped = false
-	var needed [2]bool
-	for key := range e.sessions {
-		needed[family(key)] = true
+	var needed [len(e.ears)]bool
+	for _, s := range e.sessions {
+		needed[s.asked.ear()] = true
 	}
 	for f := range e.ears {
 		switch {
@@ -222,7 +225,7 @@ func (e *Engine) listen(now time.Time) {
 }
 
 func (e *Engine) open(f int) {
-	ear, err := e.network.listen(f == 1, e.rouse)
+	ear, err := e.network.listen(f%2 == 1, f >= 2, e.rouse)
 	if err == nil {
 		e.ears[f], e.earErr[f] = ear, nil
 		return
@@ -236,14 +239,6 @@ func (e *Engine) open(f int) {
 // deaf reports whether a needed port is not open.
 func (e *Engine) deaf() bool {
 	return slices.ContainsFunc(e.earErr[:], func(err error) bool { return err != nil })
-}
-
-// family returns the index of the address's family in the engine's ears.
-func family(a netip.Addr) int {
-	if a.Is4() {
-		return 0
-	}
-	return 1
 }
 
 // note is an entry of the log.

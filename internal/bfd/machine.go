@@ -8,6 +8,8 @@ import "time"
 type machine struct {
 	discriminator uint32 // bfd.LocalDiscr
 	wanted        timers
+	// passive means that this end sends nothing while it does not hear the other end.
+	passive bool
 	// chance returns a random number for the jitter, at least 0 and below 1.
 	chance func() float64
 
@@ -61,7 +63,7 @@ func (m *machine) receive(now time.Time, c control) []control {
 		if state == Down {
 			why = neighborDown
 		}
-		out = append(out, m.become(now, state, why))
+		out = append(out, m.become(now, state, why)...)
 	}
 	if c.poll {
 		out = append(out, m.packet(true))
@@ -90,7 +92,7 @@ func (m *machine) tick(now time.Time) []control {
 	if at := m.expiry(); !at.IsZero() && !now.Before(at) {
 		m.forget()
 		if m.state == Init || m.state == Up {
-			return []control{m.become(now, Down, timeExpired)}
+			return m.become(now, Down, timeExpired)
 		}
 	}
 	if at, ok := m.transmission(); ok && !now.Before(at) {
@@ -118,11 +120,18 @@ func (m *machine) forget() {
 }
 
 // become changes the state, and returns the packet that reports it.
-func (m *machine) become(now time.Time, state State, why Diagnostic) control {
+func (m *machine) become(now time.Time, state State, why Diagnostic) []control {
 	m.state, m.diagnostic = state, why
 	m.retime()
-	return m.transmit(now)
+	if m.silent() {
+		return nil
+	}
+	return []control{m.transmit(now)}
 }
+
+// silent reports whether this end must not send, because it is passive and does not hear the
+// other end (RFC 5880, section 6.8.7).
+func (m *machine) silent() bool { return m.passive && m.remote == 0 }
 
 // configure changes the timers that this end wants.
 func (m *machine) configure(wanted timers) {
@@ -132,7 +141,7 @@ func (m *machine) configure(wanted timers) {
 
 // disable ends the session for the operator, and returns the packet that reports it. tick
 // repeats the packet while the machine exists.
-func (m *machine) disable(now time.Time) control {
+func (m *machine) disable(now time.Time) []control {
 	return m.become(now, AdminDown, administratively)
 }
 

@@ -204,6 +204,34 @@ func TestTheFirstPacketIsDueAtOnce(t *testing.T) {
 	}
 }
 
+// RFC 5880, section 6.8.7.
+func TestAPassiveEndIsSilentWhileItHearsNothing(t *testing.T) {
+	m := newMachine(noon, 1, fast, most)
+	m.passive = true
+	if out := m.tick(noon.Add(time.Hour)); len(out) > 0 || !m.due().IsZero() {
+		t.Errorf("it says %q, and is due at %v", show(out), m.due())
+	}
+	heard := noon.Add(time.Hour)
+	say := func(s State, yours uint32) string {
+		return show(m.receive(heard, control{state: s, mine: 2, yours: yours, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms}))
+	}
+	if got := say(Down, 0); got != "Init 1>2" {
+		t.Errorf("it answers %q", got)
+	}
+	if got := say(Init, 1); got != "Up poll 1>2" {
+		t.Errorf("it answers %q", got)
+	}
+	if out := m.tick(m.due()); len(out) != 1 {
+		t.Errorf("it is silent while it hears the other end")
+	}
+	if out := m.tick(heard.Add(time.Minute)); len(out) > 0 || m.state != Down || m.diagnostic != timeExpired {
+		t.Errorf("when the other end is gone, it says %q, and is %v because of %v", show(out), m.state, m.diagnostic)
+	}
+	if out := m.disable(heard.Add(time.Minute)); len(out) > 0 {
+		t.Errorf("when it is disabled, it says %q", show(out))
+	}
+}
+
 func TestAPollIsAnsweredAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		state State
@@ -342,8 +370,8 @@ func TestDemandModeOfTheOtherEndIsHonoured(t *testing.T) {
 
 func TestAnEndOfBothSidesIsKnown(t *testing.T) {
 	m := machineIn(t, Up, fast, fast)
-	if c := m.disable(noon); c.state != AdminDown || c.diagnostic != administratively {
-		t.Errorf("it says %v", c)
+	if got, want := show(m.disable(noon)), "AdminDown (administratively down) poll 1>2"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 	if m.known() {
 		t.Error("it takes for known what was only said")

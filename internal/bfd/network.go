@@ -4,14 +4,14 @@ import "net/netip"
 
 // network is what the engine needs of the operating system.
 type network interface {
-	// listen opens the port on which the sessions of one family receive. It calls ready
-	// when packets may have arrived since the last take.
-	listen(v6 bool, ready func()) (ear, error)
+	// listen opens the port on which the sessions of one family and kind receive. It calls
+	// ready when packets may have arrived since the last take.
+	listen(v6, multihop bool, ready func()) (ear, error)
 	// dial opens the socket from which one session sends.
 	dial(s Session) (mouth, error)
 }
 
-// ear is the receiving socket of one family.
+// ear is the receiving socket of one family and kind.
 type ear interface {
 	// take passes the waiting packets to hear, and reports whether more are waiting. It
 	// does not block.
@@ -33,6 +33,8 @@ type arrival struct {
 	// hops is its TTL or hop limit.
 	hops   int
 	packet []byte
+	// multihop means that it came to the port of multihop sessions.
+	multihop bool
 }
 
 // key returns the key of the session between these addresses.

@@ -149,7 +149,7 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 
 		// The operator of one end disables it. The other end learns that, and it is no
 		// failure.
-		d.send(0, []control{a.disable(d.now)})
+		d.send(0, a.disable(d.now))
 		d.run(d.now.Add(5 * time.Second))
 		if a.state != AdminDown || b.state != Down || b.remoteState != AdminDown || !a.known() || d.failed > 0 {
 			t.Fatalf("one is %v, the other %v and takes it for %v", a.state, b.state, b.remoteState)

@@ -27,12 +27,11 @@ type session struct {
 	leaving time.Time
 }
 
-// fits reports whether a packet has the addresses and the interface that the session
-// requires. It also checks the single hop: no sender farther away can reach this node with
-// a hop limit of 255 (RFC 5881, section 5).
+// fits reports whether a packet has the port, the addresses, the interface and the distance
+// that the session requires.
 func (s *session) fits(a arrival) bool {
 	local, link := s.asked.local(), s.asked.link()
-	return a.hops == 255 && a.key() == s.key &&
+	return a.multihop == s.asked.Multihop && a.hops >= s.asked.minTTL() && a.key() == s.key &&
 		(link == "" || link == a.link) &&
 		(!local.IsValid() || local == a.to.Unmap().WithZone("")) && !a.to.IsMulticast()
 }

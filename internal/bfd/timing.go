@@ -77,7 +77,7 @@ func (m *machine) finish() {
 // interval returns the interval between sent packets, without jitter. It returns false if
 // this end sends none.
 func (m *machine) interval() (time.Duration, bool) {
-	if m.remoteTimers.receive == 0 {
+	if m.remoteTimers.receive == 0 || m.silent() {
 		return 0, false
 	}
 	if m.remoteDemand && m.state == Up && m.remoteState == Up && !m.poll.on {

@@ -26,6 +26,7 @@ const (
 	mostBFDInterval     = 60000
 	defaultMultiplier   = 3
 	leastMultiplier     = 2
+	defaultBFDTTL       = 254
 	longestPassword     = 80 // TCP_MD5SIG_MAXKEYLEN
 )
 
@@ -421,10 +422,6 @@ func (r *reader) bfd(ls layers, out *Options) {
 	if !there(ls, bfdOf) || !is(enabled, true) {
 		return
 	}
-	if out.Multihop > 1 {
-		r.note(from.path+".bfd", ReasonNotSupported, "is not in effect, because BFD is for neighbors on the same link, and ebgpMultihop is enabled: remove one of them")
-		return
-	}
 	out.BFD = &BFD{
 		MinTransmit: time.Millisecond * time.Duration(r.ranged(ls, ".bfd.minTransmitIntervalMilliseconds", leastBFDInterval, mostBFDInterval, defaultBFDInterval, "milliseconds",
 			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinTransmitIntervalMilliseconds })),
@@ -432,11 +429,33 @@ func (r *reader) bfd(ls layers, out *Options) {
 			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinReceiveIntervalMilliseconds })),
 		Multiplier: uint8(r.ranged(ls, ".bfd.detectionMultiplier", leastMultiplier, math.MaxUint8, defaultMultiplier, "packets",
 			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).DetectionMultiplier })),
+		MinTTL: r.bfdTTL(ls, out),
 	}
+	passive, _ := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Passive })
+	out.BFD.Passive = is(passive, false)
 	if detection := out.BFD.MinTransmit * time.Duration(out.BFD.Multiplier); detection >= out.Timers.Hold && !r.template {
 		r.note(from.path+".bfd", ReasonConflict, "BFD detects a dead node after %v or later, and the holdTime ends the session after %v: lower minTransmitIntervalMilliseconds or detectionMultiplier",
 			detection, out.Timers.Hold)
 	}
+}
+
+// bfdTTL reads the lowest TTL of BFD packets, or returns 0 if the neighbor is on the same
+// link. A neighbor with ebgpMultihop is as far away as that allows.
+func (r *reader) bfdTTL(ls layers, out *Options) uint8 {
+	multihop, _ := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Multihop })
+	least, from := part(ls, bfdOf, func(b *bgpv1.BFD) int32 { return b.MinimumTTL })
+	if !is(multihop, out.Multihop > 1) {
+		if least != 0 {
+			r.adjusted(from.path+".bfd.minimumTtl", "is not in effect, because BFD is not multihop: set multihop, or remove it")
+		}
+		return 0
+	}
+	otherwise := int32(defaultBFDTTL)
+	if out.Multihop > 1 {
+		otherwise = math.MaxUint8 + 1 - int32(out.Multihop)
+	}
+	return uint8(r.ranged(ls, ".bfd.minimumTtl", 1, math.MaxUint8, otherwise, "hops",
+		func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinimumTTL }))
 }
 
 // password reads the key of TCP-MD5. Its problems never contain the password.

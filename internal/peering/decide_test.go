@@ -92,6 +92,13 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
+			"BFD with neighbors that are far away", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, ebgpMultihop: {enabled: true, multihopTtl: 3}, bfd: {}}, {config: {neighborInterface: eth2, peerAsn: 64513}, ebgpMultihop: {enabled: true}, bfd: {minimumTtl: 250, passive: true}}, {config: {neighborInterface: eth3, peerAsn: 64512}, bfd: {multihop: true}}, {config: {neighborInterface: eth4, peerAsn: 64513}, ebgpMultihop: {enabled: true}, bfd: {multihop: false}}]}`,
+			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10 multihop 3 bfd 300ms/300msx3 ttl 253
+			 peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/10 multihop 255 bfd 300ms/300msx3 ttl 250 passive
+			 peer %eth3 as 64512 from 64512 IPv4 IPv6 90/30/10 bfd 300ms/300msx3 ttl 254
+			 peer %eth4 as 64513 from 64512 IPv4 IPv6 90/30/10 multihop 255 bfd 300ms/300msx3`,
+		},
+		{
 			"a neighbor whose group accepts routes of the node's own AS", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}, allowOwnAsn: 1}], neighbors: [{config: {neighborInterface: eth1, peerGroup: tor}}]}`,
 			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10 own 1`,
 		},

@@ -149,7 +149,8 @@ func options(o peering.Options) string {
 		text += " client" + when(o.RouteReflector.ClusterID.IsValid(), " of "+o.RouteReflector.ClusterID.String())
 	}
 	if o.BFD != nil {
-		text += fmt.Sprintf(" bfd %s/%sx%d", o.BFD.MinTransmit, o.BFD.MinReceive, o.BFD.Multiplier)
+		text += fmt.Sprintf(" bfd %s/%sx%d", o.BFD.MinTransmit, o.BFD.MinReceive, o.BFD.Multiplier) +
+			when(o.BFD.MinTTL > 0, fmt.Sprintf(" ttl %d", o.BFD.MinTTL)) + when(o.BFD.Passive, " passive")
 	}
 	return text
 }

@@ -150,6 +150,11 @@ type RouteReflector struct {
 type BFD struct {
 	MinTransmit, MinReceive time.Duration
 	Multiplier              uint8
+	// MinTTL is the lowest TTL of packets from a neighbor that is not on the same link (RFC
+	// 5883). 0 means that the neighbor is on the same link.
+	MinTTL uint8
+	// Passive means that the neighbor begins.
+	Passive bool
 }
 
 // Group is the template of dynamic neighbors.

@@ -414,8 +414,9 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
-			"BFD over several links", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true, multihopTtl: 2}, bfd: {}}]}`,
-			`NotSupported spec.neighbors[0].bfd: is not in effect, because BFD is for neighbors on the same link, and ebgpMultihop is enabled: remove one of them`,
+			"a TTL of BFD on the link, and one that is none", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, bfd: {minimumTtl: 7}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64513}, bfd: {multihop: true, minimumTtl: 256}}]}`,
+			`Adjusted spec.neighbors[0].bfd.minimumTtl: is not in effect, because BFD is not multihop: set multihop, or remove it
+			 ParseError spec.neighbors[1].bfd.minimumTtl: 256 is not from 1 to 255 hops, so 254 is used`,
 		},
 		{
 			"BFD that is too fast", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, bfd: {minReceiveIntervalMilliseconds: 10, minTransmitIntervalMilliseconds: 49, detectionMultiplier: 1}}]}`,

@@ -278,7 +278,14 @@ func (b *fakeBFD) String() string {
 	defer b.mu.Unlock()
 	var all []string
 	for _, s := range b.sessions {
-		all = append(all, fmt.Sprintf("%s %s x %d", s.Peer, s.MinTransmit, s.Multiplier))
+		text := fmt.Sprintf("%s %s x %d", s.Peer, s.MinTransmit, s.Multiplier)
+		if s.Multihop {
+			text += fmt.Sprint(" multihop ", s.MinTTL)
+		}
+		if s.Passive {
+			text += " passive"
+		}
+		all = append(all, text)
 	}
 	return strings.Join(all, ", ")
 }

@@ -82,6 +82,7 @@ func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
 	return bfd.Session{
 		Peer: peer, Local: o.LocalAddress, Interface: o.Device,
 		MinTransmit: o.BFD.MinTransmit, MinReceive: o.BFD.MinReceive, Multiplier: o.BFD.Multiplier,
+		Multihop: o.BFD.MinTTL > 0, MinTTL: o.BFD.MinTTL, Passive: o.BFD.Passive,
 	}
 }
 

@@ -191,3 +191,14 @@ func TestIPv4RoutesEndAtARouterThatDoesNotTakeIPv6NextHops(t *testing.T) {
 		want(t, "with the capability again", muted(), "[]")
 	})
 }
+
+func TestBFDWithANeighborBehindRoutersIsMultihop(t *testing.T) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, ebgpMultihop: {enabled: true, multihopTtl: 2}, bfd: {passive: true}},
+		{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}, bfd: {}}]}`
+	inWorld(t, spec, func(w *world) {
+		established("192.0.2.1", 65001)(w.server)
+		established("192.0.2.2", 65001)(w.server)
+	}, func(w *world) {
+		want(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3 multihop 254 passive, 192.0.2.2 300ms x 3")
+	})
+}

@@ -92,7 +92,7 @@ const added = `{
 	nodeSelector: {matchLabels: {rack: a}, matchExpressions: [{key: rack, operator: In, values: [a]}]},
 	global: {asn: 4200000000, allowTransit: true, gracefulRestart: {deferralTime: 5, longLivedRestartTime: 3600}},
 	neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor},
-		bfd: {enabled: true, minReceiveIntervalMilliseconds: 50, minTransmitIntervalMilliseconds: 300, detectionMultiplier: 3},
+		bfd: {enabled: true, minReceiveIntervalMilliseconds: 50, minTransmitIntervalMilliseconds: 300, detectionMultiplier: 3, multihop: true, minimumTtl: 254, passive: true},
 		ttlSecurity: {enabled: true, ttlMin: 255}, transport: {remotePort: 1790}, allowOwnAsn: 1, gracefulRestart: {deferralTime: 1}},
 		{config: {neighborInterface: eth1, peerAsn: external}}, {config: {neighborInterface: eth2, peerAsn: internal}}],
 	peerGroups: [{config: {peerGroupName: tor, peerAsn: 4200000001}, bfd: {}, ttlSecurity: {enabled: false}, ebgpMultihop: {enabled: true, multihopTtl: 2},
@@ -141,6 +141,10 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{
 			"too fast a heartbeat", "{global: {asn: 1, nodeStatus: {heartbeatSeconds: 9}}}",
 			"spec.global.nodeStatus.heartbeatSeconds: spec.global.nodeStatus.heartbeatSeconds in body should be greater than or equal to 10",
+		},
+		{
+			"a TTL of BFD on the link", "GLOBAL neighbors: [{config: {}, bfd: {multihop: false, minimumTtl: 254}}]}",
+			"spec.neighbors[0].bfd: minimumTtl is for multihop: remove it, or set multihop to true",
 		},
 		{
 			"too fast a detection", "GLOBAL neighbors: [{config: {}, bfd: {minReceiveIntervalMilliseconds: 49, minTransmitIntervalMilliseconds: 60001, detectionMultiplier: 1}}]}",

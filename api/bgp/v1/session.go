@@ -238,6 +238,7 @@ type TTLSecurity struct {
 // BFD has the timers that the node offers the neighbor. In each direction the
 // slower one is used: the sender's transmit interval or the receiver's receive
 // interval.
+// +kubebuilder:validation:XValidation:rule="!has(self.minimumTtl) || !has(self.multihop) || self.multihop",message="minimumTtl is for multihop: remove it, or set multihop to true"
 type BFD struct {
 	// enabled switches it on. Default: true.
 	// +optional
@@ -264,4 +265,26 @@ type BFD struct {
 	// +kubebuilder:validation:Maximum=255
 	// +optional
 	DetectionMultiplier int32 `json:"detectionMultiplier,omitempty"`
+
+	// multihop is for a neighbor that is not on the same link (RFC 5883): packets
+	// go to UDP port 4784. The neighbor must do the same. Set it for a neighbor in
+	// the node's own AS that is behind a router. Default: true if ebgpMultihop is
+	// enabled with a multihopTtl above 1, otherwise false.
+	// +optional
+	Multihop *bool `json:"multihop,omitempty"`
+
+	// minimumTtl is, with multihop, the lowest TTL or hop limit of packets that
+	// the node accepts. Neighbors send them with 255, and each router on the path
+	// takes 1 off. Without multihop only 255 is accepted. Default: what
+	// ebgpMultihop.multihopTtl allows, which is 256 minus that value, otherwise
+	// 254, which allows one router.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=255
+	// +optional
+	MinimumTTL int32 `json:"minimumTtl,omitempty"`
+
+	// passive waits for the first packet of the neighbor instead of sending one.
+	// If both sides are passive, BFD never comes up. Default: false.
+	// +optional
+	Passive *bool `json:"passive,omitempty"`
 }
