@@ -20,6 +20,7 @@ func TestRoutersTakeTheirExamples(t *testing.T) {
 	}{
 		{"**FRR**", []string{"vtysh", "--dryrun", "--inputfile"}},
 		{"**BIRD 2**", []string{"bird", "-p", "-c"}},
+		{"## A routing daemon of your own", []string{"bird", "-p", "-c"}},
 	} {
 		t.Run(router.heading, func(t *testing.T) {
 			_, after, _ := strings.Cut(string(text), "\n"+router.heading)

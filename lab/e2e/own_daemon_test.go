@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/internal/topology"
+	"purelb.io/purelb/lab/product"
+)
+
+// Promise: without the speaker, a routing daemon of the user announces remote addresses.
+
+// guidesBIRD returns the configuration of BIRD that the guide has for a routing daemon of
+// the user, with the addresses of a node and of the router beside it.
+func (w *world) guidesBIRD(tree product.Tree, node string) string {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(tree.Root, "docs/bgp.md"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\n## A routing daemon of your own")
+	_, after, _ = strings.Cut(after, "```\n")
+	example, _, ok := strings.Cut(after, "```\n")
+	n, errNode := lab.Machine(node)
+	r, errRouter := lab.Machine(cluster.Router)
+	if !ok || errNode != nil || errRouter != nil {
+		w.t.Fatalf("the guide has an example: %v; %v %v", ok, errNode, errRouter)
+	}
+	beside := slices.IndexFunc(r.NICs, func(nic topology.NIC) bool { return nic.Segment == n.NICs[0].Segment })
+	return strings.NewReplacer(
+		"192.168.1.11", n.V4().String(), "2001:db8:1::11", n.V6().String(),
+		"192.168.1.1", r.NICs[beside].V4.Addr().String(), "2001:db8:1::1", r.NICs[beside].V6.Addr().String(),
+		"as 65001", "as 64515", "as 65000", "as 64514",
+	).Replace(example)
+}
+
+// bird runs BIRD on a node until stop is called.
+func (w *world) bird(node, config string) (stop func()) {
+	w.t.Helper()
+	write := "cat > /run/bird.conf <<'END'\n" + config + "END\n"
+	if out, err := lab.Exec(w.ctx, node, "sh", "-c", write); err != nil {
+		w.t.Fatalf("configure BIRD on %s: %v %s", node, err, out)
+	}
+	cmd, err := lab.Command(w.ctx, node, "bird", "-f", "-c", "/run/bird.conf", "-s", "/run/bird.ctl", "-P", "/run/bird.pid")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatalf("start BIRD on %s: %v", node, err)
+	}
+	return w.undoable(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+}
+
+// withoutSpeakers removes the speakers of all nodes until undo is called.
+func (w *world) withoutSpeakers(tree product.Tree) (undo func()) {
+	w.t.Helper()
+	set := func(enabled bool, atOnce string) {
+		w.setValues(tree, fmt.Sprint("gobgp.enabled=", enabled), "lbnodeagent.updateStrategy.rollingUpdate.maxUnavailable="+atOnce)
+	}
+	undo = w.undoable(func() {
+		set(true, "100%")
+		set(true, "1")
+		w.sessions()
+	})
+	set(false, "100%")
+	return undo
+}
+
+func TestARoutingDaemonOfTheUserAnnouncesRemoteAddresses(t *testing.T) {
+	w := newWorld(t)
+	tree, err := product.FindTree(".", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := w.remote()
+	undo := w.withoutSpeakers(tree)
+	w.until(patience, "the router has no route of a speaker", func() bool {
+		return !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return len(w.nextHops(host(a))) > 0 })
+	})
+	stop := map[string]func(){}
+	for _, n := range nodeNames() {
+		stop[n] = w.bird(n, w.guidesBIRD(tree, n))
+	}
+	w.everywhere(addresses...)
+	w.answers(addresses...)
+
+	stop["node-3"]()
+	for _, a := range addresses {
+		w.until(patience, "the router does not send "+a.String()+" to node-3", func() bool {
+			hops := w.nextHops(host(a))
+			return len(hops) > 0 && !slices.Contains(hops, "node-3")
+		})
+	}
+	w.answers(addresses...)
+	w.remove(service("web", "remote"))
+	for _, a := range addresses {
+		w.until(patience, "the router has no route to "+a.String(), func() bool { return len(w.nextHops(host(a))) == 0 })
+	}
+	for _, end := range stop {
+		end()
+	}
+	undo()
+}
