@@ -35,7 +35,7 @@ func far(peer string) Session {
 func TestMultihopSessionsWithFRR(t *testing.T) {
 	const timers = "\n  receive-interval 200\n  transmit-interval 150\n  detect-multiplier 60\n  minimum-ttl 254\n exit\n"
 	peers := map[string]string{
-		"203.0.113.2":  "peer 192.0.2.1 multihop local-address 203.0.113.2",
+		"203.0.113.2":   "peer 192.0.2.1 multihop local-address 203.0.113.2",
 		"2001:db8:2::2": "peer 2001:db8:1::1 multihop local-address 2001:db8:2::2",
 	}
 	config := "bfd\n"

@@ -97,10 +97,15 @@ func (v *view) speakers(node string) []bgpv1.BGPNodeStatusStatus {
 // speakerProblems returns what is wrong with whole speakers.
 func (v *view) speakerProblems(node string) []string {
 	problems := []string{}
+	shared := v.sharedRouterIDs()
 	for _, one := range v.speakers(node) {
 		if silent := v.silence(one); silent != "" {
 			problems = append(problems, "node "+one.NodeName+": "+silent)
 			continue
+		}
+		if nodes := shared[one.RouterID]; len(nodes) > 1 {
+			problems = append(problems, fmt.Sprintf("node %s: %d nodes have the router ID %s, and route reflectors drop routes between them: %s",
+				one.NodeName, len(nodes), one.RouterID, changeRouterID(one.RouterIDSource)))
 		}
 		c := meta.FindStatusCondition(one.Conditions, bgpv1.ConditionConfigured)
 		if c != nil && c.Status == metav1.ConditionFalse {
@@ -108,6 +113,28 @@ func (v *view) speakerProblems(node string) []string {
 		}
 	}
 	return problems
+}
+
+// sharedRouterIDs returns the nodes whose speakers are alive, by router ID.
+func (v *view) sharedRouterIDs() map[string][]string {
+	nodes := map[string][]string{}
+	for _, one := range v.speakers("") {
+		if one.RouterID != "" && v.silence(one) == "" {
+			nodes[one.RouterID] = append(nodes[one.RouterID], one.NodeName)
+		}
+	}
+	return nodes
+}
+
+// changeRouterID says how to get another router ID instead of one from this source.
+func changeRouterID(source string) string {
+	switch source {
+	case peering.RouterIDExplicit:
+		return "remove global.routerID, or write ${NODE_IP}"
+	case peering.RouterIDHash:
+		return "rename a node, or write a larger global.routerIDPool"
+	}
+	return "give the nodes different addresses or annotations"
 }
 
 // routerIDMode says where the router IDs come from.

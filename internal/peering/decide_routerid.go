@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	defaultRouterIDPool = "10.255.0.0/16"
+	defaultRouterIDPool = "10.0.0.0/8"
 	longestRouterID     = 256
 )
 

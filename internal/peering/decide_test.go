@@ -1,6 +1,7 @@
 package peering_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -299,8 +300,9 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 // FNV-1a of the name, modulo the size of the pool less two, plus one.
 func TestANodeWithoutIPv4FindsItsRouterID(t *testing.T) {
 	tests := []struct{ name, pool, want string }{
-		{"node-a", "", "10.255.191.26"},
-		{"node-b", "", "10.255.194.173"},
+		{"node-a", "10.255.0.0/16", "10.255.191.26"},
+		{"node-b", "10.255.0.0/16", "10.255.194.173"},
+		{"node-a", "", "10.195.181.156"},
 		{"node-a", "10.7.7.0/24", "10.7.7.52"},
 		{"", "10.7.7.0/24", "10.7.7.132"},
 	}
@@ -311,6 +313,26 @@ func TestANodeWithoutIPv4FindsItsRouterID(t *testing.T) {
 		if got := d.State.Global.RouterID.String(); got != tt.want || d.RouterIDSource != peering.RouterIDHash {
 			t.Errorf("%q in %q: %s by %s, want %s", tt.name, tt.pool, got, d.RouterIDSource, tt.want)
 		}
+	}
+}
+
+// In a pool of 65,534 router IDs, 300 nodes more often share one than not.
+func TestNodesWithoutIPv4SeldomShareARouterID(t *testing.T) {
+	shared := 0
+	for cluster := range 100 {
+		seen := map[netip.Addr]bool{}
+		for node := range 300 {
+			name := fmt.Sprintf("worker-%d-%x", cluster, sha256.Sum256([]byte(fmt.Sprint(node))))[:20]
+			d := peering.Decide(config(t, "{global: {asn: 64512}}"), peering.Node{Name: name}, secrets, egress)
+			if id := d.State.Global.RouterID; seen[id] {
+				shared++
+			} else {
+				seen[id] = true
+			}
+		}
+	}
+	if shared > 2 {
+		t.Errorf("in 100 clusters of 300 nodes, %d nodes have the router ID of another", shared)
 	}
 }
 

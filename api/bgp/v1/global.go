@@ -20,7 +20,8 @@ type Global struct {
 	RouterID string `json:"routerID,omitempty"`
 
 	// routerIDPool is the IPv4 network, /24 or larger, for the identifiers of
-	// nodes without an IPv4 address. Default: "10.255.0.0/16".
+	// nodes without an IPv4 address. The more addresses it has, the less likely is
+	// it that two nodes get the same one. Default: "10.0.0.0/8".
 	// +optional
 	RouterIDPool string `json:"routerIDPool,omitempty"`
 
