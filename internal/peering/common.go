@@ -47,7 +47,31 @@ func (cl Cluster) Problems(c *bgpv1.BGPConfiguration, secrets Secrets) []Problem
 			}
 		}
 	}
+	if p, shared := cl.sharedRouterID(c); shared {
+		all = append(all, p)
+	}
 	return all
+}
+
+// sharedRouterID returns the problem that several nodes have the router ID of c. The first
+// BGPConfiguration of a node that names one decides, as in a merge.
+func (cl Cluster) sharedRouterID(c *bgpv1.BGPConfiguration) (Problem, bool) {
+	id := c.Spec.Global.RouterID
+	if _, err := netip.ParseAddr(id); err != nil {
+		return Problem{}, false
+	}
+	nodes := 0
+	for _, labels := range cl.Nodes {
+		selected := Selected(cl.Configs, cl.Home, labels)
+		first := slices.IndexFunc(selected, func(s *bgpv1.BGPConfiguration) bool { return s.Spec.Global.RouterID != "" })
+		if first >= 0 && selected[first].Spec.Global.RouterID == id {
+			nodes++
+		}
+	}
+	return Problem{
+		Field: "spec.global.routerID", Reason: ReasonConflict,
+		Message: fmt.Sprintf("%d nodes have the router ID %s, and route reflectors drop routes between them: write ${NODE_IP}, or remove it", nodes, id),
+	}, nodes > 1
 }
 
 // selections returns the different selections of BGPConfigurations that nodes have and that

@@ -2,7 +2,10 @@ package peering_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +50,38 @@ func TestTheConfigurationInEffectIsTheDefaultOrTheOnlyOne(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
+	}
+}
+
+func TestARouterIDOfSeveralNodesIsAProblem(t *testing.T) {
+	rack := func(name string) map[string]string { return map[string]string{"rack": name} }
+	const of = "nodeSelector: {matchLabels: {rack: "
+	for _, tt := range []struct {
+		name  string
+		all   []string
+		nodes int
+		want  bool
+	}{
+		{"one node", []string{"{global: {asn: 65000, routerID: 192.0.2.1}}"}, 1, false},
+		{"two nodes", []string{"{global: {asn: 65000, routerID: 192.0.2.1}}"}, 2, true},
+		{"a template", []string{"{global: {asn: 65000, routerID: '${NODE_IP}'}}"}, 2, false},
+		{"none", []string{"{global: {asn: 65000}}"}, 2, false},
+		{"a node each", []string{"{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "a}}}", "{global: {asn: 65000, routerID: 192.0.2.2}, " + of + "b}}}"}, 2, false},
+		{"a node each with the same", []string{"{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "a}}}", "{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "b}}}"}, 2, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cluster := peering.Cluster{Nodes: []map[string]string{rack("a"), rack("b")}[:tt.nodes]}
+			for i, spec := range tt.all {
+				cluster.Configs = append(cluster.Configs, named(t, fmt.Sprint("config-", i), spec))
+			}
+			problems := cluster.Problems(&cluster.Configs[0], func(string, string) (string, error) { return "", nil })
+			shared := slices.ContainsFunc(problems, func(p peering.Problem) bool {
+				return strings.Contains(p.Message, "2 nodes have the router ID 192.0.2.1")
+			})
+			if shared != tt.want {
+				t.Errorf("the problems are %v", problems)
+			}
+		})
 	}
 }
 
