@@ -15,6 +15,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/peering"
@@ -65,6 +66,9 @@ func peersAsWritten(t *testing.T, c bgpv1.BGPConfiguration) {
 		Name:        "node-1",
 		Labels:      map[string]string{"topology.kubernetes.io/zone": "r1"},
 		InternalIPs: []netip.Addr{netip.MustParseAddr("192.168.1.11")},
+		Gateways: map[addr.Family]peering.Gateway{
+			addr.V4: {Address: netip.MustParseAddr("192.168.1.1")}, addr.V6: {Address: netip.MustParseAddr("fe80::1%eth0")},
+		},
 	}
 	secrets := func(string, string) (string, error) { return "not-this-one", nil }
 	egress := func(netip.Addr) (peering.Egress, bool) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 )
 
 // Node is what Decide needs to know of this node.
@@ -14,6 +15,8 @@ type Node struct {
 	Name                     string
 	Labels, Annotations      map[string]string
 	InternalIPs, ExternalIPs []netip.Addr
+	// Gateways holds the default gateways of the families that GatewayFamilies returns.
+	Gateways map[addr.Family]Gateway
 	// Own are the prefixes that only nodes of this cluster may announce: the prefixes of its
 	// pools, and the addresses that are in no pool.
 	Own []PrefixRange

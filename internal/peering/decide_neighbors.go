@@ -50,7 +50,7 @@ func (r *reader) peerGroups() {
 			r.note(field+".config.peerGroupName", ReasonDuplicate, "%s is the name of a group before, so this one is not in use: write another", quote(name))
 			continue
 		}
-		r.why = ""
+		r.begin()
 		g := group{layer: layer{field, &in.Config.PeerConfig, &in.SessionOptions}, everywhere: in.NodeSelector == nil}
 		g.selected, g.ok = r.selects(field+".nodeSelector", in.NodeSelector)
 		r.groups[name] = g
@@ -73,7 +73,7 @@ func (r *reader) neighbors() {
 	meant := 0
 	for i := range r.spec.Neighbors {
 		in := &r.spec.Neighbors[i]
-		r.why = ""
+		r.begin()
 		m, selected, ok := r.neighbor(r.merged.at("spec.neighbors", i), in)
 		if !selected {
 			continue
@@ -98,7 +98,7 @@ func (r *reader) neighbors() {
 // neighbor reads a neighbor. selected says that this node should have it, and ok that the
 // node can.
 func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected, ok bool) {
-	m.Path, m.everywhere = field, in.NodeSelector == nil
+	m.Path, m.everywhere = field, in.NodeSelector == nil && in.Config.NeighborGateway == ""
 	okWho := r.who(field+".config", in.Config, &m.Peer)
 	selected, okSelector := r.selects(field+".nodeSelector", in.NodeSelector)
 	ls := layers{{field, &in.Config.PeerConfig, &in.SessionOptions}}
@@ -110,6 +110,9 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 			selected, m.everywhere = selected && g.selected, m.everywhere && g.everywhere
 		}
 	}
+	if okWho && selected && in.Config.NeighborGateway != "" {
+		okWho = r.gateway(field+".config.neighborGateway", in.Config.NeighborGateway, &m)
+	}
 	ls = append(ls, r.globalLayer())
 	var okSession, okPort, okVRF bool
 	m.Options, m.policies, okSession = r.session(ls)
@@ -119,7 +122,11 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 	m.Port, okPort = r.port(ls)
 	okVRF = r.outsideVRFs(field+".config.vrf", in.Config.VRF)
 	m.AdminDown = in.Config.AdminDown
-	okAddresses := !okWho || r.sameFamily(ls, m)
+	okAddresses := true
+	if gateway := in.Config.NeighborGateway != ""; okWho && (selected || !gateway) {
+		r.alone = r.alone || gateway
+		okAddresses = r.sameFamily(ls, m)
+	}
 	return m, selected, okWho && okSelector && okGroup && okSession && okPort && okVRF && okAddresses
 }
 
@@ -129,13 +136,25 @@ func (r *reader) wrongASN(ls layers) bool {
 	return n != 0
 }
 
-// who reads the address or the interface of a neighbor.
+// who reads the address or the interface of a neighbor. The address of a gateway is found
+// later, on the nodes that have the neighbor.
 func (r *reader) who(field string, in bgpv1.NeighborConfig, out *Peer) bool {
+	written := 0
+	for _, text := range []string{in.NeighborAddress, in.NeighborInterface, in.NeighborGateway} {
+		if text != "" {
+			written++
+		}
+	}
+	_, known := gatewayFamilies[in.NeighborGateway]
 	switch {
-	case in.NeighborAddress == "" && in.NeighborInterface == "":
-		return r.refuse(field, ReasonParseError, "it is not said who the neighbor is: write neighborAddress or neighborInterface")
-	case in.NeighborAddress != "" && in.NeighborInterface != "":
-		return r.refuse(field, ReasonConflict, "neighborAddress and neighborInterface name two neighbors: remove one of them")
+	case written == 0:
+		return r.refuse(field, ReasonParseError, "it is not said who the neighbor is: write neighborAddress, neighborInterface or neighborGateway")
+	case written > 1:
+		return r.refuse(field, ReasonConflict, "neighborAddress, neighborInterface and neighborGateway each name a neighbor: write only one of them")
+	case known:
+		return true
+	case in.NeighborGateway != "":
+		return r.refuse(field+".neighborGateway", ReasonParseError, "%s is not a family: write ipv4 or ipv6", quote(in.NeighborGateway))
 	case in.NeighborInterface != "":
 		if !isInterface(in.NeighborInterface) {
 			return r.refuse(field+".neighborInterface", ReasonParseError, badInterface, quote(in.NeighborInterface))
@@ -215,8 +234,14 @@ func (r *reader) single(m member) bool {
 // leaveOut records a neighbor that this node should have, and why it has none.
 func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
 	name := cmp.Or(in.Config.NeighborAddress, m.Path)
-	if in.Config.NeighborAddress == "" && in.Config.NeighborInterface != "" {
+	switch {
+	case in.Config.NeighborAddress != "":
+	case in.Config.NeighborInterface != "":
 		name = "%" + in.Config.NeighborInterface
+	case m.Address.IsValid():
+		name = m.Address.String()
+	case in.Config.NeighborGateway != "":
+		name = "gateway " + in.Config.NeighborGateway
 	}
 	r.d.LeftOut = append(r.d.LeftOut, LeftOut{
 		Name: name, Description: m.Description, ASN: m.ASN, Path: m.Path, Message: r.why, address: m.Address,
@@ -229,7 +254,7 @@ func (r *reader) dynamicNeighbors() {
 	made := make(map[string]bool)
 	for i, in := range r.spec.DynamicNeighbors {
 		field := r.merged.at("spec.dynamicNeighbors", i)
-		r.why = ""
+		r.begin()
 		prefix, okPrefix := r.dynamicPrefix(field+".prefix", in.Prefix)
 		g, okGroup := r.group(field+".peerGroup", in.PeerGroup)
 		if !okGroup {

@@ -20,6 +20,8 @@ const (
 	ReasonSecret = "SecretUnusable"
 	// ReasonNoNextHop says that a family cannot be announced to a neighbor.
 	ReasonNoNextHop = "NoNextHop"
+	// ReasonNoDefaultRoute says that the node has no default gateway to speak with.
+	ReasonNoDefaultRoute = "NoDefaultRoute"
 
 	ReasonRouterID            = "RouterIDResolutionFailed"
 	ReasonPeerGroupMissing    = "PeerGroupMissing"
@@ -53,7 +55,13 @@ type findings struct {
 	merged *Merged
 	// why is the first reason why the part that is being read cannot be used.
 	why string
+	// alone says that problems of this part may exist on this node alone, because it depends on
+	// the node: each is Here.
+	alone bool
 }
+
+// begin begins to read the next part.
+func (f *findings) begin() { f.why, f.alone = "", false }
 
 // note adds a problem that leaves out only the part of its field.
 func (f *findings) note(field, reason, format string, args ...any) {
@@ -85,12 +93,17 @@ func (f *findings) refuseBy(p Problem) bool {
 }
 
 // add adds p unless it is there: the options of a peer group are read for each of its
-// neighbors. It returns p with the name of the BGPConfiguration in its path.
+// neighbors, and some of them may depend on the node. It returns p with the name of the
+// BGPConfiguration in its path.
 func (f *findings) add(p Problem) Problem {
-	p.Field = f.merged.origin(p.Field)
-	if !slices.Contains(f.problems, p) {
+	p.Field, p.Here = f.merged.origin(p.Field), p.Here || f.alone
+	same := slices.IndexFunc(f.problems, func(o Problem) bool { return o.Field == p.Field && o.Reason == p.Reason && o.Message == p.Message })
+	if same < 0 {
 		f.problems = append(f.problems, p)
+		return p
 	}
+	f.problems[same].Here = f.problems[same].Here && p.Here
+	f.problems[same].Fatal = f.problems[same].Fatal || p.Fatal
 	return p
 }
 

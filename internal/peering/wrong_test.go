@@ -134,18 +134,28 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 		},
 		{
 			"a neighbor without address and interface", `{neighbors: [{config: {peerAsn: 64513}}]}`,
-			`ParseError spec.neighbors[0].config: it is not said who the neighbor is: write neighborAddress or neighborInterface
+			`ParseError spec.neighbors[0].config: it is not said who the neighbor is: write neighborAddress, neighborInterface or neighborGateway
 			 without spec.neighbors[0]`,
 		},
 		{
 			"a neighbor with address and interface", `{neighbors: [{config: {neighborAddress: 192.0.2.1, neighborInterface: eth0, peerAsn: 64513}}]}`,
-			`Conflict spec.neighbors[0].config: neighborAddress and neighborInterface name two neighbors: remove one of them
+			`Conflict spec.neighbors[0].config: neighborAddress, neighborInterface and neighborGateway each name a neighbor: write only one of them
 			 without 192.0.2.1`,
 		},
 		{
 			"a neighbor by name", `{neighbors: [{config: {neighborAddress: router.example.com, peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "router.example.com" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1
 			 without router.example.com`,
+		},
+		{
+			"a default gateway and an address", `{neighbors: [{config: {neighborAddress: 192.0.2.1, neighborGateway: ipv4, peerAsn: 64513}}]}`,
+			`Conflict spec.neighbors[0].config: neighborAddress, neighborInterface and neighborGateway each name a neighbor: write only one of them
+			 without 192.0.2.1`,
+		},
+		{
+			"a default gateway of no family", `{neighbors: [{config: {neighborGateway: both, peerAsn: 64513}}]}`,
+			`ParseError spec.neighbors[0].config.neighborGateway: "both" is not a family: write ipv4 or ipv6
+			 without gateway both`,
 		},
 		{
 			"a neighbor with a mask", `{neighbors: [{config: {neighborAddress: 192.0.2.1/24, peerAsn: 64513}}]}`,

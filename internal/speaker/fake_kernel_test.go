@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 )
@@ -22,6 +23,9 @@ type fakeKernel struct {
 	listErr error
 	egress  map[netip.Addr]peering.Egress
 	routers map[string]netip.Addr
+	// gateways are the default gateways. gatewayErr is why they cannot be read.
+	gateways   map[addr.Family]netip.Addr
+	gatewayErr error
 	// slow is how long the kernel takes to find the router on a link.
 	slow    time.Duration
 	adverts map[string]int
@@ -115,6 +119,13 @@ func (k *fakeKernel) Egress(_ context.Context, neighbor netip.Addr, _ string) (p
 	defer k.mu.Unlock()
 	e, ok := k.egress[neighbor]
 	return e, ok, nil
+}
+
+func (k *fakeKernel) Gateway(_ context.Context, f addr.Family, _ int) (netip.Addr, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a, ok := k.gateways[f]
+	return a, ok, k.gatewayErr
 }
 
 func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/peering"
 )
@@ -49,6 +50,8 @@ type governing struct {
 	noExtended map[string]bool
 	// found holds the addresses of the neighbors on unnumbered links, by interface.
 	found map[string]netip.Addr
+	// gateways holds the last known default gateways. It is replaced, and never changed.
+	gateways gateways
 	// remembered is the last good input. fallback is that of an earlier process, for a start
 	// without a good input.
 	remembered *Input
@@ -92,10 +95,14 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	g := &s.governing
 	draining, noExtended, held := s.drain.asks(), g.noExtended, s.heldBeside(in.Own)
+	known := g.gateways
 	s.beside.start(ctx, func(ctx context.Context) note {
 		began := time.Now()
-		d, err := decided(ctx, s.Kernel, in, held, draining, noExtended)
+		found, errFound := findGateways(ctx, s.Kernel, in.Config.Spec, known)
+		d, err := decided(ctx, s.Kernel, in, held, draining, noExtended, found)
+		err = errors.Join(errFound, err)
 		return func(ctx context.Context, now time.Time) {
+			g.gateways = g.gateways.keep(found)
 			s.Metrics.decided(in.Config, d, now.Sub(began))
 			if err != nil {
 				s.governed(ctx, now, err)
@@ -113,7 +120,9 @@ func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 
 // decided decides what in means on this node now. held are the prefixes of this node's routes
 // beside those of in. If the kernel cannot be read, it returns an error.
-func decided(ctx context.Context, kernel Kernel, in Input, held []peering.PrefixRange, draining bool, noExtended map[string]bool) (peering.Decision, error) {
+func decided(
+	ctx context.Context, kernel Kernel, in Input, held []peering.PrefixRange, draining bool, noExtended map[string]bool, found map[addr.Family]peering.Gateway,
+) (peering.Decision, error) {
 	var errs []error
 	seen := map[netip.Addr]peering.Egress{}
 	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
@@ -130,7 +139,7 @@ func decided(ctx context.Context, kernel Kernel, in Input, held []peering.Prefix
 		return e, ok
 	}
 	node := in.Node.Node
-	node.Own, node.Draining, node.NoExtendedNextHop = slices.Concat(in.Own, held), draining, noExtended
+	node.Own, node.Draining, node.NoExtendedNextHop, node.Gateways = slices.Concat(in.Own, held), draining, noExtended, found
 	d := in.Config.Decide(node, in.secret, egress)
 	return d, errors.Join(errs...)
 }

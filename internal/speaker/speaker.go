@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/process"
@@ -61,6 +62,9 @@ type Kernel interface {
 	Interfaces(ctx context.Context, patterns []string) ([]routing.InterfaceStatus, error)
 	// Egress returns how this node reaches a neighbor. The bool is false if it does not.
 	Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error)
+	// Gateway returns the default gateway of a family. Routes with the protocol number not do
+	// not count. The bool is false if there is none.
+	Gateway(ctx context.Context, f addr.Family, not int) (netip.Addr, bool, error)
 	// Changes signals that the paths to neighbors may have changed.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 	// LinkLocalNeighbor returns the one router on an interface, if the kernel knows it.

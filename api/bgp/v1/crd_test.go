@@ -94,7 +94,8 @@ const added = `{
 	neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor},
 		bfd: {enabled: true, minReceiveIntervalMilliseconds: 50, minTransmitIntervalMilliseconds: 300, detectionMultiplier: 3, multihop: true, minimumTtl: 254, passive: true},
 		ttlSecurity: {enabled: true, ttlMin: 255}, transport: {remotePort: 1790}, allowOwnAsn: 1, gracefulRestart: {deferralTime: 1}},
-		{config: {neighborInterface: eth1, peerAsn: external}}, {config: {neighborInterface: eth2, peerAsn: internal}}],
+		{config: {neighborInterface: eth1, peerAsn: external}}, {config: {neighborInterface: eth2, peerAsn: internal}},
+		{config: {neighborGateway: ipv4, peerAsn: 1}}, {config: {neighborGateway: ipv6, neighborAddress: '', neighborInterface: '', peerAsn: 1}}],
 	peerGroups: [{config: {peerGroupName: tor, peerAsn: 4200000001}, bfd: {}, ttlSecurity: {enabled: false}, ebgpMultihop: {enabled: true, multihopTtl: 2},
 		gracefulRestart: {enabled: true}, routeReflector: {routeReflectorClient: false}}],
 	definedSets: [{type: large-community, name: l, list: ['1:1:1']}],
@@ -128,6 +129,8 @@ func TestEveryFieldIsStoredAsWritten(t *testing.T) {
 
 const malformedSelector = "spec.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values"
 
+const oneNeighbor = "write exactly one of neighborAddress, neighborInterface and neighborGateway"
+
 const excluded = "ttlSecurity and ebgpMultihop exclude each other: a neighbor is either on the same link or it is not"
 
 func TestInvalidObjectIsRefused(t *testing.T) {
@@ -143,25 +146,29 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 			"spec.global.nodeStatus.heartbeatSeconds: spec.global.nodeStatus.heartbeatSeconds in body should be greater than or equal to 10",
 		},
 		{
-			"a TTL of BFD on the link", "GLOBAL neighbors: [{config: {}, bfd: {multihop: false, minimumTtl: 254}}]}",
+			"a TTL of BFD on the link", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, bfd: {multihop: false, minimumTtl: 254}}]}",
 			"spec.neighbors[0].bfd: minimumTtl is for multihop: remove it, or set multihop to true",
 		},
 		{
-			"too fast a detection", "GLOBAL neighbors: [{config: {}, bfd: {minReceiveIntervalMilliseconds: 49, minTransmitIntervalMilliseconds: 60001, detectionMultiplier: 1}}]}",
+			"too fast a detection", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, bfd: {minReceiveIntervalMilliseconds: 49, minTransmitIntervalMilliseconds: 60001, detectionMultiplier: 1}}]}",
 			"spec.neighbors[0].bfd.detectionMultiplier: spec.neighbors[0].bfd.detectionMultiplier in body should be greater than or equal to 2\n" +
 				"spec.neighbors[0].bfd.minReceiveIntervalMilliseconds: spec.neighbors[0].bfd.minReceiveIntervalMilliseconds in body should be greater than or equal to 50\n" +
 				"spec.neighbors[0].bfd.minTransmitIntervalMilliseconds: spec.neighbors[0].bfd.minTransmitIntervalMilliseconds in body should be less than or equal to 60000",
 		},
 		{"a TTL that does not exist", "GLOBAL peerGroups: [{config: {peerGroupName: a}, ttlSecurity: {ttlMin: 256}}]}", "spec.peerGroups[0].ttlSecurity.ttlMin: spec.peerGroups[0].ttlSecurity.ttlMin in body should be less than or equal to 255"},
-		{"a port that does not exist", "GLOBAL neighbors: [{config: {}, transport: {remotePort: 65536}}]}", "spec.neighbors[0].transport.remotePort: spec.neighbors[0].transport.remotePort in body should be less than or equal to 65535"},
-		{"its own AS too often", "GLOBAL neighbors: [{config: {}, allowOwnAsn: 11}]}", "spec.neighbors[0].allowOwnAsn: spec.neighbors[0].allowOwnAsn in body should be less than or equal to 10"},
+		{"a port that does not exist", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, transport: {remotePort: 65536}}]}", "spec.neighbors[0].transport.remotePort: spec.neighbors[0].transport.remotePort in body should be less than or equal to 65535"},
+		{"its own AS too often", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, allowOwnAsn: 11}]}", "spec.neighbors[0].allowOwnAsn: spec.neighbors[0].allowOwnAsn in body should be less than or equal to 10"},
 		{"a word that is no AS", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: any}}]}", "spec.neighbors[0].config.peerAsn: spec.neighbors[0].config.peerAsn in body should match '^(external|internal)$'"},
 		{"the number of an AS as text", "GLOBAL peerGroups: [{config: {peerGroupName: a, peerAsn: '64513'}}]}", "spec.peerGroups[0].config.peerAsn: spec.peerGroups[0].config.peerAsn in body should match '^(external|internal)$'"},
+		{"nobody", "GLOBAL neighbors: [{config: {peerAsn: 1}}]}", "spec.neighbors[0].config: " + oneNeighbor},
+		{"a neighbor with two names", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1, neighborInterface: eth1}}]}", "spec.neighbors[0].config: " + oneNeighbor},
+		{"an address and a gateway", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1, neighborGateway: ipv4}}]}", "spec.neighbors[0].config: " + oneNeighbor},
+		{"a gateway of no family", "GLOBAL neighbors: [{config: {neighborGateway: both}}]}", `spec.neighbors[0].config.neighborGateway: Unsupported value: "both": supported values: "ipv4", "ipv6"`},
 		{"no time to wait", "{global: {asn: 1, gracefulRestart: {deferralTime: 0}}}", "spec.global.gracefulRestart.deferralTime: spec.global.gracefulRestart.deferralTime in body should be greater than or equal to 1"},
 		{"too long a life", "{global: {asn: 1, gracefulRestart: {longLivedRestartTime: 16777216}}}", "spec.global.gracefulRestart.longLivedRestartTime: spec.global.gracefulRestart.longLivedRestartTime in body should be less than or equal to 16777215"},
-		{"far away and on the same link", "GLOBAL neighbors: [{config: {}, ebgpMultihop: {enabled: true}, ttlSecurity: {}}]}", "spec.neighbors[0]: " + excluded},
+		{"far away and on the same link", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, ebgpMultihop: {enabled: true}, ttlSecurity: {}}]}", "spec.neighbors[0]: " + excluded},
 		{"a group that is both", "GLOBAL peerGroups: [{config: {peerGroupName: a}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: true}}]}", "spec.peerGroups[0]: " + excluded},
-		{"both, with one of them disabled", "GLOBAL neighbors: [{config: {}, ebgpMultihop: {enabled: false}, ttlSecurity: {}}, {config: {}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: false}}]}", ""},
+		{"both, with one of them disabled", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, ebgpMultihop: {enabled: false}, ttlSecurity: {}}, {config: {neighborInterface: eth1}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: false}}]}", ""},
 		{
 			"an action without values", "GLOBAL policyDefinitions: [{statements: [{actions: {largeCommunity: {type: set}}}]}]}",
 			`spec.policyDefinitions[0].statements[0].actions.largeCommunity.type: Unsupported value: "set": supported values: "add", "remove", "replace"`,

@@ -36,8 +36,11 @@ type PeerGroup struct {
 	SessionOptions `json:",inline"`
 }
 
-// NeighborConfig says who a neighbor is: exactly one of neighborAddress and
-// neighborInterface.
+// NeighborConfig says who a neighbor is: exactly one of neighborAddress,
+// neighborInterface and neighborGateway.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.neighborGateway) != ((has(self.neighborAddress) && self.neighborAddress != "") || (has(self.neighborInterface) && self.neighborInterface != ""))`,message="write exactly one of neighborAddress, neighborInterface and neighborGateway"
+// +kubebuilder:validation:XValidation:rule=`!((has(self.neighborAddress) && self.neighborAddress != "") && (has(self.neighborInterface) && self.neighborInterface != ""))`,message="write exactly one of neighborAddress, neighborInterface and neighborGateway"
 type NeighborConfig struct {
 	// neighborAddress is the neighbor's IP address. A link-local address has its
 	// interface behind it, such as "fe80::1%eth1". Two neighbors of a node must
@@ -52,6 +55,18 @@ type NeighborConfig struct {
 	// them.
 	// +optional
 	NeighborInterface string `json:"neighborInterface,omitempty"`
+
+	// neighborGateway makes the default gateway of the node the neighbor: the next
+	// hop of the default route of this family in the main routing table. If that
+	// route changes, the neighbor changes. If the node loses the route, the last
+	// known gateway stays the neighbor. A node that has had no such route since its
+	// speaker started does not have the neighbor. Of several next hops, the one
+	// with the lowest metric wins, then with the highest preference (RFC 4191), then
+	// with the lowest address. Routes with the protocol number of netlinkExport do
+	// not count.
+	// +kubebuilder:validation:Enum=ipv4;ipv6
+	// +optional
+	NeighborGateway string `json:"neighborGateway,omitempty"`
 
 	// peerGroup is the name of the peer group with the settings that this
 	// neighbor lacks. If there is no such group, the neighbor is left out.

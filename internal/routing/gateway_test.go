@@ -1,0 +1,93 @@
+package routing
+
+import (
+	"encoding/hex"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	families "purelb.io/purelb/internal/addr"
+)
+
+// TestTheDefaultGateway adds routes one after another, and asks for the gateways each time.
+func TestTheDefaultGateway(t *testing.T) {
+	t.Parallel()
+	s, other := newSpace(t), newSpace(t)
+	s.connect(t, other, "eth0", "eth0")
+	s.connect(t, other, "eth1", "eth1")
+	s.linkLocal(t, "eth0")
+	s.linkLocal(t, "eth1")
+	s.ip(t, `addr add 192.0.2.10/24 dev eth0
+		addr add 198.51.100.10/24 dev eth1
+		addr add 2001:db8::10/64 dev eth0 nodad`)
+	k := s.kernel(t)
+	for _, step := range []struct{ name, ip, v4, v6 string }{
+		{"none", "", "none", "none"},
+		{"in another table", "route add default via 192.0.2.9 table 100", "none", "none"},
+		{"to a part of the Internet", "route add 0.0.0.0/1 via 192.0.2.9", "none", "none"},
+		{"without a next hop", "route add default dev eth1 metric 5", "none", "none"},
+		{"unreachable", "route add unreachable default metric 6", "none", "none"},
+		{"of this program", "route add default via 192.0.2.8 proto 186 metric 7", "none", "none"},
+		{"one", "route add default via 192.0.2.1 metric 200", "192.0.2.1", "none"},
+		{"a better one", "route add default via 198.51.100.1 metric 100", "198.51.100.1", "none"},
+		{"two of one route", "route add default metric 50 nexthop via 198.51.100.7 nexthop via 192.0.2.7", "192.0.2.7", "none"},
+		{"by IPv6", "-4 route add default via inet6 fe80::7 dev eth1 metric 40", "fe80::7%eth1", "none"},
+		{"link-local of IPv6", "-6 route add default via fe80::2 dev eth0 metric 200", "fe80::7%eth1", "fe80::2%eth0"},
+		{"of a lower metric", "-6 route add default via 2001:db8::1 metric 100", "fe80::7%eth1", "2001:db8::1"},
+		{"when that is gone", "-6 route del default via 2001:db8::1", "fe80::7%eth1", "fe80::2%eth0"},
+	} {
+		if step.ip != "" {
+			s.ip(t, step.ip)
+		}
+		for f, want := range map[families.Family]string{families.V4: step.v4, families.V6: step.v6} {
+			got, ok, err := k.Gateway(t.Context(), f, 186)
+			if err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			if text := (map[bool]string{true: got.String(), false: "none"})[ok]; text != want {
+				t.Errorf("%s: the %v gateway is %s, want %s", step.name, f, text, want)
+			}
+		}
+	}
+}
+
+func TestDefaultRoutesThatCannotBeReadAreNone(t *testing.T) {
+	for _, text := range []string{"", "02", "020000fe00000001000000"} {
+		body, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err := parseGateways(body, 0); len(all) > 0 || err != nil {
+			t.Errorf("%q is %v, %v", text, all, err)
+		}
+	}
+}
+
+// TestTheGatewayOfTheHighestPreference reads what the kernel says about the routes of two
+// Router Advertisements.
+func TestTheGatewayOfTheHighestPreference(t *testing.T) {
+	var all []gateway
+	for _, a := range []struct {
+		gateway    string
+		preference byte
+	}{{"fe80::1", 3}, {"fe80::2", 0}, {"fe80::4", 1}, {"fe80::3", 1}} {
+		req := route{place: place{prefix: netip.MustParsePrefix("::/0"), table: unix.RT_TABLE_MAIN, metric: 1024}, protocol: unix.RTPROT_RA, kind: unix.RTN_UNICAST,
+			hops: []hop{{netip.MustParseAddr(a.gateway), 2}}}.request(unix.RTM_NEWROUTE, 0)
+		req.Add(unix.RTA_PREF, []byte{a.preference})
+		one, err := parseGateways(req.AppendTo(nil, 1)[unix.SizeofNlMsghdr:], 186)
+		if err != nil || len(one) != 1 {
+			t.Fatalf("%v, %v", one, err)
+		}
+		all = append(all, one...)
+	}
+	slices.SortFunc(all, compareGateways)
+	var order string
+	for _, g := range all {
+		order += g.gateway.String() + " "
+	}
+	if want := "fe80::3 fe80::4 fe80::2 fe80::1 "; order != want {
+		t.Errorf("the order is %s, want %s", order, want)
+	}
+}

@@ -1,0 +1,84 @@
+package speaker
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+)
+
+const byGateway = `{global: {asn: 65000}, neighbors: [{config: {neighborGateway: ipv4, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast}]}]}`
+
+// goesBy makes the node's IPv4 default gateway that address, or none for "".
+func goesBy(address string) func(*fakeKernel) {
+	return func(k *fakeKernel) {
+		k.gateways = nil
+		if address != "" {
+			k.gateways = map[addr.Family]netip.Addr{addr.V4: netip.MustParseAddr(address)}
+		}
+	}
+}
+
+func (w *world) neighborNames() string {
+	var all []string
+	for _, p := range w.server.peers() {
+		all = append(all, p.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+func (w *world) configured() string {
+	for _, c := range w.reports.last().Status.Conditions {
+		if c.Type == "Configured" {
+			return string(c.Status) + " " + c.Message
+		}
+	}
+	return ""
+}
+
+func TestTheNeighborFollowsTheDefaultGateway(t *testing.T) {
+	inWorld(t, byGateway, func(w *world) { goesBy("192.0.2.1")(w.kernel) }, func(w *world) {
+		want(t, "at first", w.neighborNames(), "192.0.2.1")
+		w.kernel.change(goesBy("192.0.2.254"))
+		settle()
+		want(t, "after a change of the route", w.neighborNames(), "192.0.2.254")
+
+		w.kernel.change(goesBy(""))
+		settle()
+		want(t, "without a route", w.neighborNames(), "192.0.2.254")
+		if said := w.configured(); !strings.HasPrefix(said, "False ") || !strings.Contains(said, "the last known gateway 192.0.2.254 stays the neighbor") {
+			t.Errorf("the status says %s", said)
+		}
+		w.kernel.change(goesBy("192.0.2.254"))
+		settle()
+		if said := w.configured(); !strings.HasPrefix(said, "True ") {
+			t.Errorf("with the route again the status says %s", said)
+		}
+	})
+}
+
+func TestANodeThatHasHadNoDefaultRouteSaysSo(t *testing.T) {
+	inWorld(t, byGateway, nil, func(w *world) {
+		want(t, "without a route", w.neighborNames(), "")
+		s := w.reports.last().Status
+		if s.Healthy || len(s.Neighbors) != 1 || s.Neighbors[0].Address != "gateway ipv4" || !strings.Contains(s.Neighbors[0].LastError, "this node has no default route of ipv4") {
+			t.Errorf("the status is %+v", s)
+		}
+		w.kernel.change(goesBy("192.0.2.1"))
+		settle()
+		want(t, "with a route", w.neighborNames(), "192.0.2.1")
+	})
+}
+
+func TestAnUnreadableRoutingTableChangesNoNeighbor(t *testing.T) {
+	inWorld(t, byGateway, func(w *world) { goesBy("192.0.2.1")(w.kernel) }, func(w *world) {
+		w.kernel.change(func(k *fakeKernel) { k.gateways, k.gatewayErr = nil, errors.New("interrupted") })
+		settle()
+		want(t, "neighbors", w.neighborNames(), "192.0.2.1")
+		if !strings.Contains(w.logged(), "interrupted") {
+			t.Error("the error is not logged")
+		}
+	})
+}
