@@ -64,7 +64,8 @@ func peersAsWritten(t *testing.T, c bgpv1.BGPConfiguration) {
 	t.Helper()
 	node := peering.Node{
 		Name:        "node-1",
-		Labels:      map[string]string{"topology.kubernetes.io/zone": "r1"},
+		Labels:      map[string]string{"topology.kubernetes.io/zone": "r1", "example.com/asn": "65101"},
+		Annotations: map[string]string{"example.com/bgp-address": "10.1.0.11"},
 		InternalIPs: []netip.Addr{netip.MustParseAddr("192.168.1.11")},
 		Gateways: map[addr.Family]peering.Gateway{
 			addr.V4: {Address: netip.MustParseAddr("192.168.1.1")}, addr.V6: {Address: netip.MustParseAddr("fe80::1%eth0")},

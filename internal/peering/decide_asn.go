@@ -1,6 +1,8 @@
 package peering
 
 import (
+	"strconv"
+
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
@@ -25,19 +27,37 @@ func (r *reader) numbers(ls layers, out *Options) bool {
 			r.refuse(field, ReasonParseError, badASN, n)
 		}
 	}
+	if !okLocal {
+		out.ASN, out.External = 0, false // the kind of the session is not known
+	}
 	return okLocal && ok
 }
 
 // localASN reads the number of the node's own AS in a session.
 func (r *reader) localASN(ls layers, out *Options) bool {
 	out.LocalASN = r.d.State.Global.ASN
-	n, from := said(ls, func(l layer) int64 { return l.config.LocalASN })
-	if n == 0 {
+	text, from := said(ls, func(l layer) bgpv1.LocalASN { return l.config.LocalASN })
+	if text == "" {
 		return true
 	}
+	field, value := from.path+".config.localAsn", string(text)
+	t, filled := templateOf(value)
+	if filled {
+		r.alone = true
+		var there bool
+		if value, there = t.value(r.node); !there {
+			return r.lacking(field, t.missing(r.node, "64512"))
+		}
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
 	local, ok := asn(n)
-	if !ok {
-		return r.refuse(from.path+".config.localAsn", ReasonParseError, badASN, n)
+	switch {
+	case (err != nil || !ok) && filled:
+		return r.lacking(field, t.wrong(r.node, value, "the number of an autonomous system", "64512"))
+	case err != nil:
+		return r.refuse(field, ReasonParseError, "%s is neither the number of an autonomous system nor a template: write ${node.annotations['key']} or ${node.labels['key']}", quote(value))
+	case !ok:
+		return r.refuse(field, ReasonParseError, badASN, n)
 	}
 	out.LocalASN = local
 	return true

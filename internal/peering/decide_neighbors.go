@@ -110,6 +110,7 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 			selected, m.everywhere = selected && g.selected, m.everywhere && g.everywhere
 		}
 	}
+	r.elsewhere = !selected
 	if okWho && selected && in.Config.NeighborGateway != "" {
 		okWho = r.gateway(field+".config.neighborGateway", in.Config.NeighborGateway, &m)
 	}
@@ -261,12 +262,13 @@ func (r *reader) dynamicNeighbors() {
 			continue
 		}
 		ls := layers{g.layer, r.globalLayer()}
+		r.elsewhere = !g.selected
 		options, policies, ok := r.session(ls)
 		switch {
 		case options.ASN == 0 && !r.wrongASN(ls):
 			ok = r.refuse(field+".peerGroup", ReasonParseError,
 				"the group %s does not say the number of its neighbors' AS, so none is accepted: write %s.config.peerAsn", quote(in.PeerGroup), g.path)
-		case !ok:
+		case !ok && (g.selected || !r.alone):
 			r.refuse(field+".peerGroup", ReasonPeerGroupMissing, "the group %s is not well (see %s), so none is accepted", quote(in.PeerGroup), g.path)
 		}
 		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies}

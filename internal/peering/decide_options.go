@@ -203,14 +203,7 @@ func transportOf(o *bgpv1.SessionOptions) *bgpv1.Transport { return o.Transport 
 // transport reads the transport options. A mistake in them is not ignored: the session would
 // come from another address than the neighbor expects.
 func (r *reader) transport(ls layers, out *Options) bool {
-	ok := true
-	if text, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress }); text != "" {
-		a, err := netip.ParseAddr(text)
-		if err != nil || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() {
-			ok = r.refuse(from.path+".transport.localAddress", ReasonParseError, "%s is not an address that a session can be from", quote(text))
-		}
-		out.LocalAddress = a
-	}
+	ok := r.localAddress(ls, out)
 	if name, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.BindInterface }); name != "" {
 		if !isInterface(name) {
 			ok = r.refuse(from.path+".transport.bindInterface", ReasonParseError, badInterface, quote(name))

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -23,9 +22,6 @@ const (
 	defaultRouterIDPool = "10.0.0.0/8"
 	longestRouterID     = 256
 )
-
-// annotated matches the template for an annotation of the node.
-var annotated = regexp.MustCompile(`^\$\{node\.annotations\['([A-Za-z0-9._/-]{1,253})'\]\}$`)
 
 // routerID finds the node's router ID.
 func (r *reader) routerID(field string) {
@@ -49,7 +45,7 @@ func (r *reader) routerID(field string) {
 }
 
 const badRouterID = "%s is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast," +
-	" or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing"
+	" or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing"
 
 func isRouterID(a netip.Addr) bool {
 	return a.Is4() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsMulticast() &&
@@ -91,7 +87,7 @@ func (r *reader) automaticID(field string, pool netip.Prefix, poolOK bool) {
 	r.d.State.Global.RouterID = id
 }
 
-// templateID uses the node's addresses or annotations.
+// templateID uses the node's addresses, annotations or labels.
 func (r *reader) templateID(field, text string) {
 	r.d.RouterIDSource = RouterIDTemplate
 	switch text {
@@ -102,19 +98,19 @@ func (r *reader) templateID(field, text string) {
 		r.addressID(field, r.node.ExternalIPs, "external")
 		return
 	}
-	match := annotated.FindStringSubmatch(text)
-	if match == nil {
+	t, ok := templateOf(text)
+	if !ok {
 		r.fatal(field, ReasonRouterID, badRouterID, quote(text))
 		return
 	}
-	value, ok := r.node.Annotations[match[1]]
+	value, ok := t.value(r.node)
 	if !ok {
-		r.unresolved(field, "the node has no annotation "+match[1])
+		r.unresolved(field, t.missing(r.node, "192.0.2.10"))
 		return
 	}
 	id, err := netip.ParseAddr(value)
 	if err != nil || !isRouterID(id) {
-		r.unresolved(field, "the node's annotation "+match[1]+" is "+quote(value)+", which is not an IPv4 address that can be a router ID")
+		r.unresolved(field, t.wrong(r.node, value, "an IPv4 address that can be a router ID", "192.0.2.10"))
 		return
 	}
 	r.d.State.Global.RouterID = id

@@ -349,7 +349,8 @@ func TestEveryTemplateThatLeadsNowhereSaysSo(t *testing.T) {
 		"${NODE_IP}":                     "the node has no internal IPv4 address",
 		"${NODE_IPV4}":                   "the node has no internal IPv4 address",
 		"${NODE_EXTERNAL_IP}":            "the node has no external IPv4 address",
-		"${node.annotations['a.b/c-d']}": "the node has no annotation a.b/c-d",
+		"${node.annotations['a.b/c-d']}": "the node node-a has no annotation a.b/c-d: set it, such as with kubectl annotate node node-a a.b/c-d=192.0.2.10",
+		"${node.labels['a.b/c-d']}":      "the node node-a has no label a.b/c-d: set it, such as with kubectl label node node-a a.b/c-d=192.0.2.10",
 	} {
 		spec := config(t, "{global: {asn: 64512}}")
 		spec.Global.RouterID = template

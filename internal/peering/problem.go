@@ -20,6 +20,8 @@ const (
 	ReasonSecret = "SecretUnusable"
 	// ReasonNoNextHop says that a family cannot be announced to a neighbor.
 	ReasonNoNextHop = "NoNextHop"
+	// ReasonNodeValue says that an annotation or a label of the node is missing or wrong.
+	ReasonNodeValue = "NodeValueUnusable"
 	// ReasonNoDefaultRoute says that the node has no default gateway to speak with.
 	ReasonNoDefaultRoute = "NoDefaultRoute"
 
@@ -56,12 +58,12 @@ type findings struct {
 	// why is the first reason why the part that is being read cannot be used.
 	why string
 	// alone says that problems of this part may exist on this node alone, because it depends on
-	// the node: each is Here.
-	alone bool
+	// the node: each is Here. elsewhere says that the part is for other nodes.
+	alone, elsewhere bool
 }
 
 // begin begins to read the next part.
-func (f *findings) begin() { f.why, f.alone = "", false }
+func (f *findings) begin() { f.why, f.alone, f.elsewhere = "", false, false }
 
 // note adds a problem that leaves out only the part of its field.
 func (f *findings) note(field, reason, format string, args ...any) {

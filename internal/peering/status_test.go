@@ -203,8 +203,8 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			`healthy false, 1 neighbors
 			 192.0.2.1 as 64513 Established sent 3 received 5
 			 Ready False Degraded: the configuration is not in effect
-			 Configured False ConfigurationInvalid: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing
-			 RouterIDResolved False ResolutionFailed: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+			 Configured False ConfigurationInvalid: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing
+			 RouterIDResolved False ResolutionFailed: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
 			"the speaker ends",

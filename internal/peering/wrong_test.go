@@ -34,35 +34,35 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 		},
 		{
 			"a router ID that is a name", `{global: {asn: 64512, routerID: router}}`,
-			`fatal RouterIDResolutionFailed spec.global.routerID: "router" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+			`fatal RouterIDResolutionFailed spec.global.routerID: "router" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
 			"a router ID of IPv6", `{global: {asn: 64512, routerID: '2001:db8::1'}}`,
-			`fatal RouterIDResolutionFailed spec.global.routerID: "2001:db8::1" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+			`fatal RouterIDResolutionFailed spec.global.routerID: "2001:db8::1" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
 			"a router ID that is loopback", `{global: {asn: 64512, routerID: 127.0.0.1}}`,
-			`fatal RouterIDResolutionFailed spec.global.routerID: "127.0.0.1" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+			`fatal RouterIDResolutionFailed spec.global.routerID: "127.0.0.1" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
 			"a router ID that is link-local", `{global: {asn: 64512, routerID: 169.254.1.1}}`,
-			`fatal RouterIDResolutionFailed spec.global.routerID: "169.254.1.1" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+			`fatal RouterIDResolutionFailed spec.global.routerID: "169.254.1.1" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
 			"a template that does not exist", `{global: {asn: 64512, routerID: '${NODE_NAME}'}}`,
-			`fatal RouterIDResolutionFailed spec.global.routerID: "${NODE_NAME}" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+			`fatal RouterIDResolutionFailed spec.global.routerID: "${NODE_NAME}" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
 			"an annotation with a bad name", `{global: {asn: 64512, routerID: "${node.annotations['a b']}"}}`,
-			`fatal RouterIDResolutionFailed spec.global.routerID: "${node.annotations['a b']}" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP} or ${node.annotations['key']}, or nothing`,
+			`fatal RouterIDResolutionFailed spec.global.routerID: "${node.annotations['a b']}" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
 			"an annotation that the node does not have", `{global: {asn: 64512, routerID: "${node.annotations['example.com/none']}"}}`,
-			`fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: the node has no annotation example.com/none`,
+			`fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: the node node-a has no annotation example.com/none: set it, such as with kubectl annotate node node-a example.com/none=192.0.2.10`,
 		},
 		{
 			"an annotation that is no router ID", `{global: {asn: 64512, routerID: "${node.annotations['example.com/broken']}"}}`,
-			`fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: the node's annotation example.com/broken is "fe80::1", which is not an IPv4 address that can be a router ID`,
+			`fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: the annotation example.com/broken of the node node-a is "fe80::1", which is not an IPv4 address that can be a router ID: correct it, such as with kubectl annotate --overwrite node node-a example.com/broken=192.0.2.10`,
 		},
 		{
 			"a pool of router IDs that is too small", `{global: {asn: 64512, routerIDPool: 10.0.0.0/25}}`,

@@ -66,3 +66,33 @@ func (a *PeerASN) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
+
+// LocalASN is the number of the node's autonomous system as a decimal text, or a template that
+// yields it. In JSON a number is a JSON number. "" means that the field is not set.
+type LocalASN string
+
+// MarshalJSON returns a JSON number, or the template.
+func (a LocalASN) MarshalJSON() ([]byte, error) {
+	if n, err := strconv.ParseInt(string(a), 10, 64); err == nil {
+		return json.Marshal(n)
+	}
+	return json.Marshal(string(a))
+}
+
+// UnmarshalJSON reads a JSON number, where 0 means that the field is not set, or a template.
+func (a *LocalASN) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err == nil {
+		*a = LocalASN(text)
+		return nil
+	}
+	var n int64
+	if err := json.Unmarshal(data, &n); err != nil {
+		return err
+	}
+	*a = ""
+	if n != 0 {
+		*a = LocalASN(strconv.FormatInt(n, 10))
+	}
+	return nil
+}

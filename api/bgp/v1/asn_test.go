@@ -26,6 +26,10 @@ func TestNumbersAndWordsOfASesAreReadAsWritten(t *testing.T) {
 		{`{"peerAsn":0}`, bgpv1.PeerConfig{}, `{}`},
 		{`{"peerAsn":"external"}`, bgpv1.PeerConfig{PeerASN: bgpv1.AnyExternal}, ""},
 		{`{"peerAsn":"internal"}`, bgpv1.PeerConfig{PeerASN: bgpv1.Internal}, ""},
+		{`{"localAsn":0}`, bgpv1.PeerConfig{}, `{}`},
+		{`{"localAsn":4294967295}`, bgpv1.PeerConfig{LocalASN: "4294967295"}, ""},
+		{`{"localAsn":-1}`, bgpv1.PeerConfig{LocalASN: "-1"}, ""},
+		{`{"localAsn":"${node.labels['asn']}"}`, bgpv1.PeerConfig{LocalASN: "${node.labels['asn']}"}, ""},
 	}
 	for _, tt := range tests {
 		var got bgpv1.PeerConfig
@@ -43,7 +47,7 @@ func TestNumbersAndWordsOfASesAreReadAsWritten(t *testing.T) {
 			t.Errorf("%s is written as %s, %v", tt.text, back, err)
 		}
 	}
-	for _, text := range []string{`{"peerAsn": true}`, `{"peerAsn": {}}`, `{"peerAsn": 1.5}`} {
+	for _, text := range []string{`{"peerAsn": true}`, `{"peerAsn": {}}`, `{"peerAsn": 1.5}`, `{"localAsn": true}`, `{"localAsn": 1.5}`} {
 		if json.Unmarshal([]byte(text), new(bgpv1.PeerConfig)) == nil {
 			t.Errorf("%s is read without an error", text)
 		}
@@ -54,14 +58,15 @@ func TestNumbersAndWordsOfASesAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestTypedClientsReadWords of objects that the API server has stored.
-func TestTypedClientsReadWords(t *testing.T) {
+// TestTypedClientsReadWordsAndTemplates of objects that the API server has stored.
+func TestTypedClientsReadWordsAndTemplates(t *testing.T) {
 	ctx, c, namespace := context.Background(), typed(t), apitest.Namespace(t)
 	want := bgpv1.BGPConfigurationSpec{Global: bgpv1.Global{ASN: 64512}}
 	for _, asn := range []bgpv1.PeerASN{64513, bgpv1.AnyExternal, bgpv1.Internal} {
 		n := bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborInterface: "eth1", PeerConfig: bgpv1.PeerConfig{PeerASN: asn}}}
 		want.Neighbors = append(want.Neighbors, n)
 	}
+	want.Neighbors[0].Config.LocalASN, want.Neighbors[1].Config.LocalASN = "64600", "${node.annotations['example.com/asn']}"
 	o := &bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}, Spec: want}
 	if err := c.Create(ctx, o); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ type Global struct {
 	// routerID is the node's identifier in BGP. Each node needs its own. It is an
 	// IPv4 address; "${NODE_IP}" or "${NODE_IPV4}" for the node's first internal
 	// IPv4 address; "${NODE_EXTERNAL_IP}" for its first external one; or
-	// "${node.annotations['key']}" for the value of an annotation of the node.
+	// "${node.annotations['key']}" or "${node.labels['key']}" for the value of an
+	// annotation or a label of the node.
 	// Default: the first internal IPv4 address or, on nodes without one, an
 	// address of routerIDPool chosen by the hash of the node's name. If it does
 	// not yield a usable IPv4 address, the node does not speak BGP. A change

@@ -111,9 +111,14 @@ type PeerConfig struct {
 	PeerASN PeerASN `json:"peerAsn,omitempty"`
 
 	// localAsn is the number of the node's autonomous system in sessions with
-	// this neighbor. Default: global.asn.
+	// this neighbor. "${node.annotations['key']}" is the number in an annotation of
+	// the node, and "${node.labels['key']}" that in a label. A node on which there
+	// is no such number does not have the neighbor. Default: global.asn.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^\$\{node\.(annotations|labels)\['[A-Za-z0-9._/-]{1,317}'\]\}$`
 	// +optional
-	LocalASN int64 `json:"localAsn,omitempty"`
+	LocalASN LocalASN `json:"localAsn,omitempty"`
 
 	// description is for people. BGPNodeStatus shows it.
 	// +optional

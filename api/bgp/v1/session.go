@@ -140,9 +140,12 @@ type TimersConfig struct {
 // Transport says how the connection of a session is made.
 type Transport struct {
 	// localAddress is the node's address for the session. It differs from node to
-	// node, so use it with a nodeSelector. It must be of the address family of
-	// the session, which is IPv6 for a neighborInterface; otherwise the neighbor
-	// is left out. Default: the address from the routing table.
+	// node, so use it with a nodeSelector, or write "${node.annotations['key']}" or
+	// "${node.labels['key']}" for the address in an annotation or a label of the
+	// node. A node on which there is no such address does not have the neighbor. It
+	// must be of the address family of the session, which is IPv6 for a
+	// neighborInterface; otherwise the neighbor is left out. Default: the address
+	// from the routing table.
 	// +optional
 	LocalAddress string `json:"localAddress,omitempty"`
 

@@ -1,0 +1,89 @@
+package peering
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// templates matches the template for an annotation or a label of the node.
+var templates = regexp.MustCompile(`^\$\{node\.(annotation|label)s\['([A-Za-z0-9._/-]{1,317})'\]\}$`)
+
+// template stands for the value of an annotation or a label of the node.
+type template struct{ kind, key string }
+
+// templateOf reads a template.
+func templateOf(text string) (template, bool) {
+	match := templates.FindStringSubmatch(text)
+	if match == nil {
+		return template{}, false
+	}
+	return template{match[1], match[2]}, true
+}
+
+// value returns the value on a node.
+func (t template) value(n Node) (string, bool) {
+	all := n.Annotations
+	if t.kind == "label" {
+		all = n.Labels
+	}
+	value, there := all[t.key]
+	return value, there
+}
+
+// missing says that the node lacks the annotation or label, and how to set it.
+func (t template) missing(n Node, example string) string {
+	return fmt.Sprintf("the node %s has no %s %s: set it, such as with kubectl %s node %s %s=%s", n.Name, t.kind, t.key, t.verb(), n.Name, t.key, example)
+}
+
+// wrong says what the value is not, and how to correct it.
+func (t template) wrong(n Node, value, what, example string) string {
+	return fmt.Sprintf("the %s %s of the node %s is %s, which is not %s: correct it, such as with kubectl %s --overwrite node %s %s=%s",
+		t.kind, t.key, n.Name, quote(value), what, t.verb(), n.Name, t.key, example)
+}
+
+// verb is the command of kubectl that sets the annotation or label.
+func (t template) verb() string {
+	if t.kind == "label" {
+		return "label"
+	}
+	return "annotate"
+}
+
+// lacking refuses an option that this node cannot fill in. That is no problem of the groups, and
+// of the neighbors of other nodes.
+func (r *reader) lacking(field, message string) bool {
+	if r.template || r.elsewhere {
+		return false
+	}
+	return r.refuseBy(Problem{Field: field, Reason: ReasonNodeValue, Message: message, Here: true})
+}
+
+// localAddress reads the node's address for the session.
+func (r *reader) localAddress(ls layers, out *Options) bool {
+	text, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress })
+	if text == "" {
+		return true
+	}
+	field, value := from.path+".transport.localAddress", text
+	t, filled := templateOf(text)
+	if filled {
+		r.alone = true
+		var there bool
+		if value, there = t.value(r.node); !there {
+			return r.lacking(field, t.missing(r.node, "192.0.2.10"))
+		}
+	}
+	a, err := netip.ParseAddr(value)
+	wrong := err != nil || a.Is4In6() || a.IsMulticast() || a.IsUnspecified()
+	switch {
+	case wrong && filled:
+		return r.lacking(field, t.wrong(r.node, value, "an address that a session can be from", "192.0.2.10"))
+	case wrong:
+		return r.refuse(field, ReasonParseError, "%s is not an address that a session can be from", quote(text))
+	}
+	out.LocalAddress = a
+	return true
+}
