@@ -134,7 +134,9 @@ router bgp %d
 	go func() { ended <- kernel.Advertise(ctx, "eth0") }()
 	defer func() {
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 		_ = kernel.Close()
 	}()
 
