@@ -173,6 +173,8 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 			"a node selector with needless values", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: Exists, values: [a]}]}}}",
 			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
 		},
+		{"no peers", "{remote: {v4pool: POOL}, bgp: {peers: []}}", "spec.bgp.peers: spec.bgp.peers in body should have at least 1 items"},
+		{"a peer twice", "{remote: {v4pool: POOL}, bgp: {peers: [tor, tor]}}", `spec.bgp.peers[1]: Duplicate value: "tor"`},
 		{"a MED above 32 bits", "{remote: {v4pool: POOL}, bgp: {med: 4294967296}}", "spec.bgp.med: spec.bgp.med in body should be less than or equal to 4294967295"},
 		{"a local preference above 32 bits", "{remote: {v4pool: POOL}, bgp: {localPreference: 4294967296}}", "spec.bgp.localPreference: spec.bgp.localPreference in body should be less than or equal to 4294967295"},
 

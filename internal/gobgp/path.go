@@ -55,7 +55,7 @@ func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
 
 func keyOf(a peering.Attributes) string {
 	var b strings.Builder
-	fmt.Fprint(&b, a.Communities, a.LargeCommunities, a.Weight)
+	fmt.Fprint(&b, a.Communities, a.LargeCommunities, a.Marks, a.Weight)
 	for _, v := range []*uint32{a.MED, a.LocalPref} {
 		if v != nil {
 			fmt.Fprint(&b, " ", *v)
@@ -86,9 +86,9 @@ func attributesOf(a peering.Attributes, asn uint32, family bgp.Family, nlri bgp.
 	if len(a.Communities) > 0 {
 		attrs = append(attrs, bgp.NewPathAttributeCommunities(slices.Clone(a.Communities)))
 	}
-	if len(a.LargeCommunities) > 0 {
+	if len(a.LargeCommunities)+len(a.Marks) > 0 {
 		var large []*bgp.LargeCommunity
-		for _, text := range a.LargeCommunities {
+		for _, text := range slices.Concat(a.LargeCommunities, a.Marks) {
 			c, err := bgp.ParseLargeCommunity(text)
 			if err != nil {
 				return nil, fmt.Errorf("large community %q: %w", text, err)

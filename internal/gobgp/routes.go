@@ -129,7 +129,7 @@ func checkRoute(r peering.Route) error {
 	if !r.Prefix.IsValid() || r.Prefix.Addr().Is4In6() || r.Prefix.Masked() != r.Prefix {
 		return fmt.Errorf("announce %v: not a prefix", r.Prefix)
 	}
-	for _, text := range r.Attributes.LargeCommunities {
+	for _, text := range slices.Concat(r.Attributes.LargeCommunities, r.Attributes.Marks) {
 		if _, err := bgp.ParseLargeCommunity(text); err != nil {
 			return fmt.Errorf("announce %v: large community %q: %w", r.Prefix, text, err)
 		}
@@ -138,6 +138,6 @@ func checkRoute(r peering.Route) error {
 }
 
 func sameAttributes(a, b peering.Attributes) bool {
-	return slices.Equal(a.Communities, b.Communities) && slices.Equal(a.LargeCommunities, b.LargeCommunities) && a.Weight == b.Weight &&
+	return slices.Equal(a.Communities, b.Communities) && slices.Equal(a.LargeCommunities, b.LargeCommunities) && slices.Equal(a.Marks, b.Marks) && a.Weight == b.Weight &&
 		reflect.DeepEqual(a.MED, b.MED) && reflect.DeepEqual(a.LocalPref, b.LocalPref)
 }

@@ -20,6 +20,8 @@ type Node struct {
 	// Own are the prefixes that only nodes of this cluster may announce: the prefixes of its
 	// pools, and the addresses that are in no pool.
 	Own []PrefixRange
+	// Restricted says which neighbors get the routes of certain groups, sorted by group.
+	Restricted []Restriction
 	// Draining says that routes ask routers to prefer other nodes. No policy takes that back.
 	Draining bool
 	// NoExtendedNextHop holds the names of neighbors that said that they take no IPv4 routes with IPv6

@@ -27,6 +27,7 @@ func (r *reader) chains() {
 	r.d.State.Import.Default = otherwise(r.d.State.Import.Default)
 	r.d.State.Export = Chain{
 		Statements: slices.Concat(
+			r.restricted(),
 			r.transit(),
 			r.hops(),
 			r.forSome("export", func(a application) assignment { return a.exports }),

@@ -98,7 +98,8 @@ func (r *reader) neighbors() {
 // neighbor reads a neighbor. selected says that this node should have it, and ok that the
 // node can.
 func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected, ok bool) {
-	m.Path, m.everywhere = field, in.NodeSelector == nil && in.Config.NeighborGateway == ""
+	m.Path, m.group = field, r.merged.written(in.Config.PeerGroup)
+	m.everywhere = in.NodeSelector == nil && in.Config.NeighborGateway == ""
 	okWho := r.who(field+".config", in.Config, &m.Peer)
 	selected, okSelector := r.selects(field+".nodeSelector", in.NodeSelector)
 	ls := layers{{field, &in.Config.PeerConfig, &in.SessionOptions}}
@@ -271,7 +272,7 @@ func (r *reader) dynamicNeighbors() {
 		case !ok && (g.selected || !r.alone):
 			r.refuse(field+".peerGroup", ReasonPeerGroupMissing, "the group %s is not well (see %s), so none is accepted", quote(in.PeerGroup), g.path)
 		}
-		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies}
+		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies, group: r.merged.written(in.PeerGroup)}
 		if !okPrefix || !ok || !g.selected || !r.sameFamily(ls, m) {
 			continue
 		}

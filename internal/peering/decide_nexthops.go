@@ -14,6 +14,8 @@ type member struct {
 	// from is the network of dynamic neighbors.
 	from     netip.Prefix
 	policies application
+	// group is the name of its peer group, as the BGPConfiguration has it, or "".
+	group string
 	// everywhere says that the neighbor is for all nodes.
 	everywhere bool
 }

@@ -3,6 +3,7 @@ package peering
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
@@ -42,6 +43,17 @@ func (m *Merged) renamed(part string, spec *bgpv1.BGPConfigurationSpec) known {
 		replace(&spec.DynamicNeighbors[i].PeerGroup, groupNames)
 	}
 	return k
+}
+
+// written returns the name of a peer group as its BGPConfiguration has it: without the name of
+// the part that renamed puts before it.
+func (m *Merged) written(group string) string {
+	for _, p := range m.Parts {
+		if name, renamed := strings.CutPrefix(group, p.Name+"/"); renamed {
+			return name
+		}
+	}
+	return group
 }
 
 // rename renames the definitions in more whose names list defines otherwise, and calls told

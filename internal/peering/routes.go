@@ -27,11 +27,8 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 		if n := len(routes); n == 0 || routes[n-1].Prefix != prefix {
 			routes = append(routes, Route{Prefix: prefix})
 		}
-		if last := &routes[len(routes)-1]; attributes != nil && last.Attributes.empty() {
-			last.Attributes = attributes(i.Address.Addr()).plain()
-			if !prefix.IsSingleIP() {
-				last.Attributes.Weight = 0 // other addresses of the route may have other endpoints
-			}
+		if attributes != nil {
+			routes[len(routes)-1].take(attributes(i.Address.Addr()).plain())
 		}
 	}
 	if draining {
@@ -40,6 +37,29 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 		}
 	}
 	return routes
+}
+
+// take adds the attributes of an address: the marks of all addresses of the route, and the other
+// attributes of the first address that has any.
+func (r *Route) take(a Attributes) {
+	marks := r.Attributes.Marks
+	if r.Attributes.empty() {
+		r.Attributes = a
+		if !r.Prefix.IsSingleIP() {
+			r.Attributes.Weight = 0 // other addresses of the route may have other endpoints
+		}
+	}
+	r.Attributes.Marks = union(marks, a.Marks)
+}
+
+// union returns the elements of both lists, sorted, or nil if there are none.
+func union(a, b []string) []string {
+	if len(b) == 0 || slices.Equal(a, b) {
+		return a
+	}
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // byRoute sorts addresses by their route, and then by themselves.

@@ -354,6 +354,9 @@ type Attributes struct {
 	// Weight is the number of ready endpoints behind the route. Routers that use several paths
 	// divide connections in proportion to it (RFC 10005). 0 means no weight.
 	Weight uint32
+	// Marks are large communities that a route has inside of this node only. Statements of Export
+	// match them, and remove them.
+	Marks []string `json:",omitempty"`
 }
 
 // Route is a route that this node originates.

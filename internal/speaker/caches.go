@@ -42,8 +42,10 @@ type Caches struct {
 	secrets map[string]*secretWatch
 	// local and slices are the watches on Services with externalTrafficPolicy: Local and on
 	// EndpointSlices, or nil while no group weighs its routes.
-	local  *lateWatch[ServiceFacts]
-	slices *lateWatch[SliceFacts]
+	local *lateWatch[ServiceFacts]
+	// managed is the watch on Services with addresses of groups, or nil while no group needs it.
+	managed *lateWatch[ServiceFacts]
+	slices  *lateWatch[SliceFacts]
 }
 
 // lateWatch is a watch that starts when it is needed.
@@ -156,6 +158,8 @@ func (c *Caches) Read() (Snapshot, bool) {
 	}
 	s.Secrets, all = c.readSecrets(configOf(s, c.namespace, labels))
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
+	all = all && synced
+	s.Managed, synced = c.readManaged(s.Groups)
 	return s, all && synced
 }
 
@@ -208,6 +212,28 @@ func (c *Caches) watchSecret(name string) *secretWatch {
 		client: c.clients.core, resource: "secrets", namespace: c.namespace, selector: fields.OneTermEqualSelector("metadata.name", name),
 		kind: &corev1.Secret{}, keep: keepSecret, same: sameSecret, changed: c.signal,
 	})
+}
+
+// readManaged returns the Services with addresses of groups, which it watches only while an
+// IPAM system manages the addresses of a group that names neighbors.
+func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []ServiceFacts, complete bool) {
+	needed := restricts(groups)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.running == nil:
+		return nil, false
+	case !needed && c.managed != nil:
+		c.managed.stop()
+		c.managed = nil
+	case needed && c.managed == nil:
+		c.managed = begin(c.running, c.watchServices(keepManaged))
+	}
+	if c.managed == nil {
+		return nil, true
+	}
+	managed, _ = c.managed.all()
+	return managed, c.managed.settled()
 }
 
 // readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices

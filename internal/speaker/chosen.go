@@ -37,7 +37,7 @@ func announcedElsewhere(g ipam.Group, s *metav1.LabelSelector, node map[string]s
 func (a Attributes) announcedHere(imported []peering.Imported) (here []peering.Imported, elsewhere int) {
 	here = make([]peering.Imported, 0, len(imported))
 	for _, i := range imported {
-		if a.around(i.Address.Addr()).Elsewhere {
+		if r := a.around(i.Address.Addr()); r != nil && r.Elsewhere {
 			elsewhere++
 			continue
 		}

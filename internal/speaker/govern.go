@@ -140,6 +140,7 @@ func decided(
 	}
 	node := in.Node.Node
 	node.Own, node.Draining, node.NoExtendedNextHop, node.Gateways = slices.Concat(in.Own, held), draining, noExtended, found
+	node.Restricted = in.Attributes.Restricted
 	d := in.Config.Decide(node, in.secret, egress)
 	return d, errors.Join(errs...)
 }
@@ -194,7 +195,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	next := g.next
 	wanted := s.penalties.applied(next.decided.State)
 	if !g.needs(wanted) {
-		g.staggered = time.Time{}
+		g.staggered, g.effect = time.Time{}, next
 		s.rememberBeside(ctx, next.from)
 		s.governed(ctx, now, nil)
 		return
@@ -218,7 +219,11 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		return func(ctx context.Context, now time.Time) {
 			g.found, g.news = found, true
 			if err == nil {
+				waited := !reflect.DeepEqual(g.effect.from.Attributes.Restricted, next.from.Attributes.Restricted)
 				g.state, g.effect, g.applied, g.running, g.begun, g.unapplied = next.decided.State, next, wanted, true, true, problems
+				if waited {
+					s.announce(ctx) // some routes waited for their policy
+				}
 				s.rememberBeside(ctx, next.from)
 				s.facts.wish(now)
 			}

@@ -248,7 +248,8 @@ func (s *Speaker) routes(of []peering.Imported) []peering.Route {
 		return nil
 	}
 	here, _ := s.input.Attributes.announcedHere(of)
-	return peering.Routes(here, s.input.attributesOf, s.drain.asks())
+	may := s.announceable()
+	return peering.Routes(may.among(here), may.attributes, s.drain.asks())
 }
 
 // announce makes the server announce exactly the routes that it should.

@@ -137,13 +137,6 @@ func (in Input) secret(name, key string) (string, error) {
 	return "", fmt.Errorf("secret %s has no key %q", name, key)
 }
 
-// attributesOf returns the attributes of the route to ip.
-func (in Input) attributesOf(ip netip.Addr) peering.Attributes {
-	a := in.Attributes.of(ip)
-	a.Weight = in.Weights[ip]
-	return a
-}
-
 // complain records what is wrong with the route attributes of an object.
 func (in *Input) complain(about corev1.ObjectReference, name string, problems []peering.Problem) {
 	for _, p := range problems {
@@ -168,6 +161,10 @@ type Attributes struct {
 	ByAddress map[netip.Addr]peering.Attributes
 	// Ranges holds those of the groups. The ranges do not overlap, and are sorted.
 	Ranges []RangeAttributes
+	// Restricted says which neighbors get the routes of groups, sorted by group.
+	Restricted []peering.Restriction `json:",omitempty"`
+	// Withheld says that addresses of no known group or Service must not be announced.
+	Withheld bool `json:",omitempty"`
 }
 
 // RangeAttributes holds the attributes of the addresses From to To.
@@ -186,19 +183,22 @@ func (a Attributes) of(ip netip.Addr) peering.Attributes {
 	if own, ok := a.ByAddress[ip]; ok {
 		return own
 	}
-	return a.around(ip).Attributes
+	if r := a.around(ip); r != nil {
+		return r.Attributes
+	}
+	return peering.Attributes{}
 }
 
-// around returns the range of ip, or the zero value.
-func (a Attributes) around(ip netip.Addr) RangeAttributes {
+// around returns the range of ip, or nil.
+func (a Attributes) around(ip netip.Addr) *RangeAttributes {
 	i, found := slices.BinarySearchFunc(a.Ranges, ip, func(r RangeAttributes, ip netip.Addr) int { return r.From.Compare(ip) })
 	if !found {
 		i--
 	}
 	if i >= 0 && ip.Compare(a.Ranges[i].To) <= 0 {
-		return a.Ranges[i]
+		return &a.Ranges[i]
 	}
-	return RangeAttributes{}
+	return nil
 }
 
 // readAttributes reads the route attributes of groups and Services for a node with these labels,
@@ -216,12 +216,17 @@ func readAttributes(s Snapshot, groups config.Config, node map[string]string, co
 			problems = append(problems, unweighable(g)...)
 		}
 		elsewhere, problem := announcedElsewhere(g, of.NodeSelector, node)
-		complain(groupRef(s.Groups[i]), g.Ref(), append(problems, problem...))
+		restriction, unknown := restrictionOf(s, g, of)
+		if restriction != nil {
+			a.Restricted, attributes.Marks = append(a.Restricted, *restriction), []string{restriction.Mark}
+		}
+		complain(groupRef(s.Groups[i]), g.Ref(), slices.Concat(problems, problem, unknown))
 		for _, p := range g.Pools {
 			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
 			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes, weighed, elsewhere})
 		}
 	}
+	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {
@@ -235,6 +240,7 @@ func readAttributes(s Snapshot, groups config.Config, node map[string]string, co
 			a.ByAddress[ip] = peering.Merge(a.of(ip), own)
 		}
 	}
+	a.markManaged(s, groups)
 	return a
 }
 

@@ -38,11 +38,11 @@ type standing struct {
 	failures []string
 	amiss    bool
 	found
-	imported   []peering.Imported
-	elsewhere  int
-	attributes func(netip.Addr) peering.Attributes
-	drain      drain
-	weights    map[netip.Addr]uint32
+	imported     []peering.Imported
+	elsewhere    int
+	announceable announceable
+	drain        drain
+	weights      map[netip.Addr]uint32
 	// routes holds the announced routes.
 	routes  []peering.Route
 	exports exports

@@ -62,7 +62,7 @@ func (s *Speaker) nodeReport() NodeReport {
 // tell publishes st to the status, the metrics and /state.
 func (s *Speaker) tell(st standing, report NodeReport) {
 	if !st.drain.withdrawn {
-		st.routes = peering.Routes(st.imported, st.attributes, st.drain.asks())
+		st.routes = peering.Routes(st.announceable.among(st.imported), st.announceable.attributes, st.drain.asks())
 	}
 	said := st.report()
 	report.Status = peering.NodeStatus(said, s.publishing.last)
@@ -80,7 +80,7 @@ func (s *Speaker) standing(now time.Time) standing {
 	st := standing{
 		node: s.Node, config: s.input.Config, decided: g.decided, state: g.state, source: g.effect.decided.RouterIDSource, running: g.running,
 		problems: s.problems(), unapplied: g.unapplied, pending: g.staggered, found: s.facts.found,
-		attributes: s.input.attributesOf, weights: s.input.Weights, drain: s.drain, exports: s.exports,
+		announceable: s.announceable(), weights: s.input.Weights, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
 	}
 	st.imported, st.elsewhere = s.input.Attributes.announcedHere(s.imported())

@@ -37,6 +37,9 @@ type Snapshot struct {
 	// as long as these are not known.
 	Local     []ServiceFacts
 	Endpoints []SliceFacts
+	// Managed are the Services with addresses of groups, if a group whose addresses an IPAM system
+	// manages names neighbors.
+	Managed []ServiceFacts
 	// Secrets are those that the configuration in effect names. A Secret that is not here does
 	// not exist. A Secret without Data cannot be read.
 	Secrets map[string]peering.Secret
@@ -57,6 +60,8 @@ type ServiceFacts struct {
 	Addresses   []netip.Addr
 	// Recorded says that an IPAM system manages the addresses.
 	Recorded bool
+	// From names the groups that the addresses are from. Only Managed has it.
+	From string
 }
 
 // SliceFacts holds the endpoints of a Service on this node, by their addresses.
@@ -175,6 +180,17 @@ func keepLocal(o runtime.Object) (ServiceFacts, bool) {
 	return facts, len(facts.Addresses) > 0
 }
 
+// keepManaged keeps the Services that have addresses of groups.
+func keepManaged(o runtime.Object) (ServiceFacts, bool) {
+	svc, ok := o.(*corev1.Service)
+	if !ok {
+		return ServiceFacts{}, false
+	}
+	facts := serviceFacts(svc)
+	facts.From = svc.Annotations[service.AnnotationAllocatedFrom]
+	return facts, facts.From != "" && len(facts.Addresses) > 0
+}
+
 func serviceFacts(svc *corev1.Service) ServiceFacts {
 	facts := ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID}
 	for _, i := range svc.Status.LoadBalancer.Ingress {
@@ -186,7 +202,7 @@ func serviceFacts(svc *corev1.Service) ServiceFacts {
 }
 
 func sameService(a, b ServiceFacts) bool {
-	return a.UID == b.UID && a.Recorded == b.Recorded &&
+	return a.UID == b.UID && a.Recorded == b.Recorded && a.From == b.From &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
 

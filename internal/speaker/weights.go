@@ -74,7 +74,7 @@ func readyEndpoints(s Snapshot, a Attributes) map[netip.Addr]uint32 {
 	ready := map[netip.Addr]uint32{}
 	for _, svc := range s.Local {
 		for _, ip := range svc.Addresses {
-			if a.around(ip).Weighed {
+			if r := a.around(ip); r != nil && r.Weighed {
 				ready[ip] += counts[serviceFamily{svc.Name, addr.FamilyOf(ip)}]
 			}
 		}

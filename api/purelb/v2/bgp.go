@@ -56,7 +56,26 @@ type RouteAttributes struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values"
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+
+	// peers are the only neighbors to which nodes announce the addresses of the
+	// group: by the address of the neighbor, by the interface of an unnumbered
+	// neighbor, or by the name of a peer group. Neighbors that the list does not
+	// name get none of these routes. A route that also covers addresses of other
+	// groups is announced to the neighbors that all of these groups allow. A name
+	// that no neighbor has is reported. Default: all neighbors.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	// +optional
+	Peers []Peer `json:"peers,omitempty"`
 }
+
+// Peer names a neighbor of BGPConfigurations: by its address, its interface or its
+// peer group.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+type Peer string
 
 // Community is two numbers of 16 bits.
 //

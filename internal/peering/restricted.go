@@ -1,0 +1,97 @@
+package peering
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// Restriction says which neighbors get the routes of a group.
+type Restriction struct {
+	// Group is the name of the ServiceGroup, for people.
+	Group string
+	// Mark is the mark of its routes: see Attributes.Marks.
+	Mark string
+	// Peers are addresses or interfaces of neighbors, or names of peer groups. Unknown are those
+	// that no neighbor of any node has.
+	Peers   []string
+	Unknown []string `json:",omitempty"`
+}
+
+// MarkOf returns the mark of the routes of a group: a large community of a reserved AS (RFC
+// 8092), which no statement of the user can match, because it is removed before.
+func MarkOf(group string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(group))
+	sum := h.Sum64()
+	return fmt.Sprintf("4294967295:%d:%d", uint32(sum>>32), uint32(sum))
+}
+
+// UnknownPeers returns those of peers that no neighbor of the BGPConfigurations has.
+func UnknownPeers(configs []bgpv1.BGPConfiguration, peers []string) []string {
+	return slices.DeleteFunc(slices.Clone(peers), func(name string) bool {
+		return slices.ContainsFunc(configs, func(c bgpv1.BGPConfiguration) bool { return hasPeer(c.Spec, name) })
+	})
+}
+
+func hasPeer(spec bgpv1.BGPConfigurationSpec, name string) bool {
+	return slices.ContainsFunc(spec.PeerGroups, func(g bgpv1.PeerGroup) bool { return g.Config.PeerGroupName == name }) ||
+		slices.ContainsFunc(spec.Neighbors, func(n bgpv1.Neighbor) bool {
+			address, _ := netip.ParseAddr(n.Config.NeighborAddress)
+			return isCalled(name, Peer{Address: address, Interface: n.Config.NeighborInterface}, "")
+		})
+}
+
+// isCalled reports whether name is the address, the interface or the peer group of a neighbor.
+func isCalled(name string, p Peer, group string) bool {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return a == p.Address
+	}
+	return name != "" && (name == p.Interface || name == "%"+p.Interface || name == group)
+}
+
+// restricted rejects the routes of groups for neighbors that the groups do not name, and then
+// removes the marks of these routes.
+func (r *reader) restricted() []Statement {
+	var all []Statement
+	var marks []string
+	for _, g := range r.node.Restricted {
+		for _, name := range g.Unknown {
+			r.here("ServiceGroup "+g.Group+": spec.bgp.peers", ReasonNotFound,
+				"no neighbor has the address, the interface or the peer group %s: correct it; the addresses are announced only to the others", quote(name))
+		}
+		set := Set{Kind: LargeCommunitySet, Name: reserved + "group " + g.Group, List: []string{g.Mark}}
+		r.d.State.Sets = append(r.d.State.Sets, set)
+		marks = append(marks, g.Mark)
+		s := Statement{
+			Name: reserved + "peers of " + g.Group,
+			If:   Conditions{LargeCommunities: &SetRef{Name: set.Name, Match: Any}},
+			Then: Actions{Verdict: Reject},
+		}
+		if s.If.Neighbors = r.set("peers of "+g.Group, r.called(g.Peers)); s.If.Neighbors != nil {
+			s.If.Neighbors.Match = Invert
+		}
+		all = append(all, s)
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	return append(all, Statement{
+		Name: reserved + "marks",
+		Then: Actions{LargeCommunities: &CommunityChange{Change: Remove, List: marks}},
+	})
+}
+
+// called returns the neighbors of this node that have one of these names.
+func (r *reader) called(names []string) crowd {
+	var c crowd
+	for _, m := range r.members {
+		if slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) }) {
+			c = c.plus(r.crowd(m))
+		}
+	}
+	return c
+}

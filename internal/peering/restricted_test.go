@@ -1,0 +1,114 @@
+package peering_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+func nothing(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
+
+// A neighbor of a group's peers can be named in three ways.
+func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
+	const spec = `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}],
+		neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborInterface: eth1, peerAsn: 65001}},
+			{config: {neighborAddress: "2001:db8::1", peerGroup: tor}}, {config: {neighborAddress: 192.0.2.4, peerGroup: tor}}],
+		dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}]}`
+	for _, tt := range []struct {
+		name, peers string
+		// want is the neighbor set that the statement excepts, or "" for a statement without one.
+		want string
+	}{
+		{"an address", "192.0.2.1", "192.0.2.1/32"},
+		{"an address in another form", "2001:DB8:0::1", "2001:db8::1/128"},
+		{"an interface", "eth1", "%eth1"},
+		{"an interface with a percent sign", "%eth1", "%eth1"},
+		{"a peer group, with neighbors that come by themselves", "tor", "192.0.2.0/32 192.0.2.2/31 192.0.2.4/32 2001:db8::1/128"},
+		{"two names", "192.0.2.1 eth1", "192.0.2.1/32 %eth1"},
+		{"none of this node", "192.0.2.99", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			all := []bgpv1.BGPConfiguration{born(t, 1, "default", spec)}
+			m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
+			node := peering.Node{Name: "n", Restricted: []peering.Restriction{{Group: "edge", Mark: peering.MarkOf("edge"), Peers: strings.Fields(tt.peers)}}}
+			d := m.Decide(node, nil, nothing)
+			statements := d.State.Export.Statements
+			if len(statements) < 2 || statements[0].Then.Verdict != peering.Reject || statements[0].If.LargeCommunities == nil {
+				t.Fatalf("the chain begins with %+v", statements)
+			}
+			got := ""
+			if ref := statements[0].If.Neighbors; ref != nil {
+				if ref.Match != peering.Invert {
+					t.Errorf("it matches %s", ref.Match)
+				}
+				for _, set := range d.State.Sets {
+					if set.Kind == peering.NeighborSet && set.Name == ref.Name {
+						got = strings.Join(set.List, " ")
+					}
+				}
+			}
+			if got != tt.want {
+				t.Errorf("all but %q, want all but %q", got, tt.want)
+			}
+			// Nothing of the mark leaves the node.
+			unmark := statements[1].Then
+			if unmark.Verdict != peering.Continue || unmark.LargeCommunities == nil || unmark.LargeCommunities.Change != peering.Remove ||
+				strings.Join(unmark.LargeCommunities.List, " ") != peering.MarkOf("edge") {
+				t.Errorf("then comes %+v", unmark)
+			}
+		})
+	}
+}
+
+func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{
+		born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}"),
+		born(t, 1, "b", "{"+rackB+"global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor}}], neighbors: [{config: {neighborInterface: eth1}}]}"),
+	}
+	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "tor", "eth1", "192.0.2.9", "spine"})
+	if got := strings.Join(unknown, " "); got != "192.0.2.9 spine" {
+		t.Errorf("unknown: %s", got)
+	}
+	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
+	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"spine"}, Unknown: []string{"spine"}}}}, nil, nothing)
+	const want = `ServiceGroup edge: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine": correct it; the addresses are announced only to the others`
+	if got := said(d.Problems); !strings.Contains(got, want) {
+		t.Errorf("problems: %s", got)
+	}
+}
+
+// A group of the same name in two objects is renamed in one of them, and keeps its name here.
+func TestRestrictedGroupNamesAreThoseOfTheirObject(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{
+		born(t, 1, "default", "{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}]}"),
+		born(t, 2, "b", "{"+anyRack+"global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65002}}], neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}"),
+	}
+	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
+	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"tor"}}}}, nil, nothing)
+	for _, set := range d.State.Sets {
+		if set.Kind == peering.NeighborSet && strings.Contains(set.Name, "edge") && strings.Join(set.List, " ") == "192.0.2.1/32 192.0.2.2/32" {
+			return
+		}
+	}
+	t.Errorf("the sets are %+v", d.State.Sets)
+}
+
+// A shared route has the marks of all groups, whatever else it has.
+func TestARouteHasTheMarksOfAllItsAddresses(t *testing.T) {
+	imported := []peering.Imported{{Address: netip.MustParsePrefix("203.0.113.1/24")}, {Address: netip.MustParsePrefix("203.0.113.2/24")}, {Address: netip.MustParsePrefix("203.0.113.3/24")}}
+	routes := peering.Routes(imported, func(ip netip.Addr) peering.Attributes {
+		switch ip.String() {
+		case "203.0.113.1":
+			return peering.Attributes{Marks: []string{"b"}}
+		case "203.0.113.2":
+			return peering.Attributes{Marks: []string{"a"}, Communities: []uint32{7}}
+		}
+		return peering.Attributes{Communities: []uint32{8}}
+	}, false)
+	if len(routes) != 1 || strings.Join(routes[0].Attributes.Marks, " ") != "a b" || routes[0].Attributes.Communities[0] != 7 {
+		t.Errorf("%+v", routes)
+	}
+}

@@ -1,0 +1,131 @@
+package speaker
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/peering"
+)
+
+// restrictionOf returns which neighbors get the routes of a group, or nil if all do, and what
+// is wrong with the list.
+func restrictionOf(s Snapshot, g ipam.Group, of *v2.RouteAttributes) (*peering.Restriction, []peering.Problem) {
+	if len(of.Peers) == 0 {
+		return nil, nil
+	}
+	r := &peering.Restriction{Group: g.Ref(), Mark: peering.MarkOf(g.Ref()), Peers: texts(of.Peers)}
+	r.Unknown = peering.UnknownPeers(s.Configs, r.Peers)
+	if len(r.Unknown) == 0 {
+		return r, nil
+	}
+	return r, []peering.Problem{{
+		Field: "peers", Reason: peering.ReasonNotFound,
+		Message: "no neighbor of a BGPConfiguration has the address, the interface or the peer group " + strings.Join(r.Unknown, ", ") +
+			": correct it; the addresses are announced only to the others",
+	}}
+}
+
+// restricts reports whether an IPAM system manages the addresses of a group that names
+// neighbors. Only the Services then tell which addresses these are.
+func restricts(groups []v2.ServiceGroup) bool {
+	return slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool {
+		return g.Spec.BGP != nil && len(g.Spec.BGP.Peers) > 0 && (g.Spec.Netbox != nil || g.Spec.External != nil)
+	})
+}
+
+// markManaged marks the addresses that IPAM systems manage for groups that name neighbors.
+func (a *Attributes) markManaged(s Snapshot, groups config.Config) {
+	marks := map[string]string{}
+	for _, g := range groups.Groups.Usable {
+		if len(g.Pools) > 0 {
+			continue
+		}
+		mark := peering.MarkOf(g.Ref())
+		if slices.ContainsFunc(a.Restricted, func(r peering.Restriction) bool { return r.Mark == mark }) {
+			marks[g.DisplayName()] = mark
+		}
+	}
+	if a.Withheld = len(marks) > 0; !a.Withheld {
+		return
+	}
+	for _, svc := range s.Managed {
+		for _, ip := range svc.Addresses {
+			own := a.of(ip)
+			for from := range strings.SplitSeq(svc.From, ", ") {
+				if mark, there := marks[from]; there && a.around(ip) == nil && !slices.Contains(own.Marks, mark) {
+					own.Marks = append(slices.Clip(own.Marks), mark)
+				}
+			}
+			a.ByAddress[ip] = own
+		}
+	}
+}
+
+// announceable says which addresses may become routes, and with which attributes. A route of a
+// group that names neighbors waits until the policy is in effect that keeps it from the others.
+type announceable struct {
+	now Attributes
+	// before are the attributes of the input in effect.
+	before  Attributes
+	weights map[netip.Addr]uint32
+	// running says that there are neighbors, who would get what is announced too early.
+	running bool
+}
+
+// announceable returns what may be announced now.
+func (s *Speaker) announceable() announceable {
+	return announceable{
+		now: s.input.Attributes, before: s.governing.effect.from.Attributes,
+		weights: s.input.Weights, running: s.governing.running,
+	}
+}
+
+// of returns the attributes of the route to ip, and false if it must not be announced.
+func (a announceable) of(ip netip.Addr) (peering.Attributes, bool) {
+	attributes, ok := a.now.of(ip), a.now.knows(ip)
+	if ok && a.running && !a.before.enforces(attributes.Marks) {
+		// So far all neighbors get it, if it was there before the group named any.
+		attributes, ok = a.before.of(ip), a.before.has(ip) || a.now.around(ip) == nil && !a.before.Withheld
+	}
+	attributes.Weight = a.weights[ip]
+	return attributes, ok
+}
+
+// attributes returns the attributes of the route to ip.
+func (a announceable) attributes(ip netip.Addr) peering.Attributes {
+	attributes, _ := a.of(ip)
+	return attributes
+}
+
+// among returns those of the imported addresses that may be announced.
+func (a announceable) among(imported []peering.Imported) []peering.Imported {
+	if len(a.now.Restricted) == 0 {
+		return imported
+	}
+	return slices.DeleteFunc(slices.Clone(imported), func(i peering.Imported) bool {
+		_, ok := a.of(i.Address.Addr())
+		return !ok
+	})
+}
+
+// enforces reports whether there are statements for all marks.
+func (a Attributes) enforces(marks []string) bool {
+	return !slices.ContainsFunc(marks, func(mark string) bool {
+		return !slices.ContainsFunc(a.Restricted, func(r peering.Restriction) bool { return r.Mark == mark })
+	})
+}
+
+// has reports whether the group or the Service of ip is known.
+func (a Attributes) has(ip netip.Addr) bool {
+	_, own := a.ByAddress[ip]
+	return own || a.around(ip) != nil
+}
+
+// knows reports whether it is known which neighbors get the route to ip. It is not known of an
+// address outside of all pools before its Service is seen, if a group that names neighbors has
+// such addresses.
+func (a Attributes) knows(ip netip.Addr) bool { return !a.Withheld || a.has(ip) }

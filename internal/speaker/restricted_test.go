@@ -1,0 +1,147 @@
+package speaker
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/peering"
+)
+
+// namingPeers is a group in 203.0.113.0/24 that names these neighbors, or none.
+func namingPeers(peers ...v2.Peer) v2.ServiceGroup {
+	g := weighed("purelb", "/32")
+	g.Spec.BGP = &v2.RouteAttributes{Peers: peers}
+	return g
+}
+
+// marked prints the announced routes, with a star behind those with the mark of a group.
+func (s *fakeServer) marked() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for key, r := range s.routes {
+		line := key.String()
+		if len(r.Attributes.Marks) > 0 {
+			line += " *"
+		}
+		all = append(all, line)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// excepted prints the neighbors for which routes of groups are not rejected.
+func (s *fakeServer) excepted() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, st := range s.state.Export.Statements {
+		for _, set := range s.state.Sets {
+			if ref := st.If.Neighbors; st.If.LargeCommunities != nil && ref != nil && set.Kind == peering.NeighborSet && set.Name == ref.Name {
+				all = append(all, strings.Join(set.List, " "))
+			}
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
+	const two = `{global: {asn: 65000, gracefulRestart: {enabled: true}},
+		neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
+	memory := filepath.Join(t.TempDir(), "input.json")
+	inWorld(t, two, func(w *world) {
+		w.speaker.Memory = memory
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")}
+	}, func(w *world) {
+		want(t, "routes", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32 *")
+		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
+		settle()
+		want(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
+		w.told()
+
+		// A name that no neighbor has is in an event of the group and in the status of the node.
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2", "spine")} })
+		settle()
+		if told := w.told(); !strings.Contains(told, "RouteAttributesIgnored Node node-a leaves out what cannot be read: peers: no neighbor of a BGPConfiguration has the address, the interface or the peer group spine") {
+			t.Errorf("the events are %q", told)
+		}
+		if c := w.reports.conditions(); !strings.Contains(c, `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`) {
+			t.Error(c)
+		}
+
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
+		settle()
+		want(t, "routes of a group for all neighbors", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		want(t, "its neighbors", w.server.excepted(), "")
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
+		settle()
+	})
+	inWorld(t, "", func(w *world) {
+		w.speaker.Memory = memory
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		w.cluster.missing = true
+	}, func(w *world) {
+		pass(2 * patience)
+		want(t, "routes of the next process without the API server", w.server.marked(), "203.0.113.1/32 *")
+		want(t, "its neighbors", w.server.excepted(), "192.0.2.1/32")
+	})
+}
+
+// A route of a new group waits for the policy. A route that all neighbors have stays as it is.
+func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
+		old := namingPeers()
+		old.Spec.Remote.V4Pool.Pool = "203.0.113.0/25"
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{old}
+	}, func(w *world) {
+		low, high := namingPeers("192.0.2.1"), namingPeers("192.0.2.1")
+		low.Spec.Remote.V4Pool.Pool, high.Spec.Remote.V4Pool.Pool = "203.0.113.0/25", "203.0.113.128/25"
+		high.Name, high.UID = "green", "green"
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{low, high} })
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
+		settle()
+		want(t, "routes before the policy", w.server.marked(), "203.0.113.1/32")
+		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
+		pass(time.Minute)
+		want(t, "routes after the policy", w.server.marked(), "203.0.113.1/32 *, 203.0.113.200/32 *")
+	})
+}
+
+// Only the Service tells of which group an address of an IPAM system is.
+func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) {
+	netbox := v2.ServiceGroup{Spec: v2.ServiceGroupSpec{
+		Netbox: &v2.NetboxSpec{URL: "https://netbox.example", Tenant: "k8s"}, BGP: &v2.RouteAttributes{Peers: []v2.Peer{"192.0.2.1"}},
+	}}
+	netbox.Namespace, netbox.Name, netbox.UID = "purelb", "netbox", "netbox"
+	if !restricts([]v2.ServiceGroup{netbox}) || restricts([]v2.ServiceGroup{namingPeers("192.0.2.1")}) {
+		t.Error("the wrong groups need the Services")
+	}
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32", "198.51.100.2/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers(), netbox}
+		w.cluster.snapshot.Managed = []ServiceFacts{managed("blue", "203.0.113.1"), managed("netbox", "198.51.100.1")}
+	}, func(w *world) {
+		want(t, "routes while one Service is not seen", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32")
+		w.cluster.change(func(s *Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
+		settle()
+		want(t, "routes", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32")
+		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+	})
+}
+
+// managed is a Service with an address from a group.
+func managed(group, address string) ServiceFacts {
+	s := local(group+address, address)
+	s.From = group
+	return s
+}
