@@ -25,8 +25,8 @@ const (
 	exclusion   = "exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
 	noFence     = "spec: enforceNamespaces needs namespaces or namespaceSelector: name the namespaces that it is for"
 	noDefault   = "spec: namespaceDefault needs namespaces or namespaceSelector: say for which namespaces this is the group of choice"
-	community   = "communities must hold two numbers of 0 to 65535 each, such as 65000:100; for an AS above 65535 use largeCommunities"
-	largeOne    = "largeCommunities must hold three numbers of 0 to 4294967295 each, such as 4200000000:1:100"
+	community   = "communities must hold two numbers of 0 to 65535 each, such as 65000:100, or names; for an AS above 65535 use largeCommunities"
+	largeOne    = "largeCommunities must hold three numbers of 0 to 4294967295 each, such as 4200000000:1:100, or names"
 	mask        = "the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
 	outside     = "pool must lie inside subnet: make the range smaller or the subnet larger"
 	reversed    = "the range is reversed: write the lower address first"
@@ -156,7 +156,7 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"a community of one number", "{remote: {v4pool: POOL}, bgp: {communities: ['65000:1', '65000']}}", "spec.bgp.communities[1]: " + community},
 		{"a community of an AS above 65535", "{remote: {v4pool: POOL}, bgp: {communities: ['65536:1']}}", "spec.bgp.communities[0]: " + community},
 		{"a community of a value above 65535", "{remote: {v4pool: POOL}, bgp: {communities: ['65000:65536']}}", "spec.bgp.communities[0]: " + community},
-		{"a community by name", "{remote: {v4pool: POOL}, bgp: {communities: [no-export]}}", "spec.bgp.communities[0]: " + community},
+		{"a community by a name that is none", "{remote: {v4pool: POOL}, bgp: {communities: [no-export, customer-1, Customer]}}", "spec.bgp.communities[2]: " + community},
 		{"a large community of two numbers", "{remote: {v4pool: POOL}, bgp: {largeCommunities: ['65000:1']}}", "spec.bgp.largeCommunities[0]: " + largeOne},
 		{"a large community above 32 bits", "{remote: {v4pool: POOL}, bgp: {largeCommunities: ['1:2:4294967296']}}", "spec.bgp.largeCommunities[0]: " + largeOne},
 		{"too many communities", "{remote: {v4pool: POOL}, bgp: {communities: [" + strings.Repeat("'65000:1', ", 65) + "]}}", "spec.bgp.communities: Too many: 65: must have at most 64 items"},

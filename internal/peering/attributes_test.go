@@ -60,7 +60,7 @@ func TestAnnotationsSayWhatRoutesSayOfThemselves(t *testing.T) {
 					written[name] = value
 				}
 			}
-			a, problems := peering.AttributesOf(written)
+			a, problems := peering.AttributesOf(nil, written)
 			got := attributes(a) + "\n" + complaints(peering.Decision{Problems: problems})
 			if diff := cmp.Diff(trimmed(tt.want), trimmed(got)); diff != "" {
 				t.Error(diff)
@@ -71,14 +71,14 @@ func TestAnnotationsSayWhatRoutesSayOfThemselves(t *testing.T) {
 
 func TestAGroupSaysWhatItsServicesDoNot(t *testing.T) {
 	med, pref, low := int64(10), int64(200), int64(-1)
-	group, problems := peering.ParseAttributes([]string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)
-	want := "ParseError largeCommunities[1]: \"x\" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1\n" +
+	group, problems := peering.ParseAttributes(nil, []string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)
+	want := "ParseError largeCommunities[1]: \"x\" is neither a large community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there\n" +
 		"ParseError localPreference: \"-1\" is not a number from 0 to 4294967295\n"
 	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
 		t.Error(diff)
 	}
-	own, _ := peering.ParseAttributes([]string{"no-export"}, nil, nil, &pref)
-	none, _ := peering.AttributesOf(map[string]string{peering.AnnotationCommunities: ""})
+	own, _ := peering.ParseAttributes(nil, []string{"no-export"}, nil, nil, &pref)
+	none, _ := peering.AttributesOf(nil, map[string]string{peering.AnnotationCommunities: ""})
 	for want, service := range map[string]peering.Attributes{
 		"64512:1 [1:2:3] med 10":              {},
 		"65535:65281 [1:2:3] med 10 pref 200": own,

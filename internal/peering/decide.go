@@ -124,8 +124,9 @@ func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress 
 // Decide is Decide for several BGPConfigurations. If there are several, paths of fields name
 // the one that they are in.
 func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
-	r := reader{spec: m.Spec, node: node, secrets: secrets, egress: egress, findings: findings{merged: &m, problems: slices.Clone(m.Conflicts)}}
+	r := reader{spec: m.Spec, node: node, secrets: secrets, egress: egress, findings: findings{merged: &m, aliases: AliasesOf(m.Spec), problems: slices.Clone(m.Conflicts)}}
 	r.d.AllowTransit, r.d.Absent = m.Spec.Global.AllowTransit, m.Absent
+	r.aliasProblems()
 	r.global()
 	r.status()
 	r.vrfs()

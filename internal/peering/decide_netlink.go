@@ -149,14 +149,14 @@ func (r *reader) destination(field string, out *ExportRule, in bgpv1.ExportRule)
 func (r *reader) filters(field string, out *ExportRule, communities, large []string) bool {
 	ok := true
 	for i, text := range communities {
-		c, err := parseCommunity(text)
+		c, err := r.aliases.community(text)
 		if err != nil {
 			ok = r.refuse(at(field+".communityList", i), ReasonParseError, "%v; the rule is not in use", err)
 		}
 		out.Communities = append(out.Communities, c)
 	}
 	for i, text := range large {
-		c, err := parseLarge(text)
+		c, err := r.aliases.large(text)
 		if err != nil {
 			ok = r.refuse(at(field+".largeCommunityList", i), ReasonParseError, "%v; the rule is not in use", err)
 		}

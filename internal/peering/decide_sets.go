@@ -68,7 +68,7 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 		return out, r.refuse(field+".list", ReasonParseError, "the set is empty, and not in use: write list")
 	}
 	for i, text := range in.List {
-		plain, err := element(kind, text)
+		plain, err := r.element(kind, text)
 		if err != "" {
 			ok = r.refuse(at(field+".list", i), ReasonParseError, "%s %s; the set is not in use", quote(text), err)
 		}
@@ -78,7 +78,7 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 }
 
 // element reads an element of a set. It returns its usual text, or what is wrong with it.
-func element(kind SetKind, text string) (plain, wrong string) {
+func (f *findings) element(kind SetKind, text string) (plain, wrong string) {
 	switch kind {
 	case NeighborSet:
 		p, ok := neighborPrefix(text)
@@ -89,13 +89,26 @@ func element(kind SetKind, text string) (plain, wrong string) {
 	case ASPathSet:
 		return text, badExpression(strings.ReplaceAll(text, "_", "(^|[,{}() ]|$)"))
 	case CommunitySet:
-		if c, err := parseCommunity(text); err == nil {
+		c, err := f.aliases.community(text)
+		if err == nil {
 			return communityText(c), ""
 		}
+		return expression(text, err)
 	case LargeCommunitySet:
-		if c, err := parseLarge(text); err == nil {
+		c, err := f.aliases.large(text)
+		if err == nil {
 			return c, ""
 		}
+		return expression(text, err)
+	}
+	return text, badExpression(text)
+}
+
+// expression reads a regular expression over communities. A name is none: it would match no
+// community. The error says what else is wrong with it.
+func expression(text string, err error) (plain, wrong string) {
+	if aliasName.MatchString(strings.TrimSpace(text)) {
+		return "", strings.TrimPrefix(err.Error(), quote(strings.TrimSpace(text))+" ")
 	}
 	return text, badExpression(text)
 }

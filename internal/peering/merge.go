@@ -77,11 +77,13 @@ func (m *Merged) Generation() int64 {
 
 // merge adds the spec of a part, which it may change.
 func (m *Merged) merge(part string, spec *bgpv1.BGPConfigurationSpec) {
+	m.expandAliases(spec)
 	kept := m.renamed(part, spec)
 	if len(m.Parts) > 1 && !m.fits(part, &spec.Global) {
 		m.Absent = append(m.Absent, part)
 		return
 	}
+	m.mergeAliases(part, spec)
 	m.overlay(part, "spec.global", reflect.ValueOf(&m.Spec.Global).Elem(), reflect.ValueOf(&spec.Global).Elem())
 	if rules := spec.NetlinkExport; rules != nil && m.Spec.NetlinkExport != nil {
 		m.Spec.NetlinkExport.Rules = join(m, part, "spec.netlinkExport.rules", m.Spec.NetlinkExport.Rules, rules.Rules, nil)

@@ -55,6 +55,8 @@ type findings struct {
 	problems []Problem
 	// merged says which BGPConfiguration a field is in. It may be nil.
 	merged *Merged
+	// aliases are names for communities.
+	aliases Aliases
 	// why is the first reason why the part that is being read cannot be used.
 	why string
 	// alone says that problems of this part may exist on this node alone, because it depends on

@@ -500,7 +500,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 		{
 			"communities that are none", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, community: {type: add, communities: ['64512:100', '64512:65536', no-exports]}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.community.communities[1]: "64512:65536" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export; the policy is not in use
-			 ParseError spec.policyDefinitions[0].statements[0].actions.community.communities[2]: "no-exports" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export; the policy is not in use`,
+			 ParseError spec.policyDefinitions[0].statements[0].actions.community.communities[2]: "no-exports" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there; the policy is not in use`,
 		},
 		{
 			"large communities that are none", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, largeCommunity: {communities: ['1:2', '1:2:4294967296']}}}]}]}`,

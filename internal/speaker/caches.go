@@ -152,11 +152,7 @@ func (c *Caches) Read() (Snapshot, bool) {
 	if len(nodes) == 1 {
 		s.Node = &nodes[0]
 	}
-	var labels map[string]string
-	if s.Node != nil {
-		labels = s.Node.Labels
-	}
-	s.Secrets, all = c.readSecrets(configOf(s, c.namespace, labels))
+	s.Secrets, all = c.readSecrets(configOf(s, c.namespace, s.labels(nil)))
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	all = all && synced
 	s.Managed, synced = c.readManaged(s.Groups)

@@ -53,7 +53,7 @@ func TestComplaintsAreAboutTheObjectsThatSayIt(t *testing.T) {
 				BGP:    &v2.RouteAttributes{MED: &med},
 			},
 		}},
-	}, "purelb", Input{})
+	}, "purelb", Input{}, nil)
 	for key, about := range map[string]corev1.ObjectReference{
 		"Service default/web metadata.annotations[purelb.io/bgp-local-preference]": {APIVersion: "v1", Kind: "Service", Namespace: "default", Name: "web", UID: "a"},
 		"ServiceGroup blue med": {APIVersion: "purelb.io/v2", Kind: "ServiceGroup", Namespace: "purelb", Name: "blue", UID: "b"},
@@ -80,7 +80,7 @@ func TestGroupsOfFurtherNamespacesCountIfTheOperatorSaysSo(t *testing.T) {
 		others []string
 		want   int
 	}{{nil, 0}, {[]string{"another"}, 0}, {[]string{"team"}, 1}, {[]string{"*"}, 1}} {
-		if in := read(s, "purelb", Input{}, tt.others...); len(in.Attributes.Ranges) != tt.want {
+		if in := read(s, "purelb", Input{}, nil, tt.others...); len(in.Attributes.Ranges) != tt.want {
 			t.Errorf("%q: %d ranges have attributes, want %d", tt.others, len(in.Attributes.Ranges), tt.want)
 		}
 	}

@@ -44,10 +44,10 @@ type Input struct {
 // defaultDummy is the interface of remote addresses if no LBNodeAgent names another.
 const defaultDummy = "kube-lb0"
 
-// read returns the Input that s asks for. Where s is silent, the value of before stays: a
+// read returns the Input that s asks for, with the configuration next. Where s is silent, the value of before stays: a
 // node without an object is about to go, and an LBNodeAgent that cannot be used changes
 // nothing.
-func read(s Snapshot, namespace string, before Input, others ...string) Input {
+func read(s Snapshot, namespace string, before Input, next *Config, others ...string) Input {
 	in := Input{Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
 		in.Node = *s.Node
@@ -60,10 +60,10 @@ func read(s Snapshot, namespace string, before Input, others ...string) Input {
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = readAttributes(s, groups, in.Node.Labels, in.complain)
+	in.Attributes = in.readAttributes(s, groups, next)
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
-	if in.Config = configOf(s, namespace, in.Node.Labels); in.Config != nil {
+	if in.Config = next; in.Config != nil {
 		in.readSecrets(s, namespace, before)
 	}
 	return in
@@ -201,9 +201,13 @@ func (a Attributes) around(ip netip.Addr) *RangeAttributes {
 	return nil
 }
 
-// readAttributes reads the route attributes of groups and Services for a node with these labels,
-// and calls complain for each that is wrong.
-func readAttributes(s Snapshot, groups config.Config, node map[string]string, complain func(corev1.ObjectReference, string, []peering.Problem)) Attributes {
+// readAttributes reads the route attributes of groups and Services, with the aliases of the
+// configuration c, and records what is wrong with them.
+func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config) Attributes {
+	var aliases peering.Aliases
+	if c != nil {
+		aliases = peering.AliasesOf(c.Spec)
+	}
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
 	for _, g := range groups.Groups.Usable {
 		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
@@ -211,16 +215,16 @@ func readAttributes(s Snapshot, groups config.Config, node map[string]string, co
 			continue
 		}
 		of := s.Groups[i].Spec.BGP
-		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
+		attributes, problems := peering.ParseAttributes(aliases, texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
 		if of.WeightByEndpoints {
 			problems = append(problems, unweighable(g)...)
 		}
-		elsewhere, problem := announcedElsewhere(g, of.NodeSelector, node)
+		elsewhere, problem := announcedElsewhere(g, of.NodeSelector, in.Node.Labels)
 		restriction, unknown := restrictionOf(s, g, of)
 		if restriction != nil {
 			a.Restricted, attributes.Marks = append(a.Restricted, *restriction), []string{restriction.Mark}
 		}
-		complain(groupRef(s.Groups[i]), g.Ref(), slices.Concat(problems, problem, unknown))
+		in.complain(groupRef(s.Groups[i]), g.Ref(), slices.Concat(problems, problem, unknown))
 		for _, p := range g.Pools {
 			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
 			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes, weighed, elsewhere})
@@ -233,8 +237,8 @@ func readAttributes(s Snapshot, groups config.Config, node map[string]string, co
 		if len(svc.Annotations) == 0 {
 			continue
 		}
-		own, problems := peering.AttributesOf(svc.Annotations)
-		complain(serviceRef(svc), svc.Name, problems)
+		own, problems := peering.AttributesOf(aliases, svc.Annotations)
+		in.complain(serviceRef(svc), svc.Name, problems)
 		for _, ip := range svc.Addresses {
 			delete(a.ByAddress, ip)
 			a.ByAddress[ip] = peering.Merge(a.of(ip), own)

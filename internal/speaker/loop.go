@@ -151,11 +151,11 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if last, ok := s.recallOnce(ctx); ok {
 		before.Passwords = last.Passwords // a Secret may be gone for a moment
 	}
-	in := read(snapshot, s.Namespace, before, s.ConfigNamespaces...)
-	heir := s.succession.heir
-	if s.succession.waits(now, s.input.Config, in.Config, namesOf(snapshot.Configs, s.Namespace)) {
-		in.Config, in.Passwords, in.Missing, in.Outdated = s.input.Config, s.input.Passwords, s.input.Missing, s.input.Outdated
+	next, heir := configOf(snapshot, s.Namespace, snapshot.labels(before.Node.Labels)), s.succession.heir
+	if s.succession.waits(now, s.input.Config, next, namesOf(snapshot.Configs, s.Namespace)) {
+		next = s.input.Config
 	}
+	in := read(snapshot, s.Namespace, before, next, s.ConfigNamespaces...)
 	s.reporter.ignoring(ctx, snapshot.Configs, s.Namespace)
 	s.reporter.complain(ctx, in.Complaints)
 	if s.reporter.nodeIs(ctx, snapshot.Node == nil) {

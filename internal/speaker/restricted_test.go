@@ -145,3 +145,29 @@ func managed(group, address string) ServiceFacts {
 	s.From = group
 	return s
 }
+
+// Groups and Services may have the names that the configuration of the node defines.
+func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
+	aliased := `{communityAliases: {gold: "65000:7"}, ` + oneNeighbor[1:]
+	inWorld(t, aliased, func(w *world) {
+		g := namingPeers()
+		g.Spec.BGP = &v2.RouteAttributes{Communities: []v2.Community{"gold"}}
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{g}
+	}, func(w *world) {
+		want(t, "routes", w.server.announces(), "203.0.113.1/32 65000:7")
+		w.edit(strings.ReplaceAll(aliased, "65000:7", "65000:8"))
+		want(t, "routes with another value", w.server.announces(), "203.0.113.1/32 65000:8")
+
+		// While default is replaced, nothing changes.
+		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
+		settle()
+		want(t, "routes while default is gone", w.server.announces(), "203.0.113.1/32 65000:8")
+		w.told()
+		w.edit(oneNeighbor)
+		want(t, "routes without the alias", w.server.announces(), "203.0.113.1/32")
+		if told := w.told(); !strings.Contains(told, `communities[0]: "gold" is neither a community nor a name in spec.communityAliases`) {
+			t.Errorf("the events are %q", told)
+		}
+	})
+}

@@ -45,6 +45,14 @@ type Snapshot struct {
 	Secrets map[string]peering.Secret
 }
 
+// labels returns the labels of this node, or before if it has no object.
+func (s Snapshot) labels(before map[string]string) map[string]string {
+	if s.Node == nil {
+		return before
+	}
+	return s.Node.Labels
+}
+
 // NodeFacts holds the parts of this node's object that the speaker uses.
 type NodeFacts struct {
 	peering.Node

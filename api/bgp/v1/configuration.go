@@ -93,6 +93,17 @@ type BGPConfigurationSpec struct {
 	// +optional
 	PolicyDefinitions []PolicyDefinition `json:"policyDefinitions,omitempty"`
 
+	// communityAliases are names for communities such as "65000:100", and for large
+	// communities such as "64512:100:1". The policies and rules of this object, and
+	// the communities of ServiceGroups and of Services' annotations, may have the
+	// name instead of the numbers. A name that is not defined is refused where it
+	// is used. The names of well-known communities, such as no-export, are taken.
+	// Default: none.
+	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 63 && name.matches('^[a-z][-a-z0-9]*$'))",message="communityAliases must have names of lower-case letters, digits and '-' that begin with a letter, with at most 63 characters"
+	// +optional
+	CommunityAliases map[string]AliasedCommunity `json:"communityAliases,omitempty"`
+
 	// netlinkImport says which addresses of the node are announced. Default:
 	// those of the dummy interface that carries remote addresses (kube-lb0, or
 	// the one in the LBNodeAgent of the node).
@@ -104,3 +115,10 @@ type BGPConfigurationSpec struct {
 	// +optional
 	NetlinkExport *NetlinkExport `json:"netlinkExport,omitempty"`
 }
+
+// AliasedCommunity is a community, two numbers of 16 bits, or a large community,
+// three numbers of 32 bits.
+//
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}:[0-9]{1,5}$') && self.split(':').all(number, int(number) <= 65535) || self.matches('^[0-9]{1,10}:[0-9]{1,10}:[0-9]{1,10}$') && self.split(':').all(number, int(number) <= 4294967295)",message="communityAliases must hold two numbers of 0 to 65535 each, such as 65000:100, or three numbers of 0 to 4294967295 each, such as 64512:100:1"
+type AliasedCommunity string

@@ -89,6 +89,7 @@ const earlier = `{
 
 // added has every field that earlier generations lacked.
 const added = `{
+	communityAliases: {customer: '65000:100', blue-1: '64512:100:1'},
 	nodeSelector: {matchLabels: {rack: a}, matchExpressions: [{key: rack, operator: In, values: [a]}]},
 	global: {asn: 4200000000, allowTransit: true, gracefulRestart: {deferralTime: 5, longLivedRestartTime: 3600}},
 	neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor},
@@ -139,6 +140,14 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"no number of the AS", "{global: {}}", "spec.global.asn: Required value"},
 		{"a node selector with an unknown operator", "GLOBAL nodeSelector: {matchExpressions: [{key: rack, operator: Is}]}}", malformedSelector},
 		{"a node selector without values", "GLOBAL nodeSelector: {matchExpressions: [{key: rack, operator: In}]}}", malformedSelector},
+		{
+			"an alias with a name that is none", "GLOBAL communityAliases: {Customer: '1:1'}}",
+			"spec.communityAliases: communityAliases must have names of lower-case letters, digits and '-' that begin with a letter, with at most 63 characters",
+		},
+		{
+			"an alias for nothing", "GLOBAL communityAliases: {customer: '65536:1'}}",
+			"spec.communityAliases[customer]: communityAliases must hold two numbers of 0 to 65535 each, such as 65000:100, or three numbers of 0 to 4294967295 each, such as 64512:100:1",
+		},
 		{"a neighbor of nothing", "GLOBAL neighbors: [{}]}", "spec.neighbors[0].config: Required value"},
 		{"a group without a name", "GLOBAL peerGroups: [{config: {}}]}", "spec.peerGroups[0].config.peerGroupName: Required value"},
 		{

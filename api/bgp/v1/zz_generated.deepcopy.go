@@ -272,6 +272,13 @@ func (in *BGPConfigurationSpec) DeepCopyInto(out *BGPConfigurationSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.CommunityAliases != nil {
+		in, out := &in.CommunityAliases, &out.CommunityAliases
+		*out = make(map[string]AliasedCommunity, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.NetlinkImport != nil {
 		in, out := &in.NetlinkImport, &out.NetlinkImport
 		*out = new(NetlinkImport)

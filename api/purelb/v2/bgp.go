@@ -11,14 +11,16 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // has the attributes of the Service with the lowest address that sets any.
 type RouteAttributes struct {
 	// communities are BGP communities (RFC 1997), such as 65000:100, by which
-	// routers can recognize the routes of this group. Default: none.
+	// routers can recognize the routes of this group. Names are well-known, such as
+	// no-export, or from communityAliases of the BGPConfiguration; nodes leave an
+	// unknown name out and report it. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	Communities []Community `json:"communities,omitempty"`
 
 	// largeCommunities are large communities, with three numbers of 32 bits (RFC
-	// 8092), such as 4200000000:1:100. Default: none.
+	// 8092), such as 4200000000:1:100, or names from communityAliases. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -77,14 +79,14 @@ type RouteAttributes struct {
 // +kubebuilder:validation:MaxLength=253
 type Peer string
 
-// Community is two numbers of 16 bits.
+// Community is two numbers of 16 bits, or the name of a community.
 //
-// +kubebuilder:validation:MaxLength=11
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,5}:[0-9]{1,5}$') && self.split(':').all(number, int(number) <= 65535)",message="communities must hold two numbers of 0 to 65535 each, such as 65000:100; for an AS above 65535 use largeCommunities"
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][-a-z0-9]*$') || self.matches('^[0-9]{1,5}:[0-9]{1,5}$') && self.split(':').all(number, int(number) <= 65535)",message="communities must hold two numbers of 0 to 65535 each, such as 65000:100, or names; for an AS above 65535 use largeCommunities"
 type Community string
 
-// LargeCommunity is three numbers of 32 bits.
+// LargeCommunity is three numbers of 32 bits, or the name of a large community.
 //
-// +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,10}:[0-9]{1,10}:[0-9]{1,10}$') && self.split(':').all(number, int(number) <= 4294967295)",message="largeCommunities must hold three numbers of 0 to 4294967295 each, such as 4200000000:1:100"
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][-a-z0-9]*$') || self.matches('^[0-9]{1,10}:[0-9]{1,10}:[0-9]{1,10}$') && self.split(':').all(number, int(number) <= 4294967295)",message="largeCommunities must hold three numbers of 0 to 4294967295 each, such as 4200000000:1:100, or names"
 type LargeCommunity string

@@ -1,0 +1,142 @@
+package peering
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+)
+
+// Aliases are names for communities and large communities.
+type Aliases map[string]string
+
+// aliasName matches what can be an alias. Nothing that is a community matches, nor a regular
+// expression that matches communities.
+var aliasName = regexp.MustCompile(`^[a-z][-a-z0-9]*$`)
+
+// AliasesOf returns the aliases that spec defines, without the malformed ones.
+func AliasesOf(spec bgpv1.BGPConfigurationSpec) Aliases {
+	all := Aliases{}
+	for name, value := range spec.CommunityAliases {
+		if wrongAlias(name, string(value)) == "" {
+			all[name] = strings.TrimSpace(string(value))
+		}
+	}
+	return all
+}
+
+// wrongAlias says what is wrong with an alias, or returns "".
+func wrongAlias(name, value string) string {
+	_, taken := wellKnown[name]
+	_, badCommunity := parseCommunity(value)
+	_, badLarge := parseLarge(value)
+	switch {
+	case !aliasName.MatchString(name):
+		return quote(name) + " cannot be a name: write lower-case letters, digits and '-'; it is not in use"
+	case taken:
+		return quote(name) + " is the name of a well-known community: write another; it is not in use"
+	case badCommunity != nil && badLarge != nil, aliasName.MatchString(value):
+		return quote(value) + " is neither a community nor a large community: write numbers such as 64512:100; it is not in use"
+	}
+	return ""
+}
+
+// aliasProblems reports malformed aliases.
+func (r *reader) aliasProblems() {
+	for _, name := range slices.Sorted(maps.Keys(r.spec.CommunityAliases)) {
+		if wrong := wrongAlias(name, string(r.spec.CommunityAliases[name])); wrong != "" {
+			r.note("spec.communityAliases."+name, ReasonParseError, "%s", wrong)
+		}
+	}
+}
+
+// community reads a community, or a name for one.
+func (a Aliases) community(text string) (uint32, error) {
+	return resolve(a, text, parseCommunity, "a community")
+}
+
+// large reads a large community, or a name for one, and returns its usual text.
+func (a Aliases) large(text string) (string, error) {
+	return resolve(a, text, parseLarge, "a large community")
+}
+
+// resolve reads a text, or the value of the alias that it names. kind is what parse reads.
+func resolve[T any](a Aliases, text string, parse func(string) (T, error), kind string) (T, error) {
+	v, err := parse(text)
+	name := strings.TrimSpace(text)
+	if err == nil || !aliasName.MatchString(name) {
+		return v, err
+	}
+	value, there := a[name]
+	if !there {
+		return v, fmt.Errorf("%s is neither %s nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there", quote(name), kind)
+	}
+	if v, err = parse(value); err != nil {
+		return v, fmt.Errorf("%s stands for %s, which is not %s: write another name", quote(name), value, kind)
+	}
+	return v, nil
+}
+
+// expandAliases replaces the aliases that an earlier part defines otherwise, in the policies and
+// rules of spec, by the values that they have there.
+func (m *Merged) expandAliases(spec *bgpv1.BGPConfigurationSpec) {
+	own := map[string]string{}
+	for name, value := range spec.CommunityAliases {
+		if earlier, there := m.Spec.CommunityAliases[name]; there && earlier != value {
+			own[name] = string(value)
+		}
+	}
+	for _, list := range communityLists(spec) {
+		for i := range list {
+			replace(&list[i], own)
+		}
+	}
+}
+
+// mergeAliases adds the aliases of a part that no earlier part defines.
+func (m *Merged) mergeAliases(part string, spec *bgpv1.BGPConfigurationSpec) {
+	for _, name := range slices.Sorted(maps.Keys(spec.CommunityAliases)) {
+		field, value := "spec.communityAliases."+name, spec.CommunityAliases[name]
+		earlier, there := m.Spec.CommunityAliases[name]
+		switch {
+		case !there:
+			if m.Spec.CommunityAliases == nil {
+				m.Spec.CommunityAliases = map[string]bgpv1.AliasedCommunity{}
+			}
+			m.Spec.CommunityAliases[name], m.Fields[field] = value, part
+		case earlier != value:
+			m.conflict(part, field, "is in effect only in this BGPConfiguration, because "+m.owner(field)+
+				" says otherwise and is older: write the same, or another name")
+		}
+	}
+	spec.CommunityAliases = nil
+}
+
+// communityLists returns the lists of communities in the policies and rules of spec.
+func communityLists(spec *bgpv1.BGPConfigurationSpec) [][]string {
+	var all [][]string
+	for _, s := range spec.DefinedSets {
+		if kind := SetKind(s.Type); kind == CommunitySet || kind == LargeCommunitySet {
+			all = append(all, s.List)
+		}
+	}
+	for _, p := range spec.PolicyDefinitions {
+		for _, s := range p.Statements {
+			if c := s.Actions.Community; c != nil {
+				all = append(all, c.Communities)
+			}
+			if c := s.Actions.LargeCommunity; c != nil {
+				all = append(all, c.Communities)
+			}
+		}
+	}
+	if spec.NetlinkExport != nil {
+		for _, r := range spec.NetlinkExport.Rules {
+			all = append(all, r.CommunityList, r.LargeCommunityList)
+		}
+	}
+	return all
+}

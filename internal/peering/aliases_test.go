@@ -1,0 +1,99 @@
+package peering_test
+
+import (
+	"strings"
+	"testing"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/peering"
+)
+
+const aliased = `communityAliases: {customer: "65000:100", blue: "64512:100:1"}, `
+
+func TestAliasesStandForCommunities(t *testing.T) {
+	c := named(t, "default", `{`+aliased+`global: {asn: 65000, applyPolicy: {exportPolicy: {policies: [p]}}},
+		definedSets: [{type: community, name: s, list: [customer, "65000:.*", no-export]}, {type: large-community, name: s, list: [blue]}],
+		policyDefinitions: [{name: p, statements: [{conditions: {communitySet: {name: s}, largeCommunitySet: {name: s}},
+			actions: {community: {communities: [customer, no-export]}, largeCommunity: {communities: [blue]}}}]}],
+		netlinkExport: {enabled: true, rules: [{name: r, communityList: [customer], largeCommunityList: [blue]}]}}`)
+	d := on([]bgpv1.BGPConfiguration{c}, "a")
+	if text := said(d.Problems); text != "" {
+		t.Fatal(text)
+	}
+	var got []string
+	for _, s := range d.State.Sets {
+		got = append(got, string(s.Kind)+" "+strings.Join(s.List, " "))
+	}
+	then := d.State.Export.Statements[len(d.State.Export.Statements)-1].Then
+	got = append(got, strings.Join(then.Communities.List, " "), strings.Join(then.LargeCommunities.List, " "), d.Export[0].LargeCommunities[0])
+	const want = "community 65000:100 65000:.* 65535:65281; large-community 64512:100:1; 65000:100 65535:65281; 64512:100:1; 64512:100:1"
+	if text := strings.Join(got, "; "); text != want || d.Export[0].Communities[0] != 65000<<16|100 {
+		t.Errorf("%s, %v; want %s", text, d.Export[0].Communities, want)
+	}
+	aliases := peering.AliasesOf(c.Spec)
+	a, problems := peering.ParseAttributes(aliases, []string{"customer", "64512:1"}, []string{"blue"}, nil, nil)
+	b, more := peering.AttributesOf(aliases, map[string]string{peering.AnnotationCommunities: "customer, 64512:1", peering.AnnotationLargeCommunities: "blue"})
+	for _, x := range []peering.Attributes{a, b} {
+		if got := attributes(x); got != "64512:1 65000:100 [64512:100:1]" {
+			t.Errorf("attributes %q", got)
+		}
+	}
+	if text := said(problems) + said(more); text != "" {
+		t.Error(text)
+	}
+}
+
+func TestAliasesThatAreNotDefinedAreRefused(t *testing.T) {
+	const unknown = `"gold" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
+	for _, tt := range []struct{ name, spec, want string }{
+		{"in a policy", `policyDefinitions: [{name: p, statements: [{actions: {community: {communities: [gold]}}}]}]`,
+			"spec.policyDefinitions[0].statements[0].actions.community.communities[0]: " + unknown + "; the policy is not in use"},
+		{"in a set", `definedSets: [{type: community, name: s, list: [gold]}]`, "spec.definedSets[0].list[0]: " + unknown + "; the set is not in use"},
+		{"in a rule", `netlinkExport: {enabled: true, rules: [{name: r, communityList: [gold]}]}`, "spec.netlinkExport.rules[0].communityList[0]: " + unknown + "; the rule is not in use"},
+		{"of another kind", `definedSets: [{type: community, name: s, list: [blue]}]`,
+			`spec.definedSets[0].list[0]: "blue" stands for 64512:100:1, which is not a community: write another name; the set is not in use`},
+		{"a value that is a name", `communityAliases: {gold: no-export}`,
+			`spec.communityAliases.gold: "no-export" is neither a community nor a large community: write numbers such as 64512:100; it is not in use`},
+		{"a well-known name", `communityAliases: {no-export: "1:1"}`,
+			`spec.communityAliases.no-export: "no-export" is the name of a well-known community: write another; it is not in use`},
+		{"a name with a capital", `communityAliases: {Gold: "1:1"}`,
+			`spec.communityAliases.Gold: "Gold" cannot be a name: write lower-case letters, digits and '-'; it is not in use`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			spec := tt.spec
+			if !strings.HasPrefix(spec, "communityAliases") {
+				spec = aliased + spec
+			}
+			d := on([]bgpv1.BGPConfiguration{named(t, "default", "{global: {asn: 65000}, "+spec+"}")}, "a")
+			if got := said(d.Problems); got != tt.want {
+				t.Errorf("\n got %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+	_, problems := peering.ParseAttributes(nil, []string{"gold"}, nil, nil, nil)
+	if got := said(problems); got != "communities[0]: "+unknown {
+		t.Error(got)
+	}
+}
+
+// An alias of two objects is that of the older one, but each object's policies mean their own.
+func TestAliasesOfSeveralConfigurations(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{
+		born(t, 1, "default", `{communityAliases: {gold: "1:1", shared: "3:3"}, global: {asn: 65000}}`),
+		born(t, 2, "a", "{"+rackA+`communityAliases: {gold: "2:2", silver: "4:4", shared: "3:3"}, global: {asn: 65000},
+			definedSets: [{type: community, name: s, list: [gold, silver, shared]}]}`),
+	}
+	m := peering.MergeConfigurations(peering.Selected(all, "", map[string]string{"rack": "a"}), "")
+	aliases := peering.AliasesOf(m.Spec)
+	if aliases["gold"] != "1:1" || aliases["silver"] != "4:4" || len(aliases) != 3 {
+		t.Errorf("the aliases are %v", aliases)
+	}
+	d := on(all, "a")
+	if got := strings.Join(d.State.Sets[0].List, " "); got != "2:2 4:4 3:3" {
+		t.Errorf("the set is %s", got)
+	}
+	const want = "a: spec.communityAliases.gold: is in effect only in this BGPConfiguration, because default says otherwise and is older: write the same, or another name"
+	if got := said(d.Problems); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
