@@ -360,6 +360,49 @@ func TestUnsupportedKubernetesIsRefused(t *testing.T) {
 	}
 }
 
+func TestBGPConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
+	const values = "gobgp: {configNamespaces: [k8gobgp-system, purelb-system]}"
+	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := apitest.Parse([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		if o.GetNamespace() != "k8gobgp-system" {
+			continue
+		}
+		if o.GetKind() == "Role" {
+			got = append(got, fmt.Sprintf("%s %s", o.GetName(), rights(t, o)))
+		} else {
+			b := typed[rbacv1.RoleBinding](t, o)
+			got = append(got, fmt.Sprintf("%s to %s of %s", b.RoleRef.Name, b.Subjects[0].Name, b.Subjects[0].Namespace))
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"purelb:allocator:bgp [configs.bgp.purelb.io/status: patch configs.bgp.purelb.io: get list watch patch]",
+		"purelb:allocator:bgp to allocator of purelb-system",
+		"purelb:k8gobgp [configs.bgp.purelb.io: get list watch]",
+		"purelb:k8gobgp to lbnodeagent of purelb-system",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights (-want +got):\n%s", diff)
+	}
+	all := mustRender(t, values)
+	for _, pod := range []corev1.PodSpec{podOf(t, all["Deployment allocator"]), podOf(t, all["DaemonSet lbnodeagent"])} {
+		for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
+			told := slices.Contains(c.Env, corev1.EnvVar{Name: "PURELB_BGP_NAMESPACES", Value: "k8gobgp-system,purelb-system"})
+			if told != (c.Name != "lbnodeagent") {
+				t.Errorf("%s is told of the namespaces: %v", c.Name, told)
+			}
+		}
+	}
+}
+
 func TestAgentsReadTheConfiguredNamespaces(t *testing.T) {
 	const right = "[lbnodeagents.purelb.io: get list watch servicegroups.purelb.io: get list watch]"
 	for _, tt := range []struct {

@@ -27,31 +27,34 @@ type flags struct {
 	namespace string
 	// configNamespaces are further namespaces whose objects count.
 	configNamespaces []string
-	host             string
-	port             int
-	healthAddress    string
-	kubeconfig       string
-	announcer        string
-	podCIDRs         bool
-	leaderElect      bool
-	identity         string
-	gossipSecret     string
-	clusterName      string
-	sweepEvery       time.Duration
-	bgp              bool
-	level            slog.Level
+	// bgpNamespaces are further namespaces whose BGPConfigurations count.
+	bgpNamespaces []string
+	host          string
+	port          int
+	healthAddress string
+	kubeconfig    string
+	announcer     string
+	podCIDRs      bool
+	leaderElect   bool
+	identity      string
+	gossipSecret  string
+	clusterName   string
+	sweepEvery    time.Duration
+	bgp           bool
+	level         slog.Level
 }
 
 // parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
-	var others string
+	var others, peerings string
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
 	sweepEvery := cmp.Or(env("PURELB_IPAM_SWEEP_INTERVAL"), "10m")
 	set := flag.NewFlagSet("allocator", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&f.namespace, "namespace", env("PURELB_NAMESPACE"), "the `namespace` that PureLB is installed in (PURELB_NAMESPACE); default: that of this pod")
 	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
+	set.StringVar(&peerings, "bgp-namespaces", env("PURELB_BGP_NAMESPACES"), "further `namespaces` of which BGPConfigurations count, separated by commas, * for all (PURELB_BGP_NAMESPACES); default: none")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics on, 0 for none")
 	set.StringVar(&f.healthAddress, "health-address", ":8081", "the `address:port` to serve /healthz and /readyz on, 0 for none")
@@ -71,7 +74,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.sweeps(sweepEvery), f.complete(level, others))
+	return f, errors.Join(f.sweeps(sweepEvery), f.complete(level, others, peerings))
 }
 
 // sweeps reads the interval of comparisons with NetBox.
@@ -85,7 +88,7 @@ func (f *flags) sweeps(every string) error {
 }
 
 // complete fills in defaults, and returns an error for wrong values.
-func (f *flags) complete(level, others string) error {
+func (f *flags) complete(level, others, peerings string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
@@ -104,6 +107,9 @@ func (f *flags) complete(level, others string) error {
 	var err error
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {
 		return fmt.Errorf("--config-namespaces: %w", err)
+	}
+	if f.bgpNamespaces, err = config.Namespaces(peerings); err != nil {
+		return fmt.Errorf("--bgp-namespaces: %w", err)
 	}
 	f.level, err = process.Level(level)
 	return err

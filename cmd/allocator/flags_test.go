@@ -36,6 +36,8 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
 		{"no metrics, no probes, no leader election", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},
+		{"further namespaces of BGPConfigurations", "--namespace purelb-system --bgp-namespaces k8gobgp-system", nil,
+			with(func(f *flags) { f.bgpNamespaces = []string{"k8gobgp-system"} })},
 		{"further namespaces", "--namespace purelb-system --config-namespaces team-a", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},
 			with(func(f *flags) { f.configNamespaces = []string{"team-a"} })},
 		{"all namespaces", "--namespace purelb-system", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},
@@ -85,7 +87,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	if !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got %v", err)
 	}
-	for _, name := range []string{"namespace", "config-namespaces", "host", "port", "health-address", "kubeconfig", "default-announcer", "leader-elect", "identity", "log-level"} {
+	for _, name := range []string{"namespace", "config-namespaces", "bgp-namespaces", "host", "port", "health-address", "kubeconfig", "default-announcer", "leader-elect", "identity", "log-level"} {
 		if !strings.Contains(help.String(), "-"+name) {
 			t.Errorf("the help does not mention --%s:\n%s", name, help.String())
 		}

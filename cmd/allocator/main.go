@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	return allocator.Run(ctx, cfg, allocator.Options{
 		Namespace:        f.namespace,
-		ConfigNamespaces: f.configNamespaces,
+		ConfigNamespaces: f.configNamespaces, BGPNamespaces: f.bgpNamespaces,
 		DefaultAnnouncer: f.announcer == defaultAnnouncer,
 		IgnorePodCIDRs:   !f.podCIDRs,
 		LeaderElect:      f.leaderElect,

@@ -21,11 +21,13 @@ type flags struct {
 	node, namespace, pod, podUID string
 	// configNamespaces are further namespaces whose objects count.
 	configNamespaces []string
-	metrics, health  string
-	perNeighbor      bool
-	mostNeighbors    int
-	stateDir         string
-	kubeconfig       string
+	// bgpNamespaces are further namespaces whose BGPConfigurations count.
+	bgpNamespaces   []string
+	metrics, health string
+	perNeighbor     bool
+	mostNeighbors   int
+	stateDir        string
+	kubeconfig      string
 	// kubelet is where the kubelet says that it is healthy, or "".
 	kubelet string
 	level   slog.Level
@@ -43,7 +45,7 @@ var meaningless = map[string]bool{
 // parse reads the command line; what it does not say, the environment may.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
-	var others string
+	var others, peerings string
 	set := flag.NewFlagSet("k8gobgp", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&f.node, "node-name", env("NODE_NAME"), "the `name` of this node in Kubernetes (NODE_NAME)")
@@ -51,6 +53,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.pod, "pod-name", env("POD_NAME"), "the `name` of this pod, by which the speaker finds out why it ends (POD_NAME); default: it does not find out, and routers keep its routes if they can")
 	set.StringVar(&f.podUID, "pod-uid", env("POD_UID"), "the `UID` of this pod (POD_UID)")
 	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
+	set.StringVar(&peerings, "bgp-namespaces", env("PURELB_BGP_NAMESPACES"), "further `namespaces` of which BGPConfigurations count, separated by commas, * for all (PURELB_BGP_NAMESPACES); default: none")
 	set.StringVar(&f.metrics, "metrics-bind-address", ":7473", "the `address` to serve metrics on, 0 for none")
 	set.StringVar(&f.health, "health-probe-bind-address", ":7474", "the `address` to serve probes on, 0 for none")
 	set.BoolVar(&f.perNeighbor, "enable-per-neighbor-metrics", false, "have metrics for each neighbor")
@@ -81,11 +84,11 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if f.stateDir == "none" {
 		f.stateDir = ""
 	}
-	return f, f.complete(level, others)
+	return f, f.complete(level, others, peerings)
 }
 
 // complete tells what is wrong.
-func (f *flags) complete(level, others string) error {
+func (f *flags) complete(level, others, peerings string) error {
 	for name, value := range map[string]string{"metrics-bind-address": f.metrics, "health-probe-bind-address": f.health} {
 		if value != "0" && !isAddress(value) {
 			return fmt.Errorf("--%s %q is not an address such as :7473", name, value)
@@ -105,6 +108,9 @@ func (f *flags) complete(level, others string) error {
 	}
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {
 		return fmt.Errorf("--config-namespaces: %w", err)
+	}
+	if f.bgpNamespaces, err = config.Namespaces(peerings); err != nil {
+		return fmt.Errorf("--bgp-namespaces: %w", err)
 	}
 	f.level, err = process.Level(level)
 	return err

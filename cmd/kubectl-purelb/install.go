@@ -25,6 +25,7 @@ func settle(w *explain.World, template *corev1.PodSpec) {
 			w.IgnorePodCIDRs = setting(c, "PURELB_POD_CIDRS", "pod-cidrs") == "false"
 			// What cannot be read as namespaces keeps the allocator from starting.
 			w.ConfigNamespaces, _ = config.Namespaces(setting(c, "PURELB_CONFIG_NAMESPACES", "config-namespaces"))
+			w.BGPNamespaces, _ = config.Namespaces(setting(c, "PURELB_BGP_NAMESPACES", "bgp-namespaces"))
 		}
 	}
 }

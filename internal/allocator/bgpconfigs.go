@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -51,9 +52,13 @@ type bgpConfigs struct {
 // newBGPConfigs makes a bgpConfigs with a cache of its own. So where BGPConfigurations
 // cannot be read, no other part waits for them.
 func newBGPConfigs(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, opt Options) (*bgpConfigs, error) {
+	namespaces := map[string]cache.Config{}
+	for _, ns := range config.Watched(opt.Namespace, opt.BGPNamespaces) {
+		namespaces[ns] = cache.Config{}
+	}
 	cached, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces: map[string]cache.Config{opt.Namespace: {}},
+		DefaultNamespaces: namespaces,
 		DefaultTransform:  cache.TransformStripManagedFields(),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/apitest"
 )
 
 func withBGP(o *allocator.Options) { o.BGP = true }
@@ -79,6 +80,20 @@ func TestBGPConfigurationsNameTheirConflicts(t *testing.T) {
 	w.ready(younger, "False ConfigurationInvalid: spec.global.asn: default says otherwise and is older, so nothing of this BGPConfiguration "+
 		"is in effect on nodes that both select: write the same, or let them select different nodes")
 	w.ready(older, wellOnNodes)
+}
+
+func TestBGPConfigurationsOfFurtherNamespacesHaveAStatus(t *testing.T) {
+	w := newWorld(t)
+	further := apitest.Namespace(t)
+	w.allocator(withBGP, func(o *allocator.Options) { o.BGPNamespaces = []string{further} })
+	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
+		c.Namespace = further
+		c.Spec.Neighbors[0].Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: "bgp", Key: "password"}
+	})
+	w.ready(c, "False ConfigurationInvalid: spec.neighbors[0].config.authPasswordSecretRef: secret "+further+"/bgp is not read, only those of "+w.namespace+
+		" are: move the BGPConfiguration and its Secret there")
+	w.bgpConfig("default", nil)
+	w.ready(c, "False NotInEffect: nodes go by the BGPConfiguration default")
 }
 
 func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {

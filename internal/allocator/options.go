@@ -16,6 +16,8 @@ type Options struct {
 	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents count;
 	// config.Everywhere stands for all.
 	ConfigNamespaces []string
+	// BGPNamespaces are further namespaces whose BGPConfigurations count.
+	BGPNamespaces []string
 	// DefaultAnnouncer says that Services without a load balancer class are
 	// ours.
 	DefaultAnnouncer bool

@@ -2,6 +2,7 @@ package explain
 
 import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -14,7 +15,7 @@ func (v *view) configurationOf(node string) *bgpv1.BGPConfiguration {
 			labels = v.Nodes[i].Labels
 		}
 	}
-	selected := peering.Selected(v.Configurations, v.Namespace, labels)
+	selected := peering.Selected(v.peeringCluster().Configs, v.Namespace, labels)
 	if len(selected) == 0 {
 		return nil
 	}
@@ -23,7 +24,12 @@ func (v *view) configurationOf(node string) *bgpv1.BGPConfiguration {
 
 // peeringCluster returns what the status of BGPConfigurations depends on.
 func (v *view) peeringCluster() peering.Cluster {
-	c := peering.Cluster{Configs: v.Configurations, Home: v.Namespace}
+	c := peering.Cluster{Home: v.Namespace}
+	for _, one := range v.Configurations {
+		if config.InScope(one.Namespace, v.Namespace, v.BGPNamespaces) {
+			c.Configs = append(c.Configs, one)
+		}
+	}
 	for i := range v.Nodes {
 		c.Nodes = append(c.Nodes, v.Nodes[i].Labels)
 	}

@@ -285,16 +285,17 @@ func (v *view) checkAgents() []Check {
 func (v *view) checkPeering() []Check {
 	cluster := v.peeringCluster()
 	var checks []Check
-	for i := range v.Configurations {
-		c := &v.Configurations[i]
+	for _, c := range v.Configurations {
+		if o := (Object{"BGPConfiguration", c.Namespace, c.Name}); !config.InScope(c.Namespace, v.Namespace, v.BGPNamespaces) {
+			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "metadata.namespace"),
+				Message: o.String() + ": nodes go by BGPConfigurations of " + v.Namespace + " only; move it there, or add its namespace to gobgp.configNamespaces"})
+		}
+	}
+	for i := range cluster.Configs {
+		c := &cluster.Configs[i]
 		o := Object{"BGPConfiguration", c.Namespace, c.Name}
 		add := func(status, code, field, message string) {
 			checks = append(checks, Check{Status: status, Code: code, Object: o.String(), At: v.at(o, field), Message: o.String() + message})
-		}
-		switch {
-		case c.Namespace != v.Namespace:
-			add(Warn, "", "metadata.namespace", ": nodes go by BGPConfigurations of "+v.Namespace+" only; move it there")
-			continue
 		}
 		if text := cluster.OutOfEffect(c); text != "" {
 			add(Warn, peering.ReasonNotInEffect, "spec.nodeSelector", ": it is not in effect: "+text)

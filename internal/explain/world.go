@@ -22,7 +22,9 @@ type World struct {
 	// EndpointSlices are read if what nodes announce depends on them: see NeedsEndpoints.
 	EndpointSlices []discoveryv1.EndpointSlice
 	Configurations []bgpv1.BGPConfiguration
-	NodeStatuses   []bgpv1.BGPNodeStatus
+	// BGPNamespaces are further namespaces whose BGPConfigurations count.
+	BGPNamespaces []string
+	NodeStatuses  []bgpv1.BGPNodeStatus
 	// Pods are the pods of PureLB.
 	Pods []corev1.Pod
 	// Allocator is what the allocator that leads says at /state, nil if it was not asked or

@@ -30,7 +30,7 @@ type Caches struct {
 	namespace string
 	changed   chan struct{}
 
-	configs  *watch[bgpv1.BGPConfiguration]
+	configs  watches[bgpv1.BGPConfiguration]
 	nodes    *watch[NodeFacts]
 	groups   watches[v2.ServiceGroup]
 	agents   watches[v2.LBNodeAgent]
@@ -75,12 +75,15 @@ func (w *lateWatch[T]) settled() bool {
 	return synced || w.refused() || time.Since(w.since) >= latePatience
 }
 
-// NewCaches returns Caches that know nothing before Run. The API server may be away.
-func NewCaches(clients Clients, node, namespace string, others ...string) *Caches {
+// NewCaches returns Caches that know nothing before Run. The API server may be away. peerings
+// are further namespaces of BGPConfigurations, and others those of other objects.
+func NewCaches(clients Clients, node, namespace string, peerings []string, others ...string) *Caches {
 	c := &Caches{clients: clients, node: node, namespace: namespace, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
-	c.configs = &watch[bgpv1.BGPConfiguration]{
-		client: clients.bgp, resource: "configs", namespace: namespace,
-		kind: &bgpv1.BGPConfiguration{}, keep: keepConfig, same: sameConfig, changed: c.signal,
+	for _, ns := range config.Watched(namespace, peerings) {
+		c.configs = append(c.configs, &watch[bgpv1.BGPConfiguration]{
+			client: clients.bgp, resource: "configs", namespace: ns,
+			kind: &bgpv1.BGPConfiguration{}, keep: keepConfig, same: sameConfig, changed: c.signal,
+		})
 	}
 	c.nodes = &watch[NodeFacts]{
 		client: clients.core, resource: "nodes", selector: fields.OneTermEqualSelector("metadata.name", node),

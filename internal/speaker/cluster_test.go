@@ -376,10 +376,32 @@ func TestLabelsMarksAndAnnotationsAreFollowed(t *testing.T) {
 	eventuallyIs(t, "the routes without the annotation", "203.0.113.7/32", m.server.announces)
 }
 
+// Samples of older manifests have the namespace k8gobgp-system.
+func TestConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
+	c := newCluster(t)
+	further := cluster{t: t, config: c.config, namespace: apitest.Namespace(t), core: c.core, clients: c.clients}
+	further.configure("default", oneNeighbor)
+	caches := NewCaches(c.clients, c.node("a"), c.namespace, []string{further.namespace})
+	ctx, cancel := context.WithCancel(t.Context())
+	var ends sync.WaitGroup
+	t.Cleanup(func() { cancel(); ends.Wait() })
+	ends.Go(func() { _ = caches.Run(ctx) })
+	chosen := func() string {
+		s, complete := caches.Read()
+		if config := configOf(s, c.namespace, nil); complete && config != nil {
+			return strings.Join(config.names(), " ")
+		}
+		return ""
+	}
+	eventuallyIs(t, "without any in the namespace of PureLB", further.namespace+"/default", chosen)
+	c.configure("mine", oneNeighbor)
+	eventuallyIs(t, "with one in the namespace of PureLB", "mine", chosen)
+}
+
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newCluster(t)
 	node := c.node("a")
-	caches := NewCaches(c.clients, node, c.namespace)
+	caches := NewCaches(c.clients, node, c.namespace, nil)
 	if caches.nodeDeleted() {
 		t.Error("it says so before it knows anything")
 	}
