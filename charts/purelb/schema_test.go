@@ -1,0 +1,91 @@
+package chart
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// schema is a part of values.schema.json.
+type schema struct {
+	Description string
+	Ref         string `json:"$ref"`
+	Properties  map[string]schema
+	Definitions map[string]schema
+}
+
+// each calls f for each value that s describes, with its path.
+func (s schema) each(path string, definitions map[string]schema, f func(path string, s schema)) {
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		value := s.Properties[name]
+		f(path+name, value)
+		if value.Ref != "" {
+			value = definitions[strings.TrimPrefix(value.Ref, "#/definitions/")]
+		}
+		value.each(path+name+".", definitions, f)
+	}
+}
+
+// Editors and catalogs of charts show what the schema says of a value.
+func TestTheSchemaDescribesEachValue(t *testing.T) {
+	text, err := os.ReadFile("values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all schema
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	said := comments(t)
+	n := 0
+	all.each("", all.Definitions, func(path string, s schema) {
+		n++
+		if s.Description == "" {
+			t.Errorf("the schema does not describe %s", path)
+		}
+		if comment, ok := said[path]; ok && comment != "" && s.Description != comment {
+			t.Errorf("the schema says of %s\n  %s\nand values.yaml\n  %s", path, s.Description, comment)
+		}
+	})
+	if n < 100 || len(said) < 40 {
+		t.Errorf("the schema has %d values, and values.yaml %d comments", n, len(said))
+	}
+}
+
+var (
+	commentLine = regexp.MustCompile(`^ *# ?(.*)$`)
+	keyLine     = regexp.MustCompile(`^((?:  )*)([A-Za-z0-9]+):`)
+	example     = regexp.MustCompile(`,? ?[Ff]or example .*$`)
+)
+
+// comments returns the comment above each key of values.yaml, by the path of the key, without
+// its example.
+func comments(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	var path, comment []string
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if m := commentLine.FindStringSubmatch(line); m != nil {
+			comment = append(comment, m[1])
+			continue
+		}
+		if m := keyLine.FindStringSubmatch(line); m != nil {
+			path = append(path[:min(len(path), len(m[1])/2)], m[2])
+			if len(comment) > 0 {
+				words := strings.Join(strings.Fields(strings.Join(comment, " ")), " ")
+				found[strings.Join(path, ".")] = example.ReplaceAllString(words, "")
+			}
+		}
+		comment = nil
+	}
+	return found
+}
