@@ -161,5 +161,8 @@ func send(t *testing.T, method, url, body string) (int, http.Header) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
 	return resp.StatusCode, resp.Header
 }
