@@ -16,7 +16,7 @@ BENCH     ?= .
 BENCHTIME ?= 1s
 FUZZTIME  ?= 10s
 SOAK      ?= 60
-export VULNDB VEX
+export VULNDB VEX UPGRADE_FROM
 SEED      ?= $(shell git rev-parse --short=12 HEAD)
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
@@ -62,6 +62,11 @@ e2e-backends: up ## only the end-to-end tests of NetBox and IPAM servers; KILLS=
 e2e-alerts: up ## only the alerts of the chart, made to fire in the lab; ALERTS_FACTOR=10 divides their times by 10 and not by 20
 	@$(call root)
 	go -C lab test -tags alerts ./e2e -run '^TestAlertsFire$$' -count=1 -v -timeout $(E2E_TIMEOUT)
+
+.PHONY: e2e-install
+e2e-install: up ## only releases: installed, upgraded, rolled back and removed in the lab, by Helm and by kubectl; UPGRADE_FROM=COMMIT instead of the commit before
+	@$(call root)
+	go -C lab test -tags install ./e2e -run '^(TestAnUpgradeFromTheCommitBeforeLosesNothing|TestAReleaseIsInstalled|TestManifestsInstall)' -count=1 -v -timeout $(E2E_TIMEOUT)
 
 .PHONY: e2e-worlds
 e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families, interfaces), which are built one after the other; writes docs/compatibility.md

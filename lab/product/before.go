@@ -43,6 +43,11 @@ func (t Tree) Before(ctx context.Context) (commit string, err error) {
 	return commit, err
 }
 
+// Commit returns the hash of a commit that a branch, a tag or a hash names.
+func (t Tree) Commit(ctx context.Context, name string) (string, error) {
+	return t.git(ctx, "rev-parse", "--verify", name+"^{commit}")
+}
+
 // parent returns the parent of the last commit that changed the product.
 func (t Tree) parent(ctx context.Context) (string, error) {
 	last, err := t.lastChange(ctx)
