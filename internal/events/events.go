@@ -65,6 +65,9 @@ const (
 	writeLimit, lastWords = 10 * time.Second, time.Second
 	// mostMessage is how long a text may be, in bytes: the limit of the API server.
 	mostMessage = 1024
+	// counted is for how many of the last events it is known how often they were written. Each
+	// costs 2 KB. An older one that repeats itself is written as a new event.
+	counted = 512
 )
 
 // Sink is where events are written.
@@ -107,30 +110,35 @@ func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, arg
 		r.Log.Error("eventAboutNothing", "reason", reason, "type", fmt.Sprintf("%T", about))
 		return
 	}
-	now := metav1.Now()
+	q := &r.later
+	if kind == corev1.EventTypeWarning {
+		q = &r.urgent
+	}
+	q.add(&waiting{about: *to, kind: kind, reason: reason, message: clip(fmt.Sprintf(format, args...)), since: time.Now()})
+}
+
+// event returns the event that w is to become.
+func (r *Recorder) event(w *waiting) *corev1.Event {
+	at := metav1.NewTime(w.since)
 	e := &corev1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: to.Namespace},
-		InvolvedObject:      *to,
-		Type:                kind,
-		Reason:              reason,
-		Message:             clip(fmt.Sprintf(format, args...)),
+		ObjectMeta:          metav1.ObjectMeta{Namespace: w.namespace()},
+		InvolvedObject:      w.about,
+		Type:                w.kind,
+		Reason:              w.reason,
+		Message:             w.message,
 		Source:              r.Source,
 		ReportingController: r.Source.Component,
 		ReportingInstance:   r.Source.Host,
-		FirstTimestamp:      now,
-		LastTimestamp:       now,
+		FirstTimestamp:      at,
+		LastTimestamp:       at,
 		Count:               1,
 	}
-	if e.Namespace == "" {
-		e.Namespace = metav1.NamespaceDefault // where events about a Node are looked for
+	name := w.since.UnixNano()
+	if w.kind == corev1.EventTypeWarning {
+		name = digest(e)
 	}
-	if kind == corev1.EventTypeWarning {
-		e.Name = util.GenerateEventName(to.Name, digest(e))
-		r.urgent.add(e)
-	} else {
-		e.Name = util.GenerateEventName(to.Name, now.UnixNano())
-		r.later.add(e)
-	}
+	e.Name = util.GenerateEventName(w.about.Name, name)
+	return e
 }
 
 // digest is the same for events that say the same of the same object.
@@ -159,7 +167,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		backoff.Sleep(life, lastWords)
 		end()
 	})()
-	w := writer{r, life, record.NewEventCorrelator(wallClock{})}
+	w := writer{r, life, record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: counted, Clock: wallClock{}})}
 	nothing := func() {}
 	stand := func() { r.stand(ctx) }
 	var wg sync.WaitGroup
@@ -272,9 +280,8 @@ func (r *Recorder) stand(ctx context.Context) {
 // write writes an event, or counts up the event that it repeats. It reports whether another
 // attempt may succeed.
 func (w writer) write(of *waiting) (again bool) {
-	e := of.event
 	if of.result == nil {
-		result, err := w.correlator.EventCorrelate(e)
+		result, err := w.correlator.EventCorrelate(w.event(of))
 		if err != nil || result.Skip {
 			return false
 		}
@@ -291,11 +298,11 @@ func (w writer) write(of *waiting) (again bool) {
 	if !w.failing.Swap(true) && w.life.Err() == nil {
 		level = slog.LevelWarn
 	}
-	w.Log.Log(w.life, level, "eventNotWritten", "event", e.Reason, "object", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "error", err)
+	w.Log.Log(w.life, level, "eventNotWritten", "event", of.reason, "object", of.about.Namespace+"/"+of.about.Name, "error", err)
 	if apierrors.IsInternalError(err) {
 		of.faults++
 	}
-	return w.life.Err() == nil && of.faults < mostFaults && passing(err) && time.Since(e.LastTimestamp.Time) <= stale
+	return w.life.Err() == nil && of.faults < mostFaults && passing(err) && time.Since(of.since) <= stale
 }
 
 // passing says that err is not of the event, but of an API server that is away,

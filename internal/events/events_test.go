@@ -362,7 +362,7 @@ func TestTooManyEventsForgetTheOldest(t *testing.T) {
 	}
 	q := &r.later
 	size, dropped := q.size, q.dropped
-	if _, first := q.take(false, r.Log); size != longest || dropped != 5 || first.event.InvolvedObject.Name != "5" {
+	if _, first := q.take(false, r.Log); size != longest || dropped != 5 || first.about.Name != "5" {
 		t.Errorf("%d wait and %d are dropped", size, dropped)
 	}
 }
@@ -458,7 +458,7 @@ func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
 	r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: "node-a", UID: "node-a"}, "Warning", "ConfigError", "%s is %d", "this", 7)
 	first := func(q *queue) *corev1.Event {
 		if _, w := q.take(false, r.Log); w != nil {
-			return w.event
+			return r.event(w)
 		}
 		return nil
 	}

@@ -1,11 +1,14 @@
 package events
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 )
 
@@ -32,27 +35,41 @@ type namespace struct {
 	busy, failed bool
 }
 
-// waiting is an event to write. result is nil before the first attempt, and faults counts the
-// attempts that the API server answered with a fault of its own.
+// first removes the oldest waiting event and returns it.
+func (n *namespace) first() (w *waiting) {
+	w, n.events[0] = n.events[0], nil // the array may live for long
+	n.events = n.events[1:]
+	return w
+}
+
+// waiting is an event to write. Many may wait, and an Event takes three times as much memory.
 type waiting struct {
-	event  *corev1.Event
+	about                 corev1.ObjectReference
+	kind, reason, message string
+	since                 time.Time
+	// result is nil before the first attempt, and faults counts the attempts that the API
+	// server answered with a fault of its own.
 	result *record.EventCorrelateResult
 	faults int
 }
 
-// add puts e at the end of the queue of its namespace.
-func (q *queue) add(e *corev1.Event) {
+// namespace returns the namespace of the event. Events about a Node are looked for in the
+// default one.
+func (w *waiting) namespace() string { return cmp.Or(w.about.Namespace, metav1.NamespaceDefault) }
+
+// add puts w at the end of the queue of its namespace.
+func (q *queue) add(w *waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.size >= longest {
 		q.drop()
 	}
-	n := q.namespaces[e.Namespace]
+	n := q.namespaces[w.namespace()]
 	if n == nil {
-		n = &namespace{name: e.Namespace}
-		q.namespaces[e.Namespace] = n
+		n = &namespace{name: w.namespace()}
+		q.namespaces[n.name] = n
 	}
-	n.events = append(n.events, &waiting{event: e})
+	n.events = append(n.events, w)
 	q.size++
 	if len(n.events) == 1 && !n.busy {
 		q.list(n)
@@ -68,7 +85,7 @@ func (q *queue) drop() {
 		}
 	}
 	if len(longest.events) > 1 {
-		longest.events = longest.events[1:]
+		longest.first()
 		q.size, q.dropped = q.size-1, q.dropped+1
 	}
 }
@@ -106,10 +123,9 @@ func (q *queue) take(failed bool, log *slog.Logger) (*namespace, *waiting) {
 	if len(*from) > 0 {
 		poke(signal)
 	}
-	w := n.events[0]
-	n.events, n.busy = n.events[1:], true
+	n.busy = true
 	q.size--
-	return n, w
+	return n, n.first()
 }
 
 // done ends the attempt to write w of n. If w is to be written again, it goes to the end of
