@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/process"
 )
 
 // pass observes, decides, applies and reports. It returns what is left to do.
@@ -87,12 +88,13 @@ func together(steps ...todo) todo {
 }
 
 // freeMemory returns memory to the kernel when many addresses have come or gone and no more
-// work is left for them.
+// work is left for them. From then on much memory is in use, and most of it stays.
 func (a *Agent) freeMemory(addresses int, done outcome) todo {
 	if len(done.added)+len(done.gone)+len(done.waiting)+len(done.parting) > 0 || !a.burst.Over(addresses) {
 		return todo{}
 	}
 	return todo{tasks: []task{func(context.Context) completion {
+		process.CollectSooner()
 		debug.FreeOSMemory()
 		return nil
 	}}}
