@@ -54,7 +54,7 @@ var house = []room{
 	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink internal/backoff", "process kernel"},
 	{drivers, "internal/lease", "internal/addr internal/election internal/backoff", "process types apiserver"},
 	{decisions, "internal/census", "api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/lease", "types"}, // of lease only what a Lease says
-	{drivers, "internal/gossip", "internal/detector", "process gossip"},
+	{drivers, "internal/gossip", "internal/detector internal/backoff", "process gossip"},
 	{drivers, "internal/gobgp", "internal/addr internal/peering", "process gobgp"},
 	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink internal/backoff", "process kernel sockets"},
@@ -69,7 +69,7 @@ var house = []room{
 	{drivers, "internal/events", "internal/backoff", "process types apiserver"},
 	{drivers, "internal/callers", "", "process types apiserver"},
 	{drivers, "internal/process", "internal/buildinfo", "process http metrics"},
-	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process", "process types apiserver metrics"},
+	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process internal/backoff", "process types apiserver metrics"},
 	{drivers, "internal/shutdown", "internal/ending internal/backoff", "process types apiserver"},
 
 	{loops, "internal/allocator", "internal/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver loop http metrics"},

@@ -23,6 +23,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 )
 
@@ -196,12 +197,7 @@ func (c *Caches) signalFor(o any, matters func(client.Object) bool) {
 }
 
 // signal leaves a signal unless there is one already.
-func (c *Caches) signal() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
+func (c *Caches) signal() { backoff.Poke(c.changed) }
 
 // tellWhenSynced signals when all caches have had a complete list.
 func (c *Caches) tellWhenSynced(synced ...toolscache.InformerSynced) {

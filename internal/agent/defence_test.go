@@ -10,6 +10,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
 )
 
@@ -173,7 +174,7 @@ func TestASlowPassMakesNoConflictOfAHandover(t *testing.T) {
 			pass(500 * time.Millisecond)
 			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 			unstick := w.kernel.stick()
-			poke(w.kernel.changed)
+			backoff.Poke(w.kernel.changed)
 			pass(500 * time.Millisecond)
 			claim := heard("192.0.2.9", 7)
 			pass(5 * time.Second)

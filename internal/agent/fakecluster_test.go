@@ -12,6 +12,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/membership"
@@ -74,7 +75,7 @@ func (c *fakeCluster) change(change func(*objects)) {
 	change(&c.snapshot)
 	c.missing = false
 	c.mu.Unlock()
-	poke(c.changed)
+	backoff.Poke(c.changed)
 }
 
 // fakePeers are the nodes of a cluster.
@@ -193,7 +194,7 @@ func (p *fakePeers) change(change func(*election.Peers)) {
 	p.mu.Lock()
 	change(&p.peers)
 	p.mu.Unlock()
-	poke(p.changed)
+	backoff.Poke(p.changed)
 }
 
 // fakeAnnotations writes into a fakeCluster at once.

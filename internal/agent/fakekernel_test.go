@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 )
 
 // fakeKernel is a network stack that holds addresses until they expire, fails when the test
@@ -150,7 +151,7 @@ func (k *fakeKernel) reroute(gateways ...string) {
 	for _, g := range gateways {
 		k.gateways = append(k.gateways, netip.MustParseAddr(g))
 	}
-	poke(k.changed)
+	backoff.Poke(k.changed)
 }
 
 func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }
@@ -283,7 +284,7 @@ func (k *fakeKernel) change(change func()) {
 	k.mu.Lock()
 	change()
 	k.mu.Unlock()
-	poke(k.changed)
+	backoff.Poke(k.changed)
 }
 
 // String lists the addresses as "address link", sorted, without those that were permanently
@@ -346,11 +347,4 @@ func (k *fakeKernel) looked() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.looks
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

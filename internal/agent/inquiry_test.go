@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/membership"
@@ -247,7 +248,7 @@ func TestAQuestionIsAnsweredDuringAPass(t *testing.T) {
 		pass(time.Second)
 		unstick := w.kernel.stick()
 		defer unstick()
-		poke(w.kernel.changed)
+		backoff.Poke(w.kernel.changed)
 		pass(time.Second)
 		want(t, "answer", w.asks(1, "192.0.2.9", "192.0.2.10"), "have[192.0.2.9], have not[192.0.2.10]")
 		offer := announce.Message{Kind: announce.Take, Addresses: []netip.Addr{addrOf("192.0.2.10")}}

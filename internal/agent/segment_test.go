@@ -23,6 +23,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/linux"
@@ -243,7 +244,7 @@ func (x *exchange) change(change func()) {
 	change()
 	if fmt.Sprint(x.members, x.own, x.macs) != before {
 		for _, s := range x.seats {
-			poke(s.changed)
+			backoff.Poke(s.changed)
 		}
 	}
 }

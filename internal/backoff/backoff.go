@@ -1,5 +1,5 @@
 // Package backoff waits: until a time has passed or a context ends, and longer after each
-// failed attempt.
+// failed attempt. What waits for news in a channel is woken by Poke.
 package backoff
 
 import (
@@ -20,6 +20,15 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// Poke leaves a signal in c, which has room for one, unless one is waiting there already. Who
+// receives it looks at what is new, which may be several things.
+func Poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // queue holds events that wait to be written, by namespace: an admission webhook that is slow
@@ -94,11 +96,11 @@ func (q *queue) drop() {
 func (q *queue) list(n *namespace) {
 	if n.failed {
 		q.failed = append(q.failed, n)
-		poke(q.again)
+		backoff.Poke(q.again)
 		return
 	}
 	q.ready = append(q.ready, n)
-	poke(q.more)
+	backoff.Poke(q.more)
 }
 
 // take returns the oldest event of the first ready namespace, or of the first failed one. The
@@ -121,7 +123,7 @@ func (q *queue) take(failed bool, log *slog.Logger) (*namespace, *waiting) {
 	n := (*from)[0]
 	*from = (*from)[1:]
 	if len(*from) > 0 {
-		poke(signal)
+		backoff.Poke(signal)
 	}
 	n.busy = true
 	q.size--
@@ -143,16 +145,8 @@ func (q *queue) done(n *namespace, w *waiting, again bool) {
 	case n.failed && !again:
 		// It works, so its other events need not wait for namespaces that do not.
 		q.failed = slices.Insert(q.failed, 0, n)
-		poke(q.again)
+		backoff.Poke(q.again)
 	default:
 		q.list(n)
-	}
-}
-
-// poke leaves a signal in c unless one is waiting there already.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -5,9 +5,10 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // pendingBroadcasts records whether there are broadcasts that some members may not have
@@ -40,7 +41,7 @@ func (p *pendingBroadcasts) look(packet []byte) {
 // note records that there are broadcasts.
 func (p *pendingBroadcasts) note() {
 	p.fresh.Store(true)
-	poke(p.first)
+	backoff.Poke(p.first)
 }
 
 // broadcast runs rounds of broadcasts until ctx is done.
@@ -55,10 +56,8 @@ func (g *Gossip) broadcast(ctx context.Context, list *memberlist.Memberlist) {
 		}
 		// The library may not have processed the packet yet.
 		for wait := g.opt.Timing.Spread / 4; g.pending.fresh.Swap(false); wait = g.opt.Timing.Spread {
-			select {
-			case <-ctx.Done():
+			if !backoff.Sleep(ctx, wait) {
 				return
-			case <-time.After(wait):
 			}
 			g.round(list, &asking)
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/detector"
 )
 
@@ -114,9 +115,9 @@ func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, no
 	}
 	if a.Corroborated {
 		g.counts.corroborated.Add(1)
-		poke(g.changed)
+		backoff.Poke(g.changed)
 	}
 	if len(a.Suspected) > 0 {
-		poke(g.suspected)
+		backoff.Poke(g.suspected)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // delegate implements the callbacks of the library. The library holds its own lock while it
@@ -103,8 +105,8 @@ func (g *Gossip) lost(n *memberlist.Node) {
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
 	})
-	poke(g.suspected)
-	poke(g.shifted)
+	backoff.Poke(g.suspected)
+	backoff.Poke(g.shifted)
 }
 
 // update applies change to the table, and logs and signals what changed about node.
@@ -127,8 +129,8 @@ func (g *Gossip) update(node string, change func(now time.Time) bool) {
 
 // shift signals that Members changed.
 func (g *Gossip) shift() {
-	poke(g.changed)
-	poke(g.shifted)
+	backoff.Poke(g.changed)
+	backoff.Poke(g.shifted)
 }
 
 // tell logs the new state of m, and counts m if it is dead.

@@ -36,6 +36,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/detector"
 )
 
@@ -154,7 +155,7 @@ func (g *Gossip) SetKeys(keys [][]byte) error { return g.keys.set(keys) }
 // Publish sets the record that this node announces. After Leave it has no effect.
 func (g *Gossip) Publish(r Record) {
 	if g.replace(r.encode(g.versions, g.opt.Patience)) {
-		poke(g.published)
+		backoff.Poke(g.published)
 	}
 }
 
@@ -185,11 +186,3 @@ func (g *Gossip) Accused() uint64 { return g.counts.corroborated.Load() }
 
 // Changed signals that Members or Accused changed.
 func (g *Gossip) Changed() <-chan struct{} { return g.changed }
-
-// poke sends a signal to c, unless a signal is already waiting there.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -5,9 +5,10 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 const (
@@ -48,10 +49,8 @@ func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 		// Agents that start together should not run their rounds together.
 		pause := g.opt.Timing.Rejoin
 		pause = pause*3/4 + rand.N(pause/2+1)
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 const (
@@ -164,15 +166,7 @@ func (n *network) accept() {
 // ended reports whether err means that the listener is closed. Otherwise it waits for
 // pauseAfter.
 func (n *network) ended(err error) bool {
-	if errors.Is(err, net.ErrClosed) {
-		return true
-	}
-	select {
-	case <-n.ctx.Done():
-		return true
-	case <-time.After(pauseAfter):
-		return false
-	}
+	return errors.Is(err, net.ErrClosed) || !backoff.Sleep(n.ctx, pauseAfter)
 }
 
 // FinalAdvertiseAddr returns the address on which this process listens.

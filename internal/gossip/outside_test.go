@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 func TestKeyRotationLosesNoMember(t *testing.T) {
@@ -83,7 +85,7 @@ func TestTheJoinerSleepsWhileNoMemberIsMissing(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		asleep := func() (n int) {
 			for _, a := range c.agents {
-				poke(a.shifted) // the joiner reads it at once if it waits
+				backoff.Poke(a.shifted) // the joiner reads it at once if it waits
 			}
 			synctest.Wait()
 			for _, a := range c.agents {

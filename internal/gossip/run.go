@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // Run runs gossip until ctx is done. It may run once. It does not say goodbye: Leave does.
@@ -54,10 +56,8 @@ func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
 		if !told {
 			g.opt.Log.Warn("waiting for the gossip port", "address", g.opt.Bind, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, g.opt.Timing.Rejoin/4) {
 			return nil, nil
-		case <-time.After(g.opt.Timing.Rejoin / 4):
 		}
 	}
 }

@@ -24,6 +24,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // Mode is how the agent keeps and reads Leases. New starts with watched and fast Leases.
@@ -110,10 +112,10 @@ func (l *Leases) Publish(r Record) {
 	if l.record != nil && len(l.record.Subnets) == 0 && len(r.Subnets) > 0 {
 		l.table.unsettle(time.Now())
 		// Readers must learn when it is settled again, even without the API server.
-		time.AfterFunc(l.table.settle, func() { poke(l.changed) })
+		time.AfterFunc(l.table.settle, func() { backoff.Poke(l.changed) })
 	}
 	l.record = &r
-	poke(l.renew)
+	backoff.Poke(l.renew)
 }
 
 // SetMode sets how the agent keeps and reads Leases.
@@ -121,13 +123,13 @@ func (l *Leases) SetMode(m Mode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m.Fast && !l.mode.Fast && l.record != nil {
-		poke(l.renew)
+		backoff.Poke(l.renew)
 	}
 	now := time.Now()
 	l.table.lose(m.Lost, now)
 	l.table.left, l.table.unnoticed, l.table.unproven, l.table.digests = m.Left, m.Unnoticed, m.Unproven, m.Digests
 	if l.table.plan(now) || m.Watch != l.mode.Watch {
-		poke(l.look)
+		backoff.Poke(l.look)
 	}
 	l.mode = m
 }
@@ -137,7 +139,7 @@ func (l *Leases) Prove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.record != nil {
-		poke(l.renew)
+		backoff.Poke(l.renew)
 	}
 }
 
@@ -169,7 +171,7 @@ func (l *Leases) update(change func(*table) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if change(l.table) {
-		poke(l.changed)
+		backoff.Poke(l.changed)
 	}
 }
 
@@ -178,12 +180,4 @@ func (l *Leases) now() Mode {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mode
-}
-
-// poke sends a signal to c, unless a signal is already waiting there.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -165,7 +165,7 @@ func (l *Leases) acknowledged(version string) {
 		l.inherited.written = true
 		t.acknowledge(version)
 		if t.unlisted() {
-			poke(l.look)
+			backoff.Poke(l.look)
 		}
 		return true
 	})

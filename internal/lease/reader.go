@@ -8,6 +8,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // follow reads the Leases of all nodes until ctx is done.
@@ -40,7 +42,7 @@ func (l *Leases) read(ctx context.Context) {
 			l.get(ctx, s.node)
 		default:
 			l.wait(ctx, s.wait)
-			poke(l.changed) // we may be settled now
+			backoff.Poke(l.changed) // we may be settled now
 		}
 	}
 }
@@ -68,7 +70,7 @@ func (l *Leases) list(ctx context.Context) bool {
 			close(l.listed)
 		}
 		if !ours && !t.taken.IsZero() {
-			poke(l.renew) // it was deleted
+			backoff.Poke(l.renew) // it was deleted
 		}
 		t.pauses.Reset()
 		t.list(all.Items, sent)

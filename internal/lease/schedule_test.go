@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
 )
 
@@ -297,7 +298,7 @@ func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
 		go func() { defer close(done); l.read(ctx) }()
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
-			poke(l.look)
+			backoff.Poke(l.look)
 		}
 		<-done
 		if client.requests > 60 { // each pause is at least 1 s

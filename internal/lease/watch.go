@@ -48,7 +48,7 @@ func (l *Leases) watch(ctx context.Context) error {
 func (l *Leases) tick() {
 	l.update(func(t *table) bool {
 		if t.overdue(time.Now()) {
-			poke(l.renew)
+			backoff.Poke(l.renew)
 		}
 		return true
 	})
@@ -111,7 +111,7 @@ func (l *Leases) gone(o any) {
 	l.update(func(t *table) bool {
 		t.forget(lease)
 		if lease.Name == Prefix+l.opt.Node && l.record != nil {
-			poke(l.renew)
+			backoff.Poke(l.renew)
 		}
 		return true
 	})

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/gossip"
 )
 
@@ -27,7 +28,7 @@ func (m *Membership) relyOnLeases() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mode.alone = true
-	signal(m.wake)
+	backoff.Poke(m.wake)
 }
 
 // talk runs gossip with the keys of the Secret until ctx is done.
@@ -69,10 +70,7 @@ func (m *Membership) gossipWith(ctx context.Context, ring *keyring) {
 			m.Log.WarnContext(ctx, "gossipEnded", "node", m.Lease.Node, "error", text)
 			last = text
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryGossip):
-		}
+		backoff.Sleep(ctx, retryGossip)
 	}
 }
 
@@ -110,14 +108,14 @@ func (m *Membership) beginGossip(g *gossip.Gossip) {
 		g.Publish(gossiped(*m.record))
 	}
 	m.gossip, m.mode.alone, m.mode.began = g, false, time.Now()
-	signal(m.wake)
+	backoff.Poke(m.wake)
 }
 
 func (m *Membership) endGossip() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.gossip = nil
-	signal(m.wake)
+	backoff.Poke(m.wake)
 }
 
 // tend reacts to changes of g and of the keys until ctx is done.
@@ -130,7 +128,7 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) 
 		case <-ctx.Done():
 			return
 		case <-g.Changed():
-			signal(m.wake)
+			backoff.Poke(m.wake)
 			if len(m.kept.Peers) == 0 {
 				m.keep(ctx, g, ring)
 			}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 )
 
@@ -49,7 +50,7 @@ func (r *keyring) put(keys [][]byte) {
 		close(r.filled)
 	}
 	r.list = keys
-	signal(r.changed)
+	backoff.Poke(r.changed)
 }
 
 // watchKeys fills ring from the Secret until ctx is done. When the Secret is deleted or

@@ -28,6 +28,7 @@ import (
 
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
@@ -174,7 +175,7 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 	}
 	if !samePeers(p, m.peers) {
 		m.peers = p
-		signal(m.changed)
+		backoff.Poke(m.changed)
 	}
 	next = m.mode.next(now)
 	if at, ok := e.CutOffAt(); ok && at.After(now) && at.Before(next) {
@@ -226,11 +227,3 @@ func (m *Membership) Inherited() []lease.Heard { return m.leases.Inherited() }
 
 // Changed signals that Peers changed.
 func (m *Membership) Changed() <-chan struct{} { return m.changed }
-
-// signal sends a signal to c, unless a signal is already waiting there.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

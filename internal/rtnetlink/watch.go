@@ -64,7 +64,7 @@ func (w Watch) follow(ctx context.Context, sub *Subscription, open func() (*Subs
 				break
 			}
 		}
-		signal(changed)
+		backoff.Poke(changed)
 	}
 }
 
@@ -86,17 +86,9 @@ func (w Watch) hear(ctx context.Context, sub *Subscription, changed chan<- struc
 		if !matter && !lost {
 			continue
 		}
-		signal(changed)
+		backoff.Poke(changed)
 		if !backoff.Sleep(ctx, w.Calm) {
 			return ctx.Err()
 		}
-	}
-}
-
-// signal sends a signal, unless one is already waiting.
-func signal(changed chan<- struct{}) {
-	select {
-	case changed <- struct{}{}:
-	default:
 	}
 }
