@@ -166,27 +166,10 @@ func (h *heldAddresses) read() map[netip.Addr]string {
 	return nil
 }
 
-// hold records the addresses after a pass. carried are those before it.
-func (h *heldAddresses) hold(seen *observation, carried map[netip.Addr]bool, plan announce.Plan, done outcome) {
-	here := announce.IPs(seen.Node.Addresses)
-	links, remote := map[netip.Addr]string{}, map[netip.Addr]bool{}
-	for _, d := range plan.Decisions {
-		_, just := done.added[d.IP]
-		switch {
-		case done.failed[d.IP] != nil:
-		case d.Where == announce.Local && (just || carried[d.IP]):
-			links[d.IP] = d.Address.Link
-		case d.Where == announce.Remote && (just || here[d.IP]) && !seen.Node.MarksSupported:
-			remote[d.IP] = true
-		}
-	}
-	for ip := range h.remote {
-		if here[ip] { // also if it could not be removed
-			remote[ip] = true
-		}
-	}
+// hold records the addresses after a pass.
+func (h *heldAddresses) hold(local map[netip.Addr]string, remote map[netip.Addr]bool) {
 	h.remote = remote
-	if !maps.Equal(links, h.read()) {
-		h.links.Store(&links)
+	if !maps.Equal(local, h.read()) {
+		h.links.Store(&local)
 	}
 }

@@ -26,7 +26,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	done, waits := a.apply(ctx, now, seen, plan)
 	done.fail(notDropped)
 	carried := announce.Carried(seen.Node)
-	a.held.hold(seen, carried, plan, done)
+	a.held.hold(announce.Holds(seen.Situation, plan, carried, done.added, done.failed))
 	a.answering.note(a.snapshot(now, seen, carried), done.removed)
 	a.addresses.Fail(done.failed)
 	next := together(waits,

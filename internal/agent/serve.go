@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -31,6 +32,18 @@ func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 		mux.Handle("POST "+probe.Path, a.prober)
 	}
 	return mux
+}
+
+// serviceAddresses returns a function that reads the addresses that this node has only for
+// Services. Metrics, probes and the state are not served there.
+func serviceAddresses(kernel Kernel) func(context.Context) (map[netip.Addr]bool, error) {
+	return func(ctx context.Context) (map[netip.Addr]bool, error) {
+		all, err := kernel.Addresses(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return announce.ForServices(all), nil
+	}
 }
 
 // stuckAfter is how long a pass may take before the agent counts as stuck.

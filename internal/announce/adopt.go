@@ -35,6 +35,31 @@ func Adopt(s Situation) func(Address) bool {
 	}
 }
 
+// Holds returns the addresses that a pass leaves here and that belong here: the local ones with
+// their links and, on a kernel without marks, the remote ones. The pass began with s and carried
+// out p. carried are the addresses that it found (see Carried), added those that it added, and
+// failed those that it could not add.
+func Holds(s Situation, p Plan, carried map[netip.Addr]bool, added map[netip.Addr]Address, failed map[netip.Addr]error) (local map[netip.Addr]string, remote map[netip.Addr]bool) {
+	here := IPs(s.Node.Addresses)
+	local, remote = map[netip.Addr]string{}, map[netip.Addr]bool{}
+	for _, d := range p.Decisions {
+		_, just := added[d.IP]
+		switch {
+		case failed[d.IP] != nil:
+		case d.Where == Local && (just || carried[d.IP]):
+			local[d.IP] = d.Address.Link
+		case d.Where == Remote && (just || here[d.IP]) && !s.Node.MarksSupported:
+			remote[d.IP] = true
+		}
+	}
+	for ip := range s.HeldRemote {
+		if here[ip] { // also if it could not be removed
+			remote[ip] = true
+		}
+	}
+	return local, remote
+}
+
 // backed returns the addresses that Services have from a group with a backend.
 func backed(s Situation) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}

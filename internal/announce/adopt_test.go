@@ -1,6 +1,8 @@
 package announce
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -54,6 +56,47 @@ func TestOnAKernelWithoutMarksOursAreToldByTheirMakeAndByTheServices(t *testing.
 	}
 	if Adopt(theSituation()) != nil {
 		t.Error("with marks there is nothing to guess")
+	}
+}
+
+func TestHoldsWhatBelongsHereAndIsHere(t *testing.T) {
+	one := netip.MustParseAddr
+	decisions := []Decision{
+		{IP: one("10.0.0.5"), Where: Local, Address: Address{Link: "eth0"}},
+		{IP: one("172.16.0.1"), Where: Remote, Address: Address{Link: "kube-lb0"}},
+		{IP: one("10.0.0.9"), Where: Nowhere},
+	}
+	for _, tt := range []struct {
+		name         string
+		has          []twist
+		added, fails string
+		want         string
+	}{
+		{"nothing is here", nil, "", "", "map[] map[]"},
+		{"all were found", []twist{has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasNode("kube-lb0", "172.16.0.1/32"))}, "", "", "map[10.0.0.5:eth0] map[]"},
+		{"all were found, without marks", []twist{withoutMarks, has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasNode("kube-lb0", "172.16.0.1/32"))}, "", "", "map[10.0.0.5:eth0] map[172.16.0.1:true]"},
+		{"a local one was added", nil, "10.0.0.5", "", "map[10.0.0.5:eth0] map[]"},
+		{"a remote one was added, without marks", []twist{withoutMarks}, "172.16.0.1", "", "map[] map[172.16.0.1:true]"},
+		{"a local one failed", []twist{has(hasLocal("eth0", "10.0.0.5/24", lifetime))}, "", "10.0.0.5", "map[] map[]"},
+		{"a local one is only on the dummy interface", []twist{has(hasNode("kube-lb0", "10.0.0.5/32"))}, "", "", "map[] map[]"},
+		{"a remote one of before is still here", []twist{withoutMarks, heldRemote("203.0.113.7"), has(hasNode("kube-lb0", "203.0.113.7/32"))}, "", "", "map[] map[203.0.113.7:true]"},
+		{"a remote one of before is gone", []twist{withoutMarks, heldRemote("203.0.113.7")}, "", "", "map[] map[]"},
+	} {
+		s := theSituation()
+		for _, change := range tt.has {
+			change(&s)
+		}
+		added, failed := map[netip.Addr]Address{}, map[netip.Addr]error{}
+		if tt.added != "" {
+			added[one(tt.added)] = Address{}
+		}
+		if tt.fails != "" {
+			failed[one(tt.fails)] = ErrWaiting
+		}
+		local, remote := Holds(s, Plan{Decisions: decisions}, Carried(s.Node), added, failed)
+		if got := fmt.Sprint(local, remote); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
 	}
 }
 
