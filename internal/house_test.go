@@ -43,6 +43,7 @@ var house = []room{
 	{decisions, "internal/config", "internal/addr internal/ipam api/purelb/v1 api/purelb/v2", "types"},
 	{decisions, "internal/announce", "internal/addr internal/ipam internal/config internal/election internal/service", "types"},
 
+	{decisions, "internal/agentstate", "internal/election", ""}, // the words of /state, with the members of the election
 	{decisions, "internal/probe", "internal/announce internal/election", ""},
 	{decisions, "internal/observer", "internal/announce internal/election internal/probe", ""},
 
@@ -73,16 +74,16 @@ var house = []room{
 	{drivers, "internal/shutdown", "internal/ending internal/backoff", "process types apiserver"},
 
 	{loops, "internal/allocator", "internal/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe internal/observer", "process types apiserver loop http metrics"},
+	{loops, "internal/agent", "internal/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe internal/observer", "process types apiserver loop http metrics"},
 	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver loop http metrics"},
 
-	{decisions, "internal/explain", "internal/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
+	{decisions, "internal/explain", "internal/agentstate internal/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
 
 	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 
-	{programs, "cmd/kubectl-purelb", "internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe", "process types apiserver loop http yaml cli"},
+	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe", "process types apiserver loop http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 

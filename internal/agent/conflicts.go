@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/lease"
 )
@@ -135,11 +136,11 @@ func claimsOf(conflicts announce.Conflicts, held map[netip.Addr]string) []lease.
 }
 
 // showConflicts returns the conflicts as /state shows them.
-func showConflicts(conflicts announce.Conflicts) []conflictShown {
-	var all []conflictShown
+func showConflicts(conflicts announce.Conflicts) []agentstate.Conflict {
+	var all []agentstate.Conflict
 	for _, who := range conflicts.Rivals(func(announce.Rival, *announce.Conflict) bool { return true }) {
 		one := conflicts[who]
-		all = append(all, conflictShown{who.IP, one.Link, announce.MACText(who.MAC), one.Here, one.Heard})
+		all = append(all, agentstate.Conflict{IP: who.IP, Link: one.Link, MAC: announce.MACText(who.MAC), Here: one.Here, Heard: one.Heard})
 	}
 	return all
 }

@@ -4,17 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/buildinfo"
-	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/probe"
 	"purelb.io/purelb/internal/process"
 )
@@ -25,7 +27,7 @@ import (
 func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /state", a.serveState)
+	mux.HandleFunc("GET "+agentstate.Path, a.serveState)
 	mux.Handle("GET /healthz", process.Probe(a.Healthy))
 	mux.Handle("GET /readyz", process.Probe(a.Ready))
 	if a.Callers != nil {
@@ -68,8 +70,6 @@ const (
 	maxShown  = 1000
 	maxErrors = 20
 	maxText   = 500
-	// maxBytes is the longest answer.
-	maxBytes = 1 << 20
 )
 
 // shown is a pass as /state shows it. It is immutable.
@@ -78,60 +78,16 @@ type shown struct {
 	seen      *observation
 	decisions []announce.Decision
 	done      outcome
-	conflicts []conflictShown
-}
-
-// stateShown is the answer of /state.
-type stateShown struct {
-	Node     string    `json:"node"`
-	Version  string    `json:"version"`
-	At       time.Time `json:"at"`
-	Complete bool      `json:"complete"`
-	Config   string    `json:"lbnodeagent"`
-	Problem  string    `json:"problem,omitempty"`
-	Draining string    `json:"draining,omitempty"`
-
-	Subnets []netip.Prefix `json:"subnets"`
-	Peers   peersShown     `json:"peers"`
-
-	Here           []addressShown `json:"here"`
-	HereLeftOut    int            `json:"hereLeftOut,omitempty"`
-	NotHere        []addressShown `json:"notHere"`
-	NotHereLeftOut int            `json:"notHereLeftOut,omitempty"`
-
-	Conflicts []conflictShown `json:"conflicts"`
-	Errors    []string        `json:"errors"`
-	More      map[string]any  `json:"more,omitempty"`
-}
-
-type peersShown struct {
-	Trusted bool              `json:"trusted"`
-	CutOff  bool              `json:"cutOff"`
-	Count   int               `json:"count"`
-	Members []election.Member `json:"members"`
-}
-
-type addressShown struct {
-	IP        netip.Addr `json:"ip"`
-	Service   string     `json:"service"`
-	Interface string     `json:"interface,omitempty"`
-	Reason    string     `json:"reason"`
-	Winner    string     `json:"winner,omitempty"`
-	Why       string     `json:"why"`
-	Failure   string     `json:"failure,omitempty"`
-}
-
-type conflictShown struct {
-	IP   netip.Addr `json:"ip"`
-	Link string     `json:"interface"`
-	MAC  string     `json:"mac"`
-	// Here says that this node has the address too.
-	Here  bool      `json:"here"`
-	Heard time.Time `json:"heard"`
+	conflicts []agentstate.Conflict
 }
 
 // serveState serves the observations and decisions of the last pass.
-func (a *Agent) serveState(w http.ResponseWriter, _ *http.Request) {
+func (a *Agent) serveState(w http.ResponseWriter, r *http.Request) {
+	only, err := addressesIn(r.URL.Query().Get(agentstate.ByAddress))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	last := a.shown.Load()
 	if last == nil {
 		http.Error(w, "no pass has ended yet", http.StatusServiceUnavailable)
@@ -141,7 +97,7 @@ func (a *Agent) serveState(w http.ResponseWriter, _ *http.Request) {
 	for name, part := range a.State {
 		more[name] = part()
 	}
-	text, err := last.text(a.Node, more)
+	text, err := last.about(only).text(a.Node, more)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -150,24 +106,60 @@ func (a *Agent) serveState(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text)
 }
 
+// addressesIn reads the value of the parameter ByAddress.
+func addressesIn(text string) ([]netip.Addr, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var all []netip.Addr
+	for one := range strings.SplitSeq(text, ",") {
+		ip, err := netip.ParseAddr(one)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%q is not a list of IP addresses", agentstate.ByAddress, text)
+		}
+		all = append(all, ip.Unmap())
+	}
+	return all, nil
+}
+
+// about returns p with the decisions about these addresses alone, or p if there are none.
+func (p *shown) about(only []netip.Addr) *shown {
+	if len(only) == 0 {
+		return p
+	}
+	some := *p
+	some.decisions, some.conflicts = nil, nil
+	for _, d := range p.decisions {
+		if slices.Contains(only, d.IP) {
+			some.decisions = append(some.decisions, d)
+		}
+	}
+	for _, c := range p.conflicts {
+		if slices.Contains(only, c.IP) {
+			some.conflicts = append(some.conflicts, c)
+		}
+	}
+	return &some
+}
+
 // text returns the state as JSON, with as many entries of each kind as fit.
 func (p *shown) text(node string, more map[string]any) (text []byte, err error) {
 	for limit := maxShown; limit > 0; limit /= 4 {
 		s := p.state(node, limit)
 		s.More = more
-		if text, err = json.Marshal(s); err != nil || len(text) <= maxBytes {
+		if text, err = json.Marshal(s); err != nil || len(text) <= agentstate.MaxBytes {
 			return text, err
 		}
 	}
 	return p.text(node, nil)
 }
 
-func (p *shown) state(node string, limit int) stateShown {
-	s := stateShown{
-		Node: node, Version: buildinfo.Version(), At: p.at, Complete: p.seen.Complete,
+func (p *shown) state(node string, limit int) agentstate.State {
+	s := agentstate.State{
+		Format: agentstate.Format, Node: node, Version: buildinfo.Version(), At: p.at, Complete: p.seen.Complete,
 		Config: p.seen.record.Agent, Problem: short(p.seen.record.Problem), Draining: p.seen.record.Draining,
 		Subnets: first(p.seen.record.Subnets, limit), Conflicts: first(p.conflicts, limit),
-		Peers: peersShown{
+		Peers: agentstate.Peers{
 			Trusted: p.seen.Peers.Trusted, CutOff: p.seen.Peers.CutOff, Count: len(p.seen.Peers.Members),
 		},
 	}
@@ -176,7 +168,7 @@ func (p *shown) state(node string, limit int) stateShown {
 		s.Peers.Members = append(s.Peers.Members, m)
 	}
 	for _, d := range p.decisions {
-		s.show(p.address(d), p.isHere(d), limit)
+		show(&s, p.address(d), p.isHere(d), limit)
 	}
 	for _, err := range first(p.done.errs, maxErrors) {
 		s.Errors = append(s.Errors, short(err.Error()))
@@ -185,7 +177,7 @@ func (p *shown) state(node string, limit int) stateShown {
 }
 
 // show adds one address, or counts it if there are too many.
-func (s *stateShown) show(one addressShown, here bool, limit int) {
+func show(s *agentstate.State, one agentstate.Address, here bool, limit int) {
 	list, left := &s.NotHere, &s.NotHereLeftOut
 	if here {
 		list, left = &s.Here, &s.HereLeftOut
@@ -206,8 +198,8 @@ func (p *shown) isHere(d announce.Decision) bool {
 	return d.Where != announce.Nowhere && !waiting && p.done.failed[d.IP] == nil
 }
 
-func (p *shown) address(d announce.Decision) addressShown {
-	one := addressShown{IP: d.IP, Service: d.Service, Interface: d.Address.Link, Reason: d.Reason, Winner: d.Winner, Why: d.Why()}
+func (p *shown) address(d announce.Decision) agentstate.Address {
+	one := agentstate.Address{IP: d.IP, Service: d.Service, Interface: d.Address.Link, Reason: d.Reason, Winner: d.Winner, Why: d.Why()}
 	if err := p.done.failed[d.IP]; err != nil {
 		one.Failure = short(err.Error())
 	} else if _, waiting := p.done.waiting[d.IP]; waiting {

@@ -12,11 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/election"
 )
 
 // shows returns the answer of /state.
-func (w *world) shows(t *testing.T) (text string, s stateShown) {
+func (w *world) shows(t *testing.T) (text string, s agentstate.State) {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	w.agent.Handler(prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/state", nil))
@@ -35,7 +36,7 @@ func TestTheStateSaysWhatIsWhereAndWhy(t *testing.T) {
 		pass(3 * time.Second)
 		_, s := w.shows(t)
 		got := fmt.Sprintln(s.Node, s.Complete, s.Config, s.Subnets, s.Peers.Trusted, s.Peers.Count, s.More)
-		for _, list := range [][]addressShown{s.Here, s.NotHere} {
+		for _, list := range [][]agentstate.Address{s.Here, s.NotHere} {
 			for _, a := range list {
 				got += fmt.Sprintln(a.Service, a.IP, a.Interface, a.Reason, a.Winner, "-", a.Why, "-", a.Failure)
 			}
@@ -49,6 +50,9 @@ default/out 198.51.100.9  noLocalInterface  - this node has no working interface
 default/taken 192.0.2.10 eth0 electionWon node-a - node-a has the lowest hash of the nodes in its network - 192.0.2.10 on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool
 
 `)
+		if s.Format != agentstate.Format {
+			t.Errorf("its format is %d", s.Format)
+		}
 		if len(s.Conflicts) != 1 || s.Conflicts[0].MAC != "02:00:00:00:00:07" || s.Conflicts[0].Here {
 			t.Errorf("conflicts are %+v", s.Conflicts)
 		}
@@ -95,4 +99,28 @@ func TestServiceAddressesNeedNoObservation(t *testing.T) {
 	if k.looks > 0 {
 		t.Error("it observes the node")
 	}
+}
+
+// A question about some addresses is answered however many others there are.
+func TestTheStateAnswersAboutSomeAddresses(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("far", "203.0.113.7"), branded("out", "198.51.100.9"), branded("web", "192.0.2.9")))
+		pass(3 * time.Second)
+		ask := func(query string) (int, agentstate.State) {
+			answer := httptest.NewRecorder()
+			w.agent.Handler(prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/state?"+query, nil))
+			var s agentstate.State
+			if err := json.Unmarshal(answer.Body.Bytes(), &s); err != nil && answer.Code == http.StatusOK {
+				t.Fatalf("%v in\n%s", err, answer.Body)
+			}
+			return answer.Code, s
+		}
+		code, s := ask("ip=192.0.2.9,198.51.100.9")
+		if code != http.StatusOK || len(s.Here) != 1 || s.Here[0].Service != "default/web" || len(s.NotHere) != 1 || s.NotHere[0].Service != "default/out" {
+			t.Errorf("%d: here %+v, not here %+v", code, s.Here, s.NotHere)
+		}
+		if code, _ := ask("ip=192.0.2.9,web"); code != http.StatusBadRequest {
+			t.Errorf("a text that is no address: %d", code)
+		}
+	})
 }
