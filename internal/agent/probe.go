@@ -78,20 +78,28 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	if err := p.callers.Admit(ctx, from.Addr(), r.Header.Get(probe.Header), probe.Audience(ip)); err != nil {
-		http.Error(w, err.Error(), codeOf(err))
+		refuse(w, err.Error(), codeOf(err))
 		return
 	}
 	select {
 	case p.waiting <- struct{}{}:
 		defer func() { <-p.waiting }()
 	default:
-		http.Error(w, "other probes run on this node; try again in a few seconds", http.StatusTooManyRequests)
+		refuse(w, "other probes run on this node; try again in a few seconds", http.StatusTooManyRequests)
 		return
 	}
 	answer := p.probeFor(ctx, ip)
 	p.Log.InfoContext(ctx, "probed", "node", p.Node, "address", ip, "interface", answer.Interface, "result", answer.Result)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// refuse answers with an error. A caller that is refused only for now is told when to ask again.
+func refuse(w http.ResponseWriter, why string, code int) {
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "2")
+	}
+	http.Error(w, why, code)
 }
 
 // readProbe reads the address of a request.

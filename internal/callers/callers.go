@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -42,9 +43,12 @@ type Gate struct {
 	Options
 
 	mu sync.Mutex
-	// all and sources limit the questions to the API server. answers limits the callers that
-	// are admitted.
-	all, sources, answers limiter
+	// all and sources limit the questions to the API server. Sources whose callers were
+	// admitted lately have a limit of their own, known, so that strangers cannot use it up.
+	// answers limits the callers that are admitted.
+	all, known, sources, answers limiter
+	// admitted is when a caller from each source was admitted last.
+	admitted map[string]time.Time
 	// refusals limits the log, and silenced counts the entries that it leaves out.
 	refusals limiter
 	silenced int
@@ -58,6 +62,8 @@ func New(o Options) *Gate {
 	return &Gate{
 		Options:  o,
 		all:      limiter{every: 200 * time.Millisecond, burst: 25, most: 1},
+		known:    limiter{every: 200 * time.Millisecond, burst: 25, most: 1},
+		admitted: map[string]time.Time{},
 		sources:  limiter{every: time.Second, burst: 10, most: 256},
 		answers:  limiter{every: time.Second, burst: 5, most: 1},
 		refusals: limiter{every: time.Minute, burst: 5, most: 1},
@@ -79,7 +85,7 @@ func (g *Gate) admit(ctx context.Context, source netip.Addr, token, audience str
 	if token == "" {
 		return "", ErrUnknown
 	}
-	if !g.allow(&g.sources, network(source)) || !g.allow(&g.all, "") {
+	if !g.mayAsk(network(source)) {
 		return "", ErrTooOften
 	}
 	user, err = g.whose(ctx, token, audience)
@@ -88,10 +94,42 @@ func (g *Gate) admit(ctx context.Context, source netip.Addr, token, audience str
 		return "", err
 	case user != g.Account:
 		return user, fmt.Errorf("%w: only %s may", ErrForbidden, g.Account)
-	case !g.allow(&g.answers, ""):
+	case !g.answer(network(source)):
 		return user, ErrTooOften
 	}
 	return user, nil
+}
+
+const (
+	// remembered is how long a source counts as known after its last caller was admitted.
+	remembered = time.Hour
+	// mostKnown is how many sources are known at a time. Requests come through the API servers,
+	// which are few.
+	mostKnown = 16
+)
+
+// mayAsk reports whether the API server may be asked about a token from source.
+func (g *Gate) mayAsk(source string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.Now()
+	if last, ok := g.admitted[source]; ok && now.Sub(last) < remembered {
+		return g.known.allow(now, "")
+	}
+	return g.sources.allow(now, source) && g.all.allow(now, "")
+}
+
+// answer reports whether a caller from source, who may ask, is answered now. From then on its
+// source is known.
+func (g *Gate) answer(source string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.Now()
+	maps.DeleteFunc(g.admitted, func(_ string, last time.Time) bool { return now.Sub(last) >= remembered })
+	if _, ok := g.admitted[source]; ok || len(g.admitted) < mostKnown {
+		g.admitted[source] = now
+	}
+	return g.answers.allow(now, "")
 }
 
 // network returns the key of the limit for source. A machine may have all IPv6 addresses of
@@ -117,12 +155,6 @@ func (g *Gate) whose(ctx context.Context, token, audience string) (user string, 
 		return "", ErrUnknown
 	}
 	return review.Status.User.Username, nil
-}
-
-func (g *Gate) allow(l *limiter, key string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return l.allow(g.Now(), key)
 }
 
 // log logs a refusal, unless there were many.
