@@ -99,19 +99,34 @@ func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader s
 func (r *reader) unheardBy(pod string, err error) *explain.Unread {
 	switch {
 	case apierrors.IsForbidden(err):
-		return explain.NewUnheard(explain.Forbidden, fmt.Sprintf("you have no right to get pods/proxy in namespace %s (the Role purelb-inspector has)", r.namespace))
+		return explain.NewUnheard(explain.Forbidden, r.noProxyRight())
 	case apierrors.IsNotFound(err):
 		return explain.NewUnheard(explain.NotServed, pod+" does not serve "+allocstate.Path+": it is of an earlier version, or gone")
 	}
 	return explain.NewUnheard(explain.Failed, pod+" did not answer: "+oneLine(err))
 }
 
+// noProxyRight names the right that is missing.
+func (r *reader) noProxyRight() string {
+	return fmt.Sprintf("you have no right to get pods/proxy in namespace %s (the Role purelb-inspector has)", r.namespace)
+}
+
 // state asks the allocator in a pod.
 func (p *prober) state(ctx context.Context, at monitored, about url.Values) (*allocstate.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, allocatorTimeout)
 	defer cancel()
+	text, err := p.get(ctx, at, allocstate.Path, about, 2*allocstate.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	return readState(text)
+}
+
+// get asks the program in a pod for a page, by the proxy of the API server. It reads at most
+// this many bytes.
+func (p *prober) get(ctx context.Context, at monitored, page string, about url.Values, most int64) ([]byte, error) {
 	request := p.Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
-		Suffix(allocstate.Path).MaxRetries(0)
+		Suffix(page).MaxRetries(0)
 	for name, values := range about {
 		request = request.Param(name, strings.Join(values, ","))
 	}
@@ -120,11 +135,7 @@ func (p *prober) state(ctx context.Context, at monitored, about url.Values) (*al
 		return nil, err
 	}
 	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, 2*allocstate.MaxBytes))
-	if err != nil {
-		return nil, err
-	}
-	return readState(text)
+	return io.ReadAll(io.LimitReader(body, most))
 }
 
 // readState reads an answer of an allocator.

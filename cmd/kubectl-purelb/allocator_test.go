@@ -10,7 +10,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/allocstate"
@@ -25,14 +24,7 @@ const statePath = pathPods + "/http:allocator-1:7472/proxy/state"
 func (f *fakeServer) withAllocator(t *testing.T, s *allocstate.State) explain.World {
 	t.Helper()
 	w := recorded(t)
-	for i := range w.Pods {
-		w.Pods[i].Status.Phase = corev1.PodRunning
-		for j := range w.Pods[i].Spec.Containers {
-			if c := &w.Pods[i].Spec.Containers[j]; c.Name == "allocator" {
-				c.Ports = []corev1.ContainerPort{{Name: "monitoring", ContainerPort: 7472}}
-			}
-		}
-	}
+	running(w.Pods)
 	w.Leases = append(w.Leases, coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: leaderLease, Namespace: installNamespace},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("allocator-1")},
@@ -148,13 +140,15 @@ func TestStatusIsFineWithoutTheAllocatorsState(t *testing.T) {
 	}
 }
 
-// explain asks for the lists that it needs, and once for the state of the allocator.
+// explain asks for the lists that it needs, once for the state of the allocator, and once each for
+// those of the agents that matter.
 func TestExplainNeedsFewRequests(t *testing.T) {
 	for _, tt := range []struct {
 		command string
 		most    int
 	}{
-		{"explain service default/web", 10}, {"explain ip 192.168.10.200", 10}, {"explain group default", 10}, {"explain node n1", 10},
+		{"explain service default/web", 10 + 2}, {"explain service default/api", 10 + 2}, {"explain ip 192.168.10.200", 10 + 2},
+		{"explain ip 203.0.113.0", 10 + 2}, {"explain group default", 10}, {"explain node n1", 10 + 2},
 	} {
 		f := newFakeServer(t)
 		f.withAllocator(t, &allocstate.State{Complete: true})
@@ -163,6 +157,9 @@ func TestExplainNeedsFewRequests(t *testing.T) {
 		}
 		if len(f.asked) > tt.most {
 			t.Errorf("%s: %d requests, want at most %d:\n%s", tt.command, len(f.asked), tt.most, strings.Join(f.asked, "\n"))
+		}
+		if strings.HasPrefix(tt.command, "explain service default/web") && !slices.Contains(f.asked, agentPath("n1")+"?ip=192.168.10.200") {
+			t.Errorf("%s does not ask the agent that has the address: %q", tt.command, f.asked)
 		}
 		asks := slices.ContainsFunc(f.asked, func(path string) bool { return strings.HasPrefix(path, statePath) })
 		if want := tt.command != "explain node n1"; asks != want {

@@ -49,29 +49,40 @@ type about struct {
 	Unheard *explain.Unread `json:"unheard,omitempty"`
 	// Missing are the files that could not be had, and why.
 	Missing map[string]string `json:"missing,omitempty"`
+	// Cut are the files that are not whole, and what is left out.
+	Cut map[string]string `json:"cut,omitempty"`
+	// LeftOut are the pods that were not asked for their files, because there are many.
+	LeftOut []string `json:"leftOut,omitempty"`
 }
 
-// archived is one file.
-type archived struct {
-	name string
-	text []byte
+// archive is a compressed archive that is written file by file.
+type archive struct {
+	*tar.Writer
+	compressed *gzip.Writer
+	at         time.Time
+	files      int
 }
 
-// writeArchive writes files as a compressed archive.
-func writeArchive(to io.Writer, files []archived, at time.Time) error {
+func newArchive(to io.Writer, at time.Time) *archive {
 	compressed := gzip.NewWriter(to)
-	w := tar.NewWriter(compressed)
-	for _, f := range files {
-		head := &tar.Header{Name: path.Join(archiveFolder, f.name), Mode: 0o600, Size: int64(len(f.text)), ModTime: at}
-		if err := w.WriteHeader(head); err != nil {
-			return fmt.Errorf("write %s: %w", f.name, err)
-		}
-		if _, err := w.Write(f.text); err != nil {
-			return fmt.Errorf("write %s: %w", f.name, err)
-		}
-	}
-	return errors.Join(w.Close(), compressed.Close())
+	return &archive{tar.NewWriter(compressed), compressed, at, 0}
 }
+
+// add writes one file.
+func (a *archive) add(name string, text []byte) error {
+	head := &tar.Header{Name: path.Join(archiveFolder, name), Mode: 0o600, Size: int64(len(text)), ModTime: a.at}
+	if err := a.WriteHeader(head); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if _, err := a.Write(text); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	a.files++
+	return nil
+}
+
+// Close writes the end of the archive.
+func (a *archive) Close() error { return errors.Join(a.Writer.Close(), a.compressed.Close()) }
 
 // mostArchived is how large a file of an archive may be that is read.
 const mostArchived = 1 << 30
@@ -121,6 +132,7 @@ func (o *options) openArchive(name string) (explain.World, error) {
 	w := l.world()
 	w.Unread, w.Now, w.Uninstalled, w.Guesses, w.Origins = a.Unread, a.Time, a.Uninstalled, nil, nil
 	w.Allocator, w.Unheard = archivedState(files, a.Unheard)
+	w.AgentReports = archivedReports(files)
 	return w, nil
 }
 

@@ -52,6 +52,12 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 		{"IPVS without strictARP", func(_ *explain.World, f *explain.Facts) { f.Proxy.Mode = "ipvs" }, "fault proxy", "ipvs.strictARP"},
 		{"kube-proxy is not known", func(_ *explain.World, f *explain.Facts) { f.Unsaid = map[string]string{"proxy": "forbidden"} }, "unknown proxy", "unknown: forbidden"},
 		{"another load balancer", func(_ *explain.World, f *explain.Facts) { f.APIGroups = append(f.APIGroups, "metallb.io") }, "warning others", "MetalLB is installed too"},
+		{"a port of the agents that another pod has", func(_ *explain.World, f *explain.Facts) {
+			f.HostPorts = []explain.HostPort{{Node: "n1", Pod: "metallb-system/speaker-1", Protocol: "TCP", Port: 7472}}
+		}, "fault ports", "TCP port 7472 of 1 node is that of pod metallb-system/speaker-1 on node n1, and the agent (metrics) needs it there"},
+		{"a port of the speakers that another pod has", func(_ *explain.World, f *explain.Facts) {
+			f.HostPorts = []explain.HostPort{{Node: "n1", Pod: "calico-system/node-1", Protocol: "TCP", Port: 179}, {Node: "n1", Pod: "x/y", Protocol: "UDP", Port: 7472}}
+		}, "warning ports", "TCP port 179 of 1 node is that of pod calico-system/node-1 on node n1"},
 		{"a namespace that refuses the pods", func(w *explain.World, _ *explain.Facts) {
 			w.Namespaces = append(w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "purelb-system", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}})
 		}, "fault podsecurity", "enforce=privileged"},

@@ -56,8 +56,9 @@ type reader struct {
 	everything  bool
 	// about are the parameters of the question to the allocator, nil for no question.
 	about url.Values
-	// noBGP says that the answer needs no objects of BGP.
-	noBGP bool
+	// noBGP says that the answer needs no objects of BGP, unless its subject does.
+	noBGP   bool
+	subject *explain.Subject
 }
 
 func (o *options) newReader() (*reader, error) {
@@ -70,7 +71,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, about: o.about, noBGP: o.noBGP}, nil
+	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, about: o.about, noBGP: o.noBGP, subject: o.subject}, nil
 }
 
 // read asks the API server for all that answers are made of, at once.
@@ -105,11 +106,31 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() { w.Allocator, w.Unheard = r.allocatorState(ctx, w.Pods, leaderOf(l.leases.Items)) })
-	endpoints := w
-	r.readMore(ctx, &endpoints)
+	whole := w
+	r.readMore(ctx, &whole)
+	r.readAbout(ctx, &whole)
 	all.Wait()
-	endpoints.Allocator, endpoints.Unheard = w.Allocator, w.Unheard
-	return endpoints, nil
+	whole.Allocator, whole.Unheard = w.Allocator, w.Unheard
+	return whole, nil
+}
+
+// readAbout reads what only the answer about the subject needs.
+func (r *reader) readAbout(ctx context.Context, w *explain.World) {
+	if r.subject == nil {
+		return
+	}
+	wants := explain.WantsOf(*w, *r.subject)
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { w.AgentReports = r.agentReports(ctx, w.Pods, wants) })
+	if !wants.Routes || !r.noBGP {
+		return
+	}
+	var l bgpv1.BGPNodeStatusList
+	if err := list(ctx, r, question{list: &l}); err != nil {
+		w.Unread = append(w.Unread, unreadBy(explain.KindNodeStatuses, err))
+	}
+	w.NodeStatuses = l.Items
 }
 
 // place finds out whether PureLB is in the namespace of w. It returns an error if it is in
@@ -150,6 +171,24 @@ func (r *reader) readMore(ctx context.Context, w *explain.World) {
 		w.Unread = append(w.Unread, unreadBy(explain.KindEndpoints, err))
 	}
 	w.EndpointSlices = l.Items
+	if r.everything {
+		w.EndpointSlices = ofServices(l.Items, w.Services)
+	}
+}
+
+// ofServices returns the slices that belong to services. A large cluster has many others.
+func ofServices(slices []discoveryv1.EndpointSlice, services []corev1.Service) []discoveryv1.EndpointSlice {
+	ours := map[string]bool{}
+	for i := range services {
+		ours[services[i].Namespace+"/"+services[i].Name] = true
+	}
+	var all []discoveryv1.EndpointSlice
+	for i := range slices {
+		if ours[slices[i].Namespace+"/"+slices[i].Labels[discoveryv1.LabelServiceName]] {
+			all = append(all, slices[i])
+		}
+	}
+	return all
 }
 
 // newClient returns a client that needs no discovery, with clock looking at each

@@ -9,6 +9,35 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
+// explainable is a kind of things that can be explained.
+type explainable struct {
+	kind, args, short, example string
+	story                      func(explain.World, string) (explain.Story, error)
+	// asksAllocator says that the allocator knows more, and about is the parameter of the
+	// question to it, "" for a question without one.
+	asksAllocator bool
+	about         string
+}
+
+var explainables = []explainable{
+	{
+		explain.OfService, "NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it",
+		"  kubectl purelb explain service default/web", explain.Service, true, allocstate.ByService,
+	},
+	{
+		explain.OfIP, "ADDRESS", "Which group has this address, who holds it, and which node announces it",
+		"  kubectl purelb explain ip 192.0.2.10", explain.IP, true, allocstate.ByAddress,
+	},
+	{
+		explain.OfGroup, "NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is",
+		"  kubectl purelb explain group default", explain.Group, true, "",
+	},
+	{
+		explain.OfNode, "NAME", "What this node announces, and what keeps it from announcing",
+		"  kubectl purelb explain node node-1", explain.Node, false, "",
+	},
+}
+
 // newExplain makes the command whose answers are sentences.
 func newExplain(o *options) *cobra.Command {
 	cmd := &cobra.Command{
@@ -20,34 +49,22 @@ is 1 if it tells of a problem.`,
   kubectl purelb explain group default
   kubectl purelb explain node node-1`,
 	}
-	for _, one := range []struct {
-		use, short, example string
-		story               func(explain.World, string) (explain.Story, error)
-		// about is the parameter of the question to the allocator, "" for a question without
-		// one, and nobody if the allocator is not asked.
-		about string
-	}{
-		{"service NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it", "  kubectl purelb explain service default/web", explain.Service, allocstate.ByService},
-		{"ip ADDRESS", "Which group has this address, who holds it, and which node announces it", "  kubectl purelb explain ip 192.0.2.10", explain.IP, allocstate.ByAddress},
-		{"group NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is", "  kubectl purelb explain group default", explain.Group, ""},
-		{"node NAME", "What this node announces, and what keeps it from announcing", "  kubectl purelb explain node node-1", explain.Node, nobody},
-	} {
-		c := o.command(one.use, one.short, "", one.example, cobra.ExactArgs(1), func(w explain.World, args []string) (answer, bool, error) {
+	for _, one := range explainables {
+		c := o.command(one.kind+" "+one.args, one.short, "", one.example, cobra.ExactArgs(1), func(w explain.World, args []string) (answer, bool, error) {
 			s, err := one.story(w, args[0])
 			return s, s.Problem, err
 		})
-		if one.about != nobody {
-			c.PreRun = func(_ *cobra.Command, args []string) {
-				o.about, o.noBGP = url.Values{}, true
-				if one.about != "" {
-					o.about.Set(one.about, args[0])
-				}
+		c.PreRun = func(_ *cobra.Command, args []string) {
+			o.subject = &explain.Subject{Kind: one.kind, Name: args[0]}
+			if !one.asksAllocator {
+				return
+			}
+			o.about, o.noBGP = url.Values{}, true
+			if one.about != "" {
+				o.about.Set(one.about, args[0])
 			}
 		}
 		cmd.AddCommand(c)
 	}
 	return cmd
 }
-
-// nobody stands for no question to the allocator.
-const nobody = "-"

@@ -31,6 +31,8 @@ func (r *reader) facts(ctx context.Context, before bool) explain.Facts {
 	note("groups", err)
 	f.Proxy, err = r.proxy(ctx)
 	note("proxy", err)
+	f.HostPorts, err = r.hostPorts(ctx)
+	note("ports", err)
 	if before {
 		f.Refused, err = r.refused(ctx)
 		note("rights", err)
@@ -56,6 +58,30 @@ func (r *reader) discover(ctx context.Context) (version string, groups []string,
 		return "", nil, err
 	}
 	return v.GitVersion, groups, nil
+}
+
+// hostPorts reads which pods, other than those of PureLB, have ports of their nodes. It keeps
+// one page of pods at a time in memory.
+func (r *reader) hostPorts(ctx context.Context) ([]explain.HostPort, error) {
+	var all []explain.HostPort
+	var pods corev1.PodList
+	for {
+		opts := []client.ListOption{client.Limit(page), client.Continue(pods.Continue)}
+		switch err := r.List(ctx, &pods, opts...); {
+		case apierrors.IsForbidden(err):
+			return nil, errors.New("you have no right to list the Pods of all namespaces (the ClusterRole purelb-viewer has)")
+		case err != nil:
+			return nil, err
+		}
+		for i := range pods.Items {
+			if p := &pods.Items[i]; p.Namespace != r.namespace || p.Labels["app"] != "purelb" {
+				all = append(all, explain.HostPortsOf(p)...)
+			}
+		}
+		if pods.Continue == "" {
+			return all, nil
+		}
+	}
 }
 
 // proxy reads how kube-proxy is configured, where kubeadm writes it.

@@ -10,9 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -23,7 +26,20 @@ func main() {
 	context.AfterFunc(ctx, stop)   // A second Ctrl-C ends the process, whatever it does.
 	klog.SetLogger(logr.Discard()) // What matters is in the answers.
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, arguments(os.Args), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// completer is the name under which kubectl asks a plugin to complete its arguments. A link of
+// that name to this program is enough.
+const completer = "kubectl_complete-purelb"
+
+// arguments returns what the program is to do, by the name it was called by and its arguments.
+func arguments(called []string) []string {
+	name := strings.TrimSuffix(filepath.Base(called[0]), ".exe")
+	if name == completer {
+		return append([]string{cobra.ShellCompRequestCmd}, called[1:]...)
+	}
+	return called[1:]
 }
 
 // The codes to exit with.

@@ -85,22 +85,25 @@ func newProber(config *rest.Config, namespace string) (*prober, error) {
 }
 
 const (
-	// probeTimeout is how long all agents may take together, and agentTimeout one of them.
-	probeTimeout, agentTimeout = time.Minute, 20 * time.Second
+	// agentTimeout is how long one agent may take. An agent asks its segment for a second, and up
+	// to four questions of other people may come first.
+	agentTimeout = 20 * time.Second
 	// atOnce is how many agents are asked at a time.
-	atOnce = 16
+	atOnce = 64
+	// busyTries is how often an agent is asked again that has too many questions.
+	busyTries = 5
 	// tokenLife is the shortest life of a token that the API server gives.
 	tokenLife = 10 * time.Minute
 )
 
 // ask asks the agents of these nodes, or of all if there are none named.
 func (p *prober) ask(ctx context.Context, ip netip.Addr, nodes []string) ([]probe.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
 	agents, err := p.agents(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout(len(agents)))
+	defer cancel()
 	token, err := p.token(ctx, ip)
 	if err != nil {
 		return nil, err
@@ -121,6 +124,12 @@ func (p *prober) ask(ctx context.Context, ip netip.Addr, nodes []string) ([]prob
 	}
 	all.Wait()
 	return answers, nil
+}
+
+// probeTimeout is how long so many agents may take together: a minute, and more where there are
+// so many that some of them wait for others.
+func probeTimeout(agents int) time.Duration {
+	return time.Minute + time.Duration(agents/atOnce)*agentTimeout/5
 }
 
 // agentAt is the pod of an agent.
@@ -185,7 +194,7 @@ func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
 	return request.Status.Token, nil
 }
 
-// askOne asks one agent.
+// askOne asks one agent. One that has too many questions says when to ask again.
 func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.Addr) (answer probe.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
 	defer cancel()
@@ -194,7 +203,7 @@ func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.A
 		return answer, err
 	}
 	text, err := p.Post().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", a.pod, a.port)).SubResource("proxy").Suffix(probe.Path).
-		SetHeader(probe.Header, token).SetHeader("Content-Type", "application/json").Body(body).MaxRetries(0).DoRaw(ctx)
+		SetHeader(probe.Header, token).SetHeader("Content-Type", "application/json").Body(body).MaxRetries(busyTries).DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
 		return answer, errors.New("the agent answers no probes: it is older, or prober.enabled is false")

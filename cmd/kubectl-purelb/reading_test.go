@@ -54,6 +54,11 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.status(w, http.StatusNotFound)
 		return
 	}
+	version, kind := kindAt(r.URL.Path)
+	if kind == "" { // Such as the version of the server.
+		f.status(w, http.StatusNotFound)
+		return
+	}
 	items := f.objects[r.URL.Path]
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	from := r.URL.Query().Get("continue")
@@ -68,13 +73,15 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		items, meta["continue"] = items[:limit], strconv.Itoa(start+limit)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	version, kind := kindAt(r.URL.Path)
 	_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind + "List", "apiVersion": version, "metadata": meta, "items": items})
 }
 
 // kindAt returns what a list at path is of.
 func kindAt(path string) (version, kind string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) < 3 {
+		return "", ""
+	}
 	version = parts[1]
 	if parts[0] == "apis" {
 		version += "/" + parts[2]

@@ -32,8 +32,10 @@ type options struct {
 	// about are the parameters of the question to the allocator. It is nil if the command does
 	// not ask the allocator.
 	about url.Values
-	// noBGP says that the command needs no objects of BGP.
+	// noBGP says that the command needs no objects of BGP, unless its subject does.
 	noBGP bool
+	// subject is what the command explains. It is nil for all other commands.
+	subject *explain.Subject
 }
 
 func newRoot(o *options) *cobra.Command {

@@ -14,6 +14,8 @@ type Facts struct {
 	// APIGroups are the groups that the API server serves.
 	APIGroups []string
 	Proxy     Proxy
+	// HostPorts are the ports of nodes that pods of others than PureLB have.
+	HostPorts []HostPort
 	// Refused are the actions of an installation that the user may not do.
 	Refused []string
 	// Unsaid holds the facts that could not be found out, and why.
@@ -93,6 +95,7 @@ var probes = []probe{
 	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights, false},
 	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy, false},
 	{"Kubernetes", "others", "no other load balancer is installed", true, checkOthers, false},
+	{"Kubernetes", "ports", "no other pod has a port of a node that PureLB needs", true, checkPorts, false},
 	{"Kubernetes", "podsecurity", "the namespace admits the pods of PureLB", true, checkPodSecurity, false},
 	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions, true},
 	{"Installation", "programs", "all programs are ready", false, checkPrograms, false},

@@ -174,24 +174,11 @@ func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 // crossReference looks for a route to each remote address on each node that imports addresses
 // and reports all its routes.
 func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
-	routes := map[string]rangeSet{}
-	var nodes []string
-	for _, n := range v.speakers(f.Node) {
-		i := n.NetlinkImport
-		if i == nil || !i.Enabled || n.RIB == nil || v.silence(n) != "" || f.VRF != "" && i.VRF != f.VRF {
-			continue
-		}
-		all, complete := announcedBy(*n.RIB)
-		if !complete {
-			continue
-		}
-		nodes = append(nodes, n.NodeName)
-		routes[n.NodeName] = rangeSetOf(all)
-	}
+	of := v.routing(f)
 	for _, r := range v.plan.Requests {
 		for _, o := range v.outlooks[r.Key()] {
 			if o.Where == announce.Remote {
-				d.refer(o, nodes, routes)
+				d.refer(o, of.nodes, of.routes)
 			}
 		}
 	}

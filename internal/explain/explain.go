@@ -17,4 +17,6 @@
 //	story.go     an answer in sentences
 //	  service.go ip.go group.go node.go
 //	             the sentences about one object
+//	  allocator.go agents.go routes.go
+//	             what the programs themselves say of it, and what routers know
 package explain

@@ -103,6 +103,11 @@ func (v *view) addOutlook(s *Story, a netip.Addr) {
 			if o.Where == announce.Local {
 				s.add("Nodes", v.candidacies(o)...)
 			}
+			v.addRoutes(s, []announce.Outlook{o})
+			v.addAgents(s, []announce.Outlook{o})
+			if s.Problem {
+				s.Unread = v.unheardAgents(s.Unread)
+			}
 			return
 		}
 	}

@@ -67,6 +67,7 @@ func Node(w World, name string) (Story, error) {
 			}
 		}
 	}
+	v.addAgent(&s, name)
 	return s, nil
 }
 

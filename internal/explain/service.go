@@ -44,9 +44,11 @@ func (v *view) service(r service.Request) Story {
 			s.add("Nodes for "+o.IP.String(), v.candidacies(o)...)
 		}
 	}
+	v.addRoutes(&s, v.outlooks[r.Key()])
+	v.addAgents(&s, v.outlooks[r.Key()])
 	v.addAllocator(&s, r)
 	if s.Problem {
-		s.Unread = v.unheard(s.Unread)
+		s.Unread = v.unheardAgents(v.unheard(s.Unread))
 	}
 	if c := v.allocated(r); c != nil {
 		s.add("What the Service says itself", fmt.Sprintf("%s %s (%s): %s", c.Type, c.Status, c.Reason, c.Message))

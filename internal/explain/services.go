@@ -331,10 +331,12 @@ func (v *view) unannounced(o announce.Outlook) string {
 	}
 	at, announced := service.SlotOf(slots(v.objects[o.Service]), o.IP)
 	switch {
+	case announced && v.lives(at.Node) && v.failureAt(at.Node, o.IP) != "":
+		return fmt.Sprintf("node %s is to announce it, and its agent says: %s", at.Node, v.failureAt(at.Node, o.IP))
 	case announced && v.lives(at.Node), o.Idle && o.Undecided:
 		return ""
 	case announced && o.Choice.Node != "":
-		return fmt.Sprintf("node %s, which announced it, renews its Lease no more; %s is to take it", at.Node, o.Choice.Node)
+		return fmt.Sprintf("node %s, which announced it, renews its Lease no more; %s is to take it%s", at.Node, o.Choice.Node, v.itsAgentSays(o))
 	case announced:
 		return fmt.Sprintf("node %s, which announced it, renews its Lease no more, and no other node has an interface in its network", at.Node)
 	case o.Undecided:
@@ -342,7 +344,7 @@ func (v *view) unannounced(o announce.Outlook) string {
 	case o.Choice.Node == "":
 		return "no node announces it: no live node has an interface in its network"
 	}
-	return "no node announces it yet; " + o.Choice.Node + " is to"
+	return "no node announces it yet; " + o.Choice.Node + " is to" + v.itsAgentSays(o)
 }
 
 // liveNodes returns the nodes with a valid Lease.

@@ -31,6 +31,8 @@ type World struct {
 	// did not answer. Unheard says why it did not answer.
 	Allocator *allocstate.State
 	Unheard   *Unread
+	// AgentReports hold what the agents that were asked say at /state, by node.
+	AgentReports map[string]AgentReport
 	// Now is the time of the API server's clock. It is zero if time must not count, as for
 	// files.
 	Now time.Time

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+// The limits of a report. It must not burden a large cluster, nor fill the memory of the
+// machine that the plugin runs on. What it leaves out is listed.
+const (
+	// mostPods is how many pods are asked, if the user names no nodes.
+	mostPods = 64
+	// mostOfFile is how much of a file is kept: the end of a log, and the beginning of the rest.
+	mostOfFile = 2 << 20
+	// lastLines is how much of a log is of interest.
+	lastLines = 5000
+	// fetchLimit is how long all pods may take together, and fetchers is how many files are
+	// fetched at a time.
+	fetchLimit = 2 * time.Minute
+	fetchers   = 8
+)
+
+// podsToAsk returns the pods that a report asks, and the names of the others. The allocators come
+// first, then pods with problems and those of nodes with problems.
+func podsToAsk(w explain.World, nodes []string) (asked []corev1.Pod, left []string) {
+	troubled := map[string]bool{}
+	if e, err := explain.ElectionOf(w, "", ""); err == nil {
+		for _, n := range e.Nodes {
+			troubled[n.Node] = !n.Healthy || n.Problem != ""
+		}
+	}
+	unwell := func(s corev1.ContainerStatus) bool { return !s.Ready || s.RestartCount > 0 }
+	rank := func(p corev1.Pod) int {
+		switch {
+		case container(&p.Spec, "lbnodeagent") == nil:
+			return 0
+		case slices.Contains(nodes, p.Spec.NodeName):
+			return 1
+		case len(nodes) > 0:
+			return 4
+		case troubled[p.Spec.NodeName] || slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), unwell):
+			return 2
+		}
+		return 3
+	}
+	pods := slices.SortedFunc(slices.Values(w.Pods), func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
+	for _, p := range pods {
+		if r := rank(p); r == 1 || r < 4 && len(asked) < mostPods {
+			asked = append(asked, p)
+		} else {
+			left = append(left, p.Name)
+		}
+	}
+	return asked, left
+}
+
+// stream is an answer that is read as it comes.
+type stream interface {
+	Stream(context.Context) (io.ReadCloser, error)
+}
+
+// source is a file that a pod has.
+type source struct {
+	name string
+	open func() stream
+	// log says that the end of the file matters most.
+	log bool
+}
+
+// fetched is a file, or why there is none. cut says what of it is left out.
+type fetched struct {
+	name string
+	text []byte
+	cut  string
+	err  error
+}
+
+// fetch reads the files of pods, some at a time. The channel is closed after the last one.
+func fetch(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) <-chan fetched {
+	work, out := make(chan source), make(chan fetched)
+	var all sync.WaitGroup
+	for range fetchers {
+		all.Go(func() {
+			for s := range work {
+				one := s.fetch(ctx)
+				if one.err != nil && ctx.Err() != nil {
+					one.err = fmt.Errorf("there was no time left to ask for it: %w", ctx.Err())
+				}
+				out <- one
+			}
+		})
+	}
+	go func() {
+		for i := range pods {
+			for _, s := range sourcesOf(c, &pods[i]) {
+				work <- s
+			}
+		}
+		close(work)
+		all.Wait()
+		close(out)
+	}()
+	return out
+}
+
+// fetch reads the file.
+func (s source) fetch(ctx context.Context) fetched {
+	one := fetched{name: s.name}
+	body, err := s.open().Stream(ctx)
+	if err != nil {
+		one.err = err
+		return one
+	}
+	defer body.Close()
+	var cut int64
+	if s.log {
+		one.text, cut, one.err = tail(body, mostOfFile)
+	} else {
+		one.text, one.err = io.ReadAll(io.LimitReader(body, mostOfFile))
+		if one.err == nil {
+			cut, one.err = io.Copy(io.Discard, io.LimitReader(body, 1))
+		}
+	}
+	switch {
+	case cut > 0 && s.log:
+		one.cut = fmt.Sprintf("the first %d bytes of the last %d lines are left out", cut, lastLines)
+	case cut > 0:
+		one.cut = fmt.Sprintf("what follows the first %d bytes is left out", len(one.text))
+	}
+	return one
+}
+
+// tail returns the last bytes of from, at most so many, and how many come before them. It keeps
+// no more than twice as much in memory.
+func tail(from io.Reader, most int) (text []byte, cut int64, err error) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		text = append(text, buffer[:n]...)
+		if over := len(text) - most; over > 0 && (err != nil || len(text) >= 2*most) {
+			cut += int64(over)
+			text = append(text[:0], text[over:]...)
+		}
+		switch {
+		case err == io.EOF:
+			return text, cut, nil
+		case err != nil:
+			return text, cut, err
+		}
+	}
+}
+
+// sourcesOf are the logs of the containers of p, and what the programs answer over HTTP.
+func sourcesOf(c kubernetes.Interface, p *corev1.Pod) []source {
+	var all []source
+	pods := c.CoreV1().Pods(p.Namespace)
+	for _, one := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		all = append(all, source{p.Name + "." + one.Name + ".log", func() stream {
+			return pods.GetLogs(p.Name, &corev1.PodLogOptions{Container: one.Name, TailLines: new(int64(lastLines)), Timestamps: true})
+		}, true})
+		for _, port := range one.Ports {
+			if !strings.HasSuffix(port.Name, "monitoring") { // That of the speaker is bgp-monitoring.
+				continue
+			}
+			for _, page := range []string{"state", "metrics"} {
+				all = append(all, source{p.Name + "." + one.Name + "." + page, func() stream {
+					return pods.ProxyGet("http", p.Name, fmt.Sprint(port.ContainerPort), "/"+page, nil)
+				}, false})
+			}
+		}
+	}
+	return all
+}

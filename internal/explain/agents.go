@@ -1,0 +1,197 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/agentstate"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
+)
+
+// Subject is what a Story is about. Kind is one of the words after "explain".
+type Subject struct{ Kind, Name string }
+
+// The kinds of a Subject.
+const (
+	OfService = "service"
+	OfIP      = "ip"
+	OfGroup   = "group"
+	OfNode    = "node"
+)
+
+// Wants are the sources that only some Stories need, because each costs requests.
+type Wants struct {
+	// Routes says that the BGPNodeStatuses matter: the Story is about remote addresses.
+	Routes bool
+	// Agents are the nodes whose agents know more than the API server does, and Addresses what
+	// they are to be asked about. Without Addresses they are asked about everything.
+	Agents    []string
+	Addresses []netip.Addr
+}
+
+// WantsOf returns what a Story about s needs beside w.
+func WantsOf(w World, s Subject) Wants {
+	v := newView(w)
+	wants := Wants{Routes: s.Kind == OfNode}
+	if s.Kind == OfNode && v.lives(s.Name) {
+		wants.Agents = []string{s.Name}
+	}
+	ip, _ := netip.ParseAddr(s.Name)
+	for _, r := range v.plan.Requests {
+		for _, o := range v.outlooks[r.Key()] {
+			if s.Kind != OfService || s.Name != r.Key() {
+				if s.Kind != OfIP || o.IP != ip.Unmap() {
+					continue
+				}
+			}
+			wants.Routes = wants.Routes || o.Where == announce.Remote
+			if o.Where == announce.Local {
+				wants.Addresses = append(wants.Addresses, o.IP)
+				wants.Agents = append(wants.Agents, v.concerned(o)...)
+			}
+		}
+	}
+	slices.Sort(wants.Agents)
+	wants.Agents = slices.Compact(wants.Agents)
+	return wants
+}
+
+// concerned returns the live nodes that have the local address of o or should have it.
+func (v *view) concerned(o announce.Outlook) []string {
+	at, _ := service.SlotOf(slots(v.objects[o.Service]), o.IP)
+	return slices.DeleteFunc([]string{at.Node, o.Choice.Node}, func(node string) bool { return !v.lives(node) })
+}
+
+// AgentReport is the answer of an agent at /state. State is nil if the agent did not answer, and
+// Unheard says why.
+type AgentReport struct {
+	State   *agentstate.State
+	Unheard *Unread
+}
+
+// NewUnheardAgent returns why the state of the agent of node is unknown.
+func NewUnheardAgent(node, reason, why string) *Unread {
+	return &Unread{
+		Kind: "State of the agent of " + node, Reason: reason, Why: why,
+		Therefore: "why it does not have an address that it should have is unknown",
+	}
+}
+
+// unheardAgents adds the agents that did not answer to the unknown kinds.
+func (v *view) unheardAgents(unread []Unread) []Unread {
+	for _, n := range v.nodes {
+		if u := v.AgentReports[n.Node].Unheard; u != nil {
+			unread = append(slices.Clone(unread), *u)
+		}
+	}
+	return unread
+}
+
+// failureAt says why the agent of node does not have ip, although it should. It returns "" if
+// the agent has the address, or was not asked.
+func (v *view) failureAt(node string, ip netip.Addr) string {
+	told := v.AgentReports[node].State
+	if told == nil {
+		return ""
+	}
+	for _, a := range told.NotHere {
+		if a.IP == ip {
+			return a.Failure
+		}
+	}
+	return ""
+}
+
+// itsAgentSays ends a sentence with why the chosen node does not have the address of o, if its
+// agent says that.
+func (v *view) itsAgentSays(o announce.Outlook) string {
+	if why := v.failureAt(o.Choice.Node, o.IP); why != "" {
+		return ", and its agent says: " + why
+	}
+	return ""
+}
+
+// addAgents says what the agents that were asked know of the local addresses of outlooks.
+func (v *view) addAgents(s *Story, outlooks []announce.Outlook) {
+	var lines []string
+	for _, o := range outlooks {
+		for _, n := range v.nodes {
+			told := v.AgentReports[n.Node].State
+			if told == nil || o.Where != announce.Local || !slices.Contains(v.concerned(o), n.Node) && !holds(*told, o.IP) {
+				continue
+			}
+			lines = append(lines, addressLines(*told, o.IP)...)
+		}
+	}
+	s.add("What the agents say", lines...)
+}
+
+// holds reports whether a node has ip, as its agent says.
+func holds(told agentstate.State, ip netip.Addr) bool {
+	return slices.ContainsFunc(told.Here, func(a agentstate.Address) bool { return a.IP == ip })
+}
+
+// addressLines says what an agent knows of ip.
+func addressLines(told agentstate.State, ip netip.Addr) []string {
+	at := func(a agentstate.Address) bool { return a.IP == ip }
+	begin := told.Node + ": " + ip.String()
+	var lines []string
+	if i := slices.IndexFunc(told.Here, at); i >= 0 {
+		lines = append(lines, begin+" is on "+told.Here[i].Interface)
+	} else if i := slices.IndexFunc(told.NotHere, at); i >= 0 {
+		a := told.NotHere[i]
+		if a.Failure != "" {
+			a.Why += "; " + a.Failure
+		}
+		lines = append(lines, begin+" is not here: "+a.Why)
+	} else if !told.Complete {
+		lines = append(lines, told.Node+": the agent has not read all of its objects yet")
+	}
+	for _, c := range told.Conflicts {
+		if c.IP == ip {
+			lines = append(lines, fmt.Sprintf("%s is claimed by the machine with MAC %s on %s, too", begin, c.MAC, c.Link))
+		}
+	}
+	return lines
+}
+
+// listedLines is how many lines a section has about one node.
+const listedLines = 8
+
+// addAgent says what the agent of a node knows of itself.
+func (v *view) addAgent(s *Story, node string) {
+	r := v.AgentReports[node]
+	if r.State == nil {
+		if r.Unheard != nil && s.Problem {
+			s.Unread = v.unheardAgents(s.Unread)
+		}
+		return
+	}
+	told := r.State
+	var lines, failed []string
+	switch {
+	case !told.Complete:
+		lines = append(lines, "it has not read all of its objects yet, and changes nothing until then")
+	case told.Peers.CutOff:
+		lines = append(lines, "it reaches neither the API server nor most other nodes, so it gives up the addresses that others can take")
+	}
+	for _, a := range told.NotHere {
+		if a.Failure != "" {
+			failed = append(failed, fmt.Sprintf("%s of %s is not on the node: %s", a.IP, a.Service, a.Failure))
+		}
+	}
+	if !s.Problem && len(failed) > 0 {
+		s.tell(true, s.Code, "node "+node+" does not have an address that it should have: "+failed[0])
+	}
+	lines = append(lines, failed[:min(len(failed), listedLines)]...)
+	if more := len(failed) - listedLines; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	for _, e := range told.Errors[:min(len(told.Errors), listedLines)] {
+		lines = append(lines, "its last pass failed: "+strings.TrimSpace(e))
+	}
+	s.add("What its agent says", lines...)
+}

@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/announce"
+)
+
+// routing is how the nodes announce remote addresses by BGP.
+type routing struct {
+	// nodes are those that say all their routes. routes holds these.
+	nodes  []string
+	routes map[string]rangeSet
+	// unsure are the other speakers, and why it is unknown what they announce.
+	unsure map[string]string
+	// by holds the speakers, by node.
+	by map[string]bgpv1.BGPNodeStatusStatus
+}
+
+// routing reads the BGPNodeStatuses of the nodes that import addresses.
+func (v *view) routing(f DataplaneFilter) routing {
+	r := routing{routes: map[string]rangeSet{}, unsure: map[string]string{}, by: map[string]bgpv1.BGPNodeStatusStatus{}}
+	for _, n := range v.speakers(f.Node) {
+		i := n.NetlinkImport
+		if i == nil || !i.Enabled || f.VRF != "" && i.VRF != f.VRF {
+			continue
+		}
+		r.by[n.NodeName] = n
+		if why := v.silence(n); why != "" {
+			r.unsure[n.NodeName] = why
+			continue
+		}
+		if n.RIB == nil {
+			r.unsure[n.NodeName] = "its BGPNodeStatus lists no routes"
+			continue
+		}
+		all, complete := announcedBy(*n.RIB)
+		if !complete {
+			r.unsure[n.NodeName] = "its BGPNodeStatus does not list all routes"
+			continue
+		}
+		r.nodes = append(r.nodes, n.NodeName)
+		r.routes[n.NodeName] = rangeSetOf(all)
+	}
+	return r
+}
+
+// neighborsOf returns the neighbors of a node that receive its routes.
+func (r routing) neighborsOf(node string) []string {
+	var all []string
+	for _, n := range r.by[node].Neighbors {
+		if n.State == established && n.PrefixesSent > 0 {
+			all = append(all, n.Address)
+		}
+	}
+	return all
+}
+
+// addRoutes says which nodes announce routes to the remote addresses of outlooks by BGP, and
+// which routers they tell. Without a router that knows an address, no client outside reaches
+// it.
+func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
+	if !slices.ContainsFunc(outlooks, func(o announce.Outlook) bool { return o.Where == announce.Remote }) {
+		return
+	}
+	if !v.knows(KindNodeStatuses) {
+		if !v.absent(KindNodeStatuses) {
+			s.Unread = append(slices.Clone(s.Unread), v.World.unread(KindNodeStatuses)...)
+		}
+		return
+	}
+	r := v.routing(DataplaneFilter{})
+	if len(r.by) == 0 {
+		return // Nothing speaks BGP here: routers know the way by other means.
+	}
+	for _, o := range outlooks {
+		if o.Where == announce.Remote && !o.Idle {
+			v.addRoute(s, o, r)
+		}
+	}
+}
+
+// addRoute says which nodes announce a route to the address of o.
+func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
+	var known, missing []string
+	var routers []string
+	for _, n := range r.nodes {
+		to := r.neighborsOf(n)
+		switch {
+		case !r.routes[n].contain(o.IP) && o.Narrow:
+			missing = append(missing, n+" announces no route to it, as it does if no endpoint of the Service is there"+sessionTrouble(r.by[n]))
+		case !r.routes[n].contain(o.IP):
+			missing = append(missing, n+" announces no route to it"+sessionTrouble(r.by[n]))
+		case len(to) == 0:
+			missing = append(missing, n+" has a route to it and tells it to no router"+sessionTrouble(r.by[n]))
+		default:
+			known = append(known, n+" announces it to "+strings.Join(to, ", "))
+			routers = append(routers, to...)
+		}
+	}
+	var unsure []string
+	for n, why := range r.unsure {
+		unsure = append(unsure, "what "+n+" announces is unknown: "+why)
+	}
+	slices.Sort(unsure)
+	slices.Sort(routers)
+	routers = slices.Compact(routers)
+	switch {
+	case s.Problem: // The first line names one cause.
+	case len(known) > 0:
+		s.Summary += fmt.Sprintf("; %s is announced by BGP to %s, by %d of %d nodes", o.IP, list(routers), len(known), len(r.by))
+	case len(unsure) > 0:
+		s.Summary += fmt.Sprintf("; whether a router knows %s is unknown", o.IP)
+	default:
+		s.tell(true, s.Code, fmt.Sprintf("%s, but no router knows %s: %s", s.Summary, o.IP, missing[0]))
+	}
+	lines := slices.Concat(missing, unsure, known)
+	if more := len(lines) - listedLines; more > 0 {
+		lines = append(lines[:listedLines], fmt.Sprintf("and %d more nodes", more))
+	}
+	s.add("Routes to "+o.IP.String(), lines...)
+}
+
+// sessionTrouble ends a sentence with the first session of a speaker that is not established,
+// or with nothing.
+func sessionTrouble(s bgpv1.BGPNodeStatusStatus) string {
+	for _, n := range s.Neighbors {
+		if n.State != established {
+			return fmt.Sprintf(": its neighbor %s is %s (\"kubectl purelb bgp sessions --node %s\" says why)", n.Address, n.State, s.NodeName)
+		}
+	}
+	if len(s.Neighbors) == 0 {
+		return ": it has no BGP neighbor"
+	}
+	return ""
+}
