@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/product"
 )
 
 // Promise: kubectl purelb probe says which machine answers for an address, as the agents hear
@@ -26,6 +27,38 @@ func TestProbeNamesTheMachineThatAnswers(t *testing.T) {
 	w.answersProbe(free, 0, "no machine answers for "+free)
 	remove()
 	w.answersProbe(foreign, 0, "no machine answers for "+foreign)
+
+	w.exec(cluster.Router, "ip address add "+held.String()+"/32 dev eth0")
+	remove = w.undoable(func() { w.exec(cluster.Router, "ip address delete "+held.String()+"/32 dev eth0") })
+	w.answersProbe(held.String(), 1, held.String()+" is answered by another machine, ")
+	remove()
+	w.answersProbe(held.String(), 0, held.String()+" is answered by node ")
+}
+
+// Promise: the Role purelb-prober is enough for a probe, and without it the plugin names it.
+func TestProbeNeedsTheRoleOfProbers(t *testing.T) {
+	w := &troubled{newWorld(t), buildPlugin(t)}
+	const free = "172.30.250.172"
+	binding := func(role string) string {
+		return fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: e2e-%[1]s, namespace: %[2]s}\n"+
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}\n"+
+			"subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: pia}]\n", role, product.Namespace)
+	}
+	ends := func(code int, says string) {
+		t.Helper()
+		var got reply
+		if !w.within(patience, func() bool {
+			got = w.asks("probe " + free + " --as pia")
+			return got.code == code && strings.Contains(got.first, says)
+		}) {
+			t.Errorf("a probe by pia ends with %d, and not with %d and %q:\n%s", got.code, code, says, got.all)
+		}
+	}
+	ends(2, "the Role purelb-prober of namespace "+product.Namespace+" has that right")
+	remove := w.undoable(w.applied(binding("purelb-prober")))
+	ends(0, "no machine answers for "+free)
+	remove()
+	ends(2, "the Role purelb-prober of namespace "+product.Namespace+" has that right")
 }
 
 // answersProbe waits until the first line of a probe begins like this, with this exit code.
