@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"purelb.io/purelb/internal/buildinfo"
 	"purelb.io/purelb/internal/explain"
@@ -85,7 +86,9 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 	if err != nil {
 		return err
 	}
-	c, err := kubernetes.NewForConfig(r.config)
+	config := rest.CopyConfig(r.config)
+	config.QPS = -1 // There are few fetchers, and five requests a second would be too few.
+	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
