@@ -126,8 +126,9 @@ build: ## static binaries of the programs, into bin/ (`go version -m` tells thei
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
 
 .PHONY: plugin
-plugin: ## the plugin for kubectl alone, as bin/kubectl-purelb (put it into a folder of your PATH)
+plugin: ## the plugin for kubectl alone, as bin/kubectl-purelb (put it into a folder of your PATH), and the link for its completion
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/kubectl-purelb
+	ln -sf kubectl-purelb bin/kubectl_complete-purelb
 
 .PHONY: lint
 lint: ## golangci-lint on the product, on the lab, on the tools and on what makes releases

@@ -47,7 +47,7 @@ type about struct {
 	Uninstalled string           `json:"uninstalled,omitempty"`
 	// Unheard says why the allocator did not tell its state.
 	Unheard *explain.Unread `json:"unheard,omitempty"`
-	// Missing are the files that could not be had, and why.
+	// Missing are the files that could not be fetched, and why.
 	Missing map[string]string `json:"missing,omitempty"`
 	// Cut are the files that are not whole, and what is left out.
 	Cut map[string]string `json:"cut,omitempty"`

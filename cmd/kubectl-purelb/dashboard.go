@@ -208,8 +208,8 @@ func pauseAfter(took, interval time.Duration) time.Duration {
 	return max(interval, min(9*took, time.Minute))
 }
 
-// read reads the cluster after changes, with pauses, and sends what it finds. A reading that
-// failed, and one without a watch, are repeated.
+// read reads the cluster after each change, with pauses, and sends the result. While a reading
+// fails, or a watch is away, it also reads without a change.
 func (f *follower) read(ctx context.Context, interval time.Duration, r *reader, send func(tea.Msg)) {
 	for {
 		began := time.Now()

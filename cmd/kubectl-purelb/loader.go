@@ -159,8 +159,8 @@ func typed(item json.RawMessage, list head) json.RawMessage {
 	return item
 }
 
-// unknown notes a mistake if h says that it is an object of PureLB. Other objects are none
-// of its business.
+// unknown notes a mistake if h says that it is an object of PureLB. It ignores other unknown
+// objects.
 func (l *loader) unknown(place explain.Origin, h head) {
 	if group := groupOf(h.APIVersion); h.Kind == "" || group == "purelb.io/" || group == "bgp.purelb.io/" || group == "purelb/" {
 		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: fmt.Sprintf(
@@ -275,8 +275,8 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 	},
 }
 
-// add decodes text as the API server does, and appends it to all. Fields that there are
-// none of are mistakes: kubectl refuses them too.
+// add decodes text as the API server does, and appends it to all. Unknown fields are mistakes:
+// kubectl refuses them too.
 func add[T any](l *loader, o explain.Object, text []byte, all *[]T, change func(*T)) error {
 	var one T
 	unknown, err := kubejson.UnmarshalStrict(text, &one)

@@ -17,12 +17,12 @@ import (
 // redacted stands where something was taken out.
 const redacted = "REDACTED"
 
-// redactor takes out of a report what is nobody else's business: passwords, tokens, and
-// what people wrote for other programs than PureLB. What it knows to be secret it takes out
-// of texts too, wherever it stands.
+// redactor takes secrets out of a report: passwords, tokens, and what people wrote for other
+// programs than PureLB. If it has found a text to be secret in one place, it takes that text out
+// everywhere.
 type redactor struct {
 	secrets []string
-	// names are those of objects in the report. They are no secrets: without them the
+	// names are the names of objects in the report. They are never secret: without them the
 	// report answers nothing.
 	names map[string]bool
 }
@@ -85,7 +85,7 @@ func (r *redactor) value(key string, v any) any {
 	return v
 }
 
-// world takes secrets out of the objects of w, and what no answer is made of.
+// world takes secrets out of the objects of w, and also what no answer depends on.
 func (r *redactor) world(w *explain.World) {
 	r.names = namesIn(*w)
 	for i := range w.Configurations {
@@ -162,8 +162,8 @@ func (r *redactor) password(c *bgpv1.PeerConfig) {
 	}
 }
 
-// telling are the annotations that answers are made of, by how they begin. The last manifest
-// that was applied is not among them: it may hold all that the object holds.
+// telling are prefixes of the annotations that answers depend on. The annotation with the last
+// applied manifest is not among them: it may contain every field of the object.
 var telling = []string{"purelb.io/", "external-dns.kubernetes.io/hostname", "external-dns.alpha.kubernetes.io/hostname", "node.kubernetes.io/"}
 
 // meta takes out annotations of other programs, and who changed what.

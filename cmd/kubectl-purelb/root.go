@@ -70,8 +70,8 @@ there is no answer.`,
 	return root
 }
 
-// help is what a command does that only has commands below it. As it can be run, cobra
-// refuses a command that there is none of; it would else print the help and call that fine.
+// help is what a command does that only has commands below it. Without it cobra would print the
+// help for a mistyped command below it, and exit with 0.
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // world reads the cluster, or the files in its place.
