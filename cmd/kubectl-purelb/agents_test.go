@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/service"
 )
 
 // withAgents gives f the recorded cluster without n3, with agents on n1 and n2 that answer states.
@@ -141,6 +143,14 @@ func TestExplainNamesTheRouters(t *testing.T) {
 				w.NodeStatuses[i].Status.HeartbeatSeconds, w.NodeStatuses[i].Status.LastUpdated.Time = 60, w.Now.AddDate(0, 0, -1)
 			}
 		}, "; whether a router knows 203.0.113.0 is unknown"},
+		{"an address that is new", func(w *explain.World) {
+			w.NodeStatuses = w.NodeStatuses[1:]
+			for i := range w.Services {
+				if w.Services[i].Name == "api" {
+					w.Services[i].Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, LastTransitionTime: *w.NodeStatuses[0].Status.LastUpdated}}
+				}
+			}
+		}, "; whether a router knows 203.0.113.0 is unknown"},
 		{"no speaker", func(w *explain.World) { w.NodeStatuses = nil }, "all nodes announce it on their dummy interface as 203.0.113.0/32"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,6 +166,11 @@ func TestExplainNamesTheRouters(t *testing.T) {
 				}
 			}
 		})
+	}
+	unrouted := recorded(t)
+	unrouted.NodeStatuses[0].Status.Neighbors[0].State = "Active"
+	if i, problem, err := explain.Inspect(unrouted, "default/api"); err != nil || !problem || i.Diagnosis.Reason != "NoRoute" {
+		t.Errorf("%v: inspect finds a problem: %t, and says %+v", err, problem, i.Diagnosis)
 	}
 	w := without(t, explain.KindNodeStatuses)
 	s, err := explain.Service(w, "default/api")

@@ -72,6 +72,8 @@ type Endpoints struct {
 const (
 	statusAnothers    = "NotPureLB"
 	reasonNoEndpoints = "NoEndpoints"
+	// reasonNoRoute: no router knows a remote address.
+	reasonNoRoute = "NoRoute"
 )
 
 // Diagnosis says what is wrong, if there is a problem.
@@ -111,6 +113,9 @@ func (v *view) inspect(r service.Request, story Story) Inspection {
 	}
 	for _, o := range v.outlooks[r.Key()] {
 		v.inspectAddress(&i, r, o)
+	}
+	if story.Problem && i.Diagnosis.Reason == statusOK {
+		i.Diagnosis.Reason = reasonNoRoute
 	}
 	v.inspectEndpoints(&i, r)
 	return i

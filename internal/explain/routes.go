@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
 )
 
 // routing is how the nodes announce remote addresses by BGP.
@@ -85,11 +89,12 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 
 // addRoute says which nodes announce a route to the address of o.
 func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
-	var known, missing []string
-	var routers []string
+	var known, missing, unsure, routers []string
 	for _, n := range r.nodes {
 		to := r.neighborsOf(n)
 		switch {
+		case !r.routes[n].contain(o.IP) && v.tooOld(r.by[n], o):
+			unsure = append(unsure, "what "+n+" announces is unknown: its BGPNodeStatus is older than the address")
 		case !r.routes[n].contain(o.IP) && o.Narrow:
 			missing = append(missing, n+" announces no route to it, as it does if no endpoint of the Service is there"+sessionTrouble(r.by[n]))
 		case !r.routes[n].contain(o.IP):
@@ -101,7 +106,6 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 			routers = append(routers, to...)
 		}
 	}
-	var unsure []string
 	for n, why := range r.unsure {
 		unsure = append(unsure, "what "+n+" announces is unknown: "+why)
 	}
@@ -122,6 +126,17 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 		lines = append(lines[:listedLines], fmt.Sprintf("and %d more nodes", more))
 	}
 	s.add("Routes to "+o.IP.String(), lines...)
+}
+
+// settling is how long a speaker may take until it announces a new address. It also covers
+// clocks that differ a little.
+const settling = 10 * time.Second
+
+// tooOld reports whether a speaker wrote its status before it could know the address of o. A
+// speaker writes it at once after a change if it has not just written it, and each minute.
+func (v *view) tooOld(s bgpv1.BGPNodeStatusStatus, o announce.Outlook) bool {
+	c := meta.FindStatusCondition(v.objects[o.Service].Status.Conditions, service.ConditionAllocated)
+	return c != nil && s.LastUpdated != nil && s.LastUpdated.Time.Before(c.LastTransitionTime.Add(settling))
 }
 
 // sessionTrouble ends a sentence with the first session of a speaker that is not established,
