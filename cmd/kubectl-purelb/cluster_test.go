@@ -166,7 +166,7 @@ rules:
 `+rules, "apply", "-f", "-"); err != nil {
 		t.Fatal(err, out)
 	}
-	for _, command := range []string{"status", "pools", "services", "election", "validate", "version", "bgp sessions", "bgp dataplane", "inspect default/web", "explain service default/web", "explain group default", "explain ip 203.0.113.10"} {
+	for _, command := range []string{"status", "pools", "services", "election", "validate", "version", "bgp sessions", "bgp dataplane", "inspect default/web", "explain service default/web", "explain group default", "explain ip 203.0.113.10", "check"} {
 		if out, code := cli(t, "", append(strings.Fields(command), "--as", "vera", "-o", "json")...); code == exitFailed || strings.Contains(out, "no right") {
 			t.Errorf("%s, exit code %d:\n%s", command, code, out)
 		}

@@ -72,7 +72,7 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 	}
 	if !v.knows(KindNodeStatuses) {
 		if !v.absent(KindNodeStatuses) {
-			s.Unread = append(slices.Clone(s.Unread), v.World.unread(KindNodeStatuses)...)
+			s.Unread = append(slices.Clone(s.Unread), v.unread(KindNodeStatuses)...)
 		}
 		return
 	}
