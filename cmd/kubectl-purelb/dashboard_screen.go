@@ -197,8 +197,7 @@ func orNone(text string) string {
 	return text
 }
 
-// lay returns head and rows as lines of columns, none wider than width. The last column gets
-// what is left.
+// lay returns head and rows as lines of columns, none wider than width.
 func lay(p dashPage, rows []dashRow, width int) (head string, lines []string) {
 	widths := make([]int, len(p.head))
 	for i, name := range p.head {
@@ -209,11 +208,7 @@ func lay(p dashPage, rows []dashRow, width int) (head string, lines []string) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c))
 		}
 	}
-	for i := range widths { // A long cell leaves room for the others.
-		if i < len(widths)-1 {
-			widths[i] = min(widths[i], max(8, width*2/5))
-		}
-	}
+	fit(widths, width-2*(len(widths)-1))
 	line := func(cells []string) string {
 		var parts []string
 		for i, c := range cells {
@@ -229,6 +224,25 @@ func lay(p dashPage, rows []dashRow, width int) (head string, lines []string) {
 		lines = append(lines, line(r.cells))
 	}
 	return line(p.head), lines
+}
+
+// fit makes the widest column narrower, again and again, until all columns need no more than
+// width. So a column with long cells leaves room for the others.
+func fit(widths []int, width int) {
+	const least = 4
+	for {
+		sum, widest := 0, 0
+		for i, w := range widths {
+			sum += w
+			if w > widths[widest] {
+				widest = i
+			}
+		}
+		if sum <= width || widths[widest] <= least {
+			return
+		}
+		widths[widest]--
+	}
 }
 
 // cut shortens text to width characters.

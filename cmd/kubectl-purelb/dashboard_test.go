@@ -233,3 +233,30 @@ func TestTheDashboardSparesTheAPIServerOfALargeCluster(t *testing.T) {
 		}
 	}
 }
+
+// On 80 columns every column of a page is in sight, however long the cells of others are.
+func TestDashboardShowsAllColumns(t *testing.T) {
+	for _, page := range []dashPage{
+		{head: []string{"GROUP", "TYPE", "RANGE", "USED", "FREE", "UTIL%"}, rows: []dashRow{{cells: []string{"local", "local", "2001:db8:1:250:b::1-2001:db8:1:250:b::ff", "0", "18446744073709551616", "0.0"}}}},
+		{head: []string{"SERVICE", "ADDRESSES", "ANNOUNCED BY", "STATUS"}, rows: []dashRow{{cells: []string{"dash/longer-name-of-a-service-in-a-shop-of-a-town", "172.30.250.200", "node-1 (eth0)", "Waiting (UnknownPool)"}}}},
+		{head: []string{"NODE", "HEALTHY", "ANNOUNCES", "SUBNETS", "PROBLEM"}, rows: []dashRow{{cells: []string{"node-1", "yes", "2", "172.30.250.0/24,2001:db8:1:250::/64", strings.Repeat("long ", 40)}}}},
+	} {
+		for _, width := range []int{78, 60} {
+			head, lines := lay(page, page.rows, width)
+			for _, name := range page.head {
+				if !strings.Contains(head, name) {
+					t.Errorf("at %d columns the head %q lacks %s", width, head, name)
+				}
+			}
+			for _, line := range append(lines, head) {
+				if n := utf8.RuneCountInString(line); n > width {
+					t.Errorf("%q has %d characters, want at most %d", line, n, width)
+				}
+			}
+		}
+		_, lines := lay(page, page.rows, 78)
+		if last := page.rows[0].cells[len(page.head)-1]; len(last) < 25 && !strings.HasSuffix(lines[0], last) {
+			t.Errorf("%q does not end with %q", lines[0], last)
+		}
+	}
+}

@@ -52,7 +52,10 @@ func (d dashboard) screen() string {
 }
 
 func (d dashboard) title() string {
-	text := "PureLB in " + d.namespace
+	text := "PureLB"
+	if d.namespace != installNamespace {
+		text += " in " + d.namespace
+	}
 	if d.known {
 		text += ": " + d.status.Overall
 		if c := d.status.Services.Summary; c != nil {
