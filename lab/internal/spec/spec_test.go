@@ -68,7 +68,7 @@ func TestPodsAskTheDNSServerOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestTheRouterHasSessionsWithEveryNodeOverBothFamilies(t *testing.T) {
+func TestRouterPeersWithEveryNodeTwice(t *testing.T) {
 	conf := file(t, specs(t)["router"], "/etc/frr/frr.conf")
 	for _, line := range []string{
 		"router bgp 64514",
