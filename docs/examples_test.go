@@ -51,16 +51,16 @@ func TestExamplesWorkAsWritten(t *testing.T) {
 			for _, p := range config.For(groups, agents, "purelb-system").Problems {
 				t.Errorf("%s %s: %s", p.Kind, p.Name, p)
 			}
-			for _, c := range peerings {
-				peersAsWritten(t, c)
+			if len(peerings) > 0 {
+				peersAsWritten(t, peerings)
 			}
 		})
 	}
 }
 
-// peersAsWritten makes a node of the first rack read c. The node must have a peer, and no part of c
-// may be without effect.
-func peersAsWritten(t *testing.T, c bgpv1.BGPConfiguration) {
+// peersAsWritten makes a node of the first rack read all BGPConfigurations of an example, merged
+// as nodes merge them. The node must have a peer, and no part of them may be without effect.
+func peersAsWritten(t *testing.T, configs []bgpv1.BGPConfiguration) {
 	t.Helper()
 	node := peering.Node{
 		Name:        "node-1",
@@ -75,12 +75,17 @@ func peersAsWritten(t *testing.T, c bgpv1.BGPConfiguration) {
 	egress := func(netip.Addr) (peering.Egress, bool) {
 		return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{node.InternalIPs[0], netip.MustParseAddr("2001:db8:1::11")}}, true
 	}
-	decision := peering.Decide(c.Spec, node, secrets, egress)
+	selected := peering.Selected(configs, "purelb-system", node.Labels)
+	if len(selected) != len(configs) {
+		t.Errorf("%d of %d BGPConfigurations are in effect on the node", len(selected), len(configs))
+	}
+	merged := peering.MergeConfigurations(selected, "purelb-system")
+	decision := merged.Decide(node, secrets, egress)
 	if !decision.OK || len(decision.State.Peers) == 0 {
-		t.Errorf("BGPConfiguration %s: the node has no peer", c.Name)
+		t.Error("the node has no peer")
 	}
 	for _, p := range decision.Problems {
-		t.Errorf("BGPConfiguration %s: %s", c.Name, p)
+		t.Errorf("BGPConfiguration: %s", p)
 	}
 }
 
