@@ -147,15 +147,18 @@ func (s *served) losesNothing(name string, change func()) {
 }
 
 // leaves waits until no node has an address of the Services or the interface for remote
-// addresses. An agent keeps an interface without its alias.
+// addresses, which goes a moment later. An agent keeps an interface without its alias.
 func (s *served) leaves(marked map[string]string) {
 	s.t.Helper()
 	for _, node := range lab.powered() {
 		s.left(node, append(slices.Clone(s.remote), s.addresses...))
 	}
-	for node, alias := range s.dummies() {
-		if marked[node] != "" || alias != "" {
-			s.t.Errorf("%s still has kube-lb0", node)
+	s.until(patience, "no node has kube-lb0", func() bool {
+		for node, alias := range s.dummies() {
+			if marked[node] != "" || alias != "" {
+				return false
+			}
 		}
-	}
+		return true
+	})
 }
