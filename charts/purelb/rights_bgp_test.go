@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
@@ -48,6 +49,10 @@ func (bgpKernel) Interfaces(context.Context, []string) ([]routing.InterfaceStatu
 
 func (bgpKernel) Egress(context.Context, netip.Addr, string) (peering.Egress, bool, error) {
 	return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}}, true, nil
+}
+
+func (bgpKernel) Gateway(context.Context, addr.Family, int) (netip.Addr, bool, error) {
+	return netip.Addr{}, false, nil
 }
 
 func (bgpKernel) Changes(context.Context) (<-chan struct{}, error) { return nil, nil }
