@@ -73,6 +73,15 @@ e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families
 	@$(call root)
 	go -C lab run ./cmd/worlds
 
+# What the API server must accept: definitions with their rules, policies, the objects of the
+# chart, Leases, and the allocator's writes of services/status.
+OLDEST = ./internal/apitest ./api/... ./charts/... ./internal/lease ./internal/allocator
+
+.PHONY: e2e-oldest
+e2e-oldest: kubebox ## the tests with an API server, on that of the oldest Kubernetes that is supported (minutes to build, the first time)
+	@$(call root)
+	box=$$($(LAB) build oldest) && PURELB_APISERVER=$$box go test -count=1 -timeout 30m $(OLDEST)
+
 .PHONY: soak
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
 	@$(call say,the model of the allocator for $(SOAK) s)

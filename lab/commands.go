@@ -229,7 +229,7 @@ func buildOnly(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(args) == 0 {
-		args = build.Names()
+		args = build.Always()
 	}
 	for _, name := range args {
 		fmt.Println(filepath.Join(cache, "bin", name))

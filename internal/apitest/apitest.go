@@ -19,6 +19,8 @@
 //
 // The programs come from kubebox, a single binary that the lab also uses. "make kubebox" builds it.
 // Without kubebox, tests fail instead of skipping.
+// PURELB_APISERVER is the path of another binary whose kube-apiserver is used instead.
+// "make e2e-oldest" sets it to that of the oldest Kubernetes.
 package apitest
 
 import (

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// wrapper runs one program of kubebox. It ensures that the program ends with the test binary, which
+// wrapper runs one program of a binary that has several. It ensures that the program ends with the test binary, which
 // go test kills without warning at its timeout. A watcher checks every second that both still run.
 // $PPID is the test binary. $$ is the program, because exec keeps the process id.
 const wrapper = `#!/bin/sh
@@ -36,8 +37,11 @@ func installPrograms(bin string) error {
 	if err := os.Symlink(box, link); err != nil {
 		return err
 	}
-	for _, name := range []string{"etcd", "kube-apiserver"} {
-		script := fmt.Sprintf(wrapper, link, name, filepath.Dir(bin))
+	for name, program := range map[string]string{
+		"etcd":           link,
+		"kube-apiserver": cmp.Or(os.Getenv("PURELB_APISERVER"), link),
+	} {
+		script := fmt.Sprintf(wrapper, program, name, filepath.Dir(bin))
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
 			return err
 		}

@@ -20,20 +20,31 @@ import (
 // kubeVersion is the version that the Kubernetes programs report. It must match kubebox/go.mod.
 const kubeVersion = "v1.36.3"
 
+// oldestVersion must match oldest/go.mod.
+const oldestVersion = "v1.30.14"
+
 // KubePrograms are the names under which kubebox can be called.
 var KubePrograms = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl",
 }
 
 const (
-	ldflags     = "-s -w"
-	kubeLDFlags = ldflags +
-		" -X k8s.io/component-base/version.gitVersion=" + kubeVersion +
-		" -X k8s.io/component-base/version.gitMajor=1" +
-		" -X k8s.io/component-base/version.gitMinor=36" +
-		" -X k8s.io/client-go/pkg/version.gitVersion=" + kubeVersion
+	ldflags    = "-s -w"
 	cniPlugins = "github.com/containernetworking/plugins/plugins/"
 )
+
+var (
+	kubeLDFlags   = ldflags + versionFlags(kubeVersion, "36")
+	oldestLDFlags = ldflags + versionFlags(oldestVersion, "30")
+)
+
+// versionFlags make the programs of Kubernetes say which version they are.
+func versionFlags(version, minor string) string {
+	return " -X k8s.io/component-base/version.gitVersion=" + version +
+		" -X k8s.io/component-base/version.gitMajor=1" +
+		" -X k8s.io/component-base/version.gitMinor=" + minor +
+		" -X k8s.io/client-go/pkg/version.gitVersion=" + version
+}
 
 // target is a binary and its sources.
 type target struct {
@@ -45,6 +56,7 @@ type target struct {
 	// versions says that the versions of the module's requirements are an input of this target
 	// alone. Those of other modules are in the name of the directory.
 	versions bool
+	optional bool // only built when it is named
 }
 
 var targets = []target{
@@ -56,6 +68,7 @@ var targets = []target{
 	{name: "cni/portmap", module: "cni", pkg: cniPlugins + "meta/portmap", ldflags: ldflags},
 	{name: "pause", module: ".", pkg: "./cmd/pause", ldflags: ldflags},
 	{name: "echo", module: ".", pkg: "./cmd/echo", ldflags: ldflags},
+	{name: "oldest", module: "oldest", pkg: ".", ldflags: oldestLDFlags, long: true, versions: true, optional: true},
 }
 
 // Names returns the names of all targets.
@@ -63,6 +76,17 @@ func Names() []string {
 	var names []string
 	for _, t := range targets {
 		names = append(names, t.name)
+	}
+	return names
+}
+
+// Always returns what is built for every world.
+func Always() []string {
+	var names []string
+	for _, t := range targets {
+		if !t.optional {
+			names = append(names, t.name)
+		}
 	}
 	return names
 }
@@ -77,7 +101,7 @@ func Cache() (string, error) {
 }
 
 // Build compiles the targets that are missing or out of date, and returns their directory. Without
-// names, it means all targets. The link "bin" next to that directory leads to the newest build.
+// names, it means all targets that every world needs. The link "bin" next to that directory leads to the newest build.
 func Build(ctx context.Context, out io.Writer, only ...string) (dir string, err error) {
 	for _, name := range only {
 		if !slices.Contains(Names(), name) {
@@ -98,7 +122,7 @@ func Build(ctx context.Context, out io.Writer, only ...string) (dir string, err 
 	}
 	dir = filepath.Join(cache, key)
 	for _, t := range targets {
-		if len(only) > 0 && !slices.Contains(only, t.name) {
+		if !slices.Contains(only, t.name) && (len(only) > 0 || t.optional) {
 			continue
 		}
 		if err := t.make(ctx, src, dir, out); err != nil {

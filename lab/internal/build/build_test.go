@@ -26,25 +26,33 @@ func TestSourcesAreFoundWithinTheProject(t *testing.T) {
 	}
 }
 
-func TestKubeboxProgramsReportTheirVersion(t *testing.T) {
+func TestProgramsOfKubernetesReportTheirVersion(t *testing.T) {
 	src, err := Source()
 	if err != nil {
 		t.Fatal(err)
 	}
-	mod, err := os.ReadFile(filepath.Join(src, "kubebox", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(mod), "\tk8s.io/kubernetes "+kubeVersion+"\n") {
-		t.Errorf("kubebox/go.mod does not require k8s.io/kubernetes %s", kubeVersion)
-	}
-	program, err := os.ReadFile(filepath.Join(src, "kubebox", "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range KubePrograms {
-		if !strings.Contains(string(program), `"`+name+`":`) {
-			t.Errorf("kubebox/main.go does not know %s", name)
+	for _, box := range []struct {
+		module, version string
+		programs        []string
+	}{
+		{"kubebox", kubeVersion, KubePrograms},
+		{"oldest", oldestVersion, nil},
+	} {
+		mod, err := os.ReadFile(filepath.Join(src, box.module, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(mod), "\tk8s.io/kubernetes "+box.version+"\n") {
+			t.Errorf("%s/go.mod does not require k8s.io/kubernetes %s", box.module, box.version)
+		}
+		program, err := os.ReadFile(filepath.Join(src, box.module, "main.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range box.programs {
+			if !strings.Contains(string(program), `"`+name+`":`) {
+				t.Errorf("%s/main.go does not know %s", box.module, name)
+			}
 		}
 	}
 }
