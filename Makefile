@@ -69,9 +69,9 @@ e2e-install: up ## only releases: installed, upgraded, rolled back and removed i
 	go -C lab test -tags install ./e2e -run '^(TestAnUpgradeFromTheCommitBeforeLosesNothing|TestAReleaseIsInstalled|TestManifestsInstall)' -count=1 -v -timeout $(E2E_TIMEOUT)
 
 .PHONY: e2e-worlds
-e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families, interfaces), which are built one after the other; writes docs/compatibility.md
+e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families, interfaces, replicas), one after the other; writes docs/compatibility.md; WORLDS='bridge ...' only these
 	@$(call root)
-	go -C lab run ./cmd/worlds
+	go -C lab run ./cmd/worlds $(WORLDS)
 
 # What the API server must accept: definitions with their rules, policies, the objects of the
 # chart, Leases, and the allocator's writes of services/status.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 
 	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/demo"
@@ -26,7 +27,7 @@ func install(ctx context.Context, values []string) error {
 	if err != nil {
 		return err
 	}
-	return tree.Install(ctx, c, c.Kubeconfig(), values...)
+	return tree.Install(ctx, c, c.Kubeconfig(), append(slices.Clone(c.World().Values), values...)...)
 }
 
 func runDemo(ctx context.Context, _ []string) error {

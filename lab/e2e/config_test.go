@@ -223,7 +223,7 @@ func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
 	}
 	patienceIs("0.4")
 	w.undoable(func() {
-		if err := lab.tree.Install(w.ctx, lab.Cluster, lab.Kubeconfig()); err != nil {
+		if err := lab.install(w.ctx); err != nil {
 			t.Error(err)
 		}
 		patienceIs("0.4")

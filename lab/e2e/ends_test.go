@@ -146,7 +146,7 @@ func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
 	w.apply(service("far", "remote"))
 	remote := w.addresses("far", families())
 	install := func() {
-		if err := lab.tree.Install(w.ctx, lab.Cluster, lab.Kubeconfig()); err != nil {
+		if err := lab.install(w.ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -110,11 +110,7 @@ func (b backends) end(t *testing.T) {
 	if err := lab.kube.Remove(ctx, b.groups()); err != nil {
 		t.Error(err)
 	}
-	tree, err := product.FindTree(".", os.Stderr)
-	if err == nil {
-		err = tree.Install(ctx, lab.Cluster, lab.Kubeconfig())
-	}
-	if err != nil {
+	if err := lab.install(ctx); err != nil {
 		t.Error(err)
 	}
 	if err := b.netbox.Stop(ctx); err != nil {

@@ -55,7 +55,7 @@ func setUp() error {
 	if err != nil {
 		return err
 	}
-	if err := tree.Install(ctx, c, c.Kubeconfig()); err != nil {
+	if err := tree.Install(ctx, c, c.Kubeconfig(), c.World().Values...); err != nil {
 		return err
 	}
 	api, err := kube.New(c.Kubeconfig())
@@ -65,6 +65,11 @@ func setUp() error {
 	lab = fixture{Cluster: c, kube: api, tree: tree}
 	lab.book = lab.followLogs()
 	return nil
+}
+
+// install brings the product to the state in which tests find it.
+func (f fixture) install(ctx context.Context) error {
+	return f.tree.Install(ctx, f.Cluster, f.Kubeconfig(), f.World().Values...)
 }
 
 // watching returns a client that can watch.

@@ -1,13 +1,14 @@
 // Worlds runs scenes of the end-to-end tests in variations of the lab:
 //
 //	worlds              all worlds; writes the table of docs/compatibility.md
-//	worlds NAME...      only these; writes nothing
+//	worlds NAME...      only these; renews their columns of the table
 //
 // It replaces the lab that is up, and leaves the last world up. It fails if a scene fails.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,22 +28,78 @@ import (
 // page is the page with the table, from the folder of the lab.
 const page = "../docs/compatibility.md"
 
-// scene is an end-to-end test that has to pass in every world.
-type scene struct{ promise, test string }
+// scene is an end-to-end test that has to pass in every world, or only in one.
+type scene struct{ promise, test, only string }
 
 var scenes = []scene{
-	{"a client outside reaches a local address of each family", "TestALocalServiceIsReachedByIPv4AndIPv6"},
-	{"a client outside reaches a remote address of each family through every node", "TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode"},
-	{"`externalTrafficPolicy: Local`: the nodes with endpoints have a remote address", "TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints"},
-	{"an agent is killed: nothing is lost", "TestAnAgentThatIsKilledLosesNothing"},
-	{"all agents are replaced: nothing is lost", "TestARolloutOfTheAgentsLosesNothing"},
-	{"a node is drained by its label: the address moves", "TestADrainMovesAddressesWithoutAGap"},
-	{"a network card goes down: the address moves", "TestANetworkCardThatGoesDownHandsOver"},
-	{"a node loses its power while the API server hangs: the address moves", "TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway"},
+	{"a client outside reaches a local address of each family", "TestALocalServiceIsReachedByIPv4AndIPv6", ""},
+	{"a client outside reaches a remote address of each family through every node", "TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode", ""},
+	{"`externalTrafficPolicy: Local`: the nodes with endpoints have a remote address", "TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints", ""},
+	{"an agent is killed: nothing is lost", "TestAnAgentThatIsKilledLosesNothing", ""},
+	{"all agents are replaced: nothing is lost", "TestARolloutOfTheAgentsLosesNothing", ""},
+	{"a node is drained by its label: the address moves", "TestADrainMovesAddressesWithoutAGap", ""},
+	{"a network card goes down: the address moves", "TestANetworkCardThatGoesDownHandsOver", ""},
+	{"a node loses its power while the API server hangs: the address moves", "TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway", ""},
+	{"the leader of the allocators is killed again and again while Services come and go: no address is lost or doubled",
+		"TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled", "two-allocators"},
 }
 
-// results are the tests that passed, by the name of the world.
-type results map[string]map[string]bool
+// in reports whether the scene is for a world.
+func (s scene) in(w topology.World) bool { return s.only == "" || s.only == w.Name }
+
+// results are the words of the table, by the name of the world and the promise of the scene.
+type results map[string]map[string]string
+
+// The words of the table.
+const (
+	passes  = "passes"
+	fails   = "**fails**"
+	notRun  = "not run"
+	nothing = "-"
+)
+
+// set notes which tests passed in a world.
+func (r results) set(w topology.World, passed map[string]bool) {
+	words := map[string]string{}
+	for _, s := range scenes {
+		words[s.promise] = fails
+		if passed[s.test] {
+			words[s.promise] = passes
+		}
+	}
+	r[w.Name] = words
+}
+
+// word returns what the table says of a scene in a world.
+func (r results) word(s scene, w topology.World) string {
+	if !s.in(w) {
+		return nothing
+	}
+	return cmp.Or(r[w.Name][s.promise], notRun)
+}
+
+// previous reads the results of earlier runs from the page.
+func previous(text string) results {
+	all := results{}
+	_, text, _ = strings.Cut(text, begin)
+	text, _, _ = strings.Cut(text, end)
+	var worlds []string
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		switch {
+		case cells[0] == firstCell:
+			worlds = cells[1:]
+		case len(cells) == len(worlds)+1:
+			for i, w := range worlds {
+				if all[w] == nil {
+					all[w] = map[string]string{}
+				}
+				all[w][cells[0]] = cells[i+1]
+			}
+		}
+	}
+	return all
+}
 
 func main() {
 	flag.Parse()
@@ -66,7 +123,11 @@ func run(ctx context.Context, names []string) error {
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}
-	all := results{}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	all := previous(string(text))
 	var errs []error
 	for _, w := range worlds {
 		fmt.Printf("\n== the world %s: %s\n", w.Name, w.About)
@@ -74,12 +135,9 @@ func run(ctx context.Context, names []string) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("world %s: %w", w.Name, err))
 		}
-		all[w.Name] = passed
+		all.set(w, passed)
 	}
-	if len(worlds) == len(topology.Worlds) {
-		errs = append(errs, write(all))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, write(all))...)
 }
 
 // choose returns the worlds of these names, or all worlds.
@@ -106,7 +164,9 @@ func try(ctx context.Context, w topology.World) (passed map[string]bool, err err
 	}
 	var tests []string
 	for _, s := range scenes {
-		tests = append(tests, s.test)
+		if s.in(w) {
+			tests = append(tests, s.test)
+		}
 	}
 	test := command(ctx, "test", "./e2e", "-count=1", "-timeout=45m", "-json", "-run", "^("+strings.Join(tests, "|")+")$")
 	out, err := test.StdoutPipe()
@@ -159,6 +219,9 @@ const (
 	end   = "<!-- end of worlds -->\n"
 )
 
+// firstCell begins the table of results.
+const firstCell = "What happens"
+
 // write puts the table into the page.
 func write(all results) error {
 	text, err := os.ReadFile(page)
@@ -180,7 +243,7 @@ func table(all results) string {
 	for _, w := range topology.Worlds {
 		fmt.Fprintf(&b, "| %s | %s |\n", w.Name, w.About)
 	}
-	b.WriteString("\n| What happens |")
+	b.WriteString("\n| " + firstCell + " |")
 	rule := "|---|"
 	for _, w := range topology.Worlds {
 		fmt.Fprintf(&b, " %s |", w.Name)
@@ -190,11 +253,7 @@ func table(all results) string {
 	for _, s := range scenes {
 		fmt.Fprintf(&b, "| %s |", s.promise)
 		for _, w := range topology.Worlds {
-			word := "**fails**"
-			if all[w.Name][s.test] {
-				word = "passes"
-			}
-			fmt.Fprintf(&b, " %s |", word)
+			fmt.Fprintf(&b, " %s |", all.word(s, w))
 		}
 		b.WriteString("\n")
 	}

@@ -59,8 +59,29 @@ func TestOnlyTestsThatPassCount(t *testing.T) {
 	if err != nil || len(passed) != 1 || !passed["A"] {
 		t.Errorf("%v, %v", passed, err)
 	}
-	all := table(results{"iptables": {scenes[0].test: true}})
-	if got := strings.Count(all, "| passes |"); got != 1 {
-		t.Errorf("%d cells of the table pass, want 1:\n%s", got, all)
+	all := results{}
+	w, _ := topology.FindWorld("iptables")
+	all.set(w, map[string]bool{scenes[0].test: true})
+	text := table(all)
+	if got := strings.Count(text, "| passes |"); got != 1 {
+		t.Errorf("%d cells of the table pass, want 1:\n%s", got, text)
+	}
+	if fails, other := strings.Count(text, "| **fails** "), len(scenes)-2; fails != other {
+		t.Errorf("%d cells of the table fail, want %d:\n%s", fails, other, text)
+	}
+}
+
+func TestARunOfOneWorldKeepsTheResultsOfTheOthers(t *testing.T) {
+	all := results{}
+	for _, w := range topology.Worlds {
+		all.set(w, map[string]bool{scenes[0].test: true})
+	}
+	again := previous("Text\n" + begin + table(all) + end)
+	if got, want := table(again), table(all); got != want {
+		t.Errorf("the table was read as\n%s\nwant\n%s", got, want)
+	}
+	again.set(topology.Worlds[1], nil)
+	if got := strings.Count(table(again), "| passes "); got != len(topology.Worlds)-1 {
+		t.Errorf("one world failed, and %d worlds pass:\n%s", got, table(again))
 	}
 }

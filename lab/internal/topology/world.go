@@ -29,6 +29,8 @@ type World struct {
 	// Link is the kind of link that has the addresses of a node. It is either the cable itself, or
 	// a link on top of the cable.
 	Link Link
+	// Values are settings of the product's chart.
+	Values []string
 }
 
 // Link is a kind of link.
@@ -46,12 +48,20 @@ const Standard = "standard"
 
 // Worlds has all worlds. Standard is the first.
 var Worlds = []World{
-	{Standard, "kube-proxy in nftables mode, dual stack with IPv4 first", []Family{IPv4, IPv6}, "nftables", Cable},
-	{"iptables", "kube-proxy in iptables mode", []Family{IPv4, IPv6}, "iptables", Cable},
-	{"ipv6-first", "dual stack with IPv6 first", []Family{IPv6, IPv4}, "nftables", Cable},
-	{"ipv6-only", "Pods, Services and nodes have IPv6 only", []Family{IPv6}, "nftables", Cable},
-	{"bridge", "the address of a node is on a bridge over its network card", []Family{IPv4, IPv6}, "nftables", Bridge},
-	{"macvlan", "the address of a node is on a macvlan interface", []Family{IPv4, IPv6}, "nftables", Macvlan},
+	standard(Standard, "kube-proxy in nftables mode, dual stack with IPv4 first", func(*World) {}),
+	standard("iptables", "kube-proxy in iptables mode", func(w *World) { w.Proxy = "iptables" }),
+	standard("ipv6-first", "dual stack with IPv6 first", func(w *World) { w.Families = []Family{IPv6, IPv4} }),
+	standard("ipv6-only", "Pods, Services and nodes have IPv6 only", func(w *World) { w.Families = []Family{IPv6} }),
+	standard("bridge", "the address of a node is on a bridge over its network card", func(w *World) { w.Link = Bridge }),
+	standard("macvlan", "the address of a node is on a macvlan interface", func(w *World) { w.Link = Macvlan }),
+	standard("two-allocators", "two replicas of the allocator", func(w *World) { w.Values = []string{"allocator.replicas=2"} }),
+}
+
+// standard returns the standard world with a difference.
+func standard(name, about string, differ func(*World)) World {
+	w := World{Name: name, About: about, Families: []Family{IPv4, IPv6}, Proxy: "nftables", Link: Cable}
+	differ(&w)
+	return w
 }
 
 // FindWorld returns the world with this name. An empty name means the standard world.
