@@ -115,6 +115,29 @@ func TestAServerThatIsRestartedForAnotherOptionKeepsItsRoutesInTheRouter(t *test
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
+// Only a restart sets the forwarding bit (RFC 4724, section 4.2), so a router may drop its
+// stale routes when the session begins again. FRR does not before it has the new ones.
+func TestALostConnectionMovesNoRoute(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " neighbor 192.0.2.1 graceful-restart-helper")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	apply(t, s, state(graceful(peer("192.0.2.2"))))
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	before := established(t, s, "192.0.2.2")
+	monitor := frr.Monitor()
+	if out, err := bgptest.Here(t).Run("ss", "-K", "-t", "dst", "192.0.2.2"); err != nil || !strings.Contains(out, "192.0.2.2") {
+		t.Fatalf("no connection was killed: %v\n%s", err, out)
+	}
+	neighborIs(t, s, "192.0.2.2", "up again", func(n peering.NeighborStatus) bool {
+		return n.State == peering.Established && n.UpSince.After(before.UpSince)
+	})
+	frr.AwaitSays("show bgp neighbors 192.0.2.1", "F bit: False")
+	time.Sleep(quietly)
+	monitor.Quiet(t)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+}
+
 // After a restart GoBGP waits for the neighbors that keep routes, before it announces any.
 func TestRoutesDoNotWaitForNeighborsThatKeepNone(t *testing.T) {
 	w := newWorld(t)
