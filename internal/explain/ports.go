@@ -54,6 +54,7 @@ var usualNeeds = []need{
 	{corev1.ProtocolTCP, 7474, "the speaker (probes of the kubelet)", false},
 	{corev1.ProtocolTCP, 179, "the speaker (BGP)", false},
 	{corev1.ProtocolUDP, 3784, "the speaker (BFD)", false},
+	{corev1.ProtocolUDP, 4784, "the speaker (BFD over several hops)", false},
 }
 
 // needs returns the ports that the programs need: those of the pods, if there are any.
