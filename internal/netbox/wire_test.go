@@ -264,7 +264,7 @@ func TestDelayGrowsWithFailures(t *testing.T) {
 	var delays []time.Duration
 	for range 8 {
 		_, err := claim(t, p, claimOf("web", addr.V4))
-		delays = append(delays, err.(*ipam.Error).RetryAfter) // the driver returns no other type
+		delays = append(delays, err.(*ipam.Error).RetryAfter) //nolint:errorlint // the driver returns no other type
 	}
 	if got := fmt.Sprint(delays); got != "[1s 2s 4s 8s 16s 32s 1m0s 1m0s]" {
 		t.Errorf("the delays are %s", got)
