@@ -26,7 +26,7 @@ func TestWhatAServiceSaysWronglyOfItsRoutesIsToldToItOnce(t *testing.T) {
 			settle()
 		}
 		service(map[string]string{peering.AnnotationMED: "low", peering.AnnotationCommunities: "65000:7,blue", peering.AnnotationLargeCommunities: "1:2:3"})
-		const community = ignored + `metadata.annotations[purelb.io/bgp-communities][1]: "blue" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export`
+		const community = ignored + `metadata.annotations[purelb.io/bgp-communities][1]: "blue" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
 		want(t, "told", w.told(), community+"\n"+ignored+`metadata.annotations[purelb.io/bgp-med]: "low" is not a number from 0 to 4294967295`)
 		service(map[string]string{peering.AnnotationMED: "lower", peering.AnnotationCommunities: "65000:7,blue"})
 		want(t, "told of what has changed", w.told(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
