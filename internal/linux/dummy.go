@@ -43,7 +43,10 @@ func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
 		s.log.InfoContext(ctx, "no dummy driver in this kernel, using ifb", "interface", name)
 		err = s.route.Do(ctx, newLink(name, "ifb"))
 	}
-	if err != nil && !errors.Is(err, unix.EEXIST) {
+	if errors.Is(err, unix.EEXIST) {
+		return s.link(ctx, name) // another program was faster, and the link is its own
+	}
+	if err != nil {
 		return link{}, err
 	}
 	l, err := s.link(ctx, name)

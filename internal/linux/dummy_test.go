@@ -125,6 +125,25 @@ func TestOnlyOwnLinksThatAreEmptyAreRemoved(t *testing.T) {
 	}
 }
 
+// Between the question for a link and its creation, an administrator can create it.
+func TestALinkThatAnotherProgramCreatesMeanwhileStaysUnmarked(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	ip(t, "link add kube-lb0 type ifb")
+	if _, err := s.createDummy(t.Context(), "kube-lb0"); err != nil {
+		t.Fatal(err)
+	}
+	if shown := ip(t, "link show kube-lb0"); strings.Contains(shown, "alias") {
+		t.Errorf("the link of another program is marked as created here:\n%s", shown)
+	}
+	if err := s.RemoveDummies(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if links(observe(t, s)) == "" {
+		t.Error("the link of another program is deleted")
+	}
+}
+
 func with(a announce.Address, change func(*announce.Address)) announce.Address {
 	change(&a)
 	return a
