@@ -103,6 +103,21 @@ func TestExplainTellsWhatAgentsKnow(t *testing.T) {
 	}
 }
 
+// An agent refuses a question about too many addresses.
+func TestAgentsAreAskedOnceAboutASharedAddress(t *testing.T) {
+	w := recorded(t)
+	for _, svc := range w.Services {
+		if svc.Name == "web" {
+			svc.Name, svc.UID = "twin", "twin"
+			w.Services = append(w.Services, svc)
+		}
+	}
+	got := explain.WantsOf(w, explain.Subject{Kind: explain.OfIP, Name: "192.168.10.200"}).Addresses
+	if want := []netip.Addr{netip.MustParseAddr("192.168.10.200")}; !slices.Equal(got, want) {
+		t.Errorf("agents are asked about %v, want %v", got, want)
+	}
+}
+
 // Where an agent that matters does not answer, the answer says what is unknown because of that.
 func TestAnAgentThatIsNotHeardIsNamed(t *testing.T) {
 	for _, tt := range []struct {

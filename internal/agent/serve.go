@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -107,35 +106,37 @@ func (a *Agent) serveState(w http.ResponseWriter, r *http.Request) {
 }
 
 // addressesIn reads the value of the parameter ByAddress.
-func addressesIn(text string) ([]netip.Addr, error) {
+func addressesIn(text string) (map[netip.Addr]bool, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var all []netip.Addr
+	all := map[netip.Addr]bool{}
 	for one := range strings.SplitSeq(text, ",") {
 		ip, err := netip.ParseAddr(one)
 		if err != nil {
-			return nil, fmt.Errorf("%s=%q is not a list of IP addresses", agentstate.ByAddress, text)
+			return nil, fmt.Errorf("%s=%q is not a list of IP addresses", agentstate.ByAddress, short(text))
 		}
-		all = append(all, ip.Unmap())
+		if all[ip.Unmap()] = true; len(all) > agentstate.MaxAddresses {
+			return nil, fmt.Errorf("%s has more than %d addresses", agentstate.ByAddress, agentstate.MaxAddresses)
+		}
 	}
 	return all, nil
 }
 
 // about returns p with the decisions about these addresses alone, or p if there are none.
-func (p *shown) about(only []netip.Addr) *shown {
+func (p *shown) about(only map[netip.Addr]bool) *shown {
 	if len(only) == 0 {
 		return p
 	}
 	some := *p
 	some.decisions, some.conflicts = nil, nil
 	for _, d := range p.decisions {
-		if slices.Contains(only, d.IP) {
+		if only[d.IP] {
 			some.decisions = append(some.decisions, d)
 		}
 	}
 	for _, c := range p.conflicts {
-		if slices.Contains(only, c.IP) {
+		if only[c.IP] {
 			some.conflicts = append(some.conflicts, c)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,19 @@ func TestTheStateAnswersAboutSomeAddresses(t *testing.T) {
 		}
 		if code, _ := ask("ip=192.0.2.9,web"); code != http.StatusBadRequest {
 			t.Errorf("a text that is no address: %d", code)
+		}
+		if code, _ := ask("ip=" + strings.Repeat("192.0.2.9,", 200) + "192.0.2.9"); code != http.StatusOK {
+			t.Errorf("the same address many times: %d", code)
+		}
+		var many []string
+		for i := range agentstate.MaxAddresses + 1 {
+			many = append(many, fmt.Sprintf("192.0.2.%d", i))
+		}
+		if code, _ := ask("ip=" + strings.Join(many[1:], ",")); code != http.StatusOK {
+			t.Errorf("as many addresses as allowed: %d", code)
+		}
+		if code, _ := ask("ip=" + strings.Join(many, ",")); code != http.StatusBadRequest {
+			t.Errorf("more addresses than allowed: %d", code)
 		}
 	})
 }

@@ -18,6 +18,10 @@ const Path = "/state"
 // IP addresses, separated by commas.
 const ByAddress = "ip"
 
+// MaxAddresses is how many different addresses a request may ask about. Every client that
+// reaches the port may ask, so a question must stay cheap.
+const MaxAddresses = 64
+
 // Format is the version of State. It rises when a field changes its meaning or goes away. New
 // fields do not change it.
 const Format = 1

@@ -56,6 +56,8 @@ func WantsOf(w World, s Subject) Wants {
 	}
 	slices.Sort(wants.Agents)
 	wants.Agents = slices.Compact(wants.Agents)
+	slices.SortFunc(wants.Addresses, netip.Addr.Compare)
+	wants.Addresses = slices.Compact(wants.Addresses) // Services can share an address
 	return wants
 }
 
