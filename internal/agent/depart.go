@@ -52,6 +52,9 @@ func (a *Agent) depart(ctx context.Context) {
 	// Withdraw the addresses that no node was asked to take last: the other nodes replace them
 	// only after the goodbye.
 	err = errors.Join(err, a.withdraw(ctx, addresses, &gone), a.Peers.Leave(ctx))
+	if addresses == ending.Withdraw {
+		err = errors.Join(err, a.Kernel.RemoveDummies(ctx)) // the goodbye must not wait for this
+	}
 	if len(gone) > 0 {
 		a.forgetFlows(gone)(ctx)
 	}
@@ -106,8 +109,7 @@ func (a *Agent) partingPass(ctx context.Context, now time.Time) (announce.Withdr
 	return going, went, err
 }
 
-// withdraw removes the addresses that must not stay, and adds them to gone. When all go, so
-// does the link for remote addresses.
+// withdraw removes the addresses that must not stay, and adds them to gone.
 func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *[]netip.Addr) error {
 	if addresses == ending.Offer {
 		return nil
@@ -124,8 +126,5 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *
 	}
 	_, went, err := a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)
 	*gone = append(*gone, went...)
-	if err == nil && addresses == ending.Withdraw {
-		err = a.Kernel.RemoveDummies(ctx)
-	}
 	return err
 }

@@ -81,6 +81,21 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 	}
 }
 
+// The other nodes replace the addresses only after the goodbye.
+func TestTheGoodbyeDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.agent.Departures = endOf(ending.Uninstalled)
+		w.kernel.keepsLinks = true
+		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
+	}, func(w *world) {
+		w.end()
+		want(t, "kernel", w.kernel.String(), "")
+		if !w.peers.gone {
+			t.Error("the agent says no goodbye while the kernel deletes the link")
+		}
+	})
+}
+
 func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 	asked := 0
 	inWorld(t, func(w *world) {

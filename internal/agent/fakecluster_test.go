@@ -183,11 +183,11 @@ func (p *fakePeers) messages() []string {
 
 func (p *fakePeers) Received() <-chan membership.Message { return p.received }
 
-func (p *fakePeers) Leave(context.Context) error {
+func (p *fakePeers) Leave(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gone = true
-	return nil
+	p.gone = ctx.Err() == nil
+	return ctx.Err()
 }
 
 func (p *fakePeers) change(change func(*election.Peers)) {

@@ -40,6 +40,8 @@ type fakeKernel struct {
 	taken     map[string]int
 	detecting time.Duration
 	stuck     chan struct{}
+	// keepsLinks says that the deletion of a link does not end in time.
+	keepsLinks bool
 	// markless says that the kernel does not return marks.
 	markless bool
 	// answers are the machines that answer probes, by address. probeErr is the error of
@@ -225,7 +227,11 @@ func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error)
 }
 
 // RemoveDummies deletes the link that EnsureDummy created.
-func (k *fakeKernel) RemoveDummies(context.Context) error {
+func (k *fakeKernel) RemoveDummies(ctx context.Context) error {
+	if k.keepsLinks {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.links = slices.DeleteFunc(k.links, func(l announce.Link) bool {
