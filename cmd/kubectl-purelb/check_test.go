@@ -152,6 +152,10 @@ func TestABGPConfigurationWithoutSpeakersIsNotFine(t *testing.T) {
 	if c := explain.CheckUp(w, fine(), false); !slices.Contains(checks(c), "warning routers") {
 		t.Errorf("it finds %q", checks(c))
 	}
+	w.Configurations[0].Namespace = "elsewhere"
+	if c := explain.CheckUp(w, fine(), false); slices.Contains(checks(c), "warning routers") {
+		t.Errorf("with a BGPConfiguration that does not count it finds %q", checks(c))
+	}
 }
 
 // The chart of a release names images by their digests, and each program has its own.

@@ -93,7 +93,7 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	}
 	if !r.noBGP {
 		questions = append(questions,
-			question{explain.KindConfigurations, &l.configurations, []client.ListOption{home}}, question{explain.KindNodeStatuses, &l.nodeStatuses, nil})
+			question{explain.KindConfigurations, &l.configurations, nil}, question{explain.KindNodeStatuses, &l.nodeStatuses, nil})
 	}
 	unread, err := ask(ctx, r, questions)
 	if err != nil {

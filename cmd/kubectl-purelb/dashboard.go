@@ -121,7 +121,7 @@ func newFollower(config *rest.Config, namespace string) (*follower, error) {
 		explain.KindLeases:         "/apis/coordination.k8s.io/v1" + in + "leases",
 		explain.KindGroups:         "/apis/purelb.io/v2/servicegroups",
 		explain.KindAgents:         "/apis/purelb.io/v2/lbnodeagents",
-		explain.KindConfigurations: "/apis/bgp.purelb.io/v1" + in + "configs",
+		explain.KindConfigurations: "/apis/bgp.purelb.io/v1/configs",
 		explain.KindNodeStatuses:   "/apis/bgp.purelb.io/v1/bgpnodestatuses",
 	}}, nil
 }

@@ -202,6 +202,9 @@ func TestAnEndedWatchIsStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := f.paths[explain.KindConfigurations]; got != pathConfigs {
+		t.Errorf("BGPConfigurations are watched at %s, and they are read at %s", got, pathConfigs)
+	}
 	served <- false
 	if f.watch(t.Context(), explain.KindPods, f.paths[explain.KindPods]) {
 		t.Error("a forbidden watch began")

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -104,6 +106,7 @@ const (
 	pathPods     = "/api/v1/namespaces/purelb-system/pods"
 	pathAllPods  = "/api/v1/pods"
 	pathGroups   = "/apis/purelb.io/v2/servicegroups"
+	pathConfigs  = "/apis/bgp.purelb.io/v1/configs"
 	pathStatuses = "/apis/bgp.purelb.io/v1/bgpnodestatuses"
 )
 
@@ -152,7 +155,7 @@ func (f *fakeServer) has(t *testing.T, w explain.World) {
 		add("/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases", w.Leases[i])
 	}
 	for i := range w.Configurations {
-		add("/apis/bgp.purelb.io/v1/namespaces/purelb-system/configs", w.Configurations[i])
+		add(pathConfigs, w.Configurations[i])
 	}
 	for i := range w.NodeStatuses {
 		w.NodeStatuses[i].Status.HeartbeatSeconds = 1 << 30
@@ -178,6 +181,29 @@ func TestOneBrokenListDoesNotEndTheCommand(t *testing.T) {
 	f.faults[pathServices] = http.StatusInternalServerError
 	if out, errs, code = f.ask(t, "explain", "service", "default/web"); code != exitFailed || !strings.Contains(errs, "unknown because the Services were not read") {
 		t.Errorf("without Services: exit code %d:\n%s%s", code, out, errs)
+	}
+}
+
+// BGPConfigurations of gobgp.configNamespaces count, and others are named.
+func TestBGPConfigurationsAreReadInAllNamespaces(t *testing.T) {
+	for _, tt := range []struct {
+		name, further, command, want string
+	}{
+		{"one that counts has the AS of the nodes", "routers", "bgp sessions -o json", `"globalASN": 64512`},
+		{"one that counts is checked", "routers", "validate", "PASS  BGPConfiguration routers/default is in order"},
+		{"one that does not count is named", "", "validate", "WARN  BGPConfiguration routers/default: nodes go by BGPConfigurations of purelb-system only"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeServer(t)
+			w := wellWorld(t)
+			w.Configurations[0].Namespace = "routers"
+			c := &w.Pods[0].Spec.Containers[0]
+			c.Env = append(c.Env, corev1.EnvVar{Name: "PURELB_BGP_NAMESPACES", Value: tt.further})
+			f.has(t, w)
+			if out, errs, _ := f.ask(t, strings.Fields(tt.command)...); !strings.Contains(out, tt.want) {
+				t.Errorf("it does not say %q:\n%s%s", tt.want, out, errs)
+			}
+		})
 	}
 }
 
@@ -210,7 +236,7 @@ func TestWaitingEndsWhereItCannotHelp(t *testing.T) {
 	for path := range f.objects {
 		f.faults[path] = http.StatusUnauthorized
 	}
-	for _, path := range []string{pathStatuses, "/apis/networking.k8s.io/v1/servicecidrs", "/api/v1/namespaces", "/apis/bgp.purelb.io/v1/namespaces/purelb-system/configs"} {
+	for _, path := range []string{pathStatuses, "/apis/networking.k8s.io/v1/servicecidrs", "/api/v1/namespaces", pathConfigs} {
 		f.faults[path] = http.StatusUnauthorized
 	}
 	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "60s"); code != exitFailed || strings.Contains(errs, "asking again") {

@@ -209,7 +209,7 @@ func checkRouters(v *view, _ Facts) result {
 		}
 	}
 	switch {
-	case len(v.NodeStatuses) == 0 && len(v.Configurations) == 0:
+	case len(v.NodeStatuses) == 0 && len(v.peeringCluster().Configs) == 0:
 		return result{} // The cluster does not speak BGP.
 	case len(v.NodeStatuses) == 0:
 		return result{warnings: []string{"there is a BGPConfiguration, and no node reports a BGP session: the value gobgp.enabled of the chart must be true, and the containers k8gobgp must run"}}
