@@ -104,9 +104,9 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	if err := r.place(ctx, &w); err != nil {
 		return w, err
 	}
+	whole := w // before another goroutine changes w
 	var all sync.WaitGroup
 	all.Go(func() { w.Allocator, w.Unheard = r.allocatorState(ctx, w.Pods, leaderOf(l.leases.Items)) })
-	whole := w
 	r.readMore(ctx, &whole)
 	r.readAbout(ctx, &whole)
 	all.Wait()
