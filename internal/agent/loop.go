@@ -88,13 +88,18 @@ func together(steps ...todo) todo {
 }
 
 // freeMemory returns memory to the kernel when many addresses have come or gone and no more
-// work is left for them. From then on much memory is in use, and most of it stays.
+// work is left for them. While many are there, much memory is in use and most of it stays, so
+// garbage is collected sooner.
 func (a *Agent) freeMemory(addresses int, done outcome) todo {
 	if len(done.added)+len(done.gone)+len(done.waiting)+len(done.parting) > 0 || !a.burst.Over(addresses) {
 		return todo{}
 	}
+	collect := process.CollectUsually
+	if a.burst.Many() {
+		collect = process.CollectSooner
+	}
 	return todo{tasks: []task{func(context.Context) completion {
-		process.CollectSooner()
+		collect()
 		debug.FreeOSMemory()
 		return nil
 	}}}

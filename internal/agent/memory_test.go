@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net/netip"
+	"runtime/debug"
 	"testing"
 
 	"purelb.io/purelb/internal/announce"
@@ -25,6 +26,24 @@ func TestMemoryIsGivenBackOnceAfterManyAddressesCameOrWent(t *testing.T) {
 	} {
 		if got := len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1; got != step.want {
 			t.Errorf("%s: it is given back: %v", step.name, got)
+		}
+	}
+}
+
+// With little memory in use, an agent that collects sooner would collect most of the time.
+func TestGarbageIsCollectedSoonerWhileManyAddressesAreThere(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	t.Setenv("GOGC", "")
+	a := New(Options{})
+	for _, step := range []struct{ addresses, want int }{{5000, 50}, {1500, 50}, {10, 100}} {
+		for _, run := range a.freeMemory(step.addresses, outcome{}).tasks {
+			run(t.Context())
+		}
+		got := debug.SetGCPercent(100)
+		debug.SetGCPercent(got)
+		if got != step.want {
+			t.Errorf("with %d addresses garbage is collected at %d %%, want %d", step.addresses, got, step.want)
 		}
 	}
 }

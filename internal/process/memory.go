@@ -10,8 +10,11 @@ import (
 )
 
 // garbage is how much garbage may be in memory before it is collected, in percent of the
-// memory in use: half of the default.
-const garbage = 50
+// memory in use: half of the default of the runtime, which is usualGarbage.
+const (
+	garbage      = 50
+	usualGarbage = 100
+)
 
 // CollectSooner keeps less garbage in memory than the default. It is for a program with much
 // memory in use, most of which stays. A program with a few megabytes in use would spend most
@@ -19,6 +22,13 @@ const garbage = 50
 func CollectSooner() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
+	}
+}
+
+// CollectUsually undoes CollectSooner.
+func CollectUsually() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(usualGarbage)
 	}
 }
 
@@ -67,3 +77,6 @@ func (b *Burst) Over(count int) bool {
 	b.last = count
 	return true
 }
+
+// Many reports whether many things were left after the last burst.
+func (b *Burst) Many() bool { return b.last >= manyMore }

@@ -38,13 +38,18 @@ func TestGarbageIsCollectedSoonerByDefault(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	for _, tt := range []struct {
-		environment string
-		want        int
-	}{{"100", 100}, {"", 50}} {
+		environment     string
+		sooner, usually int
+	}{{"200", 200, 200}, {"", 50, 100}} {
 		t.Setenv("GOGC", tt.environment)
+		debug.SetGCPercent(200)
 		CollectSooner()
-		if got := debug.SetGCPercent(100); got != tt.want {
-			t.Errorf("with GOGC=%q garbage is collected at %d %%, want %d", tt.environment, got, tt.want)
+		if got := debug.SetGCPercent(200); got != tt.sooner {
+			t.Errorf("with GOGC=%q garbage is collected at %d %%, want %d", tt.environment, got, tt.sooner)
+		}
+		CollectUsually()
+		if got := debug.SetGCPercent(200); got != tt.usually {
+			t.Errorf("with GOGC=%q garbage is usually collected at %d %%, want %d", tt.environment, got, tt.usually)
 		}
 	}
 }
@@ -52,11 +57,14 @@ func TestGarbageIsCollectedSoonerByDefault(t *testing.T) {
 func TestBurstEndsOnce(t *testing.T) {
 	var b Burst
 	for _, step := range []struct {
-		count int
-		want  bool
-	}{{999, false}, {1500, true}, {1500, false}, {501, false}, {500, true}, {0, false}} {
+		count      int
+		want, many bool
+	}{{999, false, false}, {1500, true, true}, {1500, false, true}, {501, false, true}, {500, true, false}, {0, false, false}} {
 		if got := b.Over(step.count); got != step.want {
 			t.Errorf("with %d objects, the burst is over: %v", step.count, got)
+		}
+		if got := b.Many(); got != step.many {
+			t.Errorf("with %d objects, many are left: %v", step.count, got)
 		}
 	}
 }
