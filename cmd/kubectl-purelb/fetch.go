@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -29,7 +30,12 @@ const (
 	// fetched at a time.
 	fetchLimit = 2 * time.Minute
 	fetchers   = 8
+	// beginLimit is how long a file may take to begin to come. Otherwise a few dead nodes
+	// would use up the time of all. A slow connection may take longer for the rest.
+	beginLimit = 15 * time.Second
 )
+
+var errSilent = fmt.Errorf("there was no answer within %s", beginLimit)
 
 // podsToAsk returns the pods that a report asks, and the names of the others. The allocators come
 // first, then pods with problems and those of nodes with problems.
@@ -88,26 +94,21 @@ type fetched struct {
 	err  error
 }
 
-// fetch reads the files of pods, some at a time. The channel is closed after the last one.
+// fetch reads the files of pods, of some pods at a time. The channel is closed after the last
+// one.
 func fetch(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) <-chan fetched {
-	work, out := make(chan source), make(chan fetched)
+	work, out := make(chan []source), make(chan fetched)
 	var all sync.WaitGroup
 	for range fetchers {
 		all.Go(func() {
-			for s := range work {
-				one := s.fetch(ctx)
-				if one.err != nil && ctx.Err() != nil {
-					one.err = fmt.Errorf("there was no time left to ask for it: %w", ctx.Err())
-				}
-				out <- one
+			for files := range work {
+				fetchPod(ctx, files, out)
 			}
 		})
 	}
 	go func() {
 		for i := range pods {
-			for _, s := range sourcesOf(c, &pods[i]) {
-				work <- s
-			}
+			work <- sourcesOf(c, &pods[i])
 		}
 		close(work)
 		all.Wait()
@@ -116,12 +117,39 @@ func fetch(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) <-cha
 	return out
 }
 
+// fetchPod reads the files of one pod. If its node does not answer for a log, it leaves out the
+// rest.
+func fetchPod(ctx context.Context, files []source, out chan<- fetched) {
+	var silent error
+	for _, s := range files {
+		one := fetched{name: s.name, err: silent}
+		if silent == nil {
+			one = s.fetch(ctx)
+		}
+		switch {
+		case one.err == nil:
+		case ctx.Err() != nil:
+			one.err = fmt.Errorf("there was no time left to ask for it: %w", ctx.Err())
+		case silent == nil && s.log && errors.Is(one.err, errSilent):
+			silent = fmt.Errorf("the node does not answer for %s: %w", s.name, errSilent)
+		}
+		out <- one
+	}
+}
+
 // fetch reads the file.
 func (s source) fetch(ctx context.Context) fetched {
 	one := fetched{name: s.name}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(beginLimit, func() { cancel(errSilent) })
 	body, err := s.open().Stream(ctx)
+	limit.Stop()
 	if err != nil {
 		one.err = err
+		if errors.Is(context.Cause(ctx), errSilent) {
+			one.err = errSilent
+		}
 		return one
 	}
 	defer body.Close()
