@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -171,24 +172,29 @@ func (s source) fetch(ctx context.Context) fetched {
 	return one
 }
 
-// tail returns the last bytes of from, at most so many, and how many come before them. It keeps
-// no more than twice as much in memory.
+// tail returns the last lines of from, at most so many bytes, and how many bytes come before
+// them. Half a line could begin inside a password, which nothing would recognize. It keeps no
+// more than twice as much in memory.
 func tail(from io.Reader, most int) (text []byte, cut int64, err error) {
 	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
+	for err == nil {
+		var n int
+		n, err = from.Read(buffer)
 		text = append(text, buffer[:n]...)
 		if over := len(text) - most; over > 0 && (err != nil || len(text) >= 2*most) {
 			cut += int64(over)
 			text = append(text[:0], text[over:]...)
 		}
-		switch {
-		case err == io.EOF:
-			return text, cut, nil
-		case err != nil:
-			return text, cut, err
-		}
 	}
+	if cut > 0 {
+		_, whole, _ := bytes.Cut(text, []byte("\n"))
+		cut += int64(len(text) - len(whole))
+		text = whole
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return text, cut, err
 }
 
 // sourcesOf are the logs of the containers of p, and what the programs answer over HTTP.

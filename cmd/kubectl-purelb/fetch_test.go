@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -62,5 +63,23 @@ func TestAReportAsksADeadNodeOnce(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The redactor of a report knows a secret by what is before it in the line.
+func TestACutLogBeginsWithAWholeLine(t *testing.T) {
+	for _, tt := range []struct {
+		name, text, want string
+		cut              int64
+	}{
+		{"a short log", "password=a\nb\n", "password=a\nb\n", 0},
+		{"cut inside a line", "password=secret\nb\nc\n", "b\nc\n", 16},
+		{"cut after a line", "a long line of a log\npassword=abcd\nb\n", "b\n", 35},
+		{"one line", "password=secret-that-is-long", "", 28},
+	} {
+		text, cut, err := tail(iotest.OneByteReader(strings.NewReader(tt.text)), 16)
+		if string(text) != tt.want || cut != tt.cut || err != nil {
+			t.Errorf("%s: got %q, without %d bytes, %v; want %q, without %d", tt.name, text, cut, err, tt.want, tt.cut)
+		}
 	}
 }
