@@ -223,7 +223,7 @@ func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
 	}
 	patienceIs("0.4")
 	w.undoable(func() {
-		if err := lab.install(w.ctx); err != nil {
+		if err := lab.install(); err != nil {
 			t.Error(err)
 		}
 		patienceIs("0.4")

@@ -146,7 +146,7 @@ func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
 	w.apply(service("far", "remote"))
 	remote := w.addresses("far", families())
 	install := func() {
-		if err := lab.install(w.ctx); err != nil {
+		if err := lab.install(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,7 +55,7 @@ func (w *world) replaceTree() {
 	w.expect("departed", "gossipKeyMissing", "configProblem", "peerSpeaksAnotherVersion")
 	w.expect(withoutAPI...)
 	w.t.Cleanup(func() {
-		if err := lab.tree.Install(w.ctx, lab.Cluster, lab.Kubeconfig()); err != nil {
+		if err := lab.install(); err != nil {
 			w.t.Error(err)
 		}
 		w.apply(groups, peering(withBFD))

@@ -110,7 +110,7 @@ func (b backends) end(t *testing.T) {
 	if err := lab.kube.Remove(ctx, b.groups()); err != nil {
 		t.Error(err)
 	}
-	if err := lab.install(ctx); err != nil {
+	if err := lab.install(); err != nil {
 		t.Error(err)
 	}
 	if err := b.netbox.Stop(ctx); err != nil {

@@ -44,12 +44,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// installing is how long the product may take to be built and installed.
+const installing = 10 * time.Minute
+
 func setUp() error {
 	c, err := cluster.Open()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), installing)
 	defer cancel()
 	tree, err := product.FindTree(".", os.Stderr)
 	if err != nil {
@@ -67,8 +70,11 @@ func setUp() error {
 	return nil
 }
 
-// install brings the product to the state in which tests find it.
-func (f fixture) install(ctx context.Context) error {
+// install brings the product to the state in which tests find it. It has a time limit of its
+// own, because it also cleans up after a test that took too long.
+func (f fixture) install() error {
+	ctx, cancel := context.WithTimeout(context.Background(), installing)
+	defer cancel()
 	return f.tree.Install(ctx, f.Cluster, f.Kubeconfig(), f.World().Values...)
 }
 
