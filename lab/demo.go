@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 
@@ -15,6 +17,7 @@ import (
 func init() {
 	commands = append(commands,
 		command{"install", "[CHART-VALUE=...]", "build PureLB from this tree and install it into the cluster that is up", install},
+		command{"before", "", "print the commit that the tests upgrade from; fails if git cannot fetch it", before},
 		command{"demo", "", "bring the cluster up, install PureLB, and reach its Services from outside", runDemo})
 }
 
@@ -28,6 +31,19 @@ func install(ctx context.Context, values []string) error {
 		return err
 	}
 	return tree.Install(ctx, c, c.Kubeconfig(), append(slices.Clone(c.World().Values), values...)...)
+}
+
+func before(ctx context.Context, _ []string) error {
+	tree, err := product.FindTree(".", os.Stderr)
+	if err != nil {
+		return err
+	}
+	commit, err := tree.Before(ctx)
+	if err != nil {
+		return errors.New(err.Error()) // main prints no exec.ExitError
+	}
+	fmt.Println(commit)
+	return nil
 }
 
 func runDemo(ctx context.Context, _ []string) error {

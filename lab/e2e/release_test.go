@@ -24,17 +24,13 @@ type release struct {
 	version, registry string
 }
 
-// releases makes and publishes two releases: of the commit that an upgrade begins from, or of
-// UPGRADE_FROM, and of this tree.
+// releases makes and publishes two releases: of the commit that an upgrade begins from, and of
+// this tree.
 func (w *world) releases() (before, after release) {
 	w.t.Helper()
-	from := os.Getenv("UPGRADE_FROM")
-	if from == "" {
-		before, err := lab.tree.Before(w.ctx)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		from = before
+	from, err := lab.tree.Before(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	w.t.Logf("the upgrade begins from commit %s", from)
 	cp, err := lab.Machine(cluster.ControlPlane)

@@ -19,8 +19,11 @@ var sources = []string{"api", "charts", "cmd", "internal", "go.mod", "go.sum"}
 // That is the parent of the last commit that changed the product, or the last commit if the
 // tree has changes that are not committed. If the last commit that changed the product is the
 // first of all, Before returns that commit. It fetches commits that a shallow clone lacks,
-// and fails if it cannot have them.
+// and fails if it cannot have them. The environment variable UPGRADE_FROM takes precedence.
 func (t Tree) Before(ctx context.Context) (commit string, err error) {
+	if name := os.Getenv("UPGRADE_FROM"); name != "" {
+		return t.Commit(ctx, name)
+	}
 	changes, err := t.git(ctx, append([]string{"status", "--porcelain", "--"}, sources...)...)
 	if err != nil {
 		return "", err
@@ -110,6 +113,7 @@ func (t Tree) git(ctx context.Context, args ...string) (string, error) {
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.Root, &out, &complaint
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0") // a fetch must fail rather than ask for a password
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(complaint.String()))
 	}

@@ -15,7 +15,7 @@ func history(t *testing.T, files ...string) Tree {
 	t.Helper()
 	for name, value := range map[string]string{
 		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",
-		"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org",
+		"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org", "UPGRADE_FROM": "",
 	} {
 		t.Setenv(name, value)
 	}
@@ -102,6 +102,27 @@ func TestAShallowCloneWithoutItsOriginFails(t *testing.T) {
 	commit, err := clone.Before(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "UPGRADE_FROM") {
 		t.Errorf("it begins from %q, %v; want an error that says what to do", commit, err)
+	}
+}
+
+func TestAnUpgradeBeginsFromTheCommitThatTheUserNames(t *testing.T) {
+	tree := history(t, "cmd/a", "api/b", "api/c")
+	git(t, tree, "tag", "--annotate", "--message=x", "v1", "HEAD~2")
+	t.Setenv("UPGRADE_FROM", "v1")
+	if got := subject(t, tree); got != "cmd/a" {
+		t.Errorf("it begins from %q, want %q", got, "cmd/a")
+	}
+	t.Setenv("UPGRADE_FROM", "v2")
+	if commit, err := tree.Before(t.Context()); err == nil {
+		t.Errorf("it begins from %q, which is not the commit that the user names", commit)
+	}
+}
+
+// A fetch that waits for a password would take the time of the test.
+func TestGitAsksForNoPassword(t *testing.T) {
+	text, err := history(t).git(t.Context(), "-c", "alias.prompt=!echo $GIT_TERMINAL_PROMPT", "prompt")
+	if err != nil || text != "0" {
+		t.Errorf("GIT_TERMINAL_PROMPT is %q, %v", text, err)
 	}
 }
 
