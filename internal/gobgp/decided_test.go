@@ -140,3 +140,38 @@ route-map PREFER permit 10
 	await(t, s, "198.51.100.0/24 via 192.0.2.2 from 192.0.2.2")
 	neighborIs(t, s, "192.0.2.2", "announced to", func(n peering.NeighborStatus) bool { return n.Received[v4] == 2 && n.Sent[v4] == 1 })
 }
+
+// A drained node restarts, and a policy of the user sets a local preference. The node adds its
+// neighbors, and its routes are the last choice inside of its AS.
+func TestADrainedNodeAppliesPoliciesWithLocalPreferences(t *testing.T) {
+	w := newWorld(t)
+	router := bgptest.FRR(t, w.machine(), fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.2
+ neighbor 192.0.2.1 remote-as %[1]d
+ neighbor 192.0.2.1 timers connect 1
+`, ourAS))
+	preference := int64(200)
+	spec := bgpv1.BGPConfigurationSpec{
+		Global: bgpv1.Global{ASN: ourAS, ApplyPolicy: &bgpv1.ApplyPolicy{ExportPolicy: &bgpv1.PolicyAssignment{Policies: []string{"prefer"}}}},
+		Neighbors: []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{
+			NeighborAddress: "192.0.2.2", PeerConfig: bgpv1.PeerConfig{PeerASN: ourAS},
+		}}},
+		PolicyDefinitions: []bgpv1.PolicyDefinition{{Name: "prefer", Statements: []bgpv1.Statement{
+			{Name: "all", Actions: bgpv1.Actions{RouteAction: "accept", LocalPref: &preference}},
+		}}},
+	}
+	imported := []peering.Imported{{Address: netip.MustParsePrefix("198.51.100.1/32"), Interface: "kube-lb0"}}
+	s := newServer(t)
+	for _, draining := range []bool{true, false, true} {
+		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Draining: draining}
+		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
+		if !d.OK {
+			t.Fatal(d.Problems)
+		}
+		announce(t, s, peering.Routes(imported, nil, draining)...)
+		apply(t, s, d.State)
+		router.Await("198.51.100.1/32 via 192.0.2.1")
+		router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", map[bool]string{true: "localpref 0,", false: "localpref 200,"}[draining])
+	}
+}

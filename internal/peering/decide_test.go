@@ -472,7 +472,7 @@ func TestNoPolicyTakesBackThatOthersAreToBePreferred(t *testing.T) {
 		want := map[bool]string{
 			false: "export [export p/replace] -> replace [64512:1] pref=200\nexport [export p/remove] -> remove [64512:1 65535:0]\n" +
 				"export [export p/all] -> remove [65535:0] accept\nexport [export p/add] -> add [35:0]\n",
-			true: "export [export p/replace] -> replace [64512:1 65535:0] pref=0\nexport [export p/remove] -> remove [64512:1]\n" +
+			true: "export [export p/replace] -> replace [64512:1 65535:0]\nexport [export p/remove] -> remove [64512:1]\n" +
 				"export [export p/all] -> accept\nexport [export p/add] -> add [35:0]\n",
 		}[draining]
 		if diff := cmp.Diff(want, got.String()); diff != "" {

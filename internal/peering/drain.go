@@ -7,9 +7,8 @@ import "slices"
 func keepDrained(c Chain) {
 	for i := range c.Statements {
 		then := &c.Statements[i].Then
-		if then.LocalPref != nil {
-			then.LocalPref = new(uint32)
-		}
+		// The node's own routes have the local preference 0 already, and GoBGP cannot set that.
+		then.LocalPref = nil
 		if change := then.Communities; change != nil {
 			then.Communities = change.keepDrained()
 		}
