@@ -57,8 +57,8 @@ func TestWhatIsDecidedOfNextHopsIsWhatRoutersGet(t *testing.T) {
 func TestWhatIsDecidedOfPoliciesIsWhatGoBGPCanHave(t *testing.T) {
 	const statement = `{global: {asn: 64515, applyPolicy: {exportPolicy: {policies: [p]}}}, definedSets: [
 		{type: prefix, name: s, prefixes: [{ipPrefix: 0.0.0.0/0, maskLengthMax: 32}]}, {type: neighbor, name: s, list: ['::/0', 192.0.2.1]},
-		{type: as-path, name: s, list: ['^65000_', '_65000', '65000-65010', '.*']}, {type: community, name: s, list: ['65000', no-export, '65000:.*', '70000:1']},
-		{type: large-community, name: s, list: ['1:2:3', '^1:.*']}], policyDefinitions: [{name: p, statements: [%s]}]}`
+		{type: as-path, name: s, list: ['^65000_', '_65000', '65000-65010', '.*']}, {type: community, name: s, list: ['65000', no-export, planned-shut, gold, '65000:.*', '70000:1']},
+		{type: large-community, name: s, list: ['1:2:3', gold, '^1:.*']}], policyDefinitions: [{name: p, statements: [%s]}]}`
 	var all []string
 	for _, kind := range []string{"prefix", "neighbor", "asPath", "community", "largeCommunity"} {
 		for _, match := range []string{"any", "all", "invert", "some"} {

@@ -1,6 +1,7 @@
 package peering_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,5 +96,31 @@ func TestAliasesOfSeveralConfigurations(t *testing.T) {
 	const want = "a: spec.communityAliases.gold: is in effect only in this BGPConfiguration, because default says otherwise and is older: write the same, or another name"
 	if got := said(d.Problems); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+// Manifests without aliases come from before there were any. A word in their sets is one that
+// GoBGP knows, or it matches nothing, and the policies stay in use.
+func TestWordsInSetsStayWithoutAliases(t *testing.T) {
+	const spec = `global: {asn: 65000, applyPolicy: {exportPolicy: {policies: [p]}}}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}],
+		definedSets: [{type: community, name: s, list: [planned-shut, Planned_Shut, gold]}, {type: large-community, name: s, list: [gold]}],
+		policyDefinitions: [{name: p, statements: [{conditions: {communitySet: {name: s}, largeCommunitySet: {name: s}}, actions: {routeAction: reject}}]}]`
+	d := on([]bgpv1.BGPConfiguration{named(t, "default", "{"+strings.ReplaceAll(spec, "\t", " ")+"}")}, "a")
+	if !d.OK || len(d.State.Peers) != 1 {
+		t.Fatalf("%d neighbors: %s", len(d.State.Peers), said(d.Problems))
+	}
+	var got []string
+	for _, s := range d.State.Sets {
+		if s.Name == "s" {
+			got = append(got, string(s.Kind)+" "+strings.Join(s.List, " "))
+		}
+	}
+	if text := strings.Join(got, "; "); text != "community 65535:0 65535:0 gold; large-community gold" {
+		t.Errorf("the sets are %s", text)
+	}
+	const unknown = ` is neither %s nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there; until then it matches nothing`
+	want := `spec.definedSets[0].list[2]: "gold"` + fmt.Sprintf(unknown, "a community") + "\n" + `spec.definedSets[1].list[0]: "gold"` + fmt.Sprintf(unknown, "a large community")
+	if text := said(d.Problems); text != want {
+		t.Errorf("\n got %s\nwant %s", text, want)
 	}
 }

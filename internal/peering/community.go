@@ -7,9 +7,10 @@ import (
 )
 
 // wellKnown maps the names of well-known communities to their values (IANA, RFC 1997 and
-// later).
+// later). GoBGP calls the first one planned-shut.
 var wellKnown = map[string]uint32{
 	"graceful-shutdown":          GracefulShutdown,
+	"planned-shut":               GracefulShutdown,
 	"accept-own":                 0xFFFF0001,
 	"route-filter-translated-v4": 0xFFFF0002,
 	"route-filter-v4":            0xFFFF0003,

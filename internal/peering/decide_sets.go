@@ -69,12 +69,24 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 	}
 	for i, text := range in.List {
 		plain, err := r.element(kind, text)
-		if err != "" {
+		switch {
+		case err == "":
+		case r.isOldWord(kind, text):
+			plain = text
+			r.note(at(field+".list", i), ReasonNotFound, "%s %s; until then it matches nothing", quote(text), err)
+		default:
 			ok = r.refuse(at(field+".list", i), ReasonParseError, "%s %s; the set is not in use", quote(text), err)
 		}
 		out.List = append(out.List, plain)
 	}
 	return out, ok
+}
+
+// isOldWord reports whether an element may be from a manifest that is older than aliases. Such
+// a word was in use, and matched no community.
+func (r *reader) isOldWord(kind SetKind, text string) bool {
+	return (kind == CommunitySet || kind == LargeCommunitySet) && len(r.spec.CommunityAliases) == 0 &&
+		aliasName.MatchString(strings.TrimSpace(text))
 }
 
 // element reads an element of a set. It returns its usual text, or what is wrong with it.
