@@ -175,6 +175,7 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
 		},
 		{"no peers", "{remote: {v4pool: POOL}, bgp: {peers: []}}", "spec.bgp.peers: spec.bgp.peers in body should have at least 1 items"},
+		{"a percent sign for a peer", "{remote: {v4pool: POOL}, bgp: {peers: ['%']}}", "spec.bgp.peers[0]: a percent sign alone names no neighbor: write the address, the interface or the peer group of a neighbor"},
 		{"a peer twice", "{remote: {v4pool: POOL}, bgp: {peers: [tor, tor]}}", `spec.bgp.peers[1]: Duplicate value: "tor"`},
 		{"a MED above 32 bits", "{remote: {v4pool: POOL}, bgp: {med: 4294967296}}", "spec.bgp.med: spec.bgp.med in body should be less than or equal to 4294967295"},
 		{"a local preference above 32 bits", "{remote: {v4pool: POOL}, bgp: {localPreference: 4294967296}}", "spec.bgp.localPreference: spec.bgp.localPreference in body should be less than or equal to 4294967295"},

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"slices"
+	"strings"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
@@ -50,7 +51,7 @@ func isCalled(name string, p Peer, group string) bool {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return a == p.Address
 	}
-	return name != "" && (name == p.Interface || name == "%"+p.Interface || name == group)
+	return p.Interface != "" && strings.TrimPrefix(name, "%") == p.Interface || group != "" && name == group
 }
 
 // restricted rejects the routes of groups for neighbors that the groups do not name, and then

@@ -29,6 +29,7 @@ func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 		{"a peer group, with neighbors that come by themselves", "tor", "192.0.2.0/32 192.0.2.2/31 192.0.2.4/32 2001:db8::1/128"},
 		{"two names", "192.0.2.1 eth1", "192.0.2.1/32 %eth1"},
 		{"none of this node", "192.0.2.99", ""},
+		{"a percent sign alone", "%", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			all := []bgpv1.BGPConfiguration{born(t, 1, "default", spec)}
@@ -68,8 +69,8 @@ func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
 		born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}"),
 		born(t, 1, "b", "{"+rackB+"global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor}}], neighbors: [{config: {neighborInterface: eth1}}]}"),
 	}
-	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "tor", "eth1", "192.0.2.9", "spine"})
-	if got := strings.Join(unknown, " "); got != "192.0.2.9 spine" {
+	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "tor", "eth1", "192.0.2.9", "spine", "%"})
+	if got := strings.Join(unknown, " "); got != "192.0.2.9 spine %" {
 		t.Errorf("unknown: %s", got)
 	}
 	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")

@@ -77,6 +77,7 @@ type RouteAttributes struct {
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:XValidation:rule="self != '%'",message="a percent sign alone names no neighbor: write the address, the interface or the peer group of a neighbor"
 type Peer string
 
 // Community is two numbers of 16 bits, or the name of a community.
