@@ -79,7 +79,17 @@ func TestBackends(t *testing.T) {
 			`a: {external: {provider: acme, announce: remote}, bgp: {med: 1}}`,
 			`group a Remote by acme/32/128
 			 backend a acme at /var/run/purelb/ipam.sock
-			 Warning Adjusted a: spec.bgp: is not in effect, because it is not known beforehand which addresses the group has: remove it, and write the annotations purelb.io/bgp-* on the Services`,
+			 Warning Adjusted a: spec.bgp: med is not in effect, because it is not known beforehand which addresses the group has: remove it. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`,
+		},
+		{
+			"neighbors of a group are in effect, and all other attributes are not",
+			`a: {external: {provider: acme, announce: remote}, bgp: {peers: [tor], communities: ["65000:1"], largeCommunities: ["65000:1:1"], med: 0, localPreference: 0, weightByEndpoints: true, nodeSelector: {}}}
+			 b: {external: {provider: acme, announce: remote}, bgp: {peers: [tor]}}`,
+			`group a Remote by acme/32/128
+			 group b Remote by acme/32/128
+			 backend a acme at /var/run/purelb/ipam.sock
+			 backend b acme at /var/run/purelb/ipam.sock
+			 Warning Adjusted a: spec.bgp: communities, largeCommunities, med, localPreference, weightByEndpoints and nodeSelector are not in effect, because it is not known beforehand which addresses the group has: remove them. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`,
 		},
 		{
 			"only usable groups with a backend have an entry",

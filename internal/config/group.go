@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/ipam"
 )
 
@@ -30,9 +31,37 @@ func (r *reading) read() {
 		r.own(form)
 	}
 	if r.backend != nil && sg.Spec.BGP != nil {
-		r.warn(ReasonAdjusted, "spec.bgp", "is not in effect, because it is not known beforehand which addresses the group has: "+
-			"remove it, and write the annotations purelb.io/bgp-* on the Services")
+		r.unknownBefore(*sg.Spec.BGP)
 	}
+}
+
+// unknownBefore warns of the route attributes that have no effect in a group with a backend.
+func (f *findings) unknownBefore(of v2.RouteAttributes) {
+	var names []string
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"communities", len(of.Communities) > 0},
+		{"largeCommunities", len(of.LargeCommunities) > 0},
+		{"med", of.MED != nil},
+		{"localPreference", of.LocalPreference != nil},
+		{"weightByEndpoints", of.WeightByEndpoints},
+		{"nodeSelector", of.NodeSelector != nil},
+	} {
+		if field.set {
+			names = append(names, field.name)
+		}
+	}
+	which, cure := strings.Join(names, ", ")+" is", "it"
+	switch n := len(names); {
+	case n == 0:
+		return
+	case n > 1:
+		which, cure = strings.Join(names[:n-1], ", ")+" and "+names[n-1]+" are", "them"
+	}
+	f.warn(ReasonAdjusted, "spec.bgp", "%s not in effect, because it is not known beforehand which addresses the group has: remove %s. "+
+		"The annotations purelb.io/bgp-* of Services set communities, MED and local preference", which, cure)
 }
 
 // own reads a group whose addresses PureLB manages itself.
