@@ -60,7 +60,7 @@ func read(s Snapshot, namespace string, before Input, next *Config, others ...st
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = in.readAttributes(s, groups, next)
+	in.Attributes = in.readAttributes(s, groups, next, boundsOf(before.Attributes, groups.Groups.Usable))
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
 	if in.Config = next; in.Config != nil {
@@ -163,13 +163,18 @@ type Attributes struct {
 	Ranges []RangeAttributes
 	// Restricted says which neighbors get the routes of groups, sorted by group.
 	Restricted []peering.Restriction `json:",omitempty"`
+	// Managed holds the marks of the groups whose addresses an IPAM system manages, by the names
+	// that Services have for these groups.
+	Managed map[string]string `json:",omitempty"`
 	// Withheld says that addresses of no known group or Service must not be announced.
 	Withheld bool `json:",omitempty"`
 }
 
 // RangeAttributes holds the attributes of the addresses From to To.
 type RangeAttributes struct {
-	From, To   netip.Addr
+	From, To netip.Addr
+	// Group is the name of the ServiceGroup.
+	Group      string
 	Attributes peering.Attributes
 	// Weighed says that routes have the number of ready endpoints as their weight.
 	Weighed bool `json:",omitempty"`
@@ -202,8 +207,8 @@ func (a Attributes) around(ip netip.Addr) *RangeAttributes {
 }
 
 // readAttributes reads the route attributes of groups and Services, with the aliases of the
-// configuration c, and records what is wrong with them.
-func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config) Attributes {
+// configuration c, and records what is wrong with them. b has the bounds of earlier groups.
+func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b bounds) Attributes {
 	var aliases peering.Aliases
 	if c != nil {
 		aliases = peering.AliasesOf(c.Spec)
@@ -227,10 +232,10 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config) Att
 		in.complain(groupRef(s.Groups[i]), g.Ref(), slices.Concat(problems, problem, unknown))
 		for _, p := range g.Pools {
 			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
-			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, attributes, weighed, elsewhere})
+			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, g.Ref(), attributes, weighed, elsewhere})
 		}
 	}
-	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
+	a.Ranges = append(a.Ranges, b.ranges(a.Ranges)...)
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {
@@ -244,7 +249,9 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config) Att
 			a.ByAddress[ip] = peering.Merge(a.of(ip), own)
 		}
 	}
-	a.markManaged(s, groups)
+	a.markManaged(s, b)
+	a.Restricted = append(a.Restricted, b.restrictions(a)...)
+	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
 	return a
 }
 

@@ -149,7 +149,8 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	before := s.input
 	if last, ok := s.recallOnce(ctx); ok {
-		before.Passwords = last.Passwords // a Secret may be gone for a moment
+		before.Passwords = last.Passwords   // a Secret may be gone for a moment
+		before.Attributes = last.Attributes // the group of an address may be gone
 	}
 	next, heir := configOf(snapshot, s.Namespace, snapshot.labels(before.Node.Labels)), s.succession.heir
 	if s.succession.waits(now, s.input.Config, next, namesOf(snapshot.Configs, s.Namespace)) {

@@ -1,12 +1,12 @@
 package speaker
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/peering"
 )
@@ -38,31 +38,30 @@ func restricts(groups []v2.ServiceGroup) bool {
 }
 
 // markManaged marks the addresses that IPAM systems manage for groups that name neighbors.
-func (a *Attributes) markManaged(s Snapshot, groups config.Config) {
-	marks := map[string]string{}
-	for _, g := range groups.Groups.Usable {
-		if len(g.Pools) > 0 {
-			continue
-		}
-		mark := peering.MarkOf(g.Ref())
-		if slices.ContainsFunc(a.Restricted, func(r peering.Restriction) bool { return r.Mark == mark }) {
+func (a *Attributes) markManaged(s Snapshot, b bounds) {
+	marks, kept := map[string]string{}, b.managed()
+	maps.Copy(marks, kept)
+	for _, g := range b.usable {
+		if mark := peering.MarkOf(g.Ref()); len(g.Pools) == 0 && a.enforces([]string{mark}) {
 			marks[g.DisplayName()] = mark
 		}
 	}
-	if a.Withheld = len(marks) > 0; !a.Withheld {
+	if len(marks) == 0 {
 		return
 	}
+	// Services are known only while there is such a group. A deleted group gives no addresses.
+	a.Managed, a.Withheld = marks, restricts(s.Groups)
 	for _, svc := range s.Managed {
 		for _, ip := range svc.Addresses {
-			own := a.of(ip)
+			a.ByAddress[ip] = a.of(ip)
 			for from := range strings.SplitSeq(svc.From, ", ") {
-				if mark, there := marks[from]; there && a.around(ip) == nil && !slices.Contains(own.Marks, mark) {
-					own.Marks = append(slices.Clip(own.Marks), mark)
+				if mark, there := marks[from]; there && a.around(ip) == nil {
+					a.mark(ip, mark)
 				}
 			}
-			a.ByAddress[ip] = own
 		}
 	}
+	a.keepManaged(b, kept, s.Managed)
 }
 
 // announceable says which addresses may become routes, and with which attributes. A route of a

@@ -119,10 +119,7 @@ func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 
 // Only the Service tells of which group an address of an IPAM system is.
 func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) {
-	netbox := v2.ServiceGroup{Spec: v2.ServiceGroupSpec{
-		Netbox: &v2.NetboxSpec{URL: "https://netbox.example", Tenant: "k8s"}, BGP: &v2.RouteAttributes{Peers: []v2.Peer{"192.0.2.1"}},
-	}}
-	netbox.Namespace, netbox.Name, netbox.UID = "purelb", "netbox", "netbox"
+	netbox := netbox("192.0.2.1")
 	if !restricts([]v2.ServiceGroup{netbox}) || restricts([]v2.ServiceGroup{namingPeers("192.0.2.1")}) {
 		t.Error("the wrong groups need the Services")
 	}
@@ -137,6 +134,15 @@ func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) 
 		want(t, "routes", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 	})
+}
+
+// netbox is a group whose addresses NetBox manages and that names these neighbors.
+func netbox(peers ...v2.Peer) v2.ServiceGroup {
+	g := v2.ServiceGroup{Spec: v2.ServiceGroupSpec{
+		Netbox: &v2.NetboxSpec{URL: "https://netbox.example", Tenant: "k8s"}, BGP: &v2.RouteAttributes{Peers: peers},
+	}}
+	g.Namespace, g.Name, g.UID = "purelb", "netbox", "netbox"
+	return g
 }
 
 // managed is a Service with an address from a group.

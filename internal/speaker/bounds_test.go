@@ -1,0 +1,103 @@
+package speaker
+
+import (
+	"path/filepath"
+	"testing"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// A group that is refused, deleted or shrunk leaves addresses that no usable group has. They stay
+// with the neighbors that the group named.
+func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
+	shrunk, open, other := namingPeers("192.0.2.1"), namingPeers(), namingPeers("192.0.2.1")
+	shrunk.Spec.Remote.V4Pool.Pool = "203.0.113.0/25"
+	open.Spec.Remote.V4Pool.Pool = "203.0.113.0/25"
+	other.Name, other.UID, other.Spec.BGP = "green", "green", nil
+	wrong := namingPeers("192.0.2.1")
+	wrong.Spec.Remote.V4Pool.Pool = "203.0.113.0/99"
+	const both, neither = "203.0.113.1/32 *, 203.0.113.200/32 *", "203.0.113.1/32, 203.0.113.200/32"
+	memory := filepath.Join(t.TempDir(), "input.json")
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.speaker.Memory = memory
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")}
+	}, func(w *world) {
+		for _, step := range []struct {
+			name   string
+			groups []v2.ServiceGroup
+			want   string
+		}{
+			{"the group", []v2.ServiceGroup{namingPeers("192.0.2.1")}, both},
+			{"a refused group", []v2.ServiceGroup{wrong}, both},
+			{"a shrunk group", []v2.ServiceGroup{shrunk}, both},
+			{"a deleted group", nil, both},
+			{"a shrunk group for all neighbors", []v2.ServiceGroup{open}, neither},
+			{"the group again", []v2.ServiceGroup{namingPeers("192.0.2.1")}, both},
+			{"no group any more", nil, both},
+			{"another group with the addresses", []v2.ServiceGroup{other}, neither},
+			{"the group once more", []v2.ServiceGroup{shrunk}, "203.0.113.1/32 *, 203.0.113.200/32"},
+		} {
+			w.cluster.change(func(s *Snapshot) { s.Groups = step.groups })
+			settle()
+			want(t, step.name, w.server.marked(), step.want)
+			excepted := "192.0.2.1/32"
+			if step.want == neither {
+				excepted = ""
+			}
+			want(t, "neighbors of "+step.name, w.server.excepted(), excepted)
+		}
+		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		settle()
+	})
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.speaker.Memory = memory
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
+	}, func(w *world) {
+		want(t, "routes of the next process", w.server.marked(), "203.0.113.1/32 *, 203.0.113.200/32")
+	})
+}
+
+func TestAddressesStayOnTheNodesOfTheirGroup(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/24", "/32", "a")}
+		labeled(&w.cluster.snapshot, map[string]string{"rack": "b"})
+	}, func(w *world) {
+		want(t, "routes of a node that is not selected", w.server.announces(), "")
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")} })
+		settle()
+		want(t, "routes of a shrunk group", w.server.announces(), "")
+		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		settle()
+		want(t, "routes of a deleted group", w.server.announces(), "")
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
+		settle()
+		want(t, "routes of a group that selects the node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
+	})
+}
+
+func TestManagedAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
+	usable, refused := netbox("192.0.2.1"), netbox("192.0.2.1")
+	refused.Spec.Netbox.URL = "netbox"
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "198.51.100.1/32", "198.51.100.2/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{usable}
+		w.cluster.snapshot.Managed = []ServiceFacts{managed("netbox", "198.51.100.1")}
+	}, func(w *world) {
+		want(t, "routes", w.server.marked(), "198.51.100.1/32 *")
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{refused} })
+		settle()
+		want(t, "routes of a refused group", w.server.marked(), "198.51.100.1/32 *")
+		w.cluster.change(func(s *Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
+		settle()
+		want(t, "routes with a Service that was seen late", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
+		w.cluster.change(func(s *Snapshot) { s.Groups, s.Managed = nil, nil })
+		settle()
+		want(t, "routes of a deleted group", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
+		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{netbox()} })
+		settle()
+		want(t, "routes of the group for all neighbors", w.server.marked(), "198.51.100.1/32, 198.51.100.2/32")
+	})
+}
