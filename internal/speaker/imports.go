@@ -23,6 +23,9 @@ type imports struct {
 	// members holds the addresses of each route.
 	members map[netip.Prefix][]peering.Imported
 	total   int
+	// open holds the addresses that all neighbors have had since before the route attributes last
+	// changed.
+	open map[netip.Addr]bool
 	// changed is when the last address came or went.
 	changed time.Time
 	// amiss says that the server may announce other routes than it should. The speaker
@@ -212,6 +215,7 @@ func (s *Speaker) dropMember(a peering.Imported) {
 	s.imports.total--
 	if len(rest) == 0 {
 		delete(s.imports.members, key)
+		delete(s.imports.open, a.Address.Addr())
 	}
 }
 

@@ -220,6 +220,9 @@ func (s *Speaker) use(ctx context.Context, now time.Time, in Input) {
 		return
 	}
 	attributes := !reflect.DeepEqual(s.input.Attributes, in.Attributes)
+	if attributes {
+		s.imports.open = s.open()
+	}
 	s.input, s.known, s.owned = in, true, peering.CoverageOf(in.Own)
 	s.drainAsMarked(ctx, now)
 	if attributes {

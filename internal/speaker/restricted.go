@@ -69,7 +69,9 @@ func (a *Attributes) markManaged(s Snapshot, b bounds) {
 type announceable struct {
 	now Attributes
 	// before are the attributes of the input in effect.
-	before  Attributes
+	before Attributes
+	// open are the addresses that all neighbors had when now came.
+	open    map[netip.Addr]bool
 	weights map[netip.Addr]uint32
 	// running says that there are neighbors, who would get what is announced too early.
 	running bool
@@ -78,7 +80,7 @@ type announceable struct {
 // announceable returns what may be announced now.
 func (s *Speaker) announceable() announceable {
 	return announceable{
-		now: s.input.Attributes, before: s.governing.effect.from.Attributes,
+		now: s.input.Attributes, before: s.governing.effect.from.Attributes, open: s.imports.open,
 		weights: s.input.Weights, running: s.governing.running,
 	}
 }
@@ -88,7 +90,7 @@ func (a announceable) of(ip netip.Addr) (peering.Attributes, bool) {
 	attributes, ok := a.now.of(ip), a.now.knows(ip)
 	if ok && a.running && !a.before.enforces(attributes.Marks) {
 		// So far all neighbors get it, if it was there before the group named any.
-		attributes, ok = a.before.of(ip), a.before.has(ip) || a.now.around(ip) == nil && !a.before.Withheld
+		attributes, ok = a.before.of(ip), a.before.has(ip) || a.open[ip]
 	}
 	attributes.Weight = a.weights[ip]
 	return attributes, ok
@@ -109,6 +111,19 @@ func (a announceable) among(imported []peering.Imported) []peering.Imported {
 		_, ok := a.of(i.Address.Addr())
 		return !ok
 	})
+}
+
+// open returns the addresses that all neighbors have now.
+func (s *Speaker) open() map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	here, _ := s.input.Attributes.announcedHere(s.imported())
+	may := s.announceable()
+	for _, i := range may.among(here) {
+		if ip := i.Address.Addr(); len(may.attributes(ip).Marks) == 0 {
+			all[ip] = true
+		}
+	}
+	return all
 }
 
 // enforces reports whether there are statements for all marks.

@@ -106,14 +106,43 @@ func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 		low.Spec.Remote.V4Pool.Pool, high.Spec.Remote.V4Pool.Pool = "203.0.113.0/25", "203.0.113.128/25"
 		high.Name, high.UID = "green", "green"
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		settle()
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
 		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{low, high} })
+		settle()
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
 		settle()
 		want(t, "routes before the policy", w.server.marked(), "203.0.113.1/32")
 		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
 		pass(time.Minute)
 		want(t, "routes after the policy", w.server.marked(), "203.0.113.1/32 *, 203.0.113.200/32 *")
+	})
+}
+
+// The groups are the first that name neighbors. New addresses wait for the policy, and those that
+// all neighbors have stay as they are.
+func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32", "198.51.100.9/32")
+		plain := namingPeers()
+		plain.Spec.BGP = nil
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{plain, netbox()}
+	}, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
+		w.cluster.change(func(s *Snapshot) {
+			s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), netbox("192.0.2.1")}
+			s.Managed = []ServiceFacts{managed("netbox", "198.51.100.1")}
+		})
+		settle()
+		// 198.51.100.9 is on the interface without a Service.
+		want(t, "routes before the policy", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "198.51.100.1/32", "198.51.100.2/32", "198.51.100.9/32")
+		w.cluster.change(func(s *Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
+		settle()
+		want(t, "routes with new addresses", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
+		pass(time.Minute)
+		want(t, "routes after the policy", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32 *, 203.0.113.2/32 *")
 	})
 }
 
