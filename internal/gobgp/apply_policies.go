@@ -17,8 +17,11 @@ const policyPath = "spec.policyDefinitions"
 // completely or not at all, because a statement that is left out may be the one that rejects.
 // Until they can be set, the last chains stay. The first chains reject everything.
 func (a *application) policies() (had bool) {
-	next := policiesOf(a.wanted)
+	next, n := policiesOf(a.wanted), len(a.problems)
 	if !a.sound() || !a.set(next, a.blame) {
+		for i := range a.problems[n:] {
+			a.problems[n+i].Policies = true
+		}
 		return false
 	}
 	a.found.sets, a.found.imports, a.found.exports, a.found.policies = a.wanted.Sets, a.wanted.Import, a.wanted.Export, next

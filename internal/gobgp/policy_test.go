@@ -29,11 +29,15 @@ func TestNobodyComesOrChangesWhileThePoliciesCannotBeHad(t *testing.T) {
 	about := func(problems []peering.Problem) string {
 		var all []string
 		for _, p := range problems {
-			all = append(all, p.Field+" "+p.Reason)
+			text := p.Field + " " + p.Reason
+			if p.Policies {
+				text += " of policies"
+			}
+			all = append(all, text)
 		}
 		return fmt.Sprint(all)
 	}
-	const why = "spec.policyDefinitions[0].statements[0] Invalid"
+	const why = "spec.policyDefinitions[0].statements[0] Invalid of policies"
 
 	problems := tryApply(t, s, spoilt(state(peer("192.0.2.2"))))
 	if got, want := about(problems), "["+why+" spec.neighbors[192.0.2.2] Pending]"; got != want {

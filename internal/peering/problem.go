@@ -41,6 +41,8 @@ type Problem struct {
 	Fatal bool
 	// Here means that the problem exists on this node and may not exist on another.
 	Here bool
+	// Policies means that the policies before stay in effect.
+	Policies bool
 }
 
 func (p Problem) String() string {

@@ -40,6 +40,7 @@ type governing struct {
 	// process has had a server before.
 	state          peering.State
 	effect         application   // its decision
+	enforced       Attributes    // those of the policies that the server has
 	applied        peering.State // what the server was brought to: state with the penalties of neighbors
 	running, begun bool
 	// unapplied holds the problems of the last Apply. failure is the error of the last errand.
@@ -195,7 +196,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	next := g.next
 	wanted := s.penalties.applied(next.decided.State)
 	if !g.needs(wanted) {
-		g.staggered, g.effect = time.Time{}, next
+		g.staggered, g.effect, g.enforced = time.Time{}, next, next.from.Attributes
 		s.rememberBeside(ctx, next.from)
 		s.governed(ctx, now, nil)
 		return
@@ -219,11 +220,8 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		return func(ctx context.Context, now time.Time) {
 			g.found, g.news = found, true
 			if err == nil {
-				waited := !reflect.DeepEqual(g.effect.from.Attributes.Restricted, next.from.Attributes.Restricted)
 				g.state, g.effect, g.applied, g.running, g.begun, g.unapplied = next.decided.State, next, wanted, true, true, problems
-				if waited {
-					s.announce(ctx) // some routes waited for their policy
-				}
+				s.enforce(ctx, next.from.Attributes, problems)
 				s.rememberBeside(ctx, next.from)
 				s.facts.wish(now)
 			}
@@ -234,6 +232,18 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 			s.governed(ctx, now, err)
 		}
 	})
+}
+
+// enforce takes in the attributes that were applied, with the problems of that.
+func (s *Speaker) enforce(ctx context.Context, applied Attributes, problems []peering.Problem) {
+	if slices.ContainsFunc(problems, func(p peering.Problem) bool { return p.Policies }) {
+		return
+	}
+	waited := !reflect.DeepEqual(s.governing.enforced.Restricted, applied.Restricted)
+	s.governing.enforced = applied
+	if waited {
+		s.announce(ctx) // some routes waited for their policy
+	}
 }
 
 // learn learns from the neighbors which next hops they take.

@@ -68,7 +68,7 @@ func (a *Attributes) markManaged(s Snapshot, b bounds) {
 // group that names neighbors waits until the policy is in effect that keeps it from the others.
 type announceable struct {
 	now Attributes
-	// before are the attributes of the input in effect.
+	// before are the attributes of the policies in effect.
 	before Attributes
 	// open are the addresses that all neighbors had when now came.
 	open    map[netip.Addr]bool
@@ -80,7 +80,7 @@ type announceable struct {
 // announceable returns what may be announced now.
 func (s *Speaker) announceable() announceable {
 	return announceable{
-		now: s.input.Attributes, before: s.governing.effect.from.Attributes, open: s.imports.open,
+		now: s.input.Attributes, before: s.governing.enforced, open: s.imports.open,
 		weights: s.input.Weights, running: s.governing.running,
 	}
 }

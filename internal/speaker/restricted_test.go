@@ -119,6 +119,28 @@ func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 	})
 }
 
+// The server keeps its old policies as long as it cannot have the new ones.
+func TestRoutesWaitUntilTheServerHasThePolicy(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers()}
+	}, func(w *world) {
+		green := namingPeers("192.0.2.1")
+		green.Name, green.UID, green.Spec.Remote.V4Pool.Pool, green.Spec.Remote.V4Pool.Subnet = "green", "green", "198.51.100.0/24", "198.51.100.0/24"
+		w.server.change(func(s *fakeServer) {
+			s.refuse = []peering.Problem{{Field: "spec.policyDefinitions", Reason: "Refused", Message: "no", Policies: true}}
+		})
+		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), green} })
+		settle()
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32")
+		settle()
+		want(t, "routes with the old policies", w.server.marked(), "203.0.113.1/32")
+		w.server.change(func(s *fakeServer) { s.refuse[0].Policies = false })
+		pass(time.Minute)
+		want(t, "routes with the new policies", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32 *")
+	})
+}
+
 // The groups are the first that name neighbors. New addresses wait for the policy, and those that
 // all neighbors have stay as they are.
 func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
