@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 )
 
 // Restriction says which neighbors get the routes of a group.
@@ -38,7 +39,12 @@ func UnknownPeers(configs []bgpv1.BGPConfiguration, peers []string) []string {
 	})
 }
 
+// hasPeer reports whether a neighbor in spec may have that name. The gateway of a node may have
+// any address of its family.
 func hasPeer(spec bgpv1.BGPConfigurationSpec, name string) bool {
+	if a, err := netip.ParseAddr(name); err == nil && slices.Contains(GatewayFamilies(spec), addr.FamilyOf(a)) {
+		return true
+	}
 	return slices.ContainsFunc(spec.PeerGroups, func(g bgpv1.PeerGroup) bool { return g.Config.PeerGroupName == name }) ||
 		slices.ContainsFunc(spec.Neighbors, func(n bgpv1.Neighbor) bool {
 			address, _ := netip.ParseAddr(n.Config.NeighborAddress)

@@ -81,6 +81,15 @@ func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
 	}
 }
 
+// Each node has its own gateway, so any address may be that of a gateway.
+func TestAddressesOfGatewaysAreKnownPeers(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborGateway: ipv4, peerAsn: 65001}}]}")}
+	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "2001:db8::1", "eth1"})
+	if got := strings.Join(unknown, " "); got != "2001:db8::1 eth1" {
+		t.Errorf("unknown: %s", got)
+	}
+}
+
 // A group of the same name in two objects is renamed in one of them, and keeps its name here.
 func TestRestrictedGroupNamesAreThoseOfTheirObject(t *testing.T) {
 	all := []bgpv1.BGPConfiguration{
