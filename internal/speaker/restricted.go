@@ -73,6 +73,9 @@ type announceable struct {
 	// open are the addresses that all neighbors had when now came.
 	open    map[netip.Addr]bool
 	weights map[netip.Addr]uint32
+	// dummy is the interface of remote addresses. IPAM systems manage no addresses of other
+	// interfaces that no group or Service has.
+	dummy string
 	// running says that there are neighbors, who would get what is announced too early.
 	running bool
 }
@@ -81,7 +84,7 @@ type announceable struct {
 func (s *Speaker) announceable() announceable {
 	return announceable{
 		now: s.input.Attributes, before: s.governing.enforced, open: s.imports.open,
-		weights: s.input.Weights, running: s.governing.running,
+		weights: s.input.Weights, dummy: s.input.Dummy, running: s.governing.running,
 	}
 }
 
@@ -108,8 +111,9 @@ func (a announceable) among(imported []peering.Imported) []peering.Imported {
 		return imported
 	}
 	return slices.DeleteFunc(slices.Clone(imported), func(i peering.Imported) bool {
-		_, ok := a.of(i.Address.Addr())
-		return !ok
+		ip := i.Address.Addr()
+		_, ok := a.of(ip)
+		return !ok && (i.Interface == a.dummy || a.now.has(ip))
 	})
 }
 

@@ -187,6 +187,21 @@ func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) 
 	})
 }
 
+// An IPAM system manages no addresses of the node itself.
+func TestAddressesOfOtherInterfacesNeedNoService(t *testing.T) {
+	both := `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, lo]}, ` + oneNeighbor[1:]
+	inWorld(t, both, func(w *world) {
+		w.kernel.hold("kube-lb0", "198.51.100.1/32")
+		w.kernel.hold("lo", "192.0.2.77/32")
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{netbox("192.0.2.1")}
+	}, func(w *world) {
+		want(t, "routes without Services", w.server.marked(), "192.0.2.77/32")
+		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.77")} })
+		settle()
+		want(t, "routes with a Service that has the address", w.server.marked(), "192.0.2.77/32 *")
+	})
+}
+
 // netbox is a group whose addresses NetBox manages and that names these neighbors.
 func netbox(peers ...v2.Peer) v2.ServiceGroup {
 	g := v2.ServiceGroup{Spec: v2.ServiceGroupSpec{
