@@ -11,23 +11,15 @@ import (
 // names and whose address is unknown is left out until it is known: otherwise its policies
 // would not apply to it.
 func (s State) Resolved(linkLocal map[string]netip.Addr) State {
-	named := make(map[string]bool)
+	named := s.named()
 	sets := slices.Clone(s.Sets)
 	for i, set := range sets {
 		if set.Kind != NeighborSet {
 			continue
 		}
-		sets[i].List = nil
-		for _, element := range set.List {
-			name, unnumbered := strings.CutPrefix(element, "%")
-			if !unnumbered {
-				sets[i].List = append(sets[i].List, element)
-				continue
-			}
-			named[name] = true
-			if a, known := linkLocal[name]; known {
-				sets[i].List = append(sets[i].List, host(a).list()...)
-			}
+		sets[i].List = set.withAddresses(linkLocal)
+		if _, is := set.restricting(); is {
+			sets[i].List = crowdOf(sets[i].List).without(s.others(set, linkLocal)).list()
 		}
 	}
 	s.Sets = sets
@@ -41,4 +33,42 @@ func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 		}
 	}
 	return s
+}
+
+// named returns the interfaces of the unnumbered neighbors whose addresses matter. Beside a
+// neighbor that a group names, that of every other one matters, because it may be the same.
+func (s State) named() map[string]bool {
+	named := make(map[string]bool)
+	beside := false
+	for _, set := range s.Sets {
+		_, restricting := set.restricting()
+		for _, element := range set.List {
+			name, unnumbered := strings.CutPrefix(element, "%")
+			if unnumbered && set.Kind == NeighborSet {
+				named[name] = true
+			}
+			beside = beside || restricting && (unnumbered || strings.HasPrefix(element, "fe80:"))
+		}
+	}
+	for _, p := range s.Peers {
+		if beside && p.Interface != "" && !p.AdminDown {
+			named[p.Interface] = true
+		}
+	}
+	return named
+}
+
+// withAddresses returns the elements of a set of neighbors, with the known addresses of unnumbered ones
+// instead of their names.
+func (s Set) withAddresses(linkLocal map[string]netip.Addr) []string {
+	var all []string
+	for _, element := range s.List {
+		name, unnumbered := strings.CutPrefix(element, "%")
+		if !unnumbered {
+			all = append(all, element)
+		} else if a, known := linkLocal[name]; known {
+			all = append(all, host(a).list()...)
+		}
+	}
+	return all
 }

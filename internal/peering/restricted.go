@@ -23,6 +23,9 @@ type Restriction struct {
 	Unknown []string `json:",omitempty"`
 }
 
+// peersOf begins the names of sets of the neighbors that get the routes of a group.
+const peersOf = "peers of "
+
 // MarkOf returns the mark of the routes of a group: a large community of a reserved AS (RFC
 // 8092), which no statement of the user can match, because it is removed before.
 func MarkOf(group string) string {
@@ -74,11 +77,11 @@ func (r *reader) restricted() []Statement {
 		r.d.State.Sets = append(r.d.State.Sets, set)
 		marks = append(marks, g.Mark)
 		s := Statement{
-			Name: reserved + "peers of " + g.Group,
+			Name: reserved + peersOf + g.Group,
 			If:   Conditions{LargeCommunities: &SetRef{Name: set.Name, Match: Any}},
 			Then: Actions{Verdict: Reject},
 		}
-		if s.If.Neighbors = r.set("peers of "+g.Group, r.called(g.Peers)); s.If.Neighbors != nil {
+		if s.If.Neighbors = r.set(peersOf+g.Group, r.called(g.Group, g.Peers)); s.If.Neighbors != nil {
 			s.If.Neighbors.Match = Invert
 		}
 		all = append(all, s)
@@ -92,12 +95,66 @@ func (r *reader) restricted() []Statement {
 	})
 }
 
-// called returns the neighbors of this node that have one of these names.
-func (r *reader) called(names []string) crowd {
-	var c crowd
+// called returns the neighbors of this node that have one of these names. It leaves out addresses
+// that also another neighbor has, on another interface.
+func (r *reader) called(group string, names []string) crowd {
+	var c, others crowd
 	for _, m := range r.members {
-		if slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) }) {
+		switch {
+		case slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) }):
 			c = c.plus(r.crowd(m))
+		case m.Address.Zone() != "" && !m.AdminDown:
+			others = others.plus(r.crowd(m))
+		}
+	}
+	for _, both := range c.in(others).networks {
+		p := alike(group, both.Addr())
+		r.here(p.Field, p.Reason, "%s", p.Message)
+	}
+	return c.without(others)
+}
+
+// alike is the problem that a neighbor that a group names, and another one, have one address.
+func alike(group string, address netip.Addr) Problem {
+	return Problem{
+		Field: "ServiceGroup " + group + ": spec.bgp.peers", Reason: ReasonConflict, Here: true,
+		Message: address.String() + ": the policies cannot tell apart neighbors with the same address on different interfaces, " +
+			"so none of them gets the addresses of the group: give the routers different addresses, or name all of them",
+	}
+}
+
+// restricting returns the group whose neighbors a set holds, and false for other sets.
+func (s Set) restricting() (group string, is bool) {
+	group, is = strings.CutPrefix(s.Name, reserved+peersOf)
+	return group, is && s.Kind == NeighborSet
+}
+
+// Alike returns the groups whose neighbors have the addresses of others, as Resolved finds out.
+func (s State) Alike(linkLocal map[string]netip.Addr) []Problem {
+	var all []Problem
+	for _, set := range s.Sets {
+		group, is := set.restricting()
+		if !is {
+			continue
+		}
+		for _, both := range crowdOf(set.withAddresses(linkLocal)).in(s.others(set, linkLocal)).networks {
+			all = append(all, alike(group, both.Addr()))
+		}
+	}
+	return all
+}
+
+// others returns the link-local addresses of unnumbered neighbors, and of neighbors with an
+// interface in their address, that a set does not hold.
+func (s State) others(set Set, linkLocal map[string]netip.Addr) crowd {
+	var c crowd
+	for _, p := range s.Peers {
+		address, name := linkLocal[p.Interface], p.Name()
+		if p.Interface == "" {
+			address, name = p.Address, host(p.Address).list()[0]
+		}
+		if address.IsLinkLocalUnicast() && address.Is6() && !p.AdminDown && !slices.Contains(set.List, name) {
+			c = c.plus(host(address))
 		}
 	}
 	return c

@@ -2,6 +2,7 @@ package peering_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,5 +121,72 @@ func TestARouteHasTheMarksOfAllItsAddresses(t *testing.T) {
 	}, false)
 	if len(routes) != 1 || strings.Join(routes[0].Attributes.Marks, " ") != "a b" || routes[0].Attributes.Communities[0] != 7 {
 		t.Errorf("%+v", routes)
+	}
+}
+
+const alike = "the policies cannot tell apart neighbors with the same address on different interfaces, so none of them gets the addresses of the group: " +
+	"give the routers different addresses, or name all of them"
+
+// Policies know link-local addresses without their interface.
+func TestNeighborsOfOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
+	const ambiguous = "ServiceGroup edge: spec.bgp.peers: fe80::1: " + alike
+	for _, tt := range []struct {
+		name, neighbors, peers string
+		found                  map[string]string
+		want, problems         string
+	}{
+		{"two addresses", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::2%eth2}", "fe80::1%eth1", nil, "fe80::1/128", ""},
+		{"one address", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth1", nil, "", ambiguous},
+		{"one address, and both are named", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth1 fe80::1%eth2", nil, "fe80::1/128", ""},
+		{"unnumbered with two addresses", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::2%eth2"}, "fe80::1/128", ""},
+		{"unnumbered with one address", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::1%eth2"}, "", ambiguous},
+		{"unnumbered, and both are named", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1 eth2", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::1%eth2"}, "fe80::1/128", ""},
+		{"unnumbered like an address", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "eth1", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
+		{"an address like an unnumbered one", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth2", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			neighbors := strings.NewReplacer("} {", ", peerAsn: 65001}}, {config: {", "{neighbor", "{config: {neighbor").Replace(tt.neighbors)
+			neighbors = strings.TrimSuffix(neighbors, "}") + ", peerAsn: 65001}}"
+			m := peering.MergeConfigurations(peering.Selected([]bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: ["+neighbors+"]}")}, "", nil), "")
+			d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: strings.Fields(tt.peers)}}}, nil, nothing)
+			found := map[string]netip.Addr{}
+			for name, text := range tt.found {
+				found[name] = netip.MustParseAddr(text)
+			}
+			state, got := d.State.Resolved(found), ""
+			for _, set := range state.Sets {
+				if set.Name == "purelb:peers of edge" {
+					got = strings.Join(set.List, " ")
+				}
+			}
+			if got != tt.want || len(state.Peers) != 2 {
+				t.Errorf("%d neighbors, all but %q; want 2, all but %q", len(state.Peers), got, tt.want)
+			}
+			var problems []peering.Problem
+			for _, p := range slices.Concat(d.Problems, d.State.Alike(found)) {
+				if strings.HasPrefix(p.Field, "ServiceGroup") {
+					problems = append(problems, p)
+				}
+			}
+			if text := said(problems); text != tt.problems {
+				t.Errorf("problems %q, want %q", text, tt.problems)
+			}
+		})
+	}
+}
+
+// An unnumbered neighbor that no set names may turn out to have the address of one that the group
+// names.
+func TestUnnumberedNeighborsWaitForTheirAddressesBesideRestrictedOnes(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}, {config: {neighborInterface: eth2, peerAsn: 65001}}]}")}
+	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
+	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"eth1"}}}}, nil, nothing)
+	found := map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1")}
+	if s := d.State.Resolved(found); len(s.Peers) != 1 || s.Peers[0].Interface != "eth1" {
+		t.Errorf("the neighbors are %+v", s.Peers)
+	}
+	found["eth2"] = netip.MustParseAddr("fe80::2")
+	if s := d.State.Resolved(found); len(s.Peers) != 2 || s.Peers[1].LinkLocal != found["eth2"] {
+		t.Errorf("the neighbors are %+v", s.Peers)
 	}
 }

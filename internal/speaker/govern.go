@@ -217,6 +217,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		found := findLinkLocal(ctx, s.Kernel, wanted)
 		keepLinkLocal(found, known, wanted)
 		problems, err := s.Server.Apply(ctx, wanted.Resolved(found), restarting)
+		problems = slices.Concat(problems, wanted.Alike(found))
 		return func(ctx context.Context, now time.Time) {
 			g.found, g.news = found, true
 			if err == nil {

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -199,6 +200,22 @@ func TestAddressesOfOtherInterfacesNeedNoService(t *testing.T) {
 		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.77")} })
 		settle()
 		want(t, "routes with a Service that has the address", w.server.marked(), "192.0.2.77/32 *")
+	})
+}
+
+// The server cannot tell apart routers with the same link-local address.
+func TestRoutersWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
+	inWorld(t, `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}, {config: {neighborInterface: eth2, peerAsn: 65001}}]}`, func(w *world) {
+		w.kernel.routers = map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1"), "eth2": netip.MustParseAddr("fe80::2")}
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("eth1")}
+	}, func(w *world) {
+		want(t, "neighbors", w.server.excepted(), "fe80::1/128")
+		w.kernel.change(func(k *fakeKernel) { k.routers["eth2"] = k.routers["eth1"] })
+		pass(fullCheck)
+		want(t, "neighbors with the same address", w.server.excepted(), "")
+		if c := w.reports.conditions(); !strings.Contains(c, "ServiceGroup blue: spec.bgp.peers: fe80::1: the policies cannot tell apart") {
+			t.Error(c)
+		}
 	})
 }
 
