@@ -1,3 +1,5 @@
+//go:build install
+
 package e2e
 
 import (

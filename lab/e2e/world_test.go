@@ -182,13 +182,23 @@ func (w *world) answers(addresses ...netip.Addr) {
 	w.deploymentReady("web")
 	for _, a := range addresses {
 		target := netip.AddrPortFrom(a, 80)
-		w.until(patience, fmt.Sprintf("%s answers the client outside", target), func() bool {
-			return w.visit(target, 40) == nil
-		})
+		if err := w.awaitVisits(target, 40); err != nil {
+			w.t.Fatalf("waiting until %s answers the client outside: %v", target, err)
+		}
 		if err := w.visit(target, 20); err != nil {
 			w.t.Errorf("%s answered the client outside, and then did not: %v", target, err)
 		}
 	}
+}
+
+// awaitVisits waits until n visits in a row succeed. Its error has that of the last visit.
+func (w *world) awaitVisits(target netip.AddrPort, n int) error {
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	return kube.Until(ctx, func() (string, bool) {
+		err := w.visit(target, n)
+		return fmt.Sprint(err), err == nil
+	})
 }
 
 // visit fetches from target n times, as the client outside.
