@@ -73,6 +73,8 @@ func (w *world) replaceTree() {
 func (w *world) purge() {
 	w.t.Helper()
 	kubectl(w, "delete", "namespace", product.Namespace, "--ignore-not-found", "--timeout=2m")
+	// The volume of the IPAM server was bound to a claim in that namespace, and binds to no other.
+	kubectl(w, "delete", "persistentvolume", "--all", "--timeout=2m")
 	kubectl(w, "delete", "customresourcedefinition", "--ignore-not-found", "--timeout=2m",
 		"servicegroups.purelb.io", "lbnodeagents.purelb.io", "configs.bgp.purelb.io", "bgpnodestatuses.bgp.purelb.io")
 }
