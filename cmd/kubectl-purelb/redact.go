@@ -18,8 +18,7 @@ import (
 const redacted = "REDACTED"
 
 // redactor takes secrets out of a report: passwords, tokens, and what people wrote for other
-// programs than PureLB. If it has found a text to be secret in one place, it takes that text out
-// everywhere.
+// programs than PureLB. A text that is secret in one place is taken out everywhere.
 type redactor struct {
 	secrets []string
 	// names are the names of objects in the report. They are never secret: without them the

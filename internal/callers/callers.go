@@ -119,8 +119,8 @@ func (g *Gate) mayAsk(source string) bool {
 	return g.sources.allow(now, source) && g.all.allow(now, "")
 }
 
-// answer reports whether a caller from source, who may ask, is answered now. From then on its
-// source is known.
+// answer reports whether the limit of answers lets an admitted caller from source have one now.
+// It makes the source a known one.
 func (g *Gate) answer(source string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -28,8 +28,8 @@ func (f *fakeReviews) Create(_ context.Context, r *authenticationv1.TokenReview,
 	return r, nil
 }
 
-// Many strangers make the agent ask the API server as often as it may. Who was admitted before
-// is answered nevertheless, because it comes from a source that is known.
+// Strangers use up the limit of questions to the API server. A caller that was admitted before
+// still gets an answer, because its source is known and has a limit of its own.
 func TestStrangersDoNotKeepOutKnownSources(t *testing.T) {
 	reviews, now := &fakeReviews{}, time.Now()
 	g := New(Options{Tokens: reviews, Account: "prober", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})

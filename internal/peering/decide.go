@@ -121,8 +121,8 @@ func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress 
 	return Alone(spec).Decide(node, secrets, egress)
 }
 
-// Decide is Decide for several BGPConfigurations. If there are several, paths of fields name
-// the one that they are in.
+// Decide returns the decision of the function Decide for m. If m has several parts, the path of
+// a field begins with the name of its part.
 func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
 	r := reader{spec: m.Spec, node: node, secrets: secrets, egress: egress, findings: findings{merged: &m, aliases: AliasesOf(m.Spec), problems: slices.Clone(m.Conflicts)}}
 	r.d.AllowTransit, r.d.Absent = m.Spec.Global.AllowTransit, m.Absent
