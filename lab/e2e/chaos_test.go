@@ -201,7 +201,9 @@ func (c *chaos) cost() string {
 // unplug pulls the cable of a node's first interface.
 func (w *world) unplug(node string) (plug func()) {
 	w.t.Helper()
-	w.expect("configProblem")
+	// The node asks another one to take its addresses, unless it removes them first. Without a
+	// cable it reaches nobody.
+	w.expect("configProblem", "messageNotSent")
 	w.expect(withoutAPI...)
 	m, err := lab.Machine(node)
 	if err != nil {
