@@ -23,7 +23,8 @@ const leaveText = "the agent is leaving"
 // as a rule. It is longer than the wait for one node.
 func (a *Agent) partLimit() time.Duration { return a.Handover * 6 / 5 }
 
-// leaveLimit is how long the agent may take to say goodbye afterwards, 0.5 s as a rule.
+// leaveLimit is how long the agent may take to say goodbye afterwards, and then to delete the
+// links that it created, 0.5 s each as a rule.
 func (a *Agent) leaveLimit() time.Duration { return a.Handover / 2 }
 
 // depart carries out what the cause of the end asks for.
@@ -47,13 +48,13 @@ func (a *Agent) depart(ctx context.Context) {
 	var gone []netip.Addr
 	err := a.handOver(ctx, &gone)
 
-	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), a.leaveLimit())
-	defer end()
+	// Each step has its own limit: if one takes too long, the next ones still succeed.
+	ctx = context.WithoutCancel(ctx)
 	// Withdraw the addresses that no node was asked to take last: the other nodes replace them
-	// only after the goodbye.
-	err = errors.Join(err, a.withdraw(ctx, addresses, &gone), a.Peers.Leave(ctx))
+	// only after the goodbye. The goodbye does not wait for the deletion of the links.
+	err = errors.Join(err, a.sayGoodbye(ctx, addresses, &gone))
 	if addresses == ending.Withdraw {
-		err = errors.Join(err, a.Kernel.RemoveDummies(ctx)) // the goodbye must not wait for this
+		err = errors.Join(err, a.removeDummies(ctx))
 	}
 	if len(gone) > 0 {
 		a.forgetFlows(gone)(ctx)
@@ -63,6 +64,20 @@ func (a *Agent) depart(ctx context.Context) {
 		return
 	}
 	a.Log.InfoContext(ctx, "departed", "node", a.Node, "duration", time.Since(began))
+}
+
+// sayGoodbye removes the addresses that must not stay, adds them to gone, and leaves the other
+// agents.
+func (a *Agent) sayGoodbye(ctx context.Context, addresses ending.Addresses, gone *[]netip.Addr) error {
+	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
+	defer end()
+	return errors.Join(a.withdraw(ctx, addresses, gone), a.Peers.Leave(ctx))
+}
+
+func (a *Agent) removeDummies(ctx context.Context) error {
+	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
+	defer end()
+	return a.Kernel.RemoveDummies(ctx)
 }
 
 // handOver asks other nodes to take the addresses that they can have, and adds the removed

@@ -96,6 +96,25 @@ func TestTheGoodbyeDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
 	})
 }
 
+// The goodbye deletes the Lease too. While the API server removes everything of the product, it
+// may take that long.
+func TestTheLinkIsDeletedAlthoughTheGoodbyeTakesTooLong(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.agent.Departures = endOf(ending.Uninstalled)
+		w.peers.deaf = true
+		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
+	}, func(w *world) {
+		w.end()
+		want(t, "kernel", w.kernel.String(), "")
+		if w.kernel.has("kube-lb0") {
+			t.Error("the agent leaves the link for remote addresses")
+		}
+		if !strings.Contains(w.kernel.doings(), "forget") {
+			t.Error("the agent does not free the flows of the addresses that leave")
+		}
+	})
+}
+
 func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 	asked := 0
 	inWorld(t, func(w *world) {

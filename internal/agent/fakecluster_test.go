@@ -97,8 +97,10 @@ type fakePeers struct {
 	sent     []string
 	answer   func(to string, message []byte) (membership.Message, bool)
 	received chan membership.Message
-	// gone says that the agent called Leave.
+	// gone says that the agent called Leave in time.
 	gone bool
+	// deaf says that a goodbye does not end in time.
+	deaf bool
 }
 
 func (p *fakePeers) Inherited() []lease.Heard {
@@ -184,6 +186,9 @@ func (p *fakePeers) messages() []string {
 func (p *fakePeers) Received() <-chan membership.Message { return p.received }
 
 func (p *fakePeers) Leave(ctx context.Context) error {
+	if p.deaf {
+		<-ctx.Done()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gone = ctx.Err() == nil

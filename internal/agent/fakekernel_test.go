@@ -230,7 +230,9 @@ func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error)
 func (k *fakeKernel) RemoveDummies(ctx context.Context) error {
 	if k.keepsLinks {
 		<-ctx.Done()
-		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
