@@ -56,13 +56,13 @@ var house = []room{
 	{drivers, "internal/lease", "internal/addr internal/election internal/backoff", "process types apiserver"},
 	{decisions, "internal/census", "api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/lease", "types"}, // of lease only what a Lease says
 	{drivers, "internal/gossip", "internal/detector internal/backoff", "process gossip"},
-	{drivers, "internal/gobgp", "internal/addr internal/peering", "process gobgp"},
-	{drivers, "internal/bfd", "", "process kernel sockets gobgp"},
+	{drivers, "internal/gobgp", "internal/addr internal/peering internal/backoff", "process gobgp"},
+	{drivers, "internal/bfd", "internal/backoff", "process kernel sockets gobgp"},
 	{drivers, "internal/routing", "internal/addr internal/announce internal/peering internal/rtnetlink internal/backoff", "process kernel sockets"},
 
 	{drivers, "internal/ipamgrpc", "internal/addr internal/ipam api/ipam/v1", "process grpc"},
-	{drivers, "internal/netbox", "internal/addr internal/ipam internal/config", "process http"},
-	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox", "process"},
+	{drivers, "internal/netbox", "internal/addr internal/ipam internal/config internal/backoff", "process http"},
+	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox internal/backoff", "process"},
 
 	{drivers, "internal/ipamserver", "internal/addr internal/ipam internal/config internal/netbox api/ipam/v1 api/purelb/v2", "process grpc yaml"},
 
@@ -83,7 +83,7 @@ var house = []room{
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
 
-	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe", "process types apiserver loop http yaml cli"},
+	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe internal/backoff", "process types apiserver loop http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // await asks until the answer is done or ctx ends, and returns the last answer. It fails if
@@ -26,23 +28,11 @@ func await[T any](ctx context.Context, o *options, ask func(context.Context) (an
 			fmt.Fprintln(o.errs, "asking again:", said)
 		}
 		switch {
-		case again(ctx):
+		case backoff.Sleep(ctx, 2*time.Second):
 		case answered:
 			return last, nil
 		default:
 			return none, fmt.Errorf("there was no answer in time: %w", err)
 		}
-	}
-}
-
-// again waits a moment, and reports whether there is time left.
-func again(ctx context.Context) bool {
-	t := time.NewTimer(2 * time.Second)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

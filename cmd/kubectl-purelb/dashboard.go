@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -135,10 +136,7 @@ func (f *follower) run(ctx context.Context) {
 				if f.watch(ctx, kind, path) {
 					pause = time.Second
 				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(pause):
-				}
+				backoff.Sleep(ctx, pause)
 			}
 		})
 	}
@@ -159,7 +157,7 @@ func (f *follower) watch(ctx context.Context, kind, path string) (began bool) {
 		f.follows(kind)
 		for buffer := make([]byte, 64<<10); err == nil; {
 			if _, err = stream.Read(buffer); err == nil {
-				f.poke()
+				backoff.Poke(f.changed)
 			}
 		}
 		began = true
@@ -169,7 +167,7 @@ func (f *follower) watch(ctx context.Context, kind, path string) (began bool) {
 		f.lost[kind] = time.Now()
 	}
 	f.mu.Unlock()
-	f.poke()
+	backoff.Poke(f.changed)
 	return began
 }
 
@@ -177,13 +175,6 @@ func (f *follower) follows(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.lost, kind)
-}
-
-func (f *follower) poke() {
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
 }
 
 // grace is how long a watch may be away until its kind counts as stale: watches end and
@@ -227,16 +218,7 @@ func (f *follower) read(ctx context.Context, interval time.Duration, r *reader, 
 		if err != nil || stale != "" {
 			again = 5 * interval
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.changed:
-		case <-time.After(again):
-		}
+		backoff.Sleep(ctx, pause)
+		backoff.Wait(ctx, again, f.changed)
 	}
 }

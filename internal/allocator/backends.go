@@ -13,6 +13,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"purelb.io/purelb/internal/backends"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 )
@@ -103,7 +104,7 @@ func (b *backendWorkers) noteState(group string) {
 		fault = &ipam.Error{Kind: f.Kind, Message: f.Message}
 	}
 	b.allocations.noteFault(group, fault)
-	poke(b.changed)
+	backoff.Poke(b.changed)
 }
 
 // secretTimeout limits how long a read of a Secret from the API server may take.

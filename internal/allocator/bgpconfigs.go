@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/peering"
 )
@@ -102,7 +103,7 @@ func (b *bgpConfigs) followLabels(ctx context.Context, changed chan struct{}) er
 				return
 			}
 		}
-		poke(changed)
+		backoff.Poke(changed)
 	}
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		return fmt.Errorf("watch Nodes: %w", err)
@@ -112,7 +113,7 @@ func (b *bgpConfigs) followLabels(ctx context.Context, changed chan struct{}) er
 
 // signals returns an event handler that leaves a signal in changed for every change.
 func signals(changed chan struct{}) toolscache.ResourceEventHandlerFuncs {
-	signal := func() { poke(changed) }
+	signal := func() { backoff.Poke(changed) }
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
 	}

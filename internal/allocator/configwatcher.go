@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
@@ -61,7 +62,7 @@ type configWatcher struct {
 // Reconcile is called for every object that the clusterState is made of.
 func (l *configWatcher) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	differ, err := l.refresh(ctx)
-	poke(l.changed)
+	backoff.Poke(l.changed)
 	l.owed = l.owed || differ
 	if err != nil || !l.owed {
 		return reconcile.Result{}, err
@@ -155,14 +156,6 @@ func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return out
-}
-
-// poke leaves a signal in c unless one is waiting there already.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // clusterState is everything that decisions depend on, except Services.

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
@@ -110,7 +111,7 @@ func judging[T client.Object](changed chan struct{}, standing func(T) int) handl
 		CreateFunc: all.Create, DeleteFunc: all.Delete, GenericFunc: all.Generic,
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() && standing(e.ObjectOld) == standing(e.ObjectNew) {
-				poke(changed)
+				backoff.Poke(changed)
 				return
 			}
 			all.Update(ctx, e, q)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/ipam"
@@ -71,7 +72,7 @@ func TestCountersAreWrittenAtAPace(t *testing.T) {
 				r, b, s := reporterOfNine(t)
 				ctx, end := context.WithCancel(t.Context())
 				go func() { _ = r.Start(ctx) }()
-				poke(r.changed)
+				backoff.Poke(r.changed)
 				time.Sleep(time.Minute) // the group becomes accepted
 				synctest.Wait()
 				b.began, b.writes = time.Now(), nil
@@ -82,7 +83,7 @@ func TestCountersAreWrittenAtAPace(t *testing.T) {
 						t.Fatal(err)
 					}
 					if i+1 == len(tt.after) || tt.after[i+1] > 0 {
-						poke(r.changed)
+						backoff.Poke(r.changed)
 					}
 				}
 				time.Sleep(time.Minute)

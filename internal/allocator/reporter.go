@@ -64,7 +64,7 @@ func (r *reporter) Start(ctx context.Context) error {
 		}
 		if err := r.report(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("statusFailed", "error", err)
-			poke(r.changed)
+			backoff.Poke(r.changed)
 		}
 		backoff.Sleep(ctx, breather)
 		if len(r.changed) == 0 && r.burst.Over(r.allocations.known()) {

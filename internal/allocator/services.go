@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
@@ -49,7 +50,7 @@ var later = reconcile.Result{RequeueAfter: time.Second}
 //  3. decide which addresses it gets;
 //  4. write them into it, or wait if another controller keeps changing them.
 func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	defer poke(s.changed)
+	defer backoff.Poke(s.changed)
 	m := s.memories.at(req.NamespacedName)
 	s.memories.resume(req.NamespacedName)
 	svc := &corev1.Service{}

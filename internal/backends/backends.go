@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/ipamgrpc"
@@ -256,7 +257,7 @@ func (m *Manager) Poke(group string) {
 	w := m.workers[group]
 	m.mu.Unlock()
 	if w != nil {
-		w.poke()
+		backoff.Poke(w.poked)
 	}
 }
 

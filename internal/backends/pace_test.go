@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 )
@@ -149,10 +150,10 @@ func TestNewWorkEndsTheDelayOfABackendNearby(t *testing.T) {
 		go func() { w.run(ctx); close(ended) }()
 		time.Sleep(40 * time.Second)
 		s.want("good")
-		w.poke()
+		backoff.Poke(w.poked)
 		time.Sleep(100 * time.Millisecond)
 		s.want("better")
-		w.poke()
+		backoff.Poke(w.poked)
 		time.Sleep(5 * time.Second)
 		cancel()
 		<-ended

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ipam"
 )
 
@@ -28,14 +29,7 @@ type sightings map[hold]time.Time
 func (s *server) sweepUntil(ctx context.Context) {
 	seen := map[string]sightings{}
 	every := s.manager.options.SweepEvery
-	for wait := min(firstSweep, every); ; {
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
+	for wait := min(firstSweep, every); backoff.Sleep(ctx, wait); {
 		pages := 0
 		for field, members := range s.byField() {
 			found := s.sweep(ctx, members, seen[field])

@@ -91,14 +91,6 @@ func newWorker(m *Manager, b config.Backend, backend backend, state *entry) *wor
 	return w
 }
 
-// poke signals new work.
-func (w *worker) poke() {
-	select {
-	case w.poked <- struct{}{}:
-	default:
-	}
-}
-
 // run works until ctx ends. It finishes the call that is then in flight.
 func (w *worker) run(ctx context.Context) {
 	for poked := true; ctx.Err() == nil; {

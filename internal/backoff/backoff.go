@@ -9,7 +9,10 @@ import (
 )
 
 // Sleep waits until d has passed, and reports whether it has: false means that ctx ended first.
-func Sleep(ctx context.Context, d time.Duration) bool {
+func Sleep(ctx context.Context, d time.Duration) bool { return Wait(ctx, d, nil) }
+
+// Wait is a Sleep that a signal in news ends.
+func Wait(ctx context.Context, d time.Duration, news <-chan struct{}) bool {
 	if ctx.Err() != nil || d <= 0 {
 		return ctx.Err() == nil
 	}
@@ -17,10 +20,10 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+	case <-news:
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }
 
 // Poke leaves a signal in c, which has room for one, unless one is waiting there already. Who

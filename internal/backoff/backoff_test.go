@@ -33,6 +33,16 @@ func TestSleep(t *testing.T) {
 	}
 }
 
+func TestASignalEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		news, began := make(chan struct{}, 1), time.Now()
+		time.AfterFunc(time.Minute, func() { Poke(news) })
+		if !Wait(t.Context(), time.Hour, news) || time.Since(began) != time.Minute {
+			t.Errorf("the wait ended after %s", time.Since(began))
+		}
+	})
+}
+
 func TestPausesDoubleUpToTheLongest(t *testing.T) {
 	p := Pauses{Min: time.Second, Max: 5 * time.Second}
 	var got []time.Duration

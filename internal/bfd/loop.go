@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // run is the loop of the owner.
@@ -38,7 +40,7 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 			e.hear(now, a)
 		}
 		if ear != nil && ear.take(hear) {
-			e.rouse()
+			backoff.Poke(e.ready)
 		}
 	}
 	for len(e.agenda) > 0 {
@@ -64,14 +66,6 @@ func (e *Engine) next(now time.Time) time.Time {
 		at = e.earAgain
 	}
 	return at
-}
-
-// rouse makes the owner take a turn.
-func (e *Engine) rouse() {
-	select {
-	case e.ready <- struct{}{}:
-	default: // a turn is due already
-	}
 }
 
 // hear passes one packet to its session: the session whose discriminator it contains. While
@@ -225,7 +219,7 @@ func (e *Engine) listen(now time.Time) {
 }
 
 func (e *Engine) open(f int) {
-	ear, err := e.network.listen(f%2 == 1, f >= 2, e.rouse)
+	ear, err := e.network.listen(f%2 == 1, f >= 2, func() { backoff.Poke(e.ready) })
 	if err == nil {
 		e.ears[f], e.earErr[f] = ear, nil
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/server"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -226,10 +227,7 @@ func (e *engine) sayGoodbye(ctx context.Context) {
 		})
 	}
 	for ctx.Err() == nil && e.speaks() {
-		select {
-		case <-time.After(goodbyePoll):
-		case <-ctx.Done():
-		}
+		backoff.Sleep(ctx, goodbyePoll)
 	}
 }
 
@@ -259,10 +257,7 @@ func (e *engine) settle(ctx context.Context) {
 		if err != nil || !slices.ContainsFunc(peers, comes) {
 			return
 		}
-		select {
-		case <-time.After(goodbyePoll):
-		case <-ctx.Done():
-		}
+		backoff.Sleep(ctx, goodbyePoll)
 	}
 }
 

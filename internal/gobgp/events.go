@@ -12,6 +12,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/server"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -79,7 +80,7 @@ func (e *events) forget() {
 	clear(e.sessions)
 	clear(e.heard)
 	e.tooMany = false
-	e.ring()
+	backoff.Poke(e.wake)
 }
 
 // ended is how many servers have ended.
@@ -87,13 +88,6 @@ func (e *events) ended() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.server
-}
-
-func (e *events) ring() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
 }
 
 // callbacks returns the callbacks of the next server, which calls them one after another in
@@ -144,7 +138,7 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 		p.why = st.DisconnectMessage
 	}
 	e.sessions[st.NeighborAddress] = p
-	e.ring()
+	backoff.Poke(e.wake)
 }
 
 // endOfRIB records that a neighbor has sent all of its routes of a family. The caller holds
@@ -158,7 +152,7 @@ func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
 	told[f] = true
 	p.told = told
 	e.sessions[neighbor] = p
-	e.ring()
+	backoff.Poke(e.wake)
 }
 
 // enter returns p after an event of a state. If the list had the state first, its start time
@@ -213,7 +207,7 @@ func (e *events) paths(paths []*apiutil.Path) {
 	for _, path := range paths {
 		if prefix, ok := prefixOf(path.Nlri); ok {
 			e.hear(prefix)
-			e.ring()
+			backoff.Poke(e.wake)
 		}
 	}
 }
@@ -237,7 +231,7 @@ func (e *events) own(routes []peering.Route) {
 	}
 	for _, r := range routes {
 		if _, is := e.heard[r.Prefix]; is || e.tooMany {
-			e.ring()
+			backoff.Poke(e.wake)
 			return
 		}
 	}

@@ -120,13 +120,5 @@ func (l *Leases) retryIn() time.Duration {
 
 // wait waits for d, or until there may be another step. It reports false if ctx ends first.
 func (l *Leases) wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-l.look:
-	case <-timer.C:
-	}
-	return true
+	return backoff.Wait(ctx, d, l.look)
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 const (
@@ -36,23 +38,19 @@ func (t *turn) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !backoff.Sleep(ctx, time.Until(next)) {
 		t.free <- next
 		return ctx.Err()
 	}
+	return nil
 }
 
 func (t *turn) done(sent time.Time) { t.free <- sent.Add(t.gap) }
 
-// backoff returns the pause after consecutive failures. It doubles with each failure.
+// pauseAfter returns the pause after consecutive failures. It doubles with each failure.
 // jitter, in [0, 1), shortens it by up to half, so that allocators that failed together
 // do not return together.
-func backoff(failures int, jitter float64) time.Duration {
+func pauseAfter(failures int, jitter float64) time.Duration {
 	wait := float64(firstWait) * math.Pow(2, float64(min(failures, 16)-1))
 	return time.Duration(min(wait, float64(longestWait)) * (1 - jitter/2))
 }

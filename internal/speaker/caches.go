@@ -13,6 +13,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/peering"
 )
@@ -127,13 +128,7 @@ func (c *Caches) Run(ctx context.Context) error {
 // Changed signals that Read may return something else.
 func (c *Caches) Changed() <-chan struct{} { return c.changed }
 
-// signal leaves a signal unless there is one already.
-func (c *Caches) signal() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
+func (c *Caches) signal() { backoff.Poke(c.changed) }
 
 // Read returns what the watches have shown. The watches on Secrets follow the
 // configuration in effect.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 )
@@ -57,7 +58,7 @@ func (k *fakeKernel) hold(iface string, addresses ...string) {
 		k.addresses = append(k.addresses, peering.Imported{Address: netip.MustParsePrefix(a), Interface: iface})
 	}
 	for l := range k.listens {
-		poke(l)
+		backoff.Poke(l)
 	}
 }
 
@@ -196,7 +197,7 @@ func (k *fakeKernel) change(change func(*fakeKernel)) {
 	k.mu.Lock()
 	change(k)
 	k.mu.Unlock()
-	poke(k.changed)
+	backoff.Poke(k.changed)
 }
 
 // String prints the routes that were programmed.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
 )
@@ -62,7 +63,7 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	}
 	if s.running && !reflect.DeepEqual(s.state.Global, wanted.Global) {
 		s.ended++
-		poke(s.events)
+		backoff.Poke(s.events)
 	}
 	s.hold(wanted)
 	s.state, s.running, s.stopped = wanted, true, ""
@@ -189,7 +190,7 @@ func (s *fakeServer) change(change func(*fakeServer)) {
 	s.mu.Lock()
 	change(s)
 	s.mu.Unlock()
-	poke(s.events)
+	backoff.Poke(s.events)
 }
 
 // announces prints the routes.
@@ -323,7 +324,7 @@ func (c *fakeCluster) change(change func(*Snapshot)) {
 	change(&c.snapshot)
 	c.missing = false
 	c.mu.Unlock()
-	poke(c.changed)
+	backoff.Poke(c.changed)
 }
 
 // fakeReports keeps the last report.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 const (
@@ -76,20 +78,13 @@ func NewWriter(clients Clients, node string, metrics *Metrics, log *slog.Logger)
 	}
 }
 
-func poke(news chan struct{}) {
-	select {
-	case news <- struct{}{}:
-	default:
-	}
-}
-
 // Node implements Reports.
 func (w *Writer) Node(r NodeReport) {
 	w.mu.Lock()
 	w.report = &r
 	w.heartbeat = r.Heartbeat
 	w.mu.Unlock()
-	poke(w.nodeNews)
+	backoff.Poke(w.nodeNews)
 }
 
 // Written returns an error if the BGPNodeStatus is overdue.
