@@ -122,24 +122,15 @@ func signals(changed chan struct{}) toolscache.ResourceEventHandlerFuncs {
 // follow reconciles all BGPConfigurations when one of them or a Node's labels change, and every
 // configsCheck.
 func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
-	var last string
-	for ctx.Err() == nil {
-		next, said := configsCheck, ""
-		if err := b.reconcile(ctx, time.Now()); err != nil {
-			next, said = configsRetry, err.Error()
-		}
-		if said != "" && said != last && ctx.Err() == nil {
-			b.log.WarnContext(ctx, "bgpConfigurationsNotWritten", "error", said)
-		}
-		last = said
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-timer.C:
-		}
-		timer.Stop()
+	loop := backoff.Loop{
+		Schedule: backoff.Schedule{Every: configsCheck, Retry: backoff.Pauses{Min: configsRetry, Max: configsRetry}},
+		Asked:    changed,
+		Do:       func(ctx context.Context) (time.Time, error) { return time.Time{}, b.reconcile(ctx, time.Now()) },
+		Failed: func(ctx context.Context, err error) {
+			b.log.WarnContext(ctx, "bgpConfigurationsNotWritten", "error", err)
+		},
 	}
+	_ = loop.Run(ctx) // it ends with ctx
 }
 
 // reconcile reports on each BGPConfiguration, or removes its finalizer if it is being

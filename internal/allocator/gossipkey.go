@@ -38,19 +38,14 @@ func (k *gossipKey) Start(ctx context.Context) error {
 	if k.name == "" {
 		return nil
 	}
-	var last string
-	for ctx.Err() == nil {
-		next, said := gossipKeyCheck, ""
-		if err := k.ensure(ctx); err != nil {
-			next, said = gossipKeyRetry, err.Error()
-		}
-		if said != "" && said != last && ctx.Err() == nil {
-			k.log.WarnContext(ctx, "gossipKeyNotMade", "secret", k.name, "error", said)
-		}
-		last = said
-		backoff.Sleep(ctx, next)
+	loop := backoff.Loop{
+		Schedule: backoff.Schedule{Every: gossipKeyCheck, Retry: backoff.Pauses{Min: gossipKeyRetry, Max: gossipKeyRetry}},
+		Do:       func(ctx context.Context) (time.Time, error) { return time.Time{}, k.ensure(ctx) },
+		Failed: func(ctx context.Context, err error) {
+			k.log.WarnContext(ctx, "gossipKeyNotMade", "secret", k.name, "error", err)
+		},
 	}
-	return nil
+	return loop.Run(ctx)
 }
 
 // ensure makes the Secret if there is none. Two allocators may do this at once: the API

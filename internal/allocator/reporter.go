@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -55,13 +56,7 @@ func (r *reporter) Start(ctx context.Context) error {
 		return nil
 	case <-r.allocations.opened:
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.changed:
-		case <-until(r.next):
-		}
+	for backoff.Wait(ctx, until(r.next), r.changed) {
 		if err := r.report(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("statusFailed", "error", err)
 			backoff.Poke(r.changed)
@@ -71,14 +66,15 @@ func (r *reporter) Start(ctx context.Context) error {
 			debug.FreeOSMemory()
 		}
 	}
+	return nil
 }
 
-// until returns a channel that fires at t, or never if t is zero.
-func until(t time.Time) <-chan time.Time {
+// until returns the time until t: the longest there is if t is zero.
+func until(t time.Time) time.Duration {
 	if t.IsZero() {
-		return nil
+		return math.MaxInt64
 	}
-	return time.After(time.Until(t))
+	return time.Until(t)
 }
 
 // report brings every status up to date.

@@ -1,5 +1,6 @@
-// Package backoff waits: until a time has passed or a context ends, and longer after each
-// failed attempt. What waits for news in a channel is woken by Poke.
+// Package backoff says when work runs: when it is asked for, now and then, and later after
+// each failed attempt. It waits, until a time has passed, a signal comes or a context ends.
+// It does not know what the work is.
 package backoff
 
 import (
