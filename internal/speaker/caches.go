@@ -7,12 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/peering"
@@ -31,11 +32,11 @@ type Caches struct {
 	namespace string
 	changed   chan struct{}
 
-	configs  watches[bgpv1.BGPConfiguration]
-	nodes    *watch[NodeFacts]
-	groups   watches[v2.ServiceGroup]
-	agents   watches[v2.LBNodeAgent]
-	services *watch[ServiceFacts]
+	configs  apiserver.Watches[bgpv1.BGPConfiguration]
+	nodes    *apiserver.Watch[NodeFacts]
+	groups   apiserver.Watches[v2.ServiceGroup]
+	agents   apiserver.Watches[v2.LBNodeAgent]
+	services *apiserver.Watch[ServiceFacts]
 
 	mu sync.Mutex
 	// running is the context of Run. It is nil before Run.
@@ -51,7 +52,7 @@ type Caches struct {
 
 // lateWatch is a watch that starts when it is needed.
 type lateWatch[T any] struct {
-	*watch[T]
+	*apiserver.Watch[T]
 	since time.Time
 	stop  context.CancelFunc
 }
@@ -59,12 +60,12 @@ type lateWatch[T any] struct {
 // secretWatch is the watch on one Secret.
 type secretWatch = lateWatch[map[string][]byte]
 
-// begin starts w until ctx is done or stop is called. When w takes too long, it signals so.
-func begin[T any](ctx context.Context, w *watch[T]) *lateWatch[T] {
-	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(latePatience, w.changed)
-	go w.run(ctx)
-	return &lateWatch[T]{watch: w, since: time.Now(), stop: func() {
+// begin starts w until Run ends or stop is called. When w takes too long, it signals so.
+func begin[T any](c *Caches, w *apiserver.Watch[T]) *lateWatch[T] {
+	ctx, cancel := context.WithCancel(c.running)
+	late := time.AfterFunc(latePatience, c.signal)
+	go w.Run(ctx)
+	return &lateWatch[T]{Watch: w, since: time.Now(), stop: func() {
 		late.Stop()
 		cancel()
 	}}
@@ -72,43 +73,40 @@ func begin[T any](ctx context.Context, w *watch[T]) *lateWatch[T] {
 
 // settled reports whether there is no more reason to wait for the first list.
 func (w *lateWatch[T]) settled() bool {
-	_, synced := w.all()
-	return synced || w.refused() || time.Since(w.since) >= latePatience
+	_, synced := w.All()
+	return synced || w.Refused() || time.Since(w.since) >= latePatience
 }
 
 // NewCaches returns Caches that know nothing before Run. The API server may be away. peerings
 // are further namespaces of BGPConfigurations, and others those of other objects.
 func NewCaches(clients Clients, node, namespace string, peerings []string, others ...string) *Caches {
 	c := &Caches{clients: clients, node: node, namespace: namespace, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
+	every := fields.Everything()
 	for _, ns := range config.Watched(namespace, peerings) {
-		c.configs = append(c.configs, &watch[bgpv1.BGPConfiguration]{
-			client: clients.bgp, resource: "configs", namespace: ns,
-			kind: &bgpv1.BGPConfiguration{}, keep: keepConfig, same: sameConfig, changed: c.signal,
-		})
+		c.configs = append(c.configs, watch(c, in(clients.bgp, "configs", ns, every), keepConfig, sameConfig))
 	}
-	c.nodes = &watch[NodeFacts]{
-		client: clients.core, resource: "nodes", selector: fields.OneTermEqualSelector("metadata.name", node),
-		kind: &corev1.Node{}, keep: keepNode, same: sameNode, changed: c.signal,
-	}
+	c.nodes = watch(c, in(clients.core, "nodes", corev1.NamespaceAll, named(node)), keepNode, sameNode)
 	for _, ns := range config.Watched(namespace, others) {
-		c.groups = append(c.groups, &watch[v2.ServiceGroup]{
-			client: clients.purelb, resource: "servicegroups", namespace: ns,
-			kind: &v2.ServiceGroup{}, keep: keepGroup, same: sameGroup, changed: c.signal,
-		})
-		c.agents = append(c.agents, &watch[v2.LBNodeAgent]{
-			client: clients.purelb, resource: "lbnodeagents", namespace: ns,
-			kind: &v2.LBNodeAgent{}, keep: keepAgent, same: sameAgent, changed: c.signal,
-		})
+		c.groups = append(c.groups, watch(c, in(clients.purelb, "servicegroups", ns, every), keepGroup, sameGroup))
+		c.agents = append(c.agents, watch(c, in(clients.purelb, "lbnodeagents", ns, every), keepAgent, sameAgent))
 	}
 	c.services = c.watchServices(keepService)
 	return c
 }
 
-func (c *Caches) watchServices(keep func(runtime.Object) (ServiceFacts, bool)) *watch[ServiceFacts] {
-	return &watch[ServiceFacts]{
-		client: c.clients.core, resource: "services", selector: fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)),
-		kind: &corev1.Service{}, keep: keep, same: sameService, changed: c.signal,
-	}
+// in is the source of the objects in a namespace.
+var in = toolscache.NewListWatchFromClient
+
+func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+
+// watch returns a watch that signals every change.
+func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, keep func(O) (T, bool), same func(a, b T) bool) *apiserver.Watch[T] {
+	return apiserver.NewWatch(source, keep, same, func(_, _ *T) { c.signal() })
+}
+
+func (c *Caches) watchServices(keep func(*corev1.Service) (ServiceFacts, bool)) *apiserver.Watch[ServiceFacts] {
+	balanced := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
+	return watch(c, in(c.clients.core, "services", corev1.NamespaceAll, balanced), keep, sameService)
 }
 
 // Run watches until ctx is done.
@@ -118,7 +116,7 @@ func (c *Caches) Run(ctx context.Context) error {
 	c.mu.Unlock()
 	c.signal() // an earlier Read may have named Secrets to watch
 	var parts sync.WaitGroup
-	for _, run := range []func(context.Context){c.configs.run, c.nodes.run, c.groups.run, c.agents.run, c.services.run} {
+	for _, run := range []func(context.Context){c.configs.Run, c.nodes.Run, c.groups.Run, c.agents.Run, c.services.Run} {
 		parts.Go(func() { run(ctx) })
 	}
 	parts.Wait()
@@ -135,14 +133,14 @@ func (c *Caches) signal() { backoff.Poke(c.changed) }
 func (c *Caches) Read() (Snapshot, bool) {
 	var s Snapshot
 	var all, synced bool
-	s.Configs, all = c.configs.all()
-	nodes, synced := c.nodes.all()
+	s.Configs, all = c.configs.All()
+	nodes, synced := c.nodes.All()
 	all = all && synced
-	s.Groups, synced = c.groups.all()
+	s.Groups, synced = c.groups.All()
 	all = all && synced
-	s.Agents, synced = c.agents.all()
+	s.Agents, synced = c.agents.All()
 	all = all && synced
-	s.Services, synced = c.services.all()
+	s.Services, synced = c.services.All()
 	all = all && synced
 	if !all {
 		return Snapshot{}, false
@@ -159,7 +157,7 @@ func (c *Caches) Read() (Snapshot, bool) {
 
 // nodeDeleted reports that the last answer of the API server had no Node of this name.
 func (c *Caches) nodeDeleted() bool {
-	nodes, synced := c.nodes.all()
+	nodes, synced := c.nodes.All()
 	return synced && len(nodes) == 0
 }
 
@@ -189,8 +187,8 @@ func (c *Caches) readSecrets(config *Config) (secrets map[string]peering.Secret,
 	c.secrets = wanted
 	secrets, complete = map[string]peering.Secret{}, true
 	for name, w := range wanted {
-		data, synced := w.all()
-		facts := peering.Secret{Known: synced, Exists: len(data) == 1, Forbidden: !synced && w.refused()}
+		data, synced := w.All()
+		facts := peering.Secret{Known: synced, Exists: len(data) == 1, Forbidden: !synced && w.Refused()}
 		if facts.Exists {
 			facts.Data = data[0]
 		}
@@ -202,10 +200,7 @@ func (c *Caches) readSecrets(config *Config) (secrets map[string]peering.Secret,
 
 // watchSecret begins to watch the Secret of that name.
 func (c *Caches) watchSecret(name string) *secretWatch {
-	return begin(c.running, &watch[map[string][]byte]{
-		client: c.clients.core, resource: "secrets", namespace: c.namespace, selector: fields.OneTermEqualSelector("metadata.name", name),
-		kind: &corev1.Secret{}, keep: keepSecret, same: sameSecret, changed: c.signal,
-	})
+	return begin(c, watch(c, in(c.clients.core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
 }
 
 // readManaged returns the Services with addresses of groups, which it watches only while an
@@ -221,12 +216,12 @@ func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []ServiceFacts, 
 		c.managed.stop()
 		c.managed = nil
 	case needed && c.managed == nil:
-		c.managed = begin(c.running, c.watchServices(keepManaged))
+		c.managed = begin(c, c.watchServices(keepManaged))
 	}
 	if c.managed == nil {
 		return nil, true
 	}
-	managed, _ = c.managed.all()
+	managed, _ = c.managed.All()
 	return managed, c.managed.settled()
 }
 
@@ -246,17 +241,15 @@ func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []ServiceFacts, he
 		c.slices.stop()
 		c.local, c.slices = nil, nil
 	case weighs && c.slices == nil:
-		c.local = begin(c.running, c.watchServices(keepLocal))
-		c.slices = begin(c.running, &watch[SliceFacts]{
-			client: c.clients.discovery, resource: "endpointslices", namespace: corev1.NamespaceAll,
-			kind: &discoveryv1.EndpointSlice{}, keep: keepSlice(c.node), same: sameSlice, changed: c.signal,
-		})
+		c.local = begin(c, c.watchServices(keepLocal))
+		source := in(c.clients.discovery, "endpointslices", corev1.NamespaceAll, fields.Everything())
+		c.slices = begin(c, watch(c, source, keepSlice(c.node), sameSlice))
 	}
 	if c.slices == nil {
 		return nil, []SliceFacts{}, true
 	}
-	local, servicesSynced := c.local.all()
-	here, slicesSynced := c.slices.all()
+	local, servicesSynced := c.local.All()
+	here, slicesSynced := c.slices.All()
 	if !servicesSynced || !slicesSynced {
 		return nil, nil, c.local.settled() && c.slices.settled()
 	}

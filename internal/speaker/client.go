@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apiserver"
 )
 
 // Clients reach the few kinds of objects that the speaker reads and writes. They know no
@@ -29,27 +29,18 @@ func NewClients(config *rest.Config) (Clients, error) {
 		}
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
-	codecs := serializer.NewCodecFactory(scheme)
-	client := func(path string, version schema.GroupVersion, contentType string) (rest.Interface, error) {
-		c := rest.CopyConfig(config)
-		c.APIPath, c.GroupVersion, c.NegotiatedSerializer = path, &version, codecs.WithoutConversion()
-		c.ContentType, c.AcceptContentTypes = contentType, contentType+",application/json"
-		return rest.RESTClientFor(c)
-	}
 	var all Clients
-	var err error
-	if all.core, err = client("/api", corev1.SchemeGroupVersion, "application/vnd.kubernetes.protobuf"); err != nil {
-		return Clients{}, err
+	for _, one := range []struct {
+		client *rest.Interface
+		to     schema.GroupVersion
+	}{
+		{&all.core, corev1.SchemeGroupVersion}, {&all.apps, appsv1.SchemeGroupVersion}, {&all.discovery, discoveryv1.SchemeGroupVersion},
+		{&all.bgp, bgpv1.GroupVersion}, {&all.purelb, v2.GroupVersion},
+	} {
+		var err error
+		if *one.client, err = apiserver.Client(config, scheme, one.to); err != nil {
+			return Clients{}, err
+		}
 	}
-	if all.apps, err = client("/apis", appsv1.SchemeGroupVersion, "application/vnd.kubernetes.protobuf"); err != nil {
-		return Clients{}, err
-	}
-	if all.discovery, err = client("/apis", discoveryv1.SchemeGroupVersion, "application/vnd.kubernetes.protobuf"); err != nil {
-		return Clients{}, err
-	}
-	if all.bgp, err = client("/apis", bgpv1.GroupVersion, "application/json"); err != nil {
-		return Clients{}, err
-	}
-	all.purelb, err = client("/apis", v2.GroupVersion, "application/json")
-	return all, err
+	return all, nil
 }

@@ -410,7 +410,7 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 	t.Cleanup(func() { cancel(); ends.Wait() })
 	ends.Go(func() { _ = caches.Run(ctx) })
 	seen := func() string {
-		_, synced := caches.nodes.all()
+		_, synced := caches.nodes.All()
 		return fmt.Sprint(synced, caches.nodeDeleted())
 	}
 	eventuallyIs(t, "a node that is there", "true false", seen)

@@ -1,7 +1,6 @@
 package speaker
 
 import (
-	"fmt"
 	"net/netip"
 	"testing"
 
@@ -82,28 +81,6 @@ func TestGroupsOfFurtherNamespacesCountIfTheOperatorSaysSo(t *testing.T) {
 	}{{nil, 0}, {[]string{"another"}, 0}, {[]string{"team"}, 1}, {[]string{"*"}, 1}} {
 		if in := read(s, "purelb", Input{}, nil, tt.others...); len(in.Attributes.Ranges) != tt.want {
 			t.Errorf("%q: %d ranges have attributes, want %d", tt.others, len(in.Attributes.Ranges), tt.want)
-		}
-	}
-}
-
-func TestTheObjectsOfSeveralWatchesAreOne(t *testing.T) {
-	watch := func(synced bool, names ...string) *watch[string] {
-		w := &watch[string]{kept: map[string]string{}, synced: synced}
-		for _, name := range names {
-			w.kept[name] = name
-		}
-		return w
-	}
-	for _, tt := range []struct {
-		watches watches[string]
-		want    string
-	}{
-		{watches[string]{watch(true, "a/x"), watch(true, "b/x", "b/y")}, "[a/x b/x b/y] true"},
-		{watches[string]{watch(true, "a/x"), watch(false)}, "[a/x] false"},
-	} {
-		kept, synced := tt.watches.all()
-		if got := fmt.Sprint(kept, synced); got != tt.want {
-			t.Errorf("got %s, want %s", got, tt.want)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -82,11 +81,7 @@ type SliceFacts struct {
 // The functions below say which part of each object the speaker keeps, and when two of these
 // parts are equal.
 
-func keepConfig(o runtime.Object) (bgpv1.BGPConfiguration, bool) {
-	c, ok := o.(*bgpv1.BGPConfiguration)
-	if !ok {
-		return bgpv1.BGPConfiguration{}, false
-	}
+func keepConfig(c *bgpv1.BGPConfiguration) (bgpv1.BGPConfiguration, bool) {
 	kept := *c
 	kept.ManagedFields, kept.Status = nil, bgpv1.BGPConfigurationStatus{}
 	return kept, true
@@ -96,11 +91,7 @@ func sameConfig(a, b bgpv1.BGPConfiguration) bool {
 	return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero()
 }
 
-func keepNode(o runtime.Object) (NodeFacts, bool) {
-	n, ok := o.(*corev1.Node)
-	if !ok {
-		return NodeFacts{}, false
-	}
+func keepNode(n *corev1.Node) (NodeFacts, bool) {
 	facts := NodeFacts{UID: n.UID, DrainMark: ending.Marked(n)}
 	facts.Node = peering.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 	for _, a := range n.Status.Addresses {
@@ -118,11 +109,7 @@ func keepNode(o runtime.Object) (NodeFacts, bool) {
 
 func sameNode(a, b NodeFacts) bool { return reflect.DeepEqual(a, b) }
 
-func keepGroup(o runtime.Object) (v2.ServiceGroup, bool) {
-	g, ok := o.(*v2.ServiceGroup)
-	if !ok {
-		return v2.ServiceGroup{}, false
-	}
+func keepGroup(g *v2.ServiceGroup) (v2.ServiceGroup, bool) {
 	kept := *g
 	kept.ManagedFields, kept.Annotations = nil, nil
 	return kept, true
@@ -140,11 +127,7 @@ func sameGroup(a, b v2.ServiceGroup) bool {
 	return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) && statuses(a) == statuses(b)
 }
 
-func keepAgent(o runtime.Object) (v2.LBNodeAgent, bool) {
-	a, ok := o.(*v2.LBNodeAgent)
-	if !ok {
-		return v2.LBNodeAgent{}, false
-	}
+func keepAgent(a *v2.LBNodeAgent) (v2.LBNodeAgent, bool) {
 	kept := *a
 	kept.ManagedFields, kept.Annotations = nil, nil
 	return kept, true
@@ -162,11 +145,7 @@ var routeAnnotations = []string{
 }
 
 // keepService keeps the Services that change what the speaker announces.
-func keepService(o runtime.Object) (ServiceFacts, bool) {
-	svc, ok := o.(*corev1.Service)
-	if !ok {
-		return ServiceFacts{}, false
-	}
+func keepService(svc *corev1.Service) (ServiceFacts, bool) {
 	facts := serviceFacts(svc)
 	facts.Annotations = map[string]string{}
 	for _, name := range routeAnnotations {
@@ -179,9 +158,8 @@ func keepService(o runtime.Object) (ServiceFacts, bool) {
 }
 
 // keepLocal keeps the Services that only nodes with an endpoint announce.
-func keepLocal(o runtime.Object) (ServiceFacts, bool) {
-	svc, ok := o.(*corev1.Service)
-	if !ok || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+func keepLocal(svc *corev1.Service) (ServiceFacts, bool) {
+	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return ServiceFacts{}, false
 	}
 	facts := serviceFacts(svc)
@@ -189,11 +167,7 @@ func keepLocal(o runtime.Object) (ServiceFacts, bool) {
 }
 
 // keepManaged keeps the Services that have addresses of groups.
-func keepManaged(o runtime.Object) (ServiceFacts, bool) {
-	svc, ok := o.(*corev1.Service)
-	if !ok {
-		return ServiceFacts{}, false
-	}
+func keepManaged(svc *corev1.Service) (ServiceFacts, bool) {
 	facts := serviceFacts(svc)
 	facts.From = svc.Annotations[service.AnnotationAllocatedFrom]
 	return facts, facts.From != "" && len(facts.Addresses) > 0
@@ -219,12 +193,8 @@ func sameService(a, b ServiceFacts) bool {
 var addressFamilies = map[discoveryv1.AddressType]addr.Family{discoveryv1.AddressTypeIPv4: addr.V4, discoveryv1.AddressTypeIPv6: addr.V6}
 
 // keepSlice keeps the endpoints on a node. A missing condition means ready.
-func keepSlice(node string) func(runtime.Object) (SliceFacts, bool) {
-	return func(o runtime.Object) (SliceFacts, bool) {
-		slice, ok := o.(*discoveryv1.EndpointSlice)
-		if !ok {
-			return SliceFacts{}, false
-		}
+func keepSlice(node string) func(*discoveryv1.EndpointSlice) (SliceFacts, bool) {
+	return func(slice *discoveryv1.EndpointSlice) (SliceFacts, bool) {
 		family, ok := addressFamilies[slice.AddressType]
 		facts := SliceFacts{Service: slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName], Family: family}
 		for _, e := range slice.Endpoints {
@@ -242,12 +212,6 @@ func keepSlice(node string) func(runtime.Object) (SliceFacts, bool) {
 
 func sameSlice(a, b SliceFacts) bool { return reflect.DeepEqual(a, b) }
 
-func keepSecret(o runtime.Object) (map[string][]byte, bool) {
-	secret, ok := o.(*corev1.Secret)
-	if !ok {
-		return nil, false
-	}
-	return secret.Data, true
-}
+func keepSecret(secret *corev1.Secret) (map[string][]byte, bool) { return secret.Data, true }
 
 func sameSecret(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, slices.Equal[[]byte]) }

@@ -1,0 +1,273 @@
+package apiserver
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// Watch holds what a program needs of the objects that a watch shows: only the used parts,
+// and only of the used objects. Of ten thousand unused Services it keeps nothing.
+type Watch[T any] struct {
+	// Failed, if set, is called for each request of the watch that fails.
+	Failed func(ctx context.Context, err error)
+
+	source  *toolscache.ListWatch
+	kind    runtime.Object
+	keep    func(runtime.Object) (T, bool)
+	same    func(a, b T) bool
+	changed func(before, after *T)
+
+	mu      sync.Mutex
+	kept    map[string]T
+	synced  bool
+	refused bool
+}
+
+// NewWatch returns a Watch on the objects of source, which are of type O. It begins with Run.
+//
+// keep returns the used part of an object, and false if it has none. It may be called twice
+// for an object. same reports whether two parts are equal for the program. changed is called
+// after a change of a part, in which a nil part is none. It is called with two nils after the
+// first list, and when the API server begins or ceases to refuse.
+func NewWatch[O runtime.Object, T any](source *toolscache.ListWatch, keep func(O) (T, bool), same func(a, b T) bool, changed func(before, after *T)) *Watch[T] {
+	var none O
+	return &Watch[T]{source: source, kind: none, same: same, changed: changed, keep: func(o runtime.Object) (part T, ok bool) {
+		if object, is := o.(O); is {
+			return keep(object)
+		}
+		return part, false
+	}}
+}
+
+// Watches are the watches of one kind, in several namespaces.
+type Watches[T any] []*Watch[T]
+
+// Run watches until ctx is done.
+func (ws Watches[T]) Run(ctx context.Context) {
+	var parts sync.WaitGroup
+	for _, w := range ws {
+		parts.Go(func() { w.Run(ctx) })
+	}
+	parts.Wait()
+}
+
+// All returns what all watches keep, and whether each has had a complete list.
+func (ws Watches[T]) All() (kept []T, synced bool) {
+	synced = true
+	for _, w := range ws {
+		these, seen := w.All()
+		kept, synced = append(kept, these...), synced && seen
+	}
+	return kept, synced
+}
+
+// Selected lists and watches the objects of a typed client that choose selects.
+func Selected[L runtime.Object](client interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error)
+}, choose func(*metav1.ListOptions),
+) *toolscache.ListWatch {
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			choose(&o)
+			return client.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			choose(&o)
+			return client.Watch(ctx, o)
+		},
+	}
+}
+
+// Run watches until ctx is done.
+func (w *Watch[T]) Run(ctx context.Context) {
+	observed := *w.source
+	observed.ListWithContextFunc = func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list, err := w.source.ListWithContextFunc(ctx, options)
+		w.answered(ctx, err, true)
+		return list, err
+	}
+	observed.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+		changes, err := w.source.WatchFuncWithContext(ctx, options)
+		// If a watch cannot bring the first list, an ordinary list follows.
+		w.answered(ctx, err, options.SendInitialEvents == nil)
+		return changes, err
+	}
+	toolscache.NewReflectorWithOptions(&observed, w.kind, store[T]{w}, toolscache.ReflectorOptions{}).RunWithContext(ctx)
+}
+
+// answered takes in the result of a request. counts says that an error is a failure.
+func (w *Watch[T]) answered(ctx context.Context, err error, counts bool) {
+	w.mu.Lock()
+	before := w.refused
+	w.refused = apierrors.IsForbidden(err)
+	news := w.refused != before
+	w.mu.Unlock()
+	if news {
+		w.changed(nil, nil)
+	}
+	if err != nil && counts && w.Failed != nil && ctx.Err() == nil {
+		w.Failed(ctx, err)
+	}
+}
+
+// Refused reports whether the API server refuses to show the objects.
+func (w *Watch[T]) Refused() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused
+}
+
+// All returns the kept parts, sorted by namespace and name, and whether there was a complete
+// list.
+func (w *Watch[T]) All() (kept []T, synced bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept = slices.Grow(kept, len(w.kept))
+	for _, name := range slices.Sorted(maps.Keys(w.kept)) {
+		kept = append(kept, w.kept[name])
+	}
+	return kept, w.synced
+}
+
+// Each calls do for the kept parts, in no order, and reports whether there was a complete
+// list.
+func (w *Watch[T]) Each(do func(T)) (synced bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, part := range w.kept {
+		do(part)
+	}
+	return w.synced
+}
+
+// store is what the reflector of a Watch writes to.
+type store[T any] struct{ *Watch[T] }
+
+// shown is what is kept of an object, and of an unused object only its name.
+type shown[T any] struct {
+	name string
+	part T
+	used bool
+}
+
+// GetObjectMeta gives the reflector the name of s.
+func (s shown[T]) GetObjectMeta() metav1.Object {
+	namespace, name, _ := strings.Cut(s.name, "/")
+	return &metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// Transformer makes the reflector collect the first objects as shown.
+func (w store[T]) Transformer() toolscache.TransformFunc {
+	return func(o any) (any, error) { return w.read(o) }
+}
+
+func (w store[T]) read(o any) (shown[T], error) {
+	if s, is := o.(shown[T]); is {
+		return s, nil
+	}
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return shown[T]{}, err
+	}
+	s := shown[T]{name: m.GetNamespace() + "/" + m.GetName()}
+	if object, is := o.(runtime.Object); is {
+		s.part, s.used = w.keep(object)
+	}
+	return s, nil
+}
+
+// Add takes in an object that came. The reflector calls it, Update, Delete, Replace and Resync.
+func (w store[T]) Add(o any) error { return w.Update(o) }
+
+// Update takes in an object that came or changed.
+func (w store[T]) Update(o any) error {
+	s, err := w.read(o)
+	if err == nil {
+		w.put(s)
+	}
+	return err
+}
+
+// Delete takes in that an object went.
+func (w store[T]) Delete(o any) error {
+	s, err := w.read(o)
+	if err == nil {
+		w.put(shown[T]{name: s.name})
+	}
+	return err
+}
+
+// Replace takes in a complete list, and shows it as a whole.
+func (w store[T]) Replace(list []any, _ string) error {
+	kept := map[string]T{}
+	for _, o := range list {
+		s, err := w.read(o)
+		if err != nil {
+			return err
+		}
+		if s.used {
+			kept[s.name] = s.part
+		}
+	}
+	w.mu.Lock()
+	before, first := w.kept, !w.synced
+	w.kept, w.synced = kept, true
+	w.mu.Unlock()
+	for name := range kept {
+		w.tell(partOf(before, name), partOf(kept, name))
+	}
+	for name := range before {
+		if _, there := kept[name]; !there {
+			w.tell(partOf(before, name), nil)
+		}
+	}
+	if first {
+		w.changed(nil, nil)
+	}
+	return nil
+}
+
+// Resync does nothing: there is no queue behind.
+func (w store[T]) Resync() error { return nil }
+
+// put keeps s instead of what was kept of the object, and tells of the change.
+func (w store[T]) put(s shown[T]) {
+	w.mu.Lock()
+	before := partOf(w.kept, s.name)
+	if s.used {
+		if w.kept == nil {
+			w.kept = map[string]T{}
+		}
+		w.kept[s.name] = s.part
+	} else {
+		delete(w.kept, s.name)
+	}
+	after := partOf(w.kept, s.name)
+	w.mu.Unlock()
+	w.tell(before, after)
+}
+
+// tell tells of a change from before to after, if it is one.
+func (w store[T]) tell(before, after *T) {
+	if before != after && (before == nil || after == nil || !w.same(*before, *after)) {
+		w.changed(before, after)
+	}
+}
+
+func partOf[T any](kept map[string]T, name string) *T {
+	if part, there := kept[name]; there {
+		return &part
+	}
+	return nil
+}
