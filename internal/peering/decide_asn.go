@@ -1,13 +1,15 @@
 package peering
 
 import (
+	"slices"
 	"strconv"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
 // numbers reads the AS numbers of both ends. A group need not set the number of its
-// neighbors, so the caller handles 0.
+// neighbors, so the caller handles 0. Neighbors outside of a confederation know its identifier
+// only (RFC 5065).
 func (r *reader) numbers(ls layers, out *Options) bool {
 	okLocal := r.localASN(ls, out)
 	n, from := said(ls, func(l layer) bgpv1.PeerASN { return l.config.PeerASN })
@@ -26,6 +28,10 @@ func (r *reader) numbers(ls layers, out *Options) bool {
 		if out.ASN, ok = asn(int64(n)); !ok {
 			r.refuse(field, ReasonParseError, badASN, n)
 		}
+	}
+	c := r.d.State.Global.Confederation
+	if text, _ := said(ls, func(l layer) bgpv1.LocalASN { return l.config.LocalASN }); text == "" && c != nil && out.ASN != 0 && !out.interior() && !slices.Contains(c.Members, out.ASN) {
+		out.LocalASN = c.Identifier
 	}
 	if !okLocal {
 		out.ASN, out.External = 0, false // the kind of the session is not known

@@ -45,6 +45,17 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 peer %eth4 as 64513 from 64600 IPv4 IPv6 90/30/10`,
 		},
 		{
+			"neighbors inside and outside of a confederation", `{global: {asn: 64512, confederation: {enabled: true, identifier: 65000, memberAsList: [64512, 64513]}}, neighbors: [
+				{config: {neighborInterface: eth1, peerAsn: 64512}}, {config: {neighborInterface: eth2, peerAsn: 64513}}, {config: {neighborInterface: eth3, peerAsn: 64514}},
+				{config: {neighborInterface: eth4, peerAsn: 64514, localAsn: 64512}}]}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6] confederation 65000 of [64512 64513]
+			 peer %eth1 as 64512 from 64512 IPv4 IPv6 90/30/10
+			 peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/10
+			 peer %eth3 as 64514 from 65000 IPv4 IPv6 90/30/10
+			 peer %eth4 as 64514 from 64512 IPv4 IPv6 90/30/10`,
+		},
+		{
 			"dynamic neighbors in any other AS", `{peerGroups: [{config: {peerGroupName: any, peerAsn: external}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: any}]}`,
 			`group any as any 0 from 64512 IPv4 IPv6 90/30/10
 			 dynamic 192.0.2.0/24 of any
