@@ -170,7 +170,7 @@ func TestServiceAccountsHaveOnlyNeededRights(t *testing.T) {
 		}},
 		{"ClusterRole purelb:k8gobgp", []string{
 			"bgpnodestatuses.bgp.purelb.io/status: update patch",
-			"bgpnodestatuses.bgp.purelb.io: get create update patch delete",
+			"bgpnodestatuses.bgp.purelb.io: get list create update patch delete",
 			"events: create patch",
 			"nodes: get list watch",
 			"services: get list watch",

@@ -46,6 +46,8 @@ type Report struct {
 	Imported   []Imported
 	// Elsewhere is the number of addresses that only other nodes announce.
 	Elsewhere int
+	// Bounds are the neighbors and the nodes that groups name.
+	Bounds []bgpv1.GroupBounds
 	// Local holds the announced routes.
 	Local    []Route
 	Learned  []LearnedRoute
@@ -88,6 +90,7 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 		NetlinkImport:    in.netlinkImport(),
 		RIB:              in.rib(),
 		NetlinkExport:    in.netlinkExport(),
+		GroupBounds:      in.Bounds,
 	}
 	if id := d.State.Global.RouterID; id.IsValid() {
 		out.RouterID = id.String()

@@ -1,9 +1,12 @@
 package speaker
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/peering"
@@ -14,6 +17,9 @@ import (
 // usable group has any more: without them, the node would announce the addresses to every
 // neighbor at once. This node may get an address later, so bounds stay until a usable group has
 // the addresses, or their group is usable and has other bounds.
+//
+// A process reads them from the file of the process before it in the same pod, or else from
+// BGPNodeStatus.
 
 // bounds holds the bounds of the last input, and what is known of the groups now.
 type bounds struct {
@@ -21,11 +27,20 @@ type bounds struct {
 	usable []ipam.Group
 	// pools are the addresses of usable groups.
 	pools []addr.Range
+	// named holds the bounds of groups, without their addresses.
+	named map[string]bgpv1.GroupBounds
 }
 
-func boundsOf(before Attributes, usable []ipam.Group) bounds {
-	b := bounds{before: before, usable: usable}
+func boundsOf(before Attributes, usable []ipam.Group, groups []v2.ServiceGroup) bounds {
+	b := bounds{before: before, usable: usable, named: map[string]bgpv1.GroupBounds{}}
+	for _, one := range before.Bounds {
+		b.named[one.Group] = one
+	}
 	for _, g := range usable {
+		delete(b.named, g.Ref())
+		if one, bound := boundsBy(g, groups); bound {
+			b.named[g.Ref()] = one
+		}
 		for _, p := range g.Pools {
 			b.pools = append(b.pools, p.Range)
 		}
@@ -54,7 +69,7 @@ func (b bounds) ranges(now []RangeAttributes) []RangeAttributes {
 		if own, there := current[r.Group]; there {
 			r.Attributes, r.Elsewhere = own.Attributes, own.Elsewhere
 		}
-		if len(r.Attributes.Marks) == 0 && !r.Elsewhere {
+		if _, named := b.named[r.Group]; !named && len(r.Attributes.Marks) == 0 && !r.Elsewhere {
 			continue
 		}
 		r.Weighed = false
@@ -124,4 +139,68 @@ func (b bounds) restrictions(a Attributes) []peering.Restriction {
 		}
 	}
 	return all
+}
+
+// boundsBy returns the bounds that a usable group sets, and false if it sets none.
+func boundsBy(g ipam.Group, groups []v2.ServiceGroup) (one bgpv1.GroupBounds, bound bool) {
+	i := slices.IndexFunc(groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
+	if i < 0 || groups[i].Spec.BGP == nil {
+		return one, false
+	}
+	one = bgpv1.GroupBounds{Group: g.Ref(), Peers: texts(groups[i].Spec.BGP.Peers)}
+	if len(g.Pools) > 0 {
+		one.NodeSelector = groups[i].Spec.BGP.NodeSelector
+	} else {
+		one.AllocatedFrom = g.DisplayName()
+	}
+	return one, len(one.Peers) > 0 || one.NodeSelector != nil
+}
+
+// record returns the bounds of the groups that have addresses in a, sorted by group.
+func (b bounds) record(a Attributes) []bgpv1.GroupBounds {
+	var record []bgpv1.GroupBounds
+	for _, name := range slices.Sorted(maps.Keys(b.named)) {
+		one := b.named[name]
+		one.Addresses = nil
+		for _, r := range a.Ranges {
+			if r.Group == name {
+				one.Addresses = append(one.Addresses, addr.Range{From: r.From, To: r.To}.String())
+			}
+		}
+		if _, managed := a.Managed[one.AllocatedFrom]; managed || len(one.Addresses) > 0 {
+			record = append(record, one)
+		}
+	}
+	return record
+}
+
+// recalled returns the attributes that recorded bounds mean for a node with these labels. Of
+// bounds for the same addresses the first ones count.
+func recalled(all []bgpv1.GroupBounds, node map[string]string) Attributes {
+	a := Attributes{Bounds: all, Managed: map[string]string{}}
+	var taken []addr.Range
+	for _, one := range all {
+		of := RangeAttributes{Group: one.Group, Elsewhere: one.NodeSelector != nil && !selects(one.NodeSelector, node)}
+		if len(one.Peers) > 0 {
+			mark := peering.MarkOf(one.Group)
+			a.Restricted = append(a.Restricted, peering.Restriction{Group: one.Group, Mark: mark, Peers: one.Peers})
+			of.Attributes.Marks = []string{mark}
+			if one.AllocatedFrom != "" {
+				a.Managed[one.AllocatedFrom] = mark
+			}
+		}
+		for _, text := range one.Addresses {
+			r, _, err := addr.ParseRange(text)
+			if err != nil {
+				continue // not written by a speaker
+			}
+			for rest := range r.Without(addr.Merge(taken)) {
+				of.From, of.To = rest.From, rest.To
+				a.Ranges = append(a.Ranges, of)
+			}
+			taken = append(taken, r)
+		}
+	}
+	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
+	return a
 }

@@ -1,9 +1,15 @@
 package speaker
 
 import (
+	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
@@ -100,4 +106,76 @@ func TestManagedAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 		settle()
 		want(t, "routes of the group for all neighbors", w.server.marked(), "198.51.100.1/32, 198.51.100.2/32")
 	})
+}
+
+// A pod of the speaker starts after a group was deleted. It has no file of an earlier process.
+func TestANewPodKnowsTheNeighborsAndNodesOfADeletedGroup(t *testing.T) {
+	edge, elsewhere, outside := namingPeers("192.0.2.1"), onEdge("198.51.100.0/24", "/32", "b"), netbox("192.0.2.1")
+	elsewhere.Name, elsewhere.UID, elsewhere.Spec.Remote.V4Pool.Subnet = "green", "green", "198.51.100.0/24"
+	const routes = "192.0.2.99/32 *, 203.0.113.1/32 *, 203.0.113.200/32 *"
+	hold := func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32", "198.51.100.1/32", "192.0.2.99/32")
+		w.cluster.snapshot.Managed = []ServiceFacts{managed("netbox", "192.0.2.99")}
+	}
+	var recorded []bgpv1.GroupBounds
+	inWorld(t, oneNeighbor, func(w *world) {
+		hold(w)
+		labeled(&w.cluster.snapshot, map[string]string{"rack": "a"})
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{edge, elsewhere, outside}
+	}, func(w *world) {
+		want(t, "routes", w.server.marked(), routes)
+		recorded = w.reports.last().Status.GroupBounds
+	})
+	for _, rack := range []string{"a", "b"} {
+		inWorld(t, oneNeighbor, func(w *world) {
+			hold(w)
+			labeled(&w.cluster.snapshot, map[string]string{"rack": rack})
+			w.cluster.snapshot.Bounds = recorded
+		}, func(w *world) {
+			all := routes
+			if rack == "b" {
+				all = "192.0.2.99/32 *, 198.51.100.1/32, 203.0.113.1/32 *, 203.0.113.200/32 *"
+			}
+			want(t, "routes of a new pod in rack "+rack, w.server.marked(), all)
+			want(t, "neighbors", w.server.excepted(), "192.0.2.1/32; 192.0.2.1/32")
+			if diff := cmp.Diff(recorded, w.reports.last().Status.GroupBounds); diff != "" {
+				t.Errorf("the new pod does not record the same (-want +got)\n%s", diff)
+			}
+			w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
+			settle()
+			want(t, "routes after the group came back for all neighbors", w.server.marked(), strings.ReplaceAll(all, "1/32 *, 203.0.113.200/32 *", "1/32, 203.0.113.200/32"))
+		})
+	}
+}
+
+// The first node records the bounds of a group. After that the group is deleted. The speaker of
+// the first node starts anew, and that of another node for the first time.
+func TestBoundsOfGroupsAreReadFromNodeStatuses(t *testing.T) {
+	c := newCluster(t)
+	old, fresh := c.node("old"), c.node("fresh")
+	bounds := []bgpv1.GroupBounds{{Group: "purelb/gone-of-" + c.namespace, Addresses: []string{"203.0.113.0-203.0.113.255"}, Peers: []string{"192.0.2.1"}}}
+	status := bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: old}}
+	statuses := c.clients.bgp
+	if err := statuses.Post().Resource(nodeStatuses).Body(&status).Do(t.Context()).Into(&status); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = statuses.Delete().Resource(nodeStatuses).Name(old).Do(context.Background()).Error()
+	})
+	status.Status = bgpv1.BGPNodeStatusStatus{NodeName: old, GroupBounds: bounds}
+	if err := statuses.Put().Resource(nodeStatuses).Name(old).SubResource("status").Body(&status).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	c.configure("default", `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}`)
+	for _, node := range []string{old, fresh} {
+		m := c.speak(node, nil)
+		m.kernel.hold("kube-lb0", "203.0.113.1/32")
+		eventuallyIs(t, "routes", "203.0.113.1/32 *", m.server.marked)
+		eventuallyIs(t, "the status", bounds[0].Group, func() string {
+			for _, b := range c.nodeStatus(node).Status.GroupBounds {
+				return b.Group
+			}
+			return ""
+		})
+	}
 }

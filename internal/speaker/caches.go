@@ -3,10 +3,12 @@ package speaker
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -48,6 +50,9 @@ type Caches struct {
 	// managed is the watch on Services with addresses of groups, or nil while no group needs it.
 	managed *lateWatch[ServiceFacts]
 	slices  *lateWatch[SliceFacts]
+	// bounds are those of Snapshot, and bounded says that they were read.
+	bounds  []bgpv1.GroupBounds
+	bounded bool
 }
 
 // lateWatch is a watch that starts when it is needed.
@@ -116,7 +121,7 @@ func (c *Caches) Run(ctx context.Context) error {
 	c.mu.Unlock()
 	c.signal() // an earlier Read may have named Secrets to watch
 	var parts sync.WaitGroup
-	for _, run := range []func(context.Context){c.configs.Run, c.nodes.Run, c.groups.Run, c.agents.Run, c.services.Run} {
+	for _, run := range []func(context.Context){c.configs.Run, c.nodes.Run, c.groups.Run, c.agents.Run, c.services.Run, c.readBounds} {
 		parts.Go(func() { run(ctx) })
 	}
 	parts.Wait()
@@ -152,13 +157,59 @@ func (c *Caches) Read() (Snapshot, bool) {
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	all = all && synced
 	s.Managed, synced = c.readManaged(s.Groups)
-	return s, all && synced
+	all = all && synced
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Bounds = c.bounds
+	return s, all && c.bounded
 }
 
 // nodeDeleted reports that the last answer of the API server had no Node of this name.
 func (c *Caches) nodeDeleted() bool {
 	nodes, synced := c.nodes.All()
 	return synced && len(nodes) == 0
+}
+
+// otherNodes is how many BGPNodeStatuses the speaker of a new node reads. The speaker of each
+// node records what is known at its start, so a few nodes know what all know.
+const otherNodes = 20
+
+// readBounds reads the bounds of groups from the BGPNodeStatus of this node, or, if it has none,
+// from those of some other nodes.
+func (c *Caches) readBounds(ctx context.Context) {
+	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
+	for ctx.Err() == nil {
+		var own bgpv1.BGPNodeStatus
+		var all bgpv1.BGPNodeStatusList
+		err := c.clients.bgp.Get().Resource(nodeStatuses).Name(c.node).Do(ctx).Into(&own)
+		if err == nil && own.Status.NodeName != "" {
+			all.Items = []bgpv1.BGPNodeStatus{own}
+		} else if err == nil || apierrors.IsNotFound(err) {
+			err = c.clients.bgp.Get().Resource(nodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&all)
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			backoff.Sleep(ctx, pauses.Next())
+			continue
+		}
+		c.mu.Lock()
+		c.bounds, c.bounded = boundsIn(all.Items), true
+		c.mu.Unlock()
+		c.signal()
+		return
+	}
+}
+
+// boundsIn returns the bounds that nodes recorded. Of a group, those of the first node count.
+func boundsIn(nodes []bgpv1.BGPNodeStatus) []bgpv1.GroupBounds {
+	var all []bgpv1.GroupBounds
+	for _, n := range nodes {
+		for _, one := range n.Status.GroupBounds {
+			if !slices.ContainsFunc(all, func(o bgpv1.GroupBounds) bool { return o.Group == one.Group }) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
 }
 
 // readSecrets returns the Secrets that config names. It watches these Secrets and stops all
@@ -204,11 +255,11 @@ func (c *Caches) watchSecret(name string) *secretWatch {
 }
 
 // readManaged returns the Services with addresses of groups, which it watches only while an
-// IPAM system manages the addresses of a group that names neighbors.
+// IPAM system manages the addresses of a group that names neighbors, or did at the start.
 func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []ServiceFacts, complete bool) {
-	needed := restricts(groups)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	needed := restricts(groups) || slices.ContainsFunc(c.bounds, func(b bgpv1.GroupBounds) bool { return b.AllocatedFrom != "" })
 	switch {
 	case c.running == nil:
 		return nil, false

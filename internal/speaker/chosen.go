@@ -16,7 +16,7 @@ func announcedElsewhere(g ipam.Group, s *metav1.LabelSelector, node map[string]s
 	if s == nil {
 		return false, nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(s)
+	_, err := metav1.LabelSelectorAsSelector(s)
 	switch {
 	case len(g.Pools) == 0:
 		return false, []peering.Problem{{
@@ -29,7 +29,13 @@ func announcedElsewhere(g ipam.Group, s *metav1.LabelSelector, node map[string]s
 			Message: err.Error() + ": no node announces the addresses of the group: correct it, or remove it to select all nodes",
 		}}
 	}
-	return !selector.Matches(labels.Set(node)), nil
+	return !selects(s, node), nil
+}
+
+// selects reports whether a selector that is not malformed selects the node with these labels.
+func selects(s *metav1.LabelSelector, node map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(labels.Set(node))
 }
 
 // announcedHere divides imported addresses: here are those that this node may announce, and

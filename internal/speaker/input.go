@@ -60,7 +60,7 @@ func read(s Snapshot, namespace string, before Input, next *Config, others ...st
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = in.readAttributes(s, groups, next, boundsOf(before.Attributes, groups.Groups.Usable))
+	in.Attributes = in.readAttributes(s, groups, next, boundsOf(before.Attributes, groups.Groups.Usable, s.Groups))
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
 	if in.Config = next; in.Config != nil {
@@ -166,6 +166,8 @@ type Attributes struct {
 	// Managed holds the marks of the groups whose addresses an IPAM system manages, by the names
 	// that Services have for these groups.
 	Managed map[string]string `json:",omitempty"`
+	// Bounds are the neighbors and the nodes that groups name, as they are in BGPNodeStatus.
+	Bounds []bgpv1.GroupBounds `json:",omitempty"`
 	// Withheld says that addresses of no known group or Service must not be announced.
 	Withheld bool `json:",omitempty"`
 }
@@ -251,6 +253,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 	}
 	a.markManaged(s, b)
 	a.Restricted = append(a.Restricted, b.restrictions(a)...)
+	a.Bounds = b.record(a)
 	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
 	return a
 }

@@ -109,10 +109,47 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
 
+	// groupBounds are the neighbors and the nodes that ServiceGroups name. If a
+	// group is deleted, its addresses keep to them, also when the speaker of the
+	// node starts anew. The speaker of a new node reads those of other nodes.
+	// +listType=map
+	// +listMapKey=group
+	// +optional
+	GroupBounds []GroupBounds `json:"groupBounds,omitempty"`
+
 	// vrfs is always empty: VRFs are not supported.
 	// +listType=atomic
 	// +optional
 	VRFs []NodeVRF `json:"vrfs,omitempty"`
+}
+
+// GroupBounds are the neighbors and the nodes that a ServiceGroup names.
+type GroupBounds struct {
+	// group is the name of the ServiceGroup, with its namespace if that is not the
+	// one of PureLB.
+	// +required
+	Group string `json:"group"`
+
+	// addresses are the addresses of the group, such as 192.0.2.0-192.0.2.255.
+	// +listType=atomic
+	// +optional
+	Addresses []string `json:"addresses,omitempty"`
+
+	// allocatedFrom is the name of the group in the annotation
+	// purelb.io/allocated-from of Services, if an IPAM system manages its
+	// addresses.
+	// +optional
+	AllocatedFrom string `json:"allocatedFrom,omitempty"`
+
+	// peers are the neighbors that get the routes. Without it, all do.
+	// +listType=atomic
+	// +optional
+	Peers []string `json:"peers,omitempty"`
+
+	// nodeSelector selects the nodes that announce the addresses. Without it, all
+	// nodes do.
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 }
 
 // NodeNeighbor is a session of a node.
