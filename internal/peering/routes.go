@@ -10,6 +10,8 @@ import (
 type Imported struct {
 	Address   netip.Prefix
 	Interface string
+	// Service says that the kernel marks the address as one of a Service.
+	Service bool
 }
 
 // GracefulShutdown is the community that asks routers to prefer other paths (RFC 8326).

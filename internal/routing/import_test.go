@@ -20,6 +20,18 @@ import (
 const dummy = `link add kube-lb0 type bridge
 	link set kube-lb0 up`
 
+func TestAddressesOfServicesAreToldApart(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.ip(t, dummy)
+	l := s.listen(t, s.kernel(t), "kube-lb0")
+	s.service(t, "kube-lb0", "192.0.2.1/32")
+	s.ip(t, "addr add 192.0.2.2/32 dev kube-lb0")
+	l.expect(t, "192.0.2.1/32 kube-lb0 service, 192.0.2.2/32 kube-lb0")
+	s.ip(t, "addr del 192.0.2.1/32 dev kube-lb0\naddr add 192.0.2.1/32 dev kube-lb0")
+	l.expect(t, "192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0")
+}
+
 func TestAddressChangesAreImported(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

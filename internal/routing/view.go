@@ -23,10 +23,10 @@ type spot struct {
 type view struct {
 	patterns []string
 	links    map[int]link
-	// held are the usable global addresses of all links.
+	// held are the usable global addresses of all links, and whether they are of services.
 	held map[spot]bool
-	// told are the spots that the listener knows, with the names that their links had then.
-	told map[spot]string
+	// told are the addresses that the listener knows.
+	told map[spot]peering.Imported
 	// touched are the spots whose state may differ from told.
 	touched map[spot]bool
 	// stale means that everything must be read again.
@@ -38,7 +38,7 @@ func newView(patterns []string) *view {
 		patterns: patterns,
 		links:    make(map[int]link),
 		held:     make(map[spot]bool),
-		told:     make(map[spot]string),
+		told:     make(map[spot]peering.Imported),
 		touched:  make(map[spot]bool),
 	}
 }
@@ -92,13 +92,13 @@ func (v *view) add(h holding) {
 		v.remove(s)
 		return
 	}
-	if !v.held[s] {
-		v.held[s], v.touched[s] = true, true
+	if service, there := v.held[s]; !there || service != h.service {
+		v.held[s], v.touched[s] = h.service, true
 	}
 }
 
 func (v *view) remove(s spot) {
-	if v.held[s] {
+	if _, there := v.held[s]; there {
 		delete(v.held, s)
 		v.touched[s] = true
 	}
@@ -140,19 +140,17 @@ func (v *view) imports(l link) bool { return l.up && matches(v.patterns, l.name)
 // settle returns the difference between the current state and told, and updates told.
 func (v *view) settle() (come, gone []peering.Imported) {
 	for s := range v.touched {
-		was, is := v.told[s], ""
-		if l := v.links[s.link]; v.held[s] && v.imports(l) {
-			is = l.name
-		}
+		was, known := v.told[s]
+		is, there := v.imported(s)
 		if was == is {
 			continue
 		}
-		if was != "" {
-			gone = append(gone, peering.Imported{Address: s.prefix, Interface: was})
+		if known {
+			gone = append(gone, was)
 			delete(v.told, s)
 		}
-		if is != "" {
-			come = append(come, peering.Imported{Address: s.prefix, Interface: is})
+		if there {
+			come = append(come, is)
 			v.told[s] = is
 		}
 	}
@@ -160,6 +158,16 @@ func (v *view) settle() (come, gone []peering.Imported) {
 	slices.SortFunc(come, compareImported)
 	slices.SortFunc(gone, compareImported)
 	return come, gone
+}
+
+// imported returns the address at s, and false if there is none to import.
+func (v *view) imported(s spot) (peering.Imported, bool) {
+	service, there := v.held[s]
+	l := v.links[s.link]
+	if !there || !v.imports(l) {
+		return peering.Imported{}, false
+	}
+	return peering.Imported{Address: s.prefix, Interface: l.name, Service: service}, true
 }
 
 func compareImported(a, b peering.Imported) int {

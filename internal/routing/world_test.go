@@ -271,7 +271,11 @@ func (l *listener) text() string {
 	defer l.mu.Unlock()
 	var lines []string
 	for i := range l.held {
-		lines = append(lines, i.Address.String()+" "+i.Interface)
+		line := i.Address.String() + " " + i.Interface
+		if i.Service {
+			line += " service"
+		}
+		lines = append(lines, line)
 	}
 	slices.Sort(lines)
 	return strings.Join(append(lines, l.wrong...), ", ")

@@ -73,8 +73,7 @@ type announceable struct {
 	// open are the addresses that all neighbors had when now came.
 	open    map[netip.Addr]bool
 	weights map[netip.Addr]uint32
-	// dummy is the interface of remote addresses. IPAM systems manage no addresses of other
-	// interfaces that no group or Service has.
+	// dummy is the interface of remote addresses.
 	dummy string
 	// running says that there are neighbors, who would get what is announced too early.
 	running bool
@@ -105,7 +104,8 @@ func (a announceable) attributes(ip netip.Addr) peering.Attributes {
 	return attributes
 }
 
-// among returns those of the imported addresses that may be announced.
+// among returns those of the imported addresses that may be announced. The node's own addresses
+// may: of other interfaces than dummy these are all that are not known to be of Services.
 func (a announceable) among(imported []peering.Imported) []peering.Imported {
 	if len(a.now.Restricted) == 0 {
 		return imported
@@ -113,7 +113,7 @@ func (a announceable) among(imported []peering.Imported) []peering.Imported {
 	return slices.DeleteFunc(slices.Clone(imported), func(i peering.Imported) bool {
 		ip := i.Address.Addr()
 		_, ok := a.of(ip)
-		return !ok && (i.Interface == a.dummy || a.now.has(ip))
+		return !ok && (i.Interface == a.dummy || i.Service || a.now.has(ip))
 	})
 }
 

@@ -193,10 +193,18 @@ func TestAddressesOfOtherInterfacesNeedNoService(t *testing.T) {
 	both := `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, lo]}, ` + oneNeighbor[1:]
 	inWorld(t, both, func(w *world) {
 		w.kernel.hold("kube-lb0", "198.51.100.1/32")
-		w.kernel.hold("lo", "192.0.2.77/32")
+		w.kernel.hold("lo", "192.0.2.77/32", "192.0.2.78/32")
+		w.kernel.change(func(k *fakeKernel) {
+			for i := range k.addresses {
+				k.addresses[i].Service = k.addresses[i].Address.String() == "192.0.2.78/32"
+			}
+		})
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{netbox("192.0.2.1")}
 	}, func(w *world) {
 		want(t, "routes without Services", w.server.marked(), "192.0.2.77/32")
+		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.78")} })
+		settle()
+		want(t, "routes with the Service of a marked address", w.server.marked(), "192.0.2.77/32, 192.0.2.78/32 *")
 		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.77")} })
 		settle()
 		want(t, "routes with a Service that has the address", w.server.marked(), "192.0.2.77/32 *")
