@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
 )
 
 // The server listens at all addresses of the node. The addresses of Services are among them,
@@ -28,7 +29,12 @@ func TestStrangersLearnNothingFromTheBGPPort(t *testing.T) {
 			}
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(bgptest.Patience))
-			said, err = io.ReadAll(conn)
+			said = make([]byte, 64)
+			n := 0
+			if n, err = conn.Read(said); errors.Is(err, io.EOF) {
+				err = nil
+			}
+			said = said[:n]
 		})
 		return said, err
 	}
@@ -47,5 +53,21 @@ func TestStrangersLearnNothingFromTheBGPPort(t *testing.T) {
 	}
 	if said, err := dial("192.0.2.1"); len(said) > 0 || errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("with listenAddresses, the node's own address says %x, %v", said, err)
+	}
+
+	// GoBGP does not compare the address that a dynamic neighbor connects to.
+	wanted.Groups = []peering.Group{{Name: "all", Options: options()}}
+	wanted.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "all"}}
+	apply(t, s, wanted)
+	if _, err := dial(service); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("with listenAddresses, the connection of a dynamic neighbor to the address of a Service ends with %v", err)
+	}
+	if said, err := dial("192.0.2.1"); len(said) == 0 {
+		t.Errorf("with listenAddresses, the node's own address says nothing to a dynamic neighbor: %v", err)
+	}
+	wanted.Global.Listen = nil
+	apply(t, s, wanted)
+	if said, err := dial(service); len(said) == 0 {
+		t.Errorf("a dynamic neighbor can no longer connect to the address of a Service (%v): correct docs/bgp.md", err)
 	}
 }

@@ -49,6 +49,9 @@ func (r *reader) global() {
 	}
 }
 
+// nodeIP stands for the internal addresses of the Node.
+const nodeIP = "${NODE_IP}"
+
 // listening reads the addresses to listen at. A mistake never makes the node listen at more
 // addresses than the configuration lists.
 func (r *reader) listening(field string) {
@@ -64,11 +67,15 @@ func (r *reader) listening(field string) {
 			"%d is not a TCP port, so 179 is used: write one from 1 to 65535, or -1 to listen nowhere", in.ListenPort)
 	}
 	for i, text := range in.ListenAddresses {
+		if text == nodeIP {
+			out.Listen = append(out.Listen, r.node.InternalIPs...)
+			continue
+		}
 		a, err := netip.ParseAddr(text)
 		switch {
 		case err != nil || a.Is4In6() || a.IsMulticast():
 			r.note(at(field+".listenAddresses", i), ReasonParseError,
-				"%s is not an address to listen at, and left out: write one of the node's IP addresses", quote(text))
+				"%s is not an address to listen at, and left out: write one of the node's IP addresses, or "+nodeIP, quote(text))
 		case slices.Contains(out.Listen, a):
 			r.note(at(field+".listenAddresses", i), ReasonDuplicate, "%s is there twice: remove one", a)
 		default:

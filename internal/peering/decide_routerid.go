@@ -91,7 +91,7 @@ func (r *reader) automaticID(field string, pool netip.Prefix, poolOK bool) {
 func (r *reader) templateID(field, text string) {
 	r.d.RouterIDSource = RouterIDTemplate
 	switch text {
-	case "${NODE_IP}", "${NODE_IPV4}":
+	case nodeIP, "${NODE_IPV4}":
 		r.addressID(field, r.node.InternalIPs, "internal")
 		return
 	case "${NODE_EXTERNAL_IP}":

@@ -71,6 +71,11 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 as 4200000000 id 10.9.9.9 (explicit) port 1179 at [192.0.2.10 2001:db8::10] on red families [IPv4 IPv6] multipath always-med confederation 65000 of [1 2]`,
 		},
 		{
+			"the internal addresses of the node to listen at", `{global: {asn: 64512, listenAddresses: ['${NODE_IP}', 198.51.100.7]}}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 as 64512 id 192.0.2.10 (node-ipv4) port 179 at [192.0.2.10 2001:db8::10 198.51.100.7] families [IPv4 IPv6]`,
+		},
+		{
 			"only IPv4", `{global: {asn: 64512, families: [ipv4-unicast], listenPort: -1}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
 			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
 			 as 64512 id 192.0.2.10 (node-ipv4) port -1 families [IPv4]

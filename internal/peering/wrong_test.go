@@ -82,7 +82,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 		},
 		{
 			"an address to listen at that is none", `{global: {asn: 64512, listenAddresses: [192.0.2.10, '192.0.2.10:179', 192.0.2.10]}}`,
-			`ParseError spec.global.listenAddresses[1]: "192.0.2.10:179" is not an address to listen at, and left out: write one of the node's IP addresses
+			`ParseError spec.global.listenAddresses[1]: "192.0.2.10:179" is not an address to listen at, and left out: write one of the node's IP addresses, or ${NODE_IP}
 			 Duplicate spec.global.listenAddresses[2]: 192.0.2.10 is there twice: remove one`,
 		},
 		{

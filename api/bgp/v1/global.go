@@ -32,11 +32,12 @@ type Global struct {
 	ListenPort int32 `json:"listenPort,omitempty"`
 
 	// listenAddresses are the node's addresses on which it listens for neighbors.
-	// An entry that is not an address is ignored. An address that the node does
-	// not have is ignored until the node has it; the BGPNodeStatus says so. On a
-	// node that has none of these addresses, the previous configuration stays in
-	// effect, or nothing runs. A change restarts all sessions. Default: all
-	// addresses of the node.
+	// "${NODE_IP}" means the internal addresses of the Node: with it, no neighbor
+	// can connect to the addresses of Services. An entry that is not an address is
+	// ignored. An address that the node does not have is ignored until the node
+	// has it; the BGPNodeStatus says so. On a node that has none of these
+	// addresses, the previous configuration stays in effect, or nothing runs. A
+	// change restarts all sessions. Default: all addresses of the node.
 	// +listType=atomic
 	// +optional
 	ListenAddresses []string `json:"listenAddresses,omitempty"`
