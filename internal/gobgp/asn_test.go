@@ -35,7 +35,7 @@ func TestAnExternalNeighborMayBeInAnyAS(t *testing.T) {
 	frr.AwaitSays("show bgp neighbors 192.0.2.1", "external link")
 	for address, as := range map[string]uint32{"192.0.2.2": routerAS, "192.0.2.3": birdAS} {
 		if n := established(t, s, address); n.PeerASN != as || n.LocalASN != ourAS {
-			t.Errorf("the status of %s says AS %d and %d, want %d and %d", address, n.PeerASN, n.LocalASN, as, ourAS)
+			t.Errorf("the status of %s has the peer AS %d and the local AS %d, want %d and %d", address, n.PeerASN, n.LocalASN, as, ourAS)
 		}
 	}
 
@@ -46,12 +46,12 @@ func TestAnExternalNeighborMayBeInAnyAS(t *testing.T) {
 	announce(t, s, routes("198.51.100.2/32")...)
 	frr.Await("198.51.100.2/32 via 192.0.2.1")
 	if n := established(t, s, "192.0.2.2"); !n.UpSince.Equal(up) || n.PeerASN != routerAS {
-		t.Errorf("after an update the neighbor is %+v, and was up since %v", n, up)
+		t.Errorf("after an update the neighbor is %+v, want it external and up since %v", n, up)
 	}
 }
 
-// TestAnExternalNeighborMayMoveToAnotherAS shows that the number of an earlier session does
-// not bind the next one.
+// TestAnExternalNeighborMayMoveToAnotherAS shows that the AS of an earlier session does
+// not restrict the next session.
 func TestAnExternalNeighborMayMoveToAnotherAS(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
@@ -61,7 +61,7 @@ func TestAnExternalNeighborMayMoveToAnotherAS(t *testing.T) {
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	router.Ask(fmt.Sprintf("configure terminal\nno router bgp %d", routerAS))
 	if n := neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.State != peering.Established }); n.PeerASN != 0 {
-		t.Errorf("without a session the status says AS %d", n.PeerASN)
+		t.Errorf("without a session the status has the peer AS %d, want 0", n.PeerASN)
 	}
 	router.Ask(`configure terminal
 router bgp 4200000001
@@ -70,13 +70,13 @@ neighbor 192.0.2.1 remote-as external
 neighbor 192.0.2.1 timers connect 1`)
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	if n := established(t, s, "192.0.2.2"); n.PeerASN != 4200000001 {
-		t.Errorf("the status says AS %d", n.PeerASN)
+		t.Errorf("the status has the peer AS %d, want the new AS", n.PeerASN)
 	}
 }
 
-// TestTheStatusTellsThatAnExternalNeighborIsInOurAS: GoBGP accepts such a neighbor, and the
-// speaker ends the session.
-func TestTheStatusTellsThatAnExternalNeighborIsInOurAS(t *testing.T) {
+// TestTheStatusShowsAnExternalNeighborInOurAS. GoBGP accepts such a
+// neighbor. The speaker ends the session.
+func TestTheStatusShowsAnExternalNeighborInOurAS(t *testing.T) {
 	w := newWorld(t)
 	n := w.machine()
 	bgptest.FRR(t, n, fmt.Sprintf("router bgp %[1]d\n neighbor 192.0.2.1 remote-as %[1]d\n neighbor 192.0.2.1 timers connect 1", ourAS))
@@ -84,7 +84,7 @@ func TestTheStatusTellsThatAnExternalNeighborIsInOurAS(t *testing.T) {
 	p := external("192.0.2.2")
 	apply(t, s, state(p))
 	if n := established(t, s, "192.0.2.2"); n.PeerASN != ourAS || n.LocalASN != ourAS {
-		t.Errorf("the status says AS %d and %d", n.PeerASN, n.LocalASN)
+		t.Errorf("the status has the peer AS %d and the local AS %d, want %d for both", n.PeerASN, n.LocalASN, ourAS)
 	}
 	p.AdminDown = true
 	apply(t, s, state(p))

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestAnAddressToListenAtIsLeftOutUntilTheNodeHasIt(t *testing.T) {
+func TestTheServerListensAtAnAddressWhenTheNodeHasIt(t *testing.T) {
 	newWorld(t)
 	here := bgptest.Here(t)
 	s := newServer(t)
@@ -19,7 +19,7 @@ func TestAnAddressToListenAtIsLeftOutUntilTheNodeHasIt(t *testing.T) {
 	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.77"), netip.MustParseAddr("2001:db8::77")}
 	problems := tryApply(t, s, wanted)
 	if len(problems) != 2 || problems[0].Field != listenPath || !strings.Contains(problems[0].Message, "203.0.113.77") {
-		t.Errorf("problems: %v", problems)
+		t.Errorf("the problems are %v, want one for each address that the node does not have", problems)
 	}
 	here.Address("eth0", "203.0.113.77/32")
 	here.Address("eth0", "2001:db8::77/128")
@@ -38,10 +38,10 @@ func TestAnAddressToListenAtIsLeftOutUntilTheNodeHasIt(t *testing.T) {
 	}
 
 	if n := s.Ended(); n != 1 {
-		t.Errorf("%d servers have ended, want the one without these addresses", n)
+		t.Errorf("%d servers have ended, want 1: the one without these addresses", n)
 	}
 
-	// An address that goes again ends nothing.
+	// The removal of an address ends no server.
 	before := s.engine
 	here.IP("address del 203.0.113.77/32 dev eth0")
 	apply(t, s, wanted)
@@ -50,7 +50,7 @@ func TestAnAddressToListenAtIsLeftOutUntilTheNodeHasIt(t *testing.T) {
 	}
 }
 
-func TestAGlobalThatCannotBeHadLeavesWhatRan(t *testing.T) {
+func TestARefusedGlobalKeepsTheRunningServer(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
 	s := newServer(t)
@@ -65,26 +65,26 @@ func TestAGlobalThatCannotBeHadLeavesWhatRan(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(*peering.Global)
-		// stays says that what ran is not even touched.
+		// stays says that the server is not even restarted.
 		stays bool
 	}{
-		{"addresses of others", func(g *peering.Global) { g.Listen = []netip.Addr{netip.MustParseAddr("203.0.113.77")} }, true},
-		{"a device that is not there", func(g *peering.Global) { g.Device = "nowhere0" }, true},
-		{"a port that is taken", func(g *peering.Global) { g.Port = 1179 }, false},
+		{"addresses of other machines", func(g *peering.Global) { g.Listen = []netip.Addr{netip.MustParseAddr("203.0.113.77")} }, true},
+		{"a missing device", func(g *peering.Global) { g.Device = "nowhere0" }, true},
+		{"a port that is in use", func(g *peering.Global) { g.Port = 1179 }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := s.engine
 			wrong := state(graceful(peer("192.0.2.2")))
 			tt.spoil(&wrong.Global)
 			if _, err := s.Apply(t.Context(), wrong, false); err == nil || errors.Is(err, ErrStopped) {
-				t.Errorf("the error is %v", err)
+				t.Errorf("the error is %v, want one that is not ErrStopped", err)
 			}
 			if (s.engine == before) != tt.stays {
-				t.Errorf("the server is the one before: %v, want %v", s.engine == before, tt.stays)
+				t.Errorf("the server is the same: %v, want %v", s.engine == before, tt.stays)
 			}
 			before = s.engine
 			if _, err := s.Apply(t.Context(), wrong, false); err == nil || s.engine != before {
-				t.Errorf("tried again at once: %v", err)
+				t.Errorf("the second attempt returns %v, want an error and the same server", err)
 			}
 			established(t, s, "192.0.2.2")
 			announce(t, s, routes("198.51.100.1/32", "198.51.100.2/32")...)
@@ -96,13 +96,13 @@ func TestAGlobalThatCannotBeHadLeavesWhatRan(t *testing.T) {
 	}
 }
 
-func TestWhatRunsOnFollowsItsNeighborAlthoughAGlobalCannotBeHad(t *testing.T) {
+func TestTheOldServerFollowsItsNeighborWhileAGlobalIsRefused(t *testing.T) {
 	newWorld(t)
 	here := bgptest.Here(t)
 	s := newServer(t)
 	p := peer("192.0.2.2")
 	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
-	p.Passive = true // an attempt to connect would have the kernel know who was deleted
+	p.Passive = true // an attempt to connect would make the kernel find the deleted neighbor again
 	router := func() string {
 		var all []string
 		for _, n := range neighbors(t, s) {
@@ -113,20 +113,20 @@ func TestWhatRunsOnFollowsItsNeighborAlthoughAGlobalCannotBeHad(t *testing.T) {
 	here.IP("neigh flush dev eth0\nneigh add fe80::1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
 	apply(t, s, state(p))
 	if got := router(); got != "fe80::1%eth0" {
-		t.Fatalf("the neighbor is %s", got)
+		t.Fatalf("the neighbor is %s, want fe80::1%%eth0", got)
 	}
 	wrong := state(p)
 	wrong.Global.Device = "nowhere0"
 	here.IP("neigh del fe80::1 dev eth0\nneigh add fe80::2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent")
 	if _, err := s.Apply(t.Context(), wrong, false); err == nil || errors.Is(err, ErrStopped) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("the error is %v, want one that is not ErrStopped", err)
 	}
 	if got := router(); got != "fe80::2%eth0" {
-		t.Errorf("with another router, the neighbor is %s", got)
+		t.Errorf("with another router, the neighbor is %s, want fe80::2%%eth0", got)
 	}
 }
 
-func TestAServerWhoseAddressesAreGoneDoesNotListenElsewhere(t *testing.T) {
+func TestAServerThatCannotBindListensNowhereElse(t *testing.T) {
 	newWorld(t)
 	here := bgptest.Here(t)
 	here.IP("address add 203.0.113.77/32 dev eth0")
@@ -147,14 +147,14 @@ func TestAServerWhoseAddressesAreGoneDoesNotListenElsewhere(t *testing.T) {
 	}
 	if conn, err := net.Dial("tcp", "192.0.2.1:179"); err == nil {
 		conn.Close()
-		t.Error("it listens where it never did")
+		t.Error("the server listens at an address that was never configured with this port")
 	}
 }
 
-func TestSessionsLeaveByTheDeviceOfAll(t *testing.T) {
+func TestSessionsUseTheDeviceOfGlobal(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 passive", " neighbor 192.0.2.1 password secret")
-	// The routing table leads elsewhere.
+	// The route to the router is on another interface.
 	bgptest.NewSegment(t).Join(bgptest.Here(t), "eth1", "203.0.113.1/24")
 	bgptest.Here(t).IP("route add 192.0.2.2/32 dev eth1")
 	s := newServer(t)

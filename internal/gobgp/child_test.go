@@ -20,19 +20,20 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// childVariable makes the test binary be a speaker, which can then be killed.
+// childVariable is an environment variable. With it the test binary is a speaker in a process of
+// its own, so that a test can kill it.
 const childVariable = "GOBGP_TEST_SPEAKER"
 
-// orders are what a speaker in a process of its own is to do.
+// orders say what a speaker in its own process does.
 type orders struct {
 	State      peering.State
 	Routes     []peering.Route
 	Restarting bool
-	// BFD are the neighbors that it has BFD with.
+	// BFD are the neighbors with BFD.
 	BFD []netip.Addr
 }
 
-// watch has BFD with the neighbors.
+// watch starts BFD with the neighbors.
 func (o orders) watch(ctx context.Context) (*bfd.Engine, error) {
 	engine, err := bfd.New(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -45,7 +46,7 @@ func (o orders) watch(ctx context.Context) (*bfd.Engine, error) {
 	return engine, engine.Set(ctx, sessions)
 }
 
-// speak carries out the orders on stdin, and then stops as its last line says.
+// speak carries out the orders that it reads from stdin. The last line of stdin says how it stops.
 func speak() int {
 	in := bufio.NewReader(os.Stdin)
 	fail := func(err error) int {
@@ -84,8 +85,8 @@ func speak() int {
 	return 0
 }
 
-// end ends as the speaker of a node does: for good it first asks routers for a second to prefer
-// other nodes, and after a graceful end of BGP it waits before it ends BFD.
+// end stops as the speaker of a node does. Before a final end, it asks routers for a second to
+// prefer other nodes. After a graceful end of BGP, it waits before it ends BFD.
 func (o orders) end(ctx context.Context, s *Server, watching *bfd.Engine, graceful bool) error {
 	if !graceful {
 		for i := range o.Routes {
@@ -105,7 +106,7 @@ func (o orders) end(ctx context.Context, s *Server, watching *bfd.Engine, gracef
 	return watching.Close(ctx)
 }
 
-// speaker is a Server in a process of its own.
+// speaker is a Server in its own process.
 type speaker struct {
 	t     testing.TB
 	cmd   *exec.Cmd
@@ -146,12 +147,12 @@ func startSpeakerIn(t testing.TB, n *bgptest.Namespace, o orders) *speaker {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "speaking\n" {
-		t.Fatalf("the speaker says %q, %v", line, err)
+		t.Fatalf("the speaker prints %q, %v; want that it has started", line, err)
 	}
 	return s
 }
 
-// kill ends it as a crash does.
+// kill ends the process as a crash does.
 func (s *speaker) kill() {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
@@ -160,7 +161,7 @@ func (s *speaker) kill() {
 	_ = s.cmd.Wait()
 }
 
-// stop ends it as a SIGTERM does.
+// stop ends the process as SIGTERM does.
 func (s *speaker) stop(how string) {
 	s.t.Helper()
 	s.tell(how)

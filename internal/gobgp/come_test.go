@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// callers are taken from the whole network of the wire.
+// callers returns a state with dynamic neighbors from the whole network of the segment.
 func callers() peering.State {
 	s := state()
 	s.Groups = []peering.Group{{Options: options(), Name: "routers", Path: "spec.peerGroups[0]"}}
@@ -21,7 +21,7 @@ func callers() peering.State {
 	return s
 }
 
-// call connects to this node from n, and holds the line until the test ends.
+// call connects from n to this node, and keeps the connection open until the test ends.
 func call(t testing.TB, n *bgptest.Namespace) {
 	t.Helper()
 	var conn net.Conn
@@ -34,7 +34,7 @@ func call(t testing.TB, n *bgptest.Namespace) {
 	t.Cleanup(func() { conn.Close() })
 }
 
-// during is a log that does something when GoBGP says something.
+// during is a log that calls a function when GoBGP logs a certain message.
 type during struct {
 	slog.Handler
 	says string
@@ -58,32 +58,32 @@ func (d during) WithGroup(name string) slog.Handler {
 	return d
 }
 
-func TestANeighborThatComesAgainWhileItMakesRoomMakesRoomAgain(t *testing.T) {
+func TestADynamicNeighborThatReconnectsIsReplacedAgain(t *testing.T) {
 	w := newWorld(t)
 	n := w.machine()
 	var text book
 	again := sync.OnceFunc(func() {
 		call(t, n)
-		time.Sleep(100 * time.Millisecond) // GoBGP's listener has it then; if not, it comes later and is refused
+		time.Sleep(100 * time.Millisecond) // time for GoBGP to accept the connection; a later connection is refused
 	})
 	s := serverLogging(t, slog.New(during{text.logger().Handler(), "Delete a peer configuration", again}))
 	apply(t, s, callers())
 	call(t, n)
-	neighborIs(t, s, "192.0.2.2", "there by itself", func(n peering.NeighborStatus) bool { return n.Dynamic })
+	neighborIs(t, s, "192.0.2.2", "dynamic", func(n peering.NeighborStatus) bool { return n.Dynamic })
 
 	held := callers()
 	held.Peers = []peering.Peer{peer("192.0.2.2")}
 	held.Peers[0].AdminDown = true
 	apply(t, s, held)
 	if n := neighbors(t, s); len(n) != 1 || n[0].Dynamic || !n[0].AdminDown {
-		t.Errorf("the neighbors are %+v", n)
+		t.Errorf("the neighbors are %+v, want one that is configured and down", n)
 	}
 	apply(t, s, callers())
 	call(t, n)
-	neighborIs(t, s, "192.0.2.2", "there by itself again", func(n peering.NeighborStatus) bool { return n.Dynamic })
+	neighborIs(t, s, "192.0.2.2", "dynamic again", func(n peering.NeighborStatus) bool { return n.Dynamic })
 }
 
-func TestANeighborThatIsGoneWhenItIsToMakeRoomHasMadeRoom(t *testing.T) {
+func TestDeletingAnAbsentDynamicNeighborIsNoError(t *testing.T) {
 	newWorld(t)
 	s := newServer(t)
 	apply(t, s, callers())
@@ -93,15 +93,15 @@ func TestANeighborThatIsGoneWhenItIsToMakeRoomHasMadeRoom(t *testing.T) {
 	}
 }
 
-// A neighbor is there while it has only connected, and not yet said anything.
-func TestAServerStopsWhileANeighborIsComing(t *testing.T) {
+// The neighbor exists as soon as it has connected, before it sends a message.
+func TestAServerStopsWhileADynamicNeighborConnects(t *testing.T) {
 	w := newWorld(t)
 	n := w.machine()
 	for range 5 {
 		s := patientServer(slog.New(slog.DiscardHandler))
 		apply(t, s, callers())
 		call(t, n)
-		neighborIs(t, s, "192.0.2.2", "there by itself", func(n peering.NeighborStatus) bool { return n.Dynamic })
+		neighborIs(t, s, "192.0.2.2", "dynamic", func(n peering.NeighborStatus) bool { return n.Dynamic })
 		if err := s.Stop(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}

@@ -6,12 +6,12 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestANeighborThatHasToldAllOfItsRoutesIsComplete(t *testing.T) {
+func TestANeighborIsCompleteWhenItHasSentAllRoutes(t *testing.T) {
 	w := newWorld(t)
 	w.frr("192.0.2.1", " bgp graceful-restart",
 		" address-family ipv4 unicast", "  network 203.0.113.0/24", " exit-address-family")
 	w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
-	w.frr("192.0.2.1") // without graceful restart, of which nobody hears the end
+	w.frr("192.0.2.1") // without graceful restart this neighbor sends no End-of-RIB
 	s := newServer(t)
 	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3")), peer("192.0.2.4")))
 	for _, address := range []string{"192.0.2.2", "192.0.2.3"} {
@@ -24,30 +24,30 @@ func TestANeighborThatHasToldAllOfItsRoutesIsComplete(t *testing.T) {
 	neighborIs(t, s, "192.0.2.2", "complete again", func(n peering.NeighborStatus) bool { return n.Complete })
 }
 
-func TestWhetherANeighborKeepsRoutesIsKnown(t *testing.T) {
+func TestTheStatusShowsWhetherANeighborKeepsRoutes(t *testing.T) {
 	w := newWorld(t)
-	w.frr("192.0.2.1") // it helps others to restart
+	w.frr("192.0.2.1") // helper mode is FRR's default
 	w.bird("192.0.2.3", "192.0.2.1", " graceful restart aware;")
 	w.frr("192.0.2.1", " bgp graceful-restart-disable")
 	s := newServer(t)
 	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3")), graceful(peer("192.0.2.4"))))
 	for address, want := range map[string]bool{"192.0.2.2": true, "192.0.2.3": true, "192.0.2.4": false} {
 		if n := established(t, s, address); n.GracefulRestart != want {
-			t.Errorf("%s keeps routes: %v, want %v", address, n.GracefulRestart, want)
+			t.Errorf("%s: the status says that the neighbor keeps routes: %v, want %v", address, n.GracefulRestart, want)
 		}
 	}
 }
 
-func TestWhetherANeighborTakesIPv4RoutesWithIPv6NextHopsIsKnown(t *testing.T) {
+func TestTheStatusShowsTheExtendedNextHopCapability(t *testing.T) {
 	w := newWorld(t)
 	w.frr("2001:db8::1", "neighbor 2001:db8::1 capability extended-nexthop")
 	w.frr("2001:db8::1")
 	s := newServer(t)
 	apply(t, s, state(peer("2001:db8::2"), peer("2001:db8::3")))
 	if n := established(t, s, "2001:db8::2"); !n.Opened || !n.ExtendedNextHop {
-		t.Error("the router that takes them is not known to")
+		t.Error("the status of a router with the capability does not show it")
 	}
 	if n := established(t, s, "2001:db8::3"); !n.Opened || n.ExtendedNextHop {
-		t.Error("the router that does not take them is believed to")
+		t.Error("the status of a router without the capability shows it")
 	}
 }

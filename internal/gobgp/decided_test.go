@@ -16,9 +16,9 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// TestWhatIsDecidedOfNextHopsIsWhatRoutersGet from a neighbor that is named and
-// from one that comes by itself, and not where nothing is known to lead to them.
-func TestWhatIsDecidedOfNextHopsIsWhatRoutersGet(t *testing.T) {
+// TestRoutersGetTheNextHopsThatPeeringDecides has a configured and a dynamic neighbor. Routes of
+// a family for which peering knows no next hop are not announced.
+func TestRoutersGetTheNextHopsThatPeeringDecides(t *testing.T) {
 	w := newWorld(t)
 	named, came := w.frr("192.0.2.1"), w.frr("192.0.2.1")
 	spec := bgpv1.BGPConfigurationSpec{
@@ -55,9 +55,9 @@ func TestWhatIsDecidedOfNextHopsIsWhatRoutersGet(t *testing.T) {
 	came.Await(one)
 }
 
-// TestWhatIsDecidedOfPoliciesIsWhatGoBGPCanHave because a statement that it refuses
-// would keep all policies as they are.
-func TestWhatIsDecidedOfPoliciesIsWhatGoBGPCanHave(t *testing.T) {
+// TestGoBGPAcceptsThePoliciesThatPeeringDecides: if it refused one statement, it
+// would keep all old policies.
+func TestGoBGPAcceptsThePoliciesThatPeeringDecides(t *testing.T) {
 	const statement = `{global: {asn: 64515, applyPolicy: {exportPolicy: {policies: [p]}}}, definedSets: [
 		{type: prefix, name: s, prefixes: [{ipPrefix: 0.0.0.0/0, maskLengthMax: 32}]}, {type: neighbor, name: s, list: ['::/0', 192.0.2.1]},
 		{type: as-path, name: s, list: ['^65000_', '_65000', '65000-65010', '.*']}, {type: community, name: s, list: ['65000', no-export, planned-shut, gold, '65000:.*', '70000:1']},
@@ -100,13 +100,12 @@ func TestWhatIsDecidedOfPoliciesIsWhatGoBGPCanHave(t *testing.T) {
 		}
 	}
 	if had < len(all)/3 {
-		t.Errorf("%d of %d were tried", had, len(all))
+		t.Errorf("peering accepts %d of %d statements", had, len(all))
 	}
 }
 
-// TestALearnedRouteNeverTakesThePlaceOfOneOfTheCluster although its local preference is
-// higher, and although everything else is learned.
-func TestALearnedRouteNeverTakesThePlaceOfOneOfTheCluster(t *testing.T) {
+// The learned route has a higher local preference. The import policy accepts all other routes.
+func TestALearnedRouteNeverReplacesARouteOfTheCluster(t *testing.T) {
 	w := newWorld(t)
 	n := w.machine()
 	bgptest.FRR(t, n, fmt.Sprintf(`

@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	// probeEvery is how often each router sends to each address. The node that gets it answers.
+	// probeEvery is the time between two probes of a router to an address. The node that gets a probe
+	// answers.
 	probeEvery = 200 * time.Millisecond
-	// probeLimit is how long an answer may take.
+	// probeLimit is the time in which an answer must arrive.
 	probeLimit = 5 * time.Second
 )
 
-// observe has all nodes end, and watches the routers meanwhile.
+// observe ends all nodes, and watches the routers at the same time.
 func observe(t *testing.T, nodes []*endingNode, routers []*endingRouter) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -46,7 +47,7 @@ func observe(t *testing.T, nodes []*endingNode, routers []*endingRouter) {
 	watching.Wait()
 }
 
-// begin begins the end of the node.
+// begin starts the end of the node.
 func (n *endingNode) begin() {
 	n.began = time.Now()
 	switch {
@@ -59,7 +60,7 @@ func (n *endingNode) begin() {
 	}
 }
 
-// losePower ends a node that dies. What its speaker does before that has been done.
+// losePower disconnects a node that dies. Its speaker has ended before, if it ends at all.
 func (n *endingNode) losePower() {
 	if n.spoken && !n.killed {
 		n.speaker.awaitEnd()
@@ -70,7 +71,7 @@ func (n *endingNode) losePower() {
 	}
 }
 
-// comeBack starts the speaker of a node that works.
+// comeBack starts the speaker of a node that does not die.
 func (n *endingNode) comeBack() {
 	if n.dead {
 		return
@@ -80,7 +81,7 @@ func (n *endingNode) comeBack() {
 	n.speaker = startSpeakerIn(n.speaker.t, n.Namespace, o)
 }
 
-// watch records when the router first no longer leads to each node.
+// watch records for each node when the router first has no route to it.
 func (r *endingRouter) watch(nodes []*endingNode, stop <-chan struct{}) {
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
@@ -99,7 +100,7 @@ func (r *endingRouter) watch(nodes []*endingNode, stop <-chan struct{}) {
 	}
 }
 
-// probe sends to the addresses of all nodes, and counts what is not answered.
+// probe sends to the addresses of all nodes, and counts the probes without an answer.
 func (r *endingRouter) probe(nodes []*endingNode, stop <-chan struct{}) {
 	type attempt struct {
 		node *endingNode
@@ -143,9 +144,9 @@ func (r *endingRouter) probe(nodes []*endingNode, stop <-chan struct{}) {
 	})
 }
 
-// ask sends a datagram to the address of the node, from a port of its own so that the router
-// chooses a next hop anew. A datagram is not sent again, as the beginning of a connection would
-// be.
+// ask sends a datagram to the address of the node. Each datagram has a new source port, so the
+// router chooses a next hop anew. The kernel does not repeat a datagram. It would repeat the SYN
+// of a connection.
 func (n *endingNode) ask() (int, bool) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -162,7 +163,7 @@ func (n *endingNode) ask() (int, bool) {
 	return fd, true
 }
 
-// table is what was measured, as the guide has it.
+// table returns the measurements in the form of the table in docs/bgp.md.
 func table(nodes []*endingNode, routers []*endingRouter) string {
 	var b strings.Builder
 	b.WriteString("| Router | BFD | Graceful restart |")
@@ -194,8 +195,8 @@ func yes(is bool) string {
 	return "no"
 }
 
-// cell says what the router did with the node, and after a colon what differs from one
-// measurement to the next.
+// cell says what the router did with the route to the node. The numbers after the colon differ
+// from one measurement to the next.
 func (r *endingRouter) cell(n *endingNode) string {
 	gone, after := r.gone[n], r.gone[n].Sub(n.began)
 	class := r.class(n, after)
@@ -211,9 +212,9 @@ func (r *endingRouter) cell(n *endingNode) string {
 	return fmt.Sprintf("%s: %.1f s", class, after.Seconds())
 }
 
-// class is what removed the node from the router's table. The limits are far from what
-// removes it: BFD after 4 to 5 s, the hold time after 16 to 24 s, the restart time after 50 s,
-// or both after 66 to 74 s.
+// class says what removed the node from the router's table. BFD takes 4 to 5 s, the hold time 16
+// to 24 s, the restart time 50 s, and both together 66 to 74 s. The limits lie far from these
+// times.
 func (r *endingRouter) class(n *endingNode, after time.Duration) string {
 	switch {
 	case r.gone[n].IsZero():

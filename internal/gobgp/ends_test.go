@@ -19,25 +19,24 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/bgp.md")
 
-// The times of the measurement are far enough apart that a busy machine does not take one for
-// another.
+// The times are so far apart that the results differ clearly, also on a busy machine.
 const (
 	bfdInterval   = time.Second
 	bfdMultiplier = 5
 	holdTime      = 24 * time.Second
 	restartTime   = 50 * time.Second
-	// awayFor is how long a speaker is away that comes back: longer than BFD, shorter than the
-	// hold time.
+	// awayFor is the time from the end of a speaker to its next start. It is longer than BFD takes
+	// and shorter than the hold time.
 	awayFor = 12 * time.Second
-	// observed is how long routers are watched: a little longer than the hold time and the
-	// restart time.
+	// observed is how long the test watches the routers. It is a little longer than the hold time
+	// and the restart time together.
 	observed = 90 * time.Second
 	// powerAfter is the time between the SIGTERM of a speaker and the loss of power. A speaker
 	// takes less than two seconds to end.
 	powerAfter = 5 * time.Second
 )
 
-// setting is what the neighbors of a node are configured to.
+// setting is the configuration that all neighbors of a node have.
 type setting struct{ bfd, gracefulRestart bool }
 
 // settings are the rows of a router.
@@ -46,12 +45,12 @@ var settings = []setting{{true, true}, {true, false}, {false, true}, {false, fal
 // end is how a node or its speaker ends.
 type end struct {
 	title string
-	// killed ends the speaker without a word. Otherwise it ends as after SIGTERM: for a
-	// replacement, or for good.
+	// killed says that the speaker crashes. Otherwise it ends as after SIGTERM. forGood says
+	// that no other speaker replaces it.
 	killed, forGood bool
-	// spoken says whether the speaker ends at all before the power goes.
+	// spoken says that the speaker ends before the node loses its power.
 	spoken bool
-	// dead says whether the node loses its power. If not, the speaker comes back after awayFor.
+	// dead says that the node loses its power. Otherwise the speaker starts again after awayFor.
 	dead bool
 }
 
@@ -64,8 +63,8 @@ var ends = []end{
 	{title: "the power goes during a rollout", spoken: true, dead: true},
 }
 
-// endingNode is a node whose speaker has sessions with all routers, and an address that only
-// it and the node that stays announce.
+// endingNode is a node whose speaker has sessions with all routers. Two nodes announce its
+// address: endingNode and a node that never ends.
 type endingNode struct {
 	*bgptest.Namespace
 	setting
@@ -83,25 +82,25 @@ func (n *endingNode) service() netip.Addr {
 	return netip.AddrFrom4([4]byte{198, 51, 100, byte(n.number)})
 }
 
-// endingRouter is a router, and what it does with the addresses of the nodes.
+// endingRouter is a router and the measurements of its routes to the nodes.
 type endingRouter struct {
 	*bgptest.Router
 	t   testing.TB
 	asn uint32
-	// bfdOption is what is configured besides BFD itself, as the guide names it.
+	// bfdOption is the option of the router for BFD, with its name in docs/bgp.md.
 	bfdOption string
-	// gone is when the router first did not lead to a node.
+	// gone is the time at which the router first had no route to a node.
 	gone map[*endingNode]time.Time
-	// lost are the probes without an answer, by the node whose address they asked.
+	// lost counts the probes without an answer for each node.
 	lost map[*endingNode]int
 }
 
-// TestWhatRoutersMakeOfEachEnd measures the table in docs/bgp.md that people choose by: each
-// way in which a node or its speaker ends, with and without BFD and graceful restart. A dead
-// node should leave the table of the router at once, and a node that works should stay in it.
+// TestRoutersReactToEachEnd measures the table in docs/bgp.md by which operators choose
+// options. It lets nodes and speakers end in each way, with and without BFD and graceful restart.
+// A router should remove a dead node at once, and should keep a node that works.
 //
 // All nodes end at the same time in one network, so the test takes as long as the slowest end.
-func TestWhatRoutersMakeOfEachEnd(t *testing.T) {
+func TestRoutersReactToEachEnd(t *testing.T) {
 	w := &world{t: t, wire: bgptest.NewSegment(t), routers: 200}
 	nodes := w.endingNodes()
 	routers, peers := w.endingRouters(nodes)
@@ -123,13 +122,13 @@ func TestWhatRoutersMakeOfEachEnd(t *testing.T) {
 	for _, r := range routers {
 		for _, n := range nodes {
 			if !n.dead && !slices.ContainsFunc(r.Routes(), n.carries) {
-				t.Errorf("%s does not use node %d again, whose speaker is back: %+v, %s", r.title(), n.number, n.setting, n.title)
+				t.Errorf("%s has no route to node %d, whose speaker runs again: %+v, %s", r.title(), n.number, n.setting, n.title)
 			}
 		}
 	}
 }
 
-// carries reports whether r leads to the node.
+// carries reports whether r is a route to the node.
 func (n *endingNode) carries(r bgptest.Route) bool {
 	return r.Prefix.Addr() == n.service() && slices.Contains(r.Via, n.address())
 }
@@ -150,7 +149,7 @@ func (w *world) endingNodes() []*endingNode {
 
 const echoPort = 7
 
-// answers gives n the address of a Service, and answers probes of it.
+// answers adds the address of a Service to n, and answers the probes that n gets there.
 func answers(n *bgptest.Namespace, t testing.TB, service netip.Addr) {
 	t.Helper()
 	n.IP(fmt.Sprintf("address add %v/32 dev lo", service))
@@ -174,7 +173,7 @@ func answers(n *bgptest.Namespace, t testing.TB, service netip.Addr) {
 	}()
 }
 
-// endingRouters starts the routers, and gives the nodes their orders.
+// endingRouters starts the routers, and sets the orders of the nodes.
 func (w *world) endingRouters(nodes []*endingNode) ([]*endingRouter, map[netip.Addr]uint32) {
 	var routers []*endingRouter
 	peers := map[netip.Addr]uint32{}
@@ -235,7 +234,8 @@ func endingOrders(own netip.Addr, peers map[netip.Addr]uint32, s setting, announ
 	return o
 }
 
-// endingFRR has the nodes as neighbors. more is about each neighbor with BFD.
+// endingFRR returns the configuration of FRR with the nodes as neighbors. It adds the line more
+// for each neighbor with BFD.
 func endingFRR(nodes []*endingNode, own, more string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
@@ -294,7 +294,7 @@ protocol bgp {
 	return b.String()
 }
 
-// title names the version of the router and its option.
+// title returns the version of the router and its option.
 func (r *endingRouter) title() string {
 	question := "show status"
 	if r.isFRR() {
@@ -327,13 +327,13 @@ func (r *endingRouter) awaitBFD(nodes []*endingNode) {
 	})
 }
 
-// measured is the part of a cell that differs from one measurement to the next.
+// measured matches the numbers of a cell, which differ from one measurement to the next.
 var measured = regexp.MustCompile(`: [^|]*`)
 
-const tableBegins, tableEnds = "<!-- The table is written by TestWhatRoutersMakeOfEachEnd with -update. -->\n", "<!-- The end of the table. -->\n"
+const tableBegins, tableEnds = "<!-- The table is written by TestRoutersReactToEachEnd with -update. -->\n", "<!-- The end of the table. -->\n"
 
-// compareTable compares what was measured with the table of the guide: whether a node stayed,
-// and what removed it. The times are those of one measurement.
+// compareTable compares the measurement with the table in docs/bgp.md: whether a node stayed in
+// the routing table, and what removed it. It does not compare times.
 func compareTable(t *testing.T, got string) {
 	t.Helper()
 	const file = "../../docs/bgp.md"
@@ -353,6 +353,6 @@ func compareTable(t *testing.T, got string) {
 		return
 	}
 	if measured.ReplaceAllString(got, " ") != measured.ReplaceAllString(want, " ") {
-		t.Errorf("%s says\n%s\nmeasured is\n%s", file, want, got)
+		t.Errorf("%s has the table\n%s\nbut the measurement is\n%s", file, want, got)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// TestWhatWasHeardDoesNotGrowWithoutEnd although neighbors never cease to
-// announce what nobody has announced before. Our own routes wake then always.
-func TestWhatWasHeardDoesNotGrowWithoutEnd(t *testing.T) {
+// The neighbors announce new prefixes without end. When the set is full, each route of our own
+// wakes the reader.
+func TestTheSetOfLearnedPrefixesHasALimit(t *testing.T) {
 	e := newEvents()
 	woken := func() bool {
 		select {
@@ -33,22 +33,22 @@ func TestWhatWasHeardDoesNotGrowWithoutEnd(t *testing.T) {
 		if i == maxHeard {
 			woken()
 			if e.own(ours); woken() {
-				t.Error("a route that nobody else announces wakes")
+				t.Error("an own route that no neighbor announces wakes the reader")
 			}
 		}
 		e.callbacks().OnPathUpdate([]*apiutil.Path{{Nlri: nlri}}, time.Time{})
 		if len(e.heard) > maxHeard {
-			t.Fatalf("%d prefixes are remembered", len(e.heard))
+			t.Fatalf("%d prefixes are remembered, want at most %d", len(e.heard), maxHeard)
 		}
 	}
 	woken()
 	if e.own(ours); !woken() {
-		t.Error("a route that others may announce does not wake")
+		t.Error("with a full set, an own route does not wake the reader")
 	}
 	e.forget()
 	woken()
 	if e.own(ours); woken() {
-		t.Error("a route wakes although nothing was heard of the next server")
+		t.Error("an own route wakes the reader although the next server has learned nothing")
 	}
 }
 
@@ -62,32 +62,32 @@ func stateEvent(state bgp.FSMState) *apiutil.WatchEventMessage_PeerEvent {
 	}
 }
 
-func TestAListThatIsAheadOfTheEventsHidesNoFlapAndMakesNone(t *testing.T) {
+func TestFlapsAreCountedOnceWhenTheListPrecedesTheEvents(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	e := newEvents()
 	c := e.callbacks()
-	told := func(state string, now, since time.Time, flaps uint64) {
+	seen := func(state string, now, since time.Time, flaps uint64) {
 		t.Helper()
 		if p := e.seen(someRouter, state, now); p.state != state || !p.since.Equal(since) || p.flaps != flaps {
-			t.Errorf("told %s since %v with %d flaps, want %s since %v with %d", p.state, p.since, p.flaps, state, since, flaps)
+			t.Errorf("the peer is %s since %v with %d flaps, want %s since %v with %d", p.state, p.since, p.flaps, state, since, flaps)
 		}
 	}
-	told(peering.Idle, at(0), at(0), 0)
-	told(peering.Established, at(3), at(3), 0)
+	seen(peering.Idle, at(0), at(0), 0)
+	seen(peering.Established, at(3), at(3), 0)
 	for i, state := range []bgp.FSMState{bgp.BGP_FSM_ACTIVE, bgp.BGP_FSM_OPENSENT, bgp.BGP_FSM_OPENCONFIRM, bgp.BGP_FSM_ESTABLISHED} {
 		c.OnPeerUpdate(stateEvent(state), at(1).Add(time.Duration(i)*time.Millisecond))
-		told(peering.Established, at(4), at(3), 0) // as was told before
+		seen(peering.Established, at(4), at(3), 0) // the list has shown this state before
 	}
-	told(peering.Idle, at(10), at(10), 0)
+	seen(peering.Idle, at(10), at(10), 0)
 	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_IDLE), at(9))
-	told(peering.Idle, at(11), at(10), 1)
+	seen(peering.Idle, at(11), at(10), 1)
 	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), at(20))
-	told(peering.Idle, at(21), at(21), 1) // the list was read before
-	told(peering.Established, at(22), at(20), 1)
+	seen(peering.Idle, at(21), at(21), 1) // the list was read before this event
+	seen(peering.Established, at(22), at(20), 1)
 }
 
-func TestASessionThatEndsAtItsBeginningBeginsAnewAlsoWhenTheListKnewFirst(t *testing.T) {
+func TestAnEarlyEndIsReportedWhenTheListPrecedesTheEvent(t *testing.T) {
 	e := newEvents()
 	c, now := e.callbacks(), time.Unix(1000, 0)
 	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), now)
@@ -98,14 +98,14 @@ func TestASessionThatEndsAtItsBeginningBeginsAnewAlsoWhenTheListKnewFirst(t *tes
 	select {
 	case got := <-e.stillborn:
 		if got != someRouter {
-			t.Errorf("it is that of %v", got)
+			t.Errorf("the report is about %v, want %v", got, someRouter)
 		}
 	default:
-		t.Error("it does not begin anew")
+		t.Error("the early end of the session is not reported")
 	}
 }
 
-func TestTheLastEventsOfAServerAreNotThoseOfTheNext(t *testing.T) {
+func TestLateEventsOfAnEndedServerAreIgnored(t *testing.T) {
 	e := newEvents()
 	before := e.callbacks()
 	e.forget()
@@ -113,6 +113,6 @@ func TestTheLastEventsOfAServerAreNotThoseOfTheNext(t *testing.T) {
 	before.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), now)
 	e.callbacks().OnPeerUpdate(stateEvent(bgp.BGP_FSM_ACTIVE), now)
 	if p := e.seen(someRouter, peering.Active, now); p.flaps != 0 {
-		t.Errorf("the session went down %d times, and was never up", p.flaps)
+		t.Errorf("the session has %d flaps, want 0 because it was never up", p.flaps)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhatGoBGPLogsCountsForLessButTheWarningOfALimit(t *testing.T) {
+func TestGoBGPLogsAtLowerLevelsExceptLimitWarnings(t *testing.T) {
 	var text book
 	log := slog.New(newLibrarian(text.logger()))
 	log.Error("one")

@@ -8,10 +8,11 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// TestAPasswordThatTheKernelRefusesLeavesTheNeighborOut pins how GoBGP tells that the kernel
-// does not take a key: only by a log message. Without it sessions would go on without MD5.
-func TestAPasswordThatTheKernelRefusesLeavesTheNeighborOut(t *testing.T) {
-	// The kernel has no interface of this name, so there is no socket that it could protect.
+// TestNoNeighborWithAPasswordThatTheKernelRefuses depends on a log message of GoBGP:
+// GoBGP reports only there that the kernel refuses a key. A change of that message would
+// allow sessions without MD5.
+func TestNoNeighborWithAPasswordThatTheKernelRefuses(t *testing.T) {
+	// The kernel has no interface of this name, so it refuses the key.
 	const gone = "gone0"
 	p := peer("192.0.2.2")
 	p.Device, p.Password, p.Passive = gone, "secret", true
@@ -26,7 +27,7 @@ func TestAPasswordThatTheKernelRefusesLeavesTheNeighborOut(t *testing.T) {
 			s := newServer(t)
 			problems := tryApply(t, s, wanted)
 			if len(problems) != 1 || !strings.Contains(problems[0].Message, "the kernel does not take the password: ") {
-				t.Errorf("the problems are %v", problems)
+				t.Errorf("the problems are %v, want one about the password", problems)
 			}
 			if there := neighbors(t, s); len(there) > 0 || len(s.found.dynamic) > 0 {
 				t.Errorf("sessions are possible without the password: %v, %v", there, s.found.dynamic)

@@ -13,10 +13,10 @@ import (
 func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 	tests := []struct {
 		name   string
-		us     string // how the router knows us
+		us     string // our address in the configuration of the router
 		lines  []string
 		change func(*peering.Peer)
-		says   string // show bgp neighbors
+		says   string // a part of the router's "show bgp neighbors"
 	}{
 		{
 			"TTL security", "192.0.2.1", []string{" neighbor 192.0.2.1 ttl-security hops 1"},
@@ -31,7 +31,7 @@ func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 			func(p *peering.Peer) { p.Passive = true }, "Foreign port: 179",
 		},
 		{
-			"active, as the router only waits", "192.0.2.1", []string{" neighbor 192.0.2.1 passive"},
+			"active with a passive router", "192.0.2.1", []string{" neighbor 192.0.2.1 passive"},
 			func(*peering.Peer) {}, "Local port: 179",
 		},
 		{
@@ -113,7 +113,7 @@ func TestAConfederationIsOneASFromOutside(t *testing.T) {
 	router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "64700")
 }
 
-func TestAnUnnumberedNeighborIsAProblemUntilItIsHeardOf(t *testing.T) {
+func TestAnUnnumberedNeighborIsAProblemUntilTheKernelKnowsIt(t *testing.T) {
 	w := newWorld(t)
 	here := bgptest.Here(t)
 	near := linkLocal(here)
@@ -121,12 +121,12 @@ func TestAnUnnumberedNeighborIsAProblemUntilItIsHeardOf(t *testing.T) {
 	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
 	p := peer("192.0.2.2")
 	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
-	problems := tryApply(t, s, state(p)) // nobody is on the wire who could be heard of
+	problems := tryApply(t, s, state(p)) // the segment has no other machine yet
 	if len(problems) != 1 || problems[0].Field != p.Path || problems[0].Reason != reasonPending {
-		t.Fatalf("problems: %v, want one of the neighbor", problems)
+		t.Fatalf("the problems are %v, want one problem of the neighbor", problems)
 	}
 
-	// The router is heard of, by whatever it says.
+	// The kernel learns the router from any packet that the router sends.
 	n := w.machine()
 	router := bgptest.BIRD(t, n, fmt.Sprintf(`
 router id 192.0.2.2;
@@ -149,8 +149,7 @@ protocol bgp ours {
 	router.Await()
 }
 
-// TestAServerWithAnUnnumberedNeighborStops when the goodbye has held the neighbor
-// down, of which GoBGP then must know the address.
+// Stop first holds the neighbor down. GoBGP needs the neighbor's address for that.
 func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 	w := newWorld(t)
 	far := linkLocal(w.machine())
@@ -167,7 +166,7 @@ func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 	}
 }
 
-// hear waits until this node has heard of a neighbor on eth0.
+// hear waits until the kernel of this node knows a neighbor on eth0.
 func hear(t testing.TB, address string) {
 	t.Helper()
 	bgptest.Await(t, "the neighbor's answer", "yes", func() string {
@@ -178,7 +177,7 @@ func hear(t testing.TB, address string) {
 	})
 }
 
-// linkLocal is the address of eth0.
+// linkLocal returns the link-local address of eth0.
 func linkLocal(n *bgptest.Namespace) string {
 	address, _, _ := strings.Cut(strings.Fields(n.IP("-6 -o address show scope link dev eth0"))[3], "/")
 	return address

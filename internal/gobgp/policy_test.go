@@ -9,9 +9,9 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// TestNobodyComesOrChangesWhileThePoliciesCannotBeHad because those in effect say
-// nothing of who comes; who is there keeps its session, and who leaves leaves.
-func TestNobodyComesOrChangesWhileThePoliciesCannotBeHad(t *testing.T) {
+// The policies in effect say nothing about new neighbors. A neighbor that exists keeps its session,
+// and a neighbor can be removed.
+func TestNeighborsAreNotAddedOrChangedWhilePoliciesAreRefused(t *testing.T) {
 	newWorld(t)
 	s := newServer(t)
 	bad := peering.Statement{Name: "bad", Path: "spec.policyDefinitions[0].statements[0]", Then: peering.Actions{LocalPref: new(uint32)}}
@@ -41,10 +41,10 @@ func TestNobodyComesOrChangesWhileThePoliciesCannotBeHad(t *testing.T) {
 
 	problems := tryApply(t, s, spoilt(state(peer("192.0.2.2"))))
 	if got, want := about(problems), "["+why+" spec.neighbors[192.0.2.2] Pending]"; got != want {
-		t.Errorf("problems of the first are %s, want %s", got, want)
+		t.Errorf("the problems of the first Apply are %s, want %s", got, want)
 	}
 	if got := here(); got != "[]" {
-		t.Errorf("the neighbors are %s before there are policies", got)
+		t.Errorf("before there are policies, the neighbors are %s, want none", got)
 	}
 
 	apply(t, s, state(peer("192.0.2.2"), peer("192.0.2.4")))
@@ -65,7 +65,7 @@ func TestNobodyComesOrChangesWhileThePoliciesCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestToReplaceCommunitiesByNoneTakesAllOfThemAway(t *testing.T) {
+func TestReplacingCommunitiesByNoneRemovesThem(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
 	s := newServer(t)

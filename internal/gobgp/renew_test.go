@@ -16,8 +16,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// impatient is a router that gives up a connection whose KEEPALIVE does not come
-// within its hold time of 3 s.
+// impatient is a router with a hold time of 3 s. It closes a connection on which it gets no
+// KEEPALIVE within that time.
 type impatient struct {
 	t        *testing.T
 	listener net.Listener
@@ -71,7 +71,7 @@ func (i *impatient) say(w io.Writer, m *bgp.BGPMessage) {
 	if err != nil {
 		i.t.Error(err)
 	}
-	_, _ = w.Write(b) // to a speaker that may be gone
+	_, _ = w.Write(b) // fails if the speaker has closed the connection
 }
 
 // skip reads one message.
@@ -88,7 +88,7 @@ func skip(r io.Reader) error {
 	return err
 }
 
-func TestASessionBeginsAlthoughTheRouterGaveUpTheConnectionThatWasKept(t *testing.T) {
+func TestASessionBeginsAfterTheRouterClosedTheConnection(t *testing.T) {
 	w := newWorld(t)
 	n := w.machine()
 	router := impatient{t: t}
@@ -103,9 +103,9 @@ func TestASessionBeginsAlthoughTheRouterGaveUpTheConnectionThatWasKept(t *testin
 
 	s := newServer(t)
 	apply(t, s, state(peer("192.0.2.2")))
-	// The router opens a connection too, and leaves it without a word: GoBGP
-	// rests, and meanwhile keeps the one that it opened.
-	bgptest.Await(t, "the connection that the router leaves", "left", func() string {
+	// The router opens a second connection and closes it. GoBGP pauses, and keeps the connection
+	// that it opened itself.
+	bgptest.Await(t, "the connection that the router closes", "closed", func() string {
 		var conn net.Conn
 		var err error
 		n.Do(func() { conn, err = net.DialTimeout("tcp", "192.0.2.1:179", time.Second) })
@@ -117,14 +117,14 @@ func TestASessionBeginsAlthoughTheRouterGaveUpTheConnectionThatWasKept(t *testin
 		if err := skip(conn); err != nil { // its OPEN
 			return err.Error()
 		}
-		return "left"
+		return "closed"
 	})
 	neighborIs(t, s, "192.0.2.2", "up", func(n peering.NeighborStatus) bool {
 		return n.State == peering.Established && time.Since(n.UpSince) > 2*stillborn
 	})
 }
 
-func TestANeighborThatCannotBeRenewedComesBackByItself(t *testing.T) {
+func TestANeighborThatCannotBeAddedAgainIsRetried(t *testing.T) {
 	w := newWorld(t)
 	here, far := bgptest.Here(t), linkLocal(w.machine())
 	hear(t, far)
@@ -133,20 +133,19 @@ func TestANeighborThatCannotBeRenewedComesBackByItself(t *testing.T) {
 	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
 	apply(t, s, state(p))
 
-	// The kernel forgets the neighbor, and the session is to begin anew. While the
-	// link is down, no attempt to connect has the kernel look for the neighbor.
+	// The kernel forgets the neighbor, and the server must add the neighbor again. While the link
+	// is down, GoBGP's attempts to connect do not make the kernel look for the neighbor.
 	here.IP("link set eth0 down")
 	s.events.stillborn <- netip.MustParseAddr(far + "%eth0")
 	count := func() string { return strconv.Itoa(len(neighbors(t, s))) }
-	bgptest.Await(t, "how many neighbors there are", "0", count)
+	bgptest.Await(t, "the number of neighbors", "0", count)
 	here.IP("link set eth0 up")
 	hear(t, far)
-	bgptest.Await(t, "how many neighbors there are", "1", count)
+	bgptest.Await(t, "the number of neighbors", "1", count)
 }
 
-// TestANeighborThatWasHeldDownToBeRemovedIsNotTakenForWhatItWas when it could not
-// be removed then.
-func TestANeighborThatWasHeldDownToBeRemovedIsNotTakenForWhatItWas(t *testing.T) {
+// The server holds a neighbor down before it removes it. Here the removal does not happen.
+func TestANeighborWhoseRemovalFailedIsRepaired(t *testing.T) {
 	newWorld(t)
 	s := newServer(t)
 	p := peer("192.0.2.2")
@@ -158,15 +157,15 @@ func TestANeighborThatWasHeldDownToBeRemovedIsNotTakenForWhatItWas(t *testing.T)
 	}
 	held := s.found.peers[p.Name()].peer
 	if !held.AdminDown || held.Password != "" {
-		t.Errorf("before it is removed, the neighbor is taken for %+v", held)
+		t.Errorf("the server remembers the neighbor as %+v, want it down without a password", held)
 	}
 	if _, err := a.addPeer(held); err != nil {
 		t.Fatal(err)
 	}
 	if !s.repair(s.engine) {
-		t.Error("it is not repaired")
+		t.Error("the server does not repair the neighbor")
 	}
 	if n := neighbors(t, s); len(n) != 1 || n[0].AdminDown || s.found.peers[p.Name()].peer.Password == "" {
-		t.Errorf("the neighbors are %+v", n)
+		t.Errorf("the neighbors are %+v, want one that is not down and has its password", n)
 	}
 }

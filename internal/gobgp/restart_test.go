@@ -9,10 +9,10 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// quietly is how long a router is watched that must not do anything.
+// quietly is how long a test watches a router that must not change anything.
 const quietly = 3 * time.Second
 
-func TestGracefulRestartLeavesTheRoutersAlone(t *testing.T) {
+func TestGracefulRestartChangesNoRouteOfRouters(t *testing.T) {
 	ends := []struct {
 		name string
 		end  func(*speaker)
@@ -57,7 +57,7 @@ func freshness(frr *bgptest.Router) string {
 	return "fresh"
 }
 
-func TestAStopForGoodTakesTheRoutesAlongAlsoWithGracefulRestart(t *testing.T) {
+func TestAFinalStopWithdrawsRoutesDespiteGracefulRestart(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
 	bird := w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
@@ -72,14 +72,14 @@ func TestAStopForGoodTakesTheRoutesAlongAlsoWithGracefulRestart(t *testing.T) {
 	frr.Await()
 	bird.Await()
 	if !bgptest.Eventually(func() bool { return strings.Contains(bird.Log(), goodbye) }) {
-		t.Errorf("BIRD was not told why:\n%s", bird.Log())
+		t.Errorf("the log of BIRD has no reason of the end:\n%s", bird.Log())
 	}
 	if left := neighbors(t, s); len(left) > 0 {
-		t.Errorf("a stopped server has neighbors: %+v", left)
+		t.Errorf("a stopped server has the neighbors %+v, want none", left)
 	}
 }
 
-func TestARestartAnnouncesToTheNeighborsThatAreThereAlthoughOneIsAway(t *testing.T) {
+func TestARestartDoesNotWaitForAnAbsentNeighbor(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
 	o := orders{
@@ -95,7 +95,7 @@ func TestARestartAnnouncesToTheNeighborsThatAreThereAlthoughOneIsAway(t *testing
 	frr.Await("198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1")
 }
 
-func TestAServerThatIsRestartedForAnotherOptionKeepsItsRoutesInTheRouter(t *testing.T) {
+func TestARestartForAnotherOptionKeepsRoutesInTheRouter(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
 	s := newServer(t)
@@ -115,8 +115,8 @@ func TestAServerThatIsRestartedForAnotherOptionKeepsItsRoutesInTheRouter(t *test
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
-// Only a restart sets the forwarding bit (RFC 4724, section 4.2), so a router may drop its
-// stale routes when the session begins again. FRR does not before it has the new ones.
+// Only a restart sets the forwarding bit (RFC 4724, section 4.2). Without the bit, a router may
+// drop its stale routes when the session begins again. FRR keeps them until it has the new routes.
 func TestALostConnectionMovesNoRoute(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1", " neighbor 192.0.2.1 graceful-restart-helper")
@@ -138,7 +138,7 @@ func TestALostConnectionMovesNoRoute(t *testing.T) {
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
-// After a restart GoBGP waits for the neighbors that keep routes, before it announces any.
+// After a restart GoBGP waits for the neighbors that keep routes before it announces routes.
 func TestRoutesDoNotWaitForNeighborsThatKeepNone(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")

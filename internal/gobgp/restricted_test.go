@@ -9,9 +9,9 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Of two routers only the one that a group names gets the routes of the group, also after the
-// group names the other one, and nothing shows the mark of these routes.
-func TestRoutersGetOnlyGroupsThatNameThem(t *testing.T) {
+// A group names one of two routers. Only that router gets the routes of the group. Then the group
+// names the other router. No router sees the mark of these routes.
+func TestOnlyNamedRoutersGetTheRoutesOfAGroup(t *testing.T) {
 	w := newWorld(t)
 	two, three := w.frr("192.0.2.1"), w.frr("192.0.2.1")
 	spec := bgpv1.BGPConfigurationSpec{
@@ -58,12 +58,12 @@ func TestRoutersGetOnlyGroupsThatNameThem(t *testing.T) {
 	two.Await(shared)
 	three.Await(own, shared, own6)
 
-	// A name that no neighbor of this node has: neither router gets them.
+	// The group names a neighbor that this node does not have. Neither router gets the routes.
 	apply(t, s, decided("eth7"))
 	two.Await(shared)
 	three.Await(shared)
 
-	// A route that comes later is kept back as well.
+	// The same is true for a route that is added later.
 	more := routes("198.51.100.3/32", "198.51.100.4/32")
 	more[0].Attributes.Marks = []string{mark}
 	announce(t, s, append(all, more...)...)

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestRoutesOfBothFamiliesReachTheKernelOfEveryRouterAndLeaveIt(t *testing.T) {
+func TestRoutersInstallAndRemoveRoutesOfBothFamilies(t *testing.T) {
 	tests := []struct {
 		name   string
 		router func(*world) *bgptest.Router
@@ -42,7 +42,7 @@ func TestRoutesOfBothFamiliesReachTheKernelOfEveryRouterAndLeaveIt(t *testing.T)
 	}
 }
 
-func TestARouterThatTakesIPv4OverIPv6ByRFC8950NeedsNoNextHop(t *testing.T) {
+func TestARouterWithRFC8950NeedsNoIPv4NextHop(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("2001:db8::1", "neighbor 2001:db8::1 capability extended-nexthop")
 	s := newServer(t)
@@ -66,7 +66,7 @@ func TestAMutedFamilyIsNotAnnounced(t *testing.T) {
 		t.Errorf("%d IPv6 routes are sent", sent)
 	}
 
-	// The node gets an IPv6 address, and the router its route.
+	// The node gets an IPv6 address. Then the router gets the IPv6 route.
 	apply(t, s, state(peer("192.0.2.2")))
 	router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
 }
@@ -107,7 +107,7 @@ func TestAttributesArriveAndChangeInPlace(t *testing.T) {
 	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "graceful-shutdown")
 	for _, e := range monitor.Events(t) {
 		if e[:3] != "add" {
-			t.Errorf("changing attributes: %s", e)
+			t.Errorf("a change of attributes withdrew a route: %s", e)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestTenThousandRoutesComeAndGo(t *testing.T) {
 	router.Await("198.18.0.0/32 via 192.0.2.1")
 }
 
-func TestARouteThatCouldNotBeReplacedIsTheOneBefore(t *testing.T) {
+func TestAFailedReplacementKeepsTheOldRoute(t *testing.T) {
 	newWorld(t)
 	s := New(slog.New(slog.DiscardHandler))
 	apply(t, s, state())
@@ -165,14 +165,14 @@ func TestARouteThatCouldNotBeReplacedIsTheOneBefore(t *testing.T) {
 	other := routes("198.51.100.1/32", "198.51.100.2/32")
 	other[0].Attributes.Communities = []uint32{1}
 	if err := s.Announce(t.Context(), other); err == nil {
-		t.Fatal("a server that was stopped takes routes")
+		t.Fatal("a stopped server accepts routes")
 	}
 	if got := s.routes[old[0].Prefix]; len(s.routes) != 1 || len(got.Attributes.Communities) > 0 {
-		t.Errorf("the routes are %v", s.routes)
+		t.Errorf("the routes are %v, want the old one", s.routes)
 	}
 }
 
-// TestADrainedNodeIsAvoidedInsideOurAS where the community GRACEFUL_SHUTDOWN has no effect.
+// TestADrainedNodeIsAvoidedInsideOurAS. The community GRACEFUL_SHUTDOWN has no effect there.
 func TestADrainedNodeIsAvoidedInsideOurAS(t *testing.T) {
 	w := newWorld(t)
 	router := bgptest.FRR(t, w.machine(), fmt.Sprintf(`

@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestASessionNeedsTheRightPasswordAndFollowsItsRotation(t *testing.T) {
+func TestASessionNeedsThePasswordAndFollowsItsRotation(t *testing.T) {
 	const first, second = "correct horse battery", "staple"
 	w := newWorld(t)
 	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 password "+strings.ReplaceAll(first, " ", "-"))
@@ -26,9 +26,9 @@ func TestASessionNeedsTheRightPasswordAndFollowsItsRotation(t *testing.T) {
 
 	p.Password = "wrong-" + second
 	apply(t, s, state(p))
-	time.Sleep(4 * time.Second) // a session that is not to be
+	time.Sleep(4 * time.Second) // time for a session that must not begin
 	if n := neighbors(t, s)[0]; n.State == peering.Established {
-		t.Fatal("a session with the wrong password")
+		t.Fatal("the session is up with the wrong password")
 	}
 
 	p.Password = key
@@ -42,7 +42,7 @@ func TestASessionNeedsTheRightPasswordAndFollowsItsRotation(t *testing.T) {
 	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 
-	// The neighbor goes, and comes back without a password on either side.
+	// The neighbor is removed, and added again without a password on either side.
 	apply(t, s, state())
 	router.Await()
 	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nno neighbor 192.0.2.1 password", routerAS))
@@ -52,15 +52,15 @@ func TestASessionNeedsTheRightPasswordAndFollowsItsRotation(t *testing.T) {
 
 	for _, secret := range []string{key, second} {
 		if strings.Contains(text.String(), secret) {
-			t.Errorf("the log shows %q", secret)
+			t.Errorf("the log contains the password %q", secret)
 		}
 		if said := fmt.Sprintf("%+v", neighbors(t, s)); strings.Contains(said, secret) {
-			t.Errorf("the status shows %q", secret)
+			t.Errorf("the status contains the password %q", secret)
 		}
 	}
 }
 
-func TestWhatOneRouterSaysIsNotToldToAnother(t *testing.T) {
+func TestRoutesOfOneRouterAreNotAnnouncedToAnother(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
 	bird := w.bird("192.0.2.3", "192.0.2.1")
@@ -73,7 +73,7 @@ func TestWhatOneRouterSaysIsNotToldToAnother(t *testing.T) {
 	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
 	bird.Await("198.51.100.1/32 via 192.0.2.1")
 
-	// Allowed to, it is, without a new session.
+	// With a policy that allows it, the speaker announces the route. The session goes on.
 	wanted.Export = peering.Chain{Default: peering.Accept}
 	up := established(t, s, "192.0.2.3").UpSince
 	apply(t, s, wanted)
@@ -83,10 +83,10 @@ func TestWhatOneRouterSaysIsNotToldToAnother(t *testing.T) {
 	}
 }
 
-// await waits until the learned routes are these.
+// await waits until the learned routes equal want.
 func await(t testing.TB, s *Server, want ...string) {
 	t.Helper()
-	bgptest.Await(t, "what was learned", strings.Join(want, "\n"), func() string {
+	bgptest.Await(t, "the learned routes", strings.Join(want, "\n"), func() string {
 		all, err := s.Learned(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func await(t testing.TB, s *Server, want ...string) {
 	})
 }
 
-func TestAPolicyRejectsOnePrefixForOneNeighborOnly(t *testing.T) {
+func TestAPolicyRejectsAPrefixForOneNeighborOnly(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
 	bird := w.bird("192.0.2.3", "192.0.2.1")
@@ -122,7 +122,7 @@ func TestAPolicyRejectsOnePrefixForOneNeighborOnly(t *testing.T) {
 	}, open.Sets...)
 	closed.Export.Statements = append([]peering.Statement{
 		{
-			Name: "not to nobody", Then: peering.Actions{Verdict: peering.Reject},
+			Name: "not to unnamed neighbors", Then: peering.Actions{Verdict: peering.Reject},
 			If: peering.Conditions{Neighbors: &peering.SetRef{Name: "nobody", Match: peering.Any}},
 		},
 		{
@@ -156,7 +156,7 @@ func TestAPolicyRejectsOnePrefixForOneNeighborOnly(t *testing.T) {
 	quiet.Quiet(t)
 }
 
-func TestAnImportPolicyKeepsOutWhatItRejectsAndLetsOurOwnRoutesPass(t *testing.T) {
+func TestAnImportPolicyDoesNotAffectOurOwnRoutes(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24", "  network 203.0.113.128/25")
 	s := newServer(t)
@@ -165,7 +165,7 @@ func TestAnImportPolicyKeepsOutWhatItRejectsAndLetsOurOwnRoutesPass(t *testing.T
 	wanted.Import = peering.Chain{Default: peering.Reject}
 	apply(t, s, wanted)
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
-	neighborIs(t, s, "192.0.2.2", "telling its routes", func(n peering.NeighborStatus) bool { return n.Received[v4] >= 2 })
+	neighborIs(t, s, "192.0.2.2", "announcing two routes", func(n peering.NeighborStatus) bool { return n.Received[v4] >= 2 })
 	await(t, s)
 
 	wanted.Sets = append(wanted.Sets, peering.Set{Kind: peering.PrefixSet, Name: "nets", Family: v4, Prefixes: []peering.PrefixRange{
@@ -182,7 +182,7 @@ func TestAnImportPolicyKeepsOutWhatItRejectsAndLetsOurOwnRoutesPass(t *testing.T
 		Prefix: netip.MustParsePrefix("203.0.113.128/25"), NextHop: netip.MustParseAddr("192.0.2.2"), From: netip.MustParseAddr("192.0.2.2"),
 	}}
 	if diff := cmp.Diff(want, one, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
-		t.Errorf("learned for one prefix: %v\n%s", err, diff)
+		t.Errorf("the learned routes of one prefix: %v (-want +got)\n%s", err, diff)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestEqualRoutesOfSeveralRoutersAreAllLearned(t *testing.T) {
 	apply(t, s, wanted)
 	established(t, s, "192.0.2.2")
 	established(t, s, "192.0.2.3")
-	bgptest.Await(t, "how many routes were learned", "1", func() string {
+	bgptest.Await(t, "the number of learned routes", "1", func() string {
 		all, err := s.Learned(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestEqualRoutesOfSeveralRoutersAreAllLearned(t *testing.T) {
 	wakes(t, s)
 }
 
-// forget takes the event that there is.
+// forget discards a waiting event.
 func forget(s *Server) {
 	select {
 	case <-s.Events():
@@ -227,11 +227,11 @@ func wakes(t testing.TB, s *Server) {
 	select {
 	case <-s.Events():
 	case <-time.After(bgptest.Patience):
-		t.Fatal("no event")
+		t.Fatal("the server sends no event")
 	}
 }
 
-func TestARouteOfOurOwnTakesThePlaceOfALearnedOneAndSaysSo(t *testing.T) {
+func TestAnOwnRouteReplacesALearnedOneWithAnEvent(t *testing.T) {
 	w := newWorld(t)
 	w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
 	s := newServer(t)
@@ -263,9 +263,9 @@ func TestANeighborThatWasHeldDownComesBack(t *testing.T) {
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
-// TestRoutesOfOurASThatComeBackAreNotAccepted because a router sends the routes of one node
-// to the others. The second router is a node of our AS here.
-func TestRoutesOfOurASThatComeBackAreNotAccepted(t *testing.T) {
+// TestReturnedRoutesOfOurASAreNotAccepted: a router sends the routes of one node to the
+// other nodes. Here the second router has the part of a node of our AS.
+func TestReturnedRoutesOfOurASAreNotAccepted(t *testing.T) {
 	w := newWorld(t)
 	w.frr("192.0.2.1", fmt.Sprintf(" neighbor 192.0.2.3 remote-as %d", ourAS), " neighbor 192.0.2.3 timers connect 1",
 		" address-family ipv4 unicast", "  network 203.0.113.0/25", "  neighbor 192.0.2.3 activate", " exit-address-family")
@@ -284,17 +284,17 @@ router bgp %d
 `, ourAS, routerAS))
 	s := newServer(t)
 	apply(t, s, state(peer("192.0.2.2")))
-	neighborIs(t, s, "192.0.2.2", "telling three routes", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
+	neighborIs(t, s, "192.0.2.2", "announcing three routes, one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
 
 	allowed := peer("192.0.2.2")
 	allowed.AllowOwnASN = 1
 	apply(t, s, state(allowed))
-	neighborIs(t, s, "192.0.2.2", "believed in all three", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 3 })
+	neighborIs(t, s, "192.0.2.2", "announcing three accepted routes", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 3 })
 	apply(t, s, state(peer("192.0.2.2")))
-	neighborIs(t, s, "192.0.2.2", "believed in one again", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
+	neighborIs(t, s, "192.0.2.2", "announcing three routes, again one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
 }
 
-func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
+func TestDynamicNeighborsHaveTheOptionsOfTheirGroup(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1", " neighbor 192.0.2.1 password secret")
 	s := newServer(t)
@@ -309,13 +309,13 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 	wanted.Groups = []peering.Group{group}
 	wanted.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "routers", Path: "spec.dynamicNeighbors[0]"}}
 	apply(t, s, wanted)
-	time.Sleep(3 * time.Second) // a session that is not to be
+	time.Sleep(3 * time.Second) // time for a session that must not begin
 	frr.Await()
 
 	group.Password = "secret"
 	wanted.Groups = []peering.Group{group}
 	apply(t, s, wanted)
-	frr.Await("198.51.100.1/32 via 192.0.2.1") // and no IPv6 without a next hop
+	frr.Await("198.51.100.1/32 via 192.0.2.1") // no IPv6 route, because it has no next hop
 	wanted.Export.Statements = append([]peering.Statement{{
 		Name: "next hop", If: about6, Then: peering.Actions{NextHop: netip.MustParseAddr("2001:db8::1")},
 	}}, local...)
@@ -327,7 +327,7 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 		t.Errorf("the neighbor is %+v", n)
 	}
 
-	// A change of the group ends its sessions, which then come back.
+	// A change of the group ends its sessions. The neighbors then connect again.
 	group.Timers.Hold = 40 * time.Second
 	wanted.Groups = []peering.Group{group}
 	apply(t, s, wanted)
@@ -336,11 +336,11 @@ func TestNeighborsThatComeByThemselvesAreTakenByTheirGroup(t *testing.T) {
 	apply(t, s, wanted)
 	frr.Await()
 	if left := neighbors(t, s); len(left) > 0 {
-		t.Errorf("neighbors are left: %+v", left)
+		t.Errorf("the neighbors are %+v, want none", left)
 	}
 }
 
-func TestANeighborThatIsHeldDownDoesNotComeByItself(t *testing.T) {
+func TestANeighborThatIsHeldDownIsNotADynamicNeighbor(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
 	s := newServer(t)
@@ -355,7 +355,7 @@ func TestANeighborThatIsHeldDownDoesNotComeByItself(t *testing.T) {
 	held.Groups, held.Dynamic = open.Groups, open.Dynamic
 	apply(t, s, held)
 	frr.Await()
-	time.Sleep(3 * time.Second) // a session that is not to be
+	time.Sleep(3 * time.Second) // time for a session that must not begin
 	frr.Await()
 	if n := neighbors(t, s); len(n) != 1 || n[0].Dynamic || !n[0].AdminDown {
 		t.Errorf("the neighbors are %+v", n)
@@ -374,7 +374,7 @@ func TestADownNeighborIsResetOnceAndComesBack(t *testing.T) {
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	established(t, s, "192.0.2.2")
 
-	// The second reset must meet a session that is down, however slow this test is.
+	// The session must be down at the second reset, also if this test is slow.
 	allow := refuseConnections(t, router)
 	if err := s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")); err != nil {
 		t.Fatal(err)
@@ -386,14 +386,14 @@ func TestADownNeighborIsResetOnceAndComesBack(t *testing.T) {
 	allow()
 	n := established(t, s, "192.0.2.2")
 	router.Await("198.51.100.1/32 via 192.0.2.1")
-	time.Sleep(2 * time.Second) // a reset that was queued would end the session now
+	time.Sleep(2 * time.Second) // time for a queued reset, which would end the session
 	if again := established(t, s, "192.0.2.2"); again.Flaps != 1 || !again.UpSince.Equal(n.UpSince) {
-		t.Errorf("the session is %+v, want it up since %v", again, n.UpSince)
+		t.Errorf("the neighbor is %+v, want it up since %v", again, n.UpSince)
 	}
 }
 
-// refuseConnections lets no new TCP connection into or out of router until allow
-// is called. Connections that are open stay so.
+// refuseConnections blocks new TCP connections to and from router until the test calls allow.
+// Open connections continue.
 func refuseConnections(t testing.TB, router *bgptest.Router) (allow func()) {
 	nft := func(rules string) {
 		t.Helper()
@@ -405,7 +405,7 @@ func refuseConnections(t testing.TB, router *bgptest.Router) (allow func()) {
 	return func() { nft("delete table inet test") }
 }
 
-func TestAnotherASIsAnotherServerAndKeepsTheRoutes(t *testing.T) {
+func TestAnotherASKeepsTheAnnouncedRoutes(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
 	s := newServer(t)
@@ -420,11 +420,11 @@ func TestAnotherASIsAnotherServerAndKeepsTheRoutes(t *testing.T) {
 	apply(t, s, wanted)
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	if n := established(t, s, "192.0.2.2"); n.LocalASN != 64999 {
-		t.Errorf("the local AS is %d", n.LocalASN)
+		t.Errorf("the local AS is %d, want 64999", n.LocalASN)
 	}
 }
 
-func TestChangesThatDoNotConcernTheSessionDoNotEndIt(t *testing.T) {
+func TestUnrelatedChangesDoNotEndASession(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
 	s := newServer(t)

@@ -13,9 +13,9 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// The server listens at all addresses of the node. The addresses of Services are among them,
-// so any client of a Service can connect.
-func TestStrangersLearnNothingFromTheBGPPort(t *testing.T) {
+// The server listens at all addresses of the node, and Services have some of them. So any client
+// of a Service can connect to the BGP port.
+func TestUnknownClientsGetNoDataFromTheBGPPort(t *testing.T) {
 	w := newWorld(t)
 	const service = "198.51.100.9"
 	bgptest.Here(t).IP("link set lo up\naddress add " + service + "/32 dev lo")
@@ -43,7 +43,7 @@ func TestStrangersLearnNothingFromTheBGPPort(t *testing.T) {
 	apply(t, s, wanted)
 	for _, a := range []string{"192.0.2.1", service} {
 		if said, err := dial(a); len(said) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("%s says %x, %v", a, said, err)
+			t.Errorf("%s sends %x, %v; want no data", a, said, err)
 		}
 	}
 	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
@@ -52,7 +52,7 @@ func TestStrangersLearnNothingFromTheBGPPort(t *testing.T) {
 		t.Errorf("with listenAddresses, a connection to the address of a Service ends with %v", err)
 	}
 	if said, err := dial("192.0.2.1"); len(said) > 0 || errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("with listenAddresses, the node's own address says %x, %v", said, err)
+		t.Errorf("with listenAddresses, the node's own address sends %x, %v; want no data", said, err)
 	}
 
 	// GoBGP does not compare the address that a dynamic neighbor connects to.

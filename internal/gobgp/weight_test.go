@@ -14,8 +14,8 @@ import (
 
 const weightedAddress = "198.51.100.1"
 
-// TestRoutersDivideConnectionsByWeight opens 2,000 connections through a router to two nodes
-// with three endpoints and one, and then with one each.
+// TestRoutersDivideConnectionsByWeight opens 2,000 connections through a router to two nodes.
+// First the nodes have three endpoints and one endpoint, then one each.
 func TestRoutersDivideConnectionsByWeight(t *testing.T) {
 	for name, routerASN := range map[string]uint32{"eBGP": routerAS, "iBGP": ourAS} {
 		t.Run(name, func(t *testing.T) {
@@ -71,8 +71,8 @@ func inAS(p peering.Peer, asn uint32) peering.Peer {
 	return p
 }
 
-// weighing makes the router in AS asn as 192.0.2.3, with us and the second node as its
-// neighbors.
+// weighing makes the router 192.0.2.3 in the AS asn. Its neighbors are this node and the second
+// node.
 func (w *world) weighing(asn uint32, second *bgptest.Namespace) (*bgptest.Router, *bgptest.Namespace) {
 	w.t.Helper()
 	n := w.machine()

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(bgptest.Main(m))
 }
 
-// world is a wire with this process on it, as 192.0.2.1 and 2001:db8::1, and
-// routers from .2 on.
+// world is a segment. This process has the addresses 192.0.2.1 and 2001:db8::1 there. The routers
+// have the addresses from .2 on.
 type world struct {
 	t       testing.TB
 	wire    *bgptest.Segment
@@ -45,7 +45,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// machine is a namespace on the wire.
+// machine makes a namespace on the segment.
 func (w *world) machine() *bgptest.Namespace {
 	w.t.Helper()
 	w.routers++
@@ -54,8 +54,8 @@ func (w *world) machine() *bgptest.Namespace {
 	return n
 }
 
-// frr takes routes of both families over a session with peer, us by default. Hold
-// times are long here: a machine that is busy with other tests is not to end a session.
+// frr starts FRR. It accepts routes of both families over a session with peer, which is this
+// process. The hold times are long so that a busy machine ends no session.
 func (w *world) frr(peer string, lines ...string) *bgptest.Router {
 	w.t.Helper()
 	n := w.machine()
@@ -79,7 +79,7 @@ router bgp %[1]d
 `, routerAS, w.routers, peer, ourAS, strings.Join(lines, "\n")))
 }
 
-// bird does the same.
+// bird does the same with BIRD.
 func (w *world) bird(local, peer string, lines ...string) *bgptest.Router {
 	w.t.Helper()
 	n := w.machine()
@@ -99,13 +99,13 @@ protocol bgp ours {
 `, w.routers, local, birdAS, peer, ourAS, strings.Join(lines, "\n")))
 }
 
-// newServer is a Server that is stopped with the test.
+// newServer returns a Server that stops at the end of the test.
 func newServer(t testing.TB) *Server {
 	t.Helper()
 	return serverLogging(t, slog.New(slog.DiscardHandler))
 }
 
-// patientServer says goodbye however slow the machine is.
+// patientServer has time to end its sessions, also on a slow machine.
 func patientServer(log *slog.Logger) *Server {
 	s := New(log)
 	s.patience = patience{stop: bgptest.Patience, goodbye: bgptest.Patience}
@@ -123,8 +123,8 @@ func serverLogging(t testing.TB, log *slog.Logger) *Server {
 	return s
 }
 
-// state is that of a speaker that announces its own routes to peers, those of the
-// other family by their next hops.
+// state is the state of a speaker that announces its own routes to peers. Routes of the other
+// family have the next hops of the peer.
 func state(peers ...peering.Peer) peering.State {
 	s := peering.State{
 		Global: peering.Global{
@@ -145,7 +145,7 @@ func state(peers ...peering.Peer) peering.State {
 	return s
 }
 
-// hops are the statements about the other family for one neighbor.
+// hops returns the statements that set next hops of the other family for a neighbor.
 func hops(s *peering.State, p peering.Peer) []peering.Statement {
 	if !p.Address.IsValid() {
 		return nil
@@ -169,7 +169,7 @@ func hops(s *peering.State, p peering.Peer) []peering.Statement {
 	return all
 }
 
-// peer is one with both families; a next hop of the other family is ours.
+// peer returns a neighbor with both families. The next hop of the other family is our address.
 func peer(address string) peering.Peer {
 	p := peering.Peer{Options: options(), Path: "spec.neighbors[" + address + "]"}
 	p.ASN = routerAS
@@ -182,7 +182,7 @@ func peer(address string) peering.Peer {
 	return p
 }
 
-// birdPeer is peer in the AS of BIRD.
+// birdPeer returns a peer in the AS of BIRD.
 func birdPeer(address string) peering.Peer {
 	p := peer(address)
 	p.ASN = birdAS
@@ -197,13 +197,13 @@ func options() peering.Options {
 	}
 }
 
-// graceful has routers keep the routes for longer than anything is waited for.
+// graceful makes routers keep the routes for longer than any test waits.
 func graceful(p peering.Peer) peering.Peer {
 	p.GracefulRestart = peering.GracefulRestart{Enabled: true, Restart: 5 * bgptest.Patience, Deferral: 2 * time.Second}
 	return p
 }
 
-// apply fails the test when anything cannot be had.
+// apply fails the test if the server reports a problem.
 func apply(t testing.TB, s *Server, wanted peering.State) {
 	t.Helper()
 	if problems := tryApply(t, s, wanted); len(problems) > 0 {
@@ -227,7 +227,7 @@ func announce(t testing.TB, s *Server, routes ...peering.Route) {
 	}
 }
 
-// routes are without attributes.
+// routes returns routes without attributes.
 func routes(prefixes ...string) []peering.Route {
 	var out []peering.Route
 	for _, p := range prefixes {
@@ -257,7 +257,7 @@ func neighborIs(t testing.TB, s *Server, address, what string, is func(peering.N
 		return false
 	})
 	if !ok {
-		t.Fatalf("neighbor %s never is %s: %+v", address, what, last)
+		t.Fatalf("neighbor %s is %+v, want it %s", address, last, what)
 	}
 	return found
 }
@@ -271,7 +271,7 @@ func neighbors(t testing.TB, s *Server) []peering.NeighborStatus {
 	return all
 }
 
-// book is a log that can be read.
+// book is a log that the test can read.
 type book struct {
 	mu   sync.Mutex
 	text bytes.Buffer
