@@ -13,8 +13,8 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// A group that is refused, deleted or shrunk leaves addresses that no usable group has. They stay
-// with the neighbors that the group named.
+// After a group is refused, deleted or shrunk, some addresses are in no usable group. The speaker
+// announces them only to the neighbors that the group named.
 func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 	shrunk, open, other := namingPeers("192.0.2.1"), namingPeers(), namingPeers("192.0.2.1")
 	shrunk.Spec.Remote.V4Pool.Pool = "203.0.113.0/25"

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// onEdge is a group whose addresses only the nodes of a rack announce.
+// onEdge returns a group whose addresses only the nodes of a rack announce.
 func onEdge(pool, aggregation, rack string) v2.ServiceGroup {
 	g := weighed("purelb", aggregation)
 	g.Spec.Remote.V4Pool.Pool, g.Spec.Remote.V4Pool.Subnet = v2.Range(pool), "203.0.113.0/24"
@@ -19,7 +19,7 @@ func onEdge(pool, aggregation, rack string) v2.ServiceGroup {
 	return g
 }
 
-// labeled gives the node these labels.
+// labeled sets the labels of the node.
 func labeled(s *Snapshot, labels map[string]string) {
 	node := *s.Node
 	node.Labels = labels
@@ -43,7 +43,7 @@ func TestOnlySelectedNodesAnnounceAGroup(t *testing.T) {
 		want(t, "routes after an address came", w.server.announces(), "203.0.113.200/32")
 		pass(fullCheck)
 		if i := w.reports.last().Status.NetlinkImport; i.Elsewhere != 2 || i.TotalImported != 1 {
-			t.Errorf("imported %d, elsewhere %d; want 1, 2", i.TotalImported, i.Elsewhere)
+			t.Errorf("the status counts %d imported addresses and %d of other nodes, want 1 and 2", i.TotalImported, i.Elsewhere)
 		}
 		if c := w.reports.conditions(); strings.Contains(c, "imported addresses are not announced") {
 			t.Errorf("the addresses of other nodes count as a failure: %s", c)
@@ -75,7 +75,7 @@ func TestASharedRouteIsAnnouncedWhereOneGroupIs(t *testing.T) {
 		want(t, "routes", w.server.announces(), "203.0.113.0/24")
 		w.cluster.change(func(s *Snapshot) { labeled(s, map[string]string{"rack": "c"}) })
 		atOnce()
-		want(t, "routes of a node of neither", w.server.announces(), "")
+		want(t, "routes of a node that no group selects", w.server.announces(), "")
 	})
 }
 

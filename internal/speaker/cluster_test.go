@@ -82,7 +82,7 @@ func (c cluster) configure(name, spec string, finalizers ...string) {
 	}
 }
 
-// configured returns a BGPConfiguration, and false if there is none.
+// configured returns the BGPConfiguration with this name, and whether it exists.
 func (c cluster) configured(name string) (object bgpv1.BGPConfiguration, ok bool) {
 	c.t.Helper()
 	err := c.clients.bgp.Get().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Into(&object)
@@ -150,7 +150,7 @@ func (c cluster) speak(node string, change func(*Setup)) *member {
 	}
 	setup := Setup{
 		Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(writer(write), nil)),
-		lastWrite: time.Minute, // however busy the API server is
+		lastWrite: time.Minute, // enough for a busy API server
 	}
 	if change != nil {
 		change(&setup)
@@ -186,7 +186,7 @@ func eventuallyIs(t *testing.T, what, want string, text func() string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s is not as wanted within 60 s (-want +got)\n%s", what, cmp.Diff(want, got))
+			t.Fatalf("after 60 s, %s differs (-want +got)\n%s", what, cmp.Diff(want, got))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -195,12 +195,12 @@ func eventuallyIs(t *testing.T, what, want string, text func() string) {
 const authenticated = `{global: {asn: 65000}, neighbors: [
 	{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
 
-func TestPasswordsAreReadWhereTheConfigurationSaysAndFollowed(t *testing.T) {
+func TestPasswordsAreReadAndFollowed(t *testing.T) {
 	c := newCluster(t)
 	node := c.node("a")
 	m := c.speak(node, nil)
 	c.configure("default", authenticated)
-	eventuallyIs(t, "what is wrong", "False secret "+c.namespace+"/bgp does not exist", func() string {
+	eventuallyIs(t, "the condition Configured", "False secret "+c.namespace+"/bgp does not exist", func() string {
 		return configuredOf(c.nodeStatus(node), "secret "+c.namespace+"/bgp does not exist")
 	})
 	c.password("bgp", "hush-1")
@@ -210,7 +210,7 @@ func TestPasswordsAreReadWhereTheConfigurationSaysAndFollowed(t *testing.T) {
 	if err := c.core.CoreV1().Secrets(c.namespace).Delete(t.Context(), "bgp", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyIs(t, "whether the missing Secret is said", "true", func() string {
+	eventuallyIs(t, "whether the status reports the missing Secret", "true", func() string {
 		return fmt.Sprint(strings.Contains(fmt.Sprint(c.nodeStatus(node)), "does not exist: the password that was there before is in use"))
 	})
 	want(t, "the session without the Secret", m.server.String(), sessions1+" md5 hush-2")
@@ -237,7 +237,7 @@ func configuredOf(s bgpv1.BGPNodeStatus, part string) string {
 	return ""
 }
 
-func TestTheStatusOfANodeIsWrittenAndFollows(t *testing.T) {
+func TestTheStatusOfANodeFollowsTheSpeaker(t *testing.T) {
 	c := newCluster(t)
 	node := c.node("a")
 	c.configure("default", oneNeighbor)
@@ -262,12 +262,12 @@ func TestTheStatusOfANodeIsWrittenAndFollows(t *testing.T) {
 	eventuallyIs(t, "the status with a session", "192.0.2.10 node-ipv4 65000 true 192.0.2.1 Established 203.0.113.7/32", show)
 	now := c.nodeStatus(node)
 	if owners := now.OwnerReferences; len(owners) != 1 || owners[0].Kind != "Node" || owners[0].Name != node || owners[0].UID == "" {
-		t.Errorf("its owners are %+v", owners)
+		t.Errorf("the owners of the status are %+v, want the node", owners)
 	}
 	for i, was := range first.Status.Conditions {
 		is := now.Status.Conditions[i]
 		if same := was.Status == is.Status; same != was.LastTransitionTime.Equal(&is.LastTransitionTime) && same {
-			t.Errorf("%s has not changed, and its time has", is.Type)
+			t.Errorf("the condition %s has a new time although it has not changed", is.Type)
 		}
 	}
 	if now.Status.LastUpdated == nil || now.Status.HeartbeatSeconds != 60 {
@@ -286,13 +286,13 @@ func TestTheStatusOfANodeIsWrittenAndFollows(t *testing.T) {
 	})
 	m.stop()
 	if s := c.nodeStatus(node).Status; s.Healthy || s.Conditions[0].Reason != "AgentShutdown" {
-		t.Errorf("when it has ended: %+v", s.Conditions)
+		t.Errorf("after the end of the speaker, the conditions are %+v", s.Conditions)
 	}
 }
 
-func TestTheDeletionReachesEveryNodeAndWaitsForNone(t *testing.T) {
+func TestADeletedConfigurationEndsBGPOnEveryNode(t *testing.T) {
 	c := newCluster(t)
-	// A finalizer keeps the object in place. The configuration no longer counts.
+	// A finalizer delays the deletion of the object. The configuration has no effect any more.
 	c.configure("default", oneNeighbor, "bgp.purelb.io/finalizer")
 	a, b := c.speak(c.node("a"), nil), c.speak(c.node("b"), nil)
 	for _, m := range []*member{a, b} {
@@ -305,11 +305,11 @@ func TestTheDeletionReachesEveryNodeAndWaitsForNone(t *testing.T) {
 		eventuallyIs(t, "the routes", "", m.server.announces)
 	}
 	if _, there := c.configured("default"); !there {
-		t.Error("a speaker has taken the finalizer off, to which it has no right")
+		t.Error("a speaker has removed the finalizer, and must not do that")
 	}
 }
 
-func TestAStartWhileTheAPIServerIsAwayUsesTheFile(t *testing.T) {
+func TestAStartDuringAnAPIServerOutageUsesTheFile(t *testing.T) {
 	c := newCluster(t)
 	c.configure("default", authenticated)
 	c.password("bgp", "hush")
@@ -336,7 +336,7 @@ func TestAStartWhileTheAPIServerIsAwayUsesTheFile(t *testing.T) {
 	eventuallyIs(t, "the routes", "203.0.113.7/32", again.server.announces)
 }
 
-func TestLabelsMarksAndAnnotationsAreFollowed(t *testing.T) {
+func TestLabelsDrainMarksAndAnnotationsAreFollowed(t *testing.T) {
 	c := newCluster(t)
 	node := c.node("a")
 	c.configure("default", strings.Replace(oneNeighbor, "peerAsn: 65001}", `peerAsn: 65001}, nodeSelector: {matchLabels: {rack: "2"}}`, 1))
@@ -376,8 +376,8 @@ func TestLabelsMarksAndAnnotationsAreFollowed(t *testing.T) {
 	eventuallyIs(t, "the routes without the annotation", "203.0.113.7/32", m.server.announces)
 }
 
-// Samples of older manifests have the namespace k8gobgp-system.
-func TestConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
+// Older manifests have BGPConfigurations in the namespace k8gobgp-system.
+func TestConfigurationsOfOtherNamespacesAreRead(t *testing.T) {
 	c := newCluster(t)
 	further := cluster{t: t, config: c.config, namespace: apitest.Namespace(t), core: c.core, clients: c.clients}
 	further.configure("default", oneNeighbor)
@@ -393,9 +393,9 @@ func TestConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
 		}
 		return ""
 	}
-	eventuallyIs(t, "without any in the namespace of PureLB", further.namespace+"/default", chosen)
+	eventuallyIs(t, "the configuration in effect without one in the namespace of PureLB", further.namespace+"/default", chosen)
 	c.configure("mine", oneNeighbor)
-	eventuallyIs(t, "with one in the namespace of PureLB", "mine", chosen)
+	eventuallyIs(t, "the configuration in effect with one in the namespace of PureLB", "mine", chosen)
 }
 
 func TestADeletedNodeIsSeen(t *testing.T) {
@@ -403,7 +403,7 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 	node := c.node("a")
 	caches := NewCaches(c.clients, node, c.namespace, nil)
 	if caches.nodeDeleted() {
-		t.Error("it says so before it knows anything")
+		t.Error("the cluster reports a deleted node before it has read the nodes")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var ends sync.WaitGroup
@@ -413,15 +413,15 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 		_, synced := caches.nodes.All()
 		return fmt.Sprint(synced, caches.nodeDeleted())
 	}
-	eventuallyIs(t, "a node that is there", "true false", seen)
+	eventuallyIs(t, "what is known of an existing node", "true false", seen)
 	if err := c.core.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyIs(t, "a deleted node", "true true", seen)
+	eventuallyIs(t, "what is known of a deleted node", "true true", seen)
 }
 
-// When PureLB is uninstalled, the DaemonSet and the rights of its pods go together.
-func TestASpeakerThatIsUninstalledSaysSo(t *testing.T) {
+// An uninstallation removes the DaemonSet and the rights of its pods together.
+func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
 	c := newCluster(t)
 	node, user := c.node("a"), "speaker-of-"+c.namespace
 	bindings := c.core.RbacV1().ClusterRoleBindings()
@@ -444,7 +444,7 @@ func TestASpeakerThatIsUninstalledSaysSo(t *testing.T) {
 	if err := c.core.AppsV1().DaemonSets(c.namespace).Delete(t.Context(), "lbnodeagent", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyIs(t, "the deletion is seen", "true", func() string { return fmt.Sprint(strings.Contains(m.logged(), "daemonSetDeleted")) })
+	eventuallyIs(t, "whether the log has the deletion", "true", func() string { return fmt.Sprint(strings.Contains(m.logged(), "daemonSetDeleted")) })
 	if err := bindings.Delete(t.Context(), user, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -452,14 +452,14 @@ func TestASpeakerThatIsUninstalledSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventuallyIs(t, "the rights are gone", "true", func() string {
+	eventuallyIs(t, "whether the rights are gone", "true", func() string {
 		_, err := powerless.CoreV1().Pods(c.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
 		return fmt.Sprint(apierrors.IsForbidden(err))
 	})
 	m.stop()
 	want(t, "routes", m.server.announces(), "203.0.113.7/32 65535:0 pref 0")
 	if !strings.Contains(m.logged(), "cause=uninstalled") {
-		t.Error("it does not know that it was uninstalled")
+		t.Error("the log does not say that PureLB was uninstalled")
 	}
 }
 

@@ -26,34 +26,32 @@ func TestConfigurationsThatSelectTheNodeAreInEffect(t *testing.T) {
 			s.Configs = append(s.Configs, rackConfig(t, "a", "192.0.2.2", "65000"), rackConfig(t, "b", "192.0.2.3", "65000"))
 		})
 		settle()
-		want(t, "in rack a", w.peers(), "192.0.2.1 192.0.2.2")
+		want(t, "neighbors in rack a", w.peers(), "192.0.2.1 192.0.2.2")
 
 		// A label takes effect at once.
 		w.cluster.change(func(s *Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
 		settle()
-		want(t, "in rack b", w.peers(), "192.0.2.1 192.0.2.3")
+		want(t, "neighbors in rack b", w.peers(), "192.0.2.1 192.0.2.3")
 
-		// An object that is replaced is gone for a moment.
+		// While an object is replaced, it does not exist for a moment.
 		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[:2] })
 		settle()
-		want(t, "while rack-b is gone", w.peers(), "192.0.2.1 192.0.2.3")
-		if c := w.reports.last().Status.Conditions[0].Message; !strings.Contains(c, "the BGPConfiguration rack-b is gone, and default takes effect at ") {
-			t.Error(c)
-		}
+		want(t, "neighbors while rack-b is gone", w.peers(), "192.0.2.1 192.0.2.3")
+		contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration rack-b is gone, and default takes effect at ")
 		pass(successionPause + time.Second)
-		want(t, "when rack-b stays away", w.peers(), "192.0.2.1")
+		want(t, "neighbors when rack-b stays away", w.peers(), "192.0.2.1")
 
-		// Another AS is a conflict: the node goes on, and says so.
+		// Another AS is a conflict. The node keeps its neighbors and reports the conflict.
 		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, rackConfig(t, "b", "192.0.2.3", "65009")) })
 		settle()
-		want(t, "with a conflict", w.peers(), "192.0.2.1")
+		want(t, "neighbors with a conflict", w.peers(), "192.0.2.1")
 		if c := w.reports.conditions(); !strings.Contains(c, "Configured False ConfigurationInvalid: rack-b: spec.global.asn: default says otherwise") ||
 			!strings.Contains(c, "the BGPConfiguration rack-b is left out") {
-			t.Error(c)
+			t.Errorf("the conditions are %s", c)
 		}
 		w.cluster.change(func(s *Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
 		settle()
-		want(t, "in rack a again", w.peers(), "192.0.2.1 192.0.2.2")
+		want(t, "neighbors in rack a again", w.peers(), "192.0.2.1 192.0.2.2")
 	})
 	inWorld(t, "", func(w *world) {
 		w.speaker.Memory = memory

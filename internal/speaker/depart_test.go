@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/ending"
 )
 
-func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
+func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		mark := func(m ending.DrainMark) {
 			w.cluster.change(func(s *Snapshot) {
@@ -21,56 +21,56 @@ func TestAMarkedNodeAsksForOthersAndOneThatLeavesWithdraws(t *testing.T) {
 			atOnce()
 		}
 		mark(ending.DrainMark{Reason: "label"})
-		want(t, "excluded", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
+		want(t, "routes of an excluded node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
 		atOnce()
-		want(t, "a new address", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		want(t, "routes with a new address", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(time.Hour)
-		want(t, "excluded for long", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		want(t, "routes after a long time", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		mark(ending.DrainMark{Reason: "taint", Leaving: true})
 		pass(4 * time.Second)
-		want(t, "leaving", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		want(t, "routes of a leaving node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(2 * time.Second)
-		want(t, "left", w.server.announces(), "")
+		want(t, "routes of a node that has left", w.server.announces(), "")
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
-		want(t, "a new address of a node that left", w.server.announces(), "")
+		want(t, "routes with a new address of a node that has left", w.server.announces(), "")
 		mark(ending.DrainMark{})
-		want(t, "when it stays after all", w.server.announces(), "203.0.113.9/32")
+		want(t, "routes of a node that stays", w.server.announces(), "203.0.113.9/32")
 	})
 }
 
-func TestTheGoodbye(t *testing.T) {
+func TestHowASpeakerEndsItsSessions(t *testing.T) {
 	const without = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}`
 	for _, tt := range []struct {
 		name, spec string
 		meanwhile  func(*world)
-		asked      string // what is announced when it is about to end
+		asked      string // the routes just before the end
 		want       string
 	}{
 		{"with graceful restart", oneNeighbor, func(*world) {}, "203.0.113.7/32", "stopped, graceful true"},
-		{"without", without, func(*world) {}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
-		{"when the agent takes the addresses", oneNeighbor, func(w *world) {
+		{"without graceful restart", without, func(*world) {}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
+		{"when the agent removes the addresses", oneNeighbor, func(w *world) {
 			pass(300 * time.Millisecond)
 			w.kernel.hold("kube-lb0")
 		}, "", "stopped, graceful false"},
-		{"of a node that is to be avoided", oneNeighbor, func(w *world) {
+		{"of a drained node", oneNeighbor, func(w *world) {
 			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
 		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful true"},
 		{"with a router that keeps the routes", oneNeighbor, func(w *world) {
 			w.server.change(func(s *fakeServer) { established("192.0.2.1", 65001)(s); s.helps("192.0.2.1") })
 		}, "203.0.113.7/32", "stopped, graceful true"},
-		{"with a router that does not", oneNeighbor, func(w *world) {
+		{"with a router that keeps no routes", oneNeighbor, func(w *world) {
 			w.server.change(established("192.0.2.1", 65001))
 		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
-		{"with a router that does not, and one that does", oneNeighbor, func(w *world) {
+		{"with one router of each kind", oneNeighbor, func(w *world) {
 			w.server.change(func(s *fakeServer) {
 				established("192.0.2.1", 65001)(s)
 				established("192.0.2.2", 65001)(s)
 				s.helps("192.0.2.2")
 			})
 		}, "203.0.113.7/32", "stopped, graceful true"},
-		{"of a node that leaves", oneNeighbor, func(w *world) {
+		{"of a leaving node", oneNeighbor, func(w *world) {
 			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "taint", Leaving: true} })
 		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
 	} {
@@ -85,30 +85,28 @@ func TestTheGoodbye(t *testing.T) {
 				want(t, "routes", w.server.announces(), tt.asked)
 				want(t, "the end", w.server.String(), tt.want)
 				if !w.bfd.closed {
-					t.Error("BFD neighbours were not told")
+					t.Error("BFD sessions did not end with AdminDown")
 				}
-				if c := w.reports.conditions(); !strings.Contains(c, "Ready False AgentShutdown: ") {
-					t.Error(c)
-				}
+				contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
 			})
 		})
 	}
 }
 
-func TestANodeThatIsDeletedHasNoStatus(t *testing.T) {
+func TestADeletedNodeHasNoStatus(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		node := *w.cluster.snapshot.Node
 		for range 2 {
 			w.cluster.change(func(s *Snapshot) { s.Node = nil })
 			pass(2 * defaultHeartbeat)
 			if w.reports.last().Enabled {
-				t.Error("it goes on to write the status of a node that is deleted")
+				t.Error("the speaker writes the status of a deleted node")
 			}
-			want(t, "routes, until the process is told to end", w.server.announces(), "203.0.113.7/32")
+			want(t, "routes until SIGTERM", w.server.announces(), "203.0.113.7/32")
 			w.cluster.change(func(s *Snapshot) { s.Node = &node })
 			settle()
 			if !w.reports.last().Enabled {
-				t.Error("it does not write the status of a node that is there again")
+				t.Error("the speaker does not write the status of a node that exists again")
 			}
 		}
 	})
@@ -122,13 +120,13 @@ func (e endOf) Ending(context.Context) ending.Ending {
 	return ending.Ending{Cause: ending.Cause(e), Reason: "the test says so"}
 }
 
-func TestRoutersKeepRoutesOnlyWhereAnotherProcessTakesOver(t *testing.T) {
+func TestRoutersKeepRoutesOnlyForASuccessor(t *testing.T) {
 	const kept, asked = "203.0.113.7/32", "203.0.113.7/32 65535:0 pref 0"
 	for _, tt := range []struct {
 		cause ending.Cause
-		asked string // what is announced when it is about to end
+		asked string // the routes just before the end
 		want  string
-		// limit is when the sessions have ended at the latest.
+		// limit is the time in which the sessions must end.
 		limit time.Duration
 	}{
 		{ending.Unknown, kept, "stopped, graceful true", settledFor + bfdAfter},
@@ -148,13 +146,13 @@ func TestRoutersKeepRoutesOnlyWhereAnotherProcessTakesOver(t *testing.T) {
 				began := time.Now()
 				w.cancel()
 				pass(200 * time.Millisecond)
-				// What changes of the node meanwhile does not take back what is asked.
+				// A change of the node during the end does not change the attributes of the routes.
 				w.cluster.change(func(s *Snapshot) { s.Node.Labels = map[string]string{"rack": "2"} })
 				if err := w.end(); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took != tt.limit {
-					t.Errorf("it took %s, want %s", took, tt.limit)
+					t.Errorf("the end took %s, want %s", took, tt.limit)
 				}
 				want(t, "routes", w.server.announces(), tt.asked)
 				want(t, "the end", w.server.String(), tt.want)
@@ -166,7 +164,7 @@ func TestRoutersKeepRoutesOnlyWhereAnotherProcessTakesOver(t *testing.T) {
 	}
 }
 
-func TestOthersAreAskedForLongEnough(t *testing.T) {
+func TestRoutersHaveTimeToPreferOtherNodes(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		marked  ending.DrainMark
@@ -177,8 +175,8 @@ func TestOthersAreAskedForLongEnough(t *testing.T) {
 		{"marked just before", ending.DrainMark{Reason: "label"}, 300 * time.Millisecond, askFor - 300*time.Millisecond, false},
 		{"marked as leaving just before", ending.DrainMark{Reason: "taint", Leaving: true}, 300 * time.Millisecond, askFor - 300*time.Millisecond, false},
 		{"marked long before", ending.DrainMark{Reason: "label"}, time.Minute, 0, false},
-		{"marked and withdrawn", ending.DrainMark{Reason: "taint", Leaving: true}, time.Minute, 0, true},
-		{"marked as leaving, and withdrawn while it ends", ending.DrainMark{Reason: "taint", Leaving: true}, drainFor - 50*time.Millisecond, 0, true},
+		{"marked as leaving long before", ending.DrainMark{Reason: "taint", Leaving: true}, time.Minute, 0, true},
+		{"marked as leaving, with a withdrawal during the end", ending.DrainMark{Reason: "taint", Leaving: true}, drainFor - 50*time.Millisecond, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, oneNeighbor, func(w *world) {
@@ -197,7 +195,7 @@ func TestOthersAreAskedForLongEnough(t *testing.T) {
 					t.Fatal(err)
 				}
 				if took, limit := time.Since(began), max(tt.limit, 100*time.Millisecond); took < limit || took > limit+100*time.Millisecond {
-					t.Errorf("it took %s, want %s", took, limit)
+					t.Errorf("the end took %s, want %s", took, limit)
 				}
 				asked := "203.0.113.7/32 65535:0 pref 0"
 				if tt.unasked {
@@ -209,10 +207,10 @@ func TestOthersAreAskedForLongEnough(t *testing.T) {
 	}
 }
 
-func TestAddressesThatGoAtTheEndAreNotKeptByRouters(t *testing.T) {
+func TestRoutersDoNotKeepAddressesThatGoDuringTheEnd(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
-		w.speaker.Endings = endOf(ending.Unknown) // as when the rights are gone already
+		w.speaker.Endings = endOf(ending.Unknown) // the cause is unknown if the rights are gone
 	}, func(w *world) {
 		w.cancel()
 		pass(300 * time.Millisecond)
@@ -224,14 +222,14 @@ func TestAddressesThatGoAtTheEndAreNotKeptByRouters(t *testing.T) {
 	})
 }
 
-func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {
+func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		release := make(chan struct{})
 		w.reports.hold(release)
 		w.server.change(established("192.0.2.1", 65001))
-		settle() // what is so is being told
+		settle() // the first report is being written
 		w.server.change(established("192.0.2.2", 65002))
-		settle() // and is to be told again
+		settle() // the second report is waiting
 		before := w.reports.told
 		w.cancel()
 		pass(4 * time.Second)
@@ -240,19 +238,17 @@ func TestTheGoodbyeIsTheLastThatIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if c := w.reports.conditions(); !strings.Contains(c, "Ready False AgentShutdown: ") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
 		if n := w.reports.told - before; n != 2 {
-			t.Errorf("told %d times, want what was being told, and the goodbye", n)
+			t.Errorf("%d reports, want 2: the report that was being written, and the report of the end", n)
 		}
 	})
 }
 
-// gracefulLink is one unnumbered neighbor, who is looked for again and again.
+// gracefulLink is a spec with an unnumbered neighbor, which the speaker looks for repeatedly.
 const gracefulLink = `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}]}`
 
-func TestAServerThatIsBeingAppliedSaysGoodbyeAfterThat(t *testing.T) {
+func TestTheServerStopsAfterARunningApply(t *testing.T) {
 	inWorld(t, gracefulLink, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		w.kernel.slow = 2 * settledFor / 3
@@ -260,30 +256,30 @@ func TestAServerThatIsBeingAppliedSaysGoodbyeAfterThat(t *testing.T) {
 		before := w.server.applied
 		w.cancel()
 		pass(settledFor / 2)
-		w.kernel.change(func(*fakeKernel) {}) // it is applied after settledFor
+		w.kernel.change(func(*fakeKernel) {}) // the server is applied after settledFor
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}
 		if w.server.applied == before {
-			t.Error("nothing was applied")
+			t.Error("the server was not applied")
 		}
 		want(t, "the end", w.server.String(), "stopped, graceful true")
 	})
 }
 
-func TestNothingIsAppliedWhileTheGoodbyeIsBeingSaid(t *testing.T) {
+func TestNothingIsAppliedDuringTheEnd(t *testing.T) {
 	inWorld(t, gracefulLink, nil, func(w *world) {
 		release := make(chan struct{})
 		w.reports.hold(release)
 		w.server.change(established("192.0.2.1", 65001))
-		settle() // what is so is being told, and holds the goodbye up
+		settle() // the report is being written, and the end waits for it
 		w.cancel()
 		settle()
 		before := w.server.applied
 		w.kernel.change(func(*fakeKernel) {})
 		pass(2 * fullCheck)
 		if n := w.server.applied - before; n != 0 {
-			t.Errorf("applied %d times", n)
+			t.Errorf("the server was applied %d times during the end, want 0", n)
 		}
 		close(release)
 	})

@@ -13,7 +13,7 @@ import (
 
 const ignored = "Warning RouteAttributesIgnored Node node-a leaves out what cannot be read: "
 
-func TestWhatAServiceSaysWronglyOfItsRoutesIsToldToItOnce(t *testing.T) {
+func TestWrongAnnotationsOfAServiceAreReportedOnce(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.told()
 		service := func(annotations map[string]string) {
@@ -26,19 +26,19 @@ func TestWhatAServiceSaysWronglyOfItsRoutesIsToldToItOnce(t *testing.T) {
 		}
 		service(map[string]string{peering.AnnotationMED: "low", peering.AnnotationCommunities: "65000:7,blue", peering.AnnotationLargeCommunities: "1:2:3"})
 		const community = ignored + `metadata.annotations[purelb.io/bgp-communities][1]: "blue" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
-		want(t, "told", w.told(), community+"\n"+ignored+`metadata.annotations[purelb.io/bgp-med]: "low" is not a number from 0 to 4294967295`)
+		want(t, "events of wrong annotations", w.told(), community+"\n"+ignored+`metadata.annotations[purelb.io/bgp-med]: "low" is not a number from 0 to 4294967295`)
 		service(map[string]string{peering.AnnotationMED: "lower", peering.AnnotationCommunities: "65000:7,blue"})
-		want(t, "told of what has changed", w.told(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
+		want(t, "events of a changed annotation", w.told(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
 		w.edit(oneNeighbor)
-		want(t, "told again", w.told(), "")
+		want(t, "events without a change", w.told(), "")
 		service(map[string]string{peering.AnnotationMED: "7"})
-		want(t, "told when it is mended", w.told(), "")
+		want(t, "events when the annotations are right", w.told(), "")
 		service(map[string]string{peering.AnnotationMED: "lower"})
-		want(t, "told when it is wrong again", w.told(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
+		want(t, "events when an annotation is wrong again", w.told(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
 	})
 }
 
-func TestComplaintsAreAboutTheObjectsThatSayIt(t *testing.T) {
+func TestComplaintsNameTheObjectWithTheMistake(t *testing.T) {
 	med := int64(-1)
 	in := read(Snapshot{
 		Services: []ServiceFacts{{
@@ -58,15 +58,15 @@ func TestComplaintsAreAboutTheObjectsThatSayIt(t *testing.T) {
 		"ServiceGroup blue med": {APIVersion: "purelb.io/v2", Kind: "ServiceGroup", Namespace: "purelb", Name: "blue", UID: "b"},
 	} {
 		if in.About[key] != about || in.Complaints[key] == "" {
-			t.Errorf("%s: %q about %+v", key, in.Complaints[key], in.About[key])
+			t.Errorf("%s: the complaint is %q about %+v", key, in.Complaints[key], in.About[key])
 		}
 	}
 	if len(in.Complaints) != 2 {
-		t.Errorf("complaints: %v", in.Complaints)
+		t.Errorf("the complaints are %v", in.Complaints)
 	}
 }
 
-func TestGroupsOfFurtherNamespacesCountIfTheOperatorSaysSo(t *testing.T) {
+func TestGroupsOfOtherNamespacesCountIfAllowed(t *testing.T) {
 	med := int64(7)
 	s := Snapshot{Groups: []v2.ServiceGroup{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "b"},

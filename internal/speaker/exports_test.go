@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
+func TestLearnedRoutesAreExportedByTheRules(t *testing.T) {
 	const spec = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [
 		{name: all, tableId: 7, metric: 5}, {name: some, communityList: ["65001:1"], tableId: 100}]}}`
 	route := func(prefix, hop string, communities ...uint32) peering.LearnedRoute {
@@ -31,17 +31,17 @@ func TestLearnedRoutesGoWhereTheRulesSay(t *testing.T) {
 		want(t, "rules", fmt.Sprint(w.reports.last().Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
 		w.server.change(func(s *fakeServer) { s.learned = s.learned[1:2] })
 		settle()
-		want(t, "when some went", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
+		want(t, "routes after some were withdrawn", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
 		w.edit(strings.Replace(spec, "enabled: true", "enabled: false", 1))
-		want(t, "without rules", w.kernel.String(), "")
+		want(t, "routes without rules", w.kernel.String(), "")
 	})
 }
 
-// twoRouters is a spec with a rule and two neighbors to learn from.
+// twoRouters is a spec with an export rule and two neighbors.
 const twoRouters = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}, neighbors: [
 	{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
 
-// complete gives the server a session with a neighbor that has sent all its routes.
+// complete adds a session with a neighbor that has sent all its routes.
 func complete(address string) func(*fakeServer) {
 	return func(s *fakeServer) {
 		established(address, 65001)(s)
@@ -51,13 +51,13 @@ func complete(address string) func(*fakeServer) {
 	}
 }
 
-// The new pod has no file with a stored input.
-func TestARolloutRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
-	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
+// The new pod has no stored input.
+func TestARolloutKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
+	afterAnEarlierProcess(t, twoRouters, "10.0.0.0/8", func(w *world) {
 		left := w.kernel.String()
 		w.start()
 		pass(time.Minute)
-		want(t, "before there are sessions", w.kernel.String(), left)
+		want(t, "routes before there are sessions", w.kernel.String(), left)
 		w.server.change(func(s *fakeServer) {
 			s.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), NextHop: netip.MustParseAddr("192.0.2.2")}}
 			established("192.0.2.1", 65001)(s)
@@ -65,25 +65,25 @@ func TestARolloutRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T
 		})
 		settle()
 		const another = "10.1.0.0/16 via [192.0.2.2] table 7 metric 20 proto 186"
-		want(t, "when one of two has told all", w.kernel.String(), left+"\n"+another)
+		want(t, "routes when one of two neighbors is complete", w.kernel.String(), left+"\n"+another)
 		w.server.change(complete("192.0.2.1"))
 		settle()
-		want(t, "when both have", w.kernel.String(), another)
+		want(t, "routes when both neighbors are complete", w.kernel.String(), another)
 	})
 }
 
-func TestLearnedRoutesGoWhenTheirNeighborDoesNotComeBack(t *testing.T) {
-	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
+func TestLearnedRoutesGoWhenTheirNeighborStaysAway(t *testing.T) {
+	afterAnEarlierProcess(t, twoRouters, "10.0.0.0/8", func(w *world) {
 		left := w.kernel.String()
 		w.start()
 		pass(learnLimit - time.Second)
 		want(t, "at first", w.kernel.String(), left)
 		pass(2 * time.Second)
-		want(t, "when nobody tells it again", w.kernel.String(), "")
+		want(t, "routes when no neighbor announces them again", w.kernel.String(), "")
 	})
 }
 
-func TestAnotherASRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
+func TestAnotherASKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
 	inWorld(t, twoRouters, func(w *world) {
 		learn(w)
 		complete("192.0.2.1")(w.server)
@@ -94,23 +94,23 @@ func TestAnotherASRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.
 		pass(staggerLimit)
 		w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
 		pass(time.Minute)
-		want(t, "while the sessions begin anew", w.kernel.String(), was)
+		want(t, "routes while the sessions begin anew", w.kernel.String(), was)
 		w.server.change(complete("192.0.2.1"))
 		w.server.change(complete("192.0.2.2"))
 		settle()
-		want(t, "when all is told", w.kernel.String(), "")
+		want(t, "routes when the neighbors are complete", w.kernel.String(), "")
 	})
 }
 
-// learned has two routers that have told everything.
+// learned adds two complete neighbors and the routes that they announce.
 func learned(w *world) {
 	learn(w)
 	complete("192.0.2.1")(w.server)
 	complete("192.0.2.2")(w.server)
 }
 
-// An address to listen at that comes needs another BGP server.
-func TestAnotherBGPServerRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *testing.T) {
+// The BGP server is replaced, for example because the node got an address of listenAddresses.
+func TestAnotherBGPServerKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
 	inWorld(t, twoRouters, learned, func(w *world) {
 		was := w.kernel.String()
 		w.server.change(func(s *fakeServer) {
@@ -118,15 +118,15 @@ func TestAnotherBGPServerRemovesNoLearnedRouteBeforeTheNeighborsHaveToldAll(t *t
 			s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{}
 		})
 		pass(time.Minute)
-		want(t, "while the sessions begin anew", w.kernel.String(), was)
+		want(t, "routes while the sessions begin anew", w.kernel.String(), was)
 		w.server.change(complete("192.0.2.1"))
 		w.server.change(complete("192.0.2.2"))
 		settle()
-		want(t, "when all is told", w.kernel.String(), "")
+		want(t, "routes when the neighbors are complete", w.kernel.String(), "")
 	})
 }
 
-func TestABGPServerThatCannotBeHadKeepsNoRouteThatIsWithdrawn(t *testing.T) {
+func TestWithdrawnRoutesGoWhileAnotherBGPServerCannotStart(t *testing.T) {
 	inWorld(t, twoRouters, learned, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.err = errFake })
 		w.edit(strings.Replace(twoRouters, "asn: 65000", "asn: 65000, bindToDevice: eth9", 1))
@@ -136,20 +136,20 @@ func TestABGPServerThatCannotBeHadKeepsNoRouteThatIsWithdrawn(t *testing.T) {
 	})
 }
 
-func TestWhatAnEarlierProcessPutIntoTheKernelStaysWhenTheRulesChangeMeanwhile(t *testing.T) {
-	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
+func TestRoutesOfAnEarlierProcessStayWhenTheRulesChange(t *testing.T) {
+	afterAnEarlierProcess(t, twoRouters, "10.0.0.0/8", func(w *world) {
 		left := w.kernel.String()
 		w.start()
 		settle()
 		w.edit(strings.Replace(twoRouters, "tableId: 7", "tableId: 8, metric: 30", 1))
-		want(t, "by other rules", w.kernel.String(), left)
+		want(t, "routes with other rules", w.kernel.String(), left)
 		pass(learnLimit)
 		want(t, "when nobody tells it again", w.kernel.String(), "")
 	})
 }
 
-func TestWhatAnEarlierProcessPutIntoTheKernelGoesAtOnceWhenNothingIsExportedAnyMore(t *testing.T) {
-	afterALife(t, twoRouters, "10.0.0.0/8", func(w *world) {
+func TestRoutesOfAnEarlierProcessGoWithTheExport(t *testing.T) {
+	afterAnEarlierProcess(t, twoRouters, "10.0.0.0/8", func(w *world) {
 		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", oneNeighbor)}
 		w.start()
 		settle()
@@ -157,9 +157,9 @@ func TestWhatAnEarlierProcessPutIntoTheKernelGoesAtOnceWhenNothingIsExportedAnyM
 	})
 }
 
-func TestADefaultRouteOfAnEarlierProcessGoesWhenNoRuleAllowsItAnyMore(t *testing.T) {
+func TestADefaultRouteOfAnEarlierProcessGoesWithItsRule(t *testing.T) {
 	spec := strings.Replace(twoRouters, "tableId: 7", "tableId: 7, allowDefaultRoute: true", 1)
-	afterALife(t, spec, "0.0.0.0/0", func(w *world) {
+	afterAnEarlierProcess(t, spec, "0.0.0.0/0", func(w *world) {
 		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", twoRouters)}
 		w.start()
 		settle()
@@ -170,27 +170,25 @@ func TestADefaultRouteOfAnEarlierProcessGoesWhenNoRuleAllowsItAnyMore(t *testing
 	})
 }
 
-func TestRoutesOfAnotherProgramAreSaid(t *testing.T) {
+func TestRoutesOfAnotherProgramAreReported(t *testing.T) {
 	inWorld(t, learnsOne, learn, func(w *world) {
 		w.kernel.change(func(k *fakeKernel) {
 			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Table: 7, Foreign: 3, Err: errFake}}
 		})
 		pass(2 * time.Minute)
-		if c := w.reports.conditions(); !strings.Contains(c, "nothing is exported into table 7: not today, such as 10.2.0.0/16; remove them, or choose another spec.netlinkExport.routeProtocol") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "nothing is exported into table 7: not today, such as 10.2.0.0/16; remove them, or choose another spec.netlinkExport.routeProtocol")
 	})
 }
 
-// afterALife runs test in a world whose speaker has not started, after an earlier speaker
-// learned a route.
-func afterALife(t *testing.T, spec, learned string, test func(*world)) {
+// afterAnEarlierProcess runs test with a speaker that has not started. An earlier speaker has
+// learned a route and has ended.
+func afterAnEarlierProcess(t *testing.T, spec, learned string, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		before := newWorld(t, spec, "")
 		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix(learned), NextHop: netip.MustParseAddr("192.0.2.1")}}
 		before.start()
 		settle()
-		want(t, "routes of the earlier life", before.kernel.String(), learned+" via [192.0.2.1] table 7 metric 20 proto 186")
+		want(t, "routes of the earlier process", before.kernel.String(), learned+" via [192.0.2.1] table 7 metric 20 proto 186")
 		if err := before.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -203,53 +201,51 @@ func afterALife(t *testing.T, spec, learned string, test func(*world)) {
 	})
 }
 
-// learnsOne is one route, and a rule that puts it into table 7.
+// learnsOne is a spec with a rule that exports learned routes into table 7. learn adds one route.
 const learnsOne = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}}`
 
 func learn(w *world) {
 	w.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
 }
 
-func TestAnotherProtocolAndTheOneBeforeAreOneErrand(t *testing.T) {
+func TestAChangeOfTheProtocolIsOneCall(t *testing.T) {
 	inWorld(t, learnsOne, learn, func(w *world) {
 		before := w.kernel.programmed
 		w.edit(strings.Replace(learnsOne, "enabled: true", "enabled: true, routeProtocol: 200", 1))
 		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 200")
 		if n := w.kernel.programmed - before; n != 1 {
-			t.Errorf("programmed %d times, want 1", n)
+			t.Errorf("the routes were programmed %d times, want 1", n)
 		}
 	})
 }
 
-func TestWhatCannotBeRemovedIsSaidAndRemovedLater(t *testing.T) {
+func TestAFailedRemovalIsReportedAndRetried(t *testing.T) {
 	inWorld(t, learnsOne, learn, func(w *world) {
 		w.kernel.change(func(k *fakeKernel) {
 			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Table: 7, Left: true, Err: errFake}}
 		})
 		w.edit(strings.Replace(learnsOne, "tableId: 7", "tableId: 8", 1))
-		if c := w.reports.conditions(); !strings.Contains(c, "a route from before is still in the kernel: 10.0.0.0/8 in table 7: not today") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "a route from before is still in the kernel: 10.0.0.0/8 in table 7: not today")
 		w.kernel.change(func(k *fakeKernel) { k.stuck = nil })
 		pass(time.Minute)
 		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 8 metric 20 proto 186")
 	})
 }
 
-func TestRoutesThatAlwaysChangeDoNotKeepTheNodeBusy(t *testing.T) {
+func TestFrequentRouteChangesAreThrottled(t *testing.T) {
 	inWorld(t, learnsOne, learn, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.slow = time.Second })
 		pass(10 * time.Minute)
 		w.server.change(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })
 		settle()
-		want(t, "the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
+		want(t, "routes after the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
 		before := w.kernel.programmed
 		for range 600 {
 			pass(100 * time.Millisecond)
 			w.server.change(func(*fakeServer) {})
 		}
 		if n := w.kernel.programmed - before; n < 5 || n > 6 {
-			t.Errorf("programmed %d times in a minute, want 5 or 6: a second every 11", n)
+			t.Errorf("the routes were programmed %d times in a minute, want 5 or 6: once every 11 s", n)
 		}
 	})
 }

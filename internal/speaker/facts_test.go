@@ -1,12 +1,11 @@
 package speaker
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
 
-func TestAnIdleSpeakerReadsOnceAMinuteWhatChangesWithoutAWord(t *testing.T) {
+func TestAnIdleSpeakerReadsItsFactsOnceAMinute(t *testing.T) {
 	for name, spec := range map[string]string{"with a neighbor": oneNeighbor, "without a configuration": ""} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, spec, nil, func(w *world) {
@@ -14,22 +13,20 @@ func TestAnIdleSpeakerReadsOnceAMinuteWhatChangesWithoutAWord(t *testing.T) {
 				before := w.readings()
 				pass(10 * time.Minute)
 				if n := w.readings() - before; n != 10 {
-					t.Errorf("it was read %d times in ten minutes, want 10", n)
+					t.Errorf("the speaker read its facts %d times in ten minutes, want 10", n)
 				}
 			})
 		})
 	}
 }
 
-func TestWhatChangesWhileItIsReadIsReadAgainSoon(t *testing.T) {
+func TestAChangeDuringAReadCausesAnotherRead(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.slow = calm })
-		pass(calm + calm/2) // the neighbors have been read, and the routes are being read
+		pass(calm + calm/2) // the speaker has read the neighbors and is reading the routes
 		w.server.change(established("192.0.2.1", 65001))
 		pass(5 * time.Second)
-		if c := w.reports.conditions(); !strings.Contains(c, "Ready True AllHealthy") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "Ready True AllHealthy")
 	})
 }
 

@@ -20,20 +20,20 @@ type fakeKernel struct {
 	mu        sync.Mutex
 	addresses []peering.Imported
 	listens   map[chan struct{}]bool
-	// listErr is why addresses cannot be listed.
+	// listErr is the error of listing addresses.
 	listErr error
 	egress  map[netip.Addr]peering.Egress
 	routers map[string]netip.Addr
-	// gateways are the default gateways. gatewayErr is why they cannot be read.
+	// gateways are the default gateways. gatewayErr is the error of reading them.
 	gateways   map[addr.Family]netip.Addr
 	gatewayErr error
-	// slow is how long the kernel takes to find the router on a link.
+	// slow is the time that the kernel takes to find the router on a link.
 	slow    time.Duration
 	adverts map[string]int
 	routes  []routing.Route
-	// marked is where earlier routes of ours may be.
+	// marked are the tables that may have earlier routes of ours.
 	marked []routing.Realm
-	// programmed counts the attempts to program routes. stuck blocks them.
+	// programmed counts the attempts to program routes. stuck are the problems that they return.
 	programmed int
 	stuck      []routing.Problem
 	changed    chan struct{}
@@ -151,7 +151,7 @@ func (k *fakeKernel) Advertise(ctx context.Context, iface string) error {
 	return nil
 }
 
-// advertising returns where Router Advertisements are being sent.
+// advertising returns the interfaces on which Router Advertisements are sent.
 func (k *fakeKernel) advertising() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

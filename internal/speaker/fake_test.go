@@ -17,8 +17,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// fakeServer is a BGP server that has only the neighbors that the test gives it. It fails
-// when the test says so, and prints itself.
+// fakeServer is a BGP server whose neighbors are set by the test. A test can make it fail. It
+// prints itself.
 type fakeServer struct {
 	mu      sync.Mutex
 	state   peering.State
@@ -26,20 +26,20 @@ type fakeServer struct {
 	routes  map[netip.Prefix]peering.Route
 	// began is the state of the server after the first Apply.
 	began string
-	// stuck, when it is not nil, holds up Apply and Stop.
+	// stuck, if it is not nil, blocks Apply and Stop.
 	stuck     chan struct{}
 	refuse    []peering.Problem
 	err       error
 	applied   int
 	neighbors map[string]peering.NeighborStatus
 	learned   []peering.LearnedRoute
-	// slow is how long Learned takes.
+	// slow is the time that Learned takes.
 	slow  time.Duration
 	downs []string
 	// barred records the neighbors that were barred and admitted.
 	barred  []string
 	stopped string
-	// ended is how many servers have ended, as by another Global.
+	// ended counts the servers that have ended, for example by another Global.
 	ended  int
 	events chan struct{}
 }
@@ -70,7 +70,7 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	return s.refuse, nil
 }
 
-// unstuck waits while the server is stuck.
+// unstuck waits until the server is no longer stuck.
 func (s *fakeServer) unstuck(ctx context.Context) error {
 	s.mu.Lock()
 	stuck := s.stuck
@@ -145,8 +145,8 @@ func (s *fakeServer) Down(_ context.Context, neighbor netip.Addr) error {
 	return nil
 }
 
-// hold ends the sessions with neighbors that wanted holds down, and begins those with
-// neighbors that it no longer holds down.
+// hold ends the sessions with neighbors that are down in wanted. It begins the sessions with
+// neighbors that are no longer down in wanted.
 func (s *fakeServer) hold(wanted peering.State) {
 	held := map[string]bool{}
 	for _, p := range wanted.Peers {
@@ -167,7 +167,7 @@ func (s *fakeServer) hold(wanted peering.State) {
 			n.State, n.AdminDown, n.OverLimit, n.UpSince = peering.Established, false, false, time.Now()
 			s.neighbors[p.Name()] = n
 		default:
-			delete(s.neighbors, p.Name()) // as GoBGP does with a neighbor that is not configured
+			delete(s.neighbors, p.Name()) // as GoBGP does with a neighbor without a configuration
 		}
 		s.barred = append(s.barred, "admit "+p.Name())
 	}
@@ -239,7 +239,7 @@ func (s *fakeServer) String() string {
 	return strings.Join(lines, ", ")
 }
 
-// fakeBFD is BFD with sessions that others bring up and down.
+// fakeBFD is BFD whose sessions the test brings up and down.
 type fakeBFD struct {
 	mu       sync.Mutex
 	sessions []bfd.Session
@@ -331,7 +331,7 @@ func (c *fakeCluster) change(change func(*Snapshot)) {
 type fakeReports struct {
 	mu   sync.Mutex
 	node NodeReport
-	// slow, when it is not nil, blocks the next report of the node. told counts the reports.
+	// slow, if it is not nil, blocks the next report of the node. told counts the reports.
 	slow chan struct{}
 	told int
 }

@@ -11,8 +11,8 @@ import (
 
 const byGateway = `{global: {asn: 65000}, neighbors: [{config: {neighborGateway: ipv4, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast}]}]}`
 
-// goesBy makes the node's IPv4 default gateway that address, or none for "".
-func goesBy(address string) func(*fakeKernel) {
+// defaultGateway sets the node's IPv4 default gateway. With "" the node has none.
+func defaultGateway(address string) func(*fakeKernel) {
 	return func(k *fakeKernel) {
 		k.gateways = nil
 		if address != "" {
@@ -38,42 +38,42 @@ func (w *world) configured() string {
 	return ""
 }
 
-func TestTheNeighborFollowsTheDefaultGateway(t *testing.T) {
-	inWorld(t, byGateway, func(w *world) { goesBy("192.0.2.1")(w.kernel) }, func(w *world) {
-		want(t, "at first", w.neighborNames(), "192.0.2.1")
-		w.kernel.change(goesBy("192.0.2.254"))
+func TestAGatewayNeighborFollowsTheDefaultRoute(t *testing.T) {
+	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
+		want(t, "neighbors at first", w.neighborNames(), "192.0.2.1")
+		w.kernel.change(defaultGateway("192.0.2.254"))
 		settle()
-		want(t, "after a change of the route", w.neighborNames(), "192.0.2.254")
+		want(t, "neighbors after a change of the route", w.neighborNames(), "192.0.2.254")
 
-		w.kernel.change(goesBy(""))
+		w.kernel.change(defaultGateway(""))
 		settle()
-		want(t, "without a route", w.neighborNames(), "192.0.2.254")
+		want(t, "neighbors without a route", w.neighborNames(), "192.0.2.254")
 		if said := w.configured(); !strings.HasPrefix(said, "False ") || !strings.Contains(said, "the last known gateway 192.0.2.254 stays the neighbor") {
-			t.Errorf("the status says %s", said)
+			t.Errorf("the condition Configured is %s, want False with the last known gateway", said)
 		}
-		w.kernel.change(goesBy("192.0.2.254"))
+		w.kernel.change(defaultGateway("192.0.2.254"))
 		settle()
 		if said := w.configured(); !strings.HasPrefix(said, "True ") {
-			t.Errorf("with the route again the status says %s", said)
+			t.Errorf("with the route again, the condition Configured is %s", said)
 		}
 	})
 }
 
-func TestANodeThatHasHadNoDefaultRouteSaysSo(t *testing.T) {
+func TestANodeWithoutADefaultRouteReportsIt(t *testing.T) {
 	inWorld(t, byGateway, nil, func(w *world) {
-		want(t, "without a route", w.neighborNames(), "")
+		want(t, "neighbors without a route", w.neighborNames(), "")
 		s := w.reports.last().Status
 		if s.Healthy || len(s.Neighbors) != 1 || s.Neighbors[0].Address != "gateway ipv4" || !strings.Contains(s.Neighbors[0].LastError, "this node has no default route of ipv4") {
-			t.Errorf("the status is %+v", s)
+			t.Errorf("the status is %+v, want a neighbor without a default route", s)
 		}
-		w.kernel.change(goesBy("192.0.2.1"))
+		w.kernel.change(defaultGateway("192.0.2.1"))
 		settle()
-		want(t, "with a route", w.neighborNames(), "192.0.2.1")
+		want(t, "neighbors with a route", w.neighborNames(), "192.0.2.1")
 	})
 }
 
 func TestAnUnreadableRoutingTableChangesNoNeighbor(t *testing.T) {
-	inWorld(t, byGateway, func(w *world) { goesBy("192.0.2.1")(w.kernel) }, func(w *world) {
+	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
 		w.kernel.change(func(k *fakeKernel) { k.gateways, k.gatewayErr = nil, errors.New("interrupted") })
 		settle()
 		want(t, "neighbors", w.neighborNames(), "192.0.2.1")

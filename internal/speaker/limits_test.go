@@ -17,7 +17,7 @@ var someone = netip.MustParseAddr("192.0.2.1")
 const limited = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001},
 	afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 1000}}]}]}`
 
-// announcing gives the server a session with a neighbor that announces this many routes.
+// announcing adds a session with a neighbor from which so many routes were received and accepted.
 func announcing(received, accepted uint32) func(*fakeServer) {
 	return func(s *fakeServer) {
 		n := s.neighbors["192.0.2.1"]
@@ -41,43 +41,39 @@ func TestRoutesOfOtherNodesDoNotCount(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.server.change(announcing(5000, 1000))
 		pass(5 * time.Minute)
-		want(t, "what is done", w.barred(), "")
+		want(t, "barred neighbors", w.barred(), "")
 		if strings.Contains(w.logged(), "prefixLimitNear") {
-			t.Error("there is a warning that nobody asked for")
+			t.Error("the log has a warning although the configuration has no threshold")
 		}
 		w.server.change(announcing(5001, 1001))
 		settle()
-		want(t, "what is done about one more", w.barred(), "bar 192.0.2.1")
+		want(t, "barred neighbors with one more route", w.barred(), "bar 192.0.2.1")
 	})
 }
 
-func TestANeighborThatAnnouncedTooMuchIsTriedEverMoreSeldom(t *testing.T) {
+func TestThePauseOfANeighborAboveItsLimitDoubles(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.server.change(announcing(2000, 2000))
 		settle()
-		want(t, "at first", w.barred(), "bar 192.0.2.1")
-		if told := w.told(); !strings.Contains(told, "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes") {
-			t.Error(told)
-		}
-		if e := w.reports.last().Status.Neighbors[0].LastError; !strings.Contains(e, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ") {
-			t.Error(e)
-		}
+		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
+		contains(t, "events", w.told(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes")
+		contains(t, "last error", w.reports.last().Status.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ")
 		if w.reports.last().Status.Healthy {
 			t.Error("the node is healthy without its neighbor")
 		}
 		for _, minutes := range []int{1, 2, 4, 8, 16, 30, 30} {
 			pass(time.Duration(minutes)*time.Minute - 10*time.Second)
-			want(t, "before the pause is over", w.barred(), "")
-			pass(8 * time.Second) // as long as settle before
+			want(t, "barred neighbors during the pause", w.barred(), "")
+			pass(8 * time.Second) // the pause ends about two seconds later
 			pass(2*time.Second + 2*calm)
 			if got := w.barred(); !strings.HasPrefix(got, "admit 192.0.2.1, bar 192.0.2.1") {
-				t.Errorf("after %d minutes: %q", minutes, got)
+				t.Errorf("after %d minutes the speaker does %q, want admit and bar", minutes, got)
 			}
 		}
 	})
 }
 
-func TestANeighborThatKeepsToItsLimitIsForgiven(t *testing.T) {
+func TestThePauseIsShortAgainAfterANeighborKeptItsLimit(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ps := penalties{}
 	state := peering.State{Peers: []peering.Peer{{
@@ -88,33 +84,33 @@ func TestANeighborThatKeepsToItsLimitIsForgiven(t *testing.T) {
 		bar, admit, due := ps.judge(now, state, []peering.NeighborStatus{n}, 0)
 		return strings.Repeat("bar ", len(bar)) + strings.Repeat("admit ", len(admit)) + map[bool]string{true: "wait", false: ""}[!due.IsZero()]
 	}
-	want(t, "too much", judge(n), "bar wait")
+	want(t, "the judgment of a neighbor above its limit", judge(n), "bar wait")
 	n.State = peering.Idle
-	want(t, "while it is away", judge(n), "wait")
+	want(t, "the judgment of an absent neighbor", judge(n), "wait")
 	state.Peers[0].Families[0].MaxPrefixes = 5
-	want(t, "with another limit", judge(n), "admit ")
+	want(t, "the judgment with a higher limit", judge(n), "admit ")
 	n.State, n.Accepted, n.UpSince = peering.Established, nil, now
 	now = now.Add(lastPenalty)
-	want(t, "when it has behaved", judge(n), "")
+	want(t, "the judgment of a neighbor that kept its limit", judge(n), "")
 	if len(ps) != 0 {
-		t.Errorf("it is not forgiven: %v", ps)
+		t.Errorf("the penalty is not removed: %v", ps)
 	}
 	n.OverLimit, n.State = true, peering.Idle
-	want(t, "without any room", judge(n), "bar wait")
+	want(t, "the judgment of a neighbor over the limit of all", judge(n), "bar wait")
 	if _, _, _ = ps.judge(now, state, nil, 0); len(ps) != 1 {
-		t.Error("a neighbor that is away for a moment is forgiven")
+		t.Error("a neighbor that is absent for a moment has lost its penalty")
 	}
 	state.Peers = nil
 	if _, _, _ = ps.judge(now, state, nil, 0); len(ps) != 0 {
-		t.Errorf("a neighbor that is not configured any more is remembered: %v", ps)
+		t.Errorf("a neighbor without a configuration has a penalty: %v", ps)
 	}
 }
 
 const limitedDynamic = `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: routers, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 1000}}]}],
 	dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: routers}]}`
 
-// comes makes a dynamic neighbor connect that announces this many routes.
-func comes(accepted uint32) func(*fakeServer) {
+// connectsWith adds a session with a dynamic neighbor that announces so many routes.
+func connectsWith(accepted uint32) func(*fakeServer) {
 	return func(s *fakeServer) {
 		if s.neighbors["192.0.2.1"].AdminDown {
 			return // the server refuses it
@@ -130,34 +126,34 @@ func comes(accepted uint32) func(*fakeServer) {
 // A server forgets a dynamic neighbor when its session ends.
 func TestADynamicNeighborThatAnnouncedTooMuchStaysAway(t *testing.T) {
 	inWorld(t, limitedDynamic, nil, func(w *world) {
-		w.server.change(comes(2000))
+		w.server.change(connectsWith(2000))
 		settle()
-		want(t, "at first", w.barred(), "bar 192.0.2.1")
+		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
 		for range 9 {
-			w.server.change(comes(2000))
+			w.server.change(connectsWith(2000))
 			pass(5 * time.Second)
 		}
-		want(t, "when it connects again and again", w.barred(), "")
+		want(t, "barred neighbors when it connects again", w.barred(), "")
 		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ") {
 			t.Errorf("the status is %+v", s.Neighbors)
 		}
 		pass(20 * time.Second)
-		want(t, "when its pause is over", w.barred(), "admit 192.0.2.1")
-		w.server.change(comes(2000))
+		want(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1")
+		w.server.change(connectsWith(2000))
 		settle()
-		want(t, "when it announces too much again", w.barred(), "bar 192.0.2.1")
+		want(t, "barred neighbors when it is above its limit again", w.barred(), "bar 192.0.2.1")
 		pass(firstPenalty + 10*time.Second)
-		want(t, "after the first pause once more", w.barred(), "")
+		want(t, "barred neighbors after the length of the first pause", w.barred(), "")
 		pass(firstPenalty)
-		want(t, "after twice that pause", w.barred(), "admit 192.0.2.1")
+		want(t, "barred neighbors after twice that length", w.barred(), "admit 192.0.2.1")
 	})
 }
 
-func TestAPenaltyOutlastsTheSessionAndTheServer(t *testing.T) {
+func TestAPauseSurvivesTheSessionAndTheServer(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.server.change(announcing(2000, 2000))
 		settle()
-		want(t, "at first", w.barred(), "bar 192.0.2.1")
+		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
 		for _, change := range []string{"peerAsn: 65001}", "peerAsn: 65002}"} {
 			w.edit(strings.Replace(limited, "peerAsn: 65001}", change, 1))
 		}
@@ -169,11 +165,11 @@ func TestAPenaltyOutlastsTheSessionAndTheServer(t *testing.T) {
 			}
 		}
 		pass(firstPenalty)
-		want(t, "when its pause is over", w.barred(), "admit 192.0.2.1, bar 192.0.2.1")
+		want(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1, bar 192.0.2.1")
 	})
 }
 
-func TestAllNeighborsTogetherAnnounceNoMoreThanThereIsRoomFor(t *testing.T) {
+func TestAllNeighborsTogetherHaveALimit(t *testing.T) {
 	const two = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
 	inWorld(t, two, func(w *world) { w.speaker.Room = 100_000 }, func(w *world) {
 		w.server.change(func(s *fakeServer) {
@@ -184,22 +180,20 @@ func TestAllNeighborsTogetherAnnounceNoMoreThanThereIsRoomFor(t *testing.T) {
 			announcing(60_000, 0)(s)
 		})
 		settle()
-		want(t, "with as many as there is room for", w.barred(), "")
+		want(t, "barred neighbors at the limit", w.barred(), "")
 		w.server.change(announcing(60_001, 0))
 		settle()
-		want(t, "with one more", w.barred(), "bar 192.0.2.1")
+		want(t, "barred neighbors above the limit", w.barred(), "bar 192.0.2.1")
 		const why = "all neighbors together announce 100001 prefixes, and the memory limit of this container has room for 100000; this neighbor announces most, 60001"
-		if told := w.told(); !strings.Contains(told, "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why) {
-			t.Error(told)
-		}
+		contains(t, "events", w.told(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why)
 		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Conditions[0].Message, why) {
 			t.Errorf("the condition is %+v", s.Conditions[0])
 		}
 	})
 }
 
-// The routes of the node are in the same memory as those of its neighbors.
-func TestRoutesOfTheNodeTakeRoomFromNeighbors(t *testing.T) {
+// The routes of the node and the routes of its neighbors share the memory.
+func TestRoutesOfTheNodeLowerTheLimitOfNeighbors(t *testing.T) {
 	for _, tt := range []struct {
 		limit uint64
 		own   int
@@ -212,12 +206,12 @@ func TestRoutesOfTheNodeTakeRoomFromNeighbors(t *testing.T) {
 			s.addMember(peering.Imported{Address: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, byte(18 + i>>16), byte(i >> 8), byte(i)}), 32), Interface: "kube-lb0"})
 		}
 		if got := s.room(); got != tt.want {
-			t.Errorf("with room for %d and %d own routes: %d, want %d", tt.limit, tt.own, got, tt.want)
+			t.Errorf("with the limit %d and %d own routes, neighbors may announce %d, want %d", tt.limit, tt.own, got, tt.want)
 		}
 	}
 }
 
-func TestTheRoomFollowsFromTheMemoryLimit(t *testing.T) {
+func TestThePrefixLimitFollowsTheMemoryLimit(t *testing.T) {
 	for _, tt := range []struct {
 		memory int64
 		want   uint64
@@ -227,12 +221,12 @@ func TestTheRoomFollowsFromTheMemoryLimit(t *testing.T) {
 		{1 << 20, leastRoom},
 	} {
 		if got := roomFor(tt.memory); got != tt.want {
-			t.Errorf("with %d bytes: %d prefixes, want %d", tt.memory, got, tt.want)
+			t.Errorf("with %d bytes the limit is %d prefixes, want %d", tt.memory, got, tt.want)
 		}
 	}
 }
 
-func TestANeighborThatIsHeldDownMeanwhileIsNotAdmitted(t *testing.T) {
+func TestANeighborThatIsHeldDownIsNotAdmitted(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.server.change(announcing(2000, 2000))
 		settle()
@@ -242,7 +236,7 @@ func TestANeighborThatIsHeldDownMeanwhileIsNotAdmitted(t *testing.T) {
 		w.edit(strings.Replace(limited, "peerAsn: 65001", "peerAsn: 65001, adminDown: true", 1))
 		w.server.change(func(*fakeServer) {}) // the neighbors are read again
 		pass(2 * lastPenalty)
-		want(t, "what is done about a neighbor that is to be down", w.barred(), "")
+		want(t, "barred neighbors when the neighbor is held down", w.barred(), "")
 	})
 }
 
@@ -253,13 +247,13 @@ func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 		want(t, "warnings at 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
 		w.server.change(announcing(801, 801))
 		pass(time.Hour)
-		want(t, "warnings above", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "1")
+		want(t, "warnings above 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "1")
 		want(t, "what is done", w.barred(), "")
 	})
 }
 
-func TestADoublingPauseHasAnEnd(t *testing.T) {
+func TestTheDoubledPauseHasALimit(t *testing.T) {
 	if p := (penalty{times: 1 << 20}).pause(); p != lastPenalty {
-		t.Errorf("the pause is %s", p)
+		t.Errorf("the pause is %s, want at most the limit", p)
 	}
 }

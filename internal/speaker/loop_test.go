@@ -20,7 +20,7 @@ import (
 
 const sessions1 = "asn 65000 id 192.0.2.10, 192.0.2.1 asn 65001 via 2001:db8::10"
 
-func TestEverythingIsAnnouncedBeforeTheFirstNeighborIsSpokenTo(t *testing.T) {
+func TestAllAddressesAreAnnouncedBeforeTheFirstSession(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "2001:db8:9::7/128")
 		w.kernel.hold("eth0", "192.0.2.10/24")
@@ -37,7 +37,7 @@ func TestAStartWithoutAddressesIsNoRestart(t *testing.T) {
 	})
 }
 
-func TestNothingIsSpokenBeforeTheAddressesAreKnown(t *testing.T) {
+func TestSessionsWaitForTheAddresses(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.listErr = errFake }, func(w *world) {
 		pass(time.Minute)
 		want(t, "sessions", w.server.String(), "")
@@ -48,16 +48,16 @@ func TestNothingIsSpokenBeforeTheAddressesAreKnown(t *testing.T) {
 	})
 }
 
-func TestAnAddressIsInBGPAtOnceWhateverElseGoesOn(t *testing.T) {
+func TestAnAddressIsAnnouncedWhileAnApplyIsRunning(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
 		w.edit(strings.ReplaceAll(oneNeighbor, "65001", "65002"))
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		synctest.Wait() // no time passes
-		want(t, "with an Apply under way", w.server.announces(), "203.0.113.7/32")
+		want(t, "routes while an Apply runs", w.server.announces(), "203.0.113.7/32")
 		w.kernel.hold("kube-lb0")
 		synctest.Wait()
-		want(t, "when it is gone", w.server.announces(), "")
+		want(t, "routes without the address", w.server.announces(), "")
 		close(w.server.stuck)
 		settle()
 		want(t, "sessions", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
@@ -79,7 +79,7 @@ func TestAddressesOfOneNetworkAreOneRouteUntilTheLastGoes(t *testing.T) {
 	})
 }
 
-func TestOtherInterfacesTakeThePlaceOfThoseBeforeWithoutAGap(t *testing.T) {
+func TestAChangeOfInterfacesHasNoGap(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
 		w.kernel.hold("lb1", "203.0.113.7/32", "203.0.113.9/32")
@@ -87,12 +87,12 @@ func TestOtherInterfacesTakeThePlaceOfThoseBeforeWithoutAGap(t *testing.T) {
 		w.kernel.change(func(k *fakeKernel) { k.listErr = errFake })
 		other := strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: true, interfaceList: [lb1]}, global", 1)
 		w.edit(other)
-		want(t, "while the new one cannot be listed", w.server.announces(), "203.0.113.7/32, 203.0.113.8/32")
+		want(t, "routes while the new interface cannot be read", w.server.announces(), "203.0.113.7/32, 203.0.113.8/32")
 		w.kernel.change(func(k *fakeKernel) { k.listErr = nil })
 		pass(time.Minute)
-		want(t, "when it can", w.server.announces(), "203.0.113.7/32, 203.0.113.9/32")
+		want(t, "routes when the new interface can be read", w.server.announces(), "203.0.113.7/32, 203.0.113.9/32")
 		w.edit(strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: false}, global", 1))
-		want(t, "when nothing is imported", w.server.announces(), "")
+		want(t, "routes without an import", w.server.announces(), "")
 	})
 }
 
@@ -108,7 +108,7 @@ func TestADummyInterfaceOfAnotherNameIsImported(t *testing.T) {
 	})
 }
 
-func TestTheDeletionOfTheConfigurationWithdrawsEverything(t *testing.T) {
+func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
 		settle()
@@ -122,7 +122,7 @@ func TestTheDeletionOfTheConfigurationWithdrawsEverything(t *testing.T) {
 	})
 }
 
-func TestAConfigurationThatIsBeingDeletedIsGone(t *testing.T) {
+func TestAConfigurationUnderDeletionHasNoEffect(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.cluster.change(func(s *Snapshot) {
 			s.Configs[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -133,19 +133,19 @@ func TestAConfigurationThatIsBeingDeletedIsGone(t *testing.T) {
 	})
 }
 
-func TestTheConfigurationCalledDefaultIsInEffectOrTheOnlyOne(t *testing.T) {
+func TestTheConfigurationDefaultOrTheOnlyOneIsInEffect(t *testing.T) {
 	inWorld(t, "", nil, func(w *world) {
 		other := configuration(t, "other", strings.ReplaceAll(oneNeighbor, "65001", "65009"))
 		w.cluster.change(func(s *Snapshot) { s.Configs = []bgpv1.BGPConfiguration{other} })
 		settle()
-		want(t, "with one only", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
+		want(t, "sessions with a single configuration", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
 		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, configuration(t, "default", oneNeighbor)) })
 		settle()
 		want(t, "beside default", w.server.String(), sessions1)
 	})
 }
 
-func TestADraftTakesNoEffectWhileTheConfigurationIsReplaced(t *testing.T) {
+func TestAnotherConfigurationTakesNoEffectDuringAReplacement(t *testing.T) {
 	draft := func(t *testing.T) bgpv1.BGPConfiguration {
 		return configuration(t, "draft", strings.ReplaceAll(oneNeighbor, "65001", "65009"))
 	}
@@ -154,35 +154,33 @@ func TestADraftTakesNoEffectWhileTheConfigurationIsReplaced(t *testing.T) {
 		settle()
 		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[1:] })
 		settle()
-		want(t, "while default is gone", w.server.String(), sessions1)
-		if c := w.reports.last().Status.Conditions[0].Message; !strings.Contains(c, "the BGPConfiguration default is gone, and draft takes effect at ") {
-			t.Error(c)
-		}
+		want(t, "sessions while default is gone", w.server.String(), sessions1)
+		contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration default is gone, and draft takes effect at ")
 		again := configuration(t, "default", strings.ReplaceAll(oneNeighbor, "65001", "65002"))
 		again.UID = "another"
 		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, again) })
 		settle()
-		want(t, "when it is there again", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
+		want(t, "sessions when default exists again", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
 		if c := w.reports.last().Status.Conditions[0].Message; strings.Contains(c, "is gone") {
-			t.Error(c)
+			t.Errorf("the message of the condition is %s", c)
 		}
 		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[:1] })
 		pass(successionPause + time.Second)
-		want(t, "when it stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
+		want(t, "sessions when default stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
 	})
 }
 
-func TestAConfigurationThatCannotBeKeepsTheOneBefore(t *testing.T) {
+func TestAnInvalidConfigurationKeepsTheOneBefore(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.edit(strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"))
 		want(t, "sessions", w.server.String(), sessions1)
 		if c := w.reports.conditions(); !strings.Contains(c, "Configured False ConfigurationInvalid: spec.global.asn: ") || !strings.Contains(c, "Ready False Degraded") {
-			t.Error(c)
+			t.Errorf("the conditions are %s", c)
 		}
 	})
 }
 
-func TestNothingIsWithdrawnWhileTheClusterIsNotKnown(t *testing.T) {
+func TestNothingIsWithdrawnWhileTheClusterIsUnknown(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
 		w.cluster.mu.Lock()
@@ -194,7 +192,7 @@ func TestNothingIsWithdrawnWhileTheClusterIsNotKnown(t *testing.T) {
 	})
 }
 
-func TestANeighborThatBFDMissesIsDown(t *testing.T) {
+func TestANeighborIsDownWhenItsBFDSessionIsDown(t *testing.T) {
 	const watched = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {enabled: true}}]}`
 	inWorld(t, watched, nil, func(w *world) {
 		want(t, "sessions before BGP", w.bfd.String(), "")
@@ -213,16 +211,16 @@ func TestANeighborThatBFDMissesIsDown(t *testing.T) {
 			defer w.server.mu.Unlock()
 			return fmt.Sprint(w.server.downs)
 		}
-		want(t, "not up yet", downs(bfd.Event{From: bfd.Down, To: bfd.Init}), "[]")
-		want(t, "up", downs(bfd.Event{From: bfd.Init, To: bfd.Up}), "[]")
-		want(t, "not wanted by the other end", downs(bfd.Event{From: bfd.Up, To: bfd.Down, RemoteAdminDown: true}), "[]")
-		want(t, "down", downs(bfd.Event{From: bfd.Up, To: bfd.Down}), "[192.0.2.1]")
+		want(t, "neighbors down before BFD is up", downs(bfd.Event{From: bfd.Down, To: bfd.Init}), "[]")
+		want(t, "neighbors down when BFD is up", downs(bfd.Event{From: bfd.Init, To: bfd.Up}), "[]")
+		want(t, "neighbors down when the other end disables BFD", downs(bfd.Event{From: bfd.Up, To: bfd.Down, RemoteAdminDown: true}), "[]")
+		want(t, "neighbors down when BFD is down", downs(bfd.Event{From: bfd.Up, To: bfd.Down}), "[192.0.2.1]")
 		w.edit(strings.Replace(watched, "enabled: true", "enabled: false", 1))
-		want(t, "sessions without", w.bfd.String(), "")
+		want(t, "BFD without neighbors", w.bfd.String(), "")
 	})
 }
 
-func TestANewWayToANeighborIsANewNextHop(t *testing.T) {
+func TestANewRouteToANeighborChangesTheNextHop(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.kernel.change(func(k *fakeKernel) {
 			k.egress[netip.MustParseAddr("192.0.2.1")] = peering.Egress{Interface: "eth1", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8:1::10")}}
@@ -235,18 +233,18 @@ func TestANewWayToANeighborIsANewNextHop(t *testing.T) {
 func TestASelectorFollowsTheLabelsOfTheNode(t *testing.T) {
 	const rack2 = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, nodeSelector: {matchLabels: {rack: "2"}}}]}`
 	inWorld(t, rack2, nil, func(w *world) {
-		want(t, "in another rack", w.server.String(), "asn 65000 id 192.0.2.10")
+		want(t, "sessions in another rack", w.server.String(), "asn 65000 id 192.0.2.10")
 		w.cluster.change(func(s *Snapshot) {
 			node := *s.Node
 			node.Labels = map[string]string{"rack": "2"}
 			s.Node = &node
 		})
 		atOnce()
-		want(t, "in this one", w.server.String(), sessions1)
+		want(t, "sessions in the selected rack", w.server.String(), sessions1)
 	})
 }
 
-func TestAnotherPasswordIsInUseAtOnceAndNowhereToBeRead(t *testing.T) {
+func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
 	secret := func(value string) func(*Snapshot) {
 		return func(s *Snapshot) {
@@ -257,37 +255,35 @@ func TestAnotherPasswordIsInUseAtOnceAndNowhereToBeRead(t *testing.T) {
 		want(t, "sessions", w.server.String(), sessions1+" md5 hush-1")
 		w.cluster.change(secret("hush-2"))
 		atOnce()
-		want(t, "rotated", w.server.String(), sessions1+" md5 hush-2")
+		want(t, "sessions with a new password", w.server.String(), sessions1+" md5 hush-2")
 		w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {}} })
 		settle()
-		want(t, "not readable", w.server.String(), sessions1+" md5 hush-2")
+		want(t, "sessions with an unreadable Secret", w.server.String(), sessions1+" md5 hush-2")
 		for what, data := range map[string]peering.Secret{
 			"secret purelb/bgp does not exist": {Known: true}, `secret purelb/bgp has no key "password"`: {Known: true, Exists: true},
 		} {
 			w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": data} })
 			settle()
-			want(t, "while "+what, w.server.String(), sessions1+" md5 hush-2")
+			want(t, "sessions while "+what, w.server.String(), sessions1+" md5 hush-2")
 			if c := w.reports.conditions(); !strings.Contains(c, what+": the password that was there before is in use") || w.reports.last().Status.Healthy {
-				t.Errorf("while %s: %s", what, c)
+				t.Errorf("while %s, the conditions are %s", what, c)
 			}
 		}
 		w.cluster.change(secret(strings.Repeat("hush", 30)))
 		settle()
-		want(t, "too long", w.server.String(), "asn 65000 id 192.0.2.10")
+		want(t, "sessions with a password that is too long", w.server.String(), "asn 65000 id 192.0.2.10")
 		w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {Known: true}} })
 		settle()
-		want(t, "deleted", w.server.String(), "asn 65000 id 192.0.2.10")
-		if c := w.reports.conditions(); !strings.Contains(c, "secret purelb/bgp does not exist") {
-			t.Error(c)
-		}
+		want(t, "sessions with a deleted Secret", w.server.String(), "asn 65000 id 192.0.2.10")
+		contains(t, "conditions", w.reports.conditions(), "secret purelb/bgp does not exist")
 		all := w.logged() + w.state() + w.told() + w.reports.conditions() + fmt.Sprint(w.reports.last())
 		if strings.Contains(all, "hush") {
-			t.Error("there is a password in:\n" + all)
+			t.Error("the log, the events or the status contain a password:\n" + all)
 		}
 	})
 }
 
-func TestRoutesSayWhatTheirGroupsAndServicesSay(t *testing.T) {
+func TestRoutesHaveTheAttributesOfGroupsAndServices(t *testing.T) {
 	med := int64(50)
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32", "198.51.100.1/32")
@@ -306,10 +302,10 @@ func TestRoutesSayWhatTheirGroupsAndServicesSay(t *testing.T) {
 		want(t, "routes", w.server.announces(), "198.51.100.1/32, 203.0.113.7/32 65000:100 med 50, 203.0.113.8/32 65000:7 65000:8 med 50")
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
-		want(t, "a new one", w.server.announces(), "203.0.113.9/32 65000:100 med 50")
+		want(t, "routes with a new address", w.server.announces(), "203.0.113.9/32 65000:100 med 50")
 		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
 		atOnce()
-		want(t, "without the group", w.server.announces(), "203.0.113.9/32")
+		want(t, "routes without the group", w.server.announces(), "203.0.113.9/32")
 	})
 }
 
@@ -328,37 +324,33 @@ func TestUnnumberedNeighborsAreAdvertisedTo(t *testing.T) {
 		settle()
 		want(t, "BFD when the router is known", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		w.edit(`{global: {asn: 65000}}`)
-		want(t, "advertisements without", w.kernel.advertising(), "")
+		want(t, "advertisements without the neighbor", w.kernel.advertising(), "")
 	})
 }
 
-func TestWhatTheServerRefusesIsTriedAgain(t *testing.T) {
+func TestARefusedPartIsRetried(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.server.refuse = []peering.Problem{{Field: "spec.neighbors[0]", Reason: "X", Message: "not like this"}}
 	}, func(w *world) {
-		if c := w.reports.conditions(); !strings.Contains(c, "Configured False ConfigurationInvalid: spec.neighbors[0]: not like this") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "Configured False ConfigurationInvalid: spec.neighbors[0]: not like this")
 		w.server.change(func(s *fakeServer) { s.refuse = nil })
 		pass(time.Minute)
-		if c := w.reports.conditions(); !strings.Contains(c, "Configured True") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "Configured True")
 		before := w.server.applied
 		pass(time.Hour)
 		if w.server.applied != before {
-			t.Errorf("applied %d times more although nothing changed", w.server.applied-before)
+			t.Errorf("the server was applied %d more times although nothing changed", w.server.applied-before)
 		}
 	})
 }
 
-func TestWhatCouldNotBeAnnouncedIsTriedAgain(t *testing.T) {
+func TestAFailedAnnouncementIsRetried(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.err = errFake })
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		settle()
 		if r := w.reports.last().Status; r.Healthy || r.NetlinkImport.ImportedAddresses[0].InRIB {
-			t.Errorf("healthy %v, %+v", r.Healthy, r.NetlinkImport)
+			t.Errorf("the status is healthy %v with the import %+v, want it not healthy", r.Healthy, r.NetlinkImport)
 		}
 		w.server.change(func(s *fakeServer) { s.err = nil })
 		pass(time.Minute)
@@ -373,20 +365,20 @@ func TestABrokenServerEndsTheProcess(t *testing.T) {
 		w.start()
 		settle()
 		if err := w.end(); !errors.Is(err, gobgp.ErrBroken) {
-			t.Errorf("ended with %v", err)
+			t.Errorf("the speaker ended with %v, want ErrBroken", err)
 		}
 	})
 }
 
-func TestSessionsAreToldWhenTheyComeAndGo(t *testing.T) {
+func TestSessionChangesAreReported(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		want(t, "events", w.told(), "Normal RouterIDResolved Node node-a has the router ID 192.0.2.10 (node-ipv4)")
 		want(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Idle\n"+
 			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
 		w.server.change(established("192.0.2.1", 65001))
 		settle()
-		want(t, "events when it came", w.told(), "Normal NeighborUp Node node-a has a session with 192.0.2.1")
-		want(t, "conditions when it came", w.reports.conditions(), "Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active\n"+
+		want(t, "events when the session is up", w.told(), "Normal NeighborUp Node node-a has a session with 192.0.2.1")
+		want(t, "conditions when the session is up", w.reports.conditions(), "Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active\n"+
 			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
 		if r := w.reports.last(); !r.Status.Healthy || r.Status.NeighborCount != 1 || r.NodeUID != "uid-a" || r.Heartbeat != time.Minute {
 			t.Errorf("%+v", r)
@@ -397,14 +389,12 @@ func TestSessionsAreToldWhenTheyComeAndGo(t *testing.T) {
 			s.neighbors["192.0.2.1"] = n
 		})
 		settle()
-		want(t, "events when it went", w.told(), "Warning NeighborDown Node node-a has lost the session with 192.0.2.1: hold timer expired")
-		if c := w.reports.conditions(); !strings.Contains(c, "Ready False Degraded: 192.0.2.1 is Active") {
-			t.Error(c)
-		}
+		want(t, "events when the session is down", w.told(), "Warning NeighborDown Node node-a has lost the session with 192.0.2.1: hold timer expired")
+		contains(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Active")
 	})
 }
 
-func TestAnIdleSpeakerSaysNothing(t *testing.T) {
+func TestAnIdleSpeakerReportsNothing(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		established("192.0.2.1", 65001)(w.server)
@@ -416,7 +406,7 @@ func TestAnIdleSpeakerSaysNothing(t *testing.T) {
 		want(t, "events", w.told(), "")
 		want(t, "log", strings.TrimPrefix(w.logged(), before), "")
 		if peering.Differs(status, w.reports.last().Status) {
-			t.Error("its status changes")
+			t.Error("the status of an idle speaker changes")
 		}
 	})
 }
@@ -424,7 +414,7 @@ func TestAnIdleSpeakerSaysNothing(t *testing.T) {
 func TestTheProbesDoNotDependOnNeighbors(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.cluster.missing = true }, func(w *world) {
 		if w.speaker.Ready() == nil {
-			t.Error("ready although nothing is known")
+			t.Error("the speaker is ready before it knows the cluster")
 		}
 		w.cluster.change(func(*Snapshot) {})
 		settle()

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
+func TestAStartWithoutTheAPIServerUsesTheStoredInput(t *testing.T) {
 	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
 	memory := t.TempDir() + "/input.json"
 	synctest.Test(t, func(t *testing.T) {
@@ -27,12 +27,12 @@ func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
 		w.cluster.missing = true
 		w.start()
 		atOnce()
-		want(t, "at once", w.server.String(), "")
+		want(t, "sessions at once", w.server.String(), "")
 		pass(5 * time.Second)
-		want(t, "after a while", w.server.String(), sessions1+" md5 hush")
+		want(t, "sessions after a while", w.server.String(), sessions1+" md5 hush")
 		w.cluster.change(func(*Snapshot) {})
 		settle()
-		want(t, "when the API server knows of none", w.server.String(), "stopped, graceful false")
+		want(t, "sessions when the API server has no configuration", w.server.String(), "stopped, graceful false")
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -41,25 +41,25 @@ func TestAStartWithoutTheAPIServerGoesByWhatIsRemembered(t *testing.T) {
 		again.cluster.missing = true
 		again.start()
 		pass(5 * time.Second)
-		want(t, "what is remembered of that", again.server.String(), "stopped, graceful false")
+		want(t, "sessions of the next process", again.server.String(), "stopped, graceful false")
 		if err := again.end(); err != nil {
 			t.Fatal(err)
 		}
 	})
 	info, err := os.Stat(memory)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("the file has the mode %v, %v; want 0600", info.Mode(), err)
 	}
 }
 
-// The API server answers before the speaker begins by what it remembers.
+// The API server answers before the speaker uses its stored input.
 func TestARestartWithoutASecretKeepsThePassword(t *testing.T) {
 	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
 	for name, tt := range map[string]struct {
 		now  peering.Secret
 		says []string // in the conditions of the node
 	}{
-		"it is gone":          {now: peering.Secret{Known: true}},
+		"the Secret is gone":  {now: peering.Secret{Known: true}},
 		"no right to read it": {now: peering.Secret{Forbidden: true}, says: []string{"add bgp to gobgp.passwordSecrets", "the password that was there before is in use"}},
 	} {
 		memory := t.TempDir() + "/input.json"
@@ -81,7 +81,7 @@ func TestARestartWithoutASecretKeepsThePassword(t *testing.T) {
 				want(t, "sessions", w.server.String(), sessions1+" md5 hush")
 				for _, text := range tt.says {
 					if c := w.reports.conditions(); !strings.Contains(c, text) {
-						t.Errorf("%q is missing in %s", text, c)
+						t.Errorf("the conditions are %s, want %q in them", c, text)
 					}
 				}
 			})
@@ -89,7 +89,7 @@ func TestARestartWithoutASecretKeepsThePassword(t *testing.T) {
 	}
 }
 
-func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
+func TestAnInvalidStoredInputIsIgnored(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"damaged", `{"Version":1,"Input":{"Passwords":{"a/b":"hush"}`, "is damaged"},
 		{"of another version", `{"Version":0,"Input":{"Node":{"Name":"node-a"}}}`, "is of version 0"},
@@ -105,7 +105,7 @@ func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
 				pass(5 * time.Second)
 				want(t, "sessions", w.server.String(), "")
 				if log := w.logged(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
-					t.Error(log)
+					t.Errorf("the log is %s", log)
 				}
 				w.edit(oneNeighbor)
 				want(t, "sessions when the cluster is known", w.server.String(), sessions1)
@@ -114,7 +114,7 @@ func TestAMemoryThatCannotBeReadIsIgnored(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationAtAStartLeavesTheLastGoodOneInEffect(t *testing.T) {
+func TestAWrongConfigurationAtAStartKeepsTheStoredOne(t *testing.T) {
 	memory := t.TempDir() + "/input.json"
 	synctest.Test(t, func(t *testing.T) {
 		before := newWorld(t, oneNeighbor, memory)
@@ -127,9 +127,7 @@ func TestABadConfigurationAtAStartLeavesTheLastGoodOneInEffect(t *testing.T) {
 		w.start()
 		settle()
 		want(t, "sessions", w.server.String(), sessions1)
-		if c := w.reports.conditions(); !strings.Contains(c, "spec.global.asn") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "spec.global.asn")
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ var known = strings.Fields(`reconcile_total reconcile_duration_seconds neighbors
 	router_id_info nodestatus_write_total nodestatus_collection_duration_seconds nodestatus_last_successful_write_timestamp
 	nodestatus_object_size_bytes`)
 
-func TestMetricsHaveTheNamesAndSayWhatIsSo(t *testing.T) {
+func TestMetricsHaveTheirNamesAndValues(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		established("192.0.2.1", 65001)(w.server)
@@ -69,8 +69,8 @@ k8gobgp_router_id_info{asn="65000",node="node-a",router_id="192.0.2.10",source="
 	})
 }
 
-// The world's metrics have ten neighbors of their own at most.
-func TestNeighborsWithoutMetricsOfTheirOwnAreCounted(t *testing.T) {
+// The metrics of this test have series for at most ten neighbors.
+func TestNeighborsBeyondTheLimitOfMetricsAreCounted(t *testing.T) {
 	inWorld(t, `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: routers, peerAsn: 65001}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: routers}]}`,
 		func(w *world) {
 			for i := range 12 {
@@ -94,7 +94,7 @@ k8gobgp_routes_received_total 36
 				t.Error(err)
 			}
 			if got := testutil.CollectAndCount(w.speaker.Metrics.ofNeighbor["neighbor_routes_received"]); got != 20 {
-				t.Errorf("%d series of neighbors, want those of ten neighbors in two families", got)
+				t.Errorf("%d series of neighbors, want the series of ten neighbors in two families", got)
 			}
 		})
 }

@@ -30,19 +30,19 @@ func TestAddressesWithoutAPoolAreNotLearned(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 	}, func(w *world) {
-		want(t, "on the interface", w.server.refuses(), "203.0.113.7/32 32-32")
+		want(t, "refused prefixes of the interface", w.server.refuses(), "203.0.113.7/32 32-32")
 		w.kernel.hold("kube-lb0", "203.0.113.8/32", "2001:db8:9::8/128")
 		settle()
-		want(t, "when others come", w.server.refuses(), "2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
+		want(t, "refused prefixes of other addresses", w.server.refuses(), "2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
 		w.cluster.change(func(s *Snapshot) {
 			s.Services = []ServiceFacts{{Name: "a/netbox", Recorded: true, Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.9")}}}
 		})
 		settle()
-		want(t, "of an IPAM system, on another node", w.server.refuses(), "198.51.100.9/32 32-32, 2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
+		want(t, "refused prefixes with an address of an IPAM system on another node", w.server.refuses(), "198.51.100.9/32 32-32, 2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
 		w.kernel.hold("kube-lb0")
 		w.cluster.change(func(s *Snapshot) { s.Services = nil })
 		settle()
-		want(t, "when they have gone", w.server.refuses(), "")
+		want(t, "refused prefixes without addresses", w.server.refuses(), "")
 	})
 }
 
@@ -55,15 +55,15 @@ func TestAddressesOfAPoolChangeNoPolicy(t *testing.T) {
 		{"203.0.113.7/32", true}, {"203.0.113.0/24", true}, {"203.0.112.0/23", false}, {"203.0.114.1/32", false}, {"2001:db8::1/128", false},
 	} {
 		if got := peering.Covers(pool, netip.MustParsePrefix(tt.prefix)); got != tt.want {
-			t.Errorf("%s: %v", tt.prefix, got)
+			t.Errorf("Covers says that %s is in the pool: %v, want %v", tt.prefix, got, tt.want)
 		}
 		if got := peering.CoverageOf(pool).Has(netip.MustParsePrefix(tt.prefix)); got != tt.want {
-			t.Errorf("%s, by the Coverage: %v", tt.prefix, got)
+			t.Errorf("the Coverage says that %s is in the pool: %v, want %v", tt.prefix, got, tt.want)
 		}
 	}
 }
 
-// With a scan of all addresses for each of them this takes more than ten seconds.
+// In quadratic time this takes more than ten seconds.
 func TestAddressesOfAnIPAMSystemAreReadInLinearTime(t *testing.T) {
 	const addresses, limit = 50_000, 3 * time.Second
 	var cluster Snapshot
@@ -78,9 +78,9 @@ func TestAddressesOfAnIPAMSystemAreReadInLinearTime(t *testing.T) {
 		s.addMember(peering.Imported{Address: o.Prefix, Interface: "kube-lb0"})
 	}
 	if beside := s.heldBeside(own); len(own) != addresses || len(beside) > 0 {
-		t.Errorf("%d prefixes, and %d beside them", len(own), len(beside))
+		t.Errorf("%d prefixes of pools and %d others", len(own), len(beside))
 	}
 	if took := time.Since(began); took > limit {
-		t.Errorf("it takes %v, want at most %v", took, limit)
+		t.Errorf("reading the addresses takes %v, want at most %v", took, limit)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// namingPeers is a group in 203.0.113.0/24 that names these neighbors, or none.
+// namingPeers returns a group in 203.0.113.0/24 that names these neighbors, or no neighbors.
 func namingPeers(peers ...v2.Peer) v2.ServiceGroup {
 	g := weighed("purelb", "/32")
 	g.Spec.BGP = &v2.RouteAttributes{Peers: peers}
@@ -67,15 +67,13 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		want(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
 		w.told()
 
-		// A name that no neighbor has is in an event of the group and in the status of the node.
+		// An event of the group and the status of the node report a name that no neighbor has.
 		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2", "spine")} })
 		settle()
 		if told := w.told(); !strings.Contains(told, "RouteAttributesIgnored Node node-a leaves out what cannot be read: peers: no neighbor of a BGPConfiguration has the address, the interface or the peer group spine") {
 			t.Errorf("the events are %q", told)
 		}
-		if c := w.reports.conditions(); !strings.Contains(c, `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`) {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`)
 
 		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
 		settle()
@@ -95,7 +93,8 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 	})
 }
 
-// A route of a new group waits for the policy. A route that all neighbors have stays as it is.
+// A route of a new group waits for the policy. A route that all neighbors already have does not
+// change.
 func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
@@ -120,7 +119,7 @@ func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 	})
 }
 
-// The server keeps its old policies as long as it cannot have the new ones.
+// The server keeps its old policies while it refuses the new ones.
 func TestRoutesWaitUntilTheServerHasThePolicy(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
@@ -142,8 +141,8 @@ func TestRoutesWaitUntilTheServerHasThePolicy(t *testing.T) {
 	})
 }
 
-// The groups are the first that name neighbors. New addresses wait for the policy, and those that
-// all neighbors have stay as they are.
+// No group named neighbors before. New addresses wait for the policy. Addresses that all neighbors
+// already have do not change.
 func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32", "198.51.100.9/32")
@@ -169,11 +168,11 @@ func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
 	})
 }
 
-// Only the Service tells of which group an address of an IPAM system is.
+// Only the Service says to which group an address of an IPAM system belongs.
 func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) {
 	netbox := netbox("192.0.2.1")
 	if !restricts([]v2.ServiceGroup{netbox}) || restricts([]v2.ServiceGroup{namingPeers("192.0.2.1")}) {
-		t.Error("the wrong groups need the Services")
+		t.Error("restricts is wrong: only groups of IPAM systems need the Services")
 	}
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32", "198.51.100.2/32")
@@ -221,13 +220,11 @@ func TestRoutersWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 		w.kernel.change(func(k *fakeKernel) { k.routers["eth2"] = k.routers["eth1"] })
 		pass(fullCheck)
 		want(t, "neighbors with the same address", w.server.excepted(), "")
-		if c := w.reports.conditions(); !strings.Contains(c, "ServiceGroup blue: spec.bgp.peers: fe80::1: the policies cannot tell apart") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "ServiceGroup blue: spec.bgp.peers: fe80::1: the policies cannot tell apart")
 	})
 }
 
-// netbox is a group whose addresses NetBox manages and that names these neighbors.
+// netbox returns a group that names these neighbors. NetBox manages its addresses.
 func netbox(peers ...v2.Peer) v2.ServiceGroup {
 	g := v2.ServiceGroup{Spec: v2.ServiceGroupSpec{
 		Netbox: &v2.NetboxSpec{URL: "https://netbox.example", Tenant: "k8s"}, BGP: &v2.RouteAttributes{Peers: peers},
@@ -236,14 +233,14 @@ func netbox(peers ...v2.Peer) v2.ServiceGroup {
 	return g
 }
 
-// managed is a Service with an address from a group.
+// managed returns a Service with an address of a group.
 func managed(group, address string) ServiceFacts {
 	s := local(group+address, address)
 	s.From = group
 	return s
 }
 
-// Groups and Services may have the names that the configuration of the node defines.
+// Groups and Services may use the aliases that the configuration of the node defines.
 func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
 	aliased := `{communityAliases: {gold: "65000:7"}, ` + oneNeighbor[1:]
 	inWorld(t, aliased, func(w *world) {

@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// unnumbered tells the kernel and the server the address of the router on eth1.
-func unnumbered(w *world, address string) {
+// setRouter sets the address of the router on eth1 in the kernel and in the server.
+func setRouter(w *world, address string) {
 	router := netip.MustParseAddr(address)
 	w.kernel.change(func(k *fakeKernel) { k.routers["eth1"] = router })
 	w.server.change(func(s *fakeServer) {
@@ -22,15 +22,14 @@ func unnumbered(w *world, address string) {
 	settle()
 }
 
-// TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel: the kernel forgets all neighbors when
-// a link fails, before BFD can know that they are gone. When the kernel knows another router,
-// the neighbor is that router.
-func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
+// When a link fails, the kernel forgets all neighbors before BFD notices the failure. When the
+// kernel knows another router, the neighbor is that router.
+func TestAnUnnumberedNeighborSurvivesWithoutItsKernelEntry(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {},
 		applyPolicy: {exportPolicy: {defaultAction: reject}}}]}`
 	inWorld(t, spec, nil, func(w *world) {
 		const session = "asn 65000 id 192.0.2.10, %eth1 asn 65001"
-		unnumbered(w, "fe80::1%eth1")
+		setRouter(w, "fe80::1%eth1")
 		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
 		pass(300 * time.Millisecond)
@@ -39,7 +38,7 @@ func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
 		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		want(t, "sessions", w.server.String(), session)
 
-		unnumbered(w, "fe80::2%eth1")
+		setRouter(w, "fe80::2%eth1")
 		want(t, "BFD with another router", w.bfd.String(), "fe80::2%eth1 300ms x 3")
 		want(t, "sessions", w.server.String(), session)
 
@@ -52,9 +51,8 @@ func TestAnUnnumberedNeighborOutlivesItsEntryInTheKernel(t *testing.T) {
 	})
 }
 
-// TestBFDOfAConfigurationThatCameBackWaitsForBGP: the deletion of the configuration has ended
-// BGP, and the speaker has read no sessions since.
-func TestBFDOfAConfigurationThatCameBackWaitsForBGP(t *testing.T) {
+// The deletion of the configuration ended BGP. Since then the speaker has read no sessions.
+func TestBFDOfARestoredConfigurationWaitsForBGP(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
 		w.server.change(established("192.0.2.1", 65001))
@@ -75,7 +73,7 @@ func TestBFDOfAConfigurationThatCameBackWaitsForBGP(t *testing.T) {
 	})
 }
 
-// TestBFDDoesNotWaitForARouterThatWaitsForBFD: routers with a strict mode wait for BFD.
+// Routers with a strict mode wait for BFD before they begin BGP.
 func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
@@ -85,11 +83,11 @@ func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
 		pass(5 * time.Second)
 		want(t, "BFD at first", w.bfd.String(), "")
 		pass(bfdAnyway - 5*time.Second + calm)
-		want(t, "BFD when BGP does not come", w.bfd.String(), "192.0.2.1 300ms x 3")
+		want(t, "BFD when BGP stays down", w.bfd.String(), "192.0.2.1 300ms x 3")
 	})
 }
 
-func TestBFDThatBeginsWhileTheConfigurationIsBeingDeletedEnds(t *testing.T) {
+func TestBFDThatStartsDuringADeletionEnds(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
@@ -97,7 +95,7 @@ func TestBFDThatBeginsWhileTheConfigurationIsBeingDeletedEnds(t *testing.T) {
 		atOnce()
 		w.server.change(established("192.0.2.1", 65001))
 		settle()
-		want(t, "BFD meanwhile", w.bfd.String(), "192.0.2.1 300ms x 3")
+		want(t, "BFD during the deletion", w.bfd.String(), "192.0.2.1 300ms x 3")
 		close(w.server.stuck)
 		settle()
 		want(t, "sessions", w.server.String(), "stopped, graceful false")
@@ -105,24 +103,21 @@ func TestBFDThatBeginsWhileTheConfigurationIsBeingDeletedEnds(t *testing.T) {
 	})
 }
 
-// TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt: one neighbor is configured under two
-// names.
-func TestBFDThatCannotBeIsNamedAndKeepsNobodyElseFromIt(t *testing.T) {
+// The configuration has one neighbor under two names.
+func TestAnImpossibleBFDSessionDoesNotAffectOthers(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {}},
 		{config: {neighborAddress: "fe80::1%eth1", peerAsn: 65001}, bfd: {}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
 		w.server.change(established("192.0.2.1", 65001))
 		w.server.change(established("fe80::1%eth1", 65001))
-		unnumbered(w, "fe80::1%eth1")
+		setRouter(w, "fe80::1%eth1")
 		pass(time.Minute)
 		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3, 192.0.2.1 300ms x 3")
-		if c := w.reports.conditions(); !strings.Contains(c, "no BFD with fe80::1%eth1: there are two such sessions") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "no BFD with fe80::1%eth1: there are two such sessions")
 	})
 }
 
-func TestSessionsOfBFDThatCannotBeAreLeftOut(t *testing.T) {
+func TestImpossibleBFDSessionsAreLeftOut(t *testing.T) {
 	options := peering.Options{
 		LocalAddress: netip.MustParseAddr("192.0.2.10"),
 		BFD:          &peering.BFD{MinTransmit: time.Second, MinReceive: time.Second, Multiplier: 3},
@@ -137,11 +132,11 @@ func TestSessionsOfBFDThatCannotBeAreLeftOut(t *testing.T) {
 	if len(good) != 1 || good[0].Peer.String() != "192.0.2.1" {
 		t.Errorf("the sessions are %v", good)
 	}
-	want(t, "what is wrong", wrong, "no BFD with fe80::1%eth1: 192.0.2.10 and fe80::1%eth1 are of different families; "+
+	want(t, "problems", wrong, "no BFD with fe80::1%eth1: 192.0.2.10 and fe80::1%eth1 are of different families; "+
 		"no BFD with 2001:db8::2: 192.0.2.10 and 2001:db8::2 are of different families")
 }
 
-func TestNothingIsAnnouncedWhileNothingSpeaksBGP(t *testing.T) {
+func TestTheStatusHasNoRoutesWithoutABGPServer(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		settle()
@@ -151,11 +146,9 @@ func TestNothingIsAnnouncedWhileNothingSpeaksBGP(t *testing.T) {
 		w.server.change(func(s *fakeServer) { s.err = fmt.Errorf("start BGP: %w: address in use", gobgp.ErrStopped) })
 		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 65009", 1))
 		if r := w.reports.last().Status; r.Healthy || r.RIB.LocalRouteCount != 0 || r.NetlinkImport.ImportedAddresses[0].InRIB {
-			t.Errorf("healthy %v, %+v, %+v", r.Healthy, r.RIB, r.NetlinkImport)
+			t.Errorf("without a server, the status is healthy %v with the RIB %+v and the import %+v", r.Healthy, r.RIB, r.NetlinkImport)
 		}
-		if c := w.reports.conditions(); !strings.Contains(c, "nothing speaks BGP") {
-			t.Error(c)
-		}
+		contains(t, "conditions", w.reports.conditions(), "nothing speaks BGP")
 		w.server.change(func(s *fakeServer) { s.err = nil })
 		pass(time.Minute)
 		if r := w.reports.last().Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
@@ -164,7 +157,7 @@ func TestNothingIsAnnouncedWhileNothingSpeaksBGP(t *testing.T) {
 	})
 }
 
-func TestIPv4RoutesEndAtARouterThatDoesNotTakeIPv6NextHops(t *testing.T) {
+func TestNoIPv4RoutesToARouterWithoutIPv6NextHops(t *testing.T) {
 	const overIPv6 = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: '2001:db8::1', peerAsn: 65001}}]}`
 	inWorld(t, overIPv6, func(w *world) {
 		w.kernel.egress[netip.MustParseAddr("2001:db8::1")] = peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::10")}}
@@ -179,16 +172,16 @@ func TestIPv4RoutesEndAtARouterThatDoesNotTakeIPv6NextHops(t *testing.T) {
 			settle()
 		}
 		muted := func() string { return fmt.Sprintf("%v", w.server.peers()[0].Mute) }
-		want(t, "before the router says anything", muted(), "[]")
+		want(t, "muted families before an OPEN", muted(), "[]")
 		opened(peering.Established, true)
-		want(t, "with the capability", muted(), "[]")
-		opened(peering.Active, false) // the router did not like what it got
-		want(t, "without the capability", muted(), "[IPv4]")
+		want(t, "muted families with the capability", muted(), "[]")
+		opened(peering.Active, false) // the router closed the session because of the routes
+		want(t, "muted families without the capability", muted(), "[IPv4]")
 		if c := w.reports.last().Status.Conditions; !strings.Contains(fmt.Sprint(c), "RFC 8950") {
 			t.Errorf("the conditions are %+v", c)
 		}
 		opened(peering.Established, true)
-		want(t, "with the capability again", muted(), "[]")
+		want(t, "muted families with the capability again", muted(), "[]")
 	})
 }
 

@@ -21,25 +21,24 @@ func TestNodesEndTheirSessionsOneAfterAnother(t *testing.T) {
 		for i := range nodes {
 			delay := delayOf(prefix+string(rune('a'+i%26))+strings.Repeat("x", i/26), generation)
 			if delay < 0 || delay >= staggerLimit {
-				t.Fatalf("node %d waits %v", i, delay)
+				t.Fatalf("node %d waits %v, which is outside of the limits", i, delay)
 			}
 			in[delay/time.Second]++
 		}
-		// 30 nodes on average. More than 90 is 11 standard deviations away.
+		// The average is 30 nodes. More than 90 nodes are 11 standard deviations above it.
 		for second, n := range in {
 			if n > 90 {
-				t.Errorf("%d of %d nodes end their sessions in second %d", n, nodes, second)
+				t.Errorf("%d of %d nodes end their sessions in second %d, want at most 90", n, nodes, second)
 			}
 		}
 		if delayOf(prefix, generation) == delayOf(prefix, generation+1) {
-			t.Error("the next generation has the same order")
+			t.Error("the next generation has the same order of nodes")
 		}
 	})
 }
 
-// TestAChangeThatEndsSessionsWaitsForItsTime: in this world, time passes only where the test
-// says so.
-func TestAChangeThatEndsSessionsWaitsForItsTime(t *testing.T) {
+// The time of this test passes only when the test says so.
+func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, ebgpMultihop: {enabled: true, multihopTtl: 2}}]}`
 	other := strings.Replace(spec, "multihopTtl: 2", "multihopTtl: 3", 1)
 	ttl := func(w *world) uint8 {
@@ -56,34 +55,34 @@ func TestAChangeThatEndsSessionsWaitsForItsTime(t *testing.T) {
 			due := began.Add(delayOf("node-a", 2))
 			pass(time.Until(due) - time.Second)
 			if got := ttl(w); got != 2 {
-				t.Errorf("before its time, the TTL is %d", got)
+				t.Errorf("before the due time, the TTL is %d, want 2", got)
 			}
 			if c := configured(w); c.Status != metav1.ConditionFalse || c.Reason != peering.ReasonPending {
-				t.Errorf("before its time: %+v", c)
+				t.Errorf("before the due time, the condition Configured is %+v, want it pending", c)
 			}
 			pass(2 * time.Second)
 			if got := ttl(w); got != 3 {
-				t.Errorf("at its time, the TTL is %d", got)
+				t.Errorf("after the due time, the TTL is %d, want 3", got)
 			}
 			if c := configured(w); c.Status != metav1.ConditionTrue {
-				t.Errorf("after its time: %+v", c)
+				t.Errorf("after the due time, the condition Configured is %+v, want True", c)
 			}
 			if log := w.logged(); strings.Count(log, "sessionsEndLater") != 1 {
-				t.Error(log)
+				t.Errorf("the log is %s", log)
 			}
 		})
 	})
-	t.Run("a neighbor that announces too much meanwhile does not wait", func(t *testing.T) {
+	t.Run("a neighbor above its limit does not wait", func(t *testing.T) {
 		inWorld(t, limited, nil, func(w *world) {
 			w.server.change(established("192.0.2.1", 65001))
 			settle()
 			w.edit(strings.Replace(limited, "asn: 65000", "asn: 65009", 1))
 			if log := w.logged(); !strings.Contains(log, "sessionsEndLater") {
-				t.Fatalf("the edit does not wait: %s", log)
+				t.Fatalf("the log does not say that the edit waits: %s", log)
 			}
 			w.server.change(announcing(2000, 2000))
 			settle()
-			want(t, "while the edit waits", w.barred(), "bar 192.0.2.1")
+			want(t, "barred neighbors while the edit waits", w.barred(), "bar 192.0.2.1")
 		})
 	})
 	t.Run("when the session has ended already", func(t *testing.T) {
@@ -98,7 +97,7 @@ func TestAChangeThatEndsSessionsWaitsForItsTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("of the edit that is undone, nothing is left", func(t *testing.T) {
+	t.Run("an edit that is undone has no effect", func(t *testing.T) {
 		inWorld(t, spec, nil, func(w *world) {
 			w.server.change(established("192.0.2.1", 65001))
 			settle()
@@ -110,7 +109,7 @@ func TestAChangeThatEndsSessionsWaitsForItsTime(t *testing.T) {
 			}
 			w.edit(other)
 			if log := w.logged(); strings.Count(log, "sessionsEndLater") != 2 {
-				t.Errorf("the next edit does not wait anew: %s", log)
+				t.Errorf("the log does not say that the next edit waits: %s", log)
 			}
 		})
 	})

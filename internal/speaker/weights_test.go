@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// weighed is a group whose routes have weights.
+// weighed returns a group whose routes have weights.
 func weighed(namespace, aggregation string) v2.ServiceGroup {
 	return v2.ServiceGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "blue", UID: "blue"},
@@ -28,7 +28,7 @@ func weighed(namespace, aggregation string) v2.ServiceGroup {
 	}
 }
 
-// local is a Service with these addresses.
+// local returns a Service with these addresses.
 func local(name string, addresses ...string) ServiceFacts {
 	s := ServiceFacts{Name: "default/" + name}
 	for _, a := range addresses {
@@ -37,12 +37,12 @@ func local(name string, addresses ...string) ServiceFacts {
 	return s
 }
 
-// here are ready endpoints of a Service on this node.
+// here returns a slice with ready endpoints of a Service on this node.
 func here(service string, addresses ...string) SliceFacts {
 	return SliceFacts{Service: "default/" + service, Family: addr.V4, Ready: addresses}
 }
 
-func TestRoutesAreWeighedByReadyEndpoints(t *testing.T) {
+func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "203.0.113.3/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
@@ -65,27 +65,27 @@ func TestRoutesAreWeighedByReadyEndpoints(t *testing.T) {
 		}
 		shared := []SliceFacts{here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6")}
 		endpoints(append(shared, here("a", "10.0.0.1"))...)
-		want(t, "at once", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		want(t, "routes at once after a change", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 		pass(2 * time.Second)
-		want(t, "when the number stays", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		want(t, "routes after the number has settled", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 
 		w.cluster.change(func(s *Snapshot) { s.Endpoints = nil })
 		pass(time.Minute)
-		want(t, "when the endpoints are unknown", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		want(t, "routes when the endpoints are unknown", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 
 		w.cluster.change(func(s *Snapshot) {
 			s.Groups = []v2.ServiceGroup{weighed("purelb", "/24")}
 			s.Endpoints = shared
 		})
 		atOnce()
-		want(t, "routes that are wider", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.3/32")
+		want(t, "routes with an aggregation", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.3/32")
 		if told := w.told(); !strings.Contains(told, "RouteAttributesIgnored") || !strings.Contains(told, "set its aggregation to /32 or /128") {
-			t.Error(told)
+			t.Errorf("the events are %s", told)
 		}
 	})
 }
 
-func TestWeightsOutliveAProcessThatDoesNotHearTheAPIServer(t *testing.T) {
+func TestWeightsSurviveARestartWithoutTheAPIServer(t *testing.T) {
 	memory := filepath.Join(t.TempDir(), "input.json")
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.speaker.Memory = memory
@@ -113,14 +113,14 @@ func TestAnEndpointThatMovesBetweenSlicesCountsOnce(t *testing.T) {
 		{Service: "default/a", Family: addr.V6, Ready: []string{"fd00::1"}},
 	})
 	if n := counts[serviceFamily{"default/a", addr.V4}]; n != 2 {
-		t.Errorf("IPv4: %d", n)
+		t.Errorf("%d IPv4 endpoints, want 2", n)
 	}
 	if n := counts[serviceFamily{"default/a", addr.V6}]; n != 1 {
-		t.Errorf("IPv6: %d", n)
+		t.Errorf("%d IPv6 endpoints, want 1", n)
 	}
 }
 
-// TestEndpointsOfThisNodeAreCounted of a real API server.
+// TestEndpointsOfThisNodeAreCounted uses a real API server.
 func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 	c := newCluster(t)
 	node := c.node("a")
@@ -177,7 +177,7 @@ func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 	eventuallyIs(t, "the routes without the group", "203.0.113.1/32", m.server.announces)
 }
 
-func TestServicesAreFollowedOnlyForWhatTheyChange(t *testing.T) {
+func TestOnlyServicesThatChangeRoutesAreFollowed(t *testing.T) {
 	svc := func(policy corev1.ServiceExternalTrafficPolicy, annotations map[string]string) *corev1.Service {
 		return &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: annotations},
@@ -199,7 +199,7 @@ func TestServicesAreFollowedOnlyForWhatTheyChange(t *testing.T) {
 		_, always := keepService(tt.svc)
 		_, local := keepLocal(tt.svc)
 		if always != tt.always || local != tt.local {
-			t.Errorf("%s: followed %v, and for weights %v", tt.name, always, local)
+			t.Errorf("%s: followed always: %v, for weights: %v", tt.name, always, local)
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// world is a speaker, running on node-a, and everything around it.
+// world is a speaker on node-a with a fake server, kernel, BFD and cluster.
 type world struct {
 	t       *testing.T
 	server  *fakeServer
@@ -159,14 +159,21 @@ func (w *world) start() {
 // settle gives the speaker time for all its work.
 func settle() { pass(2 * time.Second) }
 
-// atOnce gives the speaker time for work that does not wait.
+// atOnce gives the speaker time for work without a delay.
 func atOnce() { pass(time.Millisecond) }
 
-// pass lets time pass. Then it lets the speaker do the work that is due at the end: otherwise
+// pass lets time pass. Then it waits until the speaker has done the work that is due. Otherwise
 // that work would run at the same time as the test.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+func contains(t *testing.T, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("the %s: got %q, want a text with %q", what, got, part)
+	}
 }
 
 func want(t *testing.T, what, got, want string) {
@@ -183,7 +190,7 @@ func (s *fakeServer) helps(address string) {
 	s.neighbors[address] = n
 }
 
-// established gives the server a session.
+// established adds a session that is up.
 func established(address string, asn uint32) func(*fakeServer) {
 	return func(s *fakeServer) {
 		s.neighbors[address] = peering.NeighborStatus{

@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// requests lists the requests to an API server, and passes them on.
+// requests is a RoundTripper that lists the requests and forwards them.
 type requests struct {
 	list *[]string
 	to   http.RoundTripper
@@ -29,7 +29,7 @@ func (r requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.to.RoundTrip(request)
 }
 
-// recorded returns clients whose requests are in list.
+// recorded returns clients that add their requests to list.
 func recorded(t testing.TB, list *[]string) Clients {
 	t.Helper()
 	config := rest.CopyConfig(apitest.Config(t))
@@ -41,7 +41,7 @@ func recorded(t testing.TB, list *[]string) Clients {
 	return clients
 }
 
-func TestTheNodeStatusIsOneRequestAndLeavesOtherWritersFieldsAlone(t *testing.T) {
+func TestTheNodeStatusIsOneRequestAndKeepsForeignFields(t *testing.T) {
 	c := newCluster(t)
 	var list []string
 	clients := recorded(t, &list)
@@ -54,7 +54,7 @@ func TestTheNodeStatusIsOneRequestAndLeavesOtherWritersFieldsAlone(t *testing.T)
 		now = now.Add(time.Second)
 		r := NodeReport{Enabled: true, Heartbeat: time.Minute, Status: bgpv1.BGPNodeStatusStatus{NodeName: node, RouterIDSource: what}}
 		if size, err := n.write(t.Context(), clients, r, now); err != nil || size == 0 {
-			t.Errorf("%s: wrote %d bytes: %v", what, size, err)
+			t.Errorf("%s: the write has %d bytes and the error %v", what, size, err)
 		}
 		if got := strings.Join(list, ", "); got != want {
 			t.Errorf("%s: the requests are %q, want %q", what, got, want)
@@ -80,11 +80,12 @@ func TestTheNodeStatusIsOneRequestAndLeavesOtherWritersFieldsAlone(t *testing.T)
 		t.Fatal(err)
 	}
 	write("another program deleted it", "PATCH status, PATCH "+node+", PATCH status")
-	write("changed in the end", "PATCH status")
+	write("the last change", "PATCH status")
 }
 
-// An earlier version wrote the status with PUT. What it wrote must go when it is no longer so.
-func TestFieldsThatAnEarlierVersionWroteGo(t *testing.T) {
+// An earlier version wrote the status with PUT. The speaker must remove the fields of that version
+// that no longer apply.
+func TestFieldsOfAnEarlierVersionAreRemoved(t *testing.T) {
 	c := newCluster(t)
 	node := "upgraded-of-" + c.namespace
 	since := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
@@ -111,11 +112,11 @@ func TestFieldsThatAnEarlierVersionWroteGo(t *testing.T) {
 		t.Errorf("the status has fields of the earlier version: %+v", got)
 	}
 	if is := got.Conditions[0].LastTransitionTime; !is.Equal(&since) {
-		t.Errorf("the condition has not changed, and its time is %v instead of %v", is, since)
+		t.Errorf("the time of the unchanged condition is %v, want %v", is, since)
 	}
 }
 
-// busyReport is the report of a node with 500 addresses and two neighbors with BFD.
+// busyReport returns the report of a node with 500 addresses and two neighbors with BFD.
 func busyReport(node string, now time.Time, up bool) peering.Report {
 	r := peering.Report{Node: node, Now: now, Decision: peering.Decision{OK: true, StatusEnabled: true, Heartbeat: time.Minute, RouterIDSource: "node-ipv4"}}
 	r.Decision.State.Global = peering.Global{ASN: 65000, RouterID: netip.MustParseAddr("192.0.2.10")}
@@ -139,15 +140,15 @@ func busyReport(node string, now time.Time, up bool) peering.Report {
 	return r
 }
 
-// Limits of what the status of a node with 500 addresses costs: bytes that the API server
+// These are limits for the status of a node with 500 addresses, in bytes that the API server
 // stores in a minute.
 const (
 	mostIdleBytes     = 4096
 	mostFlappingBytes = 20_000
 )
 
-// stored returns how many bytes the API server stores in a minute for a node. Every second
-// the node has a new report, in which up says whether a neighbor is Established.
+// stored returns the number of bytes that the API server stores in a minute for a node. The node
+// has a new report every second. In it, up says whether a neighbor is Established.
 func stored(t testing.TB, node string, up func(second int) bool) (perMinute float64, writes int) {
 	t.Helper()
 	clients := recorded(t, new([]string))
@@ -174,19 +175,19 @@ func stored(t testing.TB, node string, up func(second int) bool) (perMinute floa
 
 func always(int) bool { return true }
 
-// flapping is a neighbor that is there for five seconds, and away for five seconds.
+// flapping is a neighbor that is Established for five seconds and down for the next five seconds.
 func flapping(second int) bool { return second/5%2 == 0 }
 
-func TestTheStatusOfAnIdleNodeIsSmallAndWrittenOnceAMinute(t *testing.T) {
+func TestAnIdleNodeWritesASmallStatusOnceAMinute(t *testing.T) {
 	bytes, writes := stored(t, "idle", always)
 	if bytes > mostIdleBytes || writes != 10 {
-		t.Errorf("%.0f bytes a minute, want at most %d; %d writes in ten minutes, want 10", bytes, mostIdleBytes, writes)
+		t.Errorf("the status costs %.0f bytes a minute, want at most %d; %d writes in ten minutes, want 10", bytes, mostIdleBytes, writes)
 	}
 }
 
-func TestANeighborThatComesAndGoesCostsFewWrites(t *testing.T) {
+func TestAFlappingNeighborCostsFewWrites(t *testing.T) {
 	if bytes, writes := stored(t, "flapping", flapping); bytes > mostFlappingBytes || writes < 20 {
-		t.Errorf("%.0f bytes a minute, want at most %d; %d writes in ten minutes, want at least 20", bytes, mostFlappingBytes, writes)
+		t.Errorf("the status costs %.0f bytes a minute, want at most %d; %d writes in ten minutes, want at least 20", bytes, mostFlappingBytes, writes)
 	}
 }
 
@@ -205,7 +206,7 @@ func BenchmarkStatus(b *testing.B) {
 			bytes, _ := stored(b, m.node, m.up)
 			fmt.Printf("RESULT %s %.0f bytes\n", m.name, bytes)
 			if b.ReportMetric(bytes, m.name); bytes > m.most {
-				b.Errorf("%s is %.0f; at most %.0f is wanted", m.name, bytes, m.most)
+				b.Errorf("%s is %.0f, want at most %.0f", m.name, bytes, m.most)
 			}
 		}
 	}

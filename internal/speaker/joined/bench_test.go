@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// adds is how many single addresses are measured of each side, warm how
-	// many come before them.
+	// adds is the number of single addresses that are measured on each side. warm is the number of
+	// addresses before them that are not measured.
 	adds, warm = 200, 10
-	// bulk is how many addresses come at once, so many times.
+	// bulk is the number of addresses that are added at once. rounds is the number of repetitions.
 	bulk, rounds = 10_000, 5
-	// interfaces is how many the addresses are spread over.
+	// interfaces is the number of interfaces that share the addresses.
 	interfaces = 10
-	// unlike is the longest pause between two addresses, so that they come at
-	// any phase of the router's own timers.
+	// unlike is the longest pause between two addresses. With random pauses, the addresses meet
+	// every phase of the router's own timers.
 	unlike = 30 * time.Millisecond
 )
 
-// Limits of what is measured.
+// These are the limits of the results.
 const (
 	mostOverBare     = 1.1
 	mostOverBareBulk = 1.2
 )
 
-// BenchmarkAddressToFIB measures the way of an address: from the moment before it
-// is added to the dummy interface until its route is in the kernel of a router.
+// BenchmarkAddressToFIB measures the time from adding an address to the dummy interface until its
+// route is in the kernel of a router.
 //
-// The floor is GoBGP alone, told of the same number of routes by a call of
-// AddPath, with a session of its own with the same router. Both take turns.
+// The floor is GoBGP alone. It gets the same number of routes by a call of AddPath, and has its own
+// session with the same router. Both sides take turns.
 func BenchmarkAddressToFIB(b *testing.B) {
 	w := newRace(b)
 	for b.Loop() {
@@ -41,12 +41,12 @@ func BenchmarkAddressToFIB(b *testing.B) {
 	}
 }
 
-// result prints a measurement, and fails if it is more than most (0: anything).
+// result prints a measurement. It fails if the value is more than most, unless most is 0.
 func (w *race) result(name string, value float64, unit string, most float64) {
 	fmt.Printf("RESULT %s %.3f %s\n", name, value, unit)
 	w.ReportMetric(value, name)
 	if most > 0 && value > most {
-		w.Errorf("%s is %.3f; at most %.2f is wanted", name, value, most)
+		w.Errorf("%s is %.3f, want at most %.2f", name, value, most)
 	}
 }
 
@@ -80,8 +80,8 @@ func (w *race) single() {
 	w.result("bgp_add_to_fib_vs_bare", float64(ours)/float64(bare), "x", mostOverBare)
 }
 
-// bulk measures many addresses at once. The kernel needs longer to add them than
-// a router to learn them.
+// bulk measures many addresses at once. The kernel needs more time to add them than a router needs
+// to learn them.
 func (w *race) bulk() {
 	var beyond, bare []time.Duration
 	for range rounds {
@@ -100,7 +100,7 @@ func (w *race) bulk() {
 	w.result("bgp_10k_vs_bare", float64(percentile(beyond, 50))/float64(percentile(bare, 50)), "x", mostOverBareBulk)
 }
 
-// prefixes are n of one side, those of the other are others.
+// prefixes returns n prefixes of one side. The two sides have no prefix in common.
 func prefixes(side, from, n int) []netip.Prefix {
 	all := make([]netip.Prefix, n)
 	for i := range all {

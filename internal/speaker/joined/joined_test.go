@@ -1,5 +1,4 @@
-// Package joined_test joins the speaker with the drivers that it is made for, and
-// with a router that learns from it.
+// Package joined_test runs the speaker with its real drivers and a router.
 package joined_test
 
 import (
@@ -55,7 +54,7 @@ func (c *cluster) change(change func(*speaker.Snapshot)) {
 	}
 }
 
-// reports keep what was said of the node last.
+// reports keeps the last report of the node.
 type reports struct {
 	mu   sync.Mutex
 	last bgpv1.BGPNodeStatusStatus
@@ -99,8 +98,8 @@ type endOf ending.Cause
 
 func (e endOf) Ending(context.Context) ending.Ending { return ending.Ending{Cause: ending.Cause(e)} }
 
-// speak runs a speaker in this namespace that ends because of cause, and returns how
-// it ends.
+// speak runs a speaker in this namespace. The function that it returns stops the speaker because
+// of cause.
 func speak(t *testing.T, c *cluster, r *reports, router *bgptest.Router, cause ending.Cause) (stop func()) {
 	t.Helper()
 	text := &book{}
@@ -136,9 +135,9 @@ func speak(t *testing.T, c *cluster, r *reports, router *bgptest.Router, cause e
 	return stop
 }
 
-// lastBFD ends after the router has seen BGP end. FRR takes the end of BFD for that of
-// BGP until then, and a speaker can only give it the time that this takes on a machine
-// that is not busy.
+// lastBFD ends after the router has seen the end of BGP. Before that, FRR would end BGP because
+// of the end of BFD. The speaker itself only waits for a fixed time, which is too short on a
+// busy machine.
 type lastBFD struct {
 	*bfd.Engine
 	router *bgptest.Router
@@ -151,7 +150,7 @@ func (b lastBFD) Close(context.Context) error {
 	return b.Engine.Close(context.Background())
 }
 
-// book is a log that may be written after the test has ended.
+// book is a log that accepts lines after the end of the test.
 type book struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -175,8 +174,7 @@ func TestAddressesAreInTheKernelOfTheRouter(t *testing.T) {
 	wire.Join(there, "eth0", "192.0.2.2/24", "2001:db8::2/64")
 	here.IP("link add kube-lb0 type ifb\nlink set kube-lb0 up\naddr add 203.0.113.7/32 dev kube-lb0\naddr add 2001:db8:9::7/128 dev kube-lb0")
 	t.Cleanup(func() { here.IP("link del kube-lb0") })
-	// Sessions are patient: a machine that is busy with other tests is not to end
-	// them.
+	// The hold times are long so that a busy machine ends no session.
 	router := bgptest.FRR(t, there, `
 bfd
  profile patient
@@ -225,8 +223,8 @@ router bgp 64514
 	router.AwaitSays("show bgp ipv4 unicast 203.0.113.7/32", "Origin IGP, valid")
 	router.AwaitSays("show bgp ipv6 unicast 2001:db8:9::7/128", "Origin IGP, valid")
 
-	// Another process takes over without the router's noticing.
-	// The router's kernel has what its BGP has once a later route has come and gone.
+	// Another process takes over, and the router changes no route. The router's kernel is up to date
+	// with its BGP when a later route has come and gone.
 	here.IP("addr add 203.0.113.9/32 dev kube-lb0")
 	router.Await(v4, "203.0.113.9/32 via 192.0.2.1", v6)
 	here.IP("addr del 203.0.113.9/32 dev kube-lb0")
@@ -238,8 +236,8 @@ router bgp 64514
 	bgptest.Await(t, "the status after a restart", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
 	monitor.Quiet(t)
 
-	// A node that goes down in order is no next hop any more, although the router would
-	// keep the routes of one that restarts.
+	// A node that shuts down is no next hop any more. After a restart of the speaker, the router would
+	// keep the routes.
 	stop()
 	router.Await()
 	speak(t, c, r, router, ending.Restart)

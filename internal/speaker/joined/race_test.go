@@ -23,26 +23,26 @@ import (
 	"purelb.io/purelb/internal/speaker"
 )
 
-// race is ours and a bare GoBGP, in this order, and a router that learns from
-// both.
+// race has two racers and a router that learns from both. The first racer is our speaker, the
+// second is GoBGP alone.
 type race struct {
 	*testing.B
 	router *bgptest.Router
 	racers [2]racer
-	// kernel is a namespace that nobody looks at.
+	// kernel is a namespace for the floor of adding addresses. No speaker runs in it.
 	kernel *addresses
 	events chan event
-	// lost is why events may be missing. That the test is over is none.
+	// lost is the error after which events may be missing. The end of the test is no error.
 	lost atomic.Pointer[error]
 }
 
-// racer is told of routes, and has the router know them.
+// racer gets routes and announces them to the router.
 type racer interface {
 	add([]netip.Prefix)
 	clear()
 }
 
-// event is that a route has come into the router's kernel.
+// event is an addition of a route to the router's kernel.
 type event struct {
 	prefix netip.Prefix
 	at     time.Time
@@ -111,7 +111,7 @@ func (w *race) watch() {
 	}()
 }
 
-// time returns how long one of the racers needs for some routes.
+// time returns the time that a racer needs for some routes.
 func (w *race) time(side int, some []netip.Prefix) time.Duration {
 	w.Helper()
 	began := time.Now()
@@ -119,7 +119,7 @@ func (w *race) time(side int, some []netip.Prefix) time.Duration {
 	return w.await(len(some)).Sub(began)
 }
 
-// clear has all routes go.
+// clear removes all routes.
 func (w *race) clear() {
 	w.Helper()
 	for _, r := range w.racers {
@@ -131,8 +131,7 @@ func (w *race) clear() {
 	}
 }
 
-// await waits until so many routes have come, and returns when the last of them
-// did.
+// await waits until n routes have arrived. It returns the arrival time of the last one.
 func (w *race) await(n int) time.Time {
 	w.Helper()
 	seen := map[netip.Prefix]bool{}
@@ -148,7 +147,7 @@ func (w *race) await(n int) time.Time {
 			if lost := w.lost.Load(); lost != nil {
 				w.Fatalf("follow the router's routes: %v", *lost)
 			}
-			w.Fatalf("after %v the router has %d routes of %d\n%s", bgptest.Patience, len(seen), n, w.router.Ask("show bgp summary"))
+			w.Fatalf("after %v the router has %d routes, want %d\n%s", bgptest.Patience, len(seen), n, w.router.Ask("show bgp summary"))
 		}
 	}
 }

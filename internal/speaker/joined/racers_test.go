@@ -19,9 +19,9 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// addresses are on dummy interfaces. Several, because the kernel looks at every
-// address of an interface before it adds another: with all of them on one, that
-// alone takes ten times as long as the routes, and varies by more.
+// addresses are on several dummy interfaces. The kernel reads all addresses of an interface before
+// it adds another. With all addresses on one interface, that takes ten times as long as the routes,
+// and varies more.
 type addresses struct {
 	b      *testing.B
 	handle *netlink.Handle
@@ -77,13 +77,13 @@ func (a *addresses) add(some []netip.Prefix) {
 	a.took = time.Since(began)
 }
 
-// clear removes the interfaces, which is much faster than each address.
+// clear removes the interfaces. That is much faster than removing each address.
 func (a *addresses) clear() {
 	a.removeLinks()
 	a.makeLinks()
 }
 
-// bare is GoBGP with one neighbour, as in its manual.
+// bare is GoBGP with one neighbor, as in its manual.
 type bare struct {
 	b      *testing.B
 	server *server.BgpServer
