@@ -36,7 +36,7 @@ func TestAliasesStandForCommunities(t *testing.T) {
 	b, more := peering.AttributesOf(aliases, map[string]string{peering.AnnotationCommunities: "customer, 64512:1", peering.AnnotationLargeCommunities: "blue"})
 	for _, x := range []peering.Attributes{a, b} {
 		if got := attributes(x); got != "64512:1 65000:100 [64512:100:1]" {
-			t.Errorf("attributes %q", got)
+			t.Errorf("the attributes are %q", got)
 		}
 	}
 	if text := said(problems) + said(more); text != "" {
@@ -44,20 +44,20 @@ func TestAliasesStandForCommunities(t *testing.T) {
 	}
 }
 
-func TestAliasesThatAreNotDefinedAreRefused(t *testing.T) {
+func TestUndefinedAliasesAreRefused(t *testing.T) {
 	const unknown = `"gold" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
 	for _, tt := range []struct{ name, spec, want string }{
 		{"in a policy", `policyDefinitions: [{name: p, statements: [{actions: {community: {communities: [gold]}}}]}]`,
 			"spec.policyDefinitions[0].statements[0].actions.community.communities[0]: " + unknown + "; the policy is not in use"},
 		{"in a set", `definedSets: [{type: community, name: s, list: [gold]}]`, "spec.definedSets[0].list[0]: " + unknown + "; the set is not in use"},
 		{"in a rule", `netlinkExport: {enabled: true, rules: [{name: r, communityList: [gold]}]}`, "spec.netlinkExport.rules[0].communityList[0]: " + unknown + "; the rule is not in use"},
-		{"of another kind", `definedSets: [{type: community, name: s, list: [blue]}]`,
+		{"an alias of another kind", `definedSets: [{type: community, name: s, list: [blue]}]`,
 			`spec.definedSets[0].list[0]: "blue" stands for 64512:100:1, which is not a community: write another name; the set is not in use`},
-		{"a value that is a name", `communityAliases: {gold: no-export}`,
+		{"an alias for a well-known name", `communityAliases: {gold: no-export}`,
 			`spec.communityAliases.gold: "no-export" is neither a community nor a large community: write numbers such as 64512:100; it is not in use`},
-		{"a well-known name", `communityAliases: {no-export: "1:1"}`,
+		{"an alias with a well-known name", `communityAliases: {no-export: "1:1"}`,
 			`spec.communityAliases.no-export: "no-export" is the name of a well-known community: write another; it is not in use`},
-		{"a name with a capital", `communityAliases: {Gold: "1:1"}`,
+		{"an alias with a capital letter", `communityAliases: {Gold: "1:1"}`,
 			`spec.communityAliases.Gold: "Gold" cannot be a name: write lower-case letters, digits and '-'; it is not in use`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestAliasesOfSeveralConfigurations(t *testing.T) {
 	}
 }
 
-// Manifests without aliases come from before there were any. A word in their sets is one that
-// GoBGP knows, or it matches nothing, and the policies stay in use.
+// Manifests without aliases may be older than aliases. A word in their sets is a name that GoBGP
+// knows, or it matches nothing. The policies stay in use in both cases.
 func TestWordsInSetsStayWithoutAliases(t *testing.T) {
 	const spec = `global: {asn: 65000, applyPolicy: {exportPolicy: {policies: [p]}}}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}],
 		definedSets: [{type: community, name: s, list: [planned-shut, Planned_Shut, gold]}, {type: large-community, name: s, list: [gold]}],
@@ -121,6 +121,6 @@ func TestWordsInSetsStayWithoutAliases(t *testing.T) {
 	const unknown = ` is neither %s nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there; until then it matches nothing`
 	want := `spec.definedSets[0].list[2]: "gold"` + fmt.Sprintf(unknown, "a community") + "\n" + `spec.definedSets[1].list[0]: "gold"` + fmt.Sprintf(unknown, "a large community")
 	if text := said(d.Problems); text != want {
-		t.Errorf("\n got %s\nwant %s", text, want)
+		t.Errorf("the problems:\n got %s\nwant %s", text, want)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// attributes tells a as text.
+// attributes prints a.
 func attributes(a peering.Attributes) string {
 	text := ""
 	for _, c := range a.Communities {
@@ -28,24 +28,24 @@ func attributes(a peering.Attributes) string {
 	return strings.TrimSpace(text)
 }
 
-func TestAnnotationsSayWhatRoutesSayOfThemselves(t *testing.T) {
+func TestAnnotationsBecomeAttributes(t *testing.T) {
 	tests := []struct {
 		name, communities, large, med, pref string
 		want                                string
 	}{
-		{name: "nothing", want: ""},
-		{name: "all", communities: "64512:200, 64512:100,no-export,64512:100", large: "64512:1:2,64512:01:1", med: "50", pref: "4294967295",
+		{name: "no annotations", want: ""},
+		{name: "all annotations", communities: "64512:200, 64512:100,no-export,64512:100", large: "64512:1:2,64512:01:1", med: "50", pref: "4294967295",
 			want: "64512:100 64512:200 65535:65281 [64512:1:1 64512:1:2] med 50 pref 4294967295"},
 		{name: "well-known names", communities: "graceful-shutdown,NO_ADVERTISE,blackhole,no-export-subconfed,no-peer,internet",
 			want: "0:0 65535:0 65535:666 65535:65282 65535:65283 65535:65284"},
-		{name: "an empty list takes away what the group says", communities: " , ", want: "none"},
-		{name: "what is wrong is left out", communities: "64512:100,64512:65536", large: "1:2", med: "-1", pref: "4294967296",
+		{name: "an empty list removes the communities of the group", communities: " , ", want: "none"},
+		{name: "wrong values are left out", communities: "64512:100,64512:65536", large: "1:2", med: "-1", pref: "4294967296",
 			want: `64512:100
 				ParseError metadata.annotations[purelb.io/bgp-communities][1]: "64512:65536" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export
 				ParseError metadata.annotations[purelb.io/bgp-large-communities][0]: "1:2" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1
 				ParseError metadata.annotations[purelb.io/bgp-med]: "-1" is not a number from 0 to 4294967295
 				ParseError metadata.annotations[purelb.io/bgp-local-preference]: "4294967296" is not a number from 0 to 4294967295`},
-		{name: "signs and spaces are no digits", communities: "+1:2,1: 2", want: `
+		{name: "signs and spaces inside of a number are wrong", communities: "+1:2,1: 2", want: `
 				ParseError metadata.annotations[purelb.io/bgp-communities][0]: "+1:2" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export
 				ParseError metadata.annotations[purelb.io/bgp-communities][1]: "1: 2" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export`},
 	}
@@ -63,19 +63,19 @@ func TestAnnotationsSayWhatRoutesSayOfThemselves(t *testing.T) {
 			a, problems := peering.AttributesOf(nil, written)
 			got := attributes(a) + "\n" + complaints(peering.Decision{Problems: problems})
 			if diff := cmp.Diff(trimmed(tt.want), trimmed(got)); diff != "" {
-				t.Error(diff)
+				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAGroupSaysWhatItsServicesDoNot(t *testing.T) {
+func TestServicesOverrideTheAttributesOfTheirGroup(t *testing.T) {
 	med, pref, low := int64(10), int64(200), int64(-1)
 	group, problems := peering.ParseAttributes(nil, []string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)
 	want := "ParseError largeCommunities[1]: \"x\" is neither a large community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there\n" +
 		"ParseError localPreference: \"-1\" is not a number from 0 to 4294967295\n"
 	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	own, _ := peering.ParseAttributes(nil, []string{"no-export"}, nil, nil, &pref)
 	none, _ := peering.AttributesOf(nil, map[string]string{peering.AnnotationCommunities: ""})
@@ -85,7 +85,7 @@ func TestAGroupSaysWhatItsServicesDoNot(t *testing.T) {
 		"none [1:2:3] med 10":                 none,
 	} {
 		if got := attributes(peering.Merge(group, service)); got != want {
-			t.Errorf("%s: got %s", want, got)
+			t.Errorf("the merged attributes are %s, want %s", got, want)
 		}
 	}
 }
@@ -94,13 +94,13 @@ func TestAddressesBecomeRoutes(t *testing.T) {
 	on := func(prefix string) peering.Imported {
 		return peering.Imported{Address: netip.MustParsePrefix(prefix), Interface: "kube-lb0"}
 	}
-	shared := []uint32{0, 99} // with room that is somebody else's
+	shared := []uint32{0, 99} // the capacity is shared with another slice
 	said := func(a netip.Addr) peering.Attributes {
 		if a != netip.MustParseAddr("198.51.100.7") && a != netip.MustParseAddr("198.51.100.9") {
 			return peering.Attributes{Communities: []uint32{}}
 		}
 		if a == netip.MustParseAddr("198.51.100.9") {
-			return peering.Attributes{Communities: []uint32{9}} // a lower address has some
+			return peering.Attributes{Communities: []uint32{9}} // 198.51.100.7 is lower and has communities too
 		}
 		shared[0] = uint32(a.As4()[3])
 		return peering.Attributes{Communities: shared[:1]}
@@ -118,20 +118,20 @@ func TestAddressesBecomeRoutes(t *testing.T) {
 	}
 	want := "198.51.100.0/24 0:7\n198.51.100.7/32 0:7\n2001:db8::1/128\n"
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	want = "198.51.100.0/24 0:7 65535:0 pref 0\n198.51.100.7/32 0:7 65535:0 pref 0\n2001:db8::1/128 65535:0 pref 0\n"
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, true))); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	want = "198.51.100.0/24 0:7\n198.51.100.7/32 0:7\n2001:db8::1/128\n"
 	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
-		t.Errorf("draining has left something behind: %s", diff)
+		t.Errorf("after draining, the routes differ: %s", diff)
 	}
 	if shared[1] != 99 {
-		t.Error("draining has written into what others have")
+		t.Error("draining has overwritten a shared slice")
 	}
 	if routes := peering.Routes(nil, nil, true); len(routes) != 0 {
-		t.Error(routes)
+		t.Errorf("without addresses, the routes are %v, want none", routes)
 	}
 }

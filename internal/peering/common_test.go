@@ -27,7 +27,7 @@ func named(t *testing.T, name, spec string) bgpv1.BGPConfiguration {
 	return c
 }
 
-func TestTheConfigurationInEffectIsTheDefaultOrTheOnlyOne(t *testing.T) {
+func TestTheDefaultOrTheOnlyConfigurationIsInEffect(t *testing.T) {
 	gone := named(t, "default", "{global: {asn: 65000}}")
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	a, b, standard := named(t, "a", "{global: {asn: 65000}}"), named(t, "b", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}")
@@ -37,10 +37,10 @@ func TestTheConfigurationInEffectIsTheDefaultOrTheOnlyOne(t *testing.T) {
 		want string
 	}{
 		{"none", nil, ""},
-		{"the only one", []bgpv1.BGPConfiguration{a}, "a"},
+		{"a single one", []bgpv1.BGPConfiguration{a}, "a"},
 		{"the one called default", []bgpv1.BGPConfiguration{a, standard, b}, "default"},
 		{"two of other names", []bgpv1.BGPConfiguration{a, b}, ""},
-		{"the only one that stays", []bgpv1.BGPConfiguration{gone, a}, "a"},
+		{"a single one beside one under deletion", []bgpv1.BGPConfiguration{gone, a}, "a"},
 		{"the last one is being deleted", []bgpv1.BGPConfiguration{gone}, ""},
 	} {
 		got := ""
@@ -53,7 +53,7 @@ func TestTheConfigurationInEffectIsTheDefaultOrTheOnlyOne(t *testing.T) {
 	}
 }
 
-func TestARouterIDOfSeveralNodesIsAProblem(t *testing.T) {
+func TestASharedRouterIDIsAProblem(t *testing.T) {
 	rack := func(name string) map[string]string { return map[string]string{"rack": name} }
 	const of = "nodeSelector: {matchLabels: {rack: "
 	for _, tt := range []struct {
@@ -66,8 +66,8 @@ func TestARouterIDOfSeveralNodesIsAProblem(t *testing.T) {
 		{"two nodes", []string{"{global: {asn: 65000, routerID: 192.0.2.1}}"}, 2, true},
 		{"a template", []string{"{global: {asn: 65000, routerID: '${NODE_IP}'}}"}, 2, false},
 		{"none", []string{"{global: {asn: 65000}}"}, 2, false},
-		{"a node each", []string{"{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "a}}}", "{global: {asn: 65000, routerID: 192.0.2.2}, " + of + "b}}}"}, 2, false},
-		{"a node each with the same", []string{"{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "a}}}", "{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "b}}}"}, 2, true},
+		{"two configurations with a node each", []string{"{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "a}}}", "{global: {asn: 65000, routerID: 192.0.2.2}, " + of + "b}}}"}, 2, false},
+		{"two configurations with a node each and the same router ID", []string{"{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "a}}}", "{global: {asn: 65000, routerID: 192.0.2.1}, " + of + "b}}}"}, 2, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cluster := peering.Cluster{Nodes: []map[string]string{rack("a"), rack("b")}[:tt.nodes]}
@@ -79,14 +79,14 @@ func TestARouterIDOfSeveralNodesIsAProblem(t *testing.T) {
 				return strings.Contains(p.Message, "2 nodes have the router ID 192.0.2.1")
 			})
 			if shared != tt.want {
-				t.Errorf("the problems are %v", problems)
+				t.Errorf("the problems are %v; want one about a shared router ID: %v", problems, tt.want)
 			}
 		})
 	}
 }
 
-// What a node finds wrong with its own place is not what is wrong with the
-// configuration, and the other way round.
+// A problem of one node is not in the common status. A mistake of the configuration is, with or
+// without nodes.
 func TestTheCommonStatusNeedsNoNode(t *testing.T) {
 	node := peering.Node{
 		Name: "node-1", Labels: map[string]string{"rack": "1"}, InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")},
@@ -98,28 +98,28 @@ func TestTheCommonStatusNeedsNoNode(t *testing.T) {
 		return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}, true
 	}
 	for name, spec := range map[string]string{
-		"well":              "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}",
-		"no AS":             "{global: {asn: 0}}",
-		"a missing group":   "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: none}}]}",
-		"a missing Secret":  "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}",
-		"of some nodes":     "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: none}, nodeSelector: {matchLabels: {rack: \"2\"}}}]}",
-		"of no node":        "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, nodeSelector: {matchLabels: {rack: \"2\"}}}]}",
-		"no router ID here": "{global: {asn: 65000, routerID: \"${NODE_EXTERNAL_IP}\"}}",
-		"a bad router ID":   "{global: {asn: 65000, routerID: \"${NODE}\"}}",
-		"no way for IPv6":   "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast}, {family: ipv6-unicast}]}]}",
+		"no mistake":                "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}",
+		"no AS":                     "{global: {asn: 0}}",
+		"a missing group":           "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: none}}]}",
+		"a missing Secret":          "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}",
+		"for other nodes":           "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: none}, nodeSelector: {matchLabels: {rack: \"2\"}}}]}",
+		"for no node":               "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, nodeSelector: {matchLabels: {rack: \"2\"}}}]}",
+		"no router ID of this node": "{global: {asn: 65000, routerID: \"${NODE_EXTERNAL_IP}\"}}",
+		"a bad router ID":           "{global: {asn: 65000, routerID: \"${NODE}\"}}",
+		"no IPv6 next hop":          "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast}, {family: ipv6-unicast}]}]}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := named(t, "default", spec)
 			want := peering.ConfigurationStatus(c.Generation, peering.Decide(c.Spec, node, secrets, egress), c.Status, noon)
 			cluster := peering.Cluster{Configs: []bgpv1.BGPConfiguration{c}, Nodes: []map[string]string{node.Labels}}
 			if diff := cmp.Diff(want, cluster.CommonStatus(&cluster.Configs[0], secrets, noon)); diff != "" {
-				t.Errorf("on a node, and without one (-want +got):\n%s", diff)
+				t.Errorf("the common status with a node and without one (-with +without):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAConfigurationThatIsNotInEffectSaysWhichOneIs(t *testing.T) {
+func TestAnUnusedConfigurationNamesTheOneInEffect(t *testing.T) {
 	all := []bgpv1.BGPConfiguration{
 		named(t, "other", "{global: {asn: 65000}}"), named(t, "third", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}"),
 	}
@@ -140,12 +140,12 @@ func TestAConfigurationThatIsNotInEffectSaysWhichOneIs(t *testing.T) {
 		}
 		c.Status = s
 		if diff := cmp.Diff(s, cluster.CommonStatus(c, nil, noon.Add(time.Hour))); diff != "" {
-			t.Errorf("an hour later it says something else:\n%s", diff)
+			t.Errorf("an hour later, the status differs:\n%s", diff)
 		}
 	}
 }
 
-func TestASecretSaysWhyItIsOfNoUse(t *testing.T) {
+func TestAnUnusableSecretHasAReason(t *testing.T) {
 	for _, tt := range []struct {
 		secret peering.Secret
 		want   string
@@ -161,7 +161,7 @@ func TestASecretSaysWhyItIsOfNoUse(t *testing.T) {
 			got = err.Error()
 		}
 		if got != tt.want {
-			t.Errorf("%+v: %q, want %q", tt.secret, got, tt.want)
+			t.Errorf("Secret %+v: the error is %q, want %q", tt.secret, got, tt.want)
 		}
 	}
 }

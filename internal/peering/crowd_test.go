@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// networks are some small networks, so that they meet.
+// networks draws small networks of one range, so that many of them overlap.
 func networks(t *rapid.T, label string) crowd {
 	var c crowd
 	for range rapid.IntRange(0, 5).Draw(t, label) {
@@ -23,7 +23,7 @@ func networks(t *rapid.T, label string) crowd {
 	return c
 }
 
-// has says how often something is in c, which is at most once.
+// has returns how often c contains a or the interface name. A crowd contains each at most once.
 func (c crowd) has(a netip.Addr, name string) (n int) {
 	for _, p := range c.networks {
 		if a.IsValid() && p.Contains(a) {
@@ -38,9 +38,8 @@ func (c crowd) has(a netip.Addr, name string) (n int) {
 	return n
 }
 
-// TestCrowdsAreAddedAndTakenAwayAsSetsAre asks for every address and interface
-// whether it is where it should be.
-func TestCrowdsAreAddedAndTakenAwayAsSetsAre(t *testing.T) {
+// TestCrowdOperationsAreSetOperations checks every address and interface of the range.
+func TestCrowdOperationsAreSetOperations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, d := networks(t, "c"), networks(t, "d")
 		check := func(a netip.Addr, name string) {
@@ -51,7 +50,7 @@ func TestCrowdsAreAddedAndTakenAwayAsSetsAre(t *testing.T) {
 				"in":      {c.in(d).has(a, name), inC & inD},
 			} {
 				if inC > 1 || got[0] != got[1] {
-					t.Fatalf("%v%s %s: %d, want %d; %v and %v", a, name, what, got[0], got[1], c, d)
+					t.Fatalf("%v%s in the result of %s: %d times, want %d; the crowds are %v and %v", a, name, what, got[0], got[1], c, d)
 				}
 			}
 		}
@@ -63,12 +62,12 @@ func TestCrowdsAreAddedAndTakenAwayAsSetsAre(t *testing.T) {
 	})
 }
 
-func TestAHostIsTakenOutOfAllAddresses(t *testing.T) {
+func TestAllAddressesWithoutOneHost(t *testing.T) {
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		n := netip.MustParsePrefix(all)
 		c := crowd{networks: []netip.Prefix{n}}.without(host(n.Addr().Next()))
 		if len(c.networks) != n.Addr().BitLen() || c.has(n.Addr().Next(), "") != 0 || c.has(n.Addr(), "") != 1 {
-			t.Errorf("%s: %v", all, c.networks)
+			t.Errorf("%s without one host is %v", all, c.networks)
 		}
 	}
 }

@@ -15,19 +15,18 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestOneNumberIsEnough(t *testing.T) {
+func TestAnASNumberIsEnough(t *testing.T) {
 	d := decide(t, "{global: {asn: 64512}}")
 	if diff := cmp.Diff(plain, print(d)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	if !d.StatusEnabled || d.Heartbeat != time.Minute || d.AllowTransit {
-		t.Errorf("%+v", d)
+		t.Errorf("the decision is %+v, want one without problems", d)
 	}
 }
 
-// TestWhatIsWrittenIsInEffect shows what each option changes, compared with a configuration
-// that only has the AS number.
-func TestWhatIsWrittenIsInEffect(t *testing.T) {
+// TestOptionsAreInEffect compares each spec with a configuration that has only the AS number.
+func TestOptionsAreInEffect(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{
 			"a neighbor", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, description: top of rack}}]}`,
@@ -63,7 +62,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.0/24] [IPv6] neighbors any of purelb:neighbor 192.0.2.0/24 -> via 2001:db8::10`,
 		},
 		{
-			"all that is global", `{global: {asn: 4200000000, routerID: 10.9.9.9, listenPort: 1179, listenAddresses: ['192.0.2.10', '2001:db8::10'], families: [ipv6-unicast, ipv4-unicast], useMultiplePaths: true, allowTransit: true, bindToDevice: red, confederation: {enabled: true, identifier: 65000, memberAsList: [2, 1, 2]}, routeSelectionOptions: {alwaysCompareMed: true}}}`,
+			"all global options", `{global: {asn: 4200000000, routerID: 10.9.9.9, listenPort: 1179, listenAddresses: ['192.0.2.10', '2001:db8::10'], families: [ipv6-unicast, ipv4-unicast], useMultiplePaths: true, allowTransit: true, bindToDevice: red, confederation: {enabled: true, identifier: 65000, memberAsList: [2, 1, 2]}, routeSelectionOptions: {alwaysCompareMed: true}}}`,
 			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
 			 not import nothing else
 			 not export [purelb:transit external] external -> reject
@@ -97,19 +96,19 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 as 64512 id 192.0.2.77 (template) port 179 families [IPv4 IPv6]`,
 		},
 		{
-			"all that a neighbor has", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, localAsn: 64999, authPasswordSecretRef: {name: bgp, key: password}, adminDown: true}, afiSafis: [{family: ipv6-unicast, enabled: true, addPaths: {receive: true, sendMax: 4}}, {family: ipv4-unicast, enabled: true, prefixLimit: {maxPrefixes: 100, shutdownThresholdPct: 80}}], timers: {config: {holdTime: 9, keepaliveInterval: 2, connectRetry: 5}}, transport: {localAddress: 192.0.2.10, passiveMode: true, bindInterface: eth0, remotePort: 1790}, gracefulRestart: {enabled: true, restartTime: 60, deferralTime: 2, longLivedRestartTime: 3600, helperOnly: true}, ttlSecurity: {ttlMin: 254}, bfd: {minReceiveIntervalMilliseconds: 100, minTransmitIntervalMilliseconds: 50, detectionMultiplier: 5}}]}`,
+			"all options of a neighbor", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, localAsn: 64999, authPasswordSecretRef: {name: bgp, key: password}, adminDown: true}, afiSafis: [{family: ipv6-unicast, enabled: true, addPaths: {receive: true, sendMax: 4}}, {family: ipv4-unicast, enabled: true, prefixLimit: {maxPrefixes: 100, shutdownThresholdPct: 80}}], timers: {config: {holdTime: 9, keepaliveInterval: 2, connectRetry: 5}}, transport: {localAddress: 192.0.2.10, passiveMode: true, bindInterface: eth0, remotePort: 1790}, gracefulRestart: {enabled: true, restartTime: 60, deferralTime: 2, longLivedRestartTime: 3600, helperOnly: true}, ttlSecurity: {ttlMin: 254}, bfd: {minReceiveIntervalMilliseconds: 100, minTransmitIntervalMilliseconds: 50, detectionMultiplier: 5}}]}`,
 			`peer 192.0.2.1 as 64513 from 64999 password swordfish IPv4<100(80%) IPv6+receive+send4 9/2/5 by 192.0.2.10 on eth0 passive ttl 254 restart 1m0s deferral 2s helper long 1h0m0s bfd 50ms/100msx5 port 1790 down hops map[IPv6:2001:db8::10]
 			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
-			"a neighbor that is far away", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true}}]}`,
+			"a multihop neighbor", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true}}]}`,
 			`peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 multihop 255 hops map[IPv6:2001:db8::10]
 			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
-			"BFD with neighbors that are far away", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, ebgpMultihop: {enabled: true, multihopTtl: 3}, bfd: {}}, {config: {neighborInterface: eth2, peerAsn: 64513}, ebgpMultihop: {enabled: true}, bfd: {minimumTtl: 250, passive: true}}, {config: {neighborInterface: eth3, peerAsn: 64512}, bfd: {multihop: true}}, {config: {neighborInterface: eth4, peerAsn: 64513}, ebgpMultihop: {enabled: true}, bfd: {multihop: false}}]}`,
+			"BFD with multihop neighbors", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, ebgpMultihop: {enabled: true, multihopTtl: 3}, bfd: {}}, {config: {neighborInterface: eth2, peerAsn: 64513}, ebgpMultihop: {enabled: true}, bfd: {minimumTtl: 250, passive: true}}, {config: {neighborInterface: eth3, peerAsn: 64512}, bfd: {multihop: true}}, {config: {neighborInterface: eth4, peerAsn: 64513}, ebgpMultihop: {enabled: true}, bfd: {multihop: false}}]}`,
 			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10 multihop 3 bfd 300ms/300msx3 ttl 253
 			 peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/10 multihop 255 bfd 300ms/300msx3 ttl 250 passive
 			 peer %eth3 as 64512 from 64512 IPv4 IPv6 90/30/10 bfd 300ms/300msx3 ttl 254
@@ -128,21 +127,21 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			`peer fe80::1%eth1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
 		},
 		{
-			"a neighbor over IPv6 has IPv4 routes by way of an IPv4 address", `{neighbors: [{config: {neighborAddress: '2001:db8::1', peerAsn: 64513}}]}`,
+			"a neighbor over IPv6 gets IPv4 routes with an IPv4 next hop", `{neighbors: [{config: {neighborAddress: '2001:db8::1', peerAsn: 64513}}]}`,
 			`peer 2001:db8::1 as 64513 from 64512 IPv4 IPv6 90/30/10 hops map[IPv4:192.0.2.10]
 			 set neighbor purelb:neighbor 2001:db8::1 [2001:db8::1/128][]
 			 export [purelb:next hop for IPv4 to 2001:db8::1] [IPv4] neighbors any of purelb:neighbor 2001:db8::1 -> via 192.0.2.10`,
 		},
 		{
-			"without an IPv4 address there IPv4 routes are left to RFC 8950", `{neighbors: [{config: {neighborAddress: '2001:db8:51::1', peerAsn: 64513}}]}`,
+			"a neighbor over IPv6 without an IPv4 address on the interface", `{neighbors: [{config: {neighborAddress: '2001:db8:51::1', peerAsn: 64513}}]}`,
 			`peer 2001:db8:51::1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
 		},
 		{
-			"a family that is not exchanged needs no next hop", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, enabled: true}]}]}`,
+			"a disabled family needs no next hop", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, enabled: true}]}]}`,
 			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10`,
 		},
 		{
-			"in the node's own AS what was learned keeps its next hop", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}}]}`,
+			"a neighbor in the node's own AS: learned routes keep their next hop", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}}]}`,
 			`peer 192.0.2.1 as 64512 from 64512 IPv4 IPv6 90/30/10 hops map[IPv6:2001:db8::10]
 			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
 			 export [purelb:next hop for IPv6 to 192.0.2.1] local [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
@@ -157,7 +156,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:transit internal] internal neighbors invert of purelb:clients -> reject`,
 		},
 		{
-			"neighbors of some nodes", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}}, {config: {neighborInterface: eth2, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}`,
+			"neighbors with a node selector", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}}, {config: {neighborInterface: eth2, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}`,
 			`peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10`,
 		},
 		{
@@ -169,12 +168,12 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			`peer %eth1 as 64512 from 64512 IPv4 IPv6 90/30/10`,
 		},
 		{
-			"a group says what a neighbor does not", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, description: rack, authPassword: sesame}, timers: {config: {holdTime: 30}}, afiSafis: [{family: ipv4-unicast}], bfd: {detectionMultiplier: 5}, transport: {passiveMode: true}, gracefulRestart: {enabled: true}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor, authPasswordSecretRef: {name: bgp, key: password}}, timers: {config: {connectRetry: 3}}, bfd: {minReceiveIntervalMilliseconds: 200}, transport: {passiveMode: false}, gracefulRestart: {restartTime: 30}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor, peerAsn: 64601, description: spine}, bfd: {enabled: false}}]}`,
+			"a neighbor overrides options of its group", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, description: rack, authPassword: sesame}, timers: {config: {holdTime: 30}}, afiSafis: [{family: ipv4-unicast}], bfd: {detectionMultiplier: 5}, transport: {passiveMode: true}, gracefulRestart: {enabled: true}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor, authPasswordSecretRef: {name: bgp, key: password}}, timers: {config: {connectRetry: 3}}, bfd: {minReceiveIntervalMilliseconds: 200}, transport: {passiveMode: false}, gracefulRestart: {restartTime: 30}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor, peerAsn: 64601, description: spine}, bfd: {enabled: false}}]}`,
 			`peer 192.0.2.1 as 64600 from 64512 "rack" password swordfish IPv4 30/10/3 restart 30s deferral 5s bfd 300ms/200msx5
 			 peer 192.0.2.2 as 64601 from 64512 "spine" password sesame IPv4 30/10/10 passive restart 2m0s deferral 5s`,
 		},
 		{
-			"a group of some nodes takes its neighbors along", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, nodeSelector: {matchLabels: {rack: '2'}}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}, {config: {neighborInterface: eth1, peerAsn: 64600}}]}`,
+			"the node selector of a group applies to its neighbors", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, nodeSelector: {matchLabels: {rack: '2'}}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}, {config: {neighborInterface: eth1, peerAsn: 64600}}]}`,
 			`peer %eth1 as 64600 from 64512 IPv4 IPv6 90/30/10`,
 		},
 		{
@@ -184,7 +183,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 peer %eth3 as 64513 from 64512 IPv4 IPv6 90/30/10 restart 30s deferral 5s`,
 		},
 		{
-			"neighbors that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, authPasswordSecretRef: {name: bgp, key: '80'}}}, {config: {peerGroupName: idle}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}, {prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+			"dynamic neighbors", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, authPasswordSecretRef: {name: bgp, key: '80'}}}, {config: {peerGroupName: idle}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}, {prefix: 192.0.2.0/24, peerGroup: tor}]}`,
 			`group tor as 64600 from 64512 password xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx IPv4 IPv6 90/30/10
 			 dynamic 192.0.2.0/24 of tor
 			 dynamic 192.0.2.128/25 of tor
@@ -194,7 +193,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.128/25] [IPv6] neighbors any of purelb:neighbor 192.0.2.128/25 -> via 2001:db8::10`,
 		},
 		{
-			"a named neighbor is not among those that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
+			"a configured neighbor in the network of dynamic neighbors", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
 			`group tor as 64600 from 64512 IPv4 IPv6 90/30/10
 			 dynamic 192.0.2.0/30 of tor
 			 peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 hops map[IPv6:2001:db8::10]
@@ -204,7 +203,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv6 to 192.0.2.1] [IPv6] neighbors any of purelb:neighbor 192.0.2.1 -> via 2001:db8::10`,
 		},
 		{
-			"a neighbor that is left out does not come by itself", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}]}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}, {config: {neighborAddress: 192.0.2.5, vrf: red}}]}`,
+			"a neighbor that is left out is no dynamic neighbor", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}]}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}, {config: {neighborAddress: 192.0.2.5, vrf: red}}]}`,
 			`group tor as 64600 from 64512 IPv4 90/30/10
 			 dynamic 192.0.2.0/30 of tor
 			 peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 passive down
@@ -215,7 +214,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 NotSupported spec.neighbors[1].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get`,
 		},
 		{
-			"and neither does one of an unknown AS, and one that is there twice stays", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}]}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}`,
+			"a neighbor of an unknown AS is no dynamic neighbor, and a duplicate one stays", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, afiSafis: [{family: ipv4-unicast}]}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}, {config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}`,
 			`group tor as 64600 from 64512 IPv4 90/30/10
 			 dynamic 192.0.2.0/30 of tor
 			 peer 192.0.2.1 as 64512 from 64512 IPv4 IPv6 90/30/10 passive down
@@ -226,7 +225,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 Duplicate spec.neighbors[2].config: 192.0.2.2 is a neighbor before (see spec.neighbors[1]), so this one is left out: remove one of them`,
 		},
 		{
-			"a session that is bound to an interface has the next hops of that", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth2}}, {config: {neighborAddress: '2001:db8::1', peerAsn: 64513}, transport: {bindInterface: eth2}}]}`,
+			"a session that is bound to an interface has the next hops of the interface", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth2}}, {config: {neighborAddress: '2001:db8::1', peerAsn: 64513}, transport: {bindInterface: eth2}}]}`,
 			`peer 192.0.2.1 as 64513 from 64512 IPv4 IPv6 90/30/10 on eth2 hops map[IPv6:2001:db8:2::b]
 			 peer 2001:db8::1 as 64513 from 64512 IPv4 IPv6 90/30/10 on eth2 hops map[IPv4:172.16.0.2]
 			 set neighbor purelb:neighbor 192.0.2.1 [192.0.2.1/32][]
@@ -235,14 +234,14 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:next hop for IPv4 to 2001:db8::1] [IPv4] neighbors any of purelb:neighbor 2001:db8::1 -> via 172.16.0.2`,
 		},
 		{
-			"and so have those that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, transport: {bindInterface: eth2}}], dynamicNeighbors: [{prefix: 0.0.0.0/0, peerGroup: tor}]}`,
+			"dynamic neighbors that are bound to an interface", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, transport: {bindInterface: eth2}}], dynamicNeighbors: [{prefix: 0.0.0.0/0, peerGroup: tor}]}`,
 			`group tor as 64600 from 64512 IPv4 IPv6 90/30/10 on eth2
 			 dynamic 0.0.0.0/0 of tor
 			 set neighbor purelb:neighbor 0.0.0.0/0 [0.0.0.0/0][]
 			 export [purelb:next hop for IPv6 to 0.0.0.0/0] [IPv6] neighbors any of purelb:neighbor 0.0.0.0/0 -> via 2001:db8:2::b`,
 		},
 		{
-			"neighbors that come by themselves over IPv6", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: '2001:db8::/64', peerGroup: tor}, {prefix: '2001:db8:51::/64', peerGroup: tor}]}`,
+			"dynamic neighbors over IPv6", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: '2001:db8::/64', peerGroup: tor}, {prefix: '2001:db8:51::/64', peerGroup: tor}]}`,
 			`group tor as 64600 from 64512 IPv4 IPv6 90/30/10
 			 dynamic 2001:db8::/64 of tor
 			 dynamic 2001:db8:51::/64 of tor
@@ -279,7 +278,7 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 export [purelb:export ["out"], else reject rest] neighbors any of purelb:export ["out"], else reject -> reject`,
 		},
 		{
-			"what comes in and goes out by the kernel", `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, kube-lb0, 'lo*']}, netlinkExport: {enabled: true, dampeningInterval: 50, routeProtocol: 99, rules: [{name: all, allowDefaultRoute: true}, {name: some, communityList: ['64512:1', blackhole], largeCommunityList: ['1:02:3'], tableId: 100, metric: 5, validateNexthop: false}, {name: older, vrf: blue, tableId: 9}]}}`,
+			"import from the kernel and export to the kernel", `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, kube-lb0, 'lo*']}, netlinkExport: {enabled: true, dampeningInterval: 50, routeProtocol: 99, rules: [{name: all, allowDefaultRoute: true}, {name: some, communityList: ['64512:1', blackhole], largeCommunityList: ['1:02:3'], tableId: 100, metric: 5, validateNexthop: false}, {name: older, vrf: blue, tableId: 9}]}}`,
 			`not import nothing else
 			 not take []
 			 take ["kube-lb0" "lo*"]
@@ -289,11 +288,11 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 			 NotSupported spec.netlinkExport.rules[2].vrf: VRFs are not supported, so only tableId counts: remove vrf`,
 		},
 		{
-			"the dummy interface by its name, whatever it is", `{netlinkImport: {enabled: true}}`,
+			"the import has the configured name of the dummy interface", `{netlinkImport: {enabled: true}}`,
 			``,
 		},
 		{
-			"nothing comes in", `{netlinkImport: {enabled: false}}`,
+			"no import", `{netlinkImport: {enabled: false}}`,
 			`not take []`,
 		},
 		{
@@ -305,16 +304,16 @@ func TestWhatIsWrittenIsInEffect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := decide(t, tt.config)
 			if diff := cmp.Diff(trimmed(tt.want), beyond(d)); diff != "" {
-				t.Error(diff)
+				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}
 			invariants(t, d)
 		})
 	}
 }
 
-// TestANodeWithoutIPv4FindsItsRouterID compares the hash with that of earlier generations:
-// FNV-1a of the name, modulo the size of the pool less two, plus one.
-func TestANodeWithoutIPv4FindsItsRouterID(t *testing.T) {
+// TestTheRouterIDOfANodeWithoutIPv4 has the hash of earlier versions: FNV-1a of the
+// name, modulo the size of the pool minus two, plus one.
+func TestTheRouterIDOfANodeWithoutIPv4(t *testing.T) {
 	tests := []struct{ name, pool, want string }{
 		{"node-a", "10.255.0.0/16", "10.255.191.26"},
 		{"node-b", "10.255.0.0/16", "10.255.194.173"},
@@ -327,13 +326,14 @@ func TestANodeWithoutIPv4FindsItsRouterID(t *testing.T) {
 		spec.Global.RouterIDPool = tt.pool
 		d := peering.Decide(spec, peering.Node{Name: tt.name, InternalIPs: ips("2001:db8::10")}, secrets, egress)
 		if got := d.State.Global.RouterID.String(); got != tt.want || d.RouterIDSource != peering.RouterIDHash {
-			t.Errorf("%q in %q: %s by %s, want %s", tt.name, tt.pool, got, d.RouterIDSource, tt.want)
+			t.Errorf("node %q, pool %q: the router ID is %s by %s, want %s", tt.name, tt.pool, got, d.RouterIDSource, tt.want)
 		}
 	}
 }
 
-// In a pool of 65,534 router IDs, 300 nodes more often share one than not.
-func TestNodesWithoutIPv4SeldomShareARouterID(t *testing.T) {
+// In a pool of 65,534 router IDs, at least two of 300 nodes share one in about half of all
+// clusters.
+func TestNodesWithoutIPv4RarelyShareARouterID(t *testing.T) {
 	shared := 0
 	for cluster := range 100 {
 		seen := map[netip.Addr]bool{}
@@ -352,7 +352,7 @@ func TestNodesWithoutIPv4SeldomShareARouterID(t *testing.T) {
 	}
 }
 
-func TestWithoutAnAddressAndAPoolThereIsNoState(t *testing.T) {
+func TestNoStateWithoutARouterID(t *testing.T) {
 	spec := config(t, "{global: {asn: 64512, routerIDPool: here}}")
 	d := peering.Decide(spec, peering.Node{Name: "node-a"}, secrets, egress)
 	if d.OK || !strings.Contains(print(d), "routerIDPool cannot be used") {
@@ -360,7 +360,7 @@ func TestWithoutAnAddressAndAPoolThereIsNoState(t *testing.T) {
 	}
 }
 
-func TestEveryTemplateThatLeadsNowhereSaysSo(t *testing.T) {
+func TestTemplatesWithoutAValueAreReported(t *testing.T) {
 	for template, want := range map[string]string{
 		"${NODE_IP}":                     "the node has no internal IPv4 address",
 		"${NODE_IPV4}":                   "the node has no internal IPv4 address",
@@ -372,39 +372,39 @@ func TestEveryTemplateThatLeadsNowhereSaysSo(t *testing.T) {
 		spec.Global.RouterID = template
 		d := peering.Decide(spec, peering.Node{Name: "node-a"}, secrets, egress)
 		if d.OK || !strings.Contains(print(d), "fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: "+want) {
-			t.Errorf("%s: %s", template, print(d))
+			t.Errorf("%s: the decision is\n%s\nwant the problem %q", template, print(d), want)
 		}
 	}
 }
 
-// TestAllSecretsAreNamed also includes the Secrets of other nodes' neighbors: a missing one
-// is a mistake of the configuration.
-func TestAllSecretsAreNamed(t *testing.T) {
+// TestAllSecretsAreListed includes the Secrets of neighbors of other nodes. A missing Secret is a
+// mistake of the configuration on all nodes.
+func TestAllSecretsAreListed(t *testing.T) {
 	d := decide(t, `{peerGroups: [{config: {peerGroupName: tor, authPasswordSecretRef: {name: c, key: d}}}],
 		neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPasswordSecretRef: {name: b, key: b}}, nodeSelector: {matchLabels: {rack: '9'}}},
 			{config: {neighborInterface: eth2, peerAsn: 1, authPasswordSecretRef: {name: b, key: a}}},
 			{config: {neighborInterface: eth3, peerAsn: 1, authPasswordSecretRef: {name: b, key: a}}}]}`)
 	want := []peering.SecretRef{{Name: "b", Key: "a"}, {Name: "b", Key: "b"}, {Name: "c", Key: "d"}}
 	if diff := cmp.Diff(want, d.Secrets); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 }
 
-// TestTheOrderOfWritingDoesNotCount excludes the order of statements, and of two neighbors
-// with one address.
-func TestTheOrderOfWritingDoesNotCount(t *testing.T) {
+// TestTheOrderInTheSpecHasNoEffect is about neighbors and sets. The order of statements
+// has an effect, and so has the order of two neighbors with one address.
+func TestTheOrderInTheSpecHasNoEffect(t *testing.T) {
 	const a, b = "{config: {neighborAddress: 192.0.2.1, peerAsn: 1}}", "{config: {neighborAddress: '2001:db8::1', peerAsn: 2}}"
 	const x, y = "{type: neighbor, name: x, list: [192.0.2.1]}", "{type: as-path, name: y, list: ['1']}"
 	one := decide(t, "{neighbors: ["+a+", "+b+"], definedSets: ["+x+", "+y+"]}")
 	other := decide(t, "{neighbors: ["+b+", "+a+"], definedSets: ["+y+", "+x+"]}")
 	if diff := cmp.Diff(print(one), print(other)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 }
 
-// TestANextHopIsTheNodesOwnBeforeAnyOther: addresses of Services can be on the same
-// interface, and vanish. Otherwise the first address is the best.
-func TestANextHopIsTheNodesOwnBeforeAnyOther(t *testing.T) {
+// TestNextHopsPreferTheNodesOwnAddresses: the interface can also have addresses of
+// Services, which may be removed. Without an own address, the first address is used.
+func TestNextHopsPreferTheNodesOwnAddresses(t *testing.T) {
 	spec := config(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}")
 	for _, tt := range []struct {
 		known, there, want string
@@ -417,14 +417,14 @@ func TestANextHopIsTheNodesOwnBeforeAnyOther(t *testing.T) {
 			return peering.Egress{Interface: "eth0", Addresses: ips(strings.Fields(tt.there)...)}, true
 		})
 		if got := fmt.Sprint(d.State.Peers[0].NextHops); got != tt.want {
-			t.Errorf("%s of %s: %q, want %q", tt.known, tt.there, got, tt.want)
+			t.Errorf("own address %s, interface with %s: the next hops are %q, want %q", tt.known, tt.there, got, tt.want)
 		}
 	}
 }
 
-// TestTheNodeItselfIsNotWhereNeighborsAre: an end of the neighbors' network may be the node's
-// own address, which it reaches through lo.
-func TestTheNodeItselfIsNotWhereNeighborsAre(t *testing.T) {
+// TestTheNodeItselfIsNoRouteToNeighbors: the first or last address of the neighbors'
+// network may be the node's own address. The route to that address is on lo.
+func TestTheNodeItselfIsNoRouteToNeighbors(t *testing.T) {
 	spec := config(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}")
 	for _, own := range []string{"192.0.2.1", "192.0.2.254", "192.0.2.9"} {
 		d := peering.Decide(spec, node, secrets, func(to netip.Addr) (peering.Egress, bool) {
@@ -434,13 +434,13 @@ func TestTheNodeItselfIsNotWhereNeighborsAre(t *testing.T) {
 			return peering.Egress{Interface: "eth0", Addresses: ips("2001:db8::5")}, to.Is4()
 		})
 		if !strings.Contains(print(d), "-> via 2001:db8::5") || len(d.Problems) > 0 {
-			t.Errorf("%s: %s", own, print(d))
+			t.Errorf("own address %s: the decision is\n%s", own, print(d))
 		}
 	}
 }
 
-// TestNoPasswordIsSaid covers all mistakes of a password.
-func TestNoPasswordIsSaid(t *testing.T) {
+// The password is too long.
+func TestProblemsDoNotShowPasswords(t *testing.T) {
 	long := strings.Repeat("hush", 21)
 	d := decide(t, "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPassword: "+long+"}}]}")
 	if len(d.Problems) != 1 || strings.Contains(complaints(d)+d.LeftOut[0].Message, "hush") {
@@ -466,11 +466,11 @@ func TestRoutesToTheAddressesOfTheClusterAreNotLearned(t *testing.T) {
 	}
 	first := got[strings.Index(got, "import [purelb:p"):]
 	if want := "import [purelb:pools IPv4] prefixes any of purelb:pools IPv4 -> reject\nimport [purelb:pools IPv6] prefixes any of purelb:pools IPv6 -> reject\n"; !strings.HasPrefix(first, want) {
-		t.Errorf("before any policy accepts them, these are to be refused:\n%s\nbut there is\n%s", want, first)
+		t.Errorf("the import chain begins with\n%s\nwant these rejections before all policies:\n%s", first, want)
 	}
 }
 
-func TestNoPolicyTakesBackThatOthersAreToBePreferred(t *testing.T) {
+func TestPoliciesKeepTheAttributesOfADrainedNode(t *testing.T) {
 	spec := config(t, `{global: {asn: 64512, applyPolicy: {exportPolicy: {policies: [p]}}}, policyDefinitions: [{name: p, statements: [
 		{name: replace, actions: {community: {type: replace, communities: ['64512:1']}, localPref: 200}},
 		{name: remove, actions: {community: {type: remove, communities: ['64512:1', graceful-shutdown]}}},
@@ -497,16 +497,16 @@ func TestNoPolicyTakesBackThatOthersAreToBePreferred(t *testing.T) {
 	}
 }
 
-func TestARouterWithoutExtendedNextHopGetsNoIPv4RoutesWithIPv6NextHops(t *testing.T) {
+func TestNoIPv4RoutesToARouterWithoutExtendedNextHop(t *testing.T) {
 	const muted = "IPv4 routes are not announced"
 	for _, tt := range []struct {
 		name, neighbor string
 		told, want     bool
 	}{
-		{"that has said nothing yet", "2001:db8:51::1", false, false},
-		{"that said that it takes none", "2001:db8:51::1", true, true},
+		{"before its OPEN", "2001:db8:51::1", false, false},
+		{"without the capability", "2001:db8:51::1", true, true},
 		{"with a link-local address", "fe80::1%eth1", true, true},
-		{"to which there is an IPv4 next hop", "2001:db8::1", true, false},
+		{"with an IPv4 next hop", "2001:db8::1", true, false},
 		{"with a session over IPv4", "198.51.100.1", true, false},
 	} {
 		spec := config(t, "{neighbors: [{config: {neighborAddress: '"+tt.neighbor+"', peerAsn: 64513}}]}")
@@ -516,7 +516,7 @@ func TestARouterWithoutExtendedNextHopGetsNoIPv4RoutesWithIPv6NextHops(t *testin
 		silent := slices.Contains(d.State.Peers[0].Mute, addr.V4)
 		said := slices.ContainsFunc(d.Problems, func(p peering.Problem) bool { return strings.Contains(p.Message, muted) })
 		if silent != tt.want || said != tt.want {
-			t.Errorf("a router %s: muted %v, want %v; problems: %v", tt.name, silent, tt.want, d.Problems)
+			t.Errorf("a router %s: IPv4 muted %v, want %v; problems: %v", tt.name, silent, tt.want, d.Problems)
 		}
 	}
 }

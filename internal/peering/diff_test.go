@@ -50,25 +50,25 @@ type server struct {
 	dynamic map[netip.Prefix]peering.Dynamic
 }
 
-// wrong says what an existing part lacks, or returns "".
+// wrong returns which part refers to a part that does not exist, or "".
 func (s server) wrong() string {
 	for _, d := range s.dynamic {
 		if _, there := s.groups[d.Group]; !there {
-			return d.Prefix.String() + " is of a group that is not there"
+			return d.Prefix.String() + " refers to a group that does not exist"
 		}
 	}
 	return ""
 }
 
-// put adds an element that must not be there yet.
+// put adds an element that must not exist yet.
 func put[K comparable, T any](t *rapid.T, s server, m map[K]T, list []T, key func(T) K) {
 	for _, e := range list {
 		if _, there := m[key(e)]; there {
-			t.Fatalf("%v is there already", key(e))
+			t.Fatalf("%v is added although it exists", key(e))
 		}
 		m[key(e)] = e
 		if wrong := s.wrong(); wrong != "" {
-			t.Fatalf("%s, after %v came", wrong, key(e))
+			t.Fatalf("%s, after %v was added", wrong, key(e))
 		}
 	}
 }
@@ -76,16 +76,16 @@ func put[K comparable, T any](t *rapid.T, s server, m map[K]T, list []T, key fun
 func take[K comparable, T any](t *rapid.T, s server, m map[K]T, list []T, key func(T) K) {
 	for _, e := range list {
 		if _, there := m[key(e)]; !there {
-			t.Fatalf("%v is not there", key(e))
+			t.Fatalf("%v is removed although it does not exist", key(e))
 		}
 		delete(m, key(e))
 		if wrong := s.wrong(); wrong != "" {
-			t.Fatalf("%s, after %v went", wrong, key(e))
+			t.Fatalf("%s, after %v was removed", wrong, key(e))
 		}
 	}
 }
 
-// update replaces what is there.
+// update replaces elements that must exist.
 func update[K comparable, T any](t *rapid.T, m map[K]T, list []T, key func(T) K) {
 	for _, e := range list {
 		if _, there := m[key(e)]; !there {
@@ -120,8 +120,9 @@ var equalStates = cmp.Options{
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
-// TestChangesMakeOneStateOfAnother also checks that no part ever lacks what it needs.
-func TestChangesMakeOneStateOfAnother(t *testing.T) {
+// TestChangesTurnOneStateIntoAnother also checks each step: no part may refer to a part that does
+// not exist.
+func TestChangesTurnOneStateIntoAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawState(t, "wanted")
 		found := rapid.SampledFrom([]peering.State{{}, drawState(t, "found")}).Draw(t, "there")
@@ -133,20 +134,20 @@ func TestChangesMakeOneStateOfAnother(t *testing.T) {
 			Dynamic: slices.Collect(maps.Values(s.dynamic)),
 		}
 		if diff := cmp.Diff(wanted.Peers, got.Peers, equalStates); diff != "" {
-			t.Fatalf("(-want +got):\n%s\nby %+v", diff, changes)
+			t.Fatalf("the state after the changes (-want +got):\n%s\nchanges %+v", diff, changes)
 		}
 		if again := peering.Diff(wanted, got); !cmp.Equal(again, peering.Changes{}, equalStates) {
-			t.Fatalf("left over: %+v", again)
+			t.Fatalf("after the changes, the state still differs by %+v", again)
 		}
 		if diff := cmp.Diff(changes, peering.Diff(wanted, found), equalStates); diff != "" {
-			t.Fatalf("not the same twice: %s", diff)
+			t.Fatalf("the second call of Diff returns other changes: %s", diff)
 		}
 	})
 }
 
-// TestASessionLastsAsLongAsItCan shows, for a change of each kind, which neighbors are
-// removed, added and updated.
-func TestASessionLastsAsLongAsItCan(t *testing.T) {
+// TestSessionsEndOnlyForChangesThatNeedIt makes a change of each kind and compares
+// which neighbors are removed, added and updated.
+func TestSessionsEndOnlyForChangesThatNeedIt(t *testing.T) {
 	base := func() peering.State {
 		o := func() peering.Options { return peering.Options{ASN: 1, Families: []peering.Family{{Family: addr.V4}}} }
 		return peering.State{
@@ -162,16 +163,16 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(*peering.State) {}, ""},
-		{"where it is written", func(s *peering.State) {
+		{"the path in the spec", func(s *peering.State) {
 			s.Groups[0].Path, s.Dynamic[0].Path = "b", "c"
 		}, ""},
-		{"what a group is called for people", func(s *peering.State) { s.Groups[0].Description = "rack" }, ""},
+		{"the description of a group", func(s *peering.State) { s.Groups[0].Description = "rack" }, ""},
 		{"BFD of a group", func(s *peering.State) { s.Groups[0].BFD = &peering.BFD{} }, ""},
 		{"BFD", func(s *peering.State) { s.Peers[0].BFD = &peering.BFD{} }, "~" + one},
 		{"timers", func(s *peering.State) { s.Peers[0].Timers.Hold = 9 }, "~" + one},
 		{"a limit", func(s *peering.State) { s.Peers[0].Families[0].MaxPrefixes = 9 }, "~" + one},
 		{"a next hop", func(s *peering.State) { s.Peers[0].Mute = []addr.Family{addr.V6} }, "~" + one},
-		{"where it was found", func(s *peering.State) { s.Peers[0].LinkLocal = netip.MustParseAddr("fe80::1") }, "~" + one},
+		{"a link-local address", func(s *peering.State) { s.Peers[0].LinkLocal = netip.MustParseAddr("fe80::1") }, "~" + one},
 		{"an AS", func(s *peering.State) { s.Peers[0].ASN = 2 }, "-" + one + " +" + one},
 		{"a password", func(s *peering.State) { s.Peers[0].Password = "x" }, "-" + one + " +" + one},
 		{"additional paths", func(s *peering.State) { s.Peers[0].Families[0].AddPathsReceive = true }, "-" + one + " +" + one},
@@ -180,13 +181,13 @@ func TestASessionLastsAsLongAsItCan(t *testing.T) {
 			s.Groups = append(s.Groups, peering.Group{Name: "spine"})
 			s.Dynamic[0].Group = "spine"
 		}, "- dynamic 10.0.0.0/8 + group spine dynamic 10.0.0.0/8"},
-		{"nobody", func(s *peering.State) { *s = peering.State{} }, "-" + one + two + all},
+		{"no neighbors", func(s *peering.State) { *s = peering.State{} }, "-" + one + two + all},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wanted := base()
 			tt.change(&wanted)
 			if got := changes(peering.Diff(wanted, base())); got != tt.want {
-				t.Errorf("%q, want %q", got, tt.want)
+				t.Errorf("the changes are %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -217,13 +218,13 @@ func TestChangesThatEndSessions(t *testing.T) {
 	} {
 		there := []peering.NeighborStatus{{Address: one.Address, State: peering.Established, Dynamic: tt.dynamic}}
 		if got := peering.Interrupts(tt.wanted, tt.found, there); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: the change ends sessions: %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
 
-// changes prints in one line the removed and the added neighbors, and those whose session
-// stays.
+// changes prints in one line the neighbors that are removed, added, and updated without the end
+// of the session.
 func changes(c peering.Changes) string {
 	line := func(sign string, all ...string) string {
 		all = slices.DeleteFunc(all, func(one string) bool { return one == "" })
@@ -236,7 +237,7 @@ func changes(c peering.Changes) string {
 	return gone + when(gone != "" && come != "", " ") + come + line("~", names(" peer ", c.UpdatePeers, peering.Peer.Name))
 }
 
-// names are those of a list, each after a word.
+// names prints the names of a list, each after a word.
 func names[T any](word string, list []T, name func(T) string) string {
 	text := ""
 	for _, e := range list {

@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// FuzzDecide reads whatever the API server could hand over. Nothing may crash,
-// what may be applied is sound, and the same is decided twice.
+// FuzzDecide decides about any spec that the API server accepts. Decide must not panic, its state
+// must be valid, and a second decision must be the same.
 func FuzzDecide(f *testing.F) {
 	for _, text := range []string{
 		`{global: {asn: 64512}}`,
@@ -46,10 +46,10 @@ func FuzzDecide(f *testing.F) {
 		invariants(t, d)
 		again := peering.Decide(*spec.DeepCopy(), node, secrets, egress)
 		if !reflect.DeepEqual(d, again) {
-			t.Error("decided otherwise the second time")
+			t.Error("the second decision differs from the first")
 		}
 		if c := peering.Diff(d.State, again.State); !reflect.ValueOf(c).IsZero() {
-			t.Errorf("changes to itself: %+v", c)
+			t.Errorf("a state differs from itself by %+v", c)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// routed is the node of the tables with these default gateways.
+// routed returns the node of the tables with these default gateways.
 func routed(gateways map[addr.Family]peering.Gateway) peering.Node {
 	n := node
 	n.Gateways = gateways
@@ -31,18 +31,18 @@ func TestTheDefaultGatewayIsANeighbor(t *testing.T) {
 			"peer 198.51.100.1 as any 0 from 64512 IPv4 90/30/10\n",
 		},
 		{
-			"IPv6 of a link", `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 64513}}]}`,
+			"a link-local IPv6 gateway", `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 64513}}]}`,
 			map[addr.Family]peering.Gateway{addr.V6: {Address: netip.MustParseAddr("fe80::1%eth0")}},
 			"peer fe80::1%eth0 as 64513 from 64512 IPv4 IPv6 90/30/10\n",
 		},
 		{
-			"a node without one", `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 64513, description: spine}}]}`, v4,
+			"a node without a default route", `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 64513, description: spine}}]}`, v4,
 			`left out gateway ipv6 as 64513: spec.neighbors[0].config.neighborGateway: this node has no default route of ipv6 in the main routing table, so there is no such neighbor: add the route, or write neighborAddress
 here NoDefaultRoute spec.neighbors[0].config.neighborGateway: this node has no default route of ipv6 in the main routing table, so there is no such neighbor: add the route, or write neighborAddress
 `,
 		},
 		{
-			"a node that lost it", `{neighbors: [{config: {neighborGateway: ipv4, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}]}`,
+			"a node that lost its default route", `{neighbors: [{config: {neighborGateway: ipv4, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}]}`,
 			map[addr.Family]peering.Gateway{addr.V4: {Address: netip.MustParseAddr("198.51.100.1"), Lost: true}},
 			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10
 here NoDefaultRoute spec.neighbors[0].config.neighborGateway: this node has lost its default route of ipv4, so the last known gateway 198.51.100.1 stays the neighbor: add the route again
@@ -54,7 +54,7 @@ here NoDefaultRoute spec.neighbors[0].config.neighborGateway: this node has lost
 			"peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10\n",
 		},
 		{
-			"a gateway that is a neighbor before", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}, {config: {neighborGateway: ipv4, peerAsn: 64513}}]}`, v4,
+			"a gateway that is already a neighbor", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}, {config: {neighborGateway: ipv4, peerAsn: 64513}}]}`, v4,
 			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10
 left out 198.51.100.1 as 64513: spec.neighbors[1].config: 198.51.100.1 is a neighbor before (see spec.neighbors[0]), so this one is left out: remove one of them
 here Duplicate spec.neighbors[1].config: 198.51.100.1 is a neighbor before (see spec.neighbors[0]), so this one is left out: remove one of them
@@ -67,7 +67,7 @@ here Conflict spec.neighbors[0].transport.localAddress: a session with 198.51.10
 `,
 		},
 		{
-			"a node that is the gateway of others", `{neighbors: [{config: {neighborGateway: ipv4, peerAsn: 64513}}]}`,
+			"a node that is its own gateway", `{neighbors: [{config: {neighborGateway: ipv4, peerAsn: 64513}}]}`,
 			map[addr.Family]peering.Gateway{addr.V4: {Address: netip.MustParseAddr("192.0.2.10")}}, "",
 		},
 	}
@@ -76,14 +76,14 @@ here Conflict spec.neighbors[0].transport.localAddress: a session with 198.51.10
 			d := peering.Decide(config(t, tt.config), routed(tt.gateways), secrets, egress)
 			invariants(t, d)
 			if diff := cmp.Diff(tt.want, lines(print(d), "peer ", "left out ", "NoDefaultRoute ", "Duplicate ", "Conflict ", "ParseError ")); diff != "" {
-				t.Error(diff)
+				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// lines returns the lines of text that begin with one of the words, or with "here" and one of
-// them.
+// lines returns the lines of text that begin with one of the words, or with "here" and one of the
+// words.
 func lines(text string, words ...string) string {
 	var all strings.Builder
 	for line := range strings.Lines(text) {
@@ -96,10 +96,10 @@ func lines(text string, words ...string) string {
 	return all.String()
 }
 
-func TestOnlyTheGatewaysOfTheConfigurationAreLookedFor(t *testing.T) {
+func TestOnlyConfiguredGatewaysAreRead(t *testing.T) {
 	s := config(t, `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 1}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 1}}, {config: {neighborGateway: ipv6, peerAsn: 2}}]}`)
 	if got := peering.GatewayFamilies(s); len(got) != 1 || got[0] != addr.V6 {
-		t.Errorf("looked for are %v", got)
+		t.Errorf("the families with a gateway are %v", got)
 	}
 	if n := peering.RouteProtocol(s); n != 186 {
 		t.Errorf("the protocol is %d", n)

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestANeighborWithoutTheBFDThatIsConfiguredIsNotHealthy(t *testing.T) {
+func TestANeighborWithoutItsBFDIsNotHealthy(t *testing.T) {
 	const spec = `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, bfd: {}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64513}},
 		{config: {neighborAddress: 192.0.2.3, peerAsn: 64513, adminDown: true}, bfd: {}}, {config: {neighborAddress: nonsense, peerAsn: 64513}}]}`
 	for _, tt := range []struct {
@@ -19,7 +19,7 @@ func TestANeighborWithoutTheBFDThatIsConfiguredIsNotHealthy(t *testing.T) {
 		healthy   bool
 	}{
 		{"BFD is up", "Up", time.Hour, true},
-		{"BFD is about to begin", "", 9 * time.Second, true},
+		{"BFD has not started yet", "", 9 * time.Second, true},
 		{"the router has no BFD", "Down", 10 * time.Second, false},
 		{"there is no BFD session", "", time.Hour, false},
 	} {
@@ -33,20 +33,20 @@ func TestANeighborWithoutTheBFDThatIsConfiguredIsNotHealthy(t *testing.T) {
 			}
 			r.BFD = map[string]string{"192.0.2.1": tt.bfd}
 			if got, want := fmt.Sprint(r.Healthy()), fmt.Sprintf("map[192.0.2.1:%v 192.0.2.2:true nonsense:false]", tt.healthy); got != want {
-				t.Errorf("healthy are %s, want %s", got, want)
+				t.Errorf("the health of the neighbors is %s, want %s", got, want)
 			}
 			s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
 			if said := strings.Contains(fmt.Sprint(s.Conditions), "BFD with 192.0.2.1 is "); said == tt.healthy {
-				t.Errorf("that BFD is missing is said: %v\n%v", said, s.Conditions)
+				t.Errorf("the conditions report that BFD is missing: %v, want %v\n%v", said, !tt.healthy, s.Conditions)
 			}
 		})
 	}
 }
 
-func TestNoNeighborIsMissedWithoutAConfiguration(t *testing.T) {
+func TestNoNeighborsInTheStatusWithoutAConfiguration(t *testing.T) {
 	r := report(t, `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}, {config: {neighborAddress: nonsense, peerAsn: 64513}}]}`)
 	r.Neighbors, r.Unconfigured = nil, true
 	if all := r.Healthy(); len(all) > 0 {
-		t.Errorf("neighbors that nobody wants are told of: %v", all)
+		t.Errorf("without a configuration, the neighbors are %v, want none", all)
 	}
 }

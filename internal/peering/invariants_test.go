@@ -10,12 +10,12 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// invariants hold for every decision, whatever was written.
+// invariants checks what is true of every decision, for any spec.
 func invariants(t testing.TB, d peering.Decision) {
 	t.Helper()
 	for _, p := range d.Problems {
 		if p.Message == "" || p.Reason == "" || p.Field == "" {
-			t.Errorf("a problem without words: %+v", p)
+			t.Errorf("a problem without field, reason or message: %+v", p)
 		}
 	}
 	if !d.OK {
@@ -23,7 +23,7 @@ func invariants(t testing.TB, d peering.Decision) {
 	}
 	s := d.State
 	if g := s.Global; g.ASN == 0 || !g.RouterID.Is4() || len(g.Families) == 0 || g.Port < -1 || g.Port > 65535 {
-		t.Errorf("global: %+v", g)
+		t.Errorf("the global part is not valid: %+v", g)
 	}
 	once(t, "peer", s.Peers, peering.Peer.Name)
 	once(t, "group", s.Groups, func(g peering.Group) string { return g.Name })
@@ -38,7 +38,7 @@ func invariants(t testing.TB, d peering.Decision) {
 	}
 	for _, dyn := range s.Dynamic {
 		if dyn.Prefix != dyn.Prefix.Masked() || !slices.ContainsFunc(s.Groups, func(g peering.Group) bool { return g.Name == dyn.Group }) {
-			t.Errorf("dynamic %+v", dyn)
+			t.Errorf("a dynamic neighbor is not valid: %+v", dyn)
 		}
 	}
 	for _, set := range s.Sets {
@@ -46,7 +46,7 @@ func invariants(t testing.TB, d peering.Decision) {
 	}
 	for _, c := range []peering.Chain{s.Import, s.Export} {
 		if c.Default == peering.Continue {
-			t.Error("a chain without an end")
+			t.Error("a policy chain has no final statement")
 		}
 		for _, st := range c.Statements {
 			soundStatement(t, s, st)
@@ -54,13 +54,13 @@ func invariants(t testing.TB, d peering.Decision) {
 	}
 }
 
-// once says that every element has a name of its own.
+// once checks that no two elements have the same name.
 func once[T any](t testing.TB, what string, list []T, name func(T) string) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, e := range list {
 		if n := name(e); n == "" || seen[n] {
-			t.Errorf("%s %q is not the only one of its name", what, n)
+			t.Errorf("two elements of the kind %s have the name %q", what, n)
 		} else {
 			seen[n] = true
 		}
@@ -70,11 +70,11 @@ func once[T any](t testing.TB, what string, list []T, name func(T) string) {
 func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
 	t.Helper()
 	if p.Address.IsValid() == (p.Interface != "") || p.Address.Is4In6() || p.Address.IsMulticast() || p.Path == "" {
-		t.Errorf("peer %+v", p)
+		t.Errorf("a peer is not valid: %+v", p)
 	}
 	for f, hop := range p.NextHops {
 		if addr.FamilyOf(hop) != f || slices.Contains(p.Mute, f) {
-			t.Errorf("peer %s: next hop %s for %s", p.Name(), hop, f)
+			t.Errorf("peer %s has the next hop %s for the family %s", p.Name(), hop, f)
 		}
 	}
 	soundOptions(t, s, p.Name(), p.Options)
@@ -90,7 +90,7 @@ func soundOptions(t testing.TB, s peering.State, name string, o peering.Options)
 		wrong = wrong || !slices.Contains(s.Global.Families, f.Family)
 	}
 	if wrong {
-		t.Errorf("options of %s: %+v", name, o)
+		t.Errorf("the options of %s are not valid: %+v", name, o)
 	}
 }
 
@@ -101,7 +101,7 @@ func soundSet(t testing.TB, s peering.Set) {
 	}
 	for _, p := range s.Prefixes {
 		if addr.FamilyOf(p.Prefix.Addr()) != s.Family || int(p.Min) < p.Prefix.Bits() || p.Max < p.Min || int(p.Max) > p.Prefix.Addr().BitLen() {
-			t.Errorf("set %s: %+v", s.Name, p)
+			t.Errorf("set %s has a prefix that is not valid: %+v", s.Name, p)
 		}
 	}
 	if s.Kind != peering.NeighborSet {
@@ -110,7 +110,7 @@ func soundSet(t testing.TB, s peering.Set) {
 	for _, text := range s.List {
 		_, err := netip.ParsePrefix(text)
 		if err != nil && !strings.HasPrefix(text, "%") {
-			t.Errorf("set %s: %s", s.Name, text)
+			t.Errorf("set %s has an entry that is not valid: %s", s.Name, text)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func soundStatement(t testing.TB, s peering.State, st peering.Statement) {
 		peering.CommunitySet: st.If.Communities, peering.LargeCommunitySet: st.If.LargeCommunities,
 	} {
 		if ref != nil && (ref.Match == "" || !slices.ContainsFunc(s.Sets, func(e peering.Set) bool { return e.Kind == kind && e.Name == ref.Name })) {
-			t.Errorf("statement %s: no %s set %q to match %q of", st.Name, kind, ref.Name, ref.Match)
+			t.Errorf("statement %s refers to the %s set %q, which does not exist or cannot match %q", st.Name, kind, ref.Name, ref.Match)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// born is a BGPConfiguration that was created at the given second.
+// born returns a BGPConfiguration that was created at the given second.
 func born(t *testing.T, second int64, name, spec string) bgpv1.BGPConfiguration {
 	t.Helper()
 	c := named(t, name, spec)
@@ -22,7 +22,7 @@ func born(t *testing.T, second int64, name, spec string) bgpv1.BGPConfiguration 
 	return c
 }
 
-// on decides for a node with the label rack, and returns the decision.
+// on returns the decision for a node with the label rack.
 func on(all []bgpv1.BGPConfiguration, rack string) peering.Decision {
 	labels := map[string]string{"rack": rack}
 	m := peering.MergeConfigurations(peering.Selected(all, "", labels), "")
@@ -33,7 +33,7 @@ func on(all []bgpv1.BGPConfiguration, rack string) peering.Decision {
 	return m.Decide(node, func(name, key string) (string, error) { return name + "." + key, nil }, egress)
 }
 
-// sessions are the neighbors and their ASes.
+// sessions prints the neighbors and their ASes.
 func sessions(d peering.Decision) string {
 	var all []string
 	for _, p := range d.State.Peers {
@@ -56,7 +56,7 @@ const (
 	anyRack = "nodeSelector: {}, "
 )
 
-// Manifests without a nodeSelector mean what they meant before there was one.
+// Manifests without a nodeSelector have the same effect as before there were selectors.
 func TestSelectedConfigurationsOfANode(t *testing.T) {
 	const plain = "global: {asn: 65000}}"
 	standard, draft := born(t, 5, "default", "{"+plain), born(t, 1, "draft", "{"+plain)
@@ -74,16 +74,16 @@ func TestSelectedConfigurationsOfANode(t *testing.T) {
 	}{
 		{"none", nil, ""},
 		{"default", []bgpv1.BGPConfiguration{standard}, "default"},
-		{"the only one", []bgpv1.BGPConfiguration{draft}, "draft"},
+		{"a single one", []bgpv1.BGPConfiguration{draft}, "draft"},
 		{"a draft beside default", []bgpv1.BGPConfiguration{draft, standard}, "default"},
 		{"two without a selector, and no default", []bgpv1.BGPConfiguration{draft, born(t, 2, "other", "{"+plain)}, ""},
 		{"default and those that select the node, the oldest first", []bgpv1.BGPConfiguration{standard, b, everywhere, a}, "a all default"},
-		{"the only one beside one with a selector", []bgpv1.BGPConfiguration{draft, a}, "draft a"},
+		{"a single one without a selector, and one with a selector", []bgpv1.BGPConfiguration{draft, a}, "draft a"},
 		{"no default", []bgpv1.BGPConfiguration{a, b}, "a"},
-		{"no draft if default has a selector", []bgpv1.BGPConfiguration{chosenDefault, draft}, ""},
+		{"another one beside a default that selects other nodes", []bgpv1.BGPConfiguration{chosenDefault, draft}, ""},
 		{"a malformed selector", []bgpv1.BGPConfiguration{malformed, standard}, "default"},
 		{"one that is being deleted", []bgpv1.BGPConfiguration{gone, standard}, "default"},
-		{"another namespace, if it alone has any", []bgpv1.BGPConfiguration{foreign}, "k8gobgp-system/default"},
+		{"only in another namespace", []bgpv1.BGPConfiguration{foreign}, "k8gobgp-system/default"},
 		{"a default of another namespace beside one here", []bgpv1.BGPConfiguration{foreign, standard}, "default"},
 		{"a default of another namespace beside a selector here", []bgpv1.BGPConfiguration{foreign, b}, ""},
 		{"a selector of another namespace", []bgpv1.BGPConfiguration{foreignA, standard}, "k8gobgp-system/a default"},
@@ -97,7 +97,7 @@ func TestSelectedConfigurationsOfANode(t *testing.T) {
 				if got := strings.Join(names, " "); got != tt.want {
 					t.Errorf("%q, want %q", got, tt.want)
 				}
-				slices.Reverse(tt.all) // the order in the list means nothing
+				slices.Reverse(tt.all) // the order of the list has no effect
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestConfigurationsOfANodeAreMerged(t *testing.T) {
 	if got, want := sessions(a), "192.0.2.1 AS65001, 192.0.2.2 AS65001"; got != want || !a.State.Global.Multipath {
 		t.Errorf("rack a has %s, multipath %t; want %s, true", got, a.State.Global.Multipath, want)
 	}
-	// Each name means the group of the same object.
+	// A group name refers to the group of the same object.
 	if got, want := sessions(b), "192.0.2.1 AS65001, 192.0.2.3 AS65002, 192.0.2.4 AS65003"; got != want || b.State.Global.Multipath {
 		t.Errorf("rack b has %s, multipath %t; want %s, false", got, b.State.Global.Multipath, want)
 	}
@@ -124,8 +124,8 @@ func TestConfigurationsOfANodeAreMerged(t *testing.T) {
 	}
 }
 
-// What an older BGPConfiguration says stays in effect, whatever a younger one says.
-func TestConflictsAreNamedAndChangeNothing(t *testing.T) {
+// The older BGPConfiguration has priority over the younger one.
+func TestConflictsAreReportedAndChangeNothing(t *testing.T) {
 	const older = `{global: {asn: 65000, listenPort: 1790}, netlinkImport: {enabled: true}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}],
 		policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]}`
 	const before = "192.0.2.1 AS65001"
@@ -139,17 +139,17 @@ func TestConflictsAreNamedAndChangeNothing(t *testing.T) {
 			"a: spec.global.listenPort: is not in effect, because default says otherwise and is older: write the same, or remove it"},
 		{"other interfaces", "global: {asn: 65000}, netlinkImport: {enabled: true, interfaceList: [lo]}", before, "",
 			"a: spec.netlinkImport: is not in effect, because default says otherwise and is older: write the same, or remove it"},
-		{"the neighbor of another", "global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 65009}}]", before + ", 192.0.2.2 AS65001", "",
+		{"a neighbor of the older one", "global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 65009}}]", before + ", 192.0.2.2 AS65001", "",
 			"a: spec.neighbors[1].config: 192.0.2.1 is a neighbor before (see default: spec.neighbors[0]), so this one is left out: remove one of them"},
 		{"a mistake of its own", "global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: none}}]", before, "",
 			`a: spec.neighbors[0].config.peerGroup: there is no group "none" in spec.peerGroups`},
-		{"the same again", "global: {asn: 65000, listenPort: 1790}, netlinkImport: {enabled: true}, policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]", before, "", ""},
+		{"the same values", "global: {asn: 65000, listenPort: 1790}, netlinkImport: {enabled: true}, policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]", before, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			all := []bgpv1.BGPConfiguration{born(t, 2, "a", "{"+rackA+tt.younger+"}"), born(t, 1, "default", older)}
 			d := on(all, "a")
 			if got := sessions(d); got != tt.sessions || d.State.Global.ASN != 65000 || d.State.Global.Port != 1790 || !d.OK {
-				t.Errorf("%s in AS %d at %d; want %s", got, d.State.Global.ASN, d.State.Global.Port, tt.sessions)
+				t.Errorf("the neighbors are %s in AS %d at port %d, want the neighbors %s", got, d.State.Global.ASN, d.State.Global.Port, tt.sessions)
 			}
 			if got := said(d.Problems); got != tt.problem {
 				t.Errorf("problems:\n%s\nwant:\n%s", got, tt.problem)
@@ -158,37 +158,37 @@ func TestConflictsAreNamedAndChangeNothing(t *testing.T) {
 				t.Errorf("left out: %q, want %q", got, tt.absent)
 			}
 			if elsewhere := on(all, "b"); sessions(elsewhere) != before || len(elsewhere.Problems) > 0 {
-				t.Errorf("on another node: %s, %s", sessions(elsewhere), said(elsewhere.Problems))
+				t.Errorf("another node has the neighbors %s and the problems %s", sessions(elsewhere), said(elsewhere.Problems))
 			}
-			// The object says the same as the node, without its own name.
+			// The status of the object has the same problem as the node, without the name of the object.
 			cluster := peering.Cluster{Configs: all, Nodes: []map[string]string{{"rack": "a"}, {"rack": "b"}}}
 			_, text, _ := strings.Cut(tt.problem, "a: ")
 			if got := said(cluster.Problems(&all[0], nil)); got != text {
-				t.Errorf("the object says:\n%s\nwant:\n%s", got, text)
+				t.Errorf("the status of the object has:\n%s\nwant:\n%s", got, text)
 			}
 			if got := said(cluster.Problems(&all[1], nil)); got != "" {
-				t.Errorf("the older object says: %s", got)
+				t.Errorf("the status of the older object has a problem: %s", got)
 			}
 		})
 	}
 }
 
-// Without a node that both select there is no conflict.
-func TestOnlyNodesThatBothSelectMakeAConflict(t *testing.T) {
+// Two objects have no conflict if no node is selected by both.
+func TestAConflictNeedsANodeThatBothSelect(t *testing.T) {
 	all := []bgpv1.BGPConfiguration{born(t, 1, "a", "{"+rackA+"global: {asn: 65001}}"), born(t, 2, "b", "{"+rackB+"global: {asn: 65002}}")}
 	cluster := peering.Cluster{Configs: all, Nodes: []map[string]string{{"rack": "a"}, {"rack": "b"}}}
 	for i := range all {
 		if s := cluster.CommonStatus(&all[i], nil, noon); s.Conditions[0].Status != metav1.ConditionTrue {
-			t.Errorf("%s: %s", all[i].Name, s.Message)
+			t.Errorf("%s has the problem %s", all[i].Name, s.Message)
 		}
 	}
 	cluster.Nodes = cluster.Nodes[:1]
 	if s := cluster.CommonStatus(&all[1], nil, noon); s.Message != "spec.nodeSelector matches none of the 1 nodes" {
-		t.Errorf("without a node of its rack it says %q", s.Message)
+		t.Errorf("without a node of its rack, the message is %q", s.Message)
 	}
 }
 
-// A set, a policy and a group of one name in two objects are two things.
+// Two objects may use the same name for different sets, policies and groups.
 func TestNamesBelongToTheirObject(t *testing.T) {
 	of := func(prefix string) string {
 		return `global: {asn: 65000}, definedSets: [{type: prefix, name: mine, prefixes: [{ipPrefix: ` + prefix + `}]}],
@@ -223,11 +223,11 @@ func TestNamesBelongToTheirObject(t *testing.T) {
 	}
 	slices.Sort(texts)
 	if got, want := strings.Join(texts, "; "), "192.0.2.1/32 10.1.0.0/16; 192.0.2.2/32 10.2.0.0/16"; got != want {
-		t.Errorf("rejected: %s; want %s", got, want)
+		t.Errorf("the rejected routes are %s, want %s", got, want)
 	}
 }
 
-// A Secret of another namespace is not one of the same name here.
+// The namespace of PureLB has a Secret of the same name. It must not be used instead.
 func TestSecretsOfOtherNamespacesAreNotRead(t *testing.T) {
 	foreign := born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}")
 	foreign.Namespace = "k8gobgp-system"

@@ -30,8 +30,8 @@ func ips(texts ...string) []netip.Addr {
 	return all
 }
 
-// secrets holds one good password, an empty one, and two around the greatest length that the
-// kernel accepts.
+// secrets has a good password, an empty one, and passwords of 80 and 81 bytes. The kernel accepts
+// at most 80.
 func secrets(name, key string) (string, error) {
 	value, ok := map[string]string{
 		"bgp/password": "swordfish", "bgp/empty": "",
@@ -82,7 +82,7 @@ func decide(t testing.TB, text string) peering.Decision {
 	return peering.Decide(config(t, text), node, secrets, egress)
 }
 
-// print prints d, a line for each fact.
+// print returns d as text, with a line for each fact.
 func print(d peering.Decision) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -197,7 +197,7 @@ func actions(a peering.Actions) string {
 	return text + when(a.NextHop.IsValid(), " via "+a.NextHop.String()) + when(a.Verdict != peering.Continue, " "+a.Verdict.String())
 }
 
-// when returns text if so is true.
+// when returns text if so is true, and otherwise "".
 func when(so bool, text string) string {
 	if !so {
 		return ""
@@ -219,7 +219,7 @@ func trimmed(text string) string {
 	return strings.Join(slices.Clip(all), "\n") + "\n"
 }
 
-// plain is the meaning of a configuration that only has the AS number.
+// plain is the printed decision of a configuration that has only the AS number.
 const plain = `as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
 import nothing else
 export [purelb:transit external] external -> reject
@@ -227,8 +227,8 @@ export [purelb:transit internal] internal -> reject
 take []
 `
 
-// beyond prints d without the lines of the plain configuration, and the lines of the plain
-// configuration that d lacks.
+// beyond compares d with plain. It returns the lines that only d has, and the lines that only
+// plain has.
 func beyond(d peering.Decision) string {
 	var b strings.Builder
 	text := print(d)

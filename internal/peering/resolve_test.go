@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses: the neighbors wait too, but not
-// those without policies.
+// TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses: the neighbors with policies
+// wait too. Neighbors without policies do not wait.
 func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 	d := decide(t, `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
 		{config: {neighborInterface: eth2, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
@@ -42,19 +42,19 @@ func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 		{map[string]netip.Addr{"eth1": one, "eth2": two}, eth1 + eth2 + eth3 + v4 + set + "[198.51.100.1/32 fe80::1/128 fe80::2/128][]\n"},
 	} {
 		if diff := cmp.Diff(tt.want, got(tt.found)); diff != "" {
-			t.Errorf("%v: %s", tt.found, diff)
+			t.Errorf("with the addresses %v, the peers and sets differ: %s", tt.found, diff)
 		}
 	}
 	for _, p := range d.State.Resolved(map[string]netip.Addr{"eth1": one, "eth3": one}).Peers {
 		want := netip.Addr{}
-		if p.Interface == "eth1" { // policies identify it by its address
+		if p.Interface == "eth1" { // policies match this neighbor by its address
 			want = one
 		}
 		if p.LinkLocal != want {
-			t.Errorf("%s is to be %v, want %v", p.Name(), p.LinkLocal, want)
+			t.Errorf("%s has the link-local address %v, want %v", p.Name(), p.LinkLocal, want)
 		}
 	}
 	if diff := cmp.Diff(before, print(d)); diff != "" {
-		t.Errorf("the decision itself has changed: %s", diff)
+		t.Errorf("Resolved has changed the decision itself: %s", diff)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func nothing(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
 
-// A neighbor of a group's peers can be named in three ways.
+// A group names a peer by its address, its interface or its peer group.
 func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 	const spec = `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}],
 		neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborInterface: eth1, peerAsn: 65001}},
@@ -20,16 +20,17 @@ func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 		dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}]}`
 	for _, tt := range []struct {
 		name, peers string
-		// want is the neighbor set that the statement excepts, or "" for a statement without one.
+		// want is the neighbor set for which the statement does not reject routes. It is "" for a
+		// statement without a set.
 		want string
 	}{
 		{"an address", "192.0.2.1", "192.0.2.1/32"},
 		{"an address in another form", "2001:DB8:0::1", "2001:db8::1/128"},
 		{"an interface", "eth1", "%eth1"},
 		{"an interface with a percent sign", "%eth1", "%eth1"},
-		{"a peer group, with neighbors that come by themselves", "tor", "192.0.2.0/32 192.0.2.2/31 192.0.2.4/32 2001:db8::1/128"},
+		{"a peer group with dynamic neighbors", "tor", "192.0.2.0/32 192.0.2.2/31 192.0.2.4/32 2001:db8::1/128"},
 		{"two names", "192.0.2.1 eth1", "192.0.2.1/32 %eth1"},
-		{"none of this node", "192.0.2.99", ""},
+		{"a neighbor that this node does not have", "192.0.2.99", ""},
 		{"a percent sign alone", "%", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -39,12 +40,12 @@ func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 			d := m.Decide(node, nil, nothing)
 			statements := d.State.Export.Statements
 			if len(statements) < 2 || statements[0].Then.Verdict != peering.Reject || statements[0].If.LargeCommunities == nil {
-				t.Fatalf("the chain begins with %+v", statements)
+				t.Fatalf("the export chain begins with %+v", statements)
 			}
 			got := ""
 			if ref := statements[0].If.Neighbors; ref != nil {
 				if ref.Match != peering.Invert {
-					t.Errorf("it matches %s", ref.Match)
+					t.Errorf("the statement matches %s of the set, want invert", ref.Match)
 				}
 				for _, set := range d.State.Sets {
 					if set.Kind == peering.NeighborSet && set.Name == ref.Name {
@@ -53,13 +54,13 @@ func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 				}
 			}
 			if got != tt.want {
-				t.Errorf("all but %q, want all but %q", got, tt.want)
+				t.Errorf("routes are rejected for all neighbors but %q, want all but %q", got, tt.want)
 			}
-			// Nothing of the mark leaves the node.
+			// The next statement removes the mark, so no neighbor sees it.
 			unmark := statements[1].Then
 			if unmark.Verdict != peering.Continue || unmark.LargeCommunities == nil || unmark.LargeCommunities.Change != peering.Remove ||
 				strings.Join(unmark.LargeCommunities.List, " ") != peering.MarkOf("edge") {
-				t.Errorf("then comes %+v", unmark)
+				t.Errorf("the next statement is %+v, want one that removes the mark", unmark)
 			}
 		})
 	}
@@ -72,17 +73,17 @@ func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
 	}
 	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "tor", "eth1", "192.0.2.9", "spine", "%"})
 	if got := strings.Join(unknown, " "); got != "192.0.2.9 spine %" {
-		t.Errorf("unknown: %s", got)
+		t.Errorf("the unknown peers are %s", got)
 	}
 	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
 	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"spine"}, Unknown: []string{"spine"}}}}, nil, nothing)
 	const want = `ServiceGroup edge: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine": correct it; the addresses are announced only to the others`
 	if got := said(d.Problems); !strings.Contains(got, want) {
-		t.Errorf("problems: %s", got)
+		t.Errorf("the problems are %s", got)
 	}
 }
 
-// Each node has its own gateway, so any address may be that of a gateway.
+// Each node has its own gateway, so any address may be the address of a gateway.
 func TestAddressesOfGatewaysAreKnownPeers(t *testing.T) {
 	all := []bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborGateway: ipv4, peerAsn: 65001}}]}")}
 	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "2001:db8::1", "eth1"})
@@ -91,8 +92,9 @@ func TestAddressesOfGatewaysAreKnownPeers(t *testing.T) {
 	}
 }
 
-// A group of the same name in two objects is renamed in one of them, and keeps its name here.
-func TestRestrictedGroupNamesAreThoseOfTheirObject(t *testing.T) {
+// Two objects have a peer group of the same name. The merge renames one of them. The name in a
+// ServiceGroup refers to both.
+func TestRestrictedRoutesFindGroupsOfAllObjects(t *testing.T) {
 	all := []bgpv1.BGPConfiguration{
 		born(t, 1, "default", "{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}]}"),
 		born(t, 2, "b", "{"+anyRack+"global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65002}}], neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}"),
@@ -107,7 +109,7 @@ func TestRestrictedGroupNamesAreThoseOfTheirObject(t *testing.T) {
 	t.Errorf("the sets are %+v", d.State.Sets)
 }
 
-// A shared route has the marks of all groups, whatever else it has.
+// A shared route has the marks of all its groups. Its other attributes are those of one address.
 func TestARouteHasTheMarksOfAllItsAddresses(t *testing.T) {
 	imported := []peering.Imported{{Address: netip.MustParsePrefix("203.0.113.1/24")}, {Address: netip.MustParsePrefix("203.0.113.2/24")}, {Address: netip.MustParsePrefix("203.0.113.3/24")}}
 	routes := peering.Routes(imported, func(ip netip.Addr) peering.Attributes {
@@ -127,8 +129,8 @@ func TestARouteHasTheMarksOfAllItsAddresses(t *testing.T) {
 const alike = "the policies cannot tell apart neighbors with the same address on different interfaces, so none of them gets the addresses of the group: " +
 	"give the routers different addresses, or name all of them"
 
-// Policies know link-local addresses without their interface.
-func TestNeighborsOfOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
+// Policies match link-local addresses without their interface.
+func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 	const ambiguous = "ServiceGroup edge: spec.bgp.peers: fe80::1: " + alike
 	for _, tt := range []struct {
 		name, neighbors, peers string
@@ -141,8 +143,8 @@ func TestNeighborsOfOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 		{"unnumbered with two addresses", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::2%eth2"}, "fe80::1/128", ""},
 		{"unnumbered with one address", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::1%eth2"}, "", ambiguous},
 		{"unnumbered, and both are named", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1 eth2", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::1%eth2"}, "fe80::1/128", ""},
-		{"unnumbered like an address", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "eth1", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
-		{"an address like an unnumbered one", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth2", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
+		{"unnumbered with the address of a numbered one", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "eth1", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
+		{"numbered with the address of an unnumbered one", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth2", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			neighbors := strings.NewReplacer("} {", ", peerAsn: 65001}}, {config: {", "{neighbor", "{config: {neighbor").Replace(tt.neighbors)
@@ -160,7 +162,7 @@ func TestNeighborsOfOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 				}
 			}
 			if got != tt.want || len(state.Peers) != 2 {
-				t.Errorf("%d neighbors, all but %q; want 2, all but %q", len(state.Peers), got, tt.want)
+				t.Errorf("%d neighbors, and routes are rejected for all but %q; want 2 and all but %q", len(state.Peers), got, tt.want)
 			}
 			var problems []peering.Problem
 			for _, p := range slices.Concat(d.Problems, d.State.Alike(found)) {
@@ -175,9 +177,9 @@ func TestNeighborsOfOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 	}
 }
 
-// An unnumbered neighbor that no set names may turn out to have the address of one that the group
-// names.
-func TestUnnumberedNeighborsWaitForTheirAddressesBesideRestrictedOnes(t *testing.T) {
+// The address of an unnumbered neighbor is not known yet. It may be the address of a neighbor that
+// the group names.
+func TestUnnumberedNeighborsBesideRestrictedOnesWait(t *testing.T) {
 	all := []bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}, {config: {neighborInterface: eth2, peerAsn: 65001}}]}")}
 	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
 	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"eth1"}}}}, nil, nothing)

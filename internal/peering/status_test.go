@@ -31,14 +31,14 @@ func neighbor(address, state string) peering.NeighborStatus {
 	return n
 }
 
-// report returns the report of a node with this configuration. It announces all imported
+// report returns the report of a node with this configuration. The node announces all imported
 // routes.
 func report(t testing.TB, text string, neighbors ...peering.NeighborStatus) peering.Report {
 	t.Helper()
 	return peering.Report{Node: "node-a", Now: noon, Decision: decide(t, text), Neighbors: neighbors}
 }
 
-// healthy prints the conditions of s, and its neighbors.
+// healthy prints the conditions and the neighbors of s.
 func healthy(s bgpv1.BGPNodeStatusStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "healthy %v, %d neighbors\n", s.Healthy, s.NeighborCount)
@@ -58,14 +58,14 @@ const (
 		RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`
 )
 
-func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
+func TestTheHealthOfANode(t *testing.T) {
 	tests := []struct {
 		name   string
 		report func(t *testing.T) peering.Report
 		want   string
 	}{
 		{
-			"all neighbors are there",
+			"all neighbors are established",
 			func(t *testing.T) peering.Report {
 				r := report(t, two, neighbor("192.0.2.2", peering.Established), neighbor("192.0.2.1", peering.Established))
 				r.BFD = map[string]string{"192.0.2.1": "Up"}
@@ -78,7 +78,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"one neighbor is not there",
+			"one neighbor is not established",
 			func(t *testing.T) peering.Report {
 				n := neighbor("192.0.2.2", peering.Active)
 				n.LastError = "hold timer expired"
@@ -105,7 +105,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
-			"a neighbor that is held down is nothing bad",
+			"a neighbor that is held down is healthy",
 			func(t *testing.T) peering.Report {
 				n := neighbor("192.0.2.1", peering.Idle)
 				n.AdminDown = true
@@ -117,7 +117,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"a neighbor that is left out is missed",
+			"a neighbor that is left out is unhealthy",
 			func(t *testing.T) peering.Report {
 				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}")
 			},
@@ -128,7 +128,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
-			"a neighbor that is left out is missed once, although it is held down",
+			"a neighbor that is left out and held down is listed once",
 			func(t *testing.T) peering.Report {
 				n := neighbor("192.0.2.1", peering.Idle)
 				n.AdminDown = true
@@ -154,7 +154,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"neighbors that come by themselves, and one that went",
+			"dynamic neighbors, one of them down",
 			func(t *testing.T) peering.Report {
 				came, went := neighbor("192.0.2.129", peering.Established), neighbor("192.0.2.130", peering.Active)
 				came.Dynamic, went.Dynamic = true, true
@@ -167,7 +167,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"nobody has come",
+			"no dynamic neighbor has connected",
 			func(t *testing.T) peering.Report {
 				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}")
 			},
@@ -176,7 +176,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"no neighbor is for this node",
+			"all neighbors are for other nodes",
 			func(t *testing.T) peering.Report {
 				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}")
 			},
@@ -196,7 +196,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 			 RouterIDResolved False NotConfigured: there is no BGPConfiguration`,
 		},
 		{
-			"there is no router ID, and what was there before goes on",
+			"there is no router ID, and the earlier sessions continue",
 			func(t *testing.T) peering.Report {
 				return report(t, "{global: {asn: 64512, routerID: here}}", neighbor("192.0.2.1", peering.Established))
 			},
@@ -247,7 +247,7 @@ func TestANodeIsHealthyWhenAllIsAsItShouldBe(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := healthy(peering.NodeStatus(tt.report(t), bgpv1.BGPNodeStatusStatus{}))
 			if diff := cmp.Diff(trimmed(tt.want), got); diff != "" {
-				t.Error(diff)
+				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -273,7 +273,7 @@ func large(t testing.TB) peering.Report {
 	return r
 }
 
-func TestListsAreCutAndSaySo(t *testing.T) {
+func TestLongListsAreTruncated(t *testing.T) {
 	s := peering.NodeStatus(large(t), bgpv1.BGPNodeStatusStatus{})
 	got := fmt.Sprint(len(s.RIB.LocalRoutes), s.RIB.LocalRouteCount, len(s.RIB.ReceivedRoutes), s.RIB.ReceivedRouteCount, s.RIB.Truncated,
 		len(s.NetlinkImport.ImportedAddresses), s.NetlinkImport.TotalImported, s.NetlinkImport.Truncated,
@@ -290,7 +290,7 @@ func TestListsAreCutAndSaySo(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsListedFirst(t *testing.T) {
+func TestFailuresAreListedFirst(t *testing.T) {
 	r := large(t)
 	bad := netip.MustParsePrefix("10.0.2.88/32")
 	r.Local = slices.DeleteFunc(r.Local, func(l peering.Route) bool { return l.Prefix == bad })
@@ -299,14 +299,14 @@ func TestWhatIsWrongIsListedFirst(t *testing.T) {
 	}
 	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
 	if got := s.NetlinkImport.ImportedAddresses[0]; got.Address != bad.String() || got.InRIB {
-		t.Errorf("the first imported address is %+v, want %v, which is not announced", got, bad)
+		t.Errorf("the first imported address is %+v, want the one that is not announced: %v", got, bad)
 	}
 	if got := s.NetlinkExport.ExportedRoutes[0]; got.Prefix != bad.String() || got.Installed {
-		t.Errorf("the first exported route is %+v, want %v, which is not in its table", got, bad)
+		t.Errorf("the first exported route is %+v, want the one that is not in its table: %v", got, bad)
 	}
 }
 
-func TestRangesAreOfAllRoutesOrAbsent(t *testing.T) {
+func TestRangesCoverAllRoutesOrAreAbsent(t *testing.T) {
 	r := large(t)
 	r.Local = append(r.Local, peering.Route{Prefix: netip.MustParsePrefix("192.0.2.128/25")}, peering.Route{Prefix: netip.MustParsePrefix("2001:db8::1/128")})
 	if got, want := fmt.Sprint(peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).RIB.LocalRanges),
@@ -315,11 +315,11 @@ func TestRangesAreOfAllRoutesOrAbsent(t *testing.T) {
 	}
 	r.Local = slices.DeleteFunc(r.Local, func(l peering.Route) bool { return l.Prefix.Addr().AsSlice()[3]%4 == 0 })
 	if got := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).RIB.LocalRanges; got != nil {
-		t.Errorf("there are %d ranges, want none instead of some", len(got))
+		t.Errorf("too many routes give %d ranges, want none", len(got))
 	}
 }
 
-func TestTimesOfConditionsChangeWithThem(t *testing.T) {
+func TestConditionTimesChangeWithTheStatus(t *testing.T) {
 	up, down := neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.1", peering.Active)
 	const one = "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}"
 	since := func(s bgpv1.BGPNodeStatusStatus) string {
@@ -349,9 +349,9 @@ func TestTimesOfConditionsChangeWithThem(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatSaysSomethingNewDiffers also compares with a status that was read back from the
-// API server.
-func TestOnlyWhatSaysSomethingNewDiffers(t *testing.T) {
+// TestWhichChangesMakeTheStatusDiffer compares with a new status, and with one that was read from
+// the API server.
+func TestWhichChangesMakeTheStatusDiffer(t *testing.T) {
 	base := func(t *testing.T) peering.Report {
 		r := large(t)
 		r.Decision = decide(t, two)
@@ -363,13 +363,13 @@ func TestOnlyWhatSaysSomethingNewDiffers(t *testing.T) {
 		change func(*peering.Report)
 		want   bool
 	}{
-		{"nothing", func(*peering.Report) {}, false},
+		{"no change", func(*peering.Report) {}, false},
 		{"time passes", func(r *peering.Report) { r.Now = r.Now.Add(time.Minute) }, false},
 		{"more is received", func(r *peering.Report) { r.Neighbors[0].Received[addr.V4]++ }, false},
 		{"more is learned than is shown", func(r *peering.Report) {
 			r.Learned = append(r.Learned, peering.LearnedRoute{Prefix: netip.MustParsePrefix("203.0.113.0/24")})
 		}, false},
-		{"nothing is received any more", func(r *peering.Report) { r.Neighbors[0].Received = nil }, true},
+		{"nothing is received", func(r *peering.Report) { r.Neighbors[0].Received = nil }, true},
 		{"more is sent", func(r *peering.Report) { r.Neighbors[0].Sent[addr.V4]++ }, true},
 		{"a session begins anew", func(r *peering.Report) { r.Neighbors[0].UpSince = noon }, true},
 		{"a session ends", func(r *peering.Report) { r.Neighbors[0].State = peering.Idle }, true},
@@ -393,14 +393,14 @@ func TestOnlyWhatSaysSomethingNewDiffers(t *testing.T) {
 			tt.change(&r)
 			after := peering.NodeStatus(r, read)
 			if peering.Differs(before, after) != tt.want || peering.Differs(read, after) != tt.want {
-				t.Errorf("differs: %v and as read %v, want %v", !tt.want, peering.Differs(read, after), tt.want)
+				t.Errorf("the status differs: %v, and from the read one: %v; want %v", peering.Differs(before, after), peering.Differs(read, after), tt.want)
 			}
 		})
 	}
 }
 
-// TestAllNodesSayTheSameOfAConfiguration includes nodes with problems of their own.
-func TestAllNodesSayTheSameOfAConfiguration(t *testing.T) {
+// TestAllNodesGiveTheSameCommonStatus has nodes with problems of their own.
+func TestAllNodesGiveTheSameCommonStatus(t *testing.T) {
 	spec := config(t, `{global: {asn: 64512, routerID: '${NODE_IP}'}, neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}},
 		{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}, nodeSelector: {matchLabels: {rack: '2'}}}]}`)
 	here := peering.Decide(spec, node, secrets, egress)
@@ -408,7 +408,7 @@ func TestAllNodesSayTheSameOfAConfiguration(t *testing.T) {
 	a := peering.ConfigurationStatus(7, here, bgpv1.BGPConfigurationStatus{}, noon)
 	b := peering.ConfigurationStatus(7, there, bgpv1.BGPConfigurationStatus{}, noon)
 	if diff := cmp.Diff(a, b); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	got := fmt.Sprint(a.ObservedGeneration, a.NeighborCount)
 	for _, c := range a.Conditions {
@@ -418,17 +418,17 @@ func TestAllNodesSayTheSameOfAConfiguration(t *testing.T) {
 		Ready False ConfigurationInvalid 7: spec.neighbors[1].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 		RouterIDResolved True Resolved 7: each node finds its own; see its BGPNodeStatus`
 	if diff := cmp.Diff(trimmed(want), trimmed(got)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 }
 
-func TestAConfigurationIsWrittenWhenItSaysSomethingNew(t *testing.T) {
+func TestTheCommonStatusChangesOnlyWithNews(t *testing.T) {
 	good, bad := decide(t, "{neighbors: []}"), decide(t, "{global: {asn: 64512, routerID: here}}")
 	at := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 	first := peering.ConfigurationStatus(1, good, bgpv1.BGPConfigurationStatus{}, at(0))
 	same := peering.ConfigurationStatus(1, good, first, at(1))
 	if diff := cmp.Diff(first, same); diff != "" {
-		t.Errorf("nothing is new: %s", diff)
+		t.Errorf("the status changes without news: %s", diff)
 	}
 	broken := peering.ConfigurationStatus(2, bad, same, at(2))
 	times := func(s bgpv1.BGPConfigurationStatus) string {
@@ -450,7 +450,7 @@ func TestAConfigurationIsWrittenWhenItSaysSomethingNew(t *testing.T) {
 	}
 }
 
-// TestALongListOfProblemsIsCut: a condition has room for 32768 bytes.
+// TestALongListOfProblemsIsCut checks the limit of 32768 bytes for the message of a condition.
 func TestALongListOfProblemsIsCut(t *testing.T) {
 	var many []string
 	for i := range 300 {
@@ -464,9 +464,9 @@ func TestALongListOfProblemsIsCut(t *testing.T) {
 	}
 }
 
-func TestTheStatusHasTheASThatAnExternalNeighborReallyIsIn(t *testing.T) {
+func TestTheStatusHasTheASOfAnExternalNeighbor(t *testing.T) {
 	r := report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}}]}", neighbor("192.0.2.1", peering.Established))
 	if n := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).Neighbors[0]; n.PeerASN != 64513 {
-		t.Errorf("the status says AS %d", n.PeerASN)
+		t.Errorf("the status has the peer AS %d", n.PeerASN)
 	}
 }

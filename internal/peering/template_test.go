@@ -24,7 +24,7 @@ const (
 	noAddress = "set it, such as with kubectl label node node-a none=192.0.2.10"
 )
 
-func TestANodeHasItsOwnASAndAddress(t *testing.T) {
+func TestTemplatesGiveANodeItsASAndAddress(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{
 			"by annotation", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: external, localAsn: "${node.annotations['example.com/asn']}"}, transport: {localAddress: "${node.annotations['example.com/address']}"}}]}`,
@@ -37,17 +37,17 @@ func TestANodeHasItsOwnASAndAddress(t *testing.T) {
 			"peer 192.0.2.1 as 64700 from 64700 IPv4 90/30/10 by 192.0.2.11 client\n",
 		},
 		{
-			"a number of the neighbor's AS, as a client", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64700, localAsn: "${node.labels['example.com/asn']}"}, routeReflector: {routeReflectorClient: true}}],
+			"by label, in the neighbor's AS, as a client", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64700, localAsn: "${node.labels['example.com/asn']}"}, routeReflector: {routeReflectorClient: true}}],
 				neighbors: [{config: {neighborInterface: eth1, peerGroup: tor}}]}`,
 			"peer %eth1 as 64700 from 64700 IPv4 IPv6 90/30/10 client\n",
 		},
 		{
-			"no annotation", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: external, localAsn: "${node.annotations['example.com/none']}"}}]}`,
+			"a missing annotation", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: external, localAsn: "${node.annotations['example.com/none']}"}}]}`,
 			`left out %eth1 as 0: spec.neighbors[0].config.localAsn: the node node-a has no annotation example.com/none: ` + noNumber + `
 here NodeValueUnusable spec.neighbors[0].config.localAsn: the node node-a has no annotation example.com/none: ` + noNumber + "\n",
 		},
 		{
-			"an annotation that is no number", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, localAsn: "${node.annotations['example.com/broken']}"}}]}`,
+			"an annotation that is not a number", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, localAsn: "${node.annotations['example.com/broken']}"}}]}`,
 			`left out %eth1 as 0: spec.neighbors[0].config.localAsn: the annotation example.com/broken of the node node-a is "rack", which is not the number of an autonomous system: correct it, such as with kubectl annotate --overwrite node node-a example.com/broken=64512
 here NodeValueUnusable spec.neighbors[0].config.localAsn: the annotation example.com/broken of the node node-a is "rack", which is not the number of an autonomous system: correct it, such as with kubectl annotate --overwrite node node-a example.com/broken=64512
 `,
@@ -59,12 +59,12 @@ here NodeValueUnusable spec.neighbors[0].config.localAsn: the annotation example
 `,
 		},
 		{
-			"no label with the address", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1}, transport: {localAddress: "${node.labels['none']}"}}]}`,
+			"a missing label with the address", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1}, transport: {localAddress: "${node.labels['none']}"}}]}`,
 			`left out %eth1 as 1: spec.neighbors[0].transport.localAddress: the node node-a has no label none: ` + noAddress + `
 here NodeValueUnusable spec.neighbors[0].transport.localAddress: the node node-a has no label none: ` + noAddress + "\n",
 		},
 		{
-			"a label that is no address", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1}, transport: {localAddress: "${node.labels['rack']}"}}]}`,
+			"a label that is not an address", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1}, transport: {localAddress: "${node.labels['rack']}"}}]}`,
 			`left out %eth1 as 1: spec.neighbors[0].transport.localAddress: the label rack of the node node-a is "1", which is not an address that a session can be from: correct it, such as with kubectl label --overwrite node node-a rack=192.0.2.10
 here NodeValueUnusable spec.neighbors[0].transport.localAddress: the label rack of the node node-a is "1", which is not an address that a session can be from: correct it, such as with kubectl label --overwrite node node-a rack=192.0.2.10
 `,
@@ -83,14 +83,14 @@ here Conflict spec.neighbors[0].transport.localAddress: a session with 192.0.2.1
 			"peer %eth3 as 1 from 64512 IPv4 IPv6 90/30/10\n",
 		},
 		{
-			"what is wrong on every node is said by every node", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}, allowOwnAsn: 11}],
+			"mistakes that every node reports", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}, allowOwnAsn: 11}],
 				neighbors: [{config: {neighborInterface: eth1, peerGroup: tor, localAsn: "${node.labels['example.com/asn']}"}}]}`,
 			`peer %eth1 as 64513 from 64700 IPv4 IPv6 90/30/10
 ParseError spec.peerGroups[0].allowOwnAsn: 11 is not from 0 to 10, so 0 is used
 `,
 		},
 		{
-			"a text that is no template", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, localAsn: "${node.name}"}}]}`,
+			"a text that is not a template", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, localAsn: "${node.name}"}}]}`,
 			`left out %eth1 as 0: spec.neighbors[0].config.localAsn: "${node.name}" is neither the number of an autonomous system nor a template: write ${node.annotations['key']} or ${node.labels['key']}
 ParseError spec.neighbors[0].config.localAsn: "${node.name}" is neither the number of an autonomous system nor a template: write ${node.annotations['key']} or ${node.labels['key']}
 `,
@@ -102,7 +102,7 @@ ParseError spec.neighbors[0].config.localAsn: "${node.name}" is neither the numb
 			invariants(t, d)
 			got := lines(print(d), "peer ", "left out ", "NodeValueUnusable ", "Duplicate ", "Conflict ", "ParseError ", "Adjusted ", "PeerGroupMissing ")
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Error(diff)
+				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// TestWeightsFollowEndpointsWithoutFlapping prints when the weight of an address changes.
-func TestWeightsFollowEndpointsWithoutFlapping(t *testing.T) {
+// TestWeightsFollowEndpointsSlowly prints the times at which the weight of an address changes.
+func TestWeightsFollowEndpointsSlowly(t *testing.T) {
 	type step struct {
 		at        time.Duration
-		endpoints int // -1: the address is to have no weight
+		endpoints int // -1: the Service wants no weight
 	}
-	// unstable returns another number of low and the ones above every second.
+	// unstable returns a new number every second. The numbers begin with low.
 	unstable := func(upTo time.Duration, low, numbers int) []step {
 		var all []step
 		for at := time.Duration(0); at <= upTo; at += time.Second {
@@ -27,17 +27,17 @@ func TestWeightsFollowEndpointsWithoutFlapping(t *testing.T) {
 		steps []step
 		want  string
 	}{
-		{"the first number counts at once", []step{{0, 3}}, "0s=3"},
-		{"no endpoint is no weight", []step{{0, 0}}, ""},
-		{"a change counts when it stays", []step{{0, 3}, {time.Minute, 1}}, "0s=3 1m2s=1"},
-		{"a change that is taken back does not count", []step{{0, 3}, {time.Minute, 2}, {61 * time.Second, 3}}, "0s=3"},
+		{"the first number has an effect at once", []step{{0, 3}}, "0s=3"},
+		{"no weight without an endpoint", []step{{0, 0}}, ""},
+		{"a change has an effect when it stays", []step{{0, 3}, {time.Minute, 1}}, "0s=3 1m2s=1"},
+		{"a change that is undone has no effect", []step{{0, 3}, {time.Minute, 2}, {61 * time.Second, 3}}, "0s=3"},
 		{"an early change waits for the pause", []step{{0, 3}, {time.Second, 2}}, "0s=3 5s=2"},
-		{"without endpoints the weight stays", []step{{0, 3}, {time.Minute, 0}}, "0s=3"},
-		{"endpoints that come back count at once", []step{{0, 3}, {time.Minute, 0}, {2 * time.Minute, 1}}, "0s=3 2m0s=1"},
+		{"the weight stays when the endpoints go", []step{{0, 3}, {time.Minute, 0}}, "0s=3"},
+		{"endpoints that come back have an effect at once", []step{{0, 3}, {time.Minute, 0}, {2 * time.Minute, 1}}, "0s=3 2m0s=1"},
 		{"a Service that wants no weight any more", []step{{0, 3}, {time.Second, -1}}, "0s=3 1s=0"},
-		{"numbers around the announced one", unstable(5*time.Minute, 3, 2), "0s=3"},
-		{"numbers that never stay count ever more rarely", unstable(4*time.Minute, 3, 1000), "0s=3 11s=14 22s=25 42s=45 1m22s=85 2m22s=145 3m22s=205 4m22s=243"},
-		{"the pause begins anew after calm", []step{{0, 3}, {time.Second, 2}, {20 * time.Minute, 3}, {20*time.Minute + time.Second, 2}}, "0s=3 5s=2"},
+		{"numbers near the announced one", unstable(5*time.Minute, 3, 2), "0s=3"},
+		{"numbers that change without end have an effect ever more rarely", unstable(4*time.Minute, 3, 1000), "0s=3 11s=14 22s=25 42s=45 1m22s=85 2m22s=145 3m22s=205 4m22s=243"},
+		{"the pause is short again after a calm time", []step{{0, 3}, {time.Second, 2}, {20 * time.Minute, 3}, {20*time.Minute + time.Second, 2}}, "0s=3 5s=2"},
 	}
 	ip := netip.MustParseAddr("198.51.100.1")
 	for _, tt := range tests {
@@ -75,19 +75,19 @@ func TestWeightsOfAnEarlierProcessStay(t *testing.T) {
 	w.Restore(map[netip.Addr]uint32{ip: 3})
 	now := time.Unix(1e9, 0)
 	if changed, again := w.Observe(now, map[netip.Addr]uint32{ip: 3}); len(changed) > 0 || !again.IsZero() {
-		t.Errorf("changed %v, again %v", changed, again)
+		t.Errorf("a known weight: changed %v, look again in %v", changed, again)
 	}
 	if changed, again := w.Observe(now, map[netip.Addr]uint32{ip: 2}); len(changed) > 0 || again != now.Add(weightQuiet) || w.All()[ip] != 3 {
-		t.Errorf("changed %v, again %v, %v", changed, again, w.All())
+		t.Errorf("an unknown weight: changed %v, look again in %v, weights %v", changed, again, w.All())
 	}
 }
 
-func TestAWiderRouteHasNoWeight(t *testing.T) {
+func TestAnAggregatedRouteHasNoWeight(t *testing.T) {
 	weigh := func(netip.Addr) Attributes { return Attributes{Weight: 3} }
 	for prefix, want := range map[string]uint32{"198.51.100.1/32": 3, "198.51.100.1/24": 0, "2001:db8::1/128": 3, "2001:db8::1/64": 0} {
 		routes := Routes([]Imported{{Address: netip.MustParsePrefix(prefix)}}, weigh, false)
 		if len(routes) != 1 || routes[0].Attributes.Weight != want {
-			t.Errorf("%s: %+v, want the weight %d", prefix, routes, want)
+			t.Errorf("%s: the routes are %+v, want the weight %d", prefix, routes, want)
 		}
 	}
 }

@@ -11,25 +11,25 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// TestWhatIsWrongIsSaidWithItsField is the table of mistakes. "fatal" leaves
-// nothing, "here" is not said of the configuration as a whole, and "without" is
-// a neighbor that is left out.
-func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
+// TestMistakesAreReportedWithTheirField is the table of mistakes. After a "fatal" problem there is
+// no state. A problem with "here" is not in the common status. "without" is a neighbor that is left
+// out.
+func TestMistakesAreReportedWithTheirField(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{
-			"no number of the AS", `{global: {asn: 0}}`,
+			"no AS number", `{global: {asn: 0}}`,
 			`fatal ParseError spec.global.asn: 0 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456`,
 		},
 		{
-			"a number of an AS that is too large", `{global: {asn: 4294967296}}`,
+			"an AS number that is too large", `{global: {asn: 4294967296}}`,
 			`fatal ParseError spec.global.asn: 4294967296 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456`,
 		},
 		{
-			"a negative number of an AS", `{global: {asn: -1}}`,
+			"a negative AS number", `{global: {asn: -1}}`,
 			`fatal ParseError spec.global.asn: -1 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456`,
 		},
 		{
-			"the number of an AS that stands for others", `{global: {asn: 23456}}`,
+			"the AS number AS_TRANS", `{global: {asn: 23456}}`,
 			`fatal ParseError spec.global.asn: 23456 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456`,
 		},
 		{
@@ -57,11 +57,11 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`fatal RouterIDResolutionFailed spec.global.routerID: "${node.annotations['a b']}" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
-			"an annotation that the node does not have", `{global: {asn: 64512, routerID: "${node.annotations['example.com/none']}"}}`,
+			"a missing annotation", `{global: {asn: 64512, routerID: "${node.annotations['example.com/none']}"}}`,
 			`fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: the node node-a has no annotation example.com/none: set it, such as with kubectl annotate node node-a example.com/none=192.0.2.10`,
 		},
 		{
-			"an annotation that is no router ID", `{global: {asn: 64512, routerID: "${node.annotations['example.com/broken']}"}}`,
+			"an annotation that is not a router ID", `{global: {asn: 64512, routerID: "${node.annotations['example.com/broken']}"}}`,
 			`fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: the annotation example.com/broken of the node node-a is "fe80::1", which is not an IPv4 address that can be a router ID: correct it, such as with kubectl annotate --overwrite node node-a example.com/broken=192.0.2.10`,
 		},
 		{
@@ -73,24 +73,24 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.global.routerIDPool: "2001:db8::/64" is not a pool of router IDs: write an IPv4 network of /24 or larger, such as 10.255.0.0/16`,
 		},
 		{
-			"a port that does not exist", `{global: {asn: 64512, listenPort: 65536}}`,
+			"a port that is too large", `{global: {asn: 64512, listenPort: 65536}}`,
 			`ParseError spec.global.listenPort: 65536 is not a TCP port, so 179 is used: write one from 1 to 65535, or -1 to listen nowhere`,
 		},
 		{
-			"a port below nowhere", `{global: {asn: 64512, listenPort: -2}}`,
+			"a port that is too small", `{global: {asn: 64512, listenPort: -2}}`,
 			`ParseError spec.global.listenPort: -2 is not a TCP port, so 179 is used: write one from 1 to 65535, or -1 to listen nowhere`,
 		},
 		{
-			"an address to listen at that is none", `{global: {asn: 64512, listenAddresses: [192.0.2.10, '192.0.2.10:179', 192.0.2.10]}}`,
+			"wrong listen addresses", `{global: {asn: 64512, listenAddresses: [192.0.2.10, '192.0.2.10:179', 192.0.2.10]}}`,
 			`ParseError spec.global.listenAddresses[1]: "192.0.2.10:179" is not an address to listen at, and left out: write one of the node's IP addresses, or ${NODE_IP}
 			 Duplicate spec.global.listenAddresses[2]: 192.0.2.10 is there twice: remove one`,
 		},
 		{
-			"a family that is not exchanged", `{global: {asn: 64512, families: [ipv4-unicast, l2vpn-evpn]}}`,
+			"an unsupported family", `{global: {asn: 64512, families: [ipv4-unicast, l2vpn-evpn]}}`,
 			`NotSupported spec.global.families[1]: "l2vpn-evpn" is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast`,
 		},
 		{
-			"no family that is exchanged", `{global: {asn: 64512, families: [l2vpn-evpn]}}`,
+			"only unsupported families", `{global: {asn: 64512, families: [l2vpn-evpn]}}`,
 			`NotSupported spec.global.families[0]: "l2vpn-evpn" is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast
 			 fatal NotSupported spec.global.families: none of the address families is exchanged here: write ipv4-unicast, ipv6-unicast or both`,
 		},
@@ -116,20 +116,20 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`NotSupported spec.global.routeSelectionOptions.advertiseInactiveRoutes: is not in effect, because what is announced does not depend on routing tables: remove it`,
 		},
 		{
-			"too fast a heartbeat", `{global: {asn: 64512, nodeStatus: {heartbeatSeconds: 5}}}`,
+			"a heartbeat that is too fast", `{global: {asn: 64512, nodeStatus: {heartbeatSeconds: 5}}}`,
 			`Adjusted spec.global.nodeStatus.heartbeatSeconds: 5 is too often, so 10 is used: write 10 or more`,
 		},
 		{
-			"a policy for all that does not exist", `{global: {asn: 64512, applyPolicy: {exportPolicy: {policies: [none]}}}}`,
+			"a missing global policy", `{global: {asn: 64512, applyPolicy: {exportPolicy: {policies: [none]}}}}`,
 			`fatal NotFound spec.global.applyPolicy.exportPolicy.policies[0]: there is no policy "none" in spec.policyDefinitions`,
 		},
 		{
-			"a policy for all that is not well", `{global: {asn: 64512, applyPolicy: {importPolicy: {policies: [bad]}}}, policyDefinitions: [{name: bad, statements: [{actions: {routeAction: maybe}}]}]}`,
+			"a global policy with a mistake", `{global: {asn: 64512, applyPolicy: {importPolicy: {policies: [bad]}}}, policyDefinitions: [{name: bad, statements: [{actions: {routeAction: maybe}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.routeAction: "maybe" is neither accept nor reject; the policy is not in use
 			 fatal NotFound spec.global.applyPolicy.importPolicy.policies[0]: the policy "bad" is not well (see spec.policyDefinitions[0])`,
 		},
 		{
-			"a default for all that is no verdict", `{global: {asn: 64512, applyPolicy: {exportPolicy: {defaultAction: drop}}}}`,
+			"an unknown global default action", `{global: {asn: 64512, applyPolicy: {exportPolicy: {defaultAction: drop}}}}`,
 			`fatal ParseError spec.global.applyPolicy.exportPolicy.defaultAction: "drop" is neither accept nor reject`,
 		},
 		{
@@ -143,7 +143,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
-			"a neighbor by name", `{neighbors: [{config: {neighborAddress: router.example.com, peerAsn: 64513}}]}`,
+			"a host name as a neighbor", `{neighbors: [{config: {neighborAddress: router.example.com, peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "router.example.com" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1
 			 without router.example.com`,
 		},
@@ -153,7 +153,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
-			"a default gateway of no family", `{neighbors: [{config: {neighborGateway: both, peerAsn: 64513}}]}`,
+			"a default gateway of an unknown family", `{neighbors: [{config: {neighborGateway: both, peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborGateway: "both" is not a family: write ipv4 or ipv6
 			 without gateway both`,
 		},
@@ -163,17 +163,17 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1/24`,
 		},
 		{
-			"a neighbor that is nobody", `{neighbors: [{config: {neighborAddress: 0.0.0.0, peerAsn: 64513}}]}`,
+			"an unspecified address as a neighbor", `{neighbors: [{config: {neighborAddress: 0.0.0.0, peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "0.0.0.0" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1
 			 without 0.0.0.0`,
 		},
 		{
-			"a neighbor that is everybody", `{neighbors: [{config: {neighborAddress: 'ff02::1', peerAsn: 64513}}]}`,
+			"a multicast address as a neighbor", `{neighbors: [{config: {neighborAddress: 'ff02::1', peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "ff02::1" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1
 			 without ff02::1`,
 		},
 		{
-			"a neighbor of IPv4 in IPv6", `{neighbors: [{config: {neighborAddress: '::ffff:192.0.2.1', peerAsn: 64513}}]}`,
+			"an IPv4 address in IPv6 form as a neighbor", `{neighbors: [{config: {neighborAddress: '::ffff:192.0.2.1', peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "::ffff:192.0.2.1" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1
 			 without ::ffff:192.0.2.1`,
 		},
@@ -183,12 +183,12 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without fe80::1`,
 		},
 		{
-			"a neighbor behind a bad interface", `{neighbors: [{config: {neighborAddress: 'fe80::1%e/0', peerAsn: 64513}}]}`,
+			"a neighbor with a wrong interface", `{neighbors: [{config: {neighborAddress: 'fe80::1%e/0', peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "e/0" is not the name of an interface: it has 1 to 15 characters, without spaces, '/', ':' and '%'
 			 without fe80::1%e/0`,
 		},
 		{
-			"a global neighbor behind an interface", `{neighbors: [{config: {neighborAddress: '2001:db8::1%eth0', peerAsn: 64513}}]}`,
+			"a global address with an interface", `{neighbors: [{config: {neighborAddress: '2001:db8::1%eth0', peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "2001:db8::1%eth0" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1
 			 without 2001:db8::1%eth0`,
 		},
@@ -208,35 +208,35 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without %eth1`,
 		},
 		{
-			"a neighbor without the number of its AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1}}]}`,
+			"a neighbor without an AS number", `{neighbors: [{config: {neighborAddress: 192.0.2.1}}]}`,
 			`ParseError spec.neighbors[0].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
 			 without 192.0.2.1`,
 		},
 		{
-			"a neighbor with a wrong number of its AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: -5}}]}`,
+			"a neighbor with a wrong AS number", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: -5}}]}`,
 			`ParseError spec.neighbors[0].config.peerAsn: -5 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
 			 without 192.0.2.1`,
 		},
 		{
-			"a neighbor with another word as its AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: any}}]}`,
+			"a neighbor with an unknown word as its AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: any}}]}`,
 			`ParseError spec.neighbors[0].config.peerAsn: a word is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
 			 without 192.0.2.1`,
 		},
 		{
-			"any other AS, in a confederation", `{global: {asn: 64512, confederation: {enabled: true, identifier: 65000, memberAsList: [64512]}}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}}]}`,
+			"an external neighbor in a confederation", `{global: {asn: 64512, confederation: {enabled: true, identifier: 65000, memberAsList: [64512]}}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}}]}`,
 			`NotSupported spec.neighbors[0].config.peerAsn: external does not say whether the neighbor is in the confederation: write the number of its autonomous system
 			 without 192.0.2.1`,
 		},
 		{
-			"a client of a route reflector in any other AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}, routeReflector: {routeReflectorClient: true}}]}`,
+			"an external neighbor as a client of a route reflector", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}, routeReflector: {routeReflectorClient: true}}]}`,
 			`Conflict spec.neighbors[0].routeReflector.routeReflectorClient: is not in effect, because the neighbor is not in the node's own AS: only neighbors in it can be clients`,
 		},
 		{
-			"a distance to a neighbor in any other AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}, ebgpMultihop: {enabled: true, multihopTtl: 3}}]}`,
+			"an external neighbor with multihop", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}, ebgpMultihop: {enabled: true, multihopTtl: 3}}]}`,
 			`Adjusted spec.neighbors[0].ebgpMultihop.multihopTtl: is not in effect, because peerAsn is external: packets have the TTL of the node's kernel, which is 64 by default. Write the number of the neighbor's AS, or remove this`,
 		},
 		{
-			"a neighbor with a wrong number of ours", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, localAsn: 4294967296}}]}`,
+			"a neighbor with a wrong local AS number", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, localAsn: 4294967296}}]}`,
 			`ParseError spec.neighbors[0].config.localAsn: 4294967296 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
 			 without 192.0.2.1`,
 		},
@@ -260,7 +260,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
-			"a group with a wrong number and its neighbor", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 23456}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}]}`,
+			"a group with a wrong AS number and its neighbor", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 23456}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}]}`,
 			`ParseError spec.peerGroups[0].config.peerAsn: 23456 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
 			 without 192.0.2.1`,
 		},
@@ -274,7 +274,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`here NoMatchingNeighbors spec.neighbors: none of the neighbors is for this node, so it announces nothing`,
 		},
 		{
-			"a mistake in what is for other nodes", `{neighbors: [{config: {neighborAddress: here, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
+			"a mistake in a neighbor of other nodes", `{neighbors: [{config: {neighborAddress: here, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
 			`ParseError spec.neighbors[0].config.neighborAddress: "here" is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1`,
 		},
 		{
@@ -298,31 +298,31 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
-			"a password of 81 bytes in the open", `{peerGroups: [{config: {peerGroupName: tor, authPassword: ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, peerGroup: tor}}]}`,
+			"a password of 81 bytes in the spec", `{peerGroups: [{config: {peerGroupName: tor, authPassword: ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, peerGroup: tor}}]}`,
 			`SecretUnusable spec.peerGroups[0].config.authPassword: the password has 81 bytes, and the kernel takes 80: make it shorter
 			 without 192.0.2.1`,
 		},
 		{
-			"a family of a neighbor that is not exchanged", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}, {family: l2vpn-evpn, enabled: true}, {family: ipv4-unicast}]}]}`,
+			"a neighbor with an unsupported family", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}, {family: l2vpn-evpn, enabled: true}, {family: ipv4-unicast}]}]}`,
 			`NotSupported spec.neighbors[0].afiSafis[1].family: "l2vpn-evpn" is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast
 			 Duplicate spec.neighbors[0].afiSafis[2].family: ipv4-unicast is there twice: remove one`,
 		},
 		{
-			"a family that is not among those of all", `{global: {asn: 64512, families: [ipv4-unicast]}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv6-unicast}, {family: ipv4-unicast}]}]}`,
+			"a neighbor with a family that global does not have", `{global: {asn: 64512, families: [ipv4-unicast]}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv6-unicast}, {family: ipv4-unicast}]}]}`,
 			`Conflict spec.neighbors[0].afiSafis[0].family: ipv6-unicast is not among spec.global.families, and left out: add it there`,
 		},
 		{
-			"nothing to exchange", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, enabled: false}]}]}`,
+			"a neighbor without a family", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, enabled: false}]}]}`,
 			`NotSupported spec.neighbors[0].afiSafis: nothing that is exchanged here is enabled: write ipv4-unicast or ipv6-unicast, or remove afiSafis
 			 without 192.0.2.1`,
 		},
 		{
-			"a negative limit", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: -1}}]}]}`,
+			"a negative prefix limit", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: -1}}]}]}`,
 			`ParseError spec.neighbors[0].afiSafis[0].prefixLimit.maxPrefixes: -1 is not a number of prefixes: write 1 or more, or remove the limit
 			 without 192.0.2.1`,
 		},
 		{
-			"a warning beyond all", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 10, shutdownThresholdPct: 101}}]}]}`,
+			"a warning threshold above 100 percent", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 10, shutdownThresholdPct: 101}}]}]}`,
 			`ParseError spec.neighbors[0].afiSafis[0].prefixLimit.shutdownThresholdPct: 101 is not from 1 to 100 percent, so there is no warning`,
 		},
 		{
@@ -334,43 +334,43 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.neighbors[0].timers.config.holdTime: 2 is not from 3 to 65535 seconds, so 90 is used`,
 		},
 		{
-			"signs of life too rarely", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {holdTime: 9, keepaliveInterval: 9}}}]}`,
+			"a keepalive interval that is too long", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {holdTime: 9, keepaliveInterval: 9}}}]}`,
 			`Adjusted spec.neighbors[0].timers.config.keepaliveInterval: 9 is not less than the holdTime of 9, so 3 is used: write a third of it`,
 		},
 		{
-			"a time to wait that is too long", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {connectRetry: 65536}}}]}`,
+			"a connect retry time that is too long", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {connectRetry: 65536}}}]}`,
 			`ParseError spec.neighbors[0].timers.config.connectRetry: 65536 is not from 1 to 65535 seconds, so 10 is used`,
 		},
 		{
-			"an interval of announcements", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {minimumAdvertisementInterval: 5}}}]}`,
+			"an advertisement interval", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {minimumAdvertisementInterval: 5}}}]}`,
 			`NotSupported spec.neighbors[0].timers.config.minimumAdvertisementInterval: is not in effect, because changes are announced at once: remove it`,
 		},
 		{
-			"a source that is none", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {localAddress: eth0}}]}`,
+			"a local address that is not an address", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {localAddress: eth0}}]}`,
 			`ParseError spec.neighbors[0].transport.localAddress: "eth0" is not an address that a session can be from
 			 without 192.0.2.1`,
 		},
 		{
-			"a source of the other family", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {localAddress: '2001:db8::10'}}]}`,
+			"a local address of the other family", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {localAddress: '2001:db8::10'}}]}`,
 			`Conflict spec.neighbors[0].transport.localAddress: a session with 192.0.2.1 cannot be from 2001:db8::10: write an address of the same family
 			 without 192.0.2.1`,
 		},
 		{
-			"a source of IPv4 of an unnumbered neighbor", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, transport: {localAddress: 192.0.2.10}, bfd: {}}]}`,
+			"an IPv4 local address of an unnumbered neighbor", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, transport: {localAddress: 192.0.2.10}, bfd: {}}]}`,
 			`Conflict spec.neighbors[0].transport.localAddress: a session with %eth1 cannot be from 192.0.2.10: write an address of the same family
 			 without %eth1`,
 		},
 		{
-			"a source of the other family than that of neighbors that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}, transport: {localAddress: 192.0.2.10}}], dynamicNeighbors: [{prefix: '2001:db8::/64', peerGroup: tor}]}`,
+			"a local address of the other family for dynamic neighbors", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}, transport: {localAddress: 192.0.2.10}}], dynamicNeighbors: [{prefix: '2001:db8::/64', peerGroup: tor}]}`,
 			`Conflict spec.peerGroups[0].transport.localAddress: a session with 2001:db8::/64 cannot be from 192.0.2.10: write an address of the same family`,
 		},
 		{
-			"a device to bind to that is none", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: 'eth 0'}}]}`,
+			"a wrong interface to bind to", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: 'eth 0'}}]}`,
 			`ParseError spec.neighbors[0].transport.bindInterface: "eth 0" is not the name of an interface: it has 1 to 15 characters, without spaces, '/', ':' and '%'
 			 without 192.0.2.1`,
 		},
 		{
-			"a port of a neighbor that does not exist", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {remotePort: 70000}}]}`,
+			"a port of a neighbor that is too large", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {remotePort: 70000}}]}`,
 			`ParseError spec.neighbors[0].transport.remotePort: 70000 is not a TCP port: write one from 1 to 65535
 			 without 192.0.2.1`,
 		},
@@ -379,52 +379,52 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`Adjusted spec.global.gracefulRestart: is not in effect, because enabled is not true: set it, or remove the rest`,
 		},
 		{
-			"too long a restart", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, gracefulRestart: {enabled: true, restartTime: 4096, deferralTime: -1, longLivedRestartTime: 16777216}}]}`,
+			"a restart time that is too long", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, gracefulRestart: {enabled: true, restartTime: 4096, deferralTime: -1, longLivedRestartTime: 16777216}}]}`,
 			`ParseError spec.neighbors[0].gracefulRestart.restartTime: 4096 is not from 1 to 4095 seconds, so 120 is used
 			 ParseError spec.neighbors[0].gracefulRestart.deferralTime: -1 is not from 1 to 3600 seconds, so 5 is used
 			 ParseError spec.neighbors[0].gracefulRestart.longLivedRestartTime: 16777216 is not from 0 to 16777215 seconds, so 0 is used`,
 		},
 		{
-			"a client in another AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, routeReflector: {routeReflectorClient: true}}]}`,
+			"a route reflector client in another AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, routeReflector: {routeReflectorClient: true}}]}`,
 			`Conflict spec.neighbors[0].routeReflector.routeReflectorClient: is not in effect, because the neighbor is not in the node's own AS: only neighbors in it can be clients`,
 		},
 		{
-			"a cluster without a client", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, routeReflector: {routeReflectorClusterId: 10.0.0.1}}]}`,
+			"a cluster ID without a client", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, routeReflector: {routeReflectorClusterId: 10.0.0.1}}]}`,
 			`Adjusted spec.neighbors[0].routeReflector.routeReflectorClusterId: is not in effect, because routeReflectorClient is not true: set it, or remove this`,
 		},
 		{
-			"a cluster that is no address", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, routeReflector: {routeReflectorClient: true, routeReflectorClusterId: '1'}}]}`,
+			"a cluster ID that is not an address", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, routeReflector: {routeReflectorClient: true, routeReflectorClusterId: '1'}}]}`,
 			`ParseError spec.neighbors[0].routeReflector.routeReflectorClusterId: "1" is not an IPv4 address, so the router ID is used`,
 		},
 		{
-			"far away and on the same link", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true}, ttlSecurity: {}}]}`,
+			"multihop with TTL security", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true}, ttlSecurity: {}}]}`,
 			`Conflict spec.neighbors[0].ebgpMultihop: ebgpMultihop and ttlSecurity exclude each other: disable one of them
 			 without 192.0.2.1`,
 		},
 		{
-			"a path that goes too often through the node's own AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, allowOwnAsn: 11}]}`,
+			"an allowOwnAsn that is too large", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, allowOwnAsn: 11}]}`,
 			`ParseError spec.neighbors[0].allowOwnAsn: 11 is not from 0 to 10, so 0 is used`,
 		},
 		{
-			"too far away", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true, multihopTtl: 256}}]}`,
+			"a multihop TTL that is too large", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {enabled: true, multihopTtl: 256}}]}`,
 			`ParseError spec.neighbors[0].ebgpMultihop.multihopTtl: 256 is not a TTL: write one from 1 to 255
 			 without 192.0.2.1`,
 		},
 		{
-			"far away that is not enabled", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {multihopTtl: 2}}]}`,
+			"a multihop TTL without multihop", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ebgpMultihop: {multihopTtl: 2}}]}`,
 			`Adjusted spec.neighbors[0].ebgpMultihop: is not in effect, because enabled is not true: set it, or remove the rest`,
 		},
 		{
-			"far away in the node's own AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, ebgpMultihop: {enabled: true, multihopTtl: 2}}]}`,
+			"multihop in the node's own AS", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, ebgpMultihop: {enabled: true, multihopTtl: 2}}]}`,
 			`Adjusted spec.neighbors[0].ebgpMultihop: is not in effect, because the neighbor is in the node's own AS, where it may be anywhere: remove it`,
 		},
 		{
-			"a TTL that does not exist", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ttlSecurity: {ttlMin: 256}}]}`,
+			"a minimum TTL that is too large", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, ttlSecurity: {ttlMin: 256}}]}`,
 			`ParseError spec.neighbors[0].ttlSecurity.ttlMin: 256 is not a TTL: write one from 1 to 255
 			 without 192.0.2.1`,
 		},
 		{
-			"a TTL of BFD on the link, and one that is none", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, bfd: {minimumTtl: 7}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64513}, bfd: {multihop: true, minimumTtl: 256}}]}`,
+			"a TTL for single-hop BFD, and one that is too large", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, bfd: {minimumTtl: 7}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64513}, bfd: {multihop: true, minimumTtl: 256}}]}`,
 			`Adjusted spec.neighbors[0].bfd.minimumTtl: is not in effect, because BFD is not multihop: set multihop, or remove it
 			 ParseError spec.neighbors[1].bfd.minimumTtl: 256 is not from 1 to 255 hops, so 254 is used`,
 		},
@@ -439,10 +439,10 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`Conflict spec.neighbors[0].bfd: BFD detects a dead node after 9s or later, and the holdTime ends the session after 9s: lower minTransmitIntervalMilliseconds or detectionMultiplier`,
 		},
 		{
-			"BFD that is a little faster", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {holdTime: 9}}, bfd: {minTransmitIntervalMilliseconds: 2999}}]}`, "",
+			"BFD that is a little faster than the hold time", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, timers: {config: {holdTime: 9}}, bfd: {minTransmitIntervalMilliseconds: 2999}}]}`, "",
 		},
 		{
-			"a policy that does not exist", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [none]}}}]}`,
+			"a missing policy", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [none]}}}]}`,
 			`NotFound spec.neighbors[0].applyPolicy.exportPolicy.policies[0]: there is no policy "none" in spec.policyDefinitions
 			 without 192.0.2.1`,
 		},
@@ -451,7 +451,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`Duplicate spec.neighbors[0].applyPolicy.importPolicy.policies[1]: "one" is there twice: remove one`,
 		},
 		{
-			"a policy that refers to a set that does not exist", `{policyDefinitions: [{name: out, statements: [{conditions: {prefixSet: {name: ours}}}]}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [out]}}}]}`,
+			"a policy that refers to a missing set", `{policyDefinitions: [{name: out, statements: [{conditions: {prefixSet: {name: ours}}}]}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [out]}}}]}`,
 			`NotFound spec.policyDefinitions[0].statements[0].conditions.prefixSet.name: there is no prefix set "ours" in spec.definedSets; the policy is not in use
 			 NotFound spec.neighbors[0].applyPolicy.exportPolicy.policies[0]: the policy "out" is not well (see spec.policyDefinitions[0])
 			 without 192.0.2.1`,
@@ -461,7 +461,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`NotFound spec.policyDefinitions[0].statements[0].conditions.prefixSet.name: there is no prefix set "ours" in spec.definedSets; the policy is not in use`,
 		},
 		{
-			"a policy that refers to a set that is not well", `{definedSets: [{type: community, name: ours, list: ['(']}], policyDefinitions: [{name: out, statements: [{conditions: {communitySet: {name: ours}}}]}]}`,
+			"a policy that refers to a set with a mistake", `{definedSets: [{type: community, name: ours, list: ['(']}], policyDefinitions: [{name: out, statements: [{conditions: {communitySet: {name: ours}}}]}]}`,
 			`ParseError spec.definedSets[0].list[0]: "(" is not a regular expression; the set is not in use
 			 NotFound spec.policyDefinitions[0].statements[0].conditions.communitySet.name: the community set "ours" is not well (see spec.definedSets[0]); the policy is not in use`,
 		},
@@ -470,7 +470,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.policyDefinitions[0].name: "" cannot be a name: write one that is not empty and does not begin with purelb:`,
 		},
 		{
-			"a policy with one of our names", `{policyDefinitions: [{name: 'purelb:transit'}]}`,
+			"a policy with a reserved name", `{policyDefinitions: [{name: 'purelb:transit'}]}`,
 			`ParseError spec.policyDefinitions[0].name: "purelb:transit" cannot be a name: write one that is not empty and does not begin with purelb:`,
 		},
 		{
@@ -482,11 +482,11 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`Duplicate spec.policyDefinitions[0].statements[1].name: "a" is the name of a statement before: write another; the policy is not in use`,
 		},
 		{
-			"a way to match that is none", `{definedSets: [{type: as-path, name: ours, list: [_64513_]}], policyDefinitions: [{name: out, statements: [{conditions: {asPathSet: {name: ours, match: some}}}]}]}`,
+			"an unknown match", `{definedSets: [{type: as-path, name: ours, list: [_64513_]}], policyDefinitions: [{name: out, statements: [{conditions: {asPathSet: {name: ours, match: some}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].conditions.asPathSet.match: "some" is not a way to match: write any, all or invert; the policy is not in use`,
 		},
 		{
-			"all neighbors of a set at once", `{definedSets: [{type: neighbor, name: ours, list: [192.0.2.1]}], policyDefinitions: [{name: out, statements: [{conditions: {neighborSet: {name: ours, match: all}}}]}]}`,
+			"a match of all neighbors of a set", `{definedSets: [{type: neighbor, name: ours, list: [192.0.2.1]}], policyDefinitions: [{name: out, statements: [{conditions: {neighborSet: {name: ours, match: all}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].conditions.neighborSet.match: a route cannot match all of a neighbor set: write any or invert; the policy is not in use`,
 		},
 		{
@@ -494,16 +494,16 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`NotSupported spec.policyDefinitions[0].statements[0].conditions.rpkiResult: there is no RPKI validator to ask, so this never holds: remove it; the policy is not in use`,
 		},
 		{
-			"an action that is none", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: drop}}]}]}`,
+			"an unknown route action", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: drop}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.routeAction: "drop" is neither accept nor reject; the policy is not in use`,
 		},
 		{
-			"communities that are none", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, community: {type: add, communities: ['64512:100', '64512:65536', no-exports]}}}]}]}`,
+			"wrong communities", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, community: {type: add, communities: ['64512:100', '64512:65536', no-exports]}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.community.communities[1]: "64512:65536" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export; the policy is not in use
 			 ParseError spec.policyDefinitions[0].statements[0].actions.community.communities[2]: "no-exports" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there; the policy is not in use`,
 		},
 		{
-			"large communities that are none", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, largeCommunity: {communities: ['1:2', '1:2:4294967296']}}}]}]}`,
+			"wrong large communities", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, largeCommunity: {communities: ['1:2', '1:2:4294967296']}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.largeCommunity.communities[0]: "1:2" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1; the policy is not in use
 			 ParseError spec.policyDefinitions[0].statements[0].actions.largeCommunity.communities[1]: "1:2:4294967296" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1; the policy is not in use`,
 		},
@@ -512,11 +512,11 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.policyDefinitions[0].statements[0].actions.community.communities: there is nothing to remove: write communities; the policy is not in use`,
 		},
 		{
-			"a change that is none", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, community: {type: set, communities: ['1:2']}}}]}]}`,
+			"an unknown change of communities", `{policyDefinitions: [{name: out, statements: [{actions: {routeAction: accept, community: {type: set, communities: ['1:2']}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.community.type: "set" is none of add, remove and replace; the policy is not in use`,
 		},
 		{
-			"a MED that is none", `{policyDefinitions: [{name: out, statements: [{actions: {med: {type: replace, value: -1}}}, {actions: {med: {type: igp, value: 1}}}]}]}`,
+			"a wrong MED", `{policyDefinitions: [{name: out, statements: [{actions: {med: {type: replace, value: -1}}}, {actions: {med: {type: igp, value: 1}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.med.value: -1 is not a MED: write a number from 0 to 4294967295; the policy is not in use
 			 ParseError spec.policyDefinitions[0].statements[1].actions.med.type: "igp" is neither mod nor replace; the policy is not in use`,
 		},
@@ -525,15 +525,15 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`Adjusted spec.policyDefinitions[0].statements[0].actions.localPref: 0 leaves the local preference of the route as it is: remove it, or write a number from 1 to 4294967295`,
 		},
 		{
-			"nothing to add to the MED", `{policyDefinitions: [{name: out, statements: [{actions: {med: {type: mod}}}]}]}`,
+			"a change of the MED by nothing", `{policyDefinitions: [{name: out, statements: [{actions: {med: {type: mod}}}]}]}`,
 			`Adjusted spec.policyDefinitions[0].statements[0].actions.med.value: 0 leaves the MED of the route as it is: remove it, or write another number`,
 		},
 		{
-			"a local preference that is none", `{policyDefinitions: [{name: out, statements: [{actions: {localPref: 4294967296}}]}]}`,
+			"a local preference that is too large", `{policyDefinitions: [{name: out, statements: [{actions: {localPref: 4294967296}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.localPref: 4294967296 cannot be set as a local preference: write a number from 1 to 4294967295; the policy is not in use`,
 		},
 		{
-			"a path that is too long", `{policyDefinitions: [{name: out, statements: [{actions: {asPrepend: {asn: 23456, repeat: 1}}}, {actions: {asPrepend: {repeat: 256}}}]}]}`,
+			"wrong AS path prepends", `{policyDefinitions: [{name: out, statements: [{actions: {asPrepend: {asn: 23456, repeat: 1}}}, {actions: {asPrepend: {repeat: 256}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.asPrepend.asn: 23456 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456; the policy is not in use
 			 ParseError spec.policyDefinitions[0].statements[1].actions.asPrepend.repeat: 256 is not from 1 to 255; the policy is not in use`,
 		},
@@ -542,7 +542,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.definedSets[0].name: "" cannot be a name: write one that is not empty and does not begin with purelb:`,
 		},
 		{
-			"a kind of set that does not exist", `{definedSets: [{type: ext-community, name: ours, list: ['rt:1:2']}]}`,
+			"an unknown kind of set", `{definedSets: [{type: ext-community, name: ours, list: ['rt:1:2']}]}`,
 			`NotSupported spec.definedSets[0].type: "ext-community" is not a kind of set: write prefix, neighbor, as-path, community or large-community`,
 		},
 		{
@@ -566,7 +566,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.definedSets[0].prefixes: prefixes are of sets of type prefix: write list, or another type; the set is not in use`,
 		},
 		{
-			"a set of prefixes with one that is none", `{definedSets: [{type: prefix, name: ours, prefixes: [{ipPrefix: 192.0.2.0}]}]}`,
+			"a set of prefixes with an address", `{definedSets: [{type: prefix, name: ours, prefixes: [{ipPrefix: 192.0.2.0}]}]}`,
 			`ParseError spec.definedSets[0].prefixes[0].ipPrefix: "192.0.2.0" is not a network: write one such as 192.0.2.0/24; the set is not in use`,
 		},
 		{
@@ -574,46 +574,46 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`Conflict spec.definedSets[0].prefixes[1].ipPrefix: 2001:db8::/32 is IPv6 and the others of the set are IPv4, so it is not in use: make two sets of them`,
 		},
 		{
-			"masks the wrong way round", `{definedSets: [{type: prefix, name: ours, prefixes: [{ipPrefix: 192.0.2.0/24, maskLengthMin: 30, maskLengthMax: 28}, {ipPrefix: 192.0.2.0/24, maskLengthMin: 16}]}]}`,
+			"wrong mask lengths", `{definedSets: [{type: prefix, name: ours, prefixes: [{ipPrefix: 192.0.2.0/24, maskLengthMin: 30, maskLengthMax: 28}, {ipPrefix: 192.0.2.0/24, maskLengthMin: 16}]}]}`,
 			`ParseError spec.definedSets[0].prefixes[0].maskLengthMax: 28 is not the length of a mask in 192.0.2.0/24: write a number from 30 to 32; the set is not in use
 			 ParseError spec.definedSets[0].prefixes[1].maskLengthMin: 16 is not the length of a mask in 192.0.2.0/24: write a number from 24 to 32; the set is not in use`,
 		},
 		{
-			"neighbors of a set by name", `{definedSets: [{type: neighbor, name: ours, list: [router]}]}`,
+			"a set of neighbors with a host name", `{definedSets: [{type: neighbor, name: ours, list: [router]}]}`,
 			`ParseError spec.definedSets[0].list[0]: "router" is neither an IP address nor a network; the set is not in use`,
 		},
 		{
-			"an expression that cannot be read", `{definedSets: [{type: as-path, name: ours, list: ['(64513', '']}]}`,
+			"a wrong regular expression", `{definedSets: [{type: as-path, name: ours, list: ['(64513', '']}]}`,
 			`ParseError spec.definedSets[0].list[0]: "(64513" is not a regular expression; the set is not in use
 			 ParseError spec.definedSets[0].list[1]: "" would match everything; the set is not in use`,
 		},
 		{
-			"a network of neighbors that is none", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0, peerGroup: tor}]}`,
+			"dynamic neighbors with a wrong network", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0, peerGroup: tor}]}`,
 			`ParseError spec.dynamicNeighbors[0].prefix: "192.0.2.0" is not a network that neighbors can come from: write one such as 192.0.2.0/24`,
 		},
 		{
-			"a network of neighbors twice", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.2.1/24, peerGroup: tor}]}`,
+			"dynamic neighbors with the same network twice", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.2.1/24, peerGroup: tor}]}`,
 			`Duplicate spec.dynamicNeighbors[1].prefix: 192.0.2.0/24 is there before, so this one is left out: remove one of them`,
 		},
 		{
-			"neighbors of a group that does not exist", `{dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+			"dynamic neighbors of a missing group", `{dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
 			`PeerGroupMissing spec.dynamicNeighbors[0].peerGroup: there is no group "tor" in spec.peerGroups`,
 		},
 		{
-			"neighbors of a group without a number", `{peerGroups: [{config: {peerGroupName: tor}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+			"dynamic neighbors of a group without an AS number", `{peerGroups: [{config: {peerGroupName: tor}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
 			`ParseError spec.dynamicNeighbors[0].peerGroup: the group "tor" does not say the number of its neighbors' AS, so none is accepted: write spec.peerGroups[0].config.peerAsn`,
 		},
 		{
-			"neighbors of a group with a wrong number", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: -1}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+			"dynamic neighbors of a group with a wrong AS number", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: -1}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
 			`ParseError spec.peerGroups[0].config.peerAsn: -1 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
 			 PeerGroupMissing spec.dynamicNeighbors[0].peerGroup: the group "tor" is not well (see spec.peerGroups[0]), so none is accepted`,
 		},
 		{
-			"IPv6 by a link without IPv6", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}}]}`,
+			"a neighbor on an interface without IPv6", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}}]}`,
 			`here NoNextHop spec.neighbors[0]: IPv6 routes are not announced, because this node has no global IPv6 address on eth1, by which it reaches 198.51.100.1: give it one, or leave the family out of afiSafis`,
 		},
 		{
-			"a neighbor that there is no way to", `{neighbors: [{config: {neighborAddress: 203.0.113.1, peerAsn: 64513}}]}`,
+			"a neighbor without a route", `{neighbors: [{config: {neighborAddress: 203.0.113.1, peerAsn: 64513}}]}`,
 			`here NoNextHop spec.neighbors[0]: IPv6 routes are not announced, because there is no route to 203.0.113.1`,
 		},
 		{
@@ -621,17 +621,17 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`here NoNextHop spec.neighbors[0]: IPv6 routes are not announced, because this node has no global IPv6 address on eth3, by which it reaches 192.0.2.1: give it one, or leave the family out of afiSafis`,
 		},
 		{
-			"a session that is bound to an interface that is not there", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth4}}]}`,
+			"a session that is bound to a missing interface", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth4}}]}`,
 			`here NoNextHop spec.neighbors[0]: IPv6 routes are not announced, because the interface eth4 is not there, or down, or without IPv6`,
 		},
 		{
-			"neighbors that come from nowhere, by a link without IPv6, and by two links", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 203.0.113.0/24, peerGroup: tor}, {prefix: 198.51.100.0/24, peerGroup: tor}, {prefix: 198.51.100.0/23, peerGroup: tor}]}`,
+			"dynamic neighbors without a route, on an interface without IPv6, and on two interfaces", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 203.0.113.0/24, peerGroup: tor}, {prefix: 198.51.100.0/24, peerGroup: tor}, {prefix: 198.51.100.0/23, peerGroup: tor}]}`,
 			`here NoNextHop spec.dynamicNeighbors[0]: IPv6 routes are not announced, because there is no route to 203.0.113.0/24
 			 here NoNextHop spec.dynamicNeighbors[1]: IPv6 routes are not announced, because this node has no global IPv6 address on eth1, by which it reaches 198.51.100.0/24: give it one, or leave the family out of afiSafis
 			 here NoNextHop spec.dynamicNeighbors[2]: IPv6 routes are not announced, because 198.51.100.0/23 is behind eth1 and behind eth0: write a network for each of them`,
 		},
 		{
-			"graceful restart of neighbors that come by themselves", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, gracefulRestart: {enabled: true}}, {config: {peerGroupName: helped, peerAsn: 64600}, gracefulRestart: {enabled: true, helperOnly: true}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.3.0/24, peerGroup: helped}]}`,
+			"graceful restart of dynamic neighbors", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, gracefulRestart: {enabled: true}}, {config: {peerGroupName: helped, peerAsn: 64600}, gracefulRestart: {enabled: true, helperOnly: true}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.3.0/24, peerGroup: helped}]}`,
 			`NotSupported spec.dynamicNeighbors[0]: gracefulRestart is in effect in part: neighbors that come by themselves are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they hear them again: list them in spec.neighbors`,
 		},
 		{
@@ -665,14 +665,14 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			 Duplicate spec.netlinkExport.rules[2].name: "all" is the name of a rule before, so this one is not in use: write another`,
 		},
 		{
-			"rules with a table that does not exist, and with VRFs", `{netlinkExport: {enabled: true, rules: [{name: all, tableId: -1}, {name: more, metric: 4294967296}, {name: red, vrf: red}, {name: blue, vrf: blue, tableId: 7}]}}`,
+			"rules with a wrong table, a wrong metric and VRFs", `{netlinkExport: {enabled: true, rules: [{name: all, tableId: -1}, {name: more, metric: 4294967296}, {name: red, vrf: red}, {name: blue, vrf: blue, tableId: 7}]}}`,
 			`ParseError spec.netlinkExport.rules[0].tableId: -1 is not the number of a routing table: write one from 0 (the main one) to 4294967295
 			 ParseError spec.netlinkExport.rules[1].metric: 4294967296 is not a metric: write one from 1 to 4294967295
 			 NotSupported spec.netlinkExport.rules[2].vrf: VRFs are not supported, so the rule is not in use: write the number of the table of the VRF device into tableId
 			 NotSupported spec.netlinkExport.rules[3].vrf: VRFs are not supported, so only tableId counts: remove vrf`,
 		},
 		{
-			"a rule with bad communities", `{netlinkExport: {enabled: true, rules: [{name: all, communityList: ['70000:1'], largeCommunityList: ['1:2']}]}}`,
+			"a rule with wrong communities", `{netlinkExport: {enabled: true, rules: [{name: all, communityList: ['70000:1'], largeCommunityList: ['1:2']}]}}`,
 			`ParseError spec.netlinkExport.rules[0].communityList[0]: "70000:1" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export; the rule is not in use
 			 ParseError spec.netlinkExport.rules[0].largeCommunityList[0]: "1:2" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1; the rule is not in use`,
 		},
@@ -681,7 +681,7 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 			`ParseError spec.netlinkExport.routeProtocol: 2 is not a number to mark our routes with, so nothing is exported: write one from 5 to 255`,
 		},
 		{
-			"too slow an export", `{netlinkExport: {enabled: true, dampeningInterval: 60001, rules: [{name: all}]}}`,
+			"an export that is too slow", `{netlinkExport: {enabled: true, dampeningInterval: 60001, rules: [{name: all}]}}`,
 			`ParseError spec.netlinkExport.dampeningInterval: 60001 is not from 1 to 60000, so 100 is used`,
 		},
 	}
@@ -689,18 +689,18 @@ func TestWhatIsWrongIsSaidWithItsField(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := decide(t, tt.config)
 			if diff := cmp.Diff(trimmed(tt.want), complaints(d)); diff != "" {
-				t.Error(diff)
+				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}
 			fatal := slices.ContainsFunc(d.Problems, func(p peering.Problem) bool { return p.Fatal })
 			if d.OK == fatal {
-				t.Errorf("OK is %v", d.OK)
+				t.Errorf("OK is %v, want %v", d.OK, !fatal)
 			}
 			invariants(t, d)
 		})
 	}
 }
 
-// complaints are the problems of d, a line each, and who is left out by them.
+// complaints prints the problems of d and the neighbors that are left out, a line each.
 func complaints(d peering.Decision) string {
 	var b strings.Builder
 	for _, p := range d.Problems {
