@@ -19,7 +19,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestCachesShowWhatMattersToThisNode(t *testing.T) {
+func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 	c := newCluster(t)
 	elsewhere := newCluster(t)
 	c.apply(ptr(localGroup("mine", "192.0.2.0/25", "2001:db8::/96")))
@@ -35,7 +35,7 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, complete, _ := caches.Read(t.Context()); complete {
-		t.Error("complete before it began")
+		t.Error("the caches are complete before they start")
 	}
 	run(t, caches.Run)
 
@@ -74,7 +74,7 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	base := c.node + " a group mine agent mine service web "
 	eventuallyIs(t, "the first view", base+"Cluster", show)
 	if caches.slices != nil {
-		t.Error("endpoints are watched although no Service needs them")
+		t.Error("the caches watch endpoints although no Service needs them")
 	}
 	c.patch("web", `{"spec":{"externalTrafficPolicy":"Local"}}`)
 	eventuallyIs(t, "the view without endpoints", base+"Local false", show)
@@ -87,13 +87,13 @@ func TestCachesShowWhatMattersToThisNode(t *testing.T) {
 	c.patch("web", `{"metadata":{"annotations":{"purelb.io/node-affinity":null}}}`)
 	eventuallyIs(t, "the view when nothing asks for endpoints", base+"Cluster", show)
 	if nodes, known := endpoints(map[string]bool{c.namespace + "/web": true}); !known || !slices.Equal(nodes, []string{"another-node"}) {
-		t.Errorf("the endpoints of web are on %v", nodes)
+		t.Errorf("the endpoints of web are on %v, known %v; want another-node", nodes, known)
 	}
 	c.patch("web", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Cluster"}}`)
 	eventuallyIs(t, "the view when the type changed", strings.TrimSuffix(base, " service web "), show)
 }
 
-func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
+func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 	c := newCluster(t)
 	caches, err := NewCaches(c.config, c.node, c.namespace)
 	if err != nil {
@@ -121,24 +121,24 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 	}
 	c.serve("web", nil, "192.0.2.9")
 	eventuallyIs(t, "a Service with an address", "true", ours("web"))
-	// The caches keep an object before they signal. When they keep the next one, they have
-	// given all signals of the earlier ones.
+	// The caches store an object before they signal. When they have stored the next object, they
+	// have sent all signals of the earlier ones.
 	create("first")
 	eventuallyIs(t, "one without an address", "false", ours("first"))
 	eventuallyIs(t, "everything", "true <nil>", func() string {
 		_, complete, err := caches.Read(t.Context())
 		return fmt.Sprint(complete, err)
 	})
-	ebb(t, caches.Changed())
+	drain(t, caches.Changed())
 	create("pending")
 	c.patch("pending", `{"metadata":{"labels":{"changed":"yes"}}}`)
 	if err := services.Delete(t.Context(), "pending", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	create("last")
-	eventuallyIs(t, "one without an address, after all that became of another", "false", ours("last"))
+	eventuallyIs(t, "one without an address, after all changes of another Service", "false", ours("last"))
 	if len(caches.Changed()) > 0 {
-		t.Error("they are a change")
+		t.Error("Services that are not ours signal a change")
 	}
 	c.patch("web", `{"metadata":{"labels":{"changed":"yes"}}}`)
 	<-caches.Changed()
@@ -147,7 +147,7 @@ func TestServicesThatAreNotOursWakeNobodyUp(t *testing.T) {
 }
 
 // Most Services of a cluster have no address from a group that withdraws idle addresses.
-func TestEndpointsThatAreNotFollowedWakeNobodyUp(t *testing.T) {
+func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
 	c := &Caches{changed: make(chan struct{}, 1)}
 	c.followed.Store(&map[string]bool{"default/web": true})
 	for service, want := range map[string]int{"web": 1, "other": 0} {
@@ -156,7 +156,7 @@ func TestEndpointsThatAreNotFollowedWakeNobodyUp(t *testing.T) {
 		}}
 		c.signalFor(slice, c.follows)
 		if got := len(c.Changed()); got != want {
-			t.Errorf("endpoints of %s are %d changes, want %d", service, got, want)
+			t.Errorf("the endpoints of %s signal %d changes, want %d", service, got, want)
 		}
 		for len(c.Changed()) > 0 {
 			<-c.Changed()
@@ -164,12 +164,12 @@ func TestEndpointsThatAreNotFollowedWakeNobodyUp(t *testing.T) {
 	}
 }
 
-// ebb takes the signals of the first complete view of the caches. The last signal comes from
-// a goroutine of its own.
-func ebb(t *testing.T, signals <-chan struct{}) {
+// drain discards the signals of the first complete view of the caches. The last signal comes from
+// a separate goroutine.
+func drain(t *testing.T, signals <-chan struct{}) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
-	eventually(t, "it is told that everything has been seen", func() bool {
+	eventually(t, "the caches signal that they are complete", func() bool {
 		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(".tellWhenSynced("))
 	})
 	select {
@@ -178,7 +178,7 @@ func ebb(t *testing.T, signals <-chan struct{}) {
 	}
 }
 
-func TestCachesShowTheNamespacesThatCount(t *testing.T) {
+func TestCachesShowTheConfiguredNamespaces(t *testing.T) {
 	c, team, elsewhere := newCluster(t), newCluster(t), newCluster(t)
 	c.apply(ptr(localGroup("mine", "192.0.2.0/25", "2001:db8::/96")))
 	team.apply(ptr(localGroup("theirs", "192.0.2.128/25", "2001:db8:1::/96")))

@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Some kernels also answer a gratuitous ARP for an address that kube-proxy has on kube-ipvs0.
-func TestAClaimOfANodeThatDeniesItIsNoConflict(t *testing.T) {
+// The kernel of a node may also answer a gratuitous ARP for an address on its kube-ipvs0.
+func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 	claimed := func(kinds map[string]announce.MessageKind, then func(*world)) {
 		holdingBoth(t, true, func(w *world) {
 			w.peers.change(func(p *election.Peers) {
@@ -26,7 +26,7 @@ func TestAClaimOfANodeThatDeniesItIsNoConflict(t *testing.T) {
 			then(w)
 		})
 	}
-	t.Run("it denies", func(t *testing.T) {
+	t.Run("the node denies it", func(t *testing.T) {
 		claimed(map[string]announce.MessageKind{"node-b": announce.HaveNot}, func(w *world) {
 			for range 300 { // for five minutes
 				w.kernel.heard <- heard("192.0.2.9", 7)
@@ -34,44 +34,45 @@ func TestAClaimOfANodeThatDeniesItIsNoConflict(t *testing.T) {
 			}
 			want(t, "events", w.told(), "")
 			if claims := w.kernel.claims(); len(claims) > 2 {
-				t.Errorf("the addresses are claimed more than once in ten minutes: %q", claims)
+				t.Errorf("the claims are %q, want at most one for each address in ten minutes", claims)
 			}
 			if n := len(w.asked()); n < 25 || n > 31 {
-				t.Errorf("it was asked %d times in 5 minutes, want once in 10 seconds", n)
+				t.Errorf("the node was asked %d times in 5 minutes, want once in 10 seconds", n)
 			}
 			pass(time.Minute)
 			looks := w.kernel.looked()
 			pass(50 * time.Second)
 			if n := w.kernel.looked() - looks; n > 2 {
-				t.Errorf("%d passes when nothing happens any more", n)
+				t.Errorf("%d passes after the last claim", n)
 			}
 		})
 	})
 	for name, kinds := range map[string]map[string]announce.MessageKind{
-		"it has it": {"node-b": announce.Have}, "it does not answer": nil,
+		"the node has it": {"node-b": announce.Have}, "the node does not answer": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			claimed(kinds, func(w *world) {
 				w.kernel.heard <- heard("192.0.2.9", 7)
 				pass(time.Second)
 				if told := w.told(); strings.Count(told, "AddressConflict") != 1 || !strings.Contains(told, "node node-b") {
-					t.Errorf("told %q", told)
+					t.Errorf("the events are %q, want one AddressConflict with node-b", told)
 				}
 				if done := w.kernel.doings(); !strings.Contains(done, "claim 192.0.2.9") {
-					t.Errorf("the address is not claimed again: %q", done)
+					t.Errorf("the agent does not claim the address again: %q", done)
 				}
 			})
 		})
 	}
 }
 
-// Two Leases claim the MAC of the machine: one of them may lie. It is no foreign machine.
+// Two Leases have the MAC of the machine, and one of them may be wrong. The machine is a node in
+// both cases.
 func TestAClaimOfASharedMACIsAConflictUnlessAllNodesDenyIt(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		c        announce.MessageKind
 		conflict bool
-	}{{"both deny", announce.HaveNot, false}, {"one has it", announce.Have, true}} {
+	}{{"both nodes deny it", announce.HaveNot, false}, {"one node has it", announce.Have, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			holdingBoth(t, true, func(w *world) {
 				w.peers.change(func(p *election.Peers) {
@@ -89,17 +90,17 @@ func TestAClaimOfASharedMACIsAConflictUnlessAllNodesDenyIt(t *testing.T) {
 				pass(time.Second)
 				told := w.told()
 				if got := strings.Contains(told, "AddressConflict"); got != tt.conflict {
-					t.Errorf("conflict: %t, want %t: %q", got, tt.conflict, told)
+					t.Errorf("there is a conflict: %t, want %t; the events are %q", got, tt.conflict, told)
 				}
 				if tt.conflict && !strings.Contains(told, "one of the nodes node-b, node-c") {
-					t.Errorf("told %q", told)
+					t.Errorf("the events are %q, want both nodes in them", told)
 				}
 			})
 		})
 	}
 }
 
-func TestANodeIsAskedAboutSoManyAddresses(t *testing.T) {
+func TestQuestionsToANodeAreLimited(t *testing.T) {
 	c, now := claimants{}, time.Unix(1000, 0)
 	ip := addrOf("10.0.0.0")
 	for range 2 * maxClaims {
@@ -108,12 +109,12 @@ func TestANodeIsAskedAboutSoManyAddresses(t *testing.T) {
 	}
 	due, _ := c.due(now)
 	if n := len(due["node-b"]); n != maxClaims {
-		t.Errorf("it is asked about %d, want %d", n, maxClaims)
+		t.Errorf("the node is asked about %d addresses, want %d", n, maxClaims)
 	}
 	if got := fmt.Sprint(c.note(now.Add(time.Second), "node-b", announce.Heard{Addr: ip})); got != "false" {
-		t.Errorf("due a second later: %s", got)
+		t.Errorf("a claim a second later is due: %s, want false", got)
 	}
 	if _, next := c.due(now.Add(time.Second)); !next.Equal(now.Add(askClaimantEvery)) {
-		t.Errorf("next at %s", next)
+		t.Errorf("the next question is due at %s", next)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// elsewhere is web with another address than the one that a machine answers for.
+// elsewhere gives web another address, for which no machine answers.
 func elsewhere(s *objects) { serving(branded("web", "192.0.2.10"))(s) }
 
 func TestAnsweredAddressesAreReported(t *testing.T) {
@@ -19,23 +19,23 @@ func TestAnsweredAddressesAreReported(t *testing.T) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		settle()
-		want(t, "reported at first", w.peers.reports(), "[]")
+		want(t, "reports at first", w.peers.reports(), "[]")
 		pass(10 * time.Second)
 		const both = "[192.0.2.9=02:00:00:00:00:07 2001:db8::9=02:00:00:00:00:07]"
 		want(t, "reported", w.peers.reports(), both)
 		pass(30 * time.Minute)
-		want(t, "reported while it answers", w.peers.reports(), both)
+		want(t, "reports while the machine answers", w.peers.reports(), both)
 		if n := w.peers.reportedTimes(); n != 2 {
 			t.Errorf("the report changed %d times", n-1)
 		}
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(7 * time.Second)
-		want(t, "reported when the node has the addresses", w.peers.reports(), "[]")
+		want(t, "reports when the node has the addresses", w.peers.reports(), "[]")
 	})
 }
 
-// After the Service got another address, the agent has no other reason to probe for the first
-// one.
+// After the Service got another address, the report is the only reason to probe for the first
+// address.
 func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.answers["192.0.2.9"] = someMAC
@@ -43,20 +43,20 @@ func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
 		pass(10 * time.Second)
 		w.cluster.change(elsewhere)
 		settle()
-		want(t, "the problem, when no Service has the address", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		want(t, "published record when no Service has the address", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
 		w.told()
 		pass(time.Hour)
-		want(t, "reported after an hour", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		want(t, "reports after an hour", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 		want(t, "events about an address that no Service has", w.told(), "")
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(5 * time.Minute)
-		want(t, "reported after five minutes of silence", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		want(t, "reports after five minutes of silence", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 		pass(10 * time.Minute)
-		want(t, "reported after fifteen minutes of silence", w.peers.reports(), "[]")
+		want(t, "reports after fifteen minutes of silence", w.peers.reports(), "[]")
 	})
 }
 
-// The agent before this one reported two machines. One of them still answers.
+// The previous agent reported two machines. One of them still answers.
 func TestRestartAsksAgainForReportedMachines(t *testing.T) {
 	const both = "[192.0.2.9=02:00:00:00:00:07 192.0.2.10=02:00:00:00:00:07]"
 	inWorld(t, func(w *world) {
@@ -66,14 +66,14 @@ func TestRestartAsksAgainForReportedMachines(t *testing.T) {
 		w.kernel.answers["192.0.2.9"] = someMAC
 	}, func(w *world) {
 		settle()
-		want(t, "reported at the start", w.peers.reports(), both)
+		want(t, "reports at the start", w.peers.reports(), both)
 		pass(5 * time.Minute)
-		want(t, "reported nine minutes after the agent before heard them", w.peers.reports(), both)
+		want(t, "reports nine minutes after the last answers", w.peers.reports(), both)
 		pass(2 * time.Minute)
-		want(t, "reported eleven minutes after", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		want(t, "reports eleven minutes after the last answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 		pass(time.Hour)
-		want(t, "reported while it answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
-		want(t, "events about what was told before", w.told(), "")
+		want(t, "reports while one machine answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		want(t, "events about earlier reports", w.told(), "")
 	})
 }
 
@@ -100,8 +100,8 @@ func TestClaimsOfHeldAddressesAreReported(t *testing.T) {
 	})
 }
 
-// The MACs of a node are known by its Lease, and that goes with its agent. The allocator must
-// not take the node for a machine outside the cluster then.
+// The Lease of a node has its MACs, and is deleted when its agent leaves. After that, the allocator
+// must not take the node for a machine outside of the cluster.
 func TestTheReportNamesANodeAfterItHasLeft(t *testing.T) {
 	holdingBoth(t, true, func(w *world) {
 		macs := func(nodes map[[6]byte]string) {
@@ -115,10 +115,10 @@ func TestTheReportNamesANodeAfterItHasLeft(t *testing.T) {
 		want(t, "reported", w.peers.reports(), named)
 		macs(nil)
 		pass(time.Minute)
-		want(t, "reported when the node has left", w.peers.reports(), named)
+		want(t, "reports when the node has left", w.peers.reports(), named)
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
-		want(t, "reported when the machine is heard again", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		want(t, "reports when the machine claims again", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 	})
 }
 
@@ -144,16 +144,16 @@ func TestReportsAreFew(t *testing.T) {
 		w.cluster.change(serving(branded("web", ips...)))
 		pass(time.Minute)
 		if n := strings.Count(w.peers.reports(), "="); n != 64 {
-			t.Errorf("%d are reported", n)
+			t.Errorf("the agent reports %d addresses, which is above the limit", n)
 		}
 	})
 }
 
-func TestTheMACsOfTheNodeAreTold(t *testing.T) {
+func TestTheMACsOfTheNodeArePublished(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.links[1].MAC = [6]byte{2, 0, 0, 0, 0, 1}
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "veth7", Index: 7, MAC: [6]byte{2, 0, 0, 0, 0, 2}})
 	}, func(w *world) {
-		want(t, "told", w.peers.macs, "[02:00:00:00:00:01]")
+		want(t, "published MACs", w.peers.macs, "[02:00:00:00:00:01]")
 	})
 }

@@ -68,8 +68,8 @@ func (c cluster) apply(o client.Object) {
 	}
 }
 
-// serve creates a Service, and gives it addresses as the allocator does. The Service ends
-// with the test.
+// serve creates a Service and gives it addresses as the allocator does. The Service is deleted at
+// the end of the test.
 func (c cluster) serve(name string, change func(*corev1.Service), ips ...string) {
 	c.t.Helper()
 	svc := &corev1.Service{
@@ -111,7 +111,7 @@ func (c cluster) get(name string) *corev1.Service {
 	return svc
 }
 
-// endpoint gives the Service of that name one endpoint of each family, on node.
+// endpoint gives the Service with this name one endpoint of each family on node.
 func (c cluster) endpoint(name, node string, ready bool) {
 	c.t.Helper()
 	slices := c.core.DiscoveryV1().EndpointSlices(c.namespace)
@@ -135,7 +135,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); !is(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 40 s: %s", what)
+			t.Fatalf("this does not happen within 40 s: %s", what)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -150,7 +150,7 @@ func eventuallyIs(t *testing.T, what, want string, text func() string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s is not as wanted within 40 s (-want +got)\n%s", what, cmp.Diff(want, got))
+			t.Fatalf("after 40 s, %s differs (-want +got)\n%s", what, cmp.Diff(want, got))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -166,7 +166,7 @@ func run(t *testing.T, part func(context.Context) error) (stop func()) {
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("ended with %v", err)
+			t.Errorf("the part of the agent ended with %v", err)
 		}
 	})
 	t.Cleanup(stop)

@@ -22,7 +22,7 @@ func state(w *world) string {
 	return "none"
 }
 
-func TestConfigurationThatIsAMistakeStopsNothing(t *testing.T) {
+func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		name, expression, event, state string
 	}{
@@ -46,10 +46,10 @@ func TestConfigurationThatIsAMistakeStopsNothing(t *testing.T) {
 				want(t, "slots", w.slots("web"), slots)
 				want(t, "state", state(w), tt.state)
 				if got := w.told(); !strings.HasPrefix(got, tt.event) || strings.Count(got, "\n") > 0 {
-					t.Errorf("events are %q, want one that begins %q", got, tt.event)
+					t.Errorf("the events are %q, want one that begins with %q", got, tt.event)
 				}
 				if last := w.peers.told(); !strings.HasPrefix(last, "[] purelb/default ") {
-					t.Errorf("published is %q, want no subnets and the problem", last)
+					t.Errorf("the published record is %q, want no subnets and the problem", last)
 				}
 
 				// The configuration is correct again. The other nodes do not know that yet.
@@ -66,7 +66,7 @@ func TestConfigurationThatIsAMistakeStopsNothing(t *testing.T) {
 				})
 				settle()
 				if doings := w.kernel.doings(); strings.Contains(doings, "remove") {
-					t.Errorf("mending withdraws:\n%s", doings)
+					t.Errorf("the correct configuration withdraws addresses:\n%s", doings)
 				}
 				want(t, "kernel, mended", w.kernel.String(), before)
 				want(t, "slots, mended", w.slots("web"), slots)
@@ -80,8 +80,8 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 		name, state string
 		agents      []v2.LBNodeAgent
 	}{
-		{"none at all", "default", nil},
-		{"none for this node", "deselected", []v2.LBNodeAgent{{
+		{"no LBNodeAgent", "default", nil},
+		{"an LBNodeAgent for other nodes", "deselected", []v2.LBNodeAgent{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "others", UID: "others"},
 			Spec:       v2.LBNodeAgentSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}, Local: &v2.InterfaceSpec{}},
 		}}},
@@ -98,14 +98,14 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 				want(t, "state", state(w), tt.state)
 				want(t, "published", w.peers.told(), "[]  ")
 				if log := w.logged("address", "reason"); !strings.Contains(log, "withdrawAddress 192.0.2.9 noConfig") {
-					t.Errorf("log is\n%s", log)
+					t.Errorf("the log is\n%s\nwant withdrawAddress with the reason noConfig", log)
 				}
 			})
 		})
 	}
 }
 
-func TestAnLBNodeAgentThatAsksForNothingLeavesTheDefaults(t *testing.T) {
+func TestAnEmptyLBNodeAgentKeepsTheDefaults(t *testing.T) {
 	nothing := v2.LBNodeAgent{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "nothing", UID: "nothing", Generation: 1}}
 	inWorld(t, func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{nothing} }, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
@@ -117,13 +117,13 @@ func TestAnLBNodeAgentThatAsksForNothingLeavesTheDefaults(t *testing.T) {
 		w.told()
 		w.cluster.change(func(s *objects) { s.Agents = append(s.Agents, lbNodeAgent("other", v2.InterfaceSpec{})) })
 		settle()
-		want(t, "state beside one that asks for something", state(w), "configured")
+		want(t, "state beside an LBNodeAgent with interfaces", state(w), "configured")
 		want(t, "published", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/other ")
 		want(t, "events", w.told(), "")
 	})
 }
 
-func TestOfSeveralLBNodeAgentsTheOthersAreToldThatTheyAreIgnored(t *testing.T) {
+func TestIgnoredLBNodeAgentsGetAnEvent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.cluster.snapshot.Agents = append(w.cluster.snapshot.Agents, lbNodeAgent("second", v2.InterfaceSpec{}))
 	}, func(w *world) {

@@ -31,7 +31,7 @@ func heard(ip string, mac byte) announce.Heard {
 	return announce.Heard{Link: "eth0", Addr: addrOf(ip), MAC: [6]byte{2, 0, 0, 0, 0, mac}, At: time.Now()}
 }
 
-func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
+func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 	holdingBoth(t, true, func(w *world) {
 		for range 100 {
 			w.kernel.heard <- heard("192.0.2.9", 7)
@@ -41,43 +41,43 @@ func TestAClaimOfAnotherMachineIsToldOnceAndAnsweredSeldom(t *testing.T) {
 		settle()
 		claims := strings.Join(w.kernel.claims(), "\n")
 		if v4, v6 := strings.Count(claims, "192.0.2.9"), strings.Count(claims, "2001:db8::9"); v4 != 1 || v6 != 1 {
-			t.Errorf("defended within ten seconds by\n%s", claims)
+			t.Errorf("within ten seconds the agent defends with\n%s\nwant one claim for each address", claims)
 		}
 		tail := ", which node node-a has on eth0, is claimed by another machine, 02:00:00:00:00:07: clients reach one or the other; " +
 			"if this is no node of the cluster, give it another address, or exclude this one from the pool"
 		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 		if told := w.peers.told(); !strings.Contains(told, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
-			t.Errorf("the other nodes are told %q", told)
+			t.Errorf("the published record is %q, want the problem in it", told)
 		}
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		pass(10 * time.Second)
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
 		if claims := w.kernel.claims(); len(claims) != 4 {
-			t.Errorf("after ten seconds more, all claims are %v", claims)
+			t.Errorf("ten seconds later, all claims are %v", claims)
 		}
 		want(t, "events, within ten minutes", w.told(), "")
 		w.kernel.heard <- heard("192.0.2.9", 8)
 		settle()
 		if told := w.told(); strings.Count(told, "\n") != 0 || !strings.Contains(told, "00:08") {
-			t.Errorf("of a second machine it tells %q", told)
+			t.Errorf("the events of a second machine are %q, want one with its MAC", told)
 		}
 		if n := testutil.ToFloat64(w.metrics.conflicts); n != 3 {
-			t.Errorf("%v conflicts are counted, want 3", n)
+			t.Errorf("the metric counts %v conflicts, want 3", n)
 		}
 		pass(12 * time.Minute)
-		want(t, "what the others are told when it is over", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		want(t, "published record after the conflict", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
 		w.told()
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
 		if told := w.told(); !strings.Contains(told, "00:07") {
-			t.Errorf("when it begins again it tells %q", told)
+			t.Errorf("the events of a new conflict are %q", told)
 		}
 	})
 }
 
-func TestAClaimOfANodeIsToldWithItsName(t *testing.T) {
+func TestAConflictWithANodeNamesTheNode(t *testing.T) {
 	holdingBoth(t, true, func(w *world) {
 		w.peers.change(func(p *election.Peers) { p.MACs = map[[6]byte]string{{2, 0, 0, 0, 0, 7}: "node-b"} })
 		w.kernel.heard <- heard("192.0.2.9", 7)
@@ -87,7 +87,7 @@ func TestAClaimOfANodeIsToldWithItsName(t *testing.T) {
 	})
 }
 
-func TestAQuestionIsNoConflict(t *testing.T) {
+func TestAnARPRequestIsNoConflict(t *testing.T) {
 	holdingBoth(t, true, func(w *world) {
 		probe := heard("192.0.2.9", 7)
 		probe.Probe = true
@@ -102,13 +102,13 @@ func TestAQuestionIsNoConflict(t *testing.T) {
 	})
 }
 
-func TestWhoMayNotClaimDoesNotDefend(t *testing.T) {
+func TestAnAgentThatSendsNoClaimsDoesNotDefend(t *testing.T) {
 	holdingBoth(t, false, func(w *world) {
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
 		want(t, "doings", w.kernel.doings(), "")
 		if told := w.told(); !strings.Contains(told, "AddressConflict") {
-			t.Errorf("told %q", told)
+			t.Errorf("the events are %q", told)
 		}
 	})
 }
@@ -118,7 +118,7 @@ type unwritten struct{}
 
 func (unwritten) Want(map[string]Write) {}
 
-func TestOfTwoNodesThatHaveAnAddressTheOneThatIsNotChosenYields(t *testing.T) {
+func TestTheNodeThatIsNotElectedYieldsASharedAddress(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for _, ip := range []string{"192.0.2.9", "192.0.2.10", "192.0.2.11", "192.0.2.12"} {
 			w.kernel.hold(ours("eth0", ip+"/24", time.Minute))
@@ -128,7 +128,7 @@ func TestOfTwoNodesThatHaveAnAddressTheOneThatIsNotChosenYields(t *testing.T) {
 		w.agent.Annotations = unwritten{}
 	}, func(w *world) {
 		pass(10 * time.Second)
-		want(t, "kernel, while nobody else claims them", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.11/24 eth0, 192.0.2.12/24 eth0, 192.0.2.9/24 eth0")
+		want(t, "kernel, while no other node claims them", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.11/24 eth0, 192.0.2.12/24 eth0, 192.0.2.9/24 eth0")
 		var chosen []string
 		for _, ip := range []string{"192.0.2.10", "192.0.2.11", "192.0.2.12", "192.0.2.9"} {
 			w.kernel.heard <- heard(ip, 7)
@@ -137,7 +137,7 @@ func TestOfTwoNodesThatHaveAnAddressTheOneThatIsNotChosenYields(t *testing.T) {
 			}
 		}
 		if len(chosen) == 0 || len(chosen) == 4 {
-			t.Fatalf("the test needs other addresses: of these node-a is chosen for %v", chosen)
+			t.Fatalf("the test needs other addresses: node-a is elected for %v, want some of them", chosen)
 		}
 		settle()
 		want(t, "kernel", w.kernel.String(), strings.Join(chosen, ", "))
@@ -150,23 +150,23 @@ func TestAnAddressIsClaimedAgainEveryTenMinutes(t *testing.T) {
 		claims := strings.Join(w.kernel.claims(), "\n")
 		for _, ip := range []string{"192.0.2.9", "2001:db8::9"} {
 			if n := strings.Count(claims, ip); n < 5 || n > 6 {
-				t.Errorf("%s is claimed %d times in an hour:\n%s", ip, n, claims)
+				t.Errorf("%s is claimed %d times in an hour, which is not every ten minutes:\n%s", ip, n, claims)
 			}
 		}
 	})
 }
 
-func TestNothingIsClaimedAgainWhenThatIsSwitchedOff(t *testing.T) {
+func TestNoPeriodicClaimsWhenTheyAreDisabled(t *testing.T) {
 	holdingBoth(t, false, func(w *world) {
 		pass(time.Hour)
 		if claims := w.kernel.claims(); len(claims) != 0 {
-			t.Errorf("claimed %v", claims)
+			t.Errorf("the claims are %v, want none after the first ones", claims)
 		}
 	})
 }
 
-// A node that hands an address over goes on answering for a moment.
-func TestASlowPassMakesNoConflictOfAHandover(t *testing.T) {
+// A node that hands over an address still answers for it for a moment.
+func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 	web := serving(branded("web", "192.0.2.9"))
 	t.Run("the next pass is slow", func(t *testing.T) {
 		inWorld(t, nil, func(w *world) {
@@ -186,7 +186,7 @@ func TestASlowPassMakesNoConflictOfAHandover(t *testing.T) {
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
 			if told := w.told(); !strings.Contains(told, "AddressConflict") {
-				t.Errorf("a machine that goes on claiming it: told %q", told)
+				t.Errorf("the machine claims the address again: the events are %q", told)
 			}
 		})
 	})
@@ -198,7 +198,7 @@ func TestASlowPassMakesNoConflictOfAHandover(t *testing.T) {
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
 			if told := w.told(); strings.Contains(told, "AddressConflict") {
-				t.Errorf("told %q", told)
+				t.Errorf("the events are %q", told)
 			}
 		})
 	})

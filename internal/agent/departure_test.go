@@ -21,7 +21,7 @@ func (e endOf) Ending(context.Context) ending.Ending {
 	return ending.Ending{Cause: ending.Cause(e), Reason: "the test says so"}
 }
 
-func TestWhatAnAgentLeavesBehind(t *testing.T) {
+func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 	const everything = bothAddresses + ", 203.0.113.7/32 kube-lb0"
 	taken := func(to string, message []byte) (membership.Message, bool) {
 		m, err := announce.Decode(message)
@@ -36,16 +36,16 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 		gone   bool
 		limit  time.Duration
 	}{
-		{"it stays", ending.Restart, false, taken, everything, false, 0},
-		{"it returns", ending.Replaced, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
-		{"it returns, and nobody else can have them", ending.Replaced, true, taken, everything, true, 0},
-		{"it returns, and nobody answers", ending.Replaced, false, nil, everything, true, time.Second},
-		{"it leaves", ending.Evicted, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
-		{"it leaves, and nobody answers", ending.Evicted, false, nil, "203.0.113.7/32 kube-lb0", true, time.Second},
-		{"it leaves, and nobody else can have them", ending.Evicted, true, taken, "203.0.113.7/32 kube-lb0", true, 0},
-		{"it is gone", ending.Uninstalled, false, taken, "", true, 0},
-		{"it is gone, and nobody answers", ending.Uninstalled, false, nil, "", true, time.Second},
-		{"it is gone, and nobody else can have them", ending.Uninstalled, true, taken, "", true, 0},
+		{"restart", ending.Restart, false, taken, everything, false, 0},
+		{"replaced", ending.Replaced, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
+		{"replaced, no other node", ending.Replaced, true, taken, everything, true, 0},
+		{"replaced, no answer", ending.Replaced, false, nil, everything, true, time.Second},
+		{"evicted", ending.Evicted, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
+		{"evicted, no answer", ending.Evicted, false, nil, "203.0.113.7/32 kube-lb0", true, time.Second},
+		{"evicted, no other node", ending.Evicted, true, taken, "203.0.113.7/32 kube-lb0", true, 0},
+		{"uninstalled", ending.Uninstalled, false, taken, "", true, 0},
+		{"uninstalled, no answer", ending.Uninstalled, false, nil, "", true, time.Second},
+		{"uninstalled, no other node", ending.Uninstalled, true, taken, "", true, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -61,28 +61,28 @@ func TestWhatAnAgentLeavesBehind(t *testing.T) {
 				began := time.Now()
 				w.end()
 				if took := time.Since(began); took > tt.limit+time.Millisecond || took < tt.limit {
-					t.Errorf("it took %s, want %s", took, tt.limit)
+					t.Errorf("the end took %s, want %s", took, tt.limit)
 				}
 				want(t, "kernel", w.kernel.String(), tt.want)
 				if has := w.kernel.has("kube-lb0"); has != (tt.cause != ending.Uninstalled) {
-					t.Errorf("the link for remote addresses is there: %v", has)
+					t.Errorf("the dummy interface exists: %v, want %v", has, !has)
 				}
 				if w.peers.gone != tt.gone {
-					t.Errorf("it says goodbye: %v, want %v", w.peers.gone, tt.gone)
+					t.Errorf("the agent calls Leave: %v, want %v", w.peers.gone, tt.gone)
 				}
 				if forgot := strings.Contains(w.kernel.doings(), "forget"); forgot != (tt.want != everything) {
-					t.Errorf("it frees the flows of what leaves: %v", forgot)
+					t.Errorf("the agent forgets the flows of removed addresses: %v, want %v", forgot, !forgot)
 				}
 				if drains := w.peers.draining() != ""; drains != tt.gone {
-					t.Errorf("it tells the others that it drains: %v, want %v", drains, tt.gone)
+					t.Errorf("the agent publishes that it drains: %v, want %v", drains, tt.gone)
 				}
 			})
 		})
 	}
 }
 
-// The other nodes replace the addresses only after the goodbye.
-func TestTheGoodbyeDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
+// The other nodes take the addresses only after Leave.
+func TestLeaveDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.agent.Departures = endOf(ending.Uninstalled)
 		w.kernel.keepsLinks = true
@@ -91,7 +91,7 @@ func TestTheGoodbyeDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
 		w.end()
 		want(t, "kernel", w.kernel.String(), "")
 		if !w.peers.gone {
-			t.Error("the agent says no goodbye while the kernel deletes the link")
+			t.Error("the agent does not call Leave while the kernel deletes the link")
 		}
 	})
 }
@@ -144,15 +144,15 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if caches.nodeDeleted() {
-		t.Error("it says so before it knows anything")
+		t.Error("the caches report a deleted node before they have read the nodes")
 	}
 	run(t, caches.Run)
-	eventually(t, "all has been read", caches.complete)
+	eventually(t, "the caches are complete", caches.complete)
 	if caches.nodeDeleted() {
-		t.Error("it says so of a node that is there")
+		t.Error("the caches report that an existing node is deleted")
 	}
 	if err := c.core.CoreV1().Nodes().Delete(t.Context(), c.node, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the deletion has been seen", caches.nodeDeleted)
+	eventually(t, "the caches report the deleted node", caches.nodeDeleted)
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestSignalsThatANodeShouldBeAvoided(t *testing.T) {
+func TestSignalsToAvoidANode(t *testing.T) {
 	tainted := func(key string) *corev1.Node {
 		return &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}}}
 	}
@@ -19,16 +19,16 @@ func TestSignalsThatANodeShouldBeAvoided(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		node *corev1.Node
-		// first is the reason at first sight, and then the reason after ten seconds.
+		// first is the reason at once, and then is the reason after ten seconds.
 		first, then string
 	}{
 		{"none", &corev1.Node{}, "", ""},
 		{"ready", conditioned(corev1.ConditionTrue), "", ""},
 		{"not ready", conditioned(corev1.ConditionFalse), "", "the node is not ready"},
-		{"not heard of", conditioned(corev1.ConditionUnknown), "", "the node is not ready"},
+		{"readiness unknown", conditioned(corev1.ConditionUnknown), "", "the node is not ready"},
 		{"another taint", tainted("dedicated"), "", ""},
 		{"cordoned", tainted(corev1.TaintNodeUnschedulable), "", ""},
-		{"the autoscaler deletes it", tainted("ToBeDeletedByClusterAutoscaler"), "taint ToBeDeletedByClusterAutoscaler", "taint ToBeDeletedByClusterAutoscaler"},
+		{"deleted by the autoscaler", tainted("ToBeDeletedByClusterAutoscaler"), "taint ToBeDeletedByClusterAutoscaler", "taint ToBeDeletedByClusterAutoscaler"},
 		{"out of service", tainted(corev1.TaintNodeOutOfService), "taint node.kubernetes.io/out-of-service", "taint node.kubernetes.io/out-of-service"},
 		{"excluded", meta(metav1.ObjectMeta{Labels: map[string]string{corev1.LabelNodeExcludeBalancers: "false"}}),
 			"label node.kubernetes.io/exclude-from-external-load-balancers", "label node.kubernetes.io/exclude-from-external-load-balancers"},
@@ -43,31 +43,31 @@ func TestSignalsThatANodeShouldBeAvoided(t *testing.T) {
 			var s soft
 			first, again := s.draining(now, node)
 			if wait := again.Sub(now); tt.first != tt.then && wait != 10*time.Second {
-				t.Errorf("it is to be looked at again after %s", wait)
+				t.Errorf("the next look is due after %s", wait)
 			}
 			then, again := s.draining(now.Add(10*time.Second), node)
 			if first != tt.first || then != tt.then || !again.IsZero() {
-				t.Errorf("first %q, then %q, want %q and %q", first, then, tt.first, tt.then)
+				t.Errorf("the reason is %q at first and %q later, want %q and %q", first, then, tt.first, tt.then)
 			}
 			if back, _ := s.draining(now.Add(11*time.Second), &corev1.Node{}); back != "" {
-				t.Errorf("without a signal it says %q", back)
+				t.Errorf("without a signal the reason is %q, want none", back)
 			}
 			if !newNode(&corev1.Node{}, node) && tt.then != "" {
-				t.Error("the signal is no news")
+				t.Error("the end of the signal counts as no change")
 			}
 		})
 	}
 }
 
-func TestANodeThatIsNotReadyForLongIsTold(t *testing.T) {
+func TestANodeThatIsNotReadyForLongIsAvoided(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(func(s *objects) {
 			s.Node = s.Node.DeepCopy()
 			s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 		})
 		pass(9 * time.Second)
-		want(t, "after nine seconds", w.peers.draining(), "")
+		want(t, "reason after nine seconds", w.peers.draining(), "")
 		pass(2 * time.Second)
-		want(t, "after eleven seconds", w.peers.draining(), "the node is not ready")
+		want(t, "reason after eleven seconds", w.peers.draining(), "the node is not ready")
 	})
 }

@@ -22,8 +22,7 @@ import (
 type objects struct {
 	Snapshot
 	Services []corev1.Service
-	// Endpoints and Ending are the nodes with endpoints, which are the same for both
-	// families.
+	// Endpoints and Ending are the nodes with endpoints. They are the same for both families.
 	Endpoints, Ending map[string][]string
 }
 
@@ -89,11 +88,11 @@ type fakePeers struct {
 	claims    []string
 	inherited []lease.Heard
 	drains    string
-	// heard changes the peers at each Publish.
+	// heard, if set, changes the peers at each Publish.
 	heard   func(*election.Peers)
 	changed chan struct{}
-	// sent holds the sent messages, as "node: message". answer, if set, returns the answer to
-	// a message.
+	// sent are the sent messages as "node: message". answer, if set, returns the answer to a
+	// message.
 	sent     []string
 	answer   func(to string, message []byte) (membership.Message, bool)
 	received chan membership.Message
@@ -135,7 +134,7 @@ func (p *fakePeers) reports() string {
 	return p.claims[len(p.claims)-1]
 }
 
-// reportedTimes returns how many different reports were published.
+// reportedTimes returns the number of different published reports.
 func (p *fakePeers) reportedTimes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// fakeKernel is a network stack that holds addresses until they expire, fails when the test
-// says so, and prints itself.
+// fakeKernel is a network stack that holds addresses until they expire. A test can make it fail.
+// It prints itself.
 type fakeKernel struct {
 	mu        sync.Mutex
 	links     []announce.Link
@@ -30,13 +30,12 @@ type fakeKernel struct {
 	putErr  map[string]error // by address
 	// looseARP says that the kernel answers for addresses of other links.
 	looseARP bool
-	// putting is how long a Put takes.
+	// putting is the time that a Put takes.
 	putting time.Duration
 	// removeErr is the error of every Remove.
 	removeErr error
-	// taken are addresses that another machine has, with the number of attempts to add the
-	// address that will still fail. Such an address stays tentative for as long as detecting
-	// says.
+	// taken are addresses that another machine has. The value is the number of attempts to add the
+	// address that will still fail. Such an address stays tentative for the time detecting.
 	taken     map[string]int
 	detecting time.Duration
 	stuck     chan struct{}
@@ -44,8 +43,8 @@ type fakeKernel struct {
 	keepsLinks bool
 	// markless says that the kernel does not return marks.
 	markless bool
-	// answers are the machines that answer probes, by address. probeErr is the error of
-	// probes, and probing their duration. heard is the channel of Listen.
+	// answers are the machines that answer probes, by address. probeErr is the error of probes, and
+	// probing is their duration. heard is the channel of Listen.
 	answers  map[string][6]byte
 	others   map[string][][6]byte // further machines that answer
 	probeErr error
@@ -53,7 +52,7 @@ type fakeKernel struct {
 	heard    chan announce.Heard
 }
 
-// held is an address with the time at which it expires, zero for never.
+// held is an address with the time at which it expires. The zero time means never.
 type held struct {
 	announce.Address
 	expires time.Time
@@ -78,7 +77,7 @@ func permanent(link, prefix string) announce.Address {
 	return announce.Address{Link: link, Prefix: netip.MustParsePrefix(prefix), Valid: announce.Forever, Preferred: announce.Forever}
 }
 
-// ours returns a local address as an earlier agent left it.
+// ours returns a local address of an earlier agent.
 func ours(link, prefix string, left time.Duration) announce.Address {
 	a := announce.Address{Link: link, Prefix: netip.MustParsePrefix(prefix), Valid: left, Preferred: left, NoPrefixRoute: true, Mark: announce.Mark}
 	if a.Prefix.Addr().Is6() {
@@ -178,7 +177,7 @@ func (k *fakeKernel) Put(_ context.Context, addresses []announce.Address) error 
 	return errors.Join(errs...)
 }
 
-// detect is duplicate address detection of a, while another machine has it.
+// detect is the duplicate address detection of a while another machine has the address.
 func (k *fakeKernel) detect(a announce.Address) {
 	left, taken := k.taken[a.Prefix.Addr().String()]
 	if !taken {
@@ -193,7 +192,7 @@ func (k *fakeKernel) detect(a announce.Address) {
 			case left <= 0:
 				a.Tentative = false
 			case a.Valid == announce.Forever:
-				a.Failed = true // the kernel keeps it, and does not answer for it
+				a.Failed = true // the kernel keeps the address, and does not answer for it
 			default:
 				k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return h.Prefix == a.Prefix && h.Tentative })
 				return
@@ -295,8 +294,8 @@ func (k *fakeKernel) change(change func()) {
 	backoff.Poke(k.changed)
 }
 
-// String lists the addresses as "address link", sorted, without those that were permanently
-// on the node from the start.
+// String lists the addresses as "address link", sorted. It leaves out the permanent addresses
+// that the node had at the start.
 func (k *fakeKernel) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -310,7 +309,7 @@ func (k *fakeKernel) String() string {
 	return strings.Join(lines, ", ")
 }
 
-// doings returns the calls since the last doings.
+// doings returns the calls since the last call of doings.
 func (k *fakeKernel) doings() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -318,14 +317,14 @@ func (k *fakeKernel) doings() string {
 	return strings.Join(k.did, "\n")
 }
 
-// claims returns the claims that were sent, and leaves the other calls.
+// claims returns the sent claims. It does not affect doings.
 func (k *fakeKernel) claims() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(k.did), func(line string) bool { return !strings.Contains(line, " claim ") })
 }
 
-// plug plugs the cable of a link in, or pulls it.
+// plug plugs in the cable of a link, or unplugs it.
 func (k *fakeKernel) plug(link string, in bool) {
 	k.change(func() {
 		for i := range k.links {

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
+func TestAnAddressOfAnotherMachineIsRetriedSlowly(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 1000 })
 		w.kernel.doings()
@@ -21,13 +21,13 @@ func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
 		pass(9 * time.Minute)
 		doings := w.kernel.doings()
 		if n := strings.Count(doings, "put 2001:db8::9"); n < 8 || n > 25 {
-			t.Errorf("added %d times in ten minutes:\n%s", n, doings)
+			t.Errorf("the address was added %d times in ten minutes:\n%s", n, doings)
 		}
 		if strings.Contains(doings, "claim 2001:db8::9") {
-			t.Errorf("claimed what another machine has:\n%s", doings)
+			t.Errorf("the agent claims an address of another machine:\n%s", doings)
 		}
 		if n := w.notes.written() - writes; n != 0 {
-			t.Errorf("%d writes while nothing changed", n)
+			t.Errorf("%d slot writes without a change", n)
 		}
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
@@ -39,13 +39,13 @@ func TestAnAddressThatAnotherMachineHasIsToldOnceAndTriedSlowly(t *testing.T) {
 		want(t, "events, when it is free", w.told(), "Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 		if n := strings.Count(w.kernel.doings(), "claim 2001:db8::9"); n != 3 {
-			t.Errorf("%d claims when it is free, want 3", n)
+			t.Errorf("%d claims when the address is free, want 3", n)
 		}
 	})
 }
 
-// The kernel keeps an address without a lifetime for ever, even if another machine has it.
-func TestAnAddressWithoutALifetimeThatAnotherMachineHasIsTriedAgain(t *testing.T) {
+// The kernel keeps an address without a lifetime forever, also if another machine has it.
+func TestAPermanentAddressOfAnotherMachineIsRetried(t *testing.T) {
 	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
 	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
 	inWorld(t, before, func(w *world) {
@@ -55,11 +55,11 @@ func TestAnAddressWithoutALifetimeThatAnotherMachineHasIsTriedAgain(t *testing.T
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Minute)
 		if doings := w.kernel.doings(); strings.Count(doings, "put 2001:db8::9") < 8 || strings.Count(doings, "put 2001:db8::9") > 25 {
-			t.Errorf("in ten minutes it did\n%s", doings)
+			t.Errorf("in ten minutes the agent adds the address too rarely or too often:\n%s", doings)
 		}
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 		if told := w.told(); strings.Count(told, announce.ErrVanishes6.Error()) != 1 {
-			t.Errorf("events are %s", told)
+			t.Errorf("the events are %s, want the failure once", told)
 		}
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
 		pass(2 * time.Minute)
@@ -82,7 +82,7 @@ func TestAClaimWaitsForDuplicateAddressDetection(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
+func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
@@ -92,7 +92,7 @@ func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
 			pass(time.Second)
 		}
 		if doings := w.kernel.doings(); strings.Count(doings, "put") > 30 {
-			t.Errorf("added every time:\n%s", doings)
+			t.Errorf("the agent adds the address after each removal:\n%s", doings)
 		}
 		if told := w.told(); !strings.Contains(told, announce.ErrVanishes4.Error()) {
 			t.Errorf("events are %s", told)
@@ -102,22 +102,22 @@ func TestAnAddressThatSomebodyKeepsTakingOffIsNotFoughtOver(t *testing.T) {
 	})
 }
 
-// With more probes (net.ipv6.conf.*.dad_transmits) duplicate address detection takes longer
+// With more DAD probes (net.ipv6.conf.*.dad_transmits), duplicate address detection takes longer
 // than the time after which an address counts as stable.
-func TestAnAddressThatIsTentativeForLongIsTriedSlowlyToo(t *testing.T) {
+func TestAnAddressThatIsTentativeForLongIsRetriedSlowly(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"], w.kernel.detecting = 1000, 8*time.Second })
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "2001:db8::9")))
 		pass(10 * time.Minute)
 		if doings := w.kernel.doings(); strings.Count(doings, "put 2001:db8::9") > 20 {
-			t.Errorf("added again and again:\n%s", doings)
+			t.Errorf("the agent adds the address too often:\n%s", doings)
 		}
 	})
 }
 
 // A failed removal is an error like any other.
-func TestAnAddressThatFailedAndCannotBeRemovedIsShown(t *testing.T) {
+func TestAFailedRemovalIsInTheState(t *testing.T) {
 	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
 	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
 	inWorld(t, before, func(w *world) {

@@ -10,7 +10,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
+func TestClaimsFollowTheirScheduleAndEndWithTheAddress(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("mail", "2001:db8::9"), branded("far", "203.0.113.7")))
@@ -35,9 +35,9 @@ func TestClaimsKeepTheirScheduleAndEndWithTheAddress(t *testing.T) {
 	})
 }
 
-// Another node that this one cannot hear had the address for a while. Machines that heard its
-// gratuitous ARP still send to it.
-func TestWhatAnotherNodePutsItsNameToIsClaimedOnceMore(t *testing.T) {
+// Another node had the address for a while, and this node does not hear it. Machines that got its
+// gratuitous ARP still send packets to it.
+func TestAnAddressInTheSlotOfAnotherNodeIsClaimedAgain(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Second)
@@ -48,15 +48,15 @@ func TestWhatAnotherNodePutsItsNameToIsClaimedOnceMore(t *testing.T) {
 		w.cluster.change(serving(other))
 		pass(10 * time.Second)
 		if claims := strings.Join(w.kernel.claims()[before:], "\n"); strings.Count(claims, "192.0.2.9 eth0") < 2 || strings.Contains(claims, "2001:db8::9") {
-			t.Errorf("claimed\n%s", claims)
+			t.Errorf("the new claims are\n%s\nwant some of 192.0.2.9 only", claims)
 		}
 		if now := w.slots("web"); !strings.Contains(now, "node-a,eth0,192.0.2.9") {
-			t.Errorf("the slots are %s", now)
+			t.Errorf("the slots are %s, want that of node-a", now)
 		}
 	})
 }
 
-func TestNoClaimIsSentWhenThatIsSwitchedOff(t *testing.T) {
+func TestNoClaimsWhenTheyAreDisabled(t *testing.T) {
 	off := false
 	inWorld(t, func(w *world) {
 		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{GARPConfig: &v2.GARPConfig{Enabled: &off}})}
@@ -64,7 +64,7 @@ func TestNoClaimIsSentWhenThatIsSwitchedOff(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Second)
 		if claims := w.kernel.claims(); len(claims) > 0 {
-			t.Errorf("sent %v", claims)
+			t.Errorf("the agent sent %v, want no claims", claims)
 		}
 	})
 }

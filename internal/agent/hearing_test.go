@@ -10,40 +10,40 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// inReach makes node-b a live node on the segment with its own addresses. It gets no address
-// of a Service.
-func inReach(p *election.Peers) {
+// withNodeB adds node-b, a live node on the segment with its own addresses. node-b is drained, so
+// it gets no address of a Service.
+func withNodeB(p *election.Peers) {
 	b := reachable("node-b")
 	b.Draining = true
 	p.Members = append(p.Members, b)
 	p.Own = ownedBy("node-b", "192.0.2.2", "2001:db8::2")
 }
 
-func TestSilenceOfASegmentOnWhichNobodyIsHeardIsNoConsent(t *testing.T) {
-	inWorld(t, func(w *world) { inReach(&w.peers.peers) }, func(w *world) {
+func TestNothingIsTakenFromASegmentWithoutAnyAnswer(t *testing.T) {
+	inWorld(t, func(w *world) { withNodeB(&w.peers.peers) }, func(w *world) {
 		w.kernel.reroute("192.0.2.254", "2001:db8::fe")
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		w.logged()
 		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 		if log := w.logged("interface", "family"); strings.Count(log, "segmentSilent eth0 IPv4") != 1 || strings.Count(log, "\n") != 1 {
-			t.Errorf("logged:\n%s", log)
+			t.Errorf("the log is\n%s\nwant one message segmentSilent for eth0 and IPv4", log)
 		}
 		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues("failed")); n < 20 {
-			t.Errorf("%v probes failed in a minute", n)
+			t.Errorf("%v probes failed in a minute, want at least 20", n)
 		}
 		w.kernel.change(func() { w.kernel.answers["192.0.2.2"] = someMAC })
 		pass(2 * time.Second)
-		want(t, "kernel, when the other node is heard by IPv4", w.kernel.String(), "192.0.2.9/24 eth0")
-		want(t, "log, when the other node is heard by IPv4", w.logged("family"), "segmentHeard IPv4\nelectionWon")
+		want(t, "kernel, when the other node answers by IPv4", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "log, when the other node answers by IPv4", w.logged("family"), "segmentHeard IPv4\nelectionWon")
 		w.kernel.change(func() { w.kernel.answers["2001:db8::2"] = someMAC })
 		pass(2 * time.Second)
-		want(t, "kernel, when it is heard by IPv6 too", w.kernel.String(), bothAddresses)
+		want(t, "kernel, when it answers by IPv6 too", w.kernel.String(), bothAddresses)
 	})
 }
 
-func TestARouterProvesThatASegmentWorks(t *testing.T) {
-	inWorld(t, func(w *world) { inReach(&w.peers.peers) }, func(w *world) {
+func TestAnAnswerOfARouterProvesThatTheSegmentWorks(t *testing.T) {
+	inWorld(t, func(w *world) { withNodeB(&w.peers.peers) }, func(w *world) {
 		w.kernel.reroute("192.0.2.254", "2001:db8::fe")
 		w.kernel.change(func() { w.kernel.answers["192.0.2.254"], w.kernel.answers["2001:db8::fe"] = someMAC, someMAC })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
@@ -52,9 +52,9 @@ func TestARouterProvesThatASegmentWorks(t *testing.T) {
 	})
 }
 
-func TestWhereNoOtherNodeLivesSilenceIsConsent(t *testing.T) {
+func TestTheOnlyLiveNodeTakesSilentAddresses(t *testing.T) {
 	inWorld(t, func(w *world) {
-		inReach(&w.peers.peers)
+		withNodeB(&w.peers.peers)
 		w.peers.peers.Members[1].Reachable = false
 	}, func(w *world) {
 		w.kernel.reroute("192.0.2.254")
@@ -65,7 +65,7 @@ func TestWhereNoOtherNodeLivesSilenceIsConsent(t *testing.T) {
 }
 
 // The agent speaks no ARP and no Neighbor Discovery on InfiniBand, WireGuard and tun.
-func TestALinkWhereNothingCanBeAskedIsToldOnce(t *testing.T) {
+func TestALinkWithoutNeighborsIsLoggedOnce(t *testing.T) {
 	noNeighbors := func(w *world) { w.kernel.links[1].Neighbors = false }
 	inWorld(t, noNeighbors, func(w *world) {
 		w.logged()
@@ -75,14 +75,14 @@ func TestALinkWhereNothingCanBeAskedIsToldOnce(t *testing.T) {
 		w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
 		pass(time.Minute)
 		if log := w.logged("interface"); strings.Count(log, "linkWithoutNeighbors eth0") != 1 {
-			t.Errorf("logged:\n%s", log)
+			t.Errorf("the log is\n%s\nwant linkWithoutNeighbors once", log)
 		}
 	})
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		pass(time.Minute)
 		if log := w.logged(); strings.Contains(log, "linkWithoutNeighbors") {
-			t.Errorf("of an Ethernet it logged:\n%s", log)
+			t.Errorf("with an Ethernet link, the log is\n%s\nwant no linkWithoutNeighbors", log)
 		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"purelb.io/purelb/internal/membership"
 )
 
-// everyNodeAnswers makes node-b and node-c answer for both addresses of web, as nodes do
-// whose kube-proxy is in IPVS mode. Gossip hears both nodes.
+// everyNodeAnswers makes node-b and node-c answer for both addresses of web. Nodes whose
+// kube-proxy is in IPVS mode do that. Gossip reaches both nodes.
 func everyNodeAnswers(w *world) {
 	macs := map[[6]byte]string{}
 	for i, name := range []string{"node-b", "node-c"} {
@@ -59,9 +59,8 @@ func (w *world) asked() (nodes []string) {
 	return nodes
 }
 
-// served starts with node-a as elected node, by an annotation: by hash another node could
-// win.
-func served(w *world) { w.cluster.change(serving(heldBy("node-a"))) }
+// servedByThisNode adds web with an annotation that elects node-a. By hash, another node could win.
+func servedByThisNode(w *world) { w.cluster.change(serving(heldBy("node-a"))) }
 
 func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	haveNot := announce.HaveNot
@@ -71,17 +70,17 @@ func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 		twist   func(*world)
 		asked   string
 		taken   bool
-		contest string // who is named as the holder
+		contest string // the holder that the events name
 	}{
-		{"all of them say that they have not", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, nil, "[node-b node-c]", true, ""},
-		{"one says that it has", map[string]announce.MessageKind{"node-b": haveNot, "node-c": announce.Have}, nil, "[node-b node-c]", false, "node node-c"},
-		{"one does not answer", map[string]announce.MessageKind{"node-c": haveNot}, nil, "[node-b node-c]", false, "node node-b"},
+		{"all nodes deny that they have it", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, nil, "[node-b node-c]", true, ""},
+		{"one node has it", map[string]announce.MessageKind{"node-b": haveNot, "node-c": announce.Have}, nil, "[node-b node-c]", false, "node node-c"},
+		{"one node does not answer", map[string]announce.MessageKind{"node-c": haveNot}, nil, "[node-b node-c]", false, "node node-b"},
 		{"another machine answers too", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, func(w *world) {
 			for _, ip := range []string{"192.0.2.9", "2001:db8::9"} {
 				w.kernel.others[ip] = append(w.kernel.others[ip], someMAC)
 			}
 		}, "[]", false, "another machine, 02:00:00:00:00:07"},
-		{"gossip does not hear one of them", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, func(w *world) {
+		{"gossip does not reach one node", map[string]announce.MessageKind{"node-b": haveNot, "node-c": haveNot}, func(w *world) {
 			w.peers.peers.Members[2].Reachable = false
 		}, "[]", false, "node node-c"},
 	} {
@@ -93,10 +92,10 @@ func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 					tt.twist(w)
 				}
 			}, func(w *world) {
-				served(w)
+				servedByThisNode(w)
 				settle()
 				if got := fmt.Sprint(w.asked()); got != tt.asked {
-					t.Errorf("asked are %s, want %s", got, tt.asked)
+					t.Errorf("the agent asked %s, want %s", got, tt.asked)
 				}
 				if tt.taken {
 					want(t, "kernel, at once", w.kernel.String(), bothAddresses)
@@ -114,14 +113,14 @@ func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	}
 }
 
-func TestAnAnswerCountsForItsQuestionAlone(t *testing.T) {
+func TestOnlyTheAnswerToTheQuestionCounts(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		twist func(*membership.Message, *announce.Message)
 	}{
-		{"of a node that was not asked", func(got *membership.Message, _ *announce.Message) { got.From = "node-x" }},
-		{"to another question", func(_ *membership.Message, m *announce.Message) { m.Number += 100 }},
-		{"about other addresses", func(_ *membership.Message, m *announce.Message) { m.Addresses = []netip.Addr{addrOf("192.0.2.10")} }},
+		{"an answer of another node", func(got *membership.Message, _ *announce.Message) { got.From = "node-x" }},
+		{"an answer to another question", func(_ *membership.Message, m *announce.Message) { m.Number += 100 }},
+		{"an answer about other addresses", func(_ *membership.Message, m *announce.Message) { m.Addresses = []netip.Addr{addrOf("192.0.2.10")} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -136,7 +135,7 @@ func TestAnAnswerCountsForItsQuestionAlone(t *testing.T) {
 					return got, ok
 				}
 			}, func(w *world) {
-				served(w)
+				servedByThisNode(w)
 				pass(10 * time.Second)
 				want(t, "kernel", w.kernel.String(), "")
 			})
@@ -144,8 +143,8 @@ func TestAnAnswerCountsForItsQuestionAlone(t *testing.T) {
 	}
 }
 
-// An answer that comes after the end of its question counts as late, however often it comes.
-func TestALateAnswerIsNone(t *testing.T) {
+// An answer that arrives after the end of its question is late, also if it is repeated.
+func TestALateAnswerIsIgnored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		everyNodeAnswers(w)
 		all := answers(map[string]announce.MessageKind{"node-b": announce.HaveNot, "node-c": announce.HaveNot})
@@ -160,7 +159,7 @@ func TestALateAnswerIsNone(t *testing.T) {
 			return got, ok
 		}
 	}, func(w *world) {
-		served(w)
+		servedByThisNode(w)
 		pass(10 * time.Second)
 		want(t, "kernel", w.kernel.String(), "")
 	})
@@ -188,41 +187,41 @@ func (w *world) asks(number uint64, addresses ...string) string {
 	return strings.Join(told, ", ")
 }
 
-func TestAnAgentSaysWhatItsNodeHas(t *testing.T) {
+func TestAnAgentAnswersWhatItsNodeHas(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
 		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.9/32"), permanent("kube-ipvs0", "192.0.2.10/32"), permanent("lo", "192.0.2.11/32"))
 		w.kernel.probing = time.Second
 	}, func(w *world) {
-		want(t, "what is its own", w.asks(1, "192.0.2.1"), "have[192.0.2.1]")
-		want(t, "what kube-proxy or lo has", w.asks(2, "192.0.2.10", "192.0.2.11", "192.0.2.12"), "have not[192.0.2.10 192.0.2.11 192.0.2.12]")
-		want(t, "some of it", w.asks(3, "192.0.2.1", "192.0.2.10"), "have[192.0.2.1], have not[192.0.2.10]")
+		want(t, "answer about the node's own address", w.asks(1, "192.0.2.1"), "have[192.0.2.1]")
+		want(t, "answer about addresses of kube-proxy and lo", w.asks(2, "192.0.2.10", "192.0.2.11", "192.0.2.12"), "have not[192.0.2.10 192.0.2.11 192.0.2.12]")
+		want(t, "answer about both kinds", w.asks(3, "192.0.2.1", "192.0.2.10"), "have[192.0.2.1], have not[192.0.2.10]")
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		pass(500 * time.Millisecond)
-		want(t, "what it is about to take", w.asks(4, "192.0.2.9"), "have[192.0.2.9]")
+		want(t, "answer about an address that the agent is taking", w.asks(4, "192.0.2.9"), "have[192.0.2.9]")
 		pass(time.Second)
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
-		want(t, "what it has", w.asks(5, "192.0.2.9"), "have[192.0.2.9]")
+		want(t, "answer about an address that the node has", w.asks(5, "192.0.2.9"), "have[192.0.2.9]")
 		w.cluster.change(serving())
 		settle()
 		want(t, "kernel, afterwards", w.kernel.String(), "")
-		want(t, "what it had", w.asks(6, "192.0.2.9"), "have not[192.0.2.9]")
+		want(t, "answer about an address that the node had", w.asks(6, "192.0.2.9"), "have not[192.0.2.9]")
 	})
 }
 
-func TestAnAgentThatDoesNotKnowItsNodeSaysNothing(t *testing.T) {
+func TestAnAgentThatCannotReadItsNodeDoesNotAnswer(t *testing.T) {
 	inWorld(t, func(w *world) { w.kernel.dumpErr = fmt.Errorf("interrupted") }, func(w *world) {
-		want(t, "before it could look", w.asks(1, "192.0.2.9"), "")
+		want(t, "answer before the first observation", w.asks(1, "192.0.2.9"), "")
 		w.kernel.change(func() { w.kernel.dumpErr = nil })
 		pass(2 * time.Minute)
-		want(t, "when it could", w.asks(2, "192.0.2.9"), "have not[192.0.2.9]")
+		want(t, "answer after an observation", w.asks(2, "192.0.2.9"), "have not[192.0.2.9]")
 		w.kernel.change(func() { w.kernel.dumpErr = fmt.Errorf("interrupted") })
 		settle()
-		want(t, "when it cannot any more", w.asks(3, "192.0.2.9"), "")
+		want(t, "answer when the observation fails", w.asks(3, "192.0.2.9"), "")
 	})
 }
 
-func TestAFloodOfQuestionsIsNotAnswered(t *testing.T) {
+func TestAnswersAreLimitedPerSecond(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		looks := w.kernel.looked()
 		question := announce.Message{Kind: announce.Ask, Addresses: []netip.Addr{addrOf("192.0.2.9")}}.Encode()
@@ -234,14 +233,14 @@ func TestAFloodOfQuestionsIsNotAnswered(t *testing.T) {
 			t.Errorf("%d answers, want %d", n, answersPerSecond)
 		}
 		if n := w.kernel.looked() - looks; n != 0 {
-			t.Errorf("it looked at the node %d times", n)
+			t.Errorf("the agent observed the node %d times because of the questions", n)
 		}
 		pass(time.Second)
-		want(t, "a second later", w.asks(7, "192.0.2.9"), "have not[192.0.2.9]")
+		want(t, "answer a second later", w.asks(7, "192.0.2.9"), "have not[192.0.2.9]")
 	})
 }
 
-// A pass may take longer than an agent waits for an answer.
+// A pass may take longer than the time that another agent waits for an answer.
 func TestAQuestionIsAnsweredDuringAPass(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
@@ -254,11 +253,11 @@ func TestAQuestionIsAnsweredDuringAPass(t *testing.T) {
 		offer := announce.Message{Kind: announce.Take, Addresses: []netip.Addr{addrOf("192.0.2.10")}}
 		w.peers.received <- membership.Message{From: "node-c", Body: offer.Encode(), Received: time.Now()}
 		settle()
-		want(t, "after an offer that the loop has not read", w.asks(2, "192.0.2.10"), "have[192.0.2.10]")
+		want(t, "answer after an offer that the loop has not read", w.asks(2, "192.0.2.10"), "have[192.0.2.10]")
 		pass(announce.OfferLimit(announce.HandoverLimit))
-		want(t, "when the offer is over", w.asks(3, "192.0.2.10"), "have not[192.0.2.10]")
+		want(t, "answer after the end of the offer", w.asks(3, "192.0.2.10"), "have not[192.0.2.10]")
 		pass(fullCheck + passLimit)
-		want(t, "when the last pass was long ago", w.asks(4, "192.0.2.9"), "")
+		want(t, "answer long after the last pass", w.asks(4, "192.0.2.9"), "")
 	})
 }
 
@@ -275,7 +274,7 @@ func TestAQuestionIsAnsweredWhileTheAgentLeaves(t *testing.T) {
 	})
 }
 
-// misled starts a node with 192.0.2.10 and 192.0.2.9 on kube-ipvs0. Its kernel answers for them.
+// misled makes a node with 192.0.2.10 and 192.0.2.9 on kube-ipvs0. The kernel answers for them.
 func misled(w *world) {
 	w.kernel.looseARP = true
 	w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
@@ -288,7 +287,7 @@ const notStrict = "Warning ARPNotStrict Node node-a answers ARP for addresses th
 	"or net.ipv4.conf.all.arp_ignore to 1 on the node"
 
 // kube-proxy has the address on kube-ipvs0, so another agent asks this node about it.
-func TestANodeThatAnswersByMistakeSaysSoOnce(t *testing.T) {
+func TestANodeThatAnswersByMistakeWarnsOnce(t *testing.T) {
 	inWorld(t, misled, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
@@ -299,7 +298,7 @@ func TestANodeThatAnswersByMistakeSaysSoOnce(t *testing.T) {
 		pass(5 * time.Minute)
 		w.asks(2, "2001:db8::a")
 		pass(5 * time.Minute)
-		want(t, "events, when the node had it a moment ago, has it on lo, not at all, or asks by IPv6", w.told(), "")
+		want(t, "events about other addresses: just removed, on lo, absent, of IPv6", w.told(), "")
 		w.asks(3, "192.0.2.10")
 		w.asks(4, "192.0.2.9")
 		pass(5 * time.Minute)
@@ -324,7 +323,7 @@ func TestStrictARPEndsTheWarning(t *testing.T) {
 				w.kernel.change(func() { mend(w.kernel) })
 				pass(time.Minute)
 				if problems := w.agent.reporter.problems; len(problems) != 0 {
-					t.Errorf("it still reports %v", problems)
+					t.Errorf("the agent still reports %v", problems)
 				}
 				w.asks(2, "192.0.2.10")
 				pass(time.Minute)
@@ -341,7 +340,7 @@ func TestStrictARPEndsTheWarning(t *testing.T) {
 }
 
 // A gratuitous ARP would make clients send to a node that has not taken the address.
-func TestWhatKubeProxyHasIsNotClaimed(t *testing.T) {
+func TestAddressesOfKubeProxyAreNotClaimed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
 		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.9/32"))
@@ -351,6 +350,6 @@ func TestWhatKubeProxyHasIsNotClaimed(t *testing.T) {
 		pass(30 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "claims", strings.Join(w.kernel.claims(), "\n"), "")
-		want(t, "what it answers others", w.asks(1, "192.0.2.9"), "have not[192.0.2.9]")
+		want(t, "answer to another node", w.asks(1, "192.0.2.9"), "have not[192.0.2.9]")
 	})
 }

@@ -28,8 +28,8 @@ import (
 
 func addrOf(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// machine is a node: a network namespace with the interfaces eth0 and eth1. The thread of the
-// test is in this namespace.
+// machine is a node: a network namespace with eth0 and eth1. The thread of the test is in this
+// namespace.
 type machine struct {
 	cluster
 	stack *linux.Stack
@@ -86,7 +86,7 @@ type local struct {
 
 func (l local) Changes(context.Context) (<-chan struct{}, error) { return l.changes, nil }
 
-// start runs the agent like the program does, until stop is called.
+// start runs the agent as the program does until the test calls stop.
 func (m machine) start(log *bytes.Buffer) (stop func()) {
 	m.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,7 +105,7 @@ func (m machine) start(log *bytes.Buffer) (stop func()) {
 	return func() { end(); cancel() }
 }
 
-// carries lists the addresses on the interfaces, without those of the beginning and those
+// carries lists the addresses on the interfaces. It leaves out the node's own addresses and those
 // that the kernel adds.
 func (m machine) carries() string {
 	node, err := m.stack.Observe(m.t.Context())
@@ -136,7 +136,7 @@ func (m machine) slots(name string) string {
 	return strings.TrimSpace(svc.Annotations[service.AnnotationAnnouncingIPv4] + " " + svc.Annotations[service.AnnotationAnnouncingIPv6])
 }
 
-func TestTheAgentOnARealKernelWithARealAPIServer(t *testing.T) {
+func TestTheAgentWithARealKernelAndAPIServer(t *testing.T) {
 	m := newMachine(t)
 	m.apply(ptr(localGroup("near", "192.0.2.0/24", "2001:db8::/64")))
 	m.apply(ptr(localGroup("second", "198.51.100.0/24", "2001:db8:1::/64")))
@@ -177,7 +177,7 @@ func TestTheAgentOnARealKernelWithARealAPIServer(t *testing.T) {
 	// Between two agents the addresses stay, and the next agent has none to add.
 	stop()
 	if got := m.carries(); got != strings.Join(all, "\n") {
-		t.Errorf("after the agent ended there is\n%s", got)
+		t.Errorf("after the end of the agent, the addresses are\n%s", got)
 	}
 	m.serve("meanwhile", nil, "192.0.2.10")
 	log.Reset()
@@ -193,18 +193,18 @@ func TestTheAgentOnARealKernelWithARealAPIServer(t *testing.T) {
 	m.expect("policy Local with an endpoint elsewhere", all[:6]...)
 
 	m.delete("web")
-	m.expect("a Service deleted", "eth0 192.0.2.10/24", foreign, "eth1 198.51.100.9/24", "eth1 2001:db8:1::9/64")
+	m.expect("the node after a Service was deleted", "eth0 192.0.2.10/24", foreign, "eth1 198.51.100.9/24", "eth1 2001:db8:1::9/64")
 	m.patch("beside", `{"spec":{"type":"ClusterIP"}}`)
-	m.expect("a type changed", "eth0 192.0.2.10/24", foreign)
+	m.expect("the node after the type of a Service changed", "eth0 192.0.2.10/24", foreign)
 	ip(t, "addr del 192.0.2.10/24 dev eth0")
-	m.expect("an address taken off by hand", "eth0 192.0.2.10/24", foreign)
+	m.expect("the node after an address was removed by hand", "eth0 192.0.2.10/24", foreign)
 	stop()
 	if strings.Contains(log.String(), "passFailed") {
-		t.Errorf("log is\n%s", log.String())
+		t.Errorf("the log is\n%s", log.String())
 	}
 }
 
-func TestWithoutAnAPIServerTheAgentTouchesNothingAndLetsNothingExpire(t *testing.T) {
+func TestWithoutAnAPIServerAddressesAreKeptAndRefreshed(t *testing.T) {
 	m := newMachine(t)
 	m.config.Host = "https://127.0.0.1:1"
 	put := func(link, prefix string, valid time.Duration) {
@@ -222,7 +222,7 @@ func TestWithoutAnAPIServerTheAgentTouchesNothingAndLetsNothingExpire(t *testing
 	ip(t, "addr add 192.0.2.78/24 dev eth0")
 	before := m.carries()
 	m.start(new(bytes.Buffer))
-	eventually(t, "both are refreshed", func() bool {
+	eventually(t, "both addresses are refreshed", func() bool {
 		node, err := m.stack.Observe(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func TestWithoutAnAPIServerTheAgentTouchesNothingAndLetsNothingExpire(t *testing
 		return !slices.ContainsFunc(node.Addresses, func(a announce.Address) bool { return a.Valid < 30*time.Second })
 	})
 	if got := m.carries(); got != before {
-		t.Errorf("there is now\n%s\nand was\n%s", got, before)
+		t.Errorf("the addresses are\n%s\nwant those from before\n%s", got, before)
 	}
 }
 
@@ -252,15 +252,15 @@ func (m machine) expectLocalAttributes() {
 		switch a.Prefix.Addr().String() {
 		case "192.0.2.9":
 			if !a.NoPrefixRoute || a.Valid > time.Minute || a.Preferred == 0 {
-				m.t.Errorf("%+v", a)
+				m.t.Errorf("the attributes of an address are wrong: %+v", a)
 			}
 		case "2001:db8::9":
 			if !a.NoPrefixRoute || a.Valid > time.Minute || a.Preferred != 0 {
-				m.t.Errorf("%+v", a)
+				m.t.Errorf("the attributes of an address are wrong: %+v", a)
 			}
 		case "203.0.113.7", "2001:db8:9::7":
 			if a.NoPrefixRoute || a.Valid != announce.Forever || a.Preferred != announce.Forever {
-				m.t.Errorf("%+v", a)
+				m.t.Errorf("the attributes of an address are wrong: %+v", a)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestANewAddressIsAnnouncedAndTold(t *testing.T) {
+func TestANewAddressIsAnnouncedAndReported(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.doings()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7", "2001:db8:9::7")))
@@ -60,7 +60,7 @@ purelb_lbnodeagent_announced_omitted 0
 	})
 }
 
-func TestWhatIsFoundInPlaceIsAdoptedWithoutAWord(t *testing.T) {
+func TestExistingAddressesAreAdoptedWithoutEvents(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", 55*time.Second), ours("eth0", "2001:db8::9/64", 55*time.Second))
 		remote := permanent("kube-lb0", "203.0.113.7/32")
@@ -76,12 +76,12 @@ func TestWhatIsFoundInPlaceIsAdoptedWithoutAWord(t *testing.T) {
 		want(t, "doings", w.kernel.doings(), "")
 		want(t, "events", w.told(), "")
 		if n := w.notes.written(); n != 0 {
-			t.Errorf("%d writes", n)
+			t.Errorf("%d slot writes, want 0", n)
 		}
 	})
 }
 
-func TestLeftoversAreRemovedOnceEverythingIsKnown(t *testing.T) {
+func TestLeftoversAreRemovedWhenTheClusterIsKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.77/24", time.Minute), ours("eth1", "2001:db8::77/64", time.Minute))
 		w.kernel.hold(permanent("eth0", "192.0.2.78/24")) // a foreign address in our pool
@@ -90,20 +90,20 @@ func TestLeftoversAreRemovedOnceEverythingIsKnown(t *testing.T) {
 	}, func(w *world) {
 		const all = "192.0.2.77/24 eth0, 2001:db8::77/64 eth1"
 		pass(10 * time.Minute)
-		want(t, "while the cluster is unknown", w.kernel.String(), all)
+		want(t, "kernel, while the cluster is unknown", w.kernel.String(), all)
 		w.cluster.change(func(*objects) {})
 		pass(10 * time.Minute)
-		want(t, "while the peers are not trusted", w.kernel.String(), all)
+		want(t, "kernel, while the peers are not known", w.kernel.String(), all)
 		w.peers.change(func(p *election.Peers) { p.Trusted = true })
 		settle()
-		want(t, "when everything is known", w.kernel.String(), "")
+		want(t, "kernel, when everything is known", w.kernel.String(), "")
 		if node, _ := w.kernel.Observe(t.Context()); len(node.Addresses) != 4 {
-			t.Errorf("the node's own addresses are %v", node.Addresses)
+			t.Errorf("the remaining addresses are %v, want the node's own and the foreign one", node.Addresses)
 		}
 	})
 }
 
-func TestCutOffFromTheAPIServerNothingComesAndNothingGoes(t *testing.T) {
+func TestNothingChangesWithoutTheAPIServer(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
 		settle()
@@ -111,14 +111,14 @@ func TestCutOffFromTheAPIServerNothingComesAndNothingGoes(t *testing.T) {
 		w.peers.change(func(p *election.Peers) { p.Trusted, p.Members = false, nil })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("new", "192.0.2.10")))
 		pass(time.Hour)
-		want(t, "after an hour", w.kernel.String(), before)
+		want(t, "kernel, after an hour", w.kernel.String(), before)
 		w.peers.change(func(p *election.Peers) { p.Trusted, p.Members = true, []election.Member{peer("node-a")} })
 		settle()
-		want(t, "back in contact", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.9/24 eth0, 2001:db8::9/64 eth0")
+		want(t, "kernel, with the API server again", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.9/24 eth0, 2001:db8::9/64 eth0")
 	})
 }
 
-func TestAnUnreadableStackIsLeftAlone(t *testing.T) {
+func TestNothingChangesWhileTheKernelCannotBeRead(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
@@ -135,13 +135,13 @@ func TestAnUnreadableStackIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatCannotBePutIsToldOnceAndTriedAgain(t *testing.T) {
+func TestAnAddressThatCannotBeAddedIsRetried(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.putErr["192.0.2.9"] = errors.New("no buffer space") })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Minute)
 		if log := w.logged(); strings.Count(log, "passFailed") != 1 || strings.Contains(log, "recovered") {
-			t.Errorf("log is\n%s", log)
+			t.Errorf("the log is\n%s\nwant one passFailed and no recovery", log)
 		}
 		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9 on interface eth0: no buffer space\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
@@ -153,7 +153,7 @@ func TestAnAddressThatCannotBePutIsToldOnceAndTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatCannotMoveStaysWhereItIs(t *testing.T) {
+func TestAnAddressThatCannotMoveStays(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.hold(permanent("eth1", "192.0.2.2/24")) })
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
@@ -164,22 +164,22 @@ func TestAnAddressThatCannotMoveStaysWhereItIs(t *testing.T) {
 			s.Agents[0].Generation = 2
 		})
 		settle()
-		want(t, "while eth1 does not take it", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "kernel, while eth1 refuses it", w.kernel.String(), "192.0.2.9/24 eth0")
 		w.kernel.change(func() { delete(w.kernel.putErr, "192.0.2.9") })
 		settle()
-		want(t, "when it does", w.kernel.String(), "192.0.2.9/24 eth1")
+		want(t, "kernel, when eth1 accepts it", w.kernel.String(), "192.0.2.9/24 eth1")
 		want(t, "slots", w.slots("web"), "node-a,eth1,192.0.2.9")
 	})
 }
 
-func TestALostElectionIsToldOnce(t *testing.T) {
+func TestALostElectionIsLoggedOnce(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
 		w.logged()
 		w.peers.change(func(p *election.Peers) { p.Members = append(p.Members, peer("node-b")) })
 		settle()
-		want(t, "a node that comes takes nothing", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "kernel, after a node joined", w.kernel.String(), "192.0.2.9/24 eth0")
 		w.cluster.change(func(s *objects) {
 			web := branded("web", "192.0.2.9")
 			web.ResourceVersion = "9"
@@ -189,24 +189,24 @@ func TestALostElectionIsToldOnce(t *testing.T) {
 		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "log", w.logged("address", "reason", "winner"), "lostElection 192.0.2.9 lostElection node-b\nwithdrawAddress 192.0.2.9 lostElection node-b")
-		want(t, "the other's slot", w.slots("web"), "node-b,eth0,192.0.2.9")
+		want(t, "slots", w.slots("web"), "node-b,eth0,192.0.2.9")
 		if n := testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced"); n != 0 {
-			t.Errorf("%d addresses are announced by metric", n)
+			t.Errorf("the metric counts %d announced addresses, want 0", n)
 		}
 	})
 }
 
-func TestTakingOverFromADeadNodeIsTold(t *testing.T) {
+func TestATakeoverFromADeadNodeIsReported(t *testing.T) {
 	web := branded("web", "192.0.2.9")
 	web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9"
 	inWorld(t, func(w *world) {
 		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))
 		w.cluster.snapshot.Services = []corev1.Service{web}
 	}, func(w *world) {
-		want(t, "while it lives", w.kernel.String(), "")
+		want(t, "kernel, while the other node is alive", w.kernel.String(), "")
 		w.peers.change(func(p *election.Peers) { p.Members = p.Members[:1] })
 		settle()
-		want(t, "when it is dead", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "kernel, when it is dead", w.kernel.String(), "192.0.2.9/24 eth0")
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnounceSlotSteal Node node-a took 192.0.2.9 over from node-b")
@@ -216,7 +216,7 @@ func TestTakingOverFromADeadNodeIsTold(t *testing.T) {
 	})
 }
 
-func TestLocalAddressesAreRefreshedHalfWayAndRemoteOnesNever(t *testing.T) {
+func TestOnlyLocalAddressesAreRefreshed(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
 		pass(5 * time.Second)
@@ -226,22 +226,22 @@ func TestLocalAddressesAreRefreshedHalfWayAndRemoteOnesNever(t *testing.T) {
 		puts := w.kernel.doings()
 		// The lifetime is 60 s, and the agent refreshes it when less than 30 s remain.
 		if got := strings.Count(puts, "put 192.0.2.9"); got < 18 || got > 21 {
-			t.Errorf("refreshed %d times in ten minutes:\n%s", got, puts)
+			t.Errorf("the address is refreshed %d times in ten minutes:\n%s", got, puts)
 		}
 		if got := strings.Count(puts, "put 2001:db8::9"); got < 18 || got > 21 {
-			t.Errorf("refreshed %d times in ten minutes:\n%s", got, puts)
+			t.Errorf("the address is refreshed %d times in ten minutes:\n%s", got, puts)
 		}
 		if strings.Contains(puts, "203.0.113.7") {
-			t.Errorf("a permanent address was put again:\n%s", puts)
+			t.Errorf("the agent adds a permanent address again:\n%s", puts)
 		}
 		if looked := w.kernel.looked() - looks; looked > 45 {
-			t.Errorf("looked %d times in ten minutes", looked)
+			t.Errorf("the agent observes the node %d times in ten minutes", looked)
 		}
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 	})
 }
 
-func TestIdleTheAgentDoesNothingButLook(t *testing.T) {
+func TestAnIdleAgentOnlyObserves(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
 		settle()
@@ -254,15 +254,15 @@ func TestIdleTheAgentDoesNothingButLook(t *testing.T) {
 		want(t, "events", w.told(), "")
 		want(t, "log", w.logged(), "")
 		if got := w.kernel.looked() - looks; got > 61 {
-			t.Errorf("looked %d times in an hour", got)
+			t.Errorf("the agent observes the node %d times in an hour", got)
 		}
 		if w.notes.written() != writes {
-			t.Error("wrote while nothing changed")
+			t.Error("the agent writes slots without a change")
 		}
 	})
 }
 
-func TestAnAddressTakenOffByHandComesBack(t *testing.T) {
+func TestAnAddressThatWasRemovedByHandComesBack(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7")))
 		settle()
@@ -285,7 +285,7 @@ func TestTheNodesOwnAddressIsNotTouched(t *testing.T) {
 	})
 }
 
-// ownedBy makes these addresses node's own.
+// ownedBy returns a map in which these addresses are the node's own.
 func ownedBy(node string, ips ...string) map[netip.Addr]string {
 	own := map[netip.Addr]string{}
 	for _, ip := range ips {
@@ -294,7 +294,7 @@ func ownedBy(node string, ips ...string) map[netip.Addr]string {
 	return own
 }
 
-func TestTheAddressesOfNodesAreToldAndLeftToThem(t *testing.T) {
+func TestNodeAddressesArePublishedAndNotTaken(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.peers.change(func(p *election.Peers) {
 			p.Own = ownedBy("node-b", "192.0.2.9", "2001:db8::9")
@@ -303,14 +303,14 @@ func TestTheAddressesOfNodesAreToldAndLeftToThem(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9", "192.0.2.10")))
 		settle()
 		want(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0")
-		want(t, "told", w.peers.own, "[192.0.2.1 198.51.100.1 2001:db8::1]")
+		want(t, "published addresses of the node", w.peers.own, "[192.0.2.1 198.51.100.1 2001:db8::1]")
 		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9: 192.0.2.9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9: 2001:db8::9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
 			"Normal AnnouncingLocal Node node-a announcing 192.0.2.10 on interface eth0")
 	})
 }
 
-func TestAddressesOnAnotherNodeTooStayWithTheirHolder(t *testing.T) {
+func TestAHolderKeepsAddressesThatAnotherNodeAlsoHas(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(time.Second)
@@ -333,12 +333,12 @@ func TestAddressesOnAnotherNodeTooStayWithTheirHolder(t *testing.T) {
 	})
 }
 
-func TestGatewaysAreTold(t *testing.T) {
+func TestGatewaysArePublished(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		want(t, "told", w.peers.gateways, "[]")
+		want(t, "published gateways", w.peers.gateways, "[]")
 		w.kernel.reroute("192.0.2.254", "2001:db8::fe")
 		settle()
-		want(t, "told", w.peers.gateways, "[192.0.2.254 2001:db8::fe]")
+		want(t, "published gateways", w.peers.gateways, "[192.0.2.254 2001:db8::fe]")
 	})
 }
 
@@ -356,46 +356,46 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 		const announced = "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0"
 		w.cluster.change(serving(far))
 		settle()
-		want(t, "not known", w.kernel.String(), "")
+		want(t, "kernel, without known endpoints", w.kernel.String(), "")
 		w.cluster.change(endpoints("node-a", ""))
 		settle()
 		want(t, "ready", w.kernel.String(), announced)
 		w.cluster.change(endpoints("node-b", "node-a"))
 		settle()
-		want(t, "ends, and serves still", w.kernel.String(), announced)
+		want(t, "kernel, with a terminating endpoint that serves", w.kernel.String(), announced)
 		pass(2 * time.Second)
 		settle()
-		want(t, "the others are known", w.kernel.String(), "")
+		want(t, "kernel, with ready endpoints on other nodes", w.kernel.String(), "")
 		w.cluster.change(endpoints("", "node-a node-b"))
 		settle()
-		want(t, "nobody else is ready", w.kernel.String(), announced)
+		want(t, "kernel, without ready endpoints on other nodes", w.kernel.String(), announced)
 		w.cluster.change(endpoints("", ""))
 		settle()
-		want(t, "not ready", w.kernel.String(), "")
+		want(t, "kernel, with an endpoint that is not ready", w.kernel.String(), "")
 	})
 }
 
-func TestARemoteAddressIsLookedAtAgainOnlyASecondLater(t *testing.T) {
+func TestTheNodeIsObservedASecondAfterARemoteAddress(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		looked := func(what string, want int, within time.Duration) {
 			t.Helper()
 			before := w.kernel.looked()
 			pass(within)
 			if got := w.kernel.looked() - before; got != want {
-				t.Errorf("%s: looked %d times within %s, want %d", what, got, within, want)
+				t.Errorf("%s: the agent observes the node %d times within %s, want %d", what, got, within, want)
 			}
 		}
 		pass(2 * afterwards)
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
 		looked("added", 1, afterwards/2)
-		looked("has it stayed?", 1, afterwards)
-		looked("all is well", 0, fullCheck/2)
+		looked("a second after the address was added", 1, afterwards)
+		looked("without a change", 0, fullCheck/2)
 		w.cluster.change(serving())
-		looked("removed, which others may wait for", 2, afterwards/2)
+		looked("after a removal", 2, afterwards/2)
 	})
 }
 
-func TestARemovalThatFailsIsTriedEverMoreSeldom(t *testing.T) {
+func TestAFailedRemovalIsRetriedWithBackoff(t *testing.T) {
 	inWorld(t, func(w *world) { w.kernel.removeErr = errors.New("not permitted") }, func(w *world) {
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
 		pass(2 * afterwards)
@@ -403,7 +403,7 @@ func TestARemovalThatFailsIsTriedEverMoreSeldom(t *testing.T) {
 		before := w.kernel.looked()
 		pass(time.Minute)
 		if got := w.kernel.looked() - before; got > 8 {
-			t.Errorf("looked %d times in a minute", got)
+			t.Errorf("the agent observes the node %d times in a minute", got)
 		}
 		w.kernel.change(func() { w.kernel.removeErr = nil })
 		settle()

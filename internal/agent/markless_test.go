@@ -15,8 +15,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// withoutMarks has a kernel without marks. The node's own address, in a pool, comes from
-// DHCP, as NetworkManager adds it.
+// withoutMarks runs test with a kernel without marks. The node's own address is in a pool and has a
+// lifetime, as an address that NetworkManager got by DHCP.
 func withoutMarks(t *testing.T, before func(*world), test func(*world)) {
 	inWorld(t, func(w *world) {
 		own := ours("eth0", "192.0.2.50/24", time.Hour)
@@ -27,12 +27,12 @@ func withoutMarks(t *testing.T, before func(*world), test func(*world)) {
 	}, func(w *world) {
 		test(w)
 		if done := w.kernel.doings(); strings.Contains(done, "192.0.2.50") {
-			t.Errorf("the node's own address is touched:\n%s", done)
+			t.Errorf("the agent changed the node's own address:\n%s", done)
 		}
 	})
 }
 
-func TestOnAKernelWithoutMarksWhatIsReleasedGoesAndWhatIsTheNodesStays(t *testing.T) {
+func TestAKernelWithoutMarksKeepsTheNodesOwnAddress(t *testing.T) {
 	withoutMarks(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "192.0.2.8/24", time.Minute))
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a"), branded("far", "203.0.113.7")}
@@ -40,16 +40,16 @@ func TestOnAKernelWithoutMarksWhatIsReleasedGoesAndWhatIsTheNodesStays(t *testin
 		settle()
 		want(t, "kernel", w.kernel.String(), "192.0.2.8/24 eth0, 192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 		pass(10 * time.Minute)
-		want(t, "kernel, when what was left behind has expired", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
+		want(t, "kernel, when leftovers have expired", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 		w.cluster.change(serving())
 		settle()
 		want(t, "kernel, without Services", w.kernel.String(), "")
 	})
 }
 
-// No pool contains an address of a backend. So the address is ours as long as a Service has
-// it, and until it is removed.
-func TestOnAKernelWithoutMarksAnAddressOfABackendComesAndGoes(t *testing.T) {
+// No pool contains an address of a backend. The address is ours while a Service has it, and then
+// until the agent has removed it.
+func TestAKernelWithoutMarksRemovesAddressesOfBackends(t *testing.T) {
 	withoutMarks(t, func(w *world) {
 		found, operators := permanent("kube-lb0", "198.18.0.8/32"), permanent("kube-lb0", "198.18.0.9/32")
 		found.Mark, operators.Mark = announce.Mark, announce.Mark // the kernel does not return marks
@@ -74,7 +74,7 @@ func TestOnAKernelWithoutMarksAnAddressOfABackendComesAndGoes(t *testing.T) {
 	})
 }
 
-func TestOnAKernelWithoutMarksWhatMayBeOursLastsWhileTheAPIServerIsAway(t *testing.T) {
+func TestAKernelWithoutMarksKeepsAddressesWithoutTheAPIServer(t *testing.T) {
 	withoutMarks(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", 20*time.Second), ours("eth0", "2001:db8::9/64", 50*time.Second))
 		w.cluster.missing = true
@@ -83,6 +83,6 @@ func TestOnAKernelWithoutMarksWhatMayBeOursLastsWhileTheAPIServerIsAway(t *testi
 		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 		w.end()
-		want(t, "kernel, after the goodbye of an agent that knew nothing", w.kernel.String(), bothAddresses)
+		want(t, "kernel, after the end of an agent that never knew the cluster", w.kernel.String(), bothAddresses)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-func TestMemoryIsGivenBackOnceAfterManyAddressesCameOrWent(t *testing.T) {
+func TestMemoryIsFreedOnceAfterManyChanges(t *testing.T) {
 	a := New(Options{})
 	busy := map[netip.Addr]announce.Address{addrOf("192.0.2.9"): {}}
 	for _, step := range []struct {
@@ -19,19 +19,20 @@ func TestMemoryIsGivenBackOnceAfterManyAddressesCameOrWent(t *testing.T) {
 	}{
 		{"few came", 999, nil, false},
 		{"many come", 5000, busy, false},
-		{"many have come", 5000, nil, true},
+		{"after many came", 5000, nil, true},
 		{"nothing happens", 5000, nil, false},
 		{"few go", 4500, nil, false},
-		{"many have gone", 4000, nil, true},
+		{"after many went", 4000, nil, true},
 	} {
 		if got := len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1; got != step.want {
-			t.Errorf("%s: it is given back: %v", step.name, got)
+			t.Errorf("%s: memory is freed: %v, want %v", step.name, got, step.want)
 		}
 	}
 }
 
-// With little memory in use, an agent that collects sooner would collect most of the time.
-func TestGarbageIsCollectedSoonerWhileManyAddressesAreThere(t *testing.T) {
+// With few addresses, the agent uses little memory. With a low GC percentage it would then collect
+// garbage most of the time.
+func TestGarbageIsCollectedSoonerWithManyAddresses(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	t.Setenv("GOGC", "")
@@ -43,7 +44,7 @@ func TestGarbageIsCollectedSoonerWhileManyAddressesAreThere(t *testing.T) {
 		got := debug.SetGCPercent(100)
 		debug.SetGCPercent(got)
 		if got != step.want {
-			t.Errorf("with %d addresses garbage is collected at %d %%, want %d", step.addresses, got, step.want)
+			t.Errorf("with %d addresses the GC percentage is %d, want %d", step.addresses, got, step.want)
 		}
 	}
 }

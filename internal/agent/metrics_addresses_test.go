@@ -26,9 +26,9 @@ func TestAddressesAreCountedByState(t *testing.T) {
 	}{
 		{"local", []fact{here(announce.Local)}, "local"},
 		{"remote", []fact{here(announce.Remote)}, "remote"},
-		{"the kernel refuses it", []fact{failed}, "failed"},
+		{"refused by the kernel", []fact{failed}, "failed"},
 		{"another node won", []fact{decided(announce.ReasonLostElection, "node-b", "")}, "elsewhere"},
-		{"another network's", []fact{decided(announce.ReasonNoInterface, "node-b", "")}, "elsewhere"},
+		{"of another network", []fact{decided(announce.ReasonNoInterface, "node-b", "")}, "elsewhere"},
 		{"a network that no node has", []fact{decided(announce.ReasonNoInterface, "", "")}, "unplaced"},
 		{"all nodes of its network are dead", []fact{decided(announce.ReasonNoEligibleNodes, "", "")}, "unplaced"},
 		{"endpoints are on other nodes", []fact{decided(announce.ReasonNoEndpoints, "", "")}, "elsewhere"},
@@ -47,14 +47,14 @@ func TestAddressesAreCountedByState(t *testing.T) {
 			counts := a.last.Load().count()
 			for s, n := range counts {
 				if want := addressState(s).String() == tt.want; (n == 1) != want || n > 1 {
-					t.Errorf("%d addresses are %s, want one that is %s", n, addressState(s), tt.want)
+					t.Errorf("%d addresses have the state %s, want one with %s", n, addressState(s), tt.want)
 				}
 			}
 		})
 	}
 }
 
-func TestManyAddressesHaveNoSeriesOfTheirOwn(t *testing.T) {
+func TestManyAddressesHaveNoOwnSeries(t *testing.T) {
 	const most = 3
 	for n, want := range map[int]struct{ series, omitted int }{most: {2 * most, 0}, most + 1: {0, most + 1}} {
 		a, report := newAnnounced(most), told{}
@@ -63,7 +63,7 @@ func TestManyAddressesHaveNoSeriesOfTheirOwn(t *testing.T) {
 		}
 		a.show("node-a", report, 2)
 		if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"); got != want.series {
-			t.Errorf("%d addresses have %d series, want %d", n, got, want.series)
+			t.Errorf("%d addresses have %d own series, want %d", n, got, want.series)
 		}
 		text := fmt.Sprintf(`
 # HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because they are too many.
@@ -89,6 +89,6 @@ func TestManyRemoteAddressesHideNoLocalAddress(t *testing.T) {
 		t.Errorf("%d series of local addresses, want %d", got, most)
 	}
 	if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced"); got != 0 {
-		t.Errorf("%d series of all addresses, want none", got)
+		t.Errorf("%d series of remote addresses, want none", got)
 	}
 }

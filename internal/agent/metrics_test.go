@@ -24,22 +24,22 @@ func TestProbes(t *testing.T) {
 			return answer.Code
 		}
 		if got := ask("/readyz"); got != 503 {
-			t.Errorf("ready before the first decision: %d", got)
+			t.Errorf("before the first decision, readiness is %d", got)
 		}
 		w.peers.change(func(p *election.Peers) { p.Trusted = true })
 		settle()
 		if ready, healthy, metrics := ask("/readyz"), ask("/healthz"), ask("/metrics"); ready != 200 || healthy != 200 || metrics != 200 {
-			t.Errorf("ready %d, healthy %d, metrics %d", ready, healthy, metrics)
+			t.Errorf("after a decision, readiness is %d, health is %d and metrics are %d", ready, healthy, metrics)
 		}
 		pass(time.Hour)
 		if got := ask("/healthz"); got != 200 {
-			t.Errorf("idle is not stuck: %d", got)
+			t.Errorf("the health of an idle agent is %d", got)
 		}
 		stuck := make(chan struct{})
 		w.kernel.change(func() { w.kernel.stuck = stuck })
 		pass(2 * time.Minute)
 		if got := ask("/healthz"); got != 503 {
-			t.Errorf("stuck and healthy: %d", got)
+			t.Errorf("the health of a stuck agent is %d", got)
 		}
 		w.kernel.mu.Lock()
 		w.kernel.stuck = nil
@@ -47,12 +47,12 @@ func TestProbes(t *testing.T) {
 		close(stuck)
 		synctest.Wait()
 		if got := ask("/healthz"); got != 200 {
-			t.Errorf("not stuck any more: %d", got)
+			t.Errorf("the health of an agent that is no longer stuck is %d", got)
 		}
 	})
 }
 
-func TestWhatIsCountedEndsWithWhatItIsOf(t *testing.T) {
+func TestSeriesEndWithTheirServiceOrNode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"), peer("node-c"))
 	}, func(w *world) {
@@ -63,7 +63,7 @@ func TestWhatIsCountedEndsWithWhatItIsOf(t *testing.T) {
 			m := w.metrics
 			got := []int{testutil.CollectAndCount(m.winnerChanges), testutil.CollectAndCount(m.affinityFallback), testutil.CollectAndCount(m.slotSteals)}
 			if want := []int{winners, fallbacks, steals}; !slices.Equal(got, want) {
-				t.Errorf("%s there are %v series, want %v", when, got, want)
+				t.Errorf("%s, there are %v series, want %v", when, got, want)
 			}
 		}
 		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/near": {"node-x"}} })
@@ -76,12 +76,12 @@ func TestWhatIsCountedEndsWithWhatItIsOf(t *testing.T) {
 		pass(time.Second)
 		series("with Services", 1, 1, 1)
 		pass(20 * time.Minute)
-		series("with Services still", 1, 1, 1)
+		series("with Services", 1, 1, 1)
 		w.cluster.change(serving())
 		settle()
 		series("without Services", 0, 0, 1)
 		pass(time.Hour)
-		series("long after the node was there", 0, 0, 0)
+		series("long after the node left", 0, 0, 0)
 	})
 }
 

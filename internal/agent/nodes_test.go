@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// node is an agent on a stack of its own, in a cluster with a real API server.
+// node is an agent with its own fake kernel in a cluster with a real API server.
 type node struct {
 	cluster
 	kernel *fakeKernel
@@ -44,7 +44,7 @@ func (n node) start(counts time.Duration) (stop func()) {
 	})
 }
 
-// holders returns the nodes that have each address, by their kernels.
+// holders returns for each address the nodes whose kernels have it.
 func holders(nodes map[string]node) map[string]string {
 	by := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
@@ -57,8 +57,7 @@ func holders(nodes map[string]node) map[string]string {
 	return by
 }
 
-// settled waits until each of this many addresses is on exactly one node, and that node is in
-// its slot.
+// settled waits until each of the addresses is on exactly one node, and that node is in its slot.
 func settled(t *testing.T, nodes map[string]node, addresses int) map[string]string {
 	t.Helper()
 	var by map[string]string
@@ -90,14 +89,14 @@ func (n node) allSlots() string {
 	return strings.Join(all, " ")
 }
 
-func TestNodesShareTheAddressesAndTakeOverThoseOfALostOne(t *testing.T) {
+func TestNodesShareAddressesAndTakeOverFromALostNode(t *testing.T) {
 	c := newCluster(t)
 	c.apply(ptr(localGroup("near", "192.0.2.0/24", "2001:db8::/64")))
 	c.apply(ptr(lbNodeAgent("default", v2.InterfaceSpec{})))
 	nodes := map[string]node{"a": c.newNode("a"), "b": c.newNode("b"), "c": c.newNode("c")}
 	stop := map[string]func(){}
-	// The Lease of b must expire soon. The Leases of the others must not, however slow the
-	// machine is.
+	// The Lease of b must expire soon. The Leases of the others must not expire, also on a slow
+	// machine.
 	for name, counts := range map[string]time.Duration{"a": time.Minute, "b": 3 * time.Second, "c": time.Minute} {
 		stop[name] = nodes[name].start(counts)
 	}
@@ -122,7 +121,7 @@ func TestNodesShareTheAddressesAndTakeOverThoseOfALostOne(t *testing.T) {
 		}
 	}
 
-	lost.kernel = newFakeKernel() // it has been off
+	lost.kernel = newFakeKernel() // the node rebooted
 	nodes["b"] = lost
 	began := time.Now()
 	lost.start(time.Minute)
@@ -131,6 +130,6 @@ func TestNodesShareTheAddressesAndTakeOverThoseOfALostOne(t *testing.T) {
 		return err == nil && l.Spec.RenewTime.After(began)
 	})
 	if again := settled(t, nodes, 2*services); !maps.Equal(after, again) {
-		t.Errorf("a node that came back changed who has what\nbefore %v\nafter  %v", after, again)
+		t.Errorf("the return of a node moved addresses\nbefore %v\nafter  %v", after, again)
 	}
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// observe makes the agent that name starts next watch the addresses of others.
+// observe makes the next agent on the host name watch the addresses of others.
 func (s *segment) observe(name string) *Observed {
 	h := s.hosts[name]
 	h.observed = NewObserved(prometheus.NewRegistry())
 	return h.observed
 }
 
-// rounds waits until the agent has asked so often, with two packets each time.
+// rounds waits for n more rounds of the agent. It sends two packets in each round.
 func (o *Observed) rounds(t *testing.T, n float64) {
 	t.Helper()
 	until := testutil.ToFloat64(o.packets) + 2*n
-	eventually(t, "the agent asks again and again", func() bool { return testutil.ToFloat64(o.packets) >= until })
+	eventually(t, "the agent sends more probes", func() bool { return testutil.ToFloat64(o.packets) >= until })
 }
 
-// Three hosts on a segment; the third watches the address that the first has. The agents of
-// the others are gone, but count as alive, so that the test says who answers.
-func TestTheObserverHearsNoneAndTwoOnARealSegment(t *testing.T) {
+// The third host watches the address of the first. Then the agents of the other hosts end, but
+// their nodes stay alive in the exchange. So only the test decides which host answers.
+func TestTheObserverCountsMissingAndDoubleAnswers(t *testing.T) {
 	for _, address := range []string{"192.0.2.9", "2001:db8::9"} {
 		t.Run(address, func(t *testing.T) {
 			s := newSegment(t, "a", "b", "c")
 			s.change(serving(branded("web", address)))
 			stopA := s.start("a", nil)
-			eventuallyIs(t, "who has it", "a", func() string { return s.holders(address) })
+			eventuallyIs(t, "the holder", "a", func() string { return s.holders(address) })
 			stopB, o := s.start("b", nil), s.observe("c")
 			s.start("c", nil)
 			eventually(t, "the address is seen to be answered", func() bool { return testutil.ToFloat64(o.observed) >= 4 })
 			for what, counter := range map[string]prometheus.Counter{"unanswered": o.unanswered, "double": o.double} {
 				if seconds := testutil.ToFloat64(counter); seconds > 0 {
-					t.Errorf("%s for %v s, and one node has it", what, seconds)
+					t.Errorf("the observer counts %v s %s while one node has the address", seconds, what)
 				}
 			}
 			stopA()
@@ -50,16 +50,16 @@ func TestTheObserverHearsNoneAndTwoOnARealSegment(t *testing.T) {
 			s.answers("a", address, false)
 			eventually(t, "silence is counted", func() bool { return testutil.ToFloat64(o.unanswered) > 0 })
 
-			// The switch port of c leads to no other port, and keeps its carrier.
+			// The switch port of c is isolated, but keeps its carrier.
 			ip(t, "link add nowhere type bridge\nlink set port-c master nowhere")
-			o.rounds(t, 3) // what was asked before is counted by then
+			o.rounds(t, 3) // the answers to earlier probes are counted by then
 			unanswered, observed := testutil.ToFloat64(o.unanswered), testutil.ToFloat64(o.observed)
 			o.rounds(t, 3)
 			if now := testutil.ToFloat64(o.unanswered); now != unanswered {
-				t.Errorf("%v s unanswered while c is deaf", now-unanswered)
+				t.Errorf("the observer counts %v s unanswered while c is isolated", now-unanswered)
 			}
 			if now := testutil.ToFloat64(o.observed); now != observed {
-				t.Errorf("%v s observed while c is deaf", now-observed)
+				t.Errorf("the observer counts %v s observed while c is isolated", now-observed)
 			}
 			t.Logf("%v packets, %v s observed, %v s unanswered, %v s double", testutil.ToFloat64(o.packets),
 				testutil.ToFloat64(o.observed), testutil.ToFloat64(o.unanswered), testutil.ToFloat64(o.double))
@@ -67,12 +67,13 @@ func TestTheObserverHearsNoneAndTwoOnARealSegment(t *testing.T) {
 	}
 }
 
-// A host loses its power, and the address moves. Either of the others watches it.
-func TestTheObserverCountsAMoveNoLongerThanItLasts(t *testing.T) {
+// A host loses its power, and the address moves to another host. The third host watches the
+// address.
+func TestTheObserverCountsOnlyTheTimeOfAMove(t *testing.T) {
 	s := newSegment(t, "a", "b", "c")
 	s.change(serving(branded("web", "192.0.2.9")))
 	s.start("a", nil)
-	eventuallyIs(t, "who has it", "a", func() string { return s.holders("192.0.2.9") })
+	eventuallyIs(t, "the holder", "a", func() string { return s.holders("192.0.2.9") })
 	seen := map[string]*Observed{"b": s.observe("b"), "c": s.observe("c")}
 	s.start("b", nil)
 	s.start("c", nil)
@@ -95,13 +96,13 @@ func TestTheObserverCountsAMoveNoLongerThanItLasts(t *testing.T) {
 			t.Errorf("%s counted %v s unanswered after the move", name, later-gap)
 		}
 		if double := testutil.ToFloat64(o.double); double != 0 {
-			t.Errorf("%s counted %v s with two answers, and there was a move", name, double)
+			t.Errorf("%s counted %v s with two answers during the move, want 0", name, double)
 		}
 		t.Logf("%s is the new holder, and %s saw a gap of %v s", now, name, gap)
 	}
 }
 
-// answers gives an address to a host, or takes it away, past its agent.
+// answers adds an address to a host or removes it. The agent of the host does not take part.
 func (s *segment) answers(name, address string, yes bool) {
 	s.t.Helper()
 	h, a := s.hosts[name], netip.MustParseAddr(address)

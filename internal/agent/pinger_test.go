@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinger sends echo requests to an address again and again, and records those without an
-// answer.
+// pinger sends echo requests to an address repeatedly. It records the requests without an answer.
 type pinger struct {
 	conn net.PacketConn
 	to   *net.IPAddr
@@ -28,7 +27,7 @@ type pinger struct {
 // every is the time between two echo requests.
 const every = 5 * time.Millisecond
 
-// newPinger starts to send, in the namespace of the test.
+// newPinger starts to send in the namespace of the test.
 func newPinger(t *testing.T, address string) *pinger {
 	t.Helper()
 	conn, err := net.ListenPacket("ip4:icmp", "192.0.2.254")
@@ -42,8 +41,8 @@ func newPinger(t *testing.T, address string) *pinger {
 	return c
 }
 
-// keepAnswers enlarges the socket buffer for the answers of minutes: the test may be slow to
-// read them.
+// keepAnswers enlarges the socket buffer so that it holds the answers of minutes. The test may
+// read them late.
 func keepAnswers(t *testing.T, conn *net.IPConn) {
 	t.Helper()
 	raw, err := conn.SyscallConn()
@@ -101,21 +100,21 @@ func (c *pinger) hear() {
 	}
 }
 
-// sent returns how many requests were sent so far.
+// sent returns the number of requests so far.
 func (c *pinger) sent() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
 }
 
-// again waits until 20 requests that are sent from now on have answers.
+// again waits until 20 new requests have answers.
 func (c *pinger) again(t *testing.T) {
 	t.Helper()
 	from := c.sent()
 	eventually(t, "answers", func() bool { return c.answeredFrom(from) >= 20 })
 }
 
-// answeredFrom returns how many requests after the first n have answers.
+// answeredFrom returns the number of answered requests after the first n.
 func (c *pinger) answeredFrom(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,8 +127,8 @@ func (c *pinger) answeredFrom(n int) int {
 	return answered
 }
 
-// end waits for the answer to a request that is sent from now on. It returns how many earlier
-// requests have no answer, and the longest run of them as a time.
+// end waits for the answer to a new request. It returns the number of earlier requests without an
+// answer, and the longest series of them as a time.
 func (c *pinger) end(t *testing.T) (lost int, gap time.Duration) {
 	t.Helper()
 	from := c.sent()

@@ -29,7 +29,7 @@ import (
 	"purelb.io/purelb/internal/probe"
 )
 
-// neighborhood is another network namespace, with a thread of its own.
+// neighborhood is another network namespace with its own thread.
 type neighborhood struct {
 	t     *testing.T
 	tasks chan func()
@@ -79,7 +79,8 @@ func (n neighborhood) ip(script string) {
 	}
 }
 
-// token returns a token of the account for the audience of ip, or for the API server.
+// token returns a token of the account. Its audience is the probe of ip, or the API server if ip
+// is empty.
 func (c cluster) token(account, ip string) string {
 	c.t.Helper()
 	request := &authenticationv1.TokenRequest{}
@@ -93,7 +94,7 @@ func (c cluster) token(account, ip string) string {
 	return request.Status.Token
 }
 
-// accounts makes two ServiceAccounts: purelb-prober may ask for probes, and viewer may not.
+// accounts makes two ServiceAccounts. purelb-prober may ask for probes, and viewer may not.
 func (c cluster) accounts() {
 	c.t.Helper()
 	for _, name := range []string{probe.Account, "viewer"} {
@@ -114,7 +115,7 @@ func ask(t *testing.T, handler http.Handler, token, body string) (code int, text
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
-// found sends a request about ip, and prints the answer in a line.
+// found sends a request about ip and prints the answer in one line.
 func found(t *testing.T, handler http.Handler, ip string) string {
 	t.Helper()
 	code, text := ask(t, handler, "", `{"address": "`+ip+`"}`)
@@ -134,8 +135,8 @@ type everyone struct{}
 
 func (everyone) Admit(context.Context, netip.Addr, string, string) error { return nil }
 
-// probingAgent runs an agent with pools 192.0.2.0/24 and 2001:db8::/64 on the machine, and returns
-// its handler. node-b is another node, with 192.0.2.2 and 2001:db8::2.
+// probingAgent runs an agent with the pools 192.0.2.0/24 and 2001:db8::/64, and returns its
+// handler. node-b is another node with the addresses 192.0.2.2 and 2001:db8::2.
 func probingAgent(t *testing.T, kernel Kernel, c Callers, log *slog.Logger) http.Handler {
 	t.Helper()
 	cluster := &fakeCluster{changed: make(chan struct{}, 1), snapshot: objects{Snapshot: Snapshot{
@@ -160,11 +161,11 @@ func probingAgent(t *testing.T, kernel Kernel, c Callers, log *slog.Logger) http
 	return a.Handler(registry)
 }
 
-func TestAProbeTellsNodesFromForeignMachinesAndFromSilence(t *testing.T) {
+func TestAProbeDistinguishesNodesMachinesAndSilence(t *testing.T) {
 	m := newMachine(t)
 	far := newNeighborhood(t)
 	ip(t, "link set far0 netns "+far.path)
-	// A host answers for its own addresses only.
+	// Each host answers only for its own addresses.
 	far.do(func() error { return os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0) })
 	far.ip(`link set lo up
 		link set far0 up
@@ -205,14 +206,14 @@ func TestAProbeTellsNodesFromForeignMachinesAndFromSilence(t *testing.T) {
 		"203.0.113.7":   "offLink no interface of this node has an address in a network with 203.0.113.7",
 		"198.51.100.50": "unknown neither a ServiceGroup nor a Service has 198.51.100.50, and agents ask for no other addresses",
 	} {
-		// On a busy machine a first Neighbor Discovery may come too late for the wait.
+		// On a busy machine, the first answer of Neighbor Discovery may arrive too late.
 		eventuallyIs(t, ip, want, func() string { return found(t, handler, ip) })
 	}
 	far.ip("link set nodeb down")
 	eventuallyIs(t, "without a control", "unknown no machine answers on eth0, not even those that must", func() string { return found(t, handler, "192.0.2.70") })
 }
 
-func TestOnlyWhoMayProbeGetsAnAnswer(t *testing.T) {
+func TestOnlyTheProberMayProbe(t *testing.T) {
 	c := newCluster(t)
 	c.accounts()
 	var log bytes.Buffer
@@ -233,20 +234,20 @@ func TestOnlyWhoMayProbeGetsAnAnswer(t *testing.T) {
 		code              int
 		text              string
 	}{
-		{"who may", good, body, 200, `"result":"answered"`},
+		{"with the right token", good, body, 200, `"result":"answered"`},
 		{"without a token", "", body, 401, "the token is missing, expired, or not for this request"},
-		{"with a token that is none", "abc", body, 401, "the token is missing, expired, or not for this request"},
+		{"with a malformed token", "abc", body, 401, "the token is missing, expired, or not for this request"},
 		{"with a token for another address", c.token(probe.Account, "192.0.2.10"), body, 401, "the token is missing, expired, or not for this request"},
-		{"who may not", c.token("viewer", "192.0.2.9"), body, 403, "the caller has no right to ask: only system:serviceaccount:" + c.namespace + ":purelb-prober may"},
+		{"of another account", c.token("viewer", "192.0.2.9"), body, 403, "the caller has no right to ask: only system:serviceaccount:" + c.namespace + ":purelb-prober may"},
 		{"with a token for the API server", c.token(probe.Account, ""), body, 401, "the token is missing"},
-		{"about no address", good, `{"address": "web"}`, 400, "the body is not"},
-		{"about an address of the node alone", good, `{"address": "127.0.0.1"}`, 400, "the body is not"},
+		{"about a name", good, `{"address": "web"}`, 400, "the body is not"},
+		{"about a loopback address", good, `{"address": "127.0.0.1"}`, 400, "the body is not"},
 		{"with a body that is too long", good, `{"address": "192.0.2.9"` + strings.Repeat(" ", 2000) + "}", 400, "the body is not"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, text := ask(t, handler, tt.token, tt.body)
 			if code != tt.code || !strings.Contains(text, tt.text) {
-				t.Errorf("answered %d %s, want %d and %q", code, text, tt.code, tt.text)
+				t.Errorf("the answer is %d %s, want %d and %q", code, text, tt.code, tt.text)
 			}
 		})
 	}
@@ -257,9 +258,9 @@ func TestOnlyWhoMayProbeGetsAnAnswer(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Error("a caller may ask as often as it wants")
+		t.Error("the requests of a caller have no limit")
 	}
 	if lines := strings.Count(log.String(), "callerRefused"); lines == 0 || lines > 6 {
-		t.Errorf("%d refusals are logged, want a few:\n%s", lines, log.String())
+		t.Errorf("the log has %d refusals, want a few:\n%s", lines, log.String())
 	}
 }

@@ -31,7 +31,7 @@ type eventCount int
 func (c *eventCount) Eventf(runtime.Object, string, string, string, ...any) { *c++ }
 
 // Every node of a large cluster gets a remote address at the same time.
-func TestOfAThousandNodesSixteenTellOfARemoteAddress(t *testing.T) {
+func TestSixteenOfAThousandNodesReportARemoteAddress(t *testing.T) {
 	const nodes, services = 1000, 5
 	var members []election.Member
 	for i := range nodes {
@@ -55,14 +55,14 @@ func TestOfAThousandNodesSixteenTellOfARemoteAddress(t *testing.T) {
 	for _, n := range told {
 		most = max(most, n)
 		if n != 16 {
-			t.Errorf("%d nodes tell of an address, want 16", n)
+			t.Errorf("%d nodes report an address, want 16", n)
 		}
 	}
 	fmt.Printf("RESULT events_per_remote_service_1000_nodes %d\n", most)
 }
 
 // With the policy Local, only some nodes have the address.
-func TestOfTheNodesWithAnEndpointAllTellUpToSixteen(t *testing.T) {
+func TestUpToSixteenNodesWithEndpointsReport(t *testing.T) {
 	seen := &observation{services: map[string]*Service{}}
 	for i := range 1000 {
 		seen.Peers.Members = append(seen.Peers.Members, peer(fmt.Sprintf("node-%03d", i)))
@@ -73,13 +73,13 @@ func TestOfTheNodesWithAnEndpointAllTellUpToSixteen(t *testing.T) {
 	for _, node := range []string{"node-007", "node-500"} {
 		r := reporter{node: node, told: told{}}
 		if !r.speaks(time.Now(), seen, readService(&far), addrOf("203.0.113.7")) {
-			t.Errorf("%s, which has an endpoint, does not tell", node)
+			t.Errorf("%s has an endpoint and does not report the address", node)
 		}
 	}
 }
 
 // A node without an LBNodeAgent has no remote address, and writes no events about it.
-func TestOnlyNodesThatAnnounceSpeak(t *testing.T) {
+func TestOnlyNodesThatAnnounceReport(t *testing.T) {
 	const nodes, announcing = 1000, 100
 	seen := &observation{services: map[string]*Service{}}
 	for i := range nodes {
@@ -96,36 +96,36 @@ func TestOnlyNodesThatAnnounceSpeak(t *testing.T) {
 		if speaks(m.Node) {
 			n++
 			if m.Unconfigured {
-				t.Errorf("%s speaks, and announces nothing", m.Node)
+				t.Errorf("%s reports the address and announces nothing", m.Node)
 			}
 		}
 	}
 	if n != 16 {
-		t.Errorf("%d nodes tell of an address, want 16", n)
+		t.Errorf("%d nodes report an address, want 16", n)
 	}
 	for i := range seen.Peers.Members {
 		seen.Peers.Members[i].Unconfigured = i != 7
 	}
 	if !speaks("node-007") || speaks("node-008") {
-		t.Error("the only node that announces is not the one that tells")
+		t.Error("the only node that announces does not report, or another node does")
 	}
 }
 
 // The time at which a Service got its address comes from the clock of another machine.
-func TestANodeWhoseClockIsWrongDoesNotTellOfOldAddresses(t *testing.T) {
+func TestANodeWithAWrongClockDoesNotReportOldAddresses(t *testing.T) {
 	seen := &observation{services: map[string]*Service{}}
 	seen.Peers.Members = []election.Member{peer("node-a")}
 	far := branded("far", "203.0.113.7")
 	for ahead, want := range map[time.Duration]bool{0: true, time.Minute: true, -time.Minute: true, time.Hour: false, -time.Hour: false} {
-		r := reporter{node: "node-a"} // it has just started
+		r := reporter{node: "node-a"} // the agent has just started
 		if got := r.speaks(time.Now().Add(ahead), seen, readService(&far), addrOf("203.0.113.7")); got != want {
-			t.Errorf("with a clock that is %s ahead it tells: %v, want %v", ahead, got, want)
+			t.Errorf("with a clock that is %s ahead, the node reports: %v, want %v", ahead, got, want)
 		}
 	}
 }
 
-// All nodes do so at the same moment.
-func TestAnotherNameOfTheDummyInterfaceIsNoEvent(t *testing.T) {
+// All nodes rename the interface at the same moment, which would cause many events.
+func TestARenamedDummyInterfaceCausesNoEvent(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("far", "203.0.113.7", "2001:db8:9::7")))
 		settle()
@@ -171,8 +171,7 @@ func (s *eventStore) writes() string {
 	return written
 }
 
-// restarted runs another agent in place of that of w for a minute, and returns the new
-// events.
+// restarted replaces the agent of w by another one for a minute. It returns the new events.
 func restarted(t *testing.T, w *world, store *eventStore) string {
 	t.Helper()
 	w.end()
@@ -190,9 +189,9 @@ func restarted(t *testing.T, w *world, store *eventStore) string {
 	return store.writes()
 }
 
-// The node has addresses of both kinds, one that cannot be added, and LBNodeAgents that
-// are ignored, malformed, or select wrongly.
-func TestARestartTellsNothingAgain(t *testing.T) {
+// The node has addresses of both kinds, and an address that cannot be added. LBNodeAgents are
+// ignored, malformed, or have a wrong selector.
+func TestARestartRepeatsNoEvent(t *testing.T) {
 	store := &eventStore{there: map[string]bool{}}
 	inWorld(t, func(w *world) {
 		w.kernel.putErr["192.0.2.10"] = errors.New("no buffer space")
@@ -204,7 +203,7 @@ func TestARestartTellsNothingAgain(t *testing.T) {
 		first := restarted(t, w, store)
 		for _, reason := range []string{eventConfigIgnored, eventInvalidSelector, eventFailed} {
 			if !strings.Contains(first, reason+" ") {
-				t.Errorf("the first agent does not tell of %s:\n%s", reason, first)
+				t.Errorf("the first agent has no event %s:\n%s", reason, first)
 			}
 		}
 		for range 2 {
@@ -213,8 +212,8 @@ func TestARestartTellsNothingAgain(t *testing.T) {
 	})
 }
 
-// A node that boots has none of the remote addresses, and the others told of them.
-func TestANodeThatBootsTellsOnlyOfWhatIsNew(t *testing.T) {
+// A node that boots has no remote addresses yet. Other nodes have reported the old ones.
+func TestABootingNodeReportsOnlyNewAddresses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		old, renewed := branded("old", "203.0.113.7"), branded("renewed", "203.0.113.8")
 		old.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
@@ -239,23 +238,23 @@ func TestAnAddressWithoutEndpointsGoesAndComesBack(t *testing.T) {
 		})
 		settle()
 		const both = "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0"
-		want(t, "with an endpoint", w.kernel.String(), both)
+		want(t, "kernel, with an endpoint", w.kernel.String(), both)
 		w.told()
 		w.logged()
 		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": nil} })
 		pass(10 * time.Minute)
-		want(t, "without", w.kernel.String(), "")
+		want(t, "kernel, without endpoints", w.kernel.String(), "")
 		want(t, "slots without", w.slots("web"), "")
 		const why = ": no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints"
 		want(t, "events", w.told(), "Normal AddressWithdrawn Node node-a withdrew 192.0.2.9"+why+"\nNormal AddressWithdrawn Node node-a withdrew 203.0.113.7"+why)
 		want(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noEndpointsAnywhere\nwithdrawAddress 203.0.113.7 noEndpointsAnywhere")
 		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": {"node-b"}} })
 		pass(10 * time.Second)
-		want(t, "with an endpoint again", w.kernel.String(), both)
+		want(t, "kernel, with an endpoint again", w.kernel.String(), both)
 	})
 }
 
-// withdrawing has all groups withdraw idle addresses.
+// withdrawing makes all groups withdraw idle addresses.
 func withdrawing(s *objects) {
 	s.Groups[0].Spec.Local.WithdrawWithoutEndpoints, s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints = true, true
 	s.Groups[0].Generation, s.Groups[1].Generation = 2, 2
@@ -265,8 +264,8 @@ func webEndpoints(nodes ...string) func(*objects) {
 	return func(s *objects) { s.Endpoints = map[string][]string{"default/web": nodes} }
 }
 
-// One replica is replaced: its endpoint is away for some seconds.
-func TestEndpointsThatAreAwayForAMomentMoveNothing(t *testing.T) {
+// A replica is replaced, so its endpoint is gone for some seconds.
+func TestAShortLossOfEndpointsMovesNothing(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(withdrawing)
 		w.cluster.change(webEndpoints("node-b"))
@@ -288,8 +287,8 @@ func TestEndpointsThatAreAwayForAMomentMoveNothing(t *testing.T) {
 	})
 }
 
-// A server crashes again and again.
-func TestEndpointsThatFlapMoveLessAndLess(t *testing.T) {
+// A server crashes repeatedly.
+func TestFlappingEndpointsAreDamped(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(withdrawing)
 		w.cluster.change(webEndpoints("node-b"))
@@ -305,7 +304,7 @@ func TestEndpointsThatFlapMoveLessAndLess(t *testing.T) {
 		doings := w.kernel.doings()
 		for _, verb := range []string{"put 203.0.113.7", "remove 203.0.113.7", "put 192.0.2.9", "remove 192.0.2.9"} {
 			if n := strings.Count(doings, verb); n < 2 || n > 10 {
-				t.Errorf("%s: %d times in 20 minutes", verb, n)
+				t.Errorf("%s: %d times in 20 minutes, which is too often", verb, n)
 			}
 		}
 		pass(2 * time.Minute)
@@ -313,8 +312,9 @@ func TestEndpointsThatFlapMoveLessAndLess(t *testing.T) {
 	})
 }
 
-// Nobody may be there to serve it. An agent that restarts meanwhile does not know better.
-func TestTheAddressOfADeletedGroupDoesNotComeBackWithoutEndpoints(t *testing.T) {
+// Without endpoints, the address has no server. An agent that restarts does not know the deleted
+// group.
+func TestAnAddressOfADeletedGroupNeedsEndpoints(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		web := branded("web", "203.0.113.7")
 		web.Annotations[service.AnnotationPoolType] = service.PoolRemote
@@ -343,7 +343,7 @@ func TestTheEndpointsOfOtherServicesAreNotFollowed(t *testing.T) {
 		}
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7"), local))
 		settle()
-		follows("as it is by default", "default/local")
+		follows("by default", "default/local")
 		w.cluster.change(func(s *objects) {
 			s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints, s.Groups[1].Generation = true, 2
 		})
@@ -352,22 +352,22 @@ func TestTheEndpointsOfOtherServicesAreNotFollowed(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatNeverWasHereIsNotLogged(t *testing.T) {
+func TestOnlyAddressesOfThisNodeAreLogged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))
 		web := branded("web", "192.0.2.9", "192.0.2.77")
 		web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9 node-b,eth0,192.0.2.77"
 		serving(web)(&w.cluster.snapshot)
-		w.kernel.hold(ours("eth0", "192.0.2.77/24", 55*time.Second)) // of the agent before
+		w.kernel.hold(ours("eth0", "192.0.2.77/24", 55*time.Second)) // of the previous agent
 	}, func(w *world) {
 		pass(10 * time.Second)
 		want(t, "log", w.logged("address"), "subnetsChanged\nlostElection 192.0.2.77\nwithdrawAddress 192.0.2.77")
 	})
 }
 
-// A person who sees in the Lease that a node has no subnets finds out why, also while
-// nothing is decided.
-func TestWhatIsWrongIsToldAsSoonAsTheLeaseNamesNoSubnets(t *testing.T) {
+// The Lease shows an operator that a node has no subnets. So it must also show the reason, also
+// before the first decision.
+func TestAProblemIsReportedWithTheEmptyLease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.peers.peers.Trusted = false
 		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "wlan0"})}

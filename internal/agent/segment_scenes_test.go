@@ -18,7 +18,7 @@ import (
 	"purelb.io/purelb/internal/ending"
 )
 
-// exclude excludes a node from having addresses, or includes it again.
+// exclude excludes a node from the election, or includes it again.
 func (s *segment) exclude(name string, yes bool) {
 	s.hosts[name].cluster.change(func(o *objects) {
 		o.Node = o.Node.DeepCopy()
@@ -29,12 +29,12 @@ func (s *segment) exclude(name string, yes bool) {
 	})
 }
 
-// third starts an agent on a third node, which comes last in the election. It returns a
-// function that stops it.
+// third starts an agent on a third node, which is last in the election. It returns a function that
+// stops the agent.
 func (s *segment) third(t *testing.T) (stop func()) {
 	stop = s.start("c", nil)
 	s.exclude("c", true)
-	eventually(t, "the third node is there, and comes last", func() bool {
+	eventually(t, "the third node is known and is last in the election", func() bool {
 		s.exchange.mu.Lock()
 		defer s.exchange.mu.Unlock()
 		return s.exchange.members["c"].Draining
@@ -42,8 +42,8 @@ func (s *segment) third(t *testing.T) (stop func()) {
 	return stop
 }
 
-// pair is two agents on a segment, and a client of a Service. have has the addresses of the
-// Service, and lacks has none. stop ends the agents.
+// pair starts two agents on a segment and a Service. The node have has the addresses of the
+// Service, and the node lacks has none. stop has functions that stop the agents.
 func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop map[string]func()) {
 	s = newSegment(t, "a", "b", "c")
 	stop = map[string]func(){"a": s.start("a", end), "b": s.start("b", end)}
@@ -53,7 +53,7 @@ func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop ma
 		return len(s.exchange.members) == 2
 	})
 	s.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-	eventually(t, "one has each address", func() bool {
+	eventually(t, "one node has each address", func() bool {
 		return len(s.holders("192.0.2.9")) == 1 && len(s.holders("2001:db8::9")) == 1
 	})
 	have, lacks = "a", "b"
@@ -62,9 +62,9 @@ func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop ma
 	}
 	// Both addresses go to the same node. Afterwards the other node is no longer excluded.
 	s.exclude(lacks, true)
-	s.expect("all on one", have)
+	s.expect("with an excluded node", have)
 	s.exclude(lacks, false)
-	eventually(t, "nobody is excluded", func() bool {
+	eventually(t, "no node is excluded", func() bool {
 		s.exchange.mu.Lock()
 		defer s.exchange.mu.Unlock()
 		return !s.exchange.members[lacks].Draining
@@ -72,7 +72,7 @@ func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop ma
 	return s, have, lacks, stop
 }
 
-func TestOnARealSegmentAnAddressIsHandedOverWithoutAGap(t *testing.T) {
+func TestSegmentHandoverHasNoGap(t *testing.T) {
 	s, have, lacks, _ := pair(t, nil)
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
@@ -84,43 +84,43 @@ func TestOnARealSegmentAnAddressIsHandedOverWithoutAGap(t *testing.T) {
 	s.expect("after the handover back", have)
 	c.again(t)
 	if lost, gap := c.end(t); lost != 0 {
-		t.Errorf("%d requests were not answered, within %s", lost, gap)
+		t.Errorf("%d requests have no answer, the longest gap is %s; want none", lost, gap)
 	}
 }
 
-func TestOnARealSegmentGoodbyeLeavesNoGapAndNothingBehind(t *testing.T) {
+func TestSegmentEndOfAnAgentHasNoGap(t *testing.T) {
 	s, have, lacks, stop := pair(t, endOf(ending.Uninstalled))
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
 	stop[have]()
-	s.expect("after the goodbye", lacks)
+	s.expect("after the end of an agent", lacks)
 	c.again(t)
 	if lost, gap := c.end(t); lost != 0 {
-		t.Errorf("%d requests were not answered, within %s", lost, gap)
+		t.Errorf("%d requests have no answer, the longest gap is %s; want none", lost, gap)
 	}
 	stop[lacks]()
-	s.expect("after the last goodbye", "")
+	s.expect("after the end of the last agent", "")
 }
 
-func TestOnARealSegmentTheAddressesOfALostNodeAreTakenOver(t *testing.T) {
+func TestSegmentAddressesOfALostNodeAreTakenOver(t *testing.T) {
 	s, have, lacks, stop := pair(t, nil)
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
 	ip(t, "link set port-"+have+" down")
 	s.exchange.lose(have)
-	eventuallyIs(t, "who has it", lacks, func() string { return strings.Trim(strings.Replace(s.holders("192.0.2.9"), have, "", 1), " ") })
+	eventuallyIs(t, "the holder", lacks, func() string { return strings.Trim(strings.Replace(s.holders("192.0.2.9"), have, "", 1), " ") })
 	c.again(t)
 	stop[have]()
 	_, gap := c.end(t)
 	fmt.Printf("RESULT agent_takeover_after_detection_ms %d\n", gap.Milliseconds())
 }
 
-func TestOnARealSegmentWhatANodeWithoutAgentAnswersIsNotTaken(t *testing.T) {
+func TestSegmentAnsweredAddressesAreNotTaken(t *testing.T) {
 	answeredIsNotTaken(t, "off")
 }
 
-// Fabrics answer for the hosts that they know, and drop questions without a sender.
-func TestOnASegmentWithSuppressionWhatANodeWithoutAgentAnswersIsNotTaken(t *testing.T) {
+// Some fabrics answer for the hosts that they know, and drop ARP requests without a sender.
+func TestSegmentAnsweredAddressesAreNotTakenWithSuppression(t *testing.T) {
 	answeredIsNotTaken(t, "on")
 }
 
@@ -132,20 +132,20 @@ func answeredIsNotTaken(t *testing.T, suppression string) {
 	stop[have]()
 	before := testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered"))
 	s.exchange.lose(have)
-	eventually(t, "the other has asked for both several times", func() bool {
+	eventually(t, "the other node has probed for both addresses several times", func() bool {
 		return testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered")) >= before+6
 	})
-	s.expect("while it is answered", have)
+	s.expect("while the node answers", have)
 	s.hosts[have].in(func() {
 		s.hosts[have].ip(t, `addr del 192.0.2.9/24 dev eth0
 			addr del 2001:db8::9/64 dev eth0`)
 	})
-	s.expect("when it is not", lacks)
+	s.expect("when the node does not answer", lacks)
 }
 
-// mistaken makes all kernels answer for the addresses of web, as where kube-proxy is in IPVS
-// mode without strictARP: the addresses are on kube-ipvs0 of every node.
-func (s *segment) mistaken(t *testing.T) {
+// answerWithoutStrictARP makes all kernels answer for the addresses of web. With kube-proxy in IPVS
+// mode, the addresses are on kube-ipvs0 of every node, and without strictARP the kernels answer.
+func (s *segment) answerWithoutStrictARP(t *testing.T) {
 	for _, h := range s.hosts {
 		h.in(func() {
 			for _, link := range []string{"all", "default", "eth0"} {
@@ -161,11 +161,10 @@ func (s *segment) mistaken(t *testing.T) {
 	}
 }
 
-// The agents of the nodes that answer say that they do not have the address. So no node waits
-// in vain.
-func TestOnARealSegmentNodesThatAnswerByMistakeKeepNobodyFromTaking(t *testing.T) {
+// The agents of the nodes that answer deny that they have the address. So no node waits for them.
+func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	s := newSegment(t, "a", "b", "c")
-	s.mistaken(t)
+	s.answerWithoutStrictARP(t)
 	stop := map[string]func(){}
 	for name := range s.hosts {
 		stop[name] = s.start(name, nil)
@@ -190,10 +189,10 @@ func TestOnARealSegmentNodesThatAnswerByMistakeKeepNobodyFromTaking(t *testing.T
 		before := answered()
 		stop[have]()
 		s.exchange.lose(have)
-		eventually(t, "the next node has asked several times", func() bool { return answered() >= before+3 })
+		eventually(t, "the next node has probed several times", func() bool { return answered() >= before+3 })
 		for _, name := range lacks {
 			if strings.Contains(s.holders("192.0.2.9"), name) {
-				t.Fatalf("%s: %s has taken the address, which %s has", what, name, have)
+				t.Fatalf("%s: %s has taken the address although %s has it", what, name, have)
 			}
 		}
 		ip(t, "link set port-"+have+" down")
@@ -207,22 +206,22 @@ func TestOnARealSegmentNodesThatAnswerByMistakeKeepNobodyFromTaking(t *testing.T
 			if e := <-h.events.Events; strings.Contains(e, eventNotStrict) && strings.Contains(e, "Node "+name+" answers") && !told[name] {
 				told[name] = true
 			} else if strings.Contains(e, eventNotStrict) || strings.Contains(e, eventConflict) {
-				t.Errorf("%s: a second time, or wrong: %s", name, e)
+				t.Errorf("%s has a wrong or a second warning: %s", name, e)
 			}
 		}
 	}
 	if len(told) < 2 {
-		t.Errorf("only %v say that they answer for what they do not have", told)
+		t.Errorf("only the nodes %v warn that they answer for addresses that they do not have", told)
 	}
 }
 
 // expectOn waits until only one node has the IPv4 address of web.
 func (s *segment) expectOn(t *testing.T, name string) {
-	eventuallyIs(t, "who has it", name, func() string { return s.holders("192.0.2.9") })
+	eventuallyIs(t, "the holder", name, func() string { return s.holders("192.0.2.9") })
 }
 
-// The port of the switch leads nowhere, but the carrier stays. Gossip uses another path.
-func TestOnARealSegmentANodeThatHearsNobodyTakesNothing(t *testing.T) {
+// The port of the switch is isolated, but the carrier stays. Gossip uses another path.
+func TestSegmentAnIsolatedNodeTakesNothing(t *testing.T) {
 	s, have, lacks, stop := pair(t, nil)
 	defer s.third(t)()
 	probes := func(result string) float64 {
@@ -232,33 +231,33 @@ func TestOnARealSegmentANodeThatHearsNobodyTakesNothing(t *testing.T) {
 	failed := probes("failed")
 	stop[have]()
 	s.exchange.lose(have)
-	eventually(t, "it has asked several times, and heard nobody", func() bool { return probes("failed") >= failed+6 })
-	s.expect("while nobody hears it", have)
+	eventually(t, "the node has probed several times without an answer", func() bool { return probes("failed") >= failed+6 })
+	s.expect("while the node is isolated", have)
 	answered := probes("answered")
 	ip(t, "link set port-"+lacks+" master br0")
-	eventually(t, "it hears the holder", func() bool { return probes("answered") >= answered+2 })
-	s.expect("when it hears the holder", have)
+	eventually(t, "the holder answers the node", func() bool { return probes("answered") >= answered+2 })
+	s.expect("when the holder answers", have)
 }
 
-func TestOnARealSegmentAddressesLeaveANodeThatHearsNobody(t *testing.T) {
+func TestSegmentAddressesLeaveAnIsolatedNode(t *testing.T) {
 	s, have, lacks, _ := pair(t, nil)
 	defer s.third(t)()
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
 	ip(t, "link add nowhere type bridge\nlink set port-"+have+" master nowhere")
-	s.expect("when the holder's port leads nowhere", lacks)
+	s.expect("while the holder is isolated", lacks)
 	c.again(t)
 	_, _ = c.end(t)
 	ip(t, "link set port-"+have+" master br0")
-	eventually(t, "the node hears the others again, and says so", func() bool {
+	eventually(t, "the other nodes answer again, and the node publishes its subnets", func() bool {
 		s.exchange.mu.Lock()
 		defer s.exchange.mu.Unlock()
 		return len(s.exchange.members[have].Subnets) > 0
 	})
-	s.expect("when it leads there again", lacks)
+	s.expect("when the former holder is not isolated any more", lacks)
 }
 
-func TestOnARealSegmentAForeignMachineIsTold(t *testing.T) {
+func TestSegmentAForeignMachineIsReported(t *testing.T) {
 	s, have, _, _ := pair(t, nil)
 	foreign := s.hosts["c"]
 	claim := func() {
@@ -274,7 +273,7 @@ func TestOnARealSegmentAForeignMachineIsTold(t *testing.T) {
 		}
 	}
 	told := map[string]bool{}
-	eventually(t, "both conflicts are told", func() bool {
+	eventually(t, "both conflicts have an event", func() bool {
 		claim()
 		select {
 		case e := <-s.hosts[have].events.Events:
@@ -286,6 +285,6 @@ func TestOnARealSegmentAForeignMachineIsTold(t *testing.T) {
 		return maps.Equal(told, map[string]bool{"192.0.2.9,": true, "2001:db8::9,": true})
 	})
 	if got := s.holders("192.0.2.9"); got != have+" c" && got != "c "+have {
-		t.Errorf("it is on %q, want it to stay on %s too", got, have)
+		t.Errorf("the address is on %q, want it on %s and on c", got, have)
 	}
 }

@@ -30,7 +30,7 @@ import (
 	"purelb.io/purelb/internal/membership"
 )
 
-// segment is an Ethernet with hosts, each a network namespace with eth0 on a
+// segment is an Ethernet segment with hosts. Each host is a network namespace whose eth0 is on a
 // bridge. The test itself is on the bridge too, as the router.
 type segment struct {
 	t        *testing.T
@@ -71,8 +71,7 @@ func newSegment(t *testing.T, names ...string) *segment {
 	return s
 }
 
-// newHost creates a machine. A thread that lives as long as the test does the work in its
-// namespace.
+// newHost creates a host. A thread works in the namespace of the host until the test ends.
 func (s *segment) newHost(name string, number int) *host {
 	t := s.t
 	h := &host{name: name, do: make(chan func()), cluster: newFakeCluster(name)}
@@ -94,7 +93,7 @@ func (s *segment) newHost(name string, number int) *host {
 		link set port-%[1]s up`, name, thread))
 	h.in(func() {
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
-			t.Logf("duplicate address detection stays: %v", err)
+			t.Logf("duplicate address detection could not be disabled: %v", err)
 		}
 		h.ip(t, fmt.Sprintf(`link set lo up
 			link set eth0 up
@@ -117,12 +116,11 @@ func (s *segment) newHost(name string, number int) *host {
 	return h
 }
 
-// unhurried is how long agents on a segment wait for each other. lasting is how long an
-// address stays without its agent, in seconds. Both are long because the machine may stand
-// still.
+// unhurried is the time that agents on a segment wait for each other. lasting is the time that an
+// address stays without its agent, in seconds. Both are long because the machine may be busy.
 const unhurried, lasting = 30 * time.Second, int32(600)
 
-// newFakeCluster is the cluster of a segment, as the agent of node sees it.
+// newFakeCluster returns the cluster of a segment as the agent of node sees it.
 func newFakeCluster(node string) *fakeCluster {
 	lifetime := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(lasting)}}}
 	return &fakeCluster{changed: make(chan struct{}, 1), snapshot: objects{Snapshot: Snapshot{
@@ -166,7 +164,7 @@ func (s *segment) change(change func(*objects)) {
 	}
 }
 
-// Want writes at once. All agents see the result.
+// Want writes without a delay. All agents see the result.
 func (s *segment) Want(writes map[string]Write) {
 	s.exchange.mu.Lock()
 	defer s.exchange.mu.Unlock()
@@ -175,7 +173,7 @@ func (s *segment) Want(writes map[string]Write) {
 	}
 }
 
-// holders returns which hosts have an address.
+// holders returns the hosts that have the address.
 func (s *segment) holders(address string) string {
 	var names []string
 	for name, h := range s.hosts {
@@ -196,11 +194,11 @@ func (s *segment) holders(address string) string {
 func (s *segment) expect(what, holders string) {
 	s.t.Helper()
 	for _, address := range []string{"192.0.2.9", "2001:db8::9"} {
-		eventuallyIs(s.t, what+": who has "+address, holders, func() string { return s.holders(address) })
+		eventuallyIs(s.t, what+": the holder of "+address, holders, func() string { return s.holders(address) })
 	}
 }
 
-// exchange is the common view of all nodes. All nodes see a change at once.
+// exchange replaces gossip. All nodes see a change at once.
 type exchange struct {
 	mu      sync.Mutex
 	members map[string]election.Member
@@ -249,7 +247,7 @@ func (x *exchange) change(change func()) {
 	}
 }
 
-// lose makes all nodes count node as dead.
+// lose makes node dead for all nodes.
 func (x *exchange) lose(node string) { x.change(func() { delete(x.members, node) }) }
 
 func (s *seat) Peers() election.Peers {
@@ -276,7 +274,7 @@ func (s *seat) Send(_ context.Context, node string, message []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no %s", node)
+	return fmt.Errorf("there is no node %s", node)
 }
 
 func (s *seat) Inherited() []lease.Heard            { return nil }

@@ -28,7 +28,7 @@ func (w *world) shows(t *testing.T) (text string, s agentstate.State) {
 	return answer.Body.String(), s
 }
 
-func TestTheStateSaysWhatIsWhereAndWhy(t *testing.T) {
+func TestTheStateShowsAddressesAndReasons(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.agent.State = map[string]func() any{"gossip": func() any { return "well" }}
 	}, func(w *world) {
@@ -52,15 +52,15 @@ default/taken 192.0.2.10 eth0 electionWon node-a - node-a has the lowest hash of
 
 `)
 		if s.Format != agentstate.Format {
-			t.Errorf("its format is %d", s.Format)
+			t.Errorf("the format of the state is %d", s.Format)
 		}
 		if len(s.Conflicts) != 1 || s.Conflicts[0].MAC != "02:00:00:00:00:07" || s.Conflicts[0].Here {
-			t.Errorf("conflicts are %+v", s.Conflicts)
+			t.Errorf("the conflicts are %+v", s.Conflicts)
 		}
 	})
 }
 
-func TestTheStateIsBounded(t *testing.T) {
+func TestTheStateHasALimit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for i := range 5000 {
 			ip := fmt.Sprintf("203.0.113.%d", i%250)
@@ -76,33 +76,33 @@ func TestTheStateIsBounded(t *testing.T) {
 		settle()
 		text, s := w.shows(t)
 		if len(text) > 1<<20 {
-			t.Errorf("it has %d bytes", len(text))
+			t.Errorf("the state has %d bytes, which is above the limit", len(text))
 		}
 		if n := len(s.Here) + s.HereLeftOut + len(s.NotHere) + s.NotHereLeftOut; n != 5000 || s.Peers.Count != 2001 {
-			t.Errorf("it counts %d addresses and %d nodes", n, s.Peers.Count)
+			t.Errorf("the state counts %d addresses and %d nodes", n, s.Peers.Count)
 		}
 		w.agent.State = map[string]func() any{"much": func() any { return make([]corev1.Service, 100000) }}
 		if text, _ = w.shows(t); len(text) > 1<<20 {
-			t.Errorf("with what others add it has %d bytes", len(text))
+			t.Errorf("with the parts of other packages, the state has %d bytes", len(text))
 		}
 	})
 }
 
-// A node with a full routing table needs seconds to read it, and the kubelet waits for one
-// second for the answer of a probe.
+// A full routing table takes seconds to read. The kubelet waits one second for the answer of a
+// probe.
 func TestServiceAddressesNeedNoObservation(t *testing.T) {
 	k := newFakeKernel(ours("eth0", "192.0.2.9/24", 5*time.Minute))
 	k.dumpErr = errors.New("read IPv4 routes: the deadline is over")
 	services, err := serviceAddresses(k)(t.Context())
 	if err != nil || len(services) != 1 || !services[addrOf("192.0.2.9")] {
-		t.Errorf("%v, %v", services, err)
+		t.Errorf("the addresses of Services are %v, %v", services, err)
 	}
 	if k.looks > 0 {
-		t.Error("it observes the node")
+		t.Error("the agent observes the node")
 	}
 }
 
-// A question about some addresses is answered however many others there are.
+// The number of other addresses has no effect on an answer about some addresses.
 func TestTheStateAnswersAboutSomeAddresses(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("far", "203.0.113.7"), branded("out", "198.51.100.9"), branded("web", "192.0.2.9")))
@@ -118,23 +118,23 @@ func TestTheStateAnswersAboutSomeAddresses(t *testing.T) {
 		}
 		code, s := ask("ip=192.0.2.9,198.51.100.9")
 		if code != http.StatusOK || len(s.Here) != 1 || s.Here[0].Service != "default/web" || len(s.NotHere) != 1 || s.NotHere[0].Service != "default/out" {
-			t.Errorf("%d: here %+v, not here %+v", code, s.Here, s.NotHere)
+			t.Errorf("the answer is %d with here %+v, not here %+v", code, s.Here, s.NotHere)
 		}
 		if code, _ := ask("ip=192.0.2.9,web"); code != http.StatusBadRequest {
-			t.Errorf("a text that is no address: %d", code)
+			t.Errorf("a text that is not an address: the answer is %d", code)
 		}
 		if code, _ := ask("ip=" + strings.Repeat("192.0.2.9,", 200) + "192.0.2.9"); code != http.StatusOK {
-			t.Errorf("the same address many times: %d", code)
+			t.Errorf("the same address many times: the answer is %d", code)
 		}
 		var many []string
 		for i := range agentstate.MaxAddresses + 1 {
 			many = append(many, fmt.Sprintf("192.0.2.%d", i))
 		}
 		if code, _ := ask("ip=" + strings.Join(many[1:], ",")); code != http.StatusOK {
-			t.Errorf("as many addresses as allowed: %d", code)
+			t.Errorf("as many addresses as allowed: the answer is %d", code)
 		}
 		if code, _ := ask("ip=" + strings.Join(many, ",")); code != http.StatusBadRequest {
-			t.Errorf("more addresses than allowed: %d", code)
+			t.Errorf("more addresses than allowed: the answer is %d", code)
 		}
 	})
 }

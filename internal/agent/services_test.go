@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestOfAServiceItIsKeptWhatAnnouncingItTakes(t *testing.T) {
+func TestOnlyNeededFieldsOfAServiceAreKept(t *testing.T) {
 	web := branded("web", "192.0.2.9", "2001:db8::9")
 	web.Annotations[service.AnnotationPoolType] = service.PoolRemote
 	web.Annotations[service.AnnotationAnnouncingIPv6] = "node-b,eth0,2001:db8::9"
@@ -27,10 +27,10 @@ func TestOfAServiceItIsKeptWhatAnnouncingItTakes(t *testing.T) {
 	}
 	again, err := slimService(kept)
 	if err != nil || again != kept {
-		t.Errorf("the second time it is %v, %v", again, err)
+		t.Errorf("a Service that was trimmed already becomes %v, %v", again, err)
 	}
 	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(kept); key != "default/web" {
-		t.Errorf("its name is %q, %v", key, err)
+		t.Errorf("the key is %q, %v", key, err)
 	}
 	want := &Service{
 		Service: announce.Service{
@@ -40,17 +40,17 @@ func TestOfAServiceItIsKeptWhatAnnouncingItTakes(t *testing.T) {
 		UID: "web", Version: "1", announcing6: "node-b,eth0,2001:db8::9", given: 2000, ours: true,
 	}
 	if diff := cmp.Diff(want, kept, cmp.AllowUnexported(Service{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		t.Errorf("kept (-want +got)\n%s", diff)
+		t.Errorf("the kept fields (-want +got)\n%s", diff)
 	}
 }
 
-func TestAnEventIsAboutNothingWhenTheServiceIsGone(t *testing.T) {
+func TestADeletedServiceGetsNoEvents(t *testing.T) {
 	var gone *Service
 	if ref := gone.ref(); ref != nil {
-		t.Errorf("it is about %v", ref)
+		t.Errorf("the event refers to %v", ref)
 	}
 	web := branded("web")
 	if ref := readService(&web).ref(); ref.Namespace != "default" || ref.Name != "web" || ref.UID != "web" {
-		t.Errorf("it is about %v", ref)
+		t.Errorf("the event refers to %v", ref)
 	}
 }

@@ -31,24 +31,24 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 		has       string
 		ips       []string
 		decisions []announce.Decision
-		want      string // those of the family of the first address
+		want      string // the slots of the family of the first address
 		stolen    string
 	}{
 		{"claim, IPv4", "", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
 		{"claim, IPv6", "", []string{"2001:db8::9"}, []announce.Decision{local("2001:db8::9", "eth0")}, "me,eth0,2001:db8::9", ""},
-		{"nothing new", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, untouched, ""},
-		{"nothing new beside what others say", "you,eth1,192.0.2.10  me,eth0,192.0.2.9", []string{"192.0.2.9", "192.0.2.10"},
+		{"an unchanged slot", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, untouched, ""},
+		{"an unchanged slot beside the slot of another node", "you,eth1,192.0.2.10  me,eth0,192.0.2.9", []string{"192.0.2.9", "192.0.2.10"},
 			[]announce.Decision{local("192.0.2.9", "eth0"), elsewhere("192.0.2.10")}, untouched, ""},
 		{"another interface", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth1")}, "me,eth1,192.0.2.9", ""},
 		{"taken over", "you,eth7,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", "you"},
 		{"given up", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, "", ""},
-		{"given up beside another's", "me,eth0,2001:db8::9 you,eth0,2001:db8::a", []string{"2001:db8::9", "2001:db8::a"},
+		{"a removed slot beside the slot of another node", "me,eth0,2001:db8::9 you,eth0,2001:db8::a", []string{"2001:db8::9", "2001:db8::a"},
 			[]announce.Decision{elsewhere("2001:db8::9"), elsewhere("2001:db8::a")}, "you,eth0,2001:db8::a", ""},
-		{"another's is another's", "you,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, untouched, ""},
-		{"released addresses go with the next claim", "you,eth0,192.0.2.8", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
-		{"our own released address goes by itself", "me,eth0,192.0.2.8", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, "", ""},
-		{"what older agents wrote", "you,eth0", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
-		{"remote addresses have none", "", []string{"203.0.113.7"}, []announce.Decision{{IP: addrOf("203.0.113.7"), Where: announce.Remote}}, untouched, ""},
+		{"the slot of another node stays", "you,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, untouched, ""},
+		{"the next write removes slots of released addresses", "you,eth0,192.0.2.8", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
+		{"an own slot of a released address is removed", "me,eth0,192.0.2.8", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, "", ""},
+		{"a slot of an older agent", "you,eth0", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", ""},
+		{"remote addresses have no slot", "", []string{"203.0.113.7"}, []announce.Decision{{IP: addrOf("203.0.113.7"), Where: announce.Remote}}, untouched, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			svc := branded("web", tt.ips...)
@@ -69,20 +69,20 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 				from += s.Node
 			}
 			if got != tt.want || from != tt.stolen || len(change) > 1 {
-				t.Errorf("got %q, stolen from %q, %d changes; want %q, %q", got, from, len(change), tt.want, tt.stolen)
+				t.Errorf("the slots are %q, taken over from %q, with %d changes; want %q, %q", got, from, len(change), tt.want, tt.stolen)
 			}
 		})
 	}
 }
 
-// writer returns Slots that write through services until stop is called.
+// writer returns Slots that write by services until the test calls stop.
 func writer(t *testing.T, services typedcorev1.ServicesGetter) (s *Slots, metrics *Metrics, stop func()) {
 	metrics = NewMetrics(prometheus.NewRegistry(), 1000)
 	s = NewSlots(services, metrics, slog.New(slog.DiscardHandler))
 	return s, metrics, run(t, s.Run)
 }
 
-// claimOf returns the write with which node claims the address of svc.
+// claimOf returns the write that puts node into the slot of svc.
 func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
 	read := readService(svc)
 	change, _ := slotChanges(read, node, []announce.Decision{{
@@ -93,7 +93,7 @@ func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
 	}}
 }
 
-func TestOfTwoNodesThatClaimAtOnceOneIsRefusedAndSaysNoMore(t *testing.T) {
+func TestOneOfTwoConcurrentSlotWritesIsRefused(t *testing.T) {
 	c := newCluster(t)
 	c.serve("web", nil, "192.0.2.9")
 	svc := c.get("web")
@@ -107,7 +107,7 @@ func TestOfTwoNodesThatClaimAtOnceOneIsRefusedAndSaysNoMore(t *testing.T) {
 		wait.Go(func() { slots.Want(claimOf(svc, node, func() { won.Store(node, true) })) })
 	}
 	wait.Wait()
-	eventually(t, "both have tried", func() bool {
+	eventually(t, "both nodes have tried to write", func() bool {
 		return !slices.ContainsFunc(all, func(s *Slots) bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.wanted) > 0 })
 	})
 	for _, stop := range stops {
@@ -116,14 +116,14 @@ func TestOfTwoNodesThatClaimAtOnceOneIsRefusedAndSaysNoMore(t *testing.T) {
 	var winners []string
 	won.Range(func(node, _ any) bool { winners = append(winners, node.(string)); return true })
 	if len(winners) != 1 {
-		t.Fatalf("%v think that they wrote", winners)
+		t.Fatalf("the writes of %v succeed, want one", winners)
 	}
 	if got, want := c.get("web").Annotations[service.AnnotationAnnouncingIPv4], winners[0]+",eth0,192.0.2.9"; got != want {
 		t.Errorf("the slot is %q, want %q", got, want)
 	}
 }
 
-func TestAWriteThatIsNotInTheCacheYetIsNotRepeated(t *testing.T) {
+func TestASlotWriteIsNotRepeatedBeforeTheCacheHasIt(t *testing.T) {
 	c := newCluster(t)
 	c.serve("web", nil, "192.0.2.9")
 	slots, metrics, _ := writer(t, c.core.CoreV1())
@@ -139,10 +139,10 @@ func TestAWriteThatIsNotInTheCacheYetIsNotRepeated(t *testing.T) {
 	slots.Want(claimOf(c.get("web"), "node-b", func() { done <- struct{}{} }))
 	<-done
 	if got := testutil.ToFloat64(metrics.updates); got != 2 {
-		t.Errorf("%v writes, want 2", got)
+		t.Errorf("the metric counts %v writes, want 2", got)
 	}
 	if c.get("web").ResourceVersion == version {
-		t.Error("a claim of a later version was not written")
+		t.Error("the slot was not written into a later version of the Service")
 	}
 }
 
@@ -173,7 +173,7 @@ func (u unreliableServices) Patch(ctx context.Context, name string, kind types.P
 	return u.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
 }
 
-func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
+func TestAFailedSlotWriteIsRetried(t *testing.T) {
 	c := newCluster(t)
 	c.serve("web", nil, "2001:db8::9")
 	slots, metrics, _ := writer(t, &unreliable{ServicesGetter: c.core.CoreV1(), left: 3})
@@ -181,9 +181,9 @@ func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
 	slots.Want(claimOf(c.get("web"), "node-a", func() { close(done) }))
 	<-done
 	if got := c.get("web").Annotations[service.AnnotationAnnouncingIPv6]; got != "node-a,eth0,2001:db8::9" {
-		t.Errorf("the slot is %q", got)
+		t.Errorf("the slot is %q, want that of node-a", got)
 	}
 	if got := testutil.ToFloat64(metrics.updateErrors); got != 3 {
-		t.Errorf("%v errors are counted, want 3", got)
+		t.Errorf("the metric counts %v errors, want 3", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/gossip"
 )
 
-// holding gives node-a the addresses of web, on a segment with node-b and node-c. Only node-b
-// answers.
+// holding gives the addresses of web to node-a. node-b and node-c are on the segment too. Only
+// node-b answers.
 func holding(t *testing.T, test func(*world)) {
 	inWorld(t, func(w *world) {
 		for _, name := range []string{"node-b", "node-c"} {
@@ -32,40 +32,40 @@ func holding(t *testing.T, test func(*world)) {
 	})
 }
 
-func TestAddressesLeaveALinkOnWhichNoMachineIsHeard(t *testing.T) {
+func TestAddressesLeaveALinkWithoutAnyAnswer(t *testing.T) {
 	holding(t, func(w *world) {
 		looks := w.kernel.looked()
 		pass(29 * time.Second)
 		if n := w.kernel.looked() - looks; n > 1 {
-			t.Errorf("%d passes in half a minute in which nothing happened", n)
+			t.Errorf("%d passes in half a minute without a change, want at most 1", n)
 		}
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(3 * time.Second)
-		want(t, "kernel, after a question or two", w.kernel.String(), bothAddresses)
+		want(t, "kernel, after one or two probes", w.kernel.String(), bothAddresses)
 		pass(4 * time.Second)
-		want(t, "kernel, after three", w.kernel.String(), "")
+		want(t, "kernel, after three probes", w.kernel.String(), "")
 		if told := w.peers.told(); !strings.HasPrefix(told, "[] ") {
-			t.Errorf("the others are told %q", told)
+			t.Errorf("the published record is %q, want no subnets", told)
 		}
 		if events := w.told(); strings.Count(events, "Warning InterfaceSilent Node node-a hears no machine on interface eth0") != 1 {
-			t.Errorf("events are %q", events)
+			t.Errorf("the events are %q, want one InterfaceSilent", events)
 		}
 		pass(time.Hour)
-		want(t, "kernel, as long as it is so", w.kernel.String(), "")
+		want(t, "kernel, after an hour without an answer", w.kernel.String(), "")
 		w.kernel.change(func() { w.kernel.answers["192.0.2.3"] = someMAC })
 		pass(8 * time.Second)
-		want(t, "kernel, soon after a machine is heard", w.kernel.String(), "")
+		want(t, "kernel, eight seconds after an answer", w.kernel.String(), "")
 		w.kernel.change(func() { w.kernel.answers["2001:db8::3"] = someMAC })
 		pass(10 * time.Second)
-		want(t, "kernel, when it was heard for ten seconds", w.kernel.String(), bothAddresses)
+		want(t, "kernel, after ten seconds with answers", w.kernel.String(), bothAddresses)
 	})
 }
 
 func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
 	for name, change := range map[string]func(*election.Peers){
-		"gossip does not hear the others":                            func(p *election.Peers) { p.Members[1].Reachable, p.Members[2].Reachable = false, false },
-		"the others cannot announce":                                 func(p *election.Peers) { p.Members[1].Subnets, p.Members[2].Subnets = nil, nil },
-		"only one other can, which may be the one that is not there": func(p *election.Peers) { p.Members[1].Subnets = nil },
+		"gossip does not reach the others":                     func(p *election.Peers) { p.Members[1].Reachable, p.Members[2].Reachable = false, false },
+		"the others cannot announce":                           func(p *election.Peers) { p.Members[1].Subnets, p.Members[2].Subnets = nil, nil },
+		"only one other node can announce, and it may be down": func(p *election.Peers) { p.Members[1].Subnets = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			holding(t, func(w *world) {
@@ -79,7 +79,7 @@ func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
 	}
 }
 
-func TestARouterKeepsALinkWorking(t *testing.T) {
+func TestAnswersOfARouterKeepAddressesOnALink(t *testing.T) {
 	holding(t, func(w *world) {
 		w.kernel.reroute("192.0.2.254")
 		w.kernel.change(func() {
@@ -91,16 +91,16 @@ func TestARouterKeepsALinkWorking(t *testing.T) {
 	})
 }
 
-// The machines that should answer may be nodes that pause. A pause shorter than the patience
-// of gossip must not make the link of another node silent.
+// The machines that should answer may be nodes that pause. A pause that gossip tolerates must not
+// make the link of another node silent.
 func TestALinkIsNotSilentWhileNodesPause(t *testing.T) {
-	unanswered, between := 2*standingWait, standingEvery // each question is sent twice
+	unanswered, between := 2*standingWait, standingEvery // each probe is sent twice
 	var state announce.Standing
 	needed := unanswered
 	for !state.Asked(true) {
 		needed += between + unanswered
 	}
 	if needed <= gossip.MaxPatience {
-		t.Errorf("a link is silent when nodes pause for %v; gossip rides out %v", needed, gossip.MaxPatience)
+		t.Errorf("a link is silent when nodes pause for %v, but gossip tolerates %v", needed, gossip.MaxPatience)
 	}
 }

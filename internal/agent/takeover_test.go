@@ -19,14 +19,14 @@ import (
 
 var someMAC = [6]byte{2, 0, 0, 0, 0, 7}
 
-// reachable is a peer that gossip can send messages to.
+// reachable returns a peer to which gossip can send messages.
 func reachable(name string) election.Member {
 	m := peer(name)
 	m.Reachable = true
 	return m
 }
 
-// heldBy is web with its address in the slot of node.
+// heldBy returns web with its addresses in the slots of node.
 func heldBy(node string) corev1.Service {
 	web := branded("web", "192.0.2.9", "2001:db8::9")
 	web.Annotations[service.AnnotationAnnouncingIPv4] = node + ",eth0,192.0.2.9"
@@ -36,7 +36,7 @@ func heldBy(node string) corev1.Service {
 
 const bothAddresses = "192.0.2.9/24 eth0, 2001:db8::9/64 eth0"
 
-func TestWhatAnotherMachineAnswersForIsNotTakenAndIsToldOnce(t *testing.T) {
+func TestAnAddressOfAnotherMachineIsNotTaken(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
@@ -49,22 +49,22 @@ func TestWhatAnotherMachineAnswersForIsNotTakenAndIsToldOnce(t *testing.T) {
 		tail := " on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool"
 		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
 		if told := w.peers.told(); !strings.Contains(told, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
-			t.Errorf("the other nodes are told %q", told)
+			t.Errorf("the published record is %q, want the problem in it", told)
 		}
 		if n := w.notes.written() - writes; n != 0 {
-			t.Errorf("%d writes while it waits", n)
+			t.Errorf("%d slot writes while the agent waits, want 0", n)
 		}
 		if n := testutil.ToFloat64(w.metrics.conflicts); n != 2 {
-			t.Errorf("%v conflicts are counted, want 2", n)
+			t.Errorf("the metric counts %v conflicts, want 2", n)
 		}
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(7 * time.Second)
-		want(t, "kernel, when nobody answers any more", w.kernel.String(), bothAddresses)
-		want(t, "slots, when nobody answers any more", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+		want(t, "kernel, when no machine answers any more", w.kernel.String(), bothAddresses)
+		want(t, "slots, when no machine answers any more", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 	})
 }
 
-func TestWhatANodeWithoutAgentStillAnswersIsWaitedForWithoutAWord(t *testing.T) {
+func TestAnAgentWaitsForANodeThatStillAnswers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
@@ -79,7 +79,7 @@ func TestWhatANodeWithoutAgentStillAnswersIsWaitedForWithoutAWord(t *testing.T) 
 	})
 }
 
-func TestNothingIsTakenFromASegmentThatCannotBeAsked(t *testing.T) {
+func TestNothingIsTakenWhenProbesFail(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.probeErr = errors.New("no carrier") })
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7")))
@@ -87,14 +87,14 @@ func TestNothingIsTakenFromASegmentThatCannotBeAsked(t *testing.T) {
 		want(t, "kernel", w.kernel.String(), "203.0.113.7/32 kube-lb0")
 		w.kernel.change(func() { w.kernel.probeErr = nil })
 		pass(7 * time.Second)
-		want(t, "kernel, when it can", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
+		want(t, "kernel, when probes work", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
 	})
 }
 
-func TestSilenceOfLongAgoIsNoConsent(t *testing.T) {
+func TestOldSilenceIsProbedAgain(t *testing.T) {
 	for name, wake := range map[string]func(*fakeKernel){
-		"the loop stood still while the segment was asked":        func(k *fakeKernel) { k.change(func() {}) },
-		"the loop stood still when it knew that there is silence": func(*fakeKernel) {},
+		"the loop is blocked during the probes": func(k *fakeKernel) { k.change(func() {}) },
+		"the loop is blocked after the probes":  func(*fakeKernel) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) { w.kernel.probing = 100 * time.Millisecond }, func(w *world) {
@@ -115,7 +115,7 @@ func TestSilenceOfLongAgoIsNoConsent(t *testing.T) {
 	}
 }
 
-func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
+func TestAnOfferedAddressIsTakenAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
@@ -131,7 +131,7 @@ func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
 		settle()
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 		if claims := w.kernel.claims(); len(claims) != 2 {
-			t.Errorf("right away it claims %v, want both", claims)
+			t.Errorf("the agent claims %v at once, want both addresses", claims)
 		}
 		taken := announce.Encode(announce.Taken, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
 		want(t, "messages", strings.Join(w.peers.messages(), "\n"), "node-b: "+string(taken))
@@ -141,7 +141,7 @@ func TestWhatIsOfferedIsTakenAtOnceThoughItIsStillAnswered(t *testing.T) {
 	})
 }
 
-func TestWhatWasOfferedLongAgoIsNotTakenUnasked(t *testing.T) {
+func TestAnAddressOfAnOldOfferIsProbedFirst(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
@@ -160,8 +160,8 @@ func TestWhatWasOfferedLongAgoIsNotTakenUnasked(t *testing.T) {
 	})
 }
 
-// handsOver runs test on a node that holds both addresses and is then excluded, beside
-// node-b.
+// handsOver runs test on a node that holds both addresses and is then excluded. node-b can take
+// the addresses.
 func handsOver(t *testing.T, answer func(to string, message []byte) (membership.Message, bool), test func(*world)) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
@@ -179,26 +179,26 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (membership.
 	})
 }
 
-func TestAHolderGoesAsSoonAsTheNextOneHasTaken(t *testing.T) {
+func TestAHolderYieldsWhenTheNextNodeHasTheAddresses(t *testing.T) {
 	handsOver(t, func(to string, message []byte) (membership.Message, bool) {
 		m, err := announce.Decode(message)
 		return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil && m.Kind == announce.Take
 	}, func(w *world) {
 		want(t, "kernel", w.kernel.String(), "")
 		if done := w.kernel.doings(); !strings.Contains(done, "forget") {
-			t.Errorf("UDP flows to what left are not forgotten:\n%s", done)
+			t.Errorf("the agent does not forget the UDP flows of the removed addresses:\n%s", done)
 		}
 		want(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
 	})
 }
 
-func TestAHolderGoesAfterASecondWhenTheNextOneDoesNotAnswer(t *testing.T) {
+func TestAHolderYieldsAfterASecondWithoutAnAnswer(t *testing.T) {
 	handsOver(t, nil, func(w *world) {
 		pass(900 * time.Millisecond)
 		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
 		want(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 		if n := len(w.peers.messages()); n != 1 {
-			t.Errorf("asked %d times, want once", n)
+			t.Errorf("the agent asked node-b %d times, want once", n)
 		}
 		pass(200 * time.Millisecond)
 		want(t, "kernel", w.kernel.String(), "")
@@ -206,11 +206,11 @@ func TestAHolderGoesAfterASecondWhenTheNextOneDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestWhatIsWithoutCarrierGoesAtOnceAndComesBackByTheSegment(t *testing.T) {
+func TestAddressesLeaveALinkWithoutCarrierAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
-		w.peers.heard = func(p *election.Peers) { // gossip returns to this node at once what it publishes
+		w.peers.heard = func(p *election.Peers) { // gossip returns the published record to this node at once
 			p.Members = []election.Member{peer("node-a"), reachable("node-b")}
 			if !strings.Contains(w.peers.published[len(w.peers.published)-1], "192.0.2.0/24") {
 				p.Members[0].Subnets = nil
@@ -221,16 +221,16 @@ func TestWhatIsWithoutCarrierGoesAtOnceAndComesBackByTheSegment(t *testing.T) {
 		settle()
 		want(t, "kernel, without a carrier", w.kernel.String(), "")
 		if n := len(w.peers.messages()); n != 1 {
-			t.Errorf("%d messages, want one that asks the next to take both", n)
+			t.Errorf("%d messages, want one that asks the next node to take both addresses", n)
 		}
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC })
 		w.kernel.plug("eth0", true)
 		pass(5 * time.Second)
-		want(t, "kernel, with a carrier, while another has them", w.kernel.String(), "")
+		want(t, "kernel, with a carrier, while another node has them", w.kernel.String(), "")
 	})
 }
 
-func TestWhatMovesFromALinkWithoutCarrierGoesWhenAnotherHasIt(t *testing.T) {
+func TestAMoveFromALinkWithoutCarrierProbesFirst(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), permanent("eth1", "192.0.2.2/24"))
 		w.kernel.probing = 100 * time.Millisecond
@@ -241,16 +241,16 @@ func TestWhatMovesFromALinkWithoutCarrierGoesWhenAnotherHasIt(t *testing.T) {
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = someMAC })
 		w.kernel.plug("eth0", false)
 		settle()
-		want(t, "kernel, while the segment is asked", w.kernel.String(), "192.0.2.9/24 eth0")
+		want(t, "kernel, during the probes", w.kernel.String(), "192.0.2.9/24 eth0")
 		pass(time.Second)
-		want(t, "kernel, while another has it", w.kernel.String(), "")
+		want(t, "kernel, while another node has it", w.kernel.String(), "")
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(7 * time.Second)
-		want(t, "kernel, when it has not", w.kernel.String(), "192.0.2.9/24 eth1")
+		want(t, "kernel, when no other node has it", w.kernel.String(), "192.0.2.9/24 eth1")
 	})
 }
 
-func TestTheLastNodeKeepsItsAddressesThoughItIsExcluded(t *testing.T) {
+func TestTheLastNodeKeepsAddressesWhenItIsExcluded(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(heldBy("node-a")))
 		w.cluster.change(func(s *objects) {
@@ -262,7 +262,7 @@ func TestTheLastNodeKeepsItsAddressesThoughItIsExcluded(t *testing.T) {
 	})
 }
 
-func TestAnAffinityThatCannotBeHadIsCounted(t *testing.T) {
+func TestAnAffinityThatNoNodeFulfillsIsCounted(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		web := branded("web", "192.0.2.9")
 		web.Annotations[announce.AnnotationNodeAffinity] = "service-endpoints"

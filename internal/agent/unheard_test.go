@@ -24,14 +24,14 @@ func cutOffWith(t *testing.T, test func(*world)) {
 	})
 }
 
-func TestTheLastNodeAliveKeepsWhatItHas(t *testing.T) {
+func TestTheLastLiveNodeKeepsItsAddresses(t *testing.T) {
 	cutOffWith(t, func(w *world) {
 		pass(time.Hour)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 	})
 }
 
-func TestANodeThatNoMachineReachesGivesUpWhatItHas(t *testing.T) {
+func TestACutOffNodeYieldsWhenNoMachineAnswers(t *testing.T) {
 	cutOffWith(t, func(w *world) {
 		router := netip.MustParseAddr("192.0.2.254")
 		w.kernel.change(func() { w.kernel.gateways, w.kernel.answers[router.String()] = []netip.Addr{router}, someMAC })
@@ -43,19 +43,19 @@ func TestANodeThatNoMachineReachesGivesUpWhatItHas(t *testing.T) {
 	})
 }
 
-func TestANodeThatIsCutOffGivesUpWhatNodesOnTheWireCanTake(t *testing.T) {
+func TestACutOffNodeYieldsWhenAnotherNodeAnswers(t *testing.T) {
 	cutOffWith(t, func(w *world) {
 		pass(time.Minute)
 		want(t, "kernel, while no node answers", w.kernel.String(), bothAddresses)
 		w.kernel.change(func() { w.kernel.answers["192.0.2.2"] = someMAC })
 		pass(2 * time.Second)
-		want(t, "kernel, when one does", w.kernel.String(), "")
+		want(t, "kernel, when a node answers", w.kernel.String(), "")
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(time.Hour)
-		want(t, "kernel, as long as this node is cut off", w.kernel.String(), "")
+		want(t, "kernel, while this node is cut off", w.kernel.String(), "")
 		w.peers.change(func(p *election.Peers) { p.Trusted, p.CutOff, p.Members = true, false, p.Members[:1] })
 		pass(2 * time.Second)
-		want(t, "kernel, when it knows that the other one is gone", w.kernel.String(), bothAddresses)
+		want(t, "kernel, when the other node is known to be gone", w.kernel.String(), bothAddresses)
 		w.peers.change(func(p *election.Peers) {
 			p.Trusted, p.CutOff, p.Members = false, true, append(p.Members, peer("node-b"))
 		})

@@ -24,7 +24,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// world is an agent, running on node-a, and everything around it.
+// world is an agent on node-a with a fake kernel, cluster and peers.
 type world struct {
 	kernel  *fakeKernel
 	cluster *fakeCluster
@@ -35,7 +35,7 @@ type world struct {
 	log     bytes.Buffer
 	logLock sync.Mutex
 	agent   *Agent
-	// end stops the agent, and returns when it has ended.
+	// end stops the agent and waits until it has ended.
 	end func()
 }
 
@@ -96,7 +96,7 @@ func peer(name string) election.Member {
 	return election.Member{Node: name, Subnets: subnets, Eligible: true}
 }
 
-// inWorld runs test in a world with its own time, in which node-a is alone.
+// inWorld runs test in a world with its own time. node-a is the only node.
 func inWorld(t *testing.T, before func(*world), test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{kernel: newFakeKernel()}
@@ -134,8 +134,8 @@ func inWorld(t *testing.T, before func(*world), test func(*world)) {
 // settle gives the agent time for all its work.
 func settle() { pass(time.Millisecond) }
 
-// pass lets time pass. Then it lets the agent do the work that is due at the end: otherwise
-// that work would run at the same time as the test.
+// pass lets time pass. Then it waits until the agent has done the work that is due. Otherwise that
+// work would run at the same time as the test.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
