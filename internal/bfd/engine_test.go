@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ether is a simulated wire. A packet arrives after a delay at the node that has the
+// ether is a simulated wire. A packet arrives after a delay at the node with its destination
 // address.
 type ether struct {
 	delay time.Duration
@@ -28,7 +28,7 @@ type node struct {
 	addr  netip.Addr // as other nodes see it
 	hops  int
 
-	// mu guards what packets and tests change while the engine runs.
+	// mu guards the fields that packets and tests change while the engine runs.
 	mu                 sync.Mutex
 	cut                bool
 	listenErr, sendErr error
@@ -109,7 +109,7 @@ func (n *node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.taking {
-		panic("closed while packets are taken from it")
+		panic("closed during a read")
 	}
 	n.listens--
 	return nil
@@ -181,7 +181,7 @@ type pair struct {
 	here, there *Engine
 }
 
-// together runs a test with two engines in the time of a bubble.
+// together runs a test with two engines in a synctest bubble.
 func together(t *testing.T, f func(t *testing.T, p *pair)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func together(t *testing.T, f func(t *testing.T, p *pair)) {
 		p.here = start(slog.New(slog.DiscardHandler), p.left)
 		p.there = start(slog.New(slog.DiscardHandler), p.right)
 		f(t, p)
-		p.right.set(func(n *node) { n.cut = true }) // neither end has to wait for an answer
+		p.right.set(func(n *node) { n.cut = true }) // no end waits for an answer when it closes
 		_ = p.here.Close(t.Context())
 		_ = p.there.Close(t.Context())
 	})
@@ -201,7 +201,7 @@ func (p *pair) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// up brings both ends up with these timers, and discards the events of that.
+// up brings both ends up with these timers, and discards the events.
 func (p *pair) up(here, there Session) {
 	p.t.Helper()
 	set(p.t, p.here, here)
@@ -257,10 +257,10 @@ func TestTwoEnginesComeUpAndDetectSilence(t *testing.T) {
 		p.pass(10 * time.Second)
 		p.eventsAre(p.here, "192.0.2.2 Up>Down (control detection time expired)\n")
 		if got := status(p.here, right).Since.Sub(at); got < 600*ms || got > 901*ms {
-			t.Errorf("it took %v to see that, want 600 to 900ms", got)
+			t.Errorf("the detection took %v, want 600 to 900ms", got)
 		}
 		if got := status(p.here, right); got.Detection != 0 || got.RemoteDiscriminator != 0 || got.Ups != 1 || got.Downs != 1 {
-			t.Errorf("of one who is gone is known %+v", got)
+			t.Errorf("the status of a silent neighbor is %+v", got)
 		}
 		p.left.set(func(n *node) { n.cut = false })
 		p.pass(3 * time.Second)
@@ -274,10 +274,10 @@ func TestStatusShowsTheNegotiatedTimers(t *testing.T) {
 		p.up(to(right, 100*ms, 4), to(left, 400*ms, 2))
 		here, there := status(p.here, right), status(p.there, left)
 		if here.Transmit != 400*ms || here.Detection != 800*ms || there.Transmit != 400*ms || there.Detection != 1600*ms {
-			t.Errorf("%+v\n%+v", here, there)
+			t.Errorf("the status of the two ends:\n%+v\n%+v\nwant the negotiated timers", here, there)
 		}
 		if here.Discriminator == 0 || here.Discriminator != there.RemoteDiscriminator || here.RemoteDiscriminator != there.Discriminator {
-			t.Errorf("the numbers differ: %+v\n%+v", here, there)
+			t.Errorf("the discriminators of the two ends differ:\n%+v\n%+v", here, there)
 		}
 	})
 }
@@ -300,7 +300,7 @@ func TestNewTimersAreNegotiatedWithoutAFlap(t *testing.T) {
 	})
 }
 
-func TestAnotherLocalAddressIsNotAnotherSession(t *testing.T) {
+func TestANewLocalAddressKeepsTheSession(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		before := status(p.here, right).Discriminator
@@ -311,10 +311,10 @@ func TestAnotherLocalAddressIsNotAnotherSession(t *testing.T) {
 		p.eventsAre(p.here, "")
 		p.eventsAre(p.there, "")
 		if got := status(p.here, right); got.Discriminator != before || got.Local != s.Local {
-			t.Errorf("it has become %+v", got)
+			t.Errorf("the status is %+v, want an Up session without a flap", got)
 		}
 		if p.left.mouths != 1 || p.left.dials != 2 {
-			t.Errorf("%d sockets of %d are open to send from, want 1 of 2", p.left.mouths, p.left.dials)
+			t.Errorf("%d of %d sending sockets are open, want 1 of 2", p.left.mouths, p.left.dials)
 		}
 	})
 }
@@ -327,34 +327,34 @@ func TestARemovedSessionEndsWithoutAFailure(t *testing.T) {
 		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
 		p.eventsAre(p.here, "")
 		if got := p.here.Status(); len(got) != 0 {
-			t.Errorf("the status has %+v", got)
+			t.Errorf("the status has the removed session: %+v", got)
 		}
 		if p.left.listens != 0 || p.left.mouths != 0 {
 			t.Errorf("%d and %d sockets are open, want none", p.left.listens, p.left.mouths)
 		}
 		got := status(p.there, left)
 		if got.Remote != AdminDown || got.RemoteDiagnostic != administratively {
-			t.Errorf("the other end knows %+v", got)
+			t.Errorf("the status of the other end is %+v", got)
 		}
 	})
 }
 
-func TestTheEndIsSentAgainUntilItIsHeard(t *testing.T) {
+func TestTheEndIsSentUntilTheOtherEndAnswers(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		p.left.set(func(n *node) { n.cut = true })
 		set(t, p.here)
-		p.pass(2 * ms) // this packet was lost
+		p.pass(2 * ms) // the first packet is lost
 		p.left.set(func(n *node) { n.cut = false })
 		p.pass(2 * time.Second)
 		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
 		if p.left.listens != 0 || p.left.mouths != 0 {
-			t.Error("it still waits")
+			t.Error("the engine still waits for an answer")
 		}
 	})
 }
 
-func TestASessionCanComeBackAtOnce(t *testing.T) {
+func TestARemovedSessionCanBeAddedAtOnce(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		p.right.set(func(n *node) { n.frozen = true })
@@ -365,12 +365,12 @@ func TestASessionCanComeBackAtOnce(t *testing.T) {
 		p.stateIs(p.here, right, Up)
 		p.stateIs(p.there, left, Up)
 		if p.left.mouths != 1 {
-			t.Errorf("%d sockets are open to send from, want 1", p.left.mouths)
+			t.Errorf("%d sending sockets are open, want 1", p.left.mouths)
 		}
 	})
 }
 
-func TestCloseReturnsWhenTheOthersKnow(t *testing.T) {
+func TestCloseWaitsForTheOtherEnds(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		at := time.Now()
@@ -378,22 +378,22 @@ func TestCloseReturnsWhenTheOthersKnow(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(at); took > 5*ms {
-			t.Errorf("it took %v", took)
+			t.Errorf("Close took %v", took)
 		}
 		p.eventsAre(p.there, "192.0.2.1 Up>Down (neighbor signaled session down) by its operator\n")
 		if err := p.here.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if err := p.here.Set(t.Context(), nil); !errors.Is(err, ErrClosed) {
-			t.Errorf("a closed engine says %v", err)
+			t.Errorf("Set of a closed engine returns %v", err)
 		}
 		if got := p.here.Status(); got != nil {
-			t.Errorf("a closed engine has %+v", got)
+			t.Errorf("the status of a closed engine is %+v, want none", got)
 		}
 	})
 }
 
-func TestCloseDoesNotWaitForTheDead(t *testing.T) {
+func TestCloseDoesNotWaitForASilentNeighbor(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		p.right.set(func(n *node) { n.cut = true })
@@ -402,7 +402,7 @@ func TestCloseDoesNotWaitForTheDead(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(at); took > 900*ms {
-			t.Errorf("it took %v", took)
+			t.Errorf("Close took %v", took)
 		}
 	})
 	together(t, func(t *testing.T, p *pair) {
@@ -414,12 +414,12 @@ func TestCloseDoesNotWaitForTheDead(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if p.left.listens != 0 || p.left.mouths != 0 {
-			t.Error("sockets are left open")
+			t.Error("sockets are open after Close")
 		}
 	})
 }
 
-func TestARestartIsSeenAndSurvived(t *testing.T) {
+func TestASessionComesBackAfterARestart(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		// The process is killed, and another process starts.
@@ -436,7 +436,7 @@ func TestARestartIsSeenAndSurvived(t *testing.T) {
 	})
 }
 
-func TestAfterAStallPacketsCountBeforeTimers(t *testing.T) {
+func TestAfterAPausePacketsAreReadBeforeTimers(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		// This end sends rarely, so the detection time wakes it up.
 		here := to(right, 20*time.Second, 3)
@@ -459,17 +459,17 @@ func TestTheEngineRetriesAPortInUse(t *testing.T) {
 		set(t, p.there, to(left, 300*ms, 3))
 		p.pass(5 * time.Second)
 		if got := status(p.here, right); got.State != Down || !strings.Contains(got.LastError, "already in use") {
-			t.Errorf("it is %+v", got)
+			t.Errorf("the status is %+v", got)
 		}
 		p.left.set(func(n *node) { n.listenErr = nil })
 		p.pass(3 * time.Second)
 		if got := status(p.here, right); got.State != Up || got.LastError != "" {
-			t.Errorf("it is %+v", got)
+			t.Errorf("the status is %+v", got)
 		}
 	})
 }
 
-func TestASessionSurvivesThatNothingCanBeSent(t *testing.T) {
+func TestASessionSurvivesSendErrors(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		p.left.set(func(n *node) { n.sendErr = errors.New("network is unreachable") })
@@ -490,7 +490,7 @@ func TestASessionSurvivesThatNothingCanBeSent(t *testing.T) {
 	})
 }
 
-func TestASlowReaderStopsNothingAndGetsTheLatest(t *testing.T) {
+func TestASlowReaderGetsTheLatestEvents(t *testing.T) {
 	together(t, func(t *testing.T, p *pair) {
 		p.usual()
 		for range backlog {
@@ -502,21 +502,21 @@ func TestASlowReaderStopsNothingAndGetsTheLatest(t *testing.T) {
 		p.stateIs(p.here, right, Up)
 		lines := strings.Split(strings.TrimSpace(p.events(p.here)), "\n")
 		if len(lines) != backlog || !strings.HasSuffix(lines[len(lines)-1], ">Up") {
-			t.Errorf("there are %d events, and the last is %s", len(lines), lines[len(lines)-1])
+			t.Errorf("the reader gets %d events, and the last is %s", len(lines), lines[len(lines)-1])
 		}
 	})
 }
 
-func TestOnlyPacketsThatCameTheRightWayCount(t *testing.T) {
+func TestOnlyPacketsOfTheNeighborCount(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*arrival)
 		takes  bool
 	}{
-		{"the right way", func(*arrival) {}, true},
-		{"from farther away", func(a *arrival) { a.hops = 254 }, false},
+		{"a packet of the neighbor", func(*arrival) {}, true},
+		{"with a low TTL", func(a *arrival) { a.hops = 254 }, false},
 		{"from another interface", func(a *arrival) { a.link = "eth1" }, false},
-		{"from another neighbour", func(a *arrival) { a.from = netip.MustParseAddr("192.0.2.3") }, false},
+		{"from another neighbor", func(a *arrival) { a.from = netip.MustParseAddr("192.0.2.3") }, false},
 		{"to another address", func(a *arrival) { a.to = netip.MustParseAddr("192.0.2.9") }, false},
 		{"for another session", func(a *arrival) { a.packet[11] ^= 1 }, false},
 		{"as rubbish", func(a *arrival) { a.packet[2] = 0 }, false},
@@ -539,7 +539,7 @@ func TestOnlyPacketsThatCameTheRightWayCount(t *testing.T) {
 				p.pass(0)
 				after := status(p.here, right)
 				if (after.State == Down) != tt.takes || (after.Received > before.Received) != tt.takes {
-					t.Errorf("before:\n%+v\nafter:\n%+v", before, after)
+					t.Errorf("the session accepts the packet: want %v; before:\n%+v\nafter:\n%+v", tt.takes, before, after)
 				}
 			})
 		})
@@ -568,7 +568,7 @@ func TestInterfacesDistinguishLinkLocalNeighbors(t *testing.T) {
 		}
 		ev := <-e.Events()
 		if ev.Peer.Zone() != "eth1" {
-			t.Errorf("the event is of %v", ev.Peer)
+			t.Errorf("the event is about %v", ev.Peer)
 		}
 		if err := e.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -599,11 +599,11 @@ func TestTwoHundredSessionsStayUp(t *testing.T) {
 			}
 		})
 		if len(before) != 200 {
-			t.Fatalf("%d sessions are up", len(before))
+			t.Fatalf("%d sessions are up, want 200", len(before))
 		}
 		time.Sleep(time.Minute)
 		for i, s := range here.Status() {
-			// An interval of 225 to 300 ms.
+			// The interval with jitter is 225 to 300 ms.
 			if sent := s.Sent - before[i]; s.Ups != 1 || s.Downs != 0 || sent < 199 || sent > 268 {
 				t.Errorf("%v: %d packets in a minute, %d ups, %d downs", s.Peer, sent, s.Ups, s.Downs)
 			}
@@ -620,21 +620,21 @@ func TestTwoHundredSessionsStayUp(t *testing.T) {
 func TestAnInvalidSessionChangesNothing(t *testing.T) {
 	good := to(right, 300*ms, 3)
 	for name, change := range map[string]func(*Session){
-		"no neighbour":                             func(s *Session) { s.Peer = netip.Addr{} },
-		"the neighbour nobody":                     func(s *Session) { s.Peer = netip.IPv4Unspecified() },
-		"a group of neighbours":                    func(s *Session) { s.Peer = netip.MustParseAddr("224.0.0.5") },
-		"link-local without a link":                func(s *Session) { s.Peer = netip.MustParseAddr("fe80::1") },
-		"a zone for nothing":                       func(s *Session) { s.Peer = netip.MustParseAddr("2001:db8::1%eth0") },
-		"two interfaces":                           func(s *Session) { s.Peer, s.Interface = netip.MustParseAddr("fe80::1%eth0"), "eth1" },
-		"two families":                             func(s *Session) { s.Local = netip.MustParseAddr("2001:db8::1") },
-		"no transmit interval":                     func(s *Session) { s.MinTransmit = 0 },
-		"too long an interval":                     func(s *Session) { s.MinTransmit = 2 * time.Hour },
-		"no receive interval":                      func(s *Session) { s.MinReceive = 0 },
-		"too long to wait":                         func(s *Session) { s.MinReceive = 2 * time.Hour },
-		"no multiplier":                            func(s *Session) { s.Multiplier = 0 },
-		"a neighbour on the link that is far away": func(s *Session) { s.Peer, s.Multihop, s.MinTTL = netip.MustParseAddr("fe80::1%eth0"), true, 1 },
-		"no lowest TTL":                            func(s *Session) { s.Multihop = true },
-		"the same neighbour twice":                 func(s *Session) { s.Peer = netip.MustParseAddr("::ffff:" + right) },
+		"no neighbor":                                func(s *Session) { s.Peer = netip.Addr{} },
+		"an unspecified neighbor":                    func(s *Session) { s.Peer = netip.IPv4Unspecified() },
+		"a multicast neighbor":                       func(s *Session) { s.Peer = netip.MustParseAddr("224.0.0.5") },
+		"a link-local neighbor without an interface": func(s *Session) { s.Peer = netip.MustParseAddr("fe80::1") },
+		"a zone of a global address":                 func(s *Session) { s.Peer = netip.MustParseAddr("2001:db8::1%eth0") },
+		"two interfaces":                             func(s *Session) { s.Peer, s.Interface = netip.MustParseAddr("fe80::1%eth0"), "eth1" },
+		"two families":                               func(s *Session) { s.Local = netip.MustParseAddr("2001:db8::1") },
+		"no transmit interval":                       func(s *Session) { s.MinTransmit = 0 },
+		"a transmit interval that is too long":       func(s *Session) { s.MinTransmit = 2 * time.Hour },
+		"no receive interval":                        func(s *Session) { s.MinReceive = 0 },
+		"a receive interval that is too long":        func(s *Session) { s.MinReceive = 2 * time.Hour },
+		"no multiplier":                              func(s *Session) { s.Multiplier = 0 },
+		"a link-local multihop neighbor":             func(s *Session) { s.Peer, s.Multihop, s.MinTTL = netip.MustParseAddr("fe80::1%eth0"), true, 1 },
+		"multihop without a minimum TTL":             func(s *Session) { s.Multihop = true },
+		"the same neighbor twice":                    func(s *Session) { s.Peer = netip.MustParseAddr("::ffff:" + right) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			together(t, func(t *testing.T, p *pair) {
@@ -642,21 +642,21 @@ func TestAnInvalidSessionChangesNothing(t *testing.T) {
 				change(&bad)
 				set(t, p.here, good)
 				if err := p.here.Set(t.Context(), []Session{to("192.0.2.78", 300*ms, 3), good, bad}); err == nil {
-					t.Error("it was taken")
+					t.Error("Set accepts the session")
 				}
 				if got := p.here.Status(); len(got) != 1 || got[0].Session != good {
-					t.Errorf("the sessions are %+v", got)
+					t.Errorf("the sessions are %+v, want the earlier ones", got)
 				}
 			})
 		})
 	}
 }
 
-func TestTheAgendaIsOrderedByDueTime(t *testing.T) {
+func TestTimersAreOrderedByDueTime(t *testing.T) {
 	e := &Engine{}
 	for _, after := range []int{5, 0, 3, 9, 0, 1, 7} {
 		s := &session{machine: newMachine(noon, 1, fast, most)}
-		s.remoteTimers.receive = 0 // it is never due
+		s.remoteTimers.receive = 0 // this session is never due
 		if after > 0 {
 			s.remoteTimers.receive = 1
 			s.sent, s.share = noon.Add(time.Duration(after)), 0

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// lab is this node next to an FRR router.
+// lab is this node on a link with an FRR router.
 type lab struct {
 	t      testing.TB
 	wire   *bgptest.Segment
@@ -81,10 +81,10 @@ func await(t testing.TB, e *Engine, peer string, want State) {
 	}
 }
 
-// Sessions have high multipliers in these tests. Only the test itself should end a session,
-// and not a machine that does not run a process for some seconds.
+// Sessions have high multipliers in these tests. A busy machine that pauses a process for some
+// seconds must not end a session.
 
-// three is a session of each kind, and its name in FRR.
+// three has a session of each kind and its name in FRR.
 var three = []struct{ peer, router string }{
 	{"192.0.2.2", "peer 192.0.2.1"},
 	{"2001:db8::2", "peer 2001:db8::1 interface eth0"},
@@ -114,7 +114,7 @@ func TestSessionsWithFRRComeUpAndGoDown(t *testing.T) {
 			got := status(l.engine, s.peer)
 			return got.Transmit == 200*time.Millisecond && got.Detection == 9*time.Second
 		}) {
-			t.Errorf("negotiated was %+v", status(l.engine, s.peer))
+			t.Errorf("the status is %+v, want the negotiated timers", status(l.engine, s.peer))
 		}
 	}
 	l.port.Cut()
@@ -161,7 +161,7 @@ func (l *lab) configure(lines string) {
 	l.router.Ask("configure\nbfd\npeer 192.0.2.1\n" + lines)
 }
 
-func TestTheRoutersOperatorIsNotAFailure(t *testing.T) {
+func TestADisabledSessionOfTheRouterIsNoFailure(t *testing.T) {
 	l := newLab(t, onePeer)
 	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
@@ -174,7 +174,7 @@ func TestTheRoutersOperatorIsNotAFailure(t *testing.T) {
 	await(t, l.engine, "192.0.2.2", Up)
 }
 
-func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
+func TestTimersOfAnUpSessionChangeWithoutAFlap(t *testing.T) {
 	l := newLab(t, onePeer)
 	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
@@ -199,21 +199,21 @@ func TestTimersOfALiveSessionChangeWithoutAFlap(t *testing.T) {
 			got := status(l.engine, "192.0.2.2")
 			return got.Transmit == tt.transmit && got.Detection == tt.detection
 		}) {
-			t.Errorf("%+v: negotiated was %+v", tt, status(l.engine, "192.0.2.2"))
+			t.Errorf("with %+v, the status is %+v, want the negotiated timers", tt, status(l.engine, "192.0.2.2"))
 		}
 		l.router.AwaitSays("show bfd peer 192.0.2.1", tt.routerTimers)
 	}
 	before := status(l.engine, "192.0.2.2").Received
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Received > before+10 }) {
-		t.Error("nothing is heard")
+		t.Error("the session receives no packets")
 	}
 	if got := status(l.engine, "192.0.2.2"); got.Ups != 1 || got.Downs != 0 {
-		t.Errorf("it came up %d times and went down %d times", got.Ups, got.Downs)
+		t.Errorf("the session came up %d times and went down %d times, want 1 and 0", got.Ups, got.Downs)
 	}
 	l.router.AwaitSays("show bfd peer 192.0.2.1 counters", "Session down events: 0")
 }
 
-func TestAPacketFromFartherAwayIsRefused(t *testing.T) {
+func TestAPacketWithALowTTLIsRefused(t *testing.T) {
 	l := newLab(t, onePeer)
 	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
@@ -242,25 +242,25 @@ func TestAPacketFromFartherAwayIsRefused(t *testing.T) {
 	}
 	forge(254)
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Refused == 1 }) {
-		t.Error("it was not refused")
+		t.Error("the packet with the TTL 254 was not counted as refused")
 	}
 	if got := status(l.engine, "192.0.2.2"); got.Downs != 0 {
-		t.Error("it was obeyed")
+		t.Error("the packet with the TTL 254 ended the session")
 	}
 	forge(255)
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Downs > 0 }) {
-		t.Error("not even one from near by was taken: this test shows nothing")
+		t.Error("a packet with the TTL 255 did not end the session, so this test proves nothing")
 	}
 }
 
-func TestARouterThatRestartsComesBack(t *testing.T) {
+func TestASessionComesBackAfterARouterRestart(t *testing.T) {
 	// This end soon detects that the router is gone. The router never detects that this end
 	// is gone; it would report that.
 	l := newLab(t, strings.Replace(onePeer, "multiplier 200", "multiplier 20", 1))
 	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
 	await(t, l.engine, "192.0.2.2", Up)
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Detection == 2*time.Second }) {
-		t.Fatalf("negotiated was %+v", status(l.engine, "192.0.2.2"))
+		t.Fatalf("the status is %+v, want other negotiated timers", status(l.engine, "192.0.2.2"))
 	}
 	l.router.Kill()
 	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
@@ -270,14 +270,14 @@ func TestARouterThatRestartsComesBack(t *testing.T) {
 	l.router = bgptest.FRR(t, l.space, onePeer)
 	await(t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peer 192.0.2.1", "Status: up")
-	// This router ends before the cleanup closes the engine. Close would wait for the
-	// router.
+	// This router is stopped before the cleanup closes the engine. Otherwise Close would wait for
+	// the router.
 	if err := l.engine.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAnAddressThatComesLaterIsUsed(t *testing.T) {
+func TestALocalAddressThatIsAddedLaterIsUsed(t *testing.T) {
 	l := newLab(t, `
 bfd
  peer 192.0.2.11
@@ -290,7 +290,7 @@ bfd
 	set(t, l.engine, four, six)
 	for _, s := range l.engine.Status() {
 		if !bgptest.Eventually(func() bool { return status(l.engine, s.Peer.String()).LastError != "" }) {
-			t.Errorf("there is no error: %+v", s)
+			t.Errorf("without the local address, the status has no error: %+v", s)
 		}
 	}
 	bgptest.Here(t).IP("address add 192.0.2.11/24 dev eth0\naddress add 2001:db8::11/64 dev eth0 nodad")
@@ -298,7 +298,7 @@ bfd
 	await(t, l.engine, "2001:db8::2", Up)
 }
 
-func TestPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
+func TestPortsAreOpenOnlyWithSessions(t *testing.T) {
 	taken := func(network string) bool {
 		conn, err := net.ListenPacket(network, ":3784")
 		if err != nil {
@@ -322,7 +322,7 @@ func TestPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
 	} {
 		set(t, e, tt.sessions...)
 		if four, six := taken("udp4"), taken("udp6"); four != tt.four || six != tt.six {
-			t.Errorf("%v: IPv4 %v and IPv6 %v, want %v and %v", tt.sessions, four, six, tt.four, tt.six)
+			t.Errorf("with the sessions %v, the ports are open: IPv4 %v and IPv6 %v, want %v and %v", tt.sessions, four, six, tt.four, tt.six)
 		}
 	}
 	conn, err := net.ListenPacket("udp4", ":3784")
@@ -330,15 +330,15 @@ func TestPortsAreOpenOnlyWhileThereAreSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.Set(t.Context(), []Session{to("127.0.0.2", time.Second, 3)}); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("beside another one it says %v", err)
+		t.Errorf("while another process has the port, the error is %v", err)
 	}
 	_ = conn.Close()
 	if !bgptest.Eventually(func() bool { return taken("udp4") }) {
-		t.Error("it does not try again")
+		t.Error("the engine does not open the port again")
 	}
 }
 
-// The routing table points to another interface.
+// The route to the router is on another interface.
 func TestASessionSendsThroughItsInterface(t *testing.T) {
 	l := newLab(t, "bfd\n peer 192.0.2.1\n  receive-interval 200\n  transmit-interval 200\n  detect-multiplier 60\n exit\n")
 	bgptest.Here(t).IP("link add decoy type bridge\nlink set decoy up\naddr add 198.51.100.1/24 dev decoy\nroute add 192.0.2.2/32 dev decoy src 192.0.2.1")
@@ -359,7 +359,7 @@ router bgp 64514
  neighbor 192.0.2.1 bfd 60 300 300
 `
 
-// speak makes a BGP speaker of this node connect to the router.
+// speak starts a BGP speaker on this node, which connects to the router.
 func (l *lab) speak() {
 	l.t.Helper()
 	bgptest.BIRD(l.t, bgptest.Here(l.t), `
@@ -368,10 +368,10 @@ protocol bgp frr { local 192.0.2.1 as 64515; neighbor 192.0.2.2 as 64514; connec
 `)
 }
 
-// FRR creates its BFD session anew when BGP comes up, because only then it knows the source
-// address and the interface. If the previous session is Up, this ends it, and FRR then ends
-// its own BGP session. The path still works.
-func TestARouterThatMakesItsSessionAnewHasNotFailed(t *testing.T) {
+// FRR learns the source address and the interface when BGP comes up. Then it creates its BFD session
+// anew. If the previous session was Up, FRR ends it, and then ends its BGP session too. The path
+// still works.
+func TestANewSessionOfTheRouterIsNoFailure(t *testing.T) {
 	l := newLab(t, bgpPeer)
 	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
 	await(t, l.engine, "192.0.2.2", Up)
@@ -385,8 +385,8 @@ func TestARouterThatMakesItsSessionAnewHasNotFailed(t *testing.T) {
 	l.router.AwaitSays("show bfd peers", "Status: up")
 }
 
-// So a session should be wanted only after BGP is up.
-func TestASessionThatBeginsAfterBGPDoesNotBounce(t *testing.T) {
+// Because FRR creates its session anew, a BFD session should start only after BGP is up.
+func TestASessionThatBeginsAfterBGPDoesNotFlap(t *testing.T) {
 	l := newLab(t, bgpPeer)
 	l.speak()
 	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "BGP state = Established")
@@ -396,10 +396,10 @@ func TestASessionThatBeginsAfterBGPDoesNotBounce(t *testing.T) {
 	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2")
 	l.router.AwaitSays("show bfd peers", "Status: up")
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Received > 10 }) {
-		t.Error("nothing is heard")
+		t.Error("the session receives no packets")
 	}
 	if got := status(l.engine, "192.0.2.2"); got.Ups != 1 || got.Downs != 0 {
-		t.Errorf("it came up %d times and went down %d times", got.Ups, got.Downs)
+		t.Errorf("the session came up %d times and went down %d times, want 1 and 0", got.Ups, got.Downs)
 	}
 	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "Connections established 1; dropped 0")
 }

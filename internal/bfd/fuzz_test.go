@@ -39,13 +39,13 @@ func FuzzReceive(f *testing.F) {
 		after := *s.machine
 		after.chance = nil
 		if touched := s.taken > 0; touched != ok {
-			t.Errorf("taken: %v, want %v", touched, ok)
+			t.Errorf("the packet is accepted: %v, want %v", touched, ok)
 		}
 		if !ok && (!same(before, after) || len(e.events) > 0 || s.said > 0) {
-			t.Errorf("what is not a packet for it made of %+v %+v", before, after)
+			t.Errorf("a packet for another session changed %+v to %+v", before, after)
 		}
 		if ok && packet[1]>>6 < 2 != (s.state == Down) {
-			t.Errorf("it is %v", s.state)
+			t.Errorf("the state is %v, which no packet allows", s.state)
 		}
 	})
 }

@@ -14,9 +14,8 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// BenchmarkDetection measures how long it takes to detect a cut, and how often a session
-// goes down in ten seconds without a cut, while other work of this process or of other
-// processes keeps the CPUs busy.
+// BenchmarkDetection measures the time to detect a cut, and how often a session goes down in ten
+// seconds without a cut. Meanwhile this process or other processes keep the CPUs busy.
 func BenchmarkDetection(b *testing.B) {
 	for _, bb := range []struct {
 		name  string

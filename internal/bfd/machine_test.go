@@ -22,8 +22,8 @@ var fast = timersOf(300*ms, 300*ms, 3)
 // most returns the largest jitter.
 func most() float64 { return 1 }
 
-// machineIn returns a machine that just heard the other end, and reached the state through
-// packets alone. other are the timers of the other end.
+// machineIn returns a machine that has just received a packet. It reached the state only by
+// packets. other are the timers of the other end.
 func machineIn(t testing.TB, state State, wanted, other timers) *machine {
 	t.Helper()
 	m := newMachine(noon, 1, wanted, most)
@@ -75,7 +75,7 @@ func show(list []control) string {
 }
 
 // The table follows the diagram of RFC 5880, section 6.2, and the text of section 6.8.6.
-func TestStatesFollowTheOtherEnd(t *testing.T) {
+func TestStateTransitionsFollowRFC5880(t *testing.T) {
 	for _, tt := range []struct {
 		here, there State
 		want        State
@@ -83,7 +83,7 @@ func TestStatesFollowTheOtherEnd(t *testing.T) {
 	}{
 		{AdminDown, AdminDown, AdminDown, ""},
 		{AdminDown, Down, AdminDown, ""},
-		// This end reports again that it is down.
+		// The disabled end repeats that it is down.
 		{AdminDown, Init, AdminDown, "AdminDown (administratively down) poll 1>7"},
 		{AdminDown, Up, AdminDown, "AdminDown (administratively down) poll 1>7"},
 		{Down, AdminDown, Down, ""},
@@ -102,15 +102,15 @@ func TestStatesFollowTheOtherEnd(t *testing.T) {
 		t.Run(fmt.Sprintf("%v hears %v", tt.here, tt.there), func(t *testing.T) {
 			m := machineIn(t, tt.here, fast, fast)
 			if tt.here == AdminDown {
-				// The previous state does not matter any more, so a poll may be on.
+				// A poll of the previous state may still be in progress.
 				m.poll = poll{on: true}
 			}
 			out := m.receive(noon, control{state: tt.there, mine: 7, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms})
 			if m.state != tt.want || show(out) != tt.says {
-				t.Errorf("it is %v and says %q, want %v and %q", m.state, show(out), tt.want, tt.says)
+				t.Errorf("the state is %v and the machine sends %q, want %v and %q", m.state, show(out), tt.want, tt.says)
 			}
 			if m.remote != 7 || m.remoteState != tt.there {
-				t.Errorf("the other end is %d in %v, want 7 in %v", m.remote, m.remoteState, tt.there)
+				t.Errorf("the machine knows the other end as %d in the state %v, want 7 in %v", m.remote, m.remoteState, tt.there)
 			}
 		})
 	}
@@ -128,20 +128,20 @@ func TestSilenceEndsASession(t *testing.T) {
 	} {
 		t.Run(tt.state.String(), func(t *testing.T) {
 			m := machineIn(t, tt.state, fast, fast)
-			m.sent = noon.Add(time.Minute) // nothing else is due
+			m.sent = noon.Add(time.Minute) // no packet is due
 			end := noon.Add(900 * ms)
 			if out := m.tick(end.Add(-1)); m.state != tt.state || m.remote != 2 || out != nil {
-				t.Errorf("just before the end it is %v, knows %d and says %q", m.state, m.remote, show(out))
+				t.Errorf("just before the detection time, the state is %v, the other end is %d and the machine sends %q", m.state, m.remote, show(out))
 			}
 			out := m.tick(end)
 			if m.state != tt.want || m.remote != 0 || show(out) != tt.says {
-				t.Errorf("at the end it is %v, knows %d and says %q, want %v, 0 and %q", m.state, m.remote, show(out), tt.want, tt.says)
+				t.Errorf("at the detection time, the state is %v, the other end is %d and the machine sends %q, want %v, 0 and %q", m.state, m.remote, show(out), tt.want, tt.says)
 			}
 		})
 	}
 }
 
-func TestTheSlowerOfBothEndsSetsThePace(t *testing.T) {
+func TestTheSlowerEndSetsTheIntervals(t *testing.T) {
 	for _, tt := range []struct {
 		here, there         timers
 		transmit, detection time.Duration
@@ -154,7 +154,7 @@ func TestTheSlowerOfBothEndsSetsThePace(t *testing.T) {
 		m := machineIn(t, Up, tt.here, tt.there)
 		transmit, ok := m.interval()
 		if !ok || transmit != tt.transmit || m.detection() != tt.detection {
-			t.Errorf("%v and %v: sends every %v and waits %v, want %v and %v", tt.here, tt.there, transmit, m.detection(), tt.transmit, tt.detection)
+			t.Errorf("timers %v and %v: the machine sends every %v and waits %v, want %v and %v", tt.here, tt.there, transmit, m.detection(), tt.transmit, tt.detection)
 		}
 	}
 }
@@ -163,15 +163,15 @@ func TestASessionThatIsNotUpIsSlow(t *testing.T) {
 	for _, state := range []State{AdminDown, Down, Init} {
 		m := machineIn(t, state, fast, fast)
 		if every, ok := m.interval(); !ok || every != time.Second {
-			t.Errorf("%v: it sends every %v, want every second", state, every)
+			t.Errorf("%v: the machine sends every %v, want every second", state, every)
 		}
 		if c := m.packet(false); c.desiredMinTx != time.Second || c.minRx != 300*ms {
-			t.Errorf("%v: it tells %v and %v, want 1s and 300ms", state, c.desiredMinTx, c.minRx)
+			t.Errorf("%v: the packet has the intervals %v and %v, want 1s and 300ms", state, c.desiredMinTx, c.minRx)
 		}
 	}
 	m := machineIn(t, Down, timersOf(2*time.Second, 300*ms, 3), fast)
 	if every, _ := m.interval(); every != 2*time.Second {
-		t.Errorf("one that wants to be slower than that sends every %v, want every 2s", every)
+		t.Errorf("a machine with an interval of 2s sends every %v, want every 2s", every)
 	}
 }
 
@@ -197,38 +197,38 @@ func TestJitterIsAtMostAQuarterOfTheInterval(t *testing.T) {
 func TestTheFirstPacketIsDueAtOnce(t *testing.T) {
 	m := newMachine(noon, 1, fast, most)
 	if !m.due().Equal(noon) {
-		t.Errorf("it is due at %v, want %v", m.due(), noon)
+		t.Errorf("the first packet is due at %v, want %v", m.due(), noon)
 	}
 	if got := show(m.tick(noon)); got != "Down 1>0" {
-		t.Errorf("it says %q", got)
+		t.Errorf("the first packet is %q", got)
 	}
 }
 
 // RFC 5880, section 6.8.7.
-func TestAPassiveEndIsSilentWhileItHearsNothing(t *testing.T) {
+func TestAPassiveEndDoesNotSendFirst(t *testing.T) {
 	m := newMachine(noon, 1, fast, most)
 	m.passive = true
 	if out := m.tick(noon.Add(time.Hour)); len(out) > 0 || !m.due().IsZero() {
-		t.Errorf("it says %q, and is due at %v", show(out), m.due())
+		t.Errorf("a passive machine without a packet sends %q and has a timer at %v, want none", show(out), m.due())
 	}
 	heard := noon.Add(time.Hour)
 	say := func(s State, yours uint32) string {
 		return show(m.receive(heard, control{state: s, mine: 2, yours: yours, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms}))
 	}
 	if got := say(Down, 0); got != "Init 1>2" {
-		t.Errorf("it answers %q", got)
+		t.Errorf("the answer to Down is %q, want Init", got)
 	}
 	if got := say(Init, 1); got != "Up poll 1>2" {
-		t.Errorf("it answers %q", got)
+		t.Errorf("the answer to Init is %q, want Up", got)
 	}
 	if out := m.tick(m.due()); len(out) != 1 {
-		t.Errorf("it is silent while it hears the other end")
+		t.Errorf("an Up machine sends %q, want one packet", show(out))
 	}
 	if out := m.tick(heard.Add(time.Minute)); len(out) > 0 || m.state != Down || m.diagnostic != timeExpired {
-		t.Errorf("when the other end is gone, it says %q, and is %v because of %v", show(out), m.state, m.diagnostic)
+		t.Errorf("after the detection time, the machine sends %q in the state %v with the diagnostic %v, want silence in Down", show(out), m.state, m.diagnostic)
 	}
 	if out := m.disable(heard.Add(time.Minute)); len(out) > 0 {
-		t.Errorf("when it is disabled, it says %q", show(out))
+		t.Errorf("a passive machine that is disabled sends %q, want nothing", show(out))
 	}
 }
 
@@ -249,7 +249,7 @@ func TestAPollIsAnsweredAtOnce(t *testing.T) {
 		}
 		out := m.receive(noon, control{state: there, poll: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms})
 		if show(out) != tt.says {
-			t.Errorf("%v: it says %q, want %q", tt.state, show(out), tt.says)
+			t.Errorf("%v: the machine sends %q, want %q", tt.state, show(out), tt.says)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func confirm(t testing.TB, m *machine, other timers) {
 	t.Helper()
 	out := m.tick(m.due())
 	if len(out) != 1 || !out[0].poll {
-		t.Fatalf("it does not poll, but says %q", show(out))
+		t.Fatalf("the machine sends %q, want a poll", show(out))
 	}
 	m.receive(m.sent, control{
 		state: Up, final: true, mine: 2, yours: 1, multiplier: other.multiplier,
@@ -284,47 +284,47 @@ func TestNewTimersApplyAfterConfirmation(t *testing.T) {
 		m := machineIn(t, Up, before, other)
 		m.configure(tt.wanted)
 		if m.used != tt.before {
-			t.Errorf("%v: at once it uses %v, want %v", tt.wanted, m.used, tt.before)
+			t.Errorf("%v: before the confirmation the machine uses %v, want %v", tt.wanted, m.used, tt.before)
 		}
 		if c := m.packet(false); !c.poll || c.desiredMinTx != tt.wanted.transmit || c.minRx != tt.wanted.receive || c.multiplier != tt.wanted.multiplier {
-			t.Errorf("%v: it tells %v %v %v %d", tt.wanted, c, c.desiredMinTx, c.minRx, c.multiplier)
+			t.Errorf("%v: the packet is %v with the timers %v %v %d", tt.wanted, c, c.desiredMinTx, c.minRx, c.multiplier)
 		}
 		confirm(t, m, other)
 		if m.used != tt.behind || m.poll.on || m.state != Up {
-			t.Errorf("%v: when confirmed it is %v and uses %v, want %v", tt.wanted, m.state, m.used, tt.behind)
+			t.Errorf("%v: after the confirmation the machine is %v and uses %v, want %v", tt.wanted, m.state, m.used, tt.behind)
 		}
 	}
 }
 
-func TestAnAnswerToAnEarlierPollConfirmsNothing(t *testing.T) {
+func TestAnAnswerToAnEarlierPollIsIgnored(t *testing.T) {
 	m := machineIn(t, Up, fast, fast)
 	m.configure(timersOf(400*ms, 300*ms, 3))
 	final := control{state: Up, final: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms}
 	m.receive(noon, final)
 	if m.used.transmit != 300*ms {
-		t.Fatal("an answer that came before the question was taken for one")
+		t.Fatal("the machine accepts an answer that came before its poll")
 	}
 	m.tick(m.due())
 	m.configure(timersOf(500*ms, 300*ms, 3))
 	m.receive(m.sent, final)
 	if m.used.transmit != 300*ms || !m.poll.on {
-		t.Fatalf("the answer to the first change confirmed the second: it uses %v", m.used)
+		t.Fatalf("the answer to the first poll confirmed the second change: the machine uses %v", m.used)
 	}
 	confirm(t, m, fast)
 	if m.used.transmit != 500*ms || m.poll.on {
-		t.Errorf("it uses %v, want 500ms", m.used)
+		t.Errorf("the machine uses %v, want 500ms", m.used)
 	}
 }
 
-func TestTheSameTimersAreNotAChange(t *testing.T) {
+func TestTheSameTimersStartNoPoll(t *testing.T) {
 	m := machineIn(t, Up, fast, fast)
 	m.configure(fast)
 	if m.poll.on {
-		t.Error("it polls for nothing")
+		t.Error("the machine polls without a change")
 	}
 }
 
-func TestAShorterIntervalCountsFromThePacketBefore(t *testing.T) {
+func TestAShorterIntervalCountsFromTheLastPacket(t *testing.T) {
 	m := machineIn(t, Up, timersOf(50*ms, 300*ms, 3), timersOf(300*ms, time.Second, 3))
 	sent := m.sent
 	m.receive(sent.Add(40*ms), control{state: Up, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 100 * ms})
@@ -336,7 +336,7 @@ func TestAShorterIntervalCountsFromThePacketBefore(t *testing.T) {
 func TestAnEndThatWantsNoPacketsGetsNone(t *testing.T) {
 	m := machineIn(t, Up, fast, timersOf(300*ms, 0, 3))
 	if out := m.tick(noon.Add(899 * ms)); out != nil {
-		t.Errorf("it says %q", show(out))
+		t.Errorf("the machine sends %q, want nothing", show(out))
 	}
 	if out := m.receive(noon, control{state: Up, poll: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms}); show(out) != "Up final 1>2" {
 		t.Errorf("to a poll it says %q", show(out))
@@ -350,34 +350,34 @@ func TestAnEndThatWantsNoPacketsGetsNone(t *testing.T) {
 	}
 }
 
-func TestDemandModeOfTheOtherEndIsHonoured(t *testing.T) {
+func TestDemandModeOfTheOtherEndIsHonored(t *testing.T) {
 	m := machineIn(t, Up, fast, fast)
 	demand := control{state: Up, demand: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms}
 	m.receive(noon, demand)
 	if _, ok := m.interval(); ok {
-		t.Error("it sends though nothing is demanded")
+		t.Error("the machine sends packets in demand mode")
 	}
 	m.configure(timersOf(400*ms, 300*ms, 3))
 	if _, ok := m.interval(); !ok {
-		t.Error("it does not poll")
+		t.Error("the machine does not poll after a change of its timers")
 	}
 	demand.state = Down
 	m.receive(noon, demand)
 	if _, ok := m.interval(); !ok {
-		t.Error("it is silent, and no session is up")
+		t.Error("the machine sends nothing although the session is down")
 	}
 }
 
-func TestAnEndOfBothSidesIsKnown(t *testing.T) {
+func TestADisabledEndKnowsWhenTheOtherEndIsDown(t *testing.T) {
 	m := machineIn(t, Up, fast, fast)
 	if got, want := show(m.disable(noon)), "AdminDown (administratively down) poll 1>2"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("the disabled machine sends %q, want %q", got, want)
 	}
 	if m.known() {
-		t.Error("it takes for known what was only said")
+		t.Error("before an answer, the machine believes that the other end knows")
 	}
 	m.receive(noon, control{state: Down, diagnostic: neighborDown, mine: 2, yours: 1, multiplier: 3, desiredMinTx: time.Second, minRx: 300 * ms})
 	if !m.known() || m.state != AdminDown {
-		t.Errorf("it is %v, and the other end's answer was not understood", m.state)
+		t.Errorf("after the answer, the state is %v and the other end knows: %v; want AdminDown and true", m.state, m.known())
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// init keeps the first thread for TestMain. So no goroutine that changes its namespace can
-// change the namespace of the process, which is that of the first thread.
+// init reserves the first thread for TestMain. The namespace of the process is the namespace of its
+// first thread. So no goroutine that changes its own namespace can change it.
 func init() { runtime.LockOSThread() }
 
 // TestMain gives the tests their own network namespace, because the engine uses the

@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 )
 
-// newFarLab is a lab with a hop between the node and the router. The node has 192.0.2.1 and
-// 2001:db8:1::1, the router 203.0.113.2 and 2001:db8:2::2. far is the port of the router.
+// newFarLab returns a lab with a hop between the node and the router. The node has 192.0.2.1 and
+// 2001:db8:1::1. The router has 203.0.113.2 and 2001:db8:2::2.
 func newFarLab(t testing.TB, config string) *lab {
 	t.Helper()
 	l := &lab{t: t, wire: bgptest.NewSegment(t), space: bgptest.NewNamespace(t)}
@@ -59,7 +59,7 @@ func TestMultihopSessionsWithFRR(t *testing.T) {
 	l.port.Mend()
 	everywhere(Up, "Status: up")
 
-	// 255 cannot come from behind a router.
+	// A packet with the TTL 255 has passed no router.
 	for i := range sessions {
 		sessions[i].MinTTL = 255
 	}
@@ -78,7 +78,7 @@ func TestMultihopSessionsWithFRR(t *testing.T) {
 
 // The port of multihop sessions accepts a TTL below 255. So packets to it must not reach a
 // session with a neighbor on the same link.
-func TestASessionOnTheLinkIsNotReachedThroughTheMultihopPort(t *testing.T) {
+func TestTheMultihopPortDoesNotReachSingleHopSessions(t *testing.T) {
 	l := newLab(t, "bfd\n peer 192.0.2.1 multihop local-address 192.0.2.2\n")
 	other := far("192.0.2.9") // opens the port
 	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200), other)
@@ -113,14 +113,14 @@ protocol bgp frr { local 192.0.2.1 as 64515; neighbor 203.0.113.2 as 64514; mult
 	}
 }
 
-func TestOneOfTwoPassiveEndsMustBegin(t *testing.T) {
+func TestTwoPassiveEndsStayDown(t *testing.T) {
 	l := newLab(t, "bfd\n peer 192.0.2.1\n  passive-mode\n")
 	s := to("192.0.2.2", 100*time.Millisecond, 100)
 	s.Passive = true
 	set(t, l.engine, s)
 	l.router.AwaitSays("show bfd peer 192.0.2.1", "Passive mode")
 	if got := status(l.engine, "192.0.2.2"); got.Sent > 0 || got.Received > 0 || got.State != Down {
-		t.Errorf("two passive ends: %+v", got)
+		t.Errorf("the status of a session with two passive ends is %+v, want it down", got)
 	}
 	l.configure("no passive-mode")
 	await(t, l.engine, "192.0.2.2", Up)

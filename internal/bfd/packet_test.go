@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// valid is a packet with a poll, as a session of FRR sends it when it is Up.
+// valid is a packet with a poll of an FRR session that is Up.
 const valid = "20e00318 00000002 00000001 000493e0 00030d40 0000c350"
 
 func unhex(t testing.TB, s string) []byte {
@@ -21,30 +21,30 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func TestPacketsAreReadByTheRules(t *testing.T) {
+func TestInvalidPacketsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, packet string
 		want         error
 	}{
 		{"a valid one", valid, nil},
-		{"with something behind it", valid + "ffff", nil},
+		{"with bytes behind it", valid + "ffff", nil},
 		{"with the diagnostic of a later standard", "3fe00318 00000002 00000001 000493e0 00030d40 0000c350", nil},
 		{"nothing", "", errLength},
-		{"cut off", "20e00318 00000002 00000001 000493e0 00030d40 0000c3", errLength},
+		{"truncated", "20e00318 00000002 00000001 000493e0 00030d40 0000c3", errLength},
 		{"of version 0", "00e00318 00000002 00000001 000493e0 00030d40 0000c350", errVersion},
 		{"of version 2", "40e00318 00000002 00000001 000493e0 00030d40 0000c350", errVersion},
 		{"with a length that is too short", "20e00317 00000002 00000001 000493e0 00030d40 0000c350", errLength},
-		{"with a length of more than came", "20e00319 00000002 00000001 000493e0 00030d40 0000c350", errLength},
+		{"with a length that is too long", "20e00319 00000002 00000001 000493e0 00030d40 0000c350", errLength},
 		{"with multiplier 0", "20e00018 00000002 00000001 000493e0 00030d40 0000c350", errMultiplier},
 		{"multipoint", "20e10318 00000002 00000001 000493e0 00030d40 0000c350", errMultipoint},
-		{"from no session", "20e00318 00000000 00000001 000493e0 00030d40 0000c350", errDiscriminator},
-		{"Up, for nobody", "20e00318 00000002 00000000 000493e0 00030d40 0000c350", errNobody},
-		{"Init, for nobody", "20a00318 00000002 00000000 000493e0 00030d40 0000c350", errNobody},
-		{"Down, for nobody", "20600318 00000002 00000000 000493e0 00030d40 0000c350", nil},
-		{"AdminDown, for nobody", "20200318 00000002 00000000 000493e0 00030d40 0000c350", nil},
+		{"without a sender's discriminator", "20e00318 00000000 00000001 000493e0 00030d40 0000c350", errDiscriminator},
+		{"Up, without a receiver's discriminator", "20e00318 00000002 00000000 000493e0 00030d40 0000c350", errNobody},
+		{"Init, without a receiver's discriminator", "20a00318 00000002 00000000 000493e0 00030d40 0000c350", errNobody},
+		{"Down, without a receiver's discriminator", "20600318 00000002 00000000 000493e0 00030d40 0000c350", nil},
+		{"AdminDown, without a receiver's discriminator", "20200318 00000002 00000000 000493e0 00030d40 0000c350", nil},
 		{"authenticated", "20e4031c 00000002 00000001 000493e0 00030d40 0000c350 01040161", errAuthenticated},
-		{"authenticated, without the proof", "20e40318 00000002 00000001 000493e0 00030d40 0000c350", errAuthenticated},
-		{"that polls and answers", "20f00318 00000002 00000001 000493e0 00030d40 0000c350", errPollAndFinal},
+		{"authenticated, without authentication data", "20e40318 00000002 00000001 000493e0 00030d40 0000c350", errAuthenticated},
+		{"with poll and final", "20f00318 00000002 00000001 000493e0 00030d40 0000c350", errPollAndFinal},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := decode(unhex(t, tt.packet)); !errors.Is(err, tt.want) {
@@ -74,7 +74,7 @@ func TestDecodeReadsAllFields(t *testing.T) {
 	}
 }
 
-func TestAPacketIsWrittenAsItIsRead(t *testing.T) {
+func TestEncodeIsTheInverseOfDecode(t *testing.T) {
 	want := control{
 		state: Init, diagnostic: neighborDown, final: true, multiplier: 7, mine: 0xffffffff, yours: 1,
 		desiredMinTx: maxInterval, minRx: minInterval,
@@ -84,7 +84,7 @@ func TestAPacketIsWrittenAsItIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(b) != shortest {
-		t.Errorf("it has %d bytes", len(b))
+		t.Errorf("the packet has %d bytes", len(b))
 	}
 	got, err := decode(b)
 	if err != nil || got != want {

@@ -9,23 +9,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crossing is a packet on its way between the machines.
+// crossing is a packet between the machines.
 type crossing struct {
 	at     time.Time
 	to     int
 	packet control
 }
 
-// duel is two machines, the wire between them, and the time.
+// duel is two machines with a wire between them and a clock.
 type duel struct {
 	now      time.Time
 	machines [2]*machine
 	wire     []crossing
-	// lost and delay decide what the wire does to a packet.
+	// lost decides whether the wire loses a packet. delay is the delay of a packet.
 	lost  func(from int) bool
 	delay func() time.Duration
 	next  uint32
-	// failed counts the sessions that ended by silence.
+	// failed counts the sessions that ended because of the detection time.
 	failed int
 }
 
@@ -101,13 +101,13 @@ func drawTimers(t *rapid.T) timers {
 	return timersOf(interval.Draw(t, "transmit"), interval.Draw(t, "receive"), rapid.Uint8Range(2, 10).Draw(t, "multiplier"))
 }
 
-func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
+func TestTwoMachinesComeUpOnAWorkingWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		share := rapid.Float64Range(0, 1)
 		chance := func() float64 { return share.Draw(t, "chance") }
 		d := newDuel([2]timers{drawTimers(t), drawTimers(t)}, chance)
-		// A bad period: packets are lost, delayed and reordered, one end restarts, and one
-		// end changes its timers.
+		// In a bad period, packets are lost, delayed and reordered. One end restarts, and one end
+		// changes its timers.
 		loss := [2]float64{share.Draw(t, "loss"), share.Draw(t, "loss")}
 		d.lost = func(from int) bool { return share.Draw(t, "lost") < loss[from] }
 		latest := rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "latest")
@@ -125,7 +125,7 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 			d.run(d.now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "for"))))
 		}
 
-		// The wire works again. Packets that were on it arrive within two seconds.
+		// The wire works again. Delayed packets arrive within two seconds.
 		d.lost = func(int) bool { return false }
 		d.delay = func() time.Duration { return ms }
 		a, b := d.machines[0], d.machines[1]
@@ -137,28 +137,27 @@ func TestTwoMachinesComeUpWheneverTheWireHeals(t *testing.T) {
 			every, _ := m.interval()
 			switch want := max(m.wanted.transmit, other.wanted.receive); {
 			case m.state != Up || m.remoteState != Up || m.remote != other.discriminator:
-				t.Fatalf("%d is %v, and knows %d as %v", i, m.state, m.remote, m.remoteState)
+				t.Fatalf("machine %d is %v, and knows %d as %v", i, m.state, m.remote, m.remoteState)
 			case d.failed > 0:
-				t.Fatalf("on a good wire it went down")
+				t.Fatalf("a session went down on a good wire")
 			case m.poll.on || m.used != m.wanted.intervals:
-				t.Fatalf("%d has not agreed on %v, but uses %v", i, m.wanted, m.used)
+				t.Fatalf("machine %d uses %[3]v, want %[2]v", i, m.wanted, m.used)
 			case every != want || other.detection() != time.Duration(m.wanted.multiplier)*want:
-				t.Fatalf("%d sends every %v, want %v, and the other waits %v", i, every, want, other.detection())
+				t.Fatalf("machine %d sends every %v, want %v; the other waits %v", i, every, want, other.detection())
 			}
 		}
 
-		// The operator of one end disables it. The other end learns that, and it is no
-		// failure.
+		// One end is disabled. The other end learns that it is no failure.
 		d.send(0, a.disable(d.now))
 		d.run(d.now.Add(5 * time.Second))
 		if a.state != AdminDown || b.state != Down || b.remoteState != AdminDown || !a.known() || d.failed > 0 {
-			t.Fatalf("one is %v, the other %v and takes it for %v", a.state, b.state, b.remoteState)
+			t.Fatalf("the disabled end is %v, the other is %v and knows it as %v", a.state, b.state, b.remoteState)
 		}
 	})
 }
 
-// Whatever packets arrive, a machine is never Up unless it hears the other end, and it
-// sends nothing that it does not know.
+// With any packets, a machine is Up only if it receives packets of the other end. It sends only
+// packets that agree with its state.
 func TestAMachineIsConsistentForAnyPackets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon
@@ -177,11 +176,11 @@ func TestAMachineIsConsistentForAnyPackets(t *testing.T) {
 				out = m.tick(now)
 			}
 			if (m.state == Up || m.state == Init) && m.remote == 0 {
-				t.Fatalf("it is %v and hears nobody", m.state)
+				t.Fatalf("the state is %v without packets of the other end", m.state)
 			}
 			for _, c := range out {
 				if c.poll && c.final || c.state != m.state || c.yours != m.remote || m.state != Up && c.desiredMinTx < slow {
-					t.Fatalf("in %v it says %v, and that it sends every %v", m.state, c, c.desiredMinTx)
+					t.Fatalf("in the state %v the machine sends %v with the interval %v", m.state, c, c.desiredMinTx)
 				}
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// A speaker lists few of its routes, and does not list who receives them.
+// The status of a speaker lists only some of its routes, and not the neighbors that receive them.
 func TestTheDataplaneOfANodeWithManyRoutes(t *testing.T) {
 	n := bgpv1.BGPNodeStatusStatus{NodeName: "n1", RIB: &bgpv1.NodeRIB{
 		LocalRoutes: []bgpv1.RIBRoute{{Prefix: "203.0.113.0/32", NextHop: "0.0.0.0"}}, LocalRouteCount: 9,
@@ -19,7 +19,7 @@ func TestTheDataplaneOfANodeWithManyRoutes(t *testing.T) {
 	none := *n.RIB
 	none.LocalRanges = nil
 	if _, complete := announcedBy(none); complete {
-		t.Error("some routes are taken for all")
+		t.Error("a partial list of routes counts as complete")
 	}
 	problems := func() string {
 		d := Dataplane{}

@@ -23,7 +23,7 @@ func TestNodesWithTheSameRouterIDAreAProblem(t *testing.T) {
 	speaker("n1", "192.0.2.1", peering.RouterIDExplicit, 0)
 	speaker("n2", "192.0.2.1", peering.RouterIDExplicit, 0)
 	speaker("n3", "192.0.2.3", peering.RouterIDExplicit, 0)
-	speaker("n4", "192.0.2.3", peering.RouterIDExplicit, time.Hour) // is silent
+	speaker("n4", "192.0.2.3", peering.RouterIDExplicit, time.Hour) // this speaker has sent no heartbeat for an hour
 	speaker("n5", "", "", 0)
 	speaker("n6", "", "", 0)
 	for node, want := range map[string]string{
@@ -40,11 +40,11 @@ func TestNodesWithTheSameRouterIDAreAProblem(t *testing.T) {
 			if name, ok := strings.CutPrefix(p, "node "); ok && strings.Contains(p, "2 nodes have the router ID 192.0.2.1") && strings.Contains(p, "remove global.routerID") {
 				got = append(got, name[:2])
 			} else if strings.Contains(p, "have the router ID") {
-				t.Errorf("unexpected: %s", p)
+				t.Errorf("there is an unexpected problem: %s", p)
 			}
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("of %q: %q, want %q", node, s.Problems, want)
+			t.Errorf("explained for %q, the problems are %q, want %q", node, s.Problems, want)
 		}
 	}
 }
