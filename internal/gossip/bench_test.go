@@ -9,16 +9,14 @@ import (
 	"time"
 )
 
-// mostDetect is the time within which 99 of 100 deaths must be detected, in a cluster of
-// any size. With the question to the segment after it, a failover then takes less than a
-// second.
+// mostDetect is the time within which 99 of 100 deaths must be detected in a cluster of any size. A
+// probe of the segment follows. Together, a failover takes less than a second.
 const mostDetect = 500 * time.Millisecond
 
-// BenchmarkDetect measures, for clusters of several sizes, how long the other members need
-// to detect a node that lost its power, and the traffic of an idle cluster. The members are
-// real, but the network is in memory and the time is that of a bubble. Two cores cannot run
-// a thousand members in real time, and the benchmark measures the protocol, not the
-// machine.
+// BenchmarkDetect measures clusters of several sizes: the time to detect a node that lost its power,
+// and the traffic of an idle cluster. The members are real, but the network is in memory and the
+// time is that of a synctest bubble. Two cores cannot run a thousand members in real time, and the
+// benchmark measures the protocol, not the machine.
 func BenchmarkDetect(b *testing.B) {
 	// The last size prints RESULT gossip_1000_detect_p99_ms, which has a limit.
 	for _, size := range []struct{ nodes, kills, machines, clusters int }{{3, 1, 1, 30}, {5, 3, 1, 10}, {100, 5, 1, 1}, {1000, 1, 10, 1}} {
@@ -37,9 +35,9 @@ func BenchmarkDetect(b *testing.B) {
 // detection is the result for clusters of one size.
 type detection struct {
 	nodes          int
-	times          []time.Duration // how long each survivor needed to detect a death
-	wrong          int             // how often a survivor saw a living node dead
-	bytes, packets uint64          // what one member sends in a second in an idle cluster
+	times          []time.Duration // the detection times of all survivors and deaths
+	wrong          int             // how often a survivor saw a live node as dead
+	bytes, packets uint64          // the traffic of one member per second in an idle cluster
 }
 
 func (d *detection) measure(b *testing.B, kills, machines int) {
@@ -60,12 +58,12 @@ func (d *detection) measure(b *testing.B, kills, machines int) {
 func (d *detection) report(b *testing.B) {
 	b.Helper()
 	if len(d.times) == 0 {
-		b.Fatal("nothing was measured")
+		b.Fatal("there are no detection times")
 	}
 	slices.Sort(d.times)
 	p99 := percentile(d.times, 99)
 	if p99 > mostDetect {
-		b.Errorf("a dead node of %d is seen after %v; at most %v is wanted", d.nodes, p99, mostDetect)
+		b.Errorf("%d nodes: a death is detected after %v, want at most %v", d.nodes, p99, mostDetect)
 	}
 	b.ReportMetric(0, "ns/op")
 	for _, r := range []string{

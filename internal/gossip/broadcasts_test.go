@@ -23,7 +23,7 @@ func TestIdleAgentsSendOnlyHeartbeatsAndProbes(t *testing.T) {
 			timing := (Timing{}).withDefaults()
 			most := detector.Watchers/timing.Beat.Seconds() + 2/timing.Probe.Seconds()
 			if each > 1.01*most {
-				t.Errorf("each of %d sends %.1f packets a second; its beats, and one question and one answer for each Probe, are %.1f", nodes, each, most)
+				t.Errorf("each of %d nodes sends %.1f packets a second, want at most %.1f: its heartbeats, and a ping and an ack for each Probe", nodes, each, most)
 			}
 		})
 	}
@@ -36,7 +36,7 @@ func TestABroadcastReachesAllMembersQuickly(t *testing.T) {
 		c.pass(6 * (Timing{}).withDefaults().Beat)
 		for _, a := range c.agents {
 			if !a.Members()[0].Record.Draining {
-				t.Errorf("%s has not heard the news", a.self.node)
+				t.Errorf("%s has not received the broadcast", a.self.node)
 			}
 		}
 	})

@@ -34,7 +34,7 @@ type cluster struct {
 	t     *testing.T
 	ether *ether
 	wg    sync.WaitGroup
-	// mu guards agents, because Seeds of the agents reads them meanwhile.
+	// mu guards agents, because the Seeds of running agents read it.
 	mu     sync.Mutex
 	agents []*agent
 }
@@ -60,7 +60,7 @@ func (c *cluster) end() {
 		a.stop()
 	}
 	c.wg.Wait()
-	// Goroutines of the library end by themselves, some after a timeout.
+	// Some goroutines of the library end only after a timeout.
 	time.Sleep(time.Minute)
 }
 
@@ -145,8 +145,8 @@ func (a *agent) ringOf() detector.Ring {
 	return r
 }
 
-// at returns the agent that runs the peer.
-func (c *cluster) at(p detector.Peer) *agent {
+// agentOf returns the agent of the peer.
+func (c *cluster) agentOf(p detector.Peer) *agent {
 	return c.agents[slices.IndexFunc(c.agents, func(a *agent) bool { return a.self.peerID() == p.ID })]
 }
 
@@ -165,7 +165,7 @@ func (c *cluster) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// powerOff stops agent i as if its machine had lost its power.
+// powerOff stops agent i as a power failure does.
 func (c *cluster) powerOff(i int) *agent {
 	a := c.agents[i]
 	a.port.powerOff()
@@ -176,7 +176,7 @@ func (c *cluster) powerOff(i int) *agent {
 	return a
 }
 
-// expect fails unless every agent has this view.
+// expect fails the test unless every agent has this view.
 func (c *cluster) expect(when, view string) {
 	c.t.Helper()
 	for _, a := range c.agents {

@@ -12,17 +12,16 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// ether is a network in memory. It can turn a machine off, hold a machine still for a
-// while, and cut machines from each other. Like a real network it does not report lost
-// packets.
+// ether is a network in memory. It can turn off a machine, pause a machine, and separate machines.
+// Like a real network, it does not report lost packets.
 type ether struct {
 	latency time.Duration
 	mu      sync.Mutex
 	ports   map[string]*port
-	// side is the side of a cut on which a port is. All ports are on side 0 at first.
+	// side is the side of a port when the network is cut. All ports are on side 0 at first.
 	side map[*port]int
-	// lost is the percentage of packets that are lost. deaf contains the pairs of a sender
-	// and a receiver that does not hear it.
+	// lost is the percentage of lost packets. deaf contains pairs of a sender and a receiver: the
+	// receiver gets no packet of the sender.
 	lost int
 	deaf map[[2]*port]bool
 }
@@ -40,7 +39,7 @@ type port struct {
 
 	// The lock of the ether guards these fields.
 	off   bool
-	awake time.Time // the machine is held still until then
+	awake time.Time // the machine is paused until then
 	tap   func(to *port, packet []byte)
 	drop  func(packet []byte) bool
 }
@@ -64,7 +63,7 @@ func (p *port) set(change func()) {
 	change()
 }
 
-// lose makes the ether lose this percentage of the packets.
+// lose sets the percentage of lost packets.
 func (e *ether) lose(percent int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,7 +77,7 @@ func (e *ether) mute(from, to *port) {
 	e.deaf[[2]*port{from, to}] = true
 }
 
-// fails reports whether the ether loses a packet on its way.
+// fails reports whether the ether loses the packet.
 func (p *port) fails(packet []byte, addr string) bool {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()
@@ -124,7 +123,7 @@ func (p *port) cast(packet []byte, addr string) {
 	}
 }
 
-// overhear shows a packet to the tap, one packet at a time.
+// overhear passes a packet to the tap. The tap gets one packet at a time.
 func (p *port) overhear(to *port, packet []byte) {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()

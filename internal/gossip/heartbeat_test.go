@@ -10,7 +10,7 @@ import (
 
 const us detector.PeerID = 7
 
-func TestAHeartbeatIsReadAsItIsWritten(t *testing.T) {
+func TestHeartbeatEncoding(t *testing.T) {
 	var counts counters
 	r := newKeyring(&counts, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := r.set([][]byte{testKey, otherKey}); err != nil {
@@ -31,46 +31,46 @@ func TestAHeartbeatIsReadAsItIsWritten(t *testing.T) {
 		for version := supported.min; version <= supported.max; version++ {
 			for _, by := range []*keyring{r, other} {
 				if got, err := r.verify(by.sign(w, us, version), us); err != nil || got != w {
-					t.Errorf("%+v becomes %+v, %v", w, got, err)
+					t.Errorf("the heartbeat %+v is decoded as %+v, %v", w, got, err)
 				}
 			}
 			if got, err := r.verify(stranger.sign(w, us, version), us); err == nil {
-				t.Errorf("who has no key says %+v", got)
+				t.Errorf("a heartbeat without our key is accepted: %+v", got)
 			}
 			if got, err := r.verify(r.sign(w, us+1, version), us); err == nil {
-				t.Errorf("to another was said %+v", got)
+				t.Errorf("a heartbeat for another process is accepted: %+v", got)
 			}
 			whole := r.sign(w, us, version)
 			for i := range whole {
 				spoilt := bytes.Clone(whole)
 				spoilt[i] ^= 0x10
 				if got, err := r.verify(spoilt, us); err == nil {
-					t.Errorf("with byte %d changed it says %+v", i, got)
+					t.Errorf("a heartbeat with a changed byte %d is accepted: %+v", i, got)
 				}
 				if got, err := r.verify(whole[:i], us); err == nil {
-					t.Errorf("the first %d bytes say %+v", i, got)
+					t.Errorf("the first %d bytes of a heartbeat are accepted: %+v", i, got)
 				}
 			}
 			if got, err := r.verify(append(whole, 0), us); err == nil {
-				t.Errorf("with a byte more it says %+v", got)
+				t.Errorf("a heartbeat with an extra byte is accepted: %+v", got)
 			}
 		}
 	}
 	if counts.badKey.Load() == 0 || counts.badFormat.Load() == 0 {
-		t.Error("nothing is counted")
+		t.Error("the refused heartbeats are not counted")
 	}
 }
 
-func TestAHeartbeatIsNoPacketOfTheLibrary(t *testing.T) {
+func TestHeartbeatsDifferFromLibraryPackets(t *testing.T) {
 	r := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
 	if err := r.set([][]byte{testKey}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.openPacket(r.sign(detector.Heartbeat{From: 1, About: 1, Number: 1}, us, 2)); err == nil {
-		t.Error("a heartbeat is taken for a packet")
+		t.Error("a heartbeat is read as a packet of the library")
 	}
 	if _, err := r.verify(r.sealPacket([]byte{0}), us); err == nil {
-		t.Error("a packet is taken for a heartbeat")
+		t.Error("a packet of the library is read as a heartbeat")
 	}
 }
 

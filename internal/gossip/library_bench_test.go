@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// BenchmarkLibraryAlone runs the scenes of BenchmarkDetect with the library's own failure
-// detector and with ours. It also counts the living agents that are seen dead when packets
-// are lost or agents stand still. Without our detector a packet wakes its receiver up, so
-// the receiver reads it after five milliseconds. A suspicion waits for a refutation as long
-// as ours, or longer where the library itself waits longer.
+// BenchmarkLibraryAlone runs the scenes of BenchmarkDetect with the library's own failure detector
+// and with ours. It also counts the live agents that are seen as dead when packets are lost or
+// agents pause. Without our detector, a packet wakes its receiver, which reads it after five
+// milliseconds. A suspicion lasts as long as ours, or longer if the library itself waits longer.
 func BenchmarkLibraryAlone(b *testing.B) {
 	for _, nodes := range []int{4, 100} {
 		for _, probe := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 150 * time.Millisecond} {
@@ -74,8 +73,8 @@ func (d *detection) kills(c *cluster, kills int) {
 	d.times, d.wrong = append(d.times, times...), d.wrong+wrong
 }
 
-// inClusterAlone is inClusterOf with agents that promise no heartbeats, so only the
-// library's probes detect a death.
+// inClusterAlone is inClusterOf with agents that announce no heartbeats. So only the library's
+// probes detect a death.
 func inClusterAlone(t *testing.T, nodes int, probe time.Duration, f func(*cluster)) {
 	c := &cluster{t: t, ether: newEther()}
 	for i := range nodes {

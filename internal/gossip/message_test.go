@@ -33,15 +33,15 @@ func TestOnlyTheReceiverGetsAMessageAndOnlyOnce(t *testing.T) {
 		b.receive(envelope)
 	}
 	if len(got) != 2 || got[0] != "a: two" || got[1] != "a: one" {
-		t.Errorf("received %q", got)
+		t.Errorf("the receiver got %q, want each message once", got)
 	}
 	if h := b.Health(); h.StaleMessages != 3 || h.BadFormat != 3 || h.BadVersion != 1 {
-		t.Errorf("counted %+v", h)
+		t.Errorf("the counters are %+v", h)
 	}
 }
 
-func TestMessagesFromAStallAreDropped(t *testing.T) {
-	for name, first := range map[string]bool{"it is read before all packets": true, "it is read after a packet": false} {
+func TestMessagesFromAPauseAreDropped(t *testing.T) {
+	for name, first := range map[string]bool{"the message is read before all packets": true, "the message is read after a packet": false} {
 		synctest.Test(t, func(t *testing.T) {
 			var got []string
 			a, b := lone(t, "a", nil), lone(t, "b", &got)
@@ -61,12 +61,12 @@ func TestMessagesFromAStallAreDropped(t *testing.T) {
 			}
 			send()
 			if len(got) != 1 || b.Health().StaleMessages != 1 {
-				t.Errorf("%s: received %q", name, got)
+				t.Errorf("%s: after the pause, the agent received %q, want nothing", name, got)
 			}
 			run()
 			send()
 			if len(got) != 2 {
-				t.Errorf("%s: received %q when it runs again", name, got)
+				t.Errorf("%s: later, the agent received %q, want the new message", name, got)
 			}
 		})
 	}

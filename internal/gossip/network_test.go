@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// real is an agent on the network, on a loopback address of its own.
+// real is an agent with its own loopback address on the real network.
 type real struct {
 	*Gossip
 	got  chan string
@@ -26,8 +26,8 @@ func loopback() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(1 + rand.IntN(250))}), uint16(10000+rand.IntN(20000)))
 }
 
-// unused returns a port of [::1] on which no socket listens. It is below the range from
-// which the kernel chooses ports for connections.
+// unused returns a port of [::1] on which no socket listens. The port is below the range of the
+// ports that the kernel chooses for connections.
 func unused(t *testing.T) netip.AddrPort {
 	t.Helper()
 	for {
@@ -45,8 +45,8 @@ func unused(t *testing.T) netip.AddrPort {
 	}
 }
 
-// patiently is the Timing for a machine that may stand still for seconds: it does not
-// declare such a node dead, and it waits for each goodbye.
+// patiently is the Timing for a machine that may pause for seconds. With it, such a node is not
+// dead, and Leave waits for the other nodes.
 var patiently = Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
 func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.AddrPort) *real {
@@ -98,26 +98,26 @@ func TestAgentsMeetOnTheNetwork(t *testing.T) {
 	if got := tell(t, a, b, "take"); got != "a: take" {
 		t.Errorf("received %q", got)
 	}
-	harass(t, at[0])
+	sendInvalid(t, at[0])
 	if err := b.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.stop()
 	a.await(t, "a alive, b left, c dead")
-	eventually(t, "what it has no use for is counted", func() bool { return a.Health().BadFormat > 0 })
+	eventually(t, "invalid packets are counted", func() bool { return a.Health().BadFormat > 0 })
 	if h := a.Health(); h.BytesIn == 0 || h.PacketsOut == 0 {
-		t.Errorf("not counted: %+v", h)
+		t.Errorf("the counters of invalid packets and streams are %+v", h)
 	}
 	if err := c.Send(t.Context(), "a", nil); err == nil {
-		t.Error("an agent that has ended sends")
+		t.Error("an agent that has ended sends a message")
 	}
 	if err := c.Leave(t.Context()); err == nil {
-		t.Error("an agent that has ended says goodbye")
+		t.Error("an agent that has ended can leave")
 	}
 }
 
-// tell returns the first message of from that to receives. It sends again until one
-// arrives, because to drops a message that arrives while it stands still.
+// tell returns the first message of from that to receives. It repeats the message until one
+// arrives, because to drops a message that arrives during a pause.
 func tell(t *testing.T, from, to *real, message string) (got string) {
 	t.Helper()
 	eventually(t, "a message is received", func() bool {
@@ -144,13 +144,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("this does not happen within a minute: %s", what)
 		}
 	}
 }
 
-// harass sends bytes that are not gossip to at, by UDP and TCP.
-func harass(t *testing.T, at netip.AddrPort) {
+// sendInvalid sends bytes that are not gossip by UDP and TCP.
+func sendInvalid(t *testing.T, at netip.AddrPort) {
 	t.Helper()
 	for _, network := range []string{"udp", "tcp"} {
 		for _, size := range []int{0, 1, 5, 1232, 1233, 60000} {
@@ -168,7 +168,7 @@ func harass(t *testing.T, at netip.AddrPort) {
 	}
 }
 
-func TestIPv6IsANetworkToo(t *testing.T) {
+func TestAgentsMeetOnIPv6(t *testing.T) {
 	one, two := unused(t), unused(t)
 	a, b := startReal(t, "a", one), startReal(t, "b", two, one)
 	a.await(t, "a alive, b alive")
@@ -189,7 +189,7 @@ func TestTheNextAgentWaitsForThePort(t *testing.T) {
 		select {
 		case <-witness.Changed():
 		case <-limit:
-			t.Fatal("after a minute the old agent still speaks for the node")
+			t.Fatal("after a minute the old agent still represents the node")
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestRunWaitsForItsAddressUntilTheEnd(t *testing.T) {
 	r := startReal(t, "a", netip.MustParseAddrPort("192.0.2.1:7934"))
 	r.stop()
 	if m := r.Members(); len(m) != 0 {
-		t.Errorf("it sees %v", m)
+		t.Errorf("an agent without its address has the members %v", m)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestNothingRunsWhenRunHasEnded(t *testing.T) {
 	a.await(t, "a alive, b alive")
 	a.stop()
 	b.stop()
-	// The library does not report when it has ended.
+	// The library does not report the end of its goroutines.
 	buf := make([]byte, 1<<20)
 	eventually(t, "nothing runs", func() bool {
 		stacks := string(buf[:runtime.Stack(buf, true)])
@@ -216,11 +216,11 @@ func TestNothingRunsWhenRunHasEnded(t *testing.T) {
 	})
 }
 
-// flood is the number of packets between two polls at 30,000 packets in a second.
+// flood is the number of packets between two polls at 30,000 packets per second.
 const flood = 1920
 
 // The default buffer of the kernel has room for less than 300 of them.
-func TestTheKernelKeepsAFloodUntilTheNextLook(t *testing.T) {
+func TestTheKernelKeepsAFloodUntilTheNextPoll(t *testing.T) {
 	at := loopback()
 	n, err := listen(at, &counters{})
 	if err != nil {
@@ -241,6 +241,6 @@ func TestTheKernelKeepsAFloodUntilTheNextLook(t *testing.T) {
 	kept := 0
 	n.poll(func([]byte, netip.AddrPort) { kept++ })
 	if kept < flood/2 {
-		t.Errorf("%d of %d packets are kept", kept, flood)
+		t.Errorf("the kernel kept %d of %d packets", kept, flood)
 	}
 }

@@ -26,7 +26,7 @@ func TestKeyRotationLosesNoMember(t *testing.T) {
 			}
 		}
 		if n := c.wronged(); n > 0 {
-			t.Errorf("seen dead %d times", n)
+			t.Errorf("live nodes were seen as dead %d times", n)
 		}
 		for _, a := range c.agents {
 			if n := a.Health().BadKey; n > 0 {
@@ -46,12 +46,12 @@ func TestAnAgentWithAForeignKeyCannotJoin(t *testing.T) {
 			}
 		}
 		if h := c.agents[2].Health(); h.JoinFailures == 0 || c.agents[0].Health().BadKey == 0 {
-			t.Errorf("not counted: %+v", h)
+			t.Errorf("the counters of refused packets are %+v", h)
 		}
 	})
 }
 
-func TestSeedsAreCalledUntilAPeerIsFound(t *testing.T) {
+func TestSeedsAreReadUntilAPeerIsFound(t *testing.T) {
 	inCluster(t, 0, func(c *cluster) {
 		c.start("node-000", 0, func(o *Options) { o.Seeds = nil })
 		var asked atomic.Int32
@@ -68,15 +68,15 @@ func TestSeedsAreCalledUntilAPeerIsFound(t *testing.T) {
 		})
 		c.pass(time.Minute)
 		if late.Health().SeedFailures == 0 || late.view() != "node-001 alive" {
-			t.Errorf("with nobody to ask it sees %s", late.view())
+			t.Errorf("without seeds, the agent sees %s", late.view())
 		}
 		answers.Store(true)
 		c.pass(2 * time.Minute)
-		c.expect("with an answer", "node-000 alive, node-001 alive")
+		c.expect("with seeds", "node-000 alive, node-001 alive")
 		before := asked.Load()
 		c.pass(10 * time.Minute)
 		if after := asked.Load(); after > before || before > 20 {
-			t.Errorf("asked %d times, then %d times more", before, after-before)
+			t.Errorf("the seeds were read %d times, then %d times more", before, after-before)
 		}
 	})
 }
@@ -95,17 +95,17 @@ func TestTheJoinerSleepsWhileNoMemberIsMissing(t *testing.T) {
 		}
 		c.pass(time.Minute)
 		if n := asleep(); n != 3 {
-			t.Errorf("%d of 3 sleep when all are there", n)
+			t.Errorf("%d of 3 joiners sleep with all members", n)
 		}
 		c.powerOff(0)
 		c.pass(time.Minute)
 		if n := asleep(); n != 0 {
-			t.Errorf("%d of 2 sleep when one is missing", n)
+			t.Errorf("%d of 2 joiners sleep with a missing member", n)
 		}
 	})
 }
 
-func TestTheDeadAreForgottenAfterAnHour(t *testing.T) {
+func TestDeadNodesAreForgottenAfterAnHour(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {
 		c.pass(5 * time.Second)
 		c.agents[1].Publish(Record{Subnets: prefixes("192.0.2.0/24")})
@@ -113,14 +113,14 @@ func TestTheDeadAreForgottenAfterAnHour(t *testing.T) {
 		c.powerOff(1)
 		c.pass(50 * time.Minute)
 		if m := c.agents[0].Members(); len(m) != 2 || m[1].State != Dead || len(m[1].Record.Subnets) != 1 {
-			t.Errorf("before: %+v", m)
+			t.Errorf("before an hour has passed, the members are %+v", m)
 		}
 		c.pass(15 * time.Minute)
 		c.expect("after an hour", "node-000 alive")
 	})
 }
 
-func TestGarbageDoesNoHarm(t *testing.T) {
+func TestInvalidPacketsAreIgnored(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
@@ -144,14 +144,14 @@ func TestGarbageDoesNoHarm(t *testing.T) {
 			victim.port.deliver(sealed, sender.port)
 		}
 		c.pass(5 * time.Second)
-		c.expect("after nonsense", "node-000 alive, node-001 alive, node-002 alive")
+		c.expect("after invalid packets", "node-000 alive, node-001 alive, node-002 alive")
 		if h := victim.Health(); h.BadKey == 0 || h.BadFormat == 0 || h.Replayed == 0 {
-			t.Errorf("not counted: %+v", h)
+			t.Errorf("the counters of refused packets are %+v", h)
 		}
 	})
 }
 
-func TestAFloodOfGarbageKillsNoMember(t *testing.T) {
+func TestAFloodOfInvalidPacketsKillsNoMember(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
@@ -166,10 +166,10 @@ func TestAFloodOfGarbageKillsNoMember(t *testing.T) {
 		}
 		c.pass(5 * time.Second)
 		if n := victim.Health().BadKey; n != packets {
-			t.Errorf("%d of %d packets were looked at", n, packets)
+			t.Errorf("%d of %d packets were read", n, packets)
 		}
 		if n := c.wronged(); n > 0 {
-			t.Errorf("seen dead %d times", n)
+			t.Errorf("live nodes were seen as dead %d times", n)
 		}
 		c.expect("after the flood", "node-000 alive, node-001 alive, node-002 alive")
 	})

@@ -41,14 +41,14 @@ func TestAPauseShorterThanThePatienceMovesNothing(t *testing.T) {
 					c.pass(20 * time.Second)
 				}
 				if n := c.wronged(); n > 0 != tt.lost {
-					t.Errorf("%d nodes of patience %v that pause for %v are seen dead %d times", nodes, tt.patience, tt.pause, n)
+					t.Errorf("%d nodes with the patience %v pause for %v, and are seen as dead %d times", nodes, tt.patience, tt.pause, n)
 				}
 			})
 		}
 	}
 }
 
-func TestADeadNodeIsSeenWhenThePatienceIsOver(t *testing.T) {
+func TestADeadNodeIsDetectedAfterItsPatience(t *testing.T) {
 	for _, patience := range []time.Duration{2 * time.Second, MaxPatience} {
 		for _, nodes := range []int{2, 10} {
 			inPatientCluster(t, nodes, patience, func(c *cluster) {
@@ -58,7 +58,7 @@ func TestADeadNodeIsSeenWhenThePatienceIsOver(t *testing.T) {
 				for _, a := range c.agents {
 					seen, ok := a.saw(dead.self.node, Dead)
 					if after := seen.Sub(at); !ok || after < patience-200*time.Millisecond || after > patience+200*time.Millisecond {
-						t.Errorf("%d nodes: with patience %v it is seen after %v, %t", nodes, patience, after, ok)
+						t.Errorf("%d nodes with the patience %v: a death is detected after %v, %t", nodes, patience, after, ok)
 					}
 				}
 			})
@@ -78,15 +78,15 @@ func TestTheLibraryHasTheSamePatience(t *testing.T) {
 			c.pass(10 * time.Second)
 		}
 		if n := c.wronged(); n > 0 {
-			t.Errorf("an agent without heartbeats that pauses is seen dead %d times", n)
+			t.Errorf("an agent without heartbeats that pauses is seen as dead %d times", n)
 		}
 		c.powerOff(3)
 		c.pass(10 * time.Second)
-		c.expect("the library found it", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
+		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
 	})
 }
 
-func TestAllUseTheLongestPatienceOfThoseThatLive(t *testing.T) {
+func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
 		expect := func(when string, want time.Duration) {
 			t.Helper()
@@ -96,20 +96,20 @@ func TestAllUseTheLongestPatienceOfThoseThatLive(t *testing.T) {
 				}
 			}
 		}
-		expect("one has two seconds", 2*time.Second)
+		expect("with a node of two seconds", 2*time.Second)
 		c.start("node-003", 3, func(o *Options) { o.Patience = MaxPatience })
 		c.start("node-004", 4, func(o *Options) { o.versions = unstated })
 		c.pass(5 * time.Second)
-		expect("another has five", MaxPatience)
+		expect("with another node of five seconds", MaxPatience)
 		c.powerOff(3)
 		c.pass(10 * time.Second)
-		expect("that is dead", 2*time.Second)
+		expect("when that node is dead", 2*time.Second)
 		if err := c.agents[0].Leave(c.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.powerOff(0)
 		c.pass(2 * time.Minute)
-		expect("the other has left", DefaultPatience)
+		expect("when the other node has left", DefaultPatience)
 	})
 }
 
@@ -124,23 +124,23 @@ func TestTheLibraryIsPatientInClustersOfAnySize(t *testing.T) {
 			longer := patience - DefaultPatience
 			got := time.Duration(libraryMult(longer, nodes, probe)) * each
 			if least, most := suspicion*each+longer, (suspicion+1)*each+longer; got < least-10*time.Millisecond || got > most {
-				t.Errorf("%d nodes of patience %v: the library waits for %v, want %v to %v", nodes, patience, got, least, most)
+				t.Errorf("%d nodes with the patience %v: the library waits for %v, want %v to %v", nodes, patience, got, least, most)
 			}
 		}
 	}
 }
 
-func TestARefutedNodeBringsItsPatienceBackAtOnce(t *testing.T) {
+func TestThePatienceOfARefutedNodeCountsAtOnce(t *testing.T) {
 	table, id := newTable(), identity{"a", 1}
 	table.hear(id, netip.AddrPort{}, said{patience: MaxPatience}, epoch)
 	table.suspect(id, epoch, epoch)
 	table.settle(epoch)
 	if got := table.patience; got != 0 {
-		t.Errorf("the patience of the dead is %v", got)
+		t.Errorf("with a dead node, the patience is %v", got)
 	}
 	table.refute(id, epoch)
 	if got := table.patience; got != MaxPatience {
-		t.Errorf("refuted, it is %v", got)
+		t.Errorf("after the node refuted its death, the patience is %v", got)
 	}
 }
 
@@ -153,12 +153,12 @@ func TestPatienceHasLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := ValidPatience(d); (err == nil) != want {
-			t.Errorf("%s: %v, want it taken %t", text, err, want)
+			t.Errorf("the patience %s: the error is %v, want it accepted: %t", text, err, want)
 		}
 	}
 	for b, want := range map[byte]time.Duration{0: DefaultPatience, 3: DefaultPatience, 4: DefaultPatience, 20: 2 * time.Second, 50: MaxPatience, 255: MaxPatience} {
 		if got := readPatience(b); got != want {
-			t.Errorf("a record with %d has a patience of %v, want %v", b, got, want)
+			t.Errorf("a record with the byte %d has the patience %v, want %v", b, got, want)
 		}
 	}
 }

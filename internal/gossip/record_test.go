@@ -28,23 +28,23 @@ func show(r Record) string {
 	return fmt.Sprintf("subnets %v, own %v, draining %t, truncated %t", r.Subnets, r.Own, r.Draining, r.Truncated)
 }
 
-func TestARecordArrivesAsItWasSent(t *testing.T) {
+func TestRecordEncoding(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		r    Record
 		want string
 	}{
-		{"nothing to say", Record{}, "subnets [], own [], draining false, truncated false"},
+		{"an empty record", Record{}, "subnets [], own [], draining false, truncated false"},
 		{"both families, sorted", Record{
 			Subnets: prefixes("2001:db8::/64", "192.0.2.0/24"), Own: addrs("2001:db8::1", "192.0.2.1"), Draining: true,
 		}, "subnets [192.0.2.0/24 2001:db8::/64], own [192.0.2.1 2001:db8::1], draining true, truncated false"},
-		{"odd lengths", Record{Subnets: prefixes("0.0.0.0/0", "198.18.0.0/15", "192.0.2.1/32", "2001:db8::1/128", "fe80::/10")},
+		{"unusual prefix lengths", Record{Subnets: prefixes("0.0.0.0/0", "198.18.0.0/15", "192.0.2.1/32", "2001:db8::1/128", "fe80::/10")},
 			"subnets [0.0.0.0/0 192.0.2.1/32 198.18.0.0/15 2001:db8::1/128 fe80::/10], own [], draining false, truncated false"},
-		{"host bits and doubles are dropped", Record{Subnets: prefixes("192.0.2.7/24", "192.0.2.9/24"), Own: addrs("::ffff:192.0.2.1", "192.0.2.1", "fe80::1%eth0")},
+		{"host bits and duplicates are dropped", Record{Subnets: prefixes("192.0.2.7/24", "192.0.2.9/24"), Own: addrs("::ffff:192.0.2.1", "192.0.2.1", "fe80::1%eth0")},
 			"subnets [192.0.2.0/24], own [192.0.2.1 fe80::1], draining false, truncated false"},
-		{"what is invalid is left out", Record{Subnets: []netip.Prefix{{}}, Own: []netip.Addr{{}}},
+		{"invalid entries are left out", Record{Subnets: []netip.Prefix{{}}, Own: []netip.Addr{{}}},
 			"subnets [], own [], draining false, truncated false"},
-		{"incomplete stays incomplete", Record{Truncated: true}, "subnets [], own [], draining false, truncated true"},
+		{"a truncated record stays truncated", Record{Truncated: true}, "subnets [], own [], draining false, truncated true"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := decode(tt.r.encode(supported, DefaultPatience))
@@ -71,15 +71,15 @@ func TestARecordThatDoesNotFitIsTruncated(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(buf) > memberlist.MetaMaxSize || len(buf) < memberlist.MetaMaxSize-20 {
-			t.Errorf("%d bytes of %d are used", len(buf), memberlist.MetaMaxSize)
+			t.Errorf("the record has %d bytes, want at most %d and not much less", len(buf), memberlist.MetaMaxSize)
 		}
 		if !got.Truncated {
-			t.Errorf("%d of %d subnets and %d of %d addresses, not marked", len(got.Subnets), len(r.Subnets), len(got.Own), len(r.Own))
+			t.Errorf("the record has %d of %d subnets and %d of %d addresses, or is not marked as truncated", len(got.Subnets), len(r.Subnets), len(got.Own), len(r.Own))
 		}
 	}
 }
 
-// The other nodes must learn when the Lease of the node changes: only it has the MACs.
+// Only the Lease of a node has its MACs. The digest tells the other nodes that the Lease changed.
 func TestRecordsHaveTheDigestOfTheLease(t *testing.T) {
 	r := Record{Own: addrs("192.0.2.1"), Digest: 7}
 	for i := range 120 {
@@ -118,25 +118,25 @@ func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 	}
 }
 
-func TestARecordThatIsNoneIsRefused(t *testing.T) {
+func TestAnInvalidRecordIsRefused(t *testing.T) {
 	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode(supported, DefaultPatience)
 	for n := range len(whole) {
 		if n == len(whole)-3 {
 			continue // it is a whole record of version 1
 		}
 		if r, err := decode(whole[:n]); err == nil {
-			t.Errorf("of %d bytes the first %d say %s", len(whole), n, show(r.Record))
+			t.Errorf("of %d bytes, the first %d are read as %s", len(whole), n, show(r.Record))
 		}
 	}
 	if r, err := decode(append(whole, 1, 2, 3)); err != nil {
-		t.Errorf("what a later version adds is not ignored: %v, %s", err, show(r.Record))
+		t.Errorf("the additions of a later version are not ignored: %v, %s", err, show(r.Record))
 	}
 	for name, buf := range map[string][]byte{
-		"unknown version": {2, 0, 0, 0}, "no version": {0, 0, 0, 0}, "half a span": {1, 0, 0, 0, 1}, "no patience": {1, 0, 0, 0, 1, 2}, "a span of none": {1, 0, 0, 0, 2, 1, 4},
+		"unknown version": {2, 0, 0, 0}, "no version": {0, 0, 0, 0}, "half a span": {1, 0, 0, 0, 1}, "no patience": {1, 0, 0, 0, 1, 2}, "an empty span": {1, 0, 0, 0, 2, 1, 4},
 		"no family": {1, 0, 1, 5, 24, 1, 2, 3, 0}, "too many bits": {1, 0, 1, 4, 33, 1, 2, 3, 4, 0},
 	} {
 		if r, err := decode(buf); err == nil {
-			t.Errorf("%s: %s", name, show(r.Record))
+			t.Errorf("%s: the record is read as %s, want an error", name, show(r.Record))
 		}
 	}
 }

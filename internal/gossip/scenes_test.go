@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-func TestAgentsThatStartTogetherFindEachOther(t *testing.T) {
+func TestAgentsFindEachOther(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		c.expect("after the start", "node-000 alive, node-001 alive, node-002 alive")
 	})
 }
 
-func TestAnAgentThatLeavesIsLeftAndNotDead(t *testing.T) {
+func TestAnAgentThatLeavesIsNotDead(t *testing.T) {
 	inCluster(t, 4, func(c *cluster) {
 		c.pass(5 * time.Second)
 		if err := c.agents[3].Leave(c.t.Context()); err != nil {
@@ -26,17 +26,17 @@ func TestAnAgentThatLeavesIsLeftAndNotDead(t *testing.T) {
 		c.expect("at once", want)
 		c.agents[3].Publish(Record{Draining: true})
 		c.pass(time.Second)
-		c.expect("whatever it says then", want)
+		c.expect("after later packets of the agent that left", want)
 		c.powerOff(3)
 		c.pass(5 * time.Second)
-		c.expect("when it is silent", want)
+		c.expect("when the agent is silent", want)
 		c.start("node-003", 3, nil)
 		c.pass(5 * time.Second)
-		c.expect("when the next agent is there", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
+		c.expect("when the next agent has joined", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
 	})
 }
 
-func TestSeparatedHalvesReunite(t *testing.T) {
+func TestSeparatedHalvesJoinAgain(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for _, a := range c.agents[3:] {
@@ -55,7 +55,7 @@ func TestSeparatedHalvesReunite(t *testing.T) {
 			a.port.putOnSide(0)
 		}
 		c.pass(5 * time.Second)
-		c.expect("healed", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
+		c.expect("after the end of the cut", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
 	})
 }
 
@@ -76,7 +76,7 @@ func TestAnAgentThatWasAloneAcceptsMessagesAtOnce(t *testing.T) {
 		}
 		c.pass(100 * time.Millisecond)
 		if len(a.got) != 1 || len(b.got) != 1 {
-			t.Errorf("received are %q and %q; dropped as stale %d and %d", a.got, b.got, a.Health().StaleMessages, b.Health().StaleMessages)
+			t.Errorf("the agents received %q and %q, and dropped %d and %d messages as stale", a.got, b.got, a.Health().StaleMessages, b.Health().StaleMessages)
 		}
 	})
 }
@@ -110,16 +110,16 @@ func TestTwoAgentsOfOneNodeDoNotMakeItFlap(t *testing.T) {
 		c.pass(10 * time.Second)
 		for _, a := range c.agents {
 			if m := a.Members()[3]; m.Instance != newer.self.instance || m.Address != newer.port.addr || !m.Record.Draining {
-				t.Errorf("%s does not know the newer one: %+v", a.self.node, m)
+				t.Errorf("%s does not know the newer agent: %+v", a.self.node, m)
 			}
 		}
 		c.powerOff(3)
 		c.pass(10 * time.Second)
 		if m := c.agents[0].Members()[3]; m.State != Alive || m.Since != since {
-			t.Errorf("the end of the older one is seen: %+v", m)
+			t.Errorf("the end of the older agent changed the node: %+v", m)
 		}
 		if n := c.wronged(); n > 0 {
-			t.Errorf("the node was seen dead %d times", n)
+			t.Errorf("the node was seen as dead %d times", n)
 		}
 	})
 }
@@ -137,23 +137,23 @@ func TestAMessageReachesTheAgentOfANode(t *testing.T) {
 		}
 		c.pass(time.Second)
 		if len(b.got) != 2 || b.got[0] != "node-000: take" || b.got[1] != "node-000: "+large {
-			t.Errorf("received %d messages", len(b.got))
+			t.Errorf("the agent received %d messages, want two: %.40q", len(b.got), b.got)
 		}
 		if err := a.Send(c.t.Context(), "node-001", []byte(large+"x")); err == nil {
-			t.Error("a message too long is sent")
+			t.Error("a message that is too long is sent")
 		}
 		if err := a.Send(c.t.Context(), "node-009", nil); err == nil {
-			t.Error("a node that nobody knows takes messages")
+			t.Error("a message to an unknown node is sent")
 		}
 		b.port.powerOff()
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if err := a.Send(ctx, "node-001", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 100*time.Millisecond {
-			t.Errorf("after %v: %v", time.Since(start), err)
+			t.Errorf("after %v, sending to a dead node returns %v", time.Since(start), err)
 		}
 		if n := a.Health().SendFailures; n != 3 {
-			t.Errorf("%d failures are counted", n)
+			t.Errorf("the metric counts %d failed messages", n)
 		}
 	})
 }

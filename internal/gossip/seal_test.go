@@ -36,7 +36,7 @@ func TestOnlyPacketsSealedWithOurKeysAreOpened(t *testing.T) {
 		{"longer", func(p []byte) []byte { return append(p, 0) }, errSeal, [3]uint64{0, 1}},
 		{"one bit changed", func(p []byte) []byte { p[20] ^= 4; return p }, errSeal, [3]uint64{0, 1}},
 		{"another key", func([]byte) []byte { return testKeys(t, otherKey).sealPacket(plain) }, errSeal, [3]uint64{0, 1}},
-		{"meant for a stream", func([]byte) []byte {
+		{"sealed for a stream", func([]byte) []byte {
 			c := place{direction: fromCaller}
 			return testKeys(t, testKey).seal([]byte{sealVersion}, plain, c.take())
 		}, errSeal, [3]uint64{0, 1}},
@@ -45,10 +45,10 @@ func TestOnlyPacketsSealedWithOurKeysAreOpened(t *testing.T) {
 			r := testKeys(t, testKey)
 			got, err := r.openPacket(tt.spoil(r.sealPacket(plain)))
 			if !errors.Is(err, tt.want) || (err == nil) != bytes.Equal(got, plain) {
-				t.Errorf("%q, %v", got, err)
+				t.Errorf("the packet opens as %q, %v; want %v", got, err, tt.want)
 			}
 			if counts := [3]uint64{r.counts.badFormat.Load(), r.counts.badKey.Load(), r.counts.replayed.Load()}; counts != tt.counts {
-				t.Errorf("counted %v, want %v", counts, tt.counts)
+				t.Errorf("the counters are %v, want %v", counts, tt.counts)
 			}
 		})
 	}
@@ -59,7 +59,7 @@ func TestReplayedPacketsAreDropped(t *testing.T) {
 	packet := r.sealPacket([]byte("once"))
 	for i := range 3 {
 		if _, err := r.openPacket(packet); (err == nil) != (i == 0) {
-			t.Errorf("time %d: %v", i, err)
+			t.Errorf("opening the packet the %d. time returns %v", i+1, err)
 		}
 	}
 	for range recent - 1 {
@@ -68,7 +68,7 @@ func TestReplayedPacketsAreDropped(t *testing.T) {
 		}
 	}
 	if _, err := r.openPacket(packet); !errors.Is(err, errReplayed) {
-		t.Errorf("after %d others: %v", recent, err)
+		t.Errorf("after %d other packets, opening it again returns %v", recent, err)
 	}
 }
 
@@ -87,21 +87,22 @@ func TestKeysAreRotatedWithoutAGap(t *testing.T) {
 			if err := r.set(keys); err != nil {
 				t.Fatal(err)
 			}
-			exchange("while one has changed")
+			exchange("while one agent has changed its keys")
 		}
 	}
 	if _, err := a.openPacket(testKeys(t, testKey).sealPacket(nil)); err == nil {
-		t.Error("the old key still opens")
+		t.Error("the old key still opens packets")
 	}
 	for _, keys := range [][][]byte{nil, {{}}, {testKey, []byte("short")}} {
 		if err := a.set(keys); err == nil {
-			t.Errorf("keys %q are taken", keys)
+			t.Errorf("the invalid keys %q are accepted", keys)
 		}
 	}
-	exchange("after keys that are none")
+	exchange("after invalid keys")
 }
 
-// talk returns the bytes that read got from write, and the error that ended it.
+// talk connects a writer and a reader by a stream. It returns the bytes that the reader got, and
+// the error that ended it.
 func talk(t *testing.T, in, out *keyring, write func(*stream, net.Conn)) (string, error) {
 	t.Helper()
 	here, there := net.Pipe()
@@ -134,19 +135,19 @@ func TestAStreamCarriesOnlySealedRecords(t *testing.T) {
 		want  string
 		ok    bool
 	}{
-		{"nothing", testKey, say(), "", true},
+		{"no records", testKey, say(), "", true},
 		{"several records", testKey, say("a", "b", "c"), "abc", true},
-		{"more than a record", testKey, say(long, "end"), long + "end", true},
+		{"a text that is longer than a record", testKey, say(long, "end"), long + "end", true},
 		{"another key", otherKey, say("a"), "", false},
-		{"no record", testKey, raw([]byte("GET / HTTP/1.1\r\n\r\n")...), "", false},
+		{"not a record", testKey, raw([]byte("GET / HTTP/1.1\r\n\r\n")...), "", false},
 		{"a huge record", testKey, raw(1, 255, 255, 255, 0, 0), "", false},
-		{"a record that is cut off", testKey, raw(1, 0, 0, 99, 0, 0), "", false},
+		{"a truncated record", testKey, raw(1, 0, 0, 99, 0, 0), "", false},
 		{"a record too short to be sealed", testKey, raw(1, 0, 0, 2, 0, 0), "", false},
 		{"records in another order", testKey, func(s *stream, _ net.Conn) {
 			s.out.next = 1
 			_, _ = io.WriteString(s, "second")
 		}, "", false},
-		{"our own words sent back", testKey, func(s *stream, _ net.Conn) {
+		{"our own records sent back", testKey, func(s *stream, _ net.Conn) {
 			s.out.direction = fromListener
 			_, _ = io.WriteString(s, "echo")
 		}, "", false},
@@ -165,10 +166,10 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := testKeys(t, testKey)
 		if plain, err := r.openPacket(data); err == nil && len(data) < packetOverhead {
-			t.Errorf("%x is %x", data, plain)
+			t.Errorf("the packet %x opens as %x", data, plain)
 		}
 		if got, _ := talk(t, r, r, func(_ *stream, c net.Conn) { _, _ = c.Write(data) }); len(got) > len(data) {
-			t.Errorf("%x reads as %q", data, got)
+			t.Errorf("the stream %x is read as %q", data, got)
 		}
 	})
 }

@@ -10,22 +10,22 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// Nearly always at least one of three watchers hears a node, or the node hears that
-// watcher.
-func TestANetworkThatLosesPacketsLosesNoNode(t *testing.T) {
+// Nearly always, at least one of the three watchers of a node gets a packet of the node, or the node
+// gets a packet of that watcher.
+func TestPacketLossKillsNoNode(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)
 		c.ether.lose(2)
 		c.pass(2 * time.Minute)
 		if n := c.wronged(); n > 0 {
-			t.Errorf("seen dead %d times with every fiftieth packet lost", n)
+			t.Errorf("with every fiftieth packet lost, live nodes were seen as dead %d times", n)
 		}
 		at := time.Now()
 		dead := c.powerOff(2)
 		c.pass(time.Second)
 		for _, a := range c.agents {
 			if seen, ok := a.saw(dead.self.node, Dead); !ok || seen.Sub(at) > mostDetect+100*time.Millisecond {
-				t.Errorf("%s sees the death after %v, %t", a.self.node, seen.Sub(at), ok)
+				t.Errorf("%s detects the death after %v, %t", a.self.node, seen.Sub(at), ok)
 			}
 		}
 	})
@@ -36,14 +36,14 @@ func TestOneDeafWatcherKillsNoPeer(t *testing.T) {
 		inCluster(t, 8, func(c *cluster) {
 			c.pass(5 * time.Second)
 			watched := c.agents[0]
-			watcher := c.at(watched.ringOf().WatchersOf(watched.self.peerID())[0])
+			watcher := c.agentOf(watched.ringOf().WatchersOf(watched.self.peerID())[0])
 			c.ether.mute(watched.port, watcher.port)
 			if eachOther {
 				c.ether.mute(watcher.port, watched.port)
 			}
 			c.pass(30 * time.Second)
 			if n := c.wronged(); n > 0 || watcher.Health().Missed == 0 {
-				t.Errorf("each other %t: seen dead %d times, missed %d times", eachOther, n, watcher.Health().Missed)
+				t.Errorf("deaf in both directions %t: the peer was seen as dead %d times, and missed %d times", eachOther, n, watcher.Health().Missed)
 			}
 		})
 	}
@@ -56,14 +56,14 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 		alone.port.putOnSide(1)
 		c.pass(2 * time.Second)
 		if n := strings.Count(alone.view(), "dead"); n != 19 {
-			t.Errorf("it misses %d of 19", n)
+			t.Errorf("the isolated node misses %d of 19 nodes", n)
 		}
 		before := alone.Health().PacketsOut
 		const seconds = 20
 		c.pass(seconds * time.Second)
 		timing := (Timing{}).withDefaults()
 		if each, most := float64(alone.Health().PacketsOut-before)/seconds, 2*detector.Reach/timing.Beat.Seconds(); each > most {
-			t.Errorf("it sends %.0f packets a second", each)
+			t.Errorf("the isolated node sends %.0f packets a second", each)
 		}
 		alone.port.putOnSide(0)
 		c.pass(15 * time.Second)
@@ -77,7 +77,7 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 	})
 }
 
-func TestAShortCutIsOverSoon(t *testing.T) {
+func TestMembersRecoverFromAShortCut(t *testing.T) {
 	inCluster(t, 8, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for _, a := range c.agents[4:] {
@@ -85,13 +85,13 @@ func TestAShortCutIsOverSoon(t *testing.T) {
 		}
 		c.pass(1100 * time.Millisecond)
 		if n := c.wronged(); n != 2*4*4 {
-			t.Errorf("%d of 32 are missed", n)
+			t.Errorf("%d of 32 heartbeats are missed", n)
 		}
 		for _, a := range c.agents {
 			a.port.putOnSide(0)
 		}
 		c.pass(500 * time.Millisecond)
-		c.expect("healed", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive, node-006 alive, node-007 alive")
+		c.expect("after the cut", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive, node-006 alive, node-007 alive")
 	})
 }
 
@@ -101,7 +101,7 @@ func TestADeathWithAllWatchersIsDetected(t *testing.T) {
 		first := c.agents[0]
 		doomed := map[string]bool{first.self.node: true}
 		for _, s := range first.ringOf().WatchersOf(first.self.peerID()) {
-			doomed[c.at(s).self.node] = true
+			doomed[c.agentOf(s).self.node] = true
 		}
 		for i := len(c.agents) - 1; i >= 0; i-- {
 			if doomed[c.agents[i].self.node] {
@@ -112,17 +112,17 @@ func TestADeathWithAllWatchersIsDetected(t *testing.T) {
 		for _, a := range c.agents {
 			for node := range doomed {
 				if _, ok := a.saw(node, Dead); !ok {
-					t.Errorf("%s does not see that %s is dead", a.self.node, node)
+					t.Errorf("%s does not detect that %s is dead", a.self.node, node)
 				}
 			}
 		}
 		if n := c.wronged(); n > 0 {
-			t.Errorf("seen dead %d times", n)
+			t.Errorf("live nodes were seen as dead %d times", n)
 		}
 	})
 }
 
-// Its version may have no heartbeats.
+// The version of the peer may have no heartbeats.
 func TestAPeerWithoutHeartbeatsIsNotSuspected(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		quiet := c.start("node-003", 3, nil)
@@ -131,17 +131,17 @@ func TestAPeerWithoutHeartbeatsIsNotSuspected(t *testing.T) {
 		quiet.replace(record)
 		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == heartbeatSize2 } })
 		c.pass(30 * time.Second)
-		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
+		c.expect("with all agents", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
 		if n := c.wronged(); n > 0 {
-			t.Errorf("seen dead %d times", n)
+			t.Errorf("live nodes were seen as dead %d times", n)
 		}
 		c.powerOff(3)
 		c.pass(10 * time.Second)
-		c.expect("the library found it", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
+		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
 	})
 }
 
-func TestReplayedPacketsDoNotReviveTheDead(t *testing.T) {
+func TestReplayedPacketsReviveNoDeadNode(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		var recorded [][]byte
@@ -160,15 +160,15 @@ func TestReplayedPacketsDoNotReviveTheDead(t *testing.T) {
 			}
 			c.pass(50 * time.Millisecond)
 		}
-		c.expect("whatever is sent again", "node-000 alive, node-001 alive, node-002 dead")
+		c.expect("after replayed packets", "node-000 alive, node-001 alive, node-002 dead")
 	})
 }
 
-// A node that does not hear one of several peers does not prove that nobody hears that peer,
-// which need not write its Lease.
-func TestASingleAccuserIsNotBelieved(t *testing.T) {
+// One node does not hear a peer. Other nodes may hear that peer, so it does not have to write its
+// Lease.
+func TestASingleSuspicionIsNotReported(t *testing.T) {
 	var refuted uint64
-	for i := range 6 { // the node watches some of the others
+	for i := range 6 { // the isolated receiver watches some of them
 		inCluster(t, 6, func(c *cluster) {
 			c.pass(5 * time.Second)
 			if i == 2 {
@@ -178,7 +178,7 @@ func TestASingleAccuserIsNotBelieved(t *testing.T) {
 			c.ether.mute(peer.port, c.agents[2].port)
 			c.pass(5 * time.Second)
 			if n := peer.Accused(); n > 0 {
-				t.Errorf("node %d was accused %d times by several peers", i, n)
+				t.Errorf("node %d was suspected %d times by several peers", i, n)
 			}
 			refuted += peer.Health().Accused
 		})
@@ -188,9 +188,9 @@ func TestASingleAccuserIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A node that hears the other nodes while they do not hear it must learn of that: its Lease
-// has to prove that it lives.
-func TestANodeThatIsNotHeardLearnsOfItsSuspicion(t *testing.T) {
+// A node hears the other nodes, but they do not hear it. The node must learn that, because its Lease
+// has to prove that it is alive.
+func TestASuspectedNodeLearnsOfItsSuspicion(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)
 		mute := c.agents[2]
@@ -201,10 +201,10 @@ func TestANodeThatIsNotHeardLearnsOfItsSuspicion(t *testing.T) {
 		}
 		c.pass(2 * time.Second)
 		if n := mute.Accused(); n == 0 {
-			t.Error("it was not accused")
+			t.Error("the node does not learn of its suspicion")
 		}
 		if n := c.agents[0].Accused(); n > 0 {
-			t.Errorf("one that is heard was accused %d times", n)
+			t.Errorf("a node that is heard was suspected %d times", n)
 		}
 	})
 	g := lone(t, "node-a", nil)
@@ -212,6 +212,6 @@ func TestANodeThatIsNotHeardLearnsOfItsSuspicion(t *testing.T) {
 	select {
 	case <-g.Changed():
 	default:
-		t.Error("an accusation wakes nobody")
+		t.Error("a suspicion sends no signal")
 	}
 }

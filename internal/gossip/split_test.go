@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// heardOf returns how many nodes a hears, itself included, and how many nodes it lost or
-// does not know.
+// heardOf returns the number of nodes that a hears, with itself, the number of dead nodes, and the
+// number of nodes that it does not know.
 func heardOf(a *agent) (heard, dead, unknown int) {
 	for _, m := range a.Members() {
 		switch {
@@ -22,11 +22,11 @@ func heardOf(a *agent) (heard, dead, unknown int) {
 	return heard, dead, unknown
 }
 
-// Each side of a split detects the loss of the other side in steps: first only the nodes
-// whose watchers are on its own side. Meanwhile the smaller side must not take itself for
-// the larger one, and the larger side must not doubt its losses for long. It takes 100 ms
-// to ask the segment for an address, so a shorter mistake moves no address.
-func TestTheSmallerSideOfASplitNoticesAtTheFirstLoss(t *testing.T) {
+// Each side of a split detects the loss of the other side in steps. It first detects the nodes whose
+// watchers are on its own side. During these steps, the smaller side must not count itself as the
+// larger one. The larger side must not count itself as the smaller one for long. A probe of the
+// segment takes 100 ms, so a shorter mistake moves no address.
+func TestTheSmallerSideOfASplitNoticesAtOnce(t *testing.T) {
 	const nodes = 60
 	for _, tt := range []struct {
 		cut      int
@@ -42,15 +42,15 @@ func TestTheSmallerSideOfASplitNoticesAtTheFirstLoss(t *testing.T) {
 	}
 }
 
-// In a rollout, processes join and are lost faster than their watchers get to know them.
-// Of a process that joined in the last two seconds nothing is known, and it counts as heard. So
-// at this pace a side with a quarter of the nodes or more may still be wrong for 0.6 s.
-func TestTheSmallerSideNoticesWhileAgentsRollOut(t *testing.T) {
+// In a rollout, processes join and leave faster than their watchers learn of them. A process that
+// joined in the last two seconds counts as heard. So at this pace, a side with at least a quarter of
+// the nodes may be wrong for 0.6 s.
+func TestTheSmallerSideNoticesDuringARollout(t *testing.T) {
 	const nodes, cut, every, away = 40, 8, 500 * time.Millisecond, 900 * time.Millisecond
 	inCluster(t, nodes, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for i := range nodes {
-			node := i * 7 % nodes // on either side in turn
+			node := i * 7 % nodes // the sides take turns
 			c.powerOff(slices.IndexFunc(c.agents, func(a *agent) bool { return a.self.node == nodeName(node) }))
 			time.AfterFunc(away, func() { c.start(nodeName(node), node, nil) })
 			c.pass(every)
@@ -60,8 +60,9 @@ func TestTheSmallerSideNoticesWhileAgentsRollOut(t *testing.T) {
 	})
 }
 
-// split cuts the first nodes from the others. It fails the test if a node of the smaller side
-// counts more nodes as heard than as lost for long, or a node of the larger side does not.
+// split separates the first nodes from the others. A node of the smaller side must count more nodes
+// as lost than as heard, and a node of the larger side fewer. The test fails if a node is wrong for
+// longer than patience.
 func (c *cluster) split(cut int, patience time.Duration) {
 	c.t.Helper()
 	nodes := len(c.agents)
@@ -86,15 +87,15 @@ func (c *cluster) split(cut int, patience time.Duration) {
 		}
 	}
 	if most := slices.Max(wrong); most > mostWrong {
-		c.t.Errorf("%d of %d nodes, patience %v: the smaller side takes the larger one for dead for %v", cut, nodes, patience, most)
+		c.t.Errorf("%d of %d nodes, patience %v: for %v, the smaller side counts itself as the larger one", cut, nodes, patience, most)
 	}
 	if most := slices.Max(late); most > mostLate {
-		c.t.Errorf("%d of %d nodes, patience %v: the larger side doubts for %v", cut, nodes, patience, most)
+		c.t.Errorf("%d of %d nodes, patience %v: for %v, the larger side counts itself as the smaller one", cut, nodes, patience, most)
 	}
 	for _, a := range c.agents {
 		heard, dead, unknown := heardOf(a)
 		if want := nodes - cut; !smaller(a) && (heard != want || dead != cut || unknown > 0) {
-			c.t.Errorf("%s at last hears %d, lost %d, does not know of %d", a.self.node, heard, dead, unknown)
+			c.t.Errorf("in the end %s hears %d nodes, lost %d and does not know %d", a.self.node, heard, dead, unknown)
 		}
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// golden returns the exact bytes of each format by name, with testKey. There is one file
-// for each version of the protocol. It does not change after a release speaks that version.
+// golden returns the exact bytes of each format by name, with testKey. Each version of the protocol
+// has a file. The file does not change after a release with that version.
 func golden(t *testing.T, version byte) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("testdata/version-%d.txt", version))
@@ -58,10 +58,10 @@ var (
 
 const goldenDigest = 0x0102030405060708
 
-// spans is the span that a process announces if it speaks this version and no newer one.
+// spans are the spans that processes announce if this is their newest version.
 var spans = map[byte]span{1: unstated, 2: supported}
 
-func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
+func TestEachVersionWritesItsGoldenBytes(t *testing.T) {
 	for version, span := range spans {
 		want := golden(t, version)
 		check := func(name string, got []byte) {
@@ -88,7 +88,7 @@ func TestEachVersionIsWrittenAsItsGoldenBytes(t *testing.T) {
 		check("stream", withNonce(t, written(t, "join"), recordHeader, []byte("purelb gossip stream c\x00\x00\x00\x00\x00\x00\x00\x00")))
 		delete(want, "record-digest-of-networks") // only earlier agents write it
 		for name := range want {
-			t.Errorf("version %d: nothing writes %s", version, name)
+			t.Errorf("version %d: no test writes the format %s", version, name)
 		}
 	}
 }
@@ -108,8 +108,8 @@ func written(t *testing.T, text string) []byte {
 	return got
 }
 
-// withNonce opens what was sealed after the header, with only the AES-GCM of the standard
-// library. It returns the text sealed again with the nonce 0, 1, 2 and so on.
+// withNonce opens the part of sealed after the header. It uses only AES-GCM of the standard library.
+// It returns the text, sealed again with the nonce bytes 0, 1, 2 and so on.
 func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 	t.Helper()
 	block, err := aes.NewCipher(testKey)
@@ -145,8 +145,8 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 		if got, err := decode(golden["record-digest"]); version > 1 && (err != nil || got.Digest != goldenDigest || !got.Truncated) {
 			t.Errorf("version %d: record-digest reads as %+v, %v", version, got, err)
 		}
-		// The digest of an earlier agent is of less than its Lease. It must not pass for a
-		// digest of the Lease.
+		// The digest of an earlier agent covers only a part of its Lease. It must not count as a digest of
+		// the Lease.
 		if got, err := decode(golden["record-digest-of-networks"]); version > 1 && (err != nil || got.Digest != 0 || !got.Truncated || got.versions != span) {
 			t.Errorf("version %d: record-digest-of-networks reads as %+v, %v", version, got, err)
 		}
@@ -203,8 +203,8 @@ func readAsVersion1(packet []byte, to identity) error {
 	return fmt.Errorf("%d bytes are not of version 1: %x", len(packet), packet)
 }
 
-// recordAsVersion1 reads the beginning of a record by the rules of version 1. It returns
-// the flags, and the end of the lists that version 1 knows.
+// recordAsVersion1 reads the beginning of a record by the rules of version 1. It returns the flags
+// and the end of the lists of version 1.
 func recordAsVersion1(meta []byte) (flags byte, end int, err error) {
 	if len(meta) < 4 || meta[0] != 1 {
 		return 0, 0, fmt.Errorf("no record of version 1: %x", meta)
@@ -221,7 +221,7 @@ func recordAsVersion1(meta []byte) (flags byte, end int, err error) {
 	return meta[1], end, nil
 }
 
-func TestARecordOfTodayIsReadByTheVersionBefore(t *testing.T) {
+func TestThePreviousVersionReadsThisRecord(t *testing.T) {
 	for name, r := range goldenRecords {
 		meta := r.encode(supported, DefaultPatience)
 		flags, end, err := recordAsVersion1(meta)
@@ -231,9 +231,9 @@ func TestARecordOfTodayIsReadByTheVersionBefore(t *testing.T) {
 	}
 }
 
-// A record that was cut off must not pass for one with less content. Only the part that
-// version 1 knows is a whole record too: one of a process that knows no other version.
-func TestARecordThatWasCutOffIsAnError(t *testing.T) {
+// A truncated record must not be read as a record with less content. There is one exception: the
+// part of version 1 is a whole record of a process that knows only version 1.
+func TestATruncatedRecordIsAnError(t *testing.T) {
 	for name, r := range map[string]Record{
 		"record-empty": {}, "record-full": goldenRecords["record-full"], "record-digest": {Truncated: true, Digest: goldenDigest},
 	} {
@@ -261,7 +261,7 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 		listen := func(to *port, packet []byte) {
 			if id, ok := old[to]; ok {
 				if err := readAsVersion1(packet, id); err != nil {
-					t.Errorf("to %s: %v", id.node, err)
+					t.Errorf("a message to %s: %v", id.node, err)
 				}
 			}
 		}
@@ -269,14 +269,14 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 			a.port.set(func() { a.port.tap = listen })
 		}
 		c.pass(10 * time.Second)
-		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
+		c.expect("with all agents", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
 		for _, way := range [][2]*agent{{c.agents[0], c.agents[3]}, {c.agents[3], c.agents[0]}} {
 			if err := way[0].Send(c.t.Context(), way[1].self.node, []byte("take")); err != nil {
 				t.Error(err)
 			}
 			c.pass(time.Second)
 			if len(way[1].got) != 1 {
-				t.Errorf("%s received %q", way[1].self.node, way[1].got)
+				t.Errorf("%s received %q, want the message once", way[1].self.node, way[1].got)
 			}
 		}
 		for _, victim := range []int{1, 3} { // node-001 has the current version, node-004 the previous one
@@ -285,18 +285,18 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 			c.pass(time.Second)
 			for _, a := range c.agents {
 				if seen, ok := a.saw(dead.self.node, Dead); !ok || seen.Sub(at) > mostDetect {
-					t.Errorf("%s sees the death of %s after %v, %t", a.self.node, dead.self.node, seen.Sub(at), ok)
+					t.Errorf("%s detects the death of %s after %v, %t", a.self.node, dead.self.node, seen.Sub(at), ok)
 				}
 			}
 			c.pass(10 * time.Second)
 		}
 		for _, a := range c.agents {
 			if h := a.Health(); h.BadVersion+h.BadKey+h.BadFormat+h.BadRecord+h.OtherProcess > 0 {
-				t.Errorf("%s does not understand: %+v", a.self.node, h)
+				t.Errorf("%s refused packets: %+v", a.self.node, h)
 			}
 		}
 		if n := c.wronged(); n > 0 {
-			t.Errorf("seen dead %d times", n)
+			t.Errorf("live nodes were seen as dead %d times", n)
 		}
 	})
 }
@@ -309,22 +309,22 @@ func TestALaterVersionIsLoggedOnceAndCounted(t *testing.T) {
 		c.start("node-002", 2, func(o *Options) { o.versions = span{supported.max + 1, supported.max + 2} })
 		c.start("node-003", 3, func(o *Options) { o.versions = span{supported.max, supported.max + 1} })
 		c.pass(30 * time.Second)
-		c.expect("all live", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
+		c.expect("with all agents", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
 		if err := a.Send(c.t.Context(), "node-002", []byte("take")); err == nil {
-			t.Error("a message is sent that will not be understood")
+			t.Error("a message to an agent of another version is sent")
 		}
 		if err := a.Send(c.t.Context(), "node-003", []byte("take")); err != nil {
 			t.Error(err)
 		}
 		c.powerOff(2)
 		c.pass(10 * time.Second)
-		c.expect("the library found it", "node-000 alive, node-001 alive, node-002 dead, node-003 alive")
+		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 dead, node-003 alive")
 		for range 3 {
 			a.port.deliver([]byte{heartbeatFormat2 + 1, 0, 0}, b.port)
 		}
 		c.pass(time.Second)
 		if h := a.Health(); h.BadVersion < 4 || h.BadKey+h.BadFormat+h.BadRecord > 0 {
-			t.Errorf("counted %+v", h)
+			t.Errorf("the counters are %+v", h)
 		}
 		c.pass(time.Second)
 	})
@@ -338,7 +338,7 @@ func TestALaterVersionIsLoggedOnceAndCounted(t *testing.T) {
 func TestALaterVersionIsNotCountedAsAForeignKey(t *testing.T) {
 	r := testKeys(t, testKey)
 	if _, err := talk(t, r, r, func(_ *stream, c net.Conn) { _, _ = c.Write([]byte{sealVersion + 1, 0, 0, 9}) }); err == nil {
-		t.Error("a stream of a later version is read")
+		t.Error("a stream of a later version is accepted")
 	}
 	b := lone(t, "node-b", nil)
 	b.receive(append([]byte{messageVersion + 1}, make([]byte, 100)...))
@@ -354,14 +354,14 @@ func TestAHeartbeatForTheOldProcessIsNotCountedAsAForeignKey(t *testing.T) {
 	r := testKeys(t, testKey)
 	w := goldenHeartbeats["heartbeat"]
 	if _, err := r.verify(r.sign(w, nodeC.peerID(), 2), nodeB.peerID()); !errors.Is(err, errOtherProcess) {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if n, bad := r.counts.otherProcess.Load(), r.counts.badKey.Load(); n != 1 || bad > 0 {
-		t.Errorf("counted %d times, and %d as a foreign key", n, bad)
+		t.Errorf("the heartbeat is counted %d times, and %d times as a foreign key", n, bad)
 	}
 }
 
-func TestTheVersionThatTwoShareIsTheHighest(t *testing.T) {
+func TestTwoAgentsUseTheirHighestCommonVersion(t *testing.T) {
 	for _, tt := range []struct {
 		a, b span
 		want byte
@@ -369,14 +369,14 @@ func TestTheVersionThatTwoShareIsTheHighest(t *testing.T) {
 		{span{1, 2}, span{1, 2}, 2}, {span{1, 2}, span{1, 1}, 1}, {span{1, 2}, span{2, 3}, 2}, {span{1, 2}, span{3, 4}, 0}, {span{2, 5}, span{1, 9}, 5},
 	} {
 		if got, back := tt.a.common(tt.b), tt.b.common(tt.a); got != tt.want || back != tt.want {
-			t.Errorf("%v and %v share %d, and back %d, want %d", tt.a, tt.b, got, back, tt.want)
+			t.Errorf("%v and %v use version %d, and in reverse %d, want %d", tt.a, tt.b, got, back, tt.want)
 		}
 	}
 }
 
-// A peer that restarts again and again counts as one peer. Forged addresses leave room for
-// the nodes.
-func TestNoSenderKeepsOthersOutOfTheLog(t *testing.T) {
+// A peer that restarts repeatedly counts as one peer. Forged addresses do not use the log entries of
+// nodes.
+func TestNoSenderFillsTheLog(t *testing.T) {
 	var log bytes.Buffer
 	g := lone(t, "node-a", nil)
 	g.strangers.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -392,6 +392,6 @@ func TestNoSenderKeepsOthersOutOfTheLog(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "peer=10.9."); n != strangersMax {
-		t.Errorf("%d addresses are logged", n)
+		t.Errorf("%d addresses are logged, which is too many", n)
 	}
 }

@@ -40,8 +40,8 @@ type cluster struct {
 	joining   time.Duration
 }
 
-// patiently is the gossip timing for a machine that may stand still for seconds: it does
-// not declare such a node dead.
+// patiently is the gossip timing for a machine that may pause for seconds. With it, such a node is
+// not dead.
 var patiently = gossip.Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
 func newCluster(t *testing.T) cluster {
@@ -54,8 +54,8 @@ func newCluster(t *testing.T) cluster {
 	return c
 }
 
-// place is the gossip address of the agent of node n. No other process uses it, so no
-// connection occupies its port.
+// place returns the gossip address of the agent of node n. No other process uses this address, so
+// its port is free.
 func place(n int) netip.AddrPort {
 	pid := os.Getpid()
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + pid>>8%250), byte(pid), byte(n)}), 7934)
@@ -84,7 +84,7 @@ type member struct {
 	*Membership
 	t       *testing.T
 	watches *atomic.Int32
-	stop    func() // stops the agent without a goodbye, as a power failure does
+	stop    func() // stops the agent as a power failure does, without Leave
 }
 
 // join starts the agent of node n, which gossips with the keys of secret.
@@ -129,7 +129,7 @@ func (c cluster) run(m *Membership) *member {
 	return &member{m, c.t, client.watches, stop}
 }
 
-// counting counts the watches that the agent starts.
+// counting is a client that counts the watches.
 type counting struct {
 	coordination.LeaseInterface
 	watches *atomic.Int32
@@ -140,7 +140,7 @@ func (c counting) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return c.LeaseInterface.Watch(ctx, o)
 }
 
-// sees waits until m has these nodes, with a "?" after each node that it cannot send to.
+// sees waits until m has these nodes. A "?" follows each node to which m cannot send.
 func (m *member) sees(nodes string) {
 	m.t.Helper()
 	limit := time.After(time.Minute)
@@ -165,17 +165,17 @@ func (m *member) sees(nodes string) {
 	}
 }
 
-func TestForeignKeysAreReportedOnceUntilTheyAreGone(t *testing.T) {
+func TestForeignKeysAreReportedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		packets []uint64 // after each minute
 		want    string
 	}{
-		{"none", []uint64{0, 0, 0}, "[false false false]"},
-		{"what is meant for the process before", []uint64{40, 40, 40}, "[false false false]"},
-		{"they go on", []uint64{40, 80, 120, 160}, "[false true false false]"},
-		{"they begin later", []uint64{40, 40, 50, 60, 70}, "[false false false true false]"},
-		{"they come back", []uint64{1, 2, 2, 3, 4}, "[false true false false true]"},
+		{"no packets", []uint64{0, 0, 0}, "[false false false]"},
+		{"packets for the previous process", []uint64{40, 40, 40}, "[false false false]"},
+		{"packets without end", []uint64{40, 80, 120, 160}, "[false true false false]"},
+		{"packets that begin later", []uint64{40, 40, 50, 60, 70}, "[false false false true false]"},
+		{"packets that begin again", []uint64{1, 2, 2, 3, 4}, "[false true false false true]"},
 	} {
 		var k foreignKeys
 		var got []bool
@@ -197,11 +197,11 @@ func TestAgentsFindEachOtherWithoutAWatch(t *testing.T) {
 		f.sees("node-1 node-2 node-3")
 	}
 	if n := d.watches.Load(); n != 0 {
-		t.Errorf("the third began %d watches", n)
+		t.Errorf("the third agent started %d watches", n)
 	}
 	o, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-3", metav1.GetOptions{})
 	if err != nil || *o.Spec.LeaseDurationSeconds != 180 {
-		t.Errorf("its Lease is %v, %v", o, err)
+		t.Errorf("the Lease of the third agent is %v, %v", o, err)
 	}
 
 	want(t, "the message", exchange(t, a, d, "take"), "node-1: take")
@@ -211,18 +211,18 @@ func TestAgentsFindEachOtherWithoutAWatch(t *testing.T) {
 		<-a.Changed()
 	}
 	d.stop()
-	a.sees("node-1 node-2") // its Lease would count for minutes
+	a.sees("node-1 node-2") // without Leave, the Lease of node-3 would count for minutes
 
 	if err := b.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
 	a.sees("node-1")
 	if _, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-2", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the Lease of who left is there: %v", err)
+		t.Errorf("the Lease of the agent that left exists: %v", err)
 	}
 }
 
-func TestWhenMostAreLostAtOnceTheirLeasesDecideSoon(t *testing.T) {
+func TestLeasesDecideAfterALossOfMostNodes(t *testing.T) {
 	c := newCluster(t)
 	all := []*member{c.join(1, "shared"), c.join(2, "shared"), c.join(3, "shared")}
 	for _, f := range all {
@@ -274,14 +274,14 @@ purelb_gossip_members{state="left"} 0
 	}
 }
 
-func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
+func TestLeasesReachNodesOutsideOfGossip(t *testing.T) {
 	c := newCluster(t)
 	c.secret("other", 2)
 	d, e := c.join(3, "other"), c.join(4, "none")
 	d.sees("node-3 node-4?")
 	e.sees("node-3? node-4?")
-	// An agent that starts later finds the Leases of the nodes that gossip does not reach,
-	// and watches them. An agent that was there before them would list them after minutes.
+	// a and b start after the nodes that gossip does not reach. So they list their Leases and watch
+	// them. An earlier agent would list them minutes later.
 	a, b := c.join(1, "shared"), c.join(2, "shared")
 	for _, f := range []*member{a, b} {
 		f.sees("node-1 node-2 node-3? node-4?")
@@ -289,10 +289,10 @@ func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 	d.sees("node-1? node-2? node-3 node-4?")
 	e.sees("node-1? node-2? node-3? node-4?")
 	if err := e.Send(t.Context(), "node-1", nil); err == nil {
-		t.Error("a message left without gossip")
+		t.Error("a message is sent without gossip")
 	}
 
-	// The key changes while all agents run: each decrypts with both keys before one
+	// The key changes while all agents run. Each agent decrypts with both keys before an agent
 	// encrypts with the new key.
 	c.secret("shared", 1, 2)
 	c.secret("other", 2, 1)
@@ -302,8 +302,8 @@ func TestWhereGossipDoesNotReachLeasesDo(t *testing.T) {
 	}
 }
 
-// exchange sends message from a to b until b has read one, and returns what b read. b drops
-// messages that arrive while it stands still.
+// exchange sends message from a to b until b has read one. It returns the message that b read. b
+// drops messages that arrive during a pause.
 func exchange(t *testing.T, a, b *member, message string) string {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -316,7 +316,7 @@ func exchange(t *testing.T, a, b *member, message string) string {
 		default:
 		}
 	}
-	t.Fatal("no message was read within 40 s")
+	t.Fatal("no message arrived within 40 s")
 	return ""
 }
 

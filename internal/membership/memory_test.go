@@ -29,13 +29,13 @@ func TestTheNextAgentReadsTheMemory(t *testing.T) {
 	}
 	got, err := recall(path, "node-1")
 	if diff := cmp.Diff(remembered, got, cmpopts.EquateComparable(netip.AddrPort{})); err != nil || diff != "" {
-		t.Errorf("%v (-want +got)\n%s", err, diff)
+		t.Errorf("the memory: %v (-want +got)\n%s", err, diff)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others may read the keys: %v, %v", info.Mode(), err)
+		t.Errorf("other users can read the keys: %v, %v", info.Mode(), err)
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(left) > 0 {
-		t.Errorf("left over are %v, %v", left, err)
+		t.Errorf("the folder has other files: %v, %v", left, err)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestAnInvalidMemoryIsAnErrorWithoutKeys(t *testing.T) {
 	path := filepath.Join(folder, "gossip.json")
 	for _, tt := range []struct{ name, text, want string }{
 		{"cut off", `{"Version":1,"Node":"node-1","Keys":["YSBzZWNyZXQ`, "is damaged"},
-		{"later", `{"Version":2,"Node":"node-1","Keys":["YSBzZWNyZXQ="]}`, "is of version 2, and 1 is known"},
+		{"of a later version", `{"Version":2,"Node":"node-1","Keys":["YSBzZWNyZXQ="]}`, "is of version 2, and 1 is known"},
 		{"of another node", `{"Version":1,"Node":"node-2","Keys":["YSBzZWNyZXQ="]}`, `is of node "node-2"`},
 	} {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
@@ -52,22 +52,22 @@ func TestAnInvalidMemoryIsAnErrorWithoutKeys(t *testing.T) {
 		}
 		got, err := recall(path, "node-1")
 		if err == nil || !strings.Contains(err.Error(), path+" "+tt.want) || strings.Contains(err.Error(), "YSB") || got.Keys != nil {
-			t.Errorf("%s: %v, %v", tt.name, got, err)
+			t.Errorf("a memory %s is read as %v, %v", tt.name, got, err)
 		}
 	}
 	for name, path := range map[string]string{"no file": filepath.Join(folder, "none"), "no folder named": ""} {
 		if got, err := recall(path, "node-1"); err != nil || got.Keys != nil {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("%s: the memory is read as %v, %v; want no error", name, got, err)
 		}
 	}
 	if err := remembered.remember(filepath.Join(folder, "missing", "gossip.json")); err == nil {
-		t.Error("a file in a folder that does not exist is written")
+		t.Error("writing into a missing folder returns no error")
 	}
 }
 
-// The agent of node-2 restarts while the API server is away. The others hear it again, but
-// do not make it a candidate until it has announced a record.
-func TestAnAgentRejoinsGossipWithoutTheAPIServer(t *testing.T) {
+// The agent of node-2 restarts while the API server is away. The other agents hear it again, but it
+// is no candidate before it has published a record.
+func TestAnAgentRejoinsWithoutTheAPIServer(t *testing.T) {
 	c := newCluster(t)
 	c.joining = time.Minute
 	a, other := c.join(1, "shared"), c.join(3, "shared")
@@ -81,7 +81,7 @@ func TestAnAgentRejoinsGossipWithoutTheAPIServer(t *testing.T) {
 			break
 		}
 		if time.Now().After(limit) {
-			t.Fatal("nothing is remembered after a minute")
+			t.Fatal("after a minute, the agent has stored no memory")
 		}
 	}
 	before.stop()
@@ -105,12 +105,12 @@ func TestAnAgentRejoinsGossipWithoutTheAPIServer(t *testing.T) {
 		return n
 	}
 	if n := subnets(); n != 0 {
-		t.Errorf("it is a candidate in %d networks", n)
+		t.Errorf("without a record, the node is a candidate in %d networks", n)
 	}
 	if p := now.Peers(); p.Trusted {
-		t.Error("it takes what it knows for certain")
+		t.Error("an agent without the API server trusts its list of peers")
 	}
-	want(t, "a message to it", exchange(t, a, now, "take"), "node-1: take")
+	want(t, "a message to the restarted agent", exchange(t, a, now, "take"), "node-1: take")
 
 	close(answers)
 	now.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
@@ -119,16 +119,16 @@ func TestAnAgentRejoinsGossipWithoutTheAPIServer(t *testing.T) {
 		select {
 		case <-a.Changed():
 		case <-limit:
-			t.Fatal("its networks are not known after a minute")
+			t.Fatal("after a minute, the networks of the node are not known")
 		}
 	}
 	if g := now.gossiping(); g == nil || g.Health().BadKey > 0 || g.Patience() != gossip.DefaultPatience {
-		t.Errorf("it gossips as %+v", g)
+		t.Errorf("the gossip of the restarted agent is %+v", g)
 	}
 }
 
-// After an outage, all agents that restarted meanwhile would list and watch all Leases if
-// their wait for gossip had counted from their start.
+// Agents restart during an outage of the API server. If their wait for gossip counted from their
+// start, all of them would list and watch all Leases after the outage.
 func TestJoiningTimeBeginsWhenTheAPIServerAnswers(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -144,10 +144,10 @@ func TestJoiningTimeBeginsWhenTheAPIServerAnswers(t *testing.T) {
 		return keeping.Watch
 	}
 	if look() {
-		t.Error("Leases are to be watched before the API server answers")
+		t.Error("the agent wants to watch Leases before the API server answers")
 	}
 	close(answers)
 	if !look() {
-		t.Error("Leases are not to be watched although gossip finds no node")
+		t.Error("the agent does not watch Leases although gossip finds no node")
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// start is when gossip began.
+// start is the start of gossip.
 var start = time.Unix(1000, 0)
 
-// scene is the evidence of node-a. Each entry is another node, its state in gossip (alive,
-// dead, or nothing), and its Lease: kept, silent, slow (kept, but counting for minutes), or
-// nothing.
+// scene is the evidence of node-a. Each entry is another node, its state in gossip (alive, dead, or
+// "" for unknown), and its Lease: kept, silent, slow (kept with a duration of minutes), or "" for
+// none.
 type scene []struct{ node, gossip, lease string }
 
 func (s scene) evidence(settled bool) election.Evidence {
@@ -36,7 +36,7 @@ func (s scene) evidence(settled bool) election.Evidence {
 	return e
 }
 
-func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
+func TestLeasesAreWatchedOnlyForNodesOutsideOfGossip(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}, {"node-c", "alive", "kept"}, {"node-d", "alive", "kept"}}
 	gone := append(heard[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "slow"})
 	for _, tt := range []struct {
@@ -47,21 +47,21 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		{"everybody is heard", heard, false, true, time.Minute, "watch false fast false lost 0"},
+		{"all nodes are heard", heard, false, true, time.Minute, "watch false fast false lost 0"},
 		{"without gossip", heard, true, true, 0, "watch true fast true lost 0"},
-		{"the others may be found any moment", scene{{"node-b", "", "kept"}}, false, true, time.Second, "watch false fast false lost 0"},
-		{"nobody was found", scene{{"node-b", "", "kept"}}, false, true, joining, "watch true fast true lost 0"},
-		{"there is nobody to be found", nil, false, true, time.Second, "watch true fast true lost 0"},
-		{"it is not known yet if there is anybody", nil, false, false, time.Second, "watch false fast false lost 0"},
-		{"one does not gossip", append(heard, struct{ node, gossip, lease string }{"old", "", "kept"}), false, true, time.Minute, "watch true fast true lost 0 unproven old"},
-		{"one that never gossiped is silent", append(heard, struct{ node, gossip, lease string }{"old", "", "silent"}), false, true, time.Minute, "watch false fast false lost 0"},
-		{"one is switched off, and was before this agent began", append(heard, struct{ node, gossip, lease string }{"off", "", "slow"}), false, true, time.Minute, "watch false fast false lost 0 unproven off"},
-		{"the only other one is", scene{{"off", "", "slow"}}, false, true, time.Minute, "watch true fast true lost 0 unproven off"},
-		{"it may be found any moment", scene{{"off", "", "slow"}}, false, true, time.Second, "watch false fast false lost 0 unproven off"},
-		{"one of four is gone for certain", gone, false, true, time.Hour + time.Second, "watch false fast false lost 1"},
-		{"it keeps its Lease fast, as one that lost us does", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"}), false, true, time.Hour + time.Second, "watch false fast true lost 1"},
-		{"one of three is gone", gone[1:], false, true, time.Hour + time.Second, "watch false fast true lost 1 prove"},
-		{"its Lease is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "watch false fast false lost 0"},
+		{"gossip has just started", scene{{"node-b", "", "kept"}}, false, true, time.Second, "watch false fast false lost 0"},
+		{"gossip found no node", scene{{"node-b", "", "kept"}}, false, true, joining, "watch true fast true lost 0"},
+		{"there are no other nodes", nil, false, true, time.Second, "watch true fast true lost 0"},
+		{"the Leases are not listed yet", nil, false, false, time.Second, "watch false fast false lost 0"},
+		{"a node without gossip", append(heard, struct{ node, gossip, lease string }{"old", "", "kept"}), false, true, time.Minute, "watch true fast true lost 0 unproven old"},
+		{"a node without gossip and with a silent Lease", append(heard, struct{ node, gossip, lease string }{"old", "", "silent"}), false, true, time.Minute, "watch false fast false lost 0"},
+		{"a node that was off at the start of this agent", append(heard, struct{ node, gossip, lease string }{"off", "", "slow"}), false, true, time.Minute, "watch false fast false lost 0 unproven off"},
+		{"the only other node was off at the start", scene{{"off", "", "slow"}}, false, true, time.Minute, "watch true fast true lost 0 unproven off"},
+		{"the same, and gossip has just started", scene{{"off", "", "slow"}}, false, true, time.Second, "watch false fast false lost 0 unproven off"},
+		{"one of four nodes is dead", gone, false, true, time.Hour + time.Second, "watch false fast false lost 1"},
+		{"the dead node keeps a fast Lease, as a node does that has lost us", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"}), false, true, time.Hour + time.Second, "watch false fast true lost 1"},
+		{"one of three nodes is dead", gone[1:], false, true, time.Hour + time.Second, "watch false fast true lost 1 prove"},
+		{"the Lease of the dead node is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "watch false fast false lost 0"},
 		{
 			"most are lost at once", scene{{"node-b", "alive", "kept"}, {"node-c", "dead", "kept"}, {"node-d", "dead", "kept"}, {"node-e", "dead", "kept"}},
 			false, true, time.Hour + time.Second, "watch true fast true lost 3 prove",
@@ -81,8 +81,8 @@ func TestLeasesAreWatchedOnlyWhereGossipDoesNotReach(t *testing.T) {
 	}
 }
 
-// Peers may not hear this node while it hears them all.
-func TestANodeThatIsAccusedKeepsItsLeaseFast(t *testing.T) {
+// This node hears all peers, but they may not hear it.
+func TestASuspectedNodeRenewsItsLeaseOften(t *testing.T) {
 	e := scene{{"node-b", "alive", "slow"}, {"node-c", "alive", "slow"}}.evidence(true)
 	k, now := leaseMode{limit: joining, began: start}, start.Add(time.Minute)
 	for _, tt := range []struct {
@@ -93,12 +93,12 @@ func TestANodeThatIsAccusedKeepsItsLeaseFast(t *testing.T) {
 		at := now.Add(tt.after)
 		k.accused(tt.times, at)
 		if got, _ := k.decide(e, election.Merge(e, at), true, at); got.Fast != tt.want || got.Watch {
-			t.Errorf("%v later, accused %d times: %+v, want fast %t", tt.after, tt.times, got, tt.want)
+			t.Errorf("%v later, suspected %d times: the mode is %+v, want fast %t", tt.after, tt.times, got, tt.want)
 		}
 	}
 }
 
-func TestAWatchLastsAWhileLongerThanTheNeedForIt(t *testing.T) {
+func TestAWatchLastsLongerThanItsNeed(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}}.evidence(true)
 	unheard := scene{{"node-b", "", "kept"}}.evidence(true)
 	k, now := leaseMode{limit: joining, began: start}, start.Add(time.Minute)
@@ -108,10 +108,10 @@ func TestAWatchLastsAWhileLongerThanTheNeedForIt(t *testing.T) {
 		want  bool
 	}{{linger - 1, true}, {linger, false}} {
 		if got, _ := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)); got.Watch != tt.want {
-			t.Errorf("%s later it is watched: %t, want %t", tt.after, got.Watch, tt.want)
+			t.Errorf("%s later, Leases are watched: %t, want %t", tt.after, got.Watch, tt.want)
 		}
 	}
 	if got := k.next(now); !got.Equal(now.Add(linger)) {
-		t.Errorf("looks again at %s, want when the watch ends", got.Sub(now))
+		t.Errorf("the next decision is due after %s, want it at the end of the watch", got.Sub(now))
 	}
 }

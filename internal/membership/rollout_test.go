@@ -16,12 +16,12 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// A rollout restarts the agent of one node every restartEvery. The other nodes miss that
-// agent for the time missing.
+// A rollout restarts the agent of one node every restartEvery. Each agent is missing for the time
+// missing.
 const restartEvery, missing = 5 * time.Second, 2 * time.Second
 
-// TestRolloutAddsNoLeaseWrites counts, in virtual time, how often one node writes its Lease
-// while the agents of other nodes restart, and while all is quiet.
+// TestRolloutAddsNoLeaseWrites counts in virtual time how often a node writes its Lease. It compares
+// a rollout of the other agents with a time without restarts.
 func TestRolloutAddsNoLeaseWrites(t *testing.T) {
 	for _, nodes := range []int{4, 100, 5000} {
 		const restarts = 20 // a part of a large rollout
@@ -30,17 +30,16 @@ func TestRolloutAddsNoLeaseWrites(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rollout = newWriter(t, nodes).writesDuring(restarts, func(i int) string { return peerName(1 + i%(nodes-1)) })
 		})
-		t.Logf("%d nodes: %d Lease writes of a node in %d restarts, %d when nothing happens", nodes, rollout, restarts, quiet)
+		t.Logf("%d nodes: %d Lease writes of a node during %d restarts, %d without restarts", nodes, rollout, restarts, quiet)
 		if rollout > quiet {
-			t.Errorf("%d nodes: %d restarts make a node write its Lease %d times; when nothing happens it does so %d times", nodes, restarts, rollout, quiet)
+			t.Errorf("%d nodes: %d restarts make a node write its Lease %d times, want %d as without restarts", nodes, restarts, rollout, quiet)
 		}
 	}
 }
 
 func peerName(i int) string { return fmt.Sprint("node-", i) }
 
-// writer is the membership of one node in a large cluster. The test provides what gossip
-// tells it.
+// writer is the membership of one node in a large cluster. The test provides the state of gossip.
 type writer struct {
 	*Membership
 	nodes  int
@@ -86,7 +85,7 @@ func (w *writer) tell(lost string) {
 	w.merge(e, true, time.Now())
 }
 
-// writesDuring counts the writes while that many nodes restart one after another.
+// writesDuring counts the writes while so many nodes restart one after another.
 func (w *writer) writesDuring(restarts int, which func(i int) string) int {
 	for i := range restarts {
 		w.tell(which(i))
