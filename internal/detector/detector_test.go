@@ -76,30 +76,30 @@ func TestHeartbeatsGoToTheWatchers(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	want(t, "five peers", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives")
 	p.peersAre("a b? c d e")
-	want(t, "one peer is dead", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	want(t, "with a dead peer", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
 	p.peersAre("a b c d e")
-	want(t, "b is back, but e may not know", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
-	want(t, "now e knows", p.ticks(p.introduced()+1, "b c d e"), "b: a lives, c: a lives, d: a lives")
+	want(t, "b is alive again, but e may not know it", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	want(t, "e knows that b is alive", p.ticks(p.introduced()+1, "b c d e"), "b: a lives, c: a lives, d: a lives")
 }
 
 func TestWatchersSuspectASilentPeer(t *testing.T) {
 	const beats = "b: a lives, c: a lives, d: a lives"
 	const alarm = "b: e silent, c: e silent, d: e silent, e: e silent"
 	p := newSubject(t, "a b c d e")
-	want(t, "all beat", p.ticks(100, "c d e"), beats)
+	want(t, "with heartbeats of all watched peers", p.ticks(100, "c d e"), beats)
 	want(t, "before the miss limit", p.ticks(MissLimit-1, "c d"), beats)
 	for range Repeats {
-		want(t, "then", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
+		want(t, "at the miss limit", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
 	}
-	want(t, "three suspicions are sent", p.ticks(1, "c d"), beats)
+	want(t, "after three suspicions", p.ticks(1, "c d"), beats)
 	p.peersAre("a b c d e?")
 	again := int(Renewal / p.interval)
 	want(t, "before the next miss limit", p.ticks(again-1, "c d"), beats)
-	want(t, "and again", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
+	want(t, "at the next miss limit", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
 	const ours = ", b: a lives, c: a lives, d: a lives, e: a lives"
-	want(t, "e is back: all peers learn that e and a live", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
+	want(t, "e is alive again: all peers learn that e and a are alive", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
 	p.peersAre("a b c d e")
-	want(t, "that is all", p.ticks(1, "c d e"), beats)
+	want(t, "one tick later", p.ticks(1, "c d e"), beats)
 }
 
 func TestANewPeerIsSuspectedLater(t *testing.T) {
@@ -116,7 +116,7 @@ func TestOthersTakeOverFromDeadWatchers(t *testing.T) {
 	p.ticks(100, "d e f")
 	p.peersAre("a b c d? e f")
 	if got := p.ticks(2*MissLimit, "e f"); !strings.Contains(got, "c silent") {
-		t.Errorf("c, which no other peer watches, is not suspected: %s", got)
+		t.Errorf("no other peer watches c, and a does not suspect c: %s", got)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestASuspectedProcessRefutes(t *testing.T) {
 	p.says("d", "a!")
 	const all = ", b: a lives, c: a lives, d: a lives, e: a lives"
 	for range Repeats {
-		want(t, "to everybody, twice", p.ticks(1, "c d e"), beats+all+all)
+		want(t, "two refutations to all peers", p.ticks(1, "c d e"), beats+all+all)
 	}
 	want(t, "no further refutation", p.ticks(1, "c d e"), beats)
 }
@@ -157,12 +157,12 @@ func TestASecondAccuserCorroborates(t *testing.T) {
 		p.ticks(10, "b c d e")
 		tt.accuse(p)
 		if p.actions.Corroborated != tt.want {
-			t.Errorf("%s: corroborated is %t", tt.name, !tt.want)
+			t.Errorf("%s: the suspicion is corroborated: %t, want %t", tt.name, !tt.want, tt.want)
 		}
 	}
 }
 
-func TestHeardPeerIsVouchedFor(t *testing.T) {
+func TestAHeardPeerIsRefutedForOthers(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	const beats = "b: a lives, c: a lives, d: a lives"
 	p.ticks(10, "c d e")
@@ -181,7 +181,7 @@ func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
 	p.ticks(10, "c d e")
 	p.says("x", "a!", "e!")
 	if got := p.ticks(1, "c d e"); !strings.Contains(got, "b: a lives, c: a lives, d: a lives, e: a lives") || strings.Contains(got, "missed") {
-		t.Errorf("we say %s", got)
+		t.Errorf("a sends %s, want a refutation to all peers", got)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestIsolatedProcessSendsNoSuspicions(t *testing.T) {
 	p.ticks(MissLimit-1, "")
 	got := p.ticks(1, "")
 	if strings.Contains(got, "silent") {
-		t.Errorf("they say %s", got)
+		t.Errorf("an isolated process sends %s, want no suspicions", got)
 	}
 	for _, name := range []string{"c", "d", "e"} {
 		if !strings.Contains(got, "missed "+name) {
@@ -217,7 +217,7 @@ func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
 		}
 	}
 	if alarms < 5 || alarms > 30 {
-		t.Errorf("%d suspicions in two minutes", alarms)
+		t.Errorf("%d suspicions in two minutes, which is too many", alarms)
 	}
 	p.ticks(10, "c d e")
 	if got := p.ticks(MissLimit, "c d"); !strings.Contains(got, "e silent") {
@@ -242,11 +242,11 @@ func TestReplayedHeartbeatIsIgnored(t *testing.T) {
 	}
 	p.says("x", "a!", "c!", "x")
 	p.says("c", "x!")
-	p.says("a", "d!") // a heartbeat of a itself, sent back
+	p.says("a", "d!") // an own heartbeat of a that was sent back
 	if got := p.ticks(1, "c d"); strings.Contains(got, "missed c") || strings.Contains(got, "missed d") || strings.Contains(got, "x") {
 		t.Errorf("a heartbeat of a process outside of the ring counts: %s", got)
 	}
-	// Packets of one interval may come in any order.
+	// Packets of one interval may arrive in any order.
 	p.numbers['e'] += 10
 	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e']}, &p.actions)
 	p.actions = Actions{}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// names returns the one-letter names of the peers, with a "?" for each peer that is
-// believed dead.
+// names returns the one-letter names of the peers. A "?" follows the name of each peer that counts
+// as dead.
 func names(peers []Peer) string {
 	var all []string
 	for _, p := range peers {
@@ -21,7 +21,7 @@ func names(peers []Peer) string {
 	return strings.Join(all, " ")
 }
 
-// ringOf returns a ring of peers with one-letter names in alphabetical order.
+// ringOf returns a ring of peers. Their names are letters in alphabetical order.
 func ringOf(names string) Ring {
 	var peers []Peer
 	for _, n := range strings.Fields(names) {
@@ -31,7 +31,7 @@ func ringOf(names string) Ring {
 	return NewRing(peers)
 }
 
-func TestTheNextThreeLivingPeersWatch(t *testing.T) {
+func TestTheNextThreeLivePeersWatch(t *testing.T) {
 	for _, tt := range []struct{ ring, self, watchers, watched string }{
 		{"a b c d e f", "a", "b c d", "f e d"},
 		{"a b c d e f", "e", "f a b", "d c b"},

@@ -28,8 +28,8 @@ func TestSuspicionExpiresUnlessRefuted(t *testing.T) {
 		{"membership refutes itself", func(s Suspicions[string]) { s.Suspect("a", after(100), true); s.RefuteConfirmed("a") }, 100, "dead map[], late 0, next never"},
 		{"membership does not refute the watchers", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.RefuteConfirmed("a") }, 100, "dead map[a:false], late 0, next never"},
 		{"dropped", func(s Suspicions[string]) { s.Suspect("a", after(100), true); s.Drop("a") }, 100, "dead map[], late 0, next never"},
-		{"a process that stood still waits", func(s Suspicions[string]) { s.Suspect("a", after(100), false) }, 151, "dead map[], late 1, next 251"},
-		{"but only once", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Expire(after(151)) }, 1000, "dead map[a:false], late 0, next never"},
+		{"a process that paused waits once", func(s Suspicions[string]) { s.Suspect("a", after(100), false) }, 151, "dead map[], late 1, next 251"},
+		{"a process that paused does not wait twice", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Expire(after(151)) }, 1000, "dead map[a:false], late 0, next never"},
 		{"the next suspicion is due later", func(s Suspicions[string]) { s.Suspect("a", after(100), false); s.Suspect("b", after(300), false) }, 100, "dead map[a:false], late 0, next 300"},
 	} {
 		s := NewSuspicions[string]()
@@ -43,18 +43,18 @@ func TestSuspicionExpiresUnlessRefuted(t *testing.T) {
 	}
 }
 
-func TestMessagesAfterAStallAreNotFresh(t *testing.T) {
+func TestMessagesAfterAPauseAreNotFresh(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		running []int // milliseconds after epoch
 		at      int
 		want    bool
 	}{
-		{"the first sign", nil, 0, true},
+		{"the first message", nil, 0, true},
 		{"it runs", []int{0, 100, 200}, 300, true},
-		{"it runs badly", []int{0, 500}, 1000, true},
-		{"the message is the first sign of a stall", []int{0}, 501, false},
-		{"the stall was noticed before the message", []int{0, 501}, 600, false},
+		{"the process runs slowly", []int{0, 500}, 1000, true},
+		{"the message shows that the process paused", []int{0}, 501, false},
+		{"the pause was noticed before the message", []int{0, 501}, 600, false},
 		{"all waiting messages are read", []int{0, 501, 1000, 1500}, 1501, true},
 	} {
 		var g StallGuard
@@ -62,7 +62,7 @@ func TestMessagesAfterAStallAreNotFresh(t *testing.T) {
 			g.Running(after(ms))
 		}
 		if got := g.Fresh(after(tt.at)); got != tt.want {
-			t.Errorf("%s: fresh is %t", tt.name, got)
+			t.Errorf("%s: the message is fresh: %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }

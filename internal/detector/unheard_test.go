@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// established returns the detector of a on a ring of peers that have sent heartbeats for a long
-// time.
+// established returns the detector of a. The peers of its ring have sent heartbeats for a long time.
 func established(t *testing.T, peers, watched string) *subject {
 	p := newSubject(t, peers)
 	p.ticks(p.introduced()+20, watched)
@@ -80,7 +79,7 @@ func TestPeersBehindACutAreUnheard(t *testing.T) {
 }
 
 // This process heard no peer for a second, and suspected all peers. Peers that it does not watch
-// send it nothing after that: membership tells that they live.
+// send it nothing later. Membership reports that they are alive.
 func TestOutageLeavesNoSuspicions(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.ticks(MissLimit+2, "")
@@ -102,7 +101,7 @@ func TestOutageLeavesNoSuspicions(t *testing.T) {
 	want(t, "and of a peer that was not", p.unheardBy(), "cf")
 }
 
-// If all watchers of a peer die together with others, the peer tells the rest that it lives.
+// If all watchers of a peer die together with other peers, the peer sends heartbeats to the rest.
 func TestPeerWithoutWatchersSendsHeartbeats(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.says("e", "b!", "c!", "d!")
@@ -122,12 +121,12 @@ func TestPeerWithoutWatchersSendsHeartbeats(t *testing.T) {
 		p.says("p", "p")
 	}
 	if told != 3 {
-		t.Errorf("k, which does not watch a, learns %d times that a lives", told)
+		t.Errorf("k does not watch a, and learns %d times that a is alive", told)
 	}
 }
 
-// k was heard long before the cut. A suspicion of c was older than all watches.
-func TestALaterCutHasItsOwnBeginning(t *testing.T) {
+// k was heard long before the cut. c was suspected before all watches began.
+func TestALaterCutStartsANewPeriod(t *testing.T) {
 	p := newSubject(t, sixteen)
 	p.says("d", "c!")
 	p.ticks(2*together, "n o p")

@@ -12,7 +12,7 @@ func TestWindowRemembersTheLast64(t *testing.T) {
 		{36, false}, {3, false}, {99, true}, {1000, true}, {100, false}, {999, true},
 	} {
 		if got := w.First(tt.number); got != tt.want {
-			t.Errorf("%d is received for the first time: %t", tt.number, got)
+			t.Errorf("the number %d is new: %t", tt.number, got)
 		}
 	}
 }

@@ -18,15 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// sink is where events are written: it keeps them, and prints them.
+// sink is an API server for events. It keeps the events and prints them.
 type sink struct {
 	mu     sync.Mutex
 	events map[string]*corev1.Event
 	order  []string
 	fail   func() error
-	// webhook, if set, decides on a new event before the sink has it. It may take long.
+	// webhook, if set, accepts or refuses a new event. It may take long.
 	webhook func(ctx context.Context, e *corev1.Event) error
-	// refuse, if set, is why e is not patched.
+	// refuse, if set, returns the error of a patch of e.
 	refuse func(e *corev1.Event) error
 }
 
@@ -82,7 +82,7 @@ func (s *sink) String() string {
 	return b.String()
 }
 
-// recording runs a recorder in a bubble of its own time.
+// recording runs test with a recorder in a synctest bubble.
 func recording(t *testing.T, to *sink, test func(r *Recorder, busy *atomic.Bool)) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
@@ -105,7 +105,7 @@ func about(name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: name}
 }
 
-func TestEventsThatRepeatThemselvesAreCounted(t *testing.T) {
+func TestRepeatedEventsAreCounted(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		for range 3 {
@@ -121,7 +121,7 @@ func TestEventsThatRepeatThemselvesAreCounted(t *testing.T) {
 	}
 }
 
-func TestEventsStandBackWhileServicesAreWritten(t *testing.T) {
+func TestEventsWaitWhileServicesAreWritten(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
 		busy.Store(true)
@@ -130,12 +130,12 @@ func TestEventsStandBackWhileServicesAreWritten(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		if n := strings.Count(to.String(), "\n"); n == 0 || n > 12 {
-			t.Errorf("%d events in 6 s of work, want a few", n)
+			t.Errorf("%d events during 6 s of writes, want a few", n)
 		}
 		busy.Store(false)
 		time.Sleep(time.Second)
 		if n := strings.Count(to.String(), "\n"); n != 100 {
-			t.Errorf("%d events afterwards, want all 100", n)
+			t.Errorf("%d events after the writes, want all 100", n)
 		}
 	})
 }
@@ -151,17 +151,17 @@ func TestWarningsAreWrittenAtOnce(t *testing.T) {
 			r.Eventf(about("web"), "Warning", "AllocationFailed", "no address is free")
 			synctest.Wait() // no time passes
 			if got := strings.Count(to.String(), "web AllocationFailed "); got != 1 {
-				t.Errorf("%d warnings can be read at once, want 1:\n%s", got, to)
+				t.Errorf("%d warnings are written at once, want 1:\n%s", got, to)
 			}
 			time.Sleep(time.Second)
 		}
 		if got := to.String(); !strings.Contains(got, "web AllocationFailed x2: ") {
-			t.Errorf("a warning that is repeated is not counted:\n%s", got)
+			t.Errorf("a repeated warning is not counted:\n%s", got)
 		}
 	})
 }
 
-// Every process finds the same mistake when it starts.
+// Each process finds the same mistake when it starts.
 func TestARestartWritesNoWarningTwice(t *testing.T) {
 	to := &sink{}
 	for process, repeats := range []int{1, 1, 2} {
@@ -178,13 +178,13 @@ func TestARestartWritesNoWarningTwice(t *testing.T) {
 	}
 	for _, e := range to.events {
 		if age := e.LastTimestamp.Sub(e.FirstTimestamp.Time); age != 2*time.Hour+time.Minute {
-			t.Errorf("the last time is %s after the first", age)
+			t.Errorf("the last time of the event is %s after the first time", age)
 		}
 	}
 }
 
-// A name that can be foreseen is one that another can take first.
-func TestAWarningSaysWhatItSaysWhateverHadItsName(t *testing.T) {
+// The name of a warning is predictable, so another client can create an event with that name first.
+func TestAWarningReplacesAnEventWithItsName(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
@@ -205,21 +205,21 @@ func TestAWarningSaysWhatItSaysWhateverHadItsName(t *testing.T) {
 	for _, e := range to.events {
 		if e.Type != "Warning" || e.Source.Host != "node-a" || e.ReportingController != "purelb-test" || e.ReportingInstance != "node-a" ||
 			e.Action != "" || e.Related != nil || e.Series != nil {
-			t.Errorf("%+v", e)
+			t.Errorf("the event is %+v", e)
 		}
 	}
 }
 
-func TestAnEventThatCannotBeChangedIsWrittenUnderAnotherName(t *testing.T) {
+func TestAnEventThatCannotBePatchedGetsAnotherName(t *testing.T) {
 	events := schema.GroupResource{Resource: "events"}
 	for name, err := range map[string]error{
-		"another deletes it meanwhile": apierrors.NewNotFound(events, "web"),
-		"it is refused":                apierrors.NewForbidden(events, "web", errors.New("no such right")),
-		"it is invalid":                apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "web", nil),
+		"another client deletes it": apierrors.NewNotFound(events, "web"),
+		"the patch is forbidden":    apierrors.NewForbidden(events, "web", errors.New("no such right")),
+		"the patch is invalid":      apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "web", nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := &sink{refuse: func(*corev1.Event) error { return err }}
-			for range 2 { // processes, of which the second finds the event of the first
+			for range 2 { // two processes: the second finds the event of the first
 				recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 					r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
 					time.Sleep(time.Minute)
@@ -235,13 +235,13 @@ func TestAnEventThatCannotBeChangedIsWrittenUnderAnotherName(t *testing.T) {
 				}
 			})
 			if got, want := strings.Count(to.String(), "db IPAllocated "), 2; got != want {
-				t.Errorf("%d events of an address, want %d:\n%s", got, want, to)
+				t.Errorf("%d events about the address, want %d:\n%s", got, want, to)
 			}
 		})
 	}
 }
 
-func TestWarningsThatSayDifferentThingsAreAllWritten(t *testing.T) {
+func TestDifferentWarningsAreAllWritten(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
@@ -256,11 +256,11 @@ func TestWarningsThatSayDifferentThingsAreAllWritten(t *testing.T) {
 		end()
 	})
 	if got := strings.Count(to.String(), "x1: "); got != 5 {
-		t.Errorf("%d of 5 events are written once:\n%s", got, to)
+		t.Errorf("%d of 5 events are written once, want all:\n%s", got, to)
 	}
 }
 
-func TestWarningsAreAmongTheLastWords(t *testing.T) {
+func TestWarningsAreWrittenAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &sink{}
 		r := recorder(to)
@@ -270,12 +270,12 @@ func TestWarningsAreAmongTheLastWords(t *testing.T) {
 		r.Eventf(about("db"), "Warning", "AllocationFailed", "no address is free")
 		_ = r.Run(ctx)
 		if got := strings.Count(to.String(), "\n"); got != 2 {
-			t.Errorf("%d of 2 events are written:\n%s", got, to)
+			t.Errorf("%d of 2 events are written, want both:\n%s", got, to)
 		}
 	})
 }
 
-func TestEventsWaitForAnAPIServerThatIsAway(t *testing.T) {
+func TestEventsWaitForAnUnreachableAPIServer(t *testing.T) {
 	var away atomic.Bool
 	to := &sink{fail: func() error {
 		if away.Load() {
@@ -292,7 +292,7 @@ func TestEventsWaitForAnAPIServerThatIsAway(t *testing.T) {
 		away.Store(false)
 		time.Sleep(retryMax)
 		if n := strings.Count(to.String(), "\n"); n != 20 {
-			t.Errorf("%d of 20 events are left of what happened meanwhile", n)
+			t.Errorf("after the outage, %d of 20 events are written, want all", n)
 		}
 		away.Store(true)
 		r.Eventf(about("old"), "Normal", "AnnouncingLocal", "Announcing")
@@ -301,12 +301,12 @@ func TestEventsWaitForAnAPIServerThatIsAway(t *testing.T) {
 		away.Store(false)
 		time.Sleep(retryMax)
 		if got := to.String(); strings.Contains(got, "old ") || !strings.Contains(got, "new ") {
-			t.Errorf("after more than an hour:\n%s", got)
+			t.Errorf("after more than an hour, the events are\n%s\nwant no old ones, and the new one", got)
 		}
 	})
 }
 
-func TestAnEventThatIsRefusedHoldsUpNoOther(t *testing.T) {
+func TestARefusedEventDelaysNoOther(t *testing.T) {
 	to := &sink{}
 	to.fail = func() error {
 		to.fail = nil
@@ -322,7 +322,7 @@ func TestAnEventThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// broken returns a webhook that fails for events about objects of that name.
+// broken returns a webhook that fails for events about objects with this name.
 func broken(name string) func(context.Context, *corev1.Event) error {
 	return func(_ context.Context, e *corev1.Event) error {
 		if e.InvolvedObject.Name == name {
@@ -332,7 +332,7 @@ func broken(name string) func(context.Context, *corev1.Event) error {
 	}
 }
 
-func TestAFaultOfTheAPIServerHoldsUpOthersForSecondsOnly(t *testing.T) {
+func TestAFaultOfTheAPIServerDelaysOthersForSeconds(t *testing.T) {
 	var tries atomic.Int32
 	to := &sink{webhook: func(ctx context.Context, e *corev1.Event) error {
 		err := broken("web")(ctx, e)
@@ -351,11 +351,11 @@ func TestAFaultOfTheAPIServerHoldsUpOthersForSecondsOnly(t *testing.T) {
 		time.Sleep(time.Hour)
 	})
 	if n := tries.Load(); n != mostFaults {
-		t.Errorf("tried %d times, want %d", n, mostFaults)
+		t.Errorf("the event was tried %d times, want %d", n, mostFaults)
 	}
 }
 
-func TestTooManyEventsForgetTheOldest(t *testing.T) {
+func TestTooManyEventsDropTheOldest(t *testing.T) {
 	r := recorder(&sink{})
 	for i := range longest + 5 {
 		r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
@@ -363,23 +363,23 @@ func TestTooManyEventsForgetTheOldest(t *testing.T) {
 	q := &r.later
 	size, dropped := q.size, q.dropped
 	if _, first := q.take(false, r.Log); size != longest || dropped != 5 || first.about.Name != "5" {
-		t.Errorf("%d wait and %d are dropped", size, dropped)
+		t.Errorf("%d events wait and %d are dropped", size, dropped)
 	}
 }
 
-func TestWhatIsToldInTheSameSecondIsWrittenTogether(t *testing.T) {
+func TestEventsOfOneSecondAreWrittenTogether(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		for i := range 5 {
 			r.Eventf(about(fmt.Sprint(i)), "Normal", "AnnouncingNonLocal", "Announcing")
 			if got := to.String(); got != "" {
-				t.Fatalf("written while things happen: %s", got)
+				t.Fatalf("events are written before the second is over: %s", got)
 			}
 			time.Sleep(99 * time.Millisecond)
 		}
 		time.Sleep(3 * gather / 2)
 		if n := strings.Count(to.String(), "\n"); n != 5 {
-			t.Errorf("%d events after the time to gather, want 5", n)
+			t.Errorf("%d events after the second, want 5", n)
 		}
 	})
 }
@@ -403,16 +403,16 @@ func TestNodesDoNotAllWriteAtOnce(t *testing.T) {
 		defer mu.Unlock()
 		for tenth, n := range at {
 			if n > 50 {
-				t.Errorf("%d of 100 write within %s of %s", n, 100*time.Millisecond, tenth)
+				t.Errorf("%d of 100 nodes write within %s of %s, which is too many", n, 100*time.Millisecond, tenth)
 			}
 		}
 		if len(at) < 3 {
-			t.Errorf("all write within %d tenths of a second", len(at))
+			t.Errorf("all nodes write within %d tenths of a second, want a longer time", len(at))
 		}
 	})
 }
 
-func TestTheLastWordsAreWritten(t *testing.T) {
+func TestEventsAreWrittenAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &sink{}
 		r := recorder(to)
@@ -424,12 +424,12 @@ func TestTheLastWordsAreWritten(t *testing.T) {
 			t.Error(err)
 		}
 		if got, took := to.String(), time.Since(began); got != "web IPReleased x1: Released\n" || took > 20*time.Millisecond {
-			t.Errorf("after %s: %q", took, got)
+			t.Errorf("the end took %s, and the events are %q", took, got)
 		}
 	})
 }
 
-func TestAProgramEndsAlsoWhenTheAPIServerHangs(t *testing.T) {
+func TestAHangingAPIServerDoesNotDelayTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(stuck{}, corev1.EventSource{}, slog.New(slog.DiscardHandler))
 		ctx, end := context.WithCancel(t.Context())
@@ -440,7 +440,7 @@ func TestAProgramEndsAlsoWhenTheAPIServerHangs(t *testing.T) {
 		began := time.Now()
 		_ = r.Run(ctx)
 		if took := time.Since(began); took != lastWords {
-			t.Errorf("ends after %s, want %s", took, lastWords)
+			t.Errorf("the recorder ends after %s, want %s", took, lastWords)
 		}
 	})
 }
@@ -453,7 +453,7 @@ func (stuck) Create(ctx context.Context, _ *corev1.Event) (*corev1.Event, error)
 	return nil, ctx.Err()
 }
 
-func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
+func TestEventsNameTheirSourceAndObject(t *testing.T) {
 	r := recorder(&sink{})
 	r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: "node-a", UID: "node-a"}, "Warning", "ConfigError", "%s is %d", "this", 7)
 	first := func(q *queue) *corev1.Event {
@@ -464,21 +464,21 @@ func TestEventsSayWhoTellsAndAboutWhat(t *testing.T) {
 	}
 	e := first(&r.urgent)
 	if e.Namespace != "default" || e.InvolvedObject.Namespace != "" || e.InvolvedObject.UID != "node-a" {
-		t.Errorf("about %+v, in %q", e.InvolvedObject, e.Namespace)
+		t.Errorf("the event is about %+v, in the namespace %q", e.InvolvedObject, e.Namespace)
 	}
 	if e.Source.Component != "purelb-test" || e.Source.Host != "node-a" || e.ReportingController != "purelb-test" || e.ReportingInstance != "node-a" {
-		t.Errorf("from %+v, %s %s", e.Source, e.ReportingController, e.ReportingInstance)
+		t.Errorf("the source of the event is %+v, %s %s", e.Source, e.ReportingController, e.ReportingInstance)
 	}
 	if e.Type != "Warning" || e.Reason != "ConfigError" || e.Message != "this is 7" || e.Count != 1 || e.FirstTimestamp.IsZero() {
-		t.Errorf("%+v", e)
+		t.Errorf("the event is %+v", e)
 	}
 	r.Eventf((*corev1.ObjectReference)(nil), "Normal", "Nothing", "about nothing")
 	r.Eventf(nil, "Normal", "Nothing", "about nothing")
 	if e := first(&r.later); e != nil {
-		t.Errorf("about nothing: %+v", e)
+		t.Errorf("there is an event without an object: %+v", e)
 	}
 	r.Eventf(about("web"), "Normal", "Long", "%s", strings.Repeat("ü", mostMessage))
 	if n := len(first(&r.later).Message); n != mostMessage {
-		t.Errorf("a message of %d bytes, want %d", n, mostMessage)
+		t.Errorf("the message has %d bytes, want %d", n, mostMessage)
 	}
 }

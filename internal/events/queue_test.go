@@ -20,7 +20,7 @@ func in(namespace, name string) *corev1.ObjectReference {
 	return o
 }
 
-// slow is a webhook that gives no answer about events that is selects.
+// slow returns a webhook that does not answer for the events that is selects.
 func slow(is func(*corev1.Event) bool) func(context.Context, *corev1.Event) error {
 	return func(ctx context.Context, e *corev1.Event) error {
 		if is(e) {
@@ -31,7 +31,7 @@ func slow(is func(*corev1.Event) bool) func(context.Context, *corev1.Event) erro
 	}
 }
 
-func TestASlowWebhookHoldsUpNoOtherNamespace(t *testing.T) {
+func TestASlowWebhookDelaysNoOtherNamespace(t *testing.T) {
 	for _, kind := range []string{"Warning", "Normal"} {
 		to := &sink{webhook: slow(func(e *corev1.Event) bool { return strings.HasPrefix(e.Namespace, "slow") })}
 		recording(t, to, func(r *Recorder, _ *atomic.Bool) {
@@ -44,13 +44,13 @@ func TestASlowWebhookHoldsUpNoOtherNamespace(t *testing.T) {
 			}
 			time.Sleep(3 * gather)
 			if n := strings.Count(to.String(), "\n"); n != 20 {
-				t.Errorf("%s: %d of 20 events of another namespace are written", kind, n)
+				t.Errorf("%s: %d of 20 events of another namespace are written, want all", kind, n)
 			}
 		})
 	}
 }
 
-func TestManySlowNamespacesHoldUpWarningsForOneRoundOnly(t *testing.T) {
+func TestManySlowNamespacesDelayWarningsOnce(t *testing.T) {
 	to := &sink{webhook: slow(func(e *corev1.Event) bool { return strings.HasPrefix(e.Namespace, "slow") })}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		const many = 10
@@ -62,20 +62,20 @@ func TestManySlowNamespacesHoldUpWarningsForOneRoundOnly(t *testing.T) {
 		r.Eventf(in("fine", "web"), "Warning", "AllocationFailed", "no address is free")
 		time.Sleep((many/warningsAtOnce + 1) * writeLimit)
 		if n := strings.Count(to.String(), "\n"); n != 1 {
-			t.Errorf("%d events of a namespace that works", n)
+			t.Errorf("%d events of the namespace without a slow webhook are written, want 1", n)
 		}
 		time.Sleep(10 * time.Minute)
 		r.Eventf(in("fine", "db"), "Warning", "AllocationFailed", "no address is free")
 		synctest.Wait() // no time passes
 		if n := strings.Count(to.String(), "\n"); n != 2 {
-			t.Errorf("%d events of a namespace that works, ten minutes later", n)
+			t.Errorf("ten minutes later, %d events of the namespace without a slow webhook are written, want 2", n)
 		}
 	})
 }
 
-// After an API server that was away for a moment, the events of all namespaces wait for a
-// retry. Those of namespaces that work again must not wait each for one that does not.
-func TestANamespaceThatWorksAgainIsWrittenWhole(t *testing.T) {
+// After a short outage of the API server, the events of all namespaces wait for a retry. The events
+// of a namespace that works again must not wait for namespaces that fail.
+func TestARecoveredNamespaceGetsAllItsEvents(t *testing.T) {
 	var away atomic.Bool
 	to := &sink{
 		webhook: slow(func(e *corev1.Event) bool { return strings.HasPrefix(e.Namespace, "slow") }),
@@ -98,12 +98,12 @@ func TestANamespaceThatWorksAgainIsWrittenWhole(t *testing.T) {
 		away.Store(false)
 		time.Sleep(10 * time.Minute)
 		if n := strings.Count(to.String(), "\n"); n != 100 {
-			t.Errorf("%d of 100 events of a namespace that works are written", n)
+			t.Errorf("%d of 100 events of a namespace that works are written, want all", n)
 		}
 	})
 }
 
-func TestASlowObjectHoldsUpTheOthersOfItsNamespaceForSecondsOnly(t *testing.T) {
+func TestASlowObjectDelaysItsNamespaceForSeconds(t *testing.T) {
 	to := &sink{webhook: slow(func(e *corev1.Event) bool { return e.InvolvedObject.Name == "slow" })}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		r.Eventf(about("slow"), "Warning", "AllocationFailed", "no address is free")
@@ -112,18 +112,18 @@ func TestASlowObjectHoldsUpTheOthersOfItsNamespaceForSecondsOnly(t *testing.T) {
 		}
 		time.Sleep(3 * writeLimit)
 		if n := strings.Count(to.String(), "\n"); n != 20 {
-			t.Errorf("%d of 20 others are written", n)
+			t.Errorf("%d of 20 events of other objects are written, want all", n)
 		}
 		time.Sleep(time.Hour + time.Minute)
 		r.Eventf(about("later"), "Warning", "AllocationFailed", "no address is free")
 		time.Sleep(2 * retryMax)
 		if got := to.String(); strings.Contains(got, "slow ") || !strings.Contains(got, "later ") {
-			t.Errorf("after more than an hour:\n%s", got)
+			t.Errorf("after more than an hour, the events are\n%s\nwant none of slow, and that of later", got)
 		}
 	})
 }
 
-func TestAnAPIServerThatIsAwayIsAskedSeldom(t *testing.T) {
+func TestAnUnreachableAPIServerGetsFewRequests(t *testing.T) {
 	var tries atomic.Int32
 	to := &sink{fail: func() error {
 		tries.Add(1)
@@ -136,21 +136,21 @@ func TestAnAPIServerThatIsAwayIsAskedSeldom(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		if n := tries.Load(); n < many+60 || n > many+70 {
-			t.Errorf("it was asked %d times about %d events in ten minutes", n, many)
+			t.Errorf("the API server got %d requests for %d events in ten minutes", n, many)
 		}
 		to.mu.Lock()
 		to.fail = nil
 		to.mu.Unlock()
 		time.Sleep(retryMax)
 		if n := strings.Count(to.String(), "\n"); n != many {
-			t.Errorf("%d of %d events are written when it is back", n, many)
+			t.Errorf("after the outage, %d of %d events are written, want all", n, many)
 		}
 	})
 }
 
-// The program ends while an event of a namespace is tried again. The others of that namespace
-// are among the last words too.
-func TestLastWordsOfANamespaceThatFailed(t *testing.T) {
+// The program ends while an event of a namespace waits for a retry. The other events of that
+// namespace must be written before the end too.
+func TestFinalEventsOfAFailedNamespace(t *testing.T) {
 	for _, kind := range []string{"Warning", "Normal"} {
 		synctest.Test(t, func(t *testing.T) {
 			var tries atomic.Int32
@@ -178,7 +178,7 @@ func TestLastWordsOfANamespaceThatFailed(t *testing.T) {
 				t.Error(err)
 			}
 			if n := strings.Count(to.String(), "\n"); n != 5 {
-				t.Errorf("%s: %d of 5 events are written:\n%s", kind, n, to)
+				t.Errorf("%s: %d of 5 events are written, want all:\n%s", kind, n, to)
 			}
 		})
 	}

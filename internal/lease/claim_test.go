@@ -16,8 +16,8 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// stored is an API server with the Lease of node-a. beside, if set, is a write of another agent
-// just before the next write.
+// stored is an API server with the Lease of node-a. beside, if set, is the write of another agent,
+// which happens just before the next write.
 type stored struct {
 	coordination.LeaseInterface
 	o, beside *coordinationv1.Lease
@@ -48,7 +48,8 @@ func ofPod(s *stored, pod string) Options {
 	}
 }
 
-// The allocator may hand out an address once no Lease reports that another machine has it.
+// The allocator may assign an address as soon as no Lease has a claim of another machine on it. So a
+// restart must not lose claims.
 func TestRestartKeepsClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -77,7 +78,7 @@ func TestRestartKeepsClaims(t *testing.T) {
 				err = l.renewNow(t.Context())
 			}
 			if got := s.o.Annotations[AnnotationClaims]; err != nil || got != tt.want {
-				t.Errorf("%s: claimed are %q, %v; want %q", tt.name, got, err, tt.want)
+				t.Errorf("%s: the claims are %q, %v; want %q", tt.name, got, err, tt.want)
 			}
 		})
 	}
@@ -101,7 +102,7 @@ func TestConflictKeepsClaims(t *testing.T) {
 		s.beside = beside
 		err = errors.Join(err, l.renewNow(t.Context()))
 		if got := s.o.Annotations[AnnotationClaims]; err != nil || got != tt.want {
-			t.Errorf("%s: claimed are %q, %v; want %q", tt.name, got, err, tt.want)
+			t.Errorf("%s: the claims are %q, %v; want %q", tt.name, got, err, tt.want)
 		}
 	}
 }
@@ -119,16 +120,16 @@ func TestInheritedClaimsCountUntilTheyArePublished(t *testing.T) {
 		renew := func(want string) {
 			t.Helper()
 			if err := l.renewNow(t.Context()); err != nil || s.o.Annotations[AnnotationClaims] != want {
-				t.Errorf("claimed are %q, %v; want %q", s.o.Annotations[AnnotationClaims], err, want)
+				t.Errorf("the claims are %q, %v; want %q", s.o.Annotations[AnnotationClaims], err, want)
 			}
 		}
 		l.Publish(Record{})
 		renew("192.0.2.9=02:00:00:00:00:07")
 		if got := l.Inherited(); len(got) != 1 || got[0].Claim != claim("192.0.2.9", 7) || !got[0].At.Equal(written) {
-			t.Errorf("inherited are %v", got)
+			t.Errorf("the inherited claims are %v", got)
 		}
 		if got := l.Inherited(); got != nil {
-			t.Errorf("inherited again are %v", got)
+			t.Errorf("after a second write, the inherited claims are %v", got)
 		}
 		renew("192.0.2.9=02:00:00:00:00:07")
 		l.Publish(Record{})

@@ -64,10 +64,10 @@ func start(t *testing.T, client coordination.LeaseInterface, node string, durati
 	return l, stop
 }
 
-// Peers returns the election's result from l alone.
+// Peers returns the result of the election with only the evidence of l.
 func (l *Leases) Peers() election.Peers { return l.peersAt(time.Now()) }
 
-// peersAt returns the election's result from l alone, at now.
+// peersAt is like Peers, at the time now.
 func (l *Leases) peersAt(now time.Time) election.Peers {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func TestTheLeaseCarriesTheRecord(t *testing.T) {
 		[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-a", UID: "node-uid"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+		t.Errorf("the Lease (-want +got)\n%s", diff)
 	}
 
 	r := record()
@@ -139,7 +139,7 @@ func TestTheLeaseCarriesTheRecord(t *testing.T) {
 	await(t, l, "no subnets", func(p election.Peers) bool { return len(p.Known) == 0 })
 	o = get(t, client, "node-a")
 	if subnets, ok := o.Annotations[AnnotationSubnets]; !ok || subnets != "" || o.Annotations[AnnotationProblem] != r.Problem {
-		t.Errorf("annotations are %v", o.Annotations)
+		t.Errorf("the annotations are %v", o.Annotations)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestNodesObserveJoinSilenceAndLeave(t *testing.T) {
 	}
 }
 
-// late is an API server that executes a renewal after its client has given up, right after the next
+// late is an API server that executes a renewal late: its client has given up, and has sent the next
 // Get.
 type late struct {
 	coordination.LeaseInterface
@@ -227,8 +227,8 @@ func TestRegainedNetworksUnsettleTheNode(t *testing.T) {
 	await(t, l, "node-a is known", members("node-a"))
 	before := time.Now()
 	l.Publish(record("192.0.2.0/24"))
-	if l.peersAt(before).Trusted { // if this test stood still, the node may be settled again by now
-		t.Error("trusted before the others can know")
+	if l.peersAt(before).Trusted { // not at time.Now: after a pause of this test, the node may be settled again
+		t.Error("the result is trusted before the other nodes can know the networks")
 	}
 	await(t, l, "node-a is known with its network", func(p election.Peers) bool { return p.Trusted && len(p.Known) == 1 })
 }
@@ -271,7 +271,7 @@ func TestRegainedNetworksSettleWithoutTheAPIServer(t *testing.T) {
 			time.Sleep(time.Minute)
 			l.Publish(record("192.0.2.0/24"))
 			if l.View().Settled {
-				t.Error("settled before the others can know")
+				t.Error("the node is settled before the other nodes can know its networks")
 			}
 			limit := time.After(l.opt.RetryPeriod + time.Millisecond)
 			for !l.View().Settled {
@@ -304,7 +304,7 @@ func TestADeletedLeaseIsWrittenAgain(t *testing.T) {
 	l.Publish(record("192.0.2.0/24"))
 	await(t, l, "node-a is known", members("node-a"))
 
-	// No Lease can be written until this test has seen the effects of the deletion.
+	// The API server refuses new Leases until this test has seen the effects of the deletion.
 	server.off.Store(true)
 	if err := server.Delete(t.Context(), Prefix+"node-a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
 	await(t, l, "node-a is known", members("node-a"))
 	stop()
 
-	// A late renewal may arrive after the end, but it cannot make a patch fail.
+	// A late renewal may arrive after the end of l. It does not make a patch fail.
 	belongsTo := func(pod string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, AnnotationInstance, pod)
@@ -340,10 +340,10 @@ func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := client.Get(t.Context(), Prefix+"node-a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("our own Lease is still there: %v", err)
+		t.Errorf("our own Lease still exists: %v", err)
 	}
 	if err := l.Delete(t.Context()); err != nil {
-		t.Errorf("a second deletion: %v", err)
+		t.Errorf("a second Delete returns %v", err)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestWithoutContactNoNodeIsDead(t *testing.T) {
 	b.Publish(record("198.51.100.0/24"))
 	await(t, a, "both are there", members("node-a", "node-b"))
 
-	// From now on there is no contact, so node-b counts as alive whatever happened before.
+	// From now on there is no contact, so node-b counts as alive.
 	line.off.Store(true)
 	await(t, a, "the result is not trusted, and has both nodes", func(p election.Peers) bool { return !p.Trusted && len(p.Members) == 2 })
 	stopB()

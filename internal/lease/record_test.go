@@ -30,11 +30,11 @@ func many(n int) []netip.Addr {
 func TestGatewaysAreReadAsWritten(t *testing.T) {
 	gateways := []netip.Addr{netip.MustParseAddr("192.0.2.254"), netip.MustParseAddr("2001:db8::fe")}
 	if got := Gateways(written(Record{Gateways: gateways})); !slices.Equal(got, gateways) {
-		t.Errorf("read %v", got)
+		t.Errorf("the gateways are read as %v", got)
 	}
 	without := written(Record{})
 	if _, ok := without.Annotations[AnnotationGateways]; ok {
-		t.Errorf("annotations of a node without gateways: %v", without.Annotations)
+		t.Errorf("a node without gateways has the annotations %v", without.Annotations)
 	}
 	if got := Gateways(without); len(got) != 0 {
 		t.Errorf("an agent of an earlier version has gateways %v", got)
@@ -64,10 +64,10 @@ func TestClaimsAreReadAsWritten(t *testing.T) {
 	claims := []Claim{claim("192.0.2.9", 7), claim("2001:db8::9", 8), ofNode}
 	o := written(Record{MACs: macs, Claims: claims})
 	if got, said := MACs(o); !said || !slices.Equal(got, macs) {
-		t.Errorf("read MACs %v, %t", got, said)
+		t.Errorf("the MACs are read as %v, %t", got, said)
 	}
 	if got := Claims(o); !slices.Equal(got, claims) {
-		t.Errorf("read claims %v of %q", got, o.Annotations[AnnotationClaims])
+		t.Errorf("the claims are read as %v from %q", got, o.Annotations[AnnotationClaims])
 	}
 	quiet := written(Record{})
 	if _, ok := quiet.Annotations[AnnotationClaims]; ok {
@@ -99,10 +99,10 @@ func TestLeasesStaySmall(t *testing.T) {
 		size += len(name) + len(value)
 	}
 	if n := len(Claims(o)); n != MaxClaims || size > 10_000 {
-		t.Errorf("%d claims in annotations of %d bytes", n, size)
+		t.Errorf("%d claims take annotations of %d bytes, which is too large", n, size)
 	}
 	o.Annotations[AnnotationClaims], o.Annotations[AnnotationMACs] = join(r.Claims), join(r.MACs)
 	if macs, _ := MACs(o); len(Claims(o)) != MaxClaims || len(macs) != maxMACs {
-		t.Errorf("read back: %d claims and %d MACs", len(Claims(o)), len(macs))
+		t.Errorf("%d claims and %d MACs are read", len(Claims(o)), len(macs))
 	}
 }

@@ -45,7 +45,7 @@ func about(t *table, now float64) string {
 func says(t *testing.T, table *table, now float64, want string) {
 	t.Helper()
 	if got := about(table, now); got != want {
-		t.Errorf("at %g: %s, want %s", now, got, want)
+		t.Errorf("at %g s: node-b is %s, want %s", now, got, want)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestAnUnwatchedLeaseCountsUntilItIsFoundSilent(t *testing.T) {
 	table.lost = map[string]time.Time{"node-b": at(310)}
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(315))
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(320))
-	says(t, table, 320, "alive true, renewed never") // after the loss of a node, its Lease counts as long as a fast one
+	says(t, table, 320, "alive true, renewed never") // the Lease of a lost node has the duration of a fast Lease
 	table.list([]coordinationv1.Lease{slow("node-b", 0)}, at(321))
 	says(t, table, 321, "alive false, renewed never")
 
@@ -142,8 +142,8 @@ func TestLeaseOfANodeLostDuringAWatchCountsAsFast(t *testing.T) {
 	says(t, table, 67, "alive false, renewed never")
 }
 
-// A node that lost only a few nodes lets its Lease stay slow, until a list shows it that a lost
-// node keeps a fast Lease.
+// A node that lost only a few nodes keeps its Lease slow until a list shows that a lost node has a
+// fast Lease.
 func TestUnnoticedLossWaitsForAList(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
@@ -223,14 +223,14 @@ func TestWithoutAWatchAListAfterOurLeaseSettles(t *testing.T) {
 		}
 		table.acknowledge(versionOf(&o))
 		if !table.unlisted() || table.view(at(1)).Contact != at(1) {
-			t.Error("no list is due, or no proof of contact")
+			t.Error("no list is due, or the list is no proof of contact")
 		}
 		table.list([]coordinationv1.Lease{o}, at(2))
 		if v := table.view(at(tt.after)); !v.Settled || v.Trusted {
-			t.Errorf("settled %t, trusted %t", v.Settled, v.Trusted)
+			t.Errorf("the view is settled %t and trusted %t", v.Settled, v.Trusted)
 		}
 		if tt.create && table.view(at(3.9)).Settled {
-			t.Error("settled before nodes that started together could see each other")
+			t.Error("the view is settled before nodes that started together could see each other")
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestASlowLeaseHasALongDuration(t *testing.T) {
 		<-l.Changed()
 	}
 	if got := *get(t, client, "node-a").Spec.LeaseDurationSeconds; got != 180 {
-		t.Errorf("the Lease counts for %d s, want 180", got)
+		t.Errorf("the duration of the Lease is %d s, want 180", got)
 	}
 	l.SetMode(Mode{Fast: true})
 	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
@@ -279,7 +279,7 @@ func TestTheLeaseCarriesGossipAddressAndDraining(t *testing.T) {
 	l.opt.Gossip = netip.AddrPort{}
 	l.write(o, Record{}, time.Minute, at(0))
 	if _, there := o.Annotations[AnnotationGossip]; there || Draining(o) {
-		t.Errorf("annotations are %v", o.Annotations)
+		t.Errorf("the annotations are %v", o.Annotations)
 	}
 	for _, text := range []string{"", "192.0.2.1", "192.0.2.1:0", "node:7934"} {
 		o.Annotations[AnnotationGossip] = text

@@ -18,11 +18,11 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// reads compares with want what table reads next at now.
+// reads compares the next read of table at the time now with want.
 func reads(t *testing.T, table *table, now float64, want string) {
 	t.Helper()
 	if got := table.next(at(now)).String(); got != want {
-		t.Errorf("at %g: %s, want %s", now, got, want)
+		t.Errorf("at %g s: the table reads %s, want %s", now, got, want)
 	}
 }
 
@@ -36,8 +36,8 @@ func (s step) String() string {
 	return fmt.Sprint("nothing for ", s.wait)
 }
 
-// listed returns the table of node-a in a cluster of nodes that it listed at the start. None of
-// them is named node-b.
+// listed returns the table of node-a after a list of so many nodes. None of them has the name
+// node-b.
 func listed(nodes int) *table {
 	t := slowTable()
 	all := []coordinationv1.Lease{slow("node-a", 0)}
@@ -106,7 +106,7 @@ func TestReasonsToReadALease(t *testing.T) {
 		first  string // what table reads next at 100 s
 		then   string // the read after that one failed
 	}{
-		{"nothing has happened", func(*table) {}, "nothing for 3m20s", ""},
+		{"without a change", func(*table) {}, "nothing for 3m20s", ""},
 		{"gossip has the known digest", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: same}} }, "nothing for 3m20s", ""},
 		{"the content changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
 		{"networks changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other, Urgent: true}} }, "nothing for 1.002s", "nothing for 2s"},
@@ -116,20 +116,20 @@ func TestReasonsToReadALease(t *testing.T) {
 		{"a lost node", func(t *table) { t.lost = map[string]time.Time{"node-0": at(100)} }, "nothing for 5.12s", "nothing for 5.12s"},
 		{"a lost node without a Lease", func(t *table) { t.lost = map[string]time.Time{"node-9": at(100)} }, "nothing for 3m20s", ""},
 		{"a node left", func(t *table) { t.left = map[string]bool{"node-0": true} }, "nothing for 1.02s", "nothing for 2s"},
-		{"its Lease is gone", func(t *table) { t.left = map[string]bool{"node-9": true} }, "nothing for 3m20s", ""},
+		{"a node left, and its Lease is gone", func(t *table) { t.left = map[string]bool{"node-9": true} }, "nothing for 3m20s", ""},
 		{"a Lease is unproven", func(t *table) { t.unproven = map[string]bool{"node-0": true} }, "nothing for 1m25.12s", "nothing for 5.12s"},
 	} {
 		table := listed(4)
 		tt.change(table)
 		if more := table.plan(at(100)); more != (tt.then != "") {
-			t.Errorf("%s: planned a read: %t", tt.name, more)
+			t.Errorf("%s: a read is planned: %t", tt.name, more)
 		}
 		if table.plan(at(101)) {
 			t.Errorf("%s: the read is planned again", tt.name)
 		}
 		first := table.next(at(100))
 		if first.String() != tt.first {
-			t.Errorf("%s: reads %s, want %s", tt.name, first, tt.first)
+			t.Errorf("%s: the table reads %s, want %s", tt.name, first, tt.first)
 		}
 		if tt.then == "" {
 			continue
@@ -140,7 +140,7 @@ func TestReasonsToReadALease(t *testing.T) {
 		}
 		table.postpone(now)
 		if got := table.next(now).String(); got != tt.then {
-			t.Errorf("%s: then reads %s, want %s", tt.name, got, tt.then)
+			t.Errorf("%s: after a failed read, the table reads %s, want %s", tt.name, got, tt.then)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 	}
 	for i := range pauses[1:] {
 		if want := min(2*pauses[i], round); i > 0 && pauses[i+1] != want {
-			t.Errorf("the pauses are %v", pauses)
+			t.Errorf("the pauses between the reads are %v, want growing ones", pauses)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestManyDueLeasesAreListed(t *testing.T) {
 		table.plan(at(100))
 		reads(t, table, 100, "nothing for 8s")
 		reads(t, table, 108, tt.want)
-		table.listed = at(105) // so soon after the last list, waiting costs less than another one
+		table.listed = at(105) // soon after a list, waiting is cheaper than another list
 		if tt.lost > few {
 			reads(t, table, 108, "nothing for 5s")
 		}
@@ -201,7 +201,7 @@ func TestManyDueLeasesAreListed(t *testing.T) {
 	}
 }
 
-// All nodes together make about as many lists in every large cluster.
+// In large clusters, the number of lists of all nodes together does not depend on the size.
 func TestListsAreRareInLargeClusters(t *testing.T) {
 	for _, tt := range []struct {
 		nodes int
@@ -310,8 +310,8 @@ func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// An overloaded server does not answer. All agents together then send about as many requests in
-// every large cluster.
+// An overloaded server does not answer. In large clusters, the number of requests of all agents
+// together does not depend on the size.
 func TestPausesAfterFailedRequestsGrowWithTheCluster(t *testing.T) {
 	for _, tt := range []struct {
 		nodes             int

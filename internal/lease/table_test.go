@@ -12,12 +12,12 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// at returns the time that many seconds after the start.
+// at returns the time so many seconds after the start.
 func at(seconds float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// leaseOf returns a Lease of node, renewed at this time of the node's clock, which is wrong by a
+// leaseOf returns a Lease of node that was renewed at this time. The clock of the node is wrong by a
 // year.
 func leaseOf(node string, renewed time.Time, subnets string) *coordinationv1.Lease {
 	seconds := int32(10)
@@ -44,7 +44,7 @@ func renewed(t *table, now time.Time, create bool) {
 	t.observe(o, now)
 }
 
-// peers returns the election's result from t alone.
+// peers returns the result of the election with only the evidence of t.
 func (t *table) peers(now time.Time) election.Peers { return t.view(now).peers(t.self, now) }
 
 func (v View) peers(self string, now time.Time) election.Peers {
@@ -65,7 +65,7 @@ func showPeers(p election.Peers) string {
 func expect(t *testing.T, got election.Peers, want string) {
 	t.Helper()
 	if text := showPeers(got); text != want {
-		t.Errorf("\n got %s\nwant %s", text, want)
+		t.Errorf("the result of the election:\n got %s\nwant %s", text, want)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestNoTrustBeforeOurLeaseIsObserved(t *testing.T) {
 	expect(t, table.peers(at(0)), "node-b[192.0.2.0/24] known[192.0.2.0/24] trusted=false")
 	renewed(table, at(1), false)
 	if !table.peers(at(1)).Trusted {
-		t.Error("not trusted after our Lease came back")
+		t.Error("the result is not trusted after our Lease was observed")
 	}
 }
 
@@ -89,10 +89,10 @@ func TestANewNodeWaitsUntilTheOthersKnowIt(t *testing.T) {
 	table := fastTable()
 	renewed(table, at(0), true)
 	if table.peers(at(1.9)).Trusted {
-		t.Error("trusted before nodes that started together could see each other")
+		t.Error("the result is trusted before nodes that started together could see each other")
 	}
 	if !table.peers(at(2)).Trusted {
-		t.Error("not trusted after the retry period")
+		t.Error("the result is not trusted after the retry period")
 	}
 }
 
@@ -159,11 +159,11 @@ func TestDeletionOfOurLeaseUnsettlesTheNode(t *testing.T) {
 	renewed(table, at(0), false)
 	table.forget(leaseOf("node-a", at(0), ""))
 	if table.peers(at(0)).Trusted {
-		t.Error("trusted without a Lease of our own")
+		t.Error("the result is trusted without our own Lease")
 	}
 	renewed(table, at(1), true)
 	if table.peers(at(1)).Trusted || !table.peers(at(3)).Trusted {
-		t.Error("settled before the others had time to read the new Lease")
+		t.Error("the view is settled before the other nodes had time to read the new Lease")
 	}
 }
 
@@ -174,7 +174,7 @@ func TestRegainedNetworksWaitUntilOthersCanKnow(t *testing.T) {
 	for _, tt := range []struct {
 		after float64
 		want  bool
-	}{{1, false}, {2.9, false}, {3, true}, {3600, true}} { // the API server may be away all the time
+	}{{1, false}, {2.9, false}, {3, true}, {3600, true}} { // also during an outage of the API server
 		if got := table.view(at(tt.after)).Settled; got != tt.want {
 			t.Errorf("settled after %v s: %t, want %t", tt.after, got, tt.want)
 		}
@@ -188,11 +188,11 @@ func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
 	table.unsettle(at(1))
 	table.observe(old, at(1))
 	if table.view(at(60)).Settled {
-		t.Error("settled by a renewal that does not have the networks yet")
+		t.Error("the view is settled by a renewal without the networks")
 	}
 	renewed(table, at(60), false)
 	if table.view(at(61.9)).Settled || !table.view(at(62)).Settled {
-		t.Error("settled before the others had time to publish their networks")
+		t.Error("the view is settled before the other nodes had time to publish their networks")
 	}
 }
 

@@ -22,7 +22,7 @@ func addrs(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-func TestTheWayToANeighbour(t *testing.T) {
+func TestTheRouteToANeighbor(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.connect(t, newSpace(t), "eth1", "eth0")
@@ -50,19 +50,19 @@ func TestTheWayToANeighbour(t *testing.T) {
 		name, neighbor, device, iface string
 		addresses                     []netip.Addr
 	}{
-		{"on the link", "192.0.2.254", "", "eth0", eth0},
-		{"by a gateway", "198.51.100.1", "", "eth0", eth0},
-		{"what the route prefers comes first", "198.51.100.7", "", "eth0", addrs("192.0.2.5", "192.0.2.9", "2001:db8::5", "2001:db8::9")},
-		{"IPv6 on the link", "fd00::2", "", "eth1", addrs("fd00::1", "203.0.113.1")},
+		{"a neighbor on the link", "192.0.2.254", "", "eth0", eth0},
+		{"behind a gateway", "198.51.100.1", "", "eth0", eth0},
+		{"the preferred source of the route is first", "198.51.100.7", "", "eth0", addrs("192.0.2.5", "192.0.2.9", "2001:db8::5", "2001:db8::9")},
+		{"an IPv6 neighbor on the link", "fd00::2", "", "eth1", addrs("fd00::1", "203.0.113.1")},
 		{"on an interface by zone", "fe80::fe%eth1", "", "eth1", addrs("203.0.113.1", "fd00::1")},
 		{"on an interface by name", "fe80::fe", "eth1", "eth1", addrs("203.0.113.1", "fd00::1")},
 		{"link-local without an interface", "fe80::fe", "", "", nil},
 		{"on an interface that is down", "fe80::fe%eth2", "", "", nil},
-		{"on an interface that is not there", "fe80::fe%eth3", "", "", nil},
+		{"on a missing interface", "fe80::fe%eth3", "", "", nil},
 		{"no route", "8.8.8.8", "", "", nil},
 		{"no IPv6 route", "2001:4860::1", "", "", nil},
 		{"unreachable", "100.64.0.1", "", "", nil},
-		{"a black hole", "100.64.1.1", "", "", nil},
+		{"a blackhole route", "100.64.1.1", "", "", nil},
 		{"prohibited", "100.64.2.1", "", "", nil},
 		{"IPv6 unreachable", "2001:db8:2::1", "", "", nil},
 		{"this node itself", "192.0.2.77", "", "lo", addrs("192.0.2.77")},
@@ -75,7 +75,7 @@ func TestTheWayToANeighbour(t *testing.T) {
 			equal(t, got, peering.Egress{Interface: tt.iface, Addresses: tt.addresses})
 		})
 	}
-	t.Run("nothing", func(t *testing.T) {
+	t.Run("no addresses", func(t *testing.T) {
 		if _, ok, err := k.Egress(t.Context(), netip.Addr{}, ""); ok || err != nil {
 			t.Errorf("Egress = %v, %v", ok, err)
 		}
@@ -105,7 +105,7 @@ func TestInvalidNextHops(t *testing.T) {
 	equal(t, got, peering.Egress{Interface: "eth0", Addresses: addrs("192.0.2.1", "2001:db8::1", "192.0.2.8")})
 }
 
-func TestNextHopsAreInAnOrderOfTheirOwn(t *testing.T) {
+func TestNextHopsHaveAFixedOrder(t *testing.T) {
 	h := func(prefix string, flags uint32, lasting bool) holding {
 		return holding{prefix: netip.MustParsePrefix(prefix), flags: flags, lasting: lasting}
 	}
@@ -125,7 +125,7 @@ func TestNextHopsAreInAnOrderOfTheirOwn(t *testing.T) {
 	equal(t, nextHops(all, addr("192.0.2.3")), addrs("192.0.2.3", "192.0.2.2", "2001:db8::8", "2001:db8::2", "2001:db8::9", "192.0.2.1"))
 }
 
-// service adds the address of a service to a link.
+// service adds the address of a Service to a link.
 func (s space) service(t testing.TB, name, prefix string) {
 	t.Helper()
 	k := s.kernel(t)
@@ -145,8 +145,8 @@ func (s space) service(t testing.TB, name, prefix string) {
 	}
 }
 
-// quiet receives signals of earlier changes, until none arrives for a while.
-func quiet(changed <-chan struct{}) {
+// drain discards the signals of earlier changes until none arrives for a while.
+func drain(changed <-chan struct{}) {
 	for {
 		select {
 		case <-changed:
@@ -156,7 +156,7 @@ func quiet(changed <-chan struct{}) {
 	}
 }
 
-func signalled(changed <-chan struct{}, within time.Duration) bool {
+func signaled(changed <-chan struct{}, within time.Duration) bool {
 	select {
 	case <-changed:
 		return true
@@ -183,11 +183,11 @@ func TestChangesAreSignalled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	quiet(changed)
+	drain(changed)
 	s.service(t, "kube-lb0", "198.51.100.1/32")
 	s.service(t, "kube-lb0", "2001:db8:f::1/128")
-	if signalled(changed, 200*time.Millisecond) {
-		t.Error("the address of a service is signalled")
+	if signaled(changed, 200*time.Millisecond) {
+		t.Error("the address of a Service sends a signal")
 	}
 	for _, tt := range []struct {
 		command string
@@ -202,19 +202,19 @@ func TestChangesAreSignalled(t *testing.T) {
 		{"addr del fd00::1/64 dev eth0", true},
 		{"link del eth0", true},
 	} {
-		quiet(changed)
+		drain(changed)
 		s.ip(t, tt.command)
 		within := 200 * time.Millisecond
 		if tt.want {
 			within = patient
 		}
-		if got := signalled(changed, within); got != tt.want {
-			t.Errorf("ip %s: signalled %v, want %v", tt.command, got, tt.want)
+		if got := signaled(changed, within); got != tt.want {
+			t.Errorf("ip %s: a signal arrives: %v, want %v", tt.command, got, tt.want)
 		}
 	}
 }
 
-func TestManyChangesAreFewSignals(t *testing.T) {
+func TestManyChangesSendFewSignals(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.ip(t, dummy)
@@ -222,7 +222,7 @@ func TestManyChangesAreFewSignals(t *testing.T) {
 	k := s.kernel(t)
 	var changed <-chan struct{}
 	s.do(func() { changed, _ = k.Changes(t.Context()) })
-	quiet(changed)
+	drain(changed)
 	var signals atomic.Int32
 	go func() {
 		for range changed {
@@ -233,7 +233,7 @@ func TestManyChangesAreFewSignals(t *testing.T) {
 	s.batch(t, lines("addr add %s dev kube-lb0", block("198.18.0.1", 1000)))
 	most := 3 + int(time.Since(start)/calm)
 	eventually(t, "a signal", func() bool { return signals.Load() > 0 })
-	time.Sleep(time.Second) // superfluous signals would arrive now
+	time.Sleep(time.Second) // time for superfluous signals
 	if n := int(signals.Load()); n > most {
 		t.Errorf("%d signals, want 1 to %d", n, most)
 	}

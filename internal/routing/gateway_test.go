@@ -11,7 +11,7 @@ import (
 	families "purelb.io/purelb/internal/addr"
 )
 
-// TestTheDefaultGateway adds routes one after another, and asks for the gateways each time.
+// TestTheDefaultGateway adds routes one after another, and reads the gateways each time.
 func TestTheDefaultGateway(t *testing.T) {
 	t.Parallel()
 	s, other := newSpace(t), newSpace(t)
@@ -25,18 +25,18 @@ func TestTheDefaultGateway(t *testing.T) {
 	k := s.kernel(t)
 	for _, step := range []struct{ name, ip, v4, v6 string }{
 		{"none", "", "none", "none"},
-		{"in another table", "route add default via 192.0.2.9 table 100", "none", "none"},
-		{"to a part of the Internet", "route add 0.0.0.0/1 via 192.0.2.9", "none", "none"},
-		{"without a next hop", "route add default dev eth1 metric 5", "none", "none"},
-		{"unreachable", "route add unreachable default metric 6", "none", "none"},
-		{"of this program", "route add default via 192.0.2.8 proto 186 metric 7", "none", "none"},
-		{"one", "route add default via 192.0.2.1 metric 200", "192.0.2.1", "none"},
-		{"a better one", "route add default via 198.51.100.1 metric 100", "198.51.100.1", "none"},
-		{"two of one route", "route add default metric 50 nexthop via 198.51.100.7 nexthop via 192.0.2.7", "192.0.2.7", "none"},
-		{"by IPv6", "-4 route add default via inet6 fe80::7 dev eth1 metric 40", "fe80::7%eth1", "none"},
-		{"link-local of IPv6", "-6 route add default via fe80::2 dev eth0 metric 200", "fe80::7%eth1", "fe80::2%eth0"},
-		{"of a lower metric", "-6 route add default via 2001:db8::1 metric 100", "fe80::7%eth1", "2001:db8::1"},
-		{"when that is gone", "-6 route del default via 2001:db8::1", "fe80::7%eth1", "fe80::2%eth0"},
+		{"a route in another table", "route add default via 192.0.2.9 table 100", "none", "none"},
+		{"a route to half of the addresses", "route add 0.0.0.0/1 via 192.0.2.9", "none", "none"},
+		{"a route without a next hop", "route add default dev eth1 metric 5", "none", "none"},
+		{"an unreachable route", "route add unreachable default metric 6", "none", "none"},
+		{"a route of this program", "route add default via 192.0.2.8 proto 186 metric 7", "none", "none"},
+		{"a default route", "route add default via 192.0.2.1 metric 200", "192.0.2.1", "none"},
+		{"a default route with a lower metric", "route add default via 198.51.100.1 metric 100", "198.51.100.1", "none"},
+		{"a default route with two next hops", "route add default metric 50 nexthop via 198.51.100.7 nexthop via 192.0.2.7", "192.0.2.7", "none"},
+		{"an IPv4 route with an IPv6 next hop", "-4 route add default via inet6 fe80::7 dev eth1 metric 40", "fe80::7%eth1", "none"},
+		{"an IPv6 route with a link-local next hop", "-6 route add default via fe80::2 dev eth0 metric 200", "fe80::7%eth1", "fe80::2%eth0"},
+		{"an IPv6 route with a lower metric", "-6 route add default via 2001:db8::1 metric 100", "fe80::7%eth1", "2001:db8::1"},
+		{"without that route", "-6 route del default via 2001:db8::1", "fe80::7%eth1", "fe80::2%eth0"},
 	} {
 		if step.ip != "" {
 			s.ip(t, step.ip)
@@ -53,21 +53,21 @@ func TestTheDefaultGateway(t *testing.T) {
 	}
 }
 
-func TestDefaultRoutesThatCannotBeReadAreNone(t *testing.T) {
+func TestUnreadableDefaultRoutesAreIgnored(t *testing.T) {
 	for _, text := range []string{"", "02", "020000fe00000001000000"} {
 		body, err := hex.DecodeString(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if all, err := parseGateways(body, 0); len(all) > 0 || err != nil {
-			t.Errorf("%q is %v, %v", text, all, err)
+			t.Errorf("the message %q is read as %v, %v", text, all, err)
 		}
 	}
 }
 
-// TestTheGatewayOfTheHighestPreference reads what the kernel says about the routes of two
-// Router Advertisements.
-func TestTheGatewayOfTheHighestPreference(t *testing.T) {
+// TestGatewaysFollowTheRouterPreference reads messages of the kernel about routes of Router
+// Advertisements.
+func TestGatewaysFollowTheRouterPreference(t *testing.T) {
 	var all []gateway
 	for _, a := range []struct {
 		gateway    string
@@ -78,7 +78,7 @@ func TestTheGatewayOfTheHighestPreference(t *testing.T) {
 		req.Add(unix.RTA_PREF, []byte{a.preference})
 		one, err := parseGateways(req.AppendTo(nil, 1)[unix.SizeofNlMsghdr:], 186)
 		if err != nil || len(one) != 1 {
-			t.Fatalf("%v, %v", one, err)
+			t.Fatalf("the message is read as %v, %v; want one gateway", one, err)
 		}
 		all = append(all, one...)
 	}
@@ -88,6 +88,6 @@ func TestTheGatewayOfTheHighestPreference(t *testing.T) {
 		order += g.gateway.String() + " "
 	}
 	if want := "fe80::3 fe80::4 fe80::2 fe80::1 "; order != want {
-		t.Errorf("the order is %s, want %s", order, want)
+		t.Errorf("the order of the gateways is %s, want %s", order, want)
 	}
 }

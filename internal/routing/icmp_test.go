@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTheMessagesOfNeighborDiscovery(t *testing.T) {
+func TestMessagesOfNeighborDiscovery(t *testing.T) {
 	mac := []byte{2, 0, 0, 0, 0, 1}
 	for _, tt := range []struct {
 		name string
@@ -21,7 +21,7 @@ func TestTheMessagesOfNeighborDiscovery(t *testing.T) {
 		want string
 	}{
 		{"an advertisement", advertisement(mac), "86000000 00000000 00000000 00000000 0101020000000001"},
-		{"without a MAC", advertisement(nil), "86000000 00000000 00000000 00000000"},
+		{"an advertisement without a MAC", advertisement(nil), "86000000 00000000 00000000 00000000"},
 		{"a solicitation", solicitation(mac), "85000000 00000000 0101020000000001"},
 		{"an echo request", echo(), "80000000 00000001"},
 	} {
@@ -38,15 +38,15 @@ func TestWhichSolicitationsAreAnswered(t *testing.T) {
 		hopLimit            int
 		want                bool
 	}{
-		{"from a neighbour", withMAC, "fe80::1", 255, true},
+		{"from a neighbor", withMAC, "fe80::1", 255, true},
 		{"without its MAC", plain, "fe80::1", 255, true},
-		{"from one that has no address yet", plain, "::", 255, true},
-		{"from nowhere, but with a MAC", withMAC, "::", 255, false},
+		{"from a neighbor without an address", plain, "::", 255, true},
+		{"without an address, but with a MAC", withMAC, "::", 255, false},
 		{"through a router", withMAC, "fe80::1", 254, false},
-		{"something else", "86" + plain[2:], "fe80::1", 255, false},
+		{"another type", "86" + plain[2:], "fe80::1", 255, false},
 		{"an unknown code", "8501" + plain[4:], "fe80::1", 255, false},
-		{"cut short", plain[:14], "fe80::1", 255, false},
-		{"an option of no length", plain + "0100020000000001", "fe80::1", 255, false},
+		{"truncated", plain[:14], "fe80::1", 255, false},
+		{"an option with the length 0", plain + "0100020000000001", "fe80::1", 255, false},
 		{"an option longer than the message", plain + "0102020000000001", "fe80::1", 255, false},
 		{"half an option", plain + "0101", "fe80::1", 255, false},
 		{"nothing", "", "fe80::1", 255, false},
@@ -57,7 +57,7 @@ func TestWhichSolicitationsAreAnswered(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := solicits(message, addr(tt.from), tt.hopLimit); got != tt.want {
-				t.Errorf("answered %v, want %v", got, tt.want)
+				t.Errorf("the solicitation is answered: %v, want %v", got, tt.want)
 			}
 		})
 	}
@@ -68,14 +68,14 @@ func TestWhenToAdvertise(t *testing.T) {
 	var s schedule
 	s.sent(start, 8*time.Second)
 	if !s.solicited(addr("fe80::1")) || s.next != start.Add(8*time.Second) {
-		t.Error("who has an address is answered alone, and the rest stays as it is")
+		t.Error("a solicitation with an address must be answered directly, and must not change the schedule")
 	}
 	if s.solicited(addr("::")) || s.next != start.Add(advertiseApart) {
-		t.Errorf("who has none hears the next of all at %v", s.next.Sub(start))
+		t.Errorf("after a solicitation without an address, the next advertisement to all is due at %v", s.next.Sub(start))
 	}
 	s.sent(start, time.Second)
 	if s.solicited(addr("::")); s.next != start.Add(time.Second) {
-		t.Errorf("what comes sooner stays: %v", s.next.Sub(start))
+		t.Errorf("a solicitation has delayed an advertisement to %v", s.next.Sub(start))
 	}
 }
 
@@ -100,8 +100,7 @@ func (s space) tap(t testing.TB, link string) (w wiretap) {
 	return w
 }
 
-// next returns the next message of that type as text: its source and destination, its hop
-// limit and its contents.
+// next returns the next message of this type as text: source, destination, hop limit and contents.
 func (w wiretap) next(t testing.TB, kind byte) string {
 	t.Helper()
 	buf := make([]byte, 2048)
@@ -134,11 +133,11 @@ func (s space) advertise(t testing.TB, k *Kernel, link string) {
 	})
 }
 
-func TestAdvertisementsAreHeardAtTheOtherEnd(t *testing.T) {
+func TestAdvertisementsReachTheOtherEnd(t *testing.T) {
 	t.Parallel()
 	s, router := newSpace(t), newSpace(t)
 	w := router.tap(t, "eth0")
-	s.advertise(t, s.kernel(t), "eth7") // it does not exist yet
+	s.advertise(t, s.kernel(t), "eth7") // the link does not exist yet
 	s.connect(t, router, "eth7", "eth0")
 	s.ip(t, "link set eth7 address 02:00:00:00:00:01")
 	says := func() string {
@@ -148,7 +147,7 @@ func TestAdvertisementsAreHeardAtTheOtherEnd(t *testing.T) {
 	eventually(t, "an advertisement to all", heard)
 	eventually(t, "another", heard)
 
-	t.Run("also on a link that takes its place", func(t *testing.T) {
+	t.Run("on a link that replaces it", func(t *testing.T) {
 		s.ip(t, "link del eth7")
 		s.connect(t, router, "eth7", "eth0")
 		s.ip(t, "link set eth7 address 02:00:00:00:00:01")
@@ -180,13 +179,13 @@ func TestASolicitationIsAnsweredAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An advertisement to all nodes comes every ten seconds too. Only the answer to a
-	// solicitation has one receiver.
+	// Advertisements to all nodes are sent every ten seconds. Only the answer to a solicitation is
+	// sent to one receiver.
 	want := fmt.Sprintf("%s > %s hop limit 255: 8600 ", from, to)
 	eventually(t, "an answer "+want, func() bool { return strings.HasPrefix(w.next(t, routerAdvertisement), want) })
 }
 
-// neighborOf calls LinkLocalNeighbor until it returns one.
+// neighborOf calls LinkLocalNeighbor until it returns a neighbor.
 func (s space) neighborOf(t testing.TB, k *Kernel, link string) (found netip.Addr) {
 	t.Helper()
 	eventually(t, "a neighbour", func() bool {
@@ -201,12 +200,12 @@ func (s space) neighborOf(t testing.TB, k *Kernel, link string) (found netip.Add
 	return found
 }
 
-func TestTheNeighbourOnAnUnnumberedLinkIsFound(t *testing.T) {
+func TestTheNeighborOnAnUnnumberedLinkIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, forwarding, echo string }{
 		{"a router", "1", "0"},
-		{"one that does not forward", "0", "0"},
-		{"one that knows us already, and so does not ask", "1", "known"},
+		{"a neighbor that does not forward", "0", "0"},
+		{"a neighbor that knows our MAC, and sends no solicitation", "1", "known"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -219,17 +218,17 @@ func TestTheNeighbourOnAnUnnumberedLinkIsFound(t *testing.T) {
 				router.ip(t, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", ours, mac))
 			}
 			if out := s.ip(t, "-6 neigh show dev eth0"); strings.Contains(out, "lladdr") {
-				t.Fatalf("the table is not empty:\n%s", out)
+				t.Fatalf("the neighbor table is not empty:\n%s", out)
 			}
 			equal(t, s.neighborOf(t, s.kernel(t), "eth0"), theirs.WithZone("eth0"))
 			if out := s.ip(t, "-6 neigh show dev eth0"); !strings.Contains(out, theirs.String()+" lladdr") {
-				t.Errorf("the kernel does not know it:\n%s", out)
+				t.Errorf("the kernel does not know the neighbor:\n%s", out)
 			}
 		})
 	}
 }
 
-func TestANeighbourThatIsReplacedIsForgotten(t *testing.T) {
+func TestAReplacedNeighborIsForgotten(t *testing.T) {
 	t.Parallel()
 	s, router := newSpace(t), newSpace(t)
 	router.sysctl(t, "ipv6.conf.all.forwarding", "1")
@@ -243,9 +242,9 @@ func TestANeighbourThatIsReplacedIsForgotten(t *testing.T) {
 	s.neighborOf(t, k, "eth0")
 	router.ip(t, `addr flush dev eth0
 		addr add fe80::99/64 dev eth0 nodad`)
-	eventually(t, "the new one is found", func() (found bool) {
+	eventually(t, "the new neighbor is found", func() (found bool) {
 		s.do(func() {
-			// Between the two it may return an error.
+			// During the replacement, LinkLocalNeighbor may return an error.
 			n, ok, _ := k.LinkLocalNeighbor(t.Context(), "eth0")
 			found = ok && n == addr("fe80::99%eth0")
 		})
@@ -253,7 +252,7 @@ func TestANeighbourThatIsReplacedIsForgotten(t *testing.T) {
 	})
 }
 
-func TestAnAdvertisementIsEnoughToBeFound(t *testing.T) {
+func TestTheRouterLearnsTheNodeFromAdvertisements(t *testing.T) {
 	t.Parallel()
 	s, node := newSpace(t), newSpace(t)
 	s.sysctl(t, "ipv6.conf.all.forwarding", "1")
@@ -268,7 +267,7 @@ func TestAnAdvertisementIsEnoughToBeFound(t *testing.T) {
 	}
 }
 
-func TestALinkWithoutNeighbourHasNone(t *testing.T) {
+func TestALinkWithoutANeighborHasNone(t *testing.T) {
 	t.Parallel()
 	s, other := newSpace(t), newSpace(t)
 	s.connect(t, other, "eth0", "eth0")
@@ -279,13 +278,13 @@ func TestALinkWithoutNeighbourHasNone(t *testing.T) {
 	for _, name := range []string{"eth0", "br0", "br1", "eth9", "", strings.Repeat("x", 20)} {
 		s.do(func() {
 			if found, ok, err := k.LinkLocalNeighbor(t.Context(), name); ok || err != nil {
-				t.Errorf("%s: %v, %v, %v", name, found, ok, err)
+				t.Errorf("%s: LinkLocalNeighbor returns %v, %v, %v; want none", name, found, ok, err)
 			}
 		})
 	}
 }
 
-func TestSeveralNeighboursAreNarrowedDown(t *testing.T) {
+func TestTheBestOfSeveralNeighborsIsChosen(t *testing.T) {
 	n := func(text string, state uint16, router bool) neighbor {
 		return neighbor{link: 1, addr: addr(text), state: state, router: router}
 	}
@@ -294,11 +293,11 @@ func TestSeveralNeighboursAreNarrowedDown(t *testing.T) {
 		all  []neighbor
 		want string
 	}{
-		{"none", nil, ""},
-		{"one", []neighbor{n("fe80::1", unix.NUD_STALE, false)}, "fe80::1"},
-		{"the router", []neighbor{n("fe80::1", unix.NUD_REACHABLE, false), n("fe80::2", unix.NUD_STALE, true)}, "fe80::2"},
-		{"the one that answers", []neighbor{n("fe80::1", unix.NUD_STALE, true), n("fe80::2", unix.NUD_REACHABLE, true)}, "fe80::2"},
-		{"two that do", []neighbor{n("fe80::1", unix.NUD_REACHABLE, true), n("fe80::2", unix.NUD_DELAY, true)}, "fe80::1 fe80::2"},
+		{"no neighbor", nil, ""},
+		{"one neighbor", []neighbor{n("fe80::1", unix.NUD_STALE, false)}, "fe80::1"},
+		{"a router is better than a host", []neighbor{n("fe80::1", unix.NUD_REACHABLE, false), n("fe80::2", unix.NUD_STALE, true)}, "fe80::2"},
+		{"a reachable router is better than a stale one", []neighbor{n("fe80::1", unix.NUD_STALE, true), n("fe80::2", unix.NUD_REACHABLE, true)}, "fe80::2"},
+		{"two routers that answer", []neighbor{n("fe80::1", unix.NUD_REACHABLE, true), n("fe80::2", unix.NUD_DELAY, true)}, "fe80::1 fe80::2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
@@ -310,7 +309,7 @@ func TestSeveralNeighboursAreNarrowedDown(t *testing.T) {
 	}
 }
 
-func TestSeveralNeighboursAreAnError(t *testing.T) {
+func TestSeveralEqualNeighborsAreAnError(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.ip(t, "link add eth0 type bridge\nlink set eth0 up")
@@ -323,7 +322,7 @@ func TestSeveralNeighboursAreAnError(t *testing.T) {
 	}
 	s.linkLocal(t, "eth0")
 	k := s.kernel(t)
-	eventually(t, "both are known", func() bool {
+	eventually(t, "both neighbors are known", func() bool {
 		var ok bool
 		var err error
 		s.do(func() { _, ok, err = k.LinkLocalNeighbor(t.Context(), "eth0") })

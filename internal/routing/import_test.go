@@ -15,8 +15,8 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// dummy is a link like kube-lb0: it leads nowhere, and needs no duplicate address
-// detection. A bridge needs no optional kernel module.
+// dummy adds a link like kube-lb0. It is a bridge without ports: it needs no duplicate address
+// detection and no optional kernel module.
 const dummy = `link add kube-lb0 type bridge
 	link set kube-lb0 up`
 
@@ -38,50 +38,50 @@ func TestAddressChangesAreImported(t *testing.T) {
 	k := s.kernel(t)
 	l := s.listen(t, k, "kube-lb0", "svc*")
 	if got := l.text(); got != "" {
-		t.Fatalf("there is %q before anything is", got)
+		t.Fatalf("%q is imported before there are addresses", got)
 	}
 	for _, scene := range []struct{ name, script, want string }{
-		{"an interface that appears is nothing by itself", dummy, ""},
+		{"an interface without addresses", dummy, ""},
 		{"host addresses", `addr add 192.0.2.1/32 dev kube-lb0
 			addr add 2001:db8::1/128 dev kube-lb0 nodad`,
 			"192.0.2.1/32 kube-lb0, 2001:db8::1/128 kube-lb0"},
-		{"an address keeps its length", "addr add 198.51.100.9/24 dev kube-lb0",
+		{"an address keeps its prefix length", "addr add 198.51.100.9/24 dev kube-lb0",
 			"192.0.2.1/32 kube-lb0, 198.51.100.9/24 kube-lb0, 2001:db8::1/128 kube-lb0"},
-		{"what is of the host or the link alone is not for others", `addr add 169.254.7.7/16 dev kube-lb0
+		{"addresses with the scope host or link are not imported", `addr add 169.254.7.7/16 dev kube-lb0
 			addr add 127.0.0.7/8 dev kube-lb0
 			addr add fe80::7/64 dev kube-lb0 nodad
 			addr del 198.51.100.9/24 dev kube-lb0`,
 			"192.0.2.1/32 kube-lb0, 2001:db8::1/128 kube-lb0"},
-		{"other interfaces are not asked for", `link add eth0 type ifb
+		{"other interfaces are not imported", `link add eth0 type ifb
 			link set eth0 up
 			addr add 203.0.113.1/24 dev eth0
 			addr add 192.0.2.2/32 dev kube-lb0`,
 			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0, 2001:db8::1/128 kube-lb0"},
-		{"a link that is down takes all with it", "link set kube-lb0 down", ""},
-		{"a link that is up again brings back what it kept", "link set kube-lb0 up",
+		{"a link is down", "link set kube-lb0 down", ""},
+		{"a link is up again with the addresses that it kept", "link set kube-lb0 up",
 			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0"},
-		{"also of IPv6", `addr add 2001:db8::2/128 dev kube-lb0 nodad
+		{"a link keeps IPv6 addresses", `addr add 2001:db8::2/128 dev kube-lb0 nodad
 			addr add 2001:db8::3/128 dev kube-lb0`,
 			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0, 2001:db8::2/128 kube-lb0, 2001:db8::3/128 kube-lb0"},
-		{"down once more", "link set kube-lb0 down", ""},
-		{"and up once more", "link set kube-lb0 up",
+		{"the link is down with IPv6 addresses", "link set kube-lb0 down", ""},
+		{"the link is up again with IPv6 addresses", "link set kube-lb0 up",
 			"192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0, 2001:db8::2/128 kube-lb0, 2001:db8::3/128 kube-lb0"},
-		{"a name that is not asked for", `link set kube-lb0 down
+		{"a name without a pattern", `link set kube-lb0 down
 			link set kube-lb0 name other
 			link set other up`, ""},
 		{"a name that matches a pattern", `link set other down
 			link set other name svc7
 			link set svc7 up`, "192.0.2.1/32 svc7, 192.0.2.2/32 svc7, 2001:db8::2/128 svc7, 2001:db8::3/128 svc7"},
-		{"a link that is gone takes all with it", "link del svc7", ""},
-		{"a new one of that name", dummy + `
+		{"a link is deleted", "link del svc7", ""},
+		{"a new link with the first name", dummy + `
 			addr add 192.0.2.1/32 dev kube-lb0`, "192.0.2.1/32 kube-lb0"},
 		{"several interfaces", `link add svc1 type bridge
 			addr add 192.0.2.1/32 dev svc1
 			link set svc1 up`, "192.0.2.1/32 kube-lb0, 192.0.2.1/32 svc1"},
-		{"one of them", "addr del 192.0.2.1/32 dev kube-lb0", "192.0.2.1/32 svc1"},
+		{"an address is removed from one of two links", "addr del 192.0.2.1/32 dev kube-lb0", "192.0.2.1/32 svc1"},
 	} {
 		s.ip(t, scene.script)
-		if scene.name == "also of IPv6" {
+		if scene.name == "a link keeps IPv6 addresses" {
 			s.sysctl(t, "ipv6.conf.kube-lb0.keep_addr_on_down", "1")
 		}
 		l.expect(t, scene.want)
@@ -91,7 +91,7 @@ func TestAddressChangesAreImported(t *testing.T) {
 	}
 }
 
-func TestALinkThatComesAndGoesQuicklyEndsAsItIs(t *testing.T) {
+func TestQuickLinkChangesLeaveTheRightAddresses(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	l := s.listen(t, s.kernel(t), "kube-lb0")
@@ -114,7 +114,7 @@ func TestTheFirstCallIsTheCompleteList(t *testing.T) {
 		addr add 192.0.2.2/32 dev kube-lb0`)
 	l := s.listen(t, s.kernel(t), "kube-*")
 	if got, want := l.text(), "192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0"; got != want || l.count() != 1 {
-		t.Errorf("after %d calls there is %q, want %q after one", l.count(), got, want)
+		t.Errorf("after %d calls, %q is imported, want %q after one call", l.count(), got, want)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestADuplicateAddressIsNotImported(t *testing.T) {
 	l.expect(t, "2001:db8::2/64 eth0")
 }
 
-func TestTenThousandAddressesAllComeOnce(t *testing.T) {
+func TestTenThousandAddressesAreImportedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.ip(t, dummy)
@@ -141,7 +141,7 @@ func TestTenThousandAddressesAllComeOnce(t *testing.T) {
 	v4, v6 := block("198.18.0.1", 8000), block("2001:db8::1", 2000)
 	s.batch(t, lines("addr add %s dev kube-lb0", v4))
 	s.batch(t, lines("addr add %s dev kube-lb0 nodad", v6))
-	eventually(t, "10,000 are imported", func() bool { return l.size() == 10_000 })
+	eventually(t, "10,000 addresses are imported", func() bool { return l.size() == 10_000 })
 	s.batch(t, lines("addr del %s dev kube-lb0", v4))
 	s.batch(t, lines("addr del %s dev kube-lb0", v6))
 	l.expect(t, "")
@@ -156,11 +156,11 @@ func TestImportRecoversDroppedMessages(t *testing.T) {
 	k.buffer = 1 // the kernel raises it to its minimum
 	l := s.listen(t, k, "kube-lb0")
 
-	l.gate.Lock() // while Import waits in change, it reads nothing
+	l.gate.Lock() // Import waits in change, so it reads no messages
 	s.ip(t, "addr add 192.0.2.2/32 dev kube-lb0")
 	s.batch(t, lines("addr add %s dev kube-lb0", block("198.18.0.1", 1000)))
 	l.gate.Unlock()
-	eventually(t, "all are imported", func() bool { return l.size() == 1002 })
+	eventually(t, "all addresses are imported", func() bool { return l.size() == 1002 })
 
 	l.gate.Lock()
 	s.ip(t, "addr del 192.0.2.2/32 dev kube-lb0")
@@ -169,7 +169,7 @@ func TestImportRecoversDroppedMessages(t *testing.T) {
 	l.expect(t, "192.0.2.1/32 kube-lb0")
 }
 
-func TestEverythingIsListedAgainWhenItIsDue(t *testing.T) {
+func TestAddressesAreListedAgainPeriodically(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.ip(t, dummy)
@@ -177,7 +177,7 @@ func TestEverythingIsListedAgainWhenItIsDue(t *testing.T) {
 	k.every = 20 * time.Millisecond
 	l := newListener()
 	s.begin(t, func(ctx context.Context) {
-		deaf, err := rtnetlink.Subscribe(0) // a member of no group
+		deaf, err := rtnetlink.Subscribe(0) // this subscription gets no messages
 		if err != nil {
 			t.Error(err)
 			return
@@ -194,7 +194,7 @@ func TestEverythingIsListedAgainWhenItIsDue(t *testing.T) {
 	l.expect(t, "")
 }
 
-func TestAPatternThatIsNoneIsAnError(t *testing.T) {
+func TestAMalformedPatternIsAnError(t *testing.T) {
 	t.Parallel()
 	k := newSpace(t).kernel(t)
 	if err := k.Import(t.Context(), []string{"eth0", "eth["}, nil); !errors.Is(err, path.ErrBadPattern) {
@@ -221,9 +221,8 @@ func TestInterfacesShowTheirState(t *testing.T) {
 	})
 }
 
-// oneOnTop measures the delay from a new address in the kernel to the call of change, with
-// n other addresses, and the CPU time of the process and the kernel for adding and removing
-// it.
+// oneOnTop adds an address beside n other addresses and removes it. It measures the delay from the
+// kernel to the call of change, and the CPU time of the process and the kernel.
 func oneOnTop(b *testing.B, n int) {
 	s := newSpace(b)
 	s.ip(b, dummy)
@@ -254,7 +253,7 @@ func oneOnTop(b *testing.B, n int) {
 	var after []time.Duration
 	before := cpu()
 	for b.Loop() {
-		time.Sleep(3 * gather) // so that it arrives alone
+		time.Sleep(3 * gather) // so that no other change is in the same call
 		after = append(after, change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL))
 		change(unix.RTM_DELADDR, 0)
 	}
@@ -271,8 +270,8 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkTenThousandCome measures the cost of following 10,000 addresses that iproute2
-// adds one by one.
+// BenchmarkTenThousandCome measures the cost of importing 10,000 addresses that iproute2 adds one by
+// one.
 func BenchmarkTenThousandCome(b *testing.B) {
 	prefixes := block("198.18.0.1", 10_000)
 	for b.Loop() {
@@ -281,7 +280,7 @@ func BenchmarkTenThousandCome(b *testing.B) {
 		l := s.listen(b, s.kernel(b), "kube-lb0")
 		before := cpu()
 		s.batch(b, lines("addr add %s dev kube-lb0", prefixes))
-		eventually(b, "10,000 are imported", func() bool { return l.size() == len(prefixes) })
+		eventually(b, "10,000 addresses are imported", func() bool { return l.size() == len(prefixes) })
 		b.ReportMetric(float64((cpu() - before).Milliseconds()), "cpu-ms")
 		b.ReportMetric(float64(l.count()), "calls")
 	}
@@ -290,7 +289,7 @@ func BenchmarkTenThousandCome(b *testing.B) {
 func BenchmarkOneAddressOnTopOf0(b *testing.B)   { oneOnTop(b, 0) }
 func BenchmarkOneAddressOnTopOf10k(b *testing.B) { oneOnTop(b, 10_000) }
 
-// BenchmarkLookAt10k measures the cost of the full read every minute.
+// BenchmarkLookAt10k measures the cost of the full read, which happens every minute.
 func BenchmarkLookAt10k(b *testing.B) {
 	s := newSpace(b)
 	s.ip(b, dummy)

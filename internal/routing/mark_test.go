@@ -27,12 +27,12 @@ func TestRoutesOfAnotherProgramAreReportedAndNotRemoved(t *testing.T) {
 			t.Error(problems)
 		}
 		want(t, "the other program's routes", s.table(t, "main"), before)
-		want(t, "the table of which there is no doubt", s.table(t, "100"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
+		want(t, "the table without routes of another program", s.table(t, "100"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
 	}
 	s.ip(t, `route flush proto 186 table main
 		-6 route flush proto 186 table main`)
-	want(t, "problems when it has gone", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"), other)), "")
-	want(t, "routes when it has gone", s.table(t, "main"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
+	want(t, "problems without the other program", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"), other)), "")
+	want(t, "routes without the other program", s.table(t, "main"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
 }
 
 func TestRoutesThatAnotherProgramAddsLaterStay(t *testing.T) {
@@ -58,16 +58,16 @@ func TestRoutesThatAnotherProgramAddsLaterStay(t *testing.T) {
 
 	later := s.kernel(t)
 	if problems := show(programIn(t, later, own)); !strings.Contains(problems, "2 routes of protocol 186 that this program did not make") {
-		t.Errorf("a later process cannot know whose they are: %s", problems)
+		t.Errorf("the problems of a later process are %s, want one about 2 routes of unknown origin", problems)
 	}
 	want(t, "routes of both", s.table(t, "main"), ours+foreign)
 
-	want(t, "problems when nothing is wanted any more", show(programIn(t, k, nil)), "")
+	want(t, "problems without wanted routes", show(programIn(t, k, nil)), "")
 	want(t, "routes of the other program", s.table(t, "main"), foreign)
 	s.ip(t, "route flush proto 186 table main")
-	want(t, "problems when it has gone", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"))), "")
-	want(t, "problems of a process after that", show(programIn(t, s.kernel(t), own)), "")
-	want(t, "routes after that", s.table(t, "main"), "")
+	want(t, "problems without the other program", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"))), "")
+	want(t, "problems of a later process", show(programIn(t, s.kernel(t), own)), "")
+	want(t, "routes of a later process", s.table(t, "main"), "")
 }
 
 func TestALaterProcessRecognizesItsRoutes(t *testing.T) {
@@ -85,12 +85,12 @@ func TestALaterProcessRecognizesItsRoutes(t *testing.T) {
 	}
 	keep(own...)
 	keep()
-	want(t, "while the neighbors tell again", s.table(t, "main"), main)
+	want(t, "routes while the neighbors announce them again", s.table(t, "main"), main)
 	want(t, "problems", show(programIn(t, later, []Realm{{Protocol: bgp}})), "")
-	want(t, "what nobody told again", s.table(t, "main"), "")
-	want(t, "a table that is not asked for any more", s.table(t, "4000000000"), "")
+	want(t, "routes that no neighbor announced again", s.table(t, "main"), "")
+	want(t, "routes of a table without a rule", s.table(t, "4000000000"), "")
 	want(t, "problems", show(programIn(t, later, nil)), "")
-	want(t, "marks of what is not asked for any more", s.table(t, "1886743650"), "")
+	want(t, "marks of a table without a rule", s.table(t, "1886743650"), "")
 }
 
 func TestAMarkEncodesOneRealm(t *testing.T) {
@@ -99,11 +99,11 @@ func TestAMarkEncodesOneRealm(t *testing.T) {
 		{Protocol: bgp, Table: 7, Default: true, DefaultMetric: mostMarked - 1},
 	} {
 		if got, ok := realmOf(markOf(r)); !ok || got != r {
-			t.Errorf("%+v is %+v, %v by its mark", r, got, ok)
+			t.Errorf("the mark of %+v is read as %+v, %v", r, got, ok)
 		}
 	}
 	if got, _ := realmOf(markOf(Realm{Protocol: bgp, Table: 7, Default: true, DefaultMetric: mostMarked})); got != (Realm{Protocol: bgp, Table: 7}) {
-		t.Errorf("a metric for which there is no room: %+v", got)
+		t.Errorf("the mark of a metric that is too large is %+v", got)
 	}
 }
 

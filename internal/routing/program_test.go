@@ -15,7 +15,7 @@ import (
 
 const bgp = 186
 
-// router returns a space with two links to neighbors, which need not exist.
+// router returns a space with two links. The neighbors on them need not exist.
 func router(t testing.TB) space {
 	t.Helper()
 	s := newSpace(t)
@@ -66,7 +66,7 @@ func (s space) table(t testing.TB, table string) string {
 	return strings.Join(out, "")
 }
 
-// program programs wanted, in the realms of bgp in the tables and in the tables of wanted.
+// program programs wanted. The realms are those of bgp in tables and in the tables of wanted.
 func program(t testing.TB, k *Kernel, wanted []Route, tables ...uint32) []Problem {
 	t.Helper()
 	for _, w := range wanted {
@@ -91,7 +91,7 @@ func programIn(t testing.TB, k *Kernel, own []Realm, wanted ...Route) []Problem 
 	return problems
 }
 
-// withDefault is the realm of the main table, including the default routes of learned.
+// withDefault is the realm of the main table in which learned default routes are allowed.
 var withDefault = []Realm{{Protocol: bgp, Default: true, DefaultMetric: 20}}
 
 func show(problems []Problem) string {
@@ -115,7 +115,7 @@ func TestLearnedRoutesAreInTheKernel(t *testing.T) {
 		{"one next hop", []Route{learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe")},
 			"198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n" +
 				"2001:db8:f::/64 via 2001:db8::fe dev eth0 proto 186 metric 20\n", ""},
-		{"several share the load", []Route{learned("198.51.100.0/24", "192.0.3.254", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8:1::fe", "2001:db8::fe")},
+		{"several next hops", []Route{learned("198.51.100.0/24", "192.0.3.254", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8:1::fe", "2001:db8::fe")},
 			"198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via 192.0.3.254 dev eth1 weight 1\n" +
 				"2001:db8:f::/64 proto 186 metric 20 nexthop via 2001:db8::fe dev eth0 weight 1 nexthop via 2001:db8:1::fe dev eth1 weight 1\n", ""},
 		{"fewer again", []Route{learned("198.51.100.0/24", "192.0.3.254"), learned("2001:db8:f::/64", "2001:db8:1::fe")},
@@ -124,7 +124,7 @@ func TestLearnedRoutesAreInTheKernel(t *testing.T) {
 		{"IPv4 by IPv6", []Route{learned("198.51.100.0/24", "2001:db8::fe"), learned("198.51.101.0/24", "fe80::fe%eth0", "fe80::fe%eth1")},
 			"198.51.100.0/24 via inet6 2001:db8::fe dev eth0 proto 186 metric 20\n" +
 				"198.51.101.0/24 proto 186 metric 20 nexthop via inet6 fe80::fe dev eth0 weight 1 nexthop via inet6 fe80::fe dev eth1 weight 1\n", ""},
-		{"both families mixed", []Route{learned("198.51.100.0/24", "2001:db8::fe", "192.0.2.254"), learned("2001:db8:f::/64", "fe80::fe%eth0")},
+		{"next hops of both families", []Route{learned("198.51.100.0/24", "2001:db8::fe", "192.0.2.254"), learned("2001:db8:f::/64", "fe80::fe%eth0")},
 			"198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via inet6 2001:db8::fe dev eth0 weight 1\n" +
 				"2001:db8:f::/64 via fe80::fe dev eth0 proto 186 metric 20\n", ""},
 		{"another metric and another table", []Route{
@@ -141,7 +141,7 @@ func TestLearnedRoutesAreInTheKernel(t *testing.T) {
 			with(learned("198.51.100.0/24", "192.0.2.254"), inTable(100_000)),
 		},
 			"", "198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via 192.0.3.254 dev eth1 weight 1\n"},
-		{"nothing", nil, "", ""},
+		{"no routes", nil, "", ""},
 	} {
 		if problems := program(t, k, scene.wanted, 0, 100, 100_000); len(problems) > 0 {
 			t.Fatalf("%s: %s", scene.name, show(problems))
@@ -179,7 +179,7 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 	wire.writes = 0
 	program(t, k, wanted)
 	if wire.writes != 1 {
-		t.Errorf("%d writes for one change", wire.writes)
+		t.Errorf("%d writes for one change, want 1", wire.writes)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 	wire := s.count(t, k)
 	wire.interrupted = true
 	if _, err := k.Program(t.Context(), Wanted{Routes: []Route{learned("198.51.101.0/24", "192.0.2.254")}, Own: withDefault}); !errors.Is(err, rtnetlink.ErrInterrupted) {
-		t.Errorf("Program: %v", err)
+		t.Errorf("Program returns %v, want an error about the interrupted dump", err)
 	}
 	equal(t, s.table(t, "254"), before)
 	wire.interrupted = false
@@ -257,7 +257,7 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 func TestRoutesOfACrashedProcessAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := router(t)
-	program(t, s.kernel(t), nil, 0, 100) // stands for the process that crashed
+	program(t, s.kernel(t), nil, 0, 100) // the process that crashed
 	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.254 proto 186 metric 20
 		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 20
 		route add blackhole 198.51.102.0/24 proto 186
@@ -292,7 +292,7 @@ func TestForeignRoutesAreNotChanged(t *testing.T) {
 	theirs := s.table(t, "254")
 	k := s.kernel(t)
 	problems := program(t, k, []Route{
-		learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe"), // in the places of other routes
+		learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe"), // other programs have routes there
 		learned("0.0.0.0/0", "192.0.3.254"), learned("::/0", "2001:db8:1::fe"),
 	})
 	equal(t, show(problems), "0.0.0.0/0 table 254 metric 20 installed false: "+ErrDefaultRoute.Error()+"\n"+
@@ -307,7 +307,7 @@ func TestForeignRoutesAreNotChanged(t *testing.T) {
 	equal(t, s.table(t, "254"), theirs)
 }
 
-func TestARouteThatAnotherMadeMeanwhileIsNotTouched(t *testing.T) {
+func TestARouteThatAnotherProgramReplacedStays(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
@@ -329,7 +329,7 @@ func TestARouteThatAnotherMadeMeanwhileIsNotTouched(t *testing.T) {
 	equal(t, s.table(t, "254"), theirs)
 }
 
-func TestADefaultRouteIsMadeAndRemovedWhenAskedFor(t *testing.T) {
+func TestADefaultRouteIsAddedAndRemovedIfAllowed(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
@@ -346,8 +346,8 @@ func TestADefaultRouteIsMadeAndRemovedWhenAskedFor(t *testing.T) {
 func TestAnOldDefaultRouteOfOursIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, wanted := range map[string][]Route{
-		"still wanted at first": {learned("0.0.0.0/0", "192.0.2.254"), learned("::/0", "2001:db8::fe")},
-		"not wanted any more":   nil,
+		"wanted at first": {learned("0.0.0.0/0", "192.0.2.254"), learned("::/0", "2001:db8::fe")},
+		"not wanted":      nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -388,12 +388,12 @@ func TestANewProtocolReplacesRoutesInPlace(t *testing.T) {
 	if problems := programIn(t, k, append(withDefault, now), wanted...); len(problems) > 0 {
 		t.Error(show(problems))
 	}
-	equal(t, wire.writes, len(wanted)+1) // each in one step
+	equal(t, wire.writes, len(wanted)+1) // one write for each route
 	after := strings.Replace(before, "198.51.102.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n", "", 1)
 	equal(t, s.table(t, "254"), strings.ReplaceAll(after, "proto 186", "proto 200"))
 }
 
-func TestARouteThatCannotBeReplacedIsLeft(t *testing.T) {
+func TestARouteThatCannotBeReplacedStays(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
@@ -470,7 +470,7 @@ func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 `) // RTN_UNREACHABLE
 }
 
-func TestRoutesThatTheKernelDroppedAreMadeAgain(t *testing.T) {
+func TestRoutesThatTheKernelDroppedAreAddedAgain(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
@@ -487,7 +487,7 @@ func TestRoutesThatTheKernelDroppedAreMadeAgain(t *testing.T) {
 	equal(t, strings.Count(s.table(t, "254"), "192.0.3.254"), 2)
 }
 
-func TestAProtocolThatIsNotADaemonsIsRefused(t *testing.T) {
+func TestAReservedProtocolIsRefused(t *testing.T) {
 	t.Parallel()
 	k := newSpace(t).kernel(t)
 	for _, protocol := range []int{-1, 0, unix.RTPROT_KERNEL, unix.RTPROT_STATIC, 256} {
@@ -497,8 +497,7 @@ func TestAProtocolThatIsNotADaemonsIsRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkProgram10k measures the cost of a call with 10,000 routes that are already as
-// wanted.
+// BenchmarkProgram10k measures the cost of a call with 10,000 routes that the kernel already has.
 func BenchmarkProgram10k(b *testing.B) {
 	s := router(b)
 	k := s.kernel(b)

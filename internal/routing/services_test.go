@@ -22,7 +22,7 @@ func TestServiceAddressesAreNeverTheNodesOwn(t *testing.T) {
 		return fmt.Sprint(slices.SortedFunc(maps.Keys(services), netip.Addr.Compare))
 	}
 	if got := read(); got != "[]" {
-		t.Errorf("of a node without Services there are %s", got)
+		t.Errorf("a node without Services has the Service addresses %s, want none", got)
 	}
 	// The node's own address 192.0.2.2 is in a pool by mistake.
 	s.ip(t, `link add kube-ipvs0 type bridge
@@ -30,6 +30,6 @@ func TestServiceAddressesAreNeverTheNodesOwn(t *testing.T) {
 		addr add 192.0.2.2/32 dev kube-ipvs0
 		addr add 2001:db8::9/128 dev kube-ipvs0`)
 	if got, want := read(), "[10.96.0.1 2001:db8::9]"; got != want {
-		t.Errorf("there are %s, want %s", got, want)
+		t.Errorf("the Service addresses are %s, want %s", got, want)
 	}
 }

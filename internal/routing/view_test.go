@@ -30,7 +30,8 @@ func addressMessage(index int, prefix string, flags uint32) []byte {
 	return rtnetlink.AppendNumber(body, unix.IFA_FLAGS, flags)
 }
 
-// told returns the result of settle as text: a plus for what came, a minus for what went.
+// told returns the result of settle as text, with a plus for each addition and a minus for each
+// removal.
 func told(v *view) string {
 	come, gone := v.settle()
 	var words []string
@@ -58,28 +59,28 @@ func TestMessagesUpdateTheView(t *testing.T) {
 		want  string
 		stale bool
 	}{
-		{"an address of a link that is not known", []func(){address(newAddr, "192.0.2.1/32", 0)}, "", true},
-		{"its link", []func(){link(newLink, "kube-lb0", true)}, "+kube-lb0 192.0.2.1/32", true},
-		{"the same once more", []func(){link(newLink, "kube-lb0", true), address(newAddr, "192.0.2.1/32", 0)}, "", false},
-		{"one that is not sure yet", []func(){address(newAddr, "2001:db8::1/128", unix.IFA_F_TENTATIVE)}, "", false},
-		{"that is sure now", []func(){address(newAddr, "2001:db8::1/128", 0)}, "+kube-lb0 2001:db8::1/128", false},
-		{"that is somebody else's", []func(){address(newAddr, "2001:db8::1/128", unix.IFA_F_DADFAILED)}, "-kube-lb0 2001:db8::1/128", false},
-		{"coming and going is nothing", []func(){address(newAddr, "192.0.2.2/32", 0), address(delAddr, "192.0.2.2/32", 0)}, "", false},
-		{"nor is going and coming", []func(){address(delAddr, "192.0.2.1/32", 0), address(newAddr, "192.0.2.1/32", 0)}, "", false},
-		{"another name that is wanted", []func(){link(newLink, "kube-lb1", true)}, "+kube-lb1 192.0.2.1/32, -kube-lb0 192.0.2.1/32", true},
-		{"down", []func(){link(newLink, "kube-lb1", false)}, "-kube-lb1 192.0.2.1/32", true},
-		{"up", []func(){link(newLink, "kube-lb1", true)}, "+kube-lb1 192.0.2.1/32", true},
-		{"another name that is not", []func(){link(newLink, "eth0", true)}, "-kube-lb1 192.0.2.1/32", true},
-		{"and is nothing to us", []func(){link(newLink, "eth1", false), link(newLink, "eth1", true)}, "", false},
-		{"back", []func(){link(newLink, "kube-lb0", true)}, "+kube-lb0 192.0.2.1/32", true},
-		{"a port of a bridge", []func(){func() {
+		{"an address of an unknown link", []func(){address(newAddr, "192.0.2.1/32", 0)}, "", true},
+		{"the link of the address", []func(){link(newLink, "kube-lb0", true)}, "+kube-lb0 192.0.2.1/32", true},
+		{"the same messages again", []func(){link(newLink, "kube-lb0", true), address(newAddr, "192.0.2.1/32", 0)}, "", false},
+		{"a tentative address", []func(){address(newAddr, "2001:db8::1/128", unix.IFA_F_TENTATIVE)}, "", false},
+		{"the address is not tentative any more", []func(){address(newAddr, "2001:db8::1/128", 0)}, "+kube-lb0 2001:db8::1/128", false},
+		{"the address is a duplicate", []func(){address(newAddr, "2001:db8::1/128", unix.IFA_F_DADFAILED)}, "-kube-lb0 2001:db8::1/128", false},
+		{"an address is added and removed", []func(){address(newAddr, "192.0.2.2/32", 0), address(delAddr, "192.0.2.2/32", 0)}, "", false},
+		{"an address is removed and added", []func(){address(delAddr, "192.0.2.1/32", 0), address(newAddr, "192.0.2.1/32", 0)}, "", false},
+		{"the link gets another wanted name", []func(){link(newLink, "kube-lb1", true)}, "+kube-lb1 192.0.2.1/32, -kube-lb0 192.0.2.1/32", true},
+		{"the link is down", []func(){link(newLink, "kube-lb1", false)}, "-kube-lb1 192.0.2.1/32", true},
+		{"the link is up", []func(){link(newLink, "kube-lb1", true)}, "+kube-lb1 192.0.2.1/32", true},
+		{"the link gets an unwanted name", []func(){link(newLink, "eth0", true)}, "-kube-lb1 192.0.2.1/32", true},
+		{"changes of a link with an unwanted name", []func(){link(newLink, "eth1", false), link(newLink, "eth1", true)}, "", false},
+		{"the link has its first name again", []func(){link(newLink, "kube-lb0", true)}, "+kube-lb0 192.0.2.1/32", true},
+		{"a message about a port of a bridge", []func(){func() {
 			port := linkMessage(7, "kube-lb0", false)
 			port[0] = unix.AF_BRIDGE
 			v.hear(rtnetlink.Header{Kind: delLink}, port)
 		}}, "", false},
-		{"gone", []func(){link(delLink, "kube-lb0", true)}, "-kube-lb0 192.0.2.1/32", true},
-		{"nonsense", []func(){func() { v.hear(rtnetlink.Header{Kind: newAddr}, []byte{1, 2}) }}, "", true},
-		{"more nonsense", []func(){func() { v.hear(rtnetlink.Header{Kind: newLink}, nil) }}, "", true},
+		{"the link is deleted", []func(){link(delLink, "kube-lb0", true)}, "-kube-lb0 192.0.2.1/32", true},
+		{"a malformed address message", []func(){func() { v.hear(rtnetlink.Header{Kind: newAddr}, []byte{1, 2}) }}, "", true},
+		{"an empty link message", []func(){func() { v.hear(rtnetlink.Header{Kind: newLink}, nil) }}, "", true},
 	} {
 		v.stale = false
 		for _, hear := range scene.hear {
@@ -87,12 +88,12 @@ func TestMessagesUpdateTheView(t *testing.T) {
 		}
 		got := strings.Join(slices.Sorted(slices.Values(strings.Split(told(v), ", "))), ", ")
 		if got != scene.want || v.stale != scene.stale {
-			t.Errorf("%s: got %q stale %v, want %q %v", scene.name, got, v.stale, scene.want, scene.stale)
+			t.Errorf("%s: the changes are %q and stale is %v, want %q and %v", scene.name, got, v.stale, scene.want, scene.stale)
 		}
 	}
 }
 
-// Bytes that another process wrote into the kernel must not end this process.
+// Another process can write any bytes into the kernel. They must not make this process panic.
 func FuzzMessages(f *testing.F) {
 	f.Add(linkMessage(7, "kube-lb0", true))
 	f.Add(addressMessage(7, "192.0.2.1/32", 0))

@@ -63,7 +63,7 @@ func (s space) do(f func()) {
 	<-done
 }
 
-// begin runs f in the namespace, on another thread beside the test, until the test ends.
+// begin runs f in the namespace on another thread until the test ends.
 func (s space) begin(t testing.TB, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -150,7 +150,7 @@ func (s space) kernel(t testing.TB) (k *Kernel) {
 	return k
 }
 
-// connect joins two spaces by a link. It is called eth0 here and name in the other space.
+// connect joins two spaces by a link. The link has the name here in s and the name there in other.
 func (s space) connect(t testing.TB, other space, here, there string) {
 	t.Helper()
 	s.ip(t, fmt.Sprintf(`link add %s type veth peer name %s netns %s
@@ -160,16 +160,15 @@ func (s space) connect(t testing.TB, other space, here, there string) {
 	other.isUp(t, there)
 }
 
-// isUp waits until a link carries packets. A carrier is not enough: the kernel gives the
-// link a queue a moment later, and loses packets sent before.
+// isUp waits until a link carries packets. A carrier is not enough: the kernel gives the link its
+// queue a moment later, and drops packets before that.
 func (s space) isUp(t testing.TB, link string) {
 	t.Helper()
 	eventually(t, link+" is up", func() bool { return strings.Contains(s.ip(t, "link show "+link), "state UP") })
 }
 
-// served waits until the kernel has made the local routes of the IPv6 addresses of a link
-// that begin with the prefix. Before that, it may not answer for them. It reports these
-// routes last when an address comes.
+// served waits until the kernel has the local routes of these IPv6 addresses on a link. Before that,
+// it may not answer for them. These routes are the last thing that the kernel adds for an address.
 func (s space) served(t testing.TB, link string, addresses ...string) {
 	t.Helper()
 	for _, a := range addresses {
@@ -195,7 +194,7 @@ func (s space) linkLocal(t testing.TB, link string) netip.Addr {
 	return found
 }
 
-// patient is the longest wait in these tests.
+// patient is the time limit of all waits in these tests.
 const patient = time.Minute
 
 // eventually waits for an effect in the kernel.
@@ -203,7 +202,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patient); !is(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patient, what)
+			t.Fatalf("this does not happen within %v: %s", patient, what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -242,13 +241,13 @@ func (l *listener) change(come, gone []peering.Imported) {
 	l.calls++
 	for _, i := range gone {
 		if !l.held[i] {
-			l.wrong = append(l.wrong, fmt.Sprintf("%v is gone that was not there", i))
+			l.wrong = append(l.wrong, fmt.Sprintf("%v is removed and was not imported", i))
 		}
 		delete(l.held, i)
 	}
 	for _, i := range come {
 		if l.held[i] {
-			l.wrong = append(l.wrong, fmt.Sprintf("%v comes twice", i))
+			l.wrong = append(l.wrong, fmt.Sprintf("%v is added twice", i))
 		}
 		l.held[i] = true
 	}
@@ -286,7 +285,7 @@ func (l *listener) expect(t testing.TB, want string) {
 	t.Helper()
 	for deadline := time.Now().Add(patient); l.text() != want; {
 		if time.Now().After(deadline) {
-			t.Fatalf("imported is wrong (-want +got):\n%s", cmp.Diff(want, l.text()))
+			t.Fatalf("the imported addresses (-want +got):\n%s", cmp.Diff(want, l.text()))
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -317,6 +316,6 @@ func equal(t testing.TB, got, want any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the values differ (-want +got):\n%s", diff)
 	}
 }
