@@ -9,20 +9,20 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: a node that is off gets no new address. When the pods of all agents are deleted at
-// once, an address loses no more than in a handover.
+// Promise: a node that is off gets no new address. When the pods of all agents are deleted together,
+// the loss is not greater than in a handover.
 
-// Agents that have just started know a node that is off only by its Lease. A Lease counts for
-// three minutes.
+// Agents that have just started know a node that is off only by its Lease, which is valid for three
+// minutes.
 func TestANodeThatIsOffGetsNoNewAddress(t *testing.T) {
 	w := newWorld(t)
 	if dark := w.unansweredBesideADeadNode(); dark > 0 {
-		t.Errorf("%d new addresses were not answered, while a node of their segment was off and all agents were new", dark)
+		t.Errorf("no node answers for %d new addresses while a node of their segment is off and all agents are new", dark)
 	}
 }
 
-// BenchmarkFreshAgents counts the addresses of new Services that nobody answers while a node
-// of their segment is off and all agents have just started.
+// BenchmarkFreshAgents counts new addresses for which no node answers while a node of their segment is
+// off and all agents have just started.
 func BenchmarkFreshAgents(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {
@@ -30,16 +30,16 @@ func BenchmarkFreshAgents(b *testing.B) {
 	}
 }
 
-// unansweredBesideADeadNode cuts the power of one of the two nodes of a segment, ends all
-// agents and the allocator, and makes eight Services. It returns how many of their addresses
-// are not answered by exactly one node within ten seconds.
+// unansweredBesideADeadNode cuts the power of one of the two nodes of a segment, ends all agents and
+// the allocator, and makes eight Services. It returns the number of addresses for which not exactly
+// one node answers within ten seconds.
 func (w *world) unansweredBesideADeadNode() (dark int) {
 	w.t.Helper()
 	s := watchLocal(w)
 	off := other(w.t, s.holder())
 	w.crash(off)
 	kubectl(w, "wait", "--for=condition=Ready=Unknown", "node/"+off, "--timeout=3m")
-	w.freshAllocator() // the old one may have run on the victim
+	w.freshAllocator() // the old allocator may have run on the victim
 	w.killAgents(lab.powered()...)()
 	w.leadingPod() // if the victim had the leader, its Lease must expire first
 
@@ -51,7 +51,7 @@ func (w *world) unansweredBesideADeadNode() (dark int) {
 	for i := range services {
 		for _, a := range w.addresses(fmt.Sprintf("new-%d", i), families()) {
 			if !w.answeredByOne(a, began.Add(limit)) {
-				w.t.Logf("%s is on %v, and the client is not answered by it", a, w.holders(a))
+				w.t.Logf("%s is on %v, and the client gets no answer", a, w.holders(a))
 				dark++
 			}
 		}
@@ -62,8 +62,8 @@ func (w *world) unansweredBesideADeadNode() (dark int) {
 	return dark
 }
 
-// answeredByOne waits until the deadline for one node to carry the address and to answer the
-// client outside.
+// answeredByOne reports whether, before the deadline, exactly one node carries the address and the
+// client outside gets an answer.
 func (w *world) answeredByOne(a netip.Addr, deadline time.Time) bool {
 	w.t.Helper()
 	for {
@@ -77,9 +77,9 @@ func (w *world) answeredByOne(a netip.Addr, deadline time.Time) bool {
 	}
 }
 
-func TestAgentsThatAreAllDeletedLeaveTheirAddresses(t *testing.T) {
+func TestDeletingAllAgentsCostsOneHandover(t *testing.T) {
 	w := newWorld(t)
-	w.expect("departed") // the agent that ends last has no peer to tell
+	w.expect("departed") // the last agent has no peer for its handover
 	s := watchLocal(w)
 	s.begin()
 	kubectl(w, "delete", "pods", "--namespace", product.Namespace, "--selector", "component=lbnodeagent")

@@ -22,10 +22,9 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// BenchmarkAgentIdle measures how much agents write to the API server when they hold addresses
-// and have nothing to do. A benchmark of the agent's program measures memory and processor
-// time with ten times as many addresses; it needs no cluster. IDLE is how long the agents are
-// watched (60s), SERVICES the number of Services.
+// BenchmarkAgentIdle measures the writes of idle agents with addresses to the API server. A benchmark
+// of the agent's program measures memory and CPU time with ten times as many addresses, and needs no
+// cluster. IDLE is the time of the measurement (60s), and SERVICES is the number of Services.
 func BenchmarkAgentIdle(b *testing.B) {
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("IDLE"), "60s"))
 	if err != nil {
@@ -49,7 +48,7 @@ func BenchmarkAgentIdle(b *testing.B) {
 	}
 }
 
-// crowd makes n Services of the benchmark's group, without servers.
+// crowd makes n Services of the benchmark's group without servers.
 func (w *world) crowd(n int) {
 	w.t.Helper()
 	var wg sync.WaitGroup
@@ -74,8 +73,8 @@ func (w *world) crowd(n int) {
 	wg.Wait()
 }
 
-// fewestCarried counts the addresses on kube-lb0 that begin with prefix, and returns the count
-// of the node that has the fewest.
+// fewestCarried counts the addresses on kube-lb0 that begin with prefix on each node. It returns the
+// smallest count.
 func (w *world) fewestCarried(prefix string) int {
 	w.t.Helper()
 	fewest := -1
@@ -97,9 +96,8 @@ func (w *world) fewestCarried(prefix string) int {
 	return fewest
 }
 
-// countWrites counts what agents write from now on: their Leases, the slots and conditions of
-// Services, the events of both, and the states of LBNodeAgents. It sees changes only: a write
-// that changes nothing does not count.
+// countWrites counts the writes of agents from now on: Leases, slots and conditions of Services,
+// events, and the statuses of LBNodeAgents. It does not count writes that change nothing.
 func (w *world) countWrites() *atomic.Int64 {
 	w.t.Helper()
 	watching, err := lab.watching()
@@ -140,11 +138,11 @@ func (w *world) follow(ctx context.Context, watching client.WithWatch, kind clie
 	}()
 }
 
-// idle waits until for ten seconds nothing but Leases is written.
+// idle waits for ten seconds in which only Leases are written.
 func (w *world) idle(writes *atomic.Int64) {
 	w.t.Helper()
 	last, since := writes.Load(), time.Now()
-	w.until(3*time.Minute, "nobody writes any more", func() bool {
+	w.until(3*time.Minute, "only Leases are written", func() bool {
 		if now := writes.Load(); now-last > int64(len(lab.Nodes())) {
 			last, since = now, time.Now()
 		}

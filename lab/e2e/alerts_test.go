@@ -23,9 +23,8 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: every alert of the chart fires when that is so for which it is there, and none
-// fires in a healthy cluster. A real Prometheus scrapes all programs and has the rules of the
-// chart, with shorter times.
+// Promise: every alert of the chart fires with its fault, and no alert fires in a healthy cluster. A
+// real Prometheus scrapes all programs. It has the rules of the chart with shorter times.
 
 func TestAlertsFire(t *testing.T) {
 	w := newWorldFor(t, 15*time.Minute)
@@ -65,11 +64,11 @@ type alertScene struct {
 	world *world
 	*alarms
 	netbox *backend.NetBox
-	// undo is what ends the faults that last.
+	// undo has the functions that end the standing faults.
 	undo []func()
 }
 
-// later has undo run when the cluster is healed.
+// later adds undo to the functions that heal the cluster.
 func (s *alertScene) later(undo func()) { s.undo = append(s.undo, s.world.undoable(undo)) }
 
 func (s *alertScene) heal() {
@@ -106,7 +105,7 @@ func inAlertGroup(name, group string, spec ...string) string {
 	return plain(name, 80, "purelb.io/service-group: alert-"+group, append([]string{"ipFamilyPolicy: SingleStack", "ipFamilies: [IPv4]"}, spec...)...)
 }
 
-// group makes a ServiceGroup until the cluster is healed.
+// group makes a ServiceGroup, which exists until the cluster is healed.
 func (s *alertScene) group(name, namespace, spec string) {
 	s.world.t.Helper()
 	text := alertGroup(name, namespace, spec)
@@ -117,7 +116,7 @@ func (s *alertScene) group(name, namespace, spec string) {
 // netboxPort is the port of NetBox on the machine of the client.
 const netboxPort = 8014
 
-// startNetBox runs NetBox, whose requests take so long. One that runs is ended.
+// startNetBox ends a running NetBox and starts one whose requests take the time latency.
 func (s *alertScene) startNetBox(latency string) *backend.NetBox {
 	s.world.t.Helper()
 	n, err := backend.StartNetBox(s.world.ctx, lab.Cluster, lab.tree.Root, netboxPort, false, "-latency="+latency, "-range=10.255.40.1-10.255.40.254/24")
@@ -127,7 +126,7 @@ func (s *alertScene) startNetBox(latency string) *backend.NetBox {
 	return n
 }
 
-// healthy makes Services of all kinds, and waits until all is well.
+// healthy makes Services of all kinds and waits until no alert fires.
 func (s *alertScene) healthy() {
 	w := s.world
 	w.t.Cleanup(func() {
@@ -165,9 +164,9 @@ func (s *alertScene) noLeader() {
 		` and on (instance) count_over_time(purelb_address_pool_available{pool=~".*alert-soon"}[10s]) >= 4`)
 }
 
-// orphan deletes a Service with an address of NetBox, while there is no allocator that gives
-// the address back. The next allocator compares more often than others do: it counts an orphan
-// when it has found it twice.
+// orphan deletes a Service with an address of NetBox while there is no allocator that releases the
+// address. The next allocator compares its addresses more often than by default, because it counts
+// an orphan only when it has found it twice.
 func (s *alertScene) orphan() {
 	w := s.world
 	const often = "PURELB_IPAM_SWEEP_INTERVAL"
@@ -177,7 +176,7 @@ func (s *alertScene) orphan() {
 	s.later(func() { kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", often+"-") })
 }
 
-// standing makes faults that last until the cluster is healed.
+// standing starts faults that last until the cluster is healed.
 func (s *alertScene) standing() {
 	w := s.world
 	s.begin("the speaker of one node is of another release", "PureLBVersionSkew")
@@ -226,8 +225,7 @@ func (s *alertScene) sysctl(node, name, value string) {
 	}
 }
 
-// otherRelease runs a speaker of another release on a node, as an upgrade does that has
-// stopped half-way.
+// otherRelease runs a speaker of another release on a node, as after an interrupted upgrade.
 func (s *alertScene) otherRelease(node string) {
 	t := s.world.t
 	t.Helper()
@@ -296,7 +294,7 @@ func (s *alertScene) dropBFD(node string) (heal func()) {
 	return s.world.undoable(func() { s.world.rules(node, noRules) })
 }
 
-// segment has another machine take addresses, and moves one often.
+// segment makes another machine take addresses, and moves an address often.
 func (s *alertScene) segment() {
 	w := s.world
 	all := w.addresses("near", 2)
@@ -339,8 +337,8 @@ func (s *alertScene) segment() {
 	s.fire("PureLBAddressMoves")
 }
 
-// unanswered has the holders of local addresses drop all questions for them, so that each
-// agent on their segment sees silence, whichever address it watches.
+// unanswered makes the holders of local addresses drop all requests for them. So each agent on their
+// segment sees silence for the address that it watches.
 func (s *alertScene) unanswered(addresses []netip.Addr) {
 	w := s.world
 	s.begin("a firewall on the nodes drops ARP requests and Neighbor Solicitations for addresses of Services", "PureLBObservedOutage")
@@ -365,8 +363,8 @@ func (s *alertScene) unanswered(addresses []netip.Addr) {
 	heal()
 }
 
-// answeredTwice has the router, which already has the IPv4 address of the cluster, take the
-// IPv6 address too, so that each agent on the segment hears two machines.
+// answeredTwice adds the IPv6 address of the Service to the router, which already has the IPv4
+// address. So each agent on the segment hears two machines.
 func (s *alertScene) answeredTwice(nic string, v6 netip.Addr) {
 	w := s.world
 	s.begin("another machine answers for all local addresses", "PureLBObservedDoubleAnswer")
@@ -388,8 +386,8 @@ func (s *alertScene) router(argv ...string) {
 	}
 }
 
-// shout sends from an address of the router to a machine that it does not know, so that the
-// router asks the segment in the name of the address.
+// shout sends a packet from an address of the router to an unknown machine. So the router sends a
+// request on the segment with the address as the sender.
 func (s *alertScene) shout(from netip.Addr) {
 	s.world.t.Helper()
 	err := probe.In(lab.Netns(cluster.Router), func() error {
@@ -407,8 +405,8 @@ func (s *alertScene) shout(from netip.Addr) {
 	}
 }
 
-// cutOff divides the network between the holder of an address and all other nodes, and cuts
-// the holder off from the API server. Clients reach all nodes.
+// cutOff separates the holder of an address from all other nodes and from the API server. Clients
+// reach all nodes.
 func (s *alertScene) cutOff() {
 	w := s.world
 	v6 := w.addresses("near", 2)[1]
@@ -424,7 +422,7 @@ func (s *alertScene) cutOff() {
 	w.until(2*patience, "one node has "+v6.String(), func() bool { return len(w.holders(v6)) == 1 })
 }
 
-// ipam ends NetBox, and starts it anew so that it is slow.
+// ipam ends NetBox and starts a slow one.
 func (s *alertScene) ipam() {
 	w := s.world
 	s.begin("NetBox is switched off", "PureLBIPAMUnhealthy")
@@ -443,7 +441,7 @@ func (s *alertScene) ipam() {
 	s.fire("PureLBIPAMSlow")
 }
 
-// noAgents leaves the DaemonSet of the agents without a node.
+// noAgents makes the DaemonSet of the agents select no node.
 func (s *alertScene) noAgents() {
 	w := s.world
 	s.begin("the DaemonSet of the agents selects no node", "PureLBNoAgents")

@@ -1,7 +1,6 @@
 //go:build alerts
 
-// These tests run for seven minutes on a machine that has nothing else to do, and have a
-// target of their own: make e2e-alerts.
+// These tests take seven minutes on an idle machine, and have their own target: make e2e-alerts.
 package e2e
 
 import (
@@ -28,14 +27,14 @@ import (
 	"purelb.io/purelb/lab/prometheus"
 )
 
-// quickly is by what the times of the alerts are divided: ten minutes are half a minute.
-// ALERTS_FACTOR sets another number.
+// quickly is the divisor of all times of the alerts. With 20, ten minutes become half a minute.
+// ALERTS_FACTOR sets another divisor.
 const quickly = 20
 
 // scrapes is the interval of Prometheus in the tests.
 const scrapes = 2 * time.Second
 
-// calm is for how long no alert may fire in a healthy cluster.
+// calm is the time in which no alert may fire in a healthy cluster.
 const calm = 20 * time.Second
 
 // alarms are the alerts of the chart in a Prometheus that scrapes the lab.
@@ -47,20 +46,20 @@ type alarms struct {
 
 	mu     sync.Mutex
 	armed  bool            // Prometheus has read all programs
-	faults []alertFault    // in order of their begin
+	faults []alertFault    // in the order of their start
 	active map[string]bool // alerts that fire or are about to
 	fired  map[string]time.Duration
 	early  map[string]bool // alerts that fired before their fault began
 }
 
-// alertFault is what a test did, and the alerts that it must cause.
+// alertFault is a fault and the alerts that it must cause.
 type alertFault struct {
 	what   string
 	alerts []string
 	began  time.Time
 }
 
-// alarms starts Prometheus on the machine of the client, with the rules of the chart.
+// alarms starts Prometheus with the rules of the chart on the machine of the client.
 func (w *world) alarms() *alarms {
 	w.t.Helper()
 	factor, err := strconv.Atoi(cmp.Or(os.Getenv("ALERTS_FACTOR"), strconv.Itoa(quickly)))
@@ -98,7 +97,7 @@ func (w *world) alarms() *alarms {
 	return a
 }
 
-// watch tells Prometheus of the pods, and looks for alerts that fire, until ctx is done.
+// watch updates the targets of Prometheus and reads the firing alerts until ctx is done.
 func (a *alarms) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if targets, err := a.targets(ctx); err == nil && len(targets) > 0 {
@@ -117,8 +116,8 @@ func (a *alarms) watch(ctx context.Context) {
 	}
 }
 
-// targets are the pods of the product, with the labels that ServiceMonitors give them. While
-// the API server does not answer, the last ones count.
+// targets returns the pods of the product with the labels of ServiceMonitors. While the API server
+// does not answer, it returns the last targets.
 func (a *alarms) targets(ctx context.Context) (targets []prometheus.Target, err error) {
 	var pods corev1.PodList
 	if err := a.List(ctx, &pods, client.InNamespace(product.Namespace)); err != nil {
@@ -145,7 +144,7 @@ func (a *alarms) targets(ctx context.Context) (targets []prometheus.Target, err 
 	return targets, nil
 }
 
-// look takes in which alerts fire.
+// look records the firing alerts.
 func (a *alarms) look(now time.Time, samples []prometheus.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -165,7 +164,7 @@ func (a *alarms) look(now time.Time, samples []prometheus.Sample) {
 		}
 		if i < 0 {
 			if !a.early[name] {
-				a.t.Logf("%s fires, and its fault has not begun: %v", name, s.Labels)
+				a.t.Logf("%s fires before its fault: %v", name, s.Labels)
 			}
 			a.early[name] = true
 			continue
@@ -175,7 +174,7 @@ func (a *alarms) look(now time.Time, samples []prometheus.Sample) {
 	}
 }
 
-// begin notes that a fault begins now, which must cause these alerts.
+// begin records the start of a fault that must cause these alerts.
 func (a *alarms) begin(what string, alerts ...string) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -211,7 +210,7 @@ func (a *alarms) has(alerts ...string) bool {
 	return !slices.ContainsFunc(alerts, func(name string) bool { return a.fired[name] == 0 })
 }
 
-// silent waits until no alert fires or is about to.
+// silent waits until no alert is firing or pending.
 func (a *alarms) silent() {
 	a.t.Helper()
 	var still []string
@@ -229,7 +228,7 @@ func (a *alarms) silent() {
 	}
 }
 
-// quiet complains about alerts that fire in a healthy cluster.
+// quiet fails the test if an alert fires in a healthy cluster.
 func (a *alarms) quiet() {
 	a.t.Helper()
 	time.Sleep(calm)
@@ -246,7 +245,7 @@ func (a *alarms) quiet() {
 	}
 }
 
-// query waits until a query returns something.
+// query waits until a query returns a result.
 func (a *alarms) query(what, expr string) {
 	a.t.Helper()
 	a.until(2*patience, what, func() bool {
@@ -255,8 +254,8 @@ func (a *alarms) query(what, expr string) {
 	})
 }
 
-// dashboards complains about queries of the chart's dashboards that have returned nothing
-// since the test began.
+// dashboards fails the test if a query of the chart's dashboards has returned no result since the
+// start of the test.
 func (a *alarms) dashboards() {
 	a.t.Helper()
 	files, err := filepath.Glob(filepath.Join(lab.tree.Root, "charts/purelb/dashboards/*.json"))
@@ -319,7 +318,7 @@ const (
 	tableEnd   = "<!-- end of the table -->\n"
 )
 
-// table is which fault caused which alert.
+// table returns the table of faults and their alerts.
 func (a *alarms) table(seconds bool) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -336,8 +335,8 @@ func (a *alarms) table(seconds bool) string {
 	return rows
 }
 
-// document compares the table of faults and alerts with that of the documentation, or writes
-// it there. Seconds differ from run to run and are not compared.
+// document compares the table of faults and alerts with docs/alerts.md, or writes it there. It does
+// not compare the seconds, which differ from run to run.
 func (a *alarms) document() {
 	a.t.Helper()
 	file := filepath.Join(lab.tree.Root, "docs/alerts.md")
@@ -366,11 +365,11 @@ func (a *alarms) document() {
 	}
 	rows[0], rows[1] = "| Fault | Alert | Fires after |\n", "|---|---|---|\n"
 	if got, want := strings.Join(rows, ""), a.table(false); got != want {
-		a.t.Errorf("%s has the table\n%s\nand the test saw\n%s\nwrite it with -update", file, got, want)
+		a.t.Errorf("%s has the table\n%s\nbut the test measured\n%s\nwrite it with -update", file, got, want)
 	}
 }
 
-// complete complains about alerts of the chart that no fault has caused.
+// complete fails the test if an alert of the chart never fired.
 func (a *alarms) complete() {
 	a.t.Helper()
 	a.mu.Lock()

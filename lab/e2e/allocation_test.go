@@ -13,11 +13,11 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: every Service gets the addresses that its annotations and the groups ask for. If
-// that is not possible, kubectl describe says why not and what to do. As soon as the cause is
-// gone, the Service gets its addresses.
+// Promise: every Service gets the addresses that its annotations and the groups ask for. If that is
+// not possible, kubectl describe has the reason and the remedy. As soon as the cause is gone, the
+// Service gets its addresses.
 
-// group makes a ServiceGroup that lives as long as the test.
+// group makes a ServiceGroup that exists until the test ends.
 func (w *world) group(name, spec string) {
 	w.t.Helper()
 	document := fmt.Sprintf("apiVersion: purelb.io/v2\nkind: ServiceGroup\nmetadata: {name: %s, namespace: %s}\nspec: %s\n",
@@ -27,7 +27,7 @@ func (w *world) group(name, spec string) {
 	w.describes("servicegroup", product.Namespace, name, "Type:                  Accepted")
 }
 
-// plain returns a Service of one family, with annotations and further lines of its spec.
+// plain returns a Service of one family with annotations and more lines of its spec.
 func plain(name string, port int, annotations string, spec ...string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -41,8 +41,7 @@ spec:
 `, name, annotations, port, strings.Join(spec, "\n  "))
 }
 
-// describes waits until the output of kubectl describe has all the texts, and returns the
-// output.
+// describes waits until the output of kubectl describe has all the texts. It returns the output.
 func (w *world) describes(kind, in, name string, texts ...string) string {
 	w.t.Helper()
 	var said, missing string
@@ -73,7 +72,7 @@ func (w *world) says(name string, texts ...string) {
 	w.t.Log(w.describes("service", namespace, name, texts...))
 }
 
-func TestNamespacesBindAndFenceAndPrioritiesFallThrough(t *testing.T) {
+func TestNamespacesAndPrioritiesSelectGroups(t *testing.T) {
 	w := newWorld(t)
 	w.group("e2e-fenced", `{namespaces: [e2e-tenant], enforceNamespaces: true, remote: {v4pool: {subnet: 10.255.20.0/24, pool: 10.255.20.1-10.255.20.9}}}`)
 	w.group("e2e-first", `{namespaces: [e2e], priority: 20, remote: {v4pool: {subnet: 10.255.21.0/24, pool: 10.255.21.1-10.255.21.1}}}`)
@@ -96,13 +95,13 @@ func TestAMultiPoolServiceHasAnAddressInEverySubnet(t *testing.T) {
 	w.apply(echo("web", 2), plain("web", 80, "purelb.io/service-group: e2e-multi"))
 	addresses := w.addresses("web", families())
 	if want := []netip.Addr{netip.MustParseAddr("172.30.250.192"), netip.MustParseAddr("172.30.251.190")}; !equal(addresses, want) {
-		t.Errorf("the Service has %v, want %v: one of every subnet that a node has", addresses, want)
+		t.Errorf("the Service has %v, want %v: one address of each subnet that a node has", addresses, want)
 	}
 	w.says("web", "Multi-pool: assigned 2 IPs from pool e2e-multi")
 	w.answers(addresses...)
 }
 
-func TestARequestForAnAddressIsRefusedInPlainWordsAndAChangedOneMovesTheService(t *testing.T) {
+func TestARequestedAddressIsRefusedOrMovesTheService(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 2), plain("first", 80, "purelb.io/addresses: 172.30.250.150"), plain("second", 80, "purelb.io/service-group: local"))
 	w.addresses("first", 1)
@@ -111,12 +110,12 @@ func TestARequestForAnAddressIsRefusedInPlainWordsAndAChangedOneMovesTheService(
 	w.apply(plain("second", 80, "purelb.io/service-group: local, purelb.io/addresses: 172.30.250.150"))
 	w.says("second", "AllocationFailed", "172.30.250.150 was asked for, but is already in use by e2e/first")
 	if after := kube.Addresses(w.service("second")); !equal(after, before) {
-		t.Errorf("a Service whose request was refused had %v and has %v", before, after)
+		t.Errorf("after a refused request, the Service has %[2]v, want %[1]v as before", before, after)
 	}
 	w.remove(plain("first", 80, ""))
 	w.says("second", "LoadBalancer Ingress: 172.30.250.150")
 	w.answers(netip.MustParseAddr("172.30.250.150"))
-	w.until(patience, "nobody carries "+before[0].String(), func() bool { return len(w.holders(before[0])) == 0 })
+	w.until(patience, "no node carries "+before[0].String(), func() bool { return len(w.holders(before[0])) == 0 })
 }
 
 func TestServicesShareAnAddressByTheRules(t *testing.T) {
@@ -138,8 +137,8 @@ func TestServicesShareAnAddressByTheRules(t *testing.T) {
 	w.reached(netip.AddrPortFrom(first[0], 80), netip.AddrPortFrom(first[0], 81))
 }
 
-// reached waits until the client outside reaches the web servers at all targets. The targets
-// share an address and have different ports.
+// reached waits until the client outside reaches the web servers at all targets. The targets have
+// one address and different ports.
 func (w *world) reached(targets ...netip.AddrPort) {
 	w.t.Helper()
 	w.deploymentReady("web")
@@ -148,7 +147,7 @@ func (w *world) reached(targets ...netip.AddrPort) {
 	}
 }
 
-func TestTypeChangesFreeAddressesAndReevaluationMovesThem(t *testing.T) {
+func TestTypeChangesAndReevaluationFreeAddresses(t *testing.T) {
 	w := newWorld(t)
 	w.group("e2e-old", `{remote: {v4pool: {subnet: 10.255.30.0/24, pool: 10.255.30.1-10.255.30.1}}}`)
 	w.group("e2e-new", `{remote: {v4pool: {subnet: 10.255.31.0/24, pool: 10.255.31.1-10.255.31.1}}}`)
@@ -169,7 +168,7 @@ func TestTypeChangesFreeAddressesAndReevaluationMovesThem(t *testing.T) {
 	w.says("web", "Type: ClusterIP", "Released IP 10.255.31.1 from pool e2e-new: the Service is of type ClusterIP, not LoadBalancer")
 }
 
-func TestAnExhaustedGroupSaysSoAndThoseWhoWaitAreServedInOrder(t *testing.T) {
+func TestServicesWaitInOrderForAnExhaustedGroup(t *testing.T) {
 	w := newWorld(t)
 	w.group("e2e-tiny", `{remote: {v4pool: {subnet: 10.255.40.0/24, pool: 10.255.40.1-10.255.40.1}}}`)
 	const tiny = "purelb.io/service-group: e2e-tiny"
@@ -184,10 +183,10 @@ func TestAnExhaustedGroupSaysSoAndThoseWhoWaitAreServedInOrder(t *testing.T) {
 
 	began := time.Now()
 	w.remove(plain("first", 80, ""))
-	w.until(patience, "the older has the address", func() bool { return len(kube.Addresses(w.service("older"))) == 1 })
-	t.Logf("the older had the address after %s", time.Since(began).Round(time.Millisecond))
+	w.until(patience, "the older Service has the address", func() bool { return len(kube.Addresses(w.service("older"))) == 1 })
+	t.Logf("the older Service had the address after %s", time.Since(began).Round(time.Millisecond))
 	if has := kube.Addresses(w.service("younger")); len(has) > 0 {
-		t.Errorf("the younger has %v", has)
+		t.Errorf("the younger Service has %v, want no address", has)
 	}
 	w.group("e2e-tiny", `{remote: {v4pool: {subnet: 10.255.40.0/24, pool: 10.255.40.1-10.255.40.2}}}`)
 	w.says("younger", "LoadBalancer Ingress: 10.255.40.2")
@@ -212,6 +211,6 @@ func TestASecondAllocatorTakesOver(t *testing.T) {
 	w.apply(plain("after", 80, "purelb.io/service-group: remote"))
 	w.until(2*patience, "the Service has an address", func() bool { return len(kube.Addresses(w.service("after"))) == 1 })
 	if after := kube.Addresses(w.service("after")); equal(after, before) {
-		t.Errorf("%v was given twice", after)
+		t.Errorf("%v is assigned to two Services", after)
 	}
 }

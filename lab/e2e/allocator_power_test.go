@@ -9,11 +9,11 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: when the allocator's node loses its power, allocation stops for two minutes at
-// most, and no Service loses its address. Kubernetes runs with its defaults in the lab: a node
-// counts as lost when it has been silent for 50 s.
+// Promise: when the node of the allocator loses its power, allocation stops for at most two minutes.
+// No Service loses its address. The lab has the defaults of Kubernetes: a node counts as lost after
+// 50 s of silence.
 
-func TestAnotherNodeAllocatesAfterTheAllocatorsNodeDied(t *testing.T) {
+func TestAllocationContinuesAfterTheAllocatorsNodeDied(t *testing.T) {
 	w := newWorldFor(t, 3*time.Minute)
 	one := w.allocators(2)
 	w.losesAllocatorsNode("standby")
@@ -21,7 +21,7 @@ func TestAnotherNodeAllocatesAfterTheAllocatorsNodeDied(t *testing.T) {
 	w.losesAllocatorsNode("alone")
 }
 
-// allocators scales the allocator to n replicas, and back to one when undo is called.
+// allocators scales the allocator to n replicas. undo scales it back to one.
 func (w *world) allocators(n int) (undo func()) {
 	w.t.Helper()
 	scale := func(n int) {
@@ -32,8 +32,8 @@ func (w *world) allocators(n int) (undo func()) {
 	return w.undoable(func() { scale(1) })
 }
 
-// losesAllocatorsNode cuts the power of the node of the leading allocator, logs how long a new
-// Service waits for its address, and boots the node.
+// losesAllocatorsNode cuts the power of the node of the leading allocator. It logs the time until a
+// new Service has an address, and boots the node.
 func (w *world) losesAllocatorsNode(name string) {
 	w.t.Helper()
 	w.apply(plain(name+"-before", 80, "purelb.io/service-group: remote"))

@@ -15,15 +15,14 @@ import (
 	"purelb.io/purelb/lab/kube"
 )
 
-// samples are enough for a 99th percentile, and few enough for a short run.
+// samples is large enough for a 99th percentile, and small enough for a short run.
 const samples = 300
 
-// BenchmarkCreate creates Services one after the other. For each it measures the time from the
-// API server's answer to the create request until a watch delivers the address. The result is
-// a ratio: that time divided by the time of a bare patch of a status. The two are measured in
-// turns, so that other load on the machine slows both. A second ratio is the time until the
-// address is on kube-lb0 of every node. The absolute times are for information only: the
-// machine is shared.
+// BenchmarkCreate creates Services one after another. It measures the time from the API server's
+// answer to the create request until a watch delivers the address. The result is a ratio: that time
+// divided by the time of a bare patch of a status. Both are measured in turns, so that other load
+// slows both. A second ratio uses the time until the address is on kube-lb0 of every node. The
+// absolute times are only for information, because the machine is shared.
 func BenchmarkCreate(b *testing.B) {
 	w := newWorld(b)
 	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
@@ -48,8 +47,7 @@ func BenchmarkCreate(b *testing.B) {
 	patch := percentile(patches, 50)
 	fmt.Printf("RESULT create_to_address_p50_vs_patch %.2f x\n", percentile(toAddress, 50)/patch)
 	fmt.Printf("RESULT create_to_address_p99_vs_patch %.2f x\n", percentile(toAddress, 99)/percentile(patches, 99))
-	// All machines of the lab share its processors: the agent on the last of them has waited
-	// for the agents of the others.
+	// All machines of the lab share its CPUs, so the last agent has waited for the other agents.
 	fmt.Printf("RESULT create_to_interface_vs_address %.2f x\n", percentile(toLast, 50)/percentile(whole, 50))
 	fmt.Printf("RESULT create_to_each_interface_vs_address %.2f x\n", percentile(toEach, 50)/percentile(whole, 50))
 	fmt.Printf("RESULT create_request_to_address_p50_ms %.1f ms\n", percentile(whole, 50))
@@ -83,8 +81,8 @@ func (w *world) createTimed(name string) (confirmed, began time.Time) {
 	return time.Now(), began
 }
 
-// patchBare patches the status of a Service that no controller serves, by as much as an
-// allocation writes.
+// patchBare patches the status of a Service that no controller serves. The patch is as large as that
+// of an allocation.
 func (w *world) patchBare(svc *corev1.Service, i int) time.Duration {
 	w.t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/allocated-by":"nobody","example.com/allocated-from":"e2e-bench-%d"}},`+
@@ -97,7 +95,7 @@ func (w *world) patchBare(svc *corev1.Service, i int) time.Duration {
 	return time.Since(began)
 }
 
-// arrivals are the times at which Services were first seen with an address.
+// arrivals are the times at which Services first had an address.
 type arrivals struct {
 	seen chan arrival
 	at   map[string]arrival
@@ -134,7 +132,7 @@ func (w *world) statuses() *arrivals {
 	return a
 }
 
-// await waits for the address of a Service, and returns it with the time of its arrival.
+// await waits for the address of a Service. It returns the address and the time of its arrival.
 func (a *arrivals) await(b *testing.B, name string) arrival {
 	b.Helper()
 	for a.at[name].at.IsZero() {

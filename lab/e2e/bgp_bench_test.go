@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// outages is the number of nodes that lose their power in the benchmark, for each setting of
-// BFD.
+// outages is the number of power cuts in the benchmark for each setting of BFD.
 const outages = 10
 
-// BenchmarkBGPPowerLoss measures how long a router sends packets to a dead node: from the
-// moment at which the lab begins to cut the power until the router's kernel has no next hop to
-// the node, for addresses of both families.
+// BenchmarkBGPPowerLoss measures the time for which a router sends packets to a dead node. It begins
+// when the lab cuts the power, and ends when the router's kernel has no next hop to the node for
+// addresses of both families.
 func BenchmarkBGPPowerLoss(b *testing.B) {
 	w := newWorldFor(b, time.Hour)
 	addresses := w.remote()

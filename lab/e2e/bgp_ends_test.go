@@ -15,21 +15,20 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: routers leave a node before an orderly end of the node. They do so although
-// graceful restart makes them keep its routes when its speaker merely restarts.
+// Promise: routers stop sending to a node before its orderly end. With graceful restart, they keep
+// its routes only when its speaker restarts.
 
-// withdrawn is how long routers may send to a node that was told to end. With graceful restart
-// they would send for a minute.
+// withdrawn is the time for which routers may send to a node after SIGTERM. If they kept its routes
+// for a graceful restart, they would send for a minute.
 const withdrawn = 20 * time.Second
 
-// mostLost is how much of the clients' traffic an orderly end may cost, in percent.
+// mostLost is the percentage of the clients' datagrams that an orderly end may cost.
 const mostLost = 0.1
 
-// flows is the number of sockets that ask each address at once. The router spreads them over
-// the nodes.
+// flows is the number of sockets for each address. The router spreads them over the nodes.
 const flows = 8
 
-// spray asks addresses from many sockets, each of them every 10 ms.
+// spray sends datagrams to addresses from many sockets, every 10 ms from each socket.
 type spray struct {
 	*world
 	probes []*probe.Probe
@@ -53,7 +52,7 @@ func (w *world) spray(addresses []netip.Addr) *spray {
 	return s
 }
 
-// lost returns how many datagrams were not answered, and how many were sent.
+// lost returns the number of datagrams without an answer, and the number of sent datagrams.
 func (s *spray) lost() (lost, sent int) {
 	s.t.Helper()
 	for _, p := range s.probes {
@@ -66,18 +65,18 @@ func (s *spray) lost() (lost, sent int) {
 	return lost, sent
 }
 
-// complain fails the test if an end cost more than it may.
+// complain fails the test if the end cost more than mostLost.
 func (s *spray) complain(what string) {
 	s.t.Helper()
 	if lost, sent := s.lost(); percent(lost, sent) > mostLost {
-		s.t.Errorf("%s: %d of %d datagrams were not answered", what, lost, sent)
+		s.t.Errorf("%s: %d of %d datagrams have no answer", what, lost, sent)
 	}
 }
 
 func percent(part, all int) float64 { return 100 * float64(part) / float64(all) }
 
-// leave waits until the router sends none of the addresses to the node. It fails the test if
-// that took too long after the node was told to end.
+// leave waits until the router sends packets for none of the addresses to the node. It fails the
+// test if that takes too long after the SIGTERM at told.
 func (f followed) leave(node string, told time.Time, addresses []netip.Addr) {
 	f.t.Helper()
 	for _, a := range addresses {
@@ -88,18 +87,18 @@ func (f followed) leave(node string, told time.Time, addresses []netip.Addr) {
 		})
 		f.t.Logf("the router sent %s to %s for %s", a, node, at.Sub(told))
 		if at.Sub(told) > withdrawn {
-			f.t.Errorf("the router sent %s to %s for %s after it was told to end", a, node, at.Sub(told))
+			f.t.Errorf("the router sent %s to %s for %s after SIGTERM, which is too long", a, node, at.Sub(told))
 		}
 	}
 }
 
-// goesOff cuts the power of a node that has been shut down. It boots the node after it has
-// checked that nothing was lost.
-func (s *spray) goesOff(node string, addresses []netip.Addr) {
+// powerOffAfterShutdown cuts the power of a node that has been shut down. It checks the loss, and
+// then boots the node.
+func (s *spray) powerOffAfterShutdown(node string, addresses []netip.Addr) {
 	s.t.Helper()
 	s.crash(node)
-	time.Sleep(3 * time.Second) // a router that still sends to the node would lose probes now
-	s.complain("shut down and off")
+	time.Sleep(3 * time.Second) // a router that still sends to the node loses probes in this time
+	s.complain("shutdown and power cut")
 	lab.boot(s.t, node)
 	s.agentReady(node)
 	s.everywhere(addresses...)
@@ -112,7 +111,7 @@ func TestRoutersLeaveANodeThatIsRebooted(t *testing.T) {
 	f, s := w.followRoutes(), w.spray(addresses)
 	w.endPrograms("node-3")
 	f.leave("node-3", time.Now(), addresses)
-	s.goesOff("node-3", addresses)
+	s.powerOffAfterShutdown("node-3", addresses)
 }
 
 func TestRoutersLeaveANodeWhoseKubeletShutsItDown(t *testing.T) {
@@ -123,10 +122,10 @@ func TestRoutersLeaveANodeWhoseKubeletShutsItDown(t *testing.T) {
 	told := time.Now()
 	w.endPods("node-3", 500*time.Millisecond)
 	f.leave("node-3", told, addresses)
-	s.goesOff("node-3", addresses)
+	s.powerOffAfterShutdown("node-3", addresses)
 }
 
-// kubectl drain does not evict DaemonSets, and so the routes stay.
+// kubectl drain does not evict DaemonSets, so the routes stay.
 func TestRoutersLeaveADrainedNodeWhenItIsShutDown(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
@@ -134,11 +133,11 @@ func TestRoutersLeaveADrainedNodeWhenItIsShutDown(t *testing.T) {
 	uncordon := w.undoable(func() { kubectl(w, "uncordon", "node-3") })
 	f, s := w.followRoutes(), w.spray(addresses)
 	kubectl(w, "drain", "node-3", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=2m")
-	time.Sleep(3 * time.Second) // a late loss counts too
+	time.Sleep(3 * time.Second) // time for a late loss
 	f.nothing(addresses...)
 	w.endPrograms("node-3")
 	f.leave("node-3", time.Now(), addresses)
-	s.goesOff("node-3", addresses)
+	s.powerOffAfterShutdown("node-3", addresses)
 	uncordon()
 }
 
@@ -150,8 +149,8 @@ func TestRoutersLeaveANodeFromWhichTheSpeakerIsEvicted(t *testing.T) {
 	told := time.Now()
 	untaint := w.taint("node-3")
 	f.leave("node-3", told, addresses)
-	time.Sleep(3 * time.Second) // a late loss counts too
-	s.complain("evicted by a taint")
+	time.Sleep(3 * time.Second) // time for a late loss
+	s.complain("eviction by a taint")
 	untaint()
 	w.agentReady("node-3")
 	w.everywhere(addresses...)
@@ -175,15 +174,15 @@ func TestRoutersLeaveANodeThatIsDeleted(t *testing.T) {
 	told := time.Now()
 	kubectl(w, "delete", "pod", agent.Name, "--namespace", agent.Namespace, "--force", "--grace-period=0")
 	f.leave(node.Name, told, addresses)
-	time.Sleep(3 * time.Second) // a late loss counts too
-	s.complain("the Node is deleted")
+	time.Sleep(3 * time.Second) // time for a late loss
+	s.complain("deletion of the Node")
 	restore()
 	w.agentReady(node.Name)
 	w.everywhere(addresses...)
 }
 
-// BenchmarkBGPReboot measures what clients of remote addresses lose in the minute in which a
-// node is rebooted. Its programs are told to end, and its power goes 20 s later.
+// BenchmarkBGPReboot measures the loss of clients of remote addresses in the minute of a reboot. The
+// programs of the node get SIGTERM, and its power goes 20 s later.
 func BenchmarkBGPReboot(b *testing.B) {
 	w := newWorldFor(b, time.Hour)
 	w.sessions()
@@ -207,8 +206,8 @@ func BenchmarkBGPReboot(b *testing.B) {
 	}
 }
 
-// BenchmarkBGPRollout measures what clients of remote addresses lose while all agents and
-// speakers are replaced.
+// BenchmarkBGPRollout measures the loss of clients of remote addresses during a rollout of all agents
+// and speakers.
 func BenchmarkBGPRollout(b *testing.B) {
 	w := newWorldFor(b, time.Hour)
 	w.sessions()

@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: routers know by BGP which nodes carry a remote address, and forget a node that is
-// gone. A restart of a program is not noticed.
+// Promise: routers learn by BGP which nodes carry a remote address, and remove a node that is gone. A
+// restart of a program changes no route.
 
 func TestTheRouterSpreadsRemoteAddressesOverAllNodes(t *testing.T) {
 	w := newWorld(t)
@@ -47,7 +47,7 @@ func TestNextHopsFollowTheEndpointsOfTrafficPolicyLocal(t *testing.T) {
 	through("node-1")
 }
 
-func TestServicesThatShareAnAddressAreOneRouteThatOutlivesOneOfThem(t *testing.T) {
+func TestServicesThatShareAnAddressHaveOneRoute(t *testing.T) {
 	w := newWorld(t)
 	sharing := func(name string, port int) string {
 		return fmt.Sprintf(`
@@ -60,7 +60,7 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{name: http, port: %d, 
 	w.apply(echo("web", 1), sharing("one", 80), sharing("two", 81))
 	a := w.addresses("one", 1)
 	if b := w.addresses("two", 1); !equal(a, b) {
-		t.Fatalf("they have %v and %v, and were to share", a, b)
+		t.Fatalf("the Services have %v and %v, want the same addresses", a, b)
 	}
 	w.routes(a...)
 	f := w.followRoutes()
@@ -71,7 +71,7 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{name: http, port: %d, 
 	w.until(patience, "the route is gone", func() bool { return len(w.nextHops(host(a[0]))) == 0 })
 }
 
-func TestAGroupOfASubnetsMaskIsOneRouteAndOneOfHostMasksARouteEach(t *testing.T) {
+func TestTheAggregationOfAGroupDecidesItsRoutes(t *testing.T) {
 	w := newWorld(t)
 	wide := `
 apiVersion: purelb.io/v2
@@ -91,18 +91,18 @@ spec: {remote: {v4pools: [{subnet: 10.243.7.0/24, pool: 10.243.7.0/24}], v6pools
 	w.routes(three...)
 	for _, a := range append(one, two...) {
 		if hops := w.nextHops(host(a)); len(hops) > 0 {
-			t.Errorf("%s has a route of its own, by way of %v", a, hops)
+			t.Errorf("%s has its own route through %v, want only the route of the subnet", a, hops)
 		}
 	}
 	w.answers(one...)
 	f := w.followRoutes()
 	w.remove(service("one", "e2e-wide"))
 	for _, a := range one {
-		w.until(patience, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
+		w.until(patience, "no node carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
 	}
 	w.answers(two...)
 	for _, e := range f.events(subnets...) {
-		t.Errorf("the route changed, and the other Service is still there: %s", e)
+		t.Errorf("the route changed although the other Service still exists: %s", e)
 	}
 	w.remove(service("two", "e2e-wide"))
 	for _, p := range subnets {
@@ -110,12 +110,12 @@ spec: {remote: {v4pools: [{subnet: 10.243.7.0/24, pool: 10.243.7.0/24}], v6pools
 	}
 }
 
-// byBFD is how long a router may send to a dead node when BFD watches it: 0.9 s plus the
-// router's own time. It is less than 6 s, the least that the hold timer would need.
+// byBFD is the time for which a router may send to a dead node with BFD: 0.9 s and the time of the
+// router itself. It is less than 6 s, which is the shortest time of the hold timer.
 const byBFD = 5 * time.Second
 
-// dies cuts the power of a node, and waits until the router sends it nothing for any of the
-// addresses. It returns how long that took, and fails the test if it took longer than limit.
+// dies cuts the power of a node. It waits until the router sends no packets for the addresses to the
+// node, and returns that time. It fails the test if the time is longer than limit.
 func (w *world) dies(node string, addresses []netip.Addr, limit time.Duration) time.Duration {
 	w.t.Helper()
 	f := w.followRoutes()
@@ -131,13 +131,13 @@ func (w *world) dies(node string, addresses []netip.Addr, limit time.Duration) t
 		})
 	}
 	if longest > limit {
-		w.t.Errorf("the router sent to %s for %s after its power was cut, want %s at most", node, longest, limit)
+		w.t.Errorf("the router sent to %s for %s after the power cut, want at most %s", node, longest, limit)
 	}
 	return longest
 }
 
-// remote makes a Service with remote addresses and a server on node-1, and waits until the
-// client reaches it.
+// remote makes a Service with remote addresses and a server on node-1. It waits until the client
+// reaches the Service.
 func (w *world) remote() []netip.Addr {
 	w.t.Helper()
 	w.apply(echo("web", 1, "node-1"), service("web", "remote"))
@@ -147,7 +147,7 @@ func (w *world) remote() []netip.Addr {
 	return addresses
 }
 
-func TestANodeWithoutPowerIsNoNextHopAsSoonAsBFDHasNoticed(t *testing.T) {
+func TestBFDRemovesANodeWithoutPower(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	w.detects()
@@ -159,7 +159,7 @@ func TestANodeWithoutPowerIsNoNextHopAsSoonAsBFDHasNoticed(t *testing.T) {
 	w.everywhere(addresses...)
 }
 
-func TestANodeWithoutPowerIsNoNextHopAsSoonAsTheHoldTimeIsOver(t *testing.T) {
+func TestTheHoldTimeRemovesANodeWithoutPower(t *testing.T) {
 	w := newWorld(t)
 	w.peer(withoutBFD)
 	addresses := w.remote()
@@ -169,7 +169,7 @@ func TestANodeWithoutPowerIsNoNextHopAsSoonAsTheHoldTimeIsOver(t *testing.T) {
 	w.everywhere(addresses...)
 }
 
-func TestASpeakerThatIsKilledLosesNoRouteAndNoPacket(t *testing.T) {
+func TestAKilledSpeakerLosesNoRouteAndNoPacket(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	addresses := w.remote()
@@ -190,7 +190,7 @@ func (w *world) killSpeaker(node string) {
 	}
 }
 
-func TestARolloutOfTheAgentsLosesNoRouteAndNoPacket(t *testing.T) {
+func TestARolloutLosesNoRouteAndNoPacket(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	addresses := w.remote()
@@ -207,32 +207,32 @@ func TestARolloutOfTheAgentsLosesNoRouteAndNoPacket(t *testing.T) {
 	}
 }
 
-func TestAgentsThatAreKilledLeaveBGPAlone(t *testing.T) {
+func TestKilledAgentsDoNotAffectBGP(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	addresses := w.remote()
 	f, had := w.followRoutes(), w.told()
 	w.killAgents(nodeNames()...)()
-	time.Sleep(3 * time.Second) // a late change counts too
+	time.Sleep(3 * time.Second) // time for a late change
 	f.nothing(addresses...)
 	for n, s := range w.told() {
 		if s.Established != had[n].Established {
-			t.Errorf("the session with %s began anew", n)
+			t.Errorf("the router has a new session with %s", n)
 		}
 	}
 }
 
-func TestWithoutTheAPIServerSpeakersComeBackAndDeadNodesAreForgotten(t *testing.T) {
+func TestBGPWorksWithoutTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	w.detects()
 	addresses := w.remote()
 	f, had := w.followRoutes(), w.told()["node-2"]
 	resume := w.hang()
-	time.Sleep(10 * time.Second) // until every program has noticed
+	time.Sleep(10 * time.Second) // time for every program to notice the outage
 	w.killSpeaker("node-2")
 	w.again("node-2", had)
-	time.Sleep(3 * time.Second) // for what comes late
+	time.Sleep(3 * time.Second) // time for late changes
 	f.nothing(addresses...)
 	for _, a := range addresses {
 		if err := w.visit(netip.AddrPortFrom(a, 80), 20); err != nil {
@@ -256,7 +256,7 @@ func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 	for _, a := range addresses {
 		w.until(patience, "the router has no route to "+a.String(), func() bool { return len(w.nextHops(host(a))) == 0 })
 	}
-	w.until(patience, "no session is left", func() bool {
+	w.until(patience, "the router has no session", func() bool {
 		for _, s := range w.told() {
 			if s.State == "Established" {
 				return false
@@ -269,7 +269,7 @@ func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 	w.answers(addresses...)
 }
 
-func TestANodeThatIsExcludedIsNoNextHopAndLosesNothing(t *testing.T) {
+func TestAnExcludedNodeIsNoNextHopAndLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	addresses := w.remote()
@@ -289,14 +289,14 @@ func TestANodeThatIsExcludedIsNoNextHopAndLosesNothing(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfANodeTellsTheTruth(t *testing.T) {
+func TestTheStatusOfANodeShowsItsSessions(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	w.detects()
 	healthy := func(want bool) {
 		t.Helper()
 		for _, n := range nodeNames() {
-			w.until(patience, fmt.Sprintf("%s says that its BGP is healthy: %t", n, want), func() bool {
+			w.until(patience, fmt.Sprintf("the status of %s says that BGP is healthy: %t", n, want), func() bool {
 				status := w.nodeStatus(n)
 				return status != nil && status["healthy"] == want
 			})

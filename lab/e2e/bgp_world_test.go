@@ -22,8 +22,8 @@ const (
 	withBFD = "bfd: {}"
 	// withFastBFD asks for BFD with three packets 100 ms apart.
 	withFastBFD = "bfd: {minReceiveIntervalMilliseconds: 100, minTransmitIntervalMilliseconds: 100}"
-	// withoutBFD asks for no BFD. A session ends 9 s after the last message; the router
-	// proposes that time.
+	// withoutBFD asks for no BFD. A session ends 9 s after the last message, because that is the hold
+	// time of the router.
 	withoutBFD = "timers: {config: {holdTime: 9}}"
 )
 
@@ -47,8 +47,7 @@ spec:
 `, how)
 }
 
-// peer changes the settings of the sessions until the test ends, and waits until every node
-// uses them.
+// peer changes the settings of the sessions until the test ends. It waits until all nodes use them.
 func (w *world) peer(how string) {
 	w.t.Helper()
 	w.apply(peering(how))
@@ -73,7 +72,7 @@ func (s session) up() bool {
 	return s.State == "Established" && s.EndOfRIB.Received["ipv4Unicast"] && s.EndOfRIB.Received["ipv6Unicast"]
 }
 
-// told returns the router's sessions with the nodes, by the name of the node.
+// told returns the sessions of the router, by the names of the nodes.
 func (w *world) told() map[string]session {
 	w.t.Helper()
 	out, err := lab.Exec(w.ctx, cluster.Router, "vtysh", "-c", "show bgp neighbors json")
@@ -82,7 +81,7 @@ func (w *world) told() map[string]session {
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		w.t.Fatalf("the router's neighbours: %v in\n%s", err, out)
+		w.t.Fatalf("the router's neighbors: %v in\n%s", err, out)
 	}
 	sessions := map[string]session{}
 	for _, n := range lab.Nodes() {
@@ -95,8 +94,8 @@ func (w *world) told() map[string]session {
 	return sessions
 }
 
-// sessions waits until the router has a session with every node that has power, and BFD where
-// it is configured.
+// sessions waits until the router has a session with every node with power. It also waits for BFD if
+// that is configured.
 func (w *world) sessions() {
 	w.t.Helper()
 	w.until(2*patience, "the router has a session with every node", func() bool {
@@ -105,7 +104,7 @@ func (w *world) sessions() {
 	})
 }
 
-// again waits until the router has a new session with a node, instead of the one that it had.
+// again waits until the router has a new session with a node in place of had.
 func (w *world) again(node string, had session) {
 	w.t.Helper()
 	w.until(2*patience, "the router has a new session with "+node, func() bool {
@@ -149,7 +148,7 @@ func (f followed) events(prefixes ...netip.Prefix) []router.Event {
 	return slices.DeleteFunc(all, func(e router.Event) bool { return !slices.Contains(prefixes, e.Route.Prefix) })
 }
 
-// nothing fails the test if any route to one of the addresses changed.
+// nothing fails the test if a route to one of the addresses changed.
 func (f followed) nothing(addresses ...netip.Addr) {
 	f.t.Helper()
 	for _, e := range f.events(hosts(addresses)...) {

@@ -15,12 +15,12 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: whatever happens, in whatever order, addresses never change. When things are quiet,
-// exactly one node answers for each address. While a node lives that could answer, an address
-// is never silent for long. No kind of fault costs more than its bound.
+// Promise: with any faults in any order, a Service keeps its addresses. Without a fault, exactly one
+// node answers for each address. While a node lives that can answer, an address is never silent for
+// long. No kind of fault costs more than its limit.
 
-// TestChaos makes one fault after the other for as long as CHAOS says (60s). CHAOS_SEED
-// chooses the faults. A test that fails prints the seed and the time of each event.
+// TestChaos makes one fault after another for the time CHAOS (60s). CHAOS_SEED selects the faults. A
+// failed test prints the seed and the time of each event.
 func TestChaos(t *testing.T) {
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("CHAOS"), "60s"))
 	if err != nil {
@@ -46,7 +46,7 @@ func TestChaos(t *testing.T) {
 		costs[name] = append(costs[name], cost)
 		c.refresh()
 	}
-	w.freshAllocator() // the old one ended each time when it could not renew its Lease
+	w.freshAllocator() // the old allocators ended because they could not renew their Lease
 	for _, f := range faults {
 		if len(costs[f.name]) > 0 {
 			t.Logf("%s: unanswered/answered by two for %s", f.name, strings.Join(costs[f.name], ", "))
@@ -54,7 +54,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// chaos is a watched Service to which faults happen.
+// chaos is a watched Service in a cluster with faults.
 type chaos struct {
 	*watched
 	random *rand.Rand
@@ -66,13 +66,13 @@ func (c *chaos) tell(format string, args ...any) {
 	c.told = append(c.told, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// fault is something that happens to a node. It may cost something. begin makes it, and
-// returns the function that ends it.
+// fault is a fault of a node and its allowed loss. begin starts it. The function that begin returns
+// ends it.
 type fault struct {
 	name  string
 	may   loss
 	begin func(c *chaos, node string) (end func())
-	// hang reports whether the fault can happen while the API server is away, too.
+	// hang says that the fault can also happen while the API server hangs.
 	hang bool
 }
 
@@ -107,7 +107,7 @@ var faults = []fault{
 		c.crash(node)
 		return c.undoable(func() { lab.boot(c.t, node); c.agentReady(node) })
 	}, true},
-	// The node may still have the address when the cable is plugged in again.
+	// When the cable is plugged in again, the node may still have the address.
 	{"cable pulled", unpluggedLoss, func(c *chaos, node string) func() {
 		return c.unplug(node)
 	}, true},
@@ -136,7 +136,7 @@ var faults = []fault{
 	{"API server away", nothing, func(c *chaos, node string) func() { return func() {} }, true},
 }
 
-// round makes one fault at a node of the segment, ends it, and waits until all is quiet. It
+// round starts a fault at a node of the segment, ends it, and waits until one node answers. It
 // returns the fault and its cost.
 func (c *chaos) round() (name, cost string) {
 	c.t.Helper()
@@ -177,8 +177,8 @@ func (c *chaos) allReady() {
 	}
 }
 
-// refresh replaces agents that ended several times. The kubelet would start them only after
-// minutes.
+// refresh replaces agents that ended several times. Otherwise the kubelet would wait for minutes
+// before it starts them.
 func (c *chaos) refresh() {
 	c.t.Helper()
 	for _, n := range lab.Nodes() {
@@ -188,7 +188,7 @@ func (c *chaos) refresh() {
 	}
 }
 
-// cost returns what was lost since the round began.
+// cost returns the loss since the start of the round.
 func (c *chaos) cost() string {
 	var silence, twofold time.Duration
 	for _, a := range c.addresses {
@@ -198,7 +198,7 @@ func (c *chaos) cost() string {
 	return fmt.Sprintf("%d/%d ms", silence.Milliseconds(), twofold.Milliseconds())
 }
 
-// unplug pulls the cable of a node's first interface.
+// unplug unplugs the cable of a node's first interface.
 func (w *world) unplug(node string) (plug func()) {
 	w.t.Helper()
 	// The node asks another one to take its addresses, unless it removes them first. Without a

@@ -18,18 +18,18 @@ import (
 	"purelb.io/purelb/lab/kube"
 )
 
-// Promise: an address has one owner and stays with it, whatever happens to the allocator while
-// Services come, change and go.
+// Promise: an address has one owner and stays with it. That holds while Services are created, changed
+// and deleted, and while the allocator is killed.
 
 const (
-	churned = 1000 // how many Services there are
-	killed  = 3    // how often the allocator is killed meanwhile
+	churned = 1000 // the number of Services
+	killed  = 3    // the number of kills of the allocator
 )
 
-// TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled watches every state that the API server
-// ever had. At no moment may two Services show one address. No Service may show another
-// address than before unless it asked for one.
-func TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled(t *testing.T) {
+// TestAllocatorKillsLoseAndDoubleNoAddress watches every state in the API server. Two Services
+// must never have the same address. A Service may change its address only if it asked for another
+// one.
+func TestAllocatorKillsLoseAndDoubleNoAddress(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("PURELB_SEED"); text != "" {
 		seed, _ = strconv.ParseUint(text, 10, 64)
@@ -59,7 +59,7 @@ func TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled(t *testing.T) {
 	close(done)
 	wg.Wait()
 
-	w.until(4*patience, "every Service that is left has an address", func() bool { return w.unserved() == 0 })
+	w.until(4*patience, "every remaining Service has an address", func() bool { return w.unserved() == 0 })
 	w.freshAllocator()
 	if broken := watcher.stop(); len(broken) > 0 {
 		t.Errorf("in %d states of the API server: %v", watcher.states, broken)
@@ -98,7 +98,7 @@ func (w *world) live(name string, random *rand.Rand) error {
 	return nil
 }
 
-// killNowAndThen kills the allocator several times, each time a random time after it became
+// killNowAndThen kills the allocator several times. It waits a random time after the allocator became
 // the leader.
 func (w *world) killNowAndThen(done <-chan struct{}, random *rand.Rand) {
 	for range killed {
@@ -117,7 +117,7 @@ func (w *world) killNowAndThen(done <-chan struct{}, random *rand.Rand) {
 	}
 }
 
-// unserved returns how many Services have no address.
+// unserved returns the number of Services without an address.
 func (w *world) unserved() (n int) {
 	w.t.Helper()
 	var list corev1.ServiceList
@@ -132,7 +132,7 @@ func (w *world) unserved() (n int) {
 	return n
 }
 
-// observer follows the Services of the test through all their states.
+// observer follows all states of the test's Services.
 type observer struct {
 	*following
 	states int
@@ -175,7 +175,7 @@ func (o *observer) see(event watch.EventType, svc *corev1.Service) {
 	o.holder[now] = svc.Name
 }
 
-// stop ends the watch and returns what was wrong.
+// stop ends the watch and returns the violations.
 func (o *observer) stop() []string {
 	if err := o.end(); err != nil {
 		o.broken = append(o.broken, err.Error())

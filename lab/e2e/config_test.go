@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: nodes do what a ServiceGroup, an LBNodeAgent or the chart asks for, and nothing
-// else moves.
+// Promise: nodes follow a change of a ServiceGroup, an LBNodeAgent or the chart, and no other
+// address moves.
 
 // endpointsOf returns the EndpointSlices of a Service without a selector, one for each family.
 // The addresses are its ready endpoints.
@@ -41,12 +41,12 @@ ports: [{name: http, port: 8080, protocol: TCP}]
 	return strings.Join(documents, "---")
 }
 
-// manual returns a dual-stack Service whose endpoints the test makes.
+// manual returns a dual-stack Service. The test makes its endpoints.
 func manual(name, group string) string {
 	return strings.Replace(service(name, group), "selector: {app: web}", "", 1)
 }
 
-func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
+func TestAddressesWithoutEndpointsAreWithdrawn(t *testing.T) {
 	w := newWorld(t)
 	w.group("e2e-anycast", `{remote: {withdrawWithoutEndpoints: true,
   v4pool: {subnet: 10.243.9.0/24, pool: 10.243.9.0/24, aggregation: /32}, v6pool: {subnet: "fd00:10:243:9::/64", pool: "fd00:10:243:9::/64", aggregation: /128}}}`)
@@ -67,7 +67,7 @@ func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
 	far, near := w.addresses("far", families()), w.addresses("near", families())
 	for _, a := range slices.Concat(far, near) {
 		if on := w.holderNodes(a); len(on) > 0 {
-			t.Errorf("%s is on %v before there is an endpoint", a, on)
+			t.Errorf("before there is an endpoint, %s is on %v", a, on)
 		}
 	}
 	nearBy := func(a netip.Addr, n int) {
@@ -88,12 +88,12 @@ func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
 
 	routes, before := w.followRoutes(), []any{w.holders(near[0]), w.holders(near[1])}
 	set(nil, nil)
-	time.Sleep(time.Second) // as long as a pod is away when it is replaced
+	time.Sleep(time.Second) // the replacement of a pod takes that long
 	set(v4, v6)
 	time.Sleep(7 * time.Second) // the agents would withdraw an address after five
 	routes.nothing(far...)
 	if after := []any{w.holders(near[0]), w.holders(near[1])}; !equal(after, before) {
-		t.Errorf("local addresses were on %v, and are on %v when the endpoints were away for a moment", before, after)
+		t.Errorf("local addresses were on %v, and are on %v after a short loss of the endpoints", before, after)
 	}
 
 	four, six := far[0], far[1]
@@ -126,8 +126,8 @@ func TestAddressesWithoutEndpointsLeaveTheRouterAndTheSegment(t *testing.T) {
 	w.answers(slices.Concat(far, near)...)
 }
 
-// node-4 has its default route on the second segment, and a further interface on the first.
-func TestLocalInterfaceAllFindsTheNetworkOfASecondInterface(t *testing.T) {
+// node-4 has its default route on the second segment. Its second interface is on the first segment.
+func TestLocalInterfaceAllUsesASecondInterface(t *testing.T) {
 	w := newWorld(t)
 	w.expect("configProblem") // the chart's LBNodeAgent selects node-4 too, and cannot apply there
 	s := watchLocal(w)
@@ -154,7 +154,7 @@ spec: {nodeSelector: {matchLabels: {kubernetes.io/hostname: node-4}}, local: {lo
 	had := s.holder()
 	s.begin()
 	s.rest(patience)
-	s.end(nothing) // a node that could hold an address takes none from its holder
+	s.end(nothing) // the new candidate takes no address from its holder
 	s.stays(had)
 
 	kubectl(w, "label", "node", "node-1", "node-2", label+"=true")
@@ -177,7 +177,7 @@ spec: {nodeSelector: {matchLabels: {kubernetes.io/hostname: node-4}}, local: {lo
 	w.answers(s.addresses...)
 }
 
-func TestAnLBNodeAgentThatAsksForNothingChangesNothing(t *testing.T) {
+func TestAnEmptyLBNodeAgentChangesNothing(t *testing.T) {
 	w := newWorldFor(t, time.Minute)
 	s := watchLocal(w)
 	w.apply(service("far", "remote"))
@@ -207,10 +207,10 @@ spec: {}
 	routes.nothing(far...)
 }
 
-// The longest patience of all agents applies to all of them, so that they agree.
-func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
+// All agents use the longest patience of all agents, so that they agree.
+func TestTheLongestPatienceAppliesToAllAgents(t *testing.T) {
 	w := newWorldFor(t, 3*time.Minute)
-	w.expect("configProblem") // an agent that hears nobody on its interface says so
+	w.expect("configProblem") // an agent that gets no answer on its interface reports it
 	s := watchLocal(w)
 	holder := s.holder()
 	patienceIs := func(want string) {
@@ -238,7 +238,7 @@ func TestThePatienceOfOneAgentIsThatOfAll(t *testing.T) {
 	heal := w.undoable(func() { w.switchRules(noCut) })
 	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
 		"add rule bridge e2e cut iifname {%[1]s} drop; add rule bridge e2e cut oifname {%[1]s} drop", ports([]string{holder})))
-	time.Sleep(time.Second) // a virtual machine stands still for as long when it is moved
+	time.Sleep(time.Second) // the migration of a virtual machine pauses it that long
 	heal()
 	s.rest(patience)
 	s.stays(holder)

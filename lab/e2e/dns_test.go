@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Promise of the lab: pods resolve names of Services, as in the clusters of users. Suites of
-// other projects expect it.
+// Promise of the lab: pods resolve names of Services, as in the clusters of users. Test suites of
+// other projects need that.
 
 func TestPodsResolveNamesOfServices(t *testing.T) {
 	w := newWorld(t)
@@ -29,7 +29,7 @@ func TestPodsResolveNamesOfServices(t *testing.T) {
 		w.until(patience, "a pod resolves "+name, func() bool { return equal(w.lookup(name), sorted(want)) })
 	}
 	if got := w.lookup("nothing"); len(got) > 0 {
-		t.Errorf("a pod resolves the name of no Service: %v", got)
+		t.Errorf("a pod resolves an unknown name as %v, want no addresses", got)
 	}
 }
 

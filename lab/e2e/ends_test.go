@@ -14,11 +14,11 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: an orderly end costs less than a power cut. Addresses leave a node before its end,
-// they move once, and nothing is left behind.
+// Promise: an orderly end costs less than a power cut. Addresses leave a node before its end. They
+// move once. Nothing remains on the node.
 
-// systemd ends the kubelet and the containers together. No pod is deleted, and the node stays
-// ready as far as the API server knows.
+// systemd ends the kubelet and the containers together. No pod is deleted, and the node stays ready
+// in the API server.
 func TestARebootHandsOverBeforeThePowerGoes(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
@@ -27,12 +27,12 @@ func TestARebootHandsOverBeforeThePowerGoes(t *testing.T) {
 	w.endPrograms(holder)
 	time.Sleep(unmounting)
 	s.elsewhere(holder)
-	s.goesOff(holder, convergence)
+	s.powerOffAfterShutdown(holder, convergence)
 }
 
-// goesOff cuts the power of a node that has been shut down, fails the test if the end cost
-// more than may, and boots the node.
-func (s *watched) goesOff(node string, may loss) {
+// powerOffAfterShutdown cuts the power of a node that has been shut down. It fails the test if the
+// end cost more than may. Then it boots the node.
+func (s *watched) powerOffAfterShutdown(node string, may loss) {
 	s.t.Helper()
 	s.crash(node)
 	s.elsewhere(node)
@@ -41,7 +41,7 @@ func (s *watched) goesOff(node string, may loss) {
 	s.end(may)
 	lab.boot(s.t, node)
 	s.agentReady(node)
-	s.elsewhere(node) // a node that comes back takes no address
+	s.elsewhere(node) // a node that returns takes no address
 }
 
 // The kubelet ends pods and writes at the same time that the node shuts down. The order of the
@@ -55,13 +55,13 @@ func TestAGracefulShutdownHandsOver(t *testing.T) {
 			s.begin()
 			w.endPods(holder, late)
 			s.elsewhere(holder)
-			s.goesOff(holder, convergence)
+			s.powerOffAfterShutdown(holder, convergence)
 		})
 	}
 }
 
-// kubectl drain does not evict DaemonSets, and so the addresses stay. It cordons the node. An
-// agent that is told to end on a cordoned node assumes a reboot.
+// kubectl drain cordons the node. It does not evict DaemonSets, so the addresses stay. An agent that
+// gets SIGTERM on a cordoned node assumes a reboot.
 func TestADrainedNodeHandsOverWhenItIsShutDown(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
@@ -76,14 +76,14 @@ func TestADrainedNodeHandsOverWhenItIsShutDown(t *testing.T) {
 	s.begin()
 	w.endPrograms(holder)
 	s.elsewhere(holder)
-	s.goesOff(holder, convergence)
+	s.powerOffAfterShutdown(holder, convergence)
 	uncordon()
 }
 
-// Kubernetes deletes the pods of a deleted node by force, a minute later. Here it happens at
-// once. The token of the agent becomes invalid with its pod, but the agent has seen that the
-// Node is deleted. It hands its addresses over by the Node that it saw last, and so two nodes
-// may answer for a moment.
+// Kubernetes force-deletes the pods of a deleted Node a minute later. Here the test does that at
+// once. The token of the agent becomes invalid with its pod, but the agent has seen the deletion of
+// the Node. It hands over its addresses with the Node that it saw last. So two nodes may answer for
+// a moment.
 func TestADeletedNodeHandsOverAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.expect("departureNotKnown", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing", "departed", "eventNotWritten", "annotationNotWritten")
@@ -112,20 +112,21 @@ func TestADeletedNodeHandsOverAtOnce(t *testing.T) {
 	s.elsewhere(holder)
 }
 
-// register creates the Node of a kubelet whose Node was deleted. The kubelet goes on with it.
+// register creates the Node of a kubelet again after its deletion. The kubelet then uses the new
+// Node.
 func (w *world) register(node corev1.Node) {
 	w.t.Helper()
 	node.ResourceVersion, node.UID = "", ""
 	if err := w.Create(w.ctx, &node); err != nil {
 		w.t.Errorf("register %s: %v", node.Name, err)
 	}
-	if !w.runs(node.Name, "kube-proxy") { // it ends when its Node is deleted
+	if !w.runs(node.Name, "kube-proxy") { // kube-proxy ends when its Node is deleted
 		w.restartProgram(node.Name, "kube-proxy")
 	}
 }
 
-// left waits until a node carries none of the addresses and the router sends it nothing for
-// them.
+// left waits until a node carries none of the addresses, and the router does not send their packets
+// to the node.
 func (w *world) left(node string, addresses []netip.Addr) {
 	w.t.Helper()
 	for _, a := range addresses {
@@ -137,9 +138,9 @@ func (w *world) left(node string, addresses []netip.Addr) {
 
 // An uninstall leaves nothing behind. When PureLB is installed again, Services get their
 // addresses back.
-func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
+func TestAnUninstallLeavesNothingBehind(t *testing.T) {
 	w := newWorld(t)
-	// The rights go with the rest, and the agent that ends last has no peer to tell.
+	// The rights are removed too, and the last agent has no peer for its handover.
 	w.expect("departed")
 	w.expect(withoutAPI...)
 	s := watchLocal(w)
@@ -173,7 +174,7 @@ func TestWhatIsUninstalledLeavesNothingBehind(t *testing.T) {
 		}
 		for _, a := range s.addresses {
 			if twofold := s.station.Story(a, s.began).Twofold(); twofold > convergence.twofold {
-				t.Errorf("%s: %s was answered by two for %s", end.name, a, twofold)
+				t.Errorf("%s: two machines answered for %s during %s", end.name, a, twofold)
 			}
 		}
 		reinstall()

@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: agents, nodes and the API server go away, and local addresses are answered all the
-// same: by one node, and if that node is gone, soon by another one.
+// Promise: when agents, nodes or the API server fail, one node still answers for each local address.
+// If that node fails, another node answers soon.
 
 func TestAnAgentThatIsKilledLosesNothing(t *testing.T) {
 	w := newWorld(t)
@@ -63,7 +63,7 @@ func TestAnAgentThatIsDeletedHandsOver(t *testing.T) {
 	s.elsewhere(holder)
 }
 
-func TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway(t *testing.T) {
+func TestFailoverTakesASecondWithoutTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
@@ -77,10 +77,10 @@ func TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway(t *testing.T)
 	s.rest(patience)
 	s.end(powerLoss)
 	resume()
-	// Boot the node before the allocator is replaced: for a moment no program knows that the
-	// node is dead, and the scheduler may send the allocator's pod there.
+	// Boot the node before the allocator is replaced. For a moment no program knows that the node
+	// is dead, so the scheduler could put the allocator's pod there.
 	lab.boot(t, holder)
-	w.freshAllocator() // the old one ended when it could not renew its Lease
+	w.freshAllocator() // the old allocator ended because it could not renew its Lease
 	w.agentReady(holder)
 	s.elsewhere(holder)
 }
@@ -105,7 +105,7 @@ func TestANetworkCardThatGoesDownHandsOver(t *testing.T) {
 	holder := s.holder()
 	s.begin()
 	plug := w.unplug(holder)
-	s.until(patience, "the client is answered again", func() bool {
+	s.until(patience, "the client gets answers again", func() bool {
 		for _, a := range s.addresses {
 			if w.visit(netip.AddrPortFrom(a, 80), 3) != nil {
 				return false
@@ -120,7 +120,7 @@ func TestANetworkCardThatGoesDownHandsOver(t *testing.T) {
 	w.answers(s.addresses...)
 }
 
-func TestAForeignHostThatTakesAnAddressIsNamed(t *testing.T) {
+func TestAForeignHostWithAnAddressIsReported(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	v4 := s.addresses[slices.IndexFunc(s.addresses, netip.Addr.Is4)]
@@ -133,8 +133,8 @@ func TestAForeignHostThatTakesAnAddressIsNamed(t *testing.T) {
 	}
 	router("ip", "address", "add", v4.String()+"/32", "dev", nic)
 	t.Cleanup(func() { router("ip", "address", "delete", v4.String()+"/32", "dev", nic) })
-	// A packet to a neighbor that the node does not know makes it ask the segment, with the
-	// address as the sender.
+	// A packet to an unknown neighbor makes the host send an ARP request. The sender of the request
+	// is the address.
 	nobody := netip.AddrPortFrom(netip.MustParseAddr("172.30.250.99"), 9)
 	err := probe.In(lab.Netns("router"), func() error {
 		conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(v4, 0)), net.UDPAddrFromAddrPort(nobody))
@@ -150,12 +150,12 @@ func TestAForeignHostThatTakesAnAddressIsNamed(t *testing.T) {
 	}
 	w.says("web", "AddressConflict", mac)
 	if holders := s.holders(v4); len(holders) != 1 {
-		t.Errorf("a stranger says that it has %s, and it is on %v", v4, holders)
+		t.Errorf("a foreign host claims %s, and the address is on %v", v4, holders)
 	}
 }
 
-// stranger returns the interface of the router on the segment of a, and its MAC. The router is
-// not a node.
+// stranger returns the interface of the router on the segment of a, and its MAC. For the cluster, the
+// router is a foreign host.
 func stranger(w *world, a netip.Addr) (nic, mac string) {
 	w.t.Helper()
 	m, err := lab.Machine("router")

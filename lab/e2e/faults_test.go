@@ -23,9 +23,9 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// undoable returns a function that runs undo once: when it is called, or when the test ends.
+// undoable returns a function that runs undo once: when the test calls it, or at the end of the test.
 func (w *world) undoable(undo func()) func() {
-	var once sync.Once // OnceFunc would take a test that ends in undo for a panic
+	var once sync.Once // OnceFunc panics if a test ends in undo
 	first := func() { once.Do(undo) }
 	w.t.Cleanup(first)
 	return first
@@ -38,7 +38,7 @@ func (w *world) crash(node string) {
 	if err := lab.Crash(node); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { // a failed test gives the other tests their nodes back
+	w.t.Cleanup(func() { // after a failed test, the other tests need the node
 		if !lab.Running(node) {
 			lab.boot(w.t, node)
 		}
@@ -72,9 +72,9 @@ func (w *world) stopAPI() (start func()) {
 	})
 }
 
-// restartKubernetes restarts the other programs of Kubernetes that talk to the API server.
-// After half a minute without it they wait for up to a minute before they ask again, for each
-// kind of object. The next test would wait for all of them, one after the other.
+// restartKubernetes restarts the other programs of Kubernetes that use the API server. After an
+// outage of half a minute, they wait for up to a minute before the next request for each kind of
+// object. The next test would have to wait for all of them.
 func (w *world) restartKubernetes() {
 	w.t.Helper()
 	began := time.Now()
@@ -88,7 +88,7 @@ func (w *world) restartKubernetes() {
 		}
 	}
 	for _, n := range lab.Nodes() {
-		w.until(2*patience, "the kubelet of "+n.Name+" tells that it lives", func() bool {
+		w.until(2*patience, "the kubelet of "+n.Name+" renews its Lease", func() bool {
 			var lease coordinationv1.Lease
 			err := w.Get(w.ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.Name}, &lease)
 			return err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(began)
@@ -98,13 +98,13 @@ func (w *world) restartKubernetes() {
 	for machine, names := range programs {
 		for _, name := range names {
 			if !w.runs(machine, name) {
-				w.t.Errorf("%s on %s was started again and has ended", name, machine)
+				w.t.Errorf("%s on %s has ended after its restart", name, machine)
 			}
 		}
 	}
 }
 
-// restartProgram ends a program if it runs, and starts it.
+// restartProgram ends a program if it runs, and starts it again.
 func (w *world) restartProgram(machine, program string) {
 	w.t.Helper()
 	if w.runs(machine, program) {
@@ -127,8 +127,7 @@ func (w *world) runs(machine, program string) bool {
 	return p.Running
 }
 
-// evict asks the API server to evict the agent of a node, as kubectl drain does with other
-// pods.
+// evict asks the API server to evict the agent of a node, as kubectl drain does for other pods.
 func (w *world) evict(node string) {
 	w.t.Helper()
 	agent := w.readyPod("lbnodeagent", node)
@@ -138,7 +137,7 @@ func (w *world) evict(node string) {
 	}
 }
 
-// rules runs nft on a machine that has power.
+// rules runs nft on a machine with power.
 func (w *world) rules(machine, rules string) {
 	w.t.Helper()
 	if !lab.Running(machine) {
@@ -161,8 +160,8 @@ func block(w *world, node string) (unblock func()) {
 	return w.undoable(func() { w.rules(node, noRules) })
 }
 
-// cutOff drops all packets between a node itself and the other nodes or the API server. The
-// node still forwards packets of clients, and answers on its segments.
+// cutOff drops all packets of a node itself to and from the other nodes and the API server. The node
+// still forwards packets of clients, and answers on its segments.
 func cutOff(w *world, node string) (heal func()) {
 	w.t.Helper()
 	w.expect(withoutAPI...)
@@ -174,7 +173,7 @@ func cutOff(w *world, node string) (heal func()) {
 	return w.undoable(func() { w.rules(node, noRules) })
 }
 
-// others returns the addresses of all nodes but one, and of the control plane.
+// others returns the addresses of the control plane and of all nodes except one.
 func others(node string) (v4, v6 string) {
 	var four, six []string
 	for _, m := range lab.Machines() {
@@ -188,11 +187,11 @@ func others(node string) (v4, v6 string) {
 	return strings.Join(four, ", "), strings.Join(six, ", ")
 }
 
-// sever separates the machines on the left from those on the right. The switch drops what they
-// send each other on their segment; the router drops what they send each other through it.
+// sever separates the machines on the left from the machines on the right. The switch drops their
+// packets on a segment, and the router drops their packets between segments.
 func sever(w *world, left, right []string) (mend func()) {
 	w.t.Helper()
-	w.expect("addressConflict") // both sides hold the address until they hear each other
+	w.expect("addressConflict") // both sides may hold the address until they hear each other
 	w.expect(withoutAPI...)
 	l, r := ports(left), ports(right)
 	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
@@ -206,7 +205,7 @@ func sever(w *world, left, right []string) (mend func()) {
 	})
 }
 
-// between returns the router's rules against packets between two sets of nodes.
+// between returns rules of the router that drop the packets between two sets of nodes.
 func between(from, to []string) (rules string) {
 	for _, f := range addressesOf(from) {
 		for _, t := range addressesOf(to) {
@@ -237,8 +236,8 @@ func addressesOf(machines []string) (all []netip.Addr) {
 	return all
 }
 
-// ports returns the ports of the switch that the machines are plugged into. A machine that the
-// lab does not know has one port.
+// ports returns the ports of the machines on the switch. A machine that the lab does not know has one
+// port.
 func ports(machines []string) string {
 	var all []string
 	for _, name := range machines {
@@ -268,8 +267,8 @@ func (w *world) switchRules(rules string) {
 	}
 }
 
-// strike kills the agent on a node as soon as it starts, as the kernel does when memory is
-// short. The kubelet starts it again and again, each time after a longer pause.
+// strike kills the agent on a node as soon as it starts, as the OOM killer does. The kubelet restarts
+// it repeatedly, each time after a longer pause.
 func strike(w *world, node string) (spare func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -277,17 +276,17 @@ func strike(w *world, node string) (spare func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			w.killProcess("lbnodeagent", "PURELB_NODE_NAME="+node)
-			time.Sleep(50 * time.Millisecond) // between two looks at the processes
+			time.Sleep(50 * time.Millisecond) // the time between two reads of the processes
 		}
 	})
 	return w.undoable(func() {
 		cancel()
 		done.Wait()
-		w.replaceAgent(node) // the kubelet would start the old one only after minutes
+		w.replaceAgent(node) // the kubelet would restart the old agent only after minutes
 	})
 }
 
-// freeze stops the agent on a node, and the kubelet that would restart it.
+// freeze stops the agent on a node. It also stops the kubelet, which would restart the agent.
 func freeze(w *world, node string) (thaw func()) {
 	w.t.Helper()
 	pid, ok := processOf("lbnodeagent", "PURELB_NODE_NAME="+node)
@@ -307,8 +306,7 @@ func freeze(w *world, node string) (thaw func()) {
 	return w.undoable(func() { signal(syscall.SIGCONT) })
 }
 
-// replaceAgent deletes the agent's pod on a node, whatever its state, and waits until a new
-// one is ready.
+// replaceAgent deletes the agent's pod on a node in any state. It waits until a new one is ready.
 func (w *world) replaceAgent(node string) {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
@@ -327,7 +325,7 @@ func (w *world) replaceAgent(node string) {
 	})
 }
 
-// restarts returns how often the agent's container on a node has been restarted.
+// restarts returns the number of restarts of the agent's container on a node.
 func (w *world) restarts(node string) (n int32) {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})

@@ -13,10 +13,10 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: a release is installed by two commands, upgraded and rolled back without loss, and
-// removed without a trace. The releases are those of "make release" and "make publish".
+// Promise: two commands install a release. An upgrade and a rollback lose nothing. An uninstall
+// leaves nothing behind. The releases are those of "make release" and "make publish".
 
-// releasing is how long it takes to make two releases on a busy machine.
+// releasing is the time to make two releases on a busy machine.
 const releasing = 20 * time.Minute
 
 func TestAnUpgradeFromTheCommitBeforeLosesNothing(t *testing.T) {
@@ -46,14 +46,13 @@ func TestAnUpgradeFromTheCommitBeforeLosesNothing(t *testing.T) {
 	w.leavesOnly()
 }
 
-// kinds are what belongs to the kinds of objects of the product. Helm never removes these.
+// kinds are the objects that belong to the custom resources of the product. Helm never removes them.
 var kinds = []string{"CustomResourceDefinition/", "APIService/", "BGPNodeStatus/", "ServiceGroup/", "LBNodeAgent/", "BGPConfiguration/"}
 
-// replaceTree removes the product that was installed from the tree. When the test ends, it is
-// installed again.
+// replaceTree removes the product of the tree, and installs it again at the end of the test.
 func (w *world) replaceTree() {
 	w.t.Helper()
-	// The rights go with the rest, and the agent that ends last has no peer to tell.
+	// The rights are removed too, and the last agent has no peer for its handover.
 	w.expect("departed", "gossipKeyMissing", "configProblem", "peerSpeaksAnotherVersion")
 	w.expect(withoutAPI...)
 	w.t.Cleanup(func() {
@@ -69,18 +68,20 @@ func (w *world) replaceTree() {
 	w.leavesOnly()
 }
 
-// purge removes what an uninstall leaves: the namespace and the kinds of objects.
+// purge removes the objects that an uninstall leaves: the namespace and the custom resource
+// definitions.
 func (w *world) purge() {
 	w.t.Helper()
 	kubectl(w, "delete", "namespace", product.Namespace, "--ignore-not-found", "--timeout=2m")
-	// The volume of the IPAM server was bound to a claim in that namespace, and binds to no other.
+	// The volume of the IPAM server was bound to a claim in that namespace. It would bind to no other
+	// claim.
 	kubectl(w, "delete", "persistentvolume", "--all", "--timeout=2m")
 	kubectl(w, "delete", "customresourcedefinition", "--ignore-not-found", "--timeout=2m",
 		"servicegroups.purelb.io", "lbnodeagents.purelb.io", "configs.bgp.purelb.io", "bgpnodestatuses.bgp.purelb.io")
 }
 
-// leavesOnly waits until the API server has no object of the product but those whose kind and
-// name begin as allowed.
+// leavesOnly waits until all objects of the product in the API server begin, as kind and name, with
+// an allowed text.
 func (w *world) leavesOnly(allowed ...string) {
 	w.t.Helper()
 	for limit := time.Now().Add(patience); ; time.Sleep(time.Second) {
@@ -99,13 +100,13 @@ func (w *world) leavesOnly(allowed ...string) {
 	}
 }
 
-// served is a Service with local addresses and one with remote addresses, which clients use.
+// served is a Service with local addresses and a Service with remote addresses. Clients use both.
 type served struct {
 	*watched
 	remote []netip.Addr
 }
 
-// serve makes the Services, and waits until clients reach all addresses.
+// serve makes the Services and waits until clients reach all addresses.
 func serve(w *world) *served {
 	w.t.Helper()
 	w.apply(groups, peering(withBFD))
@@ -118,7 +119,7 @@ func serve(w *world) *served {
 	return s
 }
 
-// losesNothing fails the test if a client loses a datagram or a connection while change runs.
+// losesNothing fails the test if a client loses a datagram or a connection during change.
 func (s *served) losesNothing(name string, change func()) {
 	s.t.Helper()
 	began := time.Now()
@@ -143,15 +144,15 @@ func (s *served) losesNothing(name string, change func()) {
 	}
 	lost, sent := far.lost()
 	if lost > 0 {
-		s.t.Errorf("%s: %d of %d datagrams to remote addresses were not answered", name, lost, sent)
+		s.t.Errorf("%s: %d of %d datagrams to remote addresses have no answer", name, lost, sent)
 	}
 	s.stays(holder)
 	s.end(nothing)
 	s.t.Logf("%s: %s; %d of %d datagrams to remote addresses were lost", name, time.Since(began).Round(time.Second), lost, sent)
 }
 
-// leaves waits until no node has an address of the Services or the interface for remote
-// addresses, which goes a moment later. An agent keeps an interface without its alias.
+// leaves waits until no node has an address of the Services. Then it waits until no node has the
+// interface for remote addresses. Agents keep an interface without their alias.
 func (s *served) leaves(marked map[string]string) {
 	s.t.Helper()
 	for _, node := range lab.powered() {

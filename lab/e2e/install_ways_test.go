@@ -22,7 +22,7 @@ func TestAReleaseIsInstalledByHelmFromItsRegistry(t *testing.T) {
 		t.Errorf("kube-lb0 is on %v, want it on all nodes", marked)
 	}
 
-	// With its rights, each agent also deletes its Lease.
+	// While the agents have their rights, each agent deletes its Lease too.
 	kubectl(w, "delete", "daemonset", "lbnodeagent", "--namespace", product.Namespace, "--cascade=foreground", "--timeout=2m")
 	s.leaves(marked)
 	now.helm("uninstall", product.Release, "--wait", "--timeout", "5m")

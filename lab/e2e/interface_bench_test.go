@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// landings are the times at which addresses came onto interfaces of nodes, as the kernels of
-// the nodes report them.
+// landings are the times at which addresses were added to interfaces of nodes, by the messages of the
+// nodes' kernels.
 type landings struct {
 	seen chan landing
 	at   map[netip.Addr][]time.Time
@@ -22,8 +22,7 @@ type landing struct {
 	at      time.Time
 }
 
-// interfaces follows the addresses on the links of that name, on all nodes, until the test
-// ends.
+// interfaces follows the addresses on the links with this name on all nodes until the test ends.
 func (w *world) interfaces(link string) *landings {
 	w.t.Helper()
 	l := &landings{seen: make(chan landing, 1024), at: map[netip.Addr][]time.Time{}}
@@ -66,8 +65,7 @@ func (l *landings) follow(path, link string, done chan struct{}) error {
 	return nil
 }
 
-// await waits until an address has come onto each of n interfaces, and returns the times in
-// order.
+// await waits until an address is on n interfaces. It returns the times in order.
 func (l *landings) await(b *testing.B, a netip.Addr, n int) []time.Time {
 	b.Helper()
 	limit := time.After(time.Minute)

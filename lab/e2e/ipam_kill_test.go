@@ -24,7 +24,7 @@ type step struct {
 	trap trap
 }
 
-// work is what makes the allocator reach a step.
+// work is the change that makes the allocator reach a step.
 type work int
 
 const (
@@ -36,14 +36,14 @@ const (
 
 // trap stops the allocator at a step.
 type trap struct {
-	// set is called before the work begins, reached after it has begun. reached returns when
-	// the allocator is at the step. resume is called after the allocator was killed.
+	// The test calls set before the work and reached after it. reached returns when the allocator is at
+	// the step. The test calls resume after it has killed the allocator.
 	set, reached, resume func(k *killing)
 }
 
-// steps are the moments between a Service and its addresses in NetBox, on the way there and
-// back, and one moment with an IPAM server. A lost request never reaches NetBox. Any other
-// request is carried out after its client has died.
+// steps are the moments of a claim and of a release in NetBox, and one moment with an IPAM server. A
+// lost request never reaches NetBox. NetBox executes all other requests after the death of the
+// client.
 var steps = []step{
 	{"NetBox is asked for the claim", claims, request("GET", "cf_").lost()},
 	{"NetBox says that there is no claim", claims, answer("GET", "cf_")},
@@ -71,7 +71,7 @@ func nothingYet(*killing) {}
 // request stops a request before NetBox works on it.
 func request(method, path string) trap { return stopped("request", method, path) }
 
-// answer stops the answer to a request. The answer is lost.
+// answer stops the answer to a request and loses it.
 func answer(method, path string) trap { return stopped("answer", method, path).lost() }
 
 func stopped(at, method, path string) trap {
@@ -82,14 +82,14 @@ func stopped(at, method, path string) trap {
 	}
 }
 
-// lost makes the trap lose what it stopped.
+// lost makes the trap lose the request or answer that it stopped.
 func (t trap) lost() trap {
 	t.resume = func(k *killing) { k.order("resume", "lose=true") }
 	return t
 }
 
-// patching stops the allocator when it knows the addresses of a Service and the API server has
-// not stored them. Chance decides whether the API server stores them later.
+// patching stops the allocator when it knows the addresses of a Service, before the API server has
+// stored them. It depends on chance whether the API server stores them later.
 func patching() trap {
 	t := answer("POST", "available-ips")
 	return trap{
@@ -98,8 +98,8 @@ func patching() trap {
 			k.stopped()
 			k.hang()
 			k.order("resume", "lose=false")
-			// The allocator has to read the answer and to begin its write. Nothing shows that
-			// from outside, because the API server is stopped.
+			// The allocator has to read the answer and to begin its write. The test cannot observe
+			// that, because the API server is stopped.
 			time.Sleep(200 * time.Millisecond)
 		},
 		func(k *killing) { k.signalAPI(syscall.SIGCONT) },
@@ -109,10 +109,10 @@ func patching() trap {
 // killing is a test that kills the allocator.
 type killing struct {
 	backed
-	step          string // its name, for failures
+	step          string // the name of the step, for failure messages
 	made, deleted int
-	// round are the Services of this round. of are all Services by group, oldest first; they
-	// had their addresses.
+	// round are the Services of this round. of are all Services by group, oldest first. They
+	// have had addresses.
 	round []string
 	of    map[string][]string
 	had   map[string][]netip.Addr
@@ -156,7 +156,7 @@ func (k *killing) kills(i int, s step) {
 		k.t.Fatal(err)
 	}
 	s.trap.resume(k)
-	// The Service is deleted while no allocator watches: the next one is starting.
+	// The Service is deleted before the next allocator watches.
 	k.deleteOldest()
 	k.makes(fmt.Sprintf("r%d-unseen", i), netboxGroup, service)
 	for _, name := range k.round {
@@ -170,13 +170,13 @@ func (k *killing) kills(i int, s step) {
 		k.had[name] = kube.Addresses(k.service(name))
 	}
 	k.keeps(k.had)
-	k.orphans() // it fails the test if two Services have one address
+	k.orphans() // fails the test if two Services have one address
 	if k.t.Failed() {
-		k.t.Fatal("this was seen in " + k.step)
+		k.t.Fatal("the failure happened in " + k.step)
 	}
 }
 
-// orphans returns how many addresses the backends hold for no Service.
+// orphans returns the number of addresses that the backends hold without a Service.
 func (k *killing) orphans() (n int) {
 	k.t.Helper()
 	held := k.held()
@@ -207,7 +207,7 @@ func (k *killing) begin(i int, w work) {
 	}
 }
 
-// stock makes Services of NetBox, so that there are some to delete.
+// stock makes Services with addresses of NetBox for later deletions.
 func (k *killing) stock() {
 	k.t.Helper()
 	for len(k.of[netboxGroup]) < 3 {
@@ -251,7 +251,7 @@ func (k *killing) stopped() {
 	ctx, cancel := context.WithTimeout(k.ctx, patience)
 	defer cancel()
 	if _, err := k.netbox.Stopped(ctx); err != nil {
-		k.t.Fatalf("the allocator does not come to the step (%s): %v", k.step, err)
+		k.t.Fatalf("the allocator does not reach the step (%s): %v", k.step, err)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: a Service gets its addresses from NetBox or an IPAM server as it does from a pool.
-// No fault of these takes an address from a Service, gives an address to two Services, or
-// makes other groups wait.
+// Promise: a Service gets its addresses from NetBox or an IPAM server as it does from a pool. A fault
+// of a backend takes no address from a Service, assigns no address to two Services, and does not
+// delay other groups.
 
 func TestBackends(t *testing.T) {
 	b := startBackends(t)
@@ -61,7 +61,7 @@ type outage struct {
 
 func outageOfNetBox(t *testing.T, b backends) {
 	w := b.world(t, 5*time.Minute)
-	w.sits(netboxGroup, []outage{
+	w.surviveOutages(netboxGroup, []outage{
 		{"down", func() func() { w.order("down"); return func() { w.order("up") } }},
 		{"hanging", func() func() { w.order("stop", "at=request"); return func() { w.order("resume") } }},
 		{"refusing", func() func() { w.order("token", "state=disabled"); return func() { w.order("token", "state=valid") } }},
@@ -80,20 +80,20 @@ func outageOfIPAMServer(t *testing.T, b backends) {
 			t.Error(err)
 		}
 	}
-	w.sits(externalGroup, []outage{
+	w.surviveOutages(externalGroup, []outage{
 		{"hanging", func() func() { signal(syscall.SIGSTOP); return func() { signal(syscall.SIGCONT) } }},
 		{"refusing", func() func() { must(w.server.Lock(w.ctx)); return func() { must(w.server.Unlock(w.ctx)) } }},
 		{"killed", func() func() {
 			signal(syscall.SIGKILL)
-			return func() {} // the kubelet starts it again
+			return func() {} // the kubelet starts the IPAM server again
 		}},
 	})
-	w.freshAllocator() // the IPAM server of a new pod has never ended
+	w.freshAllocator() // in a new pod, the kubelet restarts the IPAM server without a delay
 }
 
-// sits makes outages of a group's backend. A Service with an address keeps it and is reached,
-// local groups work, and Services that wait are served after the outage.
-func (b backed) sits(group string, outages []outage) {
+// surviveOutages makes outages of a group's backend. A Service with an address keeps it, and clients
+// reach it. Local groups work. Services that wait get addresses after the outage.
+func (b backed) surviveOutages(group string, outages []outage) {
 	b.t.Helper()
 	b.apply(echo("web", 2), service("old", group))
 	old := b.has("old")
@@ -111,8 +111,8 @@ func (b backed) sits(group string, outages []outage) {
 				b.t.Errorf("%s: %s does not answer: %v", o.name, a, err)
 			}
 		}
-		if o.name != "killed" { // the kubelet may restart it at any moment
-			b.until(patience, waits+" says why it waits", func() bool {
+		if o.name != "killed" { // the kubelet may restart a killed server at any moment
+			b.until(patience, "the condition of "+waits+" has the reason", func() bool {
 				c := b.condition(waits)
 				return c.Status == "False" && strings.Contains(c.Message, group)
 			})
@@ -124,7 +124,7 @@ func (b backed) sits(group string, outages []outage) {
 		end()
 		began = time.Now()
 		b.until(2*patience, waits+" has its addresses", func() bool { return len(kube.Addresses(b.service(waits))) == 2 })
-		b.t.Logf("%s: what waited had its addresses %s after the end", o.name, time.Since(began).Round(time.Millisecond))
+		b.t.Logf("%s: the waiting Service had its addresses %s after the outage", o.name, time.Since(began).Round(time.Millisecond))
 		b.agree()
 		b.keeps(old)
 	}
@@ -154,23 +154,23 @@ func restartWithBackends(t *testing.T, b backends) {
 	w.restartAllocator()
 	w.apply(service("five", "local"))
 	w.has("five")
-	w.until(2*patience, "the allocator has compared what NetBox holds", func() bool {
+	w.until(2*patience, "the allocator has compared the addresses of NetBox", func() bool {
 		return w.requests("GET /api/ipam/ip-addresses/") >= looked+3
 	})
 	if now := w.writesToNetBox(); now != asked {
-		t.Errorf("NetBox was written to %d times after the restart", now-asked)
+		t.Errorf("the allocator wrote to NetBox %d times after its restart, want 0", now-asked)
 	}
 	if now := versions(); !slices.Equal(now, written) {
 		t.Errorf("the allocator wrote to Services after its restart:\n%s\nand before:\n%s", strings.Join(now, "\n"), strings.Join(written, "\n"))
 	}
 	if calls := w.allocateCalls(); calls != 0 {
-		t.Errorf("the IPAM server was asked for addresses %d times after the restart", calls)
+		t.Errorf("the allocator asked the IPAM server for addresses %d times after its restart, want 0", calls)
 	}
 	w.keeps(had)
 	w.agree()
 }
 
-// requests returns how often NetBox got a call.
+// requests returns the number of requests to NetBox for a call.
 func (b backed) requests(call string) int {
 	b.t.Helper()
 	counts, err := b.netbox.Requests(b.ctx)
@@ -180,7 +180,7 @@ func (b backed) requests(call string) int {
 	return counts[call]
 }
 
-// writesToNetBox returns how many requests would change NetBox.
+// writesToNetBox returns the number of requests that change NetBox.
 func (b backed) writesToNetBox() (n int) {
 	b.t.Helper()
 	counts, err := b.netbox.Requests(b.ctx)
@@ -195,8 +195,7 @@ func (b backed) writesToNetBox() (n int) {
 	return n
 }
 
-// allocateCalls returns how often the current allocator has asked the IPAM server for
-// addresses, by its metrics.
+// allocateCalls returns the number of Allocate calls of the current allocator, from its metrics.
 func (b backed) allocateCalls() (n int) {
 	b.t.Helper()
 	pod := b.readyPod("allocator", "")
@@ -244,9 +243,9 @@ func poolMoves(t *testing.T, b backends) {
 	w.apply(single("three"))
 	got := w.addresses("three", 1)[0]
 	if end := netip.MustParseAddr(last); got.Less(netip.MustParseAddr(first)) || end.Less(got) {
-		t.Errorf("three has %s, which is not of %s", got, movedRange)
+		t.Errorf("three has %s, want an address of %s", got, movedRange)
 	}
-	w.shown() // it fails the test if another Service has the address
+	w.shown() // fails the test if another Service has the address
 	held := w.held()
 	for _, name := range append(names, "three") {
 		for _, a := range kube.Addresses(w.service(name)) {
@@ -258,7 +257,7 @@ func poolMoves(t *testing.T, b backends) {
 	w.answers(got)
 	w.keeps(had)
 	if r := watched.Stop(); r.Lost() > 0 {
-		t.Errorf("an address was not answered while its group moved: %s", r)
+		t.Errorf("probes of an address have no answer while its group moves: %s", r)
 	}
 	for _, name := range append(names, "three") {
 		w.remove(single(name))

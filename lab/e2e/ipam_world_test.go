@@ -30,16 +30,16 @@ type backends struct {
 	server *backend.Server
 }
 
-// The groups of the IPAM tests. NetBox's group has enough addresses for all Services of a long
-// test in which no allocator lives until a sweep, and some more that Services ask for by name.
-// movedRange is in NetBox, too; a group moves there.
+// The groups of the IPAM tests. The group of NetBox has many addresses: in a long test, no allocator
+// lives until a sweep, so no address becomes free. Some more addresses are for Services that ask for
+// an address. movedRange is also in NetBox. A group moves there.
 const (
 	netboxGroup   = "e2e-netbox"
 	externalGroup = "e2e-external"
 	movedRange    = "172.30.250.181-172.30.250.189"
 )
 
-// groups returns the groups, as users write them.
+// groups returns the manifests of the groups.
 func (b backends) groups() string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -64,9 +64,9 @@ spec:
 `, backend.Token, netboxGroup, b.netbox.URL, externalGroup)
 }
 
-// startBackends starts both, and installs the product with the IPAM server. Two settings
-// differ from what users get, because tests cannot wait. The allocator sweeps every 10 s with
-// a grace time of 10 s. A killed allocator is restarted at once.
+// startBackends starts both backends, and installs the product with the IPAM server. Two settings
+// differ from the defaults, to shorten the tests. The allocator sweeps every 10 s with a grace time
+// of 10 s. A killed allocator restarts at once.
 func startBackends(t *testing.T) backends {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -79,7 +79,7 @@ func startBackends(t *testing.T) backends {
 	}
 	tree, err := product.FindTree(".", os.Stderr)
 	must(err)
-	newWorld(t).empty() // an aborted test may have left something
+	newWorld(t).empty() // removes the objects of an aborted test
 	const port = 8010
 	var b backends
 	b.netbox, err = backend.StartNetBox(ctx, lab.Cluster, tree.Root, port, false, "-latency=20ms",
@@ -103,7 +103,7 @@ func startBackends(t *testing.T) backends {
 	return b
 }
 
-// end removes the groups and the backends, and installs the product as it was before.
+// end removes the groups and the backends, and installs the product without changes.
 func (b backends) end(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -118,8 +118,7 @@ func (b backends) end(t *testing.T) {
 	}
 }
 
-// respawning makes images. Its image of the allocator restarts the program at once when it is
-// killed.
+// respawning makes images. Its image of the allocator restarts a killed allocator at once.
 type respawning struct {
 	images image.Store
 	source string
@@ -152,7 +151,7 @@ type backed struct {
 	backends
 }
 
-// world begins a test. The backends hold nothing.
+// world begins a test. The backends hold no addresses.
 func (b backends) world(t *testing.T, busy time.Duration) backed {
 	t.Helper()
 	w := newWorldFor(t, busy+5*time.Minute)
@@ -201,7 +200,7 @@ func (b backed) held() map[netip.Addr]string {
 	return held
 }
 
-// holderOf returns the owner that the key of an address in NetBox names.
+// holderOf returns the owner in the key of an address in NetBox.
 func holderOf(a backend.Address) string {
 	key, _ := a.Fields["purelb_claim"].(string)
 	parts := strings.Split(key, "/")
@@ -214,8 +213,8 @@ func holderOf(a backend.Address) string {
 // noBackend stands for the backend of addresses that come from pools.
 const noBackend = "no backend"
 
-// shown returns the addresses in the statuses of Services, in the form of held. It fails the
-// test if two Services show the same address.
+// shown returns the addresses in the statuses of Services, as held does. It fails the test if two
+// Services have the same address.
 func (b backed) shown() map[netip.Addr]string {
 	b.t.Helper()
 	var list corev1.ServiceList
@@ -233,7 +232,7 @@ func (b backed) shown() map[netip.Addr]string {
 		}
 		for _, a := range kube.Addresses(&s) {
 			if other, twice := shown[a]; twice {
-				b.t.Errorf("two Services show %s: %s and %s/%s", a, other, namespace, s.Name)
+				b.t.Errorf("two Services have the address %s: %s and %s/%s", a, other, namespace, s.Name)
 			}
 			shown[a] = by + " " + namespace + "/" + s.Name
 		}
@@ -241,7 +240,7 @@ func (b backed) shown() map[netip.Addr]string {
 	return shown
 }
 
-// agree waits until the backends hold exactly what the Services show.
+// agree waits until the backends hold exactly the addresses of the Services.
 func (b backed) agree() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 2*patience)
@@ -249,14 +248,14 @@ func (b backed) agree() {
 	err := kube.Until(ctx, func() (string, bool) {
 		held, shown := b.held(), b.shown()
 		maps.DeleteFunc(shown, func(_ netip.Addr, who string) bool { return strings.HasPrefix(who, noBackend) })
-		return fmt.Sprintf("the backends hold %v, and Services show %v", held, shown), maps.Equal(held, shown)
+		return fmt.Sprintf("the backends hold %v, and the Services have %v", held, shown), maps.Equal(held, shown)
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// clean waits until the backends hold nothing.
+// clean waits until the backends hold no addresses.
 func (b backed) clean() {
 	b.t.Helper()
 	b.until(2*patience, "the backends hold nothing", func() bool { return len(b.held()) == 0 })
@@ -282,8 +281,8 @@ func (b backed) keeps(had map[string][]netip.Addr) {
 	}
 }
 
-// allocator returns the process of the allocator, and server that of the IPAM server beside
-// it.
+// allocator returns the process of the allocator. ipamServer returns the process of the IPAM server
+// in the same pod.
 func (b backed) allocator() (pid int)  { return b.process("allocator", "PURELB_POD_NAME=") }
 func (b backed) ipamServer() (pid int) { return b.process("ipam-server", "HOSTNAME=") }
 

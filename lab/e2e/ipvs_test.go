@@ -10,13 +10,12 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: silence is proven. A node that answers for an address that it does not hold
-// keeps no other node from taking it.
+// Promise: a node that answers for an address that it does not hold does not block another node
+// from taking the address.
 
-// With kube-proxy in IPVS mode and without strictARP, every node has each address on
-// kube-ipvs0, and its kernel answers for it. The lab's kernel has no IPVS, so a bridge stands
-// for that link.
-func TestNodesThatAnswerByMistakeKeepNoNodeFromTaking(t *testing.T) {
+// With kube-proxy in IPVS mode and without strictARP, every node has each address on kube-ipvs0, and
+// its kernel answers for it. The kernel of the lab has no IPVS, so a bridge replaces that link.
+func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	w := newWorld(t)
 	w.expect("configProblem") // ARPNotStrict
 	s := watchLocal(w)
@@ -35,14 +34,14 @@ func TestNodesThatAnswerByMistakeKeepNoNodeFromTaking(t *testing.T) {
 	for i := range services {
 		for _, a := range w.addresses(fmt.Sprintf("new-%d", i), families()) {
 			if a.Is4() && !strings.Contains(fmt.Sprint(expected), a.String()) {
-				t.Fatalf("a new Service has got %s, which no kube-ipvs0 has: %v", a, expected)
+				t.Fatalf("a new Service has %s, want one of the addresses on kube-ipvs0: %v", a, expected)
 			}
 			if !w.answeredByOne(a, began.Add(limit)) {
 				t.Errorf("%s is on %v after %s", a, w.holders(a), limit)
 			}
 		}
 	}
-	t.Logf("new addresses are there after %s", time.Since(began).Round(10*time.Millisecond))
+	t.Logf("new addresses are announced after %s", time.Since(began).Round(10*time.Millisecond))
 
 	holder := s.holder()
 	began = time.Now()
@@ -59,7 +58,7 @@ func TestNodesThatAnswerByMistakeKeepNoNodeFromTaking(t *testing.T) {
 	w.agentReady(holder)
 }
 
-// answersByMistake makes the kernel of node answer for addresses, until the test ends.
+// answersByMistake makes the kernel of node answer for addresses until the test ends.
 func (w *world) answersByMistake(node string, addresses []netip.Addr) {
 	w.t.Helper()
 	script := []string{"ip link add " + ipvsLink + " type bridge", "ip link set " + ipvsLink + " up"}
@@ -75,7 +74,7 @@ func (w *world) answersByMistake(node string, addresses []netip.Addr) {
 		}
 	}
 	do(append(script, "sysctl -qw net.ipv4.conf.all.arp_ignore=0")...)
-	w.undoable(func() { // a node that was off meanwhile has lost this link
+	w.undoable(func() { // a node that was off has lost this link
 		do("sysctl -qw net.ipv4.conf.all.arp_ignore=1", "if ip link show "+ipvsLink+" >/dev/null 2>&1; then ip link del "+ipvsLink+"; fi")
 	})
 }

@@ -31,11 +31,11 @@ func (w *world) leader() (pod string) {
 	return pod
 }
 
-// leadingPod waits until the leading allocator is ready and not about to end, and returns its
-// pod. An allocator that was told to end leads until it has released its Lease.
+// leadingPod waits until the leading allocator is ready and is not terminating. It returns its pod. A
+// terminating allocator leads until it has released its Lease.
 func (w *world) leadingPod() (pod corev1.Pod) {
 	w.t.Helper()
-	w.until(2*patience, "an allocator that is to stay leads", func() bool {
+	w.until(2*patience, "an allocator that is not terminating leads", func() bool {
 		var lead corev1.Pod
 		err := w.Get(w.ctx, client.ObjectKey{Namespace: product.Namespace, Name: w.leader()}, &lead)
 		if err != nil || lead.DeletionTimestamp != nil || !ready(lead) {
@@ -47,8 +47,8 @@ func (w *world) leadingPod() (pod corev1.Pod) {
 	return pod
 }
 
-// freshAllocator replaces the allocator's pod. The kubelet would restart a container that
-// ended often only after minutes.
+// freshAllocator replaces the allocator's pod. In the old pod, the kubelet may restart the container
+// only after minutes.
 func (w *world) freshAllocator() {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
@@ -66,7 +66,7 @@ func (w *world) freshAllocator() {
 	})
 }
 
-// allocatorsReady returns how many allocators lead or stand by.
+// allocatorsReady returns the number of ready allocators, leading or standby.
 func (w *world) allocatorsReady() (n int) {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
@@ -81,14 +81,14 @@ func (w *world) allocatorsReady() (n int) {
 	return n
 }
 
-// kill sends SIGKILL to the allocator of a pod, and reports whether there was one.
+// kill sends SIGKILL to the allocator of a pod. It reports whether the process existed.
 func (w *world) kill(pod string) bool {
 	w.t.Helper()
 	return w.killProcess("allocator", "PURELB_POD_NAME="+pod)
 }
 
-// killAgents sends SIGKILL to the agents of nodes. The function that it returns waits until
-// all of them have been restarted and are ready.
+// killAgents sends SIGKILL to the agents of nodes. The function that it returns waits until all these
+// agents are ready again.
 func (w *world) killAgents(nodes ...string) (wait func()) {
 	w.t.Helper()
 	before := map[string]string{}
@@ -101,7 +101,7 @@ func (w *world) killAgents(nodes ...string) (wait func()) {
 	return func() {
 		w.t.Helper()
 		for _, n := range nodes {
-			// The pod stays ready until the kubelet has noticed.
+			// The pod stays ready until the kubelet notices the end of the process.
 			w.until(3*patience, "the agent on "+n+" was started again", func() bool {
 				p, ok := w.productPod("lbnodeagent", n)
 				return ok && agentIn(p) != before[n]
@@ -110,7 +110,7 @@ func (w *world) killAgents(nodes ...string) (wait func()) {
 	}
 }
 
-// agentIn returns the ID of the agent's container in a pod. It changes with each restart.
+// agentIn returns the ID of the agent's container in a pod. The ID changes with each restart.
 func agentIn(p corev1.Pod) string {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.Name == "lbnodeagent" {
@@ -120,8 +120,8 @@ func agentIn(p corev1.Pod) string {
 	return ""
 }
 
-// killProcess sends SIGKILL to the process of a program with a variable in its environment,
-// and reports whether there was one.
+// killProcess sends SIGKILL to the process of a program with a variable in its environment. It
+// reports whether the process existed.
 func (w *world) killProcess(program, variable string) bool {
 	w.t.Helper()
 	pid, ok := processOf(program, variable)
@@ -134,8 +134,8 @@ func (w *world) killProcess(program, variable string) bool {
 	return true
 }
 
-// processOf finds a process in a pod of this lab. The machines of the lab share the PID
-// namespace of this one, so their processes are visible here, as are those of other labs.
+// processOf finds a process in a pod of this lab. The machines of all labs share the PID namespace of
+// this machine, so their processes are visible here.
 func processOf(program, variable string) (pid int, ok bool) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
@@ -170,7 +170,7 @@ func (f fixture) descends(pid int) bool {
 // parent returns the parent of a process, or 0.
 func parent(pid int) int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	// The name in parentheses may contain anything.
+	// The name in parentheses may contain any characters.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(fields) < 2 {
 		return 0

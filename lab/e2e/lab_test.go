@@ -1,5 +1,5 @@
-// Package e2e holds the end-to-end tests: a real cluster, PureLB in it as its chart installs
-// it, and a client outside. Each test is named after a promise that users may rely on.
+// Package e2e has the end-to-end tests. They use a real cluster with PureLB, installed from its chart,
+// and a client outside of the cluster. Each test has the name of a promise to users.
 //
 // The tests need the lab ("make up"). They install the product from this tree themselves.
 // Without a lab they fail.
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// installing is how long the product may take to be built and installed.
+// installing is the time limit for building and installing the product.
 const installing = 10 * time.Minute
 
 func setUp() error {
@@ -70,8 +70,8 @@ func setUp() error {
 	return nil
 }
 
-// install brings the product to the state in which tests find it. It has a time limit of its
-// own, because it also cleans up after a test that took too long.
+// install brings the product to the state at the start of a test. It has its own time limit, because
+// it also cleans up after a test that took too long.
 func (f fixture) install() error {
 	ctx, cancel := context.WithTimeout(context.Background(), installing)
 	defer cancel()
@@ -88,7 +88,7 @@ func (f fixture) watching() (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{})
 }
 
-// powered returns the names of the nodes that run.
+// powered returns the names of the nodes with power.
 func (f fixture) powered() []string {
 	var names []string
 	for _, n := range f.Nodes() {
@@ -99,8 +99,8 @@ func (f fixture) powered() []string {
 	return names
 }
 
-// carriers returns the interfaces of a node that carry an address. It leaves out the interface
-// of kube-proxy in IPVS mode: that has all addresses, and leads nowhere.
+// carriers returns the interfaces of a node that carry an address. It leaves out the interface of
+// kube-proxy in IPVS mode, which has all addresses and sends no packets.
 func (f fixture) carriers(node string, a netip.Addr) ([]string, error) {
 	links, err := router.Carriers(f.Netns(node), a)
 	return slices.DeleteFunc(links, func(l string) bool { return l == ipvsLink }), err
@@ -118,8 +118,8 @@ func (f fixture) links(node string) (names []string) {
 	return names
 }
 
-// names returns the nodes that have the addresses as their first, sorted. An address that no
-// node has stands for itself.
+// names returns the nodes whose first addresses these are, sorted. If no node has an address, the
+// result has the address itself.
 func (f fixture) names(addresses []netip.Addr) []string {
 	var names []string
 	for _, a := range addresses {
@@ -147,8 +147,8 @@ func (f fixture) boot(t testing.TB, node string) {
 		if err == nil {
 			return "", true
 		}
-		// containerd has its socket before it serves Kubernetes. A kubelet that starts in
-		// between ends.
+		// containerd opens its socket before it serves Kubernetes. A kubelet that starts before that
+		// ends.
 		_ = f.Start(ctx, node, "kubelet")
 		return err.Error(), false
 	})
@@ -157,7 +157,7 @@ func (f fixture) boot(t testing.TB, node string) {
 	}
 }
 
-// logs returns the last lines of the product's containers, for a test that failed.
+// logs returns the last lines of the product's containers for a failed test.
 func (f fixture) logs() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

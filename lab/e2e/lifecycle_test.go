@@ -7,8 +7,8 @@ import (
 	"purelb.io/purelb/lab/kube"
 )
 
-// Promise: agents and allocators come and go, nodes die, and the addresses stay or come back
-// without help.
+// Promise: when agents and allocators restart and nodes die, the addresses stay or come back
+// automatically.
 
 func TestAllocatorRestartKeepsEveryAddress(t *testing.T) {
 	w := newWorld(t)
@@ -31,14 +31,14 @@ func TestAllocatorRestartKeepsEveryAddress(t *testing.T) {
 		for _, a := range fresh {
 			for _, b := range after {
 				if a == b {
-					t.Errorf("%s was given twice, to %s and to five", a, n)
+					t.Errorf("%s is assigned to two Services: %s and five", a, n)
 				}
 			}
 		}
 	}
 }
 
-func TestALocalAddressOfADeadNodeComesBackOnAnotherNodeOfItsSubnet(t *testing.T) {
+func TestALocalAddressOfADeadNodeMovesWithinItsSubnet(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	victim := s.holder()

@@ -18,17 +18,16 @@ import (
 // complaint is a WARN or ERROR line of a program of the product.
 type complaint struct {
 	Node, Program string
-	// Message is the name of the event. Of a line that is not structured, such as that of a
-	// panic, it is the whole line.
+	// Message is the name of the event. For a line that is not structured, such as the line of a panic,
+	// it is the whole line.
 	Message string
 	Text    string
 }
 
 func (c complaint) String() string { return fmt.Sprintf("%s on %s: %s", c.Program, c.Node, c.Text) }
 
-// logBook reads what the containers of the product write, from the disks of the nodes. The
-// kubelet removes a log with its pod; the book keeps the file open, and so has the last lines
-// of agents.
+// logBook reads the logs of the product's containers from the disks of the nodes. The kubelet removes
+// a log with its pod. logBook keeps the file open, so it reads the last lines of agents too.
 type logBook struct {
 	mu         sync.Mutex
 	open       map[string]*logFile
@@ -38,10 +37,10 @@ type logBook struct {
 type logFile struct {
 	*os.File
 	node, program string
-	rest          []byte // the first part of a line that is not complete yet
+	rest          []byte // the first part of an incomplete line
 }
 
-// followLogs reads all logs from now on, until the process ends.
+// followLogs reads all logs from now on until the process ends.
 func (f fixture) followLogs() *logBook {
 	b := &logBook{open: map[string]*logFile{}}
 	go func() {
@@ -87,7 +86,7 @@ func (b *logBook) since(n int) []complaint {
 	return slices.Clone(b.complaints[n:])
 }
 
-// complaints returns the complaints that were written since the last call.
+// complaints returns the complaints since the last call.
 func (l *logFile) complaints() (found []complaint) {
 	text, _ := io.ReadAll(l)
 	l.rest = append(l.rest, text...)

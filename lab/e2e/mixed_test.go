@@ -10,16 +10,15 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: agents of two neighboring versions work together. A rollout of a large cluster takes
-// hours, and nodes fail meanwhile.
+// Promise: agents of two adjacent versions work together. A rollout of a large cluster takes hours,
+// and nodes may fail during this time.
 
-// takeover is the allowance when a node loses its power in an upgrade: a second.
+// takeover is the allowance when a node loses its power during an upgrade: a second.
 var takeover = loss{probes: 100, silence: time.Second, cut: true}
 
-// TestAnUpgradeThatIsHalfDoneReplacesNodesOfBothKinds runs agents of an earlier commit on half
-// of the nodes. UPGRADE_FROM names the commit. Without it, the commit before the last change
-// counts.
-func TestAnUpgradeThatIsHalfDoneReplacesNodesOfBothKinds(t *testing.T) {
+// TestNodesOfBothVersionsFailOverDuringAnUpgrade runs agents of an earlier commit on half of
+// the nodes. UPGRADE_FROM names the commit. By default, it is the commit before the last change.
+func TestNodesOfBothVersionsFailOverDuringAnUpgrade(t *testing.T) {
 	w := newWorld(t)
 	image := w.earlierAgent()
 	earlier := map[string]bool{"node-1": true, "node-3": true} // each segment has both kinds
@@ -46,7 +45,7 @@ func TestAnUpgradeThatIsHalfDoneReplacesNodesOfBothKinds(t *testing.T) {
 	}
 }
 
-// earlierAgent builds the agent of an earlier commit, and returns its image.
+// earlierAgent builds the agent of the earlier commit and returns its image.
 func (w *world) earlierAgent() (image string) {
 	w.t.Helper()
 	commit := os.Getenv("UPGRADE_FROM")

@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// Every test ends with the same checks, whatever it is about. No program of the product has
-// warned of anything that the test does not expect. No agent has received a message that it
-// could not read. Every node has the routes that it had before.
+// Every test ends with the same checks. No program of the product has logged a warning that the test
+// does not expect. No agent has received a message that it could not read. Every node has the same
+// routes as at the start.
 
-// safetyNet is the state of the cluster at the begin of a test.
+// safetyNet is the state of the cluster at the start of a test.
 type safetyNet struct {
 	complaints int
 	dropped    map[string]dropped
 	routes     map[string][]string
 	expected   map[string]bool
-	// anything says that the test breaks so much that programs may warn of anything.
+	// anything allows all warnings, for tests with many faults.
 	anything bool
 }
 
-// dropped counts the messages that the agent of a node could not read since it started.
+// dropped counts the messages that an agent could not read since its start.
 type dropped struct {
 	began float64 // in seconds since 1970
 	n     float64
 }
 
 var (
-	// always are messages that may come in any test.
+	// always are the messages that any test allows.
 	always = []string{
-		// On a busy machine, three packets of BFD are 0.9 s late now and then. The tests of
-		// BGP watch the routes of the router instead.
+		// On a busy machine, three packets of BFD may be 0.9 s late. The tests of BGP watch the routes of
+		// the router instead.
 		"bfdDown", "neighborDown",
-		// The allocator leaves addresses of other machines alone for ten minutes. An allocator
-		// that starts says so.
+		// The allocator quarantines addresses of other machines for ten minutes, and logs that when it
+		// starts.
 		"addressQuarantined",
 	}
 	// withoutAPI are messages of programs that cannot reach the API server.
@@ -46,7 +46,7 @@ var (
 	}
 )
 
-// spread records the state for a test that begins.
+// spread records the state at the start of a test.
 func (w *world) spread() *safetyNet {
 	w.t.Helper()
 	n := &safetyNet{complaints: lab.book.read(lab), dropped: w.dropped(), routes: w.nodeRoutes(), expected: map[string]bool{}}
@@ -63,13 +63,13 @@ func (w *world) expect(messages ...string) {
 	}
 }
 
-// catch fails the test for what its checks found.
+// catch makes the checks at the end of a test.
 func (w *world) catch() {
 	w.t.Helper()
 	lab.book.read(lab)
 	for _, c := range lab.book.since(w.net.complaints) {
 		if !w.net.anything && !w.net.expected[c.Message] {
-			w.t.Errorf("unexpected: %s", c)
+			w.t.Errorf("there is an unexpected log line: %s", c)
 		}
 	}
 	for node, now := range w.dropped() {
@@ -78,13 +78,13 @@ func (w *world) catch() {
 			was.n = 0
 		}
 		if now.n > was.n {
-			w.t.Errorf("the agent on %s could not read %v packets of other agents, and %v when the test began", node, now.n, was.n)
+			w.t.Errorf("the agent on %s could not read %v packets of other agents, want %v as at the start of the test", node, now.n, was.n)
 		}
 	}
 	w.sameRoutes()
 }
 
-// sameRoutes fails the test if a node's routes differ from those at its begin.
+// sameRoutes fails the test if the routes of a node have changed since its start.
 func (w *world) sameRoutes() {
 	w.t.Helper()
 	now := w.nodeRoutes()
@@ -99,8 +99,8 @@ func (w *world) sameRoutes() {
 	}
 }
 
-// nodeRoutes returns the routes of the nodes, except those of BGP, to pods, and of the
-// interface for remote addresses.
+// nodeRoutes returns the routes of the nodes. It leaves out routes of BGP, routes to pods, and routes
+// of the interface for remote addresses.
 func (w *world) nodeRoutes() map[string][]string {
 	w.t.Helper()
 	routes := map[string][]string{}
@@ -121,8 +121,8 @@ func (w *world) nodeRoutes() map[string][]string {
 	return routes
 }
 
-// dropped returns what the agents of all nodes could not read. It leaves out an agent that
-// does not answer.
+// dropped returns the counts of unreadable messages of all agents. It leaves out agents that do not
+// answer.
 func (w *world) dropped() map[string]dropped {
 	w.t.Helper()
 	all := map[string]dropped{}

@@ -13,17 +13,17 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: PureLB shares a cluster with other load balancer controllers. It never takes over
-// or announces an address that another controller gave. It never fights: it sees a contest,
-// slows down, and names it.
+// Promise: PureLB shares a cluster with other load balancer controllers. It never takes over or
+// announces an address of another controller. It notices a contest about a Service, writes ever more
+// rarely, and reports the contest.
 
 const ourClass = "loadBalancerClass: purelb.io/purelbv2"
 
-// writesPerMinute is how often the allocator may write to one Service in a minute of a
+// writesPerMinute is the number of writes that the allocator may make to a Service in a minute of a
 // contest.
 const writesPerMinute = 8
 
-func TestServicesOfAnotherControllerStayItsOwn(t *testing.T) {
+func TestServicesOfAnotherControllerStayWithIt(t *testing.T) {
 	w := newWorld(t)
 	o, h, wires := w.otherController(""), w.history(), w.wires()
 	resume := w.stopAllocator()
@@ -60,7 +60,7 @@ func TestServicesOfAnotherControllerStayItsOwn(t *testing.T) {
 	for _, name := range theirs {
 		got := w.settles(name)
 		if !slices.ContainsFunc(got, w.inGroup(groupOf[name])) {
-			t.Errorf("%s had %v of the other controller, and has %v now: want an address of the group %s", name, had[name], got, groupOf[name])
+			t.Errorf("%s had %v of the other controller and now has %v, want an address of the group %s", name, had[name], got, groupOf[name])
 		}
 		h.restrained(name, writesPerMinute*(1+int(time.Since(began).Minutes())))
 	}
@@ -74,16 +74,16 @@ func TestServicesOfAnotherControllerStayItsOwn(t *testing.T) {
 	wires.bare()
 }
 
-// servesOurs makes a Service of PureLB's class and waits for its address. The allocator has
-// then looked at all Services that were there before.
+// servesOurs makes a Service of PureLB's class and waits for its address. After that, the allocator
+// has read all earlier Services.
 func (w *world) servesOurs(name string) {
 	w.t.Helper()
 	w.apply(plain(name, 80, "purelb.io/service-group: remote", ourClass))
 	w.addresses(name, 1)
 }
 
-// settles waits until a Service has addresses, none of which is the other controller's, and
-// returns them. The other controller must have ended.
+// settles waits until a Service has only addresses of PureLB, and returns them. The other controller
+// must have ended.
 func (w *world) settles(name string) (has []netip.Addr) {
 	w.t.Helper()
 	w.until(patience, name+" has an address of PureLB", func() bool {
@@ -102,7 +102,7 @@ func (w *world) inGroup(group string) func(netip.Addr) bool {
 	return func(a netip.Addr) bool { return prefix.Contains(a) && !isOthers(a) }
 }
 
-func TestAContestIsNamedSlowsDownAndEndsByItself(t *testing.T) {
+func TestAContestIsReportedThrottledAndEnds(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"local", "remote"}
 	had := w.classless(names)
@@ -130,8 +130,8 @@ func TestAContestIsNamedSlowsDownAndEndsByItself(t *testing.T) {
 	wires.bare()
 }
 
-// classless makes Services without a class, one for each group of that name, and returns the
-// addresses that PureLB gave them.
+// classless makes Services without a class. Each has the name of its group. It returns the addresses
+// that PureLB assigned.
 func (w *world) classless(names []string) map[string][]netip.Addr {
 	w.t.Helper()
 	had := map[string][]netip.Addr{}
@@ -142,7 +142,7 @@ func (w *world) classless(names []string) map[string][]netip.Addr {
 	return had
 }
 
-func TestRestartsInAContestAnnounceNothingForeign(t *testing.T) {
+func TestRestartsDuringAContestAnnounceNoForeignAddress(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"local", "remote"}
 	had := w.classless(names)
@@ -169,15 +169,14 @@ func TestRestartsInAContestAnnounceNothingForeign(t *testing.T) {
 		if !equal(got, had[name]) {
 			t.Errorf("%s had %v, and has %v now", name, had[name], got)
 		}
-		const lives = 2 // lives of the allocator; each has its own count
+		const lives = 2 // the allocator restarts once, and each process has its own count
 		h.restrained(name, writesPerMinute*(lives+int(time.Since(began).Minutes())))
 		w.until(patience, name+" is announced", func() bool { return len(w.holders(got[0])) > 0 })
 	}
 	wires.bare()
 }
 
-// contested waits until the condition of a Service says that its status is contested, and by
-// whom.
+// contested waits until the condition of a Service reports a contest and names the other writer.
 func (w *world) contested(name string) {
 	w.t.Helper()
 	w.until(patience, "the condition of "+name+" names the contest", func() bool {
@@ -187,7 +186,7 @@ func (w *world) contested(name string) {
 	w.warned(name, "StatusContested", otherWriter)
 }
 
-func TestALeftoverBrandAnnouncesNothing(t *testing.T) {
+func TestALeftoverAnnotationAnnouncesNothing(t *testing.T) {
 	w := newWorld(t)
 	wires := w.wires()
 	for i, poolType := range []string{"local", "remote"} {
@@ -205,13 +204,13 @@ func TestALeftoverBrandAnnouncesNothing(t *testing.T) {
 	}
 	w.servesOurs("ours")
 	ours := kube.Addresses(w.service("ours"))[0]
-	w.until(patience, "the agents have announced a Service that came later", func() bool {
+	w.until(patience, "the agents have announced a later Service", func() bool {
 		return len(w.holders(ours)) == len(lab.Nodes())
 	})
 	wires.bare()
 }
 
-// TestClassesDivideTheServicesOfACluster shows the intended way to share a cluster: each
+// TestClassesDivideTheServicesOfACluster is the recommended way to share a cluster: each
 // controller serves its own classes.
 func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	w := newWorldFor(t, 3*time.Minute)
@@ -257,7 +256,7 @@ func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	h.always("theirs", theirs)
 }
 
-// defaultAnnouncer sets that value of the chart until undo is called.
+// defaultAnnouncer sets the value defaultAnnouncer of the chart until the test calls undo.
 func (w *world) defaultAnnouncer(value string) (undo func()) {
 	w.t.Helper()
 	tree, err := product.FindTree(".", io.Discard)
@@ -269,7 +268,7 @@ func (w *world) defaultAnnouncer(value string) (undo func()) {
 	return w.undoable(func() { set("PureLB") })
 }
 
-// setValues sets values of the chart in addition to those that are set.
+// setValues sets more values of the chart, and keeps the others.
 func (w *world) setValues(tree product.Tree, values ...string) {
 	w.t.Helper()
 	args := []string{"upgrade", product.Release, "charts/purelb", "--kubeconfig", lab.Kubeconfig(),

@@ -21,26 +21,26 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// otherRanges are the addresses of the other controller: first two of the nodes' own segment,
-// then some of no segment. An agent would put the former on eth0 and the latter on kube-lb0.
+// otherRanges are the addresses of the other controller: two of the nodes' segment, and some of no
+// segment. An agent would put the first two on eth0, and the others on kube-lb0.
 const (
 	otherSegment = "172.30.250.220-172.30.250.221"
 	otherRanges  = otherSegment + ", 203.0.113.1-203.0.113.99"
 )
 
-// isOthers reports whether only the other controller gives this address.
+// isOthers reports whether the address is in the ranges of the other controller.
 func isOthers(a netip.Addr) bool {
 	return netip.MustParsePrefix("172.30.250.220/31").Contains(a) || netip.MustParsePrefix("203.0.113.0/24").Contains(a)
 }
 
-// otherController is the second load balancer controller in a test's cluster.
+// otherController is the second load balancer controller of a test.
 type otherController struct {
 	*world
 	image, class string
 }
 
-// otherController installs the second controller, for Services of a class or for those without
-// one. It does not start it.
+// otherController installs the second controller for Services of a class, or without a class. It
+// does not start the controller.
 func (w *world) otherController(class string) *otherController {
 	w.t.Helper()
 	w.expect("statusContested")
@@ -55,8 +55,7 @@ func (w *world) otherController(class string) *otherController {
 	return o
 }
 
-// start runs the other controller. It returns when the controller has looked at
-// every Service.
+// start runs the other controller. It returns when the controller has read every Service.
 func (o *otherController) start() {
 	o.t.Helper()
 	o.apply(otherlb.Deployment(namespace, o.image, o.class, 1))
@@ -75,20 +74,20 @@ func (o *otherController) restart() {
 	o.start()
 }
 
-// removeRanges takes all addresses from the other controller: it clears those of all Services
-// that it serves.
+// removeRanges removes the ranges of the other controller. The controller then clears the addresses
+// of all its Services.
 func (o *otherController) removeRanges() {
 	o.t.Helper()
 	o.remove(otherlb.Ranges(namespace, ""))
 }
 
-// stopAllocator ends the allocator, until resume is called.
+// stopAllocator ends the allocator until the test calls resume.
 func (w *world) stopAllocator() (resume func()) {
 	w.t.Helper()
 	return w.allocators(0)
 }
 
-// The writers of Services. Each of them but the test is a field manager.
+// These are the writers of Services. All of them except the test are field managers.
 const (
 	allocatorWriter = "purelb-allocator"
 	agentWriter     = "lbnodeagent"
@@ -96,8 +95,8 @@ const (
 	testWriter      = "the test"
 )
 
-// state is one state of a Service: the time when it was seen, its writer, the addresses in its
-// status, and those of them that the state before did not have.
+// state is one state of a Service: its time, its writer, the addresses in its status, and the
+// addresses that the previous state did not have.
 type state struct {
 	at            time.Time
 	writer        string
@@ -149,9 +148,9 @@ func (h *history) see(event watch.EventType, svc *corev1.Service) {
 	h.states[svc.Name] = append(h.states[svc.Name], s)
 }
 
-// writerOf returns whose write led from one state of a Service to the next. The other
-// controller counts its writes in an annotation. The test writes the spec and the annotations
-// of users. Agents write only who announces an address.
+// writerOf returns the writer that changed a Service from one state to the next. The other controller
+// counts its writes in an annotation. The test writes the spec and the annotations of users. Agents
+// write only the announcing annotations.
 func writerOf(before, after *corev1.Service) string {
 	const count, announcing = "otherlb.lab/writes", "purelb.io/announcing-"
 	changed := func(annotation string) bool { return before.Annotations[annotation] != after.Annotations[annotation] }
@@ -176,7 +175,7 @@ func without(annotations map[string]string, prefix string) map[string]string {
 	return rest
 }
 
-// of returns the states of a Service that a writer wrote.
+// of returns the states of a Service by a writer.
 func (h *history) of(service, writer string) (out []state) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,8 +198,8 @@ func (h *history) tell() {
 	}
 }
 
-// always fails the test unless every state of a Service with an address has exactly these
-// addresses.
+// always checks each state of a Service that has an address. It fails the test unless the state has
+// exactly these addresses.
 func (h *history) always(service string, want []netip.Addr) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -227,19 +226,19 @@ func (h *history) untouched(service string) {
 	}
 }
 
-// restrained fails the test if the allocator wrote to a Service more often than limit, or ever
-// gave it an address of the other controller.
+// restrained fails the test if the allocator wrote to a Service more often than limit, or wrote an
+// address of the other controller.
 func (h *history) restrained(service string, limit int) {
 	h.t.Helper()
 	writes := h.of(service, allocatorWriter)
 	h.t.Logf("%s: %d writes by the allocator, %d by agents, %d by the other controller", service,
 		len(writes), len(h.of(service, agentWriter)), len(h.of(service, otherWriter)))
 	if len(writes) > limit {
-		h.t.Errorf("%s: the allocator wrote %d times, want %d at most", service, len(writes), limit)
+		h.t.Errorf("%s: the allocator wrote %d times, want at most %d", service, len(writes), limit)
 	}
 	for _, s := range writes {
 		if slices.ContainsFunc(s.gained, isOthers) {
-			h.t.Errorf("%s: the allocator gave an address of the other controller: %s", service, s)
+			h.t.Errorf("%s: the allocator wrote an address of the other controller: %s", service, s)
 		}
 	}
 }
@@ -264,7 +263,7 @@ func (w *world) wires() *wires {
 	return all
 }
 
-// bare fails the test if a node has ever carried an address of the other controller.
+// bare fails the test if a node carried an address of the other controller at any time.
 func (w *wires) bare() {
 	w.t.Helper()
 	for node, watch := range w.nodes {
@@ -273,12 +272,12 @@ func (w *wires) bare() {
 			w.t.Fatal(err)
 		}
 		if i := slices.IndexFunc(seen, isOthers); i >= 0 {
-			w.t.Errorf("%s carried %s, which the other controller gave", node, seen[i])
+			w.t.Errorf("%s carried %s, an address of the other controller", node, seen[i])
 		}
 	}
 }
 
-// condition returns the condition of a Service that says whether it has its addresses.
+// condition returns the condition Allocated of a Service.
 func (w *world) condition(service string) metav1.Condition {
 	w.t.Helper()
 	if c := meta.FindStatusCondition(w.service(service).Status.Conditions, "purelb.io/Allocated"); c != nil {

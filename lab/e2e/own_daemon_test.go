@@ -18,8 +18,8 @@ import (
 
 // Promise: without the speaker, a routing daemon of the user announces remote addresses.
 
-// guidesBIRD returns the configuration of BIRD that the guide has for a routing daemon of
-// the user, with the addresses of a node and of the router beside it.
+// guidesBIRD returns the configuration of BIRD from docs/bgp.md, section "A routing daemon of your
+// own". It has the addresses of a node and of the router on its segment.
 func (w *world) guidesBIRD(tree product.Tree, node string) string {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(tree.Root, "docs/bgp.md"))
@@ -42,7 +42,7 @@ func (w *world) guidesBIRD(tree product.Tree, node string) string {
 	).Replace(example)
 }
 
-// bird runs BIRD on a node until stop is called.
+// bird runs BIRD on a node until the test calls stop.
 func (w *world) bird(node, config string) (stop func()) {
 	w.t.Helper()
 	write := "cat > /run/bird.conf <<'END'\n" + config + "END\n"
@@ -62,7 +62,7 @@ func (w *world) bird(node, config string) (stop func()) {
 	})
 }
 
-// withoutSpeakers removes the speakers of all nodes until undo is called.
+// withoutSpeakers removes the speakers of all nodes until the test calls undo.
 func (w *world) withoutSpeakers(tree product.Tree) (undo func()) {
 	w.t.Helper()
 	set := func(enabled bool, atOnce string) {
@@ -83,7 +83,7 @@ func TestARoutingDaemonOfTheUserAnnouncesRemoteAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.expect("nodeStatusNotWritten") // the rights of the speakers go before the speakers
+	w.expect("nodeStatusNotWritten") // the rights of the speakers are removed before the speakers
 	addresses := w.remote()
 	undo := w.withoutSpeakers(tree)
 	w.until(patience, "the router has no route of a speaker", func() bool {
@@ -93,8 +93,8 @@ func TestARoutingDaemonOfTheUserAnnouncesRemoteAddresses(t *testing.T) {
 	for _, n := range nodeNames() {
 		stop[n] = w.bird(n, w.guidesBIRD(tree, n))
 	}
-	// BIRD also tells its link-local address, which the router then uses. So nodes have no
-	// names here.
+	// BIRD also announces its link-local address as a next hop, and the router uses it. So the test
+	// cannot compare the names of nodes.
 	through := func(nodes int) {
 		t.Helper()
 		for _, a := range addresses {

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Promise: when a network splits, each part has a node that answers. When the network is whole
-// again, one node answers.
+// Promise: when a network is split, a node of each part answers. When the network is joined again,
+// one node answers.
 
-func TestANodeWhoseSegmentIsCutInTwoIsReplacedAndTakesNothingBack(t *testing.T) {
+func TestANodeBehindASegmentCutIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
 	s.begin()
-	// The station, the router, and with it the clients and the API server, are on the other
-	// side. The holder does not know yet that it is cut off.
+	// The station and the router are on the other side, and so are the clients and the API server.
+	// The holder does not know yet that it is cut off.
 	mend := sever(w, []string{holder}, allBut(holder))
 	s.until(patience, "the other side has an address", func() bool {
 		return slices.Contains(s.holderNodes(s.addresses[0]), other(t, holder))
 	})
 	if both := s.holderNodes(s.addresses[0]); len(both) < 2 {
-		t.Logf("the holder gave up before the segment was whole again: %v", both)
+		t.Logf("the holder yielded before the segment was joined again: %v", both)
 	}
 	mend()
 	s.rest(patience)
 	s.end(segmentCutLoss)
 	s.holder()
 
-	// Wait until the holder knows.
+	// Wait until the holder knows that it is cut off.
 	holder = s.holder()
 	s.begin()
 	mend = sever(w, []string{holder}, allBut(holder))
@@ -51,12 +51,12 @@ func allBut(node string) []string {
 	return names
 }
 
-func TestNodesThatDoNotReachEachOtherComeToRest(t *testing.T) {
+func TestNodesSettleAfterAPartition(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
-	// The two nodes of the segment still hear of each other through the other nodes: nothing
-	// happens.
+	// The two nodes of the segment still hear each other through the other nodes. So no address
+	// moves.
 	s.begin()
 	mend := sever(w, []string{"node-1"}, []string{"node-2"})
 	time.Sleep(4 * time.Second) // longer than the detection of a dead node
@@ -66,11 +66,11 @@ func TestNodesThatDoNotReachEachOtherComeToRest(t *testing.T) {
 	s.end(nothing)
 	s.stays(holder)
 
-	// Both halves reach the router, the API server and the clients. The Leases show that all
-	// nodes live.
+	// Both halves reach the router, the API server and the clients. The Leases show that all nodes
+	// are alive.
 	s.begin()
 	mend = sever(w, []string{"node-1", "node-3"}, []string{"node-2", "node-4"})
-	time.Sleep(10 * time.Second) // as long as a Lease counts
+	time.Sleep(10 * time.Second) // the duration of a Lease
 	s.rest(patience)
 	mend()
 	s.rest(patience)

@@ -7,8 +7,8 @@ import (
 	"purelb.io/purelb/lab/cluster"
 )
 
-// TestAdmissionPoliciesAreSound: Kubernetes has checked the types of every expression, and
-// warns about none.
+// TestAdmissionPoliciesAreSoundchecks that Kubernetes has type-checked every expression
+// and has no warning.
 func TestAdmissionPoliciesAreSound(t *testing.T) {
 	w := newWorld(t)
 	const policies = `{range .items[?(@.status.observedGeneration)]}{.metadata.name} {.status.typeChecking.expressionWarnings}{"\n"}{end}`
@@ -20,7 +20,7 @@ func TestAdmissionPoliciesAreSound(t *testing.T) {
 	})
 	for _, line := range checked {
 		if name, warnings, _ := strings.Cut(line, " "); strings.TrimSpace(warnings) != "" {
-			t.Errorf("Kubernetes warns of the policy %s: %s", name, warnings)
+			t.Errorf("Kubernetes has a warning about the policy %s: %s", name, warnings)
 		}
 	}
 }

@@ -18,23 +18,23 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// release is a release of PureLB as users get it: its files, and a registry of the cluster
-// that has its images and its chart.
+// release is a release of PureLB as users get it. It has files, and a registry of the cluster has its
+// images and its chart.
 type release struct {
 	*world
 	tree              string // the source that it was made from
 	version, registry string
 }
 
-// releases makes and publishes two releases: of the commit that an upgrade begins from, and of
-// this tree.
+// releases makes and publishes two releases: of the commit from which an upgrade starts, and of this
+// tree.
 func (w *world) releases() (before, after release) {
 	w.t.Helper()
 	from, err := lab.tree.Before(w.ctx)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Logf("the upgrade begins from commit %s", from)
+	w.t.Logf("the upgrade starts from commit %s", from)
 	cp, err := lab.Machine(cluster.ControlPlane)
 	if err != nil {
 		w.t.Fatal(err)
@@ -46,8 +46,8 @@ func (w *world) releases() (before, after release) {
 	return before, after
 }
 
-// release makes a release from the source that write writes, which is that of a commit or
-// newer, and publishes it.
+// release makes and publishes a release. write writes its source, which is that of the commit or
+// newer.
 func (w *world) release(version, registry, commit string, write func(dir string) error) release {
 	w.t.Helper()
 	revision, err := lab.tree.Commit(w.ctx, commit)
@@ -70,7 +70,7 @@ func (w *world) release(version, registry, commit string, write func(dir string)
 	return r
 }
 
-// outside returns the environment without what a make that runs the tests left in it.
+// outside returns the environment without the variables of the make that runs the tests.
 func outside() (env []string) {
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "MAKE") && !strings.HasPrefix(e, "MFLAGS") {
@@ -80,8 +80,8 @@ func outside() (env []string) {
 	return env
 }
 
-// run runs a command in the source of the release, on the machine of the control plane. That
-// machine reaches the registry and the API server, and is otherwise like that of a user.
+// run runs a command in the source of the release on the machine of the control plane. That machine
+// reaches the registry and the API server, as the machine of a user does.
 func (r release) run(argv ...string) {
 	r.t.Helper()
 	cmd, err := lab.Command(r.ctx, cluster.ControlPlane, argv...)
@@ -110,7 +110,7 @@ func (r release) helm(args ...string) {
 	r.run(append(argv, "--namespace", product.Namespace)...)
 }
 
-// define applies the kinds of objects of the release.
+// define applies the custom resource definitions of the release.
 func (r release) define() {
 	r.t.Helper()
 	r.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", r.file("crds.yaml"))
@@ -121,7 +121,7 @@ func (r release) file(name string) string {
 	return filepath.Join(r.tree, "dist", "purelb-"+r.version, name)
 }
 
-// manifests applies install.yaml of the release, and waits until it runs.
+// manifests applies install.yaml of the release and waits until the programs run.
 func (r release) manifests() {
 	r.t.Helper()
 	r.run("kubectl", "apply", "-f", r.file("install.yaml"))
@@ -148,12 +148,11 @@ func (r release) runs() {
 				n++
 			}
 		}
-		return n == 2*len(lab.Nodes())+1 // an agent and a speaker each, and the allocator
+		return n == 2*len(lab.Nodes())+1 // an agent and a speaker on each node, and the allocator
 	})
 }
 
-// remains returns the objects of the product that the API server has, as kind/name, except
-// events.
+// remains returns the objects of the product in the API server as kind/name, except events.
 func (w *world) remains() (found []string) {
 	w.t.Helper()
 	kinds, err := lab.Exec(w.ctx, cluster.ControlPlane, "kubectl", "api-resources", "--verbs=list", "--output=name")
@@ -181,8 +180,8 @@ func (w *world) remains() (found []string) {
 	return found
 }
 
-// ours reports whether an object is the product's, by its name and its namespace, which is ""
-// if it is in none.
+// ours reports whether an object belongs to the product, by its name and its namespace. The namespace
+// of a cluster-wide object is "".
 func ours(name, namespace string) bool {
 	switch {
 	case name == product.Namespace && namespace == "", name == "kube-root-ca.crt", name == "default" && namespace == product.Namespace:
@@ -193,8 +192,8 @@ func ours(name, namespace string) bool {
 	return namespace == "" && strings.Contains(name, product.Release)
 }
 
-// dummies returns the nodes that have the interface for remote addresses, with the alias by
-// which an agent knows that an agent created it.
+// dummies returns the nodes with the interface for remote addresses, and the alias of the interface.
+// By the alias, an agent knows that an agent created the interface.
 func (w *world) dummies() map[string]string {
 	w.t.Helper()
 	found := map[string]string{}

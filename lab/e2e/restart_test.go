@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Promise: an agent that restarts while the API server is away is heard by the others, so they
-// do not count its node as lost. It is a candidate for nothing until it has read the Services,
-// and the addresses on its node stay.
+// Promise: the other agents hear an agent that restarts during an outage of the API server. So they
+// do not count its node as lost. The node is no candidate until its agent has read the Services, and
+// its addresses stay.
 
-func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
+func TestARestartedAgentWithoutTheAPIServerIsHeard(t *testing.T) {
 	w := newWorld(t)
 	segment, outside := []string{"node-1", "node-2"}, []string{"node-3", "node-4"}
 	for _, n := range segment {
-		w.replaceAgent(n) // the kubelet restarts the container of a new pod without a pause
+		w.replaceAgent(n) // in a new pod, the kubelet restarts the container without a pause
 	}
 	s := watchLocal(w)
 	holder := s.holder()
@@ -32,7 +32,7 @@ func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
 			v, err := w.viewOf(observer)
 			return err == nil && !slices.ContainsFunc(segment, func(n string) bool { return !v.hears(n, killed) })
 		})
-		s.until(patience, observer+" takes the restarted agents for candidates for nothing", func() bool {
+		s.until(patience, "for "+observer+", the restarted agents are no candidates", func() bool {
 			v, err := w.viewOf(observer)
 			return err == nil && !slices.ContainsFunc(segment, func(n string) bool { return v.networks(n) != 0 })
 		})
@@ -41,7 +41,7 @@ func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
 	s.rest(patience)
 	s.stays(holder)
 	resume()
-	w.freshAllocator() // the old one may have ended when it could not renew its Lease
+	w.freshAllocator() // the old allocator may have ended because it could not renew its Lease
 	for _, n := range segment {
 		w.agentReady(n)
 		s.until(patience, n+" is a candidate again", func() bool {
@@ -54,7 +54,7 @@ func TestAnAgentThatRestartsWithoutTheAPIServerIsHeard(t *testing.T) {
 	s.stays(holder)
 }
 
-// view is what the agent of a node knows of the others, as its /state shows it.
+// view is the part of an agent's /state about the other nodes.
 type view struct {
 	Peers struct {
 		Members []struct {
@@ -80,7 +80,7 @@ func (w *world) viewOf(node string) (v view, err error) {
 	return v, json.Unmarshal([]byte(text), &v)
 }
 
-// hears reports whether the agent hears that of another node, and has lost it since.
+// hears reports whether another node is alive for the agent, and became alive after since.
 func (v view) hears(node string, since time.Time) bool {
 	for _, m := range v.More.Gossip.Members {
 		if m.Node == node {
@@ -90,8 +90,8 @@ func (v view) hears(node string, since time.Time) bool {
 	return false
 }
 
-// networks returns for how many networks the agent takes another node for a candidate, or -1
-// if that node is no member.
+// networks returns the number of networks in which another node is a candidate, or -1 if that node
+// is no member.
 func (v view) networks(node string) int {
 	for _, m := range v.Peers.Members {
 		if m.Node == node {

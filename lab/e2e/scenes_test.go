@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Promise: whatever goes away, one node answers for an address. No node answers only for as
-// long as the next one needs to be sure. Each scene says what it may cost.
+// Promise: after any failure, one node answers for an address. No node answers only while the next
+// node makes sure that the last one is gone. Each scene has its allowed loss.
 
-func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
+func TestAnAPIServerOutageLosesNothing(t *testing.T) {
 	away, err := time.ParseDuration(cmp.Or(os.Getenv("OUTAGE"), "35s"))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 		w.freshAllocator() // the old one ended when it could not renew its Lease
 	})
 	start := w.stopAPI()
-	time.Sleep(away) // the agents refresh the addresses every 30 s: at least once in this time
+	time.Sleep(away) // in this time, the agents refresh the addresses at least once
 	start()
 	w.agentReady(holder)
 	s.rest(patience)
@@ -38,14 +38,14 @@ func TestAnAPIServerThatIsAwayLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range s.addresses {
-		w.until(25*time.Second, a.String()+" is gone: the agents have noticed that the API server is back", func() bool {
+		w.until(25*time.Second, a.String()+" is gone, so the agents have a connection to the API server again", func() bool {
 			return len(w.holders(a)) == 0
 		})
 	}
 	heal()
 }
 
-func TestANodeThatIsCutOffFromAllButClientsGivesUp(t *testing.T) {
+func TestANodeThatOnlyClientsReachYields(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
@@ -60,7 +60,7 @@ func TestANodeThatIsCutOffFromAllButClientsGivesUp(t *testing.T) {
 	s.elsewhere(holder) // a node that comes back takes no address
 }
 
-func TestAnAgentThatEndsAgainAndAgainLosesItsAddressOnceAtMost(t *testing.T) {
+func TestACrashLoopingAgentLosesItsAddressOnceAtMost(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
@@ -72,19 +72,19 @@ func TestAnAgentThatEndsAgainAndAgainLosesItsAddressOnceAtMost(t *testing.T) {
 	spare()
 	s.rest(patience)
 	s.movedOnce()
-	// An agent that now and then lives for half a second refreshes its addresses. If it does
-	// not, they expire after a minute.
+	// The agent refreshes its addresses if it lives for half a second. Otherwise they expire after a
+	// minute.
 	s.end(expiryLoss)
 	s.holder()
 }
 
-func TestTheAddressOfAnAgentThatHangsExpiresAndIsTakenOver(t *testing.T) {
+func TestTheAddressesOfAHangingAgentMove(t *testing.T) {
 	w := newWorldFor(t, time.Minute)
 	s := watchLocal(w)
 	holder := s.holder()
 	s.begin()
 	thaw := freeze(w, holder)
-	// The kernel answers until the addresses expire, a minute after their last refresh.
+	// The kernel answers until the addresses expire. That is a minute after their last refresh.
 	for _, a := range s.addresses {
 		w.until(2*patience, a.String()+" expires", func() bool { return !slices.Contains(w.holderNodes(a), holder) })
 	}
@@ -95,7 +95,7 @@ func TestTheAddressOfAnAgentThatHangsExpiresAndIsTakenOver(t *testing.T) {
 	s.rest(patience)
 	s.movedOnce()
 	s.end(expiryLoss)
-	s.elsewhere(holder) // it knows at once that another node has them
+	s.elsewhere(holder) // the former holder knows at once that another node has the addresses
 }
 
 // movedOnce fails the test if an address came back to a node that it had left.
@@ -103,12 +103,12 @@ func (s *watched) movedOnce() {
 	s.t.Helper()
 	for _, a := range s.addresses {
 		if story := s.station.Story(a, s.began); story.Returns() > 0 {
-			s.t.Errorf("%s came back to where it had been:\n%s", a, story)
+			s.t.Errorf("%s came back to a node that it had left:\n%s", a, story)
 		}
 	}
 }
 
-func TestAnAgentThatIsEvictedOrTaintedAwayHandsOver(t *testing.T) {
+func TestAnEvictedAgentHandsOver(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
@@ -134,7 +134,7 @@ func TestAnAgentThatIsEvictedOrTaintedAwayHandsOver(t *testing.T) {
 	s.elsewhere(holder)
 }
 
-// taint makes pods leave a node unless they tolerate the taint.
+// taint evicts the pods of a node that do not tolerate the taint.
 func (w *world) taint(node string) (untaint func()) {
 	w.t.Helper()
 	const taint = "e2e=leave:NoExecute"
@@ -149,7 +149,7 @@ func TestAnAddressThatPrefersEndpointsFollowsThem(t *testing.T) {
 	node := other(t, s.holder())
 	w.apply(server("near", node))
 	for _, a := range s.addresses {
-		w.until(patience, a.String()+" is where an endpoint is", func() bool {
+		w.until(patience, a.String()+" is on the node with an endpoint", func() bool {
 			return equal(w.holderNodes(a), []string{node})
 		})
 	}
@@ -164,7 +164,7 @@ func TestAnAddressThatPrefersEndpointsFollowsThem(t *testing.T) {
 	for _, a := range s.addresses {
 		s.judge(a, s.station.Story(a, s.began), nothing)
 	}
-	s.stays(node) // no node of the segment has an endpoint, so none is better
+	s.stays(node) // no node of the segment has an endpoint, so no node is better
 }
 
 func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
@@ -188,13 +188,13 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 	w.remove(server("near-1", "node-1"))
 	on("node-2")
 	s.rest(patience)
-	// A server that ends still serves for four seconds. The address moves half way through,
-	// when kube-proxy knows the other server.
+	// A terminating server still serves for four seconds. The address moves after two seconds, when
+	// kube-proxy knows the other server.
 	s.end(convergence)
 
 	w.remove(server("near-2", "node-2"))
 	on()
-	w.until(patience, "the first server has ended, so that its name is free", func() bool {
+	w.until(patience, "the first server has ended, and its name is free", func() bool {
 		return !slices.ContainsFunc(w.pods("web"), func(p corev1.Pod) bool { return p.Name == "near-1" })
 	})
 	w.apply(server("near-1", "node-1"))
@@ -202,7 +202,7 @@ func TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints(t *testing.T) {
 	w.answers(s.addresses...)
 }
 
-// served returns how many pods of web are ready.
+// served returns the number of ready pods of web.
 func (w *world) served() (n int) {
 	for _, p := range w.pods("web") {
 		if ready(p) {

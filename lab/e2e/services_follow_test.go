@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// following gives each state that the Services of the test have in the API server to a
-// function, one after the other.
+// following calls a function with each state of the test's Services in the API server, one after
+// another.
 type following struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -38,8 +38,8 @@ func (w *world) followServices(see func(watch.EventType, *corev1.Service)) *foll
 	for i := range list.Items {
 		see(watch.Added, &list.Items[i])
 	}
-	// The API server ends a watch that is too slow. The next watch continues where the last
-	// one ended.
+	// The API server ends a watch that is too slow. The next watch continues where the last one
+	// ended.
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return watching.Watch(ctx, &corev1.ServiceList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})

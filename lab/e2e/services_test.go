@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/lab/kube"
 )
 
-// Promise: a Service gets the addresses that it asks for, and a client outside reaches it at
-// each of them.
+// Promise: a Service gets the addresses that it asks for, and a client outside reaches it at each
+// address.
 
 func TestALocalServiceIsReachedByIPv4AndIPv6(t *testing.T) {
 	w := newWorld(t)
@@ -63,7 +63,7 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 
 	w.apply(echo("web", 0))
 	for _, a := range addresses {
-		w.until(patience, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
+		w.until(patience, "no node carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
 	}
 
 	w.apply(echo("web", 1))
@@ -92,11 +92,11 @@ func TestDeletionWithdrawsEverywhere(t *testing.T) {
 	}
 	w.remove(service("near", "local"), service("far", "remote"))
 	for _, a := range addresses {
-		w.until(patience, "nobody carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
+		w.until(patience, "no node carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
 	}
 }
 
-func TestASpecificAddressAndTheFlatFormOfTheFirstGeneration(t *testing.T) {
+func TestARequestedAddressFromAGroupOfTheFirstVersion(t *testing.T) {
 	w := newWorld(t)
 	w.apply(`
 apiVersion: purelb.io/v1
@@ -130,12 +130,12 @@ spec:
 	w.answers(got...)
 	for _, h := range w.holders(got[0]) {
 		if h.node != "node-3" && h.node != "node-4" {
-			t.Errorf("%s is on %s, which is not in its subnet", got[0], h.node)
+			t.Errorf("%s is on %s, want a node of its subnet", got[0], h.node)
 		}
 	}
 }
 
-func TestNodesAddressInsideAPoolIsNeverTakenAway(t *testing.T) {
+func TestANodeKeepsItsAddressInsideAPool(t *testing.T) {
 	w := newWorld(t)
 	w.apply(`
 apiVersion: purelb.io/v2
@@ -165,7 +165,7 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{name: http, port: 80, 
 	}
 }
 
-func TestARefusalIsSeenAndHeals(t *testing.T) {
+func TestARefusedServiceGetsAnAddressLater(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 1), `
 apiVersion: v1

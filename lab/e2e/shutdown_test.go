@@ -13,27 +13,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// These are the ways in which a machine is shut down in order. The machines of the lab have no
-// systemd, so the tests do its part.
+// These are the ways of an orderly shutdown. The machines of the lab have no systemd, so the tests
+// do its part.
 
-// unmounting is how long a machine lives on after its programs were told to end. Some programs
-// take their time, and disks are unmounted.
+// unmounting is the time from SIGTERM until the machine is off. In this time, programs end and disks
+// are unmounted.
 const unmounting = 20 * time.Second
 
-// endPrograms tells all programs of a node to end, as systemd does when the machine is shut
-// down: the kubelet, kube-proxy, and the programs in containers. No pod is deleted, and
-// nothing is restarted.
+// endPrograms sends SIGTERM to all programs of a node, as systemd does at a shutdown: the kubelet,
+// kube-proxy, and the programs in containers. No pod is deleted, and no program restarts.
 func (w *world) endPrograms(node string) {
 	w.t.Helper()
 	for _, program := range []string{"kubelet", "kube-proxy"} {
 		w.endProgram(node, program)
 	}
 	for _, pid := range containedIn(node) {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended already
+		_ = syscall.Kill(pid, syscall.SIGTERM) // the process may have ended
 	}
 }
 
-// endProgram ends a program of a machine, and returns when it has ended.
+// endProgram ends a program of a machine and waits until it has ended.
 func (w *world) endProgram(machine, program string) {
 	w.t.Helper()
 	if err := lab.Signal(machine, program, syscall.SIGTERM); err != nil {
@@ -42,12 +41,12 @@ func (w *world) endProgram(machine, program string) {
 	w.until(patience, program+" on "+machine+" has ended", func() bool { return !w.runs(machine, program) })
 }
 
-// endPods does what a kubelet with shutdownGracePeriod does when the machine is shut down. It
-// tells the containers to end, and writes after a delay that the node is not ready. It lives
-// on meanwhile. The conditions of the pods follow when their containers have ended.
+// endPods does what a kubelet with shutdownGracePeriod does at a shutdown. It sends SIGTERM to the
+// containers. After a delay, it writes that the node is not ready. The kubelet itself runs on. The
+// conditions of the pods change when their containers have ended.
 //
-// The kubelets of the lab cannot do so themselves, because they would learn of the shutdown
-// from systemd. The kubelet is stopped, so that it restarts nothing. Its port still accepts
+// The kubelets of the lab cannot do that, because they would learn of the shutdown from systemd. The
+// test stops the kubelet with a signal, so that it restarts nothing. Its port still accepts
 // connections.
 func (w *world) endPods(node string, late time.Duration) {
 	w.t.Helper()
@@ -55,14 +54,14 @@ func (w *world) endPods(node string, late time.Duration) {
 		w.t.Fatalf("stop the kubelet of %s: %v", node, err)
 	}
 	for _, pid := range containedIn(node) {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended already
+		_ = syscall.Kill(pid, syscall.SIGTERM) // the process may have ended
 	}
 	time.Sleep(late)
 	const condition = `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady","message":"node is shutting down"}]}}`
 	object := &corev1.Node{}
 	object.Name = node
 	if err := w.Status().Patch(w.ctx, object, client.RawPatch("application/strategic-merge-patch+json", []byte(condition))); err != nil {
-		w.t.Fatalf("say that %s is not ready: %v", node, err)
+		w.t.Fatalf("write that %s is not ready: %v", node, err)
 	}
 }
 
@@ -82,8 +81,7 @@ func containedIn(node string) (pids []int) {
 	return pids
 }
 
-// underShim reports whether a shim of containerd is between a process and its machine's first
-// process.
+// underShim reports whether a process is a descendant of a shim of containerd on its machine.
 func underShim(pid, first int) (shim bool) {
 	for pid = parent(pid); pid > 1; pid = parent(pid) {
 		if pid == first {

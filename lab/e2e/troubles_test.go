@@ -17,7 +17,7 @@ import (
 // troubleGroups are the groups of all faults.
 var troubleGroups = []string{"tiny", "fenced", "nobody", "four", "clash", "twin", "boxed", "away"}
 
-// withoutGroups removes the groups of all faults, as the last thing that a test does.
+// withoutGroups removes the groups of all faults at the end of the test.
 func (w *troubled) withoutGroups() {
 	for _, name := range troubleGroups {
 		w.remove(troubleGroup(name, remoteRange("10.255.40.0/24", "10.255.40.7/32", "")))
@@ -36,14 +36,14 @@ func remoteRange(subnet, pool, more string) string {
 
 const remoteName = "purelb.io/service-group: remote"
 
-// applied applies documents, and returns what removes them.
+// applied applies documents. The function that it returns removes them.
 func (w *troubled) applied(documents ...string) (remove func()) {
 	w.t.Helper()
 	w.apply(documents...)
 	return func() { w.remove(documents...) }
 }
 
-// replaced applies documents, and returns what applies others in their place.
+// replaced applies documents. The function that it returns applies instead in their place.
 func (w *troubled) replaced(documents, instead string) (mend func()) {
 	w.t.Helper()
 	w.apply(documents)
@@ -70,7 +70,7 @@ var ofServices = []trouble{
 	}},
 	{"No node has an interface in the subnet of the group", "explain service e2e/nobody", "no node has an interface", func(w *troubled) func() {
 		w.apply(troubleGroup("nobody", "{local: {v4pools: [{subnet: 198.51.100.0/24, pool: 198.51.100.0/24}]}}"), plain("nobody", 80, "purelb.io/service-group: nobody"))
-		return func() { // A Service keeps its address: another takes its place.
+		return func() { // The Service would keep its address, so the test replaces it by another Service.
 			w.remove(plain("nobody", 80, ""))
 			w.apply(plain("nobody", 80, remoteName))
 		}
@@ -134,13 +134,13 @@ func ofBackends(n *backend.NetBox) []trouble {
 	}
 }
 
-// agentWith is an LBNodeAgent for one node with this interface.
+// agentWith returns an LBNodeAgent for one node with this interface.
 func agentWith(node, link string) string {
 	return fmt.Sprintf("apiVersion: purelb.io/v2\nkind: LBNodeAgent\nmetadata: {name: %[1]s, namespace: %[2]s}\n"+
 		"spec: {local: {localInterface: %[3]s}, nodeSelector: {matchLabels: {kubernetes.io/hostname: %[1]s}}}\n", node, product.Namespace, link)
 }
 
-// ofNodes are faults of nodes and of the segment, each on a node of its own.
+// ofNodes are faults of nodes and of the segment. Each fault is on a different node.
 var ofNodes = []trouble{
 	{"The LBNodeAgent names an interface that the node does not have", "explain node node-3", `no interface matches "eth7"`, func(w *troubled) func() {
 		w.expect("configProblem")
@@ -151,7 +151,7 @@ var ofNodes = []trouble{
 		w.apply(agentWith("node-4", "eth1"))
 		w.exec("node-4", "ip link set eth1 down")
 		return func() {
-			// The kernel has removed what of IPv6 was on the interface.
+			// The kernel has removed the IPv6 addresses of the interface.
 			w.exec("node-4", "ip link set eth1 up; ip address replace 2001:db8:1:250::104/64 dev eth1 nodad")
 			w.remove(agentWith("node-4", "eth1"))
 		}
@@ -167,8 +167,8 @@ var ofNodes = []trouble{
 	}},
 }
 
-// ofARP is a fault of the kernel of a node. No Service has the address, so that the answer does
-// not depend on the election.
+// ofARP is a fault of the kernel of a node. No Service has the address, so the answer does not
+// depend on the election.
 var ofARP = []trouble{
 	{"A node answers ARP for addresses that it does not have", "probe 172.30.250.151", "set arp_ignore=1", func(w *troubled) func() {
 		w.expect("addressConflict", "configProblem")
@@ -192,7 +192,7 @@ var ofKeys = []trouble{
 		set := func(key string) {
 			kubectl(w.world, "patch", "secret", "purelb-gossip", "--namespace", product.Namespace, "--patch", `{"data":{"key":"`+key+`"}}`)
 		}
-		set("c2hvcnQ=") // It is too short to be one.
+		set("c2hvcnQ=") // This text is too short for a key.
 		w.restartAgent("node-2")
 		return func() { set(key) }
 	}},
@@ -208,8 +208,8 @@ func (w *troubled) secretKey() string {
 	return base64.StdEncoding.EncodeToString(secret.Data["key"])
 }
 
-// ofRouters are faults of BGP. The router of node-1 and node-2 and that of the other nodes are
-// interfaces of one machine.
+// ofRouters are faults of BGP. All nodes have the same router, which has an interface on each
+// segment.
 var ofRouters = []trouble{
 	{"The password of BGP is wrong", "explain node node-1", "password", func(w *troubled) func() {
 		w.expect("neighborDown")
@@ -248,7 +248,7 @@ var ofPower = []trouble{
 	}},
 }
 
-// ofCluster are faults of what else is in the cluster.
+// ofCluster are faults of other programs of the cluster.
 var ofCluster = []trouble{
 	{"kube-proxy runs in IPVS mode without strictARP", "check", "kube-proxy runs in IPVS mode without strictARP", func(w *troubled) func() {
 		return w.applied("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-proxy, namespace: kube-system}\ndata: {config.conf: \"mode: ipvs\"}\n")

@@ -23,27 +23,27 @@ import (
 
 // trouble is a fault that users meet.
 type trouble struct {
-	// name says what is wrong.
+	// name describes the fault.
 	name string
-	// ask is the question to the plugin, and says is what the first line of the answer has.
+	// ask are the arguments of the plugin. says is a part of the first line of its answer.
 	ask, says string
-	// cause makes the fault, and returns what mends it.
+	// cause makes the fault. The function that it returns mends it.
 	cause func(t *troubled) (mend func())
 }
 
-// troubled is the world of a group of faults that are there at the same time.
+// troubled is the world of a set of faults that exist at the same time.
 type troubled struct {
 	*world
 	plugin string
 }
 
-// reply is what the plugin answers to a question.
+// reply is the answer of the plugin.
 type reply struct {
 	first, all string
 	code       int
 }
 
-// asks puts a question to the plugin.
+// asks runs the plugin with these arguments.
 func (w *troubled) asks(question string) reply {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
@@ -77,8 +77,8 @@ func buildPlugin(t testing.TB) string {
 	return to
 }
 
-// mended reports whether a reply says that the fault is gone. The command check looks at the
-// whole cluster: for some minutes it may name what earlier tests did.
+// mended reports whether the fault is gone from a reply. The command check covers the whole cluster,
+// so for some minutes it may name faults of earlier tests.
 func (f trouble) mended(got reply) bool {
 	if f.ask == "check" {
 		return !strings.Contains(got.all, f.says)
@@ -86,8 +86,8 @@ func (f trouble) mended(got reply) bool {
 	return got.code != 1
 }
 
-// meet makes the faults of a group, waits until the plugin names each of them in the first
-// line of its answer, mends them, and waits until the plugin names none of them any more.
+// meet makes the faults of a set and waits until the plugin names each fault in the first line of its
+// answer. Then it mends the faults and waits until the plugin names none of them.
 func (w *troubled) meet(all []trouble) map[string]string {
 	w.t.Helper()
 	lines := map[string]string{}
@@ -112,14 +112,14 @@ func (w *troubled) meet(all []trouble) map[string]string {
 		began := time.Now()
 		var got reply
 		if !w.within(patience, func() bool { got = w.asks(one.ask); return one.mended(got) }) {
-			w.t.Errorf("%s: it is mended, and kubectl purelb %s says:\n%s", one.name, one.ask, got.all)
+			w.t.Errorf("%s: after the fault is mended, kubectl purelb %s answers:\n%s", one.name, one.ask, got.all)
 		}
-		w.t.Logf("%s: well after %s: %s", one.name, time.Since(began).Round(100*time.Millisecond), got.first)
+		w.t.Logf("%s: mended after %s: %s", one.name, time.Since(began).Round(100*time.Millisecond), got.first)
 	}
 	return lines
 }
 
-// within reports whether condition becomes true in time.
+// within reports whether condition becomes true before the limit.
 func (w *troubled) within(limit time.Duration, condition func() bool) bool {
 	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
@@ -135,13 +135,13 @@ func troubles(n *backend.NetBox) []troubleSet {
 	}
 }
 
-// troubleSet are faults that are there at the same time.
+// troubleSet is a set of faults that exist at the same time.
 type troubleSet struct {
 	name   string
 	faults []trouble
 }
 
-// Promise: the first line that the plugin says of a fault names its cause.
+// Promise: the first line of the plugin's answer names the cause of a fault.
 func TestThePluginNamesTheCauseOfFaults(t *testing.T) {
 	plugin := buildPlugin(t)
 	n := startTroubledNetBox(t)
@@ -164,7 +164,7 @@ var update = flag.Bool("update", false, "write tables that tests generate into t
 // The table is between these lines of the page.
 const tableBegins, tableEnds = "<!-- The test TestThePluginNamesTheCauseOfFaults writes this table. -->\n", "<!-- End of the table. -->\n"
 
-// varying is what differs from run to run, and what the table has instead.
+// varying are the texts that differ from run to run, with their replacements in the table.
 var varying = []struct {
 	what    *regexp.Regexp
 	instead string
@@ -179,8 +179,8 @@ var varying = []struct {
 	{regexp.MustCompile(`BFD is (Down|Init)`), "BFD is Down"},
 }
 
-// documented compares the table of docs/troubleshooting.md with what the plugin said, or
-// writes it.
+// documented compares the table of docs/troubleshooting.md with the answers of the plugin, or writes
+// the table.
 func documented(t *testing.T, sets []troubleSet, lines map[string]string) {
 	t.Helper()
 	var table strings.Builder
@@ -209,7 +209,7 @@ func documented(t *testing.T, sets []troubleSet, lines map[string]string) {
 			t.Fatal(err)
 		}
 	case strings.TrimSpace(old) != strings.TrimSpace(table.String()):
-		t.Errorf("%s says otherwise (go -C lab test ./e2e -run %s -update writes it):\n%s", page, t.Name(), table.String())
+		t.Errorf("%s has another table (go -C lab test ./e2e -run %s -update writes this one):\n%s", page, t.Name(), table.String())
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"purelb.io/purelb/lab/segment"
 )
 
-// watched is a Service with local addresses, one of each family, that is watched in three
-// ways. A client behind a router sends a datagram to each address every 10 ms. The client
-// keeps a TCP connection to each. A station on the segment of the addresses asks every 20 ms
-// which machines have them.
+// watched is a Service with a local address of each family. The test watches it in three ways. A
+// client behind a router sends a datagram to each address every 10 ms. The client keeps a TCP
+// connection to each address. A station on the segment of the addresses asks every 20 ms which
+// machines have them.
 type watched struct {
 	*world
 	addresses []netip.Addr
@@ -25,46 +25,47 @@ type watched struct {
 	began     time.Time
 }
 
-// loss is what a scene may cost each address.
+// loss is the allowed loss of each address in a scene.
 type loss struct {
 	// probes counts datagrams without an answer.
 	probes int
-	// silence is how long no node may answer on the segment, and twofold how long two may.
+	// silence is the time for which no node may answer on the segment. twofold is the time for which
+	// two nodes may answer.
 	silence, twofold time.Duration
 	// cut allows a TCP connection to end.
 	cut bool
 }
 
 var (
-	// nothing is the allowance of all scenes that leave the address where it is.
+	// nothing is the allowance of scenes in which the address stays.
 	nothing = loss{}
-	// convergence is the allowance of a handover: the time in which a router learns where the
-	// address is now. The agent that hands over waits for an answer for a second at most.
+	// convergence is the allowance of a handover: the time in which a router learns the new node. The
+	// agent that hands over waits for an answer for at most a second.
 	convergence = loss{probes: 5, twofold: 1200 * time.Millisecond, cut: true}
-	// powerLoss is the allowance of the time until other nodes know that the holder is gone
-	// and the segment is silent. The benchmark measures less than a second on an idle machine.
+	// powerLoss is the allowance of a power loss. The other nodes first detect that the holder is gone,
+	// and then that the segment is silent. The benchmark measures less than a second on an idle machine.
 	powerLoss = loss{probes: 300, silence: 3 * time.Second, cut: true}
-	// cutOffLoss is the allowance when the holder gives up because it is cut off. The other
-	// nodes do not hear it, and ask the segment now and then.
+	// cutOffLoss is the allowance when the holder yields because it is cut off. The other nodes do not
+	// hear the holder, and probe the segment from time to time.
 	cutOffLoss = loss{probes: 400, silence: 4 * time.Second, cut: true}
-	// expiryLoss is the allowance when the addresses of the holder expire because it does not
-	// refresh them. The other nodes ask every six seconds whether they did.
+	// expiryLoss is the allowance when the addresses of the holder expire because it does not refresh
+	// them. The other nodes probe every six seconds.
 	expiryLoss = loss{probes: 600 + powerLoss.probes, silence: 6*time.Second + powerLoss.silence, cut: true}
-	// unpluggedLoss is the allowance when a cable is pulled and plugged in again. A holder
-	// that still has the address gives it up as in a handover.
+	// unpluggedLoss is the allowance when a cable is unplugged and plugged in again. A holder that still
+	// has the address yields as in a handover.
 	unpluggedLoss = loss{probes: 300, silence: 3 * time.Second, twofold: convergence.twofold, cut: true}
-	// segmentCutLoss is the allowance when a segment splits and heals. Two nodes may hold an
-	// address after it has healed: the node that was away relies on its last state until its
-	// connection to the API server works again.
+	// segmentCutLoss is the allowance when a segment is cut and joined again. Two nodes may hold an
+	// address after that: the separated node uses its last state until its connection to the API server
+	// works again.
 	segmentCutLoss = loss{probes: 300, silence: 3 * time.Second, twofold: 10 * time.Second, cut: true}
 )
 
-// lostFrames is how long no node seems to answer when a busy machine loses a frame or two of
-// the station.
+// lostFrames is the silence that the station sees when a busy machine loses one or two of its frames.
 const lostFrames = 70 * time.Millisecond
 
-// watchLocal makes a Service on the nodes of the first segment, with its servers on the other
-// nodes. Kubernetes sends to servers of a dead node for as long as that node counts as ready.
+// watchLocal makes a Service with local addresses on the first segment. Its servers are on nodes of
+// the other segment, because Kubernetes sends packets to servers of a dead node while that node
+// counts as ready.
 func watchLocal(w *world, spec ...string) *watched {
 	w.t.Helper()
 	return watchService(w, service("web", "local", spec...))
@@ -79,7 +80,7 @@ func watchService(w *world, service string) *watched {
 	return s
 }
 
-// begin begins to watch. It returns when every probe has been answered for a second.
+// begin starts the watch. It returns when all probes have had answers for a second.
 func (s *watched) begin() {
 	s.t.Helper()
 	s.beginStation()
@@ -94,7 +95,7 @@ func (s *watched) begin() {
 	s.began = time.Now()
 }
 
-// beginStation begins to watch the segment.
+// beginStation starts the watch of the segment.
 func (s *watched) beginStation() {
 	s.t.Helper()
 	s.endStation()
@@ -130,12 +131,12 @@ func (s *watched) connect() {
 	}
 }
 
-// end ends the watch, and fails the test if more was lost than may allows.
+// end ends the watch. It fails the test if the loss is greater than may.
 func (s *watched) end(may loss) {
 	s.t.Helper()
 	late := patience // a busy machine may answer late
 	if may.cut {
-		late = 3 * time.Second // a connection that was cut is silent
+		late = 3 * time.Second // the connection may be cut, and then has no answer
 	}
 	for i, a := range s.addresses {
 		result, talk, story := s.probes[i].Stop(), s.lines[i].Stop(late), s.station.Story(a, s.began)
@@ -152,14 +153,14 @@ func (s *watched) end(may loss) {
 	s.endStation()
 }
 
-// judge fails the test if the station saw more than may allows.
+// judge fails the test if the station saw more silence or double answers than may.
 func (s *watched) judge(a netip.Addr, story segment.Story, may loss) {
 	s.t.Helper()
 	silence, twofold := story.Silence(), story.Twofold()
-	s.t.Logf("%s: asked %d times, unanswered for %d ms, answered twofold for %d ms",
+	s.t.Logf("%s: asked %d times, no answer for %d ms, two answers for %d ms",
 		a, len(story.Rounds), silence.Milliseconds(), twofold.Milliseconds())
 	if silence > max(may.silence, lostFrames) || twofold > may.twofold {
-		s.t.Errorf("%s: unanswered for %v, want %v at most; answered by two for %v, want %v at most",
+		s.t.Errorf("%s: no answer for %v, want at most %v; two answers for %v, want at most %v",
 			a, silence, may.silence, twofold, may.twofold)
 	}
 	if _, ok := story.Alone(s.began); !ok || s.t.Failed() {
@@ -167,8 +168,7 @@ func (s *watched) judge(a netip.Addr, story segment.Story, may loss) {
 	}
 }
 
-// rest waits until exactly one node has answered for each address, the same one for two
-// seconds.
+// rest waits until only one node has answered for each address for two seconds.
 func (s *watched) rest(limit time.Duration) {
 	s.t.Helper()
 	const quiet = 2 * time.Second
@@ -211,7 +211,7 @@ func (s *watched) stays(node string) {
 	}
 }
 
-// elsewhere waits until each address is on one node, and that is not the given one.
+// elsewhere waits until each address is on exactly one node other than the given one.
 func (s *watched) elsewhere(node string) {
 	s.t.Helper()
 	for _, a := range s.addresses {

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/lab/product"
 )
 
-// Promise: kubectl purelb probe says which machine answers for an address, as the agents hear
-// it on their segments.
+// Promise: kubectl purelb probe names the machine that answers for an address on the segments of the
+// agents.
 func TestProbeNamesTheMachineThatAnswers(t *testing.T) {
 	w := &troubled{newWorld(t), buildPlugin(t)}
 	w.expect("addressConflict")
@@ -35,7 +35,7 @@ func TestProbeNamesTheMachineThatAnswers(t *testing.T) {
 	w.answersProbe(held.String(), 0, held.String()+" is answered by node ")
 }
 
-// Promise: the Role purelb-prober is enough for a probe, and without it the plugin names it.
+// Promise: a probe needs only the Role purelb-prober. Without it, the plugin names the Role.
 func TestProbeNeedsTheRoleOfProbers(t *testing.T) {
 	w := &troubled{newWorld(t), buildPlugin(t)}
 	const free = "172.30.250.172"
@@ -51,7 +51,7 @@ func TestProbeNeedsTheRoleOfProbers(t *testing.T) {
 			got = w.asks("probe " + free + " --as pia")
 			return got.code == code && strings.Contains(got.first, says)
 		}) {
-			t.Errorf("a probe by pia ends with %d, and not with %d and %q:\n%s", got.code, code, says, got.all)
+			t.Errorf("a probe by pia ends with %d, want %d and %q:\n%s", got.code, code, says, got.all)
 		}
 	}
 	ends(2, "the Role purelb-prober of namespace "+product.Namespace+" has that right")
@@ -61,7 +61,7 @@ func TestProbeNeedsTheRoleOfProbers(t *testing.T) {
 	ends(2, "the Role purelb-prober of namespace "+product.Namespace+" has that right")
 }
 
-// answersProbe waits until the first line of a probe begins like this, with this exit code.
+// answersProbe waits until a probe has this exit code and its first line begins with begins.
 func (w *troubled) answersProbe(address string, code int, begins string) {
 	w.t.Helper()
 	var got reply
@@ -69,14 +69,14 @@ func (w *troubled) answersProbe(address string, code int, begins string) {
 		got = w.asks("probe " + address)
 		return got.code == code && strings.HasPrefix(got.first, begins)
 	}) {
-		w.t.Errorf("kubectl purelb probe %s ends with %d and does not begin with %q:\n%s", address, got.code, begins, got.all)
+		w.t.Errorf("kubectl purelb probe %s ends with %d or does not begin with %q:\n%s", address, got.code, begins, got.all)
 		return
 	}
 	w.t.Logf("probe %s: %s", address, got.first)
 }
 
-// Promise: kubectl purelb election --check ends with 1 while a node cannot announce, and with
-// 0 when all can.
+// Promise: kubectl purelb election --check ends with 1 while a node cannot announce, and otherwise
+// with 0.
 func TestElectionCheckFailsWhileANodeCannotAnnounce(t *testing.T) {
 	w := &troubled{newWorld(t), buildPlugin(t)}
 	w.expect("configProblem")
@@ -87,7 +87,7 @@ func TestElectionCheckFailsWhileANodeCannotAnnounce(t *testing.T) {
 			got = w.asks("election --check")
 			return got.code == code && strings.Contains(got.all, says)
 		}) {
-			t.Errorf("kubectl purelb election --check ends with %d, and not with %d and %q:\n%s", got.code, code, says, got.all)
+			t.Errorf("kubectl purelb election --check ends with %d, want %d and %q:\n%s", got.code, code, says, got.all)
 		}
 	}
 	ends(0, "node-3")

@@ -21,8 +21,8 @@ import (
 	"purelb.io/purelb/lab/router"
 )
 
-// world is the cluster as one test sees it: its own namespace, empty at first, and the groups
-// that all tests share.
+// world is the cluster of one test. The test has its own namespace, which is empty at first. All
+// tests share the groups.
 type world struct {
 	t   testing.TB
 	ctx context.Context
@@ -55,7 +55,7 @@ func newWorld(t testing.TB) *world {
 	return newWorldFor(t, 0)
 }
 
-// newWorldFor is newWorld for a test that takes the time busy.
+// newWorldFor is newWorld for a test that takes a time of busy.
 func newWorldFor(t testing.TB, busy time.Duration) *world {
 	t.Helper()
 	// A test that takes longer hangs. The error of its wait says what it waits for.
@@ -74,8 +74,8 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 	return w
 }
 
-// empty removes what the test made and waits until it is gone, so that the next test begins
-// with free pools and bare interfaces.
+// empty removes the objects of the test and waits until they are gone. So the next test begins with
+// free pools and without addresses on interfaces.
 func (w *world) empty() {
 	w.t.Helper()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
@@ -93,20 +93,19 @@ func (w *world) empty() {
 			w.t.Errorf("empty the namespace: %v", err)
 		}
 	}
-	w.until(3*patience, "no pod is left", func() bool { return len(w.pods("")) == 0 })
-	// A node that was cut off relies on its last state until its agent has noticed that its
-	// connection to the API server is dead. Until then it takes addresses that others give up.
+	w.until(3*patience, "there are no pods", func() bool { return len(w.pods("")) == 0 })
+	// A node that was cut off uses its last state until its agent notices that its connection to the
+	// API server is dead. Until then, it takes addresses from which other nodes withdraw.
 	for _, node := range lab.powered() {
-		w.until(2*patience, "the agent on "+node+" has heard that the Services are gone", func() bool {
+		w.until(2*patience, "the agent on "+node+" knows that the Services are gone", func() bool {
 			state, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/state")
 			return err == nil && !strings.Contains(state, `"service":"`+namespace+"/")
 		})
 	}
 }
 
-// tell prints what a person would look at when a test has failed. It prints at once. The
-// test's own messages are printed when it has ended: they come last and name the test, so that
-// a CI server that shows the last lines shows them.
+// tell prints the state of the cluster after a failed test. It prints at once. The messages of the
+// test itself are printed later, at its end. So they are the last lines, which a CI server shows.
 func (w *world) tell() {
 	fmt.Printf("=== what %s left behind\n", w.t.Name())
 	var events corev1.EventList
@@ -138,9 +137,9 @@ func (w *world) remove(documents ...string) {
 	}
 }
 
-// patience is how long a test waits for something that must come. It is no promise: a machine
-// that is three times slower than usual may need that long. Where a promise has a time, the
-// test names that time.
+// patience is the time limit of a wait for an expected change. It is no promise: a machine that is
+// three times slower than usual may need that long. If a promise has a time, its test has a limit of
+// its own.
 const patience = time.Minute
 
 // until waits for a condition that must become true.
@@ -174,9 +173,9 @@ func (w *world) addresses(name string, n int) []netip.Addr {
 	return got
 }
 
-// answers waits until the client outside gets forty answers in a row from the web server
-// behind each address. The router chooses the nodes, so kube-proxy knows the Service on all of
-// them by then. After that, each of twenty more requests must be answered.
+// answers waits until the client outside gets forty answers in a row from the web server of each
+// address. The router selects the nodes. So after forty answers, kube-proxy knows the Service on all
+// nodes. Then each of twenty more requests must get an answer.
 func (w *world) answers(addresses ...netip.Addr) {
 	w.t.Helper()
 	w.deploymentReady("web")
@@ -186,12 +185,12 @@ func (w *world) answers(addresses ...netip.Addr) {
 			w.t.Fatalf("waiting until %s answers the client outside: %v", target, err)
 		}
 		if err := w.visit(target, 20); err != nil {
-			w.t.Errorf("%s answered the client outside, and then did not: %v", target, err)
+			w.t.Errorf("%s no longer answers the client outside: %v", target, err)
 		}
 	}
 }
 
-// awaitVisits waits until n visits in a row succeed. Its error has that of the last visit.
+// awaitVisits waits until n visits in a row succeed. Its error has the error of the last visit.
 func (w *world) awaitVisits(target netip.AddrPort, n int) error {
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
@@ -201,7 +200,7 @@ func (w *world) awaitVisits(target netip.AddrPort, n int) error {
 	})
 }
 
-// visit fetches from target n times, as the client outside.
+// visit sends n requests to target from the client outside.
 func (w *world) visit(target netip.AddrPort, n int) error {
 	for range n {
 		body, err := probe.Get(w.ctx, lab.Netns("client"), target)
@@ -209,14 +208,14 @@ func (w *world) visit(target netip.AddrPort, n int) error {
 			return err
 		}
 		if !strings.Contains(body, "pod=") {
-			return fmt.Errorf("a stranger answers: %q", body)
+			return fmt.Errorf("another server answers: %q", body)
 		}
 	}
 	return nil
 }
 
-// probe sends a datagram to the echo server behind an address every 10 ms. It returns after
-// the first hundred, so that an interruption has a time before it.
+// probe sends a datagram to the echo server of an address every 10 ms. It returns after the first
+// hundred datagrams, so that each interruption has answers before it.
 func (w *world) probe(a netip.Addr) *probe.Probe {
 	w.t.Helper()
 	p, err := probe.Start(w.ctx, lab.Netns("client"), netip.AddrPortFrom(a, 82), 10*time.Millisecond)
@@ -230,8 +229,8 @@ func (w *world) probe(a netip.Addr) *probe.Probe {
 // holder is an interface that carries an address.
 type holder struct{ node, link string }
 
-// holders returns the interfaces of all nodes with power that carry an address, as the kernels
-// of the nodes report them.
+// holders returns the interfaces of all nodes with power that carry an address. It reads them from
+// the kernels of the nodes.
 func (w *world) holders(a netip.Addr) []holder {
 	w.t.Helper()
 	var out []holder
@@ -256,11 +255,12 @@ func (w *world) holderNodes(a netip.Addr) []string {
 	return out
 }
 
-// routes waits until the router sends to each address through exactly the nodes that carry it.
+// routes waits until the next hops of the router for each address are exactly the nodes that carry
+// it.
 func (w *world) routes(addresses ...netip.Addr) {
 	w.t.Helper()
 	for _, a := range addresses {
-		w.until(patience, fmt.Sprintf("the router reaches %s by way of all who carry it", a), func() bool {
+		w.until(patience, fmt.Sprintf("the router reaches %s through all nodes that carry it", a), func() bool {
 			return equal(w.nextHops(host(a)), w.holderNodes(a))
 		})
 	}
@@ -268,8 +268,7 @@ func (w *world) routes(addresses ...netip.Addr) {
 
 func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-// nextHops returns the nodes through which the router sends to a prefix, as the router's
-// kernel reports them.
+// nextHops returns the nodes that are next hops for a prefix in the kernel of the router.
 func (w *world) nextHops(p netip.Prefix) []string {
 	w.t.Helper()
 	route, err := router.To(lab.Netns("router"), p)
@@ -352,8 +351,8 @@ func (w *world) productPod(component, node string) (corev1.Pod, bool) {
 	return corev1.Pod{}, false
 }
 
-// ready reports whether a pod is ready on a node that has power. The API server calls the pods
-// of a node without power ready until it has noticed.
+// ready reports whether a pod is ready and its node has power. In the API server, the pods of a node
+// without power stay ready for some time.
 func ready(p corev1.Pod) bool {
 	since, on := lab.Since(p.Spec.NodeName)
 	for _, c := range p.Status.ContainerStatuses {
@@ -437,7 +436,7 @@ spec:
 // families returns how many families Services have in this world.
 func families() int { return len(lab.World().Families) }
 
-// familyPolicy returns the policy of a Service that has all families of this world.
+// familyPolicy returns the ipFamilyPolicy for all families of this world.
 func familyPolicy() corev1.IPFamilyPolicy {
 	if families() == 1 {
 		return corev1.IPFamilyPolicySingleStack
@@ -463,13 +462,13 @@ spec:
 `, name, group, familyPolicy(), strings.Join(spec, "\n  "))
 }
 
-// annotated returns a service with another annotation.
+// annotated returns the service with one more annotation.
 func annotated(service, annotation string) string {
 	return strings.Replace(service, "annotations: {", "annotations: {"+annotation+", ", 1)
 }
 
-// server returns another server of web, on a node. It serves for two more seconds after it was
-// told to end, as servers do that wait until clients have noticed.
+// server returns another server of web on a node. It serves for two more seconds after SIGTERM, as
+// servers with a drain time do.
 func server(name, node string) string {
 	return fmt.Sprintf(`
 apiVersion: v1

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// history makes a repository with a commit for each file, which is empty, and returns it.
+// history makes a repository. It has one commit for each file, and the files are empty.
 func history(t *testing.T, files ...string) Tree {
 	t.Helper()
 	for name, value := range map[string]string{
@@ -47,7 +47,7 @@ func git(t *testing.T, tree Tree, args ...string) {
 	}
 }
 
-// subject is the first line of the commit that an upgrade begins from.
+// subject returns the first line of the commit from which an upgrade starts.
 func subject(t *testing.T, tree Tree) string {
 	t.Helper()
 	commit, err := tree.Before(t.Context())
@@ -61,17 +61,17 @@ func subject(t *testing.T, tree Tree) string {
 	return text
 }
 
-func TestAnUpgradeBeginsBeforeTheLastChangeOfTheProduct(t *testing.T) {
+func TestTheUpgradeStartsBeforeTheLastChangeOfTheProduct(t *testing.T) {
 	for _, tt := range []struct {
 		name, change, want string
 		commits            []string
 	}{
-		{name: "the last commit changed it", commits: []string{"cmd/a", "api/b"}, want: "cmd/a"},
+		{name: "the last commit changed the product", commits: []string{"cmd/a", "api/b"}, want: "cmd/a"},
 		{name: "the last commit changed a page", commits: []string{"cmd/a", "docs/a", "api/b", "docs/b"}, want: "docs/a"},
-		{name: "a change is not committed", commits: []string{"cmd/a", "api/b"}, change: "charts/c", want: "api/b"},
-		{name: "a page is not committed", commits: []string{"cmd/a", "api/b"}, change: "docs/c", want: "cmd/a"},
-		{name: "the first commit of all", commits: []string{"cmd/a"}, want: "cmd/a"},
-		{name: "only the first commit changed it", commits: []string{"cmd/a", "docs/a"}, want: "cmd/a"},
+		{name: "an uncommitted change of the product", commits: []string{"cmd/a", "api/b"}, change: "charts/c", want: "api/b"},
+		{name: "an uncommitted page", commits: []string{"cmd/a", "api/b"}, change: "docs/c", want: "cmd/a"},
+		{name: "the repository has one commit", commits: []string{"cmd/a"}, want: "cmd/a"},
+		{name: "only the first commit changed the product", commits: []string{"cmd/a", "docs/a"}, want: "cmd/a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tree := history(t, tt.commits...)
@@ -79,18 +79,18 @@ func TestAnUpgradeBeginsBeforeTheLastChangeOfTheProduct(t *testing.T) {
 				write(t, tree, tt.change)
 			}
 			if got := subject(t, tree); got != tt.want {
-				t.Errorf("it begins from %q, want %q", got, tt.want)
+				t.Errorf("the upgrade starts from %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestAShallowCloneFetchesTheCommitBefore(t *testing.T) {
+func TestAShallowCloneFetchesTheEarlierCommit(t *testing.T) {
 	origin := history(t, "cmd/a", "docs/a", "api/b", "docs/b")
 	clone := Tree{Root: t.TempDir(), Log: io.Discard}
 	git(t, clone, "clone", "--quiet", "--depth=1", "file://"+origin.Root, ".")
 	if got := subject(t, clone); got != "docs/a" {
-		t.Errorf("it begins from %q, want %q", got, "docs/a")
+		t.Errorf("the upgrade starts from %q, want %q", got, "docs/a")
 	}
 }
 
@@ -101,24 +101,24 @@ func TestAShallowCloneWithoutItsOriginFails(t *testing.T) {
 	git(t, clone, "remote", "set-url", "origin", "file:///nowhere")
 	commit, err := clone.Before(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "UPGRADE_FROM") {
-		t.Errorf("it begins from %q, %v; want an error that says what to do", commit, err)
+		t.Errorf("the upgrade starts from %q, %v; want an error that names UPGRADE_FROM", commit, err)
 	}
 }
 
-func TestAnUpgradeBeginsFromTheCommitThatTheUserNames(t *testing.T) {
+func TestTheUpgradeStartsFromUPGRADE_FROM(t *testing.T) {
 	tree := history(t, "cmd/a", "api/b", "api/c")
 	git(t, tree, "tag", "--annotate", "--message=x", "v1", "HEAD~2")
 	t.Setenv("UPGRADE_FROM", "v1")
 	if got := subject(t, tree); got != "cmd/a" {
-		t.Errorf("it begins from %q, want %q", got, "cmd/a")
+		t.Errorf("the upgrade starts from %q, want %q", got, "cmd/a")
 	}
 	t.Setenv("UPGRADE_FROM", "v2")
 	if commit, err := tree.Before(t.Context()); err == nil {
-		t.Errorf("it begins from %q, which is not the commit that the user names", commit)
+		t.Errorf("the upgrade starts from %q, want the commit of UPGRADE_FROM", commit)
 	}
 }
 
-// A fetch that waits for a password would take the time of the test.
+// A fetch that waits for a password would block the test.
 func TestGitAsksForNoPassword(t *testing.T) {
 	text, err := history(t).git(t.Context(), "-c", "alias.prompt=!echo $GIT_TERMINAL_PROMPT", "prompt")
 	if err != nil || text != "0" {
@@ -126,7 +126,7 @@ func TestGitAsksForNoPassword(t *testing.T) {
 	}
 }
 
-func TestACopyHasWhatIsNotCommitted(t *testing.T) {
+func TestACopyHasUncommittedFiles(t *testing.T) {
 	tree := history(t, "cmd/a", "cmd/b")
 	write(t, tree, "cmd/c")
 	if err := os.Remove(filepath.Join(tree.Root, "cmd/a")); err != nil {

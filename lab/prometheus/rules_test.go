@@ -21,10 +21,10 @@ func TestRulesRunFaster(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	if given[0].Rules[0].For != "1h" {
-		t.Error("the given rules changed")
+		t.Error("Faster changed the rules that it got")
 	}
 	if _, err := Faster([]Group{{Rules: []Rule{{Alert: "C", Expr: "x", For: "soon"}}}}, 20); err == nil || !strings.Contains(err.Error(), `C: "soon" is not a duration`) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error of a wrong duration is %v", err)
 	}
 }
 
@@ -36,11 +36,11 @@ func TestChartHasRules(t *testing.T) {
 	var names []string
 	for _, g := range groups {
 		if len(g.Rules) == 0 || g.Rules[0].Alert == "" || g.Rules[0].Expr == "" {
-			t.Errorf("%s has the rules %v", g.Name, g.Rules)
+			t.Errorf("the group %s has the rules %v, want ones with alert and expression", g.Name, g.Rules)
 		}
 		names = append(names, g.Name)
 	}
 	if got := strings.Join(names, " "); got != "purelb-allocator purelb-k8gobgp purelb-lbnodeagent" {
-		t.Errorf("groups: %s", got)
+		t.Errorf("the groups are %s", got)
 	}
 }

@@ -37,6 +37,6 @@ func TestWatchSeesPresentAndNewAddresses(t *testing.T) {
 		missing = slices.DeleteFunc(slices.Clone(want), func(a netip.Addr) bool { return slices.Contains(seen, a) })
 	}
 	if len(missing) > 0 {
-		t.Errorf("never saw %v", missing)
+		t.Errorf("the watch never saw the addresses %v", missing)
 	}
 }

@@ -12,7 +12,7 @@ var (
 
 func at(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 
-// storyOf returns the story of questions, asked every 20 ms, with these answers.
+// storyOf returns the story of questions that were sent every 20 ms and got these answers.
 func storyOf(answers ...[]MAC) *Story {
 	s := &Story{}
 	for i, macs := range answers {
@@ -61,7 +61,7 @@ func TestStoryMeasuresSilenceAndDoubleAnswers(t *testing.T) {
 	}
 }
 
-func TestPauseOfTheStationDoesNotCount(t *testing.T) {
+func TestAPauseOfTheStationIsNoSilence(t *testing.T) {
 	s := &Story{}
 	for _, ms := range []int{0, 20, 3020, 3040, 3060} {
 		s.asked(at(ms))
@@ -90,7 +90,7 @@ func TestStoryCountsReturns(t *testing.T) {
 	}
 }
 
-func TestALateAnswerBelongsToTheQuestionBeforeIt(t *testing.T) {
+func TestALateAnswerBelongsToTheEarlierQuestion(t *testing.T) {
 	s := storyOf(nil, nil)
 	s.answered(at(10), a)
 	if len(s.Rounds[0].MACs) != 1 || len(s.Rounds[1].MACs) != 0 {

@@ -85,7 +85,7 @@ func TestServes(t *testing.T) {
 		{clusterIP(balanced("web")), "", false},
 	} {
 		if got := serves(c.service, c.class); got != c.want {
-			t.Errorf("serves(%s, class %v, %q) is %t", c.service.Spec.Type, c.service.Spec.LoadBalancerClass, c.class, got)
+			t.Errorf("serves(%s, class %v, %q) is %t, want the opposite", c.service.Spec.Type, c.service.Spec.LoadBalancerClass, c.class, got)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestOnlyKilledProgramsRunAgain(t *testing.T) {
 	}
 }
 
-func TestSignalsArePassedOn(t *testing.T) {
+func TestSignalsAreForwarded(t *testing.T) {
 	ends := make(chan os.Signal, 1)
 	ends <- syscall.SIGTERM
 	code, killed := run([]string{"/bin/sh", "-c", `trap "exit 7" TERM; while :; do sleep 0.01; done`}, ends)

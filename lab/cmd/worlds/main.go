@@ -39,9 +39,9 @@ var scenes = []scene{
 	{"all agents are replaced: nothing is lost", "TestARolloutOfTheAgentsLosesNothing", ""},
 	{"a node is drained by its label: the address moves", "TestADrainMovesAddressesWithoutAGap", ""},
 	{"a network card goes down: the address moves", "TestANetworkCardThatGoesDownHandsOver", ""},
-	{"a node loses its power while the API server hangs: the address moves", "TestThePowerLossOfANodeIsOverInASecondWhileTheAPIServerIsAway", ""},
+	{"a node loses its power while the API server hangs: the address moves", "TestFailoverTakesASecondWithoutTheAPIServer", ""},
 	{"the leader of the allocators is killed again and again while Services come and go: no address is lost or doubled",
-		"TestNothingIsLostOrDoubledWhileTheAllocatorIsKilled", "two-allocators"},
+		"TestAllocatorKillsLoseAndDoubleNoAddress", "two-allocators"},
 }
 
 // in reports whether the scene is for a world.

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/lab/internal/topology"
 )
 
-// A scene that is renamed would be missing in the table, and count as failed only later.
+// Without this test, a renamed test would count as failed only when the table is written.
 func TestScenesAreTestsOfTheLab(t *testing.T) {
 	files, err := filepath.Glob("../../e2e/*_test.go")
 	if err != nil {
@@ -39,17 +39,17 @@ func TestScenesAreTestsOfTheLab(t *testing.T) {
 
 func TestWorldsAreChosenByName(t *testing.T) {
 	if all, err := choose(nil); err != nil || len(all) != len(topology.Worlds) {
-		t.Errorf("without a name: %v, %v", all, err)
+		t.Errorf("without a name, the worlds are %v, %v; want all", all, err)
 	}
 	if one, err := choose([]string{"iptables"}); err != nil || len(one) != 1 || one[0].Name != "iptables" {
-		t.Errorf("%v, %v", one, err)
+		t.Errorf("by the name iptables, the worlds are %v, %v", one, err)
 	}
 	if _, err := choose([]string{"moon"}); err == nil {
-		t.Error("an unknown world is chosen")
+		t.Error("an unknown name is accepted")
 	}
 }
 
-func TestOnlyTestsThatPassCount(t *testing.T) {
+func TestOnlyPassedTestsPassInTheTable(t *testing.T) {
 	passed, err := read(strings.NewReader(`{"Action":"run","Test":"A"}
 {"Action":"output","Test":"A","Output":"text\n"}
 {"Action":"pass","Test":"A"}
@@ -57,7 +57,7 @@ func TestOnlyTestsThatPassCount(t *testing.T) {
 {"Action":"fail"}
 `), io.Discard)
 	if err != nil || len(passed) != 1 || !passed["A"] {
-		t.Errorf("%v, %v", passed, err)
+		t.Errorf("the passed tests are %v, %v", passed, err)
 	}
 	all := results{}
 	w, _ := topology.FindWorld("iptables")
@@ -71,7 +71,7 @@ func TestOnlyTestsThatPassCount(t *testing.T) {
 	}
 }
 
-func TestARunOfOneWorldKeepsTheResultsOfTheOthers(t *testing.T) {
+func TestARunOfOneWorldKeepsOtherResults(t *testing.T) {
 	all := results{}
 	for _, w := range topology.Worlds {
 		all.set(w, map[string]bool{scenes[0].test: true})
@@ -82,6 +82,6 @@ func TestARunOfOneWorldKeepsTheResultsOfTheOthers(t *testing.T) {
 	}
 	again.set(topology.Worlds[1], nil)
 	if got := strings.Count(table(again), "| passes "); got != len(topology.Worlds)-1 {
-		t.Errorf("one world failed, and %d worlds pass:\n%s", got, table(again))
+		t.Errorf("after one world failed, %d worlds pass, want all others:\n%s", got, table(again))
 	}
 }

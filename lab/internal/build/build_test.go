@@ -22,7 +22,7 @@ func TestSourcesAreFoundWithinTheProject(t *testing.T) {
 		}
 	}
 	if got, ok := around(t.TempDir()); ok {
-		t.Errorf("an empty folder has a source: %s", got)
+		t.Errorf("around finds the source %s from a folder outside of the project", got)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestBothDirectionsPassToTheirEnd(t *testing.T) {
+func TestBothDirectionsAreForwarded(t *testing.T) {
 	server := listen(t)
 	go func() {
 		conn, err := server.Accept()
@@ -37,15 +37,15 @@ func TestBothDirectionsPassToTheirEnd(t *testing.T) {
 
 func TestConnectionToAClosedPortIsClosed(t *testing.T) {
 	door := listen(t)
-	go func() { _ = Serve(door, nobody(t)) }()
+	go func() { _ = Serve(door, closedPort(t)) }()
 	if answer, err := io.ReadAll(dial(t, door)); len(answer) != 0 {
 		t.Errorf("answer %q, %v", answer, err)
 	}
 }
 
-// nobody returns the address of a socket that does not listen. No other process can take the port
+// closedPort returns the address of a socket that does not listen. No other process can take the port
 // while the test runs.
-func nobody(t *testing.T) string {
+func closedPort(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

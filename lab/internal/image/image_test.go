@@ -77,7 +77,7 @@ func TestAnImageIsFoundByItsName(t *testing.T) {
 		t.Errorf("Digest = %q, %v; want %q", got, err, digest)
 	}
 	if _, err := store.Digest(Name{"example/app", "v2"}); !os.IsNotExist(err) {
-		t.Errorf("an unknown tag: %v", err)
+		t.Errorf("the error of an unknown tag is %v", err)
 	}
 }
 

@@ -1,7 +1,7 @@
 //go:build updown
 
-// These tests bring their own lab up and down many times. It has other names than the usual lab,
-// which may be up at the same time.
+// These tests bring their own lab up and down many times. The usual lab may be up at the same time,
+// because the names differ.
 //
 //	go -C lab test -tags updown ./internal/lifecycle
 package lifecycle
@@ -58,7 +58,7 @@ func setUp() error {
 	return build1()
 }
 
-// build1 builds everything first, so that no test measures a build of minutes.
+// build1 builds all programs first, so that no test includes a build of minutes.
 func build1() error {
 	_, err := build.Build(context.Background(), os.Stderr)
 	return err
@@ -93,7 +93,7 @@ func TestASecondUpIsQuickAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestACrashHalfWayIsCleanedUp(t *testing.T) {
+func TestAnInterruptedUpIsCleanedUp(t *testing.T) {
 	before := host(t)
 	for _, after := range []time.Duration{20, 70, 110, 130, 150, 170, 200, 250, 300, 500, 1000, 2000, 3000} {
 		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
@@ -124,7 +124,7 @@ func TestHalfDeadLabIsRebuilt(t *testing.T) {
 	lab(t, "status")
 }
 
-func TestAnotherLabIsLeftAlone(t *testing.T) {
+func TestAnotherLabIsNotChanged(t *testing.T) {
 	defer lab(t, "down")
 	lab(t, "up", "--nodes", "1")
 	for _, command := range []string{"up", "down"} {
@@ -163,7 +163,7 @@ func TestACrashedNodeComesBack(t *testing.T) {
 	}
 }
 
-// lab runs the lab's command, and fails the test if the command fails.
+// lab runs the command lab. It fails the test if the command fails.
 func lab(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(program, args...).CombinedOutput()
@@ -202,7 +202,7 @@ func network(t *testing.T) string {
 	return b.String()
 }
 
-// host describes every part of the host in which a lab might leave something.
+// host describes all parts of the host that a lab may change.
 func host(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -226,7 +226,7 @@ func host(t *testing.T) string {
 	return b.String()
 }
 
-// mounts lists the mounts, without those that the usual lab may change meanwhile.
+// mounts lists the mounts, without those of the usual lab.
 func mounts(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")

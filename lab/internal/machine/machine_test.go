@@ -73,7 +73,7 @@ func TestKillingTheFirstProcessEndsThemAll(t *testing.T) {
 	m := start(t, Program{Name: "shell", Args: []string{"/bin/sh", "-c", "sleep 1001 & setsid sleep 1002 & wait"}})
 	m.must(m.orders.Start("shell"))
 	inside := m.processes()
-	for len(inside) < 4 { // the first process, the shell and its two children
+	for len(inside) < 4 { // the first process, the shell and the two children of the shell
 		m.wait()
 		inside = m.processes()
 	}
@@ -234,11 +234,11 @@ func (m *box) until(program, want string) {
 	}
 }
 
-// wait sleeps briefly. It fails the test after too long a time.
+// wait sleeps briefly. It fails the test after the time limit.
 func (m *box) wait() {
 	m.Helper()
 	if time.Now().After(m.limit) {
-		m.Fatal("timeout")
+		m.Fatal("the time limit of the test is over")
 	}
 	time.Sleep(5 * time.Millisecond)
 }

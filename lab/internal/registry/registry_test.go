@@ -90,14 +90,14 @@ func ask(t *testing.T, url string) (int, http.Header) {
 	return resp.StatusCode, resp.Header
 }
 
-func TestWhatIsPushedIsServed(t *testing.T) {
+func TestAPushedImageIsServed(t *testing.T) {
 	store := image.Store{Dir: t.TempDir()}
 	server := httptest.NewServer(Handler(store))
 	defer server.Close()
 	part := push(t, server.URL, "first, ", "second")
 	manifest := `{"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []}`
 	if code, header := send(t, http.MethodPut, server.URL+"/v2/lab/app/manifests/1.2.3", manifest); code != http.StatusCreated {
-		t.Fatalf("the manifest is answered with %d %v", code, header)
+		t.Fatalf("the answer to the push of the manifest is %d %v", code, header)
 	}
 	for path, want := range map[string]string{
 		"/v2/lab/app/blobs/" + part:                 "application/octet-stream",
@@ -116,19 +116,19 @@ func push(t *testing.T, server, first, second string) string {
 	t.Helper()
 	code, header := send(t, http.MethodPost, server+"/v2/lab/app/blobs/uploads/", "")
 	if code != http.StatusAccepted {
-		t.Fatalf("the begin of an upload is answered with %d", code)
+		t.Fatalf("the answer to the start of an upload is %d", code)
 	}
 	at, sum := server+header.Get("Location"), digest(first+second)
 	if code, _ := send(t, http.MethodPatch, at, first); code != http.StatusAccepted {
-		t.Fatalf("a part is answered with %d", code)
+		t.Fatalf("the answer to a part of an upload is %d", code)
 	}
 	if code, _ := send(t, http.MethodPut, at+"?digest="+sum, second); code != http.StatusCreated {
-		t.Fatalf("the end of an upload is answered with %d", code)
+		t.Fatalf("the answer to the end of an upload is %d", code)
 	}
 	return sum
 }
 
-func TestAPushThatIsBrokenIsRefused(t *testing.T) {
+func TestABrokenPushIsRefused(t *testing.T) {
 	server := httptest.NewServer(Handler(image.Store{Dir: t.TempDir()}))
 	defer server.Close()
 	_, header := send(t, http.MethodPost, server.URL+"/v2/lab/app/blobs/uploads/", "")

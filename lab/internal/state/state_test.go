@@ -22,10 +22,10 @@ func TestProcessIsRecognizedAndKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Alive() { // the process is a zombie until its parent waits for it
-		t.Error("alive after Kill")
+		t.Error("the process is alive after Kill")
 	}
 	if err := p.Kill(); err != nil {
-		t.Errorf("a second kill: %v", err)
+		t.Errorf("a second Kill returns %v", err)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestReusedProcessIDIsNotKilled(t *testing.T) {
 	otherBoot.Boot = "another"
 	for _, p := range []Process{later, otherBoot, {}} {
 		if p.Alive() {
-			t.Errorf("%v is taken for %v", p, real)
+			t.Errorf("the process %v is taken for %v", p, real)
 		}
 		if err := p.Kill(); err != nil {
 			t.Error(err)
@@ -107,7 +107,7 @@ func TestLockIsExclusiveAndSurvivesRemoval(t *testing.T) {
 	}()
 	select {
 	case <-second:
-		t.Fatal("locked twice")
+		t.Fatal("two callers hold the lock")
 	case <-time.After(50 * time.Millisecond):
 	}
 	if err := d.Remove(); err != nil { // as `lab down` does

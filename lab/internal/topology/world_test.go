@@ -59,6 +59,6 @@ func TestLinkOverTheCableHasTheAddresses(t *testing.T) {
 func TestUnknownWorldErrorNamesAllWorlds(t *testing.T) {
 	_, err := FindWorld("moon")
 	if err == nil || !strings.Contains(err.Error(), "iptables") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v, want one that names all worlds", err)
 	}
 }

@@ -113,7 +113,7 @@ func TestAMachineCanBeUnpluggedAndBuiltAgain(t *testing.T) {
 	}
 }
 
-// The first "ip netns add" of a machine must not hide the namespaces of the lab.
+// "ip netns add" on a machine for the first time must not hide the namespaces of the lab.
 func TestIPNetnsHidesNoNamespace(t *testing.T) {
 	p := lay(t, 1)
 	name := string(lab) + "of-ip"
@@ -177,8 +177,8 @@ func connect(machine string, a netip.Addr) error {
 			return err
 		}
 		for {
-			// The kernel restarts no call that has a time limit. Another call waits for the
-			// connection that the first one began.
+			// The kernel does not restart an interrupted call with a time limit. A second call waits for the
+			// connection of the first one.
 			if err := unix.Connect(fd, to); !errors.Is(err, unix.EINTR) {
 				return err
 			}
