@@ -339,7 +339,7 @@ func TestAnEndThatWantsNoPacketsGetsNone(t *testing.T) {
 		t.Errorf("the machine sends %q, want nothing", show(out))
 	}
 	if out := m.receive(noon, control{state: Up, poll: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms}); show(out) != "Up final 1>2" {
-		t.Errorf("to a poll it says %q", show(out))
+		t.Errorf("the answer to a poll is %q", show(out))
 	}
 	if !m.due().Equal(noon.Add(900 * ms)) {
 		t.Errorf("it is due at %v, want when the other end is gone", m.due())

@@ -89,7 +89,7 @@ func take[K comparable, T any](t *rapid.T, s server, m map[K]T, list []T, key fu
 func update[K comparable, T any](t *rapid.T, m map[K]T, list []T, key func(T) K) {
 	for _, e := range list {
 		if _, there := m[key(e)]; !there {
-			t.Fatalf("%v is not there", key(e))
+			t.Fatalf("%v is updated although it does not exist", key(e))
 		}
 		m[key(e)] = e
 	}

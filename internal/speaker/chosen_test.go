@@ -102,7 +102,7 @@ func TestAWrongNodeSelectorIsReported(t *testing.T) {
 				told += p.String()
 			}
 			if elsewhere != c.elsewhere || (told == "") != (c.problem == "") || !strings.Contains(told, c.problem) {
-				t.Errorf("elsewhere %v, %q; want %v, %q", elsewhere, told, c.elsewhere, c.problem)
+				t.Errorf("the address belongs to other nodes: %v, the problem is %q; want %v, %q", elsewhere, told, c.elsewhere, c.problem)
 			}
 		})
 	}
