@@ -27,6 +27,8 @@ type fakeServer struct {
 	objects map[string][]map[string]any
 	texts   map[string]string
 	faults  map[string]int
+	// old says that it is from before Kubernetes 1.31: it cannot select Services by their type.
+	old bool
 	// expires is the page that has expired.
 	expires string
 	// asked are the requests, in the order in which they came.
@@ -59,6 +61,10 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	version, kind := kindAt(r.URL.Path)
 	if kind == "" { // Such as the version of the server.
 		f.status(w, http.StatusNotFound)
+		return
+	}
+	if f.old && r.URL.Query().Has("fieldSelector") {
+		f.status(w, http.StatusBadRequest)
 		return
 	}
 	items := f.objects[r.URL.Path]
@@ -95,7 +101,7 @@ func kindAt(path string) (version, kind string) {
 }
 
 func (f *fakeServer) status(w http.ResponseWriter, code int) {
-	reason := map[int]string{403: "Forbidden", 404: "NotFound", 410: "Expired", 401: "Unauthorized"}[code]
+	reason := map[int]string{400: "BadRequest", 403: "Forbidden", 404: "NotFound", 410: "Expired", 401: "Unauthorized"}[code]
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "the list is broken", "reason": reason, "code": code})
@@ -278,6 +284,26 @@ func TestListsAreReadByThePage(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != 2*page+103 || code != exitFine {
 			t.Errorf("with page %q expired: %d Services, exit code %d, %v %s", expired, s.TotalServices, code, err, errs)
 		}
+	}
+}
+
+func TestServicesOfAnOldAPIServerAreReadByThePage(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	f.old = true
+	for i := range 2*page + 100 {
+		spec := map[string]any{"type": "ClusterIP", "clusterIP": "10.96.9.9"}
+		if i%100 == 0 {
+			spec = map[string]any{"type": "LoadBalancer", "clusterIP": "10.96.9.9", "loadBalancerClass": "purelb.io/purelbv2", "ipFamilies": []string{"IPv4"}}
+		}
+		f.objects[pathServices] = append(f.objects[pathServices], map[string]any{
+			"metadata": map[string]any{"name": fmt.Sprintf("s%d", i), "namespace": "many"}, "spec": spec,
+		})
+	}
+	out, errs, code := f.ask(t, "services", "-o", "json")
+	var s explain.Services
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != (2*page+100)/100+3 || code != exitFine {
+		t.Errorf("%d Services, exit code %d, %v %s", s.TotalServices, code, err, errs)
 	}
 }
 

@@ -92,9 +92,9 @@ func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Cach
 
 // informer keeps the Services of type LoadBalancer, as *Service.
 func (c *Caches) informer(client toolscache.Getter) (toolscache.Store, toolscache.Controller) {
-	balanced := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
+	all := toolscache.NewFilteredListWatchFromClient(client, "services", metav1.NamespaceAll, func(*metav1.ListOptions) {})
 	return toolscache.NewInformerWithOptions(toolscache.InformerOptions{
-		ListerWatcher: toolscache.NewListWatchFromClient(client, "services", metav1.NamespaceAll, balanced),
+		ListerWatcher: apiserver.LoadBalancers(all),
 		ObjectType:    &corev1.Service{},
 		Transform:     slimService,
 		Handler: toolscache.ResourceEventHandlerFuncs{

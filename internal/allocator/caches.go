@@ -67,7 +67,7 @@ func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 func newInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
 	switch o.(type) {
 	case *corev1.Service:
-		from = current(from)
+		from = current(apiserver.LoadBalancers(from))
 	case *networkingv1.ServiceCIDR:
 		from = ifServed(from)
 	}

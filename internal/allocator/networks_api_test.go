@@ -17,6 +17,7 @@ import (
 // The API server of the tests gives ClusterIPs of 10.96.0.0/16 and fd00:10:96::/112.
 func TestTheServiceNetworkIsNotHandedOut(t *testing.T) {
 	w := newWorld(t)
+	w.since(33, "there are no ServiceCIDRs")
 	inside := w.remote("inside", "10.96.0.0/24", "10.96.0.0/24")
 	around := w.remote("default", "10.96.255.0-10.97.0.10", "10.96.0.0/15", "fd00:10:96::fff0-fd00:10:96::1:10", "fd00:10:96::/64")
 	w.create(inside, around)
@@ -64,6 +65,7 @@ func TestAPodNetworkIsNotHandedOut(t *testing.T) {
 
 func TestNewServiceCIDRCountsAtOnce(t *testing.T) {
 	w := newWorld(t)
+	w.since(33, "there are no ServiceCIDRs")
 	w.create(w.remote("default", "10.98.0.0-10.98.1.255", "10.98.0.0/16"))
 	w.allocator()
 	first, second := balancer("first"), balancer("second")

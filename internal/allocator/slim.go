@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,10 +16,6 @@ import (
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/service"
 )
-
-// isLoadBalancer selects Services of type LoadBalancer. When a Service changes to another
-// type, the cache sees a deletion.
-var isLoadBalancer = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
 
 // watched are the kinds of objects that are cached from the start, before this process
 // leads: for these a cache that lags a moment does no harm. Services are cached only after
@@ -58,7 +53,7 @@ func cacheOptions(namespace string) (cache.Options, error) {
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Service{}: {Field: isLoadBalancer, Transform: slim(slimService)},
+			&corev1.Service{}: {Transform: slim(slimService)}, // newInformer selects those of type LoadBalancer
 			&corev1.Node{}:    {Transform: slim(slimNode)},
 			namespaceKind():   {Transform: slim(slimNamespace)},
 			&coordinationv1.Lease{}: {

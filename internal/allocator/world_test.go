@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,6 +67,18 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// since skips a test on the API server of a Kubernetes before 1.minor, where the reason is true.
+func (w *world) since(minor int, reason string) {
+	w.Helper()
+	api, err := discovery.NewDiscoveryClientForConfig(w.cfg)
+	must(w, err)
+	version, err := api.ServerVersion()
+	must(w, err)
+	if is, err := strconv.Atoi(version.Minor); err != nil || is < minor {
+		w.Skipf("Kubernetes %s: %s", version, reason)
 	}
 }
 
@@ -373,8 +387,8 @@ func (w *world) events(o client.Object) []corev1.Event {
 func (w *world) services() []corev1.Service {
 	w.Helper()
 	var list corev1.ServiceList
-	must(w, w.client.List(context.Background(), &list, client.MatchingFields{"spec.type": "LoadBalancer"}))
-	return list.Items
+	must(w, w.client.List(context.Background(), &list))
+	return slices.DeleteFunc(list.Items, func(s corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeLoadBalancer })
 }
 
 // settled waits until n Services have addresses, and returns the addresses of each Service.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -110,8 +111,8 @@ func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, kee
 }
 
 func (c *Caches) watchServices(keep func(*corev1.Service) (ServiceFacts, bool)) *apiserver.Watch[ServiceFacts] {
-	balanced := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
-	return watch(c, in(c.clients.core, "services", corev1.NamespaceAll, balanced), keep, sameService)
+	all := toolscache.NewFilteredListWatchFromClient(c.clients.core, "services", corev1.NamespaceAll, func(*metav1.ListOptions) {})
+	return watch(c, apiserver.LoadBalancers(all), keep, sameService)
 }
 
 // Run watches until ctx is done.

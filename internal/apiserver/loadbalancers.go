@@ -1,0 +1,143 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+var (
+	isLoadBalancer    = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
+	errNoInitialState = errors.New("a watch of Services does not begin with their state before Kubernetes 1.31")
+)
+
+// LoadBalancers lists and watches the Services of type LoadBalancer. The API server selects
+// them. Before Kubernetes 1.31 the API server cannot, and refuses the request. LoadBalancers
+// then asks for all Services, and selects as a later API server does: if a Service gets another
+// type, LoadBalancers says that the Service was deleted.
+//
+// The requests of all must not select fields.
+func LoadBalancers(all toolscache.ListerWatcher) *toolscache.ListWatch {
+	l := &loadBalancers{all: toolscache.ToListerWatcherWithContext(all)}
+	return &toolscache.ListWatch{ListWithContextFunc: l.list, WatchFuncWithContext: l.watch}
+}
+
+type loadBalancers struct {
+	all toolscache.ListerWatcherWithContext
+
+	mu sync.Mutex
+	// refused says that the API server refused the selector.
+	refused bool
+	// known are the Services that had the type since the last list, as they were then. It is empty
+	// unless the API server refused the selector.
+	known map[types.NamespacedName]*corev1.Service
+}
+
+func (l *loadBalancers) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if !l.isRefused() {
+		selected := o
+		selected.FieldSelector = isLoadBalancer
+		found, err := l.all.ListWithContext(ctx, selected)
+		if !l.refuses(err) {
+			return found, err
+		}
+	}
+	found, err := l.all.ListWithContext(ctx, o)
+	if services, ok := found.(*corev1.ServiceList); ok && err == nil {
+		l.keep(services, o.Continue == "")
+	}
+	return found, err
+}
+
+func (l *loadBalancers) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if !l.isRefused() {
+		o.FieldSelector = isLoadBalancer
+		events, err := l.all.WatchWithContext(ctx, o)
+		l.refuses(err) // A list follows this error.
+		return events, err
+	}
+	if o.SendInitialEvents != nil {
+		return nil, errNoInitialState
+	}
+	events, err := l.all.WatchWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return watch.Filter(events, l.selectEvent), nil
+}
+
+func (l *loadBalancers) isRefused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
+}
+
+// refuses reports whether err says that the API server does not know the selector, and
+// remembers that.
+func (l *loadBalancers) refuses(err error) bool {
+	if !apierrors.IsBadRequest(err) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused = true
+	return true
+}
+
+// keep removes the other Services from a page of a list.
+func (l *loadBalancers) keep(page *corev1.ServiceList, first bool) {
+	page.Items = slices.DeleteFunc(page.Items, func(s corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeLoadBalancer })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if first {
+		l.known = map[types.NamespacedName]*corev1.Service{}
+	}
+	for i := range page.Items {
+		l.known[nameOf(&page.Items[i])] = &page.Items[i]
+	}
+}
+
+// selectEvent returns the event that a watch of Services of type LoadBalancer has for an event
+// of a watch of all Services, and false if it has none.
+//
+// A Service that got another type stays known until it is deleted. So an event may come twice,
+// and is not lost if the first one was never read.
+func (l *loadBalancers) selectEvent(e watch.Event) (watch.Event, bool) {
+	svc, ok := e.Object.(*corev1.Service)
+	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {
+		return e, true
+	}
+	name := nameOf(svc)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.known[name]
+	if e.Type == watch.Deleted {
+		delete(l.known, name)
+	}
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		if e.Type != watch.Deleted {
+			l.known[name] = svc
+		}
+		return e, true
+	}
+	if was == nil {
+		return e, false
+	}
+	gone := *was
+	gone.ResourceVersion = svc.ResourceVersion // The next watch continues after this version.
+	return watch.Event{Type: watch.Deleted, Object: &gone}, true
+}
+
+func nameOf(svc *corev1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
+}

@@ -1,0 +1,130 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// services is an API server with Services. An old one refuses to select them by their type.
+type services struct {
+	old    bool
+	items  []corev1.Service
+	events *watch.FakeWatcher
+	asked  []string
+}
+
+func (s *services) source() *toolscache.ListWatch {
+	answer := func(verb string, o metav1.ListOptions) error {
+		s.asked = append(s.asked, strings.TrimSpace(verb+" "+o.FieldSelector))
+		if s.old && o.FieldSelector != "" {
+			return apierrors.NewBadRequest(`"spec.type" is not a known field selector`)
+		}
+		return nil
+	}
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if err := answer("list", o); err != nil {
+				return nil, err
+			}
+			return &corev1.ServiceList{Items: slices.Clone(s.items)}, nil
+		},
+		WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if err := answer("watch", o); err != nil {
+				return nil, err
+			}
+			s.events = watch.NewFakeWithChanSize(10, false)
+			return s.events, nil
+		},
+	}
+}
+
+func typed(name string, kind corev1.ServiceType, version string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: version},
+		Spec:       corev1.ServiceSpec{Type: kind},
+	}
+}
+
+func list(t *testing.T, from *toolscache.ListWatch) string {
+	t.Helper()
+	found, err := from.ListWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range found.(*corev1.ServiceList).Items {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestTheAPIServerSelectsServicesByType(t *testing.T) {
+	api := &services{items: []corev1.Service{*typed("a", corev1.ServiceTypeLoadBalancer, "1")}}
+	from := LoadBalancers(api.source())
+	if got := list(t, from); got != "a" {
+		t.Errorf("listed %q", got)
+	}
+	if _, err := from.WatchWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(api.asked, ", "), "list spec.type=LoadBalancer, watch spec.type=LoadBalancer"; got != want {
+		t.Errorf("asked %s; want %s", got, want)
+	}
+}
+
+// Before Kubernetes 1.31, Services cannot be selected by their type.
+func TestAnOldAPIServerShowsTheSameServices(t *testing.T) {
+	const balanced, internal = corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP
+	api := &services{old: true, items: []corev1.Service{*typed("a", balanced, "1"), *typed("b", internal, "2"), *typed("c", balanced, "3")}}
+	from := LoadBalancers(api.source())
+	if got := list(t, from); got != "a c" {
+		t.Errorf("listed %q", got)
+	}
+	events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.events.Modify(typed("b", internal, "4"))
+	api.events.Add(typed("d", internal, "5"))
+	api.events.Modify(typed("d", balanced, "6"))
+	api.events.Modify(typed("a", internal, "7"))
+	api.events.Delete(typed("c", balanced, "8"))
+	api.events.Delete(typed("b", internal, "9"))
+	api.events.Action(watch.Bookmark, typed("", "", "10"))
+	var got []string
+	for range 4 {
+		e := <-events.ResultChan()
+		svc := e.Object.(*corev1.Service)
+		got = append(got, fmt.Sprintf("%s %s %s %s", e.Type, svc.Name, svc.Spec.Type, svc.ResourceVersion))
+	}
+	want := []string{"MODIFIED d LoadBalancer 6", "DELETED a LoadBalancer 7", "DELETED c LoadBalancer 8", "BOOKMARK   10"}
+	if !slices.Equal(got, want) {
+		t.Errorf("events\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A reflector begins with a watch that sends the initial state, and lists if that fails.
+func TestAListFollowsARefusedWatch(t *testing.T) {
+	api := &services{old: true}
+	from := LoadBalancers(api.source())
+	initial := true
+	for range 2 {
+		if _, err := from.WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: &initial}); err == nil {
+			t.Fatal("an old API server sent the initial state")
+		}
+	}
+	list(t, from)
+	if got, want := strings.Join(api.asked, ", "), "watch spec.type=LoadBalancer, list"; got != want {
+		t.Errorf("asked %s; want %s", got, want)
+	}
+}
