@@ -68,6 +68,7 @@ var targets = []target{
 	{name: "cni/portmap", module: "cni", pkg: cniPlugins + "meta/portmap", ldflags: ldflags},
 	{name: "pause", module: ".", pkg: "./cmd/pause", ldflags: ldflags},
 	{name: "echo", module: ".", pkg: "./cmd/echo", ldflags: ldflags},
+	{name: "flannel", module: "flannel", pkg: ".", ldflags: ldflags, versions: true, optional: true},
 	{name: "oldest", module: "oldest", pkg: ".", ldflags: oldestLDFlags, long: true, versions: true, optional: true},
 }
 

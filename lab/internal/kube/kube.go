@@ -50,7 +50,8 @@ func (c *Client) Ready(ctx context.Context) error {
 }
 
 // PutNode creates the Node object of a machine if it does not exist. The kubelet adopts the object.
-// Only the pod ranges are unknown to the kubelet.
+// Only the pod ranges are unknown to the kubelet. The annotation is the one that the controllers of
+// Kubernetes give to each node: flannel ends if a node has none.
 func (c *Client) PutNode(ctx context.Context, m topology.Machine) error {
 	var ranges []string
 	for _, p := range m.Pods {
@@ -58,11 +59,15 @@ func (c *Client) PutNode(ctx context.Context, m topology.Machine) error {
 	}
 	return c.create(ctx, "/api/v1/nodes", object{
 		"apiVersion": "v1", "kind": "Node",
-		"metadata": object{"name": m.Name, "labels": object{
-			"kubernetes.io/hostname":      m.Name,
-			"kubernetes.io/os":            "linux",
-			"topology.kubernetes.io/zone": m.NICs[0].Segment,
-		}},
+		"metadata": object{
+			"name":        m.Name,
+			"annotations": object{"node.alpha.kubernetes.io/ttl": "0"},
+			"labels": object{
+				"kubernetes.io/hostname":      m.Name,
+				"kubernetes.io/os":            "linux",
+				"topology.kubernetes.io/zone": m.NICs[0].Segment,
+			},
+		},
 		"spec": object{"podCIDR": ranges[0], "podCIDRs": ranges},
 	})
 }

@@ -41,7 +41,7 @@ func Up(ctx context.Context, dir state.Dir, o Options) error {
 	if err := preflight.Check(dir.Probe()); err != nil {
 		return err
 	}
-	bin, err := build.Build(ctx, o.Out)
+	bin, err := build.Build(ctx, o.Out, programsOf(world)...)
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,15 @@ func Up(ctx context.Context, dir state.Dir, o Options) error {
 		return fmt.Errorf("%w\n(what was started is still there: look around, then `lab down`, or try `lab up` again)", err)
 	}
 	return nil
+}
+
+// programsOf returns what a world needs to be built.
+func programsOf(w topology.World) []string {
+	all := build.Always()
+	if w.Network == topology.Flannel {
+		all = append(all, "flannel")
+	}
+	return all
 }
 
 // lock prints a message if it must wait for another command.

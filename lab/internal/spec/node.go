@@ -27,12 +27,18 @@ func (l Lab) node(s *machine.Spec, m topology.Machine) {
 	s.Files = append(s.Files,
 		machine.File{Path: "/etc/containerd/config.toml", Text: l.containerdConfig()},
 		machine.File{Path: "/etc/containerd/certs.d/_default/hosts.toml", Text: l.mirror()},
-		machine.File{Path: "/etc/cni/net.d/10-lab.conflist", Text: cniConfig(m)},
+		machine.File{Path: "/etc/cni/net.d/10-lab.conflist", Text: l.cniConfig(m)},
 		machine.File{Path: "/etc/lab/kubelet.yaml", Text: l.kubeletConfig(m)},
 		machine.File{Path: "/etc/lab/kube-proxy.yaml", Text: l.proxyConfig(m)},
 	)
 	s.Programs = []machine.Program{
 		{Name: "containerd", Ready: containerdSocket, Args: []string{"/usr/bin/containerd", "--config=/etc/containerd/config.toml"}},
+	}
+	if l.Plan.World.Network == topology.Flannel {
+		s.Files = append(s.Files, machine.File{Path: flannelConfigFile, Text: l.flannelConfig()})
+		s.Programs = append(s.Programs, l.flannel(m))
+	}
+	s.Programs = append(s.Programs,
 		l.program("kubelet",
 			"--config=/etc/lab/kubelet.yaml",
 			"--kubeconfig="+l.pki(m.Name+".kubeconfig"),
@@ -41,7 +47,7 @@ func (l Lab) node(s *machine.Spec, m topology.Machine) {
 			"--root-dir=/var/lib/kubelet",
 			"--v=2"),
 		l.program("kube-proxy", "--config=/etc/lab/kube-proxy.yaml", "--v=2"),
-	}
+	)
 }
 
 func (l Lab) kubeletConfig(m topology.Machine) string {
@@ -130,7 +136,7 @@ func (l Lab) mirror() string {
 `, netip.AddrPortFrom(cp.V4(), RegistryPort))
 }
 
-func cniConfig(m topology.Machine) string {
+func (l Lab) cniConfig(m topology.Machine) string {
 	var ranges [][]map[string]string
 	var routes []map[string]string
 	for _, p := range m.Pods {
@@ -143,14 +149,14 @@ func cniConfig(m topology.Machine) string {
 	}
 	return fmt.Sprintf(`{
   "cniVersion": "1.0.0", "name": "lab", "plugins": [
-    {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {
+    {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "mtu": %d, "ipam": {
       "type": "host-local",
       "ranges": %s,
       "routes": %s}},
     {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": true}}
   ]
 }
-`, jsonOf(ranges), jsonOf(routes))
+`, l.podMTU(), jsonOf(ranges), jsonOf(routes))
 }
 
 func jsonOf(v any) []byte {

@@ -109,9 +109,37 @@ func TestNodesFindNamesAndImages(t *testing.T) {
 	}
 }
 
+func TestFlannelServesANodeBeforeItsKubelet(t *testing.T) {
+	world, err := topology.FindWorld("flannel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := specsOf(t, world)["node-2"]
+	var names []string
+	for _, p := range node.Programs {
+		names = append(names, p.Name)
+	}
+	if got, want := strings.Join(names, " "), "containerd flannel kubelet kube-proxy"; got != want {
+		t.Errorf("programs %s; want %s", got, want)
+	}
+	want := `{"Backend":{"MTU":1480,"Type":"vxlan"},"EnableIPv4":true,"EnableIPv6":true,"EnableNFTables":true,` +
+		`"IPv6Network":"fd00:10:244::/48","Network":"10.244.0.0/16"}`
+	if got := file(t, node, "/etc/lab/flannel.json"); got != want {
+		t.Errorf("configuration %s; want %s", got, want)
+	}
+	if cni := file(t, node, "/etc/cni/net.d/10-lab.conflist"); !strings.Contains(cni, `"mtu": 1430,`) {
+		t.Errorf("network plugins:\n%s", cni)
+	}
+}
+
 func specs(t *testing.T) map[string]machine.Spec {
 	t.Helper()
-	plan, err := topology.New(2, topology.Worlds[0])
+	return specsOf(t, topology.Worlds[0])
+}
+
+func specsOf(t *testing.T, world topology.World) map[string]machine.Spec {
+	t.Helper()
+	plan, err := topology.New(2, world)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,12 +149,15 @@ func node(i, of int, world World) Machine {
 	return m
 }
 
-// router has number 1 on every segment, and routes to every node's pods. All other machines use it
-// as their default gateway.
+// router has number 1 on every segment. It has routes to every node's pods, unless another network
+// carries their packets. All other machines use it as their default gateway.
 func router(nodes int, world World) Machine {
 	m := Machine{Name: Router, Forwards: true}
 	for i, s := range Segments {
 		m.NICs = append(m.NICs, nic(fmt.Sprintf("eth%d", i), s, 1))
+	}
+	if world.Network != Routed {
+		return m
 	}
 	for i := 1; i <= nodes; i++ {
 		n := node(i, nodes, world)

@@ -29,6 +29,8 @@ type World struct {
 	// Link is the kind of link that has the addresses of a node. It is either the cable itself, or
 	// a link on top of the cable.
 	Link Link
+	// Network carries the packets of pods between nodes.
+	Network Network
 	// Values are settings of the product's chart.
 	Values []string
 }
@@ -43,6 +45,15 @@ const (
 	Macvlan Link = "macvlan" // as on hosts that share a network card
 )
 
+// Network is a way to carry the packets of pods between nodes.
+type Network string
+
+// The networks of pods.
+const (
+	Routed  Network = "routed"  // by the router, which has routes to the pods
+	Flannel Network = "flannel" // by flannel, with VXLAN. Only nodes have routes to the pods
+)
+
 // Standard is the default world of the lab.
 const Standard = "standard"
 
@@ -54,12 +65,13 @@ var Worlds = []World{
 	standard("ipv6-only", "Pods, Services and nodes have IPv6 only", func(w *World) { w.Families = []Family{IPv6} }),
 	standard("bridge", "the address of a node is on a bridge over its network card", func(w *World) { w.Link = Bridge }),
 	standard("macvlan", "the address of a node is on a macvlan interface", func(w *World) { w.Link = Macvlan }),
+	standard("flannel", "flannel carries the packets of Pods, with VXLAN", func(w *World) { w.Network = Flannel }),
 	standard("two-allocators", "two replicas of the allocator", func(w *World) { w.Values = []string{"allocator.replicas=2"} }),
 }
 
 // standard returns the standard world with a difference.
 func standard(name, about string, differ func(*World)) World {
-	w := World{Name: name, About: about, Families: []Family{IPv4, IPv6}, Proxy: "nftables", Link: Cable}
+	w := World{Name: name, About: about, Families: []Family{IPv4, IPv6}, Proxy: "nftables", Link: Cable, Network: Routed}
 	differ(&w)
 	return w
 }

@@ -56,6 +56,20 @@ func TestLinkOverTheCableHasTheAddresses(t *testing.T) {
 	}
 }
 
+func TestTheRouterHasNoRoutesToThePodsOfFlannel(t *testing.T) {
+	w, err := FindWorld("flannel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(2, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := p.Machine(Router); len(r.Routes) > 0 {
+		t.Errorf("it has the routes %v", r.Routes)
+	}
+}
+
 func TestUnknownWorldErrorNamesAllWorlds(t *testing.T) {
 	_, err := FindWorld("moon")
 	if err == nil || !strings.Contains(err.Error(), "iptables") {
