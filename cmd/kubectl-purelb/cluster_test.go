@@ -48,7 +48,11 @@ func TestAClusterAndItsFilesAreValidatedAlike(t *testing.T) {
 			t.Errorf("there is no line %q in\n%s", line, live)
 		}
 	}
-	dump, err := apitest.Shared(t).Kubectl("", "get", "servicegroups.v2.purelb.io,lbnodeagents.v2.purelb.io,services,servicecidrs", "-A", "-o", "yaml")
+	kinds := "servicegroups.v2.purelb.io,lbnodeagents.v2.purelb.io,services"
+	if _, err := apitest.Shared(t).Kubectl("", "get", "servicecidrs"); err == nil { // from Kubernetes 1.33 on
+		kinds += ",servicecidrs"
+	}
+	dump, err := apitest.Shared(t).Kubectl("", "get", kinds, "-A", "-o", "yaml")
 	if err != nil {
 		t.Fatal(err, dump)
 	}
