@@ -38,7 +38,6 @@ func (a *application) problem(path, reason string, err error) {
 // As long as the policies cannot be set, apply adds no neighbor, and ends no session for a
 // change: the policies in effect do not cover new neighbors.
 func (a *application) apply() {
-	a.wanted = a.valid(a.wanted)
 	a.removeMoved()
 	c := peering.Diff(a.wanted, a.found.state())
 	leave, change := parted(c.RemovePeers, c.AddPeers, peering.Peer.Name)

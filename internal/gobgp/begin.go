@@ -28,9 +28,6 @@ type refusal struct {
 // node does not have. kept reports whether neighbors keep the routes meanwhile, if another
 // server ran before.
 func (s *Server) begin(ctx context.Context, g peering.Global) (effective peering.Global, problems []peering.Problem, kept bool, err error) {
-	if err := checkGlobal(g); err != nil {
-		return g, nil, false, err
-	}
 	if s.engine != nil {
 		// A socket outlives its address, so an address with a socket counts as there.
 		effective, problems = listening(g, s.found.global.Listen)

@@ -14,7 +14,7 @@ import (
 func TestNeighborsAreNotAddedOrChangedWhilePoliciesAreRefused(t *testing.T) {
 	newWorld(t)
 	s := newServer(t)
-	bad := peering.Statement{Name: "bad", Path: "spec.policyDefinitions[0].statements[0]", Then: peering.Actions{LocalPref: new(uint32)}}
+	bad := peering.Statement{Name: "bad", If: peering.Conditions{Prefixes: &peering.SetRef{Name: "nowhere", Match: peering.Any}}}
 	spoilt := func(wanted peering.State) peering.State {
 		wanted.Export.Statements = slices.Insert(slices.Clone(wanted.Export.Statements), 0, bad)
 		return wanted
@@ -37,7 +37,7 @@ func TestNeighborsAreNotAddedOrChangedWhilePoliciesAreRefused(t *testing.T) {
 		}
 		return fmt.Sprint(all)
 	}
-	const why = "spec.policyDefinitions[0].statements[0] Invalid of policies"
+	const why = "spec.policyDefinitions Refused of policies"
 
 	problems := tryApply(t, s, spoilt(state(peer("192.0.2.2"))))
 	if got, want := about(problems), "["+why+" spec.neighbors[192.0.2.2] Pending]"; got != want {

@@ -1,10 +1,15 @@
 package peering_test
 
 import (
+	"math"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
@@ -24,6 +29,14 @@ func invariants(t testing.TB, d peering.Decision) {
 	s := d.State
 	if g := s.Global; g.ASN == 0 || !g.RouterID.Is4() || len(g.Families) == 0 || g.Port < -1 || g.Port > 65535 {
 		t.Errorf("the global part is not valid: %+v", g)
+	}
+	for _, a := range s.Global.Listen {
+		if !a.IsValid() || a.Is4In6() {
+			t.Errorf("the listen address %s is not valid", a)
+		}
+	}
+	if c := s.Global.Confederation; len(s.Global.Device) > 15 || c != nil && (c.Identifier == 0 || slices.Contains(c.Members, 0)) {
+		t.Errorf("the global part is not valid: %+v", s.Global)
 	}
 	once(t, "peer", s.Peers, peering.Peer.Name)
 	once(t, "group", s.Groups, func(g peering.Group) string { return g.Name })
@@ -69,7 +82,10 @@ func once[T any](t testing.TB, what string, list []T, name func(T) string) {
 
 func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
 	t.Helper()
-	if p.Address.IsValid() == (p.Interface != "") || p.Address.Is4In6() || p.Address.IsMulticast() || p.Path == "" {
+	if p.Address.IsValid() == (p.Interface != "") || p.Address.Is4In6() || p.Address.IsMulticast() || p.Path == "" ||
+		p.Interface != "" && !isLink(p.Interface) ||
+		p.Interface == "" && (p.Address.IsUnspecified() || (p.Address.Zone() != "") != (p.Address.Is6() && p.Address.IsLinkLocalUnicast())) ||
+		p.LocalAddress.IsValid() && p.Address.IsValid() && p.LocalAddress.Is4() != p.Address.Is4() {
 		t.Errorf("a peer is not valid: %+v", p)
 	}
 	for f, hop := range p.NextHops {
@@ -80,14 +96,29 @@ func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
 	soundOptions(t, s, p.Name(), p.Options)
 }
 
+// isLink reports whether a link can have that name, or none.
+func isLink(name string) bool { return len(name) <= 15 && !strings.ContainsAny(name, "/ %\n\t") }
+
+// inSeconds reports whether t is in whole seconds from 0 to most.
+func inSeconds(t time.Duration, most int) bool {
+	return t >= 0 && t <= time.Duration(most)*time.Second && t%time.Second == 0
+}
+
 func soundOptions(t testing.TB, s peering.State, name string, o peering.Options) {
 	t.Helper()
 	wrong := (o.ASN == 0) != o.External || o.LocalASN == 0 || len(o.Password) > 80 || len(o.Families) == 0 ||
 		o.Multihop != 0 && o.TTLSecurity != 0 || o.Timers.Keepalive >= o.Timers.Hold || o.Timers.Keepalive <= 0 ||
 		o.BFD != nil && (o.BFD.Multiplier < 2 || o.BFD.MinReceive <= 0 || o.BFD.MinTransmit <= 0) ||
 		o.GracefulRestart.Enabled && (o.GracefulRestart.Restart <= 0 || o.GracefulRestart.Deferral <= 0)
-	for _, f := range o.Families {
-		wrong = wrong || !slices.Contains(s.Global.Families, f.Family)
+	wrong = wrong || strings.ContainsRune(o.Password, 0) || o.LocalAddress.Is4In6() || o.LocalAddress.IsMulticast() || !isLink(o.Device) ||
+		o.RouteReflector.ClusterID.IsValid() && !o.RouteReflector.ClusterID.Is4() || o.Timers.Hold < 3*time.Second ||
+		!inSeconds(o.GracefulRestart.Restart, 4095) || !inSeconds(o.GracefulRestart.LongLived, 1<<24-1)
+	for _, d := range []time.Duration{o.Timers.Hold, o.Timers.Keepalive, o.Timers.ConnectRetry, o.Timers.Advertisement, o.GracefulRestart.Deferral} {
+		wrong = wrong || !inSeconds(d, 1<<16-1)
+	}
+	for i, f := range o.Families {
+		wrong = wrong || !slices.Contains(s.Global.Families, f.Family) || f.WarnPercent > 100 ||
+			slices.ContainsFunc(o.Families[:i], func(e peering.Family) bool { return e.Family == f.Family })
 	}
 	if wrong {
 		t.Errorf("the options of %s are not valid: %+v", name, o)
@@ -115,6 +146,11 @@ func soundSet(t testing.TB, s peering.Set) {
 	}
 }
 
+// community matches the text in which GoBGP finds a community, even if the text has more.
+var community = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
+
+// soundStatement also finds what GoBGP silently drops: without a condition, a statement applies
+// to more routes.
 func soundStatement(t testing.TB, s peering.State, st peering.Statement) {
 	t.Helper()
 	for kind, ref := range map[peering.SetKind]*peering.SetRef{
@@ -124,5 +160,26 @@ func soundStatement(t testing.TB, s peering.State, st peering.Statement) {
 		if ref != nil && (ref.Match == "" || !slices.ContainsFunc(s.Sets, func(e peering.Set) bool { return e.Kind == kind && e.Name == ref.Name })) {
 			t.Errorf("statement %s refers to the %s set %q, which does not exist or cannot match %q", st.Name, kind, ref.Name, ref.Match)
 		}
+	}
+	wrong := !slices.Contains([]peering.Origin{peering.Anywhere, peering.Local, peering.Internal, peering.External}, st.If.Origin) ||
+		!slices.Contains([]string{"", "valid", "invalid", "not-found"}, st.If.RPKI) ||
+		slices.ContainsFunc(st.If.Families, func(f addr.Family) bool { return f != addr.V4 && f != addr.V6 }) ||
+		st.Then.NextHop.IsValid() && !slices.Equal(st.If.Families, []addr.Family{addr.FamilyOf(st.Then.NextHop)}) ||
+		st.Then.LocalPref != nil && *st.Then.LocalPref == 0
+	for _, c := range []*peering.CommunityChange{st.Then.Communities, st.Then.LargeCommunities} {
+		// An empty list is valid only for Replace, which then removes all communities.
+		wrong = wrong || c != nil && len(c.List) == 0 && c.Change != peering.Replace
+	}
+	if c := st.Then.Communities; c != nil && c.Change != peering.Remove {
+		for _, text := range c.List {
+			_, known := bgp.WellKnownCommunityValueMap[text]
+			wrong = wrong || !known && !community.MatchString(text)
+		}
+	}
+	if m := st.Then.MED; m != nil {
+		wrong = wrong || m.Value > math.MaxUint32 || m.Value < -math.MaxUint32 || !m.Modify && m.Value < 0 || m.Modify && m.Value == 0
+	}
+	if wrong {
+		t.Errorf("a statement is not valid: %+v", st)
 	}
 }
