@@ -48,6 +48,9 @@ func (s *Schedule) Next() time.Time {
 	return s.due
 }
 
+// Busy reports whether a run is under way.
+func (s *Schedule) Busy() bool { return s.busy }
+
 // Begin reports whether a run starts now. If so, the caller must call End after it.
 func (s *Schedule) Begin(now time.Time) bool {
 	if next := s.Next(); next.IsZero() || now.Before(next) {

@@ -66,7 +66,7 @@ func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
 		now := time.Now()
 		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: now, asked: now}
 		s.announce(ctx)
-		s.governing.wish(now) // no later policy takes that back
+		s.governing.Ask(now) // no later policy takes that back
 	}
 	s.drain.last = true
 	until := s.drain.asked.Add(askFor)
@@ -106,7 +106,7 @@ func (s *Speaker) stopReports(ctx context.Context, w *waits) {
 	limit := time.Now().Add(closeLimit)
 	s.await(ctx, w, func(now time.Time) time.Time {
 		switch {
-		case s.publishing.busy:
+		case s.publishing.Busy():
 			return now.Add(fullCheck)
 		case s.governing.acts():
 			return limit

@@ -7,19 +7,19 @@ import (
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 )
 
 // exports is the state of writing learned routes to the kernel.
 type exports struct {
-	paced
+	backoff.Schedule
 	rules     []peering.ExportRule
 	protocol  int
 	dampening time.Duration
 
-	retry time.Duration
-	done  exported
+	done exported
 	// ruled says that a decision has set the rules at least once.
 	ruled bool
 	learning
@@ -75,42 +75,38 @@ func (e *exports) rule(now time.Time, d peering.Decision) {
 		return
 	}
 	e.rules, e.protocol, e.dampening = d.Export, d.Protocol, d.Dampening
-	e.ruled, e.due = true, time.Time{}
-	e.later(now)
+	e.ruled = true
+	e.Ask(now)
 }
 
 // wish asks for another programming of the routes after a short pause that collects changes.
 // More changes do not delay it.
 func (e *exports) wish(now time.Time) {
 	if len(e.rules) > 0 {
-		e.later(now.Add(e.dampening))
+		e.Ask(now.Add(e.dampening))
 	}
 }
 
-// export starts to program the kernel, unless that is under way.
-func (s *Speaker) export(now time.Time) {
+// export starts to program the kernel.
+func (s *Speaker) export(_ context.Context, now time.Time) {
 	e := &s.exports
-	if !e.ready(now) {
-		return
-	}
-	e.begin()
+	e.Begin(now)
 	s.learnAnew(now)
 	if s.governing.running {
 		e.heard(now, s.governing.state, s.facts.neighbors)
 	}
 	rules, protocol, servers, keep := e.rules, e.protocol, e.servers, len(e.rules) > 0 && !e.over
 	s.beside.start(s.life, func(ctx context.Context) note {
-		began := time.Now()
 		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, servers, keep)
 		return func(ctx context.Context, now time.Time) {
-			e.ended(now, now.Sub(began))
 			if errors.Is(err, errAnotherServer) {
+				e.End(now, nil)
 				e.wish(now)
 				return
 			}
 			s.exportedRoutes(ctx, now, done, err)
 			if keep {
-				e.later(e.until)
+				e.Ask(e.until)
 			}
 		}
 	})
@@ -145,13 +141,15 @@ func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done export
 		s.Log.InfoContext(ctx, "exported", "node", s.Node, "routes", n, "problems", len(done.problems))
 	}
 	e.done = done
-	if done.failure != "" || len(done.problems) > 0 {
-		e.retry = min(max(2*e.retry, retryMin), retryMax)
-		e.later(now.Add(e.retry))
-	} else {
-		e.retry = 0
+	switch {
+	case done.failure != "":
+		e.End(now, errors.New(done.failure))
+	case len(done.problems) > 0:
+		e.End(now, done.problems[0].Err)
+	default:
+		e.End(now, nil)
 		if len(e.rules) > 0 {
-			e.later(now.Add(fullCheck))
+			e.Ask(now.Add(fullCheck))
 		}
 	}
 	s.facts.wish(now)

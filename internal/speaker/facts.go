@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/process"
@@ -28,9 +29,9 @@ const (
 // facts are the last observed sessions, routes and interfaces. Reports and the BFD sessions
 // of dynamic neighbors use them.
 type facts struct {
-	paced
-	// pause is the time until the next reading.
-	pause time.Duration
+	backoff.Schedule
+	// quiet is the pause until the next reading, while nothing changes.
+	quiet backoff.Pauses
 	// burst notices that many addresses came or went.
 	burst process.Burst
 
@@ -54,15 +55,12 @@ func (f found) same(g found) bool {
 }
 
 // wish asks for a reading soon.
-func (f *facts) wish(now time.Time) { f.later(now.Add(calm)) }
+func (f *facts) wish(now time.Time) { f.Ask(now.Add(calm)) }
 
-// look starts to read the facts, unless that is under way.
-func (s *Speaker) look(now time.Time) {
+// look starts to read the facts.
+func (s *Speaker) look(_ context.Context, now time.Time) {
 	f := &s.facts
-	if !f.ready(now) {
-		return
-	}
-	f.begin()
+	f.Begin(now)
 	var patterns []string
 	if i := s.imports.importer; i != nil {
 		patterns = i.patterns
@@ -72,8 +70,8 @@ func (s *Speaker) look(now time.Time) {
 		began := time.Now()
 		found, err := findFacts(ctx, s.Server, s.Kernel, s.BFD, patterns, learns)
 		return func(ctx context.Context, now time.Time) {
-			f.ended(now, now.Sub(began))
-			s.Metrics.collected(f.cost, err)
+			f.End(now, nil)
+			s.Metrics.collected(now.Sub(began), err)
 			s.takeFacts(ctx, now, found, err)
 		}
 	})
@@ -95,13 +93,12 @@ func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patte
 // takeFacts takes in a reading. After an error the earlier facts stay.
 func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err error) {
 	f := &s.facts
-	pause := rereadEvery
 	if err == nil && f.same(found) {
-		pause = min(max(2*f.pause, rereadEvery), fullCheck)
 		s.spare()
+	} else {
+		f.quiet.Reset()
 	}
-	f.pause = pause
-	f.later(now.Add(f.pause))
+	f.Ask(now.Add(f.quiet.Next()))
 	if err != nil {
 		s.broken(err)
 		if f.failure != err.Error() {
@@ -118,7 +115,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.exportWhenHeard(now)
 	s.setSessions(ctx, now) // for those that came by themselves
 	if !s.governing.staggered.IsZero() {
-		s.governing.wish(now) // the sessions in question may have ended
+		s.governing.Ask(now) // the sessions in question may have ended
 	}
 	s.publish(now)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/peering"
 )
@@ -17,10 +18,7 @@ import (
 // governing is the state of bringing the server in line with the input. At most one errand
 // for it is under way: it finds the neighbors on unnumbered links, decides, and applies.
 type governing struct {
-	busy bool
-	// due is when to look again. Zero means: at the next event.
-	due   time.Time
-	retry time.Duration
+	backoff.Schedule
 	// ended is when the last errand ended. news says that the errand changed something to
 	// report.
 	ended time.Time
@@ -59,31 +57,20 @@ type governing struct {
 	fallback   *Input
 }
 
-// wish makes the speaker look again soon.
-func (g *governing) wish(now time.Time) {
-	if g.due.IsZero() || now.Before(g.due) {
-		g.due = now
-	}
-}
-
-// later makes the speaker look again at the given time, or earlier.
-func (g *governing) later(at time.Time) {
-	if g.due.IsZero() || at.Before(g.due) {
-		g.due = at
-	}
-}
-
 // acts reports whether an errand is under way that does not only wait for addresses.
-func (g *governing) acts() bool { return g.busy && !g.waiting }
+func (g *governing) acts() bool { return g.Busy() && !g.waiting }
 
-// govern starts to bring the server in line with the input, unless that is under way or the
-// speaker is ending its sessions.
-func (s *Speaker) govern(ctx context.Context, now time.Time) {
-	g := &s.governing
-	if g.busy || s.leaving || !s.known || g.due.IsZero() || now.Before(g.due) {
-		return
+// governs returns when govern has to run, or zero.
+func (s *Speaker) governs() time.Time {
+	if s.leaving || !s.known {
+		return time.Time{}
 	}
-	g.busy, g.due = true, time.Time{}
+	return s.governing.Next()
+}
+
+// govern starts to bring the server in line with the input.
+func (s *Speaker) govern(ctx context.Context, now time.Time) {
+	s.governing.Begin(now)
 	if s.input.Config == nil {
 		s.end(ctx)
 		return
@@ -150,8 +137,8 @@ func decided(
 func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d peering.Decision) {
 	g := &s.governing
 	if s.input.Config == nil {
-		g.busy = false // it has been deleted meanwhile
-		g.wish(now)
+		g.End(now, nil) // it has been deleted meanwhile
+		g.Ask(now)
 		return
 	}
 	if last := g.fallback; !d.OK && !g.running && last != nil && last.Config != nil {
@@ -202,7 +189,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		return
 	}
 	if s.staggered(ctx, now, wanted, next.from.Config.Generation) {
-		g.later(g.staggered)
+		g.Ask(g.staggered)
 		// Neighbors that announce too much must not wait for that time.
 		next = g.effect
 		wanted = s.penalties.applied(next.decided.State)
@@ -257,7 +244,7 @@ func (g *governing) learn(now time.Time, there []peering.NeighborStatus) {
 	}
 	if !maps.Equal(noExtended, g.noExtended) {
 		g.noExtended = noExtended
-		g.wish(now)
+		g.Ask(now)
 	}
 }
 
@@ -278,7 +265,7 @@ func (g *governing) needs(wanted peering.State) bool {
 // governed takes in the result of an errand.
 func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	g := &s.governing
-	g.busy, g.ended = false, now
+	g.ended = now
 	s.pulse.Decide()
 	before := g.failure
 	g.failure = ""
@@ -294,12 +281,10 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 		s.Log.InfoContext(ctx, "recovered", "node", s.Node)
 	}
 	s.reporter.problems(ctx, s.input.Config, s.problems())
-	if err == nil && len(g.unapplied) == 0 {
-		g.retry = retryMin
-		g.later(now.Add(fullCheck))
+	if err == nil && len(g.unapplied) > 0 {
+		g.End(now, errUnapplied)
 	} else {
-		g.later(now.Add(max(g.retry, retryMin)))
-		g.retry = min(2*max(g.retry, retryMin), retryMax)
+		g.End(now, err)
 	}
 	s.Metrics.governed(s.input.Config, err)
 	if g.news {
@@ -307,6 +292,9 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 		s.publish(now)
 	}
 }
+
+// errUnapplied says that a part of the configuration could not be applied.
+var errUnapplied = errors.New("a part of the configuration is not in effect")
 
 // problems returns all known problems of the configuration on this node.
 func (s *Speaker) problems() []peering.Problem {

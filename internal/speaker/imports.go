@@ -32,7 +32,7 @@ type imports struct {
 	// announces all routes again at due.
 	amiss bool
 	due   time.Time
-	retry time.Duration
+	retry backoff.Pauses
 }
 
 // importer watches the addresses on some interfaces.
@@ -142,7 +142,7 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	s.imports.changed = now
 	if b.first {
 		s.takeList(ctx, i, b.come)
-		s.governing.later(now.Add(calm)) // some may not be in a pool
+		s.governing.Ask(now.Add(calm)) // some may not be in a pool
 		return
 	}
 	touched := map[netip.Prefix]bool{}
@@ -169,7 +169,7 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 func (s *Speaker) protect(now time.Time, touched map[netip.Prefix]bool) {
 	for key := range touched {
 		if !s.owned.Has(key) {
-			s.governing.later(now.Add(calm))
+			s.governing.Ask(now.Add(calm))
 			return
 		}
 	}
@@ -287,12 +287,12 @@ func (s *Speaker) announced(ctx context.Context, err error) {
 	s.imports.amiss = err != nil
 	switch {
 	case err == nil:
-		s.imports.retry, s.imports.due = retryMin, time.Time{}
-		s.facts.later(time.Now().Add(settled))
+		s.imports.retry.Reset()
+		s.imports.due = time.Time{}
+		s.facts.Ask(time.Now().Add(settled))
 	case ctx.Err() == nil:
 		s.broken(err)
-		s.imports.due = time.Now().Add(max(s.imports.retry, retryMin))
-		s.imports.retry = min(2*max(s.imports.retry, retryMin), retryMax)
+		s.imports.due = time.Now().Add(s.imports.retry.Next())
 		if !was {
 			s.Log.WarnContext(ctx, "announcementFailed", "node", s.Node, "error", err)
 		}

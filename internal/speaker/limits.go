@@ -263,14 +263,12 @@ func (s *Speaker) limit(ctx context.Context, now time.Time) {
 		s.Log.InfoContext(ctx, "neighborAdmitted", "node", s.Node, "neighbor", name)
 	}
 	if len(bar)+len(admit) > 0 {
-		s.governing.wish(now)
+		s.governing.Ask(now)
 	}
 	for _, n := range s.facts.neighbors {
 		s.reporter.nearLimit(ctx, n, near(s.governing.state, n))
 	}
-	if !due.IsZero() {
-		s.facts.later(due)
-	}
+	s.facts.Ask(due)
 }
 
 // room returns how many prefixes all neighbors together may announce. The routes of this node

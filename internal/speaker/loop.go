@@ -41,46 +41,49 @@ type waits struct {
 	start <-chan time.Time
 }
 
+// work is what time starts.
+type work struct {
+	// due is when it starts, or zero.
+	due func() time.Time
+	do  func(ctx context.Context, now time.Time)
+}
+
+// works returns all work that time starts, in the order in which it is done.
+func (s *Speaker) works() []work {
+	return []work{
+		{s.drain.due, func(ctx context.Context, now time.Time) {
+			s.drainAsMarked(ctx, now)
+			s.publish(now)
+		}},
+		{func() time.Time { return s.succession.due }, s.observe},
+		{func() time.Time { return s.imports.due }, func(ctx context.Context, _ time.Time) {
+			s.imports.due = time.Time{}
+			s.announce(ctx)
+		}},
+		{func() time.Time { return s.weighing.due }, func(ctx context.Context, now time.Time) { s.weigh(ctx, now, s.weighing.endpoints) }},
+		{s.governs, s.govern},
+		{s.exports.Next, s.export},
+		{s.facts.Next, s.look},
+	}
+}
+
 // pass does what is due.
 func (s *Speaker) pass(ctx context.Context, now time.Time) {
 	s.pulse.Begin(now)
-	if due := s.drain.due(); !due.IsZero() && !now.Before(due) {
-		s.drainAsMarked(ctx, now)
-		s.publish(now)
+	for _, w := range s.works() {
+		if due := w.due(); !due.IsZero() && !now.Before(due) {
+			w.do(ctx, now)
+		}
 	}
-	if due := s.succession.due; !due.IsZero() && !now.Before(due) {
-		s.observe(ctx, now)
-	}
-	if due := s.imports.due; !due.IsZero() && !now.Before(due) {
-		s.imports.due = time.Time{}
-		s.announce(ctx)
-	}
-	s.weighAgain(ctx, now)
-	s.govern(ctx, now)
-	s.export(now)
-	s.look(now)
 }
 
 // next returns the time of the next work.
 func (s *Speaker) next(now time.Time) time.Time {
 	next := now.Add(fullCheck)
-	consider := func(due time.Time) {
-		if !due.IsZero() && due.Before(next) {
+	for _, w := range s.works() {
+		if due := w.due(); !due.IsZero() && due.Before(next) {
 			next = due
 		}
-	}
-	consider(s.drain.due())
-	consider(s.imports.due)
-	consider(s.succession.due)
-	consider(s.weighing.due)
-	if !s.governing.busy && !s.leaving && s.known {
-		consider(s.governing.due)
-	}
-	if !s.exports.busy {
-		consider(s.exports.due)
-	}
-	if !s.facts.busy {
-		consider(s.facts.due)
 	}
 	return next
 }
@@ -117,7 +120,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 			w.kernel = nil
 		}
 		s.turn(func(now time.Time) {
-			s.governing.later(latest(now, s.governing.ended.Add(kernelPause)))
+			s.governing.Ask(latest(now, s.governing.ended.Add(kernelPause)))
 			s.exports.wish(now)
 		})
 	case <-w.start:
@@ -230,8 +233,9 @@ func (s *Speaker) use(ctx context.Context, now time.Time, in Input) {
 	if attributes {
 		s.announce(ctx)
 	}
-	s.governing.retry, s.governing.news = retryMin, true
-	s.governing.due = now
+	s.governing.news = true
+	s.governing.Retry.Reset()
+	s.governing.Ask(now)
 }
 
 func latest(a, b time.Time) time.Time {

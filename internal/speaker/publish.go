@@ -9,13 +9,14 @@ import (
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 )
 
 // publishing is the state of publishing the standing. Sorting ten thousand routes takes a
 // while, so that is done beside the loop, one run after the other.
 type publishing struct {
-	busy, again bool
+	backoff.Schedule
 	// last is the status that was published last. Only the publishing goroutine uses it.
 	last bgpv1.BGPNodeStatusStatus
 }
@@ -28,18 +29,16 @@ func (s *Speaker) publish(now time.Time) {
 	if !s.known || s.leaving {
 		return
 	}
-	if s.publishing.busy {
-		s.publishing.again = true
+	s.publishing.Ask(now)
+	if !s.publishing.Begin(now) {
 		return
 	}
-	s.publishing.busy = true
 	st, report := s.standing(now), s.nodeReport()
 	s.beside.start(s.life, func(context.Context) note {
 		s.tell(st, report)
 		return func(_ context.Context, now time.Time) {
-			s.publishing.busy = false
-			if s.publishing.again {
-				s.publishing.again = false
+			s.publishing.End(now, nil)
+			if !s.publishing.Next().IsZero() {
 				s.publish(now)
 			}
 		}

@@ -129,9 +129,7 @@ var errTwice = errors.New("there are two such sessions")
 
 // setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
-	if next := s.sessions.meet(now, s.governing.state, s.facts.neighbors); !next.IsZero() {
-		s.facts.later(next)
-	}
+	s.facts.Ask(s.sessions.meet(now, s.governing.state, s.facts.neighbors))
 	wanted, impossible := possible(wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors))
 	if impossible != s.sessions.impossible && impossible != "" {
 		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)
@@ -149,7 +147,7 @@ func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 		s.Log.WarnContext(ctx, "bfdFailed", "node", s.Node, "error", err)
 	}
 	s.sessions.failure = err.Error()
-	s.governing.later(now.Add(retryMax))
+	s.governing.Ask(now.Add(retryMax))
 }
 
 // hear handles a change of a BFD session. If BFD lost the neighbor, the speaker ends the BGP
@@ -161,7 +159,7 @@ func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
 	if e.From != bfd.Up {
 		s.Log.DebugContext(ctx, "bfdState", "node", s.Node, "neighbor", e.Peer, "state", e.To)
 		if e.To == bfd.Up {
-			s.governing.wish(now) // the path to the neighbor may have changed
+			s.governing.Ask(now) // the path to the neighbor may have changed
 		}
 		return
 	}

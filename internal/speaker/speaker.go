@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/process"
@@ -175,7 +176,11 @@ type Speaker struct {
 // New returns a Speaker that does nothing before Run.
 func New(opt Options) *Speaker {
 	s := &Speaker{Options: opt, beside: beside{notes: make(chan note)}}
-	s.imports = imports{batches: make(chan batch), members: map[netip.Prefix][]peering.Imported{}}
+	s.imports = imports{batches: make(chan batch), members: map[netip.Prefix][]peering.Imported{}, retry: failures}
+	s.governing.Schedule = backoff.Schedule{Every: fullCheck, Retry: failures}
+	s.exports.Schedule = backoff.Schedule{Rest: restTimes, Most: rereadEvery, Retry: failures}
+	s.facts.Schedule = backoff.Schedule{Rest: restTimes, Most: rereadEvery}
+	s.facts.quiet = backoff.Pauses{Min: rereadEvery, Max: fullCheck}
 	s.adverts, s.penalties = adverts{}, penalties{}
 	s.reporter = reporter{node: opt.Node, log: opt.Log, events: opt.Events}
 	return s
@@ -191,10 +196,16 @@ const (
 	actLimit = 30 * time.Second
 	// retryMin and retryMax limit the pauses after a failure.
 	retryMin, retryMax = time.Second, 30 * time.Second
+	// restTimes is how much longer than a run the pause after it is. With a full Internet table
+	// there would otherwise always be work.
+	restTimes = 10
 	// patience is how long a start waits for the API server before it uses the stored input: a
 	// configuration that was changed or deleted meanwhile must not come back for a moment.
 	patience = 2 * time.Second
 )
+
+// failures are the pauses after failures.
+var failures = backoff.Pauses{Min: retryMin, Max: retryMax}
 
 // A note is a result that the loop takes in at now.
 type note func(ctx context.Context, now time.Time)

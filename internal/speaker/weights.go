@@ -33,7 +33,7 @@ func (s *Speaker) weigh(ctx context.Context, now time.Time, endpoints map[netip.
 		return
 	}
 	s.input.Weights = s.weighing.All()
-	s.governing.later(now) // so that the weights are stored
+	s.governing.Ask(now) // so that the weights are stored
 	touched := map[netip.Prefix]bool{}
 	for _, ip := range changed {
 		key := netip.PrefixFrom(ip, ip.BitLen())
@@ -42,13 +42,6 @@ func (s *Speaker) weigh(ctx context.Context, now time.Time, endpoints map[netip.
 		}
 	}
 	s.change(ctx, touched)
-}
-
-// weighAgain is weigh when the last count is due again.
-func (s *Speaker) weighAgain(ctx context.Context, now time.Time) {
-	if due := s.weighing.due; !due.IsZero() && !now.Before(due) {
-		s.weigh(ctx, now, s.weighing.endpoints)
-	}
 }
 
 // unweighable returns what is wrong with weights for the routes of a group.
