@@ -33,8 +33,7 @@ type Engine struct {
 	earAgain time.Time // when to try again to open the missing sockets
 	sessions map[netip.Addr]*session
 	numbers  map[uint32]*session // by discriminator
-	agenda   agenda
-	dropped  bool // a session has been dropped, and perhaps its port is not needed any more
+	dropped  bool                // a session has been dropped, and perhaps its port is not needed any more
 	closing  bool
 }
 
@@ -136,7 +135,6 @@ func (e *Engine) Close(ctx context.Context) error {
 		_ = e.set(now, nil)
 		for _, s := range e.sessions {
 			s.leaving = now
-			e.schedule(s)
 		}
 	})
 	<-e.done
@@ -191,7 +189,6 @@ func (e *Engine) add(now time.Time, key netip.Addr, wanted Session) {
 	}
 	s.passive = wanted.Passive
 	e.sessions[key], e.numbers[s.discriminator] = s, s
-	e.enter(s)
 }
 
 // newDiscriminator returns a number that no session has. It is random, so that packets for
@@ -213,7 +210,6 @@ func (e *Engine) change(s *session, wanted Session) {
 	}
 	s.asked, s.passive = wanted, wanted.Passive
 	s.configure(wanted.timers())
-	e.schedule(s)
 }
 
 // dismiss tells the neighbor that the session ends. It keeps the session until the neighbor
@@ -229,7 +225,6 @@ func (e *Engine) dismiss(now time.Time, s *session) {
 		return
 	}
 	s.leaving = now.Add(time.Duration(s.told.multiplier) * max(every, s.told.transmit))
-	e.schedule(s)
 }
 
 // disable tells the neighbor that the session is administratively down.
@@ -242,7 +237,6 @@ func (e *Engine) disable(now time.Time, s *session) {
 // drop removes the session.
 func (e *Engine) drop(s *session) {
 	e.hush(s)
-	e.leave(s)
 	e.dropped = true
 	delete(e.sessions, s.key)
 	delete(e.numbers, s.discriminator)

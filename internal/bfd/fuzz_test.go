@@ -30,7 +30,6 @@ func FuzzReceive(f *testing.F) {
 		}
 		s := &session{machine: machineIn(t, Up, fast, fast), key: peer, asked: to(right, 300*ms, 3)}
 		e.sessions[peer], e.numbers[1] = s, s
-		e.enter(s)
 		before := *s.machine
 		before.chance = nil
 		e.hear(noon.Add(time.Second/10), arrival{from: peer, to: local, link: "eth0", hops: int(ttl), packet: packet})

@@ -1,7 +1,6 @@
 package bfd
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"log/slog"
@@ -43,29 +42,30 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 			backoff.Poke(e.ready)
 		}
 	}
-	for len(e.agenda) > 0 {
-		s := e.agenda[0]
-		if s.at.IsZero() || s.at.After(now) {
-			break
-		}
+	next, s := e.first(now)
+	for ; s != nil && !next.After(now); next, s = e.first(now) {
 		e.tick(now, s)
 	}
 	// A port must not be closed while packets are read from it.
 	if e.dropped || e.deaf() && !now.Before(e.earAgain) {
 		e.listen(now)
 	}
-	return e.next(now)
+	if e.deaf() && e.earAgain.Before(next) {
+		return e.earAgain
+	}
+	return next
 }
 
-func (e *Engine) next(now time.Time) time.Time {
-	at := now.Add(time.Hour)
-	if len(e.agenda) > 0 && !e.agenda[0].at.IsZero() {
-		at = e.agenda[0].at
+// first returns the session that is due first, and when: in an hour if it is nil. A node has few
+// neighbors, so the engine looks at all of them.
+func (e *Engine) first(now time.Time) (at time.Time, first *session) {
+	at = now.Add(time.Hour)
+	for _, s := range e.sessions {
+		if due := s.at(); !due.IsZero() && due.Before(at) {
+			at, first = due, s
+		}
 	}
-	if e.deaf() && e.earAgain.Before(at) {
-		at = e.earAgain
-	}
-	return at
+	return at, first
 }
 
 // hear passes one packet to its session: the session whose discriminator it contains. While
@@ -109,9 +109,7 @@ func (e *Engine) step(now time.Time, s *session, do func() []control) {
 	}
 	if !s.leaving.IsZero() && s.known() {
 		e.drop(s)
-		return
 	}
-	e.schedule(s)
 }
 
 // say sends a packet of the session. An error has the same effect as a loss on the wire:
@@ -180,22 +178,6 @@ func (e *Engine) tell(now time.Time, s *session, before State) {
 		}
 	}
 }
-
-// enter, schedule and leave maintain the agenda.
-func (e *Engine) enter(s *session) {
-	s.at = s.due()
-	heap.Push(&e.agenda, s)
-}
-
-func (e *Engine) schedule(s *session) {
-	s.at = s.due()
-	if !s.leaving.IsZero() && (s.at.IsZero() || s.leaving.Before(s.at)) {
-		s.at = s.leaving
-	}
-	heap.Fix(&e.agenda, s.place)
-}
-
-func (e *Engine) leave(s *session) { heap.Remove(&e.agenda, s.place) }
 
 // listen opens the ports that the sessions need, and closes the others.
 func (e *Engine) listen(now time.Time) {

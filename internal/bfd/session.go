@@ -20,8 +20,6 @@ type session struct {
 	said      uint64
 	lastError string
 
-	at    time.Time // when tick is due
-	place int       // in the agenda
 	// leaving is when to drop a session that is no longer wanted. It is zero while the
 	// session is wanted.
 	leaving time.Time
@@ -51,34 +49,11 @@ func (s *session) status() Status {
 	return st
 }
 
-// agenda is a heap of sessions. The session that is due next is first. Sessions that are
-// never due are last.
-type agenda []*session
-
-func (a agenda) Len() int { return len(a) }
-
-func (a agenda) Less(i, j int) bool {
-	if a[i].at.IsZero() || a[j].at.IsZero() {
-		return !a[i].at.IsZero()
+// at returns when the engine has to look after the session, or zero for never.
+func (s *session) at() time.Time {
+	at := s.due()
+	if !s.leaving.IsZero() && (at.IsZero() || s.leaving.Before(at)) {
+		return s.leaving
 	}
-	return a[i].at.Before(a[j].at)
-}
-
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].place, a[j].place = i, j
-}
-
-func (a *agenda) Push(x any) {
-	s := x.(*session)
-	s.place = len(*a)
-	*a = append(*a, s)
-}
-
-func (a *agenda) Pop() any {
-	last := len(*a) - 1
-	s := (*a)[last]
-	(*a)[last] = nil
-	*a = (*a)[:last]
-	return s
+	return at
 }
