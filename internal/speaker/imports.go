@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -119,7 +120,7 @@ func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 		if ctx.Err() != nil {
 			return
 		}
-		tell(batch{of: i, err: orElse(err, errEnded)})
+		tell(batch{of: i, err: cmp.Or(err, errEnded)})
 		backoff.Sleep(ctx, pauses.Next())
 	}
 }

@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/netip"
 	"time"
@@ -109,4 +110,22 @@ func (s *Speaker) serveState(w http.ResponseWriter, _ *http.Request) {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	_ = encoder.Encode(shown)
+}
+
+// stuckAfter is how long one turn of the loop may take before the loop counts as stuck.
+const stuckAfter = time.Minute
+
+// Healthy returns an error if the loop is stuck. A router that is away is no reason to
+// restart, so neighbors do not count.
+func (s *Speaker) Healthy() error {
+	return s.pulse.Stuck(time.Now(), stuckAfter)
+}
+
+// Ready returns an error until the speaker has once acted on a configuration, or on the
+// absence of one.
+func (s *Speaker) Ready() error {
+	if s.pulse.Decided() {
+		return nil
+	}
+	return errors.New("it is not known yet what is to be announced")
 }
