@@ -23,7 +23,6 @@ type application struct {
 
 // Reasons of problems.
 const (
-	reasonInvalid = "Invalid"
 	reasonRefused = "Refused"
 	reasonPending = "Pending"
 )

@@ -83,7 +83,7 @@ func (a *application) addDynamic(dynamic []peering.Dynamic) {
 		}
 		// GoBGP panics for a group that it does not have.
 		if _, ok := a.found.groups[d.Group]; !ok {
-			a.problem(d.Path, reasonInvalid, fmt.Errorf("there is no peer group %q", d.Group))
+			a.problem(d.Path, reasonRefused, fmt.Errorf("there is no peer group %q", d.Group))
 			continue
 		}
 		if err := a.addPrefix(d); err != nil {

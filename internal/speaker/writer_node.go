@@ -20,41 +20,30 @@ import (
 // writeNode keeps the BGPNodeStatus up to date.
 func (w *Writer) writeNode(ctx context.Context) {
 	var n nodeWriter
-	retry := backoff.Pauses{Min: retryMin, Max: retryMax}
-	due := time.Now().Add(defaultHeartbeat)
-	for ctx.Err() == nil {
-		timer := time.NewTimer(time.Until(due))
-		select {
-		case <-ctx.Done():
-		case <-w.nodeNews:
-			backoff.Sleep(ctx, max(gather, time.Until(n.pace.next())))
-		case <-timer.C:
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			break
-		}
-		heartbeat, err := w.writeNodeOnce(ctx, &n, writeLimit)
-		switch {
-		case err == nil || errors.Is(err, errSkipped):
-			retry.Reset()
-			due = n.at.Add(heartbeat)
-		default:
-			due = time.Now().Add(retry.Next())
-		}
+	loop := backoff.Loop{
+		Schedule: backoff.Schedule{Retry: failures}, Asked: w.nodeNews,
+		Do: func(ctx context.Context) (time.Time, error) {
+			if !backoff.Sleep(ctx, max(gather, time.Until(n.pace.next()))) {
+				return time.Time{}, nil
+			}
+			return w.writeNodeOnce(ctx, &n, writeLimit)
+		},
+		Failed: func(ctx context.Context, err error) {
+			w.log.WarnContext(ctx, "nodeStatusNotWritten", "node", w.node, "error", err)
+		},
 	}
+	_ = loop.Run(ctx)
 	// The last report shows the state after the sessions have ended.
 	_, _ = w.writeNodeOnce(context.WithoutCancel(ctx), &n, w.lastWrite)
 }
 
-// writeNodeOnce writes the present report.
-func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Duration) (heartbeat time.Duration, err error) {
+// writeNodeOnce writes the present report, and returns when to write it again.
+func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Duration) (next time.Time, err error) {
 	w.mu.Lock()
 	report := w.report
 	w.mu.Unlock()
 	if report == nil {
-		n.at = time.Now()
-		return defaultHeartbeat, errSkipped
+		return time.Time{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -64,15 +53,13 @@ func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Du
 	w.metrics.wrote(size, began, err)
 	switch {
 	case err == nil:
-		n.failure = ""
 		w.mu.Lock()
 		w.written = time.Now()
 		w.mu.Unlock()
-	case !errors.Is(err, errSkipped) && n.failure != err.Error():
-		n.failure = err.Error()
-		w.log.WarnContext(ctx, "nodeStatusNotWritten", "node", w.node, "error", err)
+	case !errors.Is(err, errSkipped):
+		return time.Time{}, err
 	}
-	return report.Heartbeat, err
+	return n.at.Add(report.Heartbeat), nil
 }
 
 // nodeWriter writes the BGPNodeStatus of a node by server-side apply, and remembers the
@@ -88,7 +75,6 @@ type nodeWriter struct {
 	conditions []metav1.Condition
 	pace       pace
 	gone       bool
-	failure    string
 }
 
 const nodeStatuses = "bgpnodestatuses"
@@ -100,11 +86,9 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 		return 0, n.remove(ctx, clients, r, now)
 	}
 	n.gone = false
-	if n.last != nil && now.Sub(n.at) < r.Heartbeat && !peering.Differs(*n.last, r.Status) {
+	news := n.last == nil || peering.Differs(*n.last, r.Status)
+	if !news && now.Sub(n.at) < r.Heartbeat {
 		return 0, errSkipped
-	}
-	if n.last == nil || peering.Differs(*n.last, r.Status) { // heartbeats are no changes
-		n.pace.write(now)
 	}
 	size, err = n.apply(ctx, clients, r, now)
 	if apierrors.IsNotFound(err) {
@@ -115,6 +99,9 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 		return 0, fmt.Errorf("write the BGPNodeStatus: %w", err)
 	}
 	n.last, n.at = &r.Status, now
+	if news { // heartbeats are no changes
+		n.pace.write(now)
+	}
 	return size, nil
 }
 
