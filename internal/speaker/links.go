@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"sync"
+	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
@@ -44,16 +45,16 @@ func (s *Speaker) advertise(ctx context.Context, state peering.State) {
 }
 
 func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
-	for said := ""; ctx.Err() == nil; backoff.Sleep(ctx, retryMax) {
-		err := s.Kernel.Advertise(ctx, iface)
-		if ctx.Err() != nil {
-			return
-		}
-		if text := cmp.Or(err, errEnded).Error(); text != said {
-			said = text
-			s.Log.WarnContext(ctx, "advertiseFailed", "node", s.Node, "interface", iface, "error", text)
-		}
+	loop := backoff.Loop{
+		Schedule: backoff.Schedule{Retry: backoff.Pauses{Min: retryMax, Max: retryMax}},
+		Do: func(ctx context.Context) (time.Time, error) {
+			return time.Time{}, cmp.Or(s.Kernel.Advertise(ctx, iface), errEnded)
+		},
+		Failed: func(ctx context.Context, err error) {
+			s.Log.WarnContext(ctx, "advertiseFailed", "node", s.Node, "interface", iface, "error", err)
+		},
 	}
+	_ = loop.Run(ctx)
 }
 
 // errEnded says that a task ended that should run until it is canceled.
