@@ -5,8 +5,8 @@ import (
 )
 
 // Boundary says which Services a group is for. Without any of these fields, a
-// group is for Services that name it. If it is called "default", it is also for
-// all Services for which there is no other group.
+// group is for Services that name it. The group "default" is also for all
+// Services that have no other group.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.enforceNamespaces) || !self.enforceNamespaces || has(self.namespaceSelector) || (has(self.namespaces) && size(self.namespaces) > 0)",message="enforceNamespaces needs namespaces or namespaceSelector: name the namespaces that it is for"
 // +kubebuilder:validation:XValidation:rule="!has(self.namespaceDefault) || !self.namespaceDefault || has(self.namespaceSelector) || (has(self.namespaces) && size(self.namespaces) > 0)",message="namespaceDefault needs namespaces or namespaceSelector: say for which namespaces this is the group of choice"
@@ -19,24 +19,24 @@ type Boundary struct {
 	Namespaces []Namespace `json:"namespaces,omitempty"`
 
 	// namespaceSelector adds the namespaces whose labels it matches to those in
-	// namespaces; an empty selector matches all. If the selector is malformed,
-	// the group is not used. Default: none.
+	// namespaces. An empty selector matches all namespaces. If the selector is
+	// malformed, the group is not used. Default: none.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// serviceSelector makes this the group of Services whose labels it matches
-	// and that name no group. It applies in the namespaces above if there are
-	// any, and otherwise in all namespaces. A Service that names the group need
-	// not match. If the selector is malformed, the group is not used. Default:
-	// none.
+	// serviceSelector makes this the group of Services that name no group and
+	// whose labels it matches. It applies in the namespaces above if there are
+	// any, and otherwise in all namespaces. A Service that names the group does
+	// not have to match. If the selector is malformed, the group is not used.
+	// Default: none.
 	// +optional
 	ServiceSelector *metav1.LabelSelector `json:"serviceSelector,omitempty"`
 
-	// enforceNamespaces closes this group to Services of other namespaces, and
-	// closes all groups that are not for its namespaces to the Services of these.
-	// It also holds for a group or an address that a Service asks for. Requires
-	// namespaces or namespaceSelector. It holds even if another field of the
-	// group is wrong. Default: false.
+	// enforceNamespaces has two effects. Services of other namespaces cannot use
+	// this group. Services of its namespaces can use only groups that are for
+	// their namespace. Both are true even if a Service asks for a group or an
+	// address, and even if another field of this group is wrong. Requires
+	// namespaces or namespaceSelector. Default: false.
 	// +optional
 	EnforceNamespaces bool `json:"enforceNamespaces,omitempty"`
 
