@@ -78,7 +78,7 @@ func TestTheClusterIsAskedWhatFilesWouldChange(t *testing.T) {
 	if code != exitProblems || !strings.Contains(out, "CHANGE  testdata/manifests/more/services.yml:9: Service default/b would get 192.168.10.201") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
-	if _, errs, code := f.ask(t, "validate", "--against-cluster"); code != exitFailed || !strings.Contains(errs, "say which with -f") {
+	if _, errs, code := f.ask(t, "validate", "--against-cluster"); code != exitFailed || !strings.Contains(errs, "name them with -f") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

@@ -52,10 +52,10 @@ would not change. Nothing is applied.`,
 	return cmd
 }
 
-// against looks at the cluster as it would be if the files were applied.
+// against validates the state that the cluster would have with the files applied.
 func (o *options) against(ctx context.Context) (explain.Validation, error) {
 	if len(o.files) == 0 {
-		return explain.Validation{}, errors.New("--against-cluster needs files: say which with -f")
+		return explain.Validation{}, errors.New("--against-cluster needs files: name them with -f")
 	}
 	files, err := o.readFiles()
 	if err != nil {

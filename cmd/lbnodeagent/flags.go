@@ -51,7 +51,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.node, "node-name", env("PURELB_NODE_NAME"), "the `name` of this node in Kubernetes (PURELB_NODE_NAME)")
 	set.StringVar(&f.podName, "pod-name", env("PURELB_POD_NAME"), "the `name` of this pod, by which the agent finds out whether it comes back when it ends (PURELB_POD_NAME); default: it does not find out, and leaves its addresses in place")
 	set.StringVar(&f.pod, "pod-uid", env("PURELB_POD_UID"), "the `UID` of this pod (PURELB_POD_UID)")
-	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` of which ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
+	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` whose ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics and probes on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics and probes on")
 	set.StringVar(&most, "max-address-metrics", most, "up to what `number` of addresses on this node each has its own metrics, 0 for none (PURELB_MAX_ADDRESS_METRICS)")

@@ -9,8 +9,9 @@ import (
 // Own returns node's own addresses that other machines of its networks can reach, sorted. No
 // Service may have one of them, on any node.
 //
-// Addresses on a link that leads nowhere are left out. An address that belongs to a Service
-// and looks like the local address of an agent without marks is not an address of the node.
+// Own leaves out addresses on links to no other machine, such as lo. On kernels without marks,
+// an address may look like one that an agent added. If a Service has such an address, it is
+// not an address of the node.
 func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 	foreign, links := foreign(node, adopt), node.byName()
 	var own, doubtful []netip.Addr
@@ -33,9 +34,9 @@ func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 	return slices.Compact(own)
 }
 
-// besideOwner changes a decision on an address that node has as its own too. No node takes
-// such an address, and its holder keeps it. Otherwise an address that a person or another
-// program adds to some node would take the Service off the air everywhere.
+// besideOwner changes a decision about an address that is also an own address of node. No
+// node takes such an address, but its holder keeps it. Otherwise the Service would lose its
+// address everywhere as soon as a person or another program adds the address to a node.
 func (d *decider) besideOwner(decision Decision, node string) Decision {
 	ip := decision.IP
 	lost := decision.Reason == ReasonLostElection && decision.Winner != decision.Named
@@ -59,9 +60,9 @@ func (d *decider) besideOwner(decision Decision, node string) Decision {
 // MACs returns the Ethernet addresses with which node answers in networks where it has an
 // address of its own, sorted.
 //
-// A veth with nothing but single addresses leads to a pod: the plugin ptp puts the gateway of
-// the pods on each of them. It is left out. Otherwise the MACs would change with each pod that
-// starts or ends, and all nodes would read the Lease again.
+// MACs leaves out a veth that has only single addresses, because it leads to a pod: the plugin
+// ptp puts the gateway of the pods on the veth of each pod. Otherwise the MACs would change
+// with each pod that starts or ends, and all nodes would read the Lease again.
 func MACs(node Node) [][6]byte {
 	own, single := map[string]bool{}, map[string]bool{}
 	for _, a := range node.Addresses {

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protocols are those of routes that a routing daemon puts into the kernel.
+// protocols are the protocols of routes that routing daemons add to the kernel.
 var protocols = []netlink.RouteProtocol{unix.RTPROT_ZEBRA, unix.RTPROT_BIRD, unix.RTPROT_BGP}
 
-// Route is what a kernel does with a prefix.
+// Route is a route in the kernel.
 type Route struct {
 	Prefix netip.Prefix
 	Via    []netip.Addr // sorted
@@ -42,8 +42,8 @@ func (n *Namespace) Routes() []Route {
 	var found []netlink.Route
 	var err error
 	n.Do(func() {
-		// A dump that a change interrupts is asked for again: thousands of routes
-		// may come for a while.
+		// A change interrupts a dump. Changes may go on for a while with thousands of
+		// routes, so the dump is repeated until it is complete.
 		Eventually(func() bool {
 			found, err = netlink.RouteList(nil, netlink.FAMILY_ALL)
 			return err == nil

@@ -22,7 +22,7 @@ type Backend struct {
 
 // External is an IPAM server that serves purelb.ipam.v1.IPAM.
 type External struct {
-	// Provider is the name of the server, for people.
+	// Provider is the name of the server in messages.
 	Provider string
 	// Socket is the path of the Unix socket that it listens on.
 	Socket string
@@ -31,8 +31,8 @@ type External struct {
 // NetBox says which addresses of a NetBox server belong to a group.
 type NetBox struct {
 	URL string
-	// Token is the Secret with the API token. CA is the Secret with certificates to
-	// trust in addition to those of the system; it has no name if there are none.
+	// Token is the Secret with the API token. CA is the Secret with certificates to trust in
+	// addition to those of the system. Without such a Secret, the name of CA is empty.
 	Token, CA SecretKey
 	// Reserved uses addresses that have the status "reserved" for Tenant in NetBox.
 	// Otherwise PureLB creates addresses in Parents.

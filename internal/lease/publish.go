@@ -50,7 +50,7 @@ func (l *Leases) pause(err error) time.Duration {
 	return l.duration() / 3
 }
 
-// duration returns how long our Lease counts, as it is kept now.
+// duration returns the current duration of our Lease, which depends on the mode.
 func (l *Leases) duration() time.Duration {
 	if l.now().Fast {
 		return l.opt.Duration

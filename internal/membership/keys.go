@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// keyring holds the keys that were found last.
+// keyring holds the keys that were last found in the Secret.
 type keyring struct {
 	// filled is closed when there are keys. changed signals new keys.
 	filled, changed chan struct{}
@@ -101,7 +101,7 @@ func (w *keyWatch) informer(ctx context.Context) (cache.SharedIndexInformer, err
 		return nil, err
 	}
 	return informer, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if !w.has() { // with keys, it is an interruption that ends by itself
+		if !w.has() { // an agent that has keys waits for the end of the interruption
 			w.without(ctx, err)
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)
@@ -125,8 +125,8 @@ func (w *keyWatch) found(ctx context.Context, o any) {
 	w.ring.put(keys)
 }
 
-// without records why there are no keys. If there were none before either, the Leases alone
-// count.
+// without records the reason why the Secret has no keys. If the keyring is empty too, the agent
+// uses only the Leases.
 func (w *keyWatch) without(ctx context.Context, err error) {
 	w.say(ctx, err.Error())
 	if !w.has() {
@@ -134,7 +134,7 @@ func (w *keyWatch) without(ctx context.Context, err error) {
 	}
 }
 
-// say logs problem unless it is the problem that it logged last.
+// say logs problem, except if problem equals the last logged one.
 func (w *keyWatch) say(ctx context.Context, problem string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

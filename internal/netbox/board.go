@@ -30,11 +30,11 @@ func newBoard(claims []ipam.Claim) *board {
 	return b
 }
 
-// waiting returns the claims without an answer for which which returns true.
-func (b *board) waiting(which func(ipam.Claim) bool) []ipam.Claim {
+// waiting returns the claims without an answer that match selects.
+func (b *board) waiting(match func(ipam.Claim) bool) []ipam.Claim {
 	var list []ipam.Claim
 	for _, c := range b.claims {
-		if _, answered := b.answers[c.Key]; !answered && which(c) {
+		if _, answered := b.answers[c.Key]; !answered && match(c) {
 			list = append(list, c)
 		}
 	}
@@ -55,8 +55,8 @@ func (b *board) grant(c ipam.Claim, g ipam.Grant) {
 	b.answers[c.Key] = ipam.Answer{Grant: g, New: true}
 }
 
-// fail answers claims with an error. If other claims would get the same error, nothing
-// more is sent.
+// fail answers claims with an error. If other claims would get the same error, the board stops
+// all further requests to NetBox.
 func (b *board) fail(claims []ipam.Claim, err error) {
 	for _, c := range claims {
 		b.answers[c.Key] = ipam.Answer{Err: err}

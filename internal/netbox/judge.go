@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// refusal is the cause of an error that NetBox answered with.
+// refusal is the answer of NetBox that caused an error.
 type refusal struct {
 	status     int
 	complaints complaints
@@ -56,7 +56,7 @@ func broken(what call, err error) *ipam.Error {
 			Message: "the server does not speak TLS: use http:// in the URL, or the port that speaks TLS"}
 	case errors.As(err, &dns), errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return &ipam.Error{Kind: ipam.KindUnavailable, Cause: err,
-			Message: fmt.Sprintf("no connection (%v): check that the server runs, its name, and what lies between", cause)}
+			Message: fmt.Sprintf("no connection (%v): check that the server runs, that its name is right, and that no firewall is in the way", cause)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &ipam.Error{Kind: outcome(what, ipam.KindUnavailable), Cause: err,
 			Message: "no answer in time; NetBox may still carry it out: it is tried again"}
@@ -137,8 +137,8 @@ func judgeStatus(what call, r reply, text string, isJSON bool, say func(ipam.Kin
 	}
 }
 
-// cures403 tell what to do about a 403, by its text. NetBox uses this status for all of
-// these causes.
+// cures403 say how to correct the cause of a 403. NetBox uses this status for several causes,
+// which differ in their text.
 var cures403 = []struct{ says, cure string }{
 	{"expired", "the token has expired: make a new one in NetBox and put it into the Secret"},
 	{"disabled", "the token is disabled: enable it in NetBox"},

@@ -28,21 +28,21 @@ type Pool struct {
 type Facts struct {
 	// Version is the version of the server.
 	Version string
-	// Parents are the prefixes and ranges, for people.
+	// Parents describes the prefixes and ranges in words.
 	Parents []string
 	// Repeats says that NetBox may hold two addresses for one key, because it does not
 	// keep the values of the field unique.
 	Repeats bool
-	// Warnings say what works, but not safely, and how to correct it.
+	// Warnings name settings that work but are not safe, and say how to correct them.
 	Warnings []string
 }
 
 // Facts returns the findings of Prepare.
 func (p *Pool) Facts() Facts { return p.facts }
 
-// Prepare finds the objects that g names in NetBox. It creates the custom field if that
-// is missing and the token may. Call it again when a claim is refused as misconfigured,
-// because NetBox may have changed.
+// Prepare finds the objects that g names in NetBox. If the custom field is missing and the
+// token has the permission, Prepare creates it. Call Prepare again when a claim is refused as
+// misconfigured, because NetBox may have changed.
 func (c *Client) Prepare(ctx context.Context, g Group) (*Pool, error) {
 	g = g.withDefaults()
 	if problem := g.problem(); problem != "" {

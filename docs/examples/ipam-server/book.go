@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 )
 
-// book says which holder has each address. The file on disk says the same.
+// book has the holder of each address, in memory and in a file.
 type book struct {
 	file string
 	held map[netip.Addr]string
 }
 
-// read reads the file. None is there at first.
+// read reads the file. At the first start, there is no file.
 func (b *book) read() error {
 	b.held = map[netip.Addr]string{}
 	text, err := os.ReadFile(b.file)
@@ -40,8 +40,8 @@ func (b *book) free(holder string, which func(netip.Addr) bool) error {
 	return b.write(held)
 }
 
-// write replaces the file, so that a crash leaves the old one or the new one. The answer of a
-// call comes after it: an address that is handed out is never forgotten.
+// write replaces the file in one step, so a crash leaves the old file or the new one. The server
+// answers a call only after write. So it never forgets an address that it has handed out.
 func (b *book) write(held map[netip.Addr]string) error {
 	if maps.Equal(held, b.held) {
 		return nil

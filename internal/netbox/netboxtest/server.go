@@ -1,11 +1,11 @@
 // Package netboxtest is a NetBox server for tests. It follows the answers of NetBox 4.4.10 and
-// 4.6.8 to recorded requests (testdata), also where these are surprising: one lock serves all
-// claims, a request is completed after its client gave up, an error may come after the commit,
-// unknown filters and fields and chunked bodies are ignored, some roles allow equal addresses, and
-// a list succeeds or fails as a whole.
+// 4.6.8 to recorded requests (testdata). Some of these answers are surprising. All claims share
+// one lock. NetBox completes a request after its client gave up. An error may come after the
+// commit. NetBox ignores unknown filters and fields, and chunked bodies. Some roles allow equal
+// addresses. A list succeeds or fails as a whole.
 //
-// It has the calls that the driver and its tests make, and refuses others: prefixes, IP ranges and
-// IP addresses, and the main calls for VRFs, tenants, tags and custom fields.
+// It has the calls that the driver and its tests make, and refuses all others. It has the calls for
+// prefixes, IP ranges and IP addresses, and the main calls for VRFs, tenants, tags and custom fields.
 package netboxtest
 
 import (
@@ -48,7 +48,7 @@ type Server struct {
 	faults sync.Mutex // guards fault
 	fault  func(r *http.Request) Fault
 
-	// lock is the advisory lock: it holds a value while it is free.
+	// lock is the advisory lock. The channel has a value while the lock is free.
 	lock chan struct{}
 
 	mu      sync.Mutex // guards the fields below

@@ -18,7 +18,7 @@ func listen(path string) (net.Listener, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	_ = os.Remove(path) // from an earlier life of the machine
+	_ = os.Remove(path) // an earlier machine may have left the socket
 	return net.Listen("unix", short(dir, path))
 }
 

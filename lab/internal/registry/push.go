@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/lab/internal/image"
 )
 
-// uploads takes what is pushed. An upload is a file beside the store's blobs until it is
+// uploads accepts pushed images. An upload is a file beside the store's blobs until it is
 // complete.
 type uploads struct{ image.Store }
 
@@ -65,7 +65,7 @@ func (u uploads) add(r *http.Request) error {
 	return errors.Join(err, file.Close())
 }
 
-// file is that of the upload that a request names.
+// file returns the path of the file for the upload that a request names.
 func (u uploads) file(r *http.Request) string {
 	_, id, ok := cutLast(r.PathValue("path"), "/blobs/uploads/upload-")
 	if !ok || strings.ContainsFunc(id, func(c rune) bool { return c < '0' || c > '9' }) {
@@ -74,7 +74,7 @@ func (u uploads) file(r *http.Request) string {
 	return filepath.Join(u.Dir, "upload-"+id)
 }
 
-// end takes the last part of an upload, and the digest of the whole.
+// end accepts the last part of an upload and the digest of the whole upload.
 func (u uploads) end(w http.ResponseWriter, r *http.Request) {
 	digest, err := u.complete(r)
 	if err == nil {
@@ -95,8 +95,8 @@ func (u uploads) complete(r *http.Request) (digest string, err error) {
 	return digest, errors.Join(err, file.Close(), os.Remove(file.Name()))
 }
 
-// manifest takes the manifest of an image, or the index of several. The reference is a tag
-// or the digest.
+// manifest accepts the manifest of an image, or an index of several images. The reference is a tag
+// or a digest.
 func (u uploads) manifest(w http.ResponseWriter, r *http.Request, repository, reference string) {
 	digest, err := u.Add(r.Body)
 	switch {

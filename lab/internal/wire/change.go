@@ -18,7 +18,7 @@ import (
 // Port is the name of the port in the switch to which a machine's interface is connected.
 func Port(machine, nic string) string { return machine + "-" + nic }
 
-// SetPort turns a port of the switch on or off. The machine loses its carrier, and gets it back.
+// SetPort turns a port of the switch on or off. While the port is off, the machine has no carrier.
 func (w Net) SetPort(machine, nic string, up bool) error {
 	return w.with(Switch, func(h *netlink.Handle) error {
 		port, err := h.LinkByName(Port(machine, nic))

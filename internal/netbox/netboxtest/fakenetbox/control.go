@@ -30,7 +30,7 @@ import (
 //	POST /down, POST /up                 NetBox refuses connections, and accepts them again
 //	POST /exit                           the program ends
 //
-// M is a method and P a part of the path with its query. Without one, all requests are meant.
+// M is a method and P is a part of the path with its query. A missing M or P matches all requests.
 type control struct {
 	netbox *netboxtest.Server
 	token  string
@@ -74,7 +74,7 @@ type Address struct {
 	DNSName     string
 	// Fields are the custom fields.
 	Fields map[string]any
-	// URL is the page of the address for people.
+	// URL is the web page of the address.
 	URL string
 }
 
@@ -100,7 +100,7 @@ func (c *control) requests(*http.Request) (any, error) {
 	return counts, nil
 }
 
-// matching reads which requests the caller means, and how many of them. -1 means all.
+// matching reads the match of the requests and their number. The number -1 means all.
 func matching(r *http.Request) (m match, times int, err error) {
 	query := r.URL.Query()
 	times = -1
