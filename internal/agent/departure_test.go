@@ -96,9 +96,9 @@ func TestLeaveDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
 	})
 }
 
-// The goodbye deletes the Lease too. While the API server removes everything of the product, it
-// may take that long.
-func TestTheLinkIsDeletedAlthoughTheGoodbyeTakesTooLong(t *testing.T) {
+// Leave also deletes the Lease. During an uninstall, the API server removes many objects, so that
+// request may take too long.
+func TestTheLinkIsDeletedWhenLeaveTakesTooLong(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.agent.Departures = endOf(ending.Uninstalled)
 		w.peers.deaf = true
@@ -107,10 +107,10 @@ func TestTheLinkIsDeletedAlthoughTheGoodbyeTakesTooLong(t *testing.T) {
 		w.end()
 		want(t, "kernel", w.kernel.String(), "")
 		if w.kernel.has("kube-lb0") {
-			t.Error("the agent leaves the link for remote addresses")
+			t.Error("the dummy interface exists after the end of the agent")
 		}
 		if !strings.Contains(w.kernel.doings(), "forget") {
-			t.Error("the agent does not free the flows of the addresses that leave")
+			t.Error("the agent does not forget the flows of the removed addresses")
 		}
 	})
 }

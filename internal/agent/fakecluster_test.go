@@ -98,7 +98,7 @@ type fakePeers struct {
 	received chan membership.Message
 	// gone says that the agent called Leave in time.
 	gone bool
-	// deaf says that a goodbye does not end in time.
+	// deaf says that Leave does not end in time.
 	deaf bool
 }
 

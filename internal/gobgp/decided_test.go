@@ -178,8 +178,8 @@ router bgp %[1]d
 	}
 }
 
-// The neighbor outside of the confederation is a GoBGP server that takes any AS from the OPEN,
-// and tells which one it was. A member of the confederation and an outside router, both FRR,
+// The neighbor outside of the confederation is a GoBGP server. It accepts any AS in the OPEN, and its
+// status shows that AS. A member of the confederation and an outside router, both FRR,
 // refuse any other AS than the configured one.
 func TestOnlyMembersOfAConfederationSeeTheMemberAS(t *testing.T) {
 	const identifier, memberAS = 64700, 64516

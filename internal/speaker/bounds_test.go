@@ -109,7 +109,7 @@ func TestManagedAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 }
 
 // A pod of the speaker starts after a group was deleted. It has no file of an earlier process.
-func TestANewPodKnowsTheNeighborsAndNodesOfADeletedGroup(t *testing.T) {
+func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 	edge, elsewhere, outside := namingPeers("192.0.2.1"), onEdge("198.51.100.0/24", "/32", "b"), netbox("192.0.2.1")
 	elsewhere.Name, elsewhere.UID, elsewhere.Spec.Remote.V4Pool.Subnet = "green", "green", "198.51.100.0/24"
 	const routes = "192.0.2.99/32 *, 203.0.113.1/32 *, 203.0.113.200/32 *"
@@ -139,7 +139,7 @@ func TestANewPodKnowsTheNeighborsAndNodesOfADeletedGroup(t *testing.T) {
 			want(t, "routes of a new pod in rack "+rack, w.server.marked(), all)
 			want(t, "neighbors", w.server.excepted(), "192.0.2.1/32; 192.0.2.1/32")
 			if diff := cmp.Diff(recorded, w.reports.last().Status.GroupBounds); diff != "" {
-				t.Errorf("the new pod does not record the same (-want +got)\n%s", diff)
+				t.Errorf("the bounds that the new pod records (-want +got)\n%s", diff)
 			}
 			w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
 			settle()
@@ -148,8 +148,8 @@ func TestANewPodKnowsTheNeighborsAndNodesOfADeletedGroup(t *testing.T) {
 	}
 }
 
-// The first node records the bounds of a group. After that the group is deleted. The speaker of
-// the first node starts anew, and that of another node for the first time.
+// The first node has recorded the bounds of a deleted group in its BGPNodeStatus. The speaker of that
+// node starts again, and the speaker of another node starts for the first time.
 func TestBoundsOfGroupsAreReadFromNodeStatuses(t *testing.T) {
 	c := newCluster(t)
 	old, fresh := c.node("old"), c.node("fresh")
