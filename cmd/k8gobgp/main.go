@@ -1,6 +1,6 @@
 // Command k8gobgp has one node speak BGP: it announces the addresses of Services
-// that lbnodeagent puts on the dummy interface. It needs lbnodeagent for nothing
-// but that, and runs beside it in the same pod.
+// that lbnodeagent puts on the dummy interface. That is all that it needs from
+// lbnodeagent. Both run in the same pod.
 package main
 
 import (

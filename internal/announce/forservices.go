@@ -2,9 +2,8 @@ package announce
 
 import "net/netip"
 
-// ForServices returns the addresses that a node has only for Services, of all its addresses:
-// those with the mark, and those of kube-proxy. On a kernel without marks these are only those
-// of kube-proxy.
+// ForServices returns the addresses that a node has only for Services: the addresses with the
+// mark, and the addresses of kube-proxy. A kernel without marks shows only those of kube-proxy.
 func ForServices(addresses []Address) map[netip.Addr]bool {
 	services, own := map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	for _, a := range addresses {

@@ -19,11 +19,11 @@ const watchPause, watchSpread = 300 * time.Millisecond, 200 * time.Millisecond
 // watch probes each station every half second for one of the addresses for which it answers,
 // as long as it answers. Such a station is a node without an agent. It may lose its power at
 // any time, and gossip would not notice. One address stands for all addresses of the station,
-// so the cost does not depend on their number. If a station is in ended, it did not answer:
-// then its other addresses are probed at once.
+// so the cost does not depend on their number. The stations in ended no longer answer, so
+// watch probes their other addresses at once.
 //
-// A machine that answers for an address that no node had is not a node, and may stay for
-// ever. It is not watched.
+// watch does not probe a machine that answers for an address that no node had. It is not a
+// node, and may stay forever.
 func (t *Takeovers) watch(now time.Time, ended map[station]bool) {
 	first := map[station]netip.Addr{}
 	for ip, one := range t.each {

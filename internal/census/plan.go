@@ -28,8 +28,8 @@ func (s State) Cluster() ipam.Cluster {
 	}
 }
 
-// Holdings returns s in the form that a choice needs when an allocator starts. Services have the
-// addresses in their statuses and the addresses that they own by right. It also returns the
+// Holdings returns the cluster as an allocator sees it at its start. In it, Services have the
+// addresses in their statuses and the addresses that they own by right. Holdings also returns the
 // requests as that allocator sees them, the oldest first.
 func (s State) Holdings(requests []service.Request) (ipam.Cluster, []service.Request) {
 	c := s.Cluster()

@@ -16,8 +16,8 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// reserved returns the addresses that no Service may get, with what each is: addresses of
-// nodes, gateways of nodes, and quarantined addresses.
+// reserved returns the addresses that no Service may get: addresses of nodes, gateways of nodes,
+// and quarantined addresses. The values say what each address is.
 func reserved(own, gateways nodeOf, quarantined map[netip.Addr]string) map[netip.Addr]string {
 	all := maps.Clone(quarantined)
 	if all == nil {
@@ -110,7 +110,7 @@ func PodCIDRs(n *corev1.Node) []string {
 }
 
 // quarantined returns the addresses that agents report because machines outside the cluster
-// claim them or answer for them, with what each is.
+// claim them or answer for them. The values say what each address is.
 //
 // The allocator stores no quarantine: an address is in quarantine as long as an agent reports
 // it. The agent remembers a report for 10 minutes, and probes again.

@@ -23,7 +23,7 @@ const (
 	Alive State = iota
 	// Dead is a node that stopped answering.
 	Dead
-	// Left is a node whose agent has left gossip in order.
+	// Left is a node whose agent has announced its end in gossip.
 	Left
 )
 
@@ -37,8 +37,8 @@ type Gossiped struct {
 	State  State
 	// Since is when the node entered this State, by our clock.
 	Since time.Time
-	// Unheard is set while the node is Alive, gossip lost other nodes, and gossip cannot
-	// tell yet on whose side of the cut the node is. It is when this began.
+	// Unheard is the start of a time of doubt: gossip has lost other nodes, and cannot tell yet
+	// whether this node is on our side of the cut. The node is Alive. Otherwise Unheard is zero.
 	Unheard time.Time
 }
 
@@ -78,8 +78,8 @@ const (
 	// Together is the time within which losses count as one loss: a machine that is
 	// cut off loses its peers one after the other.
 	Together = 15 * time.Second
-	// Late is how much later than by gossip this node may see an action that
-	// another node performed before it died.
+	// Late is the delay with which this node may see the last actions of a dead
+	// node. Gossip reports the death earlier.
 	Late = time.Second
 	// Patience is how long a node that has lost most of its peers asks for a proof
 	// of contact before it counts itself as cut off.

@@ -26,13 +26,13 @@ const (
 type Wants struct {
 	// Routes says that the BGPNodeStatuses matter: the Story is about remote addresses.
 	Routes bool
-	// Agents are the nodes whose agents know more than the API server does, and Addresses what
-	// they are to be asked about. Without Addresses they are asked about everything.
+	// Agents are the nodes whose agents know more than the API server. Addresses are the
+	// addresses to ask these agents about. Without Addresses, the question is about all.
 	Agents    []string
 	Addresses []netip.Addr
 }
 
-// WantsOf returns what a Story about s needs beside w.
+// WantsOf returns the sources that a Story about s needs in addition to w.
 func WantsOf(w World, s Subject) Wants {
 	v := newView(w)
 	wants := Wants{Routes: s.Kind == OfNode}
@@ -107,8 +107,8 @@ func (v *view) failureAt(node string, ip netip.Addr) string {
 	return ""
 }
 
-// itsAgentSays ends a sentence with why the chosen node does not have the address of o, if its
-// agent says that.
+// itsAgentSays returns the end of a sentence: the reason of the agent why the chosen node does not
+// have the address of o. It returns "" if the agent has no reason.
 func (v *view) itsAgentSays(o announce.Outlook) string {
 	if why := v.failureAt(o.Choice.Node, o.IP); why != "" {
 		return ", and its agent says: " + why
@@ -116,7 +116,7 @@ func (v *view) itsAgentSays(o announce.Outlook) string {
 	return ""
 }
 
-// addAgents says what the agents that were asked know of the local addresses of outlooks.
+// addAgents adds the answers of the agents about the local addresses of outlooks.
 func (v *view) addAgents(s *Story, outlooks []announce.Outlook) {
 	var lines []string
 	for _, o := range outlooks {
@@ -131,7 +131,7 @@ func (v *view) addAgents(s *Story, outlooks []announce.Outlook) {
 	s.add("What the agents say", lines...)
 }
 
-// holds reports whether a node has ip, as its agent says.
+// holds reports whether a node has ip according to its agent.
 func holds(told agentstate.State, ip netip.Addr) bool {
 	return slices.ContainsFunc(told.Here, func(a agentstate.Address) bool { return a.IP == ip })
 }

@@ -35,8 +35,8 @@ func poolOfOne(a netip.Addr, bits int) Pool {
 	return Pool{Range: addr.Range{From: a, To: a}, Subnet: netip.PrefixFrom(a, a.BitLen()), Bits: bits, Explicit: true, Text: a.String()}
 }
 
-// Usable returns the reason why the Service of claim cannot have a, which a backend granted
-// to it, or nil.
+// Usable checks a, which a backend granted to the Service of claim. It returns the reason why
+// the Service cannot have a, or nil if it can.
 func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 	const cure = "; take the address out of what the backend hands out"
 	refuse := func(format string, args ...any) *Error {
@@ -106,8 +106,8 @@ func (c *chooser) due(groups []*Group, families []addr.Family) []*Group {
 	return groups
 }
 
-// claimFrom notes the claims of the Service in those of groups that have a backend. It
-// claims the missing families, and again those of families for which it has a grant.
+// claimFrom records claims of the Service in the groups that have a backend. It claims an
+// address of each missing family, and repeats the claims that are granted already.
 func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
 	for _, g := range groups {
 		if g.Backend == "" {
@@ -186,8 +186,8 @@ func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
 		"%s was asked for, but %s granted it to %s; ask for another address", a, g.Backend, HolderOf(grant.Key))}
 }
 
-// sharedLater returns what the Service waits for that asks for a, which is in no pool: a
-// backend may grant a to another Service, which may share it.
+// sharedLater returns the needs of a Service that asks for a, if a is in no pool. The Service
+// waits, because a backend may grant a to another Service that shares it.
 func (c *chooser) sharedLater(a netip.Addr) []Need {
 	if !slices.ContainsFunc(c.Groups.Usable, func(g Group) bool { return g.Backend != "" }) {
 		return nil

@@ -29,10 +29,10 @@ func (c Cluster) Wide(a netip.Addr) bool {
 	return ok && g.SharedAcrossNamespaces
 }
 
-// Refuses returns the reason why by cannot have a, which by does not show, or nil. Another Service
-// may hold a, or may contend for it. Or by already holds a, but its terms have changed, and another
-// Service already has the key or the port that by now wants there.
-func (c Cluster) Refuses(a netip.Addr, by Owner) error { return c.Store.bars(a, by, c.Wide(a)) }
+// Refuses returns the reason why owner cannot have a, or nil if it can. The status of owner does
+// not have a yet. There are two reasons. Another Service holds a or contends for it. Or owner holds
+// a, but its terms have changed, and another Service has the key or the port that it now asks for.
+func (c Cluster) Refuses(a netip.Addr, owner Owner) error { return c.Store.bars(a, owner, c.Wide(a)) }
 
 // Need is what a Service waits for. It is one of three: a free address of a family in a
 // group; a change about a certain address; or a change about an address that Services share
@@ -127,11 +127,11 @@ func (x Prospect) SamePool(addresses []netip.Addr) bool {
 	return slices.ContainsFunc(addresses, x.pool.Contains)
 }
 
-// Bar returns which Service keeps by from x, or from its terms on x, and why. It returns
-// the zero value if no Service does.
-func (x Prospect) Bar(by Owner) HeldError {
+// Bar returns the Service that prevents owner from having x, or from having its terms on x, and
+// the reason. It returns the zero value if no Service does.
+func (x Prospect) Bar(owner Owner) HeldError {
 	var held *HeldError
-	if errors.As(x.store.bars(x.Addr, by, x.wide), &held) {
+	if errors.As(x.store.bars(x.Addr, owner, x.wide), &held) {
 		return *held
 	}
 	return HeldError{}

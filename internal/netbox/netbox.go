@@ -127,7 +127,7 @@ func baseURL(raw string) (string, error) {
 		return "", misconfigured("%q is not the URL of a NetBox server: write it as https://netbox.example.com/", redactURL(raw))
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", misconfigured("the URL %s of the NetBox server has a user, a query or a fragment: remove it; the token belongs into the Secret", redactURL(raw))
+		return "", misconfigured("the URL %s of the NetBox server has a user, a query or a fragment: remove it; put the token into the Secret", redactURL(raw))
 	}
 	path := strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/api")
 	u.Path, u.RawPath = path+"/", ""

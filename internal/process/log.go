@@ -23,10 +23,10 @@ func Level(text string) (slog.Level, error) {
 
 // Logger writes one JSON object a line.
 //
-// When ended is closed, the process ends and cuts its own requests. Libraries log that as an
-// error. Logger writes such a record with level debug: a record whose errors are cancellations
-// and consequences, and nothing else. consequences are the other results of the end. If a real
-// error is joined with a cancellation, the record keeps its level.
+// When ended is closed, the process ends and cancels its own requests. Libraries log that as an
+// error. Logger writes a record with level debug if all of its errors are cancellations or
+// consequences, which are other results of the end. If a record also has a real error, it keeps
+// its level.
 func Logger(to io.Writer, level slog.Level, ended <-chan struct{}, consequences ...string) *slog.Logger {
 	json := slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level})
 	return slog.New(ending{json, ended, consequences})
@@ -66,7 +66,8 @@ func (e ending) caused(r slog.Record) bool {
 	return some && all
 }
 
-// result reports whether err is a result of the end. Of joined errors each one must be.
+// result reports whether err is a result of the end. If errors are joined, all of them must be
+// results of the end.
 func (e ending) result(err error) bool {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !e.result(one) })
