@@ -62,10 +62,10 @@ import (
 type Cluster interface {
 	// Read returns the objects as last seen. complete is false until the agent has seen all of
 	// them once.
-	Read(ctx context.Context) (s Snapshot, complete bool, err error)
+	Read() (s Snapshot, complete bool)
 	// Endpoints returns where these Services have endpoints, by "namespace/name", as far as
 	// that is known. From now on, only changes of these endpoints signal a change.
-	Endpoints(ctx context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error)
+	Endpoints(services map[string]bool) (ready, ending announce.Endpoints)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
 }

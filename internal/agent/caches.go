@@ -1,208 +1,105 @@
 package agent
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ending"
+	"purelb.io/purelb/internal/service"
 )
 
 // Caches is the Cluster that the API server shows. It watches the objects that this node
 // needs: Services of type LoadBalancer, the configuration, and the node itself. It starts to
 // watch EndpointSlices when a Service of PureLB needs them.
 type Caches struct {
-	cache cache.Cache
-	// services holds Services. watchServices watches them.
-	services      toolscache.Store
-	watchServices toolscache.Controller
+	services *apiserver.Watch[*Service]
+	nodes    *apiserver.Watch[corev1.Node]
+	groups   apiserver.Watches[v2.ServiceGroup]
+	agents   apiserver.Watches[v2.LBNodeAgent]
+	slices   *apiserver.Watch[discoveryv1.EndpointSlice]
+	changed  chan struct{}
 
-	node    string
-	changed chan struct{}
-	ended   chan struct{}
-
-	mu     sync.Mutex
-	synced []toolscache.InformerSynced
-
-	// slices reports whether all EndpointSlices are there. It is nil until an agent asks for
-	// them. Only the reader uses it.
-	slices toolscache.InformerSynced
-	// followed are the Services whose endpoints matter, by "namespace/name".
+	// followed are the Services whose endpoints matter, by "namespace/name". It is nil until
+	// there are any. follow is closed then.
 	followed atomic.Pointer[map[string]bool]
+	follow   chan struct{}
 }
 
 // NewCaches returns Caches that know nothing before Run. The API server may be away.
 func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Caches, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v2.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	core, err := apiserver.Client(to, corev1.SchemeGroupVersion, corev1.AddToScheme)
+	discovery, err2 := apiserver.Client(to, discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme)
+	purelb, err3 := apiserver.Client(to, v2.GroupVersion, v2.AddToScheme)
+	if err := errors.Join(err, err2, err3); err != nil {
+		return nil, fmt.Errorf("set up the watches: %w", err)
 	}
-	shared := true // no reader writes to the shared objects
-	here := map[string]cache.Config{}
+	in, every := toolscache.NewListWatchFromClient, fields.Everything()
+	services := toolscache.NewFilteredListWatchFromClient(core, "services", metav1.NamespaceAll, func(*metav1.ListOptions) {})
+	c := &Caches{changed: make(chan struct{}, 1), follow: make(chan struct{})}
+	c.services = watch(c, apiserver.LoadBalancers(services), readService, sameService)
+	c.nodes = watch(c, in(core, "nodes", metav1.NamespaceAll, fields.OneTermEqualSelector("metadata.name", node)), slimNode, sameNode)
 	for _, ns := range config.Watched(namespace, others) {
-		here[ns] = cache.Config{}
+		c.groups = append(c.groups, watch(c, in(purelb, "servicegroups", ns, every), slimGroup, sameGroup))
+		c.agents = append(c.agents, watch(c, in(purelb, "lbnodeagents", ns, every), slimAgent, sameAgent))
 	}
-	all, err := cache.New(to, cache.Options{
-		Scheme:                       scheme,
-		Mapper:                       apiserver.Mapper(),
-		DefaultUnsafeDisableDeepCopy: &shared,
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}: {
-				Field:     fields.OneTermEqualSelector("metadata.name", node),
-				Transform: slimNode,
-			},
-			&v2.ServiceGroup{}:           {Namespaces: here, Transform: cache.TransformStripManagedFields()},
-			&v2.LBNodeAgent{}:            {Namespaces: here, Transform: cache.TransformStripManagedFields()},
-			&discoveryv1.EndpointSlice{}: {Transform: slimSlice},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set up the caches: %w", err)
-	}
-	c := &Caches{cache: all, node: node, changed: make(chan struct{}, 1), ended: make(chan struct{})}
-	c.followed.Store(&map[string]bool{})
-	core, err := typedcorev1.NewForConfig(protobuf(to))
-	if err != nil {
-		return nil, fmt.Errorf("set up the watch on Services: %w", err)
-	}
-	c.services, c.watchServices = c.informer(core.RESTClient())
+	c.slices = apiserver.NewWatch(in(discovery, "endpointslices", metav1.NamespaceAll, every), slimSlice, sameSlice, c.endpointsChanged)
 	return c, nil
 }
 
-// informer keeps the Services of type LoadBalancer, as *Service.
-func (c *Caches) informer(client toolscache.Getter) (toolscache.Store, toolscache.Controller) {
-	all := toolscache.NewFilteredListWatchFromClient(client, "services", metav1.NamespaceAll, func(*metav1.ListOptions) {})
-	return toolscache.NewInformerWithOptions(toolscache.InformerOptions{
-		ListerWatcher: apiserver.LoadBalancers(all),
-		ObjectType:    &corev1.Service{},
-		Transform:     slimService,
-		Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(o any) { c.signalService(o) },
-			UpdateFunc: func(before, after any) {
-				if b, ok := before.(*Service); !ok || b.Version != after.(*Service).Version {
-					c.signalService(before, after)
-				}
-			},
-			DeleteFunc: func(o any) { c.signalService(o) },
-		},
-	})
-}
-
-// signalService signals if one of the states is a Service that PureLB announces. A new
-// Service is not one at first: a pass for each of them would be half of all work while many
-// are created.
-func (c *Caches) signalService(states ...any) {
-	for _, o := range states {
-		if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = last.Obj
-		}
-		if svc, ok := o.(*Service); !ok || svc.ours {
-			c.signal()
-			return
-		}
-	}
+// watch returns a watch that signals every change.
+func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, keep func(O) (T, bool), same func(a, b T) bool) *apiserver.Watch[T] {
+	return apiserver.NewWatch(source, keep, same, func(_, _ *T) { backoff.Poke(c.changed) })
 }
 
 // Run watches until ctx is done.
 func (c *Caches) Run(ctx context.Context) error {
-	defer close(c.ended)
-	newGeneration := func(a, b client.Object) bool { return a.GetGeneration() != b.GetGeneration() }
-	watched := []struct {
-		object client.Object
-		news   func(before, after client.Object) bool
-	}{
-		{&corev1.Node{}, newNode},
-		{&v2.ServiceGroup{}, func(a, b client.Object) bool { return newGeneration(a, b) || newStanding(a, b) }},
-		{&v2.LBNodeAgent{}, newGeneration},
+	var parts sync.WaitGroup
+	for _, run := range []func(context.Context){c.services.Run, c.nodes.Run, c.groups.Run, c.agents.Run, c.watchEndpoints} {
+		parts.Go(func() { run(ctx) })
 	}
-	all := []toolscache.InformerSynced{c.watchServices.HasSynced}
-	for _, w := range watched {
-		synced, err := c.watch(ctx, w.object, func(client.Object) bool { return true }, w.news)
-		if err != nil {
-			return err
-		}
-		all = append(all, synced)
-	}
-	c.mu.Lock()
-	c.synced = all
-	c.mu.Unlock()
-	go c.tellWhenSynced(all...)
-	var services sync.WaitGroup
-	defer services.Wait()
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	services.Go(func() { c.watchServices.RunWithContext(ctx) })
-	return c.cache.Start(ctx)
+	parts.Wait()
+	return nil
 }
 
-// newStanding reports whether a group was accepted or refused meanwhile.
-func newStanding(before, after client.Object) bool {
-	b, ok := before.(*v2.ServiceGroup)
-	a, too := after.(*v2.ServiceGroup)
-	return ok && too && config.Standing(*b) != config.Standing(*a)
-}
-
-// watch signals a change of objects of a kind, if it matters.
-func (c *Caches) watch(ctx context.Context, object client.Object, matters func(client.Object) bool, news func(before, after client.Object) bool) (toolscache.InformerSynced, error) {
-	informer, err := c.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("watch %T: %w", object, err)
-	}
-	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { c.signalFor(o, matters) },
-		UpdateFunc: func(before, after any) {
-			b, a := before.(client.Object), after.(client.Object)
-			if news(b, a) {
-				c.signalFor(a, matters)
-			}
-		},
-		DeleteFunc: func(o any) {
-			if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = last.Obj
-			}
-			c.signalFor(o, matters)
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch %T: %w", object, err)
-	}
-	return handler.HasSynced, nil
-}
-
-func (c *Caches) signalFor(o any, matters func(client.Object) bool) {
-	if object, ok := o.(client.Object); ok && matters(object) {
-		c.signal()
+// watchEndpoints waits until endpoints matter: this watch is the most expensive one.
+func (c *Caches) watchEndpoints(ctx context.Context) {
+	select {
+	case <-c.follow:
+		c.slices.Run(ctx)
+	case <-ctx.Done():
 	}
 }
 
-// signal leaves a signal unless there is one already.
-func (c *Caches) signal() { backoff.Poke(c.changed) }
-
-// tellWhenSynced signals when all caches have had a complete list.
-func (c *Caches) tellWhenSynced(synced ...toolscache.InformerSynced) {
-	if toolscache.WaitForCacheSync(c.ended, synced...) {
-		c.signal()
+// endpointsChanged signals a change of endpoints that matter.
+func (c *Caches) endpointsChanged(before, after *discoveryv1.EndpointSlice) {
+	matters := func(slice *discoveryv1.EndpointSlice) bool {
+		return slice != nil && (*c.followed.Load())[announce.ServiceOf(slice)]
+	}
+	if before == after || matters(before) || matters(after) {
+		backoff.Poke(c.changed)
 	}
 }
 
@@ -210,107 +107,164 @@ func (c *Caches) tellWhenSynced(synced ...toolscache.InformerSynced) {
 func (c *Caches) Changed() <-chan struct{} { return c.changed }
 
 // Read returns what the watches have shown.
-func (c *Caches) Read(ctx context.Context) (s Snapshot, complete bool, err error) {
-	if !c.complete() {
-		return Snapshot{}, false, nil
+func (c *Caches) Read() (s Snapshot, complete bool) {
+	var synced [4]bool
+	var nodes []corev1.Node
+	s.Services, synced[0] = c.services.All()
+	nodes, synced[1] = c.nodes.All()
+	s.Groups, synced[2] = c.groups.All()
+	s.Agents, synced[3] = c.agents.All()
+	if synced != [4]bool{true, true, true, true} {
+		return Snapshot{}, false
 	}
-	var nodes corev1.NodeList
-	var groups v2.ServiceGroupList
-	var agents v2.LBNodeAgentList
-	for _, list := range []client.ObjectList{&nodes, &groups, &agents} {
-		if err := c.cache.List(ctx, list); err != nil {
-			return Snapshot{}, false, fmt.Errorf("read %T: %w", list, err)
-		}
+	if len(nodes) == 1 {
+		s.Node = &nodes[0]
 	}
-	s = Snapshot{Services: c.ours(), Groups: groups.Items, Agents: agents.Items}
-	if len(nodes.Items) == 1 {
-		s.Node = &nodes.Items[0]
-	}
-	return s, true, nil
+	return s, true
 }
 
 // nodeDeleted reports that the last answer of the API server had no Node of this name.
 func (c *Caches) nodeDeleted() bool {
-	var nodes corev1.NodeList
-	return c.complete() && c.cache.List(context.Background(), &nodes) == nil && len(nodes.Items) == 0
+	nodes, synced := c.nodes.All()
+	return synced && len(nodes) == 0
 }
 
-// ours returns the Services that PureLB announces, in the order of the decisions.
-func (c *Caches) ours() []*Service {
-	all := c.services.List()
-	ours := make([]*Service, 0, len(all))
-	for _, o := range all {
-		if svc, ok := o.(*Service); ok && svc.ours {
-			ours = append(ours, svc)
-		}
+// Endpoints returns where these Services have endpoints. The watch on endpoints starts with
+// the first such Service.
+func (c *Caches) Endpoints(services map[string]bool) (ready, ending announce.Endpoints) {
+	if len(services) == 0 && c.followed.Load() == nil {
+		return nil, nil
 	}
-	slices.SortFunc(ours, func(a, b *Service) int { return cmp.Compare(a.Key, b.Key) })
-	return ours
-}
-
-// complete reports whether all watches but that on endpoints have had a complete list.
-func (c *Caches) complete() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, synced := range c.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return len(c.synced) > 0
-}
-
-// Endpoints returns where these Services have endpoints. The watch on endpoints, which is the
-// most expensive one, starts with the first such Service.
-func (c *Caches) Endpoints(ctx context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error) {
-	c.followed.Store(&services)
-	if len(services) == 0 && c.slices == nil {
-		return nil, nil, nil
-	}
-	if known, err := c.watchEndpoints(ctx); err != nil || !known {
-		return nil, nil, err
+	if c.followed.Swap(&services) == nil {
+		close(c.follow)
 	}
 	var all []discoveryv1.EndpointSlice
-	for service := range services {
-		var of discoveryv1.EndpointSliceList
-		namespace, _, _ := strings.Cut(service, "/")
-		if err := c.cache.List(ctx, &of, client.InNamespace(namespace), client.MatchingFields{sliceIndex: service}); err != nil {
-			return nil, nil, fmt.Errorf("read endpoints of %s: %w", service, err)
+	synced := c.slices.Each(func(slice discoveryv1.EndpointSlice) {
+		if services[announce.ServiceOf(&slice)] {
+			all = append(all, slice)
 		}
-		all = append(all, of.Items...)
-	}
-	ready, ending = announce.EndpointNodes(all, services)
-	return ready, ending, nil
-}
-
-// sliceIndex is the name of the index of EndpointSlices by Service.
-const sliceIndex = "service"
-
-// follows reports whether the endpoints of o matter.
-func (c *Caches) follows(o client.Object) bool {
-	slice, ok := o.(*discoveryv1.EndpointSlice)
-	return ok && (*c.followed.Load())[announce.ServiceOf(slice)]
-}
-
-// watchEndpoints starts the watch on endpoints unless it runs, and reports whether its first
-// list is complete.
-func (c *Caches) watchEndpoints(ctx context.Context) (known bool, err error) {
-	if c.slices != nil {
-		return c.slices(), nil
-	}
-	err = c.cache.IndexField(ctx, &discoveryv1.EndpointSlice{}, sliceIndex, func(o client.Object) []string {
-		if slice, ok := o.(*discoveryv1.EndpointSlice); ok {
-			return []string{announce.ServiceOf(slice)}
-		}
-		return nil
 	})
-	if err != nil {
-		return false, fmt.Errorf("index endpoints: %w", err)
+	if !synced {
+		return nil, nil
 	}
-	news := func(a, b client.Object) bool { return a.GetResourceVersion() != b.GetResourceVersion() }
-	if c.slices, err = c.watch(ctx, &discoveryv1.EndpointSlice{}, c.follows, news); err != nil {
-		return false, err
+	return announce.EndpointNodes(all, services)
+}
+
+// Service is the part of a Service that the agent keeps: of ten thousand, every byte counts.
+// It is shared and read-only.
+type Service struct {
+	announce.Service
+	UID types.UID
+	// Version is its resourceVersion.
+	Version string
+	// announcing4 and announcing6 are the announcing annotations.
+	announcing4, announcing6 string
+	// given is when the Service got its addresses, in seconds since 1970.
+	given int64
+}
+
+// readService returns the part of svc that the agent uses, and whether PureLB announces svc. A
+// new Service is not announced at first: a pass for each of them would be half of all work
+// while many are created.
+func readService(svc *corev1.Service) (*Service, bool) {
+	s, ours := announce.Read(svc)
+	s.Key = svc.Namespace + "/" + svc.Name
+	s.PoolType, s.From = unique.Make(s.PoolType).Value(), unique.Make(s.From).Value()
+	return &Service{
+		Service: s, UID: svc.UID, Version: svc.ResourceVersion, given: given(svc),
+		announcing4: svc.Annotations[service.AnnotationAnnouncingIPv4],
+		announcing6: svc.Annotations[service.AnnotationAnnouncingIPv6],
+	}, ours
+}
+
+func sameService(a, b *Service) bool { return a.UID == b.UID && a.Version == b.Version }
+
+// given returns when svc got its addresses or, if that is not known, was created.
+func given(svc *corev1.Service) int64 {
+	at := svc.CreationTimestamp.Time
+	if c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated); c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(at) {
+		at = c.LastTransitionTime.Time
 	}
-	go c.tellWhenSynced(c.slices)
-	return c.slices(), nil
+	return at.Unix()
+}
+
+func (s *Service) name() types.NamespacedName {
+	namespace, name, _ := strings.Cut(s.Key, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// announcing returns the announcing annotation of family f.
+func (s *Service) announcing(f addr.Family) string {
+	if f == addr.V6 {
+		return s.announcing6
+	}
+	return s.announcing4
+}
+
+// ref returns the reference to s for an event, nil for a nil s.
+func (s *Service) ref() *corev1.ObjectReference {
+	if s == nil {
+		return nil
+	}
+	name := s.name()
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: name.Namespace, Name: name.Name, UID: s.UID}
+}
+
+// The functions below cut objects down, and say whether two of them are equal for the agent.
+
+// slimMeta returns what distinguishes an object from others and from its other versions.
+func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+	}
+}
+
+// slimNode drops everything from a Node but its labels and the signals that it should be
+// avoided.
+func slimNode(n *corev1.Node) (corev1.Node, bool) {
+	slim := corev1.Node{ObjectMeta: slimMeta(n.ObjectMeta)}
+	slim.Labels, slim.DeletionTimestamp = n.Labels, n.DeletionTimestamp
+	for _, t := range n.Spec.Taints {
+		slim.Spec.Taints = append(slim.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+	}
+	slim.Status.Conditions = ending.Telling(n)
+	return slim, true
+}
+
+func sameNode(a, b corev1.Node) bool {
+	return a.UID == b.UID && maps.Equal(a.Labels, b.Labels) && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
+		slices.Equal(a.Spec.Taints, b.Spec.Taints) && slices.Equal(a.Status.Conditions, b.Status.Conditions)
+}
+
+func slimGroup(g *v2.ServiceGroup) (v2.ServiceGroup, bool) {
+	g.ManagedFields = nil
+	return *g, true
+}
+
+// sameGroup also compares whether the groups are accepted or refused.
+func sameGroup(a, b v2.ServiceGroup) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && config.Standing(a) == config.Standing(b)
+}
+
+func slimAgent(a *v2.LBNodeAgent) (v2.LBNodeAgent, bool) {
+	a.ManagedFields = nil
+	return *a, true
+}
+
+func sameAgent(a, b v2.LBNodeAgent) bool { return a.UID == b.UID && a.Generation == b.Generation }
+
+// slimSlice drops everything from an EndpointSlice but its Service, and of each
+// endpoint its addresses, its node and whether it is ready.
+func slimSlice(s *discoveryv1.EndpointSlice) (discoveryv1.EndpointSlice, bool) {
+	slim := discoveryv1.EndpointSlice{ObjectMeta: slimMeta(s.ObjectMeta), AddressType: s.AddressType, Endpoints: s.Endpoints}
+	slim.Labels = map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}
+	for i, e := range slim.Endpoints {
+		slim.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions, NodeName: e.NodeName}
+	}
+	return slim, true
+}
+
+func sameSlice(a, b discoveryv1.EndpointSlice) bool {
+	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
 }

@@ -6,15 +6,18 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
 )
@@ -34,24 +37,21 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, complete, _ := caches.Read(t.Context()); complete {
+	if _, complete := caches.Read(); complete {
 		t.Error("the caches are complete before they start")
 	}
 	run(t, caches.Run)
 
 	// endpoints returns the nodes of web, by its IPv4 endpoints.
 	endpoints := func(follow map[string]bool) (nodes []string, known bool) {
-		ready, _, err := caches.Endpoints(t.Context(), follow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ready, _ := caches.Endpoints(follow)
 		nodes, known = ready[announce.ServiceFamily{Service: c.namespace + "/web", Family: addr.V4}]
 		return nodes, known
 	}
 	show := func() string {
-		s, complete, err := caches.Read(t.Context())
-		if err != nil || !complete {
-			return fmt.Sprint("incomplete ", err)
+		s, complete := caches.Read()
+		if !complete {
+			return "incomplete"
 		}
 		words := []string{s.Node.Name, s.Node.Labels["zone"]}
 		for _, g := range s.Groups {
@@ -73,7 +73,7 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 	}
 	base := c.node + " a group mine agent mine service web "
 	eventuallyIs(t, "the first view", base+"Cluster", show)
-	if caches.slices != nil {
+	if _, synced := caches.slices.All(); synced || caches.followed.Load() != nil {
 		t.Error("the caches watch endpoints although no Service needs them")
 	}
 	c.patch("web", `{"spec":{"externalTrafficPolicy":"Local"}}`)
@@ -99,6 +99,13 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var read sync.Map // by "namespace/name", whether a Service is ours
+	balanced := func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }
+	caches.services = watch(caches, apiserver.Selected(c.core.CoreV1().Services(""), balanced), func(svc *corev1.Service) (*Service, bool) {
+		kept, ours := readService(svc)
+		read.Store(svc.Namespace+"/"+svc.Name, ours)
+		return kept, ours
+	}, sameService)
 	run(t, caches.Run)
 	services := c.core.CoreV1().Services(c.namespace)
 	create := func(name string) {
@@ -110,24 +117,22 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// ours returns whether the Services of this name that came were ours. The watch reads an
+	// object before it signals. When it reads the next one, it has given all signals of the
+	// earlier ones.
 	ours := func(name string) func() string {
 		return func() string {
-			o, there, err := caches.services.GetByKey(c.namespace + "/" + name)
-			if err != nil || !there {
-				return fmt.Sprint(there, err)
-			}
-			return fmt.Sprint(o.(*Service).ours)
+			came, there := read.Load(c.namespace + "/" + name)
+			return fmt.Sprint(came, there)
 		}
 	}
 	c.serve("web", nil, "192.0.2.9")
-	eventuallyIs(t, "a Service with an address", "true", ours("web"))
-	// The caches store an object before they signal. When they have stored the next object, they
-	// have sent all signals of the earlier ones.
+	eventuallyIs(t, "a Service with an address", "true true", ours("web"))
 	create("first")
-	eventuallyIs(t, "one without an address", "false", ours("first"))
-	eventuallyIs(t, "everything", "true <nil>", func() string {
-		_, complete, err := caches.Read(t.Context())
-		return fmt.Sprint(complete, err)
+	eventuallyIs(t, "one without an address", "false true", ours("first"))
+	eventually(t, "everything has been seen", func() bool {
+		_, complete := caches.Read()
+		return complete
 	})
 	drain(t, caches.Changed())
 	create("pending")
@@ -136,7 +141,7 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	create("last")
-	eventuallyIs(t, "one without an address, after all changes of another Service", "false", ours("last"))
+	eventuallyIs(t, "one without an address, after all changes of another Service", "false true", ours("last"))
 	if len(caches.Changed()) > 0 {
 		t.Error("Services that are not ours signal a change")
 	}
@@ -148,29 +153,34 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 
 // Most Services of a cluster have no address from a group that withdraws idle addresses.
 func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
-	c := &Caches{changed: make(chan struct{}, 1)}
+	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.followed.Store(&map[string]bool{"default/web": true})
 	for service, want := range map[string]int{"web": 1, "other": 0} {
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Labels: map[string]string{discoveryv1.LabelServiceName: service},
 		}}
-		c.signalFor(slice, c.follows)
-		if got := len(c.Changed()); got != want {
-			t.Errorf("the endpoints of %s signal %d changes, want %d", service, got, want)
-		}
-		for len(c.Changed()) > 0 {
-			<-c.Changed()
+		for _, change := range [][2]*discoveryv1.EndpointSlice{{nil, slice}, {slice, slice.DeepCopy()}, {slice, nil}} {
+			c.endpointsChanged(change[0], change[1])
+			if got := len(c.Changed()); got != want {
+				t.Errorf("the endpoints of %s signal %d changes, want %d", service, got, want)
+			}
+			for len(c.Changed()) > 0 {
+				<-c.Changed()
+			}
 		}
 	}
 }
 
-// drain discards the signals of the first complete view of the caches. The last signal comes from
-// a separate goroutine.
+// drain discards the signals of the first complete view of the caches. A watch shows its first
+// list before it signals.
 func drain(t *testing.T, signals <-chan struct{}) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
 	eventually(t, "the caches signal that they are complete", func() bool {
-		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(".tellWhenSynced("))
+		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(".Replace("))
 	})
 	select {
 	case <-signals:
@@ -198,9 +208,9 @@ func TestCachesShowTheConfiguredNamespaces(t *testing.T) {
 		}
 		run(t, caches.Run)
 		eventuallyIs(t, fmt.Sprintf("the view of %q", tt.others), tt.want, func() string {
-			s, complete, err := caches.Read(t.Context())
-			if err != nil || !complete {
-				return fmt.Sprint("incomplete ", err)
+			s, complete := caches.Read()
+			if !complete {
+				return "incomplete"
 			}
 			var words []string
 			for _, g := range s.Groups {

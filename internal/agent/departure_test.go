@@ -147,7 +147,10 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 		t.Error("the caches report a deleted node before they have read the nodes")
 	}
 	run(t, caches.Run)
-	eventually(t, "the caches are complete", caches.complete)
+	eventually(t, "the caches are complete", func() bool {
+		_, complete := caches.Read()
+		return complete
+	})
 	if caches.nodeDeleted() {
 		t.Error("the caches report that an existing node is deleted")
 	}

@@ -36,22 +36,22 @@ type fakeCluster struct {
 	followed []string
 }
 
-func (c *fakeCluster) Read(context.Context) (Snapshot, bool, error) {
+func (c *fakeCluster) Read() (Snapshot, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.missing {
-		return Snapshot{}, false, nil
+		return Snapshot{}, false
 	}
 	s := c.snapshot.Snapshot
 	for i := range c.snapshot.Services {
-		if svc := readService(&c.snapshot.Services[i]); svc.ours {
+		if svc, ours := readService(&c.snapshot.Services[i]); ours {
 			s.Services = append(s.Services, svc)
 		}
 	}
-	return s, true, nil
+	return s, true
 }
 
-func (c *fakeCluster) Endpoints(_ context.Context, services map[string]bool) (ready, ending announce.Endpoints, err error) {
+func (c *fakeCluster) Endpoints(services map[string]bool) (ready, ending announce.Endpoints) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.followed = slices.Sorted(maps.Keys(services))
@@ -64,7 +64,7 @@ func (c *fakeCluster) Endpoints(_ context.Context, services map[string]bool) (re
 			}
 		}
 	}
-	return ready, ending, nil
+	return ready, ending
 }
 
 func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }

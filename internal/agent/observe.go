@@ -57,10 +57,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		return nil, err
 	}
 	a.markSilent(&node)
-	objects, complete, err := a.Cluster.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
+	objects, complete := a.Cluster.Read()
 	o := &observation{services: make(map[string]*Service, len(objects.Services)), agents: len(objects.Agents)}
 	o.Self, o.Node, o.Held, o.HeldRemote = a.Node, node, a.held.read(), a.held.remote
 	o.Contests = &a.contests
@@ -70,9 +67,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.Complete = complete && objects.Node != nil
 	if o.Complete {
 		a.read(o, objects)
-		if err := a.readEndpoints(ctx, now, o); err != nil {
-			return nil, err
-		}
+		a.readEndpoints(now, o)
 	}
 	o.adopt = announce.Adopt(o.Situation)
 	if o.Agent != nil {
@@ -168,18 +163,14 @@ func (a *Agent) read(o *observation, objects Snapshot) {
 }
 
 // readEndpoints fills in the endpoints of the Services that depend on them.
-func (a *Agent) readEndpoints(ctx context.Context, now time.Time, o *observation) error {
+func (a *Agent) readEndpoints(now time.Time, o *observation) {
 	withdrawing := a.idle.Withdrawing(o.Services, o.Config.Groups)
-	ready, ending, err := a.Cluster.Endpoints(ctx, announce.Follows(o.Services, withdrawing))
-	if err != nil {
-		return err
-	}
+	ready, ending := a.Cluster.Endpoints(announce.Follows(o.Services, withdrawing))
 	var ends, idle time.Time
 	o.Endpoints, ends = a.endings.Observe(now, ready, ending)
 	o.Ending = ending
 	o.Idle, idle = a.idle.Observe(now, withdrawing, ready, ending)
 	o.again = announce.Sooner(o.again, announce.Sooner(ends, idle))
-	return nil
 }
 
 // problem says why this node cannot announce as it is configured, or returns "".

@@ -46,7 +46,7 @@ func TestSixteenOfAThousandNodesReportARemoteAddress(t *testing.T) {
 			seen.Peers.Members = members
 			r.report(time.Now(), seen, nil, outcome{})
 			far := branded("far", fmt.Sprintf("203.0.113.%d", i))
-			seen.services["default/far"] = readService(&far)
+			seen.services["default/far"] = kept(&far)
 			r.report(time.Now(), seen, []announce.Decision{{
 				Service: "default/far", IP: addrOf(fmt.Sprintf("203.0.113.%d", i)), Where: announce.Remote, Reason: announce.ReasonRemote,
 			}}, outcome{})
@@ -72,7 +72,7 @@ func TestUpToSixteenNodesWithEndpointsReport(t *testing.T) {
 	far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	for _, node := range []string{"node-007", "node-500"} {
 		r := reporter{node: node, told: told{}}
-		if !r.speaks(time.Now(), seen, readService(&far), addrOf("203.0.113.7")) {
+		if !r.speaks(time.Now(), seen, kept(&far), addrOf("203.0.113.7")) {
 			t.Errorf("%s has an endpoint and does not report the address", node)
 		}
 	}
@@ -89,7 +89,7 @@ func TestOnlyNodesThatAnnounceReport(t *testing.T) {
 	}
 	far := branded("far", "203.0.113.7")
 	speaks := func(node string) bool {
-		return (&reporter{node: node, told: told{}}).speaks(time.Now(), seen, readService(&far), addrOf("203.0.113.7"))
+		return (&reporter{node: node, told: told{}}).speaks(time.Now(), seen, kept(&far), addrOf("203.0.113.7"))
 	}
 	n := 0
 	for _, m := range seen.Peers.Members {
@@ -118,7 +118,7 @@ func TestANodeWithAWrongClockDoesNotReportOldAddresses(t *testing.T) {
 	far := branded("far", "203.0.113.7")
 	for ahead, want := range map[time.Duration]bool{0: true, time.Minute: true, -time.Minute: true, time.Hour: false, -time.Hour: false} {
 		r := reporter{node: "node-a"} // the agent has just started
-		if got := r.speaks(time.Now().Add(ahead), seen, readService(&far), addrOf("203.0.113.7")); got != want {
+		if got := r.speaks(time.Now().Add(ahead), seen, kept(&far), addrOf("203.0.113.7")); got != want {
 			t.Errorf("with a clock that is %s ahead, the node reports: %v, want %v", ahead, got, want)
 		}
 	}

@@ -57,7 +57,7 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 				name = service.AnnotationAnnouncingIPv6
 			}
 			svc.Annotations[name] = tt.has
-			change, stolen := slotChanges(readService(&svc), "me", tt.decisions)
+			change, stolen := slotChanges(kept(&svc), "me", tt.decisions)
 			got := untouched
 			if value, changed := change[name]; changed && value == nil {
 				got = ""
@@ -84,7 +84,7 @@ func writer(t *testing.T, services typedcorev1.ServicesGetter) (s *Slots, metric
 
 // claimOf returns the write that puts node into the slot of svc.
 func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
-	read := readService(svc)
+	read := kept(svc)
 	change, _ := slotChanges(read, node, []announce.Decision{{
 		IP: service.Ingress(svc)[0], Where: announce.Local, Address: announce.Address{Link: "eth0"},
 	}})

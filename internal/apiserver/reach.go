@@ -44,9 +44,13 @@ func Config(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
 	return config, nil
 }
 
-// Client returns a client for the objects of one group of the API, whose types scheme knows. It
+// Client returns a client for the objects of one group of the API, whose types add registers. It
 // needs less memory than a client for all of Kubernetes.
-func Client(config *rest.Config, scheme *runtime.Scheme, group schema.GroupVersion) (rest.Interface, error) {
+func Client(config *rest.Config, group schema.GroupVersion, add func(*runtime.Scheme) error) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := add(scheme); err != nil {
+		return nil, err
+	}
 	c := rest.CopyConfig(config)
 	c.APIPath, c.GroupVersion, c.NegotiatedSerializer = "/apis", &group, serializer.NewCodecFactory(scheme).WithoutConversion()
 	if group.Group == "" {

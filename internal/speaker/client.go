@@ -4,7 +4,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -22,23 +21,20 @@ type Clients struct {
 
 // NewClients returns clients of the API server of config. The API server may be away.
 func NewClients(config *rest.Config) (Clients, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, bgpv1.AddToScheme, v2.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return Clients{}, err
-		}
-	}
-	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	var all Clients
 	for _, one := range []struct {
 		client *rest.Interface
-		to     schema.GroupVersion
+		group  schema.GroupVersion
+		add    func(*runtime.Scheme) error
 	}{
-		{&all.core, corev1.SchemeGroupVersion}, {&all.apps, appsv1.SchemeGroupVersion}, {&all.discovery, discoveryv1.SchemeGroupVersion},
-		{&all.bgp, bgpv1.GroupVersion}, {&all.purelb, v2.GroupVersion},
+		{&all.core, corev1.SchemeGroupVersion, corev1.AddToScheme},
+		{&all.apps, appsv1.SchemeGroupVersion, appsv1.AddToScheme},
+		{&all.discovery, discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme},
+		{&all.bgp, bgpv1.GroupVersion, bgpv1.AddToScheme},
+		{&all.purelb, v2.GroupVersion, v2.AddToScheme},
 	} {
 		var err error
-		if *one.client, err = apiserver.Client(config, scheme, one.to); err != nil {
+		if *one.client, err = apiserver.Client(config, one.group, one.add); err != nil {
 			return Clients{}, err
 		}
 	}
