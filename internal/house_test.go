@@ -70,8 +70,8 @@ var house = []room{
 	{drivers, "internal/events", "internal/backoff", "process types apiserver"},
 	{drivers, "internal/callers", "", "process types apiserver"},
 	{drivers, "internal/process", "internal/buildinfo", "process http metrics"},
-	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process internal/backoff", "process types apiserver metrics"},
-	{drivers, "internal/shutdown", "internal/ending internal/backoff", "process types apiserver"},
+	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process internal/backoff internal/apiserver", "process types apiserver metrics"},
+	{drivers, "internal/shutdown", "internal/ending internal/backoff internal/apiserver", "process types apiserver"},
 
 	{loops, "internal/allocator", "internal/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver loop http metrics"},
 	{loops, "internal/agent", "internal/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe internal/observer", "process types apiserver loop http metrics"},

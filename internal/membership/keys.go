@@ -3,16 +3,15 @@ package membership
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 )
@@ -56,22 +55,33 @@ func (r *keyring) put(keys [][]byte) {
 // watchKeys fills ring from the Secret until ctx is done. When the Secret is deleted or
 // invalid, the current keys stay in use.
 func (m *Membership) watchKeys(ctx context.Context, ring *keyring) error {
-	w := &keyWatch{Membership: m, ring: ring}
-	informer, err := w.informer(ctx)
-	if err != nil {
-		return fmt.Errorf("watch the gossip key: %w", err)
+	k := &keyWatch{Membership: m, ring: ring}
+	named := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", m.Secret).String()
 	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { informer.RunWithContext(ctx) })
-	if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) && len(informer.GetStore().List()) == 0 {
-		w.without(ctx, errors.New("there is no such Secret"))
+	data := func(s *corev1.Secret) (map[string][]byte, bool) { return s.Data, true }
+	same := func(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, slices.Equal[[]byte]) }
+	var w *apiserver.Watch[map[string][]byte]
+	w = apiserver.NewWatch(apiserver.Selected(m.Secrets, named), data, same, func(before, after *map[string][]byte) {
+		switch kept, synced := w.All(); {
+		case after != nil:
+			k.found(ctx, *after)
+		case before != nil:
+			k.without(ctx, errors.New("the Secret is gone"))
+		case synced && len(kept) == 0:
+			k.without(ctx, errors.New("there is no such Secret"))
+		}
+	})
+	w.Failed = func(ctx context.Context, err error) {
+		if !k.has() { // an agent that has keys waits for the end of the interruption
+			k.without(ctx, err)
+		}
 	}
-	<-ctx.Done()
+	w.Run(ctx)
 	return nil
 }
 
-// keyWatch watches the Secret, and logs each problem with it once.
+// keyWatch follows the Secret, and logs each problem with it once.
 type keyWatch struct {
 	*Membership
 	ring *keyring
@@ -80,43 +90,11 @@ type keyWatch struct {
 	said string
 }
 
-func (w *keyWatch) informer(ctx context.Context) (cache.SharedIndexInformer, error) {
-	name := fields.OneTermEqualSelector("metadata.name", w.Secret).String()
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = name
-			return w.Secrets.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = name
-			return w.Secrets.Watch(ctx, o)
-		},
-	}, &corev1.Secret{}, 0, cache.Indexers{})
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { w.found(ctx, o) },
-		UpdateFunc: func(_, o any) { w.found(ctx, o) },
-		DeleteFunc: func(any) { w.without(ctx, errors.New("the Secret is gone")) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	return informer, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if !w.has() { // an agent that has keys waits for the end of the interruption
-			w.without(ctx, err)
-		}
-		cache.DefaultWatchErrorHandler(ctx, r, err)
-	})
-}
-
 func (w *keyWatch) has() bool { return w.ring.keys() != nil }
 
 // found stores the keys of a Secret.
-func (w *keyWatch) found(ctx context.Context, o any) {
-	secret, ok := o.(*corev1.Secret)
-	if !ok {
-		return
-	}
-	keys, err := config.GossipKeys(secret.Data)
+func (w *keyWatch) found(ctx context.Context, data map[string][]byte) {
+	keys, err := config.GossipKeys(data)
 	if err != nil {
 		w.without(ctx, err)
 		return

@@ -19,9 +19,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ending"
 )
@@ -81,28 +83,27 @@ func (r *Reader) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch records whether the DaemonSet of that name is deleted, until ctx is done.
+// watch records whether the DaemonSet of that name is deleted, until ctx is done. It may be
+// deleted before the watch starts.
 func (r *Reader) watch(ctx context.Context, name string) {
-	seen := func(o any) {
-		if set, ok := o.(*appsv1.DaemonSet); ok {
-			r.note(ctx, !set.DeletionTimestamp.IsZero() || !r.owns(ctx, set))
-		}
+	source := cache.NewListWatchFromClient(r.Apps, "daemonsets", r.Namespace, fields.OneTermEqualSelector("metadata.name", name))
+	type facts struct {
+		uid      types.UID
+		deleting bool
 	}
-	store, watch := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(r.Apps, "daemonsets", r.Namespace, fields.OneTermEqualSelector("metadata.name", name)),
-		ObjectType:    &appsv1.DaemonSet{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    seen,
-			UpdateFunc: func(_, o any) { seen(o) },
-			DeleteFunc: func(any) { r.note(ctx, true) },
-		},
-	})
-	go func() { // it may be deleted before the watch starts
-		if cache.WaitForCacheSync(ctx.Done(), watch.HasSynced) && len(store.List()) == 0 {
+	keep := func(set *appsv1.DaemonSet) (facts, bool) {
+		return facts{set.UID, !set.DeletionTimestamp.IsZero()}, true
+	}
+	var w *apiserver.Watch[facts]
+	w = apiserver.NewWatch(source, keep, func(facts, facts) bool { return false }, func(before, after *facts) {
+		switch kept, synced := w.All(); {
+		case after != nil:
+			r.note(ctx, after.deleting || !r.owns(ctx, after.uid))
+		case before != nil || synced && len(kept) == 0:
 			r.note(ctx, true)
 		}
-	}()
-	watch.RunWithContext(ctx)
+	})
+	w.Run(ctx)
 }
 
 // note records whether the DaemonSet is deleted.
@@ -115,15 +116,15 @@ func (r *Reader) note(ctx context.Context, deleted bool) {
 	}
 }
 
-// owns reports whether set is the DaemonSet of the pod. A DaemonSet that was deleted with
+// owns reports whether the DaemonSet with this UID is that of the pod. A DaemonSet that was deleted with
 // --cascade=orphan and created again adopts the remaining pods, and then changes its own status.
-func (r *Reader) owns(ctx context.Context, set *appsv1.DaemonSet) bool {
-	if r.set.Load().UID != set.UID {
+func (r *Reader) owns(ctx context.Context, uid types.UID) bool {
+	if r.set.Load().UID != uid {
 		if err := r.read(ctx, &ending.Evidence{}); err != nil {
 			r.Log.DebugContext(ctx, "podNotRead", "node", r.Node, "error", err)
 		}
 	}
-	return r.set.Load().UID == set.UID
+	return r.set.Load().UID == uid
 }
 
 // Ending returns why this process ends, within openFor.
