@@ -53,7 +53,8 @@ var house = []room{
 	{drivers, "internal/backoff", "", "process"}, // waits
 	{drivers, "internal/rtnetlink", "internal/backoff", "process kernel"},
 	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink internal/backoff", "process kernel"},
-	{drivers, "internal/lease", "internal/addr internal/election internal/backoff", "process types apiserver"},
+	{drivers, "internal/apiserver", "api/purelb/v2 internal/backoff", "process types apiserver http"},
+	{drivers, "internal/lease", "internal/addr internal/election internal/backoff internal/apiserver", "process types apiserver"},
 	{decisions, "internal/census", "api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/lease", "types"}, // of lease only what a Lease says
 	{drivers, "internal/gossip", "internal/detector internal/backoff", "process gossip"},
 	{drivers, "internal/gobgp", "internal/addr internal/peering internal/backoff", "process gobgp"},
@@ -66,7 +67,6 @@ var house = []room{
 
 	{drivers, "internal/ipamserver", "internal/addr internal/ipam internal/config internal/netbox api/ipam/v1 api/purelb/v2", "process grpc yaml"},
 
-	{drivers, "internal/apiserver", "api/purelb/v2 internal/backoff", "process types apiserver http"},
 	{drivers, "internal/events", "internal/backoff", "process types apiserver"},
 	{drivers, "internal/callers", "", "process types apiserver"},
 	{drivers, "internal/process", "internal/buildinfo", "process http metrics"},

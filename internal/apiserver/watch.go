@@ -128,6 +128,13 @@ func (w *Watch[T]) Refused() bool {
 	return w.refused
 }
 
+// Synced reports whether there was a complete list.
+func (w *Watch[T]) Synced() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.synced
+}
+
 // All returns the kept parts, sorted by namespace and name, and whether there was a complete
 // list.
 func (w *Watch[T]) All() (kept []T, synced bool) {

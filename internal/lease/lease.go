@@ -95,7 +95,8 @@ func (l *Leases) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { l.publish(ctx) })
-	return l.follow(ctx)
+	l.follow(ctx)
+	return nil
 }
 
 // Publish sets the record that the Lease of this node announces. Before the first call the

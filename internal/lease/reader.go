@@ -13,17 +13,14 @@ import (
 )
 
 // follow reads the Leases of all nodes until ctx is done.
-func (l *Leases) follow(ctx context.Context) error {
+func (l *Leases) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !l.now().Watch {
 			l.read(ctx)
 			continue
 		}
-		if err := l.watch(ctx); err != nil {
-			return err
-		}
+		l.watch(ctx)
 	}
-	return nil
 }
 
 // read reads Leases when they are due, while the agent need not watch them.
