@@ -140,8 +140,10 @@ func (w *Watch[T]) Synced() bool {
 func (w *Watch[T]) All() (kept []T, synced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept = slices.Grow(kept, len(w.kept))
-	for _, name := range slices.Sorted(maps.Keys(w.kept)) {
+	names := slices.AppendSeq(make([]string, 0, len(w.kept)), maps.Keys(w.kept))
+	slices.Sort(names)
+	kept = slices.Grow(kept, len(names))
+	for _, name := range names {
 		kept = append(kept, w.kept[name])
 	}
 	return kept, w.synced
