@@ -91,12 +91,15 @@ func (q *inquiries) answered(node string, m announce.Message) {
 // holders returns which machines have addresses, by the answers on the segment and of the
 // agents of the nodes that answered there.
 func (a *Agent) holders(ctx context.Context, addresses []netip.Addr, answers announce.Answers, peers election.Peers) map[netip.Addr][6]byte {
-	asked, denied := answers.ToAsk(addresses, peers), announce.Denied{}
-	if len(asked) == 0 {
-		return answers.Holders(peers, denied)
-	}
+	return answers.Holders(peers, a.denied(ctx, answers.ToAsk(addresses, peers)))
+}
+
+// denied asks the agent of each node which of its addresses it has, and returns those that the
+// agents denied to have.
+func (a *Agent) denied(ctx context.Context, asked map[string][]netip.Addr) announce.Denied {
 	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
 	defer cancel()
+	denied := announce.Denied{}
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	room := make(chan struct{}, inquiriesAtOnce)
@@ -111,7 +114,7 @@ func (a *Agent) holders(ctx context.Context, addresses []netip.Addr, answers ann
 		})
 	}
 	wait.Wait()
-	return answers.Holders(peers, denied)
+	return denied
 }
 
 // inquire asks the agent of node which of addresses it has. It waits until ctx is done at

@@ -81,10 +81,7 @@ func (a *Agent) standingOn(seen *observation) []standing {
 // again.
 func (a *Agent) watchLinks(ctx context.Context) {
 	known := map[string]*announce.Standing{}
-	for {
-		if !backoff.Sleep(ctx, standingEvery) {
-			return
-		}
+	for backoff.Sleep(ctx, standingEvery) {
 		var questions []standing
 		if all := a.segments.questions.Load(); all != nil {
 			questions = *all
