@@ -73,17 +73,17 @@ var house = []room{
 	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process internal/backoff internal/apiserver", "process types apiserver metrics"},
 	{drivers, "internal/shutdown", "internal/ending internal/backoff internal/apiserver", "process types apiserver"},
 
-	{loops, "internal/allocator", "internal/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver loop http metrics"},
-	{loops, "internal/agent", "internal/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe internal/observer", "process types apiserver loop http metrics"},
-	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver loop http metrics"},
+	{loops, "internal/allocator", "internal/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver manager klog http metrics"},
+	{loops, "internal/agent", "internal/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe internal/observer", "process types apiserver http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver http metrics"},
 
 	{decisions, "internal/explain", "internal/agentstate internal/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
 
-	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process loop"},
-	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
-	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process loop"},
+	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process manager klog"},
+	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process klog"},
+	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process klog"},
 
-	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe internal/backoff", "process types apiserver loop http yaml cli"},
+	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe internal/backoff", "process types apiserver manager klog http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 
@@ -93,7 +93,7 @@ var house = []room{
 	{testHelp, "internal/netbox/netboxtest/fakenetbox", "internal/netbox/netboxtest", "process http"},
 	{testHelp, "internal/ipamtest", "internal/addr internal/ipam", "process"},
 	{testHelp, "internal/bgptest", "", "process kernel exec"},
-	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver loop http exec"},
+	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver manager http exec"},
 }
 
 // A door is a way to the outside: the imports that go through it (each with
@@ -125,8 +125,10 @@ var doors = []door{
 		"only internal/ipamserver has a configuration in a file, and cmd/kubectl-purelb reads manifests; all others have custom resources and flags"},
 	{"cli", "github.com/spf13 k8s.io/cli-runtime charm.land/bubbletea",
 		"only the plugin for kubectl has commands and kubectl's flags; the programs of the cluster have package flag"},
-	{"loop", "sigs.k8s.io/controller-runtime github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
-		"caches, leader election and their logs belong to the loops and programs"},
+	{"manager", "sigs.k8s.io/controller-runtime",
+		"only the allocator has a manager, with its caches and leader election; others watch by internal/apiserver, and cmd/kubectl-purelb reads"},
+	{"klog", "github.com/go-logr/logr k8s.io/klog k8s.io/utils/clock",
+		"only programs say where the logs of libraries go"},
 	{"http", "net/http",
 		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else; internal/apiserver stands between client-go and the wire, and internal/netbox talks to NetBox"},
 	{"metrics", "github.com/prometheus/client_golang",

@@ -12,9 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"purelb.io/purelb/internal/agent"
 	"purelb.io/purelb/internal/apiserver"
@@ -42,7 +40,6 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return err
 	}
 	log := process.Logger(stdout, f.level, ctx.Done())
-	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 
 	apiserver.NoticeDeadConnections()
