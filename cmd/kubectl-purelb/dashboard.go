@@ -133,11 +133,12 @@ func (f *follower) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for kind, path := range f.paths {
 		all.Go(func() {
-			for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, 30*time.Second) {
+			pauses := backoff.Pauses{Min: time.Second, Max: 30 * time.Second}
+			for ctx.Err() == nil {
 				if f.watch(ctx, kind, path) {
-					pause = time.Second
+					pauses.Reset()
 				}
-				backoff.Sleep(ctx, pause)
+				backoff.Sleep(ctx, pauses.Next())
 			}
 		})
 	}

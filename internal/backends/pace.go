@@ -3,10 +3,10 @@ package backends
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ipam"
 )
 
@@ -39,8 +39,7 @@ func (p *pace) failed(now time.Time, fault *ipam.Error, jitter float64) {
 	if fault.Kind == ipam.KindMisconfigured {
 		first, longest = firstMending, longestMends
 	}
-	wait := min(float64(first)*math.Pow(2, float64(min(p.failures, 16)-1)), float64(longest)) * (1 - jitter/2)
-	p.next = now.Add(max(time.Duration(wait), fault.RetryAfter))
+	p.next = now.Add(max(backoff.After(p.failures, first, longest, jitter), fault.RetryAfter))
 	p.soon = now.Add(max(firstWait, fault.RetryAfter))
 }
 

@@ -58,3 +58,11 @@ func (p *Pauses) Next() time.Duration {
 
 // Reset makes the next pause the first one again: an attempt succeeded.
 func (p *Pauses) Reset() { p.next = 0 }
+
+// After returns the pause after that many failures in a row, for callers that only count failures:
+// first, and twice as long after each further one, up to longest. spread, in [0, 1), shortens
+// the pause by up to half, so that callers that failed together do not try again together.
+func After(failures int, first, longest time.Duration, spread float64) time.Duration {
+	pause := min(first<<min(max(failures-1, 0), 16), longest)
+	return time.Duration(float64(pause) * (1 - spread/2))
+}

@@ -77,3 +77,22 @@ func TestTheZeroPausesDoNotWait(t *testing.T) {
 		t.Errorf("a pause of %s", d)
 	}
 }
+
+func TestPauseAfterFailures(t *testing.T) {
+	for _, tt := range []struct {
+		failures int
+		spread   float64
+		want     time.Duration
+	}{
+		{0, 0, time.Second},
+		{1, 0, time.Second},
+		{3, 0, 4 * time.Second},
+		{3, 0.5, 3 * time.Second},
+		{7, 0, time.Minute},
+		{1000, 0, time.Minute},
+	} {
+		if got := After(tt.failures, time.Second, time.Minute, tt.spread); got != tt.want {
+			t.Errorf("after %d failures, with a spread of %v: %s, want %s", tt.failures, tt.spread, got, tt.want)
+		}
+	}
+}

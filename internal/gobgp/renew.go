@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -28,17 +29,17 @@ const (
 // renewal renews the sessions of e that ended at their start, until e stops.
 func (s *Server) renewal(e *engine) {
 	var repair <-chan time.Time
-	pause := repairMin
+	pauses := backoff.Pauses{Min: repairMin, Max: repairMax}
 	for {
 		select {
 		case neighbor := <-s.events.stillborn:
 			if !s.renew(e, neighbor) {
-				repair, pause = time.After(repairMin), repairMin
+				pauses.Reset()
+				repair = time.After(pauses.Next())
 			}
 		case <-repair:
 			if repair = nil; !s.repair(e) {
-				pause = min(2*pause, repairMax)
-				repair = time.After(pause)
+				repair = time.After(pauses.Next())
 			}
 		case <-e.stopping:
 			return

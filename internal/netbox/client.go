@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ipam"
 )
 
@@ -95,7 +96,7 @@ func (c *Client) about(what call, happened string) string {
 // because a server may echo it.
 func (c *Client) report(e *ipam.Error) *ipam.Error {
 	if e.Kind == ipam.KindUnavailable || e.Kind == ipam.KindUnknown {
-		e.RetryAfter = max(e.RetryAfter, pauseAfter(int(c.failures.Add(1)), c.cfg.Random()))
+		e.RetryAfter = max(e.RetryAfter, backoff.After(int(c.failures.Add(1)), firstWait, longestWait, c.cfg.Random()))
 	}
 	_, secret, _ := strings.Cut(c.authorization, " ")
 	e.Message = strings.ReplaceAll(e.Message, secret, "(token)")

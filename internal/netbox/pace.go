@@ -2,7 +2,6 @@ package netbox
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -46,14 +45,6 @@ func (t *turn) wait(ctx context.Context) error {
 }
 
 func (t *turn) done(sent time.Time) { t.free <- sent.Add(t.gap) }
-
-// pauseAfter returns the pause after consecutive failures. It doubles with each failure.
-// jitter, in [0, 1), shortens it by up to half, so that allocators that failed together
-// do not return together.
-func pauseAfter(failures int, jitter float64) time.Duration {
-	wait := float64(firstWait) * math.Pow(2, float64(min(failures, 16)-1))
-	return time.Duration(min(wait, float64(longestWait)) * (1 - jitter/2))
-}
 
 // retryAfter reads the header Retry-After, in seconds or as a date. Proxies in front of
 // NetBox send it.

@@ -25,15 +25,6 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 	}
 }
 
-func TestJitterTakesUpToHalfOfTheDelay(t *testing.T) {
-	if got := pauseAfter(3, 0.5); got != 3*time.Second {
-		t.Errorf("got %v, want 3 s of 4 s", got)
-	}
-	if got := pauseAfter(1000, 0); got != longestWait {
-		t.Errorf("after 1,000 failures %v, want %v", got, longestWait)
-	}
-}
-
 // The client uses the proxy variables of the environment, as other programs do.
 func TestTransportUsesTheProxyOfTheEnvironment(t *testing.T) {
 	rt, err := transport(nil)
