@@ -80,6 +80,13 @@ func (s *succession) waits(now time.Time, was, next *Config, there []string) boo
 	return false
 }
 
+// later puts off a change that is due.
+func (s *succession) later(at time.Time) {
+	if !s.due.IsZero() && s.due.Before(at) {
+		s.due = at
+	}
+}
+
 // namesOf returns the names of all BGPConfigurations that are not being deleted.
 func namesOf(configs []bgpv1.BGPConfiguration, namespace string) []string {
 	var names []string

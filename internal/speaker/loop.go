@@ -148,6 +148,7 @@ func (s *Speaker) takeBatch(b batch) {
 func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	snapshot, complete := s.Cluster.Read()
 	if !complete {
+		s.succession.later(now.Add(retryMin)) // and otherwise at the next change
 		return
 	}
 	before := s.input

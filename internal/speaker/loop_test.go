@@ -165,7 +165,15 @@ func TestAnotherConfigurationTakesNoEffectDuringAReplacement(t *testing.T) {
 			t.Errorf("the message of the condition is %s", c)
 		}
 		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[:1] })
+		settle()
+		// A Secret of the draft is not seen yet. The loop waits for it.
+		w.cluster.mu.Lock()
+		w.cluster.missing = true
+		w.cluster.mu.Unlock()
 		pass(successionPause + time.Second)
+		want(t, "sessions while the cluster is not seen completely", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
+		w.cluster.change(func(*Snapshot) {})
+		settle()
 		want(t, "sessions when default stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
 	})
 }
