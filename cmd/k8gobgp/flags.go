@@ -59,7 +59,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.BoolVar(&f.perNeighbor, "enable-per-neighbor-metrics", false, "have metrics for each neighbor")
 	set.IntVar(&f.mostNeighbors, "max-neighbors-metrics", 200, "the `number` of neighbors that have metrics of their own at most")
 	set.StringVar(&f.stateDir, "state-dir", cmp.Or(env("K8GOBGP_STATE_DIR"), "/var/run/gobgp"), "the `folder` that the last configuration is kept in, for when the API server is away at a start (K8GOBGP_STATE_DIR); \"none\": it is not kept")
-	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the `file` that says how to reach the API server (KUBECONFIG); default: as pods do")
+	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the kubeconfig `file` for the API server (KUBECONFIG); default: the service account of the pod")
 	set.StringVar(&f.kubelet, "kubelet-health", cmp.Or(env("PURELB_KUBELET_HEALTH"), shutdown.DefaultKubelet), "the `address` on this node where the kubelet says that it is healthy, by which the speaker finds out whether the machine goes down (PURELB_KUBELET_HEALTH); \"none\": it is not asked")
 	level := cmp.Or(env("K8GOBGP_LOG_LEVEL"), "info")
 	set.StringVar(&level, "log-level", level, "info or debug (K8GOBGP_LOG_LEVEL)")
