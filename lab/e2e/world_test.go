@@ -12,9 +12,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/probe"
 	"purelb.io/purelb/lab/product"
@@ -120,7 +122,31 @@ func (w *world) tell() {
 			fmt.Printf("Service %s: %v, annotations %v, conditions %v\n", s.Name, kube.Addresses(&s), s.Annotations, s.Status.Conditions)
 		}
 	}
+	w.tellPaths()
 	fmt.Println(lab.logs())
+}
+
+// tellPaths prints where packets to Services go: to which pods, by which routes, and which
+// machines do not answer.
+func (w *world) tellPaths() {
+	var slices discoveryv1.EndpointSliceList
+	if err := w.List(w.ctx, &slices, client.InNamespace(namespace)); err == nil {
+		for _, s := range slices.Items {
+			fmt.Printf("EndpointSlice %s:", s.Name)
+			for _, e := range s.Endpoints {
+				unready := e.Conditions.Ready != nil && !*e.Conditions.Ready
+				fmt.Printf(" %v of %s, unready %v;", e.Addresses, e.TargetRef, unready)
+			}
+			fmt.Println()
+		}
+	}
+	for _, m := range append(lab.powered(), cluster.Router, cluster.Client) {
+		for _, argv := range []string{"ip route", "ip -6 route", "ip neigh show nud failed", "ip neigh show nud incomplete", "ip -brief address"} {
+			if out, err := lab.Exec(w.ctx, m, strings.Fields(argv)...); err == nil {
+				fmt.Printf("%s: %s\n%s", m, argv, out)
+			}
+		}
+	}
 }
 
 func (w *world) apply(documents ...string) {
