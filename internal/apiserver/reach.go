@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,6 +61,7 @@ func Client(config *rest.Config, group schema.GroupVersion, add func(*runtime.Sc
 	if !strings.HasSuffix(group.Group, "purelb.io") { // custom resources have no other encoding
 		c.ContentType, c.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
 	}
+	c.UserAgent = cmp.Or(c.UserAgent, rest.DefaultKubernetesUserAgent()) // for the audit log
 	return rest.RESTClientFor(c)
 }
 

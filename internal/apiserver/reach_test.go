@@ -12,8 +12,14 @@ import (
 	"syscall"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
 // write writes text into a new file and returns its name.
@@ -124,5 +130,35 @@ func TestWritesHaveTheirOwnConnections(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestClientOfOneGroup(t *testing.T) {
+	var asked string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		program, _, _ := strings.Cut(r.UserAgent(), "/")
+		asked = strings.Join([]string{r.URL.Path, r.Header.Get("Accept"), program}, " ")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	for _, tt := range []struct {
+		group schema.GroupVersion
+		add   func(*runtime.Scheme) error
+		want  string
+	}{
+		{corev1.SchemeGroupVersion, corev1.AddToScheme, "/api/v1/things/x application/vnd.kubernetes.protobuf,application/json"},
+		{coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme, "/apis/coordination.k8s.io/v1/things/x application/vnd.kubernetes.protobuf,application/json"},
+		{v2.GroupVersion, v2.AddToScheme, "/apis/purelb.io/v2/things/x application/json"},
+	} {
+		client, err := Client(&rest.Config{Host: server.URL}, tt.group, tt.add)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Get().Resource("things").Name("x").Do(t.Context()).Error(); err == nil {
+			t.Error("the client finds what is not there")
+		}
+		if want := tt.want + " " + filepath.Base(os.Args[0]); asked != want {
+			t.Errorf("asked %q, want %q", asked, want)
+		}
 	}
 }
