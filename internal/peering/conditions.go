@@ -41,14 +41,21 @@ func condition(kind string, status bool, reason, message string) metav1.Conditio
 func conditions(previous []metav1.Condition, now metav1.Time, all ...metav1.Condition) []metav1.Condition {
 	for i := range all {
 		all[i].LastTransitionTime = now
-		same := slices.IndexFunc(previous, func(p metav1.Condition) bool {
-			return p.Type == all[i].Type && p.Status == all[i].Status
-		})
-		if same >= 0 && !previous[same].LastTransitionTime.IsZero() {
-			all[i].LastTransitionTime = previous[same].LastTransitionTime
+	}
+	KeepTimes(all, previous)
+	return all
+}
+
+// KeepTimes copies the transition time of each earlier condition that has the same status.
+func KeepTimes(conditions, before []metav1.Condition) {
+	for i := range conditions {
+		c := &conditions[i]
+		for _, b := range before {
+			if b.Type == c.Type && b.Status == c.Status && !b.LastTransitionTime.IsZero() {
+				c.LastTransitionTime = b.LastTransitionTime
+			}
 		}
 	}
-	return all
 }
 
 // listed returns the beginning of a list in words.

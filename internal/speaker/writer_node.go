@@ -115,7 +115,7 @@ func (n *nodeWriter) apply(ctx context.Context, clients Clients, r NodeReport, n
 	}
 	status := r.Status.DeepCopy()
 	status.LastUpdated = &metav1.Time{Time: now}
-	keepTimes(status.Conditions, n.conditions)
+	peering.KeepTimes(status.Conditions, n.conditions)
 	object, size, err := patch(ctx, clients, types.ApplyPatchType, r.Status.NodeName, "status", map[string]any{"status": status})
 	if err == nil {
 		n.conditions = object.Status.Conditions
@@ -187,16 +187,4 @@ func (n *nodeWriter) remove(ctx context.Context, clients Clients, r NodeReport, 
 	}
 	n.gone = true
 	return errSkipped
-}
-
-// keepTimes copies the transition time of each earlier condition that has the same status.
-func keepTimes(conditions, before []metav1.Condition) {
-	for i := range conditions {
-		c := &conditions[i]
-		for _, b := range before {
-			if b.Type == c.Type && b.Status == c.Status && !b.LastTransitionTime.IsZero() {
-				c.LastTransitionTime = b.LastTransitionTime
-			}
-		}
-	}
 }
