@@ -68,7 +68,7 @@ func (r *reader) listening(field string) {
 	}
 	for i, text := range in.ListenAddresses {
 		if text == nodeIP {
-			out.Listen = append(out.Listen, r.node.InternalIPs...)
+			r.internalListeners(at(field+".listenAddresses", i))
 			continue
 		}
 		a, err := netip.ParseAddr(text)
@@ -84,6 +84,21 @@ func (r *reader) listening(field string) {
 	}
 	if len(in.ListenAddresses) > 0 && len(out.Listen) == 0 {
 		out.Port = -1
+	}
+}
+
+// internalListeners adds the internal addresses of the Node, sorted: another order of the same
+// addresses in its status must not restart the server.
+func (r *reader) internalListeners(field string) {
+	listen := &r.d.State.Global.Listen
+	internal := slices.SortedFunc(slices.Values(r.node.InternalIPs), netip.Addr.Compare)
+	if len(internal) == 0 {
+		r.here(field, ReasonParseError, nodeIP+" stands for the internal addresses of the Node, which has none: write addresses")
+	}
+	for _, a := range internal {
+		if !slices.Contains(*listen, a) {
+			*listen = append(*listen, a)
+		}
 	}
 }
 

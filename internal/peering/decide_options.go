@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -472,6 +473,9 @@ func (r *reader) password(ls layers) (string, bool) {
 	}
 	if len(text) > longestPassword {
 		return "", r.refuse(field, ReasonSecret, "the password has %d bytes, and the kernel takes 80: make it shorter", len(text))
+	}
+	if strings.ContainsRune(text, 0) {
+		return "", r.refuse(field, ReasonSecret, "the password has a zero byte, which no router accepts: remove it")
 	}
 	return text, true
 }

@@ -212,6 +212,9 @@ func (r *reader) prepend(field string, in *bgpv1.ASPrepend) (*Prepend, bool) {
 		return nil, true
 	}
 	out := &Prepend{ASN: r.d.State.Global.ASN, Repeat: 1}
+	if r.d.State.Global.Confederation != nil {
+		out.ASN = 0 // neighbors outside know the identifier only, which is in front for them
+	}
 	if in.ASN != 0 {
 		var ok bool
 		if out.ASN, ok = asn(in.ASN); !ok {

@@ -55,6 +55,14 @@ func TestOptionsAreInEffect(t *testing.T) {
 			 peer %eth4 as 64514 from 64512 IPv4 IPv6 90/30/10`,
 		},
 		{
+			"AS path prepends in a confederation", `{global: {asn: 64512, confederation: {enabled: true, identifier: 65000, memberAsList: [64512]}, applyPolicy: {exportPolicy: {policies: [out]}}},
+				policyDefinitions: [{name: out, statements: [{actions: {asPrepend: {repeat: 2}}}, {actions: {asPrepend: {asn: 64999}}}]}]}`,
+			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+			 as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6] confederation 65000 of [64512]
+			 export [export out/0] -> prepend 0x2
+			 export [export out/1] -> prepend 64999x1`,
+		},
+		{
 			"dynamic neighbors in any other AS", `{peerGroups: [{config: {peerGroupName: any, peerAsn: external}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: any}]}`,
 			`group any as any 0 from 64512 IPv4 IPv6 90/30/10
 			 dynamic 192.0.2.0/24 of any
@@ -70,9 +78,9 @@ func TestOptionsAreInEffect(t *testing.T) {
 			 as 4200000000 id 10.9.9.9 (explicit) port 1179 at [192.0.2.10 2001:db8::10] on red families [IPv4 IPv6] multipath always-med confederation 65000 of [1 2]`,
 		},
 		{
-			"the internal addresses of the node to listen at", `{global: {asn: 64512, listenAddresses: ['${NODE_IP}', 198.51.100.7]}}`,
+			"the internal addresses of the node to listen at", `{global: {asn: 64512, listenAddresses: [2001:db8::10, '${NODE_IP}', 198.51.100.7, '${NODE_IP}']}}`,
 			`not as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
-			 as 64512 id 192.0.2.10 (node-ipv4) port 179 at [192.0.2.10 2001:db8::10 198.51.100.7] families [IPv4 IPv6]`,
+			 as 64512 id 192.0.2.10 (node-ipv4) port 179 at [2001:db8::10 192.0.2.10 198.51.100.7] families [IPv4 IPv6]`,
 		},
 		{
 			"only IPv4", `{global: {asn: 64512, families: [ipv4-unicast], listenPort: -1}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}`,
@@ -308,6 +316,16 @@ func TestOptionsAreInEffect(t *testing.T) {
 			}
 			invariants(t, d)
 		})
+	}
+}
+
+func TestNoInternalAddressesToListenAtAreReported(t *testing.T) {
+	d := peering.Decide(config(t, "{global: {asn: 64512, listenAddresses: ['${NODE_IP}']}}"), peering.Node{Name: "node-1"}, secrets, egress)
+	want := "${NODE_IP} stands for the internal addresses of the Node, which has none: write addresses"
+	if !slices.ContainsFunc(d.Problems, func(p peering.Problem) bool {
+		return p.Field == "spec.global.listenAddresses[0]" && p.Message == want
+	}) {
+		t.Errorf("got the problems %v, want one of listenAddresses[0]: %s", d.Problems, want)
 	}
 }
 

@@ -298,6 +298,11 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 			 without 192.0.2.1`,
 		},
 		{
+			"a password with a zero byte", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, authPasswordSecretRef: {name: bgp, key: zero}}}]}`,
+			`SecretUnusable spec.neighbors[0].config.authPasswordSecretRef: the password has a zero byte, which no router accepts: remove it
+			 without 192.0.2.1`,
+		},
+		{
 			"a password of 81 bytes in the spec", `{peerGroups: [{config: {peerGroupName: tor, authPassword: ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, peerGroup: tor}}]}`,
 			`SecretUnusable spec.peerGroups[0].config.authPassword: the password has 81 bytes, and the kernel takes 80: make it shorter
 			 without 192.0.2.1`,

@@ -92,7 +92,7 @@ func (s *Speaker) export(_ context.Context, now time.Time) {
 	e := &s.exports
 	e.Begin(now)
 	s.learnAnew(now)
-	if s.governing.running {
+	if s.governing.running || !now.Before(e.until) {
 		e.heard(now, s.governing.state, s.facts.neighbors)
 	}
 	rules, protocol, servers, keep := e.rules, e.protocol, e.servers, len(e.rules) > 0 && !e.over
@@ -105,7 +105,7 @@ func (s *Speaker) export(_ context.Context, now time.Time) {
 				return
 			}
 			s.exportedRoutes(ctx, now, done, err)
-			if keep {
+			if keep && now.Before(e.until) {
 				e.Ask(e.until)
 			}
 		}

@@ -90,6 +90,9 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 	if !news && now.Sub(n.at) < r.Heartbeat {
 		return 0, errSkipped
 	}
+	if news { // heartbeats are no changes; a write that fails needs a pause, too
+		n.pace.write(now)
+	}
 	size, err = n.apply(ctx, clients, r, now)
 	if apierrors.IsNotFound(err) {
 		n.made = false // another program deleted the object
@@ -99,9 +102,6 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 		return 0, fmt.Errorf("write the BGPNodeStatus: %w", err)
 	}
 	n.last, n.at = &r.Status, now
-	if news { // heartbeats are no changes
-		n.pace.write(now)
-	}
 	return size, nil
 }
 
