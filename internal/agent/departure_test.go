@@ -115,6 +115,21 @@ func TestTheLinkIsDeletedWhenLeaveTakesTooLong(t *testing.T) {
 	})
 }
 
+// The speaker of the pod ends after the agent, in the same grace period.
+func TestManyFlowsDoNotDelayTheEnd(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.agent.Departures = endOf(ending.Uninstalled)
+		w.kernel.manyFlows = true
+		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
+	}, func(w *world) {
+		began := time.Now()
+		w.end()
+		if took := time.Since(began); took > 600*time.Millisecond {
+			t.Errorf("the end takes %s, want 0.5 s", took)
+		}
+	})
+}
+
 func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 	asked := 0
 	inWorld(t, func(w *world) {

@@ -41,6 +41,8 @@ type fakeKernel struct {
 	stuck     chan struct{}
 	// keepsLinks says that the deletion of a link does not end in time.
 	keepsLinks bool
+	// manyFlows says that it does not free flows in time.
+	manyFlows bool
 	// markless says that the kernel does not return marks.
 	markless bool
 	// answers are the machines that answer probes, by address. probeErr is the error of probes, and
@@ -279,7 +281,11 @@ func (k *fakeKernel) Listen(context.Context, func() map[netip.Addr]string) (<-ch
 	return k.heard, nil
 }
 
-func (k *fakeKernel) ForgetFlows(_ context.Context, ips []netip.Addr) (int, error) {
+func (k *fakeKernel) ForgetFlows(ctx context.Context, ips []netip.Addr) (int, error) {
+	if k.manyFlows {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note("forget", ips)

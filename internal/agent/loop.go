@@ -261,8 +261,8 @@ const leaveText = "the agent is leaving"
 // as a rule. It is longer than the wait for one node.
 func (a *Agent) partLimit() time.Duration { return a.Handover * 6 / 5 }
 
-// leaveLimit is how long the agent may take to say goodbye afterwards, and then to delete the
-// links that it created, 0.5 s each as a rule.
+// leaveLimit is how long the agent may take to say goodbye afterwards, then to delete the links
+// that it created, and then to free flows: 0.5 s each as a rule.
 func (a *Agent) leaveLimit() time.Duration { return a.Handover / 2 }
 
 // depart carries out what the cause of the end asks for.
@@ -295,7 +295,7 @@ func (a *Agent) depart(ctx context.Context) {
 		err = errors.Join(err, a.removeDummies(ctx))
 	}
 	if len(gone) > 0 {
-		a.forgetFlows(gone)(ctx)
+		a.freeFlows(ctx, gone)
 	}
 	if err != nil {
 		a.Log.WarnContext(ctx, "departed", "node", a.Node, "duration", time.Since(began), "error", err)
@@ -316,6 +316,14 @@ func (a *Agent) removeDummies(ctx context.Context) error {
 	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
 	defer end()
 	return a.Kernel.RemoveDummies(ctx)
+}
+
+// freeFlows is limited too: the speaker of the pod ends after the agent, and needs the rest of
+// the grace period.
+func (a *Agent) freeFlows(ctx context.Context, gone []netip.Addr) {
+	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
+	defer end()
+	a.forgetFlows(gone)(ctx)
 }
 
 // handOver asks other nodes to take the addresses that they can have, and adds the removed
