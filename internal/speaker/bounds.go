@@ -55,8 +55,9 @@ func (b bounds) pooled(ip netip.Addr) bool {
 }
 
 // ranges returns the ranges that are in no pool any more and have bounds. now are the ranges of
-// usable groups, whose bounds also hold for addresses that they had before.
-func (b bounds) ranges(now []RangeAttributes) []RangeAttributes {
+// usable groups, whose bounds also hold for addresses that they had before. node are the labels of
+// this node, which may get them after its first pod has started.
+func (b bounds) ranges(now []RangeAttributes, node map[string]string) []RangeAttributes {
 	current := map[string]RangeAttributes{}
 	for _, g := range b.usable {
 		current[g.Ref()] = RangeAttributes{}
@@ -66,10 +67,13 @@ func (b bounds) ranges(now []RangeAttributes) []RangeAttributes {
 	}
 	var all []RangeAttributes
 	for _, r := range b.before.Ranges {
+		one, named := b.named[r.Group]
 		if own, there := current[r.Group]; there {
 			r.Attributes, r.Elsewhere = own.Attributes, own.Elsewhere
+		} else if named {
+			r.Elsewhere = one.NodeSelector != nil && !selects(one.NodeSelector, node)
 		}
-		if _, named := b.named[r.Group]; !named && len(r.Attributes.Marks) == 0 && !r.Elsewhere {
+		if !named && len(r.Attributes.Marks) == 0 && !r.Elsewhere {
 			continue
 		}
 		r.Weighed = false
@@ -174,13 +178,13 @@ func (b bounds) record(a Attributes) []bgpv1.GroupBounds {
 	return record
 }
 
-// recalled returns the attributes that recorded bounds mean for a node with these labels. Of
-// bounds for the same addresses the first ones count.
-func recalled(all []bgpv1.GroupBounds, node map[string]string) Attributes {
+// recalled returns the attributes that recorded bounds mean. Of bounds for the same addresses the
+// first ones count.
+func recalled(all []bgpv1.GroupBounds) Attributes {
 	a := Attributes{Bounds: all, Managed: map[string]string{}}
 	var taken []addr.Range
 	for _, one := range all {
-		of := RangeAttributes{Group: one.Group, Elsewhere: one.NodeSelector != nil && !selects(one.NodeSelector, node)}
+		of := RangeAttributes{Group: one.Group}
 		if len(one.Peers) > 0 {
 			mark := peering.MarkOf(one.Group)
 			a.Restricted = append(a.Restricted, peering.Restriction{Group: one.Group, Mark: mark, Peers: one.Peers})

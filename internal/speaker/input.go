@@ -237,7 +237,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, g.Ref(), attributes, weighed, elsewhere})
 		}
 	}
-	a.Ranges = append(a.Ranges, b.ranges(a.Ranges)...)
+	a.Ranges = append(a.Ranges, b.ranges(a.Ranges, in.Node.Labels)...)
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {

@@ -156,7 +156,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		before.Passwords = last.Passwords   // a Secret may be gone for a moment
 		before.Attributes = last.Attributes // the group of an address may be gone
 	} else if !s.seen && !s.known {
-		before.Attributes = recalled(snapshot.Bounds, snapshot.labels(nil))
+		before.Attributes = recalled(snapshot.Bounds)
 	}
 	next, heir := configOf(snapshot, s.Namespace, snapshot.labels(before.Node.Labels)), s.succession.heir
 	if s.succession.waits(now, s.input.Config, next, namesOf(snapshot.Configs, s.Namespace)) {
