@@ -18,8 +18,8 @@ import (
 // neighbor at once. This node may get an address later, so bounds stay until a usable group has
 // the addresses, or their group is usable and has other bounds.
 //
-// A process reads them from the file of the process before it in the same pod, or else from
-// BGPNodeStatus.
+// A process reads them from the file of the process before it in the same pod, and from the
+// BGPNodeStatuses of this node and of others.
 
 // bounds holds the bounds of the last input, and what is known of the groups now.
 type bounds struct {
@@ -176,6 +176,47 @@ func (b bounds) record(a Attributes) []bgpv1.GroupBounds {
 		}
 	}
 	return record
+}
+
+// recalling returns a with recorded bounds. Where both know a group or an address, the recorded
+// bounds count, because a file does not change while the configuration is refused.
+func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
+	b := recalled(recorded)
+	b.ByAddress, b.Withheld = a.ByAddress, a.Withheld
+	var taken []addr.Range
+	for i, r := range b.Ranges {
+		taken = append(taken, addr.Range{From: r.From, To: r.To})
+		same := slices.IndexFunc(a.Ranges, func(o RangeAttributes) bool { return o.Group == r.Group })
+		if same >= 0 { // nodes do not record communities
+			b.Ranges[i].Attributes = a.Ranges[same].Attributes
+			b.Ranges[i].Attributes.Marks = r.Attributes.Marks
+		}
+	}
+	taken = addr.Merge(taken)
+	for _, r := range a.Ranges {
+		for rest := range (addr.Range{From: r.From, To: r.To}).Without(taken) {
+			r.From, r.To = rest.From, rest.To
+			b.Ranges = append(b.Ranges, r)
+		}
+	}
+	slices.SortFunc(b.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
+	for _, r := range a.Restricted {
+		if !b.enforces([]string{r.Mark}) {
+			b.Restricted = append(b.Restricted, r)
+		}
+	}
+	for name, mark := range a.Managed {
+		if _, there := b.Managed[name]; !there {
+			b.Managed[name] = mark
+		}
+	}
+	b.Bounds = slices.Clone(recorded)
+	for _, one := range a.Bounds {
+		if !slices.ContainsFunc(recorded, func(o bgpv1.GroupBounds) bool { return o.Group == one.Group }) {
+			b.Bounds = append(b.Bounds, one)
+		}
+	}
+	return b
 }
 
 // recalled returns the attributes that recorded bounds mean. Of bounds for the same addresses the

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,26 +155,74 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 	}
 }
 
+// A group was made and deleted while this process did not run. Its file does not have the group.
+func TestAFileWithoutAGroupDoesNotHideItsBounds(t *testing.T) {
+	edge := bgpv1.GroupBounds{Group: "purelb/blue", Addresses: []string{"203.0.113.0-203.0.113.255"}, Peers: []string{"192.0.2.1"}}
+	for _, away := range []bool{false, true} {
+		memory := filepath.Join(t.TempDir(), "input.json")
+		inWorld(t, oneNeighbor, func(w *world) { w.speaker.Memory = memory }, func(*world) {})
+		inWorld(t, oneNeighbor, func(w *world) {
+			w.speaker.Memory = memory
+			w.kernel.hold("kube-lb0", "203.0.113.1/32")
+			w.cluster.snapshot.Bounds, w.cluster.missing = []bgpv1.GroupBounds{edge}, away
+		}, func(w *world) {
+			pass(2 * patience)
+			w.cluster.change(func(*Snapshot) {})
+			settle()
+			want(t, "routes", w.server.marked(), "203.0.113.1/32 *")
+			want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		})
+	}
+}
+
+// The file has bounds that the group had before. It also has the communities of the group.
+func TestTheFileKeepsTheAttributesOfADeletedGroup(t *testing.T) {
+	memory := filepath.Join(t.TempDir(), "input.json")
+	g := namingPeers("192.0.2.2")
+	g.Spec.BGP.Communities = []v2.Community{"65000:7"}
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.speaker.Memory = memory
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{g}
+	}, func(*world) {})
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.speaker.Memory = memory
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+		w.cluster.snapshot.Bounds = []bgpv1.GroupBounds{{Group: g.Name, Addresses: []string{"203.0.113.0-203.0.113.255"}, Peers: []string{"192.0.2.1"}}}
+	}, func(w *world) {
+		want(t, "routes", w.server.marked(), "203.0.113.1/32 *")
+		want(t, "attributes", w.server.announces(), "203.0.113.1/32 65000:7")
+		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+	})
+}
+
+func TestTheNewestBoundsOfAGroupCount(t *testing.T) {
+	status := func(minute int64, all ...bgpv1.GroupBounds) bgpv1.BGPNodeStatus {
+		n := bgpv1.BGPNodeStatus{Status: bgpv1.BGPNodeStatusStatus{GroupBounds: all}}
+		if minute > 0 {
+			n.Status.LastUpdated = &metav1.Time{Time: time.Unix(60*minute, 0)}
+		}
+		return n
+	}
+	bounds := func(group, peer string) bgpv1.GroupBounds { return bgpv1.GroupBounds{Group: group, Peers: []string{peer}} }
+	got := boundsIn([]bgpv1.BGPNodeStatus{
+		status(0, bounds("a", "undated")), status(1, bounds("a", "old"), bounds("b", "old")), status(3, bounds("a", "new")), status(2, bounds("b", "new")),
+	})
+	if diff := cmp.Diff([]bgpv1.GroupBounds{bounds("a", "new"), bounds("b", "new")}, got); diff != "" {
+		t.Errorf("bounds (-want +got)\n%s", diff)
+	}
+}
+
 // The first node has recorded the bounds of a deleted group in its BGPNodeStatus. The speaker of that
-// node starts again, and the speaker of another node starts for the first time.
+// node starts again. So does the speaker of a node that was off when there was the group. The speaker
+// of a third node starts for the first time.
 func TestBoundsOfGroupsAreReadFromNodeStatuses(t *testing.T) {
 	c := newCluster(t)
-	old, fresh := c.node("old"), c.node("fresh")
+	old, away, fresh := c.node("old"), c.node("away"), c.node("fresh")
 	bounds := []bgpv1.GroupBounds{{Group: "purelb/gone-of-" + c.namespace, Addresses: []string{"203.0.113.0-203.0.113.255"}, Peers: []string{"192.0.2.1"}}}
-	status := bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: old}}
-	statuses := c.clients.bgp
-	if err := statuses.Post().Resource(nodeStatuses).Body(&status).Do(t.Context()).Into(&status); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = statuses.Delete().Resource(nodeStatuses).Name(old).Do(context.Background()).Error()
-	})
-	status.Status = bgpv1.BGPNodeStatusStatus{NodeName: old, GroupBounds: bounds}
-	if err := statuses.Put().Resource(nodeStatuses).Name(old).SubResource("status").Body(&status).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	c.report(old, bgpv1.BGPNodeStatusStatus{GroupBounds: bounds})
+	c.report(away, bgpv1.BGPNodeStatusStatus{})
 	c.configure("default", `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}`)
-	for _, node := range []string{old, fresh} {
+	for _, node := range []string{old, away, fresh} {
 		m := c.speak(node, nil)
 		m.kernel.hold("kube-lb0", "203.0.113.1/32")
 		eventuallyIs(t, "routes", "203.0.113.1/32 *", m.server.marked)
@@ -183,5 +232,22 @@ func TestBoundsOfGroupsAreReadFromNodeStatuses(t *testing.T) {
 			}
 			return ""
 		})
+	}
+}
+
+// report makes the BGPNodeStatus of a node.
+func (c cluster) report(node string, status bgpv1.BGPNodeStatusStatus) {
+	c.t.Helper()
+	object := bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if err := c.clients.bgp.Post().Resource(nodeStatuses).Body(&object).Do(c.t.Context()).Into(&object); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		_ = c.clients.bgp.Delete().Resource(nodeStatuses).Name(node).Do(context.Background()).Error()
+	})
+	object.Status = status
+	object.Status.NodeName = node
+	if err := c.clients.bgp.Put().Resource(nodeStatuses).Name(node).SubResource("status").Body(&object).Do(c.t.Context()).Error(); err != nil {
+		c.t.Fatal(err)
 	}
 }

@@ -171,37 +171,56 @@ func (c *Caches) nodeDeleted() bool {
 	return synced && len(nodes) == 0
 }
 
-// otherNodes is how many BGPNodeStatuses the speaker of a new node reads. The speaker of each
+// otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. The speaker of each
 // node records what is known at its start, so a few nodes know what all know.
 const otherNodes = 20
 
-// readBounds reads the bounds of groups from the BGPNodeStatus of this node, or, if it has none,
-// from those of some other nodes.
+// readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
+// nodes: this node may have been off when there was a group.
 func (c *Caches) readBounds(ctx context.Context) {
 	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
 	for ctx.Err() == nil {
-		var own bgpv1.BGPNodeStatus
-		var all bgpv1.BGPNodeStatusList
-		err := c.clients.bgp.Get().Resource(nodeStatuses).Name(c.node).Do(ctx).Into(&own)
-		if err == nil && own.Status.NodeName != "" {
-			all.Items = []bgpv1.BGPNodeStatus{own}
-		} else if err == nil || apierrors.IsNotFound(err) {
-			err = c.clients.bgp.Get().Resource(nodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&all)
-		}
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		nodes, err := c.listNodeStatuses(ctx)
+		if err != nil && !apierrors.IsForbidden(err) {
 			backoff.Sleep(ctx, pauses.Next())
 			continue
 		}
 		c.mu.Lock()
-		c.bounds, c.bounded = boundsIn(all.Items), true
+		c.bounds, c.bounded = boundsIn(nodes), true
 		c.mu.Unlock()
 		c.signal()
 		return
 	}
 }
 
-// boundsIn returns the bounds that nodes recorded. Of a group, those of the first node count.
+// listNodeStatuses returns the BGPNodeStatuses of this node and of some other nodes.
+func (c *Caches) listNodeStatuses(ctx context.Context) ([]bgpv1.BGPNodeStatus, error) {
+	var own bgpv1.BGPNodeStatus
+	err := c.clients.bgp.Get().Resource(nodeStatuses).Name(c.node).Do(ctx).Into(&own)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	var others bgpv1.BGPNodeStatusList
+	err = c.clients.bgp.Get().Resource(nodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&others)
+	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there is no list
+		return nil, err
+	}
+	return append(others.Items, own), nil
+}
+
+func updated(n bgpv1.BGPNodeStatus) time.Time {
+	if n.Status.LastUpdated == nil {
+		return time.Time{}
+	}
+	return n.Status.LastUpdated.Time
+}
+
+// boundsIn returns the bounds that nodes recorded. The newest ones come first, and are the only
+// ones of their group.
 func boundsIn(nodes []bgpv1.BGPNodeStatus) []bgpv1.GroupBounds {
+	slices.SortStableFunc(nodes, func(a, b bgpv1.BGPNodeStatus) int {
+		return updated(b).Compare(updated(a))
+	})
 	var all []bgpv1.GroupBounds
 	for _, n := range nodes {
 		for _, one := range n.Status.GroupBounds {

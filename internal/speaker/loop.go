@@ -155,8 +155,9 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if last, ok := s.recallOnce(ctx); ok {
 		before.Passwords = last.Passwords   // a Secret may be gone for a moment
 		before.Attributes = last.Attributes // the group of an address may be gone
-	} else if !s.seen && !s.known {
-		before.Attributes = recalled(snapshot.Bounds)
+	}
+	if !s.seen {
+		before.Attributes = before.Attributes.recalling(snapshot.Bounds)
 	}
 	next, heir := configOf(snapshot, s.Namespace, snapshot.labels(before.Node.Labels)), s.succession.heir
 	if s.succession.waits(now, s.input.Config, next, namesOf(snapshot.Configs, s.Namespace)) {

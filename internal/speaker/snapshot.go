@@ -39,8 +39,8 @@ type Snapshot struct {
 	// Managed are the Services with addresses of groups, if a group whose addresses an IPAM system
 	// manages names neighbors.
 	Managed []ServiceFacts
-	// Bounds are those that the BGPNodeStatus of this node had when the process started. If this
-	// node had none, they are those of some other nodes.
+	// Bounds are those that the BGPNodeStatuses of this node and of some other nodes had when the
+	// process started.
 	Bounds []bgpv1.GroupBounds
 	// Secrets are those that the configuration in effect names. A Secret that is not here does
 	// not exist. A Secret without Data cannot be read.
