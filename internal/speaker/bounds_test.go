@@ -2,13 +2,18 @@ package speaker
 
 import (
 	"context"
+	"io"
+	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -251,3 +256,62 @@ func (c cluster) report(node string, status bgpv1.BGPNodeStatusStatus) {
 		c.t.Fatal(err)
 	}
 }
+
+// An API server that has just started refuses requests until it knows the rights of its users.
+func TestBoundsAreReadAgainAfterAFailure(t *testing.T) {
+	const own = `{"metadata": {"name": "node-a"}, "status": {"nodeName": "node-a", "groupBounds": [{"group": "own"}]}}`
+	const others = `{"items": [{"status": {"groupBounds": [{"group": "others"}]}}]}`
+	for _, tt := range []struct {
+		name         string
+		fail         int
+		after        time.Duration // the API server fails so long
+		others       bool          // it fails only for the list
+		want         string
+		warned       int
+	}{
+		{"no failure", 0, 0, false, "others own", 0},
+		{"refused at first", http.StatusForbidden, 2 * time.Second, false, "others own", 0},
+		{"refused for good", http.StatusForbidden, time.Hour, false, "", 1},
+		{"no right to list", http.StatusForbidden, time.Hour, true, "own", 1},
+		{"another failure for good", http.StatusInternalServerError, time.Hour, false, "", 1},
+		{"no objects", http.StatusNotFound, time.Hour, false, "", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				clients, err := NewClients(&rest.Config{Host: "http://api.example", Transport: transport(func(r *http.Request) (*http.Response, error) {
+					list := !strings.HasSuffix(r.URL.Path, "node-a")
+					status, body := http.StatusOK, own
+					if list {
+						body = others
+					}
+					if time.Since(began) < tt.after && (list || !tt.others) {
+						status, body = tt.fail, `{}`
+					}
+					return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+				})})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var log strings.Builder
+				c := NewCaches(clients, "node-a", "purelb", slog.New(slog.NewTextHandler(&log, nil)), nil)
+				c.readBounds(t.Context())
+				var groups []string
+				for _, b := range c.bounds {
+					groups = append(groups, b.Group)
+				}
+				want(t, "groups", strings.Join(groups, " "), tt.want)
+				if took := time.Since(began); !c.bounded || took > latePatience {
+					t.Errorf("after %v the start goes on: %v", took, c.bounded)
+				}
+				if n := strings.Count(log.String(), "groupBoundsUnknown"); n != tt.warned {
+					t.Errorf("there are %d warnings, want %d: %s", n, tt.warned, log.String())
+				}
+			})
+		})
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,6 +34,7 @@ type Caches struct {
 	clients   Clients
 	node      string
 	namespace string
+	log       *slog.Logger
 	changed   chan struct{}
 
 	configs  apiserver.Watches[bgpv1.BGPConfiguration]
@@ -51,9 +53,10 @@ type Caches struct {
 	// managed is the watch on Services with addresses of groups, or nil while no group needs it.
 	managed *lateWatch[ServiceFacts]
 	slices  *lateWatch[SliceFacts]
-	// bounds are those of Snapshot, and bounded says that they were read.
-	bounds  []bgpv1.GroupBounds
-	bounded bool
+	// bounds are those of Snapshot. bounding says that they are being read, and bounded that this
+	// has ended.
+	bounds            []bgpv1.GroupBounds
+	bounding, bounded bool
 }
 
 // lateWatch is a watch that starts when it is needed.
@@ -85,8 +88,8 @@ func (w *lateWatch[T]) settled() bool {
 
 // NewCaches returns Caches that know nothing before Run. The API server may be away. peerings
 // are further namespaces of BGPConfigurations, and others those of other objects.
-func NewCaches(clients Clients, node, namespace string, peerings []string, others ...string) *Caches {
-	c := &Caches{clients: clients, node: node, namespace: namespace, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
+func NewCaches(clients Clients, node, namespace string, log *slog.Logger, peerings []string, others ...string) *Caches {
+	c := &Caches{clients: clients, node: node, namespace: namespace, log: log, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	every := fields.Everything()
 	for _, ns := range config.Watched(namespace, peerings) {
 		c.configs = append(c.configs, watch(c, in(clients.bgp, "configs", ns, every), keepConfig, sameConfig))
@@ -122,7 +125,7 @@ func (c *Caches) Run(ctx context.Context) error {
 	c.mu.Unlock()
 	c.signal() // an earlier Read may have named Secrets to watch
 	var parts sync.WaitGroup
-	for _, run := range []func(context.Context){c.configs.Run, c.nodes.Run, c.groups.Run, c.agents.Run, c.services.Run, c.readBounds} {
+	for _, run := range []func(context.Context){c.configs.Run, c.nodes.Run, c.groups.Run, c.agents.Run, c.services.Run} {
 		parts.Go(func() { run(ctx) })
 	}
 	parts.Wait()
@@ -159,10 +162,19 @@ func (c *Caches) Read() (Snapshot, bool) {
 	all = all && synced
 	s.Managed, synced = c.readManaged(s.Groups)
 	all = all && synced
+	s.Bounds, synced = c.awaitBounds()
+	return s, all && synced
+}
+
+// awaitBounds returns the bounds of Snapshot, and whether there is no more reason to wait for them.
+func (c *Caches) awaitBounds() (bounds []bgpv1.GroupBounds, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.Bounds = c.bounds
-	return s, all && c.bounded
+	if c.running != nil && !c.bounding {
+		c.bounding = true // only now, because the API server answers
+		go c.readBounds(c.running)
+	}
+	return c.bounds, c.bounded
 }
 
 // nodeDeleted reports that the last answer of the API server had no Node of this name.
@@ -176,25 +188,28 @@ func (c *Caches) nodeDeleted() bool {
 const otherNodes = 20
 
 // readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
-// nodes: this node may have been off when there was a group.
+// nodes: this node may have been off when there was a group. A failure does not end the first try:
+// an API server that has just started refuses requests until it knows the rights of its users.
 func (c *Caches) readBounds(ctx context.Context) {
-	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
-	for ctx.Err() == nil {
-		nodes, err := c.listNodeStatuses(ctx)
-		if err != nil && !apierrors.IsForbidden(err) {
-			backoff.Sleep(ctx, pauses.Next())
-			continue
-		}
-		c.mu.Lock()
-		c.bounds, c.bounded = boundsIn(nodes), true
-		c.mu.Unlock()
-		c.signal()
-		return
+	began := time.Now()
+	nodes, err := c.listNodeStatuses(ctx)
+	for err != nil && time.Since(began) < latePatience && backoff.Sleep(ctx, retryMin) {
+		nodes, err = c.listNodeStatuses(ctx)
 	}
+	if err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "groupBoundsUnknown", "node", c.node, "error", err)
+	}
+	c.mu.Lock()
+	c.bounds, c.bounded = boundsIn(nodes), true
+	c.mu.Unlock()
+	c.signal()
 }
 
-// listNodeStatuses returns the BGPNodeStatuses of this node and of some other nodes.
+// listNodeStatuses returns the BGPNodeStatuses of this node and of some other nodes. If it cannot
+// read those of others, it returns that of this node, and an error.
 func (c *Caches) listNodeStatuses(ctx context.Context) ([]bgpv1.BGPNodeStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, latePatience)
+	defer cancel()
 	var own bgpv1.BGPNodeStatus
 	err := c.clients.bgp.Get().Resource(nodeStatuses).Name(c.node).Do(ctx).Into(&own)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -202,10 +217,10 @@ func (c *Caches) listNodeStatuses(ctx context.Context) ([]bgpv1.BGPNodeStatus, e
 	}
 	var others bgpv1.BGPNodeStatusList
 	err = c.clients.bgp.Get().Resource(nodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&others)
-	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there is no list
-		return nil, err
+	if apierrors.IsNotFound(err) {
+		err = nil // there is no CRD
 	}
-	return append(others.Items, own), nil
+	return append(others.Items, own), err
 }
 
 func updated(n bgpv1.BGPNodeStatus) time.Time {

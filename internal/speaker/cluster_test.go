@@ -381,7 +381,7 @@ func TestConfigurationsOfOtherNamespacesAreRead(t *testing.T) {
 	c := newCluster(t)
 	further := cluster{t: t, config: c.config, namespace: apitest.Namespace(t), core: c.core, clients: c.clients}
 	further.configure("default", oneNeighbor)
-	caches := NewCaches(c.clients, c.node("a"), c.namespace, []string{further.namespace})
+	caches := NewCaches(c.clients, c.node("a"), c.namespace, slog.New(slog.DiscardHandler), []string{further.namespace})
 	ctx, cancel := context.WithCancel(t.Context())
 	var ends sync.WaitGroup
 	t.Cleanup(func() { cancel(); ends.Wait() })
@@ -401,7 +401,7 @@ func TestConfigurationsOfOtherNamespacesAreRead(t *testing.T) {
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newCluster(t)
 	node := c.node("a")
-	caches := NewCaches(c.clients, node, c.namespace, nil)
+	caches := NewCaches(c.clients, node, c.namespace, slog.New(slog.DiscardHandler), nil)
 	if caches.nodeDeleted() {
 		t.Error("the cluster reports a deleted node before it has read the nodes")
 	}

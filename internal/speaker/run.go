@@ -76,7 +76,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := NewMetrics(registry, s.PerNeighbor, s.MostNeighbors)
-	caches := NewCaches(clients, s.Node, s.Namespace, s.BGPNamespaces, s.ConfigNamespaces...)
+	caches := NewCaches(clients, s.Node, s.Namespace, s.Log, s.BGPNamespaces, s.ConfigNamespaces...)
 	writer := NewWriter(clients, s.Node, metrics, s.Log)
 	writer.lastWrite = cmp.Or(s.lastWrite, writer.lastWrite)
 
