@@ -46,7 +46,7 @@ type Report struct {
 	Imported   []Imported
 	// Elsewhere is the number of addresses that only other nodes announce.
 	Elsewhere int
-	// Bounds are the neighbors and the nodes that groups name.
+	// Bounds are the neighbors and the nodes that groups named whose addresses no usable group has.
 	Bounds []bgpv1.GroupBounds
 	// Local holds the announced routes.
 	Local    []Route

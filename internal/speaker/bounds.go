@@ -25,6 +25,8 @@ import (
 type bounds struct {
 	before Attributes
 	usable []ipam.Group
+	// live has the names of the usable groups.
+	live map[string]bool
 	// pools are the addresses of usable groups.
 	pools []addr.Range
 	// named holds the bounds of groups, without their addresses.
@@ -32,11 +34,12 @@ type bounds struct {
 }
 
 func boundsOf(before Attributes, usable []ipam.Group, groups []v2.ServiceGroup) bounds {
-	b := bounds{before: before, usable: usable, named: map[string]bgpv1.GroupBounds{}}
+	b := bounds{before: before, usable: usable, live: map[string]bool{}, named: map[string]bgpv1.GroupBounds{}}
 	for _, one := range before.Bounds {
 		b.named[one.Group] = one
 	}
 	for _, g := range usable {
+		b.live[g.Ref()] = true
 		delete(b.named, g.Ref())
 		if one, bound := boundsBy(g, groups); bound {
 			b.named[g.Ref()] = one
@@ -59,17 +62,14 @@ func (b bounds) pooled(ip netip.Addr) bool {
 // this node, which may get them after its first pod has started.
 func (b bounds) ranges(now []RangeAttributes, node map[string]string) []RangeAttributes {
 	current := map[string]RangeAttributes{}
-	for _, g := range b.usable {
-		current[g.Ref()] = RangeAttributes{}
-	}
 	for _, r := range now {
 		current[r.Group] = r
 	}
 	var all []RangeAttributes
 	for _, r := range b.before.Ranges {
 		one, named := b.named[r.Group]
-		if own, there := current[r.Group]; there {
-			r.Attributes, r.Elsewhere = own.Attributes, own.Elsewhere
+		if b.live[r.Group] {
+			r.Attributes, r.Elsewhere = current[r.Group].Attributes, current[r.Group].Elsewhere
 		} else if named {
 			r.Elsewhere = one.NodeSelector != nil && !selects(one.NodeSelector, node)
 		}
@@ -160,22 +160,30 @@ func boundsBy(g ipam.Group, groups []v2.ServiceGroup) (one bgpv1.GroupBounds, bo
 	return one, len(one.Peers) > 0 || one.NodeSelector != nil
 }
 
-// record returns the bounds of the groups that have addresses in a, sorted by group.
-func (b bounds) record(a Attributes) []bgpv1.GroupBounds {
-	var record []bgpv1.GroupBounds
+// mostLost is how many groups a BGPNodeStatus has bounds of. With 64 neighbors each, they take up a
+// fifth of what an object may have.
+const mostLost = 100
+
+// record records the bounds of the groups that name neighbors or nodes, sorted by group. The ranges
+// lost are in no usable group.
+func (a *Attributes) record(b bounds, lost []RangeAttributes) {
+	addresses := map[string][]string{}
+	for _, r := range lost {
+		addresses[r.Group] = append(addresses[r.Group], addr.Range{From: r.From, To: r.To}.String())
+	}
+	managed := b.managed()
 	for _, name := range slices.Sorted(maps.Keys(b.named)) {
 		one := b.named[name]
-		one.Addresses = nil
-		for _, r := range a.Ranges {
-			if r.Group == name {
-				one.Addresses = append(one.Addresses, addr.Range{From: r.From, To: r.To}.String())
+		one.Addresses = addresses[name]
+		if _, there := managed[one.AllocatedFrom]; there || len(one.Addresses) > 0 {
+			a.Bounds = append(a.Bounds, one)
+			if len(a.Lost) < mostLost {
+				a.Lost = append(a.Lost, one)
 			}
-		}
-		if _, managed := a.Managed[one.AllocatedFrom]; managed || len(one.Addresses) > 0 {
-			record = append(record, one)
+		} else if b.live[name] {
+			a.Bounds = append(a.Bounds, one)
 		}
 	}
-	return record
 }
 
 // recalling returns a with recorded bounds. Where both know a group or an address, the recorded

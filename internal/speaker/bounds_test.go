@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,6 +30,7 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 	wrong := namingPeers("192.0.2.1")
 	wrong.Spec.Remote.V4Pool.Pool = "203.0.113.0/99"
 	const both, neither = "203.0.113.1/32 *, 203.0.113.200/32 *", "203.0.113.1/32, 203.0.113.200/32"
+	const whole = "203.0.113.0-203.0.113.255"
 	memory := filepath.Join(t.TempDir(), "input.json")
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.speaker.Memory = memory
@@ -36,19 +38,19 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")}
 	}, func(w *world) {
 		for _, step := range []struct {
-			name   string
-			groups []v2.ServiceGroup
-			want   string
+			name           string
+			groups         []v2.ServiceGroup
+			want, recorded string
 		}{
-			{"the group", []v2.ServiceGroup{namingPeers("192.0.2.1")}, both},
-			{"a refused group", []v2.ServiceGroup{wrong}, both},
-			{"a shrunk group", []v2.ServiceGroup{shrunk}, both},
-			{"a deleted group", nil, both},
-			{"a shrunk group for all neighbors", []v2.ServiceGroup{open}, neither},
-			{"the group again", []v2.ServiceGroup{namingPeers("192.0.2.1")}, both},
-			{"no group any more", nil, both},
-			{"another group with the addresses", []v2.ServiceGroup{other}, neither},
-			{"the group once more", []v2.ServiceGroup{shrunk}, "203.0.113.1/32 *, 203.0.113.200/32"},
+			{"the group", []v2.ServiceGroup{namingPeers("192.0.2.1")}, both, ""},
+			{"a refused group", []v2.ServiceGroup{wrong}, both, whole},
+			{"a shrunk group", []v2.ServiceGroup{shrunk}, both, "203.0.113.128-203.0.113.255"},
+			{"a deleted group", nil, both, "203.0.113.0-203.0.113.127 203.0.113.128-203.0.113.255"},
+			{"a shrunk group for all neighbors", []v2.ServiceGroup{open}, neither, ""},
+			{"the group again", []v2.ServiceGroup{namingPeers("192.0.2.1")}, both, ""},
+			{"no group any more", nil, both, whole},
+			{"another group with the addresses", []v2.ServiceGroup{other}, neither, ""},
+			{"the group once more", []v2.ServiceGroup{shrunk}, "203.0.113.1/32 *, 203.0.113.200/32", ""},
 		} {
 			w.cluster.change(func(s *Snapshot) { s.Groups = step.groups })
 			settle()
@@ -58,6 +60,11 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 				excepted = ""
 			}
 			want(t, "neighbors of "+step.name, w.server.excepted(), excepted)
+			var recorded []string
+			for _, one := range w.reports.last().Status.GroupBounds {
+				recorded = append(recorded, one.Addresses...)
+			}
+			want(t, "addresses in the status of "+step.name, strings.Join(recorded, " "), step.recorded)
 		}
 		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
 		settle()
@@ -136,6 +143,12 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{edge, elsewhere, outside}
 	}, func(w *world) {
 		want(t, "routes", w.server.marked(), routes)
+		if bounds := w.reports.last().Status.GroupBounds; len(bounds) > 0 {
+			t.Errorf("the status has bounds of groups that exist: %v", bounds)
+		}
+		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		settle()
+		want(t, "routes of deleted groups", w.server.marked(), routes)
 		recorded = w.reports.last().Status.GroupBounds
 	})
 	for _, rack := range []string{"a", "b"} {
@@ -215,6 +228,22 @@ func TestTheNewestBoundsOfAGroupCount(t *testing.T) {
 	if diff := cmp.Diff([]bgpv1.GroupBounds{bounds("a", "new"), bounds("b", "new")}, got); diff != "" {
 		t.Errorf("bounds (-want +got)\n%s", diff)
 	}
+}
+
+func TestAStatusHasTheBoundsOfAHundredGroups(t *testing.T) {
+	var all []bgpv1.GroupBounds
+	for i := range 101 {
+		all = append(all, bgpv1.GroupBounds{Group: fmt.Sprintf("group-%03d", i), Addresses: []string{fmt.Sprintf("203.0.113.%d-203.0.113.%[1]d", i)}, Peers: []string{"192.0.2.1"}})
+	}
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.cluster.snapshot.Bounds = all
+		w.kernel.hold("kube-lb0", "203.0.113.0/32", "203.0.113.100/32")
+	}, func(w *world) {
+		if n := len(w.reports.last().Status.GroupBounds); n != 100 {
+			t.Errorf("the status has the bounds of %d groups", n)
+		}
+		want(t, "routes", w.server.marked(), "203.0.113.0/32 *, 203.0.113.100/32 *")
+	})
 }
 
 // The first node has recorded the bounds of a deleted group in its BGPNodeStatus. The speaker of that

@@ -166,8 +166,11 @@ type Attributes struct {
 	// Managed holds the marks of the groups whose addresses an IPAM system manages, by the names
 	// that Services have for these groups.
 	Managed map[string]string `json:",omitempty"`
-	// Bounds are the neighbors and the nodes that groups name, as they are in BGPNodeStatus.
+	// Bounds are the neighbors and the nodes that groups name. Lost are those of them that hold for
+	// addresses that no usable group has any more, as they are in BGPNodeStatus. Addresses in Bounds
+	// and Lost are such addresses.
 	Bounds []bgpv1.GroupBounds `json:",omitempty"`
+	Lost   []bgpv1.GroupBounds `json:",omitempty"`
 	// Withheld says that addresses of no known group or Service must not be announced.
 	Withheld bool `json:",omitempty"`
 }
@@ -237,7 +240,8 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, g.Ref(), attributes, weighed, elsewhere})
 		}
 	}
-	a.Ranges = append(a.Ranges, b.ranges(a.Ranges, in.Node.Labels)...)
+	lost := b.ranges(a.Ranges, in.Node.Labels)
+	a.Ranges = append(a.Ranges, lost...)
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {
@@ -253,7 +257,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 	}
 	a.markManaged(s, b)
 	a.Restricted = append(a.Restricted, b.restrictions(a)...)
-	a.Bounds = b.record(a)
+	a.record(b, lost)
 	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
 	return a
 }

@@ -109,9 +109,9 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
 
-	// groupBounds are the neighbors and the nodes that ServiceGroups name. If a
-	// group is deleted, its addresses keep to them, also when the speaker of the
-	// node starts anew. The speaker of a new node reads those of other nodes.
+	// groupBounds are the neighbors and the nodes that deleted, refused and shrunk
+	// ServiceGroups named, at most 100 groups. Addresses that no usable group has
+	// keep to them. A speaker that starts reads those of this node and of others.
 	// +listType=map
 	// +listMapKey=group
 	// +optional
@@ -123,14 +123,15 @@ type BGPNodeStatusStatus struct {
 	VRFs []NodeVRF `json:"vrfs,omitempty"`
 }
 
-// GroupBounds are the neighbors and the nodes that a ServiceGroup names.
+// GroupBounds are the neighbors and the nodes that a ServiceGroup named.
 type GroupBounds struct {
 	// group is the name of the ServiceGroup, with its namespace if that is not the
 	// one of PureLB.
 	// +required
 	Group string `json:"group"`
 
-	// addresses are the addresses of the group, such as 192.0.2.0-192.0.2.255.
+	// addresses are the addresses that the group had and that no usable group has,
+	// such as 192.0.2.0-192.0.2.255.
 	// +listType=atomic
 	// +optional
 	Addresses []string `json:"addresses,omitempty"`
