@@ -246,6 +246,47 @@ func TestAStatusHasTheBoundsOfAHundredGroups(t *testing.T) {
 	})
 }
 
+// Only its Service tells that an address was from a deleted group.
+func TestAddressesWaitForTheServicesOfADeletedGroup(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "192.0.2.99/32", "192.0.2.100/32")
+		w.cluster.snapshot.Bounds = []bgpv1.GroupBounds{{Group: "netbox", AllocatedFrom: "netbox", Peers: []string{"192.0.2.1"}}}
+	}, func(w *world) {
+		want(t, "routes before the Services are known", w.server.marked(), "")
+		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.99"), managed("other", "192.0.2.100")} })
+		settle()
+		want(t, "routes", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32 *")
+		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("other", "192.0.2.99"), managed("other", "192.0.2.100")} })
+		settle()
+		want(t, "routes after another group got the address", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32")
+	})
+}
+
+// A process may need the Services of a group that was made and deleted after its start.
+func TestTheWatchOnServicesOfGroupsGoesOn(t *testing.T) {
+	clients, err := NewClients(&rest.Config{Host: "http://api.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler), nil)
+	over, end := context.WithCancel(t.Context())
+	end() // no request is sent
+	c.running = over
+	for _, step := range []struct {
+		name            string
+		groups          []v2.ServiceGroup
+		known, complete bool
+	}{
+		{"no group", nil, true, true},
+		{"a group", []v2.ServiceGroup{netbox("192.0.2.1")}, false, false},
+		{"a deleted group", nil, false, false},
+	} {
+		if services, complete := c.readManaged(step.groups); services != nil != step.known || complete != step.complete {
+			t.Errorf("%s: known %v, complete %v, want %v, %v", step.name, services != nil, complete, step.known, step.complete)
+		}
+	}
+}
+
 // The first node has recorded the bounds of a deleted group in its BGPNodeStatus. The speaker of that
 // node starts again. So does the speaker of a node that was off when there was the group. The speaker
 // of a third node starts for the first time.

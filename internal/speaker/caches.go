@@ -50,7 +50,7 @@ type Caches struct {
 	// local and slices are the watches on Services with externalTrafficPolicy: Local and on
 	// EndpointSlices, or nil while no group weighs its routes.
 	local *lateWatch[ServiceFacts]
-	// managed is the watch on Services with addresses of groups, or nil while no group needs it.
+	// managed is the watch on Services with addresses of groups, or nil until a group needs it.
 	managed *lateWatch[ServiceFacts]
 	slices  *lateWatch[SliceFacts]
 	// bounds are those of Snapshot. bounding says that they are being read, and bounded that this
@@ -160,9 +160,9 @@ func (c *Caches) Read() (Snapshot, bool) {
 	s.Secrets, all = c.readSecrets(configOf(s, c.namespace, s.labels(nil)))
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	all = all && synced
-	s.Managed, synced = c.readManaged(s.Groups)
-	all = all && synced
 	s.Bounds, synced = c.awaitBounds()
+	all = all && synced
+	s.Managed, synced = c.readManaged(s.Groups)
 	return s, all && synced
 }
 
@@ -289,26 +289,28 @@ func (c *Caches) watchSecret(name string) *secretWatch {
 	return begin(c, watch(c, in(c.clients.core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
 }
 
-// readManaged returns the Services with addresses of groups, which it watches only while an
-// IPAM system manages the addresses of a group that names neighbors, or did at the start.
+// readManaged returns the Services with addresses of groups, or nil if they are not known. It watches
+// them as soon as an IPAM system manages the addresses of a group that names neighbors, or did at
+// the start. The watch goes on: addresses of a deleted group keep its neighbors until their Services
+// tell otherwise.
 func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []ServiceFacts, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	needed := restricts(groups) || slices.ContainsFunc(c.bounds, func(b bgpv1.GroupBounds) bool { return b.AllocatedFrom != "" })
-	switch {
-	case c.running == nil:
+	if c.running == nil {
 		return nil, false
-	case !needed && c.managed != nil:
-		c.managed.stop()
-		c.managed = nil
-	case needed && c.managed == nil:
+	}
+	needed := restricts(groups) || slices.ContainsFunc(c.bounds, func(b bgpv1.GroupBounds) bool { return b.AllocatedFrom != "" })
+	if needed && c.managed == nil {
 		c.managed = begin(c, c.watchServices(keepManaged))
 	}
 	if c.managed == nil {
-		return nil, true
+		return []ServiceFacts{}, true
 	}
-	managed, _ = c.managed.All()
-	return managed, c.managed.settled()
+	managed, synced := c.managed.All()
+	if !synced {
+		return nil, c.managed.settled()
+	}
+	return append([]ServiceFacts{}, managed...), true
 }
 
 // readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices

@@ -52,8 +52,8 @@ func (a *Attributes) markManaged(s Snapshot, b bounds) {
 	if len(marks) == 0 {
 		return
 	}
-	// Services are known only while there is such a group. A deleted group gives no addresses.
-	a.Managed, a.Withheld = marks, restricts(s.Groups)
+	// A deleted group gives no addresses, so once its Services are known, no other address is its own.
+	a.Managed, a.Withheld = marks, restricts(s.Groups) || s.Managed == nil
 	for _, svc := range s.Managed {
 		for _, ip := range svc.Addresses {
 			a.ByAddress[ip] = a.of(ip)

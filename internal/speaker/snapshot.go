@@ -37,7 +37,7 @@ type Snapshot struct {
 	Local     []ServiceFacts
 	Endpoints []SliceFacts
 	// Managed are the Services with addresses of groups, if a group whose addresses an IPAM system
-	// manages names neighbors.
+	// manages names neighbors, or did. It is nil as long as these are not known.
 	Managed []ServiceFacts
 	// Bounds are those that the BGPNodeStatuses of this node and of some other nodes had when the
 	// process started.
