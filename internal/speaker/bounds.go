@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -164,6 +165,9 @@ func boundsBy(g ipam.Group, groups []v2.ServiceGroup) (one bgpv1.GroupBounds, bo
 // fifth of what an object may have.
 const mostLost = 100
 
+// otherGroups is the name of all groups beyond mostLost, which no object has.
+const otherGroups = "*"
+
 // record records the bounds of the groups that name neighbors or nodes, sorted by group. The ranges
 // lost are in no usable group.
 func (a *Attributes) record(b bounds, lost []RangeAttributes) {
@@ -176,37 +180,75 @@ func (a *Attributes) record(b bounds, lost []RangeAttributes) {
 		one := b.named[name]
 		one.Addresses = addresses[name]
 		if _, there := managed[one.AllocatedFrom]; there || len(one.Addresses) > 0 {
-			a.Bounds = append(a.Bounds, one)
-			if len(a.Lost) < mostLost {
-				a.Lost = append(a.Lost, one)
-			}
+			a.Bounds, a.Lost = append(a.Bounds, one), append(a.Lost, one)
 		} else if b.live[name] {
 			a.Bounds = append(a.Bounds, one)
 		}
 	}
+	a.Lost = shorten(a.Lost)
+}
+
+// shorten returns at most mostLost bounds. The last one then stands for all further groups. It names
+// a neighbor that no node has: a speaker that starts must not announce the addresses of these groups
+// to the wrong neighbors.
+func shorten(lost []bgpv1.GroupBounds) []bgpv1.GroupBounds {
+	slices.SortStableFunc(lost, byRank)
+	if len(lost) <= mostLost {
+		return lost
+	}
+	var others []addr.Range
+	for _, one := range lost[mostLost-1:] {
+		others = append(others, rangesOf(one)...)
+	}
+	rest := bgpv1.GroupBounds{Group: otherGroups, Peers: []string{otherGroups}}
+	for _, r := range addr.Merge(others) {
+		rest.Addresses = append(rest.Addresses, r.String())
+	}
+	return append(lost[:mostLost-1:mostLost-1], rest)
+}
+
+// byRank puts first groups without ranges, which otherGroups cannot stand for, and otherGroups last.
+func byRank(a, b bgpv1.GroupBounds) int {
+	rank := func(one bgpv1.GroupBounds) int {
+		switch {
+		case one.AllocatedFrom != "":
+			return 0
+		case one.Group != otherGroups:
+			return 1
+		}
+		return 2
+	}
+	return cmp.Compare(rank(a), rank(b))
+}
+
+// rangesOf returns the addresses of recorded bounds, without those that no speaker wrote.
+func rangesOf(one bgpv1.GroupBounds) []addr.Range {
+	var all []addr.Range
+	for _, text := range one.Addresses {
+		if r, _, err := addr.ParseRange(text); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // recalling returns a with recorded bounds. Where both know a group or an address, the recorded
-// bounds count, because a file does not change while the configuration is refused.
+// bounds count, because a file does not change while the configuration is refused. otherGroups counts
+// only for addresses that no other group has.
 func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
+	recorded = slices.SortedStableFunc(slices.Values(recorded), byRank)
 	b := recalled(recorded)
 	b.ByAddress, b.Withheld = a.ByAddress, a.Withheld
-	var taken []addr.Range
 	for i, r := range b.Ranges {
-		taken = append(taken, addr.Range{From: r.From, To: r.To})
 		same := slices.IndexFunc(a.Ranges, func(o RangeAttributes) bool { return o.Group == r.Group })
 		if same >= 0 { // nodes do not record communities
 			b.Ranges[i].Attributes = a.Ranges[same].Attributes
 			b.Ranges[i].Attributes.Marks = r.Attributes.Marks
 		}
 	}
-	taken = addr.Merge(taken)
-	for _, r := range a.Ranges {
-		for rest := range (addr.Range{From: r.From, To: r.To}).Without(taken) {
-			r.From, r.To = rest.From, rest.To
-			b.Ranges = append(b.Ranges, r)
-		}
-	}
+	unknown := slices.DeleteFunc(slices.Clone(b.Ranges), func(r RangeAttributes) bool { return r.Group != otherGroups })
+	known := slices.DeleteFunc(b.Ranges, func(r RangeAttributes) bool { return r.Group == otherGroups })
+	b.Ranges = under(under(known, a.Ranges), unknown)
 	slices.SortFunc(b.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	for _, r := range a.Restricted {
 		if !b.enforces([]string{r.Mark}) {
@@ -227,6 +269,22 @@ func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
 	return b
 }
 
+// under returns first, and those addresses of more that first does not have.
+func under(first, more []RangeAttributes) []RangeAttributes {
+	var taken []addr.Range
+	for _, r := range first {
+		taken = append(taken, addr.Range{From: r.From, To: r.To})
+	}
+	taken = addr.Merge(taken)
+	for _, r := range more {
+		for rest := range (addr.Range{From: r.From, To: r.To}).Without(taken) {
+			r.From, r.To = rest.From, rest.To
+			first = append(first, r)
+		}
+	}
+	return first
+}
+
 // recalled returns the attributes that recorded bounds mean. Of bounds for the same addresses the
 // first ones count.
 func recalled(all []bgpv1.GroupBounds) Attributes {
@@ -242,11 +300,7 @@ func recalled(all []bgpv1.GroupBounds) Attributes {
 				a.Managed[one.AllocatedFrom] = mark
 			}
 		}
-		for _, text := range one.Addresses {
-			r, _, err := addr.ParseRange(text)
-			if err != nil {
-				continue // not written by a speaker
-			}
+		for _, r := range rangesOf(one) {
 			for rest := range r.Without(addr.Merge(taken)) {
 				of.From, of.To = rest.From, rest.To
 				a.Ranges = append(a.Ranges, of)

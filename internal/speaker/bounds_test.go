@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -221,7 +222,9 @@ func TestTheNewestBoundsOfAGroupCount(t *testing.T) {
 		}
 		return n
 	}
-	bounds := func(group, peer string) bgpv1.GroupBounds { return bgpv1.GroupBounds{Group: group, Peers: []string{peer}} }
+	bounds := func(group, peer string) bgpv1.GroupBounds {
+		return bgpv1.GroupBounds{Group: group, Peers: []string{peer}}
+	}
 	got := boundsIn([]bgpv1.BGPNodeStatus{
 		status(0, bounds("a", "undated")), status(1, bounds("a", "old"), bounds("b", "old")), status(3, bounds("a", "new")), status(2, bounds("b", "new")),
 	})
@@ -230,20 +233,54 @@ func TestTheNewestBoundsOfAGroupCount(t *testing.T) {
 	}
 }
 
+// A status has the bounds of 100 groups. A new pod that reads them does not know which neighbors get
+// the addresses of further groups, so none gets them. The file of an earlier process knows all groups.
 func TestAStatusHasTheBoundsOfAHundredGroups(t *testing.T) {
 	var all []bgpv1.GroupBounds
 	for i := range 101 {
 		all = append(all, bgpv1.GroupBounds{Group: fmt.Sprintf("group-%03d", i), Addresses: []string{fmt.Sprintf("203.0.113.%d-203.0.113.%[1]d", i)}, Peers: []string{"192.0.2.1"}})
 	}
-	inWorld(t, oneNeighbor, func(w *world) {
-		w.cluster.snapshot.Bounds = all
-		w.kernel.hold("kube-lb0", "203.0.113.0/32", "203.0.113.100/32")
-	}, func(w *world) {
-		if n := len(w.reports.last().Status.GroupBounds); n != 100 {
-			t.Errorf("the status has the bounds of %d groups", n)
+	memory := filepath.Join(t.TempDir(), "input.json")
+	for _, step := range []struct {
+		name, memory, last string // last is the neighbors of the last group
+	}{
+		{"the process that knows all groups", memory, "192.0.2.1/32"},
+		{"the next process of its pod", memory, "192.0.2.1/32"},
+		{"a new pod", "", ""},
+		{"another new pod", "", ""},
+	} {
+		inWorld(t, oneNeighbor, func(w *world) {
+			w.speaker.Memory, w.cluster.snapshot.Bounds = step.memory, all
+			w.kernel.hold("kube-lb0", "203.0.113.0/32", "203.0.113.100/32")
+		}, func(w *world) {
+			all = w.reports.last().Status.GroupBounds
+			if last := all[len(all)-1]; len(all) != 100 || strings.Join(last.Addresses, " ") != "203.0.113.99-203.0.113.100" {
+				t.Errorf("the status of %s has the bounds of %d groups, and the last is %v", step.name, len(all), last)
+			}
+			want(t, "routes of "+step.name, w.server.marked(), "203.0.113.0/32 *, 203.0.113.100/32 *")
+			want(t, "neighbors of the first group, of "+step.name, w.server.neighborsOf("203.0.113.0"), "192.0.2.1/32")
+			want(t, "neighbors of the last group, of "+step.name, w.server.neighborsOf("203.0.113.100"), step.last)
+		})
+	}
+}
+
+// neighborsOf prints the neighbors that get the route to an address of a group.
+func (s *fakeServer) neighborsOf(address string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lists := map[string][]string{}
+	for _, set := range s.state.Sets {
+		lists[set.Name] = set.List
+	}
+	for key, r := range s.routes {
+		for _, st := range s.state.Export.Statements {
+			of, to := st.If.LargeCommunities, st.If.Neighbors
+			if strings.HasPrefix(key.String(), address+"/") && of != nil && slices.Equal(lists[of.Name], r.Attributes.Marks) && to != nil {
+				return strings.Join(lists[to.Name], " ")
+			}
 		}
-		want(t, "routes", w.server.marked(), "203.0.113.0/32 *, 203.0.113.100/32 *")
-	})
+	}
+	return ""
 }
 
 // Only its Service tells that an address was from a deleted group.
@@ -253,10 +290,14 @@ func TestAddressesWaitForTheServicesOfADeletedGroup(t *testing.T) {
 		w.cluster.snapshot.Bounds = []bgpv1.GroupBounds{{Group: "netbox", AllocatedFrom: "netbox", Peers: []string{"192.0.2.1"}}}
 	}, func(w *world) {
 		want(t, "routes before the Services are known", w.server.marked(), "")
-		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.99"), managed("other", "192.0.2.100")} })
+		w.cluster.change(func(s *Snapshot) {
+			s.Managed = []ServiceFacts{managed("netbox", "192.0.2.99"), managed("other", "192.0.2.100")}
+		})
 		settle()
 		want(t, "routes", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32 *")
-		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("other", "192.0.2.99"), managed("other", "192.0.2.100")} })
+		w.cluster.change(func(s *Snapshot) {
+			s.Managed = []ServiceFacts{managed("other", "192.0.2.99"), managed("other", "192.0.2.100")}
+		})
 		settle()
 		want(t, "routes after another group got the address", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32")
 	})
@@ -332,12 +373,12 @@ func TestBoundsAreReadAgainAfterAFailure(t *testing.T) {
 	const own = `{"metadata": {"name": "node-a"}, "status": {"nodeName": "node-a", "groupBounds": [{"group": "own"}]}}`
 	const others = `{"items": [{"status": {"groupBounds": [{"group": "others"}]}}]}`
 	for _, tt := range []struct {
-		name         string
-		fail         int
-		after        time.Duration // the API server fails so long
-		others       bool          // it fails only for the list
-		want         string
-		warned       int
+		name   string
+		fail   int
+		after  time.Duration // the API server fails so long
+		others bool          // it fails only for the list
+		want   string
+		warned int
 	}{
 		{"no failure", 0, 0, false, "others own", 0},
 		{"refused at first", http.StatusForbidden, 2 * time.Second, false, "others own", 0},

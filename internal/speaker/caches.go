@@ -188,8 +188,8 @@ func (c *Caches) nodeDeleted() bool {
 const otherNodes = 20
 
 // readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
-// nodes: this node may have been off when there was a group. A failure does not end the first try:
-// an API server that has just started refuses requests until it knows the rights of its users.
+// nodes: this node may have been off when there was a group. It retries for latePatience, because an
+// API server that has just started refuses requests until it knows the rights of its users.
 func (c *Caches) readBounds(ctx context.Context) {
 	began := time.Now()
 	nodes, err := c.listNodeStatuses(ctx)

@@ -110,8 +110,10 @@ type BGPNodeStatusStatus struct {
 	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
 
 	// groupBounds are the neighbors and the nodes that deleted, refused and shrunk
-	// ServiceGroups named, at most 100 groups. Addresses that no usable group has
-	// keep to them. A speaker that starts reads those of this node and of others.
+	// ServiceGroups named. Addresses that no usable group has keep to them. A
+	// speaker that starts reads those of this node and of others. There are at most
+	// 100. The last one is then "*", which stands for all further groups: a speaker
+	// that starts announces their addresses to nobody.
 	// +listType=map
 	// +listMapKey=group
 	// +optional
