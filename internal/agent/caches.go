@@ -65,8 +65,15 @@ func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Cach
 		c.groups = append(c.groups, watch(c, in(purelb, "servicegroups", ns, every), slimGroup, sameGroup))
 		c.agents = append(c.agents, watch(c, in(purelb, "lbnodeagents", ns, every), slimAgent, sameAgent))
 	}
-	c.slices = apiserver.NewWatch(in(discovery, "endpointslices", metav1.NamespaceAll, every), slimSlice, sameSlice, c.endpointsChanged)
+	c.slices = c.endpointSlices(in(discovery, "endpointslices", metav1.NamespaceAll, every))
 	return c, nil
+}
+
+// endpointSlices returns a watch on the EndpointSlices of source, by their Service.
+func (c *Caches) endpointSlices(source *toolscache.ListWatch) *apiserver.Watch[discoveryv1.EndpointSlice] {
+	w := apiserver.NewWatch(source, slimSlice, sameSlice, c.endpointsChanged)
+	w.Group = func(slice discoveryv1.EndpointSlice) string { return announce.ServiceOf(&slice) }
+	return w
 }
 
 // watch returns a watch that signals every change.
@@ -138,12 +145,7 @@ func (c *Caches) Endpoints(services map[string]bool) (ready, ending announce.End
 	if c.followed.Swap(&services) == nil {
 		close(c.follow)
 	}
-	var all []discoveryv1.EndpointSlice
-	synced := c.slices.Each(func(slice discoveryv1.EndpointSlice) {
-		if services[announce.ServiceOf(&slice)] {
-			all = append(all, slice)
-		}
-	})
+	all, synced := c.slices.In(services)
 	if !synced {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -11,8 +12,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
@@ -171,6 +176,44 @@ func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
 				<-c.Changed()
 			}
 		}
+	}
+}
+
+// A pass asks for the endpoints of a few Services. A cluster may have 20,000 EndpointSlices.
+func TestEndpointsOfOtherServicesCostNothing(t *testing.T) {
+	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &discoveryv1.EndpointSliceList{}
+	for i := range 1000 {
+		service := fmt.Sprint("service-", i)
+		all.Items = append(all.Items, discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: service + "-x", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.1.1.1"}, NodeName: ptr("node-a")}},
+		})
+	}
+	c.slices = c.endpointSlices(&toolscache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (apiruntime.Object, error) { return all, nil },
+		WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			if o.SendInitialEvents != nil {
+				return nil, apierrors.NewBadRequest("no initial state")
+			}
+			return apiwatch.NewFake(), nil
+		},
+	})
+	run(t, func(ctx context.Context) error {
+		c.watchEndpoints(ctx)
+		return nil
+	})
+	services := map[string]bool{"default/service-7": true}
+	eventuallyIs(t, "the endpoints", "map[{default/service-7 IPv4}:[node-a] {default/service-7 IPv6}:[]]", func() string {
+		ready, _ := c.Endpoints(services)
+		return fmt.Sprint(ready)
+	})
+	if allocated := testing.AllocsPerRun(10, func() { c.Endpoints(services) }); allocated > 100 {
+		t.Errorf("to read the endpoints of one of 1,000 Services allocates %v times", allocated)
 	}
 }
 

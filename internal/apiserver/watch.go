@@ -20,6 +20,8 @@ import (
 type Watch[T any] struct {
 	// Failed, if set, is called for each request of the watch that fails.
 	Failed func(ctx context.Context, err error)
+	// Group, if set, returns the group of a part, for In.
+	Group func(T) string
 
 	source  *toolscache.ListWatch
 	kind    runtime.Object
@@ -27,8 +29,10 @@ type Watch[T any] struct {
 	same    func(a, b T) bool
 	changed func(before, after *T)
 
-	mu      sync.Mutex
-	kept    map[string]T
+	mu   sync.Mutex
+	kept map[string]T
+	// groups are the names in kept, by group.
+	groups  map[string][]string
 	synced  bool
 	refused bool
 }
@@ -41,12 +45,15 @@ type Watch[T any] struct {
 // first list, and when the API server begins or ceases to refuse.
 func NewWatch[O runtime.Object, T any](source *toolscache.ListWatch, keep func(O) (T, bool), same func(a, b T) bool, changed func(before, after *T)) *Watch[T] {
 	var none O
-	return &Watch[T]{source: source, kind: none, same: same, changed: changed, keep: func(o runtime.Object) (part T, ok bool) {
-		if object, is := o.(O); is {
-			return keep(object)
-		}
-		return part, false
-	}}
+	return &Watch[T]{
+		source: source, kind: none, same: same, changed: changed, kept: map[string]T{}, groups: map[string][]string{},
+		keep: func(o runtime.Object) (part T, ok bool) {
+			if object, is := o.(O); is {
+				return keep(object)
+			}
+			return part, false
+		},
+	}
 }
 
 // Watches are the watches of one kind, in several namespaces.
@@ -149,15 +156,37 @@ func (w *Watch[T]) All() (kept []T, synced bool) {
 	return kept, w.synced
 }
 
-// Each calls do for the kept parts, in no order, and reports whether there was a complete
-// list.
-func (w *Watch[T]) Each(do func(T)) (synced bool) {
+// In returns the kept parts of these groups, in no order, and whether there was a complete
+// list. It does not visit the other parts.
+func (w *Watch[T]) In(groups map[string]bool) (kept []T, synced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, part := range w.kept {
-		do(part)
+	for group := range groups {
+		for _, name := range w.groups[group] {
+			kept = append(kept, w.kept[name])
+		}
 	}
-	return w.synced
+	return kept, w.synced
+}
+
+// enter adds the part of this name to its group.
+func (w *Watch[T]) enter(name string, part *T) {
+	if w.Group != nil && part != nil {
+		group := w.Group(*part)
+		w.groups[group] = append(w.groups[group], name)
+	}
+}
+
+// leave removes the part of this name from its group.
+func (w *Watch[T]) leave(name string, part *T) {
+	if w.Group == nil || part == nil {
+		return
+	}
+	group := w.Group(*part)
+	w.groups[group] = slices.DeleteFunc(w.groups[group], func(n string) bool { return n == name })
+	if len(w.groups[group]) == 0 {
+		delete(w.groups, group)
+	}
 }
 
 // store is what the reflector of a Watch writes to.
@@ -231,7 +260,10 @@ func (w store[T]) Replace(list []any, _ string) error {
 	}
 	w.mu.Lock()
 	before, first := w.kept, !w.synced
-	w.kept, w.synced = kept, true
+	w.kept, w.groups, w.synced = kept, map[string][]string{}, true
+	for name := range kept {
+		w.enter(name, partOf(kept, name))
+	}
 	w.mu.Unlock()
 	for name := range kept {
 		w.tell(partOf(before, name), partOf(kept, name))
@@ -255,14 +287,13 @@ func (w store[T]) put(s shown[T]) {
 	w.mu.Lock()
 	before := partOf(w.kept, s.name)
 	if s.used {
-		if w.kept == nil {
-			w.kept = map[string]T{}
-		}
 		w.kept[s.name] = s.part
 	} else {
 		delete(w.kept, s.name)
 	}
 	after := partOf(w.kept, s.name)
+	w.leave(s.name, before)
+	w.enter(s.name, after)
 	w.mu.Unlock()
 	w.tell(before, after)
 }

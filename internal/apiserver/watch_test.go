@@ -107,11 +107,57 @@ func TestWatch(t *testing.T) {
 				t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 			}
 		}
-		var each []string
-		if synced := w.Each(func(zone string) { each = append(each, zone) }); !synced || fmt.Sprint(each) != "[north]" {
-			t.Errorf("each is %v", each)
-		}
 	})
+}
+
+func TestPartsAreReadByTheirGroup(t *testing.T) {
+	w := newWorld()
+	w.Group = strings.ToLower
+	to := store[string]{w.Watch}
+	in := func(zones ...string) string {
+		wanted := map[string]bool{}
+		for _, zone := range zones {
+			wanted[zone] = true
+		}
+		kept, synced := w.In(wanted)
+		slices.Sort(kept)
+		return fmt.Sprint(kept, synced)
+	}
+	check := func(name, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	check("before the first list", in("west"), "[] false")
+	if err := to.Replace([]any{ptr(node("a", "west")), ptr(node("b", "West")), ptr(node("c", "east")), ptr(node("d", ""))}, ""); err != nil {
+		t.Fatal(err)
+	}
+	check("two of a group", in("west"), "[West west] true")
+	check("two groups", in("west", "east"), "[West east west] true")
+	check("an unknown group", in("north"), "[] true")
+	for _, tt := range []struct {
+		change    func(any) error
+		node      corev1.Node
+		west, all string
+	}{
+		{to.Update, node("b", "EAST"), "[west] true", "[EAST east west] true"},
+		{to.Update, node("b", "East"), "[west] true", "[East east west] true"},
+		{to.Add, node("e", "west"), "[west west] true", "[East east west west] true"},
+		{to.Update, node("e", ""), "[west] true", "[East east west] true"},
+		{to.Delete, node("a", "west"), "[] true", "[East east] true"},
+		{to.Delete, node("d", ""), "[] true", "[East east] true"},
+	} {
+		if err := tt.change(&tt.node); err != nil {
+			t.Fatal(err)
+		}
+		check(tt.node.Name+" is in "+tt.node.Labels["zone"], in("west"), tt.west)
+		check(tt.node.Name+" is in "+tt.node.Labels["zone"], in("west", "east"), tt.all)
+	}
+	if err := to.Replace([]any{ptr(node("f", "west"))}, ""); err != nil {
+		t.Fatal(err)
+	}
+	check("another list", in("west", "east"), "[west] true")
 }
 
 func TestAnotherListShowsWhatChangedMeanwhile(t *testing.T) {
