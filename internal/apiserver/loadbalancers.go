@@ -24,7 +24,8 @@ var (
 // LoadBalancers lists and watches the Services of type LoadBalancer. The API server selects
 // them. Before Kubernetes 1.31 the API server cannot, and refuses the request. LoadBalancers
 // then asks for all Services, and selects as a later API server does: if a Service gets another
-// type, LoadBalancers says that the Service was deleted.
+// type, LoadBalancers says that the Service was deleted, and shows it as it is now but with its
+// former type.
 //
 // The requests of all must not select fields.
 func LoadBalancers(all toolscache.ListerWatcher) *toolscache.ListWatch {
@@ -38,9 +39,9 @@ type loadBalancers struct {
 	mu sync.Mutex
 	// refused says that the API server refused the selector.
 	refused bool
-	// known are the Services that had the type since the last list, as they were then. It is empty
-	// unless the API server refused the selector.
-	known map[types.NamespacedName]*corev1.Service
+	// known are the Services that had the type since the last list. It is empty unless the API
+	// server refused the selector.
+	known map[types.NamespacedName]bool
 }
 
 func (l *loadBalancers) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -100,10 +101,10 @@ func (l *loadBalancers) keep(page *corev1.ServiceList, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if first {
-		l.known = map[types.NamespacedName]*corev1.Service{}
+		l.known = map[types.NamespacedName]bool{}
 	}
 	for i := range page.Items {
-		l.known[nameOf(&page.Items[i])] = &page.Items[i]
+		l.known[nameOf(&page.Items[i])] = true
 	}
 }
 
@@ -120,21 +121,21 @@ func (l *loadBalancers) selectEvent(e watch.Event) (watch.Event, bool) {
 	name := nameOf(svc)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	was := l.known[name]
+	known := l.known[name]
 	if e.Type == watch.Deleted {
 		delete(l.known, name)
 	}
 	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		if e.Type != watch.Deleted {
-			l.known[name] = svc
+			l.known[name] = true
 		}
 		return e, true
 	}
-	if was == nil {
+	if !known {
 		return e, false
 	}
-	gone := *was
-	gone.ResourceVersion = svc.ResourceVersion // The next watch continues after this version.
+	gone := *svc
+	gone.Spec.Type = corev1.ServiceTypeLoadBalancer
 	return watch.Event{Type: watch.Deleted, Object: &gone}, true
 }
 

@@ -3,14 +3,16 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -32,7 +34,7 @@ func (s *services) source() *toolscache.ListWatch {
 		return nil
 	}
 	return &toolscache.ListWatch{
-		ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		ListWithContextFunc: func(_ context.Context, o metav1.ListOptions) (apiruntime.Object, error) {
 			if err := answer("list", o); err != nil {
 				return nil, err
 			}
@@ -111,6 +113,40 @@ func TestAnOldAPIServerShowsTheSameServices(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("events\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// Most of a cluster's Services may be of another type, and a Service may be large.
+func TestTheSelectionHoldsNoServices(t *testing.T) {
+	const balanced, internal = corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP
+	api := &services{old: true}
+	from := LoadBalancers(api.source())
+	var held []weak.Pointer[corev1.Service]
+	func() {
+		api.items = []corev1.Service{*typed("a", balanced, "1"), *typed("b", internal, "2")}
+		found, err := from.ListWithContext(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		added := typed("c", balanced, "3")
+		api.events.Add(added)
+		<-events.ResultChan()
+		events.Stop()
+		for range events.ResultChan() { // Its end is the end of the selection.
+		}
+		held = append(held, weak.Make(&found.(*corev1.ServiceList).Items[0]), weak.Make(added))
+		api.items, api.events = nil, nil
+	}()
+	runtime.GC()
+	for i, name := range []string{"a", "c"} {
+		if held[i].Value() != nil {
+			t.Errorf("Service %s is still held", name)
+		}
+	}
+	runtime.KeepAlive(from)
 }
 
 // A reflector begins with a watch that sends the initial state, and lists if that fails.
