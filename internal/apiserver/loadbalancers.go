@@ -17,7 +17,9 @@ import (
 )
 
 var (
-	isLoadBalancer    = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
+	isLoadBalancer = fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
+	// errOtherPages makes the caller list anew, without pages.
+	errOtherPages     = apierrors.NewResourceExpired("the API server refuses to select Services by their type, and has selected those of the pages before")
 	errNoInitialState = errors.New("a watch of Services does not begin with their state before Kubernetes 1.31")
 )
 
@@ -51,6 +53,9 @@ func (l *loadBalancers) list(ctx context.Context, o metav1.ListOptions) (runtime
 		found, err := l.all.ListWithContext(ctx, selected)
 		if !l.refuses(err) {
 			return found, err
+		}
+		if o.Continue != "" {
+			return nil, errOtherPages
 		}
 	}
 	found, err := l.all.ListWithContext(ctx, o)

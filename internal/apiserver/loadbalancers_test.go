@@ -11,10 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
 )
 
 // services is an API server with Services. An old one refuses to select them by their type.
@@ -147,6 +149,43 @@ func TestTheSelectionHoldsNoServices(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(from)
+}
+
+// While the control plane is upgraded from Kubernetes 1.30, a newer API server may send the first
+// page of a list, and an older one may refuse the selector of the next page.
+func TestARefusedPageBeginsTheListAnew(t *testing.T) {
+	const balanced = corev1.ServiceTypeLoadBalancer
+	api := &services{items: []corev1.Service{*typed("a", balanced, "1"), *typed("b", balanced, "2")}}
+	source := api.source()
+	from := LoadBalancers(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) {
+			found, err := source.ListWithContext(ctx, o)
+			if first := o.Limit > 0 && o.Continue == ""; first && err == nil {
+				page := found.(*corev1.ServiceList)
+				page.Items, page.Continue = page.Items[:1], "b"
+				api.old = true
+			}
+			return found, err
+		},
+		WatchFuncWithContext: source.WatchFuncWithContext,
+	})
+	found, _, err := pager.New(from.ListWithContext).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := meta.LenList(found); n != 2 {
+		t.Errorf("listed %d Services, want 2", n)
+	}
+	events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		api.events.Modify(typed(name, corev1.ServiceTypeClusterIP, "3"))
+		if e := <-events.ResultChan(); e.Type != watch.Deleted {
+			t.Errorf("%s got another type, and the event is %s", name, e.Type)
+		}
+	}
 }
 
 // A reflector begins with a watch that sends the initial state, and lists if that fails.
