@@ -317,7 +317,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	if err != nil {
 		return err
 	}
-	caches, err := NewCaches(config, s.Node, s.Namespace, s.ConfigNamespaces...)
+	caches, err := NewCaches(config, s.Node, s.Namespace, s.Log, s.ConfigNamespaces...)
 	if err != nil {
 		return err
 	}

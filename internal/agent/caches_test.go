@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 	c.patch("anothers", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, service.AnnotationAllocatedBy))
 	c.serve("plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 
-	caches, err := NewCaches(c.config, c.node, c.namespace)
+	caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 
 func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 	c := newCluster(t)
-	caches, err := NewCaches(c.config, c.node, c.namespace)
+	caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 
 // Most Services of a cluster have no address from a group that withdraws idle addresses.
 func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
-	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
+	c, err := NewCaches(&rest.Config{}, "node-a", "purelb", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
 
 // A pass asks for the endpoints of a few Services. A cluster may have 20,000 EndpointSlices.
 func TestEndpointsOfOtherServicesCostNothing(t *testing.T) {
-	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
+	c, err := NewCaches(&rest.Config{}, "node-a", "purelb", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +246,7 @@ func TestCachesShowTheConfiguredNamespaces(t *testing.T) {
 		{[]string{team.namespace}, "mine theirs agent theirs"},
 		{[]string{config.Everywhere}, "mine other theirs agent theirs"},
 	} {
-		caches, err := NewCaches(c.config, c.node, c.namespace, tt.others...)
+		caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler), tt.others...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -154,7 +155,7 @@ func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newCluster(t)
-	caches, err := NewCaches(c.config, c.node, c.namespace)
+	caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

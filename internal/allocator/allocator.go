@@ -113,7 +113,7 @@ func newManager(cfg *rest.Config, opt Options, leader *leaderLock) (manager.Mana
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
 	}
-	cached, err := cacheOptions(opt.Namespace)
+	cached, err := cacheOptions(opt.Namespace, opt.Log)
 	if err != nil {
 		return nil, fmt.Errorf("say what to cache: %w", err)
 	}

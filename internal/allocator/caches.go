@@ -63,15 +63,17 @@ func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{apiserver.Mapper(), more}}, nil
 }
 
-// newInformer makes an informer for the toolscache.
-func newInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
-	switch o.(type) {
-	case *corev1.Service:
-		from = current(apiserver.LoadBalancers(from))
-	case *networkingv1.ServiceCIDR:
-		from = ifServed(from)
+// newInformer returns a function with which a cache makes an informer.
+func newInformer(log *slog.Logger) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+	return func(from toolscache.ListerWatcher, o runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
+		switch o.(type) {
+		case *corev1.Service:
+			from = current(apiserver.LoadBalancers(from, log))
+		case *networkingv1.ServiceCIDR:
+			from = ifServed(from)
+		}
+		return toolscache.NewSharedIndexInformer(from, o, resync, by)
 	}
-	return toolscache.NewSharedIndexInformer(from, o, resync, by)
 }
 
 // listing lists Services as the API server has them now. An informer does not: its first

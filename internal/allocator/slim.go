@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"log/slog"
 	"maps"
 	"strings"
 
@@ -41,7 +42,7 @@ func namespaceList() *metav1.PartialObjectMetadataList {
 
 // cacheOptions say which objects are cached, and which of their fields. Readers of the cache must
 // not change the objects.
-func cacheOptions(namespace string) (cache.Options, error) {
+func cacheOptions(namespace string, log *slog.Logger) (cache.Options, error) {
 	agents, err := labels.Parse(lease.Selector)
 	if err != nil {
 		return cache.Options{}, err
@@ -49,7 +50,7 @@ func cacheOptions(namespace string) (cache.Options, error) {
 	shared := true
 	return cache.Options{
 		ReaderFailOnMissingInformer:  true,
-		NewInformer:                  newInformer,
+		NewInformer:                  newInformer(log),
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{

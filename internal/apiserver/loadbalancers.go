@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -29,29 +30,36 @@ var (
 // type, LoadBalancers says that the Service was deleted, and shows it as it is now but with its
 // former type.
 //
+// Each list asks the API server for the selection again, unless it follows a refused watch: the
+// control plane may have been upgraded since.
+//
 // The requests of all must not select fields.
-func LoadBalancers(all toolscache.ListerWatcher) *toolscache.ListWatch {
-	l := &loadBalancers{all: toolscache.ToListerWatcherWithContext(all)}
+func LoadBalancers(all toolscache.ListerWatcher, log *slog.Logger) *toolscache.ListWatch {
+	l := &loadBalancers{all: toolscache.ToListerWatcherWithContext(all), log: log}
 	return &toolscache.ListWatch{ListWithContextFunc: l.list, WatchFuncWithContext: l.watch}
 }
 
 type loadBalancers struct {
 	all toolscache.ListerWatcherWithContext
+	log *slog.Logger
+	// logged lets a refusal be logged once.
+	logged sync.Once
 
 	mu sync.Mutex
-	// refused says that the API server refused the selector.
-	refused bool
+	// refused says that the API server refused the selector, and listed that a list of all
+	// Services followed.
+	refused, listed bool
 	// known are the Services that had the type since the last list. It is empty unless the API
 	// server refused the selector.
 	known map[types.NamespacedName]bool
 }
 
 func (l *loadBalancers) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	if !l.isRefused() {
+	if l.selects(o.Continue == "") {
 		selected := o
 		selected.FieldSelector = isLoadBalancer
 		found, err := l.all.ListWithContext(ctx, selected)
-		if !l.refuses(err) {
+		if !l.refuses(ctx, err) {
 			return found, err
 		}
 		if o.Continue != "" {
@@ -60,16 +68,16 @@ func (l *loadBalancers) list(ctx context.Context, o metav1.ListOptions) (runtime
 	}
 	found, err := l.all.ListWithContext(ctx, o)
 	if services, ok := found.(*corev1.ServiceList); ok && err == nil {
-		l.keep(services, o.Continue == "")
+		l.keep(services)
 	}
 	return found, err
 }
 
 func (l *loadBalancers) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	if !l.isRefused() {
+	if l.selects(false) {
 		o.FieldSelector = isLoadBalancer
 		events, err := l.all.WatchWithContext(ctx, o)
-		l.refuses(err) // A list follows this error.
+		l.refuses(ctx, err) // A list follows this error.
 		return events, err
 	}
 	if o.SendInitialEvents != nil {
@@ -82,18 +90,27 @@ func (l *loadBalancers) watch(ctx context.Context, o metav1.ListOptions) (watch.
 	return watch.Filter(events, l.selectEvent), nil
 }
 
-func (l *loadBalancers) isRefused() bool {
+// selects reports whether to ask the API server for the selection. newList says that a list
+// begins.
+func (l *loadBalancers) selects(newList bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refused
+	if newList {
+		l.refused = l.refused && !l.listed
+		l.listed, l.known = false, map[types.NamespacedName]bool{}
+	}
+	return !l.refused
 }
 
 // refuses reports whether err says that the API server does not know the selector, and
 // remembers that.
-func (l *loadBalancers) refuses(err error) bool {
+func (l *loadBalancers) refuses(ctx context.Context, err error) bool {
 	if !apierrors.IsBadRequest(err) {
 		return false
 	}
+	l.logged.Do(func() {
+		l.log.WarnContext(ctx, "selectionRefused", "error", err, "effect", "all Services are read")
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused = true
@@ -101,13 +118,11 @@ func (l *loadBalancers) refuses(err error) bool {
 }
 
 // keep removes the other Services from a page of a list.
-func (l *loadBalancers) keep(page *corev1.ServiceList, first bool) {
+func (l *loadBalancers) keep(page *corev1.ServiceList) {
 	page.Items = slices.DeleteFunc(page.Items, func(s corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeLoadBalancer })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if first {
-		l.known = map[types.NamespacedName]bool{}
-	}
+	l.listed = true
 	for i := range page.Items {
 		l.known[nameOf(&page.Items[i])] = true
 	}

@@ -1,8 +1,10 @@
 package apiserver
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +20,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 )
+
+var noLog = slog.New(slog.DiscardHandler)
 
 // services is an API server with Services. An old one refuses to select them by their type.
 type services struct {
@@ -74,7 +78,7 @@ func list(t *testing.T, from *toolscache.ListWatch) string {
 
 func TestTheAPIServerSelectsServicesByType(t *testing.T) {
 	api := &services{items: []corev1.Service{*typed("a", corev1.ServiceTypeLoadBalancer, "1")}}
-	from := LoadBalancers(api.source())
+	from := LoadBalancers(api.source(), noLog)
 	if got := list(t, from); got != "a" {
 		t.Errorf("listed %q", got)
 	}
@@ -90,7 +94,7 @@ func TestTheAPIServerSelectsServicesByType(t *testing.T) {
 func TestAnOldAPIServerShowsTheSameServices(t *testing.T) {
 	const balanced, internal = corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP
 	api := &services{old: true, items: []corev1.Service{*typed("a", balanced, "1"), *typed("b", internal, "2"), *typed("c", balanced, "3")}}
-	from := LoadBalancers(api.source())
+	from := LoadBalancers(api.source(), noLog)
 	if got := list(t, from); got != "a c" {
 		t.Errorf("listed %q", got)
 	}
@@ -121,7 +125,7 @@ func TestAnOldAPIServerShowsTheSameServices(t *testing.T) {
 func TestTheSelectionHoldsNoServices(t *testing.T) {
 	const balanced, internal = corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP
 	api := &services{old: true}
-	from := LoadBalancers(api.source())
+	from := LoadBalancers(api.source(), noLog)
 	var held []weak.Pointer[corev1.Service]
 	func() {
 		api.items = []corev1.Service{*typed("a", balanced, "1"), *typed("b", internal, "2")}
@@ -168,7 +172,7 @@ func TestARefusedPageBeginsTheListAnew(t *testing.T) {
 			return found, err
 		},
 		WatchFuncWithContext: source.WatchFuncWithContext,
-	})
+	}, noLog)
 	found, _, err := pager.New(from.ListWithContext).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -188,10 +192,34 @@ func TestARefusedPageBeginsTheListAnew(t *testing.T) {
 	}
 }
 
+// The control plane may be upgraded from Kubernetes 1.30, or a proxy in front of the API server
+// may have refused a request.
+func TestAnotherListAsksForTheSelection(t *testing.T) {
+	api := &services{old: true}
+	var log bytes.Buffer
+	from := LoadBalancers(api.source(), slog.New(slog.NewTextHandler(&log, nil)))
+	for _, api.old = range []bool{true, true, false} {
+		if _, err := from.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := from.WatchWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := strings.Join(api.asked, ", ")
+	const refused = "list spec.type=LoadBalancer, list, watch, "
+	if want := refused + refused + "list spec.type=LoadBalancer, watch spec.type=LoadBalancer"; got != want {
+		t.Errorf("asked %s; want %s", got, want)
+	}
+	if n := strings.Count(log.String(), "selectionRefused"); n != 1 {
+		t.Errorf("logged %d refusals, want 1:\n%s", n, log.String())
+	}
+}
+
 // A reflector begins with a watch that sends the initial state, and lists if that fails.
 func TestAListFollowsARefusedWatch(t *testing.T) {
 	api := &services{old: true}
-	from := LoadBalancers(api.source())
+	from := LoadBalancers(api.source(), noLog)
 	initial := true
 	for range 2 {
 		if _, err := from.WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: &initial}); err == nil {

@@ -115,7 +115,7 @@ func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, kee
 
 func (c *Caches) watchServices(keep func(*corev1.Service) (ServiceFacts, bool)) *apiserver.Watch[ServiceFacts] {
 	all := toolscache.NewFilteredListWatchFromClient(c.clients.core, "services", corev1.NamespaceAll, func(*metav1.ListOptions) {})
-	return watch(c, apiserver.LoadBalancers(all), keep, sameService)
+	return watch(c, apiserver.LoadBalancers(all, c.log), keep, sameService)
 }
 
 // Run watches until ctx is done.
