@@ -87,7 +87,7 @@ func (l *loadBalancers) watch(ctx context.Context, o metav1.ListOptions) (watch.
 	if err != nil {
 		return nil, err
 	}
-	return watch.Filter(events, l.selectEvent), nil
+	return l.selectEvents(events), nil
 }
 
 // selects reports whether to ask the API server for the selection. newList says that a list
@@ -125,6 +125,42 @@ func (l *loadBalancers) keep(page *corev1.ServiceList) {
 	l.listed = true
 	for i := range page.Items {
 		l.known[nameOf(&page.Items[i])] = true
+	}
+}
+
+// selectEvents returns a watch of the selected events of all. It ends when all ends or when it is
+// stopped. A watch of watch.Filter would not end while an event waits for a reader.
+func (l *loadBalancers) selectEvents(all watch.Interface) watch.Interface {
+	events := make(chan watch.Event)
+	selected := watch.NewProxyWatcher(events)
+	go func() {
+		defer close(events)
+		defer all.Stop()
+		for {
+			select {
+			case <-selected.StopChan():
+				return
+			case e, more := <-all.ResultChan():
+				if !more || !l.pass(e, events, selected.StopChan()) {
+					return
+				}
+			}
+		}
+	}()
+	return selected
+}
+
+// pass sends the event for e, if there is one. It returns false if the reader stopped.
+func (l *loadBalancers) pass(e watch.Event, to chan<- watch.Event, stopped <-chan struct{}) bool {
+	e, selected := l.selectEvent(e)
+	if !selected {
+		return true
+	}
+	select {
+	case to <- e:
+		return true
+	case <-stopped:
+		return false
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"weak"
 
 	corev1 "k8s.io/api/core/v1"
@@ -213,6 +214,38 @@ func TestAnotherListAsksForTheSelection(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "selectionRefused"); n != 1 {
 		t.Errorf("logged %d refusals, want 1:\n%s", n, log.String())
+	}
+}
+
+// A reflector stops a watch while an event waits.
+func TestAStoppedSelectionEnds(t *testing.T) {
+	for _, waiting := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			api := &services{old: true}
+			from := LoadBalancers(api.source(), noLog)
+			list(t, from)
+			events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range waiting {
+				api.events.Add(typed("a", corev1.ServiceTypeLoadBalancer, "1"))
+			}
+			synctest.Wait()
+			events.Stop()
+			synctest.Wait()
+			if !api.events.IsStopped() {
+				t.Error("the watch of all Services goes on")
+			}
+			select {
+			case _, open := <-events.ResultChan():
+				if open {
+					t.Errorf("of %d events, one came after the end", waiting)
+				}
+			default:
+				t.Errorf("with %d events, the selection goes on", waiting)
+			}
+		})
 	}
 }
 
