@@ -53,7 +53,7 @@ var house = []room{
 	{drivers, "internal/backoff", "", "process"}, // waits
 	{drivers, "internal/rtnetlink", "internal/backoff", "process kernel"},
 	{drivers, "internal/linux", "internal/addr internal/announce internal/rtnetlink internal/backoff", "process kernel"},
-	{drivers, "internal/apiserver", "api/purelb/v2 internal/backoff", "process types apiserver http"},
+	{drivers, "internal/apiserver", "internal/backoff", "process types apiserver http"},
 	{drivers, "internal/lease", "internal/addr internal/election internal/backoff internal/apiserver", "process types apiserver"},
 	{decisions, "internal/census", "api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/lease", "types"}, // of lease only what a Lease says
 	{drivers, "internal/gossip", "internal/detector internal/backoff", "process gossip"},

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/apiserver"
 )
 
@@ -49,18 +52,25 @@ func (p waitingCache) Start(ctx context.Context) error {
 	return p.Cache.Start(ctx)
 }
 
-// mapper lets an allocator start while the API server is away, and wait for it. Otherwise
-// the process would end and be restarted with a growing back-off.
+// mapper knows the resources of the allocator. So an allocator can start while the API server
+// is away, and wait for it. Otherwise the process would end and be restarted with a growing
+// back-off.
 func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
-	core := corev1.SchemeGroupVersion
-	networking := networkingv1.SchemeGroupVersion
-	more := meta.NewDefaultRESTMapper(nil)
-	more.AddSpecific(networking.WithKind("ServiceCIDR"), networking.WithResource("servicecidrs"), networking.WithResource("servicecidr"), meta.RESTScopeRoot)
-	more.AddSpecific(core.WithKind("Namespace"), core.WithResource("namespaces"), core.WithResource("namespace"), meta.RESTScopeRoot)
-	for _, kind := range []string{"BGPConfiguration", "BGPConfigurationList"} { // a cache of one namespace asks for that of the list
-		more.AddSpecific(bgpv1.GroupVersion.WithKind(kind), bgpv1.GroupVersion.WithResource("configs"), bgpv1.GroupVersion.WithResource("config"), meta.RESTScopeNamespace)
+	m := meta.NewDefaultRESTMapper(nil)
+	add := func(gv schema.GroupVersion, kind, plural, singular string, scope meta.RESTScope) {
+		for _, kind := range []string{kind, kind + "List"} { // a cache of one namespace asks for that of the list
+			m.AddSpecific(gv.WithKind(kind), gv.WithResource(plural), gv.WithResource(singular), scope)
+		}
 	}
-	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{apiserver.Mapper(), more}}, nil
+	add(corev1.SchemeGroupVersion, "Service", "services", "service", meta.RESTScopeNamespace)
+	add(corev1.SchemeGroupVersion, "Node", "nodes", "node", meta.RESTScopeRoot)
+	add(corev1.SchemeGroupVersion, "Namespace", "namespaces", "namespace", meta.RESTScopeRoot)
+	add(networkingv1.SchemeGroupVersion, "ServiceCIDR", "servicecidrs", "servicecidr", meta.RESTScopeRoot)
+	add(coordinationv1.SchemeGroupVersion, "Lease", "leases", "lease", meta.RESTScopeNamespace)
+	add(v2.GroupVersion, "ServiceGroup", "servicegroups", "servicegroup", meta.RESTScopeNamespace)
+	add(v2.GroupVersion, "LBNodeAgent", "lbnodeagents", "lbnodeagent", meta.RESTScopeNamespace)
+	add(bgpv1.GroupVersion, "BGPConfiguration", "configs", "config", meta.RESTScopeNamespace)
+	return m, nil
 }
 
 // newInformer returns a function with which a cache makes an informer.

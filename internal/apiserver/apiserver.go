@@ -1,6 +1,7 @@
 // Package apiserver connects the programs to the API server, and lets them start
-// while it is away. It knows where the API server is, whether it answers, and which
-// resources the programs use. It does not know what the objects mean.
+// while it is away. It watches objects for the programs, and keeps of each only what
+// the program uses. It does not know what the objects mean, with one exception: it
+// finds the Services of type LoadBalancer when the API server cannot.
 package apiserver
 
 import (
@@ -8,35 +9,11 @@ import (
 	"log/slog"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/backoff"
 )
-
-// Mapper returns a mapper that knows the resources of the programs. So a program
-// can set up its clients without asking the API server.
-func Mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	add := func(gv schema.GroupVersion, kind, plural, singular string, scope meta.RESTScope) {
-		m.AddSpecific(gv.WithKind(kind), gv.WithResource(plural), gv.WithResource(singular), scope)
-		// A cache of one namespace asks for the scope of the list's kind.
-		m.AddSpecific(gv.WithKind(kind+"List"), gv.WithResource(plural), gv.WithResource(singular), scope)
-	}
-	add(corev1.SchemeGroupVersion, "Service", "services", "service", meta.RESTScopeNamespace)
-	add(corev1.SchemeGroupVersion, "Node", "nodes", "node", meta.RESTScopeRoot)
-	add(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", "endpointslice", meta.RESTScopeNamespace)
-	add(coordinationv1.SchemeGroupVersion, "Lease", "leases", "lease", meta.RESTScopeNamespace)
-	add(v2.GroupVersion, "ServiceGroup", "servicegroups", "servicegroup", meta.RESTScopeNamespace)
-	add(v2.GroupVersion, "LBNodeAgent", "lbnodeagents", "lbnodeagent", meta.RESTScopeNamespace)
-	return m
-}
 
 // Await returns when the API server answers, or when ctx is done. It asks once in
 // every. It must run before a watch begins: a watch that begins while the API
