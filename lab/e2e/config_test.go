@@ -51,7 +51,7 @@ func TestAddressesWithoutEndpointsAreWithdrawn(t *testing.T) {
 	w.group("e2e-anycast", `{remote: {withdrawWithoutEndpoints: true,
   v4pool: {subnet: 10.243.9.0/24, pool: 10.243.9.0/24, aggregation: /32}, v6pool: {subnet: "fd00:10:243:9::/64", pool: "fd00:10:243:9::/64", aggregation: /128}}}`)
 	w.group("e2e-idle", `{local: {withdrawWithoutEndpoints: true,
-  v4pool: {subnet: 172.30.250.0/24, pool: 172.30.250.200-172.30.250.203}, v6pool: {subnet: "2001:db8:1:250::/64", pool: "2001:db8:1:250:c::1-2001:db8:1:250:c::4"}}}`)
+  v4pool: {subnet: 172.30.250.0/24, pool: 172.30.250.222-172.30.250.223}, v6pool: {subnet: "2001:db8:1:250::/64", pool: "2001:db8:1:250:d::1-2001:db8:1:250:d::4"}}}`)
 	w.apply(echo("web", 1, "node-3"))
 	w.deploymentReady("web")
 	var v4, v6 []netip.Addr
