@@ -98,7 +98,8 @@ func (w *troubled) meet(all []trouble) map[string]string {
 	for _, one := range all {
 		began := time.Now()
 		var got reply
-		if !w.within(patience, func() bool { got = w.asks(one.ask); return strings.Contains(got.first, one.says) }) {
+		// Kubernetes says that a node is not ready up to 65 s after the node has lost its power.
+		if !w.within(2*patience, func() bool { got = w.asks(one.ask); return strings.Contains(got.first, one.says) }) {
 			w.t.Errorf("%s: kubectl purelb %s does not begin with %q:\n%s", one.name, one.ask, one.says, got.all)
 			continue
 		}
