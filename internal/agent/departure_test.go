@@ -82,14 +82,23 @@ func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 	}
 }
 
-// The other nodes take the addresses only after Leave.
-func TestLeaveDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
+// atUninstall ends an agent with a remote address, because the product is uninstalled. after also
+// gets how long the end took.
+func atUninstall(t *testing.T, before func(*world), after func(w *world, took time.Duration)) {
 	inWorld(t, func(w *world) {
 		w.agent.Departures = endOf(ending.Uninstalled)
-		w.kernel.keepsLinks = true
 		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
+		before(w)
 	}, func(w *world) {
+		began := time.Now()
 		w.end()
+		after(w, time.Since(began))
+	})
+}
+
+// The other nodes take the addresses only after Leave.
+func TestLeaveDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
+	atUninstall(t, func(w *world) { w.kernel.keepsLinks = true }, func(w *world, _ time.Duration) {
 		want(t, "kernel", w.kernel.String(), "")
 		if !w.peers.gone {
 			t.Error("the agent does not call Leave while the kernel deletes the link")
@@ -100,12 +109,7 @@ func TestLeaveDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
 // Leave also deletes the Lease. During an uninstall, the API server removes many objects, so that
 // request may take too long.
 func TestTheLinkIsDeletedWhenLeaveTakesTooLong(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.agent.Departures = endOf(ending.Uninstalled)
-		w.peers.deaf = true
-		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
-	}, func(w *world) {
-		w.end()
+	atUninstall(t, func(w *world) { w.peers.deaf = true }, func(w *world, _ time.Duration) {
 		want(t, "kernel", w.kernel.String(), "")
 		if w.kernel.has("kube-lb0") {
 			t.Error("the dummy interface exists after the end of the agent")
@@ -118,14 +122,8 @@ func TestTheLinkIsDeletedWhenLeaveTakesTooLong(t *testing.T) {
 
 // The speaker of the pod ends after the agent, in the same grace period.
 func TestManyFlowsDoNotDelayTheEnd(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.agent.Departures = endOf(ending.Uninstalled)
-		w.kernel.manyFlows = true
-		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
-	}, func(w *world) {
-		began := time.Now()
-		w.end()
-		if took := time.Since(began); took > 600*time.Millisecond {
+	atUninstall(t, func(w *world) { w.kernel.manyFlows = true }, func(_ *world, took time.Duration) {
+		if took > 600*time.Millisecond {
 			t.Errorf("the end takes %s, want 0.5 s", took)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 //   - One run at a time.
 //   - A run starts after each Ask. Asks before that start share it, and an Ask during a run
 //     leads to one more run.
-//   - A run ends long before the next one starts: Rest times as long as it took, up to Most,
-//     and at least Min.
+//   - After a run there is a pause. It takes Rest times as long as the run, up to Most, and at
+//     least Min.
 //   - After Every without a run, there is one. After a failed run there is one after a pause
 //     of Retry, which grows.
 //

@@ -49,20 +49,17 @@ func (r *reader) localASN(ls layers, out *Options) bool {
 	if text == "" {
 		return true
 	}
-	field, value := from.path+".config.localAsn", string(text)
-	t, filled := templateOf(value)
-	if filled {
-		r.alone = true
-		var there bool
-		if value, there = t.value(r.node); !there {
-			return r.lacking(field, t.missing(r.node, "64512"))
-		}
+	const example = "64512"
+	field := from.path + ".config.localAsn"
+	value, t, ok := r.fill(field, string(text), example)
+	if !ok {
+		return false
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	local, ok := asn(n)
 	switch {
-	case (err != nil || !ok) && filled:
-		return r.lacking(field, t.wrong(r.node, value, "the number of an autonomous system", "64512"))
+	case (err != nil || !ok) && t != nil:
+		return r.lacking(field, t.wrong(r.node, value, "the number of an autonomous system", example))
 	case err != nil:
 		return r.refuse(field, ReasonParseError, "%s is neither the number of an autonomous system nor a template: write ${node.annotations['key']} or ${node.labels['key']}", quote(value))
 	case !ok:
@@ -125,26 +122,38 @@ func (r *reader) lacking(field, message string) bool {
 	return r.refuseBy(Problem{Field: field, Reason: ReasonNodeValue, Message: message, Here: true})
 }
 
+// fill returns the value that text has on this node, and the template in text, if text is one.
+// If the node lacks the value, fill refuses the option and returns false.
+func (r *reader) fill(field, text, example string) (value string, from *template, ok bool) {
+	t, filled := templateOf(text)
+	if !filled {
+		return text, nil, true
+	}
+	r.alone = true
+	value, ok = t.value(r.node)
+	if !ok {
+		r.lacking(field, t.missing(r.node, example))
+	}
+	return value, &t, ok
+}
+
 // localAddress reads the node's address for the session.
 func (r *reader) localAddress(ls layers, out *Options) bool {
 	text, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress })
 	if text == "" {
 		return true
 	}
-	field, value := from.path+".transport.localAddress", text
-	t, filled := templateOf(text)
-	if filled {
-		r.alone = true
-		var there bool
-		if value, there = t.value(r.node); !there {
-			return r.lacking(field, t.missing(r.node, "192.0.2.10"))
-		}
+	const example = "192.0.2.10"
+	field := from.path + ".transport.localAddress"
+	value, t, ok := r.fill(field, text, example)
+	if !ok {
+		return false
 	}
 	a, err := netip.ParseAddr(value)
 	wrong := err != nil || a.Is4In6() || a.IsMulticast() || a.IsUnspecified()
 	switch {
-	case wrong && filled:
-		return r.lacking(field, t.wrong(r.node, value, "an address that a session can be from", "192.0.2.10"))
+	case wrong && t != nil:
+		return r.lacking(field, t.wrong(r.node, value, "an address that a session can be from", example))
 	case wrong:
 		return r.refuse(field, ReasonParseError, "%s is not an address that a session can be from", quote(text))
 	}

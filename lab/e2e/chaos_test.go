@@ -201,8 +201,7 @@ func (c *chaos) cost() string {
 // unplug unplugs the cable of a node's first interface.
 func (w *world) unplug(node string) (plug func()) {
 	w.t.Helper()
-	// The node asks another one to take its addresses, unless it removes them first. Without a
-	// cable it reaches nobody.
+	// The node may still ask another node to take its addresses. That message cannot leave the node.
 	w.expect("configProblem", "messageNotSent")
 	w.expect(withoutAPI...)
 	m, err := lab.Machine(node)

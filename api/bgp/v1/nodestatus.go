@@ -110,10 +110,10 @@ type BGPNodeStatusStatus struct {
 	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
 
 	// groupBounds are the neighbors and the nodes that deleted, refused and shrunk
-	// ServiceGroups named. Addresses that no usable group has keep to them. A
-	// speaker that starts reads those of this node and of others. There are at most
-	// 100. The last one is then "*", which stands for all further groups: a speaker
-	// that starts announces their addresses to nobody.
+	// ServiceGroups named. They apply to addresses that are in no usable group any
+	// more. A speaker that starts reads the bounds of this node and of others. There
+	// are at most 100. The last one is then "*" and stands for all further groups. A
+	// speaker that reads it does not announce the addresses of these groups.
 	// +listType=map
 	// +listMapKey=group
 	// +optional
