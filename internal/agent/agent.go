@@ -129,8 +129,7 @@ type Options struct {
 	Cluster     Cluster
 	Peers       Peers
 	Annotations Annotations
-	// Departures tells what the end of the process means. With nil, the end changes no
-	// address.
+	// Departures tells why the process ends. With nil, the end changes no address.
 	Departures Departures
 	// Handover is how long to wait for another node to take an address that this node gives
 	// up. The default is announce.HandoverLimit.
@@ -141,8 +140,8 @@ type Options struct {
 	// Callers admits people who ask for a probe. If it is nil, the agent answers no such
 	// request.
 	Callers Callers
-	// Observed counts what the agent sees of an address that another node has. If it is nil,
-	// the agent watches none.
+	// Observed counts what the agent sees of the addresses of other nodes. If it is nil, the agent
+	// does not watch them.
 	Observed *Observed
 	// State holds further parts of the answer of /state, by name. Other goroutines call them.
 	State map[string]func() any
@@ -193,7 +192,7 @@ func New(opt Options) *Agent {
 		conflicts:  announce.Conflicts{},
 		claimants:  claimants{},
 		addresses:  announce.Memory{},
-		segments:   segments{silent: map[side]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
+		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
 		inbox:      make(chan mail, inboxSize),
@@ -211,8 +210,8 @@ const (
 	// pauses for as long as the pass took, so that a storm of changes takes half of the time
 	// at most.
 	maxPause = 250 * time.Millisecond
-	// afterwards is when the loop checks that new addresses have stayed, and whether it can
-	// return memory.
+	// afterwards is the pause before the loop checks that new addresses have stayed, and whether it
+	// can return memory.
 	afterwards = time.Second
 	// retryMin and retryMax limit the pauses after failed passes.
 	retryMin, retryMax = time.Second, 30 * time.Second
@@ -291,8 +290,8 @@ type Setup struct {
 	Machine *shutdown.Machine
 	// Address is the "host:port" of the metrics and the probes.
 	Address string
-	// MaxAddressMetrics is the number of addresses on this node up to which each has its own
-	// series.
+	// MaxAddressMetrics limits the series of addresses: up to this number of addresses on this
+	// node, each address has its own series.
 	MaxAddressMetrics int
 	// Lease says how the agent keeps this node's Lease. Run sets its Client, Log, Renewed and
 	// Gossip.
@@ -302,7 +301,7 @@ type Setup struct {
 	// Probes says that people may ask for probes. The agent then needs the right to create
 	// TokenReviews.
 	Probes bool
-	// Observe says that the agent watches an address that another node has.
+	// Observe says that the agent watches addresses of other nodes.
 	Observe bool
 	Log     *slog.Logger
 }
@@ -334,7 +333,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	registry.MustRegister(peers)
 	slots := NewSlots(clients.CoreV1(), metrics, s.Log)
 
-	told := events.New(events.To(clients.CoreV1().RESTClient()), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
+	recorder := events.New(events.To(clients.CoreV1().RESTClient()), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
 	end := &shutdown.Reader{
 		Core: clients.CoreV1().RESTClient(), Apps: clients.AppsV1().RESTClient(),
@@ -348,19 +347,19 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: end,
-		Events:     told,
+		Events:     recorder,
 		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Observed: observed,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away notices its return late.
 		apiserver.Await(ctx, clients.Discovery(), s.Lease.RetryPeriod, s.Log)
 		close(answering)
-		// Parts that start when ctx is done end at once.
+		// A part that starts after ctx is done ends at once.
 		return process.Together(ctx, caches.Run, end.Run)
 	}
 	others := func(ctx context.Context) error { return process.Together(ctx, watches, peers.Run) }
 	server := process.Server{Address: s.Address, Handler: agent.Handler(registry), Services: serviceAddresses(kernel)}
-	return process.Outlive(ctx, agent.Run, others, slots.Run, told.Run, server.Run)
+	return process.Outlive(ctx, agent.Run, others, slots.Run, recorder.Run, server.Run)
 }
 
 // callers returns the gate for probes, or nil if there are none.

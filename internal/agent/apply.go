@@ -22,7 +22,7 @@ type outcome struct {
 	// machine. contests are the addresses for which other machines answer.
 	waiting, parting map[netip.Addr]announce.Address
 	contests         []announce.Contest
-	// taken are addresses that are here and that another holder gives up for this node.
+	// taken are the addresses that are here and that their other holder gives up.
 	taken map[netip.Addr]bool
 	// removed says that the agent removed an address. gone are the addresses that are no
 	// longer anywhere on this node.
@@ -48,8 +48,8 @@ func (o *outcome) unfinished(ip netip.Addr) bool {
 	return (comes || goes) && o.failed[ip] == nil
 }
 
-// awaited reports whether other nodes wait for an address that was added: a local address has
-// one holder.
+// awaited reports whether other nodes wait for an address that was added. They wait for local
+// addresses, because a local address has one holder.
 func (o *outcome) awaited(plan announce.Plan) bool {
 	return slices.ContainsFunc(plan.Decisions, func(d announce.Decision) bool {
 		_, added := o.added[d.IP]
@@ -78,7 +78,7 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 		waiting: coming.Waiting, contests: coming.Contested, taken: coming.Taken,
 		parting: going.Waiting, removed: removed, gone: gone,
 		errs: slices.DeleteFunc(append(put.Errs, noDummy, notRefreshed, notRemoved), succeeded),
-	}, together(a.tellOfArrivals(seen, coming), a.tellOfDepartures(going))
+	}, together(a.arrivalTasks(seen, coming), a.departureTasks(going))
 }
 
 func succeeded(err error) bool { return err == nil }
@@ -109,9 +109,8 @@ func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address
 	return len(failed) < len(all), gone, err
 }
 
-// dropFailed takes off the addresses that failed duplicate address detection, and removes
-// them from seen. Such an address is missing then, and the agent tries it again after a
-// pause.
+// dropFailed takes off the addresses that failed duplicate address detection, and removes them from
+// seen. The address then counts as missing, and the agent adds it again after a pause.
 func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 	drop := announce.Failed(seen.Node, seen.adopt)
 	if len(drop) == 0 {
@@ -190,9 +189,9 @@ func (o *observation) asking(link string) announce.Probing {
 // anyway.
 const sendLimit = time.Second
 
-// tellOfArrivals returns the probes and messages that are due before addresses come here, and
-// when they are here.
-func (a *Agent) tellOfArrivals(seen *observation, coming announce.Arrivals) todo {
+// arrivalTasks returns the probes that are due before addresses come here, and the messages that
+// are due when they are here.
+func (a *Agent) arrivalTasks(seen *observation, coming announce.Arrivals) todo {
 	all := todo{next: coming.Next}
 	for link, ips := range byLink(coming.Probe) {
 		all.tasks = append(all.tasks, a.probe(link, ips, seen))
@@ -203,8 +202,9 @@ func (a *Agent) tellOfArrivals(seen *observation, coming announce.Arrivals) todo
 	return all
 }
 
-// tellOfDepartures returns the requests to other nodes before addresses leave.
-func (a *Agent) tellOfDepartures(going announce.Withdrawals) todo {
+// departureTasks returns the requests to other nodes to take addresses, which are due before the
+// addresses leave.
+func (a *Agent) departureTasks(going announce.Withdrawals) todo {
 	all := todo{next: going.Next}
 	for to, ips := range going.Ask {
 		a.Metrics.handovers.Add(float64(len(ips)))
@@ -214,8 +214,8 @@ func (a *Agent) tellOfDepartures(going announce.Withdrawals) todo {
 	return all
 }
 
-// probe returns the task that probes the segment of link for ips. The probe asks for the
-// witnesses too: if none of them answers, the silence of the others proves nothing.
+// probe returns the task that probes the segment of link for ips. The probe asks for the witnesses
+// too. If no witness answers, the silence about ips proves nothing.
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
 	asking.Everyone = true
@@ -229,7 +229,7 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 				if err != nil {
 					a.notProbed(ended, some)
 				} else {
-					a.probed(ctx, ended, side{link, family}, some, witnesses.Like(some), answers, holders)
+					a.probed(ctx, ended, linkFamily{link, family}, some, witnesses.Like(some), answers, holders)
 				}
 			}
 			if err != nil {
@@ -239,10 +239,10 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	}
 }
 
-// probed records the machines that have ips, which are of one family, by all answers and by
-// the holders that follow from them.
+// probed records the machines that have ips. All ips are of one family. answers are all answers,
+// and holders are the machines that have the addresses according to these answers.
 func (a *Agent) probed(
-	ctx context.Context, now time.Time, where side, ips []netip.Addr, w announce.Witnesses,
+	ctx context.Context, now time.Time, where linkFamily, ips []netip.Addr, w announce.Witnesses,
 	answers announce.Answers, holders map[netip.Addr][6]byte,
 ) {
 	heard := announce.Answers{}
@@ -292,7 +292,7 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 }
 
 // readMail handles an offer of another agent, or its answer to an offer.
-func (a *Agent) readMail(l mail) {
+func (a *Agent) handleMail(l mail) {
 	if l.Kind == announce.Take {
 		a.takeovers.Offered(l.received, l.from, l.Addresses)
 		return

@@ -114,7 +114,7 @@ func (c *Caches) endpointsChanged(before, after *discoveryv1.EndpointSlice) {
 // Changed signals that Read may return something else.
 func (c *Caches) Changed() <-chan struct{} { return c.changed }
 
-// Read returns what the watches have shown.
+// Read implements Cluster.
 func (c *Caches) Read() (s Snapshot, complete bool) {
 	var synced [4]bool
 	var nodes []corev1.Node
@@ -131,7 +131,8 @@ func (c *Caches) Read() (s Snapshot, complete bool) {
 	return s, true
 }
 
-// nodeDeleted reports that the last answer of the API server had no Node of this name.
+// nodeDeleted reports whether the API server has no Node of this name, as far as the watch has
+// seen.
 func (c *Caches) nodeDeleted() bool {
 	nodes, synced := c.nodes.All()
 	return synced && len(nodes) == 0
@@ -153,8 +154,8 @@ func (c *Caches) Endpoints(services map[string]bool) (ready, ending announce.End
 	return announce.EndpointNodes(all, services)
 }
 
-// Service is the part of a Service that the agent keeps: of ten thousand, every byte counts.
-// It is shared and read-only.
+// Service is the part of a Service that the agent keeps. It is small, because a cluster may have
+// ten thousand Services. It is shared and read-only.
 type Service struct {
 	announce.Service
 	UID types.UID
@@ -166,9 +167,9 @@ type Service struct {
 	given int64
 }
 
-// readService returns the part of svc that the agent uses, and whether PureLB announces svc. A
-// new Service is not announced at first: a pass for each of them would be half of all work
-// while many are created.
+// readService returns the part of svc that the agent uses, and whether PureLB announces svc. PureLB
+// does not announce a Service without an address, so the creation of a Service starts no pass.
+// These passes would be half of all work while many Services are created.
 func readService(svc *corev1.Service) (*Service, bool) {
 	s, ours := announce.Read(svc)
 	s.Key = svc.Namespace + "/" + svc.Name
@@ -213,7 +214,7 @@ func (s *Service) ref() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: name.Namespace, Name: name.Name, UID: s.UID}
 }
 
-// The functions below cut objects down, and say whether two of them are equal for the agent.
+// The functions below remove what the agent does not use from objects, and compare the rest.
 
 // slimMeta returns what distinguishes an object from others and from its other versions.
 func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
@@ -223,8 +224,7 @@ func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// slimNode drops everything from a Node but its labels and the signals that it should be
-// avoided.
+// slimNode keeps the labels of a Node and the signals that the Node should be avoided.
 func slimNode(n *corev1.Node) (corev1.Node, bool) {
 	slim := corev1.Node{ObjectMeta: slimMeta(n.ObjectMeta)}
 	slim.Labels, slim.DeletionTimestamp = n.Labels, n.DeletionTimestamp
@@ -257,8 +257,8 @@ func slimAgent(a *v2.LBNodeAgent) (v2.LBNodeAgent, bool) {
 
 func sameAgent(a, b v2.LBNodeAgent) bool { return a.UID == b.UID && a.Generation == b.Generation }
 
-// slimSlice drops everything from an EndpointSlice but its Service, and of each
-// endpoint its addresses, its node and whether it is ready.
+// slimSlice keeps the Service of an EndpointSlice, and the addresses, the node and the conditions
+// of each endpoint.
 func slimSlice(s *discoveryv1.EndpointSlice) (discoveryv1.EndpointSlice, bool) {
 	slim := discoveryv1.EndpointSlice{ObjectMeta: slimMeta(s.ObjectMeta), AddressType: s.AddressType, Endpoints: s.Endpoints}
 	slim.Labels = map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}

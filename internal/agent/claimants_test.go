@@ -22,7 +22,7 @@ func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 			})
 			w.peers.answer = answers(kinds)
 			settle()
-			w.kernel.doings()
+			w.kernel.changes()
 			then(w)
 		})
 	}
@@ -32,7 +32,7 @@ func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 				w.kernel.heard <- heard("192.0.2.9", 7)
 				pass(time.Second)
 			}
-			want(t, "events", w.told(), "")
+			want(t, "events", w.reported(), "")
 			if claims := w.kernel.claims(); len(claims) > 2 {
 				t.Errorf("the claims are %q, want at most one for each address in ten minutes", claims)
 			}
@@ -40,9 +40,9 @@ func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 				t.Errorf("the node was asked %d times in 5 minutes, want once in 10 seconds", n)
 			}
 			pass(time.Minute)
-			looks := w.kernel.looked()
+			looks := w.kernel.observations()
 			pass(50 * time.Second)
-			if n := w.kernel.looked() - looks; n > 2 {
+			if n := w.kernel.observations() - looks; n > 2 {
 				t.Errorf("%d passes after the last claim", n)
 			}
 		})
@@ -54,10 +54,10 @@ func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 			claimed(kinds, func(w *world) {
 				w.kernel.heard <- heard("192.0.2.9", 7)
 				pass(time.Second)
-				if told := w.told(); strings.Count(told, "AddressConflict") != 1 || !strings.Contains(told, "node node-b") {
-					t.Errorf("the events are %q, want one AddressConflict with node-b", told)
+				if events := w.reported(); strings.Count(events, "AddressConflict") != 1 || !strings.Contains(events, "node node-b") {
+					t.Errorf("the events are %q, want one AddressConflict with node-b", events)
 				}
-				if done := w.kernel.doings(); !strings.Contains(done, "claim 192.0.2.9") {
+				if done := w.kernel.changes(); !strings.Contains(done, "claim 192.0.2.9") {
 					t.Errorf("the agent does not claim the address again: %q", done)
 				}
 			})
@@ -85,15 +85,15 @@ func TestAClaimOfASharedMACIsAConflictUnlessAllNodesDenyIt(t *testing.T) {
 				})
 				w.peers.answer = answers(map[string]announce.MessageKind{"node-b": announce.HaveNot, "node-c": tt.c})
 				settle()
-				w.told()
+				w.reported()
 				w.kernel.heard <- heard("192.0.2.9", 7)
 				pass(time.Second)
-				told := w.told()
-				if got := strings.Contains(told, "AddressConflict"); got != tt.conflict {
-					t.Errorf("there is a conflict: %t, want %t; the events are %q", got, tt.conflict, told)
+				events := w.reported()
+				if got := strings.Contains(events, "AddressConflict"); got != tt.conflict {
+					t.Errorf("there is a conflict: %t, want %t; the events are %q", got, tt.conflict, events)
 				}
-				if tt.conflict && !strings.Contains(told, "one of the nodes node-b, node-c") {
-					t.Errorf("the events are %q, want both nodes in them", told)
+				if tt.conflict && !strings.Contains(events, "one of the nodes node-b, node-c") {
+					t.Errorf("the events are %q, want both nodes in them", events)
 				}
 			})
 		})

@@ -43,11 +43,11 @@ func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
 		pass(10 * time.Second)
 		w.cluster.change(elsewhere)
 		settle()
-		want(t, "published record when no Service has the address", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
-		w.told()
+		want(t, "published record when no Service has the address", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		w.reported()
 		pass(time.Hour)
 		want(t, "reports after an hour", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
-		want(t, "events about an address that no Service has", w.told(), "")
+		want(t, "events about an address that no Service has", w.reported(), "")
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(5 * time.Minute)
 		want(t, "reports after five minutes of silence", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
@@ -73,7 +73,7 @@ func TestRestartAsksAgainForReportedMachines(t *testing.T) {
 		want(t, "reports eleven minutes after the last answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 		pass(time.Hour)
 		want(t, "reports while one machine answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
-		want(t, "events about earlier reports", w.told(), "")
+		want(t, "events about earlier reports", w.reported(), "")
 	})
 }
 

@@ -34,7 +34,7 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 				w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
 				settle()
 				before, slots := w.kernel.String(), w.slots("web")
-				w.told()
+				w.reported()
 				want(t, "state", state(w), "configured")
 				w.cluster.change(func(s *objects) {
 					s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: tt.expression})}
@@ -45,15 +45,15 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 				want(t, "kernel", w.kernel.String(), before)
 				want(t, "slots", w.slots("web"), slots)
 				want(t, "state", state(w), tt.state)
-				if got := w.told(); !strings.HasPrefix(got, tt.event) || strings.Count(got, "\n") > 0 {
+				if got := w.reported(); !strings.HasPrefix(got, tt.event) || strings.Count(got, "\n") > 0 {
 					t.Errorf("the events are %q, want one that begins with %q", got, tt.event)
 				}
-				if last := w.peers.told(); !strings.HasPrefix(last, "[] purelb/default ") {
+				if last := w.peers.publications(); !strings.HasPrefix(last, "[] purelb/default ") {
 					t.Errorf("the published record is %q, want no subnets and the problem", last)
 				}
 
 				// The configuration is correct again. The other nodes do not know that yet.
-				w.kernel.doings()
+				w.kernel.changes()
 				w.peers.heard = func(p *election.Peers) { p.Trusted = false }
 				w.cluster.change(func(s *objects) {
 					s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{})}
@@ -65,8 +65,8 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 					p.Trusted, p.Known, p.Members = true, subnets, []election.Member{peer("node-a"), peer("node-b")}
 				})
 				settle()
-				if doings := w.kernel.doings(); strings.Contains(doings, "remove") {
-					t.Errorf("the correct configuration withdraws addresses:\n%s", doings)
+				if changes := w.kernel.changes(); strings.Contains(changes, "remove") {
+					t.Errorf("the correct configuration withdraws addresses:\n%s", changes)
 				}
 				want(t, "kernel, mended", w.kernel.String(), before)
 				want(t, "slots, mended", w.slots("web"), slots)
@@ -96,7 +96,7 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 				want(t, "kernel", w.kernel.String(), "")
 				want(t, "slots", w.slots("web"), "")
 				want(t, "state", state(w), tt.state)
-				want(t, "published", w.peers.told(), "[]  ")
+				want(t, "published", w.peers.publications(), "[]  ")
 				if log := w.logged("address", "reason"); !strings.Contains(log, "withdrawAddress 192.0.2.9 noConfig") {
 					t.Errorf("the log is\n%s\nwant withdrawAddress with the reason noConfig", log)
 				}
@@ -112,14 +112,14 @@ func TestAnEmptyLBNodeAgentKeepsTheDefaults(t *testing.T) {
 		settle()
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 		want(t, "state", state(w), "default")
-		want(t, "published", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/nothing ")
+		want(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/nothing ")
 
-		w.told()
+		w.reported()
 		w.cluster.change(func(s *objects) { s.Agents = append(s.Agents, lbNodeAgent("other", v2.InterfaceSpec{})) })
 		settle()
 		want(t, "state beside an LBNodeAgent with interfaces", state(w), "configured")
-		want(t, "published", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/other ")
-		want(t, "events", w.told(), "")
+		want(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/other ")
+		want(t, "events", w.reported(), "")
 	})
 }
 
@@ -128,6 +128,6 @@ func TestIgnoredLBNodeAgentsGetAnEvent(t *testing.T) {
 		w.cluster.snapshot.Agents = append(w.cluster.snapshot.Agents, lbNodeAgent("second", v2.InterfaceSpec{}))
 	}, func(w *world) {
 		pass(time.Hour)
-		want(t, "events", w.told(), "Warning ConfigIgnored LBNodeAgent purelb/default takes precedence on node node-a")
+		want(t, "events", w.reported(), "Warning ConfigIgnored LBNodeAgent purelb/default takes precedence on node node-a")
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// settling is how long after an address was added a claim of another machine is no conflict:
-// a node that hands the address over keeps it somewhat longer.
+// settling is the time after an address was added in which a claim of another machine is no
+// conflict. A node that hands the address over keeps it somewhat longer.
 const settling = 2 * time.Second
 
 // defendEvery is RFC 5227's DEFEND_INTERVAL.
@@ -43,8 +43,7 @@ func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
 	return due
 }
 
-// claims reports whether h was said about an address that is here, and that had been here for
-// a while.
+// claims reports whether h claims an address that had been here for a while.
 func (a *Agent) claims(h announce.Heard) bool {
 	if a.held.read()[h.Addr] != h.Link {
 		return false
@@ -57,7 +56,7 @@ func (a *Agent) claims(h announce.Heard) bool {
 // the loop must make a pass.
 func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bool {
 	one := a.addresses.Of(h.Addr)
-	// RFC 5227 (2.4 c) allows no more defences.
+	// RFC 5227 (2.4 c) allows one defense in this time.
 	if a.claiming && now.Sub(one.Defended) >= defendEvery {
 		one.Defended = now
 		a.send(ctx, h.Addr, h.Link)
@@ -67,8 +66,8 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 	return news
 }
 
-// noteConflicts records the addresses for which other machines answer longer than they
-// should. Now and then it also probes for the machines that have addresses of no Service.
+// noteConflicts records the addresses for which other machines answer longer than they should. Now
+// and then it also probes again for machines that had an address which no Service has now.
 func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	a.conflicts.Forget(now)
 	next = a.askClaimants(now)
@@ -176,8 +175,8 @@ func (c claimants) note(now time.Time, node string, h announce.Heard) (due bool)
 	return !now.Before(one.asked.Add(askClaimantEvery))
 }
 
-// due returns the claims of the nodes whose agents to ask now, and counts these as asked.
-// next is when the next ones are due, or zero.
+// due returns the claims of the nodes whose agents the agent must ask now, and marks these agents
+// as asked. next is when the next agents are due, or zero.
 func (c claimants) due(now time.Time) (all map[string]map[netip.Addr]announce.Heard, next time.Time) {
 	all = map[string]map[netip.Addr]announce.Heard{}
 	for node, one := range c {

@@ -22,7 +22,7 @@ func holdingBoth(t *testing.T, garp bool, test func(*world)) {
 		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{GARPConfig: &v2.GARPConfig{Enabled: &garp}})}
 	}, func(w *world) {
 		pass(time.Minute)
-		w.kernel.doings()
+		w.kernel.changes()
 		test(w)
 	})
 }
@@ -45,10 +45,10 @@ func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 		}
 		tail := ", which node node-a has on eth0, is claimed by another machine, 02:00:00:00:00:07: clients reach one or the other; " +
 			"if this is no node of the cluster, give it another address, or exclude this one from the pool"
-		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
+		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
-		if told := w.peers.told(); !strings.Contains(told, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
-			t.Errorf("the published record is %q, want the problem in it", told)
+		if record := w.peers.publications(); !strings.Contains(record, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
+			t.Errorf("the published record is %q, want the problem in it", record)
 		}
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		pass(10 * time.Second)
@@ -57,22 +57,22 @@ func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 		if claims := w.kernel.claims(); len(claims) != 4 {
 			t.Errorf("ten seconds later, all claims are %v", claims)
 		}
-		want(t, "events, within ten minutes", w.told(), "")
+		want(t, "events, within ten minutes", w.reported(), "")
 		w.kernel.heard <- heard("192.0.2.9", 8)
 		settle()
-		if told := w.told(); strings.Count(told, "\n") != 0 || !strings.Contains(told, "00:08") {
-			t.Errorf("the events of a second machine are %q, want one with its MAC", told)
+		if events := w.reported(); strings.Count(events, "\n") != 0 || !strings.Contains(events, "00:08") {
+			t.Errorf("the events of a second machine are %q, want one with its MAC", events)
 		}
 		if n := testutil.ToFloat64(w.metrics.conflicts); n != 3 {
 			t.Errorf("the metric counts %v conflicts, want 3", n)
 		}
 		pass(12 * time.Minute)
-		want(t, "published record after the conflict", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
-		w.told()
+		want(t, "published record after the conflict", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		w.reported()
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
-		if told := w.told(); !strings.Contains(told, "00:07") {
-			t.Errorf("the events of a new conflict are %q", told)
+		if events := w.reported(); !strings.Contains(events, "00:07") {
+			t.Errorf("the events of a new conflict are %q", events)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestAConflictWithANodeNamesTheNode(t *testing.T) {
 		w.peers.change(func(p *election.Peers) { p.MACs = map[[6]byte]string{{2, 0, 0, 0, 0, 7}: "node-b"} })
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
-		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9, which node node-a has on eth0, is claimed by node node-b, 02:00:00:00:00:07: "+
+		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9, which node node-a has on eth0, is claimed by node node-b, 02:00:00:00:00:07: "+
 			"clients reach one or the other; if node node-b goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy")
 	})
 }
@@ -97,8 +97,8 @@ func TestAnARPRequestIsNoConflict(t *testing.T) {
 			w.kernel.heard <- h
 		}
 		settle()
-		want(t, "doings", w.kernel.doings(), "")
-		want(t, "events", w.told(), "")
+		want(t, "changes", w.kernel.changes(), "")
+		want(t, "events", w.reported(), "")
 	})
 }
 
@@ -106,9 +106,9 @@ func TestAnAgentThatSendsNoClaimsDoesNotDefend(t *testing.T) {
 	holdingBoth(t, false, func(w *world) {
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
-		want(t, "doings", w.kernel.doings(), "")
-		if told := w.told(); !strings.Contains(told, "AddressConflict") {
-			t.Errorf("the events are %q", told)
+		want(t, "changes", w.kernel.changes(), "")
+		if events := w.reported(); !strings.Contains(events, "AddressConflict") {
+			t.Errorf("the events are %q", events)
 		}
 	})
 }
@@ -181,12 +181,12 @@ func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 			unstick()
 			w.kernel.heard <- claim
 			settle()
-			want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
+			want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
 			pass(5 * time.Second)
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
-			if told := w.told(); !strings.Contains(told, "AddressConflict") {
-				t.Errorf("the machine claims the address again: the events are %q", told)
+			if events := w.reported(); !strings.Contains(events, "AddressConflict") {
+				t.Errorf("the machine claims the address again: the events are %q", events)
 			}
 		})
 	})
@@ -197,8 +197,8 @@ func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
-			if told := w.told(); strings.Contains(told, "AddressConflict") {
-				t.Errorf("the events are %q", told)
+			if events := w.reported(); strings.Contains(events, "AddressConflict") {
+				t.Errorf("the events are %q", events)
 			}
 		})
 	})

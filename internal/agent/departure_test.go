@@ -58,7 +58,7 @@ func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 				}
 			}, func(w *world) {
 				want(t, "kernel, before", w.kernel.String(), everything)
-				w.kernel.doings()
+				w.kernel.changes()
 				began := time.Now()
 				w.end()
 				if took := time.Since(began); took > tt.limit+time.Millisecond || took < tt.limit {
@@ -71,7 +71,7 @@ func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 				if w.peers.gone != tt.gone {
 					t.Errorf("the agent calls Leave: %v, want %v", w.peers.gone, tt.gone)
 				}
-				if forgot := strings.Contains(w.kernel.doings(), "forget"); forgot != (tt.want != everything) {
+				if forgot := strings.Contains(w.kernel.changes(), "forget"); forgot != (tt.want != everything) {
 					t.Errorf("the agent forgets the flows of removed addresses: %v, want %v", forgot, !forgot)
 				}
 				if drains := w.peers.draining() != ""; drains != tt.gone {
@@ -114,7 +114,7 @@ func TestTheLinkIsDeletedWhenLeaveTakesTooLong(t *testing.T) {
 		if w.kernel.has("kube-lb0") {
 			t.Error("the dummy interface exists after the end of the agent")
 		}
-		if !strings.Contains(w.kernel.doings(), "forget") {
+		if !strings.Contains(w.kernel.changes(), "forget") {
 			t.Error("the agent does not forget the flows of the removed addresses")
 		}
 	})

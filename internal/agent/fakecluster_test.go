@@ -141,8 +141,8 @@ func (p *fakePeers) reportedTimes() int {
 	return len(p.claims)
 }
 
-// told returns the last published record.
-func (p *fakePeers) told() string {
+// publications returns the last published record.
+func (p *fakePeers) publications() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.published[len(p.published)-1]

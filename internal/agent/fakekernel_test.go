@@ -315,15 +315,15 @@ func (k *fakeKernel) String() string {
 	return strings.Join(lines, ", ")
 }
 
-// doings returns the calls since the last call of doings.
-func (k *fakeKernel) doings() string {
+// changes returns the calls since its last call.
+func (k *fakeKernel) changes() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer func() { k.did = nil }()
 	return strings.Join(k.did, "\n")
 }
 
-// claims returns the sent claims. It does not affect doings.
+// claims returns the sent claims. It does not affect changes.
 func (k *fakeKernel) claims() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -355,8 +355,8 @@ func (k *fakeKernel) stick() (unstick func()) {
 	}
 }
 
-// looked returns the number of calls of Observe.
-func (k *fakeKernel) looked() int {
+// observations returns the number of calls of Observe.
+func (k *fakeKernel) observations() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.looks

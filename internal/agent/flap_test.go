@@ -13,32 +13,32 @@ import (
 func TestAnAddressOfAnotherMachineIsRetriedSlowly(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 1000 })
-		w.kernel.doings()
-		w.told()
+		w.kernel.changes()
+		w.reported()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(time.Minute)
 		writes := w.notes.written()
 		pass(9 * time.Minute)
-		doings := w.kernel.doings()
-		if n := strings.Count(doings, "put 2001:db8::9"); n < 8 || n > 25 {
-			t.Errorf("the address was added %d times in ten minutes:\n%s", n, doings)
+		changes := w.kernel.changes()
+		if n := strings.Count(changes, "put 2001:db8::9"); n < 8 || n > 25 {
+			t.Errorf("the address was added %d times in ten minutes:\n%s", n, changes)
 		}
-		if strings.Contains(doings, "claim 2001:db8::9") {
-			t.Errorf("the agent claims an address of another machine:\n%s", doings)
+		if strings.Contains(changes, "claim 2001:db8::9") {
+			t.Errorf("the agent claims an address of another machine:\n%s", changes)
 		}
 		if n := w.notes.written() - writes; n != 0 {
 			t.Errorf("%d slot writes without a change", n)
 		}
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
-		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+		want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0\n"+
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9 on interface eth0: "+announce.ErrVanishes6.Error())
 
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
 		pass(2 * time.Minute)
-		want(t, "events, when it is free", w.told(), "Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
+		want(t, "events, when it is free", w.reported(), "Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		if n := strings.Count(w.kernel.doings(), "claim 2001:db8::9"); n != 3 {
+		if n := strings.Count(w.kernel.changes(), "claim 2001:db8::9"); n != 3 {
 			t.Errorf("%d claims when the address is free, want 3", n)
 		}
 	})
@@ -50,16 +50,16 @@ func TestAPermanentAddressOfAnotherMachineIsRetried(t *testing.T) {
 	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
 	inWorld(t, before, func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 1000 })
-		w.kernel.doings()
-		w.told()
+		w.kernel.changes()
+		w.reported()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Minute)
-		if doings := w.kernel.doings(); strings.Count(doings, "put 2001:db8::9") < 8 || strings.Count(doings, "put 2001:db8::9") > 25 {
-			t.Errorf("in ten minutes the agent adds the address too rarely or too often:\n%s", doings)
+		if changes := w.kernel.changes(); strings.Count(changes, "put 2001:db8::9") < 8 || strings.Count(changes, "put 2001:db8::9") > 25 {
+			t.Errorf("in ten minutes the agent adds the address too rarely or too often:\n%s", changes)
 		}
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
-		if told := w.told(); strings.Count(told, announce.ErrVanishes6.Error()) != 1 {
-			t.Errorf("the events are %s, want the failure once", told)
+		if events := w.reported(); strings.Count(events, announce.ErrVanishes6.Error()) != 1 {
+			t.Errorf("the events are %s, want the failure once", events)
 		}
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
 		pass(2 * time.Minute)
@@ -70,7 +70,7 @@ func TestAPermanentAddressOfAnotherMachineIsRetried(t *testing.T) {
 func TestAClaimWaitsForDuplicateAddressDetection(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
-		w.kernel.doings()
+		w.kernel.changes()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Second)
 		for _, text := range []string{"100ms claim 192.0.2.9", "1.1s claim 2001:db8::9", "2.1s claim 2001:db8::9"} {
@@ -86,16 +86,16 @@ func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
-		w.kernel.doings()
+		w.kernel.changes()
 		for range 600 {
 			w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
 			pass(time.Second)
 		}
-		if doings := w.kernel.doings(); strings.Count(doings, "put") > 30 {
-			t.Errorf("the agent adds the address after each removal:\n%s", doings)
+		if changes := w.kernel.changes(); strings.Count(changes, "put") > 30 {
+			t.Errorf("the agent adds the address after each removal:\n%s", changes)
 		}
-		if told := w.told(); !strings.Contains(told, announce.ErrVanishes4.Error()) {
-			t.Errorf("events are %s", told)
+		if events := w.reported(); !strings.Contains(events, announce.ErrVanishes4.Error()) {
+			t.Errorf("events are %s", events)
 		}
 		pass(2 * time.Minute)
 		want(t, "left alone", w.kernel.String(), "192.0.2.9/24 eth0")
@@ -107,11 +107,11 @@ func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 func TestAnAddressThatIsTentativeForLongIsRetriedSlowly(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"], w.kernel.detecting = 1000, 8*time.Second })
-		w.kernel.doings()
+		w.kernel.changes()
 		w.cluster.change(serving(branded("web", "2001:db8::9")))
 		pass(10 * time.Minute)
-		if doings := w.kernel.doings(); strings.Count(doings, "put 2001:db8::9") > 20 {
-			t.Errorf("the agent adds the address too often:\n%s", doings)
+		if changes := w.kernel.changes(); strings.Count(changes, "put 2001:db8::9") > 20 {
+			t.Errorf("the agent adds the address too often:\n%s", changes)
 		}
 	})
 }

@@ -50,8 +50,8 @@ type place struct {
 	link string
 }
 
-// startGARP starts the announcements of the address of d if clients must learn of it now, and
-// ends those on another link.
+// startGARP starts the announcements of the address of d if clients must learn of it now. It ends
+// the announcements of that address on another link.
 func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision, done outcome) {
 	link, named := d.Address.Link, a.nameChanged(d, done)
 	start := func(atOnce bool) {
@@ -92,8 +92,8 @@ func (a *Agent) nameChanged(d *announce.Decision, done outcome) bool {
 	return changed && !added && !waiting
 }
 
-// sendPeriodicGARP announces the addresses that were not announced for a long time. They
-// cause no pass of the loop.
+// sendPeriodicGARP announces the addresses that were not announced for a long time. These
+// announcements cause no pass of the loop.
 func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[place]announce.Address) {
 	if !a.claiming {
 		for _, one := range a.addresses {

@@ -12,7 +12,7 @@ import (
 
 func TestClaimsFollowTheirScheduleAndEndWithTheAddress(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.kernel.doings()
+		w.kernel.changes()
 		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("mail", "2001:db8::9"), branded("far", "203.0.113.7")))
 		pass(700 * time.Millisecond)
 		w.cluster.change(func(s *objects) { s.Services = s.Services[:1] })

@@ -17,13 +17,13 @@ const (
 	// inquiryWait is how long an agent may take to say whether it has an address. An address
 	// without an answer in time counts as held.
 	inquiryWait = 400 * time.Millisecond
-	// inquiriesAtOnce limits how many agents are asked at a time: all may answer at once, and
-	// answers beyond the room in the inbox are lost.
+	// inquiriesAtOnce limits how many agents are asked at a time. All of them may answer at once,
+	// and a full inbox drops answers.
 	inquiriesAtOnce = 64
 	// answersPerSecond limits the questions that an agent answers. Each costs a message.
 	answersPerSecond = 500
-	// quietAfterRemoval is how long after the removal of an address this node ignores that it
-	// answered for an address: such an answer proves nothing.
+	// quietAfterRemoval is the time after the removal of an address in which the agent does not
+	// take an answer of this node for a mistake of the kernel.
 	quietAfterRemoval = 10 * time.Second
 )
 
@@ -139,17 +139,17 @@ func (a *Agent) inquire(ctx context.Context, node string, addresses []netip.Addr
 	return denied
 }
 
-// answering is what this node tells the agents of other nodes about its addresses. An agent
-// that asks waits for inquiryWait in all, and a pass may take longer. So the loop leaves a
-// snapshot after each pass, and readMessages answers from it.
+// answering is what this node tells the agents of other nodes about its addresses. An agent that
+// asks waits for inquiryWait at most, and a pass may take longer. So the loop stores a snapshot
+// after each pass, and readMessages answers from the snapshot.
 type answering struct {
 	// snapshot is nil if the addresses of the node are not known.
 	snapshot atomic.Pointer[snapshot]
 	// misled is an address for which this node answered although it does not have it, or nil.
 	misled atomic.Pointer[netip.Addr]
 
-	// readMessages owns the rest. offered are the addresses that other nodes offered: the loop
-	// may not have read the offers yet. They are kept until the offers expire.
+	// readMessages owns the other fields. offered are the addresses that other nodes offered, until
+	// the offers expire. The loop may not have read these offers yet.
 	offered map[netip.Addr]time.Time
 	// answers counts the answers in the second that began then.
 	answers int
@@ -182,8 +182,8 @@ func (n *answering) note(next snapshot, removed bool) {
 	n.snapshot.Store(&next)
 }
 
-// snapshot returns what this node has after a pass: carried, the addresses that were there
-// before it, and the present local addresses.
+// snapshot returns what this node has after a pass: the addresses that were there before the pass,
+// which are carried, and the present local addresses.
 func (a *Agent) snapshot(now time.Time, seen *observation, carried map[netip.Addr]bool) snapshot {
 	for ip := range a.held.read() {
 		carried[ip] = true
@@ -200,7 +200,7 @@ func (n *answering) present(now time.Time) *snapshot {
 	return s
 }
 
-// offer records that another node offered addresses. The offer counts until then.
+// offer records that another node offered addresses. The offer expires at until.
 func (n *answering) offer(now, until time.Time, addresses []netip.Addr) {
 	maps.DeleteFunc(n.offered, func(_ netip.Addr, until time.Time) bool { return !now.Before(until) })
 	if n.offered == nil {
@@ -211,7 +211,7 @@ func (n *answering) offer(now, until time.Time, addresses []netip.Addr) {
 	}
 }
 
-// allow reports whether the agent may answer one more question now.
+// allow reports whether answersPerSecond allows one more answer now.
 func (n *answering) allow(now time.Time) bool {
 	if now.Sub(n.began) >= time.Second {
 		n.began, n.answers = now, 0
@@ -287,14 +287,14 @@ func (a *Agent) readMessages(ctx context.Context) {
 			case m.Kind == announce.Have, m.Kind == announce.HaveNot:
 				a.inquiries.answered(got.From, m)
 			default:
-				a.forLoop(mail{m, got.From, got.Received})
+				a.enqueue(mail{m, got.From, got.Received})
 			}
 		}
 	}
 }
 
-// forLoop puts l into the inbox.
-func (a *Agent) forLoop(l mail) {
+// enqueue puts l into the inbox.
+func (a *Agent) enqueue(l mail) {
 	if l.Kind == announce.Take {
 		a.answering.offer(l.received, l.received.Add(announce.OfferLimit(a.Handover)), l.Addresses)
 	}

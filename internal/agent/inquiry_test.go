@@ -99,13 +99,13 @@ func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 				}
 				if tt.taken {
 					want(t, "kernel, at once", w.kernel.String(), bothAddresses)
-					want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+					want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 						"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 					return
 				}
 				pass(2 * time.Minute)
 				want(t, "kernel", w.kernel.String(), "")
-				if events := w.told(); strings.Count(events, "is answered by "+tt.contest) != 2 || strings.Count(events, "\n") != 1 {
+				if events := w.reported(); strings.Count(events, "is answered by "+tt.contest) != 2 || strings.Count(events, "\n") != 1 {
 					t.Errorf("events are %q, want one for each address that names %s", events, tt.contest)
 				}
 			})
@@ -174,17 +174,17 @@ func (w *world) asks(number uint64, addresses ...string) string {
 	before := len(w.peers.messages())
 	w.peers.received <- membership.Message{From: "node-b", Body: m.Encode(), Received: time.Now()}
 	settle()
-	var told []string
+	var answers []string
 	for _, line := range w.peers.messages()[before:] {
 		_, text, _ := strings.Cut(line, ": ")
 		got, err := announce.Decode([]byte(text))
 		if err != nil || got.Number != number {
-			told = append(told, "nonsense")
+			answers = append(answers, "nonsense")
 			continue
 		}
-		told = append(told, fmt.Sprintf("%s%v", map[announce.MessageKind]string{announce.Have: "have", announce.HaveNot: "have not"}[got.Kind], got.Addresses))
+		answers = append(answers, fmt.Sprintf("%s%v", map[announce.MessageKind]string{announce.Have: "have", announce.HaveNot: "have not"}[got.Kind], got.Addresses))
 	}
-	return strings.Join(told, ", ")
+	return strings.Join(answers, ", ")
 }
 
 func TestAnAgentAnswersWhatItsNodeHas(t *testing.T) {
@@ -223,7 +223,7 @@ func TestAnAgentThatCannotReadItsNodeDoesNotAnswer(t *testing.T) {
 
 func TestAnswersAreLimitedPerSecond(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		looks := w.kernel.looked()
+		looks := w.kernel.observations()
 		question := announce.Message{Kind: announce.Ask, Addresses: []netip.Addr{addrOf("192.0.2.9")}}.Encode()
 		for range 3 * answersPerSecond {
 			w.peers.received <- membership.Message{From: "node-b", Body: bytes.Clone(question), Received: time.Now()}
@@ -232,7 +232,7 @@ func TestAnswersAreLimitedPerSecond(t *testing.T) {
 		if n := len(w.peers.messages()); n != answersPerSecond {
 			t.Errorf("%d answers, want %d", n, answersPerSecond)
 		}
-		if n := w.kernel.looked() - looks; n != 0 {
+		if n := w.kernel.observations() - looks; n != 0 {
 			t.Errorf("the agent observed the node %d times because of the questions", n)
 		}
 		pass(time.Second)
@@ -293,16 +293,16 @@ func TestANodeThatAnswersByMistakeWarnsOnce(t *testing.T) {
 		settle()
 		w.cluster.change(serving())
 		settle()
-		w.told()
+		w.reported()
 		w.asks(1, "192.0.2.9", "192.0.2.12", "192.0.2.13", "2001:db8::a")
 		pass(5 * time.Minute)
 		w.asks(2, "2001:db8::a")
 		pass(5 * time.Minute)
-		want(t, "events about other addresses: just removed, on lo, absent, of IPv6", w.told(), "")
+		want(t, "events about other addresses: just removed, on lo, absent, of IPv6", w.reported(), "")
 		w.asks(3, "192.0.2.10")
 		w.asks(4, "192.0.2.9")
 		pass(5 * time.Minute)
-		want(t, "events", w.told(), notStrict)
+		want(t, "events", w.reported(), notStrict)
 	})
 }
 
@@ -318,7 +318,7 @@ func TestStrictARPEndsTheWarning(t *testing.T) {
 				pass(time.Minute)
 				w.asks(1, "192.0.2.10")
 				pass(time.Minute)
-				want(t, "events", w.told(), notStrict)
+				want(t, "events", w.reported(), notStrict)
 				links := slices.Clone(w.kernel.links)
 				w.kernel.change(func() { mend(w.kernel) })
 				pass(time.Minute)
@@ -327,13 +327,13 @@ func TestStrictARPEndsTheWarning(t *testing.T) {
 				}
 				w.asks(2, "192.0.2.10")
 				pass(time.Minute)
-				want(t, "events, when the kernel does not answer", w.told(), "")
+				want(t, "events, when the kernel does not answer", w.reported(), "")
 				w.kernel.change(func() { w.kernel.looseARP, w.kernel.links = true, links })
 				pass(time.Minute)
-				want(t, "events, before another node asks again", w.told(), "")
+				want(t, "events, before another node asks again", w.reported(), "")
 				w.asks(3, "192.0.2.10")
 				pass(time.Minute)
-				want(t, "events, when it happens again", w.told(), notStrict)
+				want(t, "events, when it happens again", w.reported(), notStrict)
 			})
 		})
 	}

@@ -90,9 +90,8 @@ func together(steps ...todo) todo {
 	return all
 }
 
-// freeMemory returns memory to the kernel when many addresses have come or gone and no more
-// work is left for them. While many are there, much memory is in use and most of it stays, so
-// garbage is collected sooner.
+// freeMemory returns memory to the kernel after many addresses have come or gone. While a node has
+// many addresses, most of the memory stays in use, so garbage is collected sooner.
 func (a *Agent) freeMemory(addresses int, done outcome) todo {
 	if len(done.added)+len(done.gone)+len(done.waiting)+len(done.parting) > 0 || !a.burst.Over(addresses) {
 		return todo{}
@@ -108,8 +107,8 @@ func (a *Agent) freeMemory(addresses int, done outcome) todo {
 	}}}
 }
 
-// Run keeps the node's addresses until ctx is done. If the end of the process is the end of
-// the agent on this node, Run then hands over and says goodbye.
+// Run keeps the node's addresses until ctx is done. If no other agent follows on this node, Run
+// then hands the addresses over and leaves the other agents.
 func (a *Agent) Run(ctx context.Context) error {
 	kernel, err := a.Kernel.Changes(ctx)
 	if err != nil {
@@ -167,7 +166,7 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 		case done := <-a.background.completions:
 			done()
 		case l := <-a.inbox:
-			a.readMail(l)
+			a.handleMail(l)
 		case <-ctx.Done():
 		case <-kernel:
 		case <-a.Cluster.Changed():
@@ -178,22 +177,22 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	}
 }
 
-// drain handles the events that have come already, but not so many that a flood delays a
-// pass.
+// drain handles the events that have come already, drainMost at most, so that a flood of events
+// does not delay a pass.
 func (a *Agent) drain() {
 	for range drainMost {
 		select {
 		case done := <-a.background.completions:
 			done()
 		case l := <-a.inbox:
-			a.readMail(l)
+			a.handleMail(l)
 		default:
 			return
 		}
 	}
 }
 
-// drainMost limits the events between two passes. It is more than usually wait.
+// drainMost limits the events between two passes. Usually fewer events wait.
 const drainMost = 1024
 
 // guardedPass runs pass within its time limit, and reports begin and end to the pulse.
@@ -265,7 +264,7 @@ func (a *Agent) partLimit() time.Duration { return a.Handover * 6 / 5 }
 // that it created, and then to free flows: 0.5 s each as a rule.
 func (a *Agent) leaveLimit() time.Duration { return a.Handover / 2 }
 
-// depart carries out what the cause of the end asks for.
+// depart keeps the addresses, hands them over or withdraws them, as the cause of the end demands.
 func (a *Agent) depart(ctx context.Context) {
 	if a.Departures == nil {
 		return
@@ -327,7 +326,7 @@ func (a *Agent) freeFlows(ctx context.Context, gone []netip.Addr) {
 }
 
 // handOver asks other nodes to take the addresses that they can have, and adds the removed
-// addresses to gone. A failed address does not delay the others.
+// addresses to gone. An address whose handover fails does not delay the others.
 func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	tasks, stop := context.WithCancel(ctx)
 	defer a.background.wait.Wait()
@@ -338,8 +337,8 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 		a.drain()
 		var going announce.Withdrawals
 		var went []netip.Addr
-		going, went, err = a.partingPass(ctx, now)
-		a.background.start(tasks, a.tellOfDepartures(going).tasks)
+		going, went, err = a.handoverPass(ctx, now)
+		a.background.start(tasks, a.departureTasks(going).tasks)
 		*gone = append(*gone, went...)
 		if len(going.Waiting) == 0 {
 			return err
@@ -351,19 +350,19 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 
 // partingPass is a pass that only hands over. It returns the withdrawals and the removed
 // addresses.
-func (a *Agent) partingPass(ctx context.Context, now time.Time) (announce.Withdrawals, []netip.Addr, error) {
+func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withdrawals, []netip.Addr, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
 		return announce.Withdrawals{}, nil, err
 	}
 	a.publish(seen)
 	plan := announce.Decide(seen.Situation)
-	heirs := map[netip.Addr]bool{}
+	successors := map[netip.Addr]bool{}
 	for _, d := range plan.Decisions {
-		heirs[d.IP] = d.HandTo != ""
+		successors[d.IP] = d.HandTo != ""
 	}
 	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
-		return !heirs[w.Prefix.Addr()]
+		return !successors[w.Prefix.Addr()]
 	})
 	going := a.handovers.Sift(now, plan, leaving)
 	_, went, err := a.remove(ctx, going.Remove, nil)

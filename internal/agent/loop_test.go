@@ -18,18 +18,18 @@ import (
 
 func TestANewAddressIsAnnouncedAndReported(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.kernel.doings()
+		w.kernel.changes()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7", "2001:db8:9::7")))
 		settle()
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8:9::7/128 kube-lb0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 		want(t, "slots of web", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 		want(t, "slots of far", w.slots("far"), "")
-		want(t, "events", w.told(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0\n"+
+		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0\n"+
 			"Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
 			"Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "log", w.logged("address"), "subnetsChanged\nannouncingNonLocal 203.0.113.7\nannouncingNonLocal 2001:db8:9::7\nelectionWon 192.0.2.9\nelectionWon 2001:db8::9")
-		want(t, "published", w.peers.told(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		want(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
 		if err := testutil.CollectAndCompare(w.metrics.announced, strings.NewReader(`
 # HELP purelb_lbnodeagent_announced 1 for each address that this node announces.
 # TYPE purelb_lbnodeagent_announced gauge
@@ -73,8 +73,8 @@ func TestExistingAddressesAreAdoptedWithoutEvents(t *testing.T) {
 		w.cluster.snapshot.Services = []corev1.Service{web, branded("far", "203.0.113.7")}
 	}, func(w *world) {
 		pass(10 * time.Second)
-		want(t, "doings", w.kernel.doings(), "")
-		want(t, "events", w.told(), "")
+		want(t, "changes", w.kernel.changes(), "")
+		want(t, "events", w.reported(), "")
 		if n := w.notes.written(); n != 0 {
 			t.Errorf("%d slot writes, want 0", n)
 		}
@@ -123,11 +123,11 @@ func TestNothingChangesWhileTheKernelCannotBeRead(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		settle()
 		w.logged()
-		w.kernel.doings()
+		w.kernel.changes()
 		w.kernel.change(func() { w.kernel.dumpErr = errors.New("dump interrupted") })
 		w.cluster.change(serving())
 		pass(20 * time.Second)
-		want(t, "doings", w.kernel.doings(), "")
+		want(t, "changes", w.kernel.changes(), "")
 		want(t, "log", w.logged("error"), `passFailed "dump`)
 		w.kernel.change(func() { w.kernel.dumpErr = nil })
 		settle()
@@ -143,12 +143,12 @@ func TestAnAddressThatCannotBeAddedIsRetried(t *testing.T) {
 		if log := w.logged(); strings.Count(log, "passFailed") != 1 || strings.Contains(log, "recovered") {
 			t.Errorf("the log is\n%s\nwant one passFailed and no recovery", log)
 		}
-		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9 on interface eth0: no buffer space\n"+
+		want(t, "events", w.reported(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9 on interface eth0: no buffer space\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "slots", w.slots("web"), "node-a,eth0,2001:db8::9")
 		w.kernel.change(func() { delete(w.kernel.putErr, "192.0.2.9") })
 		settle()
-		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
+		want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 	})
 }
@@ -208,7 +208,7 @@ func TestATakeoverFromADeadNodeIsReported(t *testing.T) {
 		settle()
 		want(t, "kernel, when it is dead", w.kernel.String(), "192.0.2.9/24 eth0")
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
-		want(t, "events", w.told(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+		want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnounceSlotSteal Node node-a took 192.0.2.9 over from node-b")
 		if got := testutil.ToFloat64(w.metrics.winnerChanges.WithLabelValues("default/web")); got != 1 {
 			t.Errorf("winner_changes_total is %v, want 1", got)
@@ -220,10 +220,10 @@ func TestOnlyLocalAddressesAreRefreshed(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
 		pass(5 * time.Second)
-		w.kernel.doings()
-		looks := w.kernel.looked()
+		w.kernel.changes()
+		looks := w.kernel.observations()
 		pass(10 * time.Minute)
-		puts := w.kernel.doings()
+		puts := w.kernel.changes()
 		// The lifetime is 60 s, and the agent refreshes it when less than 30 s remain.
 		if got := strings.Count(puts, "put 192.0.2.9"); got < 18 || got > 21 {
 			t.Errorf("the address is refreshed %d times in ten minutes:\n%s", got, puts)
@@ -234,8 +234,8 @@ func TestOnlyLocalAddressesAreRefreshed(t *testing.T) {
 		if strings.Contains(puts, "203.0.113.7") {
 			t.Errorf("the agent adds a permanent address again:\n%s", puts)
 		}
-		if looked := w.kernel.looked() - looks; looked > 45 {
-			t.Errorf("the agent observes the node %d times in ten minutes", looked)
+		if observed := w.kernel.observations() - looks; observed > 45 {
+			t.Errorf("the agent observes the node %d times in ten minutes", observed)
 		}
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 	})
@@ -245,15 +245,15 @@ func TestAnIdleAgentOnlyObserves(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
 		settle()
-		w.kernel.doings()
-		w.told()
+		w.kernel.changes()
+		w.reported()
 		w.logged()
-		looks, writes := w.kernel.looked(), w.notes.written()
+		looks, writes := w.kernel.observations(), w.notes.written()
 		pass(time.Hour)
-		want(t, "doings", w.kernel.doings(), "")
-		want(t, "events", w.told(), "")
+		want(t, "changes", w.kernel.changes(), "")
+		want(t, "events", w.reported(), "")
 		want(t, "log", w.logged(), "")
-		if got := w.kernel.looked() - looks; got > 61 {
+		if got := w.kernel.observations() - looks; got > 61 {
 			t.Errorf("the agent observes the node %d times in an hour", got)
 		}
 		if w.notes.written() != writes {
@@ -275,11 +275,11 @@ func TestAnAddressThatWasRemovedByHandComesBack(t *testing.T) {
 
 func TestTheNodesOwnAddressIsNotTouched(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.kernel.doings()
+		w.kernel.changes()
 		w.cluster.change(serving(branded("web", "192.0.2.1", "2001:db8::1")))
 		pass(10 * time.Minute)
-		want(t, "doings", w.kernel.doings(), "")
-		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.1: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n"+
+		want(t, "changes", w.kernel.changes(), "")
+		want(t, "events", w.reported(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.1: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n"+
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::1: 2001:db8::1 is an address of the node itself, on eth0; exclude it from the pool")
 		want(t, "slots", w.slots("web"), "")
 	})
@@ -299,12 +299,12 @@ func TestNodeAddressesArePublishedAndNotTaken(t *testing.T) {
 		w.peers.change(func(p *election.Peers) {
 			p.Own = ownedBy("node-b", "192.0.2.9", "2001:db8::9")
 		})
-		w.kernel.doings()
+		w.kernel.changes()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9", "192.0.2.10")))
 		settle()
 		want(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0")
 		want(t, "published addresses of the node", w.peers.own, "[192.0.2.1 198.51.100.1 2001:db8::1]")
-		want(t, "events", w.told(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9: 192.0.2.9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
+		want(t, "events", w.reported(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9: 192.0.2.9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
 			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9: 2001:db8::9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
 			"Normal AnnouncingLocal Node node-a announcing 192.0.2.10 on interface eth0")
 	})
@@ -315,21 +315,21 @@ func TestAHolderKeepsAddressesThatAnotherNodeAlsoHas(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(time.Second)
 		before := w.kernel.String()
-		w.told()
-		w.kernel.doings()
+		w.reported()
+		w.kernel.changes()
 		w.peers.change(func(p *election.Peers) {
 			p.Own = ownedBy("node-b", "192.0.2.9", "2001:db8::9")
 		})
 		settle()
 		want(t, "kernel", w.kernel.String(), before)
-		want(t, "doings", w.kernel.doings(), "")
+		want(t, "changes", w.kernel.changes(), "")
 		const too = " is an address of node node-b itself too: clients may reach that node instead; take it off that node, or exclude it from the pool"
-		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+too+"\nWarning AddressConflict 2001:db8::9"+too)
+		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+too+"\nWarning AddressConflict 2001:db8::9"+too)
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 		w.peers.change(func(p *election.Peers) { p.Own = nil })
 		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), before)
-		want(t, "events", w.told(), "")
+		want(t, "events", w.reported(), "")
 	})
 }
 
@@ -377,21 +377,21 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 
 func TestTheNodeIsObservedASecondAfterARemoteAddress(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		looked := func(what string, want int, within time.Duration) {
+		observed := func(what string, want int, within time.Duration) {
 			t.Helper()
-			before := w.kernel.looked()
+			before := w.kernel.observations()
 			pass(within)
-			if got := w.kernel.looked() - before; got != want {
+			if got := w.kernel.observations() - before; got != want {
 				t.Errorf("%s: the agent observes the node %d times within %s, want %d", what, got, within, want)
 			}
 		}
 		pass(2 * afterwards)
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
-		looked("added", 1, afterwards/2)
-		looked("a second after the address was added", 1, afterwards)
-		looked("without a change", 0, fullCheck/2)
+		observed("added", 1, afterwards/2)
+		observed("a second after the address was added", 1, afterwards)
+		observed("without a change", 0, fullCheck/2)
 		w.cluster.change(serving())
-		looked("after a removal", 2, afterwards/2)
+		observed("after a removal", 2, afterwards/2)
 	})
 }
 
@@ -400,9 +400,9 @@ func TestAFailedRemovalIsRetriedWithBackoff(t *testing.T) {
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
 		pass(2 * afterwards)
 		w.cluster.change(serving())
-		before := w.kernel.looked()
+		before := w.kernel.observations()
 		pass(time.Minute)
-		if got := w.kernel.looked() - before; got > 8 {
+		if got := w.kernel.observations() - before; got > 8 {
 			t.Errorf("the agent observes the node %d times in a minute", got)
 		}
 		w.kernel.change(func() { w.kernel.removeErr = nil })

@@ -26,7 +26,7 @@ func withoutMarks(t *testing.T, before func(*world), test func(*world)) {
 		before(w)
 	}, func(w *world) {
 		test(w)
-		if done := w.kernel.doings(); strings.Contains(done, "192.0.2.50") {
+		if done := w.kernel.changes(); strings.Contains(done, "192.0.2.50") {
 			t.Errorf("the agent changed the node's own address:\n%s", done)
 		}
 	})
@@ -64,7 +64,7 @@ func TestAKernelWithoutMarksRemovesAddressesOfBackends(t *testing.T) {
 	}, func(w *world) {
 		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "198.18.0.7/32 kube-lb0, 198.18.0.8/32 kube-lb0, 198.18.0.9/32 kube-lb0")
-		want(t, "events", w.told(), "Normal AnnouncingNonLocal Announcing 198.18.0.7 from node node-a interface kube-lb0")
+		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 198.18.0.7 from node node-a interface kube-lb0")
 		w.kernel.change(func() { w.kernel.removeErr = errors.New("busy") })
 		w.cluster.change(serving())
 		pass(10 * time.Second)

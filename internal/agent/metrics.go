@@ -144,16 +144,16 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// The series of a Service, address or node end with it. Otherwise they would grow without
-// limit as Services and nodes come and go.
+// The series of a Service, an address or a node are deleted together with it. Otherwise the number
+// of series would grow without limit.
 
-// stealsKept is how long the agent keeps the count of addresses that it took from a node that
-// is gone: most often the node is gone when an address is taken from it.
+// stealsKept is how long the agent keeps the series of a node that is gone. Usually a node is gone
+// when its addresses are taken, so the series must outlive the node.
 const stealsKept = time.Hour
 
-// forget ends the series of the Services and addresses that were reported before and are not
-// there now.
-func (m *Metrics) forget(before, now told, services map[string]*Service) {
+// forget deletes the series of the Services and addresses that were reported before and are gone
+// now.
+func (m *Metrics) forget(before, now reports, services map[string]*Service) {
 	gone := map[netip.Addr]bool{}
 	for s := range before {
 		if _, still := now[s]; still {
@@ -181,7 +181,7 @@ type steals struct {
 	last map[string]time.Time
 }
 
-// stolen counts that to took an address from a node.
+// stolen counts an address that the node to took from the node from.
 func (m *Metrics) stolen(now time.Time, from, to string) {
 	m.steals.mu.Lock()
 	defer m.steals.mu.Unlock()
@@ -192,7 +192,7 @@ func (m *Metrics) stolen(now time.Time, from, to string) {
 	m.slotSteals.WithLabelValues(from, to).Inc()
 }
 
-// forgetNodes ends the series of nodes that peers no longer know.
+// forgetNodes deletes the series of nodes that peers no longer know.
 func (m *Metrics) forgetNodes(now time.Time, self string, peers election.Peers) {
 	m.steals.mu.Lock()
 	defer m.steals.mu.Unlock()
@@ -217,8 +217,8 @@ func knows(p election.Peers, node string) bool {
 	return false
 }
 
-// addressState is what this node does with an address. An address that several Services share
-// is in the first state that it is in for one of them.
+// addressState is what this node does with an address. An address that several Services share may
+// have a state for each of them. The first of these states in the list below counts.
 type addressState int
 
 const (
@@ -258,14 +258,14 @@ func stateOf(f fact) addressState {
 	return addressUndecided
 }
 
-// announced holds the metrics of addresses. It makes its gauges at each scrape: ten thousand
-// stored gauges would take more memory than all other state of ten thousand addresses.
+// announced holds the metrics of addresses. It computes its gauges at each scrape: stored gauges
+// would take more memory than all other state of the addresses.
 type announced struct {
 	desc, local, states, omitted *prometheus.Desc
-	// most is the number of addresses on this node up to which each has its own series. All
-	// nodes announce a remote address, so their series are as many as addresses times nodes.
-	// One node announces a local address, so many remote ones do not hide local ones: an alert
-	// compares the local ones of all nodes.
+	// most limits the series: if this node has more addresses, they have no series of their own.
+	// Remote addresses have a series on every node, so their number counts first. Local addresses
+	// keep their series as long as there are no more than most of them, because an alert compares
+	// the local addresses of all nodes.
 	most int
 	last atomic.Pointer[announcedNow]
 }
@@ -274,7 +274,7 @@ type announced struct {
 // addresses that the report leaves out because they wait for another machine.
 type announcedNow struct {
 	node    string
-	told    told
+	reports reports
 	waiting int
 }
 
@@ -290,7 +290,7 @@ func newAnnounced(most int) *announced {
 }
 
 // show sets the report that the metrics show.
-func (a *announced) show(node string, now told, waiting int) {
+func (a *announced) show(node string, now reports, waiting int) {
 	a.last.Store(&announcedNow{node, now, waiting})
 }
 
@@ -319,7 +319,7 @@ func (a *announced) Collect(to chan<- prometheus.Metric) {
 	if counts[addressLocal] > a.most {
 		return
 	}
-	for s, f := range now.told {
+	for s, f := range now.reports {
 		if !f.here() {
 			continue
 		}
@@ -334,8 +334,8 @@ func (a *announced) Collect(to chan<- prometheus.Metric) {
 
 // count returns how many addresses are in each state.
 func (n *announcedNow) count() (counts [addressStates]int) {
-	byAddress := make(map[netip.Addr]addressState, len(n.told))
-	for s, f := range n.told {
+	byAddress := make(map[netip.Addr]addressState, len(n.reports))
+	for s, f := range n.reports {
 		state := stateOf(f)
 		if first, shared := byAddress[s.ip]; !shared || state < first {
 			byAddress[s.ip] = state

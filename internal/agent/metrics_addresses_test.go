@@ -39,7 +39,7 @@ func TestAddressesAreCountedByState(t *testing.T) {
 		{"shared, one Service without endpoints", []fact{decided(announce.ReasonIdle, "", ""), here(announce.Remote)}, "remote"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, report := newAnnounced(10), told{}
+			a, report := newAnnounced(10), reports{}
 			for i, f := range tt.of {
 				report[subject{fmt.Sprint("default/", i), addrOf("192.0.2.9")}] = f
 			}
@@ -57,7 +57,7 @@ func TestAddressesAreCountedByState(t *testing.T) {
 func TestManyAddressesHaveNoOwnSeries(t *testing.T) {
 	const most = 3
 	for n, want := range map[int]struct{ series, omitted int }{most: {2 * most, 0}, most + 1: {0, most + 1}} {
-		a, report := newAnnounced(most), told{}
+		a, report := newAnnounced(most), reports{}
 		for i := range n {
 			report[subject{"default/web", addrOf(fmt.Sprintf("192.0.2.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Local}}
 		}
@@ -79,7 +79,7 @@ purelb_lbnodeagent_announced_omitted %d
 // The alert PureLBAddressAnnouncedTwice compares the local addresses of all nodes.
 func TestManyRemoteAddressesHideNoLocalAddress(t *testing.T) {
 	const most = 3
-	a, report := newAnnounced(most), told{}
+	a, report := newAnnounced(most), reports{}
 	for i := range most {
 		report[subject{"default/far", addrOf(fmt.Sprintf("203.0.113.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Remote}}
 		report[subject{"default/near", addrOf(fmt.Sprintf("192.0.2.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Local}}

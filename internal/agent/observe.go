@@ -35,7 +35,7 @@ type observation struct {
 	// problem is what is wrong with the configuration, or "". The record has it too.
 	problem string
 	record  lease.Record
-	// again is when the observation changes without an event, or zero.
+	// again is when another observation is needed without an event, or zero.
 	again time.Time
 	// misled is an address for which this node answered although it does not have it.
 	misled netip.Addr
@@ -92,8 +92,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	return o, nil
 }
 
-// publish tells the other nodes about this one. Then it reads the view of all nodes: what
-// this node publishes counts for its own decisions too.
+// publish tells the other nodes about this node. Then it reads the view of all nodes, because what
+// this node publishes also counts for its own decisions.
 func (a *Agent) publish(o *observation) {
 	if o.Complete {
 		a.Peers.Publish(o.record)
@@ -124,8 +124,8 @@ func macsOf(node announce.Node) []lease.MAC {
 	return macs
 }
 
-// ofThisNode adds what this node already knows of itself to p: its own record comes back from
-// the other nodes, but later.
+// ofThisNode updates the entry of this node in p. Peers may still have an older record of this
+// node.
 func (a *Agent) ofThisNode(p election.Peers, o *observation) election.Peers {
 	p.Members = slices.Clone(p.Members)
 	for i := range p.Members {
@@ -223,11 +223,11 @@ func version(uid types.UID, generation int64) string { return fmt.Sprintf("%s.%d
 // restarts is no reason to move an address.
 const notReadyFor = 10 * time.Second
 
-// soft holds the signals that a node should have an address only if no other node can have
-// it. It remembers since when we see the node not ready, by our own clock.
+// soft holds the signals that a node should have an address only if no other node can have it.
+// notReady is when this agent first saw the node not ready, by its own clock.
 type soft struct{ notReady time.Time }
 
-// draining returns why the node should be avoided, or "". again is when that may change
+// draining returns why the node should be avoided, or "". again is when the answer may change
 // without an event, or zero.
 func (s *soft) draining(now time.Time, node *corev1.Node) (reason string, again time.Time) {
 	if ending.Ready(node) {

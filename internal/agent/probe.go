@@ -52,8 +52,8 @@ func newProber(a *Agent, c Callers) *prober {
 	return &prober{Agent: a, callers: c, waiting: make(chan struct{}, 1+probesWaiting), turn: make(chan struct{}, 1)}
 }
 
-// see sets what probes depend on. Objects are most of an agent's memory, so it keeps only
-// the addresses of the node itself, and nothing if no caller may ask and the agent watches no
+// see stores what probes depend on. It keeps only the addresses of the node itself, because objects
+// are most of an agent's memory. It stores nothing if no caller may ask and the agent watches no
 // address of other nodes.
 func (p *prober) see(o *observation) {
 	if p.callers == nil && p.Observed == nil {
@@ -162,8 +162,9 @@ func (p *prober) probeFor(ctx context.Context, ip netip.Addr) probe.Answer {
 	return answer
 }
 
-// holds reports whether ip is on this node after the pass, where other machines reach it, and
-// whether a Service has it. Every node has a remote address, and none answers for it.
+// holds reports whether ip is on this node after the pass, in a place where other machines reach
+// it, and whether a Service has it. A remote address does not count as here: every node has it, and
+// no node answers ARP for it.
 func (p *shown) holds(ip netip.Addr) (here, served bool) {
 	for _, d := range p.decisions {
 		if d.IP == ip {
@@ -173,7 +174,7 @@ func (p *shown) holds(ip netip.Addr) (here, served bool) {
 	return here, served
 }
 
-// ask asks q, when no other person's question is being asked.
+// ask asks q. It first waits for the probe of another caller.
 func (p *prober) ask(ctx context.Context, q probe.Question, peers election.Peers) (probe.Answer, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -228,23 +229,22 @@ func (o *Observed) count(c observer.Count) {
 // nothingToWatch is the pause while there is no address to watch.
 const nothingToWatch = 2 * time.Second
 
-// watchOthers watches one address of another node after the other, beside the loop, until ctx
-// is done.
+// watchOthers watches addresses of other nodes, one at a time, beside the loop, until ctx is done.
 func (a *Agent) watchOthers(ctx context.Context) {
 	var w observer.Watch
-	said := ""
+	last := ""
 	for {
 		began := time.Now()
 		q, c, pause := a.watchRound(ctx, &w, began)
 		a.Observed.count(c)
-		said = a.sayObserved(ctx, q, c, said)
+		last = a.logObserved(ctx, q, c, last)
 		if !backoff.Sleep(ctx, pause-time.Since(began)) {
 			return
 		}
 	}
 }
 
-// watchRound asks once. It returns the time from this question to the next.
+// watchRound asks once. It returns the pause until the next question.
 func (a *Agent) watchRound(ctx context.Context, w *observer.Watch, now time.Time) (observer.Question, observer.Count, time.Duration) {
 	v, known := a.observerView(now)
 	if !known {
@@ -287,18 +287,18 @@ func (a *Agent) denying(ctx context.Context, nodes []string, ip netip.Addr) anno
 	return a.denied(ctx, asked)
 }
 
-// sayObserved logs when an address begins to be unanswered or answered twice. said is what it
-// said last.
-func (a *Agent) sayObserved(ctx context.Context, q observer.Question, c observer.Count, said string) string {
-	now := ""
+// logObserved logs when an address is no longer answered, or begins to be answered twice. last is
+// the event that it logged last.
+func (a *Agent) logObserved(ctx context.Context, q observer.Question, c observer.Count, last string) string {
+	event := ""
 	switch {
 	case c.Unanswered > 0:
-		now = "addressUnanswered"
+		event = "addressUnanswered"
 	case c.Double > 0:
-		now = "addressAnsweredTwice"
+		event = "addressAnsweredTwice"
 	}
-	if now != "" && now != said {
-		a.Log.WarnContext(ctx, now, "node", a.Node, "address", q.Address, "interface", q.Link, "holder", q.Holder)
+	if event != "" && event != last {
+		a.Log.WarnContext(ctx, event, "node", a.Node, "address", q.Address, "interface", q.Link, "holder", q.Holder)
 	}
-	return now
+	return event
 }

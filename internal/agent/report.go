@@ -37,49 +37,49 @@ type reporter struct {
 	events  Events
 	metrics *Metrics
 
-	// told is nil before the first report: the addresses that are found in place then are
-	// adopted, and need no report.
-	told told
+	// reported is nil before the first report. The addresses that are in place then are adopted,
+	// and need no report.
+	reported reports
 	// problems and subnets hold what was reported about the configuration.
-	problems map[problemTold]bool
+	problems map[reportedProblem]bool
 	subnets  string
 }
 
 // report reports what changed, and returns the annotations to write.
 func (r *reporter) report(now time.Time, seen *observation, decisions []announce.Decision, done outcome) map[string]Write {
-	told, writes := make(told, len(decisions)), map[string]Write{}
+	next, writes := make(reports, len(decisions)), map[string]Write{}
 	var written []announce.Decision
 	for of := range byService(decisions) {
 		svc := seen.services[of[0].Service]
 		written = written[:0]
 		for i := range of {
-			written = append(written, r.reportOne(now, seen, svc, &of[i], done, told))
+			written = append(written, r.reportOne(now, seen, svc, &of[i], done, next))
 		}
 		if w, ok := r.write(svc, written); ok {
 			writes[svc.Key] = w
 		}
 	}
-	for s, f := range r.told {
-		if _, still := told[s]; !still {
+	for s, f := range r.reported {
+		if _, still := next[s]; !still {
 			r.forget(s, f)
 		}
 	}
-	r.metrics.forget(r.told, told, seen.services)
+	r.metrics.forget(r.reported, next, seen.services)
 	r.metrics.forgetNodes(now, r.node, seen.Peers)
-	r.told = told
-	r.metrics.announced.show(r.node, told, len(done.waiting))
+	r.reported = next
+	r.metrics.announced.show(r.node, next, len(done.waiting))
 	r.metrics.observe(seen)
 	return writes
 }
 
-// reportOne reports what decision changed, records it in notes, and returns the decision that
-// the annotations of svc should show.
-func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, decision *announce.Decision, done outcome, notes told) announce.Decision {
+// reportOne reports what decision changed, records it in next, and returns the decision that the
+// annotations of svc should show.
+func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, decision *announce.Decision, done outcome, next reports) announce.Decision {
 	d, s := *decision, subject{decision.Service, decision.IP}
-	before, known := r.told[s]
+	before, known := r.reported[s]
 	if done.unfinished(d.IP) {
 		if known {
-			notes[s] = before.alone()
+			next[s] = before.alone()
 		}
 		return asWritten(svc, r.node, d)
 	}
@@ -91,33 +91,32 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 		f.failure = err.Error()
 		d.Where = announce.Nowhere
 	}
-	notes[s] = f
+	next[s] = f
 	_, added := done.added[d.IP]
-	news := added || r.told != nil
+	news := added || r.reported != nil
 	switch {
 	case d.Where == announce.Remote && before.here():
 		news = false // it moved to another interface, on every node
 	case d.Where == announce.Remote || d.Reason == announce.ReasonIdle && before.decided().Where == announce.Remote:
 		news = news && r.speaks(now, seen, svc, d.IP)
 	}
-	r.tell(svc, f, before, news, before.here() || slices.Contains(done.gone, d.IP))
+	r.reportChange(svc, f, before, news, before.here() || slices.Contains(done.gone, d.IP))
 	return d
 }
 
-// speaks reports whether this node writes an event that it announces a remote address, as all
-// nodes do that have one. If there are many nodes, a few write it. A node that starts does
-// not repeat an event that other nodes wrote when the Service got its address, long ago. That
-// time comes from another machine, whose clock may differ.
+// speaks reports whether this node writes the event that it announces a remote address. All nodes
+// announce it, and in a large cluster only a few of them write the event. A node that starts does
+// not repeat an event that is older than recently. The time of the event comes from another
+// machine, whose clock may differ.
 func (r *reporter) speaks(now time.Time, seen *observation, svc *Service, ip netip.Addr) bool {
-	if svc == nil || r.told == nil && now.Sub(time.Unix(svc.given, 0)).Abs() > recently {
+	if svc == nil || r.reported == nil && now.Sub(time.Unix(svc.given, 0)).Abs() > recently {
 		return false
 	}
 	return election.Speaks(r.node, ip, announcers(seen, svc, ip))
 }
 
-// announcers returns the nodes that announce a remote address of svc. With the policy Local
-// these are the nodes with an endpoint. If none of them is left, these are all nodes that
-// announce.
+// announcers returns the nodes that announce a remote address of svc. With the policy Local these
+// are the nodes with an endpoint. If no node has an endpoint, these are all configured nodes.
 func announcers(seen *observation, svc *Service, ip netip.Addr) []string {
 	var all, narrowed []string
 	with := seen.Endpoints[announce.ServiceFamily{Service: svc.Key, Family: addr.FamilyOf(ip)}]
@@ -136,12 +135,13 @@ func announcers(seen *observation, svc *Service, ip netip.Addr) []string {
 	return all
 }
 
-// recently is how long after a Service got an address that is still news.
+// recently is the time after a Service got an address in which a node that starts still writes an
+// event about it.
 const recently = 10 * time.Minute
 
-// tell reports the difference between f and before. It writes events if news is true: an
+// reportChange reports the difference between f and before. It writes events if news is true: an
 // address that was found in place is no news. here says that the address was here until now.
-func (r *reporter) tell(svc *Service, f, before fact, news, here bool) {
+func (r *reporter) reportChange(svc *Service, f, before fact, news, here bool) {
 	d, was := f.decided(), before.decided()
 	if w := was.Winner; w != "" && d.Winner != "" && w != d.Winner {
 		r.metrics.winnerChanges.WithLabelValues(d.Service).Inc()
@@ -152,27 +152,27 @@ func (r *reporter) tell(svc *Service, f, before fact, news, here bool) {
 	switch {
 	case f.failure != "":
 		if f.failure != before.failure {
-			r.tellFailure(svc, f, here)
+			r.reportFailure(svc, f, here)
 		}
 	case d.Where != announce.Nowhere:
 		if was.Where != d.Where || was.Address.Link != d.Address.Link || before.failure != "" {
-			r.tellHere(svc, d, news)
+			r.reportAnnounced(svc, d, news)
 		}
 		if d.Message != was.Message {
-			r.tellBeside(svc, d)
+			r.reportWarning(svc, d)
 		}
 	case here && d.Reason == announce.ReasonIdle:
-		r.tellNotHere(d, here)
+		r.reportNotAnnounced(d, here)
 		if news {
 			r.event(svc.ref(), corev1.EventTypeNormal, eventWithdrawn, "Node %s withdrew %s: %s", r.node, d.IP, d.Why())
 		}
 	case was.Service == "" || here || was.Reason != d.Reason || was.Winner != d.Winner:
-		r.tellNotHere(d, here)
+		r.reportNotAnnounced(d, here)
 	}
 }
 
-// tellHere reports that this node announces an address.
-func (r *reporter) tellHere(svc *Service, d announce.Decision, news bool) {
+// reportAnnounced reports that this node announces an address.
+func (r *reporter) reportAnnounced(svc *Service, d announce.Decision, news bool) {
 	facts := []any{"service", d.Service, "address", d.IP, "node", r.node, "interface", d.Address.Link, "reason", d.Reason}
 	if d.Where == announce.Remote {
 		r.log.Info("announcingNonLocal", facts...)
@@ -190,8 +190,8 @@ func (r *reporter) tellHere(svc *Service, d announce.Decision, news bool) {
 	}
 }
 
-// tellBeside reports what is wrong with an address that this node announces nevertheless.
-func (r *reporter) tellBeside(svc *Service, d announce.Decision) {
+// reportWarning reports what is wrong with an address that this node announces nevertheless.
+func (r *reporter) reportWarning(svc *Service, d announce.Decision) {
 	if d.Message == "" {
 		return
 	}
@@ -199,10 +199,9 @@ func (r *reporter) tellBeside(svc *Service, d announce.Decision) {
 	r.event(svc.ref(), corev1.EventTypeWarning, eventConflict, "%s", d.Message)
 }
 
-// tellNotHere reports that this node does not announce an address. here says that it did
-// until now. Most addresses never were here, and the reason is only of interest to a person
-// who looks for it.
-func (r *reporter) tellNotHere(d announce.Decision, here bool) {
+// reportNotAnnounced reports that this node does not announce an address. here says that it did
+// until now. Most addresses never were here, so the log level is then Debug.
+func (r *reporter) reportNotAnnounced(d announce.Decision, here bool) {
 	facts := []any{"service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason, "winner", d.Winner}
 	level := slog.LevelDebug
 	if here {
@@ -220,9 +219,9 @@ func (r *reporter) tellNotHere(d announce.Decision, here bool) {
 	}
 }
 
-// tellFailure reports that this node should announce an address, and cannot. here says that
-// it did until now.
-func (r *reporter) tellFailure(svc *Service, f fact, here bool) {
+// reportFailure reports that this node should announce an address, and cannot. here says that it
+// did until now.
+func (r *reporter) reportFailure(svc *Service, f fact, here bool) {
 	d := f.decided()
 	r.log.Warn("announcementFailed", "service", d.Service, "address", d.IP, "node", r.node,
 		"interface", d.Address.Link, "reason", d.Reason, "error", f.failure)
@@ -263,10 +262,10 @@ type subject struct {
 	ip      netip.Addr
 }
 
-// told holds the last report of every subject. It is replaced, never changed.
-type told map[subject]fact
+// reports holds the last report of every subject. It is replaced, never changed.
+type reports map[subject]fact
 
-// fact is the state of a subject. The zero fact is nothing.
+// fact is the reported state of a subject. The zero fact says that nothing was reported.
 type fact struct {
 	// decision points into a whole plan, which stays in memory as long as /state shows it.
 	decision *announce.Decision
@@ -282,7 +281,7 @@ func (f fact) decided() announce.Decision {
 	return *f.decision
 }
 
-// here reports whether f says that the address is on this node.
+// here reports whether the address is on this node.
 func (f fact) here() bool { return f.failure == "" && f.decided().Where != announce.Nowhere }
 
 // alone returns f with a copy of its decision, so that it does not keep the whole plan in
@@ -317,8 +316,8 @@ const (
 	eventNotStrict       = "ARPNotStrict"
 )
 
-// problemTold is a reported problem of the configuration.
-type problemTold struct {
+// reportedProblem is a reported problem of the configuration.
+type reportedProblem struct {
 	about           corev1.ObjectReference
 	reason, message string
 }
@@ -333,7 +332,7 @@ func (r *reporter) reportConfig(seen *observation) {
 		r.subnets = s
 		r.log.Info("subnetsChanged", "node", r.node, "subnets", seen.record.Subnets)
 	}
-	now := map[problemTold]bool{}
+	now := map[reportedProblem]bool{}
 	for _, p := range r.problemsOf(seen) {
 		now[p] = true
 		if r.problems[p] {
@@ -347,10 +346,10 @@ func (r *reporter) reportConfig(seen *observation) {
 }
 
 // problemsOf returns the problems of the configuration that matter to this node.
-func (r *reporter) problemsOf(seen *observation) []problemTold {
-	var all []problemTold
+func (r *reporter) problemsOf(seen *observation) []reportedProblem {
+	var all []reportedProblem
 	add := func(a config.Agent, reason, format string, args ...any) {
-		all = append(all, problemTold{agentRef(a), reason, fmt.Sprintf(format, args...)})
+		all = append(all, reportedProblem{agentRef(a), reason, fmt.Sprintf(format, args...)})
 	}
 	switch p := seen.problem; {
 	case seen.Broken:

@@ -37,11 +37,11 @@ func TestSixteenOfAThousandNodesReportARemoteAddress(t *testing.T) {
 	for i := range nodes {
 		members = append(members, peer(fmt.Sprintf("node-%03d", i)))
 	}
-	told, most := make([]eventCount, services), eventCount(0)
+	counts, most := make([]eventCount, services), eventCount(0)
 	metrics := NewMetrics(prometheus.NewRegistry(), 1000)
 	for _, m := range members {
 		for i := range services {
-			r := reporter{node: m.Node, log: slog.New(slog.DiscardHandler), events: &told[i], metrics: metrics}
+			r := reporter{node: m.Node, log: slog.New(slog.DiscardHandler), events: &counts[i], metrics: metrics}
 			seen := &observation{services: map[string]*Service{}}
 			seen.Peers.Members = members
 			r.report(time.Now(), seen, nil, outcome{})
@@ -52,7 +52,7 @@ func TestSixteenOfAThousandNodesReportARemoteAddress(t *testing.T) {
 			}}, outcome{})
 		}
 	}
-	for _, n := range told {
+	for _, n := range counts {
 		most = max(most, n)
 		if n != 16 {
 			t.Errorf("%d nodes report an address, want 16", n)
@@ -71,7 +71,7 @@ func TestUpToSixteenNodesWithEndpointsReport(t *testing.T) {
 	far := branded("far", "203.0.113.7")
 	far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	for _, node := range []string{"node-007", "node-500"} {
-		r := reporter{node: node, told: told{}}
+		r := reporter{node: node, reported: reports{}}
 		if !r.speaks(time.Now(), seen, kept(&far), addrOf("203.0.113.7")) {
 			t.Errorf("%s has an endpoint and does not report the address", node)
 		}
@@ -89,7 +89,7 @@ func TestOnlyNodesThatAnnounceReport(t *testing.T) {
 	}
 	far := branded("far", "203.0.113.7")
 	speaks := func(node string) bool {
-		return (&reporter{node: node, told: told{}}).speaks(time.Now(), seen, kept(&far), addrOf("203.0.113.7"))
+		return (&reporter{node: node, reported: reports{}}).speaks(time.Now(), seen, kept(&far), addrOf("203.0.113.7"))
 	}
 	n := 0
 	for _, m := range seen.Peers.Members {
@@ -129,7 +129,7 @@ func TestARenamedDummyInterfaceCausesNoEvent(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("far", "203.0.113.7", "2001:db8:9::7")))
 		settle()
-		w.told()
+		w.reported()
 		w.logged()
 		w.cluster.change(func(s *objects) {
 			s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{DummyInterface: "lb1"})}
@@ -137,7 +137,7 @@ func TestARenamedDummyInterfaceCausesNoEvent(t *testing.T) {
 		})
 		pass(10 * time.Second)
 		want(t, "kernel", w.kernel.String(), "2001:db8:9::7/128 lb1, 203.0.113.7/32 lb1")
-		want(t, "events", w.told(), "")
+		want(t, "events", w.reported(), "")
 		want(t, "log", w.logged("address", "interface"), "announcingNonLocal 203.0.113.7 lb1\nannouncingNonLocal 2001:db8:9::7 lb1")
 	})
 }
@@ -177,11 +177,11 @@ func restarted(t *testing.T, w *world, store *eventStore) string {
 	w.end()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	told := events.New(store, corev1.EventSource{Component: eventSource, Host: "node-a"}, slog.New(slog.DiscardHandler))
+	recorder := events.New(store, corev1.EventSource{Component: eventSource, Host: "node-a"}, slog.New(slog.DiscardHandler))
 	options := w.agent.Options
-	options.Events = told
+	options.Events = recorder
 	var parts sync.WaitGroup
-	parts.Go(func() { _ = told.Run(ctx) })
+	parts.Go(func() { _ = recorder.Run(ctx) })
 	parts.Go(func() { _ = New(options).Run(ctx) })
 	pass(time.Minute)
 	cancel()
@@ -224,7 +224,7 @@ func TestABootingNodeReportsOnlyNewAddresses(t *testing.T) {
 	}, func(w *world) {
 		settle()
 		want(t, "kernel", w.kernel.String(), "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0, 203.0.113.8/32 kube-lb0")
-		want(t, "events", w.told(), "Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
+		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
 			"Normal AnnouncingNonLocal Announcing 203.0.113.8 from node node-a interface kube-lb0")
 	})
 }
@@ -239,14 +239,14 @@ func TestAnAddressWithoutEndpointsGoesAndComesBack(t *testing.T) {
 		settle()
 		const both = "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0"
 		want(t, "kernel, with an endpoint", w.kernel.String(), both)
-		w.told()
+		w.reported()
 		w.logged()
 		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": nil} })
 		pass(10 * time.Minute)
 		want(t, "kernel, without endpoints", w.kernel.String(), "")
 		want(t, "slots without", w.slots("web"), "")
 		const why = ": no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints"
-		want(t, "events", w.told(), "Normal AddressWithdrawn Node node-a withdrew 192.0.2.9"+why+"\nNormal AddressWithdrawn Node node-a withdrew 203.0.113.7"+why)
+		want(t, "events", w.reported(), "Normal AddressWithdrawn Node node-a withdrew 192.0.2.9"+why+"\nNormal AddressWithdrawn Node node-a withdrew 203.0.113.7"+why)
 		want(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noEndpointsAnywhere\nwithdrawAddress 203.0.113.7 noEndpointsAnywhere")
 		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": {"node-b"}} })
 		pass(10 * time.Second)
@@ -271,8 +271,8 @@ func TestAShortLossOfEndpointsMovesNothing(t *testing.T) {
 		w.cluster.change(webEndpoints("node-b"))
 		w.cluster.change(serving(branded("web", "192.0.2.9", "203.0.113.7")))
 		pass(20 * time.Second)
-		w.kernel.doings()
-		w.told()
+		w.kernel.changes()
+		w.reported()
 		for range 5 {
 			w.cluster.change(webEndpoints())
 			pass(4 * time.Second)
@@ -280,9 +280,9 @@ func TestAShortLossOfEndpointsMovesNothing(t *testing.T) {
 			w.cluster.change(webEndpoints("node-b"))
 			pass(30 * time.Second)
 		}
-		want(t, "events", w.told(), "")
-		if doings := w.kernel.doings(); strings.Contains(doings, "remove") || strings.Contains(doings, "put 203.0.113.7") {
-			t.Errorf("the agent did\n%s", doings)
+		want(t, "events", w.reported(), "")
+		if changes := w.kernel.changes(); strings.Contains(changes, "remove") || strings.Contains(changes, "put 203.0.113.7") {
+			t.Errorf("the agent did\n%s", changes)
 		}
 	})
 }
@@ -294,16 +294,16 @@ func TestFlappingEndpointsAreDamped(t *testing.T) {
 		w.cluster.change(webEndpoints("node-b"))
 		w.cluster.change(serving(branded("web", "192.0.2.9", "203.0.113.7")))
 		pass(20 * time.Second)
-		w.kernel.doings()
+		w.kernel.changes()
 		for range 60 {
 			w.cluster.change(webEndpoints())
 			pass(10 * time.Second)
 			w.cluster.change(webEndpoints("node-b"))
 			pass(10 * time.Second)
 		}
-		doings := w.kernel.doings()
+		changes := w.kernel.changes()
 		for _, verb := range []string{"put 203.0.113.7", "remove 203.0.113.7", "put 192.0.2.9", "remove 192.0.2.9"} {
-			if n := strings.Count(doings, verb); n < 2 || n > 10 {
+			if n := strings.Count(changes, verb); n < 2 || n > 10 {
 				t.Errorf("%s: %d times in 20 minutes, which is too often", verb, n)
 			}
 		}
@@ -374,7 +374,7 @@ func TestAProblemIsReportedWithTheEmptyLease(t *testing.T) {
 	}, func(w *world) {
 		settle()
 		problem := `no interface matches "wlan0"; the node has eth0, eth1`
-		want(t, "published", w.peers.told(), "[] purelb/default "+problem)
-		want(t, "events", w.told(), "Warning ConfigError Node node-a is announcing nothing on its interfaces: "+problem)
+		want(t, "published", w.peers.publications(), "[] purelb/default "+problem)
+		want(t, "events", w.reported(), "Warning ConfigError Node node-a is announcing nothing on its interfaces: "+problem)
 	})
 }

@@ -17,9 +17,9 @@ import (
 // machines, and which nodes answer that gossip does not hear. The loop owns all fields but
 // questions.
 type segments struct {
-	// silent are the sides on which no machine answered the last probe, although nodes should
-	// have.
-	silent map[side]bool
+	// silent are the links and families on which no machine answered the last probe, although a
+	// node should have answered.
+	silent map[linkFamily]bool
 	// unaskable are the links without neighbors that were logged.
 	unaskable map[string]bool
 	// silentLinks are the links whose standing questions have no answer. questions are these
@@ -29,9 +29,8 @@ type segments struct {
 	unheard     unheard
 }
 
-// side is one family on one link. Each side has its own way to find neighbors, and may fail
-// alone.
-type side struct {
+// linkFamily is one family on one link. ARP and Neighbor Discovery may fail independently.
+type linkFamily struct {
 	link   string
 	family addr.Family
 }
@@ -39,8 +38,8 @@ type side struct {
 // standingEvery is the pause between two standing questions.
 const standingEvery = 2 * time.Second
 
-// standingWait is how long machines may take to answer; the agent asks twice. There is no
-// hurry, and the machine may be busy.
+// standingWait is how long machines may take to answer each of two questions. It is long, because a
+// machine may be busy.
 const standingWait = 400 * time.Millisecond
 
 // standing asks whether a link leads to other machines. witnesses are the machines to ask,
@@ -106,7 +105,7 @@ func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Sta
 		return
 	}
 	silent := state.Silent
-	told := func() {
+	done := func() {
 		if silent {
 			a.segments.silentLinks[q.link] = true
 			a.Log.WarnContext(ctx, "linkSilent", "node", a.Node, "interface", q.link, "unanswered", q.witnesses.All())
@@ -116,7 +115,7 @@ func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Sta
 		a.Log.InfoContext(ctx, "linkHeard", "node", a.Node, "interface", q.link)
 	}
 	select {
-	case a.background.completions <- told:
+	case a.background.completions <- done:
 	case <-ctx.Done():
 	}
 }
@@ -139,7 +138,7 @@ func (a *Agent) markSilent(node *announce.Node) {
 }
 
 // hearSegment records whether any machine answered on a segment, and logs a change.
-func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesses, answers announce.Answers) {
+func (a *Agent) hearSegment(ctx context.Context, where linkFamily, w announce.Witnesses, answers announce.Answers) {
 	silent := w.Missing(answers)
 	if silent == a.segments.silent[where] {
 		return
@@ -152,9 +151,9 @@ func (a *Agent) hearSegment(ctx context.Context, where side, w announce.Witnesse
 	a.Log.InfoContext(ctx, "segmentHeard", "node", a.Node, "interface", where.link, "family", where.family)
 }
 
-// noteUnaskable logs once that link, which has local addresses, has no Ethernet neighbors.
-// The agent cannot probe or announce addresses there, and the agents alone decide which node
-// has an address.
+// noteUnaskable logs once that link, which has local addresses, has no Ethernet neighbors. The
+// agent cannot probe or announce addresses there. The election alone then decides which node has an
+// address.
 func (a *Agent) noteUnaskable(link string, node announce.Node) {
 	askable := !slices.ContainsFunc(node.Links, func(l announce.Link) bool { return l.Name == link && !l.Neighbors })
 	if askable || a.segments.unaskable[link] {
@@ -164,11 +163,12 @@ func (a *Agent) noteUnaskable(link string, node announce.Node) {
 	a.Log.Warn("linkWithoutNeighbors", "node", a.Node, "interface", link)
 }
 
-// unheard is what probes tell of nodes that gossip does not hear, while this node is cut off
-// from most others: whether any of them is alive and can take the addresses of this node.
+// unheard is the state of probes for nodes that gossip does not hear. The agent sends these probes
+// while this node is cut off from most other nodes, to find out whether another node is alive and
+// can take its addresses.
 type unheard struct {
-	// answering are those nodes that answered since this node is cut off, or all nodes if this
-	// node reaches no machine. The map is replaced, never changed.
+	// answering are the unheard nodes that have answered since this node was cut off, or all
+	// unheard nodes if this node reaches no machine. The map is replaced, never changed.
 	answering map[string]bool
 	// segment says whether any machine answers, including gateways.
 	segment announce.Standing
@@ -179,8 +179,8 @@ type unheard struct {
 // unheardEvery is the pause between probes of nodes that gossip does not hear.
 const unheardEvery = time.Second
 
-// askUnheard probes for these nodes on the links where this node has local addresses, as long
-// as this node is cut off.
+// askUnheard probes for nodes that gossip does not hear, on the links where this node has local
+// addresses, as long as this node is cut off.
 func (a *Agent) askUnheard(now time.Time, seen *observation) todo {
 	if !seen.Peers.CutOff {
 		a.segments.unheard = unheard{asking: a.segments.unheard.asking}
@@ -223,10 +223,9 @@ func (a *Agent) probeUnheard(links []string, seen *observation) task {
 	}
 }
 
-// unheardAnswered records which nodes answered. silent says that no machine did, although the
-// probe asked for a gateway. If that lasts, no client reaches this node. The node then gives
-// its addresses up, so that it does not answer beside another node when the segment is whole
-// again.
+// unheardAnswered records which nodes answered. silent says that no machine answered, although the
+// probe asked for a gateway. If that lasts, no client reaches this node. The node then gives its
+// addresses up, so that two nodes do not answer for them when the segment is whole again.
 func (a *Agent) unheardAnswered(ctx context.Context, answering map[string]bool, nodes map[string]map[netip.Addr]string, silent bool) {
 	u := &a.segments.unheard
 	u.asking = false

@@ -200,18 +200,18 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 		s.hosts[have].in(func() { s.hosts[have].ip(t, "addr del 192.0.2.9/24 dev eth0") })
 	}
 	s.expectOn(t, left[0])
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for name, h := range s.hosts {
 		for len(h.events.Events) > 0 {
-			if e := <-h.events.Events; strings.Contains(e, eventNotStrict) && strings.Contains(e, "Node "+name+" answers") && !told[name] {
-				told[name] = true
+			if e := <-h.events.Events; strings.Contains(e, eventNotStrict) && strings.Contains(e, "Node "+name+" answers") && !reported[name] {
+				reported[name] = true
 			} else if strings.Contains(e, eventNotStrict) || strings.Contains(e, eventConflict) {
 				t.Errorf("%s has a wrong or a second warning: %s", name, e)
 			}
 		}
 	}
-	if len(told) < 2 {
-		t.Errorf("only the nodes %v warn that they answer for addresses that they do not have", told)
+	if len(reported) < 2 {
+		t.Errorf("only the nodes %v warn that they answer for addresses that they do not have", reported)
 	}
 }
 
@@ -272,17 +272,17 @@ func TestSegmentAForeignMachineIsReported(t *testing.T) {
 			}
 		}
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	eventually(t, "both conflicts have an event", func() bool {
 		claim()
 		select {
 		case e := <-s.hosts[have].events.Events:
 			if strings.Contains(e, eventConflict) {
-				told[strings.Fields(e)[2]] = true
+				reported[strings.Fields(e)[2]] = true
 			}
 		case <-time.After(time.Second / 10):
 		}
-		return maps.Equal(told, map[string]bool{"192.0.2.9,": true, "2001:db8::9,": true})
+		return maps.Equal(reported, map[string]bool{"192.0.2.9,": true, "2001:db8::9,": true})
 	})
 	if got := s.holders("192.0.2.9"); got != have+" c" && got != "c "+have {
 		t.Errorf("the address is on %q, want it on %s and on c", got, have)

@@ -20,9 +20,8 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// Handler serves the metrics, the probes of the kubelet, the state, and probes of the segment
-// for people. They share a port, because on the
-// host network every port belongs to the node.
+// Handler serves the metrics, the probes of the kubelet, the state, and probes of the segment for
+// people. They share one port, because a port on the host network belongs to the whole node.
 func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
@@ -36,7 +35,7 @@ func (a *Agent) Handler(metrics prometheus.Gatherer) http.Handler {
 }
 
 // serviceAddresses returns a function that reads the addresses that this node has only for
-// Services. Metrics, probes and the state are not served there.
+// Services. The server does not answer on these addresses.
 func serviceAddresses(kernel Kernel) func(context.Context) (map[netip.Addr]bool, error) {
 	return func(ctx context.Context) (map[netip.Addr]bool, error) {
 		all, err := kernel.Addresses(ctx)
@@ -63,8 +62,7 @@ func (a *Agent) Ready() error {
 	return errors.New("not all of the cluster has been seen yet")
 }
 
-// /state is for people who look for a mistake. It is bounded: the first of thousands explain
-// as much as all.
+// The answer of /state is bounded: the first thousand entries explain as much as all entries.
 const (
 	maxShown  = 1000
 	maxErrors = 20

@@ -81,8 +81,8 @@ func slotChanges(svc *Service, node string, decisions []announce.Decision) (chan
 	return change, stolen
 }
 
-// asWritten returns d as the annotations of svc already show it: while an address comes or
-// goes, the agent writes nothing about it.
+// asWritten returns d as the annotations of svc show it now. While an address comes or goes, the
+// agent does not change its annotation.
 func asWritten(svc *Service, node string, d announce.Decision) announce.Decision {
 	d.Where = announce.Nowhere
 	if svc == nil {
@@ -201,9 +201,8 @@ func (s *Slots) work(ctx context.Context) {
 	}
 }
 
-// write performs the pending write for key, and reports whether no retry is needed. After a
-// conflict there is none: the Service has changed, and the next pass decides by its new
-// version.
+// write performs the pending write for key, and reports whether no retry is needed. A conflict
+// needs no retry: the Service has changed, and the next pass decides by its new version.
 func (s *Slots) write(ctx context.Context, key string) bool {
 	s.mu.Lock()
 	w, ok := s.wanted[key]

@@ -26,7 +26,7 @@ func holding(t *testing.T, test func(*world)) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(time.Minute)
 		want(t, "kernel, before", w.kernel.String(), bothAddresses)
-		w.told()
+		w.reported()
 		w.logged()
 		test(w)
 	})
@@ -34,9 +34,9 @@ func holding(t *testing.T, test func(*world)) {
 
 func TestAddressesLeaveALinkWithoutAnyAnswer(t *testing.T) {
 	holding(t, func(w *world) {
-		looks := w.kernel.looked()
+		looks := w.kernel.observations()
 		pass(29 * time.Second)
-		if n := w.kernel.looked() - looks; n > 1 {
+		if n := w.kernel.observations() - looks; n > 1 {
 			t.Errorf("%d passes in half a minute without a change, want at most 1", n)
 		}
 		w.kernel.change(func() { clear(w.kernel.answers) })
@@ -44,10 +44,10 @@ func TestAddressesLeaveALinkWithoutAnyAnswer(t *testing.T) {
 		want(t, "kernel, after one or two probes", w.kernel.String(), bothAddresses)
 		pass(4 * time.Second)
 		want(t, "kernel, after three probes", w.kernel.String(), "")
-		if told := w.peers.told(); !strings.HasPrefix(told, "[] ") {
-			t.Errorf("the published record is %q, want no subnets", told)
+		if record := w.peers.publications(); !strings.HasPrefix(record, "[] ") {
+			t.Errorf("the published record is %q, want no subnets", record)
 		}
-		if events := w.told(); strings.Count(events, "Warning InterfaceSilent Node node-a hears no machine on interface eth0") != 1 {
+		if events := w.reported(); strings.Count(events, "Warning InterfaceSilent Node node-a hears no machine on interface eth0") != 1 {
 			t.Errorf("the events are %q, want one InterfaceSilent", events)
 		}
 		pass(time.Hour)
@@ -73,7 +73,7 @@ func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
 				w.kernel.change(func() { clear(w.kernel.answers) })
 				pass(time.Hour)
 				want(t, "kernel", w.kernel.String(), bothAddresses)
-				want(t, "events", w.told(), "")
+				want(t, "events", w.reported(), "")
 			})
 		})
 	}

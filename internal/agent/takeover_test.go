@@ -41,15 +41,15 @@ func TestAnAddressOfAnotherMachineIsNotTaken(t *testing.T) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		settle()
-		want(t, "events, at first", w.told(), "")
+		want(t, "events, at first", w.reported(), "")
 		writes := w.notes.written()
 		pass(9 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "slots", w.slots("web"), "")
 		tail := " on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool"
-		want(t, "events", w.told(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
-		if told := w.peers.told(); !strings.Contains(told, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
-			t.Errorf("the published record is %q, want the problem in it", told)
+		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
+		if record := w.peers.publications(); !strings.Contains(record, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
+			t.Errorf("the published record is %q, want the problem in it", record)
 		}
 		if n := w.notes.written() - writes; n != 0 {
 			t.Errorf("%d slot writes while the agent waits, want 0", n)
@@ -71,7 +71,7 @@ func TestAnAgentWaitsForANodeThatStillAnswers(t *testing.T) {
 	}, func(w *world) {
 		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
-		want(t, "events", w.told(), "")
+		want(t, "events", w.reported(), "")
 		want(t, "slots", w.slots("web"), "node-b,eth0,192.0.2.9 node-b,eth0,2001:db8::9")
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(700 * time.Millisecond)
@@ -125,7 +125,7 @@ func TestAnOfferedAddressIsTakenAtOnce(t *testing.T) {
 	}, func(w *world) {
 		settle()
 		want(t, "kernel, before", w.kernel.String(), "")
-		w.kernel.doings()
+		w.kernel.changes()
 		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
 		w.peers.received <- membership.Message{From: "node-b", Body: take, Received: time.Now()}
 		settle()
@@ -169,7 +169,7 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (membership.
 		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
 		w.peers.answer = answer
 	}, func(w *world) {
-		w.kernel.doings()
+		w.kernel.changes()
 		w.cluster.change(func(s *objects) {
 			s.Node = s.Node.DeepCopy()
 			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
@@ -185,7 +185,7 @@ func TestAHolderYieldsWhenTheNextNodeHasTheAddresses(t *testing.T) {
 		return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil && m.Kind == announce.Take
 	}, func(w *world) {
 		want(t, "kernel", w.kernel.String(), "")
-		if done := w.kernel.doings(); !strings.Contains(done, "forget") {
+		if done := w.kernel.changes(); !strings.Contains(done, "forget") {
 			t.Errorf("the agent does not forget the UDP flows of the removed addresses:\n%s", done)
 		}
 		want(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")

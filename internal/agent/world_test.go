@@ -65,8 +65,8 @@ func (w *world) logged(attributes ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// told returns the events since the last call.
-func (w *world) told() string {
+// reported returns the events since the last call.
+func (w *world) reported() string {
 	var events []string
 	for {
 		select {
