@@ -31,16 +31,16 @@ func (a *application) problem(path, reason string, err error) {
 	a.problems = append(a.problems, peering.Problem{Field: path, Reason: reason, Message: err.Error()})
 }
 
-// apply carries out the differences. A part that cannot be removed is still there, and no
-// other part takes its place.
+// apply carries out the differences. If a part cannot be removed, the part that should replace it
+// is not added.
 //
 // As long as the policies cannot be set, apply adds no neighbor, and ends no session for a
 // change: the policies in effect do not cover new neighbors.
 func (a *application) apply() {
 	a.removeMoved()
 	c := peering.Diff(a.wanted, a.found.state())
-	leave, change := parted(c.RemovePeers, c.AddPeers, peering.Peer.Name)
-	leaveDynamic, changeDynamic := parted(c.RemoveDynamic, c.AddDynamic, prefixOfDynamic)
+	leave, change := splitRemovals(c.RemovePeers, c.AddPeers, peering.Peer.Name)
+	leaveDynamic, changeDynamic := splitRemovals(c.RemoveDynamic, c.AddDynamic, prefixOfDynamic)
 	a.removePeers(leave)
 	a.removeDynamic(leaveDynamic)
 	before := a.found.policies
@@ -61,9 +61,9 @@ func (a *application) apply() {
 	a.updatePeers(c.UpdatePeers)
 }
 
-// parted tells elements that are only removed from those that are removed and added again,
-// changed.
-func parted[T any, K comparable](gone, come []T, key func(T) K) (leave, change []T) {
+// splitRemovals divides gone: leave are the elements that are only removed, and change are those
+// that are added again with changes.
+func splitRemovals[T any, K comparable](gone, come []T, key func(T) K) (leave, change []T) {
 	for _, g := range gone {
 		if slices.ContainsFunc(come, func(c T) bool { return key(c) == key(g) }) {
 			change = append(change, g)
@@ -77,7 +77,7 @@ func parted[T any, K comparable](gone, come []T, key func(T) K) (leave, change [
 func prefixOfDynamic(d peering.Dynamic) netip.Prefix { return d.Prefix }
 
 // errWithheld says that a neighbor waits for the policies.
-var errWithheld = errors.New("waits until the policies can be had, which are wrong (see the other problems)")
+var errWithheld = errors.New("waits until the policies can be set (see the other problems)")
 
 // withhold reports the neighbors that are not added or not changed because the policies
 // cannot be set.
@@ -90,7 +90,7 @@ func (a *application) withhold(c peering.Changes) {
 	}
 }
 
-// note records changes that GoBGP need not know.
+// note records changes that do not concern GoBGP.
 func (a *application) note(c peering.Changes) {
 	for _, g := range c.UpdateGroups {
 		a.found.groups[g.Name] = g
@@ -100,7 +100,7 @@ func (a *application) note(c peering.Changes) {
 	}
 }
 
-// whole returns all parts.
+// whole returns the state with all parts.
 func (f found) whole() peering.State {
 	s := f.state()
 	s.Global, s.Sets, s.Import, s.Export = f.global, f.sets, f.imports, f.exports

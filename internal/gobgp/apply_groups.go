@@ -69,7 +69,7 @@ func (a *application) removePrefix(d peering.Dynamic) error {
 		if err != nil || p.GetConf().GetPeerGroup() != d.Group || !d.Prefix.Contains(address.WithZone("")) {
 			continue
 		}
-		if err := a.deleteCome(address); err != nil {
+		if err := a.deleteDynamicPeer(address); err != nil {
 			return err
 		}
 	}

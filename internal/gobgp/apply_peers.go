@@ -15,11 +15,11 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// comeTries is how often a dynamic neighbor is removed to make room.
-const comeTries = 3
+// introduceTries is how often introduce removes a dynamic neighbor of the same address.
+const introduceTries = 3
 
-// removeMoved removes the neighbors of unnumbered links that have another router at the far
-// end now.
+// removeMoved removes the neighbors on unnumbered links that have another router at the other end
+// now.
 func (a *application) removeMoved() {
 	var moved []peering.Peer
 	for _, p := range a.found.state().Peers {
@@ -45,9 +45,9 @@ func (a *application) removePeers(peers []peering.Peer) {
 	}
 }
 
-// removePeer tells the neighbor and removes it. GoBGP removes a password from its listener
-// only when the password changes, not when the peer is deleted. Without that change, a
-// neighbor that comes back without a password would be refused.
+// removePeer ends the session and removes the neighbor. GoBGP removes a password from its listener
+// only when the password changes, not when the peer is deleted. So removePeer first removes the
+// password: otherwise a neighbor that comes back without a password would be refused.
 func (a *application) removePeer(f session) error {
 	if f.peer.Password != "" {
 		bare := f
@@ -105,11 +105,11 @@ func (a *application) addPeer(p peering.Peer) (session, error) {
 	return f, nil
 }
 
-// introduce adds the neighbor to GoBGP. It removes a dynamic neighbor of the same address,
-// also when that one connects again meanwhile.
+// introduce adds the neighbor to GoBGP. It first removes a dynamic neighbor of the same address,
+// and tries again if that neighbor connects again meanwhile.
 func (a *application) introduce(f session) error {
-	for tries := comeTries; ; tries-- {
-		if err := a.removeCome(f.address); err != nil {
+	for tries := introduceTries; ; tries-- {
+		if err := a.removeDynamicPeer(f.address); err != nil {
 			return err
 		}
 		err := a.engine.call(func() error {
@@ -118,7 +118,7 @@ func (a *application) introduce(f session) error {
 		if err == nil || tries == 1 {
 			return err
 		}
-		if came, listErr := a.came(f.address); !came || listErr != nil {
+		if came, listErr := a.hasDynamicPeer(f.address); !came || listErr != nil {
 			return errors.Join(err, listErr)
 		}
 	}
@@ -140,17 +140,18 @@ func (a *application) located(p peering.Peer) (session, error) {
 	return session{p, address}, err
 }
 
-// removeCome removes a dynamic neighbor, to make room for a named one.
-func (a *application) removeCome(address netip.Addr) error {
-	came, err := a.came(address)
+// removeDynamicPeer removes the dynamic neighbor of this address, if there is one, so that a named
+// neighbor can take its place.
+func (a *application) removeDynamicPeer(address netip.Addr) error {
+	came, err := a.hasDynamicPeer(address)
 	if err != nil || !came {
 		return err
 	}
-	return a.deleteCome(address)
+	return a.deleteDynamicPeer(address)
 }
 
-// came reports whether there is a dynamic neighbor of that address.
-func (a *application) came(address netip.Addr) (bool, error) {
+// hasDynamicPeer reports whether there is a dynamic neighbor of that address.
+func (a *application) hasDynamicPeer(address netip.Addr) (bool, error) {
 	if !address.IsValid() || len(a.found.dynamic) == 0 {
 		return false, nil
 	}
@@ -158,9 +159,9 @@ func (a *application) came(address netip.Addr) (bool, error) {
 	return slices.ContainsFunc(peers, func(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }), err
 }
 
-// deleteCome removes a dynamic neighbor. GoBGP itself removes it when its session ends, which
+// deleteDynamicPeer removes a dynamic neighbor. GoBGP removes it too when its session ends, which
 // may happen meanwhile.
-func (a *application) deleteCome(address netip.Addr) error {
+func (a *application) deleteDynamicPeer(address netip.Addr) error {
 	err := a.deletePeer(address)
 	if err == nil {
 		return nil
@@ -201,8 +202,9 @@ func (a *application) changePeer(f session) error {
 	})
 }
 
-// peerOf translates f for GoBGP. GoBGP's global device is only that of its listeners, and
-// GoBGP panics for a neighbor without an address that was held down.
+// peerOf translates f for GoBGP. It sets the device, because GoBGP's global device only applies to
+// listeners. It sets the address, because GoBGP panics for a neighbor that is held down and has no
+// address.
 func (a *application) peerOf(f session, restarting bool) *api.Peer {
 	f.peer.Device = cmp.Or(f.peer.Device, a.found.global.Device)
 	out := peerOf(f.peer, restarting)

@@ -12,9 +12,9 @@ import (
 // policyPath is the field of a problem with all policies.
 const policyPath = "spec.policyDefinitions"
 
-// policies sets all policies at once, and reports whether GoBGP has them. GoBGP sets them
-// completely or not at all. Until they can be set, the last ones stay. The first ones reject
-// everything.
+// policies sets all policies at once, and reports whether GoBGP accepted them. GoBGP sets all of
+// them or none. If it refuses them, the previous policies stay in effect. The policies of a new
+// server reject everything.
 func (a *application) policies() (had bool) {
 	next := policiesOf(a.wanted)
 	if !next.equal(a.found.policies) {

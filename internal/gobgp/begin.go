@@ -78,16 +78,16 @@ func (s *Server) resume(ctx context.Context, before found, restarting bool) erro
 	wanted := before.whole()
 	wanted.Global, _ = listening(before.global, nil)
 	if err := startable(before.global, wanted.Global); err != nil {
-		return fmt.Errorf("go on as before: %w", err)
+		return fmt.Errorf("restore the earlier server: %w", err)
 	}
 	if err := s.start(wanted.Global); err != nil {
-		return fmt.Errorf("go on as before: %w", err)
+		return fmt.Errorf("restore the earlier server: %w", err)
 	}
 	s.wanted = wanted
 	a := application{Server: s, ctx: ctx, wanted: wanted, restarting: restarting}
 	a.apply()
 	for _, p := range a.problems {
-		s.log.WarnContext(ctx, "not as before", "problem", p.String())
+		s.log.WarnContext(ctx, "part not restored", "problem", p.String())
 	}
 	return nil
 }

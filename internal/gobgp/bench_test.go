@@ -34,7 +34,7 @@ func BenchmarkAnnounce(b *testing.B) {
 		if err := e.start(g.Global); err != nil {
 			b.Fatal(err)
 		}
-		p := newPather(0, ourAS)
+		p := newPathBuilder(0, ourAS)
 		paths := make([]*apiutil.Path, len(many))
 		for i, r := range many {
 			var err error

@@ -88,7 +88,7 @@ func TestDeletingAnAbsentDynamicNeighborIsNoError(t *testing.T) {
 	s := newServer(t)
 	apply(t, s, callers())
 	a := application{Server: s, ctx: t.Context()}
-	if err := a.deleteCome(netip.MustParseAddr("192.0.2.2")); err != nil {
+	if err := a.deleteDynamicPeer(netip.MustParseAddr("192.0.2.2")); err != nil {
 		t.Error(err)
 	}
 }

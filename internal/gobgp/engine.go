@@ -33,8 +33,8 @@ var usualPatience = patience{stop: 5 * time.Second, goodbye: 2 * time.Second}
 // goodbyePoll is the pause between checks whether all goodbyes are sent.
 const goodbyePoll = 5 * time.Millisecond
 
-// settles limits the wait for connections that GoBGP has accepted and not read. A neighbor that
-// lost its connection waits in the same state.
+// settles limits the wait for connections that GoBGP has accepted and not read. The wait needs a
+// limit, because a neighbor that lost its connection is in the same state.
 const settles = 100 * time.Millisecond
 
 // goodbye is the reason that neighbors log for the end of the session (RFC 9003).
@@ -46,22 +46,22 @@ var errPanic = errors.New("GoBGP panicked")
 // engine is one BgpServer from its start to its stop.
 type engine struct {
 	bgp *server.BgpServer
-	log *librarian
+	log *logHandler
 	// done is closed when GoBGP's management goroutine has ended. cause says why, if it
 	// panicked.
 	done  chan struct{}
 	cause error
-	// quiet ends the watch, and closes stopping.
-	quiet    context.CancelFunc
+	// endWatch ends the watch, and closes stopping.
+	endWatch context.CancelFunc
 	stopping <-chan struct{}
 	patience patience
 }
 
 func startEngine(log *slog.Logger, ev *events, p patience) *engine {
-	lib := newLibrarian(log)
+	handler := newLogHandler(log)
 	e := &engine{
-		bgp:      server.NewBgpServer(server.LoggerOption(slog.New(lib), nil)),
-		log:      lib,
+		bgp:      server.NewBgpServer(server.LoggerOption(slog.New(handler), nil)),
+		log:      handler,
 		done:     make(chan struct{}),
 		patience: p,
 	}
@@ -76,7 +76,7 @@ func startEngine(log *slog.Logger, ev *events, p patience) *engine {
 		e.bgp.Serve()
 	}()
 	var ctx context.Context
-	ctx, e.quiet = context.WithCancel(context.Background())
+	ctx, e.endWatch = context.WithCancel(context.Background())
 	e.stopping = ctx.Done()
 	// A server that was just created refuses a call only if it is broken, and then all later
 	// calls report that.
@@ -149,8 +149,8 @@ func (e *engine) start(g peering.Global) error {
 	return nil
 }
 
-// globalOf translates g. GoBGP's numbers for families are its own, not AFI and SAFI. It has
-// tables only for the named families.
+// globalOf translates g. GoBGP has its own numbers for families, which are not AFI and SAFI. It has
+// tables only for these families.
 func globalOf(g peering.Global) *api.Global {
 	number := map[addr.Family]uint32{addr.V4: 0, addr.V6: 1} // unicast
 	out := &api.Global{
@@ -175,7 +175,7 @@ func globalOf(g peering.Global) *api.Global {
 
 // stop ends all sessions and frees the port.
 func (e *engine) stop(ctx context.Context, graceful bool) error {
-	e.quiet()
+	e.endWatch()
 	if err := e.broken(); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 		stopped <- e.call(func() error {
 			return e.bgp.StopBgp(context.Background(), &api.StopBgpRequest{AllowGracefulRestart: graceful})
 		})
-		// GoBGP's own BFD, which has never run, then logs that the server has stopped already.
+		// GoBGP's own BFD has never run. When it is stopped, it logs an error, which is muted here.
 		e.log.mute()
 		_ = e.call(func() error { e.bgp.Stop(); return nil })
 	}()
@@ -241,27 +241,26 @@ func isUp(p *api.Peer) bool {
 	return p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED
 }
 
-// comes reports whether GoBGP may not yet have read the connection of a neighbor that came by
-// itself.
-func comes(p *api.Peer) bool {
+// mayBeUnread reports whether GoBGP may not yet have read the connection of a dynamic neighbor.
+func mayBeUnread(p *api.Peer) bool {
 	return isDynamic(p) && p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ACTIVE
 }
 
-// settle waits until GoBGP has read all connections that it accepted. It answers one in a state
-// that StopBgp clears, and would panic.
+// settle waits until GoBGP has read all connections that it accepted. GoBGP would panic if it read
+// a connection after StopBgp has cleared the state of the neighbor.
 func (e *engine) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settles)
 	defer cancel()
 	for ctx.Err() == nil {
 		peers, err := e.peers("", false)
-		if err != nil || !slices.ContainsFunc(peers, comes) {
+		if err != nil || !slices.ContainsFunc(peers, mayBeUnread) {
 			return
 		}
 		backoff.Sleep(ctx, goodbyePoll)
 	}
 }
 
-// isDynamic reports whether the neighbor came by itself.
+// isDynamic reports whether the neighbor is a dynamic one.
 func isDynamic(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }
 
 // peers lists the neighbor with this address or interface, or all for "".
@@ -281,7 +280,8 @@ func (e *engine) reset(neighbor netip.Addr) error {
 	})
 }
 
-// refresh applies a policy again to the routes that a neighbor sent, or that it is sent.
+// refresh applies a policy again to the routes that a neighbor sent, or to the routes that it
+// receives.
 func (e *engine) refresh(neighbor netip.Addr, direction api.ResetPeerRequest_Direction) error {
 	return e.call(func() error {
 		return e.bgp.ResetPeer(context.Background(), &api.ResetPeerRequest{

@@ -23,27 +23,27 @@ const maxHeard = 4096
 // the last session ended.
 type events struct {
 	wake chan struct{}
-	// stillborn carries neighbors whose session ended at its start. If the channel is full,
-	// the neighbor comes again.
-	stillborn chan netip.Addr
+	// expired carries neighbors whose hold timer expired at the start of the session (see
+	// minSession). If the channel is full, the event is dropped: the next session of the neighbor
+	// ends in the same way.
+	expired chan netip.Addr
 
 	mu sync.Mutex
 	// server counts the ended servers, so that the last events of one server do not count for
 	// the next.
 	server   int
 	sessions map[netip.Addr]phase
-	// heard are the prefixes that neighbors ever announced: GoBGP does not report when a route
-	// of our own replaces theirs. If there were too many to remember, every route of our own
-	// counts as a change.
+	// heard are the prefixes that neighbors have announced. The speaker needs them, because GoBGP
+	// does not report when a route of our own replaces a route of a neighbor. If there are more
+	// than maxHeard, every route of our own counts as a change.
 	heard   map[netip.Prefix]struct{}
 	tooMany bool
 }
 
-// phase is the history of a session.
-//
-// GoBGP's list of neighbors may be ahead of its events. Reports use the state of the list,
-// but only events change the history. Otherwise a state that the list had first would hide
-// that the session went down, or an older event would look like that.
+// phase is the history of a session. GoBGP's list of neighbors may be ahead of its events. Reports
+// use the state in the list, but only events change the history. If the list changed the history
+// too, a newer state in the list could hide that the session went down, and a late event could look
+// like an end of the session.
 type phase struct {
 	// state is the state of the last event, and began its time. since is the time that the
 	// status shows for it.
@@ -54,17 +54,17 @@ type phase struct {
 	sighted time.Time
 	why     string
 	flaps   uint64
-	// told are the families for which the neighbor has sent End-of-RIB (RFC 4724) since the
+	// complete are the families for which the neighbor has sent End-of-RIB (RFC 4724) since the
 	// session came up.
-	told map[bgp.Family]bool
+	complete map[bgp.Family]bool
 }
 
 func newEvents() *events {
 	return &events{
-		wake:      make(chan struct{}, 1),
-		stillborn: make(chan netip.Addr, 64),
-		sessions:  map[netip.Addr]phase{},
-		heard:     map[netip.Prefix]struct{}{},
+		wake:     make(chan struct{}, 1),
+		expired:  make(chan netip.Addr, 64),
+		sessions: map[netip.Addr]phase{},
+		heard:    map[netip.Prefix]struct{}{},
 	}
 }
 
@@ -122,9 +122,9 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	state := stateName(st.SessionState)
 	if p.state == peering.Established && state != peering.Established {
 		p.flaps++
-		if at.Sub(p.began) < stillborn && strings.Contains(st.DisconnectMessage, holdTimerExpired) {
+		if at.Sub(p.began) < minSession && strings.Contains(st.DisconnectMessage, holdTimerExpired) {
 			select {
-			case e.stillborn <- st.NeighborAddress:
+			case e.expired <- st.NeighborAddress:
 			default:
 			}
 		}
@@ -132,8 +132,8 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	p = p.enter(state, at)
 	switch st.DisconnectReason {
 	case api.PeerState_DISCONNECT_REASON_UNSPECIFIED, api.PeerState_DISCONNECT_REASON_IDLE_TIMER_EXPIRED:
-		// The pause before the next attempt is no reason: it would hide the reason of the last
-		// session's end.
+		// The pause before the next attempt is not recorded: it would hide why the last session
+		// ended.
 	default:
 		p.why = st.DisconnectMessage
 	}
@@ -145,12 +145,12 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 // mu.
 func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
 	p := e.sessions[neighbor]
-	told := maps.Clone(p.told)
-	if told == nil {
-		told = map[bgp.Family]bool{}
+	complete := maps.Clone(p.complete)
+	if complete == nil {
+		complete = map[bgp.Family]bool{}
 	}
-	told[f] = true
-	p.told = told
+	complete[f] = true
+	p.complete = complete
 	e.sessions[neighbor] = p
 	backoff.Poke(e.wake)
 }
@@ -159,7 +159,7 @@ func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
 // stays.
 func (p phase) enter(state string, at time.Time) phase {
 	if p.state != state {
-		p.state, p.since, p.began, p.told = state, at, at, nil
+		p.state, p.since, p.began, p.complete = state, at, at, nil
 		if p.ahead == state && !at.After(p.sighted) {
 			p.since = p.sighted
 		}

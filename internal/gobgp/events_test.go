@@ -96,7 +96,7 @@ func TestAnEarlyEndIsReportedWhenTheListPrecedesTheEvent(t *testing.T) {
 	ended.Peer.State.DisconnectMessage = holdTimerExpired
 	c.OnPeerUpdate(ended, now)
 	select {
-	case got := <-e.stillborn:
+	case got := <-e.expired:
 		if got != someRouter {
 			t.Errorf("the report is about %v, want %v", got, someRouter)
 		}

@@ -27,7 +27,7 @@ import (
 var ErrBroken = errors.New("the BGP server is broken")
 
 // ErrStopped is in the error of an Apply that leaves no server running.
-var ErrStopped = errors.New("nothing speaks BGP")
+var ErrStopped = errors.New("no BGP server runs")
 
 // Server is a BGP speaker.
 type Server struct {
@@ -138,11 +138,11 @@ func (s *Server) stop(ctx context.Context, graceful bool) error {
 	return e.stop(ctx, graceful)
 }
 
-// Ended is how many servers have ended. Each next one learns all routes anew.
+// Ended returns how many servers have ended. A new server has to learn all routes again.
 func (s *Server) Ended() int { return s.events.ended() }
 
-// Down ends the session with a neighbour that is known to be gone, if there is
-// one. It begins anew a second later.
+// Down ends the session with a neighbor that is known to be gone, if there is one. GoBGP tries to
+// connect again a second later.
 func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {
 	e := s.live.Load()
 	if e == nil {

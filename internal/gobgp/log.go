@@ -7,40 +7,40 @@ import (
 	"sync/atomic"
 )
 
-// librarian logs GoBGP's messages one level lower than GoBGP does: this package reports the
-// important facts itself, once. It drops GoBGP's debug messages, because there is one for
-// every route.
-type librarian struct {
+// logHandler logs GoBGP's messages one level lower than GoBGP does, because this package reports
+// the important facts itself. It drops GoBGP's debug messages, because there is one for every
+// route.
+type logHandler struct {
 	slog.Handler
-	*ledger
+	*logState
 }
 
-// ledger is shared by all loggers that GoBGP derives.
-type ledger struct {
+// logState is shared by all loggers that GoBGP derives.
+type logState struct {
 	muted atomic.Bool
 	mu    sync.Mutex
-	// noMD5 are the neighbors whose password the kernel refused. GoBGP only logs that, and
-	// would go on without a password.
+	// noMD5 are the neighbors whose password the kernel refused, with the reason. GoBGP only logs
+	// the refusal, and would open the session without a password.
 	noMD5 map[string]string
 }
 
-func newLibrarian(log *slog.Logger) *librarian {
-	return &librarian{Handler: log.Handler(), ledger: &ledger{noMD5: map[string]string{}}}
+func newLogHandler(log *slog.Logger) *logHandler {
+	return &logHandler{Handler: log.Handler(), logState: &logState{noMD5: map[string]string{}}}
 }
 
 // tooMuch is GoBGP's message about a neighbor that is near its prefix limit, or above it. For
 // the former there is no other report.
 const tooMuch = "prefix limit reached"
 
-func (l *librarian) mute() { l.muted.Store(true) }
+func (l *logHandler) mute() { l.muted.Store(true) }
 
 func demoted(level slog.Level) slog.Level { return level - 4 }
 
-func (l *librarian) Enabled(ctx context.Context, level slog.Level) bool {
+func (l *logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn || level > slog.LevelDebug && l.Handler.Enabled(ctx, demoted(level))
 }
 
-func (l *librarian) Handle(ctx context.Context, r slog.Record) error {
+func (l *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Message == "failed to set md5" {
 		l.note(r)
 	}
@@ -57,7 +57,7 @@ func (l *librarian) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-func (l *librarian) note(r slog.Record) {
+func (l *logHandler) note(r slog.Record) {
 	var key, why string
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
@@ -74,7 +74,7 @@ func (l *librarian) note(r slog.Record) {
 }
 
 // md5Failure returns and removes the reason why a neighbor or prefix has no password.
-func (l *librarian) md5Failure(key string) (why string, failed bool) {
+func (l *logHandler) md5Failure(key string) (why string, failed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	why, failed = l.noMD5[key]
@@ -82,10 +82,10 @@ func (l *librarian) md5Failure(key string) (why string, failed bool) {
 	return why, failed
 }
 
-func (l *librarian) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &librarian{Handler: l.Handler.WithAttrs(attrs), ledger: l.ledger}
+func (l *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{Handler: l.Handler.WithAttrs(attrs), logState: l.logState}
 }
 
-func (l *librarian) WithGroup(name string) slog.Handler {
-	return &librarian{Handler: l.Handler.WithGroup(name), ledger: l.ledger}
+func (l *logHandler) WithGroup(name string) slog.Handler {
+	return &logHandler{Handler: l.Handler.WithGroup(name), logState: l.logState}
 }

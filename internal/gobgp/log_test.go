@@ -8,7 +8,7 @@ import (
 
 func TestGoBGPLogsAtLowerLevelsExceptLimitWarnings(t *testing.T) {
 	var text book
-	log := slog.New(newLibrarian(text.logger()))
+	log := slog.New(newLogHandler(text.logger()))
 	log.Error("one")
 	log.Warn("two")
 	log.Warn(tooMuch, "Key", "192.0.2.2", "Pct", 80)

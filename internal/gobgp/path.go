@@ -13,21 +13,22 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// pather makes paths. Paths with the same attributes share them.
-type pather struct {
-	now  int64
-	asn  uint32
-	said map[string]map[bgp.Family][]bgp.PathAttributeInterface
-	// The attributes of the last path, as most are like the one before.
+// pathBuilder builds paths. Paths with the same attributes share the attributes in memory.
+type pathBuilder struct {
+	now        int64
+	asn        uint32
+	attributes map[string]map[bgp.Family][]bgp.PathAttributeInterface
+	// last and common are the attributes of the last path: most paths have the same ones as the
+	// path before.
 	last   peering.Attributes
 	common map[bgp.Family][]bgp.PathAttributeInterface
 }
 
-func newPather(now int64, asn uint32) *pather {
-	return &pather{now: now, asn: asn, said: map[string]map[bgp.Family][]bgp.PathAttributeInterface{}}
+func newPathBuilder(now int64, asn uint32) *pathBuilder {
+	return &pathBuilder{now: now, asn: asn, attributes: map[string]map[bgp.Family][]bgp.PathAttributeInterface{}}
 }
 
-func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
+func (p *pathBuilder) path(r peering.Route) (*apiutil.Path, error) {
 	family := bgp.RF_IPv4_UC
 	if r.Prefix.Addr().Is6() {
 		family = bgp.RF_IPv6_UC
@@ -38,10 +39,10 @@ func (p *pather) path(r peering.Route) (*apiutil.Path, error) {
 	}
 	if p.common == nil || !sameAttributes(p.last, r.Attributes) {
 		key := keyOf(r.Attributes)
-		if p.said[key] == nil {
-			p.said[key] = map[bgp.Family][]bgp.PathAttributeInterface{}
+		if p.attributes[key] == nil {
+			p.attributes[key] = map[bgp.Family][]bgp.PathAttributeInterface{}
 		}
-		p.last, p.common = r.Attributes, p.said[key]
+		p.last, p.common = r.Attributes, p.attributes[key]
 	}
 	attrs := p.common[family]
 	if attrs == nil {

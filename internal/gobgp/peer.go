@@ -14,11 +14,9 @@ import (
 // an outage of that length.
 const idleHold = 1
 
-// peerOf translates p for GoBGP. It leaves out the description, because GoBGP would end the
-// session to change it, and BFD, which GoBGP does not handle.
-//
-// A neighbor that is held down has no graceful restart: GoBGP would wait for it before it
-// announces routes after a restart.
+// peerOf translates p for GoBGP. It leaves out the description, because GoBGP would end the session
+// to change it, and BFD, which GoBGP does not handle. A neighbor that is held down gets no graceful
+// restart: after a restart, GoBGP would wait for it before it announces routes.
 //
 // With the AS number 0, GoBGP takes the number from the neighbor's OPEN, and the kind of the
 // session too. The speaker ends a session with an external neighbor that is in LocalASN.
@@ -72,9 +70,10 @@ func familyOf(f addr.Family) *api.Family {
 	return &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}
 }
 
-// familiesOf sets graceful restart for every family: by default GoBGP announces it for none,
-// and neighbors keep only the routes of announced families. It does not for a neighbor that
-// keeps none of our routes: GoBGP would wait for it before it announces routes after a restart.
+// familiesOf sets graceful restart for every family. By default GoBGP negotiates it for no family,
+// and neighbors keep only the routes of negotiated families. familiesOf does not set it for a
+// neighbor that keeps none of our routes: after a restart, GoBGP would wait for that neighbor
+// before it announces routes.
 func familiesOf(o peering.Options) []*api.AfiSafi {
 	keeps := o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly
 	var out []*api.AfiSafi
@@ -98,9 +97,9 @@ func familiesOf(o peering.Options) []*api.AfiSafi {
 	return out
 }
 
-// echoes is how many routes of other nodes may come back from a router. GoBGP counts them,
-// but the configured limit does not: the speaker compares that limit with
-// peering.NeighborStatus.Accepted.
+// echoes is how many routes of other nodes may come back from a router. GoBGP counts these routes
+// in its prefix limit, so echoes is added to that limit. The speaker enforces the configured limit
+// itself, by peering.NeighborStatus.Accepted.
 const echoes = 50_000
 
 // withEchoes returns the limit for GoBGP, which only keeps memory from running out.
@@ -136,7 +135,7 @@ func ttlOf(least uint8) *api.TtlSecurity {
 	return &api.TtlSecurity{Enabled: least > 0, TtlMin: uint32(least)}
 }
 
-// restartOf leaves out RFC 8538: with it, neighbors keep the routes of a silent node.
+// restartOf does not enable RFC 8538, because neighbors would then keep the routes of a dead node.
 func restartOf(g peering.GracefulRestart) *api.GracefulRestart {
 	return &api.GracefulRestart{
 		Enabled: g.Enabled, HelperOnly: g.HelperOnly, LonglivedEnabled: g.Enabled && g.LongLived > 0,

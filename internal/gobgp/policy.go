@@ -25,7 +25,7 @@ type statements []peering.Statement
 // them. GoBGP reads a neighbor set without elements as a set of all neighbors, so policiesOf
 // resolves statements with such a set.
 func policiesOf(s peering.State) policies {
-	p := policies{sets: slices.DeleteFunc(slices.Clone(s.Sets), nobody)}
+	p := policies{sets: slices.DeleteFunc(slices.Clone(s.Sets), isEmpty)}
 	p.imports = append(statements{{
 		Name: "own routes", If: peering.Conditions{Origin: peering.Local},
 		Then: peering.Actions{Verdict: peering.Accept},
@@ -34,7 +34,7 @@ func policiesOf(s peering.State) policies {
 	return p
 }
 
-func nobody(set peering.Set) bool {
+func isEmpty(set peering.Set) bool {
 	return set.Kind == peering.NeighborSet && len(set.List) == 0
 }
 
@@ -44,7 +44,7 @@ func chained(c peering.Chain, sets []peering.Set) statements {
 	var out statements
 	for _, st := range c.Statements {
 		if ref := st.If.Neighbors; ref != nil && slices.ContainsFunc(sets, func(set peering.Set) bool {
-			return nobody(set) && set.Name == ref.Name
+			return isEmpty(set) && set.Name == ref.Name
 		}) {
 			if ref.Match != peering.Invert {
 				continue

@@ -9,13 +9,13 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// stillborn is the shortest plausible life of a session whose hold timer expired: no neighbor
-// can report that earlier, unless the timer expired before the session began. GoBGP rests for
-// 5 s after a failed attempt. Meanwhile it keeps a connection that it has opened and on which
-// both sides have sent OPEN, and uses it for the next session. A neighbor with a shorter hold
-// time has given that connection up by then. The next connection waits for just as long, so
-// that such a session never comes up.
-const stillborn = time.Second
+// minSession is the shortest plausible life of a session whose hold timer expired. If the neighbor
+// reports the expiry earlier, its timer had expired before the session began. GoBGP waits for 5 s
+// after a failed attempt. Meanwhile it keeps a connection that it has opened and on which both
+// sides have sent OPEN, and uses it for the next session. A neighbor with a shorter hold time has
+// given that connection up by then. The next connection waits for just as long, so that such a
+// session never comes up.
+const minSession = time.Second
 
 // holdTimerExpired is GoBGP's text for a NOTIFICATION of RFC 4271, 6.5.
 const holdTimerExpired = "code 4("
@@ -32,7 +32,7 @@ func (s *Server) renewal(e *engine) {
 	pauses := backoff.Pauses{Min: repairMin, Max: repairMax}
 	for {
 		select {
-		case neighbor := <-s.events.stillborn:
+		case neighbor := <-s.events.expired:
 			if !s.renew(e, neighbor) {
 				pauses.Reset()
 				repair = time.After(pauses.Next())
@@ -47,9 +47,9 @@ func (s *Server) renewal(e *engine) {
 	}
 }
 
-// renew removes and adds the neighbor, if it still exists: only that makes GoBGP drop the
-// connection that it keeps, and start without a pause. It reports whether the neighbor is as
-// before.
+// renew removes the neighbor and adds it again, if it still exists. Only that makes GoBGP drop the
+// connection that it keeps, and start without a pause. renew reports whether the neighbor is there
+// afterwards.
 func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 			return false
 		}
 		s.found.peers[name] = again
-		s.log.Info("renewed the session, which ended at its beginning", "neighbor", neighbor)
+		s.log.Info("renewed the session, which ended at its start", "neighbor", neighbor)
 		return true
 	}
 	return true

@@ -120,7 +120,7 @@ func TestASessionBeginsAfterTheRouterClosedTheConnection(t *testing.T) {
 		return "closed"
 	})
 	neighborIs(t, s, "192.0.2.2", "up", func(n peering.NeighborStatus) bool {
-		return n.State == peering.Established && time.Since(n.UpSince) > 2*stillborn
+		return n.State == peering.Established && time.Since(n.UpSince) > 2*minSession
 	})
 }
 
@@ -136,7 +136,7 @@ func TestANeighborThatCannotBeAddedAgainIsRetried(t *testing.T) {
 	// The kernel forgets the neighbor, and the server must add the neighbor again. While the link
 	// is down, GoBGP's attempts to connect do not make the kernel look for the neighbor.
 	here.IP("link set eth0 down")
-	s.events.stillborn <- netip.MustParseAddr(far + "%eth0")
+	s.events.expired <- netip.MustParseAddr(far + "%eth0")
 	count := func() string { return strconv.Itoa(len(neighbors(t, s))) }
 	bgptest.Await(t, "the number of neighbors", "0", count)
 	here.IP("link set eth0 up")

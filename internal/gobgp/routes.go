@@ -43,9 +43,9 @@ func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []net
 	return s.change(ctx, add, withdraw)
 }
 
-// change adds before it withdraws. If GoBGP refuses a route, change does not record it, so
-// that another announcement tries again. If that route was to replace another, the record of
-// the other stays.
+// change adds before it withdraws. If GoBGP refuses a route, change does not record it, so that the
+// next announcement tries it again. If the route was to replace another one, the record of the
+// earlier route stays.
 func (s *Server) change(_ context.Context, add []peering.Route, withdraw []netip.Prefix) error {
 	var errs []error
 	var now []peering.Route
@@ -109,7 +109,7 @@ func (s *Server) tell(routes []peering.Route, do func(paths []*apiutil.Path) err
 	if len(routes) == 0 || s.engine == nil {
 		return nil
 	}
-	p := newPather(s.now().Unix(), s.found.global.ASN)
+	p := newPathBuilder(s.now().Unix(), s.found.global.ASN)
 	paths := make([]*apiutil.Path, 0, len(routes))
 	for _, r := range routes {
 		path, err := p.path(r)

@@ -43,7 +43,7 @@ func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) 
 	return out, nil
 }
 
-// descriptions returns those of peers by address, and those of groups by name.
+// descriptions returns the descriptions of peers by address, and those of groups by name.
 func (s *Server) descriptions() map[string]string {
 	about := map[string]string{}
 	for _, f := range s.found.peers {
@@ -74,7 +74,7 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 	agreed := agreedWith(p)
 	n.Opened, n.ExtendedNextHop = len(p.GetState().GetRemoteCap()) > 0, agreed.extendedNextHop
 	if state == peering.Established {
-		n.UpSince, n.Complete, n.GracefulRestart = phase.since, agreed.complete(phase.told), agreed.gracefulRestart
+		n.UpSince, n.Complete, n.GracefulRestart = phase.since, agreed.complete(phase.complete), agreed.gracefulRestart
 	}
 	if p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_PFX_CT {
 		n.OverLimit, n.LastError = true, "more prefixes than allowed were received"
@@ -126,8 +126,8 @@ func agreedWith(p *api.Peer) (a agreed) {
 }
 
 // complete reports whether End-of-RIB came for all families.
-func (a agreed) complete(told map[bgp.Family]bool) bool {
-	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !told[f] })
+func (a agreed) complete(received map[bgp.Family]bool) bool {
+	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !received[f] })
 }
 
 func sessionName(s api.PeerState_SessionState) string {

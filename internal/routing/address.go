@@ -26,7 +26,7 @@ type holding struct {
 	flags  uint32
 	// service means that it is the address of a service.
 	service bool
-	// lasting means that its lifetime does not end.
+	// lasting means that its lifetime is infinite.
 	lasting bool
 }
 

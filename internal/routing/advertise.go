@@ -23,7 +23,7 @@ const (
 	// advertiseApart is MIN_DELAY_BETWEEN_RAS of RFC 4861 section 10: the shortest time
 	// between two advertisements to all nodes.
 	advertiseApart = 3 * time.Second
-	// advertiseLook is how often the agent checks the link.
+	// advertiseLook is how often Advertise checks the link.
 	advertiseLook = time.Second
 	// advertiseAgain is the pause before the next attempt on a link on which advertising
 	// failed, for example because it does not exist.

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// calm is the pause after a signal. All changes during the pause cause one more signal.
-const calm = 50 * time.Millisecond
+// signalPause is the pause after a signal. All changes during the pause cause one more signal.
+const signalPause = 50 * time.Millisecond
 
 // Changes signals changes on which the results of Egress, Program and LinkLocalNeighbor
 // depend: links, routes, and addresses other than those of services. Several signals that
@@ -21,7 +21,7 @@ func (k *Kernel) Changes(ctx context.Context) (<-chan struct{}, error) {
 		Groups: []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 			unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE},
 		Matters: matters,
-		Calm:    calm,
+		Calm:    signalPause,
 		Log:     k.log,
 	}.Signals(ctx)
 }

@@ -24,7 +24,7 @@ import (
 // address that the kernel chooses for the neighbor comes first. The order of the others
 // does not depend on when they were added.
 func (k *Kernel) Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error) {
-	w, ok, err := k.wayTo(ctx, neighbor, device)
+	w, ok, err := k.lookUp(ctx, neighbor, device)
 	if !ok || err != nil {
 		return peering.Egress{}, false, err
 	}
@@ -80,8 +80,8 @@ func first(a, b bool) int {
 	return 1
 }
 
-// way is the kernel's route to an address.
-type way struct {
+// lookup is the result of a route lookup in the kernel.
+type lookup struct {
 	link int
 	// gateway is the zero Addr when the address is on the link itself.
 	gateway netip.Addr
@@ -90,9 +90,8 @@ type way struct {
 	kind uint8
 }
 
-// wayTo asks the kernel for the route to an address. A zone or a device selects the
-// interface.
-func (k *Kernel) wayTo(ctx context.Context, to netip.Addr, device string) (w way, ok bool, err error) {
+// lookUp asks the kernel for the route to an address. A zone or a device selects the interface.
+func (k *Kernel) lookUp(ctx context.Context, to netip.Addr, device string) (w lookup, ok bool, err error) {
 	through := 0
 	if zone := to.Zone(); zone != "" {
 		device = zone
@@ -100,12 +99,12 @@ func (k *Kernel) wayTo(ctx context.Context, to netip.Addr, device string) (w way
 	if device != "" {
 		l, ok, err := k.device(ctx, device)
 		if !ok || err != nil {
-			return way{}, false, err
+			return lookup{}, false, err
 		}
 		through = l.index
 	}
 	if !to.IsValid() || to.IsLinkLocalUnicast() && to.Is6() && through == 0 {
-		return way{}, false, nil // the same address exists on every link
+		return lookup{}, false, nil // the same address exists on every link
 	}
 	return k.routeTo(ctx, to, through)
 }
@@ -120,26 +119,26 @@ func (k *Kernel) device(ctx context.Context, name string) (link, bool, error) {
 
 // routeTo asks for the route to an address through the link with this index, or through any
 // link if the index is 0.
-func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (way, bool, error) {
-	body, err := k.route.Ask(ctx, wayRequest(to, through, 0))
+func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (lookup, bool, error) {
+	body, err := k.route.Ask(ctx, lookupRequest(to, through, 0))
 	if leadsNowhere(err) {
-		return way{}, false, nil
+		return lookup{}, false, nil
 	}
 	if err != nil {
-		return way{}, false, fmt.Errorf("ask for the route to %s: %w", to, err)
+		return lookup{}, false, fmt.Errorf("ask for the route to %s: %w", to, err)
 	}
 	r, err := parseRoute(body)
 	if err != nil {
-		return way{}, false, err
+		return lookup{}, false, err
 	}
 	if len(r.hops) == 0 || r.kind != unix.RTN_UNICAST && r.kind != unix.RTN_LOCAL {
-		return way{}, false, nil
+		return lookup{}, false, nil
 	}
-	return way{link: r.hops[0].link, gateway: r.hops[0].gateway, source: r.source, kind: r.kind}, true, nil
+	return lookup{link: r.hops[0].link, gateway: r.hops[0].gateway, source: r.source, kind: r.kind}, true, nil
 }
 
-// wayRequest returns a request for a route, with flags such as RTM_F_FIB_MATCH.
-func wayRequest(to netip.Addr, through int, flags uint32) *rtnetlink.Request {
+// lookupRequest returns a request for a route, with flags such as RTM_F_FIB_MATCH.
+func lookupRequest(to netip.Addr, through int, flags uint32) *rtnetlink.Request {
 	body := make([]byte, unix.SizeofRtMsg)
 	body[0], body[1] = rtnetlink.Family(to), uint8(to.BitLen())
 	native.PutUint32(body[8:], flags)

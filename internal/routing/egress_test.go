@@ -231,7 +231,7 @@ func TestManyChangesSendFewSignals(t *testing.T) {
 	}()
 	start := time.Now()
 	s.batch(t, lines("addr add %s dev kube-lb0", block("198.18.0.1", 1000)))
-	most := 3 + int(time.Since(start)/calm)
+	most := 3 + int(time.Since(start)/signalPause)
 	eventually(t, "a signal", func() bool { return signals.Load() > 0 })
 	time.Sleep(time.Second) // time for superfluous signals
 	if n := int(signals.Load()); n > most {

@@ -22,13 +22,13 @@ type gateway struct {
 	preference int
 }
 
-// Gateway returns the default gateway of a family: the next hop of the default route in the
-// main table. It returns false if there is none. Routes with the protocol number not, which
-// are those that this program makes, do not count.
+// Gateway returns the default gateway of a family: the next hop of the default route in the main
+// table. It returns false if there is none. It ignores the routes of this program, which have the
+// protocol number ownProtocol.
 //
 // The gateway with the lowest metric wins, then that with the highest preference (RFC 4191),
 // then the lowest address. A link-local address has its interface as zone.
-func (k *Kernel) Gateway(ctx context.Context, f families.Family, not int) (netip.Addr, bool, error) {
+func (k *Kernel) Gateway(ctx context.Context, f families.Family, ownProtocol int) (netip.Addr, bool, error) {
 	any := netip.IPv4Unspecified()
 	if f == families.V6 {
 		any = netip.IPv6Unspecified()
@@ -39,7 +39,7 @@ func (k *Kernel) Gateway(ctx context.Context, f families.Family, not int) (netip
 	req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
 	req.AddNumber(unix.RTA_TABLE, unix.RT_TABLE_MAIN)
 	routes, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) ([]gateway, bool, error) {
-		all, err := parseGateways(body, not)
+		all, err := parseGateways(body, ownProtocol)
 		return all, err == nil && body[0] == family && len(all) > 0, err
 	})
 	if err != nil && !errors.Is(err, unix.ENOENT) {
@@ -59,12 +59,12 @@ func (k *Kernel) Gateway(ctx context.Context, f families.Family, not int) (netip
 
 // parseGateways returns the next hops of a route, if it is a default route of another program
 // in the main table.
-func parseGateways(body []byte, not int) ([]gateway, error) {
+func parseGateways(body []byte, ownProtocol int) ([]gateway, error) {
 	if len(body) < unix.SizeofRtMsg || body[1] != 0 {
 		return nil, nil
 	}
 	r, err := parseRoute(body)
-	if err != nil || r.kind != unix.RTN_UNICAST || r.table != unix.RT_TABLE_MAIN || int(r.protocol) == not {
+	if err != nil || r.kind != unix.RTN_UNICAST || r.table != unix.RT_TABLE_MAIN || int(r.protocol) == ownProtocol {
 		return nil, err
 	}
 	preference := 0

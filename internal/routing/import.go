@@ -21,11 +21,11 @@ const (
 	gather = time.Millisecond
 )
 
-// Import follows the addresses of the interfaces that match one of patterns (path.Match),
-// until ctx is done or an error that it cannot repair. It calls change with the addresses
-// that came and went since the last call. It does so at once after a change, and within a
-// millisecond or two while many changes arrive. The first call carries the complete list,
-// even if that is empty. If Import fails before it, it has reported nothing.
+// Import follows the addresses of the interfaces that match one of patterns (path.Match). It ends
+// when ctx is done, or with an error that it cannot repair. It calls change with the addresses that
+// came and went since the last call: at once after a change, and within a millisecond or two while
+// many changes arrive. The first call carries the complete list, even if that is empty. If Import
+// fails before the first call, it has reported nothing.
 //
 // Import reports an address if other hosts can use it: it is not tentative, its scope is
 // neither the link nor the host, and its interface is up.
@@ -66,7 +66,7 @@ func ended(ctx context.Context, err error) error {
 // listAgain, and when the regular read is due.
 func (k *Kernel) follow(ctx context.Context, sub *rtnetlink.Subscription, v *view, change func(come, gone []peering.Imported)) error {
 	due, soonest := time.Now().Add(k.every), time.Now()
-	var told time.Time
+	var called time.Time
 	for {
 		until := due
 		if v.stale {
@@ -91,16 +91,16 @@ func (k *Kernel) follow(ctx context.Context, sub *rtnetlink.Subscription, v *vie
 		}
 		if come, gone := v.settle(); len(come)+len(gone) > 0 {
 			change(come, gone)
-			if now.Sub(told) < 2*gather {
+			if now.Sub(called) < 2*gather {
 				time.Sleep(gather)
 			}
-			told = now
+			called = now
 		}
 	}
 }
 
-// look reads all addresses and then all links. So every address has its link, unless both
-// went away meanwhile.
+// look reads all addresses and then all links. Because of this order every address has its link,
+// unless both went away meanwhile.
 func (k *Kernel) look(ctx context.Context, tries int, v *view) error {
 	addresses, err := k.addresses(ctx, tries, 0)
 	if err != nil {

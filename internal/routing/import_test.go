@@ -177,14 +177,14 @@ func TestAddressesAreListedAgainPeriodically(t *testing.T) {
 	k.every = 20 * time.Millisecond
 	l := newListener()
 	s.begin(t, func(ctx context.Context) {
-		deaf, err := rtnetlink.Subscribe(0) // this subscription gets no messages
+		silent, err := rtnetlink.Subscribe(0) // this subscription gets no messages
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer deaf.Close()
-		defer context.AfterFunc(ctx, deaf.Close)()
-		if err := ended(ctx, k.follow(ctx, deaf, newView([]string{"kube-lb0"}), l.change)); err != nil {
+		defer silent.Close()
+		defer context.AfterFunc(ctx, silent.Close)()
+		if err := ended(ctx, k.follow(ctx, silent, newView([]string{"kube-lb0"}), l.change)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -228,11 +228,11 @@ func oneOnTop(b *testing.B, n int) {
 	s.ip(b, dummy)
 	s.batch(b, lines("addr add %s dev kube-lb0", block("198.18.0.1", n)))
 	k := s.kernel(b)
-	told := make(chan time.Time, 1)
+	called := make(chan time.Time, 1)
 	s.begin(b, func(ctx context.Context) {
-		_ = k.Import(ctx, []string{"kube-lb0"}, func(_, _ []peering.Imported) { told <- time.Now() })
+		_ = k.Import(ctx, []string{"kube-lb0"}, func(_, _ []peering.Imported) { called <- time.Now() })
 	})
-	<-told
+	<-called
 	at, _, err := k.link(b.Context(), "kube-lb0")
 	if err != nil {
 		b.Fatal(err)
@@ -248,7 +248,7 @@ func oneOnTop(b *testing.B, n int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return (<-told).Sub(done)
+		return (<-called).Sub(done)
 	}
 	var after []time.Duration
 	before := cpu()

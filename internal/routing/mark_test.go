@@ -51,7 +51,7 @@ func TestRoutesThatAnotherProgramAddsLaterStay(t *testing.T) {
 		want(t, "routes of both", s.table(t, "main"), ours+foreign)
 	}
 	occupied := show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"), learned("203.0.113.0/24", "192.0.3.254")))
-	if !strings.Contains(occupied, "203.0.113.0/24 table 254 metric 20 installed false: another's route is in its place") {
+	if !strings.Contains(occupied, "203.0.113.0/24 table 254 metric 20 installed false: a route of another program is in its place") {
 		t.Error(occupied)
 	}
 	want(t, "routes of both", s.table(t, "main"), ours+foreign)

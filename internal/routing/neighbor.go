@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// provokeFor is how long to wait for answers, first of routers and then of all nodes.
-	provokeFor = 250 * time.Millisecond
+	// solicitFor is how long to wait for answers, first of routers and then of all nodes.
+	solicitFor = 250 * time.Millisecond
 	// resolveEvery is how often the neighbor table is read meanwhile.
 	resolveEvery = 20 * time.Millisecond
 )
@@ -49,7 +49,7 @@ func (k *Kernel) LinkLocalNeighbor(ctx context.Context, name string) (netip.Addr
 		if best := routers(known); err != nil || len(best) == 1 && !best[0].silent() {
 			break
 		}
-		known, err = k.provoke(ctx, l, group, known)
+		known, err = k.solicit(ctx, l, group, known)
 	}
 	if err != nil {
 		return netip.Addr{}, false, fmt.Errorf("find the neighbor on %s: %w", name, err)
@@ -84,9 +84,9 @@ func prefer(all []neighbor, better func(neighbor) bool) []neighbor {
 	return some
 }
 
-// provoke asks routers, or all nodes, to answer, and makes the kernel resolve those that
-// do. It returns the neighbors that are known then.
-func (k *Kernel) provoke(ctx context.Context, l link, group netip.Addr, known []neighbor) ([]neighbor, error) {
+// solicit asks routers, or all nodes, to answer, and makes the kernel resolve those that answer. It
+// returns the neighbors that are known then.
+func (k *Kernel) solicit(ctx context.Context, l link, group netip.Addr, known []neighbor) ([]neighbor, error) {
 	c, err := k.openICMP(ctx, l, ipv6.ICMPTypeEchoReply, ipv6.ICMPTypeRouterAdvertisement)
 	if errors.Is(err, errNoAddress) {
 		return known, nil
@@ -101,7 +101,7 @@ func (k *Kernel) provoke(ctx context.Context, l link, group netip.Addr, known []
 	}
 	// Not every router answers both messages.
 	err = errors.Join(c.send(group, solicitation(l.mac)), c.send(group, echo()))
-	for deadline := time.Now().Add(provokeFor); err == nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(solicitFor); err == nil && time.Now().Before(deadline); {
 		// If there is one neighbor, there may be a slower second one.
 		if known, err = k.neighbors(ctx, l.index); err != nil || len(known) == 1 && !known[0].silent() {
 			return known, err

@@ -111,7 +111,7 @@ func (r *resolver) hops(ctx context.Context, w Route) (hops []hop, wrong, failed
 		}
 		err := a.err
 		if err == nil && w.Prefix.Addr().Is6() && a.hop.gateway.Is4() {
-			err = fmt.Errorf("next hop %s: IPv6 has no way by IPv4", n)
+			err = fmt.Errorf("next hop %s: an IPv6 route cannot have an IPv4 next hop", n)
 		}
 		if err != nil {
 			wrong = errors.Join(wrong, err)
@@ -131,7 +131,7 @@ func sortedHops(hops []hop) []hop {
 func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
 	to := q.nextHop
 	if !to.IsValid() || to.IsUnspecified() || to.Is4In6() || to.IsMulticast() || to.IsLoopback() {
-		return answer{err: fmt.Errorf("next hop %s is not a neighbour's address", to)}, nil
+		return answer{err: fmt.Errorf("next hop %s is not the address of a neighbor", to)}, nil
 	}
 	if to.Is6() && to.IsLinkLocalUnicast() {
 		return r.resolveOnLink(ctx, to)
@@ -175,11 +175,11 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 	return answer{hop: hop{to.WithZone(""), l.index}}, nil
 }
 
-// learned reports whether the route to an address is one of ours. A learned route must not
-// lead to a next hop: it could be the very route that uses this next hop, and would then
-// keep itself alive.
+// learned reports whether the route to an address is one of ours. A next hop must not be reached by
+// a learned route: if the route that uses the next hop also led to it, the route would never become
+// invalid.
 func (r *resolver) learned(ctx context.Context, to netip.Addr) (bool, error) {
-	body, err := r.kernel.route.Ask(ctx, wayRequest(to, 0, unix.RTM_F_FIB_MATCH))
+	body, err := r.kernel.route.Ask(ctx, lookupRequest(to, 0, unix.RTM_F_FIB_MATCH))
 	if leadsNowhere(err) {
 		return true, nil // the route has gone meanwhile
 	}

@@ -44,9 +44,9 @@ type Problem struct {
 
 // Errors of routes that this package refuses.
 var (
-	ErrDefaultRoute = errors.New("a default route, which is not asked for")
+	ErrDefaultRoute = errors.New("a default route, which no rule allows")
 	ErrUnreachable  = errors.New("next hop unreachable")
-	ErrOccupied     = errors.New("another's route is in its place")
+	ErrOccupied     = errors.New("a route of another program is in its place")
 	ErrForeign      = errors.New("another program uses this protocol number in this table")
 	ErrShared       = errors.New("another program uses this protocol number in this table too")
 )

@@ -452,10 +452,10 @@ func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 198.51.100.8/32 table 254 metric 20 installed false: next hop fe80::fe has no interface
 198.51.100.9/32 table 254 metric 20 installed false: next hop unreachable: fe80::fe%eth2: the interface is down or gone
 198.51.100.10/32 table 254 metric 20 installed false: next hop unreachable: fe80::fe%eth9: the interface is down or gone
-198.51.100.11/32 table 254 metric 20 installed false: next hop 0.0.0.0 is not a neighbour's address
+198.51.100.11/32 table 254 metric 20 installed false: next hop 0.0.0.0 is not the address of a neighbor
 198.51.100.12/32 table 254 metric 20 installed false: add route: Nexthop has invalid gateway (network is unreachable)
-2001:db8:f::1/128 table 254 metric 20 installed false: next hop 192.0.2.254: IPv6 has no way by IPv4
-2001:db8:f::2/128 table 254 metric 20 installed false: next hop ::ffff:192.0.2.254 is not a neighbour's address
+2001:db8:f::1/128 table 254 metric 20 installed false: next hop 192.0.2.254: an IPv6 route cannot have an IPv4 next hop
+2001:db8:f::2/128 table 254 metric 20 installed false: next hop ::ffff:192.0.2.254 is not the address of a neighbor
 2001:db8:f::3/128 table 254 metric 20 installed false: next hop unreachable: 2001:db8:f::3
 198.51.100.14/32 table 255 metric 20 installed false: the local table is the kernel's
 `)

@@ -38,8 +38,8 @@ type Kernel struct {
 	// read yet.
 	buffer int
 
-	// Program holds programming, so that the routes that it found stay as they are until it
-	// has changed them. It protects claims.
+	// Program holds programming, so that no other call changes the routes between its reading and
+	// its writing. The mutex protects claims.
 	programming sync.Mutex
 	claims      claims
 }

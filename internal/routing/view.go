@@ -11,24 +11,24 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// spot is an address on a link.
-type spot struct {
+// linkAddress is an address on a link.
+type linkAddress struct {
 	link   int
 	prefix netip.Prefix
 }
 
-// view is the known links and addresses of the node, and what the listener was told of
-// them. It processes the messages of the kernel one by one, so that a change of one address
-// costs the same among many addresses.
+// view is the known links and addresses of the node, and the addresses that were reported to the
+// caller of Import. It processes the messages of the kernel one by one, so that the cost of one
+// change does not depend on the number of addresses.
 type view struct {
 	patterns []string
 	links    map[int]link
 	// held are the usable global addresses of all links, and whether they are of services.
-	held map[spot]bool
-	// told are the addresses that the listener knows.
-	told map[spot]peering.Imported
-	// touched are the spots whose state may differ from told.
-	touched map[spot]bool
+	held map[linkAddress]bool
+	// reported are the addresses that the caller of Import knows.
+	reported map[linkAddress]peering.Imported
+	// touched are the addresses whose state may differ from reported.
+	touched map[linkAddress]bool
 	// stale means that everything must be read again.
 	stale bool
 }
@@ -37,9 +37,9 @@ func newView(patterns []string) *view {
 	return &view{
 		patterns: patterns,
 		links:    make(map[int]link),
-		held:     make(map[spot]bool),
-		told:     make(map[spot]peering.Imported),
-		touched:  make(map[spot]bool),
+		held:     make(map[linkAddress]bool),
+		reported: make(map[linkAddress]peering.Imported),
+		touched:  make(map[linkAddress]bool),
 	}
 }
 
@@ -81,13 +81,13 @@ func (v *view) hearAddress(kind uint16, body []byte) {
 	if kind == unix.RTM_NEWADDR {
 		v.add(a)
 	} else {
-		v.remove(spot{a.link, a.prefix})
+		v.remove(linkAddress{a.link, a.prefix})
 	}
 }
 
-// add also removes an address: it may have turned out to be a duplicate.
+// add adds or updates an address. It removes one that is no longer usable, such as a duplicate.
 func (v *view) add(h holding) {
-	s := spot{h.link, h.prefix}
+	s := linkAddress{h.link, h.prefix}
 	if !h.usable() || !h.global() {
 		v.remove(s)
 		return
@@ -97,7 +97,7 @@ func (v *view) add(h holding) {
 	}
 }
 
-func (v *view) remove(s spot) {
+func (v *view) remove(s linkAddress) {
 	if _, there := v.held[s]; there {
 		delete(v.held, s)
 		v.touched[s] = true
@@ -137,21 +137,21 @@ func (v *view) hearLink(kind uint16, body []byte) {
 // imports reports whether the addresses of l are imported.
 func (v *view) imports(l link) bool { return l.up && matches(v.patterns, l.name) }
 
-// settle returns the difference between the current state and told, and updates told.
+// settle returns the difference between the current state and reported, and updates reported.
 func (v *view) settle() (come, gone []peering.Imported) {
 	for s := range v.touched {
-		was, known := v.told[s]
+		was, known := v.reported[s]
 		is, there := v.imported(s)
 		if was == is {
 			continue
 		}
 		if known {
 			gone = append(gone, was)
-			delete(v.told, s)
+			delete(v.reported, s)
 		}
 		if there {
 			come = append(come, is)
-			v.told[s] = is
+			v.reported[s] = is
 		}
 	}
 	clear(v.touched)
@@ -161,7 +161,7 @@ func (v *view) settle() (come, gone []peering.Imported) {
 }
 
 // imported returns the address at s, and false if there is none to import.
-func (v *view) imported(s spot) (peering.Imported, bool) {
+func (v *view) imported(s linkAddress) (peering.Imported, bool) {
 	service, there := v.held[s]
 	l := v.links[s.link]
 	if !there || !v.imports(l) {

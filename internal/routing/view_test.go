@@ -30,9 +30,9 @@ func addressMessage(index int, prefix string, flags uint32) []byte {
 	return rtnetlink.AppendNumber(body, unix.IFA_FLAGS, flags)
 }
 
-// told returns the result of settle as text, with a plus for each addition and a minus for each
+// settled returns the result of settle as text, with a plus for each addition and a minus for each
 // removal.
-func told(v *view) string {
+func settled(v *view) string {
 	come, gone := v.settle()
 	var words []string
 	for sign, all := range map[string][]peering.Imported{"+": come, "-": gone} {
@@ -86,7 +86,7 @@ func TestMessagesUpdateTheView(t *testing.T) {
 		for _, hear := range scene.hear {
 			hear()
 		}
-		got := strings.Join(slices.Sorted(slices.Values(strings.Split(told(v), ", "))), ", ")
+		got := strings.Join(slices.Sorted(slices.Values(strings.Split(settled(v), ", "))), ", ")
 		if got != scene.want || v.stale != scene.stale {
 			t.Errorf("%s: the changes are %q and stale is %v, want %q and %v", scene.name, got, v.stale, scene.want, scene.stale)
 		}

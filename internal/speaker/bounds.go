@@ -13,11 +13,12 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Addresses stay announced when their group is refused, deleted or shrunk. Bounds of a group are
-// the neighbors and the nodes that it names. The functions below keep the bounds of addresses that no
-// usable group has any more: without them, the node would announce the addresses to every
-// neighbor at once. This node may get an address later, so bounds stay until a usable group has
-// the addresses, or their group is usable and has other bounds.
+// Addresses stay announced when their group is refused, deleted or shrunk. The bounds of a group
+// are the neighbors and the nodes that it names. The functions below keep the bounds of addresses
+// that no usable group has any more. Without the bounds, the node would announce the addresses to
+// every neighbor. Bounds stay until a usable group has the addresses, or until their group is
+// usable again and has other bounds. They stay even if this node has none of the addresses, because
+// it may get one later.
 //
 // A process reads them from the file of the process before it in the same pod, and from the
 // BGPNodeStatuses of this node and of others.
@@ -60,7 +61,7 @@ func (b bounds) pooled(ip netip.Addr) bool {
 
 // ranges returns the ranges that are in no pool any more and have bounds. now are the ranges of
 // usable groups, whose bounds also hold for addresses that they had before. node are the labels of
-// this node, which may get them after its first pod has started.
+// this node, which may change after the speaker has started.
 func (b bounds) ranges(now []RangeAttributes, node map[string]string) []RangeAttributes {
 	current := map[string]RangeAttributes{}
 	for _, r := range now {
@@ -98,11 +99,11 @@ func (b bounds) managed() map[string]string {
 	return marks
 }
 
-// keepManaged marks the addresses that had one of these marks and of which no Service tells
-// otherwise.
-func (a *Attributes) keepManaged(b bounds, marks map[string]string, told []ServiceFacts) {
+// keepManaged keeps these marks on the addresses that had them, except for addresses that a Service
+// has or a pool contains.
+func (a *Attributes) keepManaged(b bounds, marks map[string]string, services []ServiceFacts) {
 	of := map[netip.Addr]bool{}
-	for _, svc := range told {
+	for _, svc := range services {
 		for _, ip := range svc.Addresses {
 			of[ip] = true
 		}
@@ -161,15 +162,15 @@ func boundsBy(g ipam.Group, groups []v2.ServiceGroup) (one bgpv1.GroupBounds, bo
 	return one, len(one.Peers) > 0 || one.NodeSelector != nil
 }
 
-// mostLost is how many groups a BGPNodeStatus has bounds of. With 64 neighbors each, they take up a
-// fifth of what an object may have.
+// mostLost limits the groups whose bounds a BGPNodeStatus has. With 64 neighbors each, they take up
+// a fifth of the maximum size of an object.
 const mostLost = 100
 
 // otherGroups is the name of all groups beyond mostLost, which no object has.
 const otherGroups = "*"
 
-// record records the bounds of the groups that name neighbors or nodes, sorted by group. The ranges
-// lost are in no usable group.
+// record records the bounds of the groups that name neighbors or nodes, sorted by group. lost are
+// the ranges that no usable group has.
 func (a *Attributes) record(b bounds, lost []RangeAttributes) {
 	addresses := map[string][]string{}
 	for _, r := range lost {
@@ -207,7 +208,8 @@ func shorten(lost []bgpv1.GroupBounds) []bgpv1.GroupBounds {
 	return append(lost[:mostLost-1:mostLost-1], rest)
 }
 
-// byRank puts first groups without ranges, which otherGroups cannot stand for, and otherGroups last.
+// byRank sorts groups without ranges first, because otherGroups cannot stand for them, and
+// otherGroups last.
 func byRank(a, b bgpv1.GroupBounds) int {
 	rank := func(one bgpv1.GroupBounds) int {
 		switch {
@@ -221,7 +223,7 @@ func byRank(a, b bgpv1.GroupBounds) int {
 	return cmp.Compare(rank(a), rank(b))
 }
 
-// rangesOf returns the addresses of recorded bounds, without those that no speaker wrote.
+// rangesOf returns the addresses of recorded bounds, without malformed ones.
 func rangesOf(one bgpv1.GroupBounds) []addr.Range {
 	var all []addr.Range
 	for _, text := range one.Addresses {
@@ -232,9 +234,9 @@ func rangesOf(one bgpv1.GroupBounds) []addr.Range {
 	return all
 }
 
-// recalling returns a with recorded bounds. Where both know a group or an address, the recorded
-// bounds count, because a file does not change while the configuration is refused. otherGroups counts
-// only for addresses that no other group has.
+// recalling returns a, which comes from the file, with the bounds that nodes recorded. Where both
+// have a group or an address, the recorded bounds count: the file does not change while the
+// configuration is refused. otherGroups counts only for addresses that no other group has.
 func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
 	recorded = slices.SortedStableFunc(slices.Values(recorded), byRank)
 	b := recalled(recorded)
@@ -248,7 +250,7 @@ func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
 	}
 	unknown := slices.DeleteFunc(slices.Clone(b.Ranges), func(r RangeAttributes) bool { return r.Group != otherGroups })
 	known := slices.DeleteFunc(b.Ranges, func(r RangeAttributes) bool { return r.Group == otherGroups })
-	b.Ranges = under(under(known, a.Ranges), unknown)
+	b.Ranges = addMissing(addMissing(known, a.Ranges), unknown)
 	slices.SortFunc(b.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	for _, r := range a.Restricted {
 		if !b.enforces([]string{r.Mark}) {
@@ -269,8 +271,8 @@ func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
 	return b
 }
 
-// under returns first, and those addresses of more that first does not have.
-func under(first, more []RangeAttributes) []RangeAttributes {
+// addMissing returns first with those addresses of more that first does not have.
+func addMissing(first, more []RangeAttributes) []RangeAttributes {
 	var taken []addr.Range
 	for _, r := range first {
 		taken = append(taken, addr.Range{From: r.From, To: r.To})

@@ -412,8 +412,8 @@ func TestBoundsAreReadAgainAfterAFailure(t *testing.T) {
 					groups = append(groups, b.Group)
 				}
 				want(t, "groups", strings.Join(groups, " "), tt.want)
-				if took := time.Since(began); !c.bounded || took > latePatience {
-					t.Errorf("after %v the start goes on: %v", took, c.bounded)
+				if took := time.Since(began); !c.boundsRead || took > lateLimit {
+					t.Errorf("after %v the start goes on: %v", took, c.boundsRead)
 				}
 				if n := strings.Count(log.String(), "groupBoundsUnknown"); n != tt.warned {
 					t.Errorf("there are %d warnings, want %d: %s", n, tt.warned, log.String())

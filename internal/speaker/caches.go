@@ -23,10 +23,10 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// latePatience limits how long a Secret that is not seen yet, or EndpointSlices, make the
-// objects incomplete. After that time something is wrong with those alone, such as the right
-// to read them.
-const latePatience = 5 * time.Second
+// lateLimit limits how long the objects are incomplete because a Secret, EndpointSlices or recorded
+// bounds are missing. If these are still missing after that time, only they are affected, for
+// example by a missing right to read them.
+const lateLimit = 5 * time.Second
 
 // Caches is the Cluster that the API server shows. It watches the objects that this node
 // needs.
@@ -53,10 +53,10 @@ type Caches struct {
 	// managed is the watch on Services with addresses of groups, or nil until a group needs it.
 	managed *lateWatch[ServiceFacts]
 	slices  *lateWatch[SliceFacts]
-	// bounds are those of Snapshot. bounding says that they are being read, and bounded that this
-	// has ended.
-	bounds            []bgpv1.GroupBounds
-	bounding, bounded bool
+	// bounds are those of Snapshot. readingBounds says that their reading has begun, and boundsRead
+	// that it has ended.
+	bounds                    []bgpv1.GroupBounds
+	readingBounds, boundsRead bool
 }
 
 // lateWatch is a watch that starts when it is needed.
@@ -69,10 +69,11 @@ type lateWatch[T any] struct {
 // secretWatch is the watch on one Secret.
 type secretWatch = lateWatch[map[string][]byte]
 
-// begin starts w until Run ends or stop is called. When w takes too long, it signals so.
+// begin starts w until Run ends or stop is called. It signals a change after lateLimit, because
+// Read then no longer waits for w.
 func begin[T any](c *Caches, w *apiserver.Watch[T]) *lateWatch[T] {
 	ctx, cancel := context.WithCancel(c.running)
-	late := time.AfterFunc(latePatience, c.signal)
+	late := time.AfterFunc(lateLimit, c.signal)
 	go w.Run(ctx)
 	return &lateWatch[T]{Watch: w, since: time.Now(), stop: func() {
 		late.Stop()
@@ -83,7 +84,7 @@ func begin[T any](c *Caches, w *apiserver.Watch[T]) *lateWatch[T] {
 // settled reports whether there is no more reason to wait for the first list.
 func (w *lateWatch[T]) settled() bool {
 	_, synced := w.All()
-	return synced || w.Refused() || time.Since(w.since) >= latePatience
+	return synced || w.Refused() || time.Since(w.since) >= lateLimit
 }
 
 // NewCaches returns Caches that know nothing before Run. The API server may be away. peerings
@@ -170,11 +171,11 @@ func (c *Caches) Read() (Snapshot, bool) {
 func (c *Caches) awaitBounds() (bounds []bgpv1.GroupBounds, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running != nil && !c.bounding {
-		c.bounding = true // only now, because the API server answers
+	if c.running != nil && !c.readingBounds {
+		c.readingBounds = true // only now, because the API server answers
 		go c.readBounds(c.running)
 	}
-	return c.bounds, c.bounded
+	return c.bounds, c.boundsRead
 }
 
 // nodeDeleted reports that the last answer of the API server had no Node of this name.
@@ -183,8 +184,8 @@ func (c *Caches) nodeDeleted() bool {
 	return synced && len(nodes) == 0
 }
 
-// otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. The speaker of each
-// node records what is known at its start, so a few nodes know what all know.
+// otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. Each speaker records the
+// bounds that it read at its start, so a few nodes have the bounds of all.
 const otherNodes = 20
 
 // readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
@@ -193,14 +194,14 @@ const otherNodes = 20
 func (c *Caches) readBounds(ctx context.Context) {
 	began := time.Now()
 	nodes, err := c.listNodeStatuses(ctx)
-	for err != nil && time.Since(began) < latePatience && backoff.Sleep(ctx, retryMin) {
+	for err != nil && time.Since(began) < lateLimit && backoff.Sleep(ctx, retryMin) {
 		nodes, err = c.listNodeStatuses(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		c.log.WarnContext(ctx, "groupBoundsUnknown", "node", c.node, "error", err)
 	}
 	c.mu.Lock()
-	c.bounds, c.bounded = boundsIn(nodes), true
+	c.bounds, c.boundsRead = boundsIn(nodes), true
 	c.mu.Unlock()
 	c.signal()
 }
@@ -208,7 +209,7 @@ func (c *Caches) readBounds(ctx context.Context) {
 // listNodeStatuses returns the BGPNodeStatuses of this node and of some other nodes. If it cannot
 // read those of others, it returns that of this node, and an error.
 func (c *Caches) listNodeStatuses(ctx context.Context) ([]bgpv1.BGPNodeStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, latePatience)
+	ctx, cancel := context.WithTimeout(ctx, lateLimit)
 	defer cancel()
 	var own bgpv1.BGPNodeStatus
 	err := c.clients.bgp.Get().Resource(nodeStatuses).Name(c.node).Do(ctx).Into(&own)
@@ -289,10 +290,10 @@ func (c *Caches) watchSecret(name string) *secretWatch {
 	return begin(c, watch(c, in(c.clients.core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
 }
 
-// readManaged returns the Services with addresses of groups, or nil if they are not known. It watches
-// them as soon as an IPAM system manages the addresses of a group that names neighbors, or did at
-// the start. The watch goes on: addresses of a deleted group keep its neighbors until their Services
-// tell otherwise.
+// readManaged returns the Services with addresses of groups, or nil if they are not known. It
+// watches them as soon as an IPAM system manages the addresses of a group that names neighbors, or
+// did so when the speaker started. The watch then lasts until the speaker ends, because the
+// addresses of a deleted group keep the neighbors of that group.
 func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []ServiceFacts, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,9 +314,9 @@ func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []ServiceFacts, 
 	return append([]ServiceFacts{}, managed...), true
 }
 
-// readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices
-// with endpoints on this node, or nil if they are not known. It watches them only while a group
-// weighs its routes: that of EndpointSlices is the most expensive watch, and there may be many
+// readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices with
+// endpoints on this node, or nil if they are not known. It watches them only while a group weighs
+// its routes, because the watch on EndpointSlices is the most expensive one and there may be many
 // such Services.
 func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []ServiceFacts, here []SliceFacts, complete bool) {
 	weighs := slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool { return g.Spec.BGP != nil && g.Spec.BGP.WeightByEndpoints })

@@ -97,12 +97,12 @@ func TestAWrongNodeSelectorIsReported(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			elsewhere, problems := announcedElsewhere(c.group, c.selector, map[string]string{"rack": "b"})
-			told := ""
+			text := ""
 			for _, p := range problems {
-				told += p.String()
+				text += p.String()
 			}
-			if elsewhere != c.elsewhere || (told == "") != (c.problem == "") || !strings.Contains(told, c.problem) {
-				t.Errorf("the address belongs to other nodes: %v, the problem is %q; want %v, %q", elsewhere, told, c.elsewhere, c.problem)
+			if elsewhere != c.elsewhere || (text == "") != (c.problem == "") || !strings.Contains(text, c.problem) {
+				t.Errorf("the address belongs to other nodes: %v, the problem is %q; want %v, %q", elsewhere, text, c.elsewhere, c.problem)
 			}
 		})
 	}

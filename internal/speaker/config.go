@@ -44,21 +44,23 @@ func (c *Config) names() []string {
 	return names
 }
 
-// succession delays a change of the configuration if a BGPConfiguration is gone: a tool that
-// replaces an object may delete it first. A draft that is left alone would be in effect on all
-// nodes for that moment, and the sessions of the object would end.
+// succession delays a change of the configuration after a BGPConfiguration was deleted. A tool that
+// replaces an object may delete it first. For that moment another BGPConfiguration, such as a
+// draft, could become the only one. It would be in effect on all nodes, and the sessions of the
+// deleted object would end.
 type succession struct {
-	// gone is the name of the BGPConfiguration that is gone. heir says which are in effect
-	// next, and due is when.
-	gone, heir string
-	due        time.Time
+	// gone are the names of the BGPConfigurations that are gone. successor are the names of those
+	// that take effect next, and due is when they do.
+	gone, successor string
+	due             time.Time
 }
 
 // successionPause is how long the earlier configuration stays in effect.
 const successionPause = 10 * time.Second
 
 // waits reports whether was is still in effect instead of next. there are the names of all
-// BGPConfigurations. One called default takes effect at once, because it does so by its name.
+// BGPConfigurations. A BGPConfiguration called default takes effect at once, because no draft has
+// that name.
 func (s *succession) waits(now time.Time, was, next *Config, there []string) bool {
 	if was == nil || next == nil {
 		*s = succession{}
@@ -70,8 +72,8 @@ func (s *succession) waits(now time.Time, was, next *Config, there []string) boo
 		*s = succession{}
 		return false
 	}
-	if heir := strings.Join(next.names(), " and "); s.heir != heir {
-		*s = succession{gone: strings.Join(gone, " and "), heir: heir, due: now.Add(successionPause)}
+	if successor := strings.Join(next.names(), " and "); s.successor != successor {
+		*s = succession{gone: strings.Join(gone, " and "), successor: successor, due: now.Add(successionPause)}
 	}
 	if now.Before(s.due) {
 		return true

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// settledFor is how long no address may come or go before the speaker ends its sessions:
-	// the agent of the node may be ending too, and remove addresses.
+	// settledFor is the time without a change of addresses after which the speaker ends its
+	// sessions. The agent of the node may be ending too, and remove addresses.
 	settledFor = 500 * time.Millisecond
 	// settleLimit is the longest that the speaker waits for that.
 	settleLimit = 3 * time.Second
@@ -56,11 +56,11 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	}
 	err = errors.Join(err, s.BFD.Close(limited))
 	s.governing.running = s.governing.running && graceful
-	s.tell(s.standing(time.Now()), s.nodeReport())
+	s.publishStanding(s.standing(time.Now()), s.nodeReport())
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
 }
 
-// askForOthers asks routers for askFor to prefer other nodes.
+// askForOthers asks routers to prefer other nodes, and waits for askFor.
 func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
 	if !s.drain.asks() {
 		now := time.Now()
@@ -78,7 +78,7 @@ func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
 func (s *Speaker) whyItEnds(ctx context.Context, w *waits, began time.Time) ending.Ending {
 	why, known := ending.Ending{Reason: "it is not asked why the process ends"}, s.Endings == nil
 	if !known {
-		s.beside.start(ctx, func(ctx context.Context) note {
+		s.background.start(ctx, func(ctx context.Context) completion {
 			answer := s.Endings.Ending(ctx)
 			return func(context.Context, time.Time) { why, known = answer, true }
 		})
@@ -98,9 +98,9 @@ func (s *Speaker) whyItEnds(ctx context.Context, w *waits, began time.Time) endi
 	return why
 }
 
-// stopReports starts no more reports and applications, and waits for those in flight. The
-// report at the end has to be the last one. A server that has ended its sessions would start
-// again if the speaker applied a configuration to it.
+// stopReports stops reports and applications of the configuration, and waits for those in flight.
+// The report at the end must be the last one. If the speaker applied a configuration to a server
+// that has ended its sessions, the server would start again.
 func (s *Speaker) stopReports(ctx context.Context, w *waits) {
 	s.leaving = true
 	limit := time.Now().Add(closeLimit)
@@ -115,7 +115,7 @@ func (s *Speaker) stopReports(ctx context.Context, w *waits) {
 	})
 }
 
-// await goes on handling batches, notes and events until the time that until returns.
+// await runs the loop until the time that until returns.
 func (s *Speaker) await(ctx context.Context, w *waits, until func(now time.Time) time.Time) {
 	for now := time.Now(); ; now = time.Now() {
 		end := until(now)

@@ -230,7 +230,7 @@ func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 		settle() // the first report is being written
 		w.server.change(established("192.0.2.2", 65002))
 		settle() // the second report is waiting
-		before := w.reports.told
+		before := w.reports.count
 		w.cancel()
 		pass(4 * time.Second)
 		close(release)
@@ -239,7 +239,7 @@ func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 		}
 		synctest.Wait()
 		contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
-		if n := w.reports.told - before; n != 2 {
+		if n := w.reports.count - before; n != 2 {
 			t.Errorf("%d reports, want 2: the report that was being written, and the report of the end", n)
 		}
 	})

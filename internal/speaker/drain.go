@@ -11,12 +11,11 @@ import (
 // them: routers have to receive the request and choose.
 const drainFor = 5 * time.Second
 
-// drain is how the node sheds its traffic.
-//
-// A node with any mark asks routers to prefer other nodes (RFC 8326), for as long as it has
-// the mark. For the exclude label that is all: if every node has the label, their routes are
-// alike again and traffic flows as before. The speaker does not withdraw the routes then,
-// because it does not know whether another node is left.
+// drain is the state of moving traffic away from this node. A node with any mark asks routers to
+// prefer other nodes (RFC 8326), for as long as it has the mark. For the exclude label the speaker
+// does no more than that. It does not withdraw the routes, because it does not know whether another
+// node is left. If every node has the label, all routes are alike again and traffic flows as
+// before.
 //
 // A node that is leaving also withdraws its routes after drainFor, whether or not other nodes
 // are left: packets that arrive later are lost anyway. When the mark goes, as that of an

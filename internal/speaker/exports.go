@@ -25,8 +25,8 @@ type exports struct {
 	learning
 }
 
-// learning is the time after the start of a BGP server in which neighbors tell again what
-// they have told before. Until it is over, what is in the kernel stays there.
+// learning is the time after the start of a BGP server in which neighbors send their routes again.
+// Until it is over, the routes in the kernel stay there.
 type learning struct {
 	since, until time.Time
 	over         bool
@@ -38,12 +38,12 @@ type learning struct {
 // connect only every two minutes, and some neighbors never send End-of-RIB.
 const learnLimit = 3 * time.Minute
 
-// learn begins it.
+// learn begins learning.
 func (l *learning) learn(now time.Time, servers int) {
 	*l = learning{since: now, until: now.Add(learnLimit), servers: servers}
 }
 
-// learnAnew begins it again when the BGP server is another one.
+// learnAnew begins learning again when the BGP server was replaced.
 func (s *Speaker) learnAnew(now time.Time) {
 	if servers := s.Server.Ended(); servers != s.exports.servers {
 		s.exports.learn(now, servers)
@@ -79,9 +79,9 @@ func (e *exports) rule(now time.Time, d peering.Decision) {
 	e.Ask(now)
 }
 
-// wish asks for another programming of the routes after a short pause that collects changes.
-// More changes do not delay it.
-func (e *exports) wish(now time.Time) {
+// askSoon asks to program the routes again after a short pause that collects changes. More changes
+// do not delay it.
+func (e *exports) askSoon(now time.Time) {
 	if len(e.rules) > 0 {
 		e.Ask(now.Add(e.dampening))
 	}
@@ -96,12 +96,12 @@ func (s *Speaker) export(_ context.Context, now time.Time) {
 		e.heard(now, s.governing.state, s.facts.neighbors)
 	}
 	rules, protocol, servers, keep := e.rules, e.protocol, e.servers, len(e.rules) > 0 && !e.over
-	s.beside.start(s.life, func(ctx context.Context) note {
+	s.background.start(s.life, func(ctx context.Context) completion {
 		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, servers, keep)
 		return func(ctx context.Context, now time.Time) {
 			if errors.Is(err, errAnotherServer) {
 				e.End(now, nil)
-				e.wish(now)
+				e.askSoon(now)
 				return
 			}
 			s.exportedRoutes(ctx, now, done, err)
@@ -120,19 +120,19 @@ func (s *Speaker) exportWhenHeard(now time.Time) {
 		return
 	}
 	if e.heard(now, s.governing.state, s.facts.neighbors); e.over {
-		e.wish(now)
+		e.askSoon(now)
 	}
 }
 
 // exportedRoutes takes in the result of programming.
 func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done exported, err error) {
 	e := &s.exports
-	switch amiss := misplaced(done.problems); {
+	switch problem := misplaced(done.problems); {
 	case err != nil:
 		done.failure = err.Error()
 		s.broken(err)
-	case amiss != "":
-		done.failure = amiss
+	case problem != "":
+		done.failure = problem
 	}
 	if done.failure != e.done.failure && done.failure != "" {
 		s.Log.WarnContext(ctx, "exportFailed", "node", s.Node, "error", done.failure)
@@ -152,5 +152,5 @@ func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done export
 			e.Ask(now.Add(fullCheck))
 		}
 	}
-	s.facts.wish(now)
+	s.facts.askSoon(now)
 }

@@ -11,11 +11,11 @@ import (
 	"purelb.io/purelb/internal/routing"
 )
 
-// errAnotherServer is of routes that may not be all: the BGP server ended meanwhile.
+// errAnotherServer says that the BGP server was replaced, so the learned routes may be incomplete.
 var errAnotherServer = errors.New("the BGP server is another one")
 
-// program makes the kernel have what the rules say, if no more than servers have ended.
-// With keep, nothing that was there before is removed.
+// program puts the learned routes that the rules select into the kernel. It fails with
+// errAnotherServer unless exactly servers BGP servers have ended. With keep, it removes no route.
 func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol, servers int, keep bool) (done exported, err error) {
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// calm is how long the loop collects changes before it reads everything.
-	calm = 200 * time.Millisecond
-	// settled is the same for addresses that come and go: many may do so at once, and reading
-	// delays their announcement.
-	settled = time.Second
-	// rereadEvery is the first interval of reading without a signal: the numbers of prefixes
-	// change without one. While nothing changes, the interval doubles up to fullCheck: with
-	// thousands of routes, reading is most of the work of an idle speaker.
+	// collectPause is how long the loop collects changes before it reads everything.
+	collectPause = 200 * time.Millisecond
+	// addressPause is the same pause after a change of addresses. It is longer, because many
+	// addresses may change at once and reading delays their announcement.
+	addressPause = time.Second
+	// rereadEvery is the first interval of reading without a signal, because the numbers of
+	// prefixes change without a signal. While nothing changes, the interval doubles up to
+	// fullCheck: with thousands of routes, reading is most of the work of an idle speaker.
 	rereadEvery = 15 * time.Second
 )
 
@@ -54,11 +54,11 @@ func (f found) same(g found) bool {
 	return reflect.DeepEqual(f, g)
 }
 
-// wish asks for a reading soon.
-func (f *facts) wish(now time.Time) { f.Ask(now.Add(calm)) }
+// askSoon asks for a reading after collectPause.
+func (f *facts) askSoon(now time.Time) { f.Ask(now.Add(collectPause)) }
 
-// look starts to read the facts.
-func (s *Speaker) look(_ context.Context, now time.Time) {
+// read starts to read the facts.
+func (s *Speaker) read(_ context.Context, now time.Time) {
 	f := &s.facts
 	f.Begin(now)
 	var patterns []string
@@ -66,7 +66,7 @@ func (s *Speaker) look(_ context.Context, now time.Time) {
 		patterns = i.patterns
 	}
 	learns := s.governing.state.Import.Accepts()
-	s.beside.start(s.life, func(ctx context.Context) note {
+	s.background.start(s.life, func(ctx context.Context) completion {
 		began := time.Now()
 		found, err := findFacts(ctx, s.Server, s.Kernel, s.BFD, patterns, learns)
 		return func(ctx context.Context, now time.Time) {
@@ -90,11 +90,11 @@ func findFacts(ctx context.Context, server Server, kernel Kernel, bfd BFD, patte
 	return f, errors.Join(errs[:]...)
 }
 
-// takeFacts takes in a reading. After an error the earlier facts stay.
+// takeFacts stores the result of a reading. After an error the earlier facts stay.
 func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err error) {
 	f := &s.facts
 	if err == nil && f.same(found) {
-		s.spare()
+		s.freeMemory()
 	} else {
 		f.quiet.Reset()
 	}
@@ -120,12 +120,12 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.publish(now)
 }
 
-// spare returns memory to the kernel after many addresses came or went.
-func (s *Speaker) spare() {
+// freeMemory returns memory to the kernel after many addresses came or went.
+func (s *Speaker) freeMemory() {
 	if !s.facts.burst.Over(s.imports.total) {
 		return
 	}
-	s.beside.start(s.life, func(context.Context) note {
+	s.background.start(s.life, func(context.Context) completion {
 		debug.FreeOSMemory()
 		return nil
 	})

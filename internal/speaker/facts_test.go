@@ -22,8 +22,8 @@ func TestAnIdleSpeakerReadsItsFactsOnceAMinute(t *testing.T) {
 
 func TestAChangeDuringAReadCausesAnotherRead(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
-		w.server.change(func(s *fakeServer) { s.slow = calm })
-		pass(calm + calm/2) // the speaker has read the neighbors and is reading the routes
+		w.server.change(func(s *fakeServer) { s.slow = collectPause })
+		pass(collectPause + collectPause/2) // the speaker has read the neighbors and is reading the routes
 		w.server.change(established("192.0.2.1", 65001))
 		pass(5 * time.Second)
 		contains(t, "conditions", w.reports.conditions(), "Ready True AllHealthy")

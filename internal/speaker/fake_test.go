@@ -331,9 +331,9 @@ func (c *fakeCluster) change(change func(*Snapshot)) {
 type fakeReports struct {
 	mu   sync.Mutex
 	node NodeReport
-	// slow, if it is not nil, blocks the next report of the node. told counts the reports.
-	slow chan struct{}
-	told int
+	// slow, if it is not nil, blocks the next report of the node. count counts the reports.
+	slow  chan struct{}
+	count int
 }
 
 func (r *fakeReports) Node(n NodeReport) {
@@ -347,7 +347,7 @@ func (r *fakeReports) Node(n NodeReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.node = n
-	r.told++
+	r.count++
 }
 
 // last returns the last report of the node.

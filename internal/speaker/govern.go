@@ -15,12 +15,11 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// governing is the state of bringing the server in line with the input. At most one errand
-// for it is under way: it finds the neighbors on unnumbered links, decides, and applies.
+// governing is the state of applying the input to the server. At most one task for it runs at a
+// time: the task finds the neighbors on unnumbered links, decides, and applies.
 type governing struct {
 	backoff.Schedule
-	// ended is when the last errand ended. news says that the errand changed something to
-	// report.
+	// ended is when the last task ended. news says that the task changed something to report.
 	ended time.Time
 	news  bool
 
@@ -41,7 +40,7 @@ type governing struct {
 	enforced       Attributes    // those of the policies that the server has
 	applied        peering.State // what the server was brought to: state with the penalties of neighbors
 	running, begun bool
-	// unapplied holds the problems of the last Apply. failure is the error of the last errand.
+	// unapplied holds the problems of the last Apply. failure is the error of the last task.
 	unapplied []peering.Problem
 	failure   string
 	// noExtended holds the neighbors that take no IPv4 routes with IPv6 next hops. It is replaced,
@@ -57,10 +56,10 @@ type governing struct {
 	fallback   *Input
 }
 
-// acts reports whether an errand is under way that does not only wait for addresses.
+// acts reports whether a task runs that does not only wait for addresses.
 func (g *governing) acts() bool { return g.Busy() && !g.waiting }
 
-// governs returns when govern has to run, or zero.
+// governs returns when govern must run, or zero.
 func (s *Speaker) governs() time.Time {
 	if s.leaving || !s.known {
 		return time.Time{}
@@ -68,7 +67,7 @@ func (s *Speaker) governs() time.Time {
 	return s.governing.Next()
 }
 
-// govern starts to bring the server in line with the input.
+// govern starts to apply the input to the server.
 func (s *Speaker) govern(ctx context.Context, now time.Time) {
 	s.governing.Begin(now)
 	if s.input.Config == nil {
@@ -78,13 +77,13 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 	s.decide(ctx, s.input, false)
 }
 
-// decide starts an errand that decides what in means. instead says that in replaces an input
-// that cannot be used.
+// decide starts a task that decides what in means. instead says that in replaces an input that
+// cannot be used.
 func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 	g := &s.governing
-	draining, noExtended, held := s.drain.asks(), g.noExtended, s.heldBeside(in.Own)
+	draining, noExtended, held := s.drain.asks(), g.noExtended, s.heldOutside(in.Own)
 	known := g.gateways
-	s.beside.start(ctx, func(ctx context.Context) note {
+	s.background.start(ctx, func(ctx context.Context) completion {
 		began := time.Now()
 		found, errFound := findGateways(ctx, s.Kernel, in.Config.Spec, known)
 		d, err := decided(ctx, s.Kernel, in, held, draining, noExtended, found)
@@ -184,7 +183,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	wanted := s.penalties.applied(next.decided.State)
 	if !g.needs(wanted) {
 		g.staggered, g.effect, g.enforced = time.Time{}, next, next.from.Attributes
-		s.rememberBeside(ctx, next.from)
+		s.rememberInBackground(ctx, next.from)
 		s.governed(ctx, now, nil)
 		return
 	}
@@ -200,7 +199,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	}
 	restarting := !g.begun && s.imports.total > 0
 	known := g.found
-	s.beside.start(ctx, func(ctx context.Context) note {
+	s.background.start(ctx, func(ctx context.Context) completion {
 		found := findLinkLocal(ctx, s.Kernel, wanted)
 		keepLinkLocal(found, known, wanted)
 		problems, err := s.Server.Apply(ctx, wanted.Resolved(found), restarting)
@@ -210,8 +209,8 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 			if err == nil {
 				g.state, g.effect, g.applied, g.running, g.begun, g.unapplied = next.decided.State, next, wanted, true, true, problems
 				s.enforce(ctx, next.from.Attributes, problems)
-				s.rememberBeside(ctx, next.from)
-				s.facts.wish(now)
+				s.rememberInBackground(ctx, next.from)
+				s.facts.askSoon(now)
 			}
 			if errors.Is(err, gobgp.ErrStopped) {
 				g.state, g.running = peering.State{}, false
@@ -222,7 +221,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	})
 }
 
-// enforce takes in the attributes that were applied, with the problems of that.
+// enforce records the applied attributes, unless problems say that their policies could not be set.
 func (s *Speaker) enforce(ctx context.Context, applied Attributes, problems []peering.Problem) {
 	if slices.ContainsFunc(problems, func(p peering.Problem) bool { return p.Policies }) {
 		return
@@ -234,7 +233,7 @@ func (s *Speaker) enforce(ctx context.Context, applied Attributes, problems []pe
 	}
 }
 
-// learn learns from the neighbors which next hops they take.
+// learn records which neighbors take no IPv4 routes with IPv6 next hops.
 func (g *governing) learn(now time.Time, there []peering.NeighborStatus) {
 	noExtended := map[string]bool{}
 	for _, n := range there {
@@ -262,7 +261,7 @@ func (g *governing) needs(wanted peering.State) bool {
 	return false
 }
 
-// governed takes in the result of an errand.
+// governed handles the result of a task.
 func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	g := &s.governing
 	g.ended = now
@@ -313,7 +312,7 @@ func (s *Speaker) end(ctx context.Context) {
 	s.advertise(ctx, peering.State{})
 	s.exports.rule(time.Now(), peering.Decision{})
 	in, began := s.input, time.Now()
-	s.beside.start(ctx, func(ctx context.Context) note {
+	s.background.start(ctx, func(ctx context.Context) completion {
 		err := errors.Join(s.Server.Announce(ctx, nil), s.Server.Stop(ctx, false))
 		return func(ctx context.Context, now time.Time) {
 			g.news = true
@@ -327,9 +326,9 @@ func (s *Speaker) end(ctx context.Context) {
 				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
 				g.fallback, g.found, s.facts.neighbors = nil, nil, nil
 				s.setSessions(ctx, now) // sets no sessions, and clears met
-				s.rememberBeside(ctx, in)
+				s.rememberInBackground(ctx, in)
 			}
-			s.facts.wish(now)
+			s.facts.askSoon(now)
 			s.governed(ctx, now, err)
 		}
 	})

@@ -29,11 +29,11 @@ type imports struct {
 	open map[netip.Addr]bool
 	// changed is when the last address came or went.
 	changed time.Time
-	// amiss says that the server may announce other routes than it should. The speaker
+	// outOfSync says that the server may announce other routes than it should. The speaker
 	// announces all routes again at due.
-	amiss bool
-	due   time.Time
-	retry backoff.Pauses
+	outOfSync bool
+	due       time.Time
+	retry     backoff.Pauses
 }
 
 // importer watches the addresses on some interfaces.
@@ -97,13 +97,13 @@ func (s *Speaker) newImporter(ctx context.Context, patterns []string, before *im
 	ctx, stop := context.WithCancel(ctx)
 	i := &importer{patterns: patterns, stop: stop, before: before}
 	s.Log.InfoContext(ctx, "importing", "node", s.Node, "interfaces", strings.Join(patterns, ","))
-	s.beside.wait.Go(func() { s.importAlways(ctx, i) })
+	s.background.wait.Go(func() { s.importAlways(ctx, i) })
 	return i
 }
 
 // importAlways imports until ctx is done, and starts again after an error.
 func (s *Speaker) importAlways(ctx context.Context, i *importer) {
-	tell := func(b batch) {
+	send := func(b batch) {
 		select {
 		case s.imports.batches <- b:
 		case <-ctx.Done():
@@ -113,20 +113,19 @@ func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 	for ctx.Err() == nil {
 		first := true
 		err := s.Kernel.Import(ctx, i.patterns, func(come, gone []peering.Imported) {
-			tell(batch{of: i, first: first, come: come, gone: gone})
+			send(batch{of: i, first: first, come: come, gone: gone})
 			first = false
 			pauses.Reset()
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		tell(batch{of: i, err: cmp.Or(err, errEnded)})
+		send(batch{of: i, err: cmp.Or(err, errEnded)})
 		backoff.Sleep(ctx, pauses.Next())
 	}
 }
 
-// take takes in a batch of an importer. When take returns, the server announces the changed
-// routes.
+// take handles a batch of an importer. When take returns, the server announces the changed routes.
 func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	i := b.of
 	if current := s.imports.importer; current != i && (current == nil || current.before != i) {
@@ -143,7 +142,7 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	s.imports.changed = now
 	if b.first {
 		s.takeList(ctx, i, b.come)
-		s.governing.Ask(now.Add(calm)) // some may not be in a pool
+		s.governing.Ask(now.Add(collectPause)) // some may not be in a pool
 		return
 	}
 	touched := map[netip.Prefix]bool{}
@@ -170,15 +169,15 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 func (s *Speaker) protect(now time.Time, touched map[netip.Prefix]bool) {
 	for key := range touched {
 		if !s.owned.Has(key) {
-			s.governing.Ask(now.Add(calm))
+			s.governing.Ask(now.Add(collectPause))
 			return
 		}
 	}
 }
 
-// heldBeside returns the prefixes of the imported addresses that own does not cover, sorted:
+// heldOutside returns the prefixes of the imported addresses that own does not cover, sorted:
 // those of groups whose addresses an IPAM system manages, and those that other programs add.
-func (s *Speaker) heldBeside(own []peering.PrefixRange) []peering.PrefixRange {
+func (s *Speaker) heldOutside(own []peering.PrefixRange) []peering.PrefixRange {
 	var all []peering.PrefixRange
 	owned := peering.CoverageOf(own)
 	for key := range s.imports.members {
@@ -190,8 +189,8 @@ func (s *Speaker) heldBeside(own []peering.PrefixRange) []peering.PrefixRange {
 	return all
 }
 
-// takeList takes in a complete list. It replaces the addresses of the importer, or of the one
-// before it.
+// takeList handles a complete list. The list replaces the addresses of the importer, or of the
+// importer before it.
 func (s *Speaker) takeList(ctx context.Context, i *importer, all []peering.Imported) {
 	i.held, i.listed = make(map[peering.Imported]bool, len(all)), true
 	for _, a := range all {
@@ -267,7 +266,7 @@ func (s *Speaker) change(ctx context.Context, touched map[netip.Prefix]bool) {
 	if len(touched) == 0 {
 		return
 	}
-	if s.imports.amiss {
+	if s.imports.outOfSync {
 		s.announce(ctx)
 		return
 	}
@@ -282,15 +281,15 @@ func (s *Speaker) change(ctx context.Context, touched map[netip.Prefix]bool) {
 	s.announced(ctx, s.Server.Change(ctx, add, slices.Collect(maps.Keys(touched))))
 }
 
-// announced takes in the result of an attempt to announce.
+// announced handles the result of an attempt to announce.
 func (s *Speaker) announced(ctx context.Context, err error) {
-	was := s.imports.amiss
-	s.imports.amiss = err != nil
+	was := s.imports.outOfSync
+	s.imports.outOfSync = err != nil
 	switch {
 	case err == nil:
 		s.imports.retry.Reset()
 		s.imports.due = time.Time{}
-		s.facts.Ask(time.Now().Add(settled))
+		s.facts.Ask(time.Now().Add(addressPause))
 	case ctx.Err() == nil:
 		s.broken(err)
 		s.imports.due = time.Now().Add(s.imports.retry.Next())

@@ -15,8 +15,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// Input is what the cluster configures for this node, in our words. The speaker stores it
-// over restarts.
+// Input is what the cluster configures for this node, in our words. The speaker stores it in a file
+// for the next process.
 type Input struct {
 	// Config is the configuration in effect, or nil if there is none.
 	Config *Config
@@ -44,9 +44,9 @@ type Input struct {
 // defaultDummy is the interface of remote addresses if no LBNodeAgent names another.
 const defaultDummy = "kube-lb0"
 
-// read returns the Input that s asks for, with the configuration next. Where s is silent, the value of before stays: a
-// node without an object is about to go, and an LBNodeAgent that cannot be used changes
-// nothing.
+// read returns the Input that s asks for, with the configuration next. What s does not set keeps
+// the value of before: a node without an object is about to leave, and an LBNodeAgent that cannot
+// be used changes nothing.
 func read(s Snapshot, namespace string, before Input, next *Config, others ...string) Input {
 	in := Input{Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
@@ -156,8 +156,8 @@ func (in Input) same(o Input) bool {
 
 // Attributes holds the attributes of routes, by their addresses.
 type Attributes struct {
-	// ByAddress holds those of addresses whose Services set attributes, together with those of
-	// their groups.
+	// ByAddress holds the attributes of addresses whose Services set attributes. Those of their
+	// groups are merged into them.
 	ByAddress map[netip.Addr]peering.Attributes
 	// Ranges holds those of the groups. The ranges do not overlap, and are sorted.
 	Ranges []RangeAttributes
@@ -166,9 +166,9 @@ type Attributes struct {
 	// Managed holds the marks of the groups whose addresses an IPAM system manages, by the names
 	// that Services have for these groups.
 	Managed map[string]string `json:",omitempty"`
-	// Bounds are the neighbors and the nodes that groups name. Lost are those of them that hold for
-	// addresses that no usable group has any more, as they are in BGPNodeStatus. Addresses in Bounds
-	// and Lost are such addresses.
+	// Bounds are the neighbors and the nodes that groups name. Lost are those Bounds that hold for
+	// addresses that no usable group has any more, in the form of BGPNodeStatus. The field
+	// Addresses of both has only such addresses.
 	Bounds []bgpv1.GroupBounds `json:",omitempty"`
 	Lost   []bgpv1.GroupBounds `json:",omitempty"`
 	// Withheld says that addresses of no known group or Service must not be announced.

@@ -14,10 +14,10 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// penalties maps the name of each neighbor that broke a rule to its penalty: it exceeded a
-// prefix limit, or it is in the node's own AS although it must be in another. A
-// penalty lasts however often the session or the BGP server begins anew: it belongs to the
-// state that the server is brought to.
+// penalties maps the name of each neighbor that broke a rule to its penalty. The neighbor exceeded
+// a prefix limit, or it is in the node's own AS although it must be in another one. A penalty
+// outlasts the session and the BGP server, because it is part of the state that the speaker
+// applies.
 type penalties map[string]penalty
 
 // penalty is the pause before a neighbor may connect again. It doubles each time.
@@ -26,8 +26,9 @@ type penalty struct {
 	times   int
 	until   time.Time
 	barred  bool
-	// limits and own are the rules in force when the neighbor was barred: its prefix limits,
-	// and the AS that it must not be in. why says how it broke them, and event names that.
+	// limits and own are the rules in force when the neighbor was barred: its prefix limits, and
+	// the AS that it must not be in. why says how it broke a rule, and event is the reason of the
+	// event.
 	limits     map[addr.Family]uint32
 	own        uint32
 	why, event string
@@ -109,9 +110,9 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 	return bar, admit, due
 }
 
-// tooMuch says of the neighbors that announce too much what is too much. If all together
-// announce more than there is room for, those that announce most are named until the rest
-// fits.
+// tooMuch returns the neighbors that announce too many prefixes, each with the reason. If all
+// neighbors together announce more prefixes than there is room for, it adds those that announce
+// most, until the rest fits.
 func tooMuch(state peering.State, there []peering.NeighborStatus, room uint64) map[string]string {
 	excess := map[string]string{}
 	var sum uint64
@@ -184,7 +185,7 @@ func ownASN(state peering.State, name string, address netip.Addr) uint32 {
 	return 0
 }
 
-// near returns the families of which a neighbor almost announces too much.
+// near returns the families in which a neighbor is near its prefix limit.
 func near(state peering.State, n peering.NeighborStatus) (families []addr.Family) {
 	options := optionsOf(state, n.Name(), n.Address)
 	if options == nil {
@@ -238,8 +239,8 @@ func (ps penalties) applied(state peering.State) peering.State {
 	return state
 }
 
-// told returns n as reports show it, with the reason if it is barred.
-func (ps penalties) told(n peering.NeighborStatus) peering.NeighborStatus {
+// shown returns n as reports show it, with the reason if it is barred.
+func (ps penalties) shown(n peering.NeighborStatus) peering.NeighborStatus {
 	if p := ps[n.Name()]; p.barred {
 		n.AdminDown, n.LastError = false, p.String()
 	}
@@ -280,11 +281,11 @@ func (s *Speaker) room() uint64 {
 	return 0
 }
 
-// neighborsTold returns the neighbors as reports show them.
-func (s *Speaker) neighborsTold() []peering.NeighborStatus {
+// shownNeighbors returns the neighbors as reports show them.
+func (s *Speaker) shownNeighbors() []peering.NeighborStatus {
 	all := make([]peering.NeighborStatus, 0, len(s.facts.neighbors))
 	for _, n := range s.facts.neighbors {
-		all = append(all, s.penalties.told(n))
+		all = append(all, s.penalties.shown(n))
 	}
 	return all
 }

@@ -56,7 +56,7 @@ func TestThePauseOfANeighborAboveItsLimitDoubles(t *testing.T) {
 		w.server.change(announcing(2000, 2000))
 		settle()
 		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
-		contains(t, "events", w.told(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes")
+		contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes")
 		contains(t, "last error", w.reports.last().Status.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ")
 		if w.reports.last().Status.Healthy {
 			t.Error("the node is healthy without its neighbor")
@@ -65,7 +65,7 @@ func TestThePauseOfANeighborAboveItsLimitDoubles(t *testing.T) {
 			pass(time.Duration(minutes)*time.Minute - 10*time.Second)
 			want(t, "barred neighbors during the pause", w.barred(), "")
 			pass(8 * time.Second) // the pause ends about two seconds later
-			pass(2*time.Second + 2*calm)
+			pass(2*time.Second + 2*collectPause)
 			if got := w.barred(); !strings.HasPrefix(got, "admit 192.0.2.1, bar 192.0.2.1") {
 				t.Errorf("after %d minutes the speaker does %q, want admit and bar", minutes, got)
 			}
@@ -185,7 +185,7 @@ func TestAllNeighborsTogetherHaveALimit(t *testing.T) {
 		settle()
 		want(t, "barred neighbors above the limit", w.barred(), "bar 192.0.2.1")
 		const why = "all neighbors together announce 100001 prefixes, and the memory limit of this container has room for 100000; this neighbor announces most, 60001"
-		contains(t, "events", w.told(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why)
+		contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why)
 		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Conditions[0].Message, why) {
 			t.Errorf("the condition is %+v", s.Conditions[0])
 		}

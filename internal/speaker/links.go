@@ -40,7 +40,7 @@ func (s *Speaker) advertise(ctx context.Context, state peering.State) {
 		}
 		ctx, stop := context.WithCancel(ctx)
 		s.adverts[iface] = stop
-		s.beside.wait.Go(func() { s.advertiseAlways(ctx, iface) })
+		s.background.wait.Go(func() { s.advertiseAlways(ctx, iface) })
 	}
 }
 
@@ -84,9 +84,8 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[
 	return found
 }
 
-// keepLinkLocal adds known neighbors that are not found now to found. When a link fails, the
-// kernel forgets its neighbors at once. Only BFD and the hold timer decide whether they are
-// gone.
+// keepLinkLocal adds to found the known neighbors that are missing there. When a link fails, the
+// kernel forgets its neighbors at once. Only BFD and the hold timer decide whether they are gone.
 func keepLinkLocal(found, known map[string]netip.Addr, state peering.State) {
 	for _, p := range state.Peers {
 		address, was := known[p.Interface]

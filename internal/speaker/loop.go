@@ -12,8 +12,8 @@ import (
 func (s *Speaker) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.life = life
-	// end cancels life first, so no errand waits for the loop to take its note.
-	defer s.beside.wait.Wait()
+	// end cancels life first, so no task waits for the loop to run its completion.
+	defer s.background.wait.Wait()
 	defer end()
 	kernel, err := s.Kernel.Changes(life)
 	if err != nil {
@@ -41,14 +41,14 @@ type waits struct {
 	start <-chan time.Time
 }
 
-// work is what time starts.
+// work is done at a certain time.
 type work struct {
 	// due is when it starts, or zero.
 	due func() time.Time
 	do  func(ctx context.Context, now time.Time)
 }
 
-// works returns all work that time starts, in the order in which it is done.
+// works returns all work, in the order in which it is done.
 func (s *Speaker) works() []work {
 	return []work{
 		{s.drain.due, func(ctx context.Context, now time.Time) {
@@ -63,7 +63,7 @@ func (s *Speaker) works() []work {
 		{func() time.Time { return s.weighing.due }, func(ctx context.Context, now time.Time) { s.weigh(ctx, now, s.weighing.endpoints) }},
 		{s.governs, s.govern},
 		{s.exports.Next, s.export},
-		{s.facts.Next, s.look},
+		{s.facts.Next, s.read},
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *Speaker) next(now time.Time) time.Time {
 	return next
 }
 
-// wait waits for one event and handles it, or until work is due.
+// wait handles one event. It returns without one when work is due.
 func (s *Speaker) wait(ctx context.Context, w *waits) {
 	// Changes of addresses in the kernel come first: nothing else is urgent.
 	select {
@@ -103,7 +103,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 	select {
 	case b := <-s.imports.batches:
 		s.turn(func(time.Time) { s.takeBatch(b) })
-	case n := <-s.beside.notes:
+	case n := <-s.background.completions:
 		s.turn(func(now time.Time) { n(s.life, now) })
 	case e := <-s.BFD.Events():
 		s.turn(func(now time.Time) { s.hear(s.life, now, e) })
@@ -112,8 +112,8 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 	case <-s.Server.Events():
 		s.turn(func(now time.Time) {
 			s.learnAnew(now)
-			s.facts.wish(now)
-			s.exports.wish(now)
+			s.facts.askSoon(now)
+			s.exports.askSoon(now)
 		})
 	case _, open := <-w.kernel:
 		if !open {
@@ -121,10 +121,10 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 		}
 		s.turn(func(now time.Time) {
 			s.governing.Ask(latest(now, s.governing.ended.Add(kernelPause)))
-			s.exports.wish(now)
+			s.exports.askSoon(now)
 		})
 	case <-w.start:
-		s.turn(func(now time.Time) { s.begin(s.life, now) })
+		s.turn(func(now time.Time) { s.useStored(s.life, now) })
 	case <-ctx.Done():
 	case <-timer.C:
 	}
@@ -137,7 +137,7 @@ func (s *Speaker) turn(do func(now time.Time)) {
 	do(now)
 }
 
-// takeBatch takes in a batch of an importer, and continues the work that waited for it.
+// takeBatch handles a batch of an importer, and continues the work that waited for it.
 func (s *Speaker) takeBatch(b batch) {
 	now := time.Now()
 	s.take(s.life, now, b)
@@ -159,14 +159,14 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if !s.seen {
 		before.Attributes = before.Attributes.recalling(snapshot.Bounds)
 	}
-	next, heir := configOf(snapshot, s.Namespace, snapshot.labels(before.Node.Labels)), s.succession.heir
+	next, successor := configOf(snapshot, s.Namespace, snapshot.labels(before.Node.Labels)), s.succession.successor
 	if s.succession.waits(now, s.input.Config, next, namesOf(snapshot.Configs, s.Namespace)) {
 		next = s.input.Config
 	}
 	in := read(snapshot, s.Namespace, before, next, s.ConfigNamespaces...)
 	s.reporter.ignoring(ctx, snapshot.Configs, s.Namespace)
 	s.reporter.complain(ctx, in.Complaints)
-	if s.reporter.nodeIs(ctx, snapshot.Node == nil) {
+	if s.reporter.noteNode(ctx, snapshot.Node == nil) {
 		s.publish(now)
 	}
 	if in.Node.Name == "" {
@@ -174,14 +174,14 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	s.seen = true
 	s.use(ctx, now, in)
-	if s.succession.heir != heir {
+	if s.succession.successor != successor {
 		s.publish(now)
 	}
 	s.weigh(ctx, now, in.Ready)
-	s.told.tell(s.Events, s.Node, s.input)
+	s.attributeProblems.report(s.Events, s.Node, s.input)
 }
 
-// recallOnce recalls before the first input of this process.
+// recallOnce returns the stored input, unless this process has had an input.
 func (s *Speaker) recallOnce(ctx context.Context) (Input, bool) {
 	if s.seen || s.known {
 		return Input{}, false
@@ -205,9 +205,9 @@ func (s *Speaker) recall(ctx context.Context) (Input, bool) {
 	return in, true
 }
 
-// begin uses the input that an earlier process stored, if the API server has not answered by
+// useStored uses the input that an earlier process stored, if the API server has not answered by
 // now.
-func (s *Speaker) begin(ctx context.Context, now time.Time) {
+func (s *Speaker) useStored(ctx context.Context, now time.Time) {
 	if s.seen {
 		return
 	}
@@ -221,7 +221,7 @@ func (s *Speaker) begin(ctx context.Context, now time.Time) {
 	s.use(ctx, now, in)
 }
 
-// use makes in the current input.
+// use makes in the current input, and starts to apply it.
 func (s *Speaker) use(ctx context.Context, now time.Time, in Input) {
 	if s.known && s.input.same(in) {
 		return

@@ -284,7 +284,7 @@ func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 		settle()
 		want(t, "sessions with a deleted Secret", w.server.String(), "asn 65000 id 192.0.2.10")
 		contains(t, "conditions", w.reports.conditions(), "secret purelb/bgp does not exist")
-		all := w.logged() + w.state() + w.told() + w.reports.conditions() + fmt.Sprint(w.reports.last())
+		all := w.logged() + w.state() + w.reported() + w.reports.conditions() + fmt.Sprint(w.reports.last())
 		if strings.Contains(all, "hush") {
 			t.Error("the log, the events or the status contain a password:\n" + all)
 		}
@@ -380,12 +380,12 @@ func TestABrokenServerEndsTheProcess(t *testing.T) {
 
 func TestSessionChangesAreReported(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
-		want(t, "events", w.told(), "Normal RouterIDResolved Node node-a has the router ID 192.0.2.10 (node-ipv4)")
+		want(t, "events", w.reported(), "Normal RouterIDResolved Node node-a has the router ID 192.0.2.10 (node-ipv4)")
 		want(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Idle\n"+
 			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
 		w.server.change(established("192.0.2.1", 65001))
 		settle()
-		want(t, "events when the session is up", w.told(), "Normal NeighborUp Node node-a has a session with 192.0.2.1")
+		want(t, "events when the session is up", w.reported(), "Normal NeighborUp Node node-a has a session with 192.0.2.1")
 		want(t, "conditions when the session is up", w.reports.conditions(), "Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active\n"+
 			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
 		if r := w.reports.last(); !r.Status.Healthy || r.Status.NeighborCount != 1 || r.NodeUID != "uid-a" || r.Heartbeat != time.Minute {
@@ -397,7 +397,7 @@ func TestSessionChangesAreReported(t *testing.T) {
 			s.neighbors["192.0.2.1"] = n
 		})
 		settle()
-		want(t, "events when the session is down", w.told(), "Warning NeighborDown Node node-a has lost the session with 192.0.2.1: hold timer expired")
+		want(t, "events when the session is down", w.reported(), "Warning NeighborDown Node node-a has lost the session with 192.0.2.1: hold timer expired")
 		contains(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Active")
 	})
 }
@@ -407,11 +407,11 @@ func TestAnIdleSpeakerReportsNothing(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		established("192.0.2.1", 65001)(w.server)
 	}, func(w *world) {
-		w.told()
+		w.reported()
 		before := w.logged()
 		status := w.reports.last().Status
 		pass(time.Hour)
-		want(t, "events", w.told(), "")
+		want(t, "events", w.reported(), "")
 		want(t, "log", strings.TrimPrefix(w.logged(), before), "")
 		if peering.Differs(status, w.reports.last().Status) {
 			t.Error("the status of an idle speaker changes")

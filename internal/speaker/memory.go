@@ -72,29 +72,29 @@ func remember(path string, in Input) error {
 	return nil
 }
 
-// keeper writes inputs to the file, in order, and skips all but the newest.
-type keeper struct {
+// inputWriter keeps writes of inputs in order. It skips an input if a newer one was written.
+type inputWriter struct {
 	mu      sync.Mutex
 	written int
 	asked   int // belongs to the loop
 }
 
-// rememberBeside stores in beside the loop, unless in is stored already.
-func (s *Speaker) rememberBeside(ctx context.Context, in Input) {
+// rememberInBackground stores in, unless it is stored already. It does not block the loop.
+func (s *Speaker) rememberInBackground(ctx context.Context, in Input) {
 	g := &s.governing
 	if s.Memory == "" || g.remembered != nil && g.remembered.same(in) {
 		return
 	}
 	g.remembered = &in
-	s.keeper.asked++
-	number := s.keeper.asked
-	s.beside.start(ctx, func(context.Context) note {
-		s.keeper.mu.Lock()
-		defer s.keeper.mu.Unlock()
-		if number < s.keeper.written {
+	s.inputWriter.asked++
+	number := s.inputWriter.asked
+	s.background.start(ctx, func(context.Context) completion {
+		s.inputWriter.mu.Lock()
+		defer s.inputWriter.mu.Unlock()
+		if number < s.inputWriter.written {
 			return nil
 		}
-		s.keeper.written = number
+		s.inputWriter.written = number
 		err := remember(s.Memory, in)
 		if err == nil {
 			return nil

@@ -18,7 +18,7 @@ var families = map[addr.Family]string{addr.V4: "ipv4-unicast", addr.V6: "ipv6-un
 
 // Metrics are the speaker's metrics, under the names that dashboards use.
 type Metrics struct {
-	// perNeighbor gives each neighbor its own metrics, up to most neighbors.
+	// perNeighbor says that each neighbor has its own metrics, up to most neighbors.
 	perNeighbor bool
 	most        int
 	// configured and ofNeighbor hold the gauges by name.

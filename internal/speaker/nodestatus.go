@@ -20,7 +20,7 @@ type NodeReport struct {
 	Status    bgpv1.BGPNodeStatusStatus
 }
 
-// standing is the state of this node that a report is made of.
+// standing is the state of this node for reports, /state and metrics.
 type standing struct {
 	node    string
 	config  *Config
@@ -33,10 +33,10 @@ type standing struct {
 	problems, unapplied []peering.Problem
 	// pending is when a change that ends sessions takes effect. It is zero if none waits.
 	pending time.Time
-	// failures says what failed. amiss says that the routes that the server announces are not
+	// failures says what failed. outOfSync says that the routes that the server announces are not
 	// known.
-	failures []string
-	amiss    bool
+	failures  []string
+	outOfSync bool
 	found
 	imported     []peering.Imported
 	elsewhere    int
@@ -58,7 +58,7 @@ func (s *standing) report() peering.Report {
 		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Elsewhere: s.elsewhere, Bounds: s.announceable.now.Lost, Learned: s.learned,
 		Exported: s.exported(),
 	}
-	if s.running && !s.amiss {
+	if s.running && !s.outOfSync {
 		r.Local = s.routes
 	}
 	if !s.decided.OK && s.running {

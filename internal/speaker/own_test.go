@@ -77,8 +77,8 @@ func TestAddressesOfAnIPAMSystemAreReadInLinearTime(t *testing.T) {
 	for _, o := range own {
 		s.addMember(peering.Imported{Address: o.Prefix, Interface: "kube-lb0"})
 	}
-	if beside := s.heldBeside(own); len(own) != addresses || len(beside) > 0 {
-		t.Errorf("%d prefixes of pools and %d others", len(own), len(beside))
+	if others := s.heldOutside(own); len(own) != addresses || len(others) > 0 {
+		t.Errorf("%d prefixes of pools and %d others", len(own), len(others))
 	}
 	if took := time.Since(began); took > limit {
 		t.Errorf("reading the addresses takes %v, want at most %v", took, limit)

@@ -17,7 +17,7 @@ func TestAnExternalNeighborInTheNodesOwnASHasNoSession(t *testing.T) {
 		w.server.change(established("192.0.2.1", 65000))
 		settle()
 		want(t, "barred neighbors in the node's own AS", w.barred(), "bar 192.0.2.1")
-		contains(t, "events", w.told(), "Warning NeighborInOwnAS Node node-a has ended the session with 192.0.2.1 for 1m0s: it is in AS 65000, as this node is, and its peerAsn is external")
+		contains(t, "events", w.reported(), "Warning NeighborInOwnAS Node node-a has ended the session with 192.0.2.1 for 1m0s: it is in AS 65000, as this node is, and its peerAsn is external")
 		contains(t, "last error", w.reports.last().Status.Neighbors[0].LastError, "its peerAsn is external; it is tried again at ")
 		w.edit(strings.Replace(spec, "external", "internal", 1))
 		settle()

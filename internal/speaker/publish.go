@@ -13,8 +13,8 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// publishing is the state of publishing the standing. Sorting ten thousand routes takes a
-// while, so that is done beside the loop, one run after the other.
+// publishing is the state of publishing the standing. Sorting ten thousand routes takes a while, so
+// the speaker publishes in the background, one standing at a time.
 type publishing struct {
 	backoff.Schedule
 	// last is the status that was published last. Only the publishing goroutine uses it.
@@ -34,8 +34,8 @@ func (s *Speaker) publish(now time.Time) {
 		return
 	}
 	st, report := s.standing(now), s.nodeReport()
-	s.beside.start(s.life, func(context.Context) note {
-		s.tell(st, report)
+	s.background.start(s.life, func(context.Context) completion {
+		s.publishStanding(st, report)
 		return func(_ context.Context, now time.Time) {
 			s.publishing.End(now, nil)
 			if !s.publishing.Next().IsZero() {
@@ -58,18 +58,18 @@ func (s *Speaker) nodeReport() NodeReport {
 	return report
 }
 
-// tell publishes st to the status, the metrics and /state.
-func (s *Speaker) tell(st standing, report NodeReport) {
+// publishStanding writes st to the status, the metrics and /state.
+func (s *Speaker) publishStanding(st standing, report NodeReport) {
 	if !st.drain.withdrawn {
 		st.routes = peering.Routes(st.announceable.among(st.imported), st.announceable.attributes, st.drain.asks())
 	}
-	said := st.report()
-	report.Status = peering.NodeStatus(said, s.publishing.last)
+	summary := st.report()
+	report.Status = peering.NodeStatus(summary, s.publishing.last)
 	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
 	s.publishing.last = report.Status
 	s.Reports.Node(report)
 	s.Metrics.observe(&st)
-	s.Metrics.observeHealth(said.Healthy(), report.Status.Healthy)
+	s.Metrics.observeHealth(summary.Healthy(), report.Status.Healthy)
 	s.show(st, report)
 }
 
@@ -83,9 +83,9 @@ func (s *Speaker) standing(now time.Time) standing {
 		leaving: s.leaving, now: now,
 	}
 	st.imported, st.elsewhere = s.input.Attributes.announcedHere(s.imported())
-	st.neighbors = s.neighborsTold()
-	if next := s.succession; next.heir != "" {
-		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", next.gone, next.heir, next.due.UTC().Format(time.RFC3339)))
+	st.neighbors = s.shownNeighbors()
+	if next := s.succession; next.successor != "" {
+		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", next.gone, next.successor, next.due.UTC().Format(time.RFC3339)))
 	}
 	st.note(g.failure)
 	st.note(s.facts.failure)
@@ -103,7 +103,7 @@ func (s *Speaker) standing(now time.Time) standing {
 	if i := s.imports.importer; i != nil {
 		st.note(i.failure)
 	}
-	if st.amiss = s.imports.amiss; st.amiss {
+	if st.outOfSync = s.imports.outOfSync; st.outOfSync {
 		st.note("the BGP server does not announce all that it should")
 	}
 	return st

@@ -31,8 +31,8 @@ const (
 	kindBGPConfiguration  = "BGPConfiguration"
 )
 
-// eventful maps the reasons of problems to the events that they cause.
-var eventful = map[string]string{
+// problemEvents maps the reasons of problems to the events that they cause.
+var problemEvents = map[string]string{
 	peering.ReasonRouterID:            eventRouterIDFailed,
 	peering.ReasonPeerGroupMissing:    eventPeerGroupMissing,
 	peering.ReasonNoMatchingNeighbors: eventNoMatching,
@@ -47,7 +47,7 @@ type reporter struct {
 
 	config     *Config
 	routerID   string
-	told       map[string]bool // problems
+	reported   map[string]bool // problems
 	complaints map[string]string
 	up         map[string]bool // neighbors
 	near       map[string]bool // neighbors near their prefix limit
@@ -55,8 +55,8 @@ type reporter struct {
 	noNode     bool
 }
 
-// nodeIs records whether this node has an object, and returns whether that changed.
-func (r *reporter) nodeIs(ctx context.Context, missing bool) bool {
+// noteNode records whether the Node of this node is missing, and returns whether that changed.
+func (r *reporter) noteNode(ctx context.Context, missing bool) bool {
 	if r.noNode == missing {
 		return false
 	}
@@ -107,20 +107,20 @@ func (r *reporter) problems(ctx context.Context, c *Config, problems []peering.P
 	for _, p := range problems {
 		text := p.String()
 		now[text] = true
-		if r.told[text] {
+		if r.reported[text] {
 			continue
 		}
 		r.log.WarnContext(ctx, "configProblem", "node", r.node, "reason", p.Reason, "problem", text)
-		if reason := eventful[p.Reason]; reason != "" {
+		if reason := problemEvents[p.Reason]; reason != "" {
 			r.event(c, corev1.EventTypeWarning, reason, "Node %s: %s", r.node, text)
 		}
 	}
-	for text := range r.told {
+	for text := range r.reported {
 		if !now[text] {
 			r.log.InfoContext(ctx, "configProblemGone", "node", r.node, "problem", text)
 		}
 	}
-	r.told = now
+	r.reported = now
 }
 
 // complain reports what is wrong with the route attributes of groups and Services.
@@ -192,7 +192,8 @@ func (r *reporter) nearLimit(ctx context.Context, n peering.NeighborStatus, fami
 	r.near[name] = len(families) > 0
 }
 
-// ignoring reports which BGPConfigurations are in effect on no node because another one is.
+// ignoring reports the BGPConfigurations that are in effect on no node, because another
+// BGPConfiguration is in effect on all nodes.
 func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguration, home string) {
 	now := map[string]bool{}
 	chosen := peering.ForAll(configs, home)
@@ -220,12 +221,12 @@ func behind(text string) string {
 // a group.
 const eventAttributesIgnored = "RouteAttributesIgnored"
 
-// objections holds the last event text of each object, so that the speaker writes no event
-// twice.
-type objections map[string]string
+// attributeProblems holds the text of the last event about each object, so that the speaker writes
+// no event twice.
+type attributeProblems map[string]string
 
-// tell writes an event on each object whose route attributes are wrong.
-func (o *objections) tell(events Events, node string, in Input) {
+// report writes an event on each object whose route attributes are wrong.
+func (o *attributeProblems) report(events Events, node string, in Input) {
 	for _, key := range slices.Sorted(maps.Keys(in.Complaints)) {
 		if text := in.Complaints[key]; (*o)[key] != text {
 			about := in.About[key]

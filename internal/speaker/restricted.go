@@ -52,7 +52,8 @@ func (a *Attributes) markManaged(s Snapshot, b bounds) {
 	if len(marks) == 0 {
 		return
 	}
-	// A deleted group gives no addresses, so once its Services are known, no other address is its own.
+	// A deleted group gives no further addresses. Once its Services are known, no other address is
+	// from it.
 	a.Managed, a.Withheld = marks, restricts(s.Groups) || s.Managed == nil
 	for _, svc := range s.Managed {
 		for _, ip := range svc.Addresses {
@@ -68,7 +69,7 @@ func (a *Attributes) markManaged(s Snapshot, b bounds) {
 }
 
 // announceable says which addresses may become routes, and with which attributes. A route of a
-// group that names neighbors waits until the policy is in effect that keeps it from the others.
+// group that names neighbors must wait for the policy that keeps it from other neighbors.
 type announceable struct {
 	now Attributes
 	// before are the attributes of the policies in effect.
@@ -78,7 +79,7 @@ type announceable struct {
 	weights map[netip.Addr]uint32
 	// dummy is the interface of remote addresses.
 	dummy string
-	// running says that there are neighbors, who would get what is announced too early.
+	// running says that the server runs, so that neighbors would get what is announced too early.
 	running bool
 }
 
@@ -94,7 +95,7 @@ func (s *Speaker) announceable() announceable {
 func (a announceable) of(ip netip.Addr) (peering.Attributes, bool) {
 	attributes, ok := a.now.of(ip), a.now.knows(ip)
 	if ok && a.running && !a.before.enforces(attributes.Marks) {
-		// So far all neighbors get it, if it was there before the group named any.
+		// All neighbors still get the route if they got it before the group named neighbors.
 		attributes, ok = a.before.of(ip), a.before.has(ip) || a.open[ip]
 	}
 	attributes.Weight = a.weights[ip]
@@ -107,8 +108,9 @@ func (a announceable) attributes(ip netip.Addr) peering.Attributes {
 	return attributes
 }
 
-// among returns those of the imported addresses that may be announced. The node's own addresses
-// may: of other interfaces than dummy these are all that are not known to be of Services.
+// among returns those of the imported addresses that may be announced. The node's own addresses may
+// always be announced. An address counts as the node's own if it is not on dummy and not known to
+// be of a Service.
 func (a announceable) among(imported []peering.Imported) []peering.Imported {
 	if len(a.now.Restricted) == 0 {
 		return imported
@@ -146,9 +148,9 @@ func (a Attributes) has(ip netip.Addr) bool {
 	return own || a.around(ip) != nil
 }
 
-// knows reports whether it is known which neighbors get the route to ip. It is not known of an
-// address outside of all pools before its Service is seen, if a group that names neighbors has
-// such addresses.
+// knows reports whether it is known which neighbors get the route to ip. If an IPAM system manages
+// the addresses of a group that names neighbors, an address outside of all pools may be from that
+// group until its Service is seen.
 func (a Attributes) knows(ip netip.Addr) bool { return !a.Withheld || a.has(ip) }
 
 // announcedElsewhere reports whether the nodeSelector of a group leaves out the node with these

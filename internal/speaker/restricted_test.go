@@ -65,13 +65,13 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
 		settle()
 		want(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
-		w.told()
+		w.reported()
 
 		// An event of the group and the status of the node report a name that no neighbor has.
 		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2", "spine")} })
 		settle()
-		if told := w.told(); !strings.Contains(told, "RouteAttributesIgnored Node node-a leaves out what cannot be read: peers: no neighbor of a BGPConfiguration has the address, the interface or the peer group spine") {
-			t.Errorf("the events are %q", told)
+		if events := w.reported(); !strings.Contains(events, "RouteAttributesIgnored Node node-a leaves out what cannot be read: peers: no neighbor of a BGPConfiguration has the address, the interface or the peer group spine") {
+			t.Errorf("the events are %q", events)
 		}
 		contains(t, "conditions", w.reports.conditions(), `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`)
 
@@ -257,11 +257,11 @@ func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
 		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
 		settle()
 		want(t, "routes while default is gone", w.server.announces(), "203.0.113.1/32 65000:8")
-		w.told()
+		w.reported()
 		w.edit(oneNeighbor)
 		want(t, "routes without the alias", w.server.announces(), "203.0.113.1/32")
-		if told := w.told(); !strings.Contains(told, `communities[0]: "gold" is neither a community nor a name in spec.communityAliases`) {
-			t.Errorf("the events are %q", told)
+		if events := w.reported(); !strings.Contains(events, `communities[0]: "gold" is neither a community nor a name in spec.communityAliases`) {
+			t.Errorf("the events are %q", events)
 		}
 	})
 }

@@ -80,7 +80,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	writer := NewWriter(clients, s.Node, metrics, s.Log)
 	writer.lastWrite = cmp.Or(s.lastWrite, writer.lastWrite)
 
-	told := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
+	recorder := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
 	// An uninstall takes the rights of this process at the same moment. Without nativeSidecar
 	// the agent still has its addresses then.
@@ -93,7 +93,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	speaker := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
-		Events:  told,
+		Events:  recorder,
 		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),
 		Endings: end,
 		Room:    room,
@@ -103,7 +103,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		apiserver.Await(ctx, api, askEvery, s.Log)
 		return process.Together(ctx, caches.Run, end.Run)
 	}
-	return process.Outlive(ctx, speaker.Run, watches, writer.Run, told.Run,
+	return process.Outlive(ctx, speaker.Run, watches, writer.Run, recorder.Run,
 		process.Server{Address: s.Metrics, Handler: speaker.MetricsHandler(registry), Services: s.Services}.Run,
 		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written), Services: s.Services}.Run)
 }

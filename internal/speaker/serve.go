@@ -23,8 +23,8 @@ func (s *Speaker) MetricsHandler(metrics prometheus.Gatherer) http.Handler {
 	return mux
 }
 
-// HealthHandler serves the probes. A probe of its own tells whether the BGPNodeStatus is
-// written: a node speaks BGP also while the API server is away.
+// HealthHandler serves the probes. A separate probe tells whether the BGPNodeStatus is written,
+// because a node speaks BGP also while the API server is away.
 func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", process.Probe(s.Healthy))
@@ -121,8 +121,8 @@ func (s *Speaker) Healthy() error {
 	return s.pulse.Stuck(time.Now(), stuckAfter)
 }
 
-// Ready returns an error until the speaker has once acted on a configuration, or on the
-// absence of one.
+// Ready returns an error until the speaker has once applied a configuration, or has seen that there
+// is none.
 func (s *Speaker) Ready() error {
 	if s.pulse.Decided() {
 		return nil

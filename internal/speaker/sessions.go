@@ -19,8 +19,8 @@ type sessions struct {
 	failure string
 	// impossible says what is wrong with sessions that BFD cannot have.
 	impossible string
-	// met holds the neighbors whose BGP session was established, or was awaited for bfdAnyway
-	// from since on.
+	// met holds the neighbors that may have a BFD session: their BGP session was established once,
+	// or they have waited for it for bfdAnyway. since is when they began to wait.
 	met   map[string]bool
 	since map[string]time.Time
 }
@@ -29,8 +29,8 @@ type sessions struct {
 // BFD is up: without this limit each side would wait for the other.
 const bfdAnyway = 10 * time.Second
 
-// meet records which of the wanted neighbors have an established BGP session now. It returns
-// when BFD stops waiting for the next one of the others, or zero.
+// meet updates met and since for the wanted neighbors. It returns when the next neighbor will have
+// waited for bfdAnyway, or zero.
 func (s *sessions) meet(now time.Time, state peering.State, there []peering.NeighborStatus) (next time.Time) {
 	met, since := map[string]bool{}, map[string]time.Time{}
 	for _, p := range state.Peers {
@@ -49,11 +49,11 @@ func (s *sessions) meet(now time.Time, state peering.State, there []peering.Neig
 	return next
 }
 
-// wantedSessions returns the BFD sessions for state. A neighbor has one from the first time
-// that BGP is established with it, and keeps it: FRR restarts its BFD session when BGP comes
-// up, and would end BGP if that session was already up (FRR issue 17337). A neighbor whose
-// BGP session has not come up for a while has one too. A dynamic neighbor has one while it is
-// connected.
+// wantedSessions returns the BFD sessions for state. A neighbor gets a BFD session when its BGP
+// session is established for the first time, and keeps it. It gets no BFD session earlier: FRR
+// restarts its BFD session when BGP comes up, and ends BGP if that session was already up (FRR
+// issue 17337). A neighbor also gets one if its BGP session does not come up for a while. A dynamic
+// neighbor has one while it is connected.
 func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool, there []peering.NeighborStatus) []bfd.Session {
 	var all []bfd.Session
 	for _, p := range state.Peers {
@@ -106,8 +106,8 @@ func dynamicOptions(state peering.State, address netip.Addr) *peering.Options {
 	return nil
 }
 
-// possible leaves out the sessions that cannot be, and says why: one of them would make BFD
-// reject all changes.
+// possible leaves out invalid sessions, and says why they are invalid: BFD rejects all sessions if
+// one is invalid.
 func possible(all []bfd.Session) (good []bfd.Session, wrong string) {
 	var errs []string
 	for _, s := range all {
@@ -155,7 +155,7 @@ func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 // is still good (RFC 5882, section 4.2).
 func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
 	s.Metrics.bfdChanged(e)
-	s.facts.wish(now)
+	s.facts.askSoon(now)
 	if e.From != bfd.Up {
 		s.Log.DebugContext(ctx, "bfdState", "node", s.Node, "neighbor", e.Peer, "state", e.To)
 		if e.To == bfd.Up {
@@ -168,7 +168,7 @@ func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
 		return
 	}
 	s.reporter.bfdDown(ctx, s.input.Config, e)
-	s.beside.start(s.life, func(ctx context.Context) note {
+	s.background.start(s.life, func(ctx context.Context) completion {
 		err := s.Server.Down(ctx, e.Peer)
 		if err == nil {
 			return nil

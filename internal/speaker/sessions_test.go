@@ -82,7 +82,7 @@ func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
 		})
 		pass(5 * time.Second)
 		want(t, "BFD at first", w.bfd.String(), "")
-		pass(bfdAnyway - 5*time.Second + calm)
+		pass(bfdAnyway - 5*time.Second + collectPause)
 		want(t, "BFD when BGP stays down", w.bfd.String(), "192.0.2.1 300ms x 3")
 	})
 }
@@ -148,7 +148,7 @@ func TestTheStatusHasNoRoutesWithoutABGPServer(t *testing.T) {
 		if r := w.reports.last().Status; r.Healthy || r.RIB.LocalRouteCount != 0 || r.NetlinkImport.ImportedAddresses[0].InRIB {
 			t.Errorf("without a server, the status is healthy %v with the RIB %+v and the import %+v", r.Healthy, r.RIB, r.NetlinkImport)
 		}
-		contains(t, "conditions", w.reports.conditions(), "nothing speaks BGP")
+		contains(t, "conditions", w.reports.conditions(), "no BGP server runs")
 		w.server.change(func(s *fakeServer) { s.err = nil })
 		pass(time.Minute)
 		if r := w.reports.last().Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {

@@ -36,8 +36,8 @@ type Snapshot struct {
 	// as long as these are not known.
 	Local     []ServiceFacts
 	Endpoints []SliceFacts
-	// Managed are the Services with addresses of groups, if a group whose addresses an IPAM system
-	// manages names neighbors, or did. It is nil as long as these are not known.
+	// Managed are the Services with addresses of groups, if an IPAM system manages the addresses of
+	// a group that names neighbors, or did so earlier. It is nil as long as they are not known.
 	Managed []ServiceFacts
 	// Bounds are those that the BGPNodeStatuses of this node and of some other nodes had when the
 	// process started.

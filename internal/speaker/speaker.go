@@ -2,7 +2,7 @@
 // package peering decide, applies the decision through the drivers, and reports the result.
 //
 // One loop in one goroutine owns all state and all announcements: an address that the kernel
-// has is in BGP by the next turn of the loop. Slow work runs beside the loop and sends its
+// has is in BGP by the next turn of the loop. Slow work runs in the background and sends its
 // result to the loop: the setup of sessions, the reading of tables and the writing of
 // objects.
 //
@@ -44,9 +44,9 @@ type Server interface {
 	// Neighbors returns the sessions, and Learned the best routes of neighbors.
 	Neighbors(ctx context.Context) ([]peering.NeighborStatus, error)
 	Learned(ctx context.Context) ([]peering.LearnedRoute, error)
-	// Ended is how many BGP servers have ended. Each next one learns all routes anew.
+	// Ended returns how many BGP servers have ended. A new server has to learn all routes again.
 	Ended() int
-	// Down ends the session with a neighbour, if there is one.
+	// Down ends the session with a neighbor, if there is one.
 	Down(ctx context.Context, neighbor netip.Addr) error
 	// Events signals that Neighbors or Learned may return something else.
 	Events() <-chan struct{}
@@ -63,9 +63,9 @@ type Kernel interface {
 	Interfaces(ctx context.Context, patterns []string) ([]routing.InterfaceStatus, error)
 	// Egress returns how this node reaches a neighbor. The bool is false if it does not.
 	Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error)
-	// Gateway returns the default gateway of a family. Routes with the protocol number not do
-	// not count. The bool is false if there is none.
-	Gateway(ctx context.Context, f addr.Family, not int) (netip.Addr, bool, error)
+	// Gateway returns the default gateway of a family. It ignores routes with the protocol number
+	// ownProtocol. The bool is false if there is none.
+	Gateway(ctx context.Context, f addr.Family, ownProtocol int) (netip.Addr, bool, error)
 	// Changes signals that the paths to neighbors may have changed.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 	// LinkLocalNeighbor returns the one router on an interface, if the kernel knows it.
@@ -158,8 +158,8 @@ type Speaker struct {
 	penalties  penalties
 	publishing publishing
 	reporter   reporter
-	// told holds the events that objects got about their route attributes.
-	told objections
+	// attributeProblems holds the events that objects got about their route attributes.
+	attributeProblems attributeProblems
 	// leaving says that the speaker is ending its sessions.
 	leaving bool
 
@@ -167,15 +167,15 @@ type Speaker struct {
 	life  context.Context
 	fatal error
 
-	beside beside
-	keeper keeper
-	pulse  process.Pulse
-	shown  atomic.Pointer[stateShown]
+	background  background
+	inputWriter inputWriter
+	pulse       process.Pulse
+	shown       atomic.Pointer[stateShown]
 }
 
 // New returns a Speaker that does nothing before Run.
 func New(opt Options) *Speaker {
-	s := &Speaker{Options: opt, beside: beside{notes: make(chan note)}}
+	s := &Speaker{Options: opt, background: background{completions: make(chan completion)}}
 	s.imports = imports{batches: make(chan batch), members: map[netip.Prefix][]peering.Imported{}, retry: failures}
 	s.governing.Schedule = backoff.Schedule{Every: fullCheck, Retry: failures}
 	s.exports.Schedule = backoff.Schedule{Rest: restTimes, Most: rereadEvery, Retry: failures}
@@ -192,42 +192,43 @@ const (
 	// kernelPause is the pause after a check of the paths to neighbors. On a busy node links
 	// and routes come and go all the time.
 	kernelPause = 250 * time.Millisecond
-	// actLimit limits how long work beside the loop may take.
+	// actLimit limits how long a task may take.
 	actLimit = 30 * time.Second
 	// retryMin and retryMax limit the pauses after a failure.
 	retryMin, retryMax = time.Second, 30 * time.Second
-	// restTimes is how much longer than a run the pause after it is. With a full Internet table
-	// there would otherwise always be work.
+	// restTimes is the pause after a run, as a multiple of the duration of the run. Without it, a
+	// full Internet table would keep the speaker busy all the time.
 	restTimes = 10
-	// patience is how long a start waits for the API server before it uses the stored input: a
-	// configuration that was changed or deleted meanwhile must not come back for a moment.
+	// patience is how long a new process waits for the API server before it uses the stored input.
+	// The stored configuration may have been changed or deleted, and must not come back for a
+	// moment.
 	patience = 2 * time.Second
 )
 
 // failures are the pauses after failures.
 var failures = backoff.Pauses{Min: retryMin, Max: retryMax}
 
-// A note is a result that the loop takes in at now.
-type note func(ctx context.Context, now time.Time)
+// The loop runs a completion at now, because a completion changes the state of the loop.
+type completion func(ctx context.Context, now time.Time)
 
-// beside runs work beside the loop.
-type beside struct {
-	wait  sync.WaitGroup
-	notes chan note
+// background holds the running tasks.
+type background struct {
+	wait        sync.WaitGroup
+	completions chan completion
 }
 
-// start runs an errand for actLimit at most. The loop takes in the note that the errand
-// returns, if it is not nil.
-func (b *beside) start(ctx context.Context, errand func(ctx context.Context) note) {
+// start runs a task for actLimit at most. The loop runs the completion that the task returns, if it
+// is not nil.
+func (b *background) start(ctx context.Context, task func(ctx context.Context) completion) {
 	b.wait.Go(func() {
 		limited, cancel := context.WithTimeout(ctx, actLimit)
 		defer cancel()
-		n := errand(limited)
+		n := task(limited)
 		if n == nil {
 			return
 		}
 		select {
-		case b.notes <- n:
+		case b.completions <- n:
 		case <-ctx.Done():
 		}
 	})

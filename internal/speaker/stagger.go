@@ -22,9 +22,9 @@ func delayOf(node string, generation int64) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(staggerLimit))
 }
 
-// staggered reports whether wanted must wait for its time: it ends established sessions that
-// come back. A node that asks routers to prefer others does not wait, and neither does a
-// change whose sessions are down already.
+// staggered reports whether the change to wanted must wait, because it ends established sessions
+// that wanted has too. The change does not wait if the node asks routers to prefer other nodes, or
+// if the sessions are down already.
 func (s *Speaker) staggered(ctx context.Context, now time.Time, wanted peering.State, generation int64) bool {
 	g := &s.governing
 	if !g.running || g.failure != "" || s.drain.asks() || !peering.Interrupts(wanted, g.state, s.facts.neighbors) {

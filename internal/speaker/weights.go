@@ -20,8 +20,8 @@ type weighing struct {
 	due       time.Time
 }
 
-// weigh takes in the number of ready endpoints by address, and announces the routes whose
-// weight changes. The routes are replaced, not withdrawn.
+// weigh announces the routes whose weight changes with the number of ready endpoints, by address.
+// It replaces the routes without withdrawing them.
 func (s *Speaker) weigh(ctx context.Context, now time.Time, endpoints map[netip.Addr]uint32) {
 	if endpoints == nil {
 		return // the weights stay as long as the endpoints are unknown

@@ -79,8 +79,8 @@ func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 		})
 		atOnce()
 		want(t, "routes with an aggregation", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.3/32")
-		if told := w.told(); !strings.Contains(told, "RouteAttributesIgnored") || !strings.Contains(told, "set its aggregation to /32 or /128") {
-			t.Errorf("the events are %s", told)
+		if events := w.reported(); !strings.Contains(events, "RouteAttributesIgnored") || !strings.Contains(events, "set its aggregation to /32 or /128") {
+			t.Errorf("the events are %s", events)
 		}
 	})
 }

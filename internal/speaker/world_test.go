@@ -53,8 +53,8 @@ func (w *world) Write(p []byte) (int, error) {
 	return w.log.Write(p)
 }
 
-// told returns the events since the last call.
-func (w *world) told() string {
+// reported returns the events since the last call.
+func (w *world) reported() string {
 	var events []string
 	for {
 		select {

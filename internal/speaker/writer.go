@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// gather is how long changes are collected before they are written.
+	// gather is how long the Writer collects changes before it writes.
 	gather = 300 * time.Millisecond
 	// writeLimit is how long one write may take.
 	writeLimit = 10 * time.Second
@@ -25,8 +25,8 @@ const (
 	// BGPNodeStatus. It doubles with each write, so that addresses that come one after the
 	// other, or a neighbor that comes and goes, do not load the API server.
 	firstGap, lastGap = 2 * time.Second, 16 * time.Second
-	// restful is how long no write makes the next gap the first one again.
-	restful = 30 * time.Second
+	// gapReset is the time without a write after which the next gap is firstGap again.
+	gapReset = 30 * time.Second
 )
 
 // pace spaces writes. The zero value allows a write at once.
@@ -38,7 +38,7 @@ type pace struct {
 // write records a write at now.
 func (p *pace) write(now time.Time) {
 	gap := min(max(2*p.gap, firstGap), lastGap)
-	if now.Sub(p.last) >= restful {
+	if now.Sub(p.last) >= gapReset {
 		gap = firstGap
 	}
 	p.last, p.gap = now, gap

@@ -67,8 +67,7 @@ func (w *Writer) writeNodeOnce(ctx context.Context, n *nodeWriter, limit time.Du
 type nodeWriter struct {
 	last *bgpv1.BGPNodeStatusStatus
 	at   time.Time
-	// owned is the UID of the Node that the object was made for. made says that the object is
-	// there.
+	// owned is the UID of the Node that owns the object. made says that the object exists.
 	owned string
 	made  bool
 	// conditions are those of the last answer.
