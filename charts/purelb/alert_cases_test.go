@@ -21,8 +21,8 @@ var (
 
 // alertCases has cases for every alert of the chart.
 var alertCases = []alertCase{
-	{"PureLBNoLeader", map[string]string{`leader_election_master_status{name="purelb-allocator",instance="a"}`: "1x4 0x20"}, "4m", nil, "No allocator leads: new Services get no addresses"},
-	{"PureLBNoLeader", map[string]string{`up{instance="other"}`: "1x20"}, "4m", nil, "No allocator leads: new Services get no addresses"},
+	{"PureLBNoLeader", map[string]string{`leader_election_master_status{name="purelb-allocator",instance="a"}`: "1x4 0x20"}, "4m", nil, "No allocator is the leader: new Services get no addresses"},
+	{"PureLBNoLeader", map[string]string{`up{instance="other"}`: "1x20"}, "4m", nil, "No allocator is the leader: new Services get no addresses"},
 	{"PureLBNoLeader", map[string]string{
 		`leader_election_master_status{name="purelb-allocator",instance="a"}`: "1x8 0x20",
 		`leader_election_master_status{name="purelb-allocator",instance="b"}`: "0x10 1x20",
@@ -74,17 +74,17 @@ var alertCases = []alertCase{
 		available: "0x80", capacity: "2x80",
 		`purelb_address_pool_available{pool="default",family="IPv6"}`: "9223372036854775807x80",
 		`purelb_address_pool_capacity{pool="default",family="IPv6"}`:  "9223372036854775807x80",
-	}, "18m", v4, "ServiceGroup default has 0 IPv4 addresses left"},
+	}, "18m", v4, "ServiceGroup default has 0 free IPv4 addresses"},
 	// A group in which nearly all addresses are held or blocked.
 	{"PureLBPoolAlmostExhausted", map[string]string{
 		available: "2x80", capacity: "11x80",
 		`purelb_address_pool_size{pool="default"}`:             "256x80",
 		`purelb_address_pool_addresses_in_use{pool="default"}`: "9x80",
-	}, "18m", v4, "ServiceGroup default has 2 IPv4 addresses left"},
+	}, "18m", v4, "ServiceGroup default has 2 free IPv4 addresses"},
 	{"PureLBPoolAlmostExhausted", map[string]string{available: "3x80", capacity: "11x80"}, "18m", nil, ""},
-	{"PureLBPoolExhausted", map[string]string{available: "1x4 0x40", capacity: "9x44"}, "8m", v4, "ServiceGroup default has no IPv4 address left"},
+	{"PureLBPoolExhausted", map[string]string{available: "1x4 0x40", capacity: "9x44"}, "8m", v4, "ServiceGroup default has no free IPv4 address"},
 	{"PureLBPoolExhausted", map[string]string{available: "0x40", capacity: "0x40"}, "8m", nil, ""}, // the whole pool is draining
-	{"PureLBPoolExhaustedSoon", map[string]string{available: "400-0.1x2000", capacity: "1000x2000"}, "7h30m", v4, "At the rate of the last 6 hours ServiceGroup default has no IPv4 address in 4 days"},
+	{"PureLBPoolExhaustedSoon", map[string]string{available: "400-0.1x2000", capacity: "1000x2000"}, "7h30m", v4, "At the rate of the last 6 hours, ServiceGroup default has no free IPv4 address in 4 days"},
 	{"PureLBPoolExhaustedSoon", map[string]string{available: "400-0.01x2000", capacity: "1000x2000"}, "7h30m", nil, ""},
 	// A few new Services in an empty group.
 	{"PureLBPoolExhaustedSoon", map[string]string{available: "1000x100 990x1900", capacity: "1000x2000"}, "7h30m", nil, ""},
@@ -99,7 +99,7 @@ var alertCases = []alertCase{
 	{"PureLBAllocationRejected", map[string]string{`purelb_address_pool_allocation_rejected_total{pool="default",reason="exhausted"}`: "7x40"}, "5m", nil, ""},
 	{"PureLBAddressesQuarantined", map[string]string{`purelb_addresses_quarantined{instance="a"}`: "0 2x90"}, "20m", a, "Machines outside the cluster have 2 addresses of ServiceGroups"},
 	{"PureLBAddressesQuarantined", map[string]string{`purelb_addresses_quarantined{instance="a"}`: "0 1x40 0x90"}, "20m", nil, ""},
-	{"PureLBGroupOutOfScope", map[string]string{`purelb_servicegroups_out_of_scope{namespace="team",name="x",type="local"}`: "1x40"}, "8m", on("namespace", "team", "name", "x", "type", "local"), "ServiceGroup x in team is not used: its namespace does not count"},
+	{"PureLBGroupOutOfScope", map[string]string{`purelb_servicegroups_out_of_scope{namespace="team",name="x",type="local"}`: "1x40"}, "8m", on("namespace", "team", "name", "x", "type", "local"), "ServiceGroup x in team is not used: PureLB does not use its namespace"},
 	{"PureLBGroupOutOfScope", map[string]string{`purelb_servicegroups_out_of_scope{namespace="team",name="x",type="local"}`: "1x8 stale"}, "8m", nil, ""},
 
 	{"PureLBConfigurationRefused", map[string]string{`purelb_configuration_refused{kind="ServiceGroup",namespace="purelb-system",name="x"}`: "1x40"}, "8m", on("kind", "ServiceGroup", "namespace", "purelb-system", "name", "x"), "ServiceGroup purelb-system/x cannot be used"},
@@ -111,12 +111,12 @@ var alertCases = []alertCase{
 		`purelb_netbox_request_duration_seconds_bucket{call="claim",le="2.5"}`:  "0+1x120",
 		`purelb_netbox_request_duration_seconds_bucket{call="claim",le="5"}`:    "0+4x120",
 		`purelb_netbox_request_duration_seconds_bucket{call="claim",le="+Inf"}`: "0+4x120",
-	}, "25m", on("call", "claim"), "One in twenty requests to NetBox or to an IPAM server takes over 4.8 s"},
+	}, "25m", on("call", "claim"), "One in twenty requests to NetBox or to an IPAM server takes more than 4.8 s"},
 	{"PureLBIPAMSlow", map[string]string{
 		`purelb_allocator_sidecar_rpc_duration_seconds_bucket{socket="s",method="Allocate",le="2.5"}`:  "0+1x120",
 		`purelb_allocator_sidecar_rpc_duration_seconds_bucket{socket="s",method="Allocate",le="5"}`:    "0+4x120",
 		`purelb_allocator_sidecar_rpc_duration_seconds_bucket{socket="s",method="Allocate",le="+Inf"}`: "0+4x120",
-	}, "25m", on("socket", "s", "method", "Allocate"), "One in twenty requests to NetBox or to an IPAM server takes over 4.8 s"},
+	}, "25m", on("socket", "s", "method", "Allocate"), "One in twenty requests to NetBox or to an IPAM server takes more than 4.8 s"},
 	{"PureLBIPAMSlow", map[string]string{
 		`purelb_netbox_request_duration_seconds_bucket{call="claim",le="0.1"}`:  "0+4x120",
 		`purelb_netbox_request_duration_seconds_bucket{call="claim",le="+Inf"}`: "0+4x120",
@@ -136,7 +136,7 @@ var alertCases = []alertCase{
 	{"PureLBAddressAnnouncedTwice", map[string]string{
 		`purelb_lbnodeagent_announced_local{ip="192.0.2.1",service="a/a",node="a"}`: "1x20",
 		`purelb_lbnodeagent_announced_local{ip="192.0.2.1",service="a/a",node="b"}`: "1x20",
-	}, "3m", on("ip", "192.0.2.1"), "2 nodes announce 192.0.2.1, and one should"},
+	}, "3m", on("ip", "192.0.2.1"), "2 nodes announce 192.0.2.1, but only one should"},
 	// A shared address, a handover, and a remote address.
 	{"PureLBAddressAnnouncedTwice", map[string]string{
 		`purelb_lbnodeagent_announced_local{ip="192.0.2.1",service="a/a",node="a"}`: "1x20",
@@ -164,12 +164,12 @@ var alertCases = []alertCase{
 	{"PureLBAddressMoves", map[string]string{`purelb_election_winner_changes_total{service="a/a",instance="a"}`: "0x10 2x40"}, "10m", nil, ""},
 	{"PureLBForeignMAC", map[string]string{`purelb_lbnodeagent_address_conflicts_total{instance="a"}`: "0x8 1x40"}, "5m", a, "Another machine claims an address of agent a"},
 	{"PureLBForeignMAC", map[string]string{`purelb_lbnodeagent_address_conflicts_total{instance="a"}`: "1x48"}, "5m", nil, ""},
-	{"PureLBNoAgents", map[string]string{`purelb_lbnodeagent_pass_errors_total{instance="a"}`: "0x4 stale"}, "8m", nil, "No agent is seen: nobody announces addresses, or nobody asks for the metrics"},
+	{"PureLBNoAgents", map[string]string{`purelb_lbnodeagent_pass_errors_total{instance="a"}`: "0x4 stale"}, "8m", nil, "No metrics of agents: no agent runs, or Prometheus does not reach them"},
 	{"PureLBNoAgents", map[string]string{`purelb_lbnodeagent_pass_errors_total{instance="a"}`: "0x40"}, "8m", nil, ""},
 	{"PureLBAgentGone", map[string]string{
 		`purelb_gossip_members{state="dead",instance="a"}`: "0x4 1x40",
 		`purelb_gossip_members{state="dead",instance="b"}`: "0x44",
-	}, "8m", nil, "Up to 1 agents are silent, and have not said goodbye"},
+	}, "8m", nil, "Up to 1 agents are silent, and have not left the gossip"},
 	{"PureLBAgentGone", map[string]string{`purelb_gossip_members{state="left",instance="a"}`: "1x40", `purelb_gossip_members{state="dead",instance="a"}`: "0x40"}, "8m", nil, ""},
 	{"PureLBAgentCutOff", map[string]string{`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "3x40"}, "8m", a, "Agent a sees 1 live nodes, and is cut off from others"},
 	// All agents are cut off from each other, and one of them also from the API server.
@@ -192,7 +192,7 @@ var alertCases = []alertCase{
 	}, "14m", nil, ""},
 	{"PureLBLeaseUnhealthy", map[string]string{`purelb_election_lease_healthy{instance="a"}`: "0x40"}, "3m", a, "Agent a cannot renew its Lease"},
 	{"PureLBLeaseUnhealthy", map[string]string{`purelb_election_lease_healthy{instance="a"}`: "1x4 0x2 1x40"}, "3m", nil, ""},
-	{"PureLBAgentConfigurationInvalid", map[string]string{`purelb_lbnodeagent_selector_state{state="invalid",instance="a"}`: "1x40"}, "8m", on("state", "invalid", "instance", "a"), "Agent a announces nothing: its LBNodeAgent is broken"},
+	{"PureLBAgentConfigurationInvalid", map[string]string{`purelb_lbnodeagent_selector_state{state="invalid",instance="a"}`: "1x40"}, "8m", on("state", "invalid", "instance", "a"), "Agent a cannot use the LBNodeAgent of its node"},
 	{"PureLBAgentConfigurationInvalid", map[string]string{`purelb_lbnodeagent_selector_state{state="deselected",instance="a"}`: "1x40"}, "8m", nil, ""},
 	{"PureLBAgentFailing", map[string]string{`purelb_lbnodeagent_pass_errors_total{instance="a"}`: "0+1x120"}, "25m", a, "Agent a fails again and again"},
 	{"PureLBAgentFailing", map[string]string{`purelb_lbnodeagent_pass_errors_total{instance="a"}`: "0x40 3x80"}, "25m", nil, ""},

@@ -70,7 +70,7 @@ func TestItInstallsAndUpgrades(t *testing.T) {
 		}
 	}
 	out = run("upgrade", "purelb", ".", "--values", file(t, everything))
-	for _, want := range []string{"kubectl apply --server-side", "list these in the value gobgp.passwordSecrets", "gobgp.image (the speaker is of the same release as all)"} {
+	for _, want := range []string{"kubectl apply --server-side", "list these in the value gobgp.passwordSecrets", "gobgp.image (the speaker has the version of the other programs)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the notes do not contain %q:\n%s", want, out)
 		}
