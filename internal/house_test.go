@@ -49,6 +49,7 @@ var house = []room{
 
 	{decisions, "internal/peering", "internal/addr api/bgp/v1", "types"},
 	{decisions, "internal/ending", "", "types"},
+	{decisions, "internal/intent", "internal/addr internal/ipam internal/config internal/ending internal/peering api/purelb/v2 api/bgp/v1", "types"},
 
 	{drivers, "internal/backoff", "", "process"}, // waits
 	{drivers, "internal/rtnetlink", "internal/backoff", "process kernel"},
@@ -73,9 +74,11 @@ var house = []room{
 	{drivers, "internal/membership", "internal/config internal/election internal/lease internal/gossip internal/process internal/backoff internal/apiserver", "process types apiserver metrics"},
 	{drivers, "internal/shutdown", "internal/ending internal/backoff internal/apiserver", "process types apiserver"},
 
+	{drivers, "internal/speaker/cluster", "api/purelb/v2 api/bgp/v1 internal/addr internal/service internal/config internal/peering internal/ending internal/intent internal/apiserver internal/backoff", "process types apiserver"},
+
 	{loops, "internal/allocator", "internal/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/election internal/lease internal/census internal/apiserver internal/events internal/process internal/netbox internal/backends internal/backoff", "process types apiserver manager klog http metrics"},
 	{loops, "internal/agent", "internal/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/linux internal/lease internal/apiserver internal/events internal/process internal/membership internal/ending internal/shutdown internal/buildinfo internal/backoff internal/callers internal/probe internal/observer", "process types apiserver http metrics"},
-	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver http metrics"},
+	{loops, "internal/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/peering internal/ending internal/intent internal/speaker/cluster internal/gobgp internal/bfd internal/routing internal/apiserver internal/events internal/process internal/shutdown internal/backoff", "process types apiserver http metrics"},
 
 	{decisions, "internal/explain", "internal/agentstate internal/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
 

@@ -6,6 +6,7 @@
 package peering
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -199,6 +200,11 @@ type Set struct {
 type PrefixRange struct {
 	Prefix   netip.Prefix
 	Min, Max uint8
+}
+
+// Compare orders ranges by their prefixes.
+func (r PrefixRange) Compare(o PrefixRange) int {
+	return cmp.Or(r.Prefix.Compare(o.Prefix), cmp.Compare(r.Min, o.Min), cmp.Compare(r.Max, o.Max))
 }
 
 // Exactly returns the range of p alone.

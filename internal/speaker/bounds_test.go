@@ -3,22 +3,18 @@ package speaker
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/intent"
+	"purelb.io/purelb/internal/speaker/cluster"
 )
 
 // After a group is refused, deleted or shrunk, some addresses are in no usable group. The speaker
@@ -53,7 +49,7 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 			{"another group with the addresses", []v2.ServiceGroup{other}, neither, ""},
 			{"the group once more", []v2.ServiceGroup{shrunk}, "203.0.113.1/32 *, 203.0.113.200/32", ""},
 		} {
-			w.cluster.change(func(s *Snapshot) { s.Groups = step.groups })
+			w.cluster.change(func(s *intent.Snapshot) { s.Groups = step.groups })
 			settle()
 			want(t, step.name, w.server.marked(), step.want)
 			excepted := "192.0.2.1/32"
@@ -67,7 +63,7 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 			}
 			want(t, "addresses in the status of "+step.name, strings.Join(recorded, " "), step.recorded)
 		}
-		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
 		settle()
 	})
 	inWorld(t, oneNeighbor, func(w *world) {
@@ -85,19 +81,19 @@ func TestAddressesStayOnTheNodesOfTheirGroup(t *testing.T) {
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "b"})
 	}, func(w *world) {
 		want(t, "routes of a node that is not selected", w.server.announces(), "")
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")} })
 		settle()
 		want(t, "routes of a shrunk group", w.server.announces(), "")
-		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
 		settle()
 		want(t, "routes of a deleted group", w.server.announces(), "")
-		w.cluster.change(func(s *Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
+		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
 		settle()
 		want(t, "routes of a node that got the label", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
-		w.cluster.change(func(s *Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
+		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
 		settle()
 		want(t, "routes of a node that lost the label", w.server.announces(), "")
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
 		settle()
 		want(t, "routes of a group that selects the node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
 	})
@@ -109,20 +105,20 @@ func TestManagedAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "198.51.100.1/32", "198.51.100.2/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{usable}
-		w.cluster.snapshot.Managed = []ServiceFacts{managed("netbox", "198.51.100.1")}
+		w.cluster.snapshot.Managed = []intent.ServiceFacts{managed("netbox", "198.51.100.1")}
 	}, func(w *world) {
 		want(t, "routes", w.server.marked(), "198.51.100.1/32 *")
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{refused} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{refused} })
 		settle()
 		want(t, "routes of a refused group", w.server.marked(), "198.51.100.1/32 *")
-		w.cluster.change(func(s *Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
+		w.cluster.change(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
 		settle()
 		want(t, "routes with a Service that was seen late", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
-		w.cluster.change(func(s *Snapshot) { s.Groups, s.Managed = nil, nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups, s.Managed = nil, nil })
 		settle()
 		want(t, "routes of a deleted group", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{netbox()} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{netbox()} })
 		settle()
 		want(t, "routes of the group for all neighbors", w.server.marked(), "198.51.100.1/32, 198.51.100.2/32")
 	})
@@ -135,7 +131,7 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 	const routes = "192.0.2.99/32 *, 203.0.113.1/32 *, 203.0.113.200/32 *"
 	hold := func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32", "198.51.100.1/32", "192.0.2.99/32")
-		w.cluster.snapshot.Managed = []ServiceFacts{managed("netbox", "192.0.2.99")}
+		w.cluster.snapshot.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.99")}
 	}
 	var recorded []bgpv1.GroupBounds
 	inWorld(t, oneNeighbor, func(w *world) {
@@ -147,7 +143,7 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 		if bounds := w.reports.last().Status.GroupBounds; len(bounds) > 0 {
 			t.Errorf("the status has bounds of groups that exist: %v", bounds)
 		}
-		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
 		settle()
 		want(t, "routes of deleted groups", w.server.marked(), routes)
 		recorded = w.reports.last().Status.GroupBounds
@@ -167,7 +163,7 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 			if diff := cmp.Diff(recorded, w.reports.last().Status.GroupBounds); diff != "" {
 				t.Errorf("the bounds that the new pod records (-want +got)\n%s", diff)
 			}
-			w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
+			w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
 			settle()
 			want(t, "routes after the group came back for all neighbors", w.server.marked(), strings.ReplaceAll(all, "1/32 *, 203.0.113.200/32 *", "1/32, 203.0.113.200/32"))
 		})
@@ -186,7 +182,7 @@ func TestAFileWithoutAGroupDoesNotHideItsBounds(t *testing.T) {
 			w.cluster.snapshot.Bounds, w.cluster.missing = []bgpv1.GroupBounds{edge}, away
 		}, func(w *world) {
 			pass(2 * patience)
-			w.cluster.change(func(*Snapshot) {})
+			w.cluster.change(func(*intent.Snapshot) {})
 			settle()
 			want(t, "routes", w.server.marked(), "203.0.113.1/32 *")
 			want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
@@ -212,25 +208,6 @@ func TestTheFileKeepsTheAttributesOfADeletedGroup(t *testing.T) {
 		want(t, "attributes", w.server.announces(), "203.0.113.1/32 65000:7")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 	})
-}
-
-func TestTheNewestBoundsOfAGroupCount(t *testing.T) {
-	status := func(minute int64, all ...bgpv1.GroupBounds) bgpv1.BGPNodeStatus {
-		n := bgpv1.BGPNodeStatus{Status: bgpv1.BGPNodeStatusStatus{GroupBounds: all}}
-		if minute > 0 {
-			n.Status.LastUpdated = &metav1.Time{Time: time.Unix(60*minute, 0)}
-		}
-		return n
-	}
-	bounds := func(group, peer string) bgpv1.GroupBounds {
-		return bgpv1.GroupBounds{Group: group, Peers: []string{peer}}
-	}
-	got := boundsIn([]bgpv1.BGPNodeStatus{
-		status(0, bounds("a", "undated")), status(1, bounds("a", "old"), bounds("b", "old")), status(3, bounds("a", "new")), status(2, bounds("b", "new")),
-	})
-	if diff := cmp.Diff([]bgpv1.GroupBounds{bounds("a", "new"), bounds("b", "new")}, got); diff != "" {
-		t.Errorf("bounds (-want +got)\n%s", diff)
-	}
 }
 
 // A status has the bounds of 100 groups. A new pod that reads them does not know which neighbors get
@@ -290,49 +267,24 @@ func TestAddressesWaitForTheServicesOfADeletedGroup(t *testing.T) {
 		w.cluster.snapshot.Bounds = []bgpv1.GroupBounds{{Group: "netbox", AllocatedFrom: "netbox", Peers: []string{"192.0.2.1"}}}
 	}, func(w *world) {
 		want(t, "routes before the Services are known", w.server.marked(), "")
-		w.cluster.change(func(s *Snapshot) {
-			s.Managed = []ServiceFacts{managed("netbox", "192.0.2.99"), managed("other", "192.0.2.100")}
+		w.cluster.change(func(s *intent.Snapshot) {
+			s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.99"), managed("other", "192.0.2.100")}
 		})
 		settle()
 		want(t, "routes", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32 *")
-		w.cluster.change(func(s *Snapshot) {
-			s.Managed = []ServiceFacts{managed("other", "192.0.2.99"), managed("other", "192.0.2.100")}
+		w.cluster.change(func(s *intent.Snapshot) {
+			s.Managed = []intent.ServiceFacts{managed("other", "192.0.2.99"), managed("other", "192.0.2.100")}
 		})
 		settle()
 		want(t, "routes after another group got the address", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32")
 	})
 }
 
-// A process may need the Services of a group that was made and deleted after its start.
-func TestTheWatchOnServicesOfGroupsGoesOn(t *testing.T) {
-	clients, err := NewClients(&rest.Config{Host: "http://api.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler), nil)
-	over, end := context.WithCancel(t.Context())
-	end() // no request is sent
-	c.running = over
-	for _, step := range []struct {
-		name            string
-		groups          []v2.ServiceGroup
-		known, complete bool
-	}{
-		{"no group", nil, true, true},
-		{"a group", []v2.ServiceGroup{netbox("192.0.2.1")}, false, false},
-		{"a deleted group", nil, false, false},
-	} {
-		if services, complete := c.readManaged(step.groups); services != nil != step.known || complete != step.complete {
-			t.Errorf("%s: known %v, complete %v, want %v, %v", step.name, services != nil, complete, step.known, step.complete)
-		}
-	}
-}
-
 // The first node has recorded the bounds of a deleted group in its BGPNodeStatus. The speaker of that
 // node starts again. So does the speaker of a node that was off when there was the group. The speaker
 // of a third node starts for the first time.
 func TestBoundsOfGroupsAreReadFromNodeStatuses(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	old, away, fresh := c.node("old"), c.node("away"), c.node("fresh")
 	bounds := []bgpv1.GroupBounds{{Group: "purelb/gone-of-" + c.namespace, Addresses: []string{"203.0.113.0-203.0.113.255"}, Peers: []string{"192.0.2.1"}}}
 	c.report(old, bgpv1.BGPNodeStatusStatus{GroupBounds: bounds})
@@ -352,77 +304,18 @@ func TestBoundsOfGroupsAreReadFromNodeStatuses(t *testing.T) {
 }
 
 // report makes the BGPNodeStatus of a node.
-func (c cluster) report(node string, status bgpv1.BGPNodeStatusStatus) {
+func (c install) report(node string, status bgpv1.BGPNodeStatusStatus) {
 	c.t.Helper()
 	object := bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	if err := c.clients.bgp.Post().Resource(nodeStatuses).Body(&object).Do(c.t.Context()).Into(&object); err != nil {
+	if err := c.clients.BGP.Post().Resource(cluster.NodeStatuses).Body(&object).Do(c.t.Context()).Into(&object); err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() {
-		_ = c.clients.bgp.Delete().Resource(nodeStatuses).Name(node).Do(context.Background()).Error()
+		_ = c.clients.BGP.Delete().Resource(cluster.NodeStatuses).Name(node).Do(context.Background()).Error()
 	})
 	object.Status = status
 	object.Status.NodeName = node
-	if err := c.clients.bgp.Put().Resource(nodeStatuses).Name(node).SubResource("status").Body(&object).Do(c.t.Context()).Error(); err != nil {
+	if err := c.clients.BGP.Put().Resource(cluster.NodeStatuses).Name(node).SubResource("status").Body(&object).Do(c.t.Context()).Error(); err != nil {
 		c.t.Fatal(err)
 	}
 }
-
-// An API server that has just started refuses requests until it knows the rights of its users.
-func TestBoundsAreReadAgainAfterAFailure(t *testing.T) {
-	const own = `{"metadata": {"name": "node-a"}, "status": {"nodeName": "node-a", "groupBounds": [{"group": "own"}]}}`
-	const others = `{"items": [{"status": {"groupBounds": [{"group": "others"}]}}]}`
-	for _, tt := range []struct {
-		name   string
-		fail   int
-		after  time.Duration // the API server fails so long
-		others bool          // it fails only for the list
-		want   string
-		warned int
-	}{
-		{"no failure", 0, 0, false, "others own", 0},
-		{"refused at first", http.StatusForbidden, 2 * time.Second, false, "others own", 0},
-		{"refused for good", http.StatusForbidden, time.Hour, false, "", 1},
-		{"no right to list", http.StatusForbidden, time.Hour, true, "own", 1},
-		{"another failure for good", http.StatusInternalServerError, time.Hour, false, "", 1},
-		{"no objects", http.StatusNotFound, time.Hour, false, "", 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				clients, err := NewClients(&rest.Config{Host: "http://api.example", Transport: transport(func(r *http.Request) (*http.Response, error) {
-					list := !strings.HasSuffix(r.URL.Path, "node-a")
-					status, body := http.StatusOK, own
-					if list {
-						body = others
-					}
-					if time.Since(began) < tt.after && (list || !tt.others) {
-						status, body = tt.fail, `{}`
-					}
-					return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
-				})})
-				if err != nil {
-					t.Fatal(err)
-				}
-				var log strings.Builder
-				c := NewCaches(clients, "node-a", "purelb", slog.New(slog.NewTextHandler(&log, nil)), nil)
-				c.readBounds(t.Context())
-				var groups []string
-				for _, b := range c.bounds {
-					groups = append(groups, b.Group)
-				}
-				want(t, "groups", strings.Join(groups, " "), tt.want)
-				if took := time.Since(began); !c.boundsRead || took > lateLimit {
-					t.Errorf("after %v the start goes on: %v", took, c.boundsRead)
-				}
-				if n := strings.Count(log.String(), "groupBoundsUnknown"); n != tt.warned {
-					t.Errorf("there are %d warnings, want %d: %s", n, tt.warned, log.String())
-				}
-			})
-		})
-	}
-}
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

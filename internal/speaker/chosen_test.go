@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/intent"
 )
 
 // onEdge returns a group whose addresses only the nodes of a rack announce.
@@ -20,7 +20,7 @@ func onEdge(pool, aggregation, rack string) v2.ServiceGroup {
 }
 
 // labeled sets the labels of the node.
-func labeled(s *Snapshot, labels map[string]string) {
+func labeled(s *intent.Snapshot, labels map[string]string) {
 	node := *s.Node
 	node.Labels = labels
 	s.Node = &node
@@ -35,7 +35,7 @@ func TestOnlySelectedNodesAnnounceAGroup(t *testing.T) {
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "a"})
 	}, func(w *world) {
 		want(t, "routes of a selected node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
-		w.cluster.change(func(s *Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
+		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
 		atOnce()
 		want(t, "routes without the label", w.server.announces(), "203.0.113.200/32")
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "203.0.113.200/32")
@@ -48,10 +48,10 @@ func TestOnlySelectedNodesAnnounceAGroup(t *testing.T) {
 		if c := w.reports.conditions(); strings.Contains(c, "imported addresses are not announced") {
 			t.Errorf("the addresses of other nodes count as a failure: %s", c)
 		}
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
 		atOnce()
 		want(t, "routes with another selector", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.200/32")
-		w.cluster.change(func(s *Snapshot) { labeled(s, nil) })
+		w.cluster.change(func(s *intent.Snapshot) { labeled(s, nil) })
 		atOnce()
 	})
 	inWorld(t, "", func(w *world) {
@@ -73,37 +73,8 @@ func TestASharedRouteIsAnnouncedWhereOneGroupIs(t *testing.T) {
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "b"})
 	}, func(w *world) {
 		want(t, "routes", w.server.announces(), "203.0.113.0/24")
-		w.cluster.change(func(s *Snapshot) { labeled(s, map[string]string{"rack": "c"}) })
+		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "c"}) })
 		atOnce()
 		want(t, "routes of a node that no group selects", w.server.announces(), "")
 	})
-}
-
-func TestAWrongNodeSelectorIsReported(t *testing.T) {
-	wrong := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "rack", Operator: "Is", Values: []string{"a"}}}}
-	right := &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
-	pooled := ipam.Group{Pools: []ipam.Pool{{}}}
-	for _, c := range []struct {
-		name      string
-		group     ipam.Group
-		selector  *metav1.LabelSelector
-		elsewhere bool
-		problem   string
-	}{
-		{"no selector", pooled, nil, false, ""},
-		{"a selector of other nodes", pooled, right, true, ""},
-		{"a malformed selector", pooled, wrong, true, "no node announces the addresses of the group"},
-		{"a group without pools", ipam.Group{}, right, false, "is not in effect, because the group has no pool"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			elsewhere, problems := announcedElsewhere(c.group, c.selector, map[string]string{"rack": "b"})
-			text := ""
-			for _, p := range problems {
-				text += p.String()
-			}
-			if elsewhere != c.elsewhere || (text == "") != (c.problem == "") || !strings.Contains(text, c.problem) {
-				t.Errorf("the address belongs to other nodes: %v, the problem is %q; want %v, %q", elsewhere, text, c.elsewhere, c.problem)
-			}
-		})
-	}
 }

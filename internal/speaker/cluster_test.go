@@ -29,35 +29,37 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/speaker/cluster"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// cluster is a new namespace of a real API server. PureLB is installed in it.
-type cluster struct {
+// install is a new namespace of a real API server. PureLB is installed in it.
+type install struct {
 	t         *testing.T
 	config    *rest.Config
 	namespace string
 	core      kubernetes.Interface
-	clients   Clients
+	clients   cluster.Clients
 }
 
-func newCluster(t *testing.T) cluster {
+func newInstall(t *testing.T) install {
 	t.Helper()
-	c := cluster{t: t, config: apitest.Config(t), namespace: apitest.Namespace(t)}
+	c := install{t: t, config: apitest.Config(t), namespace: apitest.Namespace(t)}
 	var err error
 	if c.core, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
 	}
-	if c.clients, err = NewClients(c.config); err != nil {
+	if c.clients, err = cluster.NewClients(c.config); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
 // node makes a Node with an address, and returns its name.
-func (c cluster) node(name string) string {
+func (c install) node(name string) string {
 	c.t.Helper()
 	name = name + "-of-" + c.namespace
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "1"}}}
@@ -73,34 +75,34 @@ func (c cluster) node(name string) string {
 }
 
 // configure creates a BGPConfiguration.
-func (c cluster) configure(name, spec string, finalizers ...string) {
+func (c install) configure(name, spec string, finalizers ...string) {
 	c.t.Helper()
 	object := configuration(c.t, name, spec)
 	object.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: c.namespace, Finalizers: finalizers}
-	if err := c.clients.bgp.Post().Namespace(c.namespace).Resource("configs").Body(&object).Do(c.t.Context()).Error(); err != nil {
+	if err := c.clients.BGP.Post().Namespace(c.namespace).Resource("configs").Body(&object).Do(c.t.Context()).Error(); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 // configured returns the BGPConfiguration with this name, and whether it exists.
-func (c cluster) configured(name string) (object bgpv1.BGPConfiguration, ok bool) {
+func (c install) configured(name string) (object bgpv1.BGPConfiguration, ok bool) {
 	c.t.Helper()
-	err := c.clients.bgp.Get().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Into(&object)
+	err := c.clients.BGP.Get().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Into(&object)
 	if err != nil && !apierrors.IsNotFound(err) {
 		c.t.Fatal(err)
 	}
 	return object, err == nil
 }
 
-func (c cluster) unconfigure(name string) {
+func (c install) unconfigure(name string) {
 	c.t.Helper()
-	if err := c.clients.bgp.Delete().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Error(); err != nil {
+	if err := c.clients.BGP.Delete().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Error(); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 // password sets the password in the Secret of that name.
-func (c cluster) password(name, value string) {
+func (c install) password(name, value string) {
 	c.t.Helper()
 	secrets := c.core.CoreV1().Secrets(c.namespace)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"password": []byte(value)}}
@@ -114,10 +116,10 @@ func (c cluster) password(name, value string) {
 }
 
 // nodeStatus is the BGPNodeStatus of a node.
-func (c cluster) nodeStatus(node string) bgpv1.BGPNodeStatus {
+func (c install) nodeStatus(node string) bgpv1.BGPNodeStatus {
 	c.t.Helper()
 	var object bgpv1.BGPNodeStatus
-	err := c.clients.bgp.Get().Resource(nodeStatuses).Name(node).Do(c.t.Context()).Into(&object)
+	err := c.clients.BGP.Get().Resource(cluster.NodeStatuses).Name(node).Do(c.t.Context()).Into(&object)
 	if err != nil && !apierrors.IsNotFound(err) {
 		c.t.Fatal(err)
 	}
@@ -134,7 +136,7 @@ type member struct {
 }
 
 // speak runs a speaker on node until the test ends.
-func (c cluster) speak(node string, change func(*Setup)) *member {
+func (c install) speak(node string, change func(*Setup)) *member {
 	c.t.Helper()
 	var lock sync.Mutex
 	m := &member{server: newFakeServer(), kernel: newFakeKernel(), log: &strings.Builder{}}
@@ -196,7 +198,7 @@ const authenticated = `{global: {asn: 65000}, neighbors: [
 	{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
 
 func TestPasswordsAreReadAndFollowed(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	node := c.node("a")
 	m := c.speak(node, nil)
 	c.configure("default", authenticated)
@@ -238,7 +240,7 @@ func configuredOf(s bgpv1.BGPNodeStatus, part string) string {
 }
 
 func TestTheStatusOfANodeFollowsTheSpeaker(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	node := c.node("a")
 	c.configure("default", oneNeighbor)
 	m := c.speak(node, nil)
@@ -291,7 +293,7 @@ func TestTheStatusOfANodeFollowsTheSpeaker(t *testing.T) {
 }
 
 func TestADeletedConfigurationEndsBGPOnEveryNode(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	// A finalizer delays the deletion of the object. The configuration has no effect any more.
 	c.configure("default", oneNeighbor, "bgp.purelb.io/finalizer")
 	a, b := c.speak(c.node("a"), nil), c.speak(c.node("b"), nil)
@@ -310,7 +312,7 @@ func TestADeletedConfigurationEndsBGPOnEveryNode(t *testing.T) {
 }
 
 func TestAStartDuringAnAPIServerOutageUsesTheFile(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	c.configure("default", authenticated)
 	c.password("bgp", "hush")
 	node, dir := c.node("a"), t.TempDir()
@@ -337,7 +339,7 @@ func TestAStartDuringAnAPIServerOutageUsesTheFile(t *testing.T) {
 }
 
 func TestLabelsDrainMarksAndAnnotationsAreFollowed(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	node := c.node("a")
 	c.configure("default", strings.Replace(oneNeighbor, "peerAsn: 65001}", `peerAsn: 65001}, nodeSelector: {matchLabels: {rack: "2"}}`, 1))
 	m := c.speak(node, nil)
@@ -378,18 +380,18 @@ func TestLabelsDrainMarksAndAnnotationsAreFollowed(t *testing.T) {
 
 // Older manifests have BGPConfigurations in the namespace k8gobgp-system.
 func TestConfigurationsOfOtherNamespacesAreRead(t *testing.T) {
-	c := newCluster(t)
-	further := cluster{t: t, config: c.config, namespace: apitest.Namespace(t), core: c.core, clients: c.clients}
+	c := newInstall(t)
+	further := install{t: t, config: c.config, namespace: apitest.Namespace(t), core: c.core, clients: c.clients}
 	further.configure("default", oneNeighbor)
-	caches := NewCaches(c.clients, c.node("a"), c.namespace, slog.New(slog.DiscardHandler), []string{further.namespace})
+	caches := cluster.NewCaches(c.clients, c.node("a"), c.namespace, slog.New(slog.DiscardHandler), []string{further.namespace})
 	ctx, cancel := context.WithCancel(t.Context())
 	var ends sync.WaitGroup
 	t.Cleanup(func() { cancel(); ends.Wait() })
 	ends.Go(func() { _ = caches.Run(ctx) })
 	chosen := func() string {
 		s, complete := caches.Read()
-		if config := configOf(s, c.namespace, nil); complete && config != nil {
-			return strings.Join(config.names(), " ")
+		if config := intent.ConfigOf(s, c.namespace, nil); complete && config != nil {
+			return strings.Join(config.Names(), " ")
 		}
 		return ""
 	}
@@ -399,10 +401,10 @@ func TestConfigurationsOfOtherNamespacesAreRead(t *testing.T) {
 }
 
 func TestADeletedNodeIsSeen(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	node := c.node("a")
-	caches := NewCaches(c.clients, node, c.namespace, slog.New(slog.DiscardHandler), nil)
-	if caches.nodeDeleted() {
+	caches := cluster.NewCaches(c.clients, node, c.namespace, slog.New(slog.DiscardHandler), nil)
+	if caches.NodeDeleted() {
 		t.Error("the cluster reports a deleted node before it has read the nodes")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -410,8 +412,8 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 	t.Cleanup(func() { cancel(); ends.Wait() })
 	ends.Go(func() { _ = caches.Run(ctx) })
 	seen := func() string {
-		_, synced := caches.nodes.All()
-		return fmt.Sprint(synced, caches.nodeDeleted())
+		_, complete := caches.Read()
+		return fmt.Sprint(complete, caches.NodeDeleted())
 	}
 	eventuallyIs(t, "what is known of an existing node", "true false", seen)
 	if err := c.core.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
@@ -422,7 +424,7 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 
 // An uninstallation removes the DaemonSet and the rights of its pods together.
 func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	node, user := c.node("a"), "speaker-of-"+c.namespace
 	bindings := c.core.RbacV1().ClusterRoleBindings()
 	if _, err := bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -464,7 +466,7 @@ func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
 }
 
 // daemon creates a DaemonSet with a finalizer, and its pod on node.
-func (c cluster) daemon(node string) *corev1.Pod {
+func (c install) daemon(node string) *corev1.Pod {
 	c.t.Helper()
 	labels := map[string]string{"app": "agent"}
 	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent"}}}

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/ending"
+	"purelb.io/purelb/internal/intent"
 )
 
 func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		mark := func(m ending.DrainMark) {
-			w.cluster.change(func(s *Snapshot) {
+			w.cluster.change(func(s *intent.Snapshot) {
 				node := *s.Node
 				node.DrainMark = m
 				s.Node = &node
@@ -55,7 +56,7 @@ func TestHowASpeakerEndsItsSessions(t *testing.T) {
 			w.kernel.hold("kube-lb0")
 		}, "", "stopped, graceful false"},
 		{"of a drained node", oneNeighbor, func(w *world) {
-			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
+			w.cluster.change(func(s *intent.Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
 		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful true"},
 		{"with a router that keeps the routes", oneNeighbor, func(w *world) {
 			w.server.change(func(s *fakeServer) { established("192.0.2.1", 65001)(s); s.helps("192.0.2.1") })
@@ -71,7 +72,7 @@ func TestHowASpeakerEndsItsSessions(t *testing.T) {
 			})
 		}, "203.0.113.7/32", "stopped, graceful true"},
 		{"of a leaving node", oneNeighbor, func(w *world) {
-			w.cluster.change(func(s *Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "taint", Leaving: true} })
+			w.cluster.change(func(s *intent.Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "taint", Leaving: true} })
 		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,13 +98,13 @@ func TestADeletedNodeHasNoStatus(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		node := *w.cluster.snapshot.Node
 		for range 2 {
-			w.cluster.change(func(s *Snapshot) { s.Node = nil })
+			w.cluster.change(func(s *intent.Snapshot) { s.Node = nil })
 			pass(2 * defaultHeartbeat)
 			if w.reports.last().Enabled {
 				t.Error("the speaker writes the status of a deleted node")
 			}
 			want(t, "routes until SIGTERM", w.server.announces(), "203.0.113.7/32")
-			w.cluster.change(func(s *Snapshot) { s.Node = &node })
+			w.cluster.change(func(s *intent.Snapshot) { s.Node = &node })
 			settle()
 			if !w.reports.last().Enabled {
 				t.Error("the speaker does not write the status of a node that exists again")
@@ -147,7 +148,7 @@ func TestRoutersKeepRoutesOnlyForASuccessor(t *testing.T) {
 				w.cancel()
 				pass(200 * time.Millisecond)
 				// A change of the node during the end does not change the attributes of the routes.
-				w.cluster.change(func(s *Snapshot) { s.Node.Labels = map[string]string{"rack": "2"} })
+				w.cluster.change(func(s *intent.Snapshot) { s.Node.Labels = map[string]string{"rack": "2"} })
 				if err := w.end(); err != nil {
 					t.Fatal(err)
 				}
@@ -183,7 +184,7 @@ func TestRoutersHaveTimeToPreferOtherNodes(t *testing.T) {
 				w.kernel.hold("kube-lb0", "203.0.113.7/32")
 				w.speaker.Endings = endOf(ending.Drained)
 			}, func(w *world) {
-				w.cluster.change(func(s *Snapshot) {
+				w.cluster.change(func(s *intent.Snapshot) {
 					node := *s.Node
 					node.DrainMark = tt.marked
 					s.Node = &node

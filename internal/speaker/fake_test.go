@@ -14,6 +14,7 @@ import (
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -294,16 +295,16 @@ func (b *fakeBFD) String() string {
 // fakeCluster is the objects of a cluster.
 type fakeCluster struct {
 	mu       sync.Mutex
-	snapshot Snapshot
+	snapshot intent.Snapshot
 	missing  bool
 	changed  chan struct{}
 }
 
-func (c *fakeCluster) Read() (Snapshot, bool) {
+func (c *fakeCluster) Read() (intent.Snapshot, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.missing {
-		return Snapshot{}, false
+		return intent.Snapshot{}, false
 	}
 	s := c.snapshot
 	s.Configs = slices.Clone(s.Configs)
@@ -319,7 +320,7 @@ func (c *fakeCluster) Read() (Snapshot, bool) {
 
 func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }
 
-func (c *fakeCluster) change(change func(*Snapshot)) {
+func (c *fakeCluster) change(change func(*intent.Snapshot)) {
 	c.mu.Lock()
 	change(&c.snapshot)
 	c.missing = false

@@ -12,6 +12,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -24,7 +25,7 @@ type governing struct {
 	news  bool
 
 	// decided is the last decision, and from is its input.
-	from     Input
+	from     intent.Input
 	decided  peering.Decision
 	decision bool
 	// waiting says that next must be applied once all addresses are listed.
@@ -36,9 +37,9 @@ type governing struct {
 	// state is what was applied last. running says that the server runs. begun says that this
 	// process has had a server before.
 	state          peering.State
-	effect         application   // its decision
-	enforced       Attributes    // those of the policies that the server has
-	applied        peering.State // what the server was brought to: state with the penalties of neighbors
+	effect         application       // its decision
+	enforced       intent.Attributes // those of the policies that the server has
+	applied        peering.State     // what the server was brought to: state with the penalties of neighbors
 	running, begun bool
 	// unapplied holds the problems of the last Apply. failure is the error of the last task.
 	unapplied []peering.Problem
@@ -52,8 +53,8 @@ type governing struct {
 	gateways gateways
 	// remembered is the last good input. fallback is that of an earlier process, for a start
 	// without a good input.
-	remembered *Input
-	fallback   *Input
+	remembered *intent.Input
+	fallback   *intent.Input
 }
 
 // acts reports whether a task runs that does not only wait for addresses.
@@ -79,7 +80,7 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 
 // decide starts a task that decides what in means. instead says that in replaces an input that
 // cannot be used.
-func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
+func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	g := &s.governing
 	draining, noExtended, held := s.drain.asks(), g.noExtended, s.heldOutside(in.Own)
 	known := g.gateways
@@ -108,7 +109,7 @@ func (s *Speaker) decide(ctx context.Context, in Input, instead bool) {
 // decided decides what in means on this node now. held are the prefixes of this node's routes
 // beside those of in. If the kernel cannot be read, it returns an error.
 func decided(
-	ctx context.Context, kernel Kernel, in Input, held []peering.PrefixRange, draining bool, noExtended map[string]bool, found map[addr.Family]peering.Gateway,
+	ctx context.Context, kernel Kernel, in intent.Input, held []peering.PrefixRange, draining bool, noExtended map[string]bool, found map[addr.Family]peering.Gateway,
 ) (peering.Decision, error) {
 	var errs []error
 	seen := map[netip.Addr]peering.Egress{}
@@ -128,12 +129,12 @@ func decided(
 	node := in.Node.Node
 	node.Own, node.Draining, node.NoExtendedNextHop, node.Gateways = slices.Concat(in.Own, held), draining, noExtended, found
 	node.Restricted = in.Attributes.Restricted
-	d := in.Config.Decide(node, in.secret, egress)
+	d := in.Config.Decide(node, in.Secret, egress)
 	return d, errors.Join(errs...)
 }
 
 // takeDecision carries out a decision.
-func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d peering.Decision) {
+func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in intent.Input, d peering.Decision) {
 	g := &s.governing
 	if s.input.Config == nil {
 		g.End(now, nil) // it has been deleted meanwhile
@@ -166,7 +167,7 @@ func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in Input, d p
 
 // application is a decision to apply, with its input.
 type application struct {
-	from    Input
+	from    intent.Input
 	decided peering.Decision
 }
 
@@ -222,7 +223,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 }
 
 // enforce records the applied attributes, unless problems say that their policies could not be set.
-func (s *Speaker) enforce(ctx context.Context, applied Attributes, problems []peering.Problem) {
+func (s *Speaker) enforce(ctx context.Context, applied intent.Attributes, problems []peering.Problem) {
 	if slices.ContainsFunc(problems, func(p peering.Problem) bool { return p.Policies }) {
 		return
 	}

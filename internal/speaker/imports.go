@@ -185,7 +185,7 @@ func (s *Speaker) heldOutside(own []peering.PrefixRange) []peering.PrefixRange {
 			all = append(all, peering.Exactly(key))
 		}
 	}
-	slices.SortFunc(all, comparePrefixes)
+	slices.SortFunc(all, peering.PrefixRange.Compare)
 	return all
 }
 
@@ -251,7 +251,7 @@ func (s *Speaker) routes(of []peering.Imported) []peering.Route {
 	if s.drain.withdrawn {
 		return nil
 	}
-	here, _ := s.input.Attributes.announcedHere(of)
+	here, _ := s.input.Attributes.AnnouncedHere(of)
 	may := s.announceable()
 	return peering.Routes(may.among(here), may.attributes, s.drain.asks())
 }

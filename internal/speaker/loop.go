@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -157,13 +158,13 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		before.Attributes = last.Attributes // the group of an address may be gone
 	}
 	if !s.seen {
-		before.Attributes = before.Attributes.recalling(snapshot.Bounds)
+		before.Attributes = before.Attributes.Recalling(snapshot.Bounds)
 	}
-	next, successor := configOf(snapshot, s.Namespace, snapshot.labels(before.Node.Labels)), s.succession.successor
-	if s.succession.waits(now, s.input.Config, next, namesOf(snapshot.Configs, s.Namespace)) {
+	next, successor := intent.ConfigOf(snapshot, s.Namespace, snapshot.NodeLabels(before.Node.Labels)), s.succession.successor
+	if s.succession.waits(now, s.input.Config, next, intent.NamesOf(snapshot.Configs, s.Namespace)) {
 		next = s.input.Config
 	}
-	in := read(snapshot, s.Namespace, before, next, s.ConfigNamespaces...)
+	in := intent.Read(snapshot, s.Namespace, before, next, s.ConfigNamespaces...)
 	s.reporter.ignoring(ctx, snapshot.Configs, s.Namespace)
 	s.reporter.complain(ctx, in.Complaints)
 	if s.reporter.noteNode(ctx, snapshot.Node == nil) {
@@ -182,21 +183,21 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 }
 
 // recallOnce returns the stored input, unless this process has had an input.
-func (s *Speaker) recallOnce(ctx context.Context) (Input, bool) {
+func (s *Speaker) recallOnce(ctx context.Context) (intent.Input, bool) {
 	if s.seen || s.known {
-		return Input{}, false
+		return intent.Input{}, false
 	}
 	return s.recall(ctx)
 }
 
 // recall reads the input that an earlier process stored.
-func (s *Speaker) recall(ctx context.Context) (Input, bool) {
+func (s *Speaker) recall(ctx context.Context) (intent.Input, bool) {
 	in, ok, err := recall(s.Memory, s.Node)
 	if err != nil {
 		s.Log.WarnContext(ctx, "inputNotRecalled", "node", s.Node, "error", err)
 	}
 	if !ok {
-		return Input{}, false
+		return intent.Input{}, false
 	}
 	g := &s.governing
 	if g.fallback == nil && g.remembered == nil {
@@ -222,8 +223,8 @@ func (s *Speaker) useStored(ctx context.Context, now time.Time) {
 }
 
 // use makes in the current input, and starts to apply it.
-func (s *Speaker) use(ctx context.Context, now time.Time, in Input) {
-	if s.known && s.input.same(in) {
+func (s *Speaker) use(ctx context.Context, now time.Time, in intent.Input) {
+	if s.known && s.input.Same(in) {
 		return
 	}
 	attributes := !reflect.DeepEqual(s.input.Attributes, in.Attributes)

@@ -15,6 +15,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -110,7 +111,7 @@ func TestADummyInterfaceOfAnotherNameIsImported(t *testing.T) {
 
 func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
-		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		settle()
 		want(t, "sessions", w.server.String(), "stopped, graceful false")
 		want(t, "routes", w.server.announces(), "")
@@ -124,7 +125,7 @@ func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 
 func TestAConfigurationUnderDeletionHasNoEffect(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *intent.Snapshot) {
 			s.Configs[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
 			s.Configs[0].Finalizers = []string{"bgp.purelb.io/finalizer", "example.org/other"}
 		})
@@ -136,10 +137,10 @@ func TestAConfigurationUnderDeletionHasNoEffect(t *testing.T) {
 func TestTheConfigurationDefaultOrTheOnlyOneIsInEffect(t *testing.T) {
 	inWorld(t, "", nil, func(w *world) {
 		other := configuration(t, "other", strings.ReplaceAll(oneNeighbor, "65001", "65009"))
-		w.cluster.change(func(s *Snapshot) { s.Configs = []bgpv1.BGPConfiguration{other} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = []bgpv1.BGPConfiguration{other} })
 		settle()
 		want(t, "sessions with a single configuration", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
-		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, configuration(t, "default", oneNeighbor)) })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = append(s.Configs, configuration(t, "default", oneNeighbor)) })
 		settle()
 		want(t, "beside default", w.server.String(), sessions1)
 	})
@@ -150,21 +151,21 @@ func TestAnotherConfigurationTakesNoEffectDuringAReplacement(t *testing.T) {
 		return configuration(t, "draft", strings.ReplaceAll(oneNeighbor, "65001", "65009"))
 	}
 	inWorld(t, oneNeighbor, nil, func(w *world) {
-		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, draft(t)) })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = append(s.Configs, draft(t)) })
 		settle()
-		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[1:] })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = s.Configs[1:] })
 		settle()
 		want(t, "sessions while default is gone", w.server.String(), sessions1)
 		contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration default is gone, and draft takes effect at ")
 		again := configuration(t, "default", strings.ReplaceAll(oneNeighbor, "65001", "65002"))
 		again.UID = "another"
-		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs, again) })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = append(s.Configs, again) })
 		settle()
 		want(t, "sessions when default exists again", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
 		if c := w.reports.last().Status.Conditions[0].Message; strings.Contains(c, "is gone") {
 			t.Errorf("the message of the condition is %s", c)
 		}
-		w.cluster.change(func(s *Snapshot) { s.Configs = s.Configs[:1] })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = s.Configs[:1] })
 		settle()
 		// A Secret of the draft is not seen yet. The loop waits for it.
 		w.cluster.mu.Lock()
@@ -172,7 +173,7 @@ func TestAnotherConfigurationTakesNoEffectDuringAReplacement(t *testing.T) {
 		w.cluster.mu.Unlock()
 		pass(successionPause + time.Second)
 		want(t, "sessions while the cluster is not seen completely", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
-		w.cluster.change(func(*Snapshot) {})
+		w.cluster.change(func(*intent.Snapshot) {})
 		settle()
 		want(t, "sessions when default stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
 	})
@@ -190,7 +191,7 @@ func TestAnInvalidConfigurationKeepsTheOneBefore(t *testing.T) {
 
 func TestNothingIsWithdrawnWhileTheClusterIsUnknown(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
-		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		w.cluster.mu.Lock()
 		w.cluster.missing = true
 		w.cluster.mu.Unlock()
@@ -242,7 +243,7 @@ func TestASelectorFollowsTheLabelsOfTheNode(t *testing.T) {
 	const rack2 = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, nodeSelector: {matchLabels: {rack: "2"}}}]}`
 	inWorld(t, rack2, nil, func(w *world) {
 		want(t, "sessions in another rack", w.server.String(), "asn 65000 id 192.0.2.10")
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *intent.Snapshot) {
 			node := *s.Node
 			node.Labels = map[string]string{"rack": "2"}
 			s.Node = &node
@@ -254,8 +255,8 @@ func TestASelectorFollowsTheLabelsOfTheNode(t *testing.T) {
 
 func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
-	secret := func(value string) func(*Snapshot) {
-		return func(s *Snapshot) {
+	secret := func(value string) func(*intent.Snapshot) {
+		return func(s *intent.Snapshot) {
 			s.Secrets = map[string]peering.Secret{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte(value)}}}
 		}
 	}
@@ -264,13 +265,13 @@ func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 		w.cluster.change(secret("hush-2"))
 		atOnce()
 		want(t, "sessions with a new password", w.server.String(), sessions1+" md5 hush-2")
-		w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {}} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {}} })
 		settle()
 		want(t, "sessions with an unreadable Secret", w.server.String(), sessions1+" md5 hush-2")
 		for what, data := range map[string]peering.Secret{
 			"secret purelb/bgp does not exist": {Known: true}, `secret purelb/bgp has no key "password"`: {Known: true, Exists: true},
 		} {
-			w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": data} })
+			w.cluster.change(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": data} })
 			settle()
 			want(t, "sessions while "+what, w.server.String(), sessions1+" md5 hush-2")
 			if c := w.reports.conditions(); !strings.Contains(c, what+": the password that was there before is in use") || w.reports.last().Status.Healthy {
@@ -280,7 +281,7 @@ func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 		w.cluster.change(secret(strings.Repeat("hush", 30)))
 		settle()
 		want(t, "sessions with a password that is too long", w.server.String(), "asn 65000 id 192.0.2.10")
-		w.cluster.change(func(s *Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {Known: true}} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {Known: true}} })
 		settle()
 		want(t, "sessions with a deleted Secret", w.server.String(), "asn 65000 id 192.0.2.10")
 		contains(t, "conditions", w.reports.conditions(), "secret purelb/bgp does not exist")
@@ -302,7 +303,7 @@ func TestRoutesHaveTheAttributesOfGroupsAndServices(t *testing.T) {
 				BGP:    &v2.RouteAttributes{Communities: []v2.Community{"65000:100"}, MED: &med},
 			},
 		}}
-		w.cluster.snapshot.Services = []ServiceFacts{{
+		w.cluster.snapshot.Services = []intent.ServiceFacts{{
 			Name: "default/web", Annotations: map[string]string{peering.AnnotationCommunities: "65000:7,65000:8"},
 			Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.8")},
 		}}
@@ -311,7 +312,7 @@ func TestRoutesHaveTheAttributesOfGroupsAndServices(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
 		want(t, "routes with a new address", w.server.announces(), "203.0.113.9/32 65000:100 med 50")
-		w.cluster.change(func(s *Snapshot) { s.Groups = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
 		atOnce()
 		want(t, "routes without the group", w.server.announces(), "203.0.113.9/32")
 	})
@@ -424,7 +425,7 @@ func TestTheProbesDoNotDependOnNeighbors(t *testing.T) {
 		if w.speaker.Ready() == nil {
 			t.Error("the speaker is ready before it knows the cluster")
 		}
-		w.cluster.change(func(*Snapshot) {})
+		w.cluster.change(func(*intent.Snapshot) {})
 		settle()
 		if err := errors.Join(w.speaker.Ready(), w.speaker.Healthy()); err != nil {
 			t.Error(err)

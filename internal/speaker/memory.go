@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"purelb.io/purelb/internal/intent"
 )
 
 // memoryVersion is the version of the file format. The speaker does not read other versions.
@@ -18,38 +20,38 @@ const memoryVersion = 1
 // memory is the content of the file. It contains passwords.
 type memory struct {
 	Version int
-	Input   Input
+	Input   intent.Input
 }
 
 // recall reads the last good input of node from a file. A missing file is no error.
-func recall(path, node string) (in Input, ok bool, err error) {
+func recall(path, node string) (in intent.Input, ok bool, err error) {
 	if path == "" {
-		return Input{}, false, nil
+		return intent.Input{}, false, nil
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Input{}, false, nil
+		return intent.Input{}, false, nil
 	}
 	if err != nil {
-		return Input{}, false, fmt.Errorf("read the last input: %w", err)
+		return intent.Input{}, false, fmt.Errorf("read the last input: %w", err)
 	}
 	var m memory
 	// The error does not show the text, because it contains passwords.
 	if json.Unmarshal(text, &m) != nil {
-		return Input{}, false, fmt.Errorf("read the last input: %s is damaged", path)
+		return intent.Input{}, false, fmt.Errorf("read the last input: %s is damaged", path)
 	}
 	switch {
 	case m.Version != memoryVersion:
-		return Input{}, false, fmt.Errorf("read the last input: %s is of version %d, and %d is known", path, m.Version, memoryVersion)
+		return intent.Input{}, false, fmt.Errorf("read the last input: %s is of version %d, and %d is known", path, m.Version, memoryVersion)
 	case m.Input.Node.Name != node:
-		return Input{}, false, fmt.Errorf("read the last input: %s is of node %q", path, m.Input.Node.Name)
+		return intent.Input{}, false, fmt.Errorf("read the last input: %s is of node %q", path, m.Input.Node.Name)
 	}
 	return m.Input, true, nil
 }
 
 // remember writes the last good input to a file that only the user of this process can read.
 // Afterwards the file is complete, or unchanged.
-func remember(path string, in Input) error {
+func remember(path string, in intent.Input) error {
 	if path == "" {
 		return nil
 	}
@@ -80,9 +82,9 @@ type inputWriter struct {
 }
 
 // rememberInBackground stores in, unless it is stored already. It does not block the loop.
-func (s *Speaker) rememberInBackground(ctx context.Context, in Input) {
+func (s *Speaker) rememberInBackground(ctx context.Context, in intent.Input) {
 	g := &s.governing
-	if s.Memory == "" || g.remembered != nil && g.remembered.same(in) {
+	if s.Memory == "" || g.remembered != nil && g.remembered.Same(in) {
 		return
 	}
 	g.remembered = &in

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -30,7 +31,7 @@ func TestAStartWithoutTheAPIServerUsesTheStoredInput(t *testing.T) {
 		want(t, "sessions at once", w.server.String(), "")
 		pass(5 * time.Second)
 		want(t, "sessions after a while", w.server.String(), sessions1+" md5 hush")
-		w.cluster.change(func(*Snapshot) {})
+		w.cluster.change(func(*intent.Snapshot) {})
 		settle()
 		want(t, "sessions when the API server has no configuration", w.server.String(), "stopped, graceful false")
 		if err := w.end(); err != nil {

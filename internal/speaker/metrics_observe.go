@@ -9,11 +9,12 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
 // decided counts a decision.
-func (m *Metrics) decided(c *Config, d peering.Decision, took time.Duration) {
+func (m *Metrics) decided(c *intent.Config, d peering.Decision, took time.Duration) {
 	m.reconcileTime.WithLabelValues(c.Name, c.Namespace).Observe(took.Seconds())
 	m.routerIDTime.Observe(took.Seconds())
 	if d.RouterIDSource != "" {
@@ -24,7 +25,7 @@ func (m *Metrics) decided(c *Config, d peering.Decision, took time.Duration) {
 }
 
 // governed counts the result of applying a configuration.
-func (m *Metrics) governed(c *Config, err error) {
+func (m *Metrics) governed(c *intent.Config, err error) {
 	result := "success"
 	if err != nil {
 		result = "error"
@@ -36,7 +37,7 @@ func (m *Metrics) governed(c *Config, err error) {
 }
 
 // ended counts an attempt to end all sessions.
-func (m *Metrics) ended(c *Config, took time.Duration, err error) {
+func (m *Metrics) ended(c *intent.Config, took time.Duration, err error) {
 	if c == nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/intent"
 )
 
 // known are the metrics that dashboards use, without the prefix k8gobgp_.
@@ -58,7 +59,7 @@ k8gobgp_router_id_info{asn="65000",node="node-a",router_id="192.0.2.10",source="
 			}
 		}
 		look()
-		w.cluster.change(func(s *Snapshot) { s.Configs = []bgpv1.BGPConfiguration{} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = []bgpv1.BGPConfiguration{} })
 		settle()
 		look()
 		for _, name := range known {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 )
@@ -23,7 +24,7 @@ type NodeReport struct {
 // standing is the state of this node for reports, /state and metrics.
 type standing struct {
 	node    string
-	config  *Config
+	config  *intent.Config
 	decided peering.Decision
 	// state is what was applied last, and source says where its router ID comes from. running
 	// says that the server runs.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -34,13 +34,13 @@ func TestAddressesWithoutAPoolAreNotLearned(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.8/32", "2001:db8:9::8/128")
 		settle()
 		want(t, "refused prefixes of other addresses", w.server.refuses(), "2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
-		w.cluster.change(func(s *Snapshot) {
-			s.Services = []ServiceFacts{{Name: "a/netbox", Recorded: true, Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.9")}}}
+		w.cluster.change(func(s *intent.Snapshot) {
+			s.Services = []intent.ServiceFacts{{Name: "a/netbox", Recorded: true, Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.9")}}}
 		})
 		settle()
 		want(t, "refused prefixes with an address of an IPAM system on another node", w.server.refuses(), "198.51.100.9/32 32-32, 2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
 		w.kernel.hold("kube-lb0")
-		w.cluster.change(func(s *Snapshot) { s.Services = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Services = nil })
 		settle()
 		want(t, "refused prefixes without addresses", w.server.refuses(), "")
 	})
@@ -66,13 +66,13 @@ func TestAddressesOfAPoolChangeNoPolicy(t *testing.T) {
 // In quadratic time this takes more than ten seconds.
 func TestAddressesOfAnIPAMSystemAreReadInLinearTime(t *testing.T) {
 	const addresses, limit = 50_000, 3 * time.Second
-	var cluster Snapshot
+	var snapshot intent.Snapshot
 	for i := range addresses {
 		ip := netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})
-		cluster.Services = append(cluster.Services, ServiceFacts{Name: fmt.Sprint("a/", i), Recorded: true, Addresses: []netip.Addr{ip}})
+		snapshot.Services = append(snapshot.Services, intent.ServiceFacts{Name: fmt.Sprint("a/", i), Recorded: true, Addresses: []netip.Addr{ip}})
 	}
 	began := time.Now()
-	own := prefixesOf(cluster, config.Config{})
+	own := intent.Read(snapshot, "purelb", intent.Input{}, nil).Own
 	s := New(Options{})
 	for _, o := range own {
 		s.addMember(peering.Imported{Address: o.Prefix, Interface: "kube-lb0"})

@@ -82,7 +82,7 @@ func (s *Speaker) standing(now time.Time) standing {
 		announceable: s.announceable(), weights: s.input.Weights, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
 	}
-	st.imported, st.elsewhere = s.input.Attributes.announcedHere(s.imported())
+	st.imported, st.elsewhere = s.input.Attributes.AnnouncedHere(s.imported())
 	st.neighbors = s.shownNeighbors()
 	if next := s.succession; next.successor != "" {
 		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", next.gone, next.successor, next.due.UTC().Format(time.RFC3339)))

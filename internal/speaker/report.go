@@ -6,14 +6,13 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -45,7 +44,7 @@ type reporter struct {
 	log    *slog.Logger
 	events Events
 
-	config     *Config
+	config     *intent.Config
 	routerID   string
 	reported   map[string]bool // problems
 	complaints map[string]string
@@ -68,7 +67,7 @@ func (r *reporter) noteNode(ctx context.Context, missing bool) bool {
 }
 
 // about returns the object of the events.
-func (r *reporter) about(c *Config) *corev1.ObjectReference {
+func (r *reporter) about(c *intent.Config) *corev1.ObjectReference {
 	if c == nil {
 		c = r.config
 	}
@@ -81,14 +80,14 @@ func (r *reporter) about(c *Config) *corev1.ObjectReference {
 	}
 }
 
-func (r *reporter) event(c *Config, kind, reason, format string, args ...any) {
+func (r *reporter) event(c *intent.Config, kind, reason, format string, args ...any) {
 	if about := r.about(c); about != nil {
 		r.events.Eventf(about, kind, reason, format, args...)
 	}
 }
 
 // resolved reports the router ID.
-func (r *reporter) resolved(ctx context.Context, c *Config, d peering.Decision) {
+func (r *reporter) resolved(ctx context.Context, c *intent.Config, d peering.Decision) {
 	if !d.OK {
 		return
 	}
@@ -102,7 +101,7 @@ func (r *reporter) resolved(ctx context.Context, c *Config, d peering.Decision) 
 }
 
 // problems reports what is wrong with the configuration on this node.
-func (r *reporter) problems(ctx context.Context, c *Config, problems []peering.Problem) {
+func (r *reporter) problems(ctx context.Context, c *intent.Config, problems []peering.Problem) {
 	now := map[string]bool{}
 	for _, p := range problems {
 		text := p.String()
@@ -134,7 +133,7 @@ func (r *reporter) complain(ctx context.Context, complaints map[string]string) {
 }
 
 // neighbors reports which sessions came up and went down.
-func (r *reporter) neighbors(ctx context.Context, c *Config, all []peering.NeighborStatus) {
+func (r *reporter) neighbors(ctx context.Context, c *intent.Config, all []peering.NeighborStatus) {
 	now := map[string]bool{}
 	for _, n := range all {
 		name, up := n.Name(), n.State == peering.Established
@@ -164,14 +163,14 @@ func (r *reporter) neighbors(ctx context.Context, c *Config, all []peering.Neigh
 }
 
 // bfdDown reports that BFD lost a neighbor.
-func (r *reporter) bfdDown(ctx context.Context, c *Config, e bfd.Event) {
+func (r *reporter) bfdDown(ctx context.Context, c *intent.Config, e bfd.Event) {
 	why := e.Diagnostic
 	r.log.WarnContext(ctx, "bfdDown", "node", r.node, "neighbor", e.Peer, "state", e.To, "reason", why)
 	r.event(c, corev1.EventTypeWarning, eventBFDDown, "Node %s does not hear %s by BFD: %s", r.node, e.Peer, why)
 }
 
 // barred reports which rule a neighbor broke, and how long it must stay away.
-func (r *reporter) barred(ctx context.Context, c *Config, name string, p penalty) {
+func (r *reporter) barred(ctx context.Context, c *intent.Config, name string, p penalty) {
 	if p.event == eventOwnAS {
 		r.log.WarnContext(ctx, "neighborInOwnAS", "node", r.node, "neighbor", name, "reason", p.why, "pause", p.pause())
 	} else {
@@ -226,7 +225,7 @@ const eventAttributesIgnored = "RouteAttributesIgnored"
 type attributeProblems map[string]string
 
 // report writes an event on each object whose route attributes are wrong.
-func (o *attributeProblems) report(events Events, node string, in Input) {
+func (o *attributeProblems) report(events Events, node string, in intent.Input) {
 	for _, key := range slices.Sorted(maps.Keys(in.Complaints)) {
 		if text := in.Complaints[key]; (*o)[key] != text {
 			about := in.About[key]
@@ -234,17 +233,4 @@ func (o *attributeProblems) report(events Events, node string, in Input) {
 		}
 	}
 	*o = in.Complaints
-}
-
-// serviceRef returns the reference to a Service for an event.
-func serviceRef(s ServiceFacts) corev1.ObjectReference {
-	namespace, name, _ := strings.Cut(s.Name, "/")
-	return corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: name, UID: s.UID}
-}
-
-// groupRef returns the reference to a group for an event.
-func groupRef(g v2.ServiceGroup) corev1.ObjectReference {
-	return corev1.ObjectReference{
-		APIVersion: v2.GroupVersion.String(), Kind: "ServiceGroup", Namespace: g.Namespace, Name: g.Name, UID: g.UID,
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -62,24 +63,24 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		want(t, "routes", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32 *")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
 		settle()
 		want(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
 		w.reported()
 
 		// An event of the group and the status of the node report a name that no neighbor has.
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2", "spine")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2", "spine")} })
 		settle()
 		if events := w.reported(); !strings.Contains(events, "RouteAttributesIgnored Node node-a leaves out what cannot be read: peers: no neighbor of a BGPConfiguration has the address, the interface or the peer group spine") {
 			t.Errorf("the events are %q", events)
 		}
 		contains(t, "conditions", w.reports.conditions(), `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`)
 
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
 		settle()
 		want(t, "routes of a group for all neighbors", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		want(t, "its neighbors", w.server.excepted(), "")
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
 		settle()
 	})
 	inWorld(t, "", func(w *world) {
@@ -108,7 +109,7 @@ func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
 		settle()
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{low, high} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{low, high} })
 		settle()
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
 		settle()
@@ -130,7 +131,7 @@ func TestRoutesWaitUntilTheServerHasThePolicy(t *testing.T) {
 		w.server.change(func(s *fakeServer) {
 			s.refuse = []peering.Problem{{Field: "spec.policyDefinitions", Reason: "Refused", Message: "no", Policies: true}}
 		})
-		w.cluster.change(func(s *Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), green} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), green} })
 		settle()
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32")
 		settle()
@@ -151,15 +152,15 @@ func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{plain, netbox()}
 	}, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *intent.Snapshot) {
 			s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), netbox("192.0.2.1")}
-			s.Managed = []ServiceFacts{managed("netbox", "198.51.100.1")}
+			s.Managed = []intent.ServiceFacts{managed("netbox", "198.51.100.1")}
 		})
 		settle()
 		// 198.51.100.9 is on the interface without a Service.
 		want(t, "routes before the policy", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "198.51.100.1/32", "198.51.100.2/32", "198.51.100.9/32")
-		w.cluster.change(func(s *Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
+		w.cluster.change(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
 		settle()
 		want(t, "routes with new addresses", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
@@ -171,16 +172,13 @@ func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
 // Only the Service says to which group an address of an IPAM system belongs.
 func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) {
 	netbox := netbox("192.0.2.1")
-	if !restricts([]v2.ServiceGroup{netbox}) || restricts([]v2.ServiceGroup{namingPeers("192.0.2.1")}) {
-		t.Error("restricts is wrong: only groups of IPAM systems need the Services")
-	}
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32", "198.51.100.2/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers(), netbox}
-		w.cluster.snapshot.Managed = []ServiceFacts{managed("blue", "203.0.113.1"), managed("netbox", "198.51.100.1")}
+		w.cluster.snapshot.Managed = []intent.ServiceFacts{managed("blue", "203.0.113.1"), managed("netbox", "198.51.100.1")}
 	}, func(w *world) {
 		want(t, "routes while one Service is not seen", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32")
-		w.cluster.change(func(s *Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
+		w.cluster.change(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
 		settle()
 		want(t, "routes", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
@@ -201,10 +199,10 @@ func TestAddressesOfOtherInterfacesNeedNoService(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{netbox("192.0.2.1")}
 	}, func(w *world) {
 		want(t, "routes without Services", w.server.marked(), "192.0.2.77/32")
-		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.78")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.78")} })
 		settle()
 		want(t, "routes with the Service of a marked address", w.server.marked(), "192.0.2.77/32, 192.0.2.78/32 *")
-		w.cluster.change(func(s *Snapshot) { s.Managed = []ServiceFacts{managed("netbox", "192.0.2.77")} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.77")} })
 		settle()
 		want(t, "routes with a Service that has the address", w.server.marked(), "192.0.2.77/32 *")
 	})
@@ -234,7 +232,7 @@ func netbox(peers ...v2.Peer) v2.ServiceGroup {
 }
 
 // managed returns a Service with an address of a group.
-func managed(group, address string) ServiceFacts {
+func managed(group, address string) intent.ServiceFacts {
 	s := local(group+address, address)
 	s.From = group
 	return s
@@ -254,7 +252,7 @@ func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
 		want(t, "routes with another value", w.server.announces(), "203.0.113.1/32 65000:8")
 
 		// While default is replaced, nothing changes.
-		w.cluster.change(func(s *Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
 		settle()
 		want(t, "routes while default is gone", w.server.announces(), "203.0.113.1/32 65000:8")
 		w.reported()

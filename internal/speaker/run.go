@@ -20,6 +20,7 @@ import (
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/shutdown"
+	"purelb.io/purelb/internal/speaker/cluster"
 )
 
 const (
@@ -65,7 +66,7 @@ type Setup struct {
 // Run builds a speaker from its drivers and the API server of config. It runs the speaker
 // until ctx is done or a part of it fails.
 func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel, bfd BFD, s Setup) error {
-	clients, err := NewClients(config)
+	clients, err := cluster.NewClients(config)
 	if err != nil {
 		return err
 	}
@@ -76,17 +77,17 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := NewMetrics(registry, s.PerNeighbor, s.MostNeighbors)
-	caches := NewCaches(clients, s.Node, s.Namespace, s.Log, s.BGPNamespaces, s.ConfigNamespaces...)
+	caches := cluster.NewCaches(clients, s.Node, s.Namespace, s.Log, s.BGPNamespaces, s.ConfigNamespaces...)
 	writer := NewWriter(clients, s.Node, metrics, s.Log)
 	writer.lastWrite = cmp.Or(s.lastWrite, writer.lastWrite)
 
-	recorder := events.New(events.To(clients.core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
+	recorder := events.New(events.To(clients.Core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
 	// An uninstall takes the rights of this process at the same moment. Without nativeSidecar
 	// the agent still has its addresses then.
 	end := &shutdown.Reader{
-		Core: clients.core, Apps: clients.apps,
-		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
+		Core: clients.Core, Apps: clients.Apps,
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.NodeDeleted, Machine: s.Machine, Log: s.Log,
 	}
 	room := roomFor(debug.SetMemoryLimit(-1))
 	s.Log.InfoContext(ctx, "prefixRoom", "node", s.Node, "prefixes", room)

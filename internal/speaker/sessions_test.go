@@ -9,6 +9,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -59,11 +60,11 @@ func TestBFDOfARestoredConfigurationWaitsForBGP(t *testing.T) {
 		settle()
 		want(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3")
 		config := configuration(t, "default", spec)
-		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		atOnce()
 		want(t, "BFD without a configuration", w.bfd.String(), "")
 		w.server.change(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
-		w.cluster.change(func(s *Snapshot) { s.Configs = []bgpv1.BGPConfiguration{config} })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = []bgpv1.BGPConfiguration{config} })
 		atOnce()
 		want(t, "sessions", w.server.String(), sessions1)
 		want(t, "BFD before BGP", w.bfd.String(), "")
@@ -91,7 +92,7 @@ func TestBFDThatStartsDuringADeletionEnds(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
 	inWorld(t, spec, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
-		w.cluster.change(func(s *Snapshot) { s.Configs = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		atOnce()
 		w.server.change(established("192.0.2.1", 65001))
 		settle()

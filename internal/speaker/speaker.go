@@ -24,6 +24,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/routing"
@@ -92,7 +93,7 @@ type BFD interface {
 type Cluster interface {
 	// Read returns the objects as last seen. complete is false until the speaker has seen all
 	// of them once.
-	Read() (s Snapshot, complete bool)
+	Read() (s intent.Snapshot, complete bool)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
 }
@@ -142,7 +143,7 @@ type Speaker struct {
 
 	// input is the last known configuration. known is false until there is one. seen says that
 	// this process has read one from the API server.
-	input       Input
+	input       intent.Input
 	known, seen bool
 	// owned has the prefixes of input.Own.
 	owned      peering.Coverage

@@ -3,11 +3,8 @@ package speaker
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -42,70 +39,4 @@ func (s *Speaker) weigh(ctx context.Context, now time.Time, endpoints map[netip.
 		}
 	}
 	s.change(ctx, touched)
-}
-
-// unweighable returns what is wrong with weights for the routes of a group.
-func unweighable(g ipam.Group) []peering.Problem {
-	i := slices.IndexFunc(g.Pools, func(p ipam.Pool) bool { return p.Bits < p.Range.From.BitLen() })
-	if i < 0 {
-		return nil
-	}
-	return []peering.Problem{{
-		Field: "weightByEndpoints", Reason: peering.ReasonNotSupported,
-		Message: "routes of the pool " + g.Pools[i].Range.String() + " have no weight, because they are wider than one address: set its aggregation to /32 or /128",
-	}}
-}
-
-// readyEndpoints counts the ready endpoints on this node of each address whose route is to
-// have a weight. Services that share an address add up. It returns nil if the endpoints are
-// not known.
-func readyEndpoints(s Snapshot, a Attributes) map[netip.Addr]uint32 {
-	if s.Endpoints == nil {
-		return nil
-	}
-	counts := countEndpoints(s.Endpoints)
-	ready := map[netip.Addr]uint32{}
-	for _, svc := range s.Local {
-		for _, ip := range svc.Addresses {
-			if r := a.around(ip); r != nil && r.Weighed {
-				ready[ip] += counts[serviceFamily{svc.Name, addr.FamilyOf(ip)}]
-			}
-		}
-	}
-	return ready
-}
-
-// serviceFamily is a Service in one family: its endpoints have addresses of both.
-type serviceFamily struct {
-	service string
-	family  addr.Family
-}
-
-// countEndpoints counts the ready endpoints. An endpoint that moves from one slice to another
-// is in both for a moment. It counts once, and only if it is ready in both.
-func countEndpoints(all []SliceFacts) map[serviceFamily]uint32 {
-	ready := map[serviceFamily]map[string]bool{}
-	for _, slice := range all {
-		of := serviceFamily{slice.Service, slice.Family}
-		if ready[of] == nil {
-			ready[of] = map[string]bool{}
-		}
-		for _, address := range slice.Ready {
-			if _, known := ready[of][address]; !known {
-				ready[of][address] = true
-			}
-		}
-		for _, address := range slice.Unready {
-			ready[of][address] = false
-		}
-	}
-	counts := map[serviceFamily]uint32{}
-	for of, endpoints := range ready {
-		for _, isReady := range endpoints {
-			if isReady {
-				counts[of]++
-			}
-		}
-	}
-	return counts
 }

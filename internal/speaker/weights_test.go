@@ -14,7 +14,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/intent"
 )
 
 // weighed returns a group whose routes have weights.
@@ -29,8 +29,8 @@ func weighed(namespace, aggregation string) v2.ServiceGroup {
 }
 
 // local returns a Service with these addresses.
-func local(name string, addresses ...string) ServiceFacts {
-	s := ServiceFacts{Name: "default/" + name}
+func local(name string, addresses ...string) intent.ServiceFacts {
+	s := intent.ServiceFacts{Name: "default/" + name}
 	for _, a := range addresses {
 		s.Addresses = append(s.Addresses, netip.MustParseAddr(a))
 	}
@@ -38,19 +38,19 @@ func local(name string, addresses ...string) ServiceFacts {
 }
 
 // here returns a slice with ready endpoints of a Service on this node.
-func here(service string, addresses ...string) SliceFacts {
-	return SliceFacts{Service: "default/" + service, Family: addr.V4, Ready: addresses}
+func here(service string, addresses ...string) intent.SliceFacts {
+	return intent.SliceFacts{Service: "default/" + service, Family: addr.V4, Ready: addresses}
 }
 
 func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "203.0.113.3/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
-		w.cluster.snapshot.Services = []ServiceFacts{local("cluster", "203.0.113.2")}
-		w.cluster.snapshot.Local = []ServiceFacts{
+		w.cluster.snapshot.Services = []intent.ServiceFacts{local("cluster", "203.0.113.2")}
+		w.cluster.snapshot.Local = []intent.ServiceFacts{
 			local("a", "203.0.113.1"), local("shared", "203.0.113.3"), local("shared-too", "203.0.113.3"),
 		}
-		w.cluster.snapshot.Endpoints = []SliceFacts{
+		w.cluster.snapshot.Endpoints = []intent.SliceFacts{
 			here("a", "10.0.0.1", "10.0.0.2", "10.0.0.3"), here("cluster", "10.0.0.4"), here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6"),
 		}
 	}, func(w *world) {
@@ -59,21 +59,21 @@ func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 		if got := strings.Join(strings.Fields(w.state()), ""); !strings.Contains(got, `"weights":{"203.0.113.1":3,"203.0.113.3":2}`) {
 			t.Errorf("/state has other weights: %s", got)
 		}
-		endpoints := func(of ...SliceFacts) {
-			w.cluster.change(func(s *Snapshot) { s.Endpoints = of })
+		endpoints := func(of ...intent.SliceFacts) {
+			w.cluster.change(func(s *intent.Snapshot) { s.Endpoints = of })
 			atOnce()
 		}
-		shared := []SliceFacts{here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6")}
+		shared := []intent.SliceFacts{here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6")}
 		endpoints(append(shared, here("a", "10.0.0.1"))...)
 		want(t, "routes at once after a change", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 		pass(2 * time.Second)
 		want(t, "routes after the number has settled", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 
-		w.cluster.change(func(s *Snapshot) { s.Endpoints = nil })
+		w.cluster.change(func(s *intent.Snapshot) { s.Endpoints = nil })
 		pass(time.Minute)
 		want(t, "routes when the endpoints are unknown", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 
-		w.cluster.change(func(s *Snapshot) {
+		w.cluster.change(func(s *intent.Snapshot) {
 			s.Groups = []v2.ServiceGroup{weighed("purelb", "/24")}
 			s.Endpoints = shared
 		})
@@ -91,8 +91,8 @@ func TestWeightsSurviveARestartWithoutTheAPIServer(t *testing.T) {
 		w.speaker.Memory = memory
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
-		w.cluster.snapshot.Local = []ServiceFacts{local("a", "203.0.113.1")}
-		w.cluster.snapshot.Endpoints = []SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
+		w.cluster.snapshot.Local = []intent.ServiceFacts{local("a", "203.0.113.1")}
+		w.cluster.snapshot.Endpoints = []intent.SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
 	}, func(w *world) {
 		want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")
 	})
@@ -106,23 +106,9 @@ func TestWeightsSurviveARestartWithoutTheAPIServer(t *testing.T) {
 	})
 }
 
-func TestAnEndpointThatMovesBetweenSlicesCountsOnce(t *testing.T) {
-	counts := countEndpoints([]SliceFacts{
-		{Service: "default/a", Family: addr.V4, Ready: []string{"10.0.0.1", "10.0.0.2"}, Unready: []string{"10.0.0.3"}},
-		{Service: "default/a", Family: addr.V4, Ready: []string{"10.0.0.1", "10.0.0.3"}, Unready: []string{"10.0.0.4"}},
-		{Service: "default/a", Family: addr.V6, Ready: []string{"fd00::1"}},
-	})
-	if n := counts[serviceFamily{"default/a", addr.V4}]; n != 2 {
-		t.Errorf("%d IPv4 endpoints, want 2", n)
-	}
-	if n := counts[serviceFamily{"default/a", addr.V6}]; n != 1 {
-		t.Errorf("%d IPv6 endpoints, want 1", n)
-	}
-}
-
 // TestEndpointsOfThisNodeAreCounted uses a real API server.
 func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	node := c.node("a")
 	m := c.speak(node, nil)
 	m.kernel.hold("kube-lb0", "203.0.113.1/32")
@@ -158,7 +144,7 @@ func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 	}
 	group := weighed(c.namespace, "/32")
 	group.UID = ""
-	if err := c.clients.purelb.Post().Namespace(c.namespace).Resource("servicegroups").Body(&group).Do(t.Context()).Error(); err != nil {
+	if err := c.clients.PureLB.Post().Namespace(c.namespace).Resource("servicegroups").Body(&group).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	eventuallyIs(t, "the routes with weights", "203.0.113.1/32 weight 2", m.server.announces)
@@ -171,35 +157,8 @@ func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 		}
 		return all
 	})
-	if err := c.clients.purelb.Delete().Namespace(c.namespace).Resource("servicegroups").Name("blue").Do(t.Context()).Error(); err != nil {
+	if err := c.clients.PureLB.Delete().Namespace(c.namespace).Resource("servicegroups").Name("blue").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	eventuallyIs(t, "the routes without the group", "203.0.113.1/32", m.server.announces)
-}
-
-func TestOnlyServicesThatChangeRoutesAreFollowed(t *testing.T) {
-	svc := func(policy corev1.ServiceExternalTrafficPolicy, annotations map[string]string) *corev1.Service {
-		return &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: annotations},
-			Spec:       corev1.ServiceSpec{ExternalTrafficPolicy: policy},
-			Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}},
-		}
-	}
-	attributes := map[string]string{peering.AnnotationCommunities: "65000:1"}
-	for _, tt := range []struct {
-		name          string
-		svc           *corev1.Service
-		always, local bool
-	}{
-		{"Cluster", svc(corev1.ServiceExternalTrafficPolicyCluster, nil), false, false},
-		{"Local", svc(corev1.ServiceExternalTrafficPolicyLocal, nil), false, true},
-		{"Cluster with attributes", svc(corev1.ServiceExternalTrafficPolicyCluster, attributes), true, false},
-		{"Local with attributes", svc(corev1.ServiceExternalTrafficPolicyLocal, attributes), true, true},
-	} {
-		_, always := keepService(tt.svc)
-		_, local := keepLocal(tt.svc)
-		if always != tt.always || local != tt.local {
-			t.Errorf("%s: followed always: %v, for weights: %v", tt.name, always, local)
-		}
-	}
 }

@@ -24,6 +24,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -102,7 +103,7 @@ func configuration(t *testing.T, name, spec string) bgpv1.BGPConfiguration {
 func (w *world) edit(spec string) {
 	w.t.Helper()
 	c := configuration(w.t, "default", spec)
-	w.cluster.change(func(s *Snapshot) {
+	w.cluster.change(func(s *intent.Snapshot) {
 		if len(s.Configs) > 0 {
 			c.Generation = s.Configs[0].Generation + 1
 		}
@@ -131,8 +132,8 @@ func inWorld(t *testing.T, spec string, before func(*world), test func(*world)) 
 
 func newWorld(t *testing.T, spec, memory string) *world {
 	w := &world{t: t, server: newFakeServer(), kernel: newFakeKernel(), bfd: &fakeBFD{events: make(chan bfd.Event, 16)}, reports: &fakeReports{}, memory: memory}
-	w.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: Snapshot{
-		Node: &NodeFacts{Node: peering.Node{Name: "node-a", Labels: map[string]string{"rack": "1"}, InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}, UID: "uid-a"},
+	w.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: intent.Snapshot{
+		Node: &intent.NodeFacts{Node: peering.Node{Name: "node-a", Labels: map[string]string{"rack": "1"}, InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}, UID: "uid-a"},
 	}}
 	if spec != "" {
 		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", spec)}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/speaker/cluster"
 )
 
 const (
@@ -52,7 +53,7 @@ var errSkipped = errors.New("there is nothing new")
 
 // Writer writes Reports to the API server.
 type Writer struct {
-	clients Clients
+	clients cluster.Clients
 	node    string
 	metrics *Metrics
 	log     *slog.Logger
@@ -70,7 +71,7 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer for a node.
-func NewWriter(clients Clients, node string, metrics *Metrics, log *slog.Logger) *Writer {
+func NewWriter(clients cluster.Clients, node string, metrics *Metrics, log *slog.Logger) *Writer {
 	return &Writer{
 		clients: clients, node: node, metrics: metrics, log: log, lastWrite: lastWriteLimit,
 		written: time.Now(), heartbeat: defaultHeartbeat,

@@ -15,6 +15,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/speaker/cluster"
 )
 
 // writeNode keeps the BGPNodeStatus up to date.
@@ -76,11 +77,9 @@ type nodeWriter struct {
 	gone       bool
 }
 
-const nodeStatuses = "bgpnodestatuses"
-
 // write writes r, unless it wrote the same a short time ago, and returns the size of the
 // object in the API server.
-func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, now time.Time) (size int, err error) {
+func (n *nodeWriter) write(ctx context.Context, clients cluster.Clients, r NodeReport, now time.Time) (size int, err error) {
 	if !r.Enabled {
 		return 0, n.remove(ctx, clients, r, now)
 	}
@@ -105,7 +104,7 @@ func (n *nodeWriter) write(ctx context.Context, clients Clients, r NodeReport, n
 }
 
 // apply writes the status. Before the first write it makes the object.
-func (n *nodeWriter) apply(ctx context.Context, clients Clients, r NodeReport, now time.Time) (int, error) {
+func (n *nodeWriter) apply(ctx context.Context, clients cluster.Clients, r NodeReport, now time.Time) (int, error) {
 	if !n.made || n.owned != r.NodeUID {
 		if err := n.make(ctx, clients, r); err != nil {
 			return 0, err
@@ -125,7 +124,7 @@ func (n *nodeWriter) apply(ctx context.Context, clients Clients, r NodeReport, n
 // make makes the object, with the Node as its owner, and reads its conditions. It empties a
 // status that an earlier version wrote without server-side apply: nothing else would remove
 // the fields that the speaker no longer writes.
-func (n *nodeWriter) make(ctx context.Context, clients Clients, r NodeReport) error {
+func (n *nodeWriter) make(ctx context.Context, clients cluster.Clients, r NodeReport) error {
 	name := r.Status.NodeName
 	object, _, err := patch(ctx, clients, types.ApplyPatchType, name, "", map[string]any{
 		"metadata": map[string]any{"name": name, "ownerReferences": owners(r)},
@@ -145,8 +144,8 @@ func (n *nodeWriter) make(ctx context.Context, clients Clients, r NodeReport) er
 }
 
 // patch patches a BGPNodeStatus or a part of it, and returns the new object and its size.
-func patch(ctx context.Context, clients Clients, kind types.PatchType, name, part string, change any) (object bgpv1.BGPNodeStatus, size int, err error) {
-	request := clients.bgp.Patch(kind).Resource(nodeStatuses).Name(name)
+func patch(ctx context.Context, clients cluster.Clients, kind types.PatchType, name, part string, change any) (object bgpv1.BGPNodeStatus, size int, err error) {
+	request := clients.BGP.Patch(kind).Resource(cluster.NodeStatuses).Name(name)
 	if fields, apply := change.(map[string]any); apply {
 		fields["apiVersion"], fields["kind"] = bgpv1.GroupVersion.String(), "BGPNodeStatus"
 		request.Param("fieldManager", eventSource).Param("force", "true")
@@ -175,12 +174,12 @@ func owners(r NodeReport) []metav1.OwnerReference {
 }
 
 // remove deletes the object of a node that should have none.
-func (n *nodeWriter) remove(ctx context.Context, clients Clients, r NodeReport, now time.Time) error {
+func (n *nodeWriter) remove(ctx context.Context, clients cluster.Clients, r NodeReport, now time.Time) error {
 	n.last, n.made, n.at = nil, false, now
 	if n.gone {
 		return errSkipped
 	}
-	err := clients.bgp.Delete().Resource(nodeStatuses).Name(r.Status.NodeName).Do(ctx).Error()
+	err := clients.BGP.Delete().Resource(cluster.NodeStatuses).Name(r.Status.NodeName).Do(ctx).Error()
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the BGPNodeStatus: %w", err)
 	}

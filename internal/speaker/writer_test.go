@@ -15,6 +15,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/speaker/cluster"
 )
 
 // requests is a RoundTripper that lists the requests and forwards them.
@@ -30,11 +31,11 @@ func (r requests) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // recorded returns clients that add their requests to list.
-func recorded(t testing.TB, list *[]string) Clients {
+func recorded(t testing.TB, list *[]string) cluster.Clients {
 	t.Helper()
 	config := rest.CopyConfig(apitest.Config(t))
 	config.Wrap(func(to http.RoundTripper) http.RoundTripper { return requests{list, to} })
-	clients, err := NewClients(config)
+	clients, err := cluster.NewClients(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func recorded(t testing.TB, list *[]string) Clients {
 }
 
 func TestTheNodeStatusIsOneRequestAndKeepsForeignFields(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	var list []string
 	clients := recorded(t, &list)
 	node := "writer-of-" + c.namespace
@@ -68,7 +69,7 @@ func TestTheNodeStatusIsOneRequestAndKeepsForeignFields(t *testing.T) {
 
 	theirs := c.nodeStatus(node)
 	theirs.Labels = map[string]string{"team": "network"}
-	if err := c.clients.bgp.Put().Resource(nodeStatuses).Name(node).Body(&theirs).Do(t.Context()).Error(); err != nil {
+	if err := c.clients.BGP.Put().Resource(cluster.NodeStatuses).Name(node).Body(&theirs).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	write("another program set a label", "PATCH status")
@@ -76,7 +77,7 @@ func TestTheNodeStatusIsOneRequestAndKeepsForeignFields(t *testing.T) {
 		t.Errorf("the label of another program is %q", got)
 	}
 
-	if err := c.clients.bgp.Delete().Resource(nodeStatuses).Name(node).Do(t.Context()).Error(); err != nil {
+	if err := c.clients.BGP.Delete().Resource(cluster.NodeStatuses).Name(node).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	write("another program deleted it", "PATCH status, PATCH "+node+", PATCH status")
@@ -86,19 +87,19 @@ func TestTheNodeStatusIsOneRequestAndKeepsForeignFields(t *testing.T) {
 // An earlier version wrote the status with PUT. The speaker must remove the fields of that version
 // that no longer apply.
 func TestFieldsOfAnEarlierVersionAreRemoved(t *testing.T) {
-	c := newCluster(t)
+	c := newInstall(t)
 	node := "upgraded-of-" + c.namespace
 	since := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	ready := metav1.Condition{Type: bgpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllHealthy", LastTransitionTime: since}
 	object := bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	if err := c.clients.bgp.Post().Resource(nodeStatuses).Body(&object).Do(t.Context()).Into(&object); err != nil {
+	if err := c.clients.BGP.Post().Resource(cluster.NodeStatuses).Body(&object).Do(t.Context()).Into(&object); err != nil {
 		t.Fatal(err)
 	}
 	object.Status = bgpv1.BGPNodeStatusStatus{
 		NodeName: node, VRFs: []bgpv1.NodeVRF{{Name: "red", RD: "1:1"}}, Conditions: []metav1.Condition{ready},
 		RIB: &bgpv1.NodeRIB{LocalRouteCount: 1, LocalRoutes: []bgpv1.RIBRoute{{Prefix: "192.0.2.1/32", NextHop: "0.0.0.0"}}, Truncated: true},
 	}
-	if err := c.clients.bgp.Put().Resource(nodeStatuses).Name(node).SubResource("status").Body(&object).Do(t.Context()).Error(); err != nil {
+	if err := c.clients.BGP.Put().Resource(cluster.NodeStatuses).Name(node).SubResource("status").Body(&object).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	ready.LastTransitionTime = metav1.Now()

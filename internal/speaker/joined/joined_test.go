@@ -22,6 +22,7 @@ import (
 	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 	"purelb.io/purelb/internal/speaker"
@@ -32,11 +33,11 @@ func TestMain(m *testing.M) { os.Exit(bgptest.Main(m)) }
 // cluster is the objects of a cluster.
 type cluster struct {
 	mu       sync.Mutex
-	snapshot speaker.Snapshot
+	snapshot intent.Snapshot
 	changed  chan struct{}
 }
 
-func (c *cluster) Read() (speaker.Snapshot, bool) {
+func (c *cluster) Read() (intent.Snapshot, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.snapshot, true
@@ -44,7 +45,7 @@ func (c *cluster) Read() (speaker.Snapshot, bool) {
 
 func (c *cluster) Changed() <-chan struct{} { return c.changed }
 
-func (c *cluster) change(change func(*speaker.Snapshot)) {
+func (c *cluster) change(change func(*intent.Snapshot)) {
 	c.mu.Lock()
 	change(&c.snapshot)
 	c.mu.Unlock()
@@ -77,7 +78,7 @@ func (r *reports) neighbors() string {
 	return strings.Join(lines, ", ")
 }
 
-func snapshot(t *testing.T, spec string) speaker.Snapshot {
+func snapshot(t *testing.T, spec string) intent.Snapshot {
 	t.Helper()
 	c := bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "default", UID: "1", Generation: 1}}
 	text, err := yaml.YAMLToJSON([]byte(spec))
@@ -87,9 +88,9 @@ func snapshot(t *testing.T, spec string) speaker.Snapshot {
 	if err := json.Unmarshal(text, &c.Spec); err != nil {
 		t.Fatal(err)
 	}
-	return speaker.Snapshot{
+	return intent.Snapshot{
 		Configs: []bgpv1.BGPConfiguration{c},
-		Node:    &speaker.NodeFacts{Node: peering.Node{Name: "node-a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
+		Node:    &intent.NodeFacts{Node: peering.Node{Name: "node-a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
 	}
 }
 
@@ -208,13 +209,13 @@ router bgp 64514
 	router.Await(v4, "203.0.113.8/32 via 192.0.2.1", v6)
 	here.IP("addr del 203.0.113.8/32 dev kube-lb0")
 	router.Await(v4, v6)
-	c.change(func(s *speaker.Snapshot) {
+	c.change(func(s *intent.Snapshot) {
 		node := *s.Node
 		node.DrainMark = ending.DrainMark{Reason: "a label"}
 		s.Node = &node
 	})
 	router.AwaitSays("show bgp ipv4 unicast 203.0.113.7/32", "graceful-shutdown")
-	c.change(func(s *speaker.Snapshot) {
+	c.change(func(s *intent.Snapshot) {
 		node := *s.Node
 		node.DrainMark = ending.DrainMark{}
 		s.Node = &node
@@ -243,6 +244,6 @@ router bgp 64514
 	speak(t, c, r, router, ending.Restart)
 	router.Await(v4, v6)
 
-	c.change(func(s *speaker.Snapshot) { s.Configs = nil })
+	c.change(func(s *intent.Snapshot) { s.Configs = nil })
 	router.Await()
 }

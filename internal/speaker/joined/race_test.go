@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 	"purelb.io/purelb/internal/speaker"
@@ -57,7 +58,7 @@ router bgp 64514
  neighbor 192.0.2.3 passive
 `
 
-var benchSnapshot = speaker.Snapshot{
+var benchSnapshot = intent.Snapshot{
 	Configs: []bgpv1.BGPConfiguration{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "default", UID: "1", Generation: 1},
 		Spec: bgpv1.BGPConfigurationSpec{
@@ -66,7 +67,7 @@ var benchSnapshot = speaker.Snapshot{
 			Neighbors:     []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.2", PeerConfig: bgpv1.PeerConfig{PeerASN: 64514}}}},
 		},
 	}},
-	Node: &speaker.NodeFacts{Node: peering.Node{Name: "node-a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
+	Node: &intent.NodeFacts{Node: peering.Node{Name: "node-a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
 }
 
 func newRace(b *testing.B) *race {

@@ -1,11 +1,11 @@
-package speaker
+package intent
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,10 +44,10 @@ type Input struct {
 // defaultDummy is the interface of remote addresses if no LBNodeAgent names another.
 const defaultDummy = "kube-lb0"
 
-// read returns the Input that s asks for, with the configuration next. What s does not set keeps
+// Read returns the Input that s asks for, with the configuration next. What s does not set keeps
 // the value of before: a node without an object is about to leave, and an LBNodeAgent that cannot
 // be used changes nothing.
-func read(s Snapshot, namespace string, before Input, next *Config, others ...string) Input {
+func Read(s Snapshot, namespace string, before Input, next *Config, others ...string) Input {
 	in := Input{Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
 		in.Node = *s.Node
@@ -113,9 +113,9 @@ func secretRefs(spec bgpv1.BGPConfigurationSpec) []bgpv1.SecretKeyRef {
 	return refs
 }
 
-// secretNames returns the names of the Secrets that spec names, sorted, without those of other
+// SecretNames returns the names of the Secrets that spec names, sorted, without those of other
 // namespaces.
-func secretNames(spec bgpv1.BGPConfigurationSpec, namespace string) []string {
+func SecretNames(spec bgpv1.BGPConfigurationSpec, namespace string) []string {
 	var names []string
 	for _, ref := range secretRefs(spec) {
 		if peering.ForeignSecret(ref.Name, namespace) == nil {
@@ -126,8 +126,8 @@ func secretNames(spec bgpv1.BGPConfigurationSpec, namespace string) []string {
 	return slices.Compact(names)
 }
 
-// secret returns the value of a Secret's key, or an error that says why there is none.
-func (in Input) secret(name, key string) (string, error) {
+// Secret returns the value of a Secret's key, or an error that says why there is none.
+func (in Input) Secret(name, key string) (string, error) {
 	if value, ok := in.Passwords[name+"/"+key]; ok {
 		return value, nil
 	}
@@ -145,121 +145,13 @@ func (in *Input) complain(about corev1.ObjectReference, name string, problems []
 	}
 }
 
-// same reports whether o leads to the same decision and the same events as in.
-func (in Input) same(o Input) bool {
+// Same reports whether o leads to the same decision and the same events as in.
+func (in Input) Same(o Input) bool {
 	if len(in.Complaints)+len(o.Complaints) == 0 {
 		in.Complaints, in.About, o.Complaints, o.About = nil, nil, nil, nil // a stored input has none
 	}
 	in.Ready, o.Ready = nil, nil // they take effect as weights
 	return reflect.DeepEqual(in, o)
-}
-
-// Attributes holds the attributes of routes, by their addresses.
-type Attributes struct {
-	// ByAddress holds the attributes of addresses whose Services set attributes. Those of their
-	// groups are merged into them.
-	ByAddress map[netip.Addr]peering.Attributes
-	// Ranges holds those of the groups. The ranges do not overlap, and are sorted.
-	Ranges []RangeAttributes
-	// Restricted says which neighbors get the routes of groups, sorted by group.
-	Restricted []peering.Restriction `json:",omitempty"`
-	// Managed holds the marks of the groups whose addresses an IPAM system manages, by the names
-	// that Services have for these groups.
-	Managed map[string]string `json:",omitempty"`
-	// Bounds are the neighbors and the nodes that groups name. Lost are those Bounds that hold for
-	// addresses that no usable group has any more, in the form of BGPNodeStatus. The field
-	// Addresses of both has only such addresses.
-	Bounds []bgpv1.GroupBounds `json:",omitempty"`
-	Lost   []bgpv1.GroupBounds `json:",omitempty"`
-	// Withheld says that addresses of no known group or Service must not be announced.
-	Withheld bool `json:",omitempty"`
-}
-
-// RangeAttributes holds the attributes of the addresses From to To.
-type RangeAttributes struct {
-	From, To netip.Addr
-	// Group is the name of the ServiceGroup.
-	Group      string
-	Attributes peering.Attributes
-	// Weighed says that routes have the number of ready endpoints as their weight.
-	Weighed bool `json:",omitempty"`
-	// Elsewhere says that only other nodes announce the addresses.
-	Elsewhere bool `json:",omitempty"`
-}
-
-// of returns the attributes of the route to ip. The range of ip sets them before the speaker
-// has seen the Service, so that it need not announce the route twice.
-func (a Attributes) of(ip netip.Addr) peering.Attributes {
-	if own, ok := a.ByAddress[ip]; ok {
-		return own
-	}
-	if r := a.around(ip); r != nil {
-		return r.Attributes
-	}
-	return peering.Attributes{}
-}
-
-// around returns the range of ip, or nil.
-func (a Attributes) around(ip netip.Addr) *RangeAttributes {
-	i, found := slices.BinarySearchFunc(a.Ranges, ip, func(r RangeAttributes, ip netip.Addr) int { return r.From.Compare(ip) })
-	if !found {
-		i--
-	}
-	if i >= 0 && ip.Compare(a.Ranges[i].To) <= 0 {
-		return &a.Ranges[i]
-	}
-	return nil
-}
-
-// readAttributes reads the route attributes of groups and Services, with the aliases of the
-// configuration c, and records what is wrong with them. b has the bounds of earlier groups.
-func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b bounds) Attributes {
-	var aliases peering.Aliases
-	if c != nil {
-		aliases = peering.AliasesOf(c.Spec)
-	}
-	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
-	for _, g := range groups.Groups.Usable {
-		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
-		if i < 0 || s.Groups[i].Spec.BGP == nil {
-			continue
-		}
-		of := s.Groups[i].Spec.BGP
-		attributes, problems := peering.ParseAttributes(aliases, texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
-		if of.WeightByEndpoints {
-			problems = append(problems, unweighable(g)...)
-		}
-		elsewhere, problem := announcedElsewhere(g, of.NodeSelector, in.Node.Labels)
-		restriction, unknown := restrictionOf(s, g, of)
-		if restriction != nil {
-			a.Restricted, attributes.Marks = append(a.Restricted, *restriction), []string{restriction.Mark}
-		}
-		in.complain(groupRef(s.Groups[i]), g.Ref(), slices.Concat(problems, problem, unknown))
-		for _, p := range g.Pools {
-			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
-			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, g.Ref(), attributes, weighed, elsewhere})
-		}
-	}
-	lost := b.ranges(a.Ranges, in.Node.Labels)
-	a.Ranges = append(a.Ranges, lost...)
-	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
-	// If Services share an address, the first by name wins.
-	for _, svc := range slices.Backward(s.Services) {
-		if len(svc.Annotations) == 0 {
-			continue
-		}
-		own, problems := peering.AttributesOf(aliases, svc.Annotations)
-		in.complain(serviceRef(svc), svc.Name, problems)
-		for _, ip := range svc.Addresses {
-			delete(a.ByAddress, ip)
-			a.ByAddress[ip] = peering.Merge(a.of(ip), own)
-		}
-	}
-	a.markManaged(s, b)
-	a.Restricted = append(a.Restricted, b.restrictions(a)...)
-	a.record(b, lost)
-	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
-	return a
 }
 
 // prefixesOf returns the prefixes of the routes that addresses of the groups' pools may have:
@@ -286,12 +178,8 @@ func prefixesOf(s Snapshot, groups config.Config) []peering.PrefixRange {
 			}
 		}
 	}
-	slices.SortFunc(all, comparePrefixes)
+	slices.SortFunc(all, peering.PrefixRange.Compare)
 	return slices.Compact(all)
-}
-
-func comparePrefixes(a, b peering.PrefixRange) int {
-	return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.Min, b.Min), cmp.Compare(a.Max, b.Max))
 }
 
 // texts converts a list to strings.
@@ -301,4 +189,17 @@ func texts[T ~string](list []T) []string {
 		all = append(all, string(t))
 	}
 	return all
+}
+
+// groupRef returns the reference to a group for an event.
+func groupRef(g v2.ServiceGroup) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: v2.GroupVersion.String(), Kind: "ServiceGroup", Namespace: g.Namespace, Name: g.Name, UID: g.UID,
+	}
+}
+
+// serviceRef returns the reference to a Service for an event.
+func serviceRef(s ServiceFacts) corev1.ObjectReference {
+	namespace, name, _ := strings.Cut(s.Name, "/")
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: name, UID: s.UID}
 }

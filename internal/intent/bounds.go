@@ -1,4 +1,4 @@
-package speaker
+package intent
 
 import (
 	"cmp"
@@ -119,7 +119,7 @@ func (a *Attributes) keepManaged(b bounds, marks map[string]string, services []S
 
 // mark adds a mark to the route of ip.
 func (a *Attributes) mark(ip netip.Addr, mark string) {
-	own := a.of(ip)
+	own := a.Of(ip)
 	if !slices.Contains(own.Marks, mark) {
 		own.Marks = append(slices.Clip(own.Marks), mark)
 	}
@@ -139,7 +139,7 @@ func (b bounds) restrictions(a Attributes) []peering.Restriction {
 	}
 	var all []peering.Restriction
 	for _, r := range b.before.Restricted {
-		if needed[r.Mark] && !a.enforces([]string{r.Mark}) {
+		if needed[r.Mark] && !a.Enforces([]string{r.Mark}) {
 			r.Unknown = nil // there may be no group in which a user could correct the name
 			all = append(all, r)
 		}
@@ -234,10 +234,10 @@ func rangesOf(one bgpv1.GroupBounds) []addr.Range {
 	return all
 }
 
-// recalling returns a, which comes from the file, with the bounds that nodes recorded. Where both
+// Recalling returns a, which comes from the file, with the bounds that nodes recorded. Where both
 // have a group or an address, the recorded bounds count: the file does not change while the
 // configuration is refused. otherGroups counts only for addresses that no other group has.
-func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
+func (a Attributes) Recalling(recorded []bgpv1.GroupBounds) Attributes {
 	recorded = slices.SortedStableFunc(slices.Values(recorded), byRank)
 	b := recalled(recorded)
 	b.ByAddress, b.Withheld = a.ByAddress, a.Withheld
@@ -253,7 +253,7 @@ func (a Attributes) recalling(recorded []bgpv1.GroupBounds) Attributes {
 	b.Ranges = addMissing(addMissing(known, a.Ranges), unknown)
 	slices.SortFunc(b.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	for _, r := range a.Restricted {
-		if !b.enforces([]string{r.Mark}) {
+		if !b.Enforces([]string{r.Mark}) {
 			b.Restricted = append(b.Restricted, r)
 		}
 	}

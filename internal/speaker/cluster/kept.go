@@ -1,4 +1,4 @@
-package speaker
+package cluster
 
 import (
 	"maps"
@@ -10,76 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ending"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/service"
 )
-
-// Snapshot holds the parts of the cluster's objects that the speaker uses. It is shared and
-// read-only.
-type Snapshot struct {
-	// Configs are those of the install namespace, by name.
-	Configs []bgpv1.BGPConfiguration
-	// Node is this node, or nil if it has no object.
-	Node   *NodeFacts
-	Groups []v2.ServiceGroup
-	Agents []v2.LBNodeAgent
-	// Services are those with route attributes, and those with addresses from IPAM systems.
-	Services []ServiceFacts
-	// Local are the Services with externalTrafficPolicy: Local, and Endpoints are the
-	// EndpointSlices with endpoints on this node, if a group weighs its routes. Endpoints is nil
-	// as long as these are not known.
-	Local     []ServiceFacts
-	Endpoints []SliceFacts
-	// Managed are the Services with addresses of groups, if an IPAM system manages the addresses of
-	// a group that names neighbors, or did so earlier. It is nil as long as they are not known.
-	Managed []ServiceFacts
-	// Bounds are those that the BGPNodeStatuses of this node and of some other nodes had when the
-	// process started.
-	Bounds []bgpv1.GroupBounds
-	// Secrets are those that the configuration in effect names. A Secret that is not here does
-	// not exist. A Secret without Data cannot be read.
-	Secrets map[string]peering.Secret
-}
-
-// labels returns the labels of this node, or before if it has no object.
-func (s Snapshot) labels(before map[string]string) map[string]string {
-	if s.Node == nil {
-		return before
-	}
-	return s.Node.Labels
-}
-
-// NodeFacts holds the parts of this node's object that the speaker uses.
-type NodeFacts struct {
-	peering.Node
-	UID types.UID
-	ending.DrainMark
-}
-
-// ServiceFacts holds the parts of a Service that the speaker uses.
-type ServiceFacts struct {
-	Name        string // namespace/name
-	UID         types.UID
-	Annotations map[string]string
-	Addresses   []netip.Addr
-	// Recorded says that an IPAM system manages the addresses.
-	Recorded bool
-	// From names the groups that the addresses are from. Only Managed has it.
-	From string
-}
-
-// SliceFacts holds the endpoints of a Service on this node, by their addresses.
-type SliceFacts struct {
-	Service        string // namespace/name
-	Family         addr.Family
-	Ready, Unready []string
-}
 
 // The functions below say which part of each object the speaker keeps, and when two of these
 // parts are equal.
@@ -94,8 +33,8 @@ func sameConfig(a, b bgpv1.BGPConfiguration) bool {
 	return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero()
 }
 
-func keepNode(n *corev1.Node) (NodeFacts, bool) {
-	facts := NodeFacts{UID: n.UID, DrainMark: ending.Marked(n)}
+func keepNode(n *corev1.Node) (intent.NodeFacts, bool) {
+	facts := intent.NodeFacts{UID: n.UID, DrainMark: ending.Marked(n)}
 	facts.Node = peering.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 	for _, a := range n.Status.Addresses {
 		ip, err := netip.ParseAddr(a.Address)
@@ -110,7 +49,7 @@ func keepNode(n *corev1.Node) (NodeFacts, bool) {
 	return facts, true
 }
 
-func sameNode(a, b NodeFacts) bool { return reflect.DeepEqual(a, b) }
+func sameNode(a, b intent.NodeFacts) bool { return reflect.DeepEqual(a, b) }
 
 func keepGroup(g *v2.ServiceGroup) (v2.ServiceGroup, bool) {
 	kept := *g
@@ -148,7 +87,7 @@ var routeAnnotations = []string{
 }
 
 // keepService keeps the Services that change what the speaker announces.
-func keepService(svc *corev1.Service) (ServiceFacts, bool) {
+func keepService(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	facts := serviceFacts(svc)
 	facts.Annotations = map[string]string{}
 	for _, name := range routeAnnotations {
@@ -161,23 +100,23 @@ func keepService(svc *corev1.Service) (ServiceFacts, bool) {
 }
 
 // keepLocal keeps the Services that only nodes with an endpoint announce.
-func keepLocal(svc *corev1.Service) (ServiceFacts, bool) {
+func keepLocal(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
-		return ServiceFacts{}, false
+		return intent.ServiceFacts{}, false
 	}
 	facts := serviceFacts(svc)
 	return facts, len(facts.Addresses) > 0
 }
 
 // keepManaged keeps the Services that have addresses of groups.
-func keepManaged(svc *corev1.Service) (ServiceFacts, bool) {
+func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	facts := serviceFacts(svc)
 	facts.From = svc.Annotations[service.AnnotationAllocatedFrom]
 	return facts, facts.From != "" && len(facts.Addresses) > 0
 }
 
-func serviceFacts(svc *corev1.Service) ServiceFacts {
-	facts := ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID}
+func serviceFacts(svc *corev1.Service) intent.ServiceFacts {
+	facts := intent.ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID}
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if ip, err := netip.ParseAddr(i.IP); err == nil {
 			facts.Addresses = append(facts.Addresses, ip.Unmap())
@@ -186,7 +125,7 @@ func serviceFacts(svc *corev1.Service) ServiceFacts {
 	return facts
 }
 
-func sameService(a, b ServiceFacts) bool {
+func sameService(a, b intent.ServiceFacts) bool {
 	return a.UID == b.UID && a.Recorded == b.Recorded && a.From == b.From &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
@@ -196,10 +135,10 @@ func sameService(a, b ServiceFacts) bool {
 var addressFamilies = map[discoveryv1.AddressType]addr.Family{discoveryv1.AddressTypeIPv4: addr.V4, discoveryv1.AddressTypeIPv6: addr.V6}
 
 // keepSlice keeps the endpoints on a node. A missing condition means ready.
-func keepSlice(node string) func(*discoveryv1.EndpointSlice) (SliceFacts, bool) {
-	return func(slice *discoveryv1.EndpointSlice) (SliceFacts, bool) {
+func keepSlice(node string) func(*discoveryv1.EndpointSlice) (intent.SliceFacts, bool) {
+	return func(slice *discoveryv1.EndpointSlice) (intent.SliceFacts, bool) {
 		family, ok := addressFamilies[slice.AddressType]
-		facts := SliceFacts{Service: slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName], Family: family}
+		facts := intent.SliceFacts{Service: slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName], Family: family}
 		for _, e := range slice.Endpoints {
 			switch {
 			case e.NodeName == nil || *e.NodeName != node:
@@ -213,7 +152,7 @@ func keepSlice(node string) func(*discoveryv1.EndpointSlice) (SliceFacts, bool) 
 	}
 }
 
-func sameSlice(a, b SliceFacts) bool { return reflect.DeepEqual(a, b) }
+func sameSlice(a, b intent.SliceFacts) bool { return reflect.DeepEqual(a, b) }
 
 func keepSecret(secret *corev1.Secret) (map[string][]byte, bool) { return secret.Data, true }
 

@@ -1,4 +1,4 @@
-package speaker
+package cluster
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +16,7 @@ import (
 // Clients reach the few kinds of objects that the speaker reads and writes. They know no
 // other kinds: the clients for all of Kubernetes take more memory than the BGP server.
 type Clients struct {
-	core, apps, discovery, bgp, purelb rest.Interface
+	Core, Apps, Discovery, BGP, PureLB rest.Interface
 }
 
 // NewClients returns clients of the API server of config. The API server may be away.
@@ -27,11 +27,11 @@ func NewClients(config *rest.Config) (Clients, error) {
 		group  schema.GroupVersion
 		add    func(*runtime.Scheme) error
 	}{
-		{&all.core, corev1.SchemeGroupVersion, corev1.AddToScheme},
-		{&all.apps, appsv1.SchemeGroupVersion, appsv1.AddToScheme},
-		{&all.discovery, discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme},
-		{&all.bgp, bgpv1.GroupVersion, bgpv1.AddToScheme},
-		{&all.purelb, v2.GroupVersion, v2.AddToScheme},
+		{&all.Core, corev1.SchemeGroupVersion, corev1.AddToScheme},
+		{&all.Apps, appsv1.SchemeGroupVersion, appsv1.AddToScheme},
+		{&all.Discovery, discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme},
+		{&all.BGP, bgpv1.GroupVersion, bgpv1.AddToScheme},
+		{&all.PureLB, v2.GroupVersion, v2.AddToScheme},
 	} {
 		var err error
 		if *one.client, err = apiserver.Client(config, one.group, one.add); err != nil {
@@ -40,3 +40,6 @@ func NewClients(config *rest.Config) (Clients, error) {
 	}
 	return all, nil
 }
+
+// NodeStatuses is the resource of BGPNodeStatuses.
+const NodeStatuses = "bgpnodestatuses"

@@ -1,4 +1,7 @@
-package speaker
+// Package cluster watches the objects of the API server that the BGP speaker of one node needs. Caches
+// keeps only the parts that package intent has words for. A watch on Secrets, EndpointSlices or
+// Services begins when the configuration needs it.
+package cluster
 
 import (
 	"context"
@@ -20,6 +23,7 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -27,6 +31,9 @@ import (
 // bounds are missing. If these are still missing after that time, only they are affected, for
 // example by a missing right to read them.
 const lateLimit = 5 * time.Second
+
+// retryEvery is the pause after a request that failed.
+const retryEvery = time.Second
 
 // Caches is the Cluster that the API server shows. It watches the objects that this node
 // needs.
@@ -38,10 +45,10 @@ type Caches struct {
 	changed   chan struct{}
 
 	configs  apiserver.Watches[bgpv1.BGPConfiguration]
-	nodes    *apiserver.Watch[NodeFacts]
+	nodes    *apiserver.Watch[intent.NodeFacts]
 	groups   apiserver.Watches[v2.ServiceGroup]
 	agents   apiserver.Watches[v2.LBNodeAgent]
-	services *apiserver.Watch[ServiceFacts]
+	services *apiserver.Watch[intent.ServiceFacts]
 
 	mu sync.Mutex
 	// running is the context of Run. It is nil before Run.
@@ -49,10 +56,10 @@ type Caches struct {
 	secrets map[string]*secretWatch
 	// local and slices are the watches on Services with externalTrafficPolicy: Local and on
 	// EndpointSlices, or nil while no group weighs its routes.
-	local *lateWatch[ServiceFacts]
+	local *lateWatch[intent.ServiceFacts]
 	// managed is the watch on Services with addresses of groups, or nil until a group needs it.
-	managed *lateWatch[ServiceFacts]
-	slices  *lateWatch[SliceFacts]
+	managed *lateWatch[intent.ServiceFacts]
+	slices  *lateWatch[intent.SliceFacts]
 	// bounds are those of Snapshot. readingBounds says that their reading has begun, and boundsRead
 	// that it has ended.
 	bounds                    []bgpv1.GroupBounds
@@ -93,12 +100,12 @@ func NewCaches(clients Clients, node, namespace string, log *slog.Logger, peerin
 	c := &Caches{clients: clients, node: node, namespace: namespace, log: log, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	every := fields.Everything()
 	for _, ns := range config.Watched(namespace, peerings) {
-		c.configs = append(c.configs, watch(c, in(clients.bgp, "configs", ns, every), keepConfig, sameConfig))
+		c.configs = append(c.configs, watch(c, in(clients.BGP, "configs", ns, every), keepConfig, sameConfig))
 	}
-	c.nodes = watch(c, in(clients.core, "nodes", corev1.NamespaceAll, named(node)), keepNode, sameNode)
+	c.nodes = watch(c, in(clients.Core, "nodes", corev1.NamespaceAll, named(node)), keepNode, sameNode)
 	for _, ns := range config.Watched(namespace, others) {
-		c.groups = append(c.groups, watch(c, in(clients.purelb, "servicegroups", ns, every), keepGroup, sameGroup))
-		c.agents = append(c.agents, watch(c, in(clients.purelb, "lbnodeagents", ns, every), keepAgent, sameAgent))
+		c.groups = append(c.groups, watch(c, in(clients.PureLB, "servicegroups", ns, every), keepGroup, sameGroup))
+		c.agents = append(c.agents, watch(c, in(clients.PureLB, "lbnodeagents", ns, every), keepAgent, sameAgent))
 	}
 	c.services = c.watchServices(keepService)
 	return c
@@ -114,8 +121,8 @@ func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, kee
 	return apiserver.NewWatch(source, keep, same, func(_, _ *T) { c.signal() })
 }
 
-func (c *Caches) watchServices(keep func(*corev1.Service) (ServiceFacts, bool)) *apiserver.Watch[ServiceFacts] {
-	all := toolscache.NewFilteredListWatchFromClient(c.clients.core, "services", corev1.NamespaceAll, func(*metav1.ListOptions) {})
+func (c *Caches) watchServices(keep func(*corev1.Service) (intent.ServiceFacts, bool)) *apiserver.Watch[intent.ServiceFacts] {
+	all := toolscache.NewFilteredListWatchFromClient(c.clients.Core, "services", corev1.NamespaceAll, func(*metav1.ListOptions) {})
 	return watch(c, apiserver.LoadBalancers(all, c.log), keep, sameService)
 }
 
@@ -140,8 +147,8 @@ func (c *Caches) signal() { backoff.Poke(c.changed) }
 
 // Read returns what the watches have shown. The watches on Secrets follow the
 // configuration in effect.
-func (c *Caches) Read() (Snapshot, bool) {
-	var s Snapshot
+func (c *Caches) Read() (intent.Snapshot, bool) {
+	var s intent.Snapshot
 	var all, synced bool
 	s.Configs, all = c.configs.All()
 	nodes, synced := c.nodes.All()
@@ -153,12 +160,12 @@ func (c *Caches) Read() (Snapshot, bool) {
 	s.Services, synced = c.services.All()
 	all = all && synced
 	if !all {
-		return Snapshot{}, false
+		return intent.Snapshot{}, false
 	}
 	if len(nodes) == 1 {
 		s.Node = &nodes[0]
 	}
-	s.Secrets, all = c.readSecrets(configOf(s, c.namespace, s.labels(nil)))
+	s.Secrets, all = c.readSecrets(intent.ConfigOf(s, c.namespace, s.NodeLabels(nil)))
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	all = all && synced
 	s.Bounds, synced = c.awaitBounds()
@@ -178,8 +185,8 @@ func (c *Caches) awaitBounds() (bounds []bgpv1.GroupBounds, complete bool) {
 	return c.bounds, c.boundsRead
 }
 
-// nodeDeleted reports that the last answer of the API server had no Node of this name.
-func (c *Caches) nodeDeleted() bool {
+// NodeDeleted reports that the last answer of the API server had no Node of this name.
+func (c *Caches) NodeDeleted() bool {
 	nodes, synced := c.nodes.All()
 	return synced && len(nodes) == 0
 }
@@ -194,7 +201,7 @@ const otherNodes = 20
 func (c *Caches) readBounds(ctx context.Context) {
 	began := time.Now()
 	nodes, err := c.listNodeStatuses(ctx)
-	for err != nil && time.Since(began) < lateLimit && backoff.Sleep(ctx, retryMin) {
+	for err != nil && time.Since(began) < lateLimit && backoff.Sleep(ctx, retryEvery) {
 		nodes, err = c.listNodeStatuses(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -212,12 +219,12 @@ func (c *Caches) listNodeStatuses(ctx context.Context) ([]bgpv1.BGPNodeStatus, e
 	ctx, cancel := context.WithTimeout(ctx, lateLimit)
 	defer cancel()
 	var own bgpv1.BGPNodeStatus
-	err := c.clients.bgp.Get().Resource(nodeStatuses).Name(c.node).Do(ctx).Into(&own)
+	err := c.clients.BGP.Get().Resource(NodeStatuses).Name(c.node).Do(ctx).Into(&own)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
 	var others bgpv1.BGPNodeStatusList
-	err = c.clients.bgp.Get().Resource(nodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&others)
+	err = c.clients.BGP.Get().Resource(NodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&others)
 	if apierrors.IsNotFound(err) {
 		err = nil // there is no CRD
 	}
@@ -250,10 +257,10 @@ func boundsIn(nodes []bgpv1.BGPNodeStatus) []bgpv1.GroupBounds {
 
 // readSecrets returns the Secrets that config names. It watches these Secrets and stops all
 // other watches on Secrets.
-func (c *Caches) readSecrets(config *Config) (secrets map[string]peering.Secret, complete bool) {
+func (c *Caches) readSecrets(config *intent.Config) (secrets map[string]peering.Secret, complete bool) {
 	var names []string
 	if config != nil {
-		names = secretNames(config.Spec, c.namespace)
+		names = intent.SecretNames(config.Spec, c.namespace)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,38 +294,38 @@ func (c *Caches) readSecrets(config *Config) (secrets map[string]peering.Secret,
 
 // watchSecret begins to watch the Secret of that name.
 func (c *Caches) watchSecret(name string) *secretWatch {
-	return begin(c, watch(c, in(c.clients.core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
+	return begin(c, watch(c, in(c.clients.Core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
 }
 
 // readManaged returns the Services with addresses of groups, or nil if they are not known. It
 // watches them as soon as an IPAM system manages the addresses of a group that names neighbors, or
 // did so when the speaker started. The watch then lasts until the speaker ends, because the
 // addresses of a deleted group keep the neighbors of that group.
-func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []ServiceFacts, complete bool) {
+func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []intent.ServiceFacts, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == nil {
 		return nil, false
 	}
-	needed := restricts(groups) || slices.ContainsFunc(c.bounds, func(b bgpv1.GroupBounds) bool { return b.AllocatedFrom != "" })
+	needed := intent.Restricts(groups) || slices.ContainsFunc(c.bounds, func(b bgpv1.GroupBounds) bool { return b.AllocatedFrom != "" })
 	if needed && c.managed == nil {
 		c.managed = begin(c, c.watchServices(keepManaged))
 	}
 	if c.managed == nil {
-		return []ServiceFacts{}, true
+		return []intent.ServiceFacts{}, true
 	}
 	managed, synced := c.managed.All()
 	if !synced {
 		return nil, c.managed.settled()
 	}
-	return append([]ServiceFacts{}, managed...), true
+	return append([]intent.ServiceFacts{}, managed...), true
 }
 
 // readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices with
 // endpoints on this node, or nil if they are not known. It watches them only while a group weighs
 // its routes, because the watch on EndpointSlices is the most expensive one and there may be many
 // such Services.
-func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []ServiceFacts, here []SliceFacts, complete bool) {
+func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []intent.ServiceFacts, here []intent.SliceFacts, complete bool) {
 	weighs := slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool { return g.Spec.BGP != nil && g.Spec.BGP.WeightByEndpoints })
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,16 +338,16 @@ func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []ServiceFacts, he
 		c.local, c.slices = nil, nil
 	case weighs && c.slices == nil:
 		c.local = begin(c, c.watchServices(keepLocal))
-		source := in(c.clients.discovery, "endpointslices", corev1.NamespaceAll, fields.Everything())
+		source := in(c.clients.Discovery, "endpointslices", corev1.NamespaceAll, fields.Everything())
 		c.slices = begin(c, watch(c, source, keepSlice(c.node), sameSlice))
 	}
 	if c.slices == nil {
-		return nil, []SliceFacts{}, true
+		return nil, []intent.SliceFacts{}, true
 	}
 	local, servicesSynced := c.local.All()
 	here, slicesSynced := c.slices.All()
 	if !servicesSynced || !slicesSynced {
 		return nil, nil, c.local.settled() && c.slices.settled()
 	}
-	return local, append([]SliceFacts{}, here...), true
+	return local, append([]intent.SliceFacts{}, here...), true
 }
