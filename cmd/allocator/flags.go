@@ -81,7 +81,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 func (f *flags) sweeps(every string) error {
 	d, err := time.ParseDuration(every)
 	if err != nil || d < 10*time.Second || d > 24*time.Hour {
-		return fmt.Errorf("--ipam-sweep-interval %q is not a duration from 10s to 24h; say one such as 10m", every)
+		return fmt.Errorf("--ipam-sweep-interval %q is not a duration from 10s to 24h; use one such as 10m", every)
 	}
 	f.sweepEvery = d
 	return nil
@@ -92,9 +92,9 @@ func (f *flags) complete(level, others, peerings string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
-		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE")
+		return errors.New("the namespace that PureLB is installed in is not known; set --namespace or PURELB_NAMESPACE")
 	case f.port < 0 || f.port > 65535:
-		return fmt.Errorf("--port %d is not a port; say 0 to 65535", f.port)
+		return fmt.Errorf("--port %d is not a port; use 0 to 65535", f.port)
 	}
 	if f.healthAddress != "0" {
 		if _, _, err := net.SplitHostPort(f.healthAddress); err != nil {
@@ -102,7 +102,7 @@ func (f *flags) complete(level, others, peerings string) error {
 		}
 	}
 	if strings.ContainsFunc(f.clusterName, func(c rune) bool { return c == '/' || !unicode.IsPrint(c) || c == ' ' }) {
-		return fmt.Errorf("--cluster-name %q is not one word without a slash; say one such as production", f.clusterName)
+		return fmt.Errorf("--cluster-name %q is not one word without a slash; use one such as production", f.clusterName)
 	}
 	var err error
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {

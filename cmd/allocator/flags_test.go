@@ -60,14 +60,14 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 
 func TestFlagErrorsNameTheCure(t *testing.T) {
 	tests := []struct{ args, want string }{
-		{"", "the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE"},
-		{"--namespace x --port 70000", "--port 70000 is not a port; say 0 to 65535"},
+		{"", "the namespace that PureLB is installed in is not known; set --namespace or PURELB_NAMESPACE"},
+		{"--namespace x --port 70000", "--port 70000 is not a port; use 0 to 65535"},
 		{"--namespace x --port http", `invalid value "http" for flag -port: parse error`},
 		{"--namespace x --health-address 8081", `--health-address "8081" is not address:port: address 8081: missing port in address`},
 		{"--namespace x --config-namespaces Team", `--config-namespaces: "Team" is not a namespace; write namespaces separated by commas, or * for all`},
-		{"--namespace x --log-level loud", `--log-level "loud" is not known; say info or debug`},
-		{"--namespace x --ipam-sweep-interval 5s", `--ipam-sweep-interval "5s" is not a duration from 10s to 24h; say one such as 10m`},
-		{"--namespace x --ipam-sweep-interval often", `--ipam-sweep-interval "often" is not a duration from 10s to 24h; say one such as 10m`},
+		{"--namespace x --log-level loud", `--log-level "loud" is not known; use info or debug`},
+		{"--namespace x --ipam-sweep-interval 5s", `--ipam-sweep-interval "5s" is not a duration from 10s to 24h; use one such as 10m`},
+		{"--namespace x --ipam-sweep-interval often", `--ipam-sweep-interval "often" is not a duration from 10s to 24h; use one such as 10m`},
 		{"--namespace x --colour", "flag provided but not defined: -colour"},
 		{"--namespace x start", `"start" is not a flag; see --help`},
 	}

@@ -56,8 +56,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&peerings, "bgp-namespaces", env("PURELB_BGP_NAMESPACES"), "further `namespaces` whose BGPConfigurations count, separated by commas, * for all (PURELB_BGP_NAMESPACES); default: none")
 	set.StringVar(&f.metrics, "metrics-bind-address", ":7473", "the `address` to serve metrics on, 0 for none")
 	set.StringVar(&f.health, "health-probe-bind-address", ":7474", "the `address` to serve probes on, 0 for none")
-	set.BoolVar(&f.perNeighbor, "enable-per-neighbor-metrics", false, "have metrics for each neighbor")
-	set.IntVar(&f.mostNeighbors, "max-neighbors-metrics", 200, "the `number` of neighbors that have metrics of their own at most")
+	set.BoolVar(&f.perNeighbor, "enable-per-neighbor-metrics", false, "export metrics for each neighbor")
+	set.IntVar(&f.mostNeighbors, "max-neighbors-metrics", 200, "the largest `number` of neighbors that have their own metrics")
 	set.StringVar(&f.stateDir, "state-dir", cmp.Or(env("K8GOBGP_STATE_DIR"), "/var/run/gobgp"), "the `folder` that the last configuration is kept in, for when the API server is away at a start (K8GOBGP_STATE_DIR); \"none\": it is not kept")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the kubeconfig `file` for the API server (KUBECONFIG); default: the service account of the pod")
 	set.StringVar(&f.kubelet, "kubelet-health", cmp.Or(env("PURELB_KUBELET_HEALTH"), shutdown.DefaultKubelet), "the `address` on this node where the kubelet says that it is healthy, by which the speaker finds out whether the machine goes down (PURELB_KUBELET_HEALTH); \"none\": it is not asked")
@@ -69,9 +69,9 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 			return nil
 		}
 		if boolean {
-			set.BoolFunc(name, "has no meaning any more", ignore)
+			set.BoolFunc(name, "is accepted and ignored", ignore)
 		} else {
-			set.Func(name, "has no meaning any more", ignore)
+			set.Func(name, "is accepted and ignored", ignore)
 		}
 	}
 	if err := set.Parse(args); err != nil {
@@ -96,9 +96,9 @@ func (f *flags) complete(level, others, peerings string) error {
 	}
 	switch {
 	case f.node == "":
-		return errors.New("the name of this node is not known; say --node-name or NODE_NAME")
+		return errors.New("the name of this node is not known; set --node-name or NODE_NAME")
 	case f.namespace == "":
-		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or POD_NAMESPACE")
+		return errors.New("the namespace that PureLB is installed in is not known; set --namespace or POD_NAMESPACE")
 	case f.mostNeighbors < 0:
 		return fmt.Errorf("--max-neighbors-metrics %d is negative", f.mostNeighbors)
 	}

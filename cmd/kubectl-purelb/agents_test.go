@@ -53,7 +53,7 @@ func TestExplainTellsWhatAgentsKnow(t *testing.T) {
 		{
 			"an address that the chosen node cannot take", "explain service default/mail",
 			[]agentstate.State{{Node: "n1", Complete: true, NotHere: []agentstate.Address{{IP: mail, Service: "default/mail", Why: "n1 has the lowest hash", Failure: blocked}}}},
-			"default/mail has an address that is not announced: 192.168.10.201: node n3, which announced it, renews its Lease no more; n1 is to take it, and its agent says: " + blocked,
+			"default/mail has an address that is not announced: 192.168.10.201: node n3, which announced it, no longer renews its Lease; n1 is to take it, and its agent says: " + blocked,
 			[]string{"What the agents say", "  n1: 192.168.10.201 is not here: n1 has the lowest hash; " + blocked},
 		},
 		{

@@ -67,7 +67,7 @@ func TestExplainTellsWhatTheAllocatorKnows(t *testing.T) {
 		{
 			"an address that is held and not shown", "explain ip 203.0.113.99",
 			allocstate.State{Complete: true, Address: &allocstate.Address{Address: netip.MustParseAddr("203.0.113.99"), Holders: []string{"default/quick"}}},
-			[]string{"203.0.113.99 is held by default/quick, by the allocator's word; its status does not show it yet"},
+			[]string{"203.0.113.99 is held by default/quick, according to the allocator; its status does not show it yet"},
 		},
 		{
 			"an address that is given back", "explain ip 203.0.113.99",

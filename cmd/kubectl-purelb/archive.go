@@ -96,7 +96,7 @@ func readArchive(name string) (map[string][]byte, error) {
 	defer file.Close()
 	compressed, err := gzip.NewReader(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no report of this plugin: %w", name, err)
+		return nil, fmt.Errorf("%s is not a report of this plugin: %w", name, err)
 	}
 	files := map[string][]byte{}
 	for r := tar.NewReader(compressed); ; {
@@ -105,7 +105,7 @@ func readArchive(name string) (map[string][]byte, error) {
 			return files, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s is no report of this plugin, or is cut off: %w", name, err)
+			return nil, fmt.Errorf("%s is not a report of this plugin, or is cut off: %w", name, err)
 		}
 		text, err := io.ReadAll(io.LimitReader(r, mostArchived))
 		if err != nil {
@@ -123,7 +123,7 @@ func (o *options) openArchive(name string) (explain.World, error) {
 	}
 	var a about
 	if err := json.Unmarshal(files[archiveAbout], &a); err != nil {
-		return explain.World{}, fmt.Errorf("%s is no report of this plugin: %s: %w", name, archiveAbout, err)
+		return explain.World{}, fmt.Errorf("%s is not a report of this plugin: %s: %w", name, archiveAbout, err)
 	}
 	l := newLoader(a.Namespace)
 	for _, d := range split(archiveObjects, files[archiveObjects]) {

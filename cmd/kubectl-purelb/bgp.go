@@ -12,7 +12,7 @@ import (
 // BGPNodeStatus.
 func newBGP(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "bgp", Short: "Say how nodes speak BGP", Args: cobra.NoArgs, RunE: help,
+		Use: "bgp", Short: "Show how nodes speak BGP", Args: cobra.NoArgs, RunE: help,
 		Example: `  kubectl purelb bgp sessions
   kubectl purelb bgp dataplane --check`,
 	}
@@ -39,7 +39,7 @@ func newSessions(o *options) *cobra.Command {
 func newDataplane(o *options) *cobra.Command {
 	var f explain.DataplaneFilter
 	var importOnly, exportOnly, check bool
-	cmd := o.command("dataplane", "Say which addresses nodes announce by BGP, and which routes they have learned",
+	cmd := o.command("dataplane", "Show which addresses nodes announce by BGP, and which routes they have learned",
 		`Say which addresses nodes announce by BGP, to whom, and for which Services, and which
 routes they have learned and put into their routing tables.`,
 		`  kubectl purelb bgp dataplane
@@ -47,7 +47,7 @@ routes they have learned and put into their routing tables.`,
   kubectl purelb bgp dataplane --node node-1`,
 		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
 			if importOnly && exportOnly {
-				return nil, false, errors.New("--import-only and --export-only leave nothing to say; use one of them")
+				return nil, false, errors.New("--import-only and --export-only leave nothing to show; use one of them")
 			}
 			f.NoImports, f.NoExports = exportOnly, importOnly
 			d, err := explain.DataplaneOf(w, f)

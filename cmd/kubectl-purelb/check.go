@@ -30,7 +30,7 @@ as that of another load balancer in the cluster.`,
   kubectl purelb check -o short`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(o.files) > 0 || o.archive != "" {
-				return errors.New("check looks at a cluster, and at no files; validate looks at files")
+				return errors.New("check looks at a cluster, not at files; validate looks at files")
 			}
 			r, err := o.newReader()
 			if err != nil {

@@ -141,7 +141,7 @@ func (r *reader) place(ctx context.Context, w *explain.World) error {
 	if !known || len(w.Pods)+len(w.Leases) > 0 {
 		return nil
 	}
-	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (-n says the namespace)", w.Namespace)
+	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (-n sets the namespace)", w.Namespace)
 	var pods corev1.PodList
 	// If they cannot be read, it stays unsaid where PureLB is.
 	_ = r.List(ctx, &pods, client.MatchingLabels{"app": "purelb"}, client.Limit(page))

@@ -41,7 +41,7 @@ var explainables = []explainable{
 // newExplain makes the command whose answers are sentences.
 func newExplain(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "explain", Short: "Say in sentences why something is as it is", Args: cobra.NoArgs, RunE: help,
+		Use: "explain", Short: "Explain in sentences why something is as it is", Args: cobra.NoArgs, RunE: help,
 		Long: `Say in sentences why something is as it is. The first line is the answer. The exit code
 is 1 if it tells of a problem.`,
 		Example: `  kubectl purelb explain service default/web

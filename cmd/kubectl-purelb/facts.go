@@ -103,7 +103,7 @@ func (r *reader) proxy(ctx context.Context) (explain.Proxy, error) {
 		} `json:"ipvs"`
 	}
 	if err := yaml.Unmarshal([]byte(o.Data["config.conf"]), &c); err != nil {
-		return explain.Proxy{}, fmt.Errorf("config.conf of ConfigMap kube-system/kube-proxy is no YAML: %w", err)
+		return explain.Proxy{}, fmt.Errorf("config.conf of ConfigMap kube-system/kube-proxy is not YAML: %w", err)
 	}
 	return explain.Proxy{Known: true, Mode: c.Mode, StrictARP: c.IPVS.StrictARP}, nil
 }

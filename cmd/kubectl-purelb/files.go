@@ -50,7 +50,7 @@ func misplaced(w explain.World, others []string) error {
 	if len(w.Pods)+len(w.Leases) > 0 || len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w %s, but in %s: say -n %s", errElsewhere, w.Namespace, strings.Join(others, " and "), others[0])
+	return fmt.Errorf("%w %s, but in %s: use -n %s", errElsewhere, w.Namespace, strings.Join(others, " and "), others[0])
 }
 
 // errElsewhere says that PureLB is in another namespace.

@@ -55,7 +55,7 @@ func newLoader(namespace string) *loader {
 func (l *loader) world() explain.World {
 	for _, p := range l.pending {
 		if err := p.read(l, p.Object, p.APIVersion, p.text); err != nil {
-			l.mistake(p.Object, "", "it is not as the API server wants it: "+oneLine(err))
+			l.mistake(p.Object, "", "the API server would refuse it: "+oneLine(err))
 		}
 		l.guessPlace(p)
 	}
@@ -76,7 +76,7 @@ type head struct {
 func (l *loader) read(d document) {
 	text, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
-		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is no YAML: " + oneLine(err)})
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is not YAML: " + oneLine(err)})
 		return
 	}
 	if string(text) == "null" {
@@ -89,7 +89,7 @@ func (l *loader) read(d document) {
 func (l *loader) object(place explain.Origin, text []byte) {
 	var h head
 	if err := json.Unmarshal(text, &h); err != nil {
-		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: "this is no Kubernetes object: " + oneLine(err)})
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: "this is not a Kubernetes object: " + oneLine(err)})
 		return
 	}
 	if h.Kind == "List" || h.Items != nil && strings.HasSuffix(h.Kind, "List") {
@@ -111,7 +111,7 @@ func (l *loader) object(place explain.Origin, text []byte) {
 	o := explain.Object{Kind: h.Kind, Namespace: cmp.Or(h.Metadata.Namespace, l.namespaceOf(h)), Name: h.Metadata.Name}
 	p := pending{o, h, text, read}
 	if i, twice := l.at[o]; twice {
-		l.mistake(o, "", fmt.Sprintf("this object is at %s too; PureLB sees only the one that is applied last, which is taken to be this one", l.w.Origins[o].At("")))
+		l.mistake(o, "", fmt.Sprintf("this object is at %s too; PureLB sees only the one that is applied last, and this one is assumed to be the last", l.w.Origins[o].At("")))
 		l.pending[i] = p
 	} else {
 		l.at[o] = len(l.pending)
@@ -123,7 +123,7 @@ func (l *loader) object(place explain.Origin, text []byte) {
 // guessPlace notes that p does not say its namespace.
 func (l *loader) guessPlace(p pending) {
 	if p.Metadata.Namespace == "" && p.Namespace != "" {
-		l.guess(p.Object, explain.FieldNamespace, "so it is taken to be applied to namespace "+p.Namespace)
+		l.guess(p.Object, explain.FieldNamespace, "so it is assumed to be applied to namespace "+p.Namespace)
 	}
 }
 

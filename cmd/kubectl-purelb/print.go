@@ -37,7 +37,7 @@ func (o *options) print(a answer) error {
 	case "table", "":
 		return printTables(o.out, a.Tables())
 	}
-	return fmt.Errorf("--output %q is not a form of answers; say table, json or yaml", o.output)
+	return fmt.Errorf("--output %q is not an output format; use table, json or yaml", o.output)
 }
 
 // full returns a with an empty list in place of each nil one: in JSON and YAML a list is

@@ -44,7 +44,7 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 				return fmt.Errorf("%q is not an IP address", args[0])
 			}
 			if o.archive != "" || len(o.files) > 0 {
-				return errors.New("probe asks the agents of a cluster, and neither an archive nor files")
+				return errors.New("probe asks the agents of a cluster; it cannot use an archive or files")
 			}
 			r, err := o.newReader()
 			if err != nil {
@@ -165,7 +165,7 @@ func (p *prober) agents(ctx context.Context, nodes []string) ([]agentAt, error) 
 		}
 	}
 	if len(agents) == 0 {
-		return nil, fmt.Errorf("no agent runs in namespace %s (-n says the namespace)", p.namespace)
+		return nil, fmt.Errorf("no agent runs in namespace %s (-n sets the namespace)", p.namespace)
 	}
 	return agents, nil
 }

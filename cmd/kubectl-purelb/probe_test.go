@@ -115,7 +115,7 @@ n1     -           no       unknown: no right to /pods/http: (the Role purelb-pr
 exit code 1
 `},
 		{"no address", "web", "", all, "error: \"web\" is not an IP address\nexit code 2\n"},
-		{"files", "192.0.2.9 -f testdata/cluster.yaml", "", all, "error: probe asks the agents of a cluster, and neither an archive nor files\nexit code 2\n"},
+		{"files", "192.0.2.9 -f testdata/cluster.yaml", "", all, "error: probe asks the agents of a cluster; it cannot use an archive or files\nexit code 2\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			config := probedCluster(t, tt.forbidden, tt.answers)

@@ -197,7 +197,7 @@ func TestBGPConfigurationsAreReadInAllNamespaces(t *testing.T) {
 	}{
 		{"one that counts has the AS of the nodes", "routers", "bgp sessions -o json", `"globalASN": 64512`},
 		{"one that counts is checked", "routers", "validate", "PASS  BGPConfiguration routers/default is in order"},
-		{"one that does not count is named", "", "validate", "WARN  BGPConfiguration routers/default: nodes go by BGPConfigurations of purelb-system only"},
+		{"one that does not count is named", "", "validate", "WARN  BGPConfiguration routers/default: nodes use BGPConfigurations of purelb-system only"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeServer(t)
@@ -311,7 +311,7 @@ func TestTheWrongNamespaceIsNamed(t *testing.T) {
 	f := newFakeServer(t)
 	f.purelb(t)
 	f.objects[pathAllPods] = f.objects[pathPods]
-	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitFailed || !strings.Contains(errs, "PureLB is not in namespace default, but in purelb-system: say -n purelb-system") {
+	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitFailed || !strings.Contains(errs, "PureLB is not in namespace default, but in purelb-system: use -n purelb-system") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 	delete(f.objects, pathAllPods)
@@ -321,7 +321,7 @@ func TestTheWrongNamespaceIsNamed(t *testing.T) {
 	text, errs, code := "", "", 0
 	var out, complaints bytes.Buffer
 	code = run(t.Context(), strings.Fields("status -f testdata/cluster.yaml -n default"), strings.NewReader(""), &out, &complaints)
-	if text, errs = out.String(), complaints.String(); code != exitFailed || !strings.Contains(errs, "say -n purelb-system") {
+	if text, errs = out.String(), complaints.String(); code != exitFailed || !strings.Contains(errs, "use -n purelb-system") {
 		t.Errorf("of files: exit code %d:\n%s%s", code, text, errs)
 	}
 }
@@ -349,7 +349,7 @@ func TestBothPlacesOfADuplicateAreSaid(t *testing.T) {
 `
 	var out bytes.Buffer
 	run(t.Context(), strings.Fields("validate -f -"), strings.NewReader(twice), &out, &out)
-	want := "FAIL  stdin:3: ServiceGroup purelb-system/a: this object is at stdin:1 too; PureLB sees only the one that is applied last, which is taken to be this one\n"
+	want := "FAIL  stdin:3: ServiceGroup purelb-system/a: this object is at stdin:1 too; PureLB sees only the one that is applied last, and this one is assumed to be the last\n"
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("there is no line %q in\n%s", want, out.String())
 	}

@@ -120,7 +120,7 @@ func TestAReportAnswersAsTheCluster(t *testing.T) {
 	}
 	openedAlone(t, name)
 	var out bytes.Buffer
-	if code := run(t.Context(), []string{"report", "--open", "testdata/cluster.yaml", "status"}, strings.NewReader(""), &out, &out); code != exitFailed || !strings.Contains(out.String(), "is no report of this plugin") {
+	if code := run(t.Context(), []string{"report", "--open", "testdata/cluster.yaml", "status"}, strings.NewReader(""), &out, &out); code != exitFailed || !strings.Contains(out.String(), "is not a report of this plugin") {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }

@@ -44,7 +44,7 @@ func newRoot(o *options) *cobra.Command {
 	o.kube.Namespace = &namespace
 	root := &cobra.Command{
 		Use:   "kubectl-purelb",
-		Short: "Say what PureLB does, what is wrong, and why",
+		Short: "Show what PureLB does, what is wrong, and why",
 		Long: `Say what PureLB does, what is wrong, and why.
 
 Answers come from the objects of a cluster, or of files: -f takes manifests, the

@@ -9,7 +9,7 @@ import (
 func newPools(o *options) *cobra.Command {
 	var group string
 	var services bool
-	cmd := o.command("pools", "Say how full the ranges of addresses are", "",
+	cmd := o.command("pools", "Show how full the ranges of addresses are", "",
 		`  kubectl purelb pools
   kubectl purelb pools --service-group default --show-services`,
 		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
@@ -47,7 +47,7 @@ left out. With --problems the exit code is 1 if there are any.`,
 func newElection(o *options) *cobra.Command {
 	var node, drain string
 	var check bool
-	cmd := o.command("election", "Say which nodes can announce local addresses, and which do",
+	cmd := o.command("election", "Show which nodes can announce local addresses, and which do",
 		`Say which nodes can announce local addresses, and which do, by the Leases of their agents.
 Agents hear of each other by gossip, and learn within a second of what the Leases show
 minutes later.`,
@@ -59,7 +59,7 @@ minutes later.`,
 			return e, check && len(e.Problems) > 0, err
 		})
 	cmd.Flags().StringVar(&node, "node", "", "Only this node")
-	cmd.Flags().StringVar(&drain, "simulate-drain", "", "Say where the addresses of this node would go")
+	cmd.Flags().StringVar(&drain, "simulate-drain", "", "Show where the addresses of this node would go")
 	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 
 func newVersion(o *options) *cobra.Command {
 	var clientOnly bool
-	cmd := o.command("version", "Say which version the plugin is of, and what the cluster runs", "",
+	cmd := o.command("version", "Show the version of the plugin, and what the cluster runs", "",
 		`  kubectl purelb version
   kubectl purelb version --client`,
 		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
@@ -22,6 +22,6 @@ func newVersion(o *options) *cobra.Command {
 		}
 		return withCluster(cmd, args)
 	}
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "Say only the version of the plugin, without asking a cluster")
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "Show only the version of the plugin, without asking a cluster")
 	return cmd
 }

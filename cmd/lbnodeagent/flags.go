@@ -54,7 +54,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` whose ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics and probes on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics and probes on")
-	set.StringVar(&most, "max-address-metrics", most, "up to what `number` of addresses on this node each has its own metrics, 0 for none (PURELB_MAX_ADDRESS_METRICS)")
+	set.StringVar(&most, "max-address-metrics", most, "the `number` of addresses on this node up to which each address has its own metrics, 0 for none (PURELB_MAX_ADDRESS_METRICS)")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the kubeconfig `file` for the API server (KUBECONFIG); default: the service account of the pod")
 	set.StringVar(&f.kubelet, "kubelet-health", cmp.Or(env("PURELB_KUBELET_HEALTH"), shutdown.DefaultKubelet), "the `address` on this node where the kubelet says that it is healthy, by which the agent finds out whether the machine goes down (PURELB_KUBELET_HEALTH); \"none\": it is not asked")
 	address, port := env("PURELB_GOSSIP_ADDRESS"), cmp.Or(env("PURELB_GOSSIP_PORT"), "7934")
@@ -91,7 +91,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 func (f *flags) place(address, port string) error {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return fmt.Errorf("--gossip-port %s is not a port; say 0 to 65535", port)
+		return fmt.Errorf("--gossip-port %s is not a port; use 0 to 65535", port)
 	}
 	if address == "" || number == 0 {
 		return nil
@@ -108,7 +108,7 @@ func (f *flags) place(address, port string) error {
 func (f *flags) count(most string) error {
 	n, err := strconv.ParseUint(most, 10, 31)
 	if err != nil {
-		return fmt.Errorf("--max-address-metrics %q is not a number of addresses; say 0 or more", most)
+		return fmt.Errorf("--max-address-metrics %q is not a number of addresses; use 0 or more", most)
 	}
 	f.maxAddresses = int(n)
 	return nil
@@ -134,11 +134,11 @@ func (f *flags) complete(level, others string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
-		return errors.New("the namespace that PureLB is installed in is not known; say --namespace or PURELB_NAMESPACE")
+		return errors.New("the namespace that PureLB is installed in is not known; set --namespace or PURELB_NAMESPACE")
 	case f.node == "":
-		return errors.New("the name of this node is not known; say --node-name or PURELB_NODE_NAME")
+		return errors.New("the name of this node is not known; set --node-name or PURELB_NODE_NAME")
 	case f.port < 0 || f.port > 65535:
-		return fmt.Errorf("--port %d is not a port; say 0 to 65535", f.port)
+		return fmt.Errorf("--port %d is not a port; use 0 to 65535", f.port)
 	}
 	var err error
 	if f.kubelet, err = shutdown.Kubelet(f.kubelet); err != nil {

@@ -34,7 +34,7 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 
 func TestFlagErrorsNameTheCure(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"--log-level loud", `--log-level "loud" is not known; say info or debug`},
+		{"--log-level loud", `--log-level "loud" is not known; use info or debug`},
 		{"--port 1", "flag provided but not defined: -port"},
 		{"serve", `"serve" is not a flag; see --help`},
 		{"--config /none", "read the configuration: open /none: no such file or directory: give the file with --config"},

@@ -52,10 +52,10 @@ type allocations struct {
 type record struct {
 	// uid distinguishes the Service from earlier ones of the same name.
 	uid types.UID
-	// another is the reason why another controller serves the Service, or "" if the Service
+	// foreign is the reason why another controller serves the Service, or "" if the Service
 	// is ours. The store holds the addresses of that Service, so that no Service of ours
 	// gets them.
-	another string
+	foreign string
 	// waiting is the Service in the queues. It is nil if the Service has all that it wants.
 	waiting *waiter
 }
@@ -146,11 +146,11 @@ const (
 	// replaced is a Service that has taken the name of an older one. The older Service
 	// still holds its addresses.
 	replaced
-	// another is a Service of another controller.
-	another
-	// formerlyAnother is a Service that PureLB is to serve now, but that the allocations
+	// foreignService is a Service of another controller.
+	foreignService
+	// formerlyForeign is a Service that PureLB is to serve now, but that the allocations
 	// still know as another controller's.
-	formerlyAnother
+	formerlyForeign
 )
 
 // identify returns the request of a Service as the allocations see it, and the Service's
@@ -163,9 +163,9 @@ func (l *allocations) identify(r service.Request) (service.Request, standing) {
 	}
 	switch r = l.judged(r); {
 	case r.Owner == service.Anothers:
-		return r, another
-	case l.of(owner(r)).another != "":
-		return r, formerlyAnother
+		return r, foreignService
+	case l.of(owner(r)).foreign != "":
+		return r, formerlyForeign
 	}
 	return r, ours
 }

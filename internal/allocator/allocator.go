@@ -11,7 +11,7 @@
 //	allocations    which Service has which address, and which Services wait for one;
 //	               statuses lag behind it. It decides, one decision at a time
 //	memories       of each Service, what the API server does not tell: how the last
-//	               write went, a contest, what people were told
+//	               write went, a contest, what was reported
 //	configWatcher  the state of the cluster that decisions depend on, as last read;
 //	               it has the Services that wait served when that changes
 //	writeGate      which writes are under way or in doubt; it lets writes through
@@ -171,10 +171,10 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	configWatcher.metrics, configWatcher.backends = metrics, workers
 	configWatcher.all = func(ctx context.Context) error { return requeueAll(ctx, cached, allocations, queue) }
 	writer := &writer{client: gated, metrics: metrics, settled: leader.gate.settled}
-	told := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: component}, log)
-	told.Busy = writer.busy
+	recorder := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: component}, log)
+	recorder.Busy = writer.busy
 	services := &services{
-		cached: cached, live: mgr.GetAPIReader(), write: writer, allocations: allocations, events: told,
+		cached: cached, live: mgr.GetAPIReader(), write: writer, allocations: allocations, events: recorder,
 		metrics: metrics, changed: changed, byDefault: opt.DefaultAnnouncer, log: log,
 	}
 	bootstrap := &bootstrap{
@@ -183,7 +183,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	}
 	reporter := &reporter{
 		cached: cached, client: gated, configWatcher: configWatcher, allocations: allocations,
-		events: told, metrics: metrics, changed: changed, log: log,
+		events: recorder, metrics: metrics, changed: changed, log: log,
 	}
 	if err := register(ctx, opt.Metrics, metrics); err != nil {
 		return err
@@ -194,7 +194,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		}
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
-	parts := []manager.Runnable{manager.RunnableFunc(told.Run), reporter, manager.RunnableFunc(bootstrap.sweep), key, workers}
+	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, manager.RunnableFunc(bootstrap.sweep), key, workers}
 	if opt.BGP {
 		configs, err := newBGPConfigs(mgr, gated, core.Secrets(opt.Namespace), opt)
 		if err != nil {

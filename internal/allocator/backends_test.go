@@ -107,7 +107,7 @@ func TestNetBoxGivesAndTakesBackAddresses(t *testing.T) {
 	w.create(web)
 	w.has(web, "203.0.113.1")
 	w.says(web, metav1.ConditionTrue, ipam.ReasonAllocated, "from pool box")
-	w.told(web, "IPAMRecord", "NetBox holds 203.0.113.1 as "+b.http.URL+"/ipam/ip-addresses/")
+	w.hasEvent(web, "IPAMRecord", "NetBox holds 203.0.113.1 as "+b.http.URL+"/ipam/ip-addresses/")
 	w.create(dual)
 	w.has(dual, "203.0.113.2 2001:db8::1")
 	record := fetch(w, dual).Annotations[service.AnnotationIPAMRecord]

@@ -128,8 +128,8 @@ func (o *badInputTest) stays() {
 	}
 }
 
-// told fails unless each refusal was also reported by one event.
-func (o *badInputTest) told() {
+// eachHasEvent fails unless each refusal was also reported by one event.
+func (o *badInputTest) eachHasEvent() {
 	for _, row := range o.services {
 		if !strings.HasPrefix(row.want, "False") || strings.HasPrefix(row.want, "False AddressConflict") {
 			continue

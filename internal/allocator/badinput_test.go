@@ -65,7 +65,7 @@ func TestBadInputIsReportedAndStopsNoOther(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) { o.in(t).service(row) })
 	}
 	o.stays()
-	o.told()
+	o.eachHasEvent()
 	o.counted()
 }
 

@@ -45,7 +45,7 @@ func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
 	})
 }
 
-const wellOnNodes = "True ReconcileSuccess: the configuration is well; what became of it is in the BGPNodeStatus of each node"
+const wellOnNodes = "True ReconcileSuccess: the configuration is valid; the BGPNodeStatus of each node says what is in effect there"
 
 func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	w := newWorld(t)
@@ -53,7 +53,7 @@ func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	c := w.bgpConfig("default", nil)
 	other := w.bgpConfig("other", nil)
 	w.ready(c, wellOnNodes)
-	w.ready(other, "False NotInEffect: nodes go by the BGPConfiguration default")
+	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default")
 	w.patch(c, `{"spec": {"neighbors": [{"config": {"neighborAddress": "192.0.2.1", "peerGroup": "none"}}]}}`)
 	w.ready(c, `False ConfigurationInvalid: spec.neighbors[0].config.peerGroup: there is no group "none" in spec.peerGroups`)
 	w.remove(fetch(w, c))
@@ -93,7 +93,7 @@ func TestBGPConfigurationsOfFurtherNamespacesHaveAStatus(t *testing.T) {
 	w.ready(c, "False ConfigurationInvalid: spec.neighbors[0].config.authPasswordSecretRef: secret "+further+"/bgp is not read, only those of "+w.namespace+
 		" are: move the BGPConfiguration and its Secret there")
 	w.bgpConfig("default", nil)
-	w.ready(c, "False NotInEffect: nodes go by the BGPConfiguration default")
+	w.ready(c, "False NotInEffect: nodes use the BGPConfiguration default")
 }
 
 func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {
@@ -131,7 +131,7 @@ func TestBGPStatusIsWrittenOnceWithoutPassword(t *testing.T) {
 	a.stop()
 	w.allocator(withBGP)
 	other := w.bgpConfig("other", nil)
-	w.ready(other, "False NotInEffect: nodes go by the BGPConfiguration default")
+	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default")
 	if now := fetch(w, c); now.ResourceVersion != said.ResourceVersion {
 		t.Errorf("a second allocator wrote %+v over %+v", now.Status, said.Status)
 	}

@@ -82,7 +82,7 @@ func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 		return false, err
 	}
 	differ = !s.equal(l.now)
-	l.tellQuarantine(l.now.quarantined, s.quarantined)
+	l.logQuarantine(l.now.quarantined, s.quarantined)
 	l.now = s
 	if differ {
 		l.log.Info("configChanged", "groups", len(s.config.Groups.Usable), "problems", len(s.config.Problems), "subnets", len(s.subnets))
@@ -132,7 +132,7 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	})
 	cluster := cmp.Or(l.clusterName, uidOf(namespaces.Items, metav1.NamespaceSystem))
 	if cluster == "" && len(s.Config.Backends) > 0 {
-		return clusterState{}, fmt.Errorf("find the namespace %s, whose UID names the cluster to backends: say --cluster-name", metav1.NamespaceSystem)
+		return clusterState{}, fmt.Errorf("find the namespace %s, whose UID names the cluster to backends: set --cluster-name", metav1.NamespaceSystem)
 	}
 	return clusterState{
 		config:      s.Config,

@@ -135,7 +135,7 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 			svc := tt.svc.DeepCopy()
 			w.create(svc)
 			w.says(svc, "False", tt.reason)
-			w.told(svc, "AllocationFailed", "default/svc")
+			w.hasEvent(svc, "AllocationFailed", "default/svc")
 			tt.mend(w)
 			w.has(svc, tt.want)
 			w.says(svc, "True", "Allocated")
@@ -194,8 +194,8 @@ func TestEachChangeWritesEachServiceOnce(t *testing.T) {
 	} {
 		want := "Assigned IP " + address + " from pool default"
 		w.soon(func() error {
-			if told := w.messages(fetch(w, named("default", name)), "IPAllocated"); len(told) != 1 || told[0] != want {
-				return fmt.Errorf("the events of %s are %q, want %q once", name, told, want)
+			if events := w.messages(fetch(w, named("default", name)), "IPAllocated"); len(events) != 1 || events[0] != want {
+				return fmt.Errorf("the events of %s are %q, want %q once", name, events, want)
 			}
 			return nil
 		})

@@ -17,7 +17,7 @@ import (
 // know it as ours.
 func (l *allocations) judged(r service.Request) service.Request {
 	who := owner(r)
-	if l.isKnown(who) && l.of(who).another == "" {
+	if l.isKnown(who) && l.of(who).foreign == "" {
 		return r
 	}
 	return census.Unwatched(r)
@@ -67,9 +67,9 @@ func (l *allocations) adoptAll(requests []service.Request) []service.Request {
 // adopt makes the store hold for the Service of r what its status shows.
 func (l *allocations) adopt(r service.Request) {
 	who, rec := owner(r), l.of(owner(r))
-	rec.uid, rec.another = r.UID, ""
+	rec.uid, rec.foreign = r.UID, ""
 	if r.Owner == service.Anothers {
-		rec.another = whyAnothers(r)
+		rec.foreign = foreignReason(r)
 	}
 	l.grant(who, census.TermsOf(r))
 	for _, a := range r.Held {
@@ -199,7 +199,7 @@ func (l *allocations) takeOver(who ipam.Owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keepOnly(who, nil)
-	l.of(who).another = ""
+	l.of(who).foreign = ""
 	l.serve()
 }
 

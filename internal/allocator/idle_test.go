@@ -18,18 +18,18 @@ import (
 // isLeases reports whether write is a write of the leader election, as proxy lists it.
 func isLeases(write string) bool { return strings.HasSuffix(write, "/leases/purelb-allocator") }
 
-// toldOf counts the Services that have an event with this reason.
-func (w *world) toldOf(reason string) int {
+// eventCount counts the Services that have an event with this reason.
+func (w *world) eventCount(reason string) int {
 	w.Helper()
 	var list corev1.EventList
 	must(w, w.client.List(context.Background(), &list, client.InNamespace("default")))
-	told := map[types.UID]bool{}
+	found := map[types.UID]bool{}
 	for _, e := range list.Items {
-		told[e.InvolvedObject.UID] = e.Reason == reason || told[e.InvolvedObject.UID]
+		found[e.InvolvedObject.UID] = e.Reason == reason || found[e.InvolvedObject.UID]
 	}
 	var n int
 	for _, svc := range w.services() {
-		if told[svc.UID] {
+		if found[svc.UID] {
 			n++
 		}
 	}
@@ -57,8 +57,8 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 	w.each(n, func(i int) error { return w.client.Create(context.Background(), balancer(fmt.Sprintf("svc-%03d", i))) })
 	w.settled(n)
 	w.within(2*time.Minute, func() error {
-		if told := w.toldOf("IPAllocated"); told != n {
-			return fmt.Errorf("%d Services have an event about their addresses, want %d", told, n)
+		if count := w.eventCount("IPAllocated"); count != n {
+			return fmt.Errorf("%d Services have an event about their addresses, want %d", count, n)
 		}
 		if s := fetch(w, w.local("default")).Status; s.AllocatedIPv4 != n {
 			return fmt.Errorf("status %+v", s)

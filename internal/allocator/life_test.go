@@ -275,7 +275,7 @@ func TestExhaustionHealsOldestFirst(t *testing.T) {
 	third, fourth := balancer("y"), balancer("x")
 	w.create(third)
 	w.says(third, "False", "Exhausted", `pool "default" exhausted: no available addresses for default/y`)
-	w.told(third, "AllocationFailed", `Failed to allocate IP for "default/y": pool "default" exhausted`, "no available addresses")
+	w.hasEvent(third, "AllocationFailed", `Failed to allocate IP for "default/y": pool "default" exhausted`, "no available addresses")
 	w.outdate(third)
 	w.create(fourth)
 	w.says(fourth, "False", "Exhausted")
@@ -397,7 +397,7 @@ func TestQuarantinedAddressesAreNotGiven(t *testing.T) {
 	// The Service keeps its address, and its condition reports the conflict.
 	w.patch(l, `{"metadata":{"annotations":{"purelb.io/claimed-addresses":"192.0.2.1=02:00:00:00:00:07"}}}`)
 	w.says(holder, "False", "AddressConflict", "192.0.2.1 is also an address of another machine, 02:00:00:00:00:07, as node node-1 reports", "purelb.io/re-evaluate")
-	w.told(holder, "AddressConflict", "02:00:00:00:00:07")
+	w.hasEvent(holder, "AddressConflict", "02:00:00:00:00:07")
 	w.has(holder, "192.0.2.1")
 
 	// No other Service gets the address. Its holder gives it up on request.
@@ -454,7 +454,7 @@ func TestPolicyIsResetWhenASubnetAppears(t *testing.T) {
 		}
 		return nil
 	})
-	w.told(six, "LocalOverride", "2001:db8:6::1")
+	w.hasEvent(six, "LocalOverride", "2001:db8:6::1")
 	if p := fetch(w, four).Spec.ExternalTrafficPolicy; p != "Local" {
 		t.Errorf("the policy of an address in no node's subnet is %s", p)
 	}
@@ -530,7 +530,7 @@ func TestDoubledAddressStaysWithBothServices(t *testing.T) {
 	w.allocator()
 	w.says(first, "True", "Allocated")
 	w.says(second, "False", "AddressConflict", "192.0.2.1", "default/a-first")
-	w.told(second, "AddressConflict", "192.0.2.1", "default/a-first")
+	w.hasEvent(second, "AddressConflict", "192.0.2.1", "default/a-first")
 	w.has(second, "192.0.2.1")
 	// The second Service still holds the address: it is not free when the first Service is
 	// deleted.

@@ -131,10 +131,10 @@ func (m *model) begin(who ipam.Owner) {
 		r, standing = m.allocations.identify(r)
 	}
 	switch standing {
-	case another:
+	case foreignService:
 		m.leave(who, svc, r)
 		return
-	case formerlyAnother:
+	case formerlyForeign:
 		if m.outdated(who, svc, nil) {
 			return
 		}

@@ -40,10 +40,10 @@ func (l *configWatcher) clusterIPs(ctx context.Context, services []networkingv1.
 	return l.kubernetes, nil
 }
 
-// tellQuarantine logs which addresses have entered or left the quarantine. Operators must
+// logQuarantine logs which addresses have entered or left the quarantine. Operators must
 // see this: a machine that answers for every address takes one address after the other out
 // of the pools.
-func (l *configWatcher) tellQuarantine(was, now map[netip.Addr]string) {
+func (l *configWatcher) logQuarantine(was, now map[netip.Addr]string) {
 	for _, a := range slices.SortedFunc(maps.Keys(now), netip.Addr.Compare) {
 		if was[a] != now[a] {
 			l.log.Warn("addressQuarantined", "address", a, "reason", now[a])

@@ -23,7 +23,7 @@ func TestTheServiceNetworkIsNotHandedOut(t *testing.T) {
 	w.create(inside, around)
 	r := w.allocator()
 	w.judged(inside, "False", "ClusterNetwork", `"10.96.0.0/24" is inside the Service network 10.96.0.0/16`)
-	w.told(inside, "ParseFailed", "10.96.0.0/16")
+	w.hasEvent(inside, "ParseFailed", "10.96.0.0/16")
 	w.judged(around, "True", "Accepted", `"10.96.255.0-10.97.0.10" overlaps the Service network 10.96.0.0/16`, "fd00:10:96::/112")
 
 	both := balancer("both", dualStack(corev1.IPFamilyPolicyRequireDualStack))

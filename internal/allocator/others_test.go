@@ -166,8 +166,8 @@ func TestContestedStatusIsRestoredWithBackoff(t *testing.T) {
 		t.Errorf("restored %d times, want at most %d", n, most)
 	}
 	w.says(svc, "False", "StatusContested", saidContested)
-	w.told(svc, "StatusContested", "other-controller")
-	w.told(svc, "IPAllocated", "192.0.2.1")
+	w.hasEvent(svc, "StatusContested", "other-controller")
+	w.hasEvent(svc, "IPAllocated", "192.0.2.1")
 	var assigned int
 	for _, e := range w.events(svc) {
 		if strings.Contains(e.Message, "Assigned") {
@@ -208,8 +208,8 @@ func TestAddressOfTwoControllersIsReported(t *testing.T) {
 	w.create(theirs)
 	w.gives(theirs, "192.0.2.1")
 	w.says(ours, "False", "AddressConflict", saidClaimed)
-	w.told(ours, "AddressConflict", "default/theirs")
-	w.told(theirs, "AddressConflict", "192.0.2.1", "default/ours")
+	w.hasEvent(ours, "AddressConflict", "default/theirs")
+	w.hasEvent(theirs, "AddressConflict", "192.0.2.1", "default/ours")
 	w.gives(theirs, "192.0.2.100")
 	w.says(ours, "True", "Allocated")
 }
@@ -265,7 +265,7 @@ func TestRefusedWriteIsReported(t *testing.T) {
 	r := w.allocator()
 	svc := balancer("web", labeled("hold", "1"))
 	w.create(svc)
-	w.told(svc, "AllocationFailed", "the API server refuses", "held by the test")
+	w.hasEvent(svc, "AllocationFailed", "the API server refuses", "held by the test")
 	r.counts(1, "purelb_address_pool_allocation_rejected_total", "reason=write_refused")
 	w.patch(svc, `{"metadata":{"labels":{"hold":null}}}`)
 	w.has(svc, "192.0.2.1")
@@ -279,7 +279,7 @@ func TestRefusedPolicyResetDoesNotDelayTheAddress(t *testing.T) {
 	svc := balancer("web", labeled("hold", "1"), localPolicy)
 	w.create(svc)
 	w.has(svc, "192.0.2.1")
-	w.told(svc, "AllocationFailed", "held by the test")
+	w.hasEvent(svc, "AllocationFailed", "held by the test")
 	w.says(svc, "True", "Allocated", "externalTrafficPolicy is Local")
 }
 

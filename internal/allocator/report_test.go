@@ -49,7 +49,7 @@ func TestGroupStatusCountsAddresses(t *testing.T) {
 		return nil
 	})
 	w.judged(group, "True", "Accepted")
-	w.told(group, "Parsed", "ServiceGroup parsed successfully")
+	w.hasEvent(group, "Parsed", "ServiceGroup parsed successfully")
 	r.counts(3, "purelb_address_pool_addresses_in_use", "pool=default")
 	r.counts(math.Pow(2, 64)-1+6+2, "purelb_address_pool_size", "pool=default")
 	// The allocator corrects a status that another client has written.
@@ -104,7 +104,7 @@ func TestBadGroupsDoNotHarmGoodOnes(t *testing.T) {
 		t.Run(tt.group.Name, func(t *testing.T) {
 			w := &world{TB: t, cfg: w.cfg, client: w.client, namespace: w.namespace}
 			w.judged(tt.group, "False", tt.reason, tt.texts...)
-			w.told(tt.group, tt.event, tt.texts...)
+			w.hasEvent(tt.group, tt.event, tt.texts...)
 			if s := tt.group.Status; len(s.Addresses) > 0 || s.AvailableIPv4 != nil {
 				t.Errorf("status %+v", s)
 			}
@@ -197,7 +197,7 @@ func TestGroupStatusReportsIneffectiveFields(t *testing.T) {
 	w.create(g)
 	w.allocator()
 	w.judged(g, "True", "Accepted", "mutually exclusive")
-	w.told(g, "Parsed", "mutually exclusive")
+	w.hasEvent(g, "Parsed", "mutually exclusive")
 }
 
 func mustGroup(o client.Object) *v2.ServiceGroup { return o.(*v2.ServiceGroup) }
@@ -220,7 +220,7 @@ func TestLBNodeAgentStatusReportsItsNodes(t *testing.T) {
 	says(good, "Accepted", "True", "Accepted")
 	says(good, "Announcing", "Unknown", "NoNodes")
 	says(bad, "Accepted", "False", "ParseError", "eth(")
-	w.told(bad, "ConfigError", "eth(")
+	w.hasEvent(bad, "ConfigError", "eth(")
 
 	name := w.namespace + "/good"
 	fine := w.lease("n1", "192.0.2.0/24", "purelb.io/lbnodeagent", name)
@@ -272,7 +272,7 @@ func TestAnIdleAllocatorWritesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	w.told(a, "IPAllocated")
+	w.hasEvent(a, "IPAllocated")
 	r.counts(3, "purelb_k8s_client_updates_total")
 	before := quiet()
 	// An agent renews its Lease. The renewal changes nothing for the allocator.

@@ -45,9 +45,9 @@ type reporter struct {
 	log   *slog.Logger
 }
 
-// breather is the pause between two rounds of reports: each object is written once a second
+// reportPause is the pause between two rounds of reports: each object is written once a second
 // at most.
-const breather = time.Second
+const reportPause = time.Second
 
 // Start reports until ctx is done. It reports nothing before the store is complete.
 func (r *reporter) Start(ctx context.Context) error {
@@ -61,7 +61,7 @@ func (r *reporter) Start(ctx context.Context) error {
 			r.log.Warn("statusFailed", "error", err)
 			backoff.Poke(r.changed)
 		}
-		backoff.Sleep(ctx, breather)
+		backoff.Sleep(ctx, reportPause)
 		if len(r.changed) == 0 && r.burst.Over(r.allocations.known()) {
 			debug.FreeOSMemory()
 		}
@@ -115,7 +115,7 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 		r.paces.of(was.UID).written(time.Now())
 		r.metrics.statusWrites.WithLabelValues(outcome(err)).Inc()
 		if err == nil {
-			r.tellGroup(was, now)
+			r.reportGroup(was, now)
 		}
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
@@ -161,7 +161,7 @@ func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cf
 		}
 		err := r.write(ctx, was, now)
 		if err == nil {
-			r.tellAgent(was, now)
+			r.reportAgent(was, now)
 		}
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
@@ -183,8 +183,8 @@ func (r *reporter) write(ctx context.Context, was, now client.Object) error {
 	return nil
 }
 
-// tellGroup reports whether a group is accepted, if that has changed.
-func (r *reporter) tellGroup(was, now *v2.ServiceGroup) {
+// reportGroup reports whether a group is accepted, if that has changed.
+func (r *reporter) reportGroup(was, now *v2.ServiceGroup) {
 	c, changed := news(was.Status.Conditions, now.Status.Conditions)
 	if !changed {
 		return
@@ -201,9 +201,9 @@ func (r *reporter) tellGroup(was, now *v2.ServiceGroup) {
 	r.log.Info("groupJudged", "group", now.Namespace+"/"+now.Name, "accepted", c.Status, "reason", c.Message)
 }
 
-// tellAgent reports that an LBNodeAgent is not used, if that has changed. The agent of a
+// reportAgent reports that an LBNodeAgent is not used, if that has changed. The agent of a
 // node reports problems on that node.
-func (r *reporter) tellAgent(was, now *v2.LBNodeAgent) {
+func (r *reporter) reportAgent(was, now *v2.LBNodeAgent) {
 	if c, changed := news(was.Status.Conditions, now.Status.Conditions); changed && c.Status == metav1.ConditionFalse {
 		about := reference("LBNodeAgent", now)
 		r.events.Eventf(&about, corev1.EventTypeWarning, "ConfigError", "Not accepted: %s", c.Message)

@@ -70,7 +70,7 @@ func TestServicesPageOfV1(t *testing.T) {
 	specific := named("servicetest", "specificaddress")
 	w.has(specific, "172.31.1.225")
 	w.annotation(specific, "purelb.io/allocated-from", "virtualsub")
-	w.told(specific, "DeprecationWarning", "loadBalancerIP", "purelb.io/addresses")
+	w.hasEvent(specific, "DeprecationWarning", "loadBalancerIP", "purelb.io/addresses")
 
 	endpoints := named("servicetest", "endpoints")
 	w.has(endpoints, "172.31.1.0") // no node has the subnet, and each address is a route
@@ -142,7 +142,7 @@ func TestTheGroupsOfV2AreLocalAndRemote(t *testing.T) {
 	if l, r := local.Spec.ExternalTrafficPolicy, remote.Spec.ExternalTrafficPolicy; l != "Cluster" || r != "Local" {
 		t.Errorf("policies are %s and %s, want Cluster for the local address and Local for the remote one", l, r)
 	}
-	w.told(local, "LocalOverride", "192.168.100.200", "Cluster")
+	w.hasEvent(local, "LocalOverride", "192.168.100.200", "Cluster")
 }
 
 // The tests above check every Service of the examples. This test fails if a new example has

@@ -67,9 +67,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	switch standing {
 	case replaced:
 		return s.renew(ctx, svc)
-	case another:
+	case foreignService:
 		return s.leave(ctx, svc, m, r)
-	case formerlyAnother:
+	case formerlyForeign:
 		return s.takeOver(ctx, svc, r)
 	}
 	d, err := s.allocations.decide(r)
@@ -79,7 +79,7 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if d.Refusal != nil && d.Refusal.Claiming && time.Since(d.since) < quickAnswer {
 		return reconcile.Result{RequeueAfter: quickAnswer}, nil
 	}
-	s.tellNews(r, d)
+	s.countRefusal(r, d)
 	return s.apply(ctx, svc, m, r, d)
 }
 
@@ -147,7 +147,7 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 		s.log.Info("statusRestored", "service", r.Key(), "address", texts(d.Result.Addresses))
 		return true, 0, nil
 	}
-	s.tell(svc, r, d)
+	s.reportChanges(svc, r, d)
 	return true, 0, nil
 }
 
@@ -224,7 +224,7 @@ func (s *services) complain(svc *corev1.Service, m *memory, d decision, err erro
 	}
 	s.metrics.reject(ipam.WriteRefused(d.Result.From))
 	s.event(svc, corev1.EventTypeWarning, "AllocationFailed", fmt.Sprintf(
-		"Failed to allocate IP for %q: the API server refuses the change: %s; mend the admission policy or webhook that refuses it", svc.Namespace+"/"+svc.Name, said))
+		"Failed to allocate IP for %q: the API server refuses the change: %s; correct the admission policy or webhook that refuses it", svc.Namespace+"/"+svc.Name, said))
 	return err
 }
 
@@ -260,6 +260,6 @@ func (s *services) resetPolicy(ctx context.Context, svc *corev1.Service, m *memo
 		m.policyReset = false
 		return false, err
 	}
-	s.tellPolicy(svc, r, d)
+	s.reportPolicy(svc, r, d)
 	return true, nil
 }

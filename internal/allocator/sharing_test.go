@@ -87,7 +87,7 @@ func TestPortInUseIsRefusedUntilFree(t *testing.T) {
 	w.has(first, "192.0.2.1")
 	w.create(second)
 	w.says(second, "False", "PortConflict", "192.0.2.1", "80", "TCP", "already in use", "default/first")
-	w.told(second, "AllocationFailed", `Failed to allocate IP for "default/second": `, "already in use")
+	w.hasEvent(second, "AllocationFailed", `Failed to allocate IP for "default/second": `, "already in use")
 	r.counts(1, "purelb_address_pool_allocation_rejected_total", "pool=default", "reason=port_conflict")
 	w.listens(first, 8080)
 	w.has(second, "192.0.2.1")
@@ -158,5 +158,5 @@ func TestPolicyOfSharedAddressesIsReset(t *testing.T) {
 	if p := svc.Spec.ExternalTrafficPolicy; p != "Cluster" {
 		t.Errorf("the policy is %s", p)
 	}
-	w.told(svc, "LocalOverride", "may be shared", "198.51.100.1")
+	w.hasEvent(svc, "LocalOverride", "may be shared", "198.51.100.1")
 }

@@ -45,7 +45,7 @@ const (
 // ServeHTTP implements http.Handler.
 func (s *stateServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
-		http.Error(w, "say GET", http.StatusMethodNotAllowed)
+		http.Error(w, "only GET is supported", http.StatusMethodNotAllowed)
 		return
 	}
 	query := r.URL.Query()

@@ -143,8 +143,8 @@ func (l *allocations) foreign() map[string]int {
 		counts[reason] = 0
 	}
 	for _, rec := range l.services {
-		if rec.another != "" {
-			counts[rec.another]++
+		if rec.foreign != "" {
+			counts[rec.foreign]++
 		}
 	}
 	return counts
@@ -160,9 +160,9 @@ const (
 
 var foreignReasons = []string{foreignHeadless, foreignClass, foreignController, foreignDefault}
 
-// whyAnothers returns the label of the reason why another controller serves the Service of
+// foreignReason returns the label of the reason why another controller serves the Service of
 // r.
-func whyAnothers(r service.Request) string {
+func foreignReason(r service.Request) string {
 	switch {
 	case r.Reason == service.ReasonHeadless:
 		return foreignHeadless

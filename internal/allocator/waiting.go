@@ -18,8 +18,8 @@ type waiter struct {
 	since time.Time
 	// last is the last choice for the Service.
 	last ipam.Choice
-	// told is the message of the refusal that was counted last.
-	told string
+	// counted is the message of the refusal that was counted last.
+	counted string
 	// needs are the queues that the waiter stands in.
 	needs []ipam.Need
 	// barred says, for each address that the waiter needs, which Service blocks it, and
@@ -100,8 +100,8 @@ func (l *allocations) wait(r service.Request, choice ipam.Choice) (news bool) {
 	if choice.Refusal != nil && !choice.Refusal.Claiming {
 		said = choice.Refusal.Message
 	}
-	news = said != "" && said != w.told
-	w.told = said
+	news = said != "" && said != w.counted
+	w.counted = said
 	return news
 }
 

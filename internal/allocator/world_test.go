@@ -349,8 +349,8 @@ func condition(conditions []metav1.Condition, kind string, status metav1.Conditi
 	return nil
 }
 
-// told waits for an event about o with this reason and these texts.
-func (w *world) told(o client.Object, reason string, texts ...string) {
+// hasEvent waits for an event about o with this reason and these texts.
+func (w *world) hasEvent(o client.Object, reason string, texts ...string) {
 	w.Helper()
 	w.soon(func() error {
 		var seen []string
@@ -368,8 +368,8 @@ func (w *world) told(o client.Object, reason string, texts ...string) {
 func (w *world) tells(o client.Object, reason, message string) {
 	w.Helper()
 	w.soon(func() error {
-		if told := w.messages(o, reason); !slices.Contains(told, message) {
-			return fmt.Errorf("the events %s about %s say %q, want %q", reason, o.GetName(), told, message)
+		if events := w.messages(o, reason); !slices.Contains(events, message) {
+			return fmt.Errorf("the events %s about %s say %q, want %q", reason, o.GetName(), events, message)
 		}
 		return nil
 	})

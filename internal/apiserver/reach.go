@@ -38,7 +38,7 @@ func namespaceIn(file string) string {
 func Config(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w; run in a pod, or say --kubeconfig", err)
+		return nil, fmt.Errorf("find the API server: %w; run in a pod, or set --kubeconfig", err)
 	}
 	config.QPS = -1
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return retryingWatch{next, log} })

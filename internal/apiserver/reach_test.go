@@ -58,7 +58,7 @@ func TestConfigReadsKubeconfigWithoutRateLimit(t *testing.T) {
 func TestConfigErrorNamesTheCure(t *testing.T) {
 	_, err := Config("/no/such/file", slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "find the API server: ") ||
-		!strings.HasSuffix(err.Error(), "/no/such/file: no such file or directory; run in a pod, or say --kubeconfig") {
+		!strings.HasSuffix(err.Error(), "/no/such/file: no such file or directory; run in a pod, or set --kubeconfig") {
 		t.Errorf("got %v", err)
 	}
 }

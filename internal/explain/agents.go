@@ -95,11 +95,11 @@ func (v *view) unheardAgents(unread []Unread) []Unread {
 // failureAt says why the agent of node does not have ip, although it should. It returns "" if
 // the agent has the address, or was not asked.
 func (v *view) failureAt(node string, ip netip.Addr) string {
-	told := v.AgentReports[node].State
-	if told == nil {
+	state := v.AgentReports[node].State
+	if state == nil {
 		return ""
 	}
-	for _, a := range told.NotHere {
+	for _, a := range state.NotHere {
 		if a.IP == ip {
 			return a.Failure
 		}
@@ -121,38 +121,38 @@ func (v *view) addAgents(s *Story, outlooks []announce.Outlook) {
 	var lines []string
 	for _, o := range outlooks {
 		for _, n := range v.nodes {
-			told := v.AgentReports[n.Node].State
-			if told == nil || o.Where != announce.Local || !slices.Contains(v.concerned(o), n.Node) && !holds(*told, o.IP) {
+			state := v.AgentReports[n.Node].State
+			if state == nil || o.Where != announce.Local || !slices.Contains(v.concerned(o), n.Node) && !holds(*state, o.IP) {
 				continue
 			}
-			lines = append(lines, addressLines(*told, o.IP)...)
+			lines = append(lines, addressLines(*state, o.IP)...)
 		}
 	}
 	s.add("What the agents say", lines...)
 }
 
 // holds reports whether a node has ip according to its agent.
-func holds(told agentstate.State, ip netip.Addr) bool {
-	return slices.ContainsFunc(told.Here, func(a agentstate.Address) bool { return a.IP == ip })
+func holds(state agentstate.State, ip netip.Addr) bool {
+	return slices.ContainsFunc(state.Here, func(a agentstate.Address) bool { return a.IP == ip })
 }
 
 // addressLines says what an agent knows of ip.
-func addressLines(told agentstate.State, ip netip.Addr) []string {
+func addressLines(state agentstate.State, ip netip.Addr) []string {
 	at := func(a agentstate.Address) bool { return a.IP == ip }
-	begin := told.Node + ": " + ip.String()
+	begin := state.Node + ": " + ip.String()
 	var lines []string
-	if i := slices.IndexFunc(told.Here, at); i >= 0 {
-		lines = append(lines, begin+" is on "+told.Here[i].Interface)
-	} else if i := slices.IndexFunc(told.NotHere, at); i >= 0 {
-		a := told.NotHere[i]
+	if i := slices.IndexFunc(state.Here, at); i >= 0 {
+		lines = append(lines, begin+" is on "+state.Here[i].Interface)
+	} else if i := slices.IndexFunc(state.NotHere, at); i >= 0 {
+		a := state.NotHere[i]
 		if a.Failure != "" {
 			a.Why += "; " + a.Failure
 		}
 		lines = append(lines, begin+" is not here: "+a.Why)
-	} else if !told.Complete {
-		lines = append(lines, told.Node+": the agent has not read all of its objects yet")
+	} else if !state.Complete {
+		lines = append(lines, state.Node+": the agent has not read all of its objects yet")
 	}
-	for _, c := range told.Conflicts {
+	for _, c := range state.Conflicts {
 		if c.IP == ip {
 			lines = append(lines, fmt.Sprintf("%s is claimed by the machine with MAC %s on %s, too", begin, c.MAC, c.Link))
 		}
@@ -172,27 +172,27 @@ func (v *view) addAgent(s *Story, node string) {
 		}
 		return
 	}
-	told := r.State
+	state := r.State
 	var lines, failed []string
 	switch {
-	case !told.Complete:
+	case !state.Complete:
 		lines = append(lines, "it has not read all of its objects yet, and changes nothing until then")
-	case told.Peers.CutOff:
+	case state.Peers.CutOff:
 		lines = append(lines, "it reaches neither the API server nor most other nodes, so it gives up the addresses that others can take")
 	}
-	for _, a := range told.NotHere {
+	for _, a := range state.NotHere {
 		if a.Failure != "" {
 			failed = append(failed, fmt.Sprintf("%s of %s is not on the node: %s", a.IP, a.Service, a.Failure))
 		}
 	}
 	if !s.Problem && len(failed) > 0 {
-		s.tell(true, s.Code, "node "+node+" does not have an address that it should have: "+failed[0])
+		s.setSummary(true, s.Code, "node "+node+" does not have an address that it should have: "+failed[0])
 	}
 	lines = append(lines, failed[:min(len(failed), listedLines)]...)
 	if more := len(failed) - listedLines; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	for _, e := range told.Errors[:min(len(told.Errors), listedLines)] {
+	for _, e := range state.Errors[:min(len(state.Errors), listedLines)] {
 		lines = append(lines, "its last pass failed: "+strings.TrimSpace(e))
 	}
 	s.add("What its agent says", lines...)

@@ -64,24 +64,24 @@ func heard(s *allocstate.State) map[string]allocstate.Service {
 
 // addAllocator says what the allocator knows of the Service of r.
 func (v *view) addAllocator(s *Story, r service.Request) {
-	told, ok := v.told[r.Key()]
+	said, ok := v.allocatorSays[r.Key()]
 	if !ok {
 		return
 	}
 	var lines []string
-	if coming := missing(told.Holds, r.Shown); len(coming) > 0 {
+	if coming := missing(said.Holds, r.Shown); len(coming) > 0 {
 		lines = append(lines, "it has chosen "+texts(coming)+" for the Service, whose status does not show that yet")
 	}
-	if w := told.Waiting; w != nil {
+	if w := said.Waiting; w != nil {
 		lines = append(lines, fmt.Sprintf("it waits%s: %s: %s", v.since(w.Since), w.Reason, w.Message))
 		if !v.knows(KindGroups) {
 			s.add("Groups that the allocator looked at", groupLines(w.Groups)...)
 		}
 	}
-	if d := told.Delayed; d != nil {
+	if d := said.Delayed; d != nil {
 		lines = append(lines, "its status is not written for now"+v.until(d.Until)+": "+d.Why)
 	}
-	for _, c := range told.Claims {
+	for _, c := range said.Claims {
 		lines = append(lines, v.claimLine(c))
 	}
 	s.add("What the allocator says", lines...)
@@ -181,7 +181,7 @@ func (v *view) backend(g ipam.Group) (allocstate.Backend, bool) {
 	return v.Allocator.Backends[i], true
 }
 
-// backendLines says how the backend of g fares.
+// backendLines says in which state the backend of g is.
 func (v *view) backendLines(g ipam.Group) []string {
 	b, ok := v.backend(g)
 	if !ok {

@@ -160,15 +160,15 @@ func checkGossip(v *view, _ Facts) result {
 	}
 	var r result
 	for _, n := range v.nodes {
-		if why := v.deafness(n); why != "" {
+		if why := v.gossipProblem(n); why != "" {
 			r.warnings = append(r.warnings, why)
 		}
 	}
 	return r
 }
 
-// deafness says that n does not hear all other nodes by gossip, or returns "".
-func (v *view) deafness(n node) string {
+// gossipProblem says that n does not hear all other nodes by gossip, or returns "".
+func (v *view) gossipProblem(n node) string {
 	if !n.Alive || !n.gossips || n.lasts == 0 || n.lasts >= slowly || len(v.liveNodes()) < 2 {
 		return ""
 	}
@@ -223,7 +223,7 @@ func checkRouters(v *view, _ Facts) result {
 
 func checkAllServices(v *view, _ Facts) result {
 	if why := v.unknown(KindServices); why != "" {
-		return result{unknown: "how Services fare is " + why}
+		return result{unknown: "the state of Services is " + why}
 	}
 	var r result
 	unknown := 0
@@ -237,7 +237,7 @@ func checkAllServices(v *view, _ Facts) result {
 		}
 	}
 	if unknown > 0 {
-		r.unknown = fmt.Sprintf("how %s is unknown", counted(unknown, "Service fares", "Services fare"))
+		r.unknown = fmt.Sprintf("the state of %s is unknown", counted(unknown, "Service", "Services"))
 	}
 	return r
 }

@@ -17,7 +17,7 @@ func Group(w World, name string) (Story, error) {
 	g, ok := v.state.Config.Groups.Group(name)
 	for _, r := range v.state.Config.Groups.Refused {
 		if name == r.Namespace+"/"+r.Name || !ok && name == r.Name {
-			s.tell(true, r.Reason, fmt.Sprintf("ServiceGroup %s/%s is not in use: %s", r.Namespace, r.Name, r.Message))
+			s.setSummary(true, r.Reason, fmt.Sprintf("ServiceGroup %s/%s is not in use: %s", r.Namespace, r.Name, r.Message))
 			return s, nil
 		}
 	}
@@ -56,7 +56,7 @@ func (v *view) tellGroup(s *Story, g ipam.Group) {
 	name := "ServiceGroup " + g.DisplayName()
 	for _, p := range census.Unreached(g, v.state.Subnets) {
 		if len(v.state.Subnets) > 0 {
-			s.tell(true, "", fmt.Sprintf("%s is in use, but no node announces addresses of %s, because none has an interface in %s", name, p.Text, p.Subnet))
+			s.setSummary(true, "", fmt.Sprintf("%s is in use, but no node announces addresses of %s, because none has an interface in %s", name, p.Text, p.Subnet))
 			return
 		}
 	}
@@ -68,15 +68,15 @@ func (v *view) tellGroup(s *Story, g ipam.Group) {
 	why := v.unknown(KindServices)
 	switch fault := v.backendFault(g); {
 	case fault != "":
-		s.tell(true, ipam.ReasonBackendUnavailable, name+" is in use, but "+fault)
+		s.setSummary(true, ipam.ReasonBackendUnavailable, name+" is in use, but "+fault)
 	case g.Backend != "":
-		s.tell(false, "", name+" is in use; "+g.Backend+" manages its addresses")
+		s.setSummary(false, "", name+" is in use; "+g.Backend+" manages its addresses")
 	case why != "" && !v.absent(KindServices):
-		s.tell(false, "", name+" is in use; whether it has free addresses is "+why)
+		s.setSummary(false, "", name+" is in use; whether it has free addresses is "+why)
 	case full:
-		s.tell(true, ipam.ReasonExhausted, name+" is in use, and has no free address")
+		s.setSummary(true, ipam.ReasonExhausted, name+" is in use, and has no free address")
 	default:
-		s.tell(false, "", name+" is in use, and has free addresses")
+		s.setSummary(false, "", name+" is in use, and has free addresses")
 	}
 }
 

@@ -107,7 +107,7 @@ func (v *view) inspect(r service.Request, story Story) Inspection {
 		return i
 	}
 	var code string
-	i.Status, code, _ = v.fares(r)
+	i.Status, code, _ = v.serviceState(r)
 	if i.Status != statusOK {
 		i.Diagnosis.Reason = cmp.Or(code, i.Status)
 	}

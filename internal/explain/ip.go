@@ -47,27 +47,27 @@ func (v *view) ip(a netip.Addr) Story {
 	}
 	switch {
 	case len(holders) > 0 && isBlocked:
-		s.tell(true, ipam.ReasonConflict, fmt.Sprintf("%s is held by %s, and it is also %s", a, holders[0], blocked))
+		s.setSummary(true, ipam.ReasonConflict, fmt.Sprintf("%s is held by %s, and it is also %s", a, holders[0], blocked))
 	case len(holders) > 0:
-		s.tell(false, "", fmt.Sprintf("%s is held by %s", a, holders[0]))
+		s.setSummary(false, "", fmt.Sprintf("%s is held by %s", a, holders[0]))
 	case len(coming) > 0:
-		s.tell(false, "", fmt.Sprintf("%s is held by %s, by the allocator's word; its status does not show it yet", a, list(coming)))
+		s.setSummary(false, "", fmt.Sprintf("%s is held by %s, according to the allocator; its status does not show it yet", a, list(coming)))
 	case unknown != "":
-		s.tell(true, "", fmt.Sprintf("which Service holds %s is %s", a, unknown))
+		s.setSummary(true, "", fmt.Sprintf("which Service holds %s is %s", a, unknown))
 	case !grouped && !v.knows(KindGroups):
-		s.tell(true, "", fmt.Sprintf("which ServiceGroup has %s is %s", a, v.unknown(KindGroups)))
+		s.setSummary(true, "", fmt.Sprintf("which ServiceGroup has %s is %s", a, v.unknown(KindGroups)))
 	case !grouped && isBlocked:
-		s.tell(false, "", fmt.Sprintf("%s is %s, and in no usable ServiceGroup", a, blocked))
+		s.setSummary(false, "", fmt.Sprintf("%s is %s, and in no usable ServiceGroup", a, blocked))
 	case !grouped:
-		s.tell(false, ipam.ReasonOutside, fmt.Sprintf("%s is in no usable ServiceGroup, so no Service gets it", a))
+		s.setSummary(false, ipam.ReasonOutside, fmt.Sprintf("%s is in no usable ServiceGroup, so no Service gets it", a))
 	case why != "":
-		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is given to no Service, because %s", a, g.DisplayName(), why))
+		s.setSummary(false, "", fmt.Sprintf("%s of ServiceGroup %s is given to no Service, because %s", a, g.DisplayName(), why))
 	case v.absent(KindServices):
-		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is free if the cluster has no Service that has it: the files have no Services", a, g.DisplayName()))
+		s.setSummary(false, "", fmt.Sprintf("%s of ServiceGroup %s is free if the cluster has no Service that has it: the files have no Services", a, g.DisplayName()))
 	case v.unknown(KindLeases, KindNodes) != "":
-		s.tell(false, "", fmt.Sprintf("no Service has %s of ServiceGroup %s; whether a node has it is %s", a, g.DisplayName(), v.unknown(KindLeases, KindNodes)))
+		s.setSummary(false, "", fmt.Sprintf("no Service has %s of ServiceGroup %s; whether a node has it is %s", a, g.DisplayName(), v.unknown(KindLeases, KindNodes)))
 	default:
-		s.tell(false, "", fmt.Sprintf("%s of ServiceGroup %s is free", a, g.DisplayName()))
+		s.setSummary(false, "", fmt.Sprintf("%s of ServiceGroup %s is free", a, g.DisplayName()))
 	}
 	if grouped {
 		s.add("Group", fmt.Sprintf("%s: range %s in %s, %s", g.DisplayName(), p.Text, p.Subnet, v.typeOf(g)))
@@ -96,7 +96,7 @@ func (v *view) addOutlook(s *Story, a netip.Addr) {
 			}
 			why := v.unannounced(o)
 			if why != "" {
-				s.tell(true, s.Code, s.Summary+", and "+why)
+				s.setSummary(true, s.Code, s.Summary+", and "+why)
 			} else {
 				s.Summary += ", and " + v.whereabouts(o)
 			}

@@ -27,28 +27,28 @@ func Node(w World, name string) (Story, error) {
 	}
 	switch {
 	case i >= 0 && unready(v.Nodes[i]) != "":
-		s.tell(true, "", "node "+name+" is not ready: "+unready(v.Nodes[i]))
+		s.setSummary(true, "", "node "+name+" is not ready: "+unready(v.Nodes[i]))
 		if leased && !n.Alive {
 			s.Summary += "; the Lease of its agent ended " + short(n.expires.Sub(v.Now)) + " ago"
 		}
 	case !leased && !v.knows(KindLeases):
-		s.tell(true, "", "what node "+name+" announces is "+v.unknown(KindLeases))
+		s.setSummary(true, "", "what node "+name+" announces is "+v.unknown(KindLeases))
 	case !leased:
-		s.tell(true, "", fmt.Sprintf("no agent has run on node %s: it has no Lease, so it announces nothing%s", name, v.podOf(name)))
+		s.setSummary(true, "", fmt.Sprintf("no agent has run on node %s: it has no Lease, so it announces nothing%s", name, v.podOf(name)))
 	case !n.Alive:
-		s.tell(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago%s", name, short(n.expires.Sub(v.Now)), v.podOf(name)))
+		s.setSummary(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago%s", name, short(n.expires.Sub(v.Now)), v.podOf(name)))
 	case i >= 0 && v.knows(KindAgents) && !v.configured(v.Nodes[i]):
-		s.tell(true, "", "no usable LBNodeAgent is for node "+name+", so it announces nothing")
+		s.setSummary(true, "", "no usable LBNodeAgent is for node "+name+", so it announces nothing")
 	case n.problem != "":
-		s.tell(true, "", "node "+name+" announces less than it should: "+n.problem)
-	case v.deafness(n) != "":
-		s.tell(true, "", v.deafness(n))
+		s.setSummary(true, "", "node "+name+" announces less than it should: "+n.problem)
+	case v.gossipProblem(n) != "":
+		s.setSummary(true, "", v.gossipProblem(n))
 	case n.draining != "":
-		s.tell(false, "", "node "+name+" comes last in elections: "+n.draining)
+		s.setSummary(false, "", "node "+name+" comes last in elections: "+n.draining)
 	case len(n.Subnets) == 0:
-		s.tell(true, "", "node "+name+" can announce no local address: its agent found no interface with a network")
+		s.setSummary(true, "", "node "+name+" can announce no local address: its agent found no interface with a network")
 	default:
-		s.tell(false, "", "node "+name+" can announce local addresses of "+texts(n.Subnets))
+		s.setSummary(false, "", "node "+name+" can announce local addresses of "+texts(n.Subnets))
 	}
 	if i >= 0 {
 		s.add("LBNodeAgent", v.agentFor(v.Nodes[i].Labels)...)
@@ -63,7 +63,7 @@ func Node(w World, name string) (Story, error) {
 			}
 			s.add("BGP", line)
 			if !one.Healthy && !s.Problem {
-				s.tell(true, "", "BGP is not healthy on node "+name+": "+v.bgpTrouble(b.Status, one.Message)+"; otherwise, "+s.Summary)
+				s.setSummary(true, "", "BGP is not healthy on node "+name+": "+v.bgpTrouble(b.Status, one.Message)+"; otherwise, "+s.Summary)
 			}
 		}
 	}

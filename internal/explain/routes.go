@@ -119,7 +119,7 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 	case len(unsure) > 0:
 		s.Summary += fmt.Sprintf("; whether a router knows %s is unknown", o.IP)
 	default:
-		s.tell(true, s.Code, fmt.Sprintf("%s, but no router knows %s: %s", s.Summary, o.IP, missing[0]))
+		s.setSummary(true, s.Code, fmt.Sprintf("%s, but no router knows %s: %s", s.Summary, o.IP, missing[0]))
 	}
 	lines := slices.Concat(missing, unsure, known)
 	if more := len(lines) - listedLines; more > 0 {

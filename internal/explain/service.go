@@ -27,7 +27,7 @@ func Service(w World, key string) (Story, error) {
 func (v *view) service(r service.Request) Story {
 	s := Story{Subject: "Service " + r.Key(), Unread: v.unread(KindServices, KindGroups, KindLeases, KindNodes, KindNamespaces)}
 	if r.Owner == service.Anothers {
-		s.tell(false, "", r.Key()+" is not served by PureLB: "+r.Reason)
+		s.setSummary(false, "", r.Key()+" is not served by PureLB: "+r.Reason)
 		if len(r.Strange) > 0 {
 			s.add("Addresses", "another controller gave it "+texts(r.Strange)+"; PureLB gives no other Service the same")
 		}
@@ -73,23 +73,23 @@ func (v *view) addGuesses(s *Story, r service.Request) {
 
 // summarize reports the first problem, or the addresses of the Service.
 func (v *view) summarize(s *Story, r service.Request, choice ipam.Choice) {
-	status, code, message := v.fares(r)
+	status, code, message := v.serviceState(r)
 	key := r.Key()
 	switch status {
 	case statusWaiting:
-		s.tell(true, code, key+" has no address: "+message)
+		s.setSummary(true, code, key+" has no address: "+message)
 	case statusPending:
-		s.tell(true, "", key+" has no address yet: "+message)
+		s.setSummary(true, "", key+" has no address yet: "+message)
 	case statusNotAnnounced:
-		s.tell(true, "", key+" has an address that is not announced: "+message)
+		s.setSummary(true, "", key+" has an address that is not announced: "+message)
 	case statusConflict, statusPartial, statusContested, statusUnknown:
-		s.tell(true, code, key+": "+message)
+		s.setSummary(true, code, key+": "+message)
 	default:
 		text := fmt.Sprintf("%s has %s from %s", key, texts(r.Shown), choice.Result.From)
 		for _, o := range v.outlooks[key] {
 			text += "; " + v.whereabouts(o)
 		}
-		s.tell(false, "", text)
+		s.setSummary(false, "", text)
 	}
 }
 

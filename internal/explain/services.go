@@ -143,12 +143,12 @@ func (v *view) line(r service.Request) ServiceLine {
 		}
 	}
 	l.Announcing = slices.Compact(l.Announcing)
-	l.Status, l.Code, l.Message = v.fares(r)
+	l.Status, l.Code, l.Message = v.serviceState(r)
 	return l
 }
 
-// fares returns the state of the Service of r: its first problem, or OK.
-func (v *view) fares(r service.Request) (status, code, message string) {
+// serviceState returns the state of the Service of r: its first problem, or OK.
+func (v *view) serviceState(r service.Request) (status, code, message string) {
 	choice := v.plan.Choices[ipam.Owner(r.Key())]
 	code, message = v.refusal(r, choice)
 	unsure := v.unsure(r)
@@ -228,8 +228,8 @@ func (v *view) allocated(r service.Request) *metav1.Condition {
 // backend is known to the allocator alone. If it was not asked, the condition of the Service
 // has what it wrote there last.
 func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message string) {
-	if told := v.told[r.Key()]; told.Waiting != nil && len(told.Claims) > 0 {
-		return told.Waiting.Reason, told.Waiting.Message
+	if said := v.allocatorSays[r.Key()]; said.Waiting != nil && len(said.Claims) > 0 {
+		return said.Waiting.Reason, said.Waiting.Message
 	}
 	if choice.Refusal == nil || !choice.Refusal.Claiming {
 		return choice.Result.Reason, choice.Result.Message
@@ -298,19 +298,19 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 // whyUnwritten ends a sentence with what the allocator says of a Service that should have been
 // served. It returns "" if the allocator does not say it.
 func (v *view) whyUnwritten(r service.Request, choice ipam.Choice) string {
-	told, ok := v.told[r.Key()]
+	said, ok := v.allocatorSays[r.Key()]
 	switch {
 	case v.Allocator == nil:
 		return ""
 	case !v.Allocator.Complete:
 		return ", but the allocator " + v.Allocator.Identity + ", which leads, has not read all Services yet"
-	case told.Delayed != nil:
-		return ", but its status is not written for now" + v.until(told.Delayed.Until) + ": " + told.Delayed.Why
-	case told.Waiting != nil:
-		return ", but for the allocator it waits (" + told.Waiting.Reason + "): " + told.Waiting.Message
-	case ok && !told.Known:
+	case said.Delayed != nil:
+		return ", but its status is not written for now" + v.until(said.Delayed.Until) + ": " + said.Delayed.Why
+	case said.Waiting != nil:
+		return ", but for the allocator it waits (" + said.Waiting.Reason + "): " + said.Waiting.Message
+	case ok && !said.Known:
 		return ", but the allocator has not seen it yet"
-	case ok && len(missing(choice.Result.Addresses, told.Holds)) == 0:
+	case ok && len(missing(choice.Result.Addresses, said.Holds)) == 0:
 		return "; the allocator has chosen that, and its status does not show it yet"
 	}
 	return ""
@@ -325,7 +325,7 @@ func (v *view) unannounced(o announce.Outlook) string {
 		return "no node announces it: its group is local, and no node has an interface in its network"
 	case o.Where == announce.Remote:
 		if len(v.liveNodes()) == 0 {
-			return "no node announces it: no agent lives"
+			return "no node announces it: no agent is alive"
 		}
 		return ""
 	}
@@ -336,9 +336,9 @@ func (v *view) unannounced(o announce.Outlook) string {
 	case announced && v.lives(at.Node), o.Idle && o.Undecided:
 		return ""
 	case announced && o.Choice.Node != "":
-		return fmt.Sprintf("node %s, which announced it, renews its Lease no more; %s is to take it%s", at.Node, o.Choice.Node, v.itsAgentSays(o))
+		return fmt.Sprintf("node %s, which announced it, no longer renews its Lease; %s is to take it%s", at.Node, o.Choice.Node, v.itsAgentSays(o))
 	case announced:
-		return fmt.Sprintf("node %s, which announced it, renews its Lease no more, and no other node has an interface in its network", at.Node)
+		return fmt.Sprintf("node %s, which announced it, no longer renews its Lease, and no other node has an interface in its network", at.Node)
 	case o.Undecided:
 		return "no node announces it yet; which node is to depends on the endpoints of the Service"
 	case o.Choice.Node == "":

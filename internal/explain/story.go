@@ -34,8 +34,8 @@ type Section struct {
 	Lines []string `json:"lines"`
 }
 
-// tell sets the summary.
-func (s *Story) tell(problem bool, code, summary string) {
+// setSummary sets the summary.
+func (s *Story) setSummary(problem bool, code, summary string) {
 	s.Problem, s.Code, s.Summary = problem, code, summary
 	if anchored(code) {
 		s.See = "docs/refusals.md#" + strings.ToLower(code)

@@ -288,7 +288,7 @@ func (v *view) checkPeering() []Check {
 	for _, c := range v.Configurations {
 		if o := (Object{"BGPConfiguration", c.Namespace, c.Name}); !config.InScope(c.Namespace, v.Namespace, v.BGPNamespaces) {
 			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "metadata.namespace"),
-				Message: o.String() + ": nodes go by BGPConfigurations of " + v.Namespace + " only; move it there, or add its namespace to gobgp.configNamespaces"})
+				Message: o.String() + ": nodes use BGPConfigurations of " + v.Namespace + " only; move it there, or add its namespace to gobgp.configNamespaces"})
 		}
 	}
 	for i := range cluster.Configs {

@@ -35,8 +35,8 @@ type view struct {
 	// objects holds the Services, and has holds their addresses, by key.
 	objects map[string]*corev1.Service
 	has     map[string][]netip.Addr
-	// told is what the allocator says of Services, by key.
-	told map[string]allocstate.Service
+	// allocatorSays is what the allocator says of Services, by key.
+	allocatorSays map[string]allocstate.Service
 }
 
 // node is the content of a node's Lease.
@@ -52,7 +52,7 @@ type node struct {
 }
 
 func newView(w World) *view {
-	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}, told: heard(w.Allocator)}
+	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}, allocatorSays: heard(w.Allocator)}
 	if v.state.Namespaces == nil { // No group selects namespaces by their labels.
 		v.Unread = slices.DeleteFunc(slices.Clone(v.Unread), func(u Unread) bool { return u.Kind == KindNamespaces })
 	}

@@ -38,26 +38,26 @@ func poolOfOne(a netip.Addr, bits int) Pool {
 // Usable checks a, which a backend granted to the Service of claim. It returns the reason why
 // the Service cannot have a, or nil if it can.
 func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
-	const cure = "; take the address out of what the backend hands out"
+	const cure = "; take this address out of the backend's pool"
 	refuse := func(format string, args ...any) *Error {
-		return &Error{Kind: KindTaken, Message: a.String() + fmt.Sprintf(format, args...) + cure}
+		return &Error{Kind: KindTaken, Message: "the backend granted " + a.String() + ", which " + fmt.Sprintf(format, args...) + cure}
 	}
 	if f := addr.FamilyOf(a); f != claim.Family {
-		return refuse(" was granted, which is no %s address", claim.Family)
+		return refuse("is not an %s address", claim.Family)
 	}
 	if special, ok := (addr.Range{From: a, To: a}).Special(); ok {
-		return refuse(" was granted, which is %s", special.What)
+		return refuse("is %s", special.What)
 	}
 	if why, blocked := c.Store.Blocked(a); blocked {
-		return refuse(" was granted, which is %s", why)
+		return refuse("is %s", why)
 	}
 	if g, _, ok := c.Groups.GroupOf(a); ok {
-		return refuse(" was granted, which is in a range of ServiceGroup %q", g.DisplayName())
+		return refuse("is in a range of ServiceGroup %q", g.DisplayName())
 	}
 	by, held := c.Store.Holder(a)
 	shares := claim.SharingKey != "" && c.Store.terms[by].Key == claim.SharingKey
 	if held && string(by) != claim.Service && !shares {
-		return refuse(" was granted, which %s has", by)
+		return refuse("is held by %s", by)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (c *chooser) unfitGrant(g *Group, a netip.Addr) *Refusal {
 	var held *HeldError
 	switch {
 	case slices.Contains(c.has, a):
-		refusal.Message = fmt.Sprintf("%s granted %s to %s, which is to have it replaced, and grants one address at a time; make the Service anew", g.Backend, a, c.r.Key())
+		refusal.Message = fmt.Sprintf("%s granted %s to %s, which now asks for another address, but %s grants one address at a time; create the Service again", g.Backend, a, c.r.Key(), g.Backend)
 	case errors.As(c.keptFrom(a), &held):
 		refusal.Message = fmt.Sprintf("%s granted %s to %s, but %s has it; ask for another address, or delete that Service", g.Backend, a, c.r.Key(), held.By)
 	case unusable != nil:
@@ -213,7 +213,7 @@ func (c *chooser) askBackend(a netip.Addr) (*Refusal, bool) {
 	c.claims = append(c.claims, c.claimOf(g, f))
 	if has := c.Claims.outcome(c.claimOf(g, f)).address; has.IsValid() {
 		return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, Message: fmt.Sprintf(
-			"%s was asked for, but %s has granted %s to %s, and grants one address at a time; ask for that one, or make the Service anew", a, g.Backend, has, c.r.Key())}, true
+			"%s was asked for, but %s has granted %s to %s, and grants one address at a time; ask for that one, or create the Service again", a, g.Backend, has, c.r.Key())}, true
 	}
 	return c.unanswered(&g, f), true
 }

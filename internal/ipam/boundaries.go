@@ -181,6 +181,6 @@ func (c *chooser) denied(g Group) *Refusal {
 // unsure refuses all new addresses to a Service whose namespace is not known yet.
 func (c *chooser) unsure() *Refusal {
 	return &Refusal{Metric: metricOther, Pool: noPool, Reason: ReasonNamespaceUnknown, Message: fmt.Sprintf(
-		"which ServiceGroups are for namespace %s is not known yet, because its labels are not; it is tried again as soon as they are",
+		"the labels of namespace %s are not known yet, so PureLB does not know which ServiceGroups are for it; it tries again when they are known",
 		addr.Quote(c.r.Namespace))}
 }

@@ -59,7 +59,7 @@ refused: pool red, namespace_denied
 `},
 		{name: "an unknown namespace that the selector may match", request: web("4", in("new"), of("default")),
 			change: only(made("red", 1, namespacesWith("team=red"), enforced), made("default", 3)), want: `
-false NamespaceUnknown: which ServiceGroups are for namespace "new" is not known yet, because its labels are not; it is tried again as soon as they are
+false NamespaceUnknown: the labels of namespace "new" are not known yet, so PureLB does not know which ServiceGroups are for it; it tries again when they are known
 refused: pool <none>, other
 `},
 		{name: "the boundary of an unusable group", request: web("4", in("a")), change: func(c *ipam.Cluster) {

@@ -164,17 +164,17 @@ true Allocated: Assigned 10.0.1.1 from pool default
 `},
 		{name: "not default if it selects other namespaces", request: web("4", in("c")),
 			change: only(made("default", 1, namespacesWith("team=red"))), want: `
-false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" is not for it by its autoAssign or its selectors; change them, or name a group with the annotation purelb.io/service-group
+false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" excludes it by autoAssign or a selector; change them, or name a group with the annotation purelb.io/service-group
 refused: pool default, no_usable_pool
 `},
 		{name: "not default when it selects other Services", request: web("4"),
 			change: only(made("default", 1, servicesWith("app=db"))), want: `
-false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" is not for it by its autoAssign or its selectors; change them, or name a group with the annotation purelb.io/service-group
+false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" excludes it by autoAssign or a selector; change them, or name a group with the annotation purelb.io/service-group
 refused: pool default, no_usable_pool
 `},
 		{name: "not default if Services must name it", request: web("4"),
 			change: only(made("default", 1, byName)), want: `
-false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" is not for it by its autoAssign or its selectors; change them, or name a group with the annotation purelb.io/service-group
+false NoUsablePool: no usable pool: the Service names no ServiceGroup, and "default" excludes it by autoAssign or a selector; change them, or name a group with the annotation purelb.io/service-group
 refused: pool default, no_usable_pool
 `},
 		{name: "default before open groups", request: web("4"),
@@ -193,7 +193,7 @@ true Allocated: Assigned 10.0.2.1 from pool open
 `},
 		{name: "unknown labels of the namespace that matter", request: web("4", in("new")),
 			change: only(made("default", 1), made("red", 2, namespacesWith("team=red"))), want: `
-false NamespaceUnknown: which ServiceGroups are for namespace "new" is not known yet, because its labels are not; it is tried again as soon as they are
+false NamespaceUnknown: the labels of namespace "new" are not known yet, so PureLB does not know which ServiceGroups are for it; it tries again when they are known
 refused: pool <none>, other
 `},
 		{name: "unknown labels of the namespace that do not matter", request: web("4", in("new")),

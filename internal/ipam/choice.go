@@ -30,7 +30,7 @@
 //	  sharing.go     addresses that several Services share
 //	  asked.go       addresses that the Service asks for
 //	  result.go      what is written into the Service
-//	  notes.go       what people are told
+//	  notes.go       what events report
 //	  refusals.go    why it gets less than it wants
 //	survey.go      what each group and each address means to a Service, for people who ask
 //	claim.go       the contract with backends

@@ -65,13 +65,13 @@ func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
 	if !s.Release(a, by) {
 		return nil
 	}
-	heirs := slices.Clone(s.contenders[a])
-	for _, heir := range heirs {
+	successors := slices.Clone(s.contenders[a])
+	for _, heir := range successors {
 		if s.Adopt(a, heir) == nil {
 			s.yield(a, heir)
 		}
 	}
-	return heirs
+	return successors
 }
 
 // Contenders returns the owners that contend for a, in the order in which they came.

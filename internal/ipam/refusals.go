@@ -172,7 +172,7 @@ func (c *chooser) noDefault() *Refusal {
 		return refusal
 	}
 	return &Refusal{Metric: metricNoPool, Pool: g.DisplayName(), Reason: ReasonNoPool,
-		Message: fmt.Sprintf("no usable pool: the Service names no ServiceGroup, and %q is not for it by its autoAssign or its selectors;"+
+		Message: fmt.Sprintf("no usable pool: the Service names no ServiceGroup, and %q excludes it by autoAssign or a selector;"+
 			" change them, or name a group with the annotation %s", g.DisplayName(), service.AnnotationGroup)}
 }
 

@@ -42,14 +42,14 @@ func (c *chooser) taken(held *HeldError, group string) *Refusal {
 	switch {
 	case held.Reason == HeldByPort:
 		refusal.Metric, refusal.Reason = metricPort, ReasonPortConflict
-		refusal.Message = fmt.Sprintf("%s is shared by its key, but its port %s is already in use by %s; "+
+		refusal.Message = fmt.Sprintf("%s has the same sharing key, but its port %s is already in use by %s; "+
 			"change the port of one of the two Services, or the annotation %s of this one", held.Addr, held.Port, held.By, service.AnnotationSharing)
 	case held.Reason == HeldByNamespace:
 		refusal.Reason = ReasonOtherNamespace
 		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s of another namespace, and its ServiceGroup does not have "+
 			"shareAcrossNamespaces; ask for another address", held.Addr, held.By)
 	case c.r.SharingKey != "":
-		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s, which does not share it by this key; "+
+		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s, which has another sharing key or none; "+
 			"ask for another address, or give both Services the same annotation %s", held.Addr, held.By, service.AnnotationSharing)
 	default:
 		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s; ask for another address", held.Addr, held.By)

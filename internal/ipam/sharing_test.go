@@ -47,7 +47,7 @@ true Allocated: Assigned 10.0.1.1 from pool default
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
 		{name: "not with the same port", request: web("4", sharing("k", 80, 443)), change: red, before: []string{a}, want: `
-false PortConflict: 10.0.1.2 is shared by its key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
+false PortConflict: 10.0.1.2 has the same sharing key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
 refused: pool default, port_conflict
 needs 10.0.1.2
 needs a share of k
@@ -84,7 +84,7 @@ true Allocated: Assigned 10.0.1.2, fd00::1:1 from pool default
 `},
 		{name: "not if one of two required families cannot be shared", request: web("46", sharing("k", 80)), change: red,
 			before: []string{"default/a+k:443 10.0.1.2", "default/b+k:80 fd00::1:2"}, want: `
-false PortConflict: fd00::1:2 is shared by its key, but its port 80/TCP is already in use by default/b; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
+false PortConflict: fd00::1:2 has the same sharing key, but its port 80/TCP is already in use by default/b; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
 refused: pool default, port_conflict
 needs fd00::1:2
 needs a share of k
@@ -116,21 +116,21 @@ refused: pool default, sharing_key_conflict
 needs 10.0.1.2
 `},
 		{name: "with another key", request: web("4", sharing("other", 80), asking("10.0.1.2")), change: red, before: []string{a}, want: `
-false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a, which does not share it by this key; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
+false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a, which has another sharing key or none; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
 refused: pool default, sharing_key_conflict
 needs 10.0.1.2
 needs a share of other
 needs a share of default/other
 `},
 		{name: "held by a Service without a key", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: red, before: []string{"default/a 10.0.1.2"}, want: `
-false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a, which does not share it by this key; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
+false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/a, which has another sharing key or none; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
 refused: pool default, sharing_key_conflict
 needs 10.0.1.2
 needs a share of k
 needs a share of default/k
 `},
 		{name: "with the same port", request: web("4", sharing("k", 443), asking("10.0.1.2")), change: red, before: []string{a}, want: `
-false PortConflict: 10.0.1.2 is shared by its key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
+false PortConflict: 10.0.1.2 has the same sharing key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
 refused: pool default, port_conflict
 needs 10.0.1.2
 needs a share of k
@@ -213,7 +213,7 @@ true Allocated: Assigned 10.0.1.1 from pool default
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
 		{name: "not with a port of another Service", request: web("4", sharing("k", 443)), change: red, before: mine, want: `
-false PortConflict: 10.0.1.2 is shared by its key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
+false PortConflict: 10.0.1.2 has the same sharing key, but its port 443/TCP is already in use by default/a; change the port of one of the two Services, or the annotation purelb.io/allow-shared-ip of this one
 refused: pool default, port_conflict
 needs 10.0.1.2
 needs a share of k
@@ -235,7 +235,7 @@ func TestContendedAddressIsNotShared(t *testing.T) {
 true Allocated: Assigned 10.0.1.1 from pool default
 `},
 		{name: "on request", request: web("4", sharing("k", 80), asking("10.0.1.2")), change: own, before: []string{a, b}, want: `
-false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/b, which does not share it by this key; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
+false AddressInUse: 10.0.1.2 was asked for, but is already in use by default/b, which has another sharing key or none; ask for another address, or give both Services the same annotation purelb.io/allow-shared-ip
 refused: pool default, sharing_key_conflict
 needs 10.0.1.2
 needs a share of k

@@ -38,7 +38,7 @@ const (
 // with its owner and terms.
 func do(t *testing.T, steps string) string {
 	t.Helper()
-	b, told := ipam.NewStore(), strings.Builder{}
+	b, text := ipam.NewStore(), strings.Builder{}
 	owners := map[ipam.Owner]bool{}
 	for step := range strings.Lines(steps) {
 		f := strings.Fields(step)
@@ -65,25 +65,25 @@ func do(t *testing.T, steps string) string {
 			t.Fatalf("no such step: %s", step)
 		}
 		if err != nil {
-			fmt.Fprintf(&told, "refused: %v\n", err)
+			fmt.Fprintf(&text, "refused: %v\n", err)
 		}
 	}
 	for _, a := range []string{addrV4, addrV6} {
 		for _, by := range b.Holders(ip(a)) {
-			fmt.Fprintf(&told, "%s: %s", a, by)
+			fmt.Fprintf(&text, "%s: %s", a, by)
 			for _, c := range b.Collisions(by) {
 				switch {
 				case c.Addr != ip(a):
 				case c.Reason == ipam.HeldByPort:
-					fmt.Fprintf(&told, ", its port %s is with %s", c.Port, c.By)
+					fmt.Fprintf(&text, ", its port %s is with %s", c.Port, c.By)
 				default:
-					fmt.Fprintf(&told, ", its %s is not that of %s", c.Reason, c.By)
+					fmt.Fprintf(&text, ", its %s is not that of %s", c.Reason, c.By)
 				}
 			}
-			told.WriteString("\n")
+			text.WriteString("\n")
 		}
 	}
-	return told.String()
+	return text.String()
 }
 
 func TestAddressIsSharedByItsTerms(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // Aliases are names for communities and large communities.
 type Aliases map[string]string
 
-// aliasName matches what can be an alias. Nothing that is a community matches, nor a regular
+// aliasName matches the names that an alias may have. It matches no community, and no regular
 // expression that matches communities.
 var aliasName = regexp.MustCompile(`^[a-z][-a-z0-9]*$`)
 
@@ -80,8 +80,8 @@ func resolve[T any](a Aliases, text string, parse func(string) (T, error), kind 
 	return v, nil
 }
 
-// expandAliases replaces the aliases that an earlier part defines otherwise, in the policies and
-// rules of spec, by the values that they have there.
+// expandAliases replaces aliases in the policies and rules of spec by their values in spec, if an
+// earlier part gives the same aliases other values.
 func (m *Merged) expandAliases(spec *bgpv1.BGPConfigurationSpec) {
 	own := map[string]string{}
 	for name, value := range spec.CommunityAliases {

@@ -18,7 +18,7 @@ func TestAliasesStandForCommunities(t *testing.T) {
 			actions: {community: {communities: [customer, no-export]}, largeCommunity: {communities: [blue]}}}]}],
 		netlinkExport: {enabled: true, rules: [{name: r, communityList: [customer], largeCommunityList: [blue]}]}}`)
 	d := on([]bgpv1.BGPConfiguration{c}, "a")
-	if text := said(d.Problems); text != "" {
+	if text := firstSet(d.Problems); text != "" {
 		t.Fatal(text)
 	}
 	var got []string
@@ -39,7 +39,7 @@ func TestAliasesStandForCommunities(t *testing.T) {
 			t.Errorf("the attributes are %q", got)
 		}
 	}
-	if text := said(problems) + said(more); text != "" {
+	if text := firstSet(problems) + firstSet(more); text != "" {
 		t.Error(text)
 	}
 }
@@ -66,13 +66,13 @@ func TestUndefinedAliasesAreRefused(t *testing.T) {
 				spec = aliased + spec
 			}
 			d := on([]bgpv1.BGPConfiguration{named(t, "default", "{global: {asn: 65000}, "+spec+"}")}, "a")
-			if got := said(d.Problems); got != tt.want {
+			if got := firstSet(d.Problems); got != tt.want {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
 			}
 		})
 	}
 	_, problems := peering.ParseAttributes(nil, []string{"gold"}, nil, nil, nil)
-	if got := said(problems); got != "communities[0]: "+unknown {
+	if got := firstSet(problems); got != "communities[0]: "+unknown {
 		t.Error(got)
 	}
 }
@@ -94,7 +94,7 @@ func TestAliasesOfSeveralConfigurations(t *testing.T) {
 		t.Errorf("the set is %s", got)
 	}
 	const want = "a: spec.communityAliases.gold: is in effect only in this BGPConfiguration, because default says otherwise and is older: write the same, or another name"
-	if got := said(d.Problems); got != want {
+	if got := firstSet(d.Problems); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
@@ -107,7 +107,7 @@ func TestWordsInSetsStayWithoutAliases(t *testing.T) {
 		policyDefinitions: [{name: p, statements: [{conditions: {communitySet: {name: s}, largeCommunitySet: {name: s}}, actions: {routeAction: reject}}]}]`
 	d := on([]bgpv1.BGPConfiguration{named(t, "default", "{"+strings.ReplaceAll(spec, "\t", " ")+"}")}, "a")
 	if !d.OK || len(d.State.Peers) != 1 {
-		t.Fatalf("%d neighbors: %s", len(d.State.Peers), said(d.Problems))
+		t.Fatalf("%d neighbors: %s", len(d.State.Peers), firstSet(d.Problems))
 	}
 	var got []string
 	for _, s := range d.State.Sets {
@@ -120,7 +120,7 @@ func TestWordsInSetsStayWithoutAliases(t *testing.T) {
 	}
 	const unknown = ` is neither %s nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there; until then it matches nothing`
 	want := `spec.definedSets[0].list[2]: "gold"` + fmt.Sprintf(unknown, "a community") + "\n" + `spec.definedSets[1].list[0]: "gold"` + fmt.Sprintf(unknown, "a large community")
-	if text := said(d.Problems); text != want {
+	if text := firstSet(d.Problems); text != want {
 		t.Errorf("the problems:\n got %s\nwant %s", text, want)
 	}
 }

@@ -34,7 +34,7 @@ func ParseAttributes(aliases Aliases, communities, largeCommunities []string, me
 	return a, f.problems
 }
 
-// AttributesOf reads the annotations of a Service. Fields of the problems are such as
+// AttributesOf reads the annotations of a Service. The fields of the problems have the form
 // metadata.annotations[purelb.io/bgp-med].
 func AttributesOf(aliases Aliases, annotations map[string]string) (Attributes, []Problem) {
 	f := findings{aliases: aliases}
@@ -106,7 +106,8 @@ func (f *findings) unsigned(field, text string) *uint32 {
 	return &v
 }
 
-// Merge returns the attributes of a group, except those kinds that the Service sets itself.
+// Merge returns the attributes of service. A kind of attribute that service does not set comes from
+// group.
 func Merge(group, service Attributes) Attributes {
 	if service.Communities != nil {
 		group.Communities = service.Communities

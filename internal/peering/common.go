@@ -53,8 +53,8 @@ func (cl Cluster) Problems(c *bgpv1.BGPConfiguration, secrets Secrets) []Problem
 	return all
 }
 
-// sharedRouterID returns the problem that several nodes have the router ID of c. The first
-// BGPConfiguration of a node that names one decides, as in a merge.
+// sharedRouterID returns a problem if several nodes have the router ID of c. The router ID of a
+// node is that of its first BGPConfiguration that sets one, as in a merge.
 func (cl Cluster) sharedRouterID(c *bgpv1.BGPConfiguration) (Problem, bool) {
 	id := c.Spec.Global.RouterID
 	if _, err := netip.ParseAddr(id); err != nil {
@@ -74,8 +74,8 @@ func (cl Cluster) sharedRouterID(c *bgpv1.BGPConfiguration) (Problem, bool) {
 	}, nodes > 1
 }
 
-// selections returns the different selections of BGPConfigurations that nodes have and that
-// contain c. As long as no node is known, there is one with c alone.
+// selections returns the different sets of BGPConfigurations that nodes select, as far as they
+// contain c. If no node is known, it returns one set with c alone.
 func (cl Cluster) selections(c *bgpv1.BGPConfiguration) [][]*bgpv1.BGPConfiguration {
 	if len(cl.Nodes) == 0 {
 		return [][]*bgpv1.BGPConfiguration{{c}}
@@ -107,14 +107,14 @@ func (cl Cluster) OutOfEffect(c *bgpv1.BGPConfiguration) string {
 	case base == c:
 		return ""
 	case base != nil:
-		return "nodes go by the BGPConfiguration " + Ref(base, cl.Home)
+		return "nodes use the BGPConfiguration " + Ref(base, cl.Home)
 	}
 	for _, other := range Alive(cl.Configs, cl.Home) {
 		if other.Name == DefaultConfiguration {
-			return "nodes go by BGPConfigurations with a spec.nodeSelector, as the one called " + DefaultConfiguration + " has one: give this one a nodeSelector too"
+			return "nodes use BGPConfigurations with a spec.nodeSelector, as the one called " + DefaultConfiguration + " has one: give this one a nodeSelector too"
 		}
 	}
-	return "nodes go by the BGPConfiguration called " + DefaultConfiguration + ": there are several, and none is called so"
+	return "nodes use the BGPConfiguration called " + DefaultConfiguration + ": there are several, and none has that name"
 }
 
 // notInEffect returns the status of a BGPConfiguration that nodes do not use.

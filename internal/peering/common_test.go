@@ -127,8 +127,8 @@ func TestAnUnusedConfigurationNamesTheOneInEffect(t *testing.T) {
 		configs []bgpv1.BGPConfiguration
 		want    string
 	}{
-		{all, "nodes go by the BGPConfiguration default"},
-		{all[:2], "nodes go by the BGPConfiguration called default: there are several, and none is called so"},
+		{all, "nodes use the BGPConfiguration default"},
+		{all[:2], "nodes use the BGPConfiguration called default: there are several, and none has that name"},
 	} {
 		cluster := peering.Cluster{Configs: tt.configs}
 		c := &cluster.Configs[0]

@@ -25,8 +25,8 @@ const (
 	ReasonResolutionFailed     = "ResolutionFailed"
 )
 
-// mostSaid limits the problems in a message.
-const mostSaid = 20
+// mostInMessage limits the problems in a message.
+const mostInMessage = 20
 
 // condition returns a condition without its time.
 func condition(kind string, status bool, reason, message string) metav1.Condition {
@@ -60,10 +60,10 @@ func KeepTimes(conditions, before []metav1.Condition) {
 
 // listed returns the beginning of a list in words.
 func listed(all []string) string {
-	said, more := first(all, mostSaid)
+	said, more := first(all, mostInMessage)
 	text := strings.Join(said, "; ")
 	if more {
-		text += fmt.Sprintf("; and %d more", len(all)-mostSaid)
+		text += fmt.Sprintf("; and %d more", len(all)-mostInMessage)
 	}
 	return text
 }
@@ -89,7 +89,7 @@ func (in Report) ready(failures []string) metav1.Condition {
 		message += ", netlinkImport active"
 	}
 	if len(in.Decision.State.Peers) == 0 && len(in.Decision.State.Dynamic) == 0 {
-		message = "no neighbor is meant for this node"
+		message = "no neighbor is configured for this node"
 	}
 	return condition(kind, true, ReasonAllHealthy, message)
 }
@@ -104,7 +104,7 @@ func (in Report) configured() metav1.Condition {
 		return condition(kind, false, ReasonConfigurationInvalid, listed(texts(all)))
 	}
 	if !in.Pending.IsZero() {
-		return condition(kind, false, ReasonPending, "what ends sessions takes effect at "+in.Pending.UTC().Format(time.RFC3339))
+		return condition(kind, false, ReasonPending, "the change ends sessions, and takes effect at "+in.Pending.UTC().Format(time.RFC3339))
 	}
 	return condition(kind, true, ReasonReconcileSuccess, "all of the BGPConfiguration is in effect on this node")
 }
@@ -158,7 +158,7 @@ func still(s bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 // with its subject.
 func ConfigurationStatus(generation int64, d Decision, previous bgpv1.BGPConfigurationStatus, now time.Time) bgpv1.BGPConfigurationStatus {
 	common := slices.DeleteFunc(slices.Clone(d.Problems), func(p Problem) bool { return p.Here })
-	ready := condition(bgpv1.ConditionReady, true, ReasonReconcileSuccess, "the configuration is well; what became of it is in the BGPNodeStatus of each node")
+	ready := condition(bgpv1.ConditionReady, true, ReasonReconcileSuccess, "the configuration is valid; the BGPNodeStatus of each node says what is in effect there")
 	if len(common) > 0 {
 		ready = condition(bgpv1.ConditionReady, false, ReasonConfigurationInvalid, listed(texts(common)))
 	}

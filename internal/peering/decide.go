@@ -17,16 +17,17 @@ type Node struct {
 	InternalIPs, ExternalIPs []netip.Addr
 	// Gateways holds the default gateways of the families that GatewayFamilies returns.
 	Gateways map[addr.Family]Gateway
-	// Own are the prefixes that only nodes of this cluster may announce: the prefixes of its
-	// pools, and the addresses that are in no pool.
+	// Own are the prefixes that only nodes of this cluster may announce: the prefixes of its pools,
+	// and the addresses of Services that are in no pool.
 	Own []PrefixRange
 	// Restricted says which neighbors get the routes of certain groups, sorted by group.
 	Restricted []Restriction
 	// Draining says that routes ask routers to prefer other nodes. No policy takes that back.
 	Draining bool
-	// NoExtendedNextHop holds the names of neighbors that said that they take no IPv4 routes with IPv6
-	// next hops (RFC 8950). A neighbor that has not said anything yet may take them: if it did
-	// not get them at once after a restart of the speaker, it would drop the routes that it kept.
+	// NoExtendedNextHop holds the names of neighbors without the capability to take IPv4 routes
+	// with IPv6 next hops (RFC 8950). A neighbor that has not sent its capabilities yet is not
+	// among them: after a restart of the speaker it must get these routes at once, or it would drop
+	// the routes that it kept.
 	NoExtendedNextHop map[string]bool
 }
 
@@ -114,9 +115,9 @@ type ExportRule struct {
 // egress returns false if there is no route to the neighbor. The address that it is asked for
 // may have a zone: the interface to use.
 //
-// A part that is wrong becomes a Problem and is left out, and the rest is in the State.
-// Decide leaves out a whole neighbor rather than its protection: it does not keep a neighbor
-// without its policy or its password.
+// A part that is wrong becomes a Problem and is left out, and the rest is in the State. If the
+// policy or the password of a neighbor is wrong, Decide leaves out the whole neighbor: it does not
+// open a session without this protection.
 func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
 	return Alone(spec).Decide(node, secrets, egress)
 }
@@ -156,7 +157,7 @@ type reader struct {
 	sets     map[setKey]usableSet
 	policies map[string]policy
 	groups   map[string]group
-	// template says that the reader is reading a group instead of a neighbor.
+	// template says that the reader reads a group instead of a neighbor.
 	template bool
 	// members holds the neighbors of this node with the facts that chains need.
 	members []member

@@ -37,18 +37,18 @@ func (v Verdict) String() string {
 	}
 }
 
-// applied reads the policies of a neighbor. A policy that is wrong makes the neighbor
-// useless: the node announces nothing to it without its policies.
+// applied reads the policies of a neighbor. If a policy is wrong, the neighbor cannot be used: the
+// node announces nothing to it without its policies.
 func (r *reader) applied(ls layers) (application, bool) {
 	var out application
-	imports, from := said(ls, func(l layer) *bgpv1.PolicyAssignment { return value(l.options.ApplyPolicy).ImportPolicy })
+	imports, from := firstSet(ls, func(l layer) *bgpv1.PolicyAssignment { return value(l.options.ApplyPolicy).ImportPolicy })
 	okImports := r.assigned(from.path+".applyPolicy.importPolicy", imports, &out.imports, r.refuseBy)
-	exports, from := said(ls, func(l layer) *bgpv1.PolicyAssignment { return value(l.options.ApplyPolicy).ExportPolicy })
+	exports, from := firstSet(ls, func(l layer) *bgpv1.PolicyAssignment { return value(l.options.ApplyPolicy).ExportPolicy })
 	okExports := r.assigned(from.path+".applyPolicy.exportPolicy", exports, &out.exports, r.refuseBy)
 	return out, okImports && okExports
 }
 
-// appliedToAll is the same for all neighbors. If one of these policies is wrong, there is no
+// appliedToAll reads the policies for all neighbors. If one of these policies is wrong, there is no
 // State at all.
 func (r *reader) appliedToAll() application {
 	const field = "spec.global.applyPolicy"
@@ -77,7 +77,7 @@ func (r *reader) assigned(field string, in *bgpv1.PolicyAssignment, out *assignm
 		case !there:
 			ok = refuse(Problem{Field: field, Reason: ReasonNotFound, Message: "there is no policy " + quote(name) + " in spec.policyDefinitions"})
 		case !p.ok:
-			ok = refuse(Problem{Field: field, Reason: ReasonNotFound, Message: "the policy " + quote(name) + " is not well (see " + p.path + ")"})
+			ok = refuse(Problem{Field: field, Reason: ReasonNotFound, Message: "the policy " + quote(name) + " has a mistake (see " + p.path + ")"})
 		case slices.Contains(out.policies, name):
 			r.note(field, ReasonDuplicate, "%s is there twice: remove one", quote(name))
 		default:

@@ -22,7 +22,8 @@ func (r *reader) accepted(a netip.Addr) bool {
 	return slices.ContainsFunc(r.d.State.Dynamic, func(d Dynamic) bool { return d.Prefix.Contains(a.WithZone("")) })
 }
 
-// named reports whether there is a neighbor with address a, as when one is configured twice.
+// named reports whether the State has a neighbor with address a. A neighbor that is configured
+// twice is left out once, and is in the State.
 func (r *reader) named(a netip.Addr) bool {
 	return slices.ContainsFunc(r.d.State.Peers, func(p Peer) bool { return p.Address == a })
 }

@@ -42,9 +42,9 @@ func (r *reader) chains() {
 	r.d.State.sort()
 }
 
-// consumes reports whether learned routes are of any use: for the kernel, or for other
-// neighbors. If they are not, the node learns none: a router that announces too much by
-// mistake would cost memory, and its routes could replace the node's own.
+// consumes reports whether the kernel or other neighbors use learned routes. If not, the node
+// learns no routes: a router that announces too many by mistake would cost memory, and its routes
+// could replace the node's own routes.
 func (r *reader) consumes() bool {
 	return len(r.d.Export) > 0 || r.d.AllowTransit ||
 		slices.ContainsFunc(r.members, func(m member) bool { return m.RouteReflector.Client })
@@ -91,29 +91,29 @@ func (m member) title() string {
 	return m.Name()
 }
 
-// crowd returns the neighbors that a member stands for. Named neighbors are not part of the
-// network that dynamic neighbors come from.
-func (r *reader) crowd(m member) crowd {
+// neighborsOf returns the neighbors that a member stands for. The network of dynamic neighbors does
+// not include named neighbors.
+func (r *reader) neighborsOf(m member) neighborSet {
 	switch {
 	case m.Interface != "":
-		return crowd{interfaces: []string{m.Interface}}
+		return neighborSet{interfaces: []string{m.Interface}}
 	case m.Address.IsValid():
 		return host(m.Address)
 	}
-	c := crowd{networks: []netip.Prefix{m.from}}
+	c := neighborSet{networks: []netip.Prefix{m.from}}
 	for _, other := range r.members {
 		switch {
 		case other.Address.IsValid():
 			c = c.without(host(other.Address))
 		case other.from.IsValid() && other.from.Bits() > m.from.Bits():
-			c = c.without(crowd{networks: []netip.Prefix{other.from}})
+			c = c.without(neighborSet{networks: []netip.Prefix{other.from}})
 		}
 	}
 	return c
 }
 
 // set adds a set of neighbors that a statement can refer to. It returns nil for an empty set.
-func (r *reader) set(name string, c crowd) *SetRef {
+func (r *reader) set(name string, c neighborSet) *SetRef {
 	if c.empty() {
 		return nil
 	}
@@ -131,16 +131,16 @@ func (r *reader) set(name string, c crowd) *SetRef {
 	}
 }
 
-// transit keeps routes that were learned from one neighbor from the others. A route
-// reflector's clients get the routes that other members of their AS announce.
+// transit prevents that a route learned from one neighbor is announced to others. The clients of a
+// route reflector still get the routes that other members of their AS announce.
 func (r *reader) transit() []Statement {
 	if r.d.AllowTransit {
 		return nil
 	}
-	var clients crowd
+	var clients neighborSet
 	for _, m := range r.members {
 		if m.RouteReflector.Client {
-			clients = clients.plus(r.crowd(m))
+			clients = clients.plus(r.neighborsOf(m))
 		}
 	}
 	interior := Conditions{Origin: Internal}
@@ -153,15 +153,15 @@ func (r *reader) transit() []Statement {
 	}
 }
 
-// hops gives routes of the other family their next hops, or holds them back. Within the
-// node's own AS it does not change the next hops of learned routes.
+// hops sets the next hops of routes of the other family, or rejects routes that have none. It does
+// not change the next hops of learned routes within the node's own AS.
 func (r *reader) hops() []Statement {
 	var all []Statement
 	for _, m := range r.members {
 		if len(m.Mute) == 0 && len(m.NextHops) == 0 {
 			continue
 		}
-		if who := r.set("neighbor "+m.title(), r.crowd(m)); who != nil {
+		if who := r.set("neighbor "+m.title(), r.neighborsOf(m)); who != nil {
 			all = append(all, m.hops(who)...)
 		}
 	}
@@ -212,7 +212,7 @@ func (r *reader) forAll(direction string, a assignment) []Statement {
 // the same policies.
 func (r *reader) forSome(direction string, of func(application) assignment) []Statement {
 	var keys []string
-	who := make(map[string]crowd)
+	who := make(map[string]neighborSet)
 	what := make(map[string]assignment)
 	for _, m := range r.members {
 		a := of(m.policies)
@@ -223,7 +223,7 @@ func (r *reader) forSome(direction string, of func(application) assignment) []St
 		if _, there := who[key]; !there {
 			keys = append(keys, key)
 		}
-		who[key], what[key] = who[key].plus(r.crowd(m)), a
+		who[key], what[key] = who[key].plus(r.neighborsOf(m)), a
 	}
 	slices.Sort(keys)
 	var all []Statement
@@ -235,7 +235,7 @@ func (r *reader) forSome(direction string, of func(application) assignment) []St
 
 // forThese returns the statements of policies for some neighbors. If a statement itself
 // selects neighbors, it is for the neighbors in both sets.
-func (r *reader) forThese(name string, these crowd, a assignment) []Statement {
+func (r *reader) forThese(name string, these neighborSet, a assignment) []Statement {
 	var all []Statement
 	for _, policy := range a.policies {
 		for _, s := range r.policies[policy].statements {
@@ -253,20 +253,20 @@ func (r *reader) forThese(name string, these crowd, a assignment) []Statement {
 }
 
 // among returns the set of the neighbors in these that the statement selects.
-func (r *reader) among(name string, these crowd, s Statement) *SetRef {
+func (r *reader) among(name string, these neighborSet, s Statement) *SetRef {
 	ref := s.If.Neighbors
 	if ref == nil {
 		return r.set(name, these)
 	}
-	written := crowdOf(r.sets[setKey{NeighborSet, ref.Name}].List)
+	written := neighborSetOf(r.sets[setKey{NeighborSet, ref.Name}].List)
 	if ref.Match == Invert {
 		return r.set(strings.TrimPrefix(s.Name, reserved), these.without(written))
 	}
 	return r.set(strings.TrimPrefix(s.Name, reserved), these.in(written))
 }
 
-// nameApart gives every statement a unique name: "a/b" can be the statement b of a, or a
-// statement without a name of "a/b".
+// nameApart gives every statement a unique name. Two statements may have the name "a/b": the
+// statement b of policy a, and a statement without a name of policy "a/b".
 func (s *State) nameApart() {
 	used := make(map[string]bool)
 	for _, chain := range []Chain{s.Import, s.Export} {

@@ -10,12 +10,12 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// numbers reads the AS numbers of both ends. A group need not set the number of its
-// neighbors, so the caller handles 0. Neighbors outside of a confederation know its identifier
-// only (RFC 5065).
+// numbers reads the AS numbers of both ends. The number of the neighbor is 0 if it is not set,
+// which only a group allows. Neighbors outside of a confederation only know its identifier (RFC
+// 5065).
 func (r *reader) numbers(ls layers, out *Options) bool {
 	okLocal := r.localASN(ls, out)
-	n, from := said(ls, func(l layer) bgpv1.PeerASN { return l.config.PeerASN })
+	n, from := firstSet(ls, func(l layer) bgpv1.PeerASN { return l.config.PeerASN })
 	field := from.path + ".config.peerAsn"
 	ok := true
 	switch n {
@@ -33,7 +33,7 @@ func (r *reader) numbers(ls layers, out *Options) bool {
 		}
 	}
 	c := r.d.State.Global.Confederation
-	if text, _ := said(ls, func(l layer) bgpv1.LocalASN { return l.config.LocalASN }); text == "" && c != nil && out.ASN != 0 && !out.interior() && !slices.Contains(c.Members, out.ASN) {
+	if text, _ := firstSet(ls, func(l layer) bgpv1.LocalASN { return l.config.LocalASN }); text == "" && c != nil && out.ASN != 0 && !out.interior() && !slices.Contains(c.Members, out.ASN) {
 		out.LocalASN = c.Identifier
 	}
 	if !okLocal {
@@ -45,7 +45,7 @@ func (r *reader) numbers(ls layers, out *Options) bool {
 // localASN reads the number of the node's own AS in a session.
 func (r *reader) localASN(ls layers, out *Options) bool {
 	out.LocalASN = r.d.State.Global.ASN
-	text, from := said(ls, func(l layer) bgpv1.LocalASN { return l.config.LocalASN })
+	text, from := firstSet(ls, func(l layer) bgpv1.LocalASN { return l.config.LocalASN })
 	if text == "" {
 		return true
 	}
@@ -113,8 +113,8 @@ func (t template) verb() string {
 	return "annotate"
 }
 
-// lacking refuses an option that this node cannot fill in. That is no problem of the groups, and
-// of the neighbors of other nodes.
+// lacking refuses an option whose value this node lacks. For a group, or for a neighbor of other
+// nodes, that is no problem.
 func (r *reader) lacking(field, message string) bool {
 	if r.template || r.elsewhere {
 		return false

@@ -30,9 +30,9 @@ func GatewayFamilies(spec bgpv1.BGPConfigurationSpec) []addr.Family {
 	return all
 }
 
-// RouteProtocol returns the protocol number of the routes that spec puts into the kernel. A
-// gateway that the node learned by BGP is not a gateway to speak BGP with: without the session
-// there would be no gateway, and without a gateway no session.
+// RouteProtocol returns the protocol number of the routes that spec puts into the kernel. A default
+// route with this number does not name a gateway to speak BGP with: BGP added that route, so the
+// session would depend on itself.
 func RouteProtocol(spec bgpv1.BGPConfigurationSpec) int {
 	if n := spec.NetlinkExport; n != nil && n.RouteProtocol != 0 {
 		return int(n.RouteProtocol)

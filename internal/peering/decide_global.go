@@ -109,7 +109,7 @@ var families = map[string]addr.Family{"ipv4-unicast": addr.V4, "ipv6-unicast": a
 func (r *reader) family(field, name string) (addr.Family, bool) {
 	f, ok := families[name]
 	if !ok {
-		r.note(field, ReasonNotSupported, "%s is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast", quote(name))
+		r.note(field, ReasonNotSupported, "%s is not supported, and left out: write ipv4-unicast or ipv6-unicast", quote(name))
 	}
 	return f, ok
 }
@@ -127,7 +127,7 @@ func (r *reader) globalFamilies(field string) {
 	case len(names) == 0:
 		out.Families = []addr.Family{addr.V4, addr.V6}
 	case len(out.Families) == 0:
-		r.fatal(field+".families", ReasonNotSupported, "none of the address families is exchanged here: write ipv4-unicast, ipv6-unicast or both")
+		r.fatal(field+".families", ReasonNotSupported, "no supported address family is in the list: write ipv4-unicast, ipv6-unicast or both")
 	}
 	slices.Sort(out.Families)
 }

@@ -19,8 +19,7 @@ type group struct {
 	ok, selected, everywhere bool
 }
 
-// selects reads a node selector. selected says that it selects this node, and ok that it can
-// be read.
+// selects reads a node selector. selected says that it selects this node, and ok that it is valid.
 func (r *reader) selects(field string, s *metav1.LabelSelector) (selected, ok bool) {
 	if s == nil {
 		return true, true
@@ -47,7 +46,7 @@ func (r *reader) peerGroups() {
 			continue
 		}
 		if _, there := r.groups[name]; there {
-			r.note(field+".config.peerGroupName", ReasonDuplicate, "%s is the name of a group before, so this one is not in use: write another", quote(name))
+			r.note(field+".config.peerGroupName", ReasonDuplicate, "an earlier group has the name %s, so this one is not in use: write another", quote(name))
 			continue
 		}
 		r.begin()
@@ -95,8 +94,8 @@ func (r *reader) neighbors() {
 	}
 }
 
-// neighbor reads a neighbor. selected says that this node should have it, and ok that the
-// node can.
+// neighbor reads a neighbor. selected says that this node should have it, and ok that its
+// configuration is valid.
 func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected, ok bool) {
 	m.Path, m.group = field, r.merged.written(in.Config.PeerGroup)
 	m.everywhere = in.NodeSelector == nil && in.Config.NeighborGateway == ""
@@ -134,7 +133,7 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 
 // wrongASN reports whether there is an AS number that was refused.
 func (r *reader) wrongASN(ls layers) bool {
-	n, _ := said(ls, func(l layer) bgpv1.PeerASN { return l.config.PeerASN })
+	n, _ := firstSet(ls, func(l layer) bgpv1.PeerASN { return l.config.PeerASN })
 	return n != 0
 }
 
@@ -150,7 +149,7 @@ func (r *reader) who(field string, in bgpv1.NeighborConfig, out *Peer) bool {
 	_, known := gatewayFamilies[in.NeighborGateway]
 	switch {
 	case written == 0:
-		return r.refuse(field, ReasonParseError, "it is not said who the neighbor is: write neighborAddress, neighborInterface or neighborGateway")
+		return r.refuse(field, ReasonParseError, "the neighbor has no address: write neighborAddress, neighborInterface or neighborGateway")
 	case written > 1:
 		return r.refuse(field, ReasonConflict, "neighborAddress, neighborInterface and neighborGateway each name a neighbor: write only one of them")
 	case known:
@@ -171,7 +170,7 @@ func (r *reader) who(field string, in bgpv1.NeighborConfig, out *Peer) bool {
 	case err != nil || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() || a.Zone() != "" && !linkLocal:
 		return r.refuse(field, ReasonParseError, "%s is not the IP address of a neighbor: write one such as 192.0.2.1 or 2001:db8::1", quote(in.NeighborAddress))
 	case linkLocal && a.Zone() == "":
-		return r.refuse(field, ReasonParseError, "%s is behind every interface: write the one that is meant behind it, such as %s%%eth1", a, a)
+		return r.refuse(field, ReasonParseError, "%s is valid on every interface: append the one that is meant, such as %s%%eth1", a, a)
 	case a.Zone() != "" && !isInterface(a.Zone()):
 		return r.refuse(field, ReasonParseError, badInterface, quote(a.Zone()))
 	}
@@ -186,13 +185,13 @@ func (r *reader) group(field, name string) (group, bool) {
 	case !there:
 		return g, r.refuse(field, ReasonPeerGroupMissing, "there is no group %s in spec.peerGroups", quote(name))
 	case !g.ok:
-		return g, r.refuse(field, ReasonPeerGroupMissing, "the group %s is not well (see %s)", quote(name), g.path)
+		return g, r.refuse(field, ReasonPeerGroupMissing, "the group %s has a mistake (see %s)", quote(name), g.path)
 	}
 	return g, true
 }
 
-// outsideVRFs refuses a neighbor in a VRF. Outside of it, the neighbor would get routes that
-// are not for it.
+// outsideVRFs refuses a neighbor in a VRF. Without the VRF, the neighbor would get routes that are
+// not for it.
 func (r *reader) outsideVRFs(field, vrf string) bool {
 	return vrf == "" || r.refuse(field, ReasonNotSupported, noVRFs, "the neighbor is left out: remove vrf, and it gets the routes that all neighbors get")
 }
@@ -229,7 +228,7 @@ func (r *reader) single(m member) bool {
 	}
 	return r.refuseBy(Problem{
 		Field: m.Path + ".config", Reason: ReasonDuplicate, Here: !m.everywhere || !r.members[i].everywhere,
-		Message: m.Name() + " is a neighbor before (see " + r.members[i].Path + "), so this one is left out: remove one of them",
+		Message: "an earlier neighbor is " + m.Name() + " too (see " + r.members[i].Path + "), so this one is left out: remove one of them",
 	})
 }
 
@@ -270,7 +269,7 @@ func (r *reader) dynamicNeighbors() {
 			ok = r.refuse(field+".peerGroup", ReasonParseError,
 				"the group %s does not say the number of its neighbors' AS, so none is accepted: write %s.config.peerAsn", quote(in.PeerGroup), g.path)
 		case !ok && (g.selected || !r.alone):
-			r.refuse(field+".peerGroup", ReasonPeerGroupMissing, "the group %s is not well (see %s), so none is accepted", quote(in.PeerGroup), g.path)
+			r.refuse(field+".peerGroup", ReasonPeerGroupMissing, "the group %s has a mistake (see %s), so none is accepted", quote(in.PeerGroup), g.path)
 		}
 		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies, group: r.merged.written(in.PeerGroup)}
 		if !okPrefix || !ok || !g.selected || !r.sameFamily(ls, m) {
@@ -278,7 +277,7 @@ func (r *reader) dynamicNeighbors() {
 		}
 		if g := options.GracefulRestart; g.Enabled && !g.HelperOnly {
 			r.note(field, ReasonNotSupported,
-				"gracefulRestart is in effect in part: neighbors that come by themselves are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they hear them again: list them in spec.neighbors")
+				"gracefulRestart is in effect in part: dynamic neighbors are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they receive them again: list them in spec.neighbors")
 		}
 		d := Dynamic{Prefix: prefix, Group: in.PeerGroup, Path: field}
 		r.nextHops(&m)
@@ -298,7 +297,7 @@ func (r *reader) dynamicPrefix(field, text string) (netip.Prefix, bool) {
 	}
 	prefix = prefix.Masked()
 	if slices.ContainsFunc(r.d.State.Dynamic, func(d Dynamic) bool { return d.Prefix == prefix }) {
-		return prefix, r.refuse(field, ReasonDuplicate, "%s is there before, so this one is left out: remove one of them", prefix)
+		return prefix, r.refuse(field, ReasonDuplicate, "an earlier entry is %s too, so this one is left out: remove one of them", prefix)
 	}
 	return prefix, true
 }

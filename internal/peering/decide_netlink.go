@@ -116,7 +116,7 @@ func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRu
 	case in.Name == "":
 		ok = r.refuse(field+".name", ReasonParseError, "the rule has no name, and is not in use: write one")
 	case slices.ContainsFunc(before, func(e ExportRule) bool { return e.Name == in.Name }):
-		ok = r.refuse(field+".name", ReasonDuplicate, "%s is the name of a rule before, so this one is not in use: write another", quote(in.Name))
+		ok = r.refuse(field+".name", ReasonDuplicate, "an earlier rule has the name %s, so this one is not in use: write another", quote(in.Name))
 	}
 	return out, r.destination(field, &out, in) &&
 		r.filters(field, &out, in.CommunityList, in.LargeCommunityList) && ok

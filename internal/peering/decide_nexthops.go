@@ -111,7 +111,7 @@ func (r *reader) way(m member) (way Egress, unknown string) {
 	return way, ""
 }
 
-// behind returns an address that is reached only through the interface name.
+// behind returns an address that the node reaches only through the interface of that name.
 func behind(name string) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 15: 1}).WithZone(name)
 }

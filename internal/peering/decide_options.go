@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Defaults of sessions. The node soon tries to reach a router again that does not answer,
-// because until then it loses all traffic from that router.
+// Defaults of sessions. The node soon tries again to connect to a router that does not answer,
+// because it loses all traffic from that router until then.
 const (
 	defaultHold         = 90
 	defaultConnectRetry = 10
@@ -58,9 +58,9 @@ func (r *reader) adjusted(field, format string, args ...any) {
 	}
 }
 
-// said returns the first value that is not zero, and its layer. If there is none, it returns
+// firstSet returns the first value that is not zero, and its layer. If there is none, it returns
 // the first layer.
-func said[T comparable](ls layers, get func(layer) T) (T, layer) {
+func firstSet[T comparable](ls layers, get func(layer) T) (T, layer) {
 	var zero T
 	for _, l := range ls {
 		if v := get(l); v != zero {
@@ -70,9 +70,9 @@ func said[T comparable](ls layers, get func(layer) T) (T, layer) {
 	return zero, ls[0]
 }
 
-// part is said for a field of a block of options that may be absent.
+// part is firstSet for a field of a block of options that may be absent.
 func part[B any, T comparable](ls layers, block func(*bgpv1.SessionOptions) *B, get func(*B) T) (T, layer) {
-	return said(ls, func(l layer) T {
+	return firstSet(ls, func(l layer) T {
 		if b := block(l.options); b != nil {
 			return get(b)
 		}
@@ -104,7 +104,7 @@ func (r *reader) options(ls layers) (Options, bool) {
 		r.transport(ls, &out),
 		r.distance(ls, &out),
 	}
-	out.Description, _ = said(ls, func(l layer) string { return l.config.Description })
+	out.Description, _ = firstSet(ls, func(l layer) string { return l.config.Description })
 	r.allowOwnASN(ls, &out)
 	r.timers(ls, &out)
 	r.gracefulRestart(ls, &out)
@@ -134,14 +134,14 @@ func (r *reader) sessionFamilies(ls layers, out *Options) bool {
 		}
 	}
 	if ok && len(out.Families) == 0 {
-		return r.refuse(field, ReasonNotSupported, "nothing that is exchanged here is enabled: write ipv4-unicast or ipv6-unicast, or remove afiSafis")
+		return r.refuse(field, ReasonNotSupported, "no supported address family is enabled: write ipv4-unicast or ipv6-unicast, or remove afiSafis")
 	}
 	slices.SortFunc(out.Families, func(a, b Family) int { return int(a.Family) - int(b.Family) })
 	return ok
 }
 
-// sessionFamily reads a family. known says that the family is known. fine says that the
-// session can work in spite of mistakes in it.
+// sessionFamily reads a family. known says that the family is known. fine says that its mistakes,
+// if it has any, do not prevent the session.
 func (r *reader) sessionFamily(field string, in bgpv1.AFISAFI, before Options) (out Family, known, fine bool) {
 	f, ok := r.family(field+".family", in.Family)
 	if !ok {
@@ -289,7 +289,7 @@ const mostOwnASN = 10
 
 // allowOwnASN reads how often the node's own AS may be in a path.
 func (r *reader) allowOwnASN(ls layers, out *Options) {
-	n, from := said(ls, func(l layer) int32 { return l.options.AllowOwnASN })
+	n, from := firstSet(ls, func(l layer) int32 { return l.options.AllowOwnASN })
 	if n < 0 || n > mostOwnASN {
 		r.note(from.path+".allowOwnAsn", ReasonParseError, "%d is not from 0 to 10, so 0 is used", n)
 		return
@@ -368,7 +368,7 @@ func value[T any](p *T) T {
 
 // ranged reads a number. For 0 and for a number out of range it returns the default.
 func (r *reader) ranged(ls layers, field string, least, most, otherwise int32, unit string, get func(*bgpv1.SessionOptions) int32) int32 {
-	n, from := said(ls, func(l layer) int32 { return get(l.options) })
+	n, from := firstSet(ls, func(l layer) int32 { return get(l.options) })
 	switch {
 	case n == 0:
 		return otherwise
@@ -454,8 +454,8 @@ func (r *reader) bfdTTL(ls layers, out *Options) uint8 {
 
 // password reads the key of TCP-MD5. Its problems never contain the password.
 func (r *reader) password(ls layers) (string, bool) {
-	ref, from := said(ls, func(l layer) *bgpv1.SecretKeyRef { return l.config.AuthPasswordSecretRef })
-	text, fromText := said(ls, func(l layer) string { return l.config.AuthPassword })
+	ref, from := firstSet(ls, func(l layer) *bgpv1.SecretKeyRef { return l.config.AuthPasswordSecretRef })
+	text, fromText := firstSet(ls, func(l layer) string { return l.config.AuthPassword })
 	field := fromText.path + ".config.authPassword"
 	if ref != nil && (text == "" || !closer(ls, fromText, from)) {
 		field = from.path + ".config.authPasswordSecretRef"

@@ -26,7 +26,7 @@ func (r *reader) definedPolicies() {
 			continue
 		}
 		if _, there := r.policies[in.Name]; there {
-			r.note(field+".name", ReasonDuplicate, "%s is the name of a policy before, so this one is not in use: write another", quote(in.Name))
+			r.note(field+".name", ReasonDuplicate, "an earlier policy has the name %s, so this one is not in use: write another", quote(in.Name))
 			continue
 		}
 		r.policies[in.Name] = r.policy(field, in)
@@ -43,7 +43,7 @@ func (r *reader) policy(field string, in bgpv1.PolicyDefinition) policy {
 		}
 		name = in.Name + "/" + name
 		if slices.ContainsFunc(out.statements, func(s Statement) bool { return s.Name == name }) {
-			out.ok = r.refuse(field+".name", ReasonDuplicate, "%s is the name of a statement before: write another; the policy is not in use", quote(s.Name))
+			out.ok = r.refuse(field+".name", ReasonDuplicate, "an earlier statement has the name %s: write another; the policy is not in use", quote(s.Name))
 		}
 		conditions, okConditions := r.conditions(field+".conditions", s.Conditions)
 		actions, okActions := r.actions(field+".actions", s.Actions)
@@ -87,7 +87,7 @@ func (r *reader) match(field string, kind SetKind, in bgpv1.MatchSet) (*SetRef, 
 	case !there:
 		return nil, r.refuse(field+".name", ReasonNotFound, "there is no %s set %s in spec.definedSets; the policy is not in use", kind, quote(in.Name))
 	case !set.ok:
-		return nil, r.refuse(field+".name", ReasonNotFound, "the %s set %s is not well (see %s); the policy is not in use", kind, quote(in.Name), set.Path)
+		return nil, r.refuse(field+".name", ReasonNotFound, "the %s set %s has a mistake (see %s); the policy is not in use", kind, quote(in.Name), set.Path)
 	}
 	ref := &SetRef{Name: in.Name, Match: Match(in.Match)}
 	switch ref.Match {

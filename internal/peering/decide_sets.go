@@ -42,7 +42,7 @@ func (r *reader) definedSets() {
 		}
 		key := setKey{kind, in.Name}
 		if _, there := r.sets[key]; there {
-			r.note(field+".name", ReasonDuplicate, "%s is the name of a %s set before, so this one is not in use: write another", quote(in.Name), kind)
+			r.note(field+".name", ReasonDuplicate, "an earlier %s set has the name %s, so this one is not in use: write another", kind, quote(in.Name))
 			continue
 		}
 		set, ok := r.definedSet(field, kind, in)
@@ -62,7 +62,7 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 	}
 	ok := true
 	if len(in.Prefixes) > 0 {
-		ok = r.refuse(field+".prefixes", ReasonParseError, "prefixes are of sets of type prefix: write list, or another type; the set is not in use")
+		ok = r.refuse(field+".prefixes", ReasonParseError, "only sets of type prefix have prefixes: write list, or change the type; the set is not in use")
 	}
 	if len(in.List) == 0 {
 		return out, r.refuse(field+".list", ReasonParseError, "the set is empty, and not in use: write list")
@@ -82,8 +82,8 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 	return out, ok
 }
 
-// isOldWord reports whether an element may be from a manifest that is older than aliases. Such
-// a word was in use, and matched no community.
+// isOldWord reports whether an element may be from a manifest that is older than aliases. Earlier
+// versions accepted such a word, and it matched no community.
 func (r *reader) isOldWord(kind SetKind, text string) bool {
 	return (kind == CommunitySet || kind == LargeCommunitySet) && len(r.spec.CommunityAliases) == 0 &&
 		aliasName.MatchString(strings.TrimSpace(text))
@@ -116,8 +116,8 @@ func (f *findings) element(kind SetKind, text string) (plain, wrong string) {
 	return text, badExpression(text)
 }
 
-// expression reads a regular expression over communities. A name is none: it would match no
-// community. The error says what else is wrong with it.
+// expression reads a regular expression over communities. It refuses a name, because a name would
+// match no community. err is the error of reading the text as a community.
 func expression(text string, err error) (plain, wrong string) {
 	if aliasName.MatchString(strings.TrimSpace(text)) {
 		return "", strings.TrimPrefix(err.Error(), quote(strings.TrimSpace(text))+" ")
@@ -151,7 +151,7 @@ func neighborPrefix(text string) (netip.Prefix, bool) {
 func (r *reader) prefixSet(field string, in bgpv1.DefinedSet, out *Set) bool {
 	ok := true
 	if len(in.List) > 0 {
-		ok = r.refuse(field+".list", ReasonParseError, "list is not of sets of type prefix: write prefixes; the set is not in use")
+		ok = r.refuse(field+".list", ReasonParseError, "sets of type prefix have no list: write prefixes; the set is not in use")
 	}
 	if len(in.Prefixes) == 0 {
 		return r.refuse(field+".prefixes", ReasonParseError, "the set is empty, and not in use: write prefixes")

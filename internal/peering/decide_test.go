@@ -228,9 +228,9 @@ func TestOptionsAreInEffect(t *testing.T) {
 			 peer 192.0.2.1 as 64512 from 64512 IPv4 IPv6 90/30/10 passive down
 			 peer 192.0.2.2 as 64600 from 64512 IPv4 90/30/10
 			 left out 192.0.2.1 as 0: spec.neighbors[0].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
-			 left out 192.0.2.2 as 64600: spec.neighbors[2].config: 192.0.2.2 is a neighbor before (see spec.neighbors[1]), so this one is left out: remove one of them
+			 left out 192.0.2.2 as 64600: spec.neighbors[2].config: an earlier neighbor is 192.0.2.2 too (see spec.neighbors[1]), so this one is left out: remove one of them
 			 ParseError spec.neighbors[0].config.peerAsn: the number of the neighbor's AS is not known: write it here, or in its peer group
-			 Duplicate spec.neighbors[2].config: 192.0.2.2 is a neighbor before (see spec.neighbors[1]), so this one is left out: remove one of them`,
+			 Duplicate spec.neighbors[2].config: an earlier neighbor is 192.0.2.2 too (see spec.neighbors[1]), so this one is left out: remove one of them`,
 		},
 		{
 			"a session that is bound to an interface has the next hops of the interface", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {bindInterface: eth2}}, {config: {neighborAddress: '2001:db8::1', peerAsn: 64513}, transport: {bindInterface: eth2}}]}`,

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Changes turn the server of one State into that of another, except sets and chains. Apply
-// the fields in their order: then each part is there before another part needs it.
+// Changes are the differences between two States, except those of sets and chains. Apply the fields
+// in their order, so that each part is there before another part needs it.
 //
 // A part that cannot be changed is removed and added again.
 type Changes struct {
@@ -69,9 +69,9 @@ func differ[T any, K comparable](wanted, found []T, key func(T) K, same func(w, 
 	return remove, add, update
 }
 
-// Interrupts reports whether the change from found to wanted ends a session that is up, and
-// that wanted has too. All sessions end with another Global. The session of a dynamic neighbor
-// also ends when the neighbor becomes a named one.
+// Interrupts reports whether the change from found to wanted ends an established session that
+// wanted has too. A change of Global ends all sessions. The session of a dynamic neighbor also ends
+// when it becomes a named neighbor.
 func Interrupts(wanted, found State, there []NeighborStatus) bool {
 	c := Diff(wanted, found)
 	if !reflect.DeepEqual(wanted.Global, found.Global) {
@@ -93,7 +93,7 @@ func Interrupts(wanted, found State, there []NeighborStatus) bool {
 func (g Group) key() string         { return g.Name }
 func (d Dynamic) key() netip.Prefix { return d.Prefix }
 
-// is reports whether both are the same to dynamic neighbors.
+// is reports whether g and h mean the same to dynamic neighbors.
 func (g Group) is(h Group) bool {
 	g.Path, h.Path, g.Description, h.Description, g.BFD, h.BFD = "", "", "", "", nil, nil
 	return reflect.DeepEqual(g, h)

@@ -56,8 +56,8 @@ here NoDefaultRoute spec.neighbors[0].config.neighborGateway: this node has lost
 		{
 			"a gateway that is already a neighbor", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}, {config: {neighborGateway: ipv4, peerAsn: 64513}}]}`, v4,
 			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10
-left out 198.51.100.1 as 64513: spec.neighbors[1].config: 198.51.100.1 is a neighbor before (see spec.neighbors[0]), so this one is left out: remove one of them
-here Duplicate spec.neighbors[1].config: 198.51.100.1 is a neighbor before (see spec.neighbors[0]), so this one is left out: remove one of them
+left out 198.51.100.1 as 64513: spec.neighbors[1].config: an earlier neighbor is 198.51.100.1 too (see spec.neighbors[0]), so this one is left out: remove one of them
+here Duplicate spec.neighbors[1].config: an earlier neighbor is 198.51.100.1 too (see spec.neighbors[0]), so this one is left out: remove one of them
 `,
 		},
 		{

@@ -42,12 +42,11 @@ type Element struct {
 // Alone returns spec as the configuration of a node.
 func Alone(spec bgpv1.BGPConfigurationSpec) Merged { return Merged{Spec: spec} }
 
-// MergeConfigurations merges BGPConfigurations. Lists are joined. In other fields the first configuration
-// that sets a field decides. A name of a set, a policy or a peer group means the definition in
-// the same configuration; a name that it does not define is looked for in the others.
-//
-// Nothing that a later configuration says takes effect instead of what an earlier one says, so
-// a new configuration cannot break nodes that were well.
+// MergeConfigurations merges BGPConfigurations. Lists are joined. In other fields the first
+// configuration that sets a field decides. A name of a set, a policy or a peer group means the
+// definition in the same configuration; a name that it does not define is looked for in the others.
+// A later configuration never overrides an earlier one, so a new configuration cannot break nodes
+// that worked.
 func MergeConfigurations(configs []*bgpv1.BGPConfiguration, home string) Merged {
 	m := Merged{Elements: map[string][]Element{}, Fields: map[string]string{}}
 	for _, c := range configs {
@@ -138,8 +137,8 @@ func (m *Merged) overlay(part, path string, into, from reflect.Value) {
 	}
 }
 
-// fits reports whether a further part can be merged: whether its sessions are of the same AS,
-// and its neighbors have the policies that it means.
+// fits reports whether a further part can be merged: its sessions must be of the same AS, and its
+// policies for all neighbors must be the same.
 func (m *Merged) fits(part string, in *bgpv1.Global) bool {
 	const otherwise = " says otherwise and is older, so nothing of this BGPConfiguration is in effect on nodes that both select: "
 	ok := true

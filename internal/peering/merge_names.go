@@ -12,9 +12,9 @@ import (
 // known holds the definitions of a part that an earlier part has too, by their indexes.
 type known struct{ sets, policies, groups map[int]bool }
 
-// renamed renames each definition in spec whose name an earlier part defines otherwise: the
-// name of the part comes before its name. It renames all references in spec too, so these
-// still mean the part's own definition.
+// renamed renames each definition in spec whose name an earlier part defines differently: it puts
+// the name of the part before the name. It also renames the references in spec, so that they still
+// mean the part's own definition.
 func (m *Merged) renamed(part string, spec *bgpv1.BGPConfigurationSpec) known {
 	var k known
 	setNames := map[setKey]string{}
@@ -46,8 +46,8 @@ func (m *Merged) renamed(part string, spec *bgpv1.BGPConfigurationSpec) known {
 	return k
 }
 
-// written returns the name of a peer group as its BGPConfiguration has it: without the name of
-// the part that renamed puts before it.
+// written returns the name of a peer group in its BGPConfiguration, without the prefix that renamed
+// adds.
 func (m *Merged) written(group string) string {
 	for _, p := range m.Parts {
 		if name, renamed := strings.CutPrefix(group, p.Name+"/"); renamed {
@@ -57,10 +57,10 @@ func (m *Merged) written(group string) string {
 	return group
 }
 
-// rename renames the definitions in more whose names list defines otherwise, and calls told
-// for each. It returns the indexes of those that list defines in the same way. alike says
-// which definitions share names; with nil all do.
-func rename[T any](part string, list, more []T, name func(*T) *string, alike func(a, b *T) bool, told func(renamed *T, was string)) map[int]bool {
+// rename renames the definitions in more whose names list defines differently, and calls report for
+// each. It returns the indexes of the definitions that list defines in the same way. alike says
+// whether two definitions share one name space; if it is nil, all definitions do.
+func rename[T any](part string, list, more []T, name func(*T) *string, alike func(a, b *T) bool, report func(renamed *T, was string)) map[int]bool {
 	same := map[int]bool{}
 	for i := range more {
 		own := name(&more[i])
@@ -72,7 +72,7 @@ func rename[T any](part string, list, more []T, name func(*T) *string, alike fun
 		default:
 			was := *own
 			*own = part + "/" + was
-			told(&more[i], was)
+			report(&more[i], was)
 		}
 	}
 	return same

@@ -42,7 +42,7 @@ func sessions(d peering.Decision) string {
 	return strings.Join(all, ", ")
 }
 
-func said(problems []peering.Problem) string {
+func firstSet(problems []peering.Problem) string {
 	var all []string
 	for _, p := range problems {
 		all = append(all, p.String())
@@ -119,7 +119,7 @@ func TestConfigurationsOfANodeAreMerged(t *testing.T) {
 	if got, want := sessions(b), "192.0.2.1 AS65001, 192.0.2.3 AS65002, 192.0.2.4 AS65003"; got != want || b.State.Global.Multipath {
 		t.Errorf("rack b has %s, multipath %t; want %s, false", got, b.State.Global.Multipath, want)
 	}
-	if text := said(a.Problems) + said(b.Problems); text != "" {
+	if text := firstSet(a.Problems) + firstSet(b.Problems); text != "" {
 		t.Error(text)
 	}
 }
@@ -140,7 +140,7 @@ func TestConflictsAreReportedAndChangeNothing(t *testing.T) {
 		{"other interfaces", "global: {asn: 65000}, netlinkImport: {enabled: true, interfaceList: [lo]}", before, "",
 			"a: spec.netlinkImport: is not in effect, because default says otherwise and is older: write the same, or remove it"},
 		{"a neighbor of the older one", "global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 65009}}]", before + ", 192.0.2.2 AS65001", "",
-			"a: spec.neighbors[1].config: 192.0.2.1 is a neighbor before (see default: spec.neighbors[0]), so this one is left out: remove one of them"},
+			"a: spec.neighbors[1].config: an earlier neighbor is 192.0.2.1 too (see default: spec.neighbors[0]), so this one is left out: remove one of them"},
 		{"a mistake of its own", "global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: none}}]", before, "",
 			`a: spec.neighbors[0].config.peerGroup: there is no group "none" in spec.peerGroups`},
 		{"the same values", "global: {asn: 65000, listenPort: 1790}, netlinkImport: {enabled: true}, policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]", before, "", ""},
@@ -151,22 +151,22 @@ func TestConflictsAreReportedAndChangeNothing(t *testing.T) {
 			if got := sessions(d); got != tt.sessions || d.State.Global.ASN != 65000 || d.State.Global.Port != 1790 || !d.OK {
 				t.Errorf("the neighbors are %s in AS %d at port %d, want the neighbors %s", got, d.State.Global.ASN, d.State.Global.Port, tt.sessions)
 			}
-			if got := said(d.Problems); got != tt.problem {
+			if got := firstSet(d.Problems); got != tt.problem {
 				t.Errorf("problems:\n%s\nwant:\n%s", got, tt.problem)
 			}
 			if got := strings.Join(d.Absent, " "); got != tt.absent {
 				t.Errorf("left out: %q, want %q", got, tt.absent)
 			}
 			if elsewhere := on(all, "b"); sessions(elsewhere) != before || len(elsewhere.Problems) > 0 {
-				t.Errorf("another node has the neighbors %s and the problems %s", sessions(elsewhere), said(elsewhere.Problems))
+				t.Errorf("another node has the neighbors %s and the problems %s", sessions(elsewhere), firstSet(elsewhere.Problems))
 			}
 			// The status of the object has the same problem as the node, without the name of the object.
 			cluster := peering.Cluster{Configs: all, Nodes: []map[string]string{{"rack": "a"}, {"rack": "b"}}}
 			_, text, _ := strings.Cut(tt.problem, "a: ")
-			if got := said(cluster.Problems(&all[0], nil)); got != text {
+			if got := firstSet(cluster.Problems(&all[0], nil)); got != text {
 				t.Errorf("the status of the object has:\n%s\nwant:\n%s", got, text)
 			}
-			if got := said(cluster.Problems(&all[1], nil)); got != "" {
+			if got := firstSet(cluster.Problems(&all[1], nil)); got != "" {
 				t.Errorf("the status of the older object has a problem: %s", got)
 			}
 		})
@@ -200,7 +200,7 @@ func TestNamesBelongToTheirObject(t *testing.T) {
 		born(t, 2, "a", "{"+rackA+of("10.2.0.0/16")+"neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: mine}}]}"),
 	}
 	d := on(all, "a")
-	if text := said(d.Problems); text != "" {
+	if text := firstSet(d.Problems); text != "" {
 		t.Fatal(text)
 	}
 	rejected := map[string]string{}

@@ -15,9 +15,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Limits of the lists in a BGPNodeStatus. Every heartbeat of every node writes the whole
-// object into etcd. So each list has what is wrong, and then a few examples. The counts and
-// the ranges are about all.
+// Limits of the lists in a BGPNodeStatus. Every heartbeat of every node writes the whole object
+// into etcd. So each list has the entries with problems, and then a few examples. The counts and
+// the ranges include all entries.
 const (
 	mostListed = 5
 	mostRanges = 32
@@ -113,7 +113,7 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 		n := in.of(p, found)
 		n.PeerASN, n.LocalASN, n.Description = cmp.Or(p.ASN, n.PeerASN), p.LocalASN, p.Description
 		all = append(all, in.neighbor(n))
-		if wrong := in.amiss(p, n); wrong != "" {
+		if wrong := in.problemOf(p, n); wrong != "" {
 			missing = append(missing, wrong)
 		}
 	}
@@ -146,17 +146,17 @@ func (in Report) of(p Peer, found map[string]NeighborStatus) NeighborStatus {
 	return NeighborStatus{Address: p.Address, Interface: p.Interface, State: Idle, AdminDown: p.AdminDown, LastError: in.unapplied(p)}
 }
 
-// bfdPatience is how long a BGP session may be without BFD: BFD starts after BGP.
-const bfdPatience = 10 * time.Second
+// bfdWait is how long a BGP session may be without BFD: BFD starts after BGP.
+const bfdWait = 10 * time.Second
 
-// amiss says what is wrong with a neighbor, or returns "".
-func (in Report) amiss(p Peer, n NeighborStatus) string {
+// problemOf says what is wrong with a neighbor, or returns "".
+func (in Report) problemOf(p Peer, n NeighborStatus) string {
 	switch {
 	case p.AdminDown:
 		return ""
 	case n.State != Established:
 		return p.Name() + " is " + cmp.Or(n.State, Idle)
-	case p.BFD != nil && in.BFD[p.Name()] != bfdUp && in.Now.Sub(n.UpSince) >= bfdPatience:
+	case p.BFD != nil && in.BFD[p.Name()] != bfdUp && in.Now.Sub(n.UpSince) >= bfdWait:
 		return fmt.Sprintf("BFD with %s is %s, so a failure is noticed only when the hold time is over", p.Name(), cmp.Or(in.BFD[p.Name()], "not running"))
 	}
 	return ""
@@ -165,8 +165,8 @@ func (in Report) amiss(p Peer, n NeighborStatus) string {
 // bfdUp is the state of a working BFD session.
 const bfdUp = "Up"
 
-// Healthy says of each neighbor that this node should have whether all is well with it.
-// Without a BGPConfiguration it should have none, whatever was decided before.
+// Healthy returns the neighbors that this node should have, and whether each is without problems.
+// Without a BGPConfiguration the node should have no neighbors, whatever was decided before.
 func (in Report) Healthy() map[string]bool {
 	if in.Unconfigured {
 		return nil
@@ -178,7 +178,7 @@ func (in Report) Healthy() map[string]bool {
 	all := map[string]bool{}
 	for _, p := range in.Decision.State.Peers {
 		if !p.AdminDown {
-			all[p.Name()] = in.amiss(p, in.of(p, found)) == ""
+			all[p.Name()] = in.problemOf(p, in.of(p, found)) == ""
 		}
 	}
 	for _, l := range in.Decision.LeftOut {

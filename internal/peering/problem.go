@@ -61,8 +61,8 @@ type findings struct {
 	aliases Aliases
 	// why is the first reason why the part that is being read cannot be used.
 	why string
-	// alone says that problems of this part may exist on this node alone, because it depends on
-	// the node: each is Here. elsewhere says that the part is for other nodes.
+	// alone says that the part that is being read depends on the node, so that its problems may
+	// exist on this node alone: each is Here. elsewhere says that the part is for other nodes.
 	alone, elsewhere bool
 }
 
@@ -74,7 +74,7 @@ func (f *findings) note(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// here is a note that may not be true of other nodes.
+// here adds a problem like note does. The problem may not exist on other nodes.
 func (f *findings) here(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...), Here: true})
 }

@@ -19,7 +19,7 @@ func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 		}
 		sets[i].List = set.withAddresses(linkLocal)
 		if _, is := set.restricting(); is {
-			sets[i].List = crowdOf(sets[i].List).without(s.others(set, linkLocal)).list()
+			sets[i].List = neighborSetOf(sets[i].List).without(s.others(set, linkLocal)).list()
 		}
 	}
 	s.Sets = sets
@@ -35,8 +35,8 @@ func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 	return s
 }
 
-// named returns the interfaces of the unnumbered neighbors whose addresses matter. Beside a
-// neighbor that a group names, that of every other one matters, because it may be the same.
+// named returns the interfaces of the unnumbered neighbors whose addresses matter. If a group names
+// a neighbor, the addresses of all others matter too, because one of them may be the same.
 func (s State) named() map[string]bool {
 	named := make(map[string]bool)
 	beside := false

@@ -95,16 +95,16 @@ func (r *reader) restricted() []Statement {
 	})
 }
 
-// called returns the neighbors of this node that have one of these names. It leaves out addresses
-// that also another neighbor has, on another interface.
-func (r *reader) called(group string, names []string) crowd {
-	var c, others crowd
+// called returns the neighbors of this node that have one of these names. It leaves out an address
+// that another neighbor has too, on another interface.
+func (r *reader) called(group string, names []string) neighborSet {
+	var c, others neighborSet
 	for _, m := range r.members {
 		switch {
 		case slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) }):
-			c = c.plus(r.crowd(m))
+			c = c.plus(r.neighborsOf(m))
 		case m.Address.Zone() != "" && !m.AdminDown:
-			others = others.plus(r.crowd(m))
+			others = others.plus(r.neighborsOf(m))
 		}
 	}
 	for _, both := range c.in(others).networks {
@@ -114,7 +114,8 @@ func (r *reader) called(group string, names []string) crowd {
 	return c.without(others)
 }
 
-// alike is the problem that a neighbor that a group names, and another one, have one address.
+// alike returns the problem that a neighbor that a group names has the same address as another
+// neighbor.
 func alike(group string, address netip.Addr) Problem {
 	return Problem{
 		Field: "ServiceGroup " + group + ": spec.bgp.peers", Reason: ReasonConflict, Here: true,
@@ -137,7 +138,7 @@ func (s State) Alike(linkLocal map[string]netip.Addr) []Problem {
 		if !is {
 			continue
 		}
-		for _, both := range crowdOf(set.withAddresses(linkLocal)).in(s.others(set, linkLocal)).networks {
+		for _, both := range neighborSetOf(set.withAddresses(linkLocal)).in(s.others(set, linkLocal)).networks {
 			all = append(all, alike(group, both.Addr()))
 		}
 	}
@@ -146,8 +147,8 @@ func (s State) Alike(linkLocal map[string]netip.Addr) []Problem {
 
 // others returns the link-local addresses of unnumbered neighbors, and of neighbors with an
 // interface in their address, that a set does not hold.
-func (s State) others(set Set, linkLocal map[string]netip.Addr) crowd {
-	var c crowd
+func (s State) others(set Set, linkLocal map[string]netip.Addr) neighborSet {
+	var c neighborSet
 	for _, p := range s.Peers {
 		address, name := linkLocal[p.Interface], p.Name()
 		if p.Interface == "" {

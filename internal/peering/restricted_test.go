@@ -78,7 +78,7 @@ func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
 	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
 	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"spine"}, Unknown: []string{"spine"}}}}, nil, nothing)
 	const want = `ServiceGroup edge: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine": correct it; the addresses are announced only to the others`
-	if got := said(d.Problems); !strings.Contains(got, want) {
+	if got := firstSet(d.Problems); !strings.Contains(got, want) {
 		t.Errorf("the problems are %s", got)
 	}
 }
@@ -170,7 +170,7 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 					problems = append(problems, p)
 				}
 			}
-			if text := said(problems); text != tt.problems {
+			if text := firstSet(problems); text != tt.problems {
 				t.Errorf("problems %q, want %q", text, tt.problems)
 			}
 		})

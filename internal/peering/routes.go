@@ -41,8 +41,8 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 	return routes
 }
 
-// take adds the attributes of an address: the marks of all addresses of the route, and the other
-// attributes of the first address that has any.
+// take adds the attributes of an address to r. The marks of all addresses of the route add up. The
+// other attributes come from the first address that has any.
 func (r *Route) take(a Attributes) {
 	marks := r.Attributes.Marks
 	if r.Attributes.empty() {

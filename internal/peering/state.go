@@ -95,10 +95,10 @@ type Peer struct {
 	Port      uint16 // 0: 179
 	// Path is the neighbor's field in the BGPConfiguration, such as spec.neighbors[2].
 	Path string
-	// NextHops holds the next hops of the families that the session does not use. If an
-	// announced family is missing here and is not the session's, the neighbor accepts it with
-	// the session's own address (RFC 8950, or an unnumbered session). NextHops is only for the
-	// status: statements of Export set the next hops, and hold back the families in Mute.
+	// NextHops holds the next hops of the families that the session does not use. If an announced
+	// family is missing here and is not the family of the session, the neighbor accepts its routes
+	// with the session's own address (RFC 8950, or an unnumbered session). NextHops is only for the
+	// status: statements of Export set the next hops, and reject the families in Mute.
 	NextHops map[addr.Family]netip.Addr
 	// Mute are families that are negotiated but not announced, because they have no next hop.
 	Mute []addr.Family
@@ -220,8 +220,8 @@ func Covers(ranges []PrefixRange, p netip.Prefix) bool {
 	})
 }
 
-// Coverage finds out whether ranges match a prefix. It finds a range of one prefix at once:
-// IPAM systems make one for each address.
+// Coverage finds out whether ranges match a prefix. It finds a range of one prefix in constant
+// time, because there is such a range for each address of an IPAM system.
 type Coverage struct {
 	exact map[netip.Prefix]bool
 	wide  []PrefixRange
@@ -254,7 +254,7 @@ func (c Chain) Accepts() bool {
 	return c.Default == Accept || slices.ContainsFunc(c.Statements, func(s Statement) bool { return s.Then.Verdict == Accept })
 }
 
-// Verdict ends the evaluation of a chain, or does not.
+// Verdict says whether a statement ends the evaluation of a chain, and how.
 type Verdict int
 
 // Verdicts.

@@ -34,7 +34,7 @@ type NeighborStatus struct {
 	// Complete says that the neighbor has sent all of its routes since the session came up:
 	// End-of-RIB for each family (RFC 4724).
 	Complete bool
-	// Opened says that the neighbor has told its capabilities, in this session or an earlier one.
+	// Opened says that the neighbor has sent its capabilities, in this session or an earlier one.
 	Opened bool
 	// ExtendedNextHop says that the neighbor takes IPv4 routes with IPv6 next hops (RFC 8950).
 	ExtendedNextHop bool

@@ -181,7 +181,7 @@ func TestTheHealthOfANode(t *testing.T) {
 				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}")
 			},
 			`healthy true, 0 neighbors
-			 Ready True AllHealthy: no neighbor is meant for this node
+			 Ready True AllHealthy: no neighbor is configured for this node
 			 Configured False ConfigurationInvalid: spec.neighbors: none of the neighbors is for this node, so it announces nothing
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},

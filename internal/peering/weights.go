@@ -11,7 +11,7 @@ import (
 const (
 	// weightQuiet is how long a new number of endpoints must stay before it is announced.
 	weightQuiet = 2 * time.Second
-	// weightPatience is how long a number that never stays is not announced.
+	// weightPatience is how long a number that keeps changing is not announced.
 	weightPatience = 10 * time.Second
 	// weightPause is the shortest time between two changes. It doubles with each change, up to
 	// weightPauseMax, and begins anew after weightCalm without a change.
@@ -30,8 +30,8 @@ type weight struct {
 	// last is when announced changed last, and pause how long it then stays.
 	last  time.Time
 	pause time.Duration
-	// wanted is the last number of endpoints. changed is when it last changed, and since is
-	// since when it is not announced, or zero.
+	// wanted is the last number of endpoints. changed is when it last changed. since is when it
+	// began to differ from announced, or zero if it does not differ.
 	wanted         uint32
 	changed, since time.Time
 }

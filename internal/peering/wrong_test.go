@@ -87,12 +87,12 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"an unsupported family", `{global: {asn: 64512, families: [ipv4-unicast, l2vpn-evpn]}}`,
-			`NotSupported spec.global.families[1]: "l2vpn-evpn" is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast`,
+			`NotSupported spec.global.families[1]: "l2vpn-evpn" is not supported, and left out: write ipv4-unicast or ipv6-unicast`,
 		},
 		{
 			"only unsupported families", `{global: {asn: 64512, families: [l2vpn-evpn]}}`,
-			`NotSupported spec.global.families[0]: "l2vpn-evpn" is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast
-			 fatal NotSupported spec.global.families: none of the address families is exchanged here: write ipv4-unicast, ipv6-unicast or both`,
+			`NotSupported spec.global.families[0]: "l2vpn-evpn" is not supported, and left out: write ipv4-unicast or ipv6-unicast
+			 fatal NotSupported spec.global.families: no supported address family is in the list: write ipv4-unicast, ipv6-unicast or both`,
 		},
 		{
 			"a device with a slash", `{global: {asn: 64512, bindToDevice: vrf/red}}`,
@@ -126,7 +126,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		{
 			"a global policy with a mistake", `{global: {asn: 64512, applyPolicy: {importPolicy: {policies: [bad]}}}, policyDefinitions: [{name: bad, statements: [{actions: {routeAction: maybe}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].actions.routeAction: "maybe" is neither accept nor reject; the policy is not in use
-			 fatal NotFound spec.global.applyPolicy.importPolicy.policies[0]: the policy "bad" is not well (see spec.policyDefinitions[0])`,
+			 fatal NotFound spec.global.applyPolicy.importPolicy.policies[0]: the policy "bad" has a mistake (see spec.policyDefinitions[0])`,
 		},
 		{
 			"an unknown global default action", `{global: {asn: 64512, applyPolicy: {exportPolicy: {defaultAction: drop}}}}`,
@@ -134,7 +134,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"a neighbor without address and interface", `{neighbors: [{config: {peerAsn: 64513}}]}`,
-			`ParseError spec.neighbors[0].config: it is not said who the neighbor is: write neighborAddress, neighborInterface or neighborGateway
+			`ParseError spec.neighbors[0].config: the neighbor has no address: write neighborAddress, neighborInterface or neighborGateway
 			 without spec.neighbors[0]`,
 		},
 		{
@@ -179,7 +179,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"a link-local neighbor without interface", `{neighbors: [{config: {neighborAddress: 'fe80::1', peerAsn: 64513}}]}`,
-			`ParseError spec.neighbors[0].config.neighborAddress: fe80::1 is behind every interface: write the one that is meant behind it, such as fe80::1%eth1
+			`ParseError spec.neighbors[0].config.neighborAddress: fe80::1 is valid on every interface: append the one that is meant, such as fe80::1%eth1
 			 without fe80::1`,
 		},
 		{
@@ -199,12 +199,12 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"a neighbor twice", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 64514}}]}`,
-			`Duplicate spec.neighbors[1].config: 192.0.2.1 is a neighbor before (see spec.neighbors[0]), so this one is left out: remove one of them
+			`Duplicate spec.neighbors[1].config: an earlier neighbor is 192.0.2.1 too (see spec.neighbors[0]), so this one is left out: remove one of them
 			 without 192.0.2.1`,
 		},
 		{
 			"an interface twice", `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth1, peerAsn: 64513}}]}`,
-			`Duplicate spec.neighbors[1].config: %eth1 is a neighbor before (see spec.neighbors[0]), so this one is left out: remove one of them
+			`Duplicate spec.neighbors[1].config: an earlier neighbor is %eth1 too (see spec.neighbors[0]), so this one is left out: remove one of them
 			 without %eth1`,
 		},
 		{
@@ -251,12 +251,12 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"a group twice", `{peerGroups: [{config: {peerGroupName: tor}}, {config: {peerGroupName: tor, peerAsn: 1}}]}`,
-			`Duplicate spec.peerGroups[1].config.peerGroupName: "tor" is the name of a group before, so this one is not in use: write another`,
+			`Duplicate spec.peerGroups[1].config.peerGroupName: an earlier group has the name "tor", so this one is not in use: write another`,
 		},
 		{
 			"a group with a bad selector", `{peerGroups: [{config: {peerGroupName: tor}, nodeSelector: {matchExpressions: [{key: rack, operator: Near}]}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, peerGroup: tor}}]}`,
 			`ParseError spec.peerGroups[0].nodeSelector: "Near" is not a valid label selector operator: correct it, or remove it to select all nodes
-			 PeerGroupMissing spec.neighbors[0].config.peerGroup: the group "tor" is not well (see spec.peerGroups[0])
+			 PeerGroupMissing spec.neighbors[0].config.peerGroup: the group "tor" has a mistake (see spec.peerGroups[0])
 			 without 192.0.2.1`,
 		},
 		{
@@ -309,7 +309,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"a neighbor with an unsupported family", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}, {family: l2vpn-evpn, enabled: true}, {family: ipv4-unicast}]}]}`,
-			`NotSupported spec.neighbors[0].afiSafis[1].family: "l2vpn-evpn" is not exchanged here, and left out: write ipv4-unicast or ipv6-unicast
+			`NotSupported spec.neighbors[0].afiSafis[1].family: "l2vpn-evpn" is not supported, and left out: write ipv4-unicast or ipv6-unicast
 			 Duplicate spec.neighbors[0].afiSafis[2].family: ipv4-unicast is there twice: remove one`,
 		},
 		{
@@ -318,7 +318,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"a neighbor without a family", `{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast, enabled: false}]}]}`,
-			`NotSupported spec.neighbors[0].afiSafis: nothing that is exchanged here is enabled: write ipv4-unicast or ipv6-unicast, or remove afiSafis
+			`NotSupported spec.neighbors[0].afiSafis: no supported address family is enabled: write ipv4-unicast or ipv6-unicast, or remove afiSafis
 			 without 192.0.2.1`,
 		},
 		{
@@ -458,7 +458,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		{
 			"a policy that refers to a missing set", `{policyDefinitions: [{name: out, statements: [{conditions: {prefixSet: {name: ours}}}]}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [out]}}}]}`,
 			`NotFound spec.policyDefinitions[0].statements[0].conditions.prefixSet.name: there is no prefix set "ours" in spec.definedSets; the policy is not in use
-			 NotFound spec.neighbors[0].applyPolicy.exportPolicy.policies[0]: the policy "out" is not well (see spec.policyDefinitions[0])
+			 NotFound spec.neighbors[0].applyPolicy.exportPolicy.policies[0]: the policy "out" has a mistake (see spec.policyDefinitions[0])
 			 without 192.0.2.1`,
 		},
 		{
@@ -468,7 +468,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		{
 			"a policy that refers to a set with a mistake", `{definedSets: [{type: community, name: ours, list: ['(']}], policyDefinitions: [{name: out, statements: [{conditions: {communitySet: {name: ours}}}]}]}`,
 			`ParseError spec.definedSets[0].list[0]: "(" is not a regular expression; the set is not in use
-			 NotFound spec.policyDefinitions[0].statements[0].conditions.communitySet.name: the community set "ours" is not well (see spec.definedSets[0]); the policy is not in use`,
+			 NotFound spec.policyDefinitions[0].statements[0].conditions.communitySet.name: the community set "ours" has a mistake (see spec.definedSets[0]); the policy is not in use`,
 		},
 		{
 			"a policy without a name", `{policyDefinitions: [{statements: []}]}`,
@@ -480,11 +480,11 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"two policies of one name", `{policyDefinitions: [{name: out}, {name: out}]}`,
-			`Duplicate spec.policyDefinitions[1].name: "out" is the name of a policy before, so this one is not in use: write another`,
+			`Duplicate spec.policyDefinitions[1].name: an earlier policy has the name "out", so this one is not in use: write another`,
 		},
 		{
 			"two statements of one name", `{policyDefinitions: [{name: out, statements: [{name: a}, {name: a}]}]}`,
-			`Duplicate spec.policyDefinitions[0].statements[1].name: "a" is the name of a statement before: write another; the policy is not in use`,
+			`Duplicate spec.policyDefinitions[0].statements[1].name: an earlier statement has the name "a": write another; the policy is not in use`,
 		},
 		{
 			"an unknown match", `{definedSets: [{type: as-path, name: ours, list: [_64513_]}], policyDefinitions: [{name: out, statements: [{conditions: {asPathSet: {name: ours, match: some}}}]}]}`,
@@ -552,7 +552,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"two sets of one name", `{definedSets: [{type: neighbor, name: ours, list: [192.0.2.1]}, {type: neighbor, name: ours, list: [192.0.2.2]}]}`,
-			`Duplicate spec.definedSets[1].name: "ours" is the name of a neighbor set before, so this one is not in use: write another`,
+			`Duplicate spec.definedSets[1].name: an earlier neighbor set has the name "ours", so this one is not in use: write another`,
 		},
 		{
 			"an empty set", `{definedSets: [{type: community, name: ours}]}`,
@@ -564,11 +564,11 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"a set of prefixes with a list", `{definedSets: [{type: prefix, name: ours, list: [192.0.2.0/24], prefixes: [{ipPrefix: 192.0.2.0/24}]}]}`,
-			`ParseError spec.definedSets[0].list: list is not of sets of type prefix: write prefixes; the set is not in use`,
+			`ParseError spec.definedSets[0].list: sets of type prefix have no list: write prefixes; the set is not in use`,
 		},
 		{
 			"a set of neighbors with prefixes", `{definedSets: [{type: neighbor, name: ours, list: [192.0.2.1], prefixes: [{ipPrefix: 192.0.2.0/24}]}]}`,
-			`ParseError spec.definedSets[0].prefixes: prefixes are of sets of type prefix: write list, or another type; the set is not in use`,
+			`ParseError spec.definedSets[0].prefixes: only sets of type prefix have prefixes: write list, or change the type; the set is not in use`,
 		},
 		{
 			"a set of prefixes with an address", `{definedSets: [{type: prefix, name: ours, prefixes: [{ipPrefix: 192.0.2.0}]}]}`,
@@ -598,7 +598,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"dynamic neighbors with the same network twice", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.2.1/24, peerGroup: tor}]}`,
-			`Duplicate spec.dynamicNeighbors[1].prefix: 192.0.2.0/24 is there before, so this one is left out: remove one of them`,
+			`Duplicate spec.dynamicNeighbors[1].prefix: an earlier entry is 192.0.2.0/24 too, so this one is left out: remove one of them`,
 		},
 		{
 			"dynamic neighbors of a missing group", `{dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
@@ -611,7 +611,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		{
 			"dynamic neighbors of a group with a wrong AS number", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: -1}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
 			`ParseError spec.peerGroups[0].config.peerAsn: -1 is not the number of an autonomous system: write one from 1 to 4294967295, but not 23456
-			 PeerGroupMissing spec.dynamicNeighbors[0].peerGroup: the group "tor" is not well (see spec.peerGroups[0]), so none is accepted`,
+			 PeerGroupMissing spec.dynamicNeighbors[0].peerGroup: the group "tor" has a mistake (see spec.peerGroups[0]), so none is accepted`,
 		},
 		{
 			"a neighbor on an interface without IPv6", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}}]}`,
@@ -637,7 +637,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		},
 		{
 			"graceful restart of dynamic neighbors", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, gracefulRestart: {enabled: true}}, {config: {peerGroupName: helped, peerAsn: 64600}, gracefulRestart: {enabled: true, helperOnly: true}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.3.0/24, peerGroup: helped}]}`,
-			`NotSupported spec.dynamicNeighbors[0]: gracefulRestart is in effect in part: neighbors that come by themselves are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they hear them again: list them in spec.neighbors`,
+			`NotSupported spec.dynamicNeighbors[0]: gracefulRestart is in effect in part: dynamic neighbors are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they receive them again: list them in spec.neighbors`,
 		},
 		{
 			"VRFs", `{vrfs: [{name: red, rd: '64512:1', netlinkImport: {enabled: true, interfaceList: [eth1]}, netlinkExport: {enabled: true, linuxVrf: red}}, {name: red}]}`,
@@ -667,7 +667,7 @@ func TestMistakesAreReportedWithTheirField(t *testing.T) {
 		{
 			"rules without a name and of one name", `{netlinkExport: {enabled: true, rules: [{name: ''}, {name: all}, {name: all}]}}`,
 			`ParseError spec.netlinkExport.rules[0].name: the rule has no name, and is not in use: write one
-			 Duplicate spec.netlinkExport.rules[2].name: "all" is the name of a rule before, so this one is not in use: write another`,
+			 Duplicate spec.netlinkExport.rules[2].name: an earlier rule has the name "all", so this one is not in use: write another`,
 		},
 		{
 			"rules with a wrong table, a wrong metric and VRFs", `{netlinkExport: {enabled: true, rules: [{name: all, tableId: -1}, {name: more, metric: 4294967296}, {name: red, vrf: red}, {name: blue, vrf: blue, tableId: 7}]}}`,

@@ -18,7 +18,7 @@ func Level(text string) (slog.Level, error) {
 	case "debug":
 		return slog.LevelDebug, nil
 	}
-	return 0, fmt.Errorf("--log-level %q is not known; say info or debug", text)
+	return 0, fmt.Errorf("--log-level %q is not known; use info or debug", text)
 }
 
 // Logger writes one JSON object a line.

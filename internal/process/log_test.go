@@ -96,7 +96,7 @@ func TestRequestsCutByTheEndAreNoErrors(t *testing.T) {
 
 func TestUnknownLevelIsAnError(t *testing.T) {
 	_, err := Level("loud")
-	if want := `--log-level "loud" is not known; say info or debug`; err == nil || err.Error() != want {
+	if want := `--log-level "loud" is not known; use info or debug`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

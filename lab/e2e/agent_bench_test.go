@@ -36,7 +36,7 @@ func BenchmarkAgentIdle(b *testing.B) {
 	}
 	w := newWorldFor(b, long+15*time.Minute)
 	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
-	w.crowd(services)
+	w.createServices(services)
 	for b.Loop() {
 		w.until(5*time.Minute, "every node carries every address", func() bool { return w.fewestCarried("10.241.") == services })
 		writes := w.countWrites()
@@ -48,8 +48,8 @@ func BenchmarkAgentIdle(b *testing.B) {
 	}
 }
 
-// crowd makes n Services of the benchmark's group without servers.
-func (w *world) crowd(n int) {
+// createServices makes n Services of the benchmark's group without servers.
+func (w *world) createServices(n int) {
 	w.t.Helper()
 	var wg sync.WaitGroup
 	const hands = 16
@@ -57,7 +57,7 @@ func (w *world) crowd(n int) {
 		wg.Go(func() {
 			for i := hand; i < n; i += hands {
 				svc := &corev1.Service{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("crowd-%05d", i), Annotations: map[string]string{"purelb.io/service-group": "e2e-bench"}},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("bench-%05d", i), Annotations: map[string]string{"purelb.io/service-group": "e2e-bench"}},
 					Spec: corev1.ServiceSpec{
 						Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(bool),
 						Selector: map[string]string{"app": "nobody"}, Ports: []corev1.ServicePort{{Port: 80}},

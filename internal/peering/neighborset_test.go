@@ -8,23 +8,23 @@ import (
 )
 
 // networks draws small networks of one range, so that many of them overlap.
-func networks(t *rapid.T, label string) crowd {
-	var c crowd
+func networks(t *rapid.T, label string) neighborSet {
+	var c neighborSet
 	for range rapid.IntRange(0, 5).Draw(t, label) {
 		a := netip.AddrFrom4([4]byte{192, 0, 2, rapid.Byte().Draw(t, label)})
 		n := netip.PrefixFrom(a, rapid.IntRange(23, 32).Draw(t, label)).Masked()
-		c = c.plus(crowd{networks: []netip.Prefix{n}})
+		c = c.plus(neighborSet{networks: []netip.Prefix{n}})
 	}
 	for _, name := range []string{"eth0", "eth1"} {
 		if rapid.Bool().Draw(t, label) {
-			c = c.plus(crowd{interfaces: []string{name}})
+			c = c.plus(neighborSet{interfaces: []string{name}})
 		}
 	}
 	return c
 }
 
-// has returns how often c contains a or the interface name. A crowd contains each at most once.
-func (c crowd) has(a netip.Addr, name string) (n int) {
+// has returns how often c contains a or the interface name. A set contains each at most once.
+func (c neighborSet) has(a netip.Addr, name string) (n int) {
 	for _, p := range c.networks {
 		if a.IsValid() && p.Contains(a) {
 			n++
@@ -65,7 +65,7 @@ func TestCrowdOperationsAreSetOperations(t *testing.T) {
 func TestAllAddressesWithoutOneHost(t *testing.T) {
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		n := netip.MustParsePrefix(all)
-		c := crowd{networks: []netip.Prefix{n}}.without(host(n.Addr().Next()))
+		c := neighborSet{networks: []netip.Prefix{n}}.without(host(n.Addr().Next()))
 		if len(c.networks) != n.Addr().BitLen() || c.has(n.Addr().Next(), "") != 0 || c.has(n.Addr(), "") != 1 {
 			t.Errorf("%s without one host is %v", all, c.networks)
 		}

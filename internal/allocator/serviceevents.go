@@ -13,18 +13,18 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// tellNews counts and logs a new refusal.
-func (s *services) tellNews(r service.Request, d decision) {
+// countRefusal counts and logs a new refusal.
+func (s *services) countRefusal(r service.Request, d decision) {
 	if d.news {
 		s.metrics.reject(d.Refusal)
 		s.log.Info("allocationFailed", "service", r.Key(), "group", d.Refusal.Pool, "reason", d.Refusal.Message)
 	}
 }
 
-// tell reports what has changed on a Service. svc is the Service before the write.
-func (s *services) tell(svc *corev1.Service, r service.Request, d decision) {
-	s.tellFresh(svc, r, d)
-	s.tellEnded(svc, r, d)
+// reportChanges reports what has changed on a Service. svc is the Service before the write.
+func (s *services) reportChanges(svc *corev1.Service, r service.Request, d decision) {
+	s.reportAssigned(svc, r, d)
+	s.reportLost(svc, r, d)
 	for _, n := range d.Notes {
 		kind := corev1.EventTypeNormal
 		if n.Warning {
@@ -38,7 +38,7 @@ func (s *services) tell(svc *corev1.Service, r service.Request, d decision) {
 	if d.Result.Reevaluated {
 		s.log.Info("reevaluated", "service", r.Key(), "address", texts(d.Result.Addresses))
 	}
-	s.tellRefusal(svc, r, d)
+	s.reportRefusal(svc, r, d)
 }
 
 // Reasons of the events about allocations.
@@ -47,8 +47,8 @@ const (
 	eventReleased  = "IPReleased"
 )
 
-// tellFresh writes an event for each new address.
-func (s *services) tellFresh(svc *corev1.Service, r service.Request, d decision) {
+// reportAssigned writes an event for each new address.
+func (s *services) reportAssigned(svc *corev1.Service, r service.Request, d decision) {
 	fresh := without(d.Result.Addresses, r.Held)
 	if len(fresh) == 0 {
 		return
@@ -72,14 +72,14 @@ func multiPool(fresh, total int, group string) string {
 	return fmt.Sprintf("Incremental multi-pool: added %d IPs (total %d) from pool %s", fresh, total, group)
 }
 
-// tellEnded reports addresses that the Service has lost, because it no longer asks for their family
+// reportLost reports addresses that the Service has lost, because it no longer asks for their family
 // or because they were replaced.
-func (s *services) tellEnded(svc *corev1.Service, r service.Request, d decision) {
+func (s *services) reportLost(svc *corev1.Service, r service.Request, d decision) {
 	if len(d.ended) == 0 {
 		return
 	}
 	for _, a := range d.ended {
-		s.tellReleased(svc, a, whyEnded(a, r, without(d.Result.Addresses, r.Held)))
+		s.reportReleased(svc, a, whyEnded(a, r, without(d.Result.Addresses, r.Held)))
 	}
 	s.log.Info("addressReleased", "service", r.Key(), "address", texts(d.ended))
 }
@@ -97,8 +97,8 @@ func whyEnded(a netip.Addr, r service.Request, fresh []netip.Addr) string {
 	return "replaced by " + texts(fresh)
 }
 
-// tellReleased reports that svc has lost a. svc is the Service before the write.
-func (s *services) tellReleased(svc *corev1.Service, a netip.Addr, why string) {
+// reportReleased reports that svc has lost a. svc is the Service before the write.
+func (s *services) reportReleased(svc *corev1.Service, a netip.Addr, why string) {
 	from := ""
 	if group := svc.Annotations[service.AnnotationAllocatedFrom]; group != "" {
 		from = " from pool " + group
@@ -106,8 +106,8 @@ func (s *services) tellReleased(svc *corev1.Service, a netip.Addr, why string) {
 	s.event(svc, corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Released IP %s%s: %s", a, from, why))
 }
 
-// tellRefusal reports a refusal or a conflict, once.
-func (s *services) tellRefusal(svc *corev1.Service, r service.Request, d decision) {
+// reportRefusal reports a refusal or a conflict, once.
+func (s *services) reportRefusal(svc *corev1.Service, r service.Request, d decision) {
 	if service.Says(svc, d.Result.Reason, d.Result.Message) {
 		return
 	}
@@ -120,8 +120,8 @@ func (s *services) tellRefusal(svc *corev1.Service, r service.Request, d decisio
 	}
 }
 
-// tellPolicy reports that the external traffic policy of svc was reset.
-func (s *services) tellPolicy(svc *corev1.Service, r service.Request, d decision) {
+// reportPolicy reports that the external traffic policy of svc was reset.
+func (s *services) reportPolicy(svc *corev1.Service, r service.Request, d decision) {
 	why := fmt.Sprintf("local addresses (%s), setting it to Cluster: one node has the address and takes all its traffic", texts(d.Result.Addresses))
 	if r.SharingKey != "" {
 		why = fmt.Sprintf("addresses that may be shared (%s), setting it to Cluster: the node that has the address takes the traffic of all Services that share it",
@@ -131,10 +131,10 @@ func (s *services) tellPolicy(svc *corev1.Service, r service.Request, d decision
 	s.log.Info("localOverride", "service", r.Key())
 }
 
-// tellRelease reports that svc, which had these addresses, is now of another type.
-func (s *services) tellRelease(svc *corev1.Service, had []netip.Addr) {
+// reportTypeChange reports that svc, which had these addresses, is now of another type.
+func (s *services) reportTypeChange(svc *corev1.Service, had []netip.Addr) {
 	for _, a := range had {
-		s.tellReleased(svc, a, fmt.Sprintf("the Service is of type %s, not LoadBalancer", svc.Spec.Type))
+		s.reportReleased(svc, a, fmt.Sprintf("the Service is of type %s, not LoadBalancer", svc.Spec.Type))
 	}
 	s.log.Info("addressReleased", "service", svc.Namespace+"/"+svc.Name, "address", texts(had), "reason", "type is "+string(svc.Spec.Type))
 }

@@ -9,15 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rivals maps the names of other load balancers to an API group that only they have.
-var rivals = map[string]string{
+// otherLoadBalancers maps the names of other load balancers to an API group that only they have.
+var otherLoadBalancers = map[string]string{
 	"metallb.io": "MetalLB", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
 }
 
-// rivalOf returns the name of another load balancer that has marked svc, and the mark, or "".
+// otherLoadBalancerOf returns the name of another load balancer that has marked svc, and the mark, or "".
 // K3s and Cilium serve their API groups also where their load balancers are off, and kube-vip
 // has no API group: the marks on Services tell.
-func rivalOf(svc *corev1.Service) (name, mark string) {
+func otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
 	for _, f := range svc.Finalizers {
 		if f == "svccontroller.k3s.cattle.io/daemonset" {
 			return "K3s ServiceLB", "the finalizer " + f
@@ -47,7 +47,7 @@ func checkOthers(v *view, f Facts) result {
 	found := map[string]bool{}
 	for i := range v.Services {
 		svc := &v.Services[i]
-		name, mark := rivalOf(svc)
+		name, mark := otherLoadBalancerOf(svc)
 		if name == "" || found[name] {
 			continue
 		}
@@ -55,7 +55,7 @@ func checkOthers(v *view, f Facts) result {
 		r.warnings = append(r.warnings, fmt.Sprintf("%s serves Services too (Service %s/%s has %s)%s", name, svc.Namespace, svc.Name, mark, advice))
 	}
 	for _, g := range f.APIGroups {
-		if name := rivals[g]; name != "" && !found[name] {
+		if name := otherLoadBalancers[g]; name != "" && !found[name] {
 			found[name] = true
 			r.warnings = append(r.warnings, name+" is installed too (the API server serves "+g+")"+advice)
 		}

@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// crowd is a set of neighbors: networks that do not overlap, and interfaces of unnumbered
+// neighborSet is a set of neighbors: networks that do not overlap, and interfaces of unnumbered
 // neighbors.
-type crowd struct {
+type neighborSet struct {
 	networks   []netip.Prefix
 	interfaces []string
 }
 
-// host returns the crowd with one address.
-func host(a netip.Addr) crowd {
+// host returns the set with one address.
+func host(a netip.Addr) neighborSet {
 	a = a.WithZone("")
-	return crowd{networks: []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}}
+	return neighborSet{networks: []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}}
 }
 
-func (c crowd) empty() bool { return len(c.networks) == 0 && len(c.interfaces) == 0 }
+func (c neighborSet) empty() bool { return len(c.networks) == 0 && len(c.interfaces) == 0 }
 
 // plus returns the union of c and d.
-func (c crowd) plus(d crowd) crowd {
+func (c neighborSet) plus(d neighborSet) neighborSet {
 	sum := c.without(d)
-	return crowd{append(sum.networks, d.networks...), append(sum.interfaces, d.interfaces...)}
+	return neighborSet{append(sum.networks, d.networks...), append(sum.interfaces, d.interfaces...)}
 }
 
 // without returns the neighbors in c that are not in d.
-func (c crowd) without(d crowd) crowd {
-	rest := crowd{networks: slices.Clone(c.networks)}
+func (c neighborSet) without(d neighborSet) neighborSet {
+	rest := neighborSet{networks: slices.Clone(c.networks)}
 	for _, away := range d.networks {
 		var left []netip.Prefix
 		for _, n := range rest.networks {
@@ -45,10 +45,10 @@ func (c crowd) without(d crowd) crowd {
 }
 
 // in returns the intersection of c and d.
-func (c crowd) in(d crowd) crowd { return c.without(c.without(d)) }
+func (c neighborSet) in(d neighborSet) neighborSet { return c.without(c.without(d)) }
 
-// remainder returns the rest of a network without another network: halves of it, halves of
-// its halves and so on.
+// remainder returns the part of n that is outside of away, as networks: a half of n, a quarter of
+// n, and so on.
 func remainder(n, away netip.Prefix) []netip.Prefix {
 	if !n.Overlaps(away) {
 		return []netip.Prefix{n}
@@ -68,8 +68,8 @@ func halves(n netip.Prefix) (low, high netip.Prefix) {
 	return netip.PrefixFrom(n.Addr(), n.Bits()+1), netip.PrefixFrom(second, n.Bits()+1)
 }
 
-// list returns the crowd as the sorted elements of a neighbor set.
-func (c crowd) list() []string {
+// list returns the set as the sorted elements of a Set of neighbors.
+func (c neighborSet) list() []string {
 	slices.SortFunc(c.networks, comparePrefixes)
 	slices.Sort(c.interfaces)
 	var all []string
@@ -82,12 +82,12 @@ func (c crowd) list() []string {
 	return all
 }
 
-// crowdOf returns the crowd for the elements of a neighbor set.
-func crowdOf(list []string) crowd {
-	var c crowd
+// neighborSetOf returns the set for the elements of a Set of neighbors.
+func neighborSetOf(list []string) neighborSet {
+	var c neighborSet
 	for _, text := range list {
 		if p, ok := neighborPrefix(text); ok {
-			c = c.plus(crowd{networks: []netip.Prefix{p}})
+			c = c.plus(neighborSet{networks: []netip.Prefix{p}})
 		}
 	}
 	return c
