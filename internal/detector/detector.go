@@ -56,8 +56,8 @@ type Actions struct {
 	// Suspected are the peers to suspect. Heard are the peers that this process or a
 	// vouching peer heard, which refutes a suspicion.
 	Suspected, Heard []PeerID
-	// Unheard are the peers of which this process knows neither that it hears them nor that
-	// another peer which it hears does. They may be on the other side of a cut.
+	// Unheard are the peers that may be on the other side of a network split. This process
+	// does not hear them, and no peer that it hears is known to hear them.
 	Unheard []PeerID
 	// Missed is the number of peers that became silent for this process. Accused is the
 	// number of times a peer suspected this process. Replayed is the number of heartbeats
@@ -90,7 +90,7 @@ type Detector struct {
 	refutations int
 	accusation  accusation
 	hearing     hearing
-	// quiet is the number of ticks in a row in which this process heard no peer.
+	// quiet is the number of consecutive ticks in which this process heard no peer.
 	quiet int
 	// alone means that all watchers of this process are suspected or unheard.
 	alone bool
@@ -111,8 +111,8 @@ type accusation struct {
 type peerHealth struct {
 	// heard means that this process heard the peer since the last tick. missed is the
 	// number of ticks in a row in which it did not. It is negative while the peer may not
-	// know yet that this process watches it. missLimit is the number of missed ticks that
-	// makes a suspicion.
+	// know yet that this process watches it, and 0 only after this process heard the peer.
+	// missLimit is the number of missed ticks that makes a suspicion.
 	heard             bool
 	missed, missLimit int
 	// vouched means that this process has vouched for the peer since the last tick.
@@ -134,21 +134,20 @@ func New(self PeerID, interval time.Duration) *Detector {
 	}
 }
 
-// SetRing changes the peers. All peers learn of a new peer within Introduction. They learn of
-// the loss of a peer at the same time.
+// SetRing changes the peers. All peers learn of a new peer within Introduction. All peers learn of
+// the loss of a peer at about the same time, so that its next watchers need less time.
 func (d *Detector) SetRing(r Ring, now time.Time) {
-	peers, grace := make(map[PeerID]Peer, len(r)), MissLimit
+	peers, introduction := make(map[PeerID]Peer, len(r)), int(Introduction/d.interval)
 	for _, p := range r {
 		peers[p.ID] = p
-		if _, known := d.peers[p.ID]; !known {
-			grace = int(Introduction / d.interval)
-		}
 	}
-	d.hearing.change(r, peers, grace)
+	_, introduced := d.peers[d.self]
+	d.hearing.change(r, peers, d.self, introduction)
+	before := d.peers
 	d.ring, d.peers = r, peers
-	before := d.targets
+	former := d.targets
 	d.targets = r.WatchersOf(d.self)
-	for _, p := range before {
+	for _, p := range former {
 		d.former[p.ID] = formerWatcher{p, now.Add(Introduction)}
 	}
 	for _, p := range d.targets {
@@ -158,7 +157,11 @@ func (d *Detector) SetRing(r Ring, now time.Time) {
 	for _, p := range r.WatchedBy(d.self) {
 		h := d.watched[p.ID]
 		if h == nil {
-			h = &peerHealth{missed: -grace, missLimit: MissLimit}
+			grace := MissLimit
+			if _, known := before[p.ID]; !known || !introduced {
+				grace = introduction
+			}
+			h = &peerHealth{missed: -grace - 1, missLimit: MissLimit}
 		}
 		watched[p.ID] = h
 	}
@@ -187,8 +190,8 @@ func (d *Detector) Tick(now time.Time, a *Actions) {
 	for _, h := range d.watched {
 		if h.heard {
 			h.missed = 0
-		} else {
-			h.missed++
+		} else if h.missed++; h.missed == 0 {
+			h.missed = 1 // this process has not heard the peer yet
 		}
 		h.heard, h.vouched = false, false
 	}

@@ -176,6 +176,17 @@ func TestAHeardPeerIsRefutedForOthers(t *testing.T) {
 	want(t, "a peer that a does not hear either", p.ticks(1, "c d"), beats+", missed e")
 }
 
+// a watches d, e and f. It never hears f.
+func TestAPeerThatWasNeverHeardGetsNoVouch(t *testing.T) {
+	p := newSubject(t, "a b c d e f")
+	for tick := range 2 * p.introduced() {
+		p.says("b", "f!")
+		if got := p.tick("d e"); strings.Contains(got, "f lives") {
+			t.Fatalf("in tick %d, a vouches for a peer that it never heard: %s", tick, got)
+		}
+	}
+}
+
 func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	p.ticks(10, "c d e")

@@ -65,7 +65,7 @@ func (s Suspicions[K]) RefuteConfirmed(id K) {
 // Drop forgets the suspicion of id.
 func (s Suspicions[K]) Drop(id K) { delete(s.pending, id) }
 
-// Expired is the result of Expire.
+// Expired is the result of Suspicions.Expire.
 type Expired[K comparable] struct {
 	// Dead are the processes that did not refute in time. The value says whether membership
 	// confirmed the suspicion.

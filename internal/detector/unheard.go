@@ -10,8 +10,10 @@ import (
 // suspicion of them, until the ring has closed over the suspected peers and new watchers have
 // watched them. So a suspicion raises the question which peers are heard by any peer on this side.
 //
-// A peer is heard if this process received something from it since the suspicions began, or
-// if a heard peer watches it and does not suspect it. All other peers are unheard.
+// A peer is heard if this process received something from it since the last fault, or if a heard
+// peer watches it and does not suspect it. All other peers are unheard. A fault that shows shortly
+// after another one counts by itself: when an agent restarts just before a split, its watchers on the
+// other side are heard after the restart, but not after the split.
 const (
 	// together is the largest number of ticks between suspicions that have one cause. The
 	// watchers of different peers do not tick at the same moment.
@@ -19,6 +21,10 @@ const (
 	// unheardTicks is the number of ticks after the last suspicion for which peers stay
 	// unheard without new information.
 	unheardTicks = 256
+	// sinceFault is the number of ticks before a suspicion in which the fault has already begun. It
+	// is less than MissLimit, and large enough for the watchers on this side: each of them repeats
+	// its suspicions, and the last one begins some ticks after the first.
+	sinceFault = 2
 )
 
 // hearing computes which peers are heard.
@@ -31,9 +37,9 @@ type hearing struct {
 	// membership since. heard is the tick in which each peer was heard last.
 	suspects map[PeerID]bool
 	heard    map[PeerID]uint64
-	// began is the tick of the first suspicion of the current group. A group is suspicions
-	// that came together, or one after the other while the ring closed over the suspected
-	// peers. latest is the tick of the last suspicion.
+	// began is the tick of the last suspicion that shows a new fault. A suspicion that comes
+	// only because the ring closes over the suspected peers shows none. latest is the tick of
+	// the last suspicion of any kind.
 	began, latest uint64
 	unheard       map[PeerID]bool
 }
@@ -51,8 +57,9 @@ func newHearing() hearing {
 	return hearing{suspects: map[PeerID]bool{}, heard: map[PeerID]uint64{}, unheard: map[PeerID]bool{}}
 }
 
-// change records a new ring. Its new watchers take grace ticks more to miss a peer.
-func (h *hearing) change(r Ring, peers map[PeerID]Peer, grace int) {
+// change records a new ring. A peer that is new to this process learns of its watchers, and they
+// learn of it, within introduction ticks.
+func (h *hearing) change(r Ring, peers map[PeerID]Peer, self PeerID, introduction int) {
 	if slices.EqualFunc(h.ring, r, func(a, b Peer) bool { return a.ID == b.ID && a.Alive == b.Alive }) {
 		return
 	}
@@ -67,30 +74,43 @@ func (h *hearing) change(r Ring, peers map[PeerID]Peer, grace int) {
 	maps.DeleteFunc(h.suspects, func(id PeerID, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(h.unheard, func(id PeerID, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(h.heard, func(id PeerID, _ uint64) bool { return gone(id) })
-	h.watches = h.watchesOn(r, h.tick+uint64(grace+MissLimit)+2)
+	h.watches = h.watchesOn(r, self, uint64(introduction))
 	h.ring = r
 }
 
-// watchesOn returns the watches on a new ring. A watch that is not on the current ring begins
-// at from.
-func (h *hearing) watchesOn(r Ring, from uint64) [][]watch {
+// watchesOn returns the watches on a new ring. A watch that is on the current ring too goes on.
+func (h *hearing) watchesOn(r Ring, self PeerID, introduction uint64) [][]watch {
 	watches := make([][]watch, len(r))
 	for i, p := range r {
 		var old []watch
-		if j, known := h.ring.index(p.ID); known {
+		j, known := h.ring.index(p.ID)
+		if known {
 			old = h.watches[j]
 		}
 		places := r.places(i, -1)
 		watches[i] = make([]watch, 0, len(places))
 		for _, k := range places {
-			w := watch{k, from}
+			w := watch{of: k}
 			if j := slices.IndexFunc(old, func(o watch) bool { return h.ring[o.of].ID == r[k].ID }); j >= 0 {
 				w.from = old[j].from
+			} else {
+				w.from = h.tick + MissLimit + 2 + h.grace(p.ID, r[k].ID, self, known, introduction)
 			}
 			watches[i] = append(watches[i], w)
 		}
 	}
 	return watches
+}
+
+// grace returns how many ticks more a new watcher takes to miss a peer. Two processes that this
+// process knew before learn of their watch at about the same time. Two processes that this process
+// learns of at the same time have most likely known each other before.
+func (h *hearing) grace(watcher, of, self PeerID, watcherKnown bool, introduction uint64) uint64 {
+	_, known := h.ring.index(of)
+	if known != watcherKnown || !known && (watcher == self || of == self) {
+		return introduction
+	}
+	return MissLimit
 }
 
 // note records the suspected and the heard peers of one interval.
@@ -100,7 +120,7 @@ func (h *hearing) note(suspected, heard []PeerID) {
 		if h.suspects[id] {
 			continue
 		}
-		if h.tick-h.latest > together && h.watched(id) {
+		if h.watched(id) {
 			h.began = h.tick
 		}
 		h.suspects[id] = true
@@ -126,11 +146,10 @@ func (h *hearing) watched(id PeerID) bool {
 	})
 }
 
-// spoke reports whether id was heard after the fault. The fault began more than a tick
-// before the first suspicion.
+// spoke reports whether id was heard after the fault.
 func (h *hearing) spoke(id PeerID) bool {
 	at, heard := h.heard[id]
-	return heard && at+1 >= h.began
+	return heard && at+sinceFault >= h.began
 }
 
 // judge updates unheard, as self knows the peers.

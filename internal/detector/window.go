@@ -1,7 +1,8 @@
 package detector
 
-// Window records which of the last 64 numbers of a sender were received. Older numbers
-// count as received. In the zero value no number was received.
+// Window is an anti-replay window (RFC 4303, section 3.4.3). It records which of the last 64
+// numbers of a sender were received. Older numbers count as received. The zero value has
+// received no number.
 type Window struct {
 	top  uint64
 	mask uint64 // bit i is for top-i
