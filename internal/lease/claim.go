@@ -25,8 +25,8 @@ type Claim struct {
 	Node string
 }
 
-// String is c as an annotation has it. Releases that know no Node pass over a Claim of a
-// node, which means nothing to them.
+// String returns c in the form of the annotation. Releases that do not know the field Node skip
+// a Claim that has one.
 func (c Claim) String() string {
 	text := c.Addr.String() + "=" + c.MAC.String()
 	if c.Node != "" {
@@ -35,16 +35,16 @@ func (c Claim) String() string {
 	return text
 }
 
-// MACs returns the Ethernet addresses in o by which its node answers. said is false if the
+// MACs returns the Ethernet addresses in o by which its node answers. known is false if the
 // agent is of an earlier version, which does not write them.
-func MACs(o *coordinationv1.Lease) (macs []MAC, said bool) {
-	text, said := o.Annotations[AnnotationMACs]
+func MACs(o *coordinationv1.Lease) (macs []MAC, known bool) {
+	text, known := o.Annotations[AnnotationMACs]
 	for part := range strings.SplitSeq(text, ",") {
 		if m, ok := parseMAC(part); ok && len(macs) < maxMACs {
 			macs = append(macs, m)
 		}
 	}
-	return macs, said
+	return macs, known
 }
 
 // Claims returns the claims of other machines in o. It skips entries that it cannot parse.

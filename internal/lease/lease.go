@@ -33,7 +33,7 @@ type Mode struct {
 	// Watch makes the agent watch the Leases of other nodes. Without it the agent reads
 	// them when it has a reason to, and lists them now and then.
 	Watch bool
-	// Fast makes the agent renew its own Lease as often as agents that watch need.
+	// Fast makes the agent renew its own Lease as often as agents that watch it expect.
 	Fast bool
 	// Lost are the nodes that gossip lost, and when. A lost node that is alive keeps its
 	// Lease fast from then on. If its Lease is not renewed soon, the node is dead. Without
@@ -176,8 +176,8 @@ func (l *Leases) update(change func(*table) bool) {
 	}
 }
 
-// now returns the current mode.
-func (l *Leases) now() Mode {
+// currentMode returns the current mode.
+func (l *Leases) currentMode() Mode {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mode

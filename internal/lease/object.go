@@ -124,7 +124,7 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 		AnnotationClaims:   join(r.Claims[:min(len(r.Claims), MaxClaims)]),
 		AnnotationProblem:  r.Problem,
 		AnnotationDraining: r.Draining,
-		AnnotationGossip:   whereOf(l.opt.Gossip),
+		AnnotationGossip:   addrPortText(l.opt.Gossip),
 	} {
 		if value == "" {
 			delete(o.Annotations, name)
@@ -141,8 +141,8 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 	}
 }
 
-// whereOf returns the text of an address, or "" if it is not valid.
-func whereOf(place netip.AddrPort) string {
+// addrPortText returns the text of an address, or "" if it is not valid.
+func addrPortText(place netip.AddrPort) string {
 	if !place.IsValid() {
 		return ""
 	}
@@ -173,12 +173,12 @@ func versionOf(o *coordinationv1.Lease) string {
 	return o.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
 }
 
-// durationOf returns the duration of o, or the default if o has none.
-func durationOf(o *coordinationv1.Lease, or time.Duration) time.Duration {
+// durationOf returns the duration of o, or fallback if o has none.
+func durationOf(o *coordinationv1.Lease, fallback time.Duration) time.Duration {
 	if s := o.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
 		return time.Duration(*s) * time.Second
 	}
-	return or
+	return fallback
 }
 
 // join writes values in the form of an annotation.

@@ -13,9 +13,9 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// breath returns the shortest pause between two renewals: a second, unless short Leases
+// minPause returns the shortest pause between two renewals: a second, unless short Leases
 // need less.
-func (l *Leases) breath() time.Duration { return min(time.Second, l.opt.Duration/10) }
+func (l *Leases) minPause() time.Duration { return min(time.Second, l.opt.Duration/10) }
 
 // publish renews our Lease from the first Publish until ctx is done.
 func (l *Leases) publish(ctx context.Context) {
@@ -36,7 +36,7 @@ func (l *Leases) publish(ctx context.Context) {
 		l.report(err, last)
 		last = err
 		next.Reset(l.pause(err))
-		if err == nil && !backoff.Sleep(ctx, l.breath()) {
+		if err == nil && !backoff.Sleep(ctx, l.minPause()) {
 			return
 		}
 	}
@@ -52,7 +52,7 @@ func (l *Leases) pause(err error) time.Duration {
 
 // duration returns the current duration of our Lease, which depends on the mode.
 func (l *Leases) duration() time.Duration {
-	if l.now().Fast {
+	if l.currentMode().Fast {
 		return l.opt.Duration
 	}
 	return max(slowDuration, l.opt.Duration)
@@ -113,7 +113,7 @@ func (l *Leases) put(ctx context.Context) error {
 	// The API server stores microseconds, and the version that the watch returns must equal
 	// what was sent.
 	now := time.Now()
-	l.write(o, l.said(o, now), l.duration(), now.Truncate(time.Microsecond))
+	l.write(o, l.toPublish(o, now), l.duration(), now.Truncate(time.Microsecond))
 	version := versionOf(o)
 	l.send(o, now)
 	if o.ResourceVersion == "" {
@@ -129,8 +129,8 @@ func (l *Leases) put(ctx context.Context) error {
 	return nil
 }
 
-// said returns the record to publish at now. o is our Lease before the write.
-func (l *Leases) said(o *coordinationv1.Lease, now time.Time) Record {
+// toPublish returns the record to publish at now. o is our Lease before the write.
+func (l *Leases) toPublish(o *coordinationv1.Lease, now time.Time) Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inherited.read(o, l.opt.Instance, now)

@@ -15,7 +15,7 @@ import (
 // follow reads the Leases of all nodes until ctx is done.
 func (l *Leases) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		if !l.now().Watch {
+		if !l.currentMode().Watch {
 			l.read(ctx)
 			continue
 		}
@@ -31,7 +31,7 @@ func (l *Leases) read(ctx context.Context) {
 		}
 		return true
 	})
-	for ctx.Err() == nil && !l.now().Watch {
+	for ctx.Err() == nil && !l.currentMode().Watch {
 		switch s := l.next(); {
 		case s.list:
 			l.list(ctx)
@@ -39,7 +39,7 @@ func (l *Leases) read(ctx context.Context) {
 			l.get(ctx, s.node)
 		default:
 			l.wait(ctx, s.wait)
-			backoff.Poke(l.changed) // we may be settled now
+			backoff.Poke(l.changed) // this node may be settled now
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (l *Leases) list(ctx context.Context) bool {
 		if t.listed.IsZero() {
 			close(l.listed)
 		}
-		if !ours && !t.taken.IsZero() {
+		if !ours && !t.accepted.IsZero() {
 			backoff.Poke(l.renew) // it was deleted
 		}
 		t.pauses.Reset()

@@ -11,13 +11,13 @@ import (
 // samples records what each read shows of the Leases while they are not watched.
 type samples struct {
 	last map[string]sample
-	// renewed is, for each Lease that was seen to change, a time after which it was renewed. silent
-	// are the nodes whose Leases are not renewed.
+	// renewed holds, for each Lease that was seen to change, a time after which it was renewed.
+	// silent are the nodes whose Leases are not renewed.
 	renewed map[string]time.Time
 	silent  map[string]bool
 	// lost are the nodes that gossip lost, and when. stale are the versions of their Leases
 	// that may be from before the loss. A watch first shows versions that were written
-	// before it began, and it shows each renewal a moment after it was written.
+	// before it began. It shows each renewal a moment after the renewal was written.
 	lost  map[string]time.Time
 	stale map[string]string
 	// left are the nodes whose agents left gossip in order. unnoticed, unproven and digests
@@ -40,18 +40,18 @@ func newSamples() samples {
 	}
 }
 
-// sample records that the Lease of node had this version at at.
-func (g *samples) sample(node, version string, at time.Time, watched bool) {
+// sample records that the Lease of node had this version at now.
+func (g *samples) sample(node, version string, now time.Time, watched bool) {
 	old, known := g.last[node]
 	if known && old.version == version {
-		old.last = at
+		old.last = now
 		g.last[node] = old
 		return
 	}
 	if known && !watched {
 		g.renewed[node] = old.last
 	}
-	g.last[node] = sample{version, at, at}
+	g.last[node] = sample{version, now, now}
 	delete(g.silent, node)
 }
 
@@ -62,45 +62,44 @@ func (g *samples) forget(node string) {
 	delete(g.stale, node)
 }
 
-// list records all as the complete list of Leases, which the API server returned to a
-// request sent at at.
-func (t *table) list(all []coordinationv1.Lease, at time.Time) {
+// list records all as the complete list of Leases. The request for it was sent at the time sent.
+func (t *table) list(all []coordinationv1.Lease, sent time.Time) {
 	there := map[string]bool{}
 	for i := range all {
 		if node, ok := nodeOf(&all[i]); ok {
 			there[node] = true
-			t.observe(&all[i], at)
+			t.observe(&all[i], sent)
 		}
 	}
-	for node := range t.said {
+	for node := range t.contents {
 		if !there[node] {
 			t.drop(node)
 		}
 	}
-	t.listed = at
-	t.prove(at)
-	if !t.taken.IsZero() && at.After(t.taken) {
-		t.settleFrom(at)
+	t.listed = sent
+	t.prove(sent)
+	if !t.accepted.IsZero() && sent.After(t.accepted) {
+		t.settleFrom(sent)
 	}
 	for node := range t.lost {
-		t.judge(node, at)
+		t.judge(node, sent)
 	}
 	for node := range t.unproven {
-		t.judge(node, at)
+		t.judge(node, sent)
 	}
 }
 
-// judge records that the Lease of node is silent if a read at this time showed no renewal for its
-// whole duration. The Lease of a lost node counts as long as a fast one.
-func (t *table) judge(node string, at time.Time) {
+// judge records that the Lease of node is silent if it was not renewed for its whole duration by
+// the time read, when this node read it. The Lease of a lost node counts as long as a fast one.
+func (t *table) judge(node string, read time.Time) {
 	g, ok := t.last[node]
-	from, counts := g.first, t.said[node].duration
+	from, counts := g.first, t.contents[node].duration
 	if since, lost := t.lost[node]; lost {
 		from, counts = later(from, since), t.duration
 	} else if !t.unproven[node] {
 		return
 	}
-	if ok && at.Sub(from) > counts {
+	if ok && read.Sub(from) > counts {
 		t.silent[node] = true
 	}
 }
@@ -112,7 +111,7 @@ func (t *table) lose(lost map[string]time.Time, now time.Time) {
 	t.lost = lost
 	for node := range lost {
 		_, old := before[node]
-		s, known := t.said[node]
+		s, known := t.contents[node]
 		if old || !known || !t.watching || t.silent[node] || s.duration <= t.duration {
 			continue
 		}
@@ -127,7 +126,7 @@ func (t *table) lose(lost map[string]time.Time, now time.Time) {
 // its full term to renew its Lease.
 func (t *table) beginWatch() {
 	t.watching, t.synced = true, false
-	for node := range t.said {
+	for node := range t.contents {
 		if renewed := t.live.Renewed(node); renewed.After(t.renewed[node]) {
 			t.renewed[node] = renewed
 		}
@@ -136,14 +135,14 @@ func (t *table) beginWatch() {
 	clear(t.stale)
 }
 
-// endWatch records that the watch ended. It keeps which nodes the watch found silent.
+// endWatch records that the watch ended. The nodes that the watch found silent stay silent.
 func (t *table) endWatch(now time.Time) {
 	if nodes, trusted := t.live.Live(now); t.synced && trusted {
 		live := map[string]bool{}
 		for _, node := range nodes {
 			live[node] = true
 		}
-		for node := range t.said {
+		for node := range t.contents {
 			t.silent[node] = !live[node]
 		}
 	}

@@ -12,18 +12,18 @@ import (
 const (
 	// few is how many Leases the agent reads one by one. If more are due, it lists all.
 	few = 16
-	// listEach, times the number of nodes, is the time over which the nodes spread the lists
-	// that replace many reads, and the longest pause after a request that failed. So all nodes
+	// listEach, times the number of nodes, is a time. The nodes spread the lists that replace
+	// many reads over that time, and it limits the pause after a failed request. So all nodes
 	// together send at most 33 such requests in a second.
 	listEach = 30 * time.Millisecond
-	// round is the shortest pause between two lists when all is well, and maxRound the
-	// longest. In between, roundEach for each known node keeps the number of lists of all
+	// resync is the shortest pause between two lists when all is well, and maxResync the
+	// longest. In between, resyncEach for each known node keeps the number of lists of all
 	// nodes together the same.
-	round, roundEach, maxRound = 5 * time.Minute, 720 * time.Millisecond, time.Hour
-	// hurry is the pause between two reads of the Lease of a node that gossip does not hear.
-	// hurryEach is added for each known node, so that the lists of all nodes together do not
+	resync, resyncEach, maxResync = 5 * time.Minute, 720 * time.Millisecond, time.Hour
+	// recheck is the pause between two reads of the Lease of a node that gossip does not hear.
+	// recheckEach is added for each known node, so that the lists of all nodes together do not
 	// grow faster than their number.
-	hurry, hurryEach = 5 * time.Second, 30 * time.Millisecond
+	recheck, recheckEach = 5 * time.Second, 30 * time.Millisecond
 	// writtenAfter is how long a node may need to write its Lease after gossip announced
 	// the change.
 	writtenAfter = time.Second
@@ -66,7 +66,7 @@ const (
 	changed       // gossip tells of another content, or the Lease is unknown
 	doubtful      // the Lease decides whether the node is alive
 	departed      // the agent of the node left, and should have deleted the Lease
-	untold        // the Lease may change without notice
+	noDigest      // gossip carries no digest, so the Lease may change without notice
 )
 
 // due is the next read of the Lease of one node.
@@ -79,7 +79,7 @@ type due struct {
 
 // reason returns why the Lease of node must be read.
 func (t *table) reason(node string) reason {
-	s, known := t.said[node]
+	s, known := t.contents[node]
 	_, lost := t.lost[node]
 	_, left := t.left[node]
 	switch d, hears := t.digests[node]; {
@@ -90,18 +90,18 @@ func (t *table) reason(node string) reason {
 		return reason{kind: departed}
 	case hears && (!known || d.Value != 0 && d.Value != s.digest):
 		return reason{changed, d}
-	case hears && known && d.Value == 0 && t.untold <= few:
-		return reason{kind: untold}
+	case hears && known && d.Value == 0 && t.noDigest <= few:
+		return reason{kind: noDigest}
 	}
 	return reason{}
 }
 
 // plan brings the planned reads up to date. It reports whether there is a new one.
 func (t *table) plan(now time.Time) (more bool) {
-	t.untold = 0
+	t.noDigest = 0
 	for node, d := range t.digests {
-		if _, known := t.said[node]; known && d.Value == 0 && node != t.self {
-			t.untold++
+		if _, known := t.contents[node]; known && d.Value == 0 && node != t.self {
+			t.noDigest++
 		}
 	}
 	for node := range t.due {
@@ -117,7 +117,8 @@ func (t *table) plan(now time.Time) (more bool) {
 		}
 		first := t.first(node, r, now)
 		if planned && d.kind == r.kind {
-			// A Lease that changes again and again must be read too, but no more often for that.
+			// A Lease that changes again and again is read as early as one that changes once,
+			// and no more often.
 			if d.at.Before(first.at) {
 				first.at, first.list = d.at, d.list
 			}
@@ -147,13 +148,13 @@ func (t *table) first(node string, r reason, now time.Time) due {
 	case r.kind == doubtful:
 		from := now
 		if _, lost := t.lost[node]; !lost { // it is unproven until its Lease expires
-			from = later(now, t.last[node].first.Add(t.said[node].duration))
+			from = later(now, t.last[node].first.Add(t.contents[node].duration))
 		}
-		at := from.Add(t.spread(t.soon()))
-		return due{r, at, at, t.spread(t.soon())}
-	case r.kind == untold:
-		at := later(now, t.last[node].last.Add(t.spread(round)))
-		return due{r, at, at, t.spread(round)}
+		at := from.Add(t.spread(t.recheck()))
+		return due{r, at, at, t.spread(t.recheck())}
+	case r.kind == noDigest:
+		at := later(now, t.last[node].last.Add(t.spread(resync)))
+		return due{r, at, at, t.spread(resync)}
 	case r.digest.Urgent:
 		each = urgentEach
 	}
@@ -163,7 +164,7 @@ func (t *table) first(node string, r reason, now time.Time) due {
 // share returns the wait of this agent if all agents together spread their actions over each for
 // every node.
 func (t *table) share(each time.Duration) time.Duration {
-	return time.Duration(t.turn * float64(each) * float64(len(t.said)))
+	return time.Duration(t.turn * float64(each) * float64(len(t.contents)))
 }
 
 // postpone plans the reads that were due at now and are still needed. A Lease that the node
@@ -175,7 +176,7 @@ func (t *table) postpone(now time.Time) {
 			delete(t.due, node)
 		case !d.at.After(now):
 			if d.kind != doubtful {
-				d.pause = min(2*d.pause, round)
+				d.pause = min(2*d.pause, resync)
 			}
 			d.at = now.Add(d.pause)
 			d.list = later(d.list, d.at)
@@ -188,7 +189,7 @@ func (t *table) postpone(now time.Time) {
 // The pauses grow with each failure. In a large cluster they grow for longer, so that a
 // server that is back does not get the requests of all agents at once.
 func (t *table) fail(now time.Time) {
-	t.pauses.Max = t.pauses.Min + listEach*time.Duration(max(len(t.said), len(t.digests)))
+	t.pauses.Max = t.pauses.Min + listEach*time.Duration(max(len(t.contents), len(t.digests)))
 	t.retry = now.Add(t.pauses.Next())
 }
 
@@ -220,7 +221,7 @@ func (t *table) next(now time.Time) step {
 // planned returns the next read of one Lease, or an empty node, and when the next list is due.
 // If more than a few Leases are due at now, one list replaces their reads.
 func (t *table) planned(now time.Time) (node string, at, list time.Time) {
-	list = t.listed.Add(t.spread(t.round()))
+	list = t.listed.Add(t.spread(t.resync()))
 	var dues []time.Time // when a list may replace the reads that are due
 	for n, d := range t.due {
 		if !d.at.After(now) {
@@ -234,25 +235,25 @@ func (t *table) planned(now time.Time) (node string, at, list time.Time) {
 		return node, at, list
 	}
 	slices.SortFunc(dues, time.Time.Compare)
-	if soon := later(dues[few], t.listed.Add(t.spread(t.soon()))); soon.Before(list) {
+	if soon := later(dues[few], t.listed.Add(t.spread(t.recheck()))); soon.Before(list) {
 		list = soon
 	}
 	return "", time.Time{}, list
 }
 
-// round returns the pause between two lists when all is well. If many agents tell no digest,
-// their Leases are read by lists alone.
-func (t *table) round() time.Duration {
-	if t.untold > few {
-		return round
+// resync returns the pause between two lists when all is well. If many agents tell no digest,
+// lists alone read their Leases.
+func (t *table) resync() time.Duration {
+	if t.noDigest > few {
+		return resync
 	}
-	return min(max(round, roundEach*time.Duration(len(t.said))), maxRound)
+	return min(max(resync, resyncEach*time.Duration(len(t.contents))), maxResync)
 }
 
-// soon returns the pause between two reads of the Lease of a node that gossip does not hear.
-func (t *table) soon() time.Duration { return hurry + hurryEach*time.Duration(len(t.said)) }
+// recheck returns the pause between two reads of the Lease of a node that gossip does not hear.
+func (t *table) recheck() time.Duration { return recheck + recheckEach*time.Duration(len(t.contents)) }
 
-// spread returns pause as this agent keeps it.
+// spread returns pause multiplied by the number of this agent.
 func (t *table) spread(pause time.Duration) time.Duration {
 	return time.Duration(float64(pause) * (minSpread + t.turn*(maxSpread-minSpread)))
 }

@@ -157,7 +157,7 @@ func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 		table.postpone(now)
 	}
 	for i := range pauses[1:] {
-		if want := min(2*pauses[i], round); i > 0 && pauses[i+1] != want {
+		if want := min(2*pauses[i], resync); i > 0 && pauses[i+1] != want {
 			t.Errorf("the pauses between the reads are %v, want growing ones", pauses)
 		}
 	}
@@ -216,8 +216,8 @@ func TestListsAreRareInLargeClusters(t *testing.T) {
 				table.digests[fmt.Sprint("node-", j+1)] = Digest{}
 			}
 			table.plan(at(0))
-			if tt.nodes > 1 && table.round() != tt.want {
-				t.Errorf("%d nodes, %d of them without a digest: a list every %v, want %v", tt.nodes, i, table.round(), tt.want)
+			if tt.nodes > 1 && table.resync() != tt.want {
+				t.Errorf("%d nodes, %d of them without a digest: a list every %v, want %v", tt.nodes, i, table.resync(), tt.want)
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func TestLeaseWithoutADigestIsReadByName(t *testing.T) {
 		reads(t, table, now, "node-0")
 		table.postpone(at(now))
 	}
-	table.digests = map[string]Digest{"node-0": {Value: table.said["node-0"].digest}}
+	table.digests = map[string]Digest{"node-0": {Value: table.contents["node-0"].digest}}
 	table.plan(at(610))
 	reads(t, table, 610, "nothing for 1m50s") // the list after 12 minutes
 
@@ -259,7 +259,7 @@ func TestListsForManyChangedLeasesAreSpread(t *testing.T) {
 		for i := range agents {
 			table := listed(50)
 			for n := 50; n < nodes; n++ {
-				table.said[fmt.Sprint("other-", n)] = said{}
+				table.contents[fmt.Sprint("other-", n)] = content{}
 			}
 			table.turn = float64(i) / agents
 			table.digests = map[string]Digest{}
@@ -369,7 +369,7 @@ func TestRequestsOfAnEvent(t *testing.T) {
 		}{
 			{"the agents of the other nodes restart", func(t *table) {
 				t.digests = map[string]Digest{}
-				for node := range t.said {
+				for node := range t.contents {
 					t.digests[node] = Digest{Value: digest("192.0.2.0/24", "", "", "")}
 				}
 			}, 4 * time.Minute, 0, 0},

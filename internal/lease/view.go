@@ -28,8 +28,8 @@ type View struct {
 	Listed bool
 }
 
-// said is the content of the Lease of a node.
-type said struct {
+// content is what this node read of the Lease of a node.
+type content struct {
 	election.Record
 	gossip       netip.AddrPort
 	duration     time.Duration
@@ -38,14 +38,14 @@ type said struct {
 }
 
 // read parses o. duration is the default if o has none.
-func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
+func read(node string, o *coordinationv1.Lease, duration time.Duration) content {
 	r := election.Record{Node: node, Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)}
 	macs, _ := MACs(o)
 	for _, m := range macs {
 		r.MACs = append(r.MACs, m)
 	}
 	agent, told := o.Annotations[AnnotationAgent]
-	return said{
+	return content{
 		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
 		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs], agent),
 	}
@@ -53,7 +53,7 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) said {
 
 // equal reports whether s and o have the same content, apart from their durations and
 // digests.
-func (s said) equal(o said) bool {
+func (s content) equal(o content) bool {
 	return s.gossip == o.gossip && s.unconfigured == o.unconfigured && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
 		slices.Equal(s.MACs, o.MACs)
 }
@@ -71,7 +71,7 @@ func (t *table) view(now time.Time) View {
 	for _, node := range nodes {
 		live[node] = true
 	}
-	for node, s := range t.said {
+	for node, s := range t.contents {
 		alive := !t.silent[node]
 		if t.watching && t.synced {
 			alive = live[node]
@@ -88,7 +88,7 @@ func (t *table) view(now time.Time) View {
 // seeds returns the gossip addresses of other nodes.
 func (t *table) seeds() []netip.AddrPort {
 	var seeds []netip.AddrPort
-	for node, s := range t.said {
+	for node, s := range t.contents {
 		if node != t.self && s.gossip.IsValid() && !t.silent[node] {
 			seeds = append(seeds, s.gossip)
 		}

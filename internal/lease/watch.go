@@ -18,7 +18,7 @@ func (l *Leases) watch(ctx context.Context) {
 	// A watch that begins while the API server is away retries at growing intervals, and
 	// may notice its return seconds too late. So it begins only after a list succeeded.
 	for !l.list(ctx) {
-		if !backoff.Sleep(ctx, l.retryIn()) || !l.now().Watch {
+		if !backoff.Sleep(ctx, l.retryIn()) || !l.currentMode().Watch {
 			return
 		}
 	}
@@ -34,7 +34,7 @@ func (l *Leases) watch(ctx context.Context) {
 		l.update(func(t *table) bool { t.synced = true; return true })
 	case <-ctx.Done():
 	}
-	for l.now().Watch && l.wait(ctx, l.opt.Duration/20) {
+	for l.currentMode().Watch && l.wait(ctx, l.opt.Duration/20) {
 		l.tick()
 	}
 }
