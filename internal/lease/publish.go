@@ -19,25 +19,17 @@ func (l *Leases) minPause() time.Duration { return min(time.Second, l.opt.Durati
 
 // publish renews our Lease from the first Publish until ctx is done.
 func (l *Leases) publish(ctx context.Context) {
-	next := time.NewTimer(math.MaxInt64)
-	defer next.Stop()
 	var last error
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-next.C:
-		case <-l.renew:
-		}
+	next := time.Now().Add(math.MaxInt64) // the first Publish signals renew
+	for backoff.Wait(ctx, time.Until(next), l.renew) {
 		err := l.renewNow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		l.report(err, last)
-		last = err
-		next.Reset(l.pause(err))
-		if err == nil && !backoff.Sleep(ctx, l.minPause()) {
-			return
+		last, next = err, time.Now().Add(l.pause(err))
+		if err == nil {
+			backoff.Sleep(ctx, l.minPause())
 		}
 	}
 }
