@@ -8,12 +8,14 @@ import (
 // Adopt returns a function that tells our addresses from others in s, on a kernel that keeps
 // no marks. It returns nil on a kernel with marks.
 //
-// On the dummy interface, the addresses of a pool are ours. No pool contains the addresses of
-// a backend. Of those, an address is ours if a Service has it, or if this agent has had it
-// there until now. Elsewhere our addresses have the attributes of local addresses. But
-// NetworkManager gives the addresses of DHCP the same attributes. So such an address is ours
-// only if a Service has it too and it does not last longer than our lifetime, or if this
-// agent has had it until now. An address of ours that meets neither condition expires.
+// On the dummy interface, the addresses of a pool are ours. No pool contains the addresses of a
+// backend. An address of a backend is ours if a Service has it, or if this agent has had it there
+// until now.
+//
+// On other interfaces, our addresses have the attributes of local addresses. But NetworkManager
+// gives addresses from DHCP the same attributes. So such an address is ours only in two cases: this
+// agent has had it until now, or a Service has it and its lifetime is not longer than ours. An
+// address of ours that meets neither condition expires.
 //
 // As long as the view is incomplete, it is unknown which addresses Services have. Then every
 // address that may be ours counts as ours: the agent only refreshes it.
@@ -35,9 +37,9 @@ func Adopt(s Situation) func(Address) bool {
 	}
 }
 
-// Holds returns the addresses that a pass leaves here and that belong here: the local ones with
-// their links and, on a kernel without marks, the remote ones. The pass began with s and carried
-// out p. carried are the addresses that it found (see Carried), added those that it added, and
+// Holds returns the addresses that are here after a pass and belong here: the local ones with their
+// links and, on a kernel without marks, the remote ones. The pass began with s and carried out p.
+// carried are the addresses that the pass found (see Carried). added are those that it added, and
 // failed those that it could not add.
 func Holds(s Situation, p Plan, carried map[netip.Addr]bool, added map[netip.Addr]Address, failed map[netip.Addr]error) (local map[netip.Addr]string, remote map[netip.Addr]bool) {
 	here := IPs(s.Node.Addresses)

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrWaiting says why an address is not there yet.
-var ErrWaiting = errors.New("the segment is asked first whether another machine has it")
+var ErrWaiting = errors.New("the agent first asks the segment whether another machine has it")
 
 // Arrivals says what to do now about wanted addresses that are not there.
 type Arrivals struct {
@@ -89,9 +89,8 @@ type Additions struct {
 	Errs []error
 }
 
-// Additions records that the addresses of all that may be added were added at now, except
-// those that err names. It returns the result. An address that is there but does not stay has
-// failed too.
+// Additions records that the addresses in all.Add were added at now, except those that err names.
+// It returns the result. An address that is there but does not stay has failed too.
 func (m Memory) Additions(now time.Time, p Plan, all Arrivals, err error) Additions {
 	done := Additions{Added: map[netip.Addr]Address{}, Failed: Failures(all.Add, err)}
 	for _, w := range all.Add {
@@ -113,9 +112,9 @@ func (m Memory) Additions(now time.Time, p Plan, all Arrivals, err error) Additi
 	return done
 }
 
-// missing returns the addresses that failed or wait. But if another machine has an address,
-// it also leaves a link without a carrier: otherwise two machines would answer when the
-// carrier is back.
+// missing returns the addresses that failed or wait. It leaves out an address on a link without a
+// carrier that another machine has: the address must go, because otherwise two machines would
+// answer when the carrier is back.
 func (a Arrivals) missing(p Plan, failed map[netip.Addr]error) map[netip.Addr]error {
 	all := map[netip.Addr]error{}
 	for ip := range a.Waiting {

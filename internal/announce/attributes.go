@@ -8,7 +8,8 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// kept returns the wanted address for the found address a, which stays. Its lifetime goes on.
+// kept returns the wanted address for the found address a, which stays. An address with a lifetime
+// gets a full one.
 func (d *decider) kept(a Address) Address {
 	k := Address{Prefix: a.Prefix, Link: a.Link, Valid: a.Valid, Preferred: a.Preferred, NoPrefixRoute: a.NoPrefixRoute, NoDAD: a.NoDAD}
 	if a.Valid == Forever {
@@ -24,11 +25,11 @@ func (d *decider) kept(a Address) Address {
 	return k
 }
 
-// keepFor is the lifetime of an address of which only is known that it is ours.
+// keepFor is the lifetime of an address while no LBNodeAgent sets one.
 const keepFor = time.Minute
 
-// localAddress returns prefix as a local address: an IPv6 one deprecated, so that
-// nothing chooses it as its source.
+// localAddress returns prefix as a local address. An IPv6 address is deprecated, so that no program
+// on the node uses it as its source.
 func (d *decider) localAddress(ip netip.Addr, link string, prefix netip.Prefix) Address {
 	a := lifetimes(d.Agent.LocalAddress)
 	a.Prefix, a.Link = prefix, link
@@ -45,8 +46,8 @@ func (d *decider) remoteAddress(prefix netip.Prefix) Address {
 	return a
 }
 
-// lifetimes returns an address with the attributes of o. A Valid of 0 means for ever. A
-// Preferred of 0 means for ever only together with a Valid of 0.
+// lifetimes returns an address with the attributes of o. A Valid of 0 means forever. A Preferred of
+// 0 means forever only if Valid is 0 too. Otherwise it means deprecated.
 func lifetimes(o config.AddressOptions) Address {
 	a := Address{Valid: o.Valid, Preferred: o.Preferred, NoPrefixRoute: o.NoPrefixRoute}
 	if a.Valid == 0 {

@@ -48,15 +48,14 @@ func (d *decider) homeless() bool {
 	return len(d.homes[addr.V4]) == 0 && len(d.homes[addr.V6]) == 0
 }
 
-// held reports whether this node has ip, and not as one of the remote addresses that all
-// nodes have.
+// held reports whether this node has ip as a local address.
 func (d *decider) held(ip netip.Addr) bool {
 	return slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !onDummy(a, d.Agent) })
 }
 
-// dark reports whether ip is only on a link without a carrier, where no client gets an
-// answer. By the time that the carrier is back, another node may have ip, and the kernel
-// would answer at once. So ip goes now, and comes back only after a probe of the segment.
+// dark reports whether ip is only on a link without a carrier, where no client gets an answer. When
+// the carrier is back, another node may have ip, and the kernel of this node would answer at once.
+// So this node removes ip now, and adds it again only after a probe of the segment.
 func (d *decider) dark(ip netip.Addr) bool {
 	return d.held(ip) && !slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !d.unheard(a) })
 }
@@ -90,8 +89,8 @@ func (d *decider) isLocal(ip netip.Addr) bool {
 	return home || d.known.Contains(ip)
 }
 
-// chooseRemote decides on an address that every node announces, or no node if its group says
-// so.
+// chooseRemote decides on an address that every node announces. If its group is local, no node
+// does.
 func (d *decider) chooseRemote(ip netip.Addr) Decision {
 	prefix, ok := d.remotePrefix(ip)
 	if !ok {

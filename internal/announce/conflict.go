@@ -83,8 +83,9 @@ func (c Conflicts) hasRoom(ip netip.Addr) bool {
 	return len(c) < maxRivals && machines < maxMACs
 }
 
-// Identify notes which of the machines are nodes of the cluster. The MACs of a node are known
-// as long as it has a Lease. A machine that was a node when it was heard last stays that node.
+// Identify notes which of the machines are nodes of the cluster. The MACs of a node are known as
+// long as the node has a Lease. A machine that was a node when it was last heard counts as that
+// node even without the Lease.
 func (c Conflicts) Identify(now time.Time, peers election.Peers) {
 	for who, one := range c {
 		if node := peers.NodeWith(who.MAC); node != "" {
@@ -162,11 +163,11 @@ func (c Conflicts) TakeUnreported(now time.Time) []Rival {
 	})
 }
 
-// Rivals returns the machines that is selects, sorted.
-func (c Conflicts) Rivals(is func(Rival, *Conflict) bool) []Rival {
+// Rivals returns the machines for which wanted is true, sorted.
+func (c Conflicts) Rivals(wanted func(Rival, *Conflict) bool) []Rival {
 	var all []Rival
 	for who, one := range c {
-		if is(who, one) {
+		if wanted(who, one) {
 			all = append(all, who)
 		}
 	}
@@ -174,20 +175,20 @@ func (c Conflicts) Rivals(is func(Rival, *Conflict) bool) []Rival {
 	return all
 }
 
-// Claims returns which machine claims or answers for which address: of each address the
-// first machine, in order, and of the nodes of the cluster one only if no other machine does.
-// What was answered for and is held here by now belongs to no other machine any more.
+// Claims returns one machine for each address that other machines claim or answer for, sorted by
+// address. It returns a node of the cluster only if no other machine claims the address. It leaves
+// out an address that another machine answered for before this node took it.
 //
 // The allocator allocates none of these addresses. After a Service got another address, only
-// Recheck makes the agent probe for the first one.
+// Recheck makes the agent probe for its first one.
 func (c Conflicts) Claims(held map[netip.Addr]string) []Rival {
 	all := c.Rivals(func(who Rival, one *Conflict) bool { return one.Here || held[who.IP] == "" })
 	slices.SortStableFunc(all, func(a, b Rival) int { return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(c[a].Node, c[b].Node)) })
 	return slices.CompactFunc(all, func(a, b Rival) bool { return a.IP == b.IP })
 }
 
-// Recheck returns the addresses of no Service whose machines to probe for now, by link,
-// sorted. It records them as asked.
+// Recheck returns the addresses to probe for now, sorted, by link: those that no Service has and
+// whose machines have been silent for a while. It marks them as asked.
 func (c Conflicts) Recheck(now time.Time, services []Service) map[string][]netip.Addr {
 	if len(c) == 0 {
 		return nil

@@ -91,6 +91,6 @@ func (p Plan) Locals() map[netip.Addr]*Decision {
 	return all
 }
 
-// givenUp reports whether the address goes whatever else is known: a node finds out by itself
-// that no client reaches it.
+// givenUp reports whether the address goes even if this node knows too little of the cluster. The
+// node finds the reason by itself.
 func (d Decision) givenUp() bool { return d.Reason == ReasonCutOff || d.Reason == ReasonNoCarrier }

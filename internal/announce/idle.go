@@ -53,8 +53,8 @@ type idleMemory struct {
 }
 
 // Withdrawing returns the Services that have an address which is withdrawn while they have no
-// endpoint. The group of the address says so. If the group is gone, the present state of the
-// Service says so: the deletion of a group brings no address back.
+// endpoint. The group of the address decides that. If the group was deleted, an address that is
+// withdrawn now counts as such: the deletion of a group brings no address back.
 func (d *IdleDamping) Withdrawing(services []Service, groups ipam.Groups) map[string]bool {
 	asks := slices.ContainsFunc(groups.Usable, func(g ipam.Group) bool { return g.WithdrawIdle })
 	if !asks && len(d.each) == 0 {

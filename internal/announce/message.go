@@ -70,21 +70,21 @@ func (m Message) Encode() []byte {
 // Decode reads a complete message, or returns an error.
 func Decode(message []byte) (Message, error) {
 	if len(message) < 2 || message[0] != messageVersion {
-		return Message{}, fmt.Errorf("read message: no version %d", messageVersion)
+		return Message{}, fmt.Errorf("read message: it does not have version %d", messageVersion)
 	}
 	m, rest := Message{Kind: MessageKind(message[1])}, message[2:]
 	switch {
 	case m.Kind < Take || m.Kind > HaveNot:
 		return Message{}, fmt.Errorf("read message: unknown kind %d", m.Kind)
 	case m.Kind.numbered() && len(rest) < 8:
-		return Message{}, fmt.Errorf("read message: %d bytes are no number of a question", len(rest))
+		return Message{}, fmt.Errorf("read message: the number of the question has %d of 8 bytes", len(rest))
 	case m.Kind.numbered():
 		m.Number, rest = binary.BigEndian.Uint64(rest), rest[8:]
 	}
 	for len(rest) > 0 {
 		n := int(rest[0])
 		if n >= len(rest) || len(m.Addresses) == MaxAddresses {
-			return Message{}, fmt.Errorf("read message: no address %d", len(m.Addresses))
+			return Message{}, fmt.Errorf("read message: address %d is cut off, or one too many", len(m.Addresses))
 		}
 		a, ok := netip.AddrFromSlice(rest[1 : 1+n])
 		if !ok || a.Is4In6() {

@@ -9,9 +9,9 @@ import (
 // Own returns node's own addresses that other machines of its networks can reach, sorted. No
 // Service may have one of them, on any node.
 //
-// Own leaves out addresses on links to no other machine, such as lo. On kernels without marks,
-// an address may look like one that an agent added. If a Service has such an address, it is
-// not an address of the node.
+// Own leaves out addresses on links that lead to no other machine, such as lo. On kernels without
+// marks, an address may look like one that an agent added. If a Service has such an address, the
+// address does not belong to the node.
 func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
 	foreign, links := foreign(node, adopt), node.byName()
 	var own, doubtful []netip.Addr

@@ -50,7 +50,7 @@ const (
 	silence = 3 * time.Second
 	// pauseMin and pauseMax limit the pauses between probes of an answered address. Right
 	// after a failure a short pause is useful: an answer may be the last packet of a machine.
-	// For as long as a node needs to find out that it is cut off and to give up, no pause is
+	// A node that is cut off gives the address up within the time soon. Until then no pause is
 	// longer than pauseSoon.
 	pauseMin, pauseSoon, pauseMax = 200 * time.Millisecond, 800 * time.Millisecond, 4 * time.Second
 	soon                          = 3 * election.Patience
@@ -93,8 +93,8 @@ func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[ne
 	t.watch(now, ended)
 }
 
-// Coming returns the addresses that this node is about to take: it probes for them now, or
-// has proven silence. Offers are left out.
+// Coming returns the addresses that this node is about to take without an offer: it probes for
+// them now, or its last probe had no answer.
 func (t *Takeovers) Coming() map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	for ip, one := range t.each {

@@ -131,8 +131,8 @@ func (d *decider) decide(ip netip.Addr) Decision {
 	return decision
 }
 
-// leftovers returns our addresses on this node that are not among the decided ones, or that
-// are there twice, unchanged. It leaves out addresses that were given up.
+// leftovers returns our addresses on this node, unchanged, that no decision wants in their present
+// place. It leaves out addresses that were given up.
 func (d *decider) leftovers(decisions []Decision) []Address {
 	decided := make(map[netip.Addr]Decision, len(decisions))
 	for _, one := range decisions {

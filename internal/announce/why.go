@@ -31,7 +31,7 @@ func (d Decision) because() string {
 	case ReasonNoConfig:
 		return "no usable LBNodeAgent is for this node" + handed(d)
 	case ReasonNoEligibleNodes:
-		return "no live node can have it: none says that it has an interface in its network"
+		return "no live node can have it: no node reports an interface in its network"
 	case ReasonNoInterface:
 		return "this node has no working interface in its network" + elsewhere(d) + handed(d)
 	case ReasonNoEndpoints:
@@ -39,7 +39,7 @@ func (d Decision) because() string {
 	case ReasonIdle:
 		return "no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints"
 	case ReasonNoCarrier:
-		return "its interface has no carrier, so nobody would be answered, and another node may have taken it by the time that there is one"
+		return "its interface has no carrier, so no client gets an answer, and another node may take it meanwhile"
 	case ReasonCutOff:
 		return "this node reaches neither the API server nor most of the other nodes, which may take it over"
 	}

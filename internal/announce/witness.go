@@ -67,11 +67,11 @@ func UnheardOn(link string, s Situation, adopt func(Address) bool) map[netip.Add
 	return nodes
 }
 
-// others returns the members that is selects, without this node.
-func (s Situation) others(is func(election.Member) bool) map[string]bool {
+// others returns the members for which wanted is true, without this node.
+func (s Situation) others(wanted func(election.Member) bool) map[string]bool {
 	set := make(map[string]bool, len(s.Peers.Members))
 	for _, m := range s.Peers.Members {
-		set[m.Node] = m.Node != s.Self && is(m)
+		set[m.Node] = m.Node != s.Self && wanted(m)
 	}
 	return set
 }
@@ -118,17 +118,18 @@ func (w Witnesses) Like(ips []netip.Addr) Witnesses {
 // All returns the addresses to ask for, without Others.
 func (w Witnesses) All() []netip.Addr { return slices.Concat(w.Nodes, w.Routers) }
 
-// Missing reports that answers prove nothing: nodes should have answered, and no machine did.
-// The probe must have asked for the witnesses of one family too.
+// Missing reports whether answers prove nothing: nodes should have answered, and no machine did.
+// answers are those of a probe that asked for w too, or for the witnesses of one family (see
+// Like).
 //
-// A node doubts the segment only if at least two machines should have answered. If only one
-// is silent, that machine itself may have left the segment, and then this node is needed. The
-// silence of a router alone says that the router is down.
+// A node doubts the segment only if at least two machines should have answered. A single silent
+// machine may itself have left the segment, and then this node is needed. A silent router may be
+// down.
 func (w Witnesses) Missing(answers Answers) bool {
 	return len(w.Nodes) > 0 && len(w.Nodes)+len(w.Routers) > 1 && len(answers) == 0
 }
 
-// Standing says whether machines answer on a link, by questions every few seconds. The zero
+// Standing says whether machines answer on a link. The agent asks every few seconds. The zero
 // Standing is a link that works.
 type Standing struct {
 	Silent bool
@@ -140,7 +141,8 @@ type Standing struct {
 // silent. After worksAfter answers in a row it works again.
 const silentAfter, worksAfter = 3, 5
 
-// Asked records the result of a question, and reports whether s changed.
+// Asked records whether the answers to a question were missing, and reports whether Silent
+// changed.
 func (s *Standing) Asked(missing bool) (changed bool) {
 	if missing == s.Silent {
 		s.times = 0
