@@ -139,24 +139,24 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) 
 			}
 		case <-tick.C:
 			m.keep(ctx, g, ring)
-			if bad := g.Health().BadKey; foreign.news(bad) {
+			if bad := g.Health().BadKey; foreign.appeared(bad) {
 				m.Log.WarnContext(ctx, "gossipWithForeignKey", "node", m.Lease.Node, "packets", bad)
 			}
 		}
 	}
 }
 
-// foreignKeys decides from the number of packets that no key of ours opens whether other
-// agents use a foreign key. For some seconds after a restart, some packets that were signed
-// for the previous process arrive. With a foreign key they arrive all the time.
+// foreignKeys decides whether other agents use a foreign key. It counts the packets that no key
+// of this agent opens. For some seconds after a restart, packets arrive that were signed for the
+// previous process. With a foreign key such packets arrive all the time.
 type foreignKeys struct {
 	before           uint64
 	growing, foreign bool
 }
 
-// news takes the current total of such packets. It reports whether it sees foreign keys now
-// and did not the last time.
-func (k *foreignKeys) news(packets uint64) bool {
+// appeared takes the current total of such packets. It reports whether there are foreign keys
+// now and were none at the last call.
+func (k *foreignKeys) appeared(packets uint64) bool {
 	grows, was := packets > k.before, k.foreign
 	k.foreign = grows && k.growing
 	k.before, k.growing = packets, grows

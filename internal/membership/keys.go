@@ -86,8 +86,8 @@ type keyWatch struct {
 	*Membership
 	ring *keyring
 
-	mu   sync.Mutex
-	said string
+	mu     sync.Mutex
+	logged string // the last problem
 }
 
 func (w *keyWatch) has() bool { return w.ring.keys() != nil }
@@ -99,25 +99,25 @@ func (w *keyWatch) found(ctx context.Context, data map[string][]byte) {
 		w.without(ctx, err)
 		return
 	}
-	w.say(ctx, "")
+	w.logOnce(ctx, "")
 	w.ring.put(keys)
 }
 
 // without records the reason why the Secret has no keys. If the keyring is empty too, the agent
 // uses only the Leases.
 func (w *keyWatch) without(ctx context.Context, err error) {
-	w.say(ctx, err.Error())
+	w.logOnce(ctx, err.Error())
 	if !w.has() {
 		w.relyOnLeases()
 	}
 }
 
-// say logs problem, except if problem equals the last logged one.
-func (w *keyWatch) say(ctx context.Context, problem string) {
+// logOnce logs problem unless it is the last one again. An empty problem means that all is well.
+func (w *keyWatch) logOnce(ctx context.Context, problem string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if problem != "" && problem != w.said {
+	if problem != "" && problem != w.logged {
 		w.Log.WarnContext(ctx, "gossipKeyMissing", "secret", w.Secret, "error", problem)
 	}
-	w.said = problem
+	w.logged = problem
 }

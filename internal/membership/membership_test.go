@@ -180,7 +180,7 @@ func TestForeignKeysAreReportedOnce(t *testing.T) {
 		var k foreignKeys
 		var got []bool
 		for _, n := range tt.packets {
-			got = append(got, k.news(n))
+			got = append(got, k.appeared(n))
 		}
 		want(t, tt.name, fmt.Sprint(got), tt.want)
 	}
@@ -260,7 +260,7 @@ func TestMetricsShowSourcesAndMembers(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(b)
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP purelb_election_view 1 for what tells of the other nodes now: gossip, lease or both.
+# HELP purelb_election_view 1 if this source, gossip or lease, now tells which nodes are alive.
 # TYPE purelb_election_view gauge
 purelb_election_view{source="gossip"} 1
 purelb_election_view{source="lease"} 0

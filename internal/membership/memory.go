@@ -50,16 +50,16 @@ func recall(path, node string) (memory, error) {
 		return memory{}, nil
 	}
 	if err != nil {
-		return memory{}, fmt.Errorf("read how to gossip: %w", err)
+		return memory{}, fmt.Errorf("read the memory of gossip: %w", err)
 	}
 	var m memory
 	switch { // errors must not show the text, because it contains the keys
 	case json.Unmarshal(text, &m) != nil:
-		return memory{}, fmt.Errorf("read how to gossip: %s is damaged", path)
+		return memory{}, fmt.Errorf("read the memory of gossip: %s is damaged", path)
 	case m.Version != memoryVersion:
-		return memory{}, fmt.Errorf("read how to gossip: %s is of version %d, and %d is known", path, m.Version, memoryVersion)
+		return memory{}, fmt.Errorf("read the memory of gossip: %s has version %d, want %d", path, m.Version, memoryVersion)
 	case m.Node != node:
-		return memory{}, fmt.Errorf("read how to gossip: %s is of node %q", path, m.Node)
+		return memory{}, fmt.Errorf("read the memory of gossip: %s belongs to node %q", path, m.Node)
 	}
 	return m, nil
 }
@@ -69,11 +69,11 @@ func recall(path, node string) (memory, error) {
 func (m memory) remember(path string) error {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("keep how to gossip: %w", err)
+		return fmt.Errorf("write the memory of gossip: %w", err)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".gossip-*") // with mode 0600
 	if err != nil {
-		return fmt.Errorf("keep how to gossip: %w", err)
+		return fmt.Errorf("write the memory of gossip: %w", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // if the rename did not happen
 	_, err = file.Write(text)
@@ -81,26 +81,26 @@ func (m memory) remember(path string) error {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("keep how to gossip: %w", err)
+		return fmt.Errorf("write the memory of gossip: %w", err)
 	}
 	return nil
 }
 
-// keep writes the current keys and peers to the file, unless the file is still good. While
-// peers come and go, it is enough that the file has some living ones.
+// keep writes the current keys and peers to the file. It writes nothing if the file has these
+// keys and enough living peers.
 func (m *Membership) keep(ctx context.Context, g *gossip.Gossip, ring *keyring) {
 	if m.Memory == "" {
 		return
 	}
 	now := memory{memoryVersion, m.Lease.Node, ring.keys(), nil}
-	there := map[netip.AddrPort]bool{}
+	alive := map[netip.AddrPort]bool{}
 	for _, one := range g.Members() {
 		if one.Node != m.Lease.Node && one.State == gossip.Alive {
-			there[one.Address] = true
+			alive[one.Address] = true
 			now.Peers = append(now.Peers, one.Address)
 		}
 	}
-	gone := func(p netip.AddrPort) bool { return !there[p] }
+	gone := func(p netip.AddrPort) bool { return !alive[p] }
 	known := min(len(now.Peers), maxRemembered)
 	if old := m.kept; len(now.Peers) == 0 || slices.EqualFunc(old.Keys, now.Keys, slices.Equal) && len(old.Peers) >= known && !slices.ContainsFunc(old.Peers, gone) {
 		return
@@ -136,8 +136,8 @@ func (m *Membership) recalled(ctx context.Context, ring *keyring) {
 	}
 }
 
-// seeds returns the gossip addresses of other agents: those in the Leases, or until Leases
-// were read those in the file.
+// seeds returns the gossip addresses of other agents. They come from the file until the Leases
+// were listed, and from the Leases afterwards.
 func (m *Membership) seeds(ctx context.Context) ([]netip.AddrPort, error) {
 	m.mu.Lock()
 	seeded := m.seeded

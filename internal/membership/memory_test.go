@@ -44,8 +44,8 @@ func TestAnInvalidMemoryIsAnErrorWithoutKeys(t *testing.T) {
 	path := filepath.Join(folder, "gossip.json")
 	for _, tt := range []struct{ name, text, want string }{
 		{"cut off", `{"Version":1,"Node":"node-1","Keys":["YSBzZWNyZXQ`, "is damaged"},
-		{"of a later version", `{"Version":2,"Node":"node-1","Keys":["YSBzZWNyZXQ="]}`, "is of version 2, and 1 is known"},
-		{"of another node", `{"Version":1,"Node":"node-2","Keys":["YSBzZWNyZXQ="]}`, `is of node "node-2"`},
+		{"of a later version", `{"Version":2,"Node":"node-1","Keys":["YSBzZWNyZXQ="]}`, "has version 2, want 1"},
+		{"of another node", `{"Version":1,"Node":"node-2","Keys":["YSBzZWNyZXQ="]}`, `belongs to node "node-2"`},
 	} {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)

@@ -43,15 +43,15 @@ type leaseMode struct {
 	hears, watches bool
 }
 
-// decide returns how the agent has to keep Leases. If gossip reaches all nodes, it need not
-// watch. A node that gossip certainly lost needs no watch either, because a thousand agents
-// would begin a watch at the same moment. They list now and then, until it is clear whether
-// the node is alive and only does not gossip.
+// decide returns how the agent has to keep Leases. If gossip reaches all nodes, the agent need
+// not watch. A node that gossip certainly lost needs no watch either: a thousand agents would
+// begin a watch at the same moment. They read the Lease of the lost node now and then, which
+// shows whether the node is alive without gossip.
 //
-// The agent keeps its Lease fast for agents that watch, and for nodes that may have lost
-// this one. That is so after a doubtful loss, when peers accused this node, and when a lost
-// node keeps its Lease fast, as a node does that has lost most others. prove reports that a
-// proof of contact is due, because of a new doubtful loss.
+// The agent keeps its Lease fast while it watches, and while other nodes may have lost it. There
+// are three signs of that: a doubtful loss, peers that accuse this node, and a lost node that
+// keeps its Lease fast. prove reports that a proof of contact is due, because of a new doubtful
+// loss.
 func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (mode lease.Mode, prove bool) {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
@@ -74,8 +74,8 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	return lease.Mode{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
 }
 
-// accused takes gossip.Accused since gossip began. Several peers that accuse
-// this node may not hear it.
+// accused takes the current gossip.Accused. If it has grown, the peers that accuse this node may
+// not hear it.
 func (k *leaseMode) accused(times uint64, now time.Time) {
 	if times > k.accusations {
 		k.doubted = now
@@ -102,9 +102,9 @@ func unproven(p election.Peers) map[string]bool {
 	return nodes
 }
 
-// survey counts the other nodes that gossip hears. It reports whether a node that gossip
-// does not hear may be alive. It also returns the nodes that gossip lost while their Leases
-// still count, and when.
+// survey returns the number of other nodes that gossip hears. unheard reports whether a node
+// that gossip does not hear may be alive. lost holds the nodes that gossip lost although their
+// Leases still count, and when gossip lost them.
 //
 // If gossip hears other nodes, a slow Lease that was never seen to be renewed most likely
 // belongs to a node that is off. A living node that hears no other node keeps its Lease
