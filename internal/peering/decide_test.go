@@ -1,9 +1,6 @@
 package peering_test
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -329,55 +325,6 @@ func TestNoInternalAddressesToListenAtAreReported(t *testing.T) {
 	}
 }
 
-// TestTheRouterIDOfANodeWithoutIPv4 has the hash of earlier versions: FNV-1a of the
-// name, modulo the size of the pool minus two, plus one.
-func TestTheRouterIDOfANodeWithoutIPv4(t *testing.T) {
-	tests := []struct{ name, pool, want string }{
-		{"node-a", "10.255.0.0/16", "10.255.191.26"},
-		{"node-b", "10.255.0.0/16", "10.255.194.173"},
-		{"node-a", "", "10.195.181.156"},
-		{"node-a", "10.7.7.0/24", "10.7.7.52"},
-		{"", "10.7.7.0/24", "10.7.7.132"},
-	}
-	for _, tt := range tests {
-		spec := config(t, "{global: {asn: 64512}}")
-		spec.Global.RouterIDPool = tt.pool
-		d := peering.Decide(spec, peering.Node{Name: tt.name, InternalIPs: ips("2001:db8::10")}, secrets, egress)
-		if got := d.State.Global.RouterID.String(); got != tt.want || d.RouterIDSource != peering.RouterIDHash {
-			t.Errorf("node %q, pool %q: the router ID is %s by %s, want %s", tt.name, tt.pool, got, d.RouterIDSource, tt.want)
-		}
-	}
-}
-
-// In a pool of 65,534 router IDs, at least two of 300 nodes share one in about half of all
-// clusters.
-func TestNodesWithoutIPv4RarelyShareARouterID(t *testing.T) {
-	shared := 0
-	for cluster := range 100 {
-		seen := map[netip.Addr]bool{}
-		for node := range 300 {
-			name := fmt.Sprintf("worker-%d-%x", cluster, sha256.Sum256([]byte(fmt.Sprint(node))))[:20]
-			d := peering.Decide(config(t, "{global: {asn: 64512}}"), peering.Node{Name: name}, secrets, egress)
-			if id := d.State.Global.RouterID; seen[id] {
-				shared++
-			} else {
-				seen[id] = true
-			}
-		}
-	}
-	if shared > 2 {
-		t.Errorf("in 100 clusters of 300 nodes, %d nodes have the router ID of another", shared)
-	}
-}
-
-func TestNoStateWithoutARouterID(t *testing.T) {
-	spec := config(t, "{global: {asn: 64512, routerIDPool: here}}")
-	d := peering.Decide(spec, peering.Node{Name: "node-a"}, secrets, egress)
-	if d.OK || !strings.Contains(print(d), "routerIDPool cannot be used") {
-		t.Error(print(d))
-	}
-}
-
 func TestTemplatesWithoutAValueAreReported(t *testing.T) {
 	for template, want := range map[string]string{
 		"${NODE_IP}":                     "the node has no internal IPv4 address",
@@ -420,121 +367,11 @@ func TestTheOrderInTheSpecHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestNextHopsPreferTheNodesOwnAddresses: the interface can also have addresses of
-// Services, which may be removed. Without an own address, the first address is used.
-func TestNextHopsPreferTheNodesOwnAddresses(t *testing.T) {
-	spec := config(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}")
-	for _, tt := range []struct {
-		known, there, want string
-	}{
-		{"2001:db8::9", "2001:db8::5 2001:db8::9", "map[IPv6:2001:db8::9]"},
-		{"192.0.2.10", "192.0.2.10 2001:db8::9 2001:db8::5", "map[IPv6:2001:db8::9]"},
-		{"192.0.2.10", "192.0.2.10 fe80::1 ::1", "map[]"},
-	} {
-		d := peering.Decide(spec, peering.Node{Name: "a", InternalIPs: ips("10.0.0.1", tt.known)}, secrets, func(netip.Addr) (peering.Egress, bool) {
-			return peering.Egress{Interface: "eth0", Addresses: ips(strings.Fields(tt.there)...)}, true
-		})
-		if got := fmt.Sprint(d.State.Peers[0].NextHops); got != tt.want {
-			t.Errorf("own address %s, interface with %s: the next hops are %q, want %q", tt.known, tt.there, got, tt.want)
-		}
-	}
-}
-
-// TestTheNodeItselfIsNoRouteToNeighbors: the first or last address of the neighbors'
-// network may be the node's own address. The route to that address is on lo.
-func TestTheNodeItselfIsNoRouteToNeighbors(t *testing.T) {
-	spec := config(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}")
-	for _, own := range []string{"192.0.2.1", "192.0.2.254", "192.0.2.9"} {
-		d := peering.Decide(spec, node, secrets, func(to netip.Addr) (peering.Egress, bool) {
-			if to.String() == own {
-				return peering.Egress{Interface: "lo"}, true
-			}
-			return peering.Egress{Interface: "eth0", Addresses: ips("2001:db8::5")}, to.Is4()
-		})
-		if !strings.Contains(print(d), "-> via 2001:db8::5") || len(d.Problems) > 0 {
-			t.Errorf("own address %s: the decision is\n%s", own, print(d))
-		}
-	}
-}
-
 // The password is too long.
 func TestProblemsDoNotShowPasswords(t *testing.T) {
 	long := strings.Repeat("hush", 21)
 	d := decide(t, "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPassword: "+long+"}}]}")
 	if len(d.Problems) != 1 || strings.Contains(complaints(d)+d.LeftOut[0].Message, "hush") {
 		t.Error(complaints(d))
-	}
-}
-
-func TestRoutesToTheAddressesOfTheClusterAreNotLearned(t *testing.T) {
-	own := node
-	own.Own = []peering.PrefixRange{
-		{Prefix: netip.MustParsePrefix("10.255.0.0/24"), Min: 24, Max: 32}, {Prefix: netip.MustParsePrefix("2001:db8:f::/64"), Min: 64, Max: 128},
-	}
-	const policy = `applyPolicy: {importPolicy: {policies: [all]}}`
-	spec := config(t, `{global: {asn: 64512, `+policy+`}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, `+policy+`}],
-		policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]}`)
-	got := print(peering.Decide(spec, own, secrets, egress))
-	for _, want := range []string{
-		"set prefix purelb:pools IPv4 [][{10.255.0.0/24 24 32}]\n", "set prefix purelb:pools IPv6 [][{2001:db8:f::/64 64 128}]\n",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("there is no %q in\n%s", want, got)
-		}
-	}
-	first := got[strings.Index(got, "import [purelb:p"):]
-	if want := "import [purelb:pools IPv4] prefixes any of purelb:pools IPv4 -> reject\nimport [purelb:pools IPv6] prefixes any of purelb:pools IPv6 -> reject\n"; !strings.HasPrefix(first, want) {
-		t.Errorf("the import chain begins with\n%s\nwant these rejections before all policies:\n%s", first, want)
-	}
-}
-
-func TestPoliciesKeepTheAttributesOfADrainedNode(t *testing.T) {
-	spec := config(t, `{global: {asn: 64512, applyPolicy: {exportPolicy: {policies: [p]}}}, policyDefinitions: [{name: p, statements: [
-		{name: replace, actions: {community: {type: replace, communities: ['64512:1']}, localPref: 200}},
-		{name: remove, actions: {community: {type: remove, communities: ['64512:1', graceful-shutdown]}}},
-		{name: all, actions: {community: {type: remove, communities: [graceful-shutdown]}, routeAction: accept}},
-		{name: add, actions: {community: {type: add, communities: ['35:0']}}}]}]}`)
-	here := node
-	for _, draining := range []bool{false, true} {
-		here.Draining = draining
-		var got strings.Builder
-		for line := range strings.Lines(print(peering.Decide(spec, here, secrets, egress))) {
-			if strings.HasPrefix(line, "export [export p/") {
-				got.WriteString(line)
-			}
-		}
-		want := map[bool]string{
-			false: "export [export p/replace] -> replace [64512:1] pref=200\nexport [export p/remove] -> remove [64512:1 65535:0]\n" +
-				"export [export p/all] -> remove [65535:0] accept\nexport [export p/add] -> add [35:0]\n",
-			true: "export [export p/replace] -> replace [64512:1 65535:0]\nexport [export p/remove] -> remove [64512:1]\n" +
-				"export [export p/all] -> accept\nexport [export p/add] -> add [35:0]\n",
-		}[draining]
-		if diff := cmp.Diff(want, got.String()); diff != "" {
-			t.Errorf("draining %v: %s", draining, diff)
-		}
-	}
-}
-
-func TestNoIPv4RoutesToARouterWithoutExtendedNextHop(t *testing.T) {
-	const muted = "IPv4 routes are not announced"
-	for _, tt := range []struct {
-		name, neighbor string
-		told, want     bool
-	}{
-		{"before its OPEN", "2001:db8:51::1", false, false},
-		{"without the capability", "2001:db8:51::1", true, true},
-		{"with a link-local address", "fe80::1%eth1", true, true},
-		{"with an IPv4 next hop", "2001:db8::1", true, false},
-		{"with a session over IPv4", "198.51.100.1", true, false},
-	} {
-		spec := config(t, "{neighbors: [{config: {neighborAddress: '"+tt.neighbor+"', peerAsn: 64513}}]}")
-		n := node
-		n.NoExtendedNextHop = map[string]bool{tt.neighbor: tt.told}
-		d := peering.Decide(spec, n, secrets, egress)
-		silent := slices.Contains(d.State.Peers[0].Mute, addr.V4)
-		said := slices.ContainsFunc(d.Problems, func(p peering.Problem) bool { return strings.Contains(p.Message, muted) })
-		if silent != tt.want || said != tt.want {
-			t.Errorf("a router %s: IPv4 muted %v, want %v; problems: %v", tt.name, silent, tt.want, d.Problems)
-		}
 	}
 }
