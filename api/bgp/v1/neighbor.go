@@ -131,10 +131,11 @@ type PeerConfig struct {
 	// +optional
 	AuthPassword string `json:"authPassword,omitempty"`
 
-	// authPasswordSecretRef names the key of a Secret, in the namespace of this
-	// object, whose value is the key of TCP-MD5, 1 to 80 bytes. A new value takes
-	// effect at once and ends the session. If it cannot be read, the neighbor is
-	// left out: there is no session without it.
+	// authPasswordSecretRef names the key of a Secret, in the namespace of PureLB,
+	// whose value is the key of TCP-MD5, 1 to 80 bytes. A new value ends the
+	// session, up to 30 seconds later. If the Secret cannot be read any more, the
+	// last value stays in use. If it was never read, the neighbor is left out:
+	// there is no session without it.
 	// +optional
 	AuthPasswordSecretRef *SecretKeyRef `json:"authPasswordSecretRef,omitempty"`
 }
