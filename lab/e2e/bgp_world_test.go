@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/internal/topology"
 	"purelb.io/purelb/lab/router"
 )
 
@@ -72,8 +72,15 @@ func (s session) up() bool {
 	return s.State == "Established" && s.EndOfRIB.Received["ipv4Unicast"] && s.EndOfRIB.Received["ipv6Unicast"]
 }
 
-// told returns the sessions of the router, by the names of the nodes.
+// told returns the sessions of the router over IPv4, by the names of the nodes.
 func (w *world) told() map[string]session {
+	w.t.Helper()
+	return w.toldTo(topology.Machine.V4)
+}
+
+// toldTo returns the sessions of the router with these addresses of the nodes, by the names of the
+// nodes.
+func (w *world) toldTo(address func(topology.Machine) netip.Addr) map[string]session {
 	w.t.Helper()
 	out, err := lab.Exec(w.ctx, cluster.Router, "vtysh", "-c", "show bgp neighbors json")
 	if err != nil {
@@ -86,7 +93,7 @@ func (w *world) told() map[string]session {
 	sessions := map[string]session{}
 	for _, n := range lab.Nodes() {
 		var s session
-		if err := json.Unmarshal(all[n.V4().String()], &s); err != nil {
+		if err := json.Unmarshal(all[address(n).String()], &s); err != nil {
 			w.t.Fatalf("the router's session with %s: %v in\n%s", n.Name, err, out)
 		}
 		sessions[n.Name] = s
@@ -177,6 +184,16 @@ func (w *world) everywhere(addresses ...netip.Addr) {
 	}
 }
 
+// routerBeside returns the interface of the router on the segment of a machine.
+func (w *world) routerBeside(m topology.Machine) topology.NIC {
+	w.t.Helper()
+	r, err := lab.Machine(cluster.Router)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.NICs[slices.IndexFunc(r.NICs, func(nic topology.NIC) bool { return nic.Segment == m.NICs[0].Segment })]
+}
+
 func hosts(addresses []netip.Addr) []netip.Prefix {
 	var out []netip.Prefix
 	for _, a := range addresses {
@@ -218,12 +235,24 @@ func (w *world) nodeStatus(node string) map[string]any {
 	return status
 }
 
-// neighborOf returns the first neighbor in the status of a node, as "address state bfd".
+// neighborOf returns the first neighbor in the BGPNodeStatus of a node, as neighborsIn does.
 func (w *world) neighborOf(node string) string {
-	neighbors, _, _ := unstructured.NestedSlice(w.nodeStatus(node), "neighbors")
-	if len(neighbors) == 0 {
-		return ""
+	for _, n := range neighborsIn(w.nodeStatus(node)) {
+		return n
 	}
-	n, _ := neighbors[0].(map[string]any)
-	return strings.TrimSpace(fmt.Sprintf("%v %v %v", n["address"], n["state"], n["bfd"]))
+	return ""
+}
+
+// neighborsIn returns the neighbors in the status of a node, as "address state bfd".
+func neighborsIn(status map[string]any) (all []string) {
+	neighbors, _, _ := unstructured.NestedSlice(status, "neighbors")
+	for _, o := range neighbors {
+		n, _ := o.(map[string]any)
+		line := fmt.Sprintf("%v %v", n["address"], n["state"])
+		if bfd, ok := n["bfd"]; ok {
+			line += fmt.Sprintf(" %v", bfd)
+		}
+		all = append(all, line)
+	}
+	return all
 }

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"purelb.io/purelb/lab/cluster"
-	"purelb.io/purelb/lab/internal/topology"
 	"purelb.io/purelb/lab/product"
 )
 
@@ -29,15 +27,14 @@ func (w *world) guidesBIRD(tree product.Tree, node string) string {
 	_, after, _ := strings.Cut(string(text), "\n## A routing daemon of your own")
 	_, after, _ = strings.Cut(after, "```\n")
 	example, _, ok := strings.Cut(after, "```\n")
-	n, errNode := lab.Machine(node)
-	r, errRouter := lab.Machine(cluster.Router)
-	if !ok || errNode != nil || errRouter != nil {
-		w.t.Fatalf("the guide has an example: %v; %v %v", ok, errNode, errRouter)
+	n, err := lab.Machine(node)
+	if !ok || err != nil {
+		w.t.Fatalf("the guide has an example: %v; %v", ok, err)
 	}
-	beside := slices.IndexFunc(r.NICs, func(nic topology.NIC) bool { return nic.Segment == n.NICs[0].Segment })
+	beside := w.routerBeside(n)
 	return strings.NewReplacer(
 		"192.168.1.11", n.V4().String(), "2001:db8:1::11", n.V6().String(),
-		"192.168.1.1", r.NICs[beside].V4.Addr().String(), "2001:db8:1::1", r.NICs[beside].V6.Addr().String(),
+		"192.168.1.1", beside.V4.Addr().String(), "2001:db8:1::1", beside.V6.Addr().String(),
 		"as 65001", "as 64515", "as 65000", "as 64514",
 	).Replace(example)
 }
