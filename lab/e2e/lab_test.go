@@ -31,6 +31,8 @@ type fixture struct {
 	kube *kube.Client
 	tree product.Tree
 	book *logBook
+	// took is how long each test with a world took.
+	took map[string]time.Duration
 }
 
 var lab fixture
@@ -41,7 +43,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	lab.tellSlowest()
+	os.Exit(code)
 }
 
 // installing is the time limit for building and installing the product.
@@ -65,7 +69,7 @@ func setUp() error {
 	if err != nil {
 		return err
 	}
-	lab = fixture{Cluster: c, kube: api, tree: tree}
+	lab = fixture{Cluster: c, kube: api, tree: tree, took: map[string]time.Duration{}}
 	lab.book = lab.followLogs()
 	return nil
 }

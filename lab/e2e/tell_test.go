@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -35,9 +39,9 @@ func (w *world) tell() {
 // tellPaths prints where packets to Services go: to which pods, by which routes, and which
 // machines do not answer.
 func (w *world) tellPaths() {
-	var slices discoveryv1.EndpointSliceList
-	if err := w.List(w.ctx, &slices, client.InNamespace(namespace)); err == nil {
-		for _, s := range slices.Items {
+	var list discoveryv1.EndpointSliceList
+	if err := w.List(w.ctx, &list, client.InNamespace(namespace)); err == nil {
+		for _, s := range list.Items {
 			fmt.Printf("EndpointSlice %s:", s.Name)
 			for _, e := range s.Endpoints {
 				unready := e.Conditions.Ready != nil && !*e.Conditions.Ready
@@ -52,5 +56,19 @@ func (w *world) tellPaths() {
 				fmt.Printf("%s: %s\n%s", m, argv, out)
 			}
 		}
+	}
+}
+
+// tellSlowest prints the tests that took longest. They decide how long continuous integration takes.
+func (f fixture) tellSlowest() {
+	const most = 15
+	var all time.Duration
+	for _, took := range f.took {
+		all += took
+	}
+	names := slices.SortedFunc(maps.Keys(f.took), func(a, b string) int { return cmp.Compare(f.took[b], f.took[a]) })
+	fmt.Printf("%d tests took %s. The slowest are:\n", len(names), all.Round(time.Second))
+	for _, name := range names[:min(most, len(names))] {
+		fmt.Printf("%8s %s\n", f.took[name].Round(time.Second), name)
 	}
 }

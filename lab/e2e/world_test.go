@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,6 +62,7 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 	// A test that takes longer hangs. The error of its wait says what it waits for.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+10*time.Minute, fmt.Errorf("the test took too long"))
 	w := &world{t: t, ctx: ctx, Client: lab.kube}
+	began := time.Now()
 	w.net = w.spread()
 	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups, peering(withBFD))
 	t.Cleanup(func() {
@@ -70,6 +72,7 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 		w.empty()
 		w.catch()
 		cancel()
+		lab.took[t.Name()] = time.Since(began)
 	})
 	return w
 }
@@ -94,6 +97,12 @@ func (w *world) empty() {
 		}
 	}
 	w.until(3*patience, "there are no pods", func() bool { return len(w.pods("")) == 0 })
+	// kube-proxy sends packets to the endpoints of all slices with the name of a Service. The garbage
+	// collector, which removes the slices of a deleted Service, can be late: it stops for a while when
+	// custom resource definitions come and go. The next test has Services of the same names.
+	if err := w.DeleteAllOf(w.ctx, &discoveryv1.EndpointSlice{}, client.InNamespace(namespace)); err != nil {
+		w.t.Errorf("empty the namespace: %v", err)
+	}
 	// A node that was cut off uses its last state until its agent notices that its connection to the
 	// API server is dead. Until then, it takes addresses from which other nodes withdraw.
 	for _, node := range lab.powered() {
