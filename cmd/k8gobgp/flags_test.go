@@ -58,8 +58,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		args, env []string
 		want      string
 	}{
-		{nil, pod[1:], "say --node-name or NODE_NAME"},
-		{nil, pod[:1], "say --namespace or POD_NAMESPACE"},
+		{nil, pod[1:], "set --node-name or NODE_NAME"},
+		{nil, pod[:1], "set --namespace or POD_NAMESPACE"},
 		{[]string{"--metrics-bind-address=7473"}, pod, `--metrics-bind-address "7473" is not an address`},
 		{[]string{"--health-probe-bind-address=:99999"}, pod, `--health-probe-bind-address ":99999" is not an address`},
 		{[]string{"--config-namespaces=Team"}, pod, `--config-namespaces: "Team" is not a namespace`},

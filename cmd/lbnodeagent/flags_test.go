@@ -85,9 +85,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		args, env []string
 		want      string
 	}{
-		{nil, nil, "say --namespace or PURELB_NAMESPACE"},
+		{nil, nil, "set --namespace or PURELB_NAMESPACE"},
 		{[]string{"--config-namespaces=Team"}, pod, `--config-namespaces: "Team" is not a namespace`},
-		{nil, pod[:1], "say --node-name or PURELB_NODE_NAME"},
+		{nil, pod[:1], "set --node-name or PURELB_NODE_NAME"},
 		{[]string{"--port=99999"}, pod, "--port 99999 is not a port"},
 		{[]string{"--max-address-metrics=-1"}, pod, `--max-address-metrics "-1" is not a number of addresses`},
 		{[]string{"--lease-duration=soon"}, pod, `--lease-duration "soon" is not a duration`},
