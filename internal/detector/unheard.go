@@ -15,7 +15,7 @@ import (
 // after another one counts by itself: when an agent restarts just before a split, its watchers on the
 // other side are heard after the restart, but not after the split.
 const (
-	// together is the largest number of ticks between suspicions that have one cause. The
+	// together is the number of ticks for which a fault may still bring new suspicions. The
 	// watchers of different peers do not tick at the same moment.
 	together = MissLimit + 2
 	// unheardTicks is the number of ticks after the last suspicion for which peers stay
@@ -37,9 +37,10 @@ type hearing struct {
 	// membership since. heard is the tick in which each peer was heard last.
 	suspects map[PeerID]bool
 	heard    map[PeerID]uint64
-	// began is the tick of the last suspicion that shows a new fault. A suspicion that comes
-	// only because the ring closes over the suspected peers shows none. latest is the tick of
-	// the last suspicion of any kind.
+	// began is the tick of the last suspicion that may show a new fault. A suspicion that comes
+	// only because the ring closes over the suspected peers shows none. A late suspicion of the
+	// same fault cannot be told from a new fault. latest is the tick of the last suspicion of any
+	// kind.
 	began, latest uint64
 	unheard       map[PeerID]bool
 }
@@ -102,9 +103,9 @@ func (h *hearing) watchesOn(r Ring, self PeerID, introduction uint64) [][]watch 
 	return watches
 }
 
-// grace returns how many ticks more a new watcher takes to miss a peer. Two processes that this
-// process knew before learn of their watch at about the same time. Two processes that this process
-// learns of at the same time have most likely known each other before.
+// grace returns how many ticks more a new watcher takes to miss a peer. A process is known if it was
+// on the ring before. Two known processes learn of their watch at about the same time. Two processes
+// that this process learns of at the same time have most likely known each other before.
 func (h *hearing) grace(watcher, of, self PeerID, watcherKnown bool, introduction uint64) uint64 {
 	_, known := h.ring.index(of)
 	if known != watcherKnown || !known && (watcher == self || of == self) {
