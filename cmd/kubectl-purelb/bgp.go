@@ -40,7 +40,7 @@ func newDataplane(o *options) *cobra.Command {
 	var f explain.DataplaneFilter
 	var importOnly, exportOnly, check bool
 	cmd := o.command("dataplane", "Show which addresses nodes announce by BGP, and which routes they have learned",
-		`Say which addresses nodes announce by BGP, to whom, and for which Services, and which
+		`Show which addresses nodes announce by BGP, to whom, and for which Services, and which
 routes they have learned and put into their routing tables.`,
 		`  kubectl purelb bgp dataplane
   kubectl purelb bgp dataplane --check --import-only

@@ -42,7 +42,7 @@ var explainables = []explainable{
 func newExplain(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain", Short: "Explain in sentences why something is as it is", Args: cobra.NoArgs, RunE: help,
-		Long: `Say in sentences why something is as it is. The first line is the answer. The exit code
+		Long: `Explain in sentences why something is as it is. The first line is the answer. The exit code
 is 1 if it tells of a problem.`,
 		Example: `  kubectl purelb explain service default/web
   kubectl purelb explain ip 192.0.2.10

@@ -8,7 +8,7 @@ import (
 
 func newInspect(o *options) *cobra.Command {
 	cmd := o.command("inspect NAMESPACE/SERVICE", "Show all that is known of a Service: addresses, elections, announcements, BGP, endpoints",
-		`Say all that is known of a Service, part by part, for people who look for a fault and for
+		`Show all that is known of a Service, part by part, for people who look for a fault and for
 scripts. "explain service" says why in sentences. The exit code is 1 if there is a problem.`,
 		`  kubectl purelb inspect default/web
   kubectl purelb inspect default/web -o json`,

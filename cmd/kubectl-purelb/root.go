@@ -45,7 +45,7 @@ func newRoot(o *options) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-purelb",
 		Short: "Show what PureLB does, what is wrong, and why",
-		Long: `Say what PureLB does, what is wrong, and why.
+		Long: `Show what PureLB does, what is wrong, and why.
 
 Answers come from the objects of a cluster, or of files: -f takes manifests, the
 output of Helm, and what "kubectl get -o yaml" prints. Nothing is changed. Where a

@@ -48,7 +48,7 @@ func newElection(o *options) *cobra.Command {
 	var node, drain string
 	var check bool
 	cmd := o.command("election", "Show which nodes can announce local addresses, and which do",
-		`Say which nodes can announce local addresses, and which do, by the Leases of their agents.
+		`Show which nodes can announce local addresses, and which do, by the Leases of their agents.
 Agents hear of each other by gossip, and learn within a second of what the Leases show
 minutes later.`,
 		`  kubectl purelb election

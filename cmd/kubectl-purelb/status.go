@@ -15,7 +15,7 @@ func newStatus(o *options) *cobra.Command {
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the state of PureLB on one screen", Args: cobra.NoArgs,
-		Long: `Say on one screen how PureLB fares: its programs, pools, nodes, BGP and Services.
+		Long: `Show on one screen how PureLB is doing: its programs, pools, nodes, BGP and Services.
 
 The exit code is 1 if there is a warning, or if a right is missing to know that there is
 none. With --wait the command asks until there is no warning: all programs run, and all

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// otherLoadBalancers maps the names of other load balancers to an API group that only they have.
+// otherLoadBalancers maps API groups that only one other load balancer has to its name.
 var otherLoadBalancers = map[string]string{
 	"metallb.io": "MetalLB", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
 }

@@ -50,7 +50,7 @@ func TestCrowdOperationsAreSetOperations(t *testing.T) {
 				"in":      {c.in(d).has(a, name), inC & inD},
 			} {
 				if inC > 1 || got[0] != got[1] {
-					t.Fatalf("%v%s in the result of %s: %d times, want %d; the crowds are %v and %v", a, name, what, got[0], got[1], c, d)
+					t.Fatalf("%v%s in the result of %s: %d times, want %d; the sets are %v and %v", a, name, what, got[0], got[1], c, d)
 				}
 			}
 		}

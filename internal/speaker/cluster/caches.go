@@ -1,6 +1,7 @@
 // Package cluster watches the objects of the API server that the BGP speaker of one node needs. Caches
-// keeps only the parts that package intent has words for. A watch on Secrets, EndpointSlices or
-// Services begins when the configuration needs it.
+// keeps only the parts that package intent has words for. The watches on Secrets and EndpointSlices,
+// and two further ones on Services, begin when a BGPConfiguration, a ServiceGroup or recorded bounds
+// need them.
 package cluster
 
 import (
