@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// agentAnswers is how long an agent may take to say its state.
+	// agentAnswers is how long an agent may take to send its state.
 	agentAnswers = 5 * time.Second
-	// mostAgents is how many agents one answer asks. An address has one holder and one winner, so
-	// more are of interest only for a Service with addresses in several networks.
+	// mostAgents is how many agents one answer asks. An address has one holder and one winner.
+	// More agents matter only for a Service with addresses in several networks.
 	mostAgents = 8
 )
 
@@ -44,7 +44,7 @@ func agentsOn(pods []corev1.Pod) map[string]monitored {
 	return all
 }
 
-// agentReports asks the agents that know more than the API server does, all at once.
+// agentReports asks the agents in wants in parallel, at most mostAgents of them.
 func (r *reader) agentReports(ctx context.Context, pods []corev1.Pod, wants explain.Wants) map[string]explain.AgentReport {
 	if len(wants.Agents) == 0 {
 		return nil
@@ -109,8 +109,8 @@ func readAgentState(text []byte) (*agentstate.State, error) {
 	return &s, nil
 }
 
-// archivedReports returns the answers of agents among the files of an archive. A report asks
-// each agent about everything.
+// archivedReports returns the agents' answers in the files of an archive. A report asks each agent
+// for everything.
 func archivedReports(files map[string][]byte) map[string]explain.AgentReport {
 	reports := map[string]explain.AgentReport{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {

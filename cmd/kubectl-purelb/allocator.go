@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// leaderLease is the Lease that the allocator that leads holds.
+	// leaderLease is the Lease that the leading allocator holds.
 	leaderLease = "purelb-allocator"
-	// allocatorTimeout is how long an allocator may take to answer. A NetworkPolicy may keep
-	// the API server from it, and the other answers must not wait for that.
+	// allocatorTimeout is how long an allocator may take to answer. A NetworkPolicy may keep the
+	// API server from reaching it, and the other answers must not wait for that.
 	allocatorTimeout = 5 * time.Second
-	// mostAllocators is how many pods are asked if it is not known which one leads.
+	// mostAllocators is the largest number of pods to ask if the leader is not known.
 	mostAllocators = 3
 )
 
-// leaderOf returns the name of the allocator that leads, or "" if leases do not name one.
+// leaderOf returns the name of the leading allocator, or "" if leases do not name it.
 func leaderOf(leases []coordinationv1.Lease) string {
 	for i := range leases {
 		if holder := leases[i].Spec.HolderIdentity; leases[i].Name == leaderLease && holder != nil {
@@ -43,8 +43,8 @@ type monitored struct {
 	port int32
 }
 
-// allocators returns the running pods of the allocator. If the pod of leader is among them, it
-// returns that one alone.
+// allocators returns the running pods of the allocator, at most mostAllocators. If the leader's
+// pod is one of them, it returns only that pod.
 func allocators(pods []corev1.Pod, leader string) []monitored {
 	var all []monitored
 	for i := range pods {
@@ -67,8 +67,8 @@ func allocators(pods []corev1.Pod, leader string) []monitored {
 	return all[:min(len(all), mostAllocators)]
 }
 
-// allocatorState asks the allocator that leads, if the command wants to know. Unheard says why
-// there is no answer.
+// allocatorState asks the leading allocator for its state, if the command needs it. unheard says
+// why there is no state.
 func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader string) (state *allocstate.State, unheard *explain.Unread) {
 	if r.about == nil {
 		return nil, nil
@@ -95,7 +95,7 @@ func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader s
 	return nil, unheard
 }
 
-// unheardBy says what err means, which is the answer of the pod of an allocator.
+// unheardBy translates err, the error of a request to the allocator in pod, into a reason.
 func (r *reader) unheardBy(pod string, err error) *explain.Unread {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -106,7 +106,7 @@ func (r *reader) unheardBy(pod string, err error) *explain.Unread {
 	return explain.NewUnheard(explain.Failed, pod+" did not answer: "+oneLine(err))
 }
 
-// noProxyRight names the right that is missing.
+// noProxyRight names the missing right.
 func (r *reader) noProxyRight() string {
 	return fmt.Sprintf("you have no right to get pods/proxy in namespace %s (the Role purelb-inspector has)", r.namespace)
 }
@@ -122,8 +122,8 @@ func (p *prober) state(ctx context.Context, at monitored, about url.Values) (*al
 	return readState(text)
 }
 
-// get asks the program in a pod for a page, by the proxy of the API server. It reads at most
-// this many bytes.
+// get requests a page from the program in a pod, through the proxy of the API server. most is the
+// largest number of bytes to read.
 func (p *prober) get(ctx context.Context, at monitored, page string, about url.Values, most int64) ([]byte, error) {
 	request := p.Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
 		Suffix(page).MaxRetries(0)

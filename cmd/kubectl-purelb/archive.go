@@ -37,21 +37,21 @@ const (
 	archiveAbout   = "about.json"
 )
 
-// about is what an archive knows beside objects.
+// about is the content of archiveAbout.
 type about struct {
-	// Plugin is the version of the plugin that wrote it, and Time that of the API server.
+	// Plugin is the version of the plugin that wrote the archive. Time is the API server's time.
 	Plugin      string           `json:"plugin"`
 	Time        time.Time        `json:"time"`
 	Namespace   string           `json:"namespace"`
 	Unread      []explain.Unread `json:"unknown"`
 	Uninstalled string           `json:"uninstalled,omitempty"`
-	// Unheard says why the allocator did not tell its state.
+	// Unheard says why the state of the allocator is missing.
 	Unheard *explain.Unread `json:"unheard,omitempty"`
-	// Missing are the files that could not be fetched, and why.
+	// Missing are the files that could not be fetched, with the reasons.
 	Missing map[string]string `json:"missing,omitempty"`
-	// Cut are the files that are not whole, and what is left out.
+	// Cut are the incomplete files, with a description of the missing part.
 	Cut map[string]string `json:"cut,omitempty"`
-	// LeftOut are the pods that were not asked for their files, because there are many.
+	// LeftOut are the pods that were not asked for files, because there are too many.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
@@ -84,7 +84,7 @@ func (a *archive) add(name string, text []byte) error {
 // Close writes the end of the archive.
 func (a *archive) Close() error { return errors.Join(a.Writer.Close(), a.compressed.Close()) }
 
-// mostArchived is how large a file of an archive may be that is read.
+// mostArchived is how many bytes of a file in an archive are read.
 const mostArchived = 1 << 30
 
 // readArchive returns the files of an archive by their names.
@@ -115,7 +115,7 @@ func readArchive(name string) (map[string][]byte, error) {
 	}
 }
 
-// openArchive returns the world that an archive was made of.
+// openArchive returns the world that an archive was made from.
 func (o *options) openArchive(name string) (explain.World, error) {
 	files, err := readArchive(name)
 	if err != nil {
@@ -136,8 +136,8 @@ func (o *options) openArchive(name string) (explain.World, error) {
 	return w, nil
 }
 
-// archivedState returns the answer of the allocator that led, among the files of an archive.
-// An answer in a report is about all Services, and so it may lack the details of one.
+// archivedState returns the answer of the leading allocator in the files of an archive. This
+// answer is about all Services, so details of one Service may be missing.
 func archivedState(files map[string][]byte, unheard *explain.Unread) (*allocstate.State, *explain.Unread) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !strings.HasSuffix(name, ".allocator.state") {
@@ -150,7 +150,7 @@ func archivedState(files map[string][]byte, unheard *explain.Unread) (*allocstat
 	return nil, cmp.Or(unheard, explain.NewUnheard(explain.Absent, "the archive has no answer of an allocator that leads"))
 }
 
-// objectsOf writes the objects of w, one document each.
+// objectsOf returns the objects of w as YAML, each in its own document.
 func objectsOf(w explain.World, r *redactor) ([]byte, error) {
 	var text bytes.Buffer
 	var errs []error

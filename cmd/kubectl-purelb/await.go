@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// await asks until the answer is done or ctx ends, and returns the last answer. It fails if
-// there was none, or if asking again cannot help.
+// await calls ask until done is true or ctx ends, and returns the last answer. It fails if there
+// was no answer, or if another attempt cannot succeed.
 func await[T any](ctx context.Context, o *options, ask func(context.Context) (answer T, done bool, err error)) (T, error) {
 	var last, none T
 	var said string

@@ -8,8 +8,7 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// newBGP makes the commands about BGP. They say what the speakers report in their
-// BGPNodeStatus.
+// newBGP makes the commands about BGP. They show what the speakers report in their BGPNodeStatus.
 func newBGP(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bgp", Short: "Show how nodes speak BGP", Args: cobra.NoArgs, RunE: help,

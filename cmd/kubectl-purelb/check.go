@@ -62,8 +62,8 @@ as that of another load balancer in the cluster.`,
 	return cmd
 }
 
-// checkUp looks at the cluster once. unread says that something could not be read, and that
-// another reading may succeed.
+// checkUp checks the cluster once. unread says that a part could not be read, and that another
+// attempt may succeed.
 func (r *reader) checkUp(ctx context.Context, before bool) (c explain.Checkup, unread bool, err error) {
 	w, err := r.read(ctx)
 	if err != nil {

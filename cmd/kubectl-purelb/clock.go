@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// serverClock learns the time from the answers of the API server. Leases are judged by
-// that: the clock of the machine of a person may be wrong by more than a Lease lasts.
+// serverClock reads the time from the responses of the API server. Leases expire by that time: the
+// clock of the user's machine may be wrong by more than the duration of a Lease.
 type serverClock struct {
 	mu   sync.Mutex
 	said time.Time

@@ -31,7 +31,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// lists are what is read of a cluster.
+// lists are the objects that are read from a cluster.
 type lists struct {
 	groups         v2.ServiceGroupList
 	agents         v2.LBNodeAgentList
@@ -45,19 +45,19 @@ type lists struct {
 	nodeStatuses   bgpv1.BGPNodeStatusList
 }
 
-// reader reads a cluster, again and again with the same connections.
+// reader reads a cluster. All readings use the same connections.
 type reader struct {
 	client.Client
 	*serverClock
 	config    *rest.Config
 	namespace string
-	// endpointsOf is the Service whose endpoints are read in any case, or "". Everything
-	// says that those of all Services are.
+	// endpointsOf is the Service whose endpoints are always read, or "". everything says to read
+	// the endpoints of all Services.
 	endpointsOf string
 	everything  bool
-	// about are the parameters of the question to the allocator, nil for no question.
+	// about are the parameters of the request to the allocator. nil means no request.
 	about url.Values
-	// noBGP says that the answer needs no objects of BGP, unless its subject does.
+	// noBGP says that the answer needs no BGP objects, unless its subject needs them.
 	noBGP   bool
 	subject *explain.Subject
 }
@@ -75,7 +75,7 @@ func (o *options) newReader() (*reader, error) {
 	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, about: o.about, noBGP: o.noBGP, subject: o.subject}, nil
 }
 
-// read asks the API server for all that answers are made of, at once.
+// read reads all objects that answers need, in parallel.
 func (r *reader) read(ctx context.Context) (explain.World, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -105,7 +105,7 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	if err := r.place(ctx, &w); err != nil {
 		return w, err
 	}
-	whole := w // before another goroutine changes w
+	whole := w // a copy, because another goroutine changes w
 	var all sync.WaitGroup
 	all.Go(func() { w.Allocator, w.Unheard = r.allocatorState(ctx, w.Pods, leaderOf(l.leases.Items)) })
 	r.readMore(ctx, &whole)
@@ -134,8 +134,8 @@ func (r *reader) readAbout(ctx context.Context, w *explain.World) {
 	w.NodeStatuses = l.Items
 }
 
-// place finds out whether PureLB is in the namespace of w. It returns an error if it is in
-// another one.
+// place finds out whether PureLB is in the namespace of w. It returns an error if PureLB is in
+// another namespace.
 func (r *reader) place(ctx context.Context, w *explain.World) error {
 	known := !slices.ContainsFunc(w.Unread, func(u explain.Unread) bool { return u.Kind == explain.KindPods || u.Kind == explain.KindLeases })
 	if !known || len(w.Pods)+len(w.Leases) > 0 {
@@ -143,7 +143,7 @@ func (r *reader) place(ctx context.Context, w *explain.World) error {
 	}
 	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (-n sets the namespace)", w.Namespace)
 	var pods corev1.PodList
-	// If they cannot be read, it stays unsaid where PureLB is.
+	// If this fails, the answer does not name the namespace of PureLB.
 	_ = r.List(ctx, &pods, client.MatchingLabels{"app": "purelb"}, client.Limit(page))
 	others := map[string]bool{}
 	for i := range pods.Items {
@@ -154,7 +154,7 @@ func (r *reader) place(ctx context.Context, w *explain.World) error {
 	return misplaced(*w, slices.Sorted(maps.Keys(others)))
 }
 
-// readMore reads what is needed only in some clusters.
+// readMore reads what only some clusters need.
 func (r *reader) readMore(ctx context.Context, w *explain.World) {
 	if slices.ContainsFunc(w.Unread, func(u explain.Unread) bool { return u.Kind == explain.KindNetworks }) {
 		w.ClusterIPs = kubernetesIPs(ctx, r)
@@ -192,8 +192,7 @@ func ofServices(slices []discoveryv1.EndpointSlice, services []corev1.Service) [
 	return all
 }
 
-// newClient returns a client that needs no discovery, with clock looking at each
-// answer.
+// newClient returns a client that needs no discovery. clock reads the time from each response.
 func newClient(cfg *rest.Config, clock *serverClock) (client.Client, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
@@ -212,8 +211,8 @@ func newClient(cfg *rest.Config, clock *serverClock) (client.Client, error) {
 	return balancedClient{c}, nil
 }
 
-// balancedClient lists Services of type LoadBalancer even if the API server cannot select a type, as
-// before Kubernetes 1.31.
+// balancedClient lists Services of type LoadBalancer. It selects them itself if the API server
+// cannot select by type (before Kubernetes 1.31).
 type balancedClient struct{ client.Client }
 
 // List implements client.Reader.
@@ -234,7 +233,7 @@ func (c balancedClient) List(ctx context.Context, list client.ObjectList, opts .
 	return nil
 }
 
-// mapper knows the resources that are read.
+// mapper returns the mapping of all resources that the plugin uses.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	add := func(gv schema.GroupVersion, kind, plural string, scope meta.RESTScope) {
@@ -256,7 +255,7 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-// world is what the lists mean in an installation in this namespace.
+// world returns the world of these lists, for an installation in namespace.
 func (l *lists) world(namespace string) explain.World {
 	w := explain.World{
 		Services: l.services.Items, Configurations: l.configurations.Items, NodeStatuses: l.nodeStatuses.Items, Pods: l.pods.Items,
@@ -273,8 +272,8 @@ func (l *lists) world(namespace string) explain.World {
 	return w
 }
 
-// kubernetesIPs returns the ClusterIPs of the Service default/kubernetes, as far as they
-// can be read.
+// kubernetesIPs returns the ClusterIPs of the Service default/kubernetes, or nil if it cannot read
+// them.
 func kubernetesIPs(ctx context.Context, c client.Client) []netip.Addr {
 	var svc corev1.Service
 	if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &svc); err != nil {
@@ -289,7 +288,7 @@ func kubernetesIPs(ctx context.Context, c client.Client) []netip.Addr {
 	return ips
 }
 
-// now returns the time by the API server, or by this machine if it does not say.
+// now returns the time of the API server, or of this machine if no response had a time.
 func (c *serverClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ cursor, it prints the first page once.`,
 	return cmd
 }
 
-// fps limits how often the screen is drawn. Only what changed is sent.
+// fps limits how often the screen is drawn. The terminal gets only the changes.
 const fps = 10
 
 // dashboard shows a dashboard until the user quits.
@@ -97,7 +97,7 @@ func canMove(out any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// follower watches all that the dashboard shows. A change only makes it read again.
+// follower watches all kinds that the dashboard shows. A change only triggers another reading.
 type follower struct {
 	client  rest.Interface
 	paths   map[string]string
@@ -145,8 +145,8 @@ func (f *follower) run(ctx context.Context) {
 	all.Wait()
 }
 
-// watch watches one kind until the watch ends, and reports whether it began. Only the
-// metadata of objects is sent.
+// watch watches one kind until the watch ends, and reports whether it began. The API server sends
+// only the metadata of objects.
 func (f *follower) watch(ctx context.Context, kind, path string) (began bool) {
 	request := func() *rest.Request {
 		return f.client.Get().AbsPath(path).Param("watch", "1").Param("timeoutSeconds", "300").
@@ -185,11 +185,11 @@ func (f *follower) follows(kind string) {
 	delete(f.lost, kind)
 }
 
-// grace is how long a watch may be away until its kind counts as stale: watches end and
-// begin again every few minutes.
+// grace is how long a kind may have no watch before it is stale. A watch ends every few minutes,
+// and the follower starts it again.
 const grace = 5 * time.Second
 
-// stale says which kinds are not followed, or "".
+// stale names the kinds that have no watch. It returns "" if all have one.
 func (f *follower) stale(now time.Time) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,21 +200,21 @@ func (f *follower) stale(now time.Time) string {
 	return "no watch of " + strings.Join(away, ", ")
 }
 
-// pauseAfter returns how long to wait after a reading that took so long. In a large cluster a
-// reading takes seconds, and some Lease or Node changes all the time: the dashboard must not
-// read without a pause.
+// pauseAfter returns how long to wait after a reading. took is how long the reading took. In a
+// large cluster a reading takes seconds, and Leases and Nodes change all the time. Without a pause
+// the dashboard would always be reading.
 func pauseAfter(took, interval time.Duration) time.Duration {
 	return max(interval, min(9*took, time.Minute))
 }
 
-// read reads the cluster after each change, with pauses, and sends the result. While a reading
-// fails, or a watch is away, it also reads without a change.
+// read reads the cluster after each change, with pauses, and sends the result. Without a change it
+// reads every minute, and more often while a reading fails or a watch is missing.
 func (f *follower) read(ctx context.Context, interval time.Duration, r *reader, send func(tea.Msg)) {
 	for {
 		began := time.Now()
 		w, err := r.read(ctx)
 		pause := interval
-		if err == nil { // One that failed may have waited for the API server only.
+		if err == nil { // A failed reading may only have waited for the API server.
 			pause = pauseAfter(time.Since(began), interval)
 		}
 		stale := f.stale(time.Now())
@@ -222,7 +222,7 @@ func (f *follower) read(ctx context.Context, interval time.Duration, r *reader, 
 			return
 		}
 		send(newsMsg{world: w, err: err, stale: stale})
-		again := time.Minute // The answers depend on the time, too.
+		again := time.Minute // The answers also depend on the time.
 		if err != nil || stale != "" {
 			again = 5 * interval
 		}

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// dashboard is what the dashboard shows. Update and View touch nothing else.
+// dashboard is the state of the dashboard. Update and View use nothing else.
 type dashboard struct {
 	namespace     string
 	width, height int
@@ -22,7 +22,7 @@ type dashboard struct {
 	status explain.Status
 	pages  []dashPage
 	moves  []dashMove
-	// stale says what is not followed at present, "" for nothing.
+	// stale says why the data may be out of date. It is "" for current data.
 	stale string
 
 	page, cursor int
@@ -34,8 +34,8 @@ type dashboard struct {
 	scroll int
 }
 
-// newsMsg is a new reading of the cluster. err says why there is none, and stale what is not
-// followed.
+// newsMsg is a new reading of the cluster. If the reading failed, err says why. stale names the
+// missing watches.
 type newsMsg struct {
 	world explain.World
 	err   error
@@ -58,7 +58,7 @@ func (d dashboard) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return d, nil
 }
 
-// learn takes in a new reading.
+// learn adds a new reading.
 func (d dashboard) learn(m newsMsg) dashboard {
 	d.stale = m.stale
 	if m.err != nil {
@@ -75,7 +75,7 @@ func (d dashboard) learn(m newsMsg) dashboard {
 	return d
 }
 
-// press acts on a key.
+// press handles a key.
 func (d dashboard) press(key string) (tea.Model, tea.Cmd) {
 	switch {
 	case key == "ctrl+c" || key == "q" && !d.filtering:
@@ -92,7 +92,7 @@ func (d dashboard) press(key string) (tea.Model, tea.Cmd) {
 	return d, nil
 }
 
-// typed changes the filter.
+// typed handles a key while the user types the filter.
 func (d dashboard) typed(key string) dashboard {
 	switch {
 	case key == "enter":
@@ -110,7 +110,7 @@ func (d dashboard) typed(key string) dashboard {
 	return d
 }
 
-// read scrolls a story, or leaves it.
+// read scrolls or closes a story.
 func (d dashboard) read(key string) dashboard {
 	switch key {
 	case "esc", "enter", "left", "h":
@@ -146,7 +146,7 @@ func (d dashboard) browse(key string) dashboard {
 	return d
 }
 
-// step returns where key moves at to, of count lines.
+// step returns the new line number after key. at is the present one of count lines.
 func (d dashboard) step(key string, at, count int) int {
 	switch key {
 	case "up", "k":
@@ -211,7 +211,7 @@ func (d dashboard) View() tea.View {
 	return v
 }
 
-// age is the time of the reading.
+// age returns the time of the reading.
 func (d dashboard) age() string {
 	if d.world.Now.IsZero() {
 		return "no time"

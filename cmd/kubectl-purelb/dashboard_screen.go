@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// dashPage is one page of the dashboard: rows below a head, or text where nothing can be listed.
+// dashPage is one page of the dashboard. It has rows below a head, or a text if it has no rows.
 type dashPage struct {
 	name string
 	head []string
@@ -18,7 +18,7 @@ type dashPage struct {
 	text string
 }
 
-// dashRow is a line of a page. kind and subject are what "explain" says more about.
+// dashRow is a row of a page. kind and subject are the arguments of "explain" for this row.
 type dashRow struct {
 	cells   []string
 	problem bool
@@ -26,7 +26,7 @@ type dashRow struct {
 	subject string
 }
 
-// The kinds that a row can be explained by.
+// The values of dashRow.kind.
 const (
 	storyService = "service"
 	storyGroup   = "group"
@@ -169,7 +169,7 @@ func movePage(moves []dashMove) dashPage {
 	return p
 }
 
-// movesBetween returns the Services whose announcers differ in two worlds.
+// movesBetween returns the Services whose announcers differ between two worlds.
 func movesBetween(before, after explain.World) []dashMove {
 	old, err1 := explain.ServicesOf(before, explain.Filter{})
 	now, err2 := explain.ServicesOf(after, explain.Filter{})
@@ -197,7 +197,7 @@ func orNone(text string) string {
 	return text
 }
 
-// lay returns head and rows as lines of columns, none wider than width.
+// lay formats the head and the rows in columns. No line is wider than width.
 func lay(p dashPage, rows []dashRow, width int) (head string, lines []string) {
 	widths := make([]int, len(p.head))
 	for i, name := range p.head {
@@ -226,8 +226,8 @@ func lay(p dashPage, rows []dashRow, width int) (head string, lines []string) {
 	return line(p.head), lines
 }
 
-// fit makes the widest column narrower, again and again, until all columns need no more than
-// width. So a column with long cells leaves room for the others.
+// fit reduces the width of the widest column until all columns fit into width. So a column with
+// long cells leaves room for the others.
 func fit(widths []int, width int) {
 	const least = 4
 	for {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The escape sequences of the dashboard. None is needed to understand it.
+// The escape sequences of the dashboard. Its text is complete without them.
 const (
 	styleBold    = "\x1b[1m"
 	styleReverse = "\x1b[7m"
@@ -20,13 +20,13 @@ func (d dashboard) style(style, text string) string {
 	return style + text + styleEnd
 }
 
-// The lines around the body: title, tabs, head of the columns; and below it two.
+// The lines above the body are the title, the tabs and the head of the columns. Two are below it.
 const aroundBody = 5
 
-// room is how many lines the body has.
+// room returns the number of lines of the body.
 func (d dashboard) room() int { return max(1, d.height-aroundBody) }
 
-// screen returns the whole screen, of d.height lines.
+// screen returns the whole screen, which has d.height lines.
 func (d dashboard) screen() string {
 	if d.width == 0 || d.height == 0 {
 		return ""
@@ -66,7 +66,7 @@ func (d dashboard) title() string {
 	return d.style(styleBold, cut(text, d.width))
 }
 
-// tabs names the pages. The present one is in brackets.
+// tabs returns the names of the pages. The current page is in brackets.
 func (d dashboard) tabs() string {
 	var parts []string
 	for i, p := range d.pages {
@@ -82,7 +82,7 @@ func (d dashboard) tabs() string {
 	return cut(strings.Join(parts, "  "), d.width)
 }
 
-// table is the page below its head, with the row of the cursor in sight.
+// table returns the visible lines of the page. They include the row of the cursor.
 func (d dashboard) table() []string {
 	p, rows := d.pages[d.page], d.rows()
 	if p.text != "" {
@@ -111,7 +111,7 @@ func (d dashboard) table() []string {
 	return lines
 }
 
-// wrapped is the story in lines of the screen.
+// wrapped returns the story, wrapped to the width of the screen.
 func (d dashboard) wrapped() []string {
 	var all []string
 	for _, line := range d.story {
@@ -120,7 +120,7 @@ func (d dashboard) wrapped() []string {
 	return all
 }
 
-// note says what is stale, or else what is unknown, or else the first warning.
+// note returns what is stale, otherwise what is unknown, otherwise the first warning.
 func (d dashboard) note() string {
 	switch {
 	case d.stale != "":

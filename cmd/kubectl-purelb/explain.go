@@ -9,12 +9,12 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// explainable is a kind of things that can be explained.
+// explainable is a kind of object that the command explains.
 type explainable struct {
 	kind, args, short, example string
 	story                      func(explain.World, string) (explain.Story, error)
-	// asksAllocator says that the allocator knows more, and about is the parameter of the
-	// question to it, "" for a question without one.
+	// asksAllocator says that the allocator knows more about this kind. about is the parameter of
+	// the request that names the object, or "" for a request without a parameter.
 	asksAllocator bool
 	about         string
 }

@@ -15,7 +15,7 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// facts finds out what only check needs.
+// facts reads what only the command check needs.
 func (r *reader) facts(ctx context.Context, before bool) explain.Facts {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -60,8 +60,8 @@ func (r *reader) discover(ctx context.Context) (version string, groups []string,
 	return v.GitVersion, groups, nil
 }
 
-// hostPorts reads which pods, other than those of PureLB, have ports of their nodes. It keeps
-// one page of pods at a time in memory.
+// hostPorts returns the host ports of all pods except PureLB's. It keeps only one page of pods in
+// memory.
 func (r *reader) hostPorts(ctx context.Context) ([]explain.HostPort, error) {
 	var all []explain.HostPort
 	var pods corev1.PodList
@@ -84,7 +84,7 @@ func (r *reader) hostPorts(ctx context.Context) ([]explain.HostPort, error) {
 	}
 }
 
-// proxy reads how kube-proxy is configured, where kubeadm writes it.
+// proxy reads the configuration of kube-proxy from the ConfigMap that kubeadm writes.
 func (r *reader) proxy(ctx context.Context) (explain.Proxy, error) {
 	var o corev1.ConfigMap
 	err := r.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "kube-proxy"}, &o)
@@ -119,7 +119,7 @@ var installing = []authorizationv1.ResourceAttributes{
 	{Group: "apps", Resource: "deployments"},
 }
 
-// refused asks which of installing the user may not create.
+// refused returns which objects of installing the user may not create.
 func (r *reader) refused(ctx context.Context) ([]string, error) {
 	var all []string
 	for _, what := range installing {

@@ -18,28 +18,28 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// The limits of a report. It must not burden a large cluster, nor fill the memory of the
-// machine that the plugin runs on. What it leaves out is listed.
+// The limits of a report. A report must not overload a large cluster, or fill the memory of the
+// user's machine. The report lists what it leaves out.
 const (
-	// mostPods is how many pods are asked, if the user names no nodes.
+	// mostPods is the largest number of pods to ask if the user names no nodes.
 	mostPods = 64
-	// mostOfFile is how much of a file is kept: the end of a log, and the beginning of the rest.
+	// mostOfFile is how many bytes of a file are kept: the end of a log, the beginning of others.
 	mostOfFile = 2 << 20
-	// lastLines is how much of a log is of interest.
+	// lastLines is how many lines of a log are requested.
 	lastLines = 5000
-	// fetchLimit is how long all pods may take together, and fetchers is how many files are
-	// fetched at a time.
+	// fetchLimit is how long all pods together may take. fetchers is how many files are fetched in
+	// parallel.
 	fetchLimit = 2 * time.Minute
 	fetchers   = 8
-	// beginLimit is how long a file may take to begin to come. Otherwise a few dead nodes
-	// would use up the time of all. A slow connection may take longer for the rest.
+	// beginLimit is how long to wait for the beginning of a file, so that a few dead nodes cannot
+	// use up fetchLimit. The rest of a file may take longer, because the connection may be slow.
 	beginLimit = 15 * time.Second
 )
 
 var errSilent = fmt.Errorf("there was no answer within %s", beginLimit)
 
 // podsToAsk returns the pods that a report asks, and the names of the others. The allocators come
-// first, then pods with problems and those of nodes with problems.
+// first, then pods with problems and pods on nodes with problems.
 func podsToAsk(w explain.World, nodes []string) (asked []corev1.Pod, left []string) {
 	troubled := map[string]bool{}
 	if e, err := explain.ElectionOf(w, "", ""); err == nil {
@@ -74,12 +74,12 @@ func podsToAsk(w explain.World, nodes []string) (asked []corev1.Pod, left []stri
 	return asked, left
 }
 
-// stream is an answer that is read as it comes.
+// stream is a request whose answer is read in parts.
 type stream interface {
 	Stream(context.Context) (io.ReadCloser, error)
 }
 
-// source is a file that a pod has.
+// source is a file to fetch from a pod.
 type source struct {
 	name string
 	open func() stream
@@ -87,7 +87,7 @@ type source struct {
 	log bool
 }
 
-// fetched is a file, or why there is none. cut says what of it is left out.
+// fetched is a file, or the error why there is none. cut says which part is left out.
 type fetched struct {
 	name string
 	text []byte
@@ -95,8 +95,8 @@ type fetched struct {
 	err  error
 }
 
-// fetch reads the files of pods, of some pods at a time. The channel is closed after the last
-// one.
+// fetch reads the files of pods, of several pods in parallel. It closes the channel after the last
+// file.
 func fetch(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) <-chan fetched {
 	work, out := make(chan []source), make(chan fetched)
 	var all sync.WaitGroup
@@ -118,8 +118,8 @@ func fetch(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) <-cha
 	return out
 }
 
-// fetchPod reads the files of one pod. If its node does not answer for a log, it leaves out the
-// rest.
+// fetchPod reads the files of one pod. If the node does not answer for a log, it skips the other
+// files.
 func fetchPod(ctx context.Context, files []source, out chan<- fetched) {
 	var silent error
 	for _, s := range files {
@@ -172,9 +172,9 @@ func (s source) fetch(ctx context.Context) fetched {
 	return one
 }
 
-// tail returns the last lines of from, at most so many bytes, and how many bytes come before
-// them. Half a line could begin inside a password, which nothing would recognize. It keeps no
-// more than twice as much in memory.
+// tail returns the last lines of from, limited to most bytes, and how many bytes precede them. It
+// drops half a line: that could begin inside a password, which the redactor would not recognize.
+// It keeps no more than twice that limit in memory.
 func tail(from io.Reader, most int) (text []byte, cut int64, err error) {
 	buffer := make([]byte, 32<<10)
 	for err == nil {
@@ -197,7 +197,7 @@ func tail(from io.Reader, most int) (text []byte, cut int64, err error) {
 	return text, cut, err
 }
 
-// sourcesOf are the logs of the containers of p, and what the programs answer over HTTP.
+// sourcesOf returns the logs of the containers of p, and the pages that the programs serve.
 func sourcesOf(c kubernetes.Interface, p *corev1.Pod) []source {
 	var all []source
 	pods := c.CoreV1().Pods(p.Namespace)
@@ -206,7 +206,7 @@ func sourcesOf(c kubernetes.Interface, p *corev1.Pod) []source {
 			return pods.GetLogs(p.Name, &corev1.PodLogOptions{Container: one.Name, TailLines: new(int64(lastLines)), Timestamps: true})
 		}, true})
 		for _, port := range one.Ports {
-			if !strings.HasSuffix(port.Name, "monitoring") { // That of the speaker is bgp-monitoring.
+			if !strings.HasSuffix(port.Name, "monitoring") { // The speaker's port is bgp-monitoring.
 				continue
 			}
 			for _, page := range []string{"state", "metrics"} {

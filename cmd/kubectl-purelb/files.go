@@ -20,7 +20,7 @@ import (
 // document is one YAML document of a file.
 type document struct {
 	file string
-	// line is that of its first line in the file.
+	// line is the number of the document's first line in the file.
 	line int
 	text []byte
 }
@@ -45,7 +45,7 @@ func (o *options) readFiles() (explain.World, error) {
 	return w, misplaced(w, slices.Sorted(maps.Keys(l.elsewhere)))
 }
 
-// misplaced returns an error if PureLB is in one of other namespaces and not in that of w.
+// misplaced returns an error if PureLB is in other namespaces, but not in that of w.
 func misplaced(w explain.World, others []string) error {
 	if len(w.Pods)+len(w.Leases) > 0 || len(others) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func misplaced(w explain.World, others []string) error {
 	return fmt.Errorf("%w %s, but in %s: use -n %s", errElsewhere, w.Namespace, strings.Join(others, " and "), others[0])
 }
 
-// errElsewhere says that PureLB is in another namespace.
+// errElsewhere means that PureLB is in another namespace.
 var errElsewhere = errors.New("PureLB is not in namespace")
 
 // documents returns the documents of all files, in their order.
@@ -98,8 +98,8 @@ func pathsOf(name string) ([]string, error) {
 	return paths, err
 }
 
-// split returns the documents of text that have something. A line that begins with --- and
-// a space, or has nothing else, separates them (YAML 1.2, section 9.1.2).
+// split returns the documents of text that are not empty. The separator is a line with only "---",
+// or one that begins with "---" and a space (YAML 1.2, section 9.1.2).
 func split(file string, text []byte) []document {
 	var docs []document
 	d := document{file: file}
@@ -129,8 +129,8 @@ func split(file string, text []byte) []document {
 	return docs
 }
 
-// separated returns what follows the separator of documents at the begin of line, if there
-// is one.
+// separated returns the rest of a line that begins with a document separator. ok is false for
+// other lines.
 func separated(line []byte) (rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(line, []byte("---"))
 	if !ok || len(rest) > 0 && rest[0] != ' ' && rest[0] != '\t' {
@@ -139,7 +139,7 @@ func separated(line []byte) (rest []byte, ok bool) {
 	return bytes.TrimSpace(rest), true
 }
 
-// missing says which kinds files have none of.
+// missing marks the kinds that have no objects in the files as unread.
 func missing(w *explain.World) {
 	for kind, n := range map[string]int{
 		explain.KindServices: len(w.Services), explain.KindGroups: len(w.Groups), explain.KindAgents: len(w.Agents), explain.KindLeases: len(w.Leases),
@@ -153,8 +153,7 @@ func missing(w *explain.World) {
 	slices.SortFunc(w.Unread, func(a, b explain.Unread) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
-// newest sets the time of w to that of its newest Lease: files show a cluster as it was
-// then.
+// newest sets the time of w to the time of its newest Lease, because files show a past state.
 func newest(w *explain.World) {
 	for _, o := range w.Leases {
 		if t := o.Spec.RenewTime; t != nil && t.After(w.Now) {
@@ -163,14 +162,13 @@ func newest(w *explain.World) {
 	}
 }
 
-// complete fills in what the API server would, so that a Service of a manifest is read
-// as the one that it becomes.
+// complete sets the fields of a Service in a manifest that the API server would set.
 func (l *loader) complete(svc *corev1.Service) {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return
 	}
 	if svc.Spec.ClusterIP == "" {
-		svc.Spec.ClusterIP = "0.0.0.0" // It gets one when it is applied.
+		svc.Spec.ClusterIP = "0.0.0.0" // The API server assigns one later.
 	}
 	if len(svc.Spec.IPFamilies) > 0 {
 		return

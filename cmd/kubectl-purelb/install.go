@@ -9,9 +9,8 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// settle fills in how PureLB is installed: as the container of the allocator says, in a
-// pod of w or in template. Without either it is assumed to be what the chart does by
-// default.
+// settle sets how PureLB is installed. It reads the settings of the allocator's container, in a
+// pod of w or in template. Without such a container it assumes the defaults of the chart.
 func settle(w *explain.World, template *corev1.PodSpec) {
 	w.DefaultAnnouncer = true
 	specs := []*corev1.PodSpec{template}
@@ -23,14 +22,14 @@ func settle(w *explain.World, template *corev1.PodSpec) {
 			w.Settled = true
 			w.DefaultAnnouncer = setting(c, "DEFAULT_ANNOUNCER", "default-announcer") == "PureLB"
 			w.IgnorePodCIDRs = setting(c, "PURELB_POD_CIDRS", "pod-cidrs") == "false"
-			// What cannot be read as namespaces keeps the allocator from starting.
+			// An allocator with invalid namespaces does not start.
 			w.ConfigNamespaces, _ = config.Namespaces(setting(c, "PURELB_CONFIG_NAMESPACES", "config-namespaces"))
 			w.BGPNamespaces, _ = config.Namespaces(setting(c, "PURELB_BGP_NAMESPACES", "bgp-namespaces"))
 		}
 	}
 }
 
-// container returns the container of that name, nil if there is none.
+// container returns the container with this name, or nil.
 func container(spec *corev1.PodSpec, name string) *corev1.Container {
 	if spec == nil {
 		return nil
@@ -43,7 +42,7 @@ func container(spec *corev1.PodSpec, name string) *corev1.Container {
 	return nil
 }
 
-// setting is what c is told by a flag or by its environment.
+// setting returns the value that c gets from a flag, or otherwise from its environment.
 func setting(c *corev1.Container, variable, flag string) string {
 	for i, arg := range c.Args {
 		name, value, here := strings.Cut(strings.TrimLeft(arg, "-"), "=")

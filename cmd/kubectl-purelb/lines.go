@@ -8,8 +8,8 @@ import (
 	yamlnodes "go.yaml.in/yaml/v3"
 )
 
-// linesOf returns the lines of all fields of d, by path. It reads d when it is asked for
-// the first time.
+// linesOf returns a function that returns the line of each field of d, by path. The function
+// parses d in its first call.
 func linesOf(d document) func() map[string]int {
 	return sync.OnceValue(func() map[string]int {
 		lines := map[string]int{}
@@ -21,7 +21,7 @@ func linesOf(d document) func() map[string]int {
 	})
 }
 
-// note notes the lines of all fields below n, which is at path.
+// note adds the lines of all fields below n. path is the path of n.
 func (d document) note(n *yamlnodes.Node, path string, lines map[string]int) {
 	switch n.Kind {
 	case yamlnodes.DocumentNode:

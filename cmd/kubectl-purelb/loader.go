@@ -26,17 +26,17 @@ import (
 // loader collects the objects of documents.
 type loader struct {
 	w explain.World
-	// allocator is the pod that a Deployment of the files makes.
+	// allocator is the pod template of the allocator's Deployment, if the files have one.
 	allocator *corev1.PodSpec
-	// pending are the objects to be read, and at says where each is among them. Of an
-	// object that is there twice it is the last.
+	// pending are the objects to read. at is the index of each object in pending. If an object
+	// occurs twice, pending has only the last one.
 	pending []pending
 	at      map[explain.Object]int
-	// elsewhere are namespaces other than that of PureLB with Leases or pods of PureLB.
+	// elsewhere are namespaces other than PureLB's that have Leases or pods of PureLB.
 	elsewhere map[string]bool
 }
 
-// pending is an object that is to be read.
+// pending is an object to read.
 type pending struct {
 	explain.Object
 	head
@@ -51,7 +51,7 @@ func newLoader(namespace string) *loader {
 	return l
 }
 
-// world returns what was read.
+// world reads the pending objects, and returns the result.
 func (l *loader) world() explain.World {
 	for _, p := range l.pending {
 		if err := p.read(l, p.Object, p.APIVersion, p.text); err != nil {
@@ -65,14 +65,14 @@ func (l *loader) world() explain.World {
 	return l.w
 }
 
-// head is what every object has.
+// head has the fields that every object has.
 type head struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ObjectMeta `json:"metadata"`
 	Items           []json.RawMessage `json:"items"`
 }
 
-// read reads one document. What cannot be read is noted as a mistake.
+// read reads one document. It records a mistake if the document is not valid.
 func (l *loader) read(d document) {
 	text, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *loader) read(d document) {
 	l.object(explain.Origin{File: d.file, Line: d.line, Lines: linesOf(d)}, text)
 }
 
-// object reads one object, which is at place.
+// object reads one object. place is its place in the files.
 func (l *loader) object(place explain.Origin, text []byte) {
 	var h head
 	if err := json.Unmarshal(text, &h); err != nil {
@@ -101,7 +101,7 @@ func (l *loader) object(place explain.Origin, text []byte) {
 		return
 	}
 	if strings.HasPrefix(h.Metadata.Annotations["helm.sh/hook"], "test") {
-		return // "helm test" makes it for a moment, and an installation does not.
+		return // Only "helm test" creates it, for a short time.
 	}
 	read, known := kinds[groupOf(h.APIVersion)+h.Kind]
 	if !known || !served(h.APIVersion) {
@@ -120,19 +120,19 @@ func (l *loader) object(place explain.Origin, text []byte) {
 	l.w.Origins[o] = place
 }
 
-// guessPlace notes that p does not say its namespace.
+// guessPlace records a guess if p does not name its namespace.
 func (l *loader) guessPlace(p pending) {
 	if p.Metadata.Namespace == "" && p.Namespace != "" {
 		l.guess(p.Object, explain.FieldNamespace, "so it is assumed to be applied to namespace "+p.Namespace)
 	}
 }
 
-// guess notes what is assumed of o, as a field is not said.
+// guess records what is assumed about o because field is missing.
 func (l *loader) guess(o explain.Object, field, what string) {
 	l.w.Guesses = append(l.w.Guesses, explain.Guess{Object: o, Field: field, What: "no " + field + " is said, " + what})
 }
 
-// served says whether an API server with PureLB's definitions takes objects of apiVersion.
+// served reports whether an API server with PureLB's definitions accepts objects of apiVersion.
 func served(apiVersion string) bool {
 	switch groupOf(apiVersion) {
 	case "purelb.io/":
@@ -143,8 +143,8 @@ func served(apiVersion string) bool {
 	return true
 }
 
-// typed returns item of list with the type that the list gives it, if it has none: the API
-// server leaves that out in the lists of one kind.
+// typed returns item. If item has no type, it gets the type that list implies: the API server
+// omits the types of items in a list of one kind.
 func typed(item json.RawMessage, list head) json.RawMessage {
 	var o map[string]any
 	if err := json.Unmarshal(item, &o); err != nil || list.Kind == "List" {
@@ -159,7 +159,7 @@ func typed(item json.RawMessage, list head) json.RawMessage {
 	return item
 }
 
-// unknown notes a mistake if h says that it is an object of PureLB. It ignores other unknown
+// unknown records a mistake if h claims to be an object of PureLB. It ignores other unknown
 // objects.
 func (l *loader) unknown(place explain.Origin, h head) {
 	if group := groupOf(h.APIVersion); h.Kind == "" || group == "purelb.io/" || group == "bgp.purelb.io/" || group == "purelb/" {
@@ -172,7 +172,7 @@ func (l *loader) mistake(o explain.Object, field, message string) {
 	l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Object: o, Field: field, Message: message})
 }
 
-// namespaceOf is where an object goes that names no namespace.
+// namespaceOf returns the namespace of an object that does not name one.
 func (l *loader) namespaceOf(h head) string {
 	switch groupOf(h.APIVersion) + h.Kind {
 	case "Node", "Namespace", "networking.k8s.io/ServiceCIDR", "bgp.purelb.io/BGPNodeStatus":
@@ -183,7 +183,7 @@ func (l *loader) namespaceOf(h head) string {
 	return l.w.Namespace
 }
 
-// groupOf is the API group with a slash, "" for the core.
+// groupOf returns the API group with a slash, or "" for the core group.
 func groupOf(apiVersion string) string {
 	group, _, named := strings.Cut(apiVersion, "/")
 	if !named {
@@ -192,7 +192,7 @@ func groupOf(apiVersion string) string {
 	return group + "/"
 }
 
-// kinds say how objects are read, by API group and kind.
+// kinds are the functions that read objects, by API group and kind.
 var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text []byte) error{
 	"purelb.io/ServiceGroup": func(l *loader, o explain.Object, apiVersion string, text []byte) error {
 		text, err := withDefaults(apiVersion, text)
@@ -275,8 +275,8 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 	},
 }
 
-// add decodes text as the API server does, and appends it to all. Unknown fields are mistakes:
-// kubectl refuses them too.
+// add decodes text as the API server does, and appends the object to all. Unknown fields are
+// mistakes, because kubectl refuses them too.
 func add[T any](l *loader, o explain.Object, text []byte, all *[]T, change func(*T)) error {
 	var one T
 	unknown, err := kubejson.UnmarshalStrict(text, &one)
@@ -299,7 +299,7 @@ func fieldOf(text string) string {
 	return field
 }
 
-// withDefaults fills in what the API server does of a ServiceGroup. The versions differ.
+// withDefaults sets the defaults of a ServiceGroup. They depend on the version.
 func withDefaults(apiVersion string, text []byte) ([]byte, error) {
 	var o map[string]any
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -314,7 +314,7 @@ func withDefaults(apiVersion string, text []byte) ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// set sets the field at path if the object around it is there and the field is not.
+// set sets the field at path if the field is missing and its parent object exists.
 func set(o map[string]any, value string, path ...string) {
 	for _, name := range path[:len(path)-1] {
 		o, _ = o[name].(map[string]any)
@@ -324,5 +324,5 @@ func set(o map[string]any, value string, path ...string) {
 	}
 }
 
-// oneLine is what err says, on one line.
+// oneLine returns the text of err on one line.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

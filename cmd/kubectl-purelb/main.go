@@ -1,6 +1,6 @@
-// Command kubectl-purelb is a plugin for kubectl. It says which addresses Services
-// have and why, what is wrong with the configuration, and whether PureLB works. It
-// reads a cluster, or files, and changes nothing.
+// Command kubectl-purelb is a plugin for kubectl. It shows which addresses Services have and why,
+// what is wrong with the configuration, and whether PureLB works. It reads a cluster or files, and
+// changes nothing.
 package main
 
 import (
@@ -23,17 +23,17 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)   // A second Ctrl-C ends the process, whatever it does.
+	context.AfterFunc(ctx, stop)   // A second Ctrl-C ends the process at once.
 	klog.SetLogger(logr.Discard()) // What matters is in the answers.
 	ctrllog.SetLogger(logr.Discard())
 	os.Exit(run(ctx, arguments(os.Args), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// completer is the name under which kubectl asks a plugin to complete its arguments. A link of
-// that name to this program is enough.
+// completer is the name of the program that kubectl runs to complete the arguments of the plugin.
+// A link with that name to this program is enough.
 const completer = "kubectl_complete-purelb"
 
-// arguments returns what the program is to do, by the name it was called by and its arguments.
+// arguments returns the arguments of the root command, from the name and arguments of the process.
 func arguments(called []string) []string {
 	name := strings.TrimSuffix(filepath.Base(called[0]), ".exe")
 	if name == completer {
@@ -45,14 +45,14 @@ func arguments(called []string) []string {
 // The codes to exit with.
 const (
 	exitFine     = 0
-	exitProblems = 1 // The command has an answer, and that tells of problems.
+	exitProblems = 1 // The command has an answer, which shows problems.
 	exitFailed   = 2 // The command has no answer.
 )
 
-// errProblems says that an answer tells of problems. It has been printed.
+// errProblems means that the answer shows problems. The answer has been printed.
 var errProblems = errors.New("there are problems")
 
-// run runs one command, and returns the code to exit with.
+// run runs one command, and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	o := &options{in: in, out: out, errs: errs}
 	root := newRoot(o)

@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// print writes a in the form that is asked for.
+// print writes a in the requested format.
 func (o *options) print(a answer) error {
 	switch o.output {
 	case "json":
@@ -40,8 +40,8 @@ func (o *options) print(a answer) error {
 	return fmt.Errorf("--output %q is not an output format; use table, json or yaml", o.output)
 }
 
-// full returns a with an empty list in place of each nil one: in JSON and YAML a list is
-// never null.
+// full returns a with an empty list in place of each nil list, so that JSON and YAML show no null
+// lists.
 func full(a answer) answer {
 	copied := reflect.New(reflect.TypeOf(a)).Elem()
 	copied.Set(reflect.ValueOf(a))
@@ -112,8 +112,8 @@ func printTable(to io.Writer, t explain.Table) error {
 	return nil
 }
 
-// plain returns text without control characters. Some of it is what users wrote into
-// annotations, and that must neither steer a terminal nor forge lines.
+// plain returns text without control characters. Users write parts of text into annotations. Those
+// parts must not control the terminal or forge lines.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

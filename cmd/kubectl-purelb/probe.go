@@ -66,7 +66,7 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 	return cmd
 }
 
-// prober asks the agents by the proxy of the API server.
+// prober sends requests to pods through the proxy of the API server.
 type prober struct {
 	rest.Interface
 	namespace string
@@ -85,18 +85,18 @@ func newProber(config *rest.Config, namespace string) (*prober, error) {
 }
 
 const (
-	// agentTimeout is how long one agent may take. An agent asks its segment for a second, and up
-	// to four questions of other people may come first.
+	// agentTimeout is how long one agent may take. A probe takes an agent one second, and up to
+	// four probes for other users may come first.
 	agentTimeout = 20 * time.Second
-	// atOnce is how many agents are asked at a time.
+	// atOnce is how many agents are asked in parallel.
 	atOnce = 64
-	// busyTries is how often an agent is asked again that has too many questions.
+	// busyTries is how often an overloaded agent is asked again.
 	busyTries = 5
-	// tokenLife is the shortest life of a token that the API server gives.
+	// tokenLife is the shortest lifetime of a token that the API server allows.
 	tokenLife = 10 * time.Minute
 )
 
-// ask asks the agents of these nodes, or of all if there are none named.
+// ask asks the agents of nodes, or all agents if nodes is empty.
 func (p *prober) ask(ctx context.Context, ip netip.Addr, nodes []string) ([]probe.Answer, error) {
 	agents, err := p.agents(ctx, nodes)
 	if err != nil {
@@ -126,8 +126,8 @@ func (p *prober) ask(ctx context.Context, ip netip.Addr, nodes []string) ([]prob
 	return answers, nil
 }
 
-// probeTimeout is how long so many agents may take together: a minute, and more where there are
-// so many that some of them wait for others.
+// probeTimeout returns how long this number of agents may take together. It is a minute, and
+// longer if some agents must wait for others.
 func probeTimeout(agents int) time.Duration {
 	return time.Minute + time.Duration(agents/atOnce)*agentTimeout/5
 }
@@ -138,7 +138,7 @@ type agentAt struct {
 	port      int32
 }
 
-// agents returns the running agents of these nodes, or of all.
+// agents returns the running agents of nodes, or all if nodes is empty.
 func (p *prober) agents(ctx context.Context, nodes []string) ([]agentAt, error) {
 	var pods corev1.PodList
 	err := p.Get().Namespace(p.namespace).Resource("pods").
@@ -170,7 +170,7 @@ func (p *prober) agents(ctx context.Context, nodes []string) ([]agentAt, error) 
 	return agents, nil
 }
 
-// token makes a token that is good for a probe of ip alone.
+// token creates a token that is valid only for a probe of ip.
 func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
 	request := authenticationv1.TokenRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
@@ -194,7 +194,7 @@ func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
 	return request.Status.Token, nil
 }
 
-// askOne asks one agent. One that has too many questions says when to ask again.
+// askOne asks one agent. It tries again if an overloaded agent sends Retry-After.
 func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.Addr) (answer probe.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
 	defer cancel()
@@ -213,12 +213,12 @@ func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.A
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return answer, fmt.Errorf("read the answer of the agent: %w", err)
 	}
-	answer.Node = a.node // An agent speaks for its own node alone.
+	answer.Node = a.node // An agent answers only for its own node.
 	return answer, nil
 }
 
-// said returns err with what the answer says: a Status of the API server, or the words of an
-// agent.
+// said returns the error in text: a Status of the API server, or the message of an agent. Without
+// one, it returns err.
 func said(text []byte, err error) error {
 	var status metav1.Status
 	if json.Unmarshal(text, &status) == nil && status.Message != "" {
@@ -230,10 +230,10 @@ func said(text []byte, err error) error {
 	return err
 }
 
-// longest is the longest answer in words that is shown.
+// longest is the length limit for messages of agents that are shown.
 const longest = 500
 
-// because says which role has the right that is missing, if one is.
+// because adds to err which Role has the right, if err is about a missing right.
 func (p *prober) because(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w (the Role purelb-prober of namespace %s has that right)", err, p.namespace)
@@ -275,7 +275,7 @@ func (p probed) Tables() []explain.Table {
 	return []explain.Table{{Lines: []string{p.Summary.Summary}}, t}
 }
 
-// wordFor says what an agent found that names no machine.
+// wordFor describes an answer that names no machine.
 func wordFor(a probe.Answer) string {
 	switch a.Result {
 	case probe.Silent:

@@ -15,15 +15,14 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// question is one list to be read.
+// question is one list to read.
 type question struct {
 	kind string
 	list client.ObjectList
 	opts []client.ListOption
 }
 
-// ask reads all lists. What cannot be read is returned as unread. It fails if no list can
-// be read.
+// ask reads all lists, and returns those that it cannot read. It fails if it can read none.
 func ask(ctx context.Context, c client.Client, questions []question) ([]explain.Unread, error) {
 	errs := make([]error, len(questions))
 	var all sync.WaitGroup
@@ -44,7 +43,7 @@ func ask(ctx context.Context, c client.Client, questions []question) ([]explain.
 	if len(unread) < len(questions) {
 		return unread, nil
 	}
-	if failed { // All errors say the same, as a rule.
+	if failed { // All errors usually have the same cause.
 		return nil, fmt.Errorf("read the cluster: %w", firstOther(errs))
 	}
 	return nil, errors.Join(errs...)
@@ -60,7 +59,7 @@ func firstOther(errs []error) error {
 	return nil
 }
 
-// unserved reports whether the API server does not know the kind that was asked for.
+// unserved reports whether the API server does not serve the requested kind.
 func unserved(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 func unreadBy(kind string, err error) explain.Unread {
@@ -76,8 +75,8 @@ func unreadBy(kind string, err error) explain.Unread {
 // page is how many objects one request asks for.
 const page = 1000
 
-// list reads a list page by page, so that no answer is so large that the API server or a
-// proxy cuts it off. When the pages expire before the last one is read, it reads all at once.
+// list reads a list in pages, so that the API server or a proxy does not cut off a large response.
+// If the pages expire before the last one, it reads the list in one request.
 func list(ctx context.Context, c client.Client, q question) error {
 	opts := append([]client.ListOption{client.Limit(page)}, q.opts...)
 	if err := c.List(ctx, q.list, opts...); err != nil {
@@ -111,8 +110,8 @@ func list(ctx context.Context, c client.Client, q question) error {
 	return meta.SetList(q.list, all)
 }
 
-// hopeless reports whether asking again cannot help: the error is about who asks, or about
-// the way to ask.
+// hopeless reports whether another attempt cannot succeed: the credentials, the rights, the
+// namespace or the certificate are wrong.
 func hopeless(err error) bool {
 	if errors.Is(err, errElsewhere) {
 		return true

@@ -14,34 +14,34 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// redacted stands where something was taken out.
+// redacted replaces each removed text.
 const redacted = "REDACTED"
 
-// redactor takes secrets out of a report: passwords, tokens, and what people wrote for other
-// programs than PureLB. A text that is secret in one place is taken out everywhere.
+// redactor removes secrets from a report: passwords, tokens, and texts for programs other than
+// PureLB. A text that is secret in one place is removed everywhere.
 type redactor struct {
 	secrets []string
-	// names are the names of objects in the report. They are never secret: without them the
-	// report answers nothing.
+	// names are the names of objects in the report. They are never secret, because the report is
+	// useless without them.
 	names map[string]bool
 }
 
-// know notes that text is secret. Very short ones would be found everywhere.
+// know records a secret text. It ignores very short texts, because they occur everywhere.
 func (r *redactor) know(text string) {
 	if len(text) >= 6 && !slices.Contains(r.secrets, text) {
 		r.secrets = append(r.secrets, text)
 	}
 }
 
-// secretWords match what looks like a secret in a text: a word for one with its value, the
-// password in a URL, and what stands in an Authorization header.
+// secretWords match texts that look like secrets: a word such as "password" with its value, the
+// value of an Authorization header, and the password in a URL.
 var secretWords = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[-_]?key|credential)s?["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}"']+)`),
 	regexp.MustCompile(`(?i)((?:bearer|basic|token)\s+)([A-Za-z0-9._~+/=-]{8,})`),
 	regexp.MustCompile(`(://)([^/\s@"']+@)`),
 }
 
-// text takes secrets out of text.
+// text removes secrets from text.
 func (r *redactor) text(text string) string {
 	for _, s := range r.secrets {
 		text = strings.ReplaceAll(text, s, redacted)
@@ -52,8 +52,8 @@ func (r *redactor) text(text string) string {
 	return text
 }
 
-// file takes secrets out of the text of a file. JSON stays JSON: in its texts a quotation mark
-// is written as two characters, which hides secrets.
+// file removes secrets from the text of a file. It decodes JSON first: JSON escapes quotation
+// marks, and secretWords would not match there. JSON remains JSON.
 func (r *redactor) file(text []byte) []byte {
 	var all any
 	if json.Unmarshal(text, &all) == nil {
@@ -64,7 +64,7 @@ func (r *redactor) file(text []byte) []byte {
 	return []byte(r.text(string(text)))
 }
 
-// value takes secrets out of the value of a key of JSON.
+// value removes secrets from the value of a JSON key.
 func (r *redactor) value(key string, v any) any {
 	switch v := v.(type) {
 	case string:
@@ -84,7 +84,7 @@ func (r *redactor) value(key string, v any) any {
 	return v
 }
 
-// world takes secrets out of the objects of w, and also what no answer depends on.
+// world removes secrets from the objects of w, and also data that no answer needs.
 func (r *redactor) world(w *explain.World) {
 	r.names = namesIn(*w)
 	for i := range w.Configurations {
@@ -135,11 +135,11 @@ func (r *redactor) world(w *explain.World) {
 	for i := range w.Networks {
 		r.meta(&w.Networks[i].ObjectMeta)
 	}
-	// One secret may begin like another.
+	// The longest comes first, because one secret may begin with another.
 	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 }
 
-// namesIn are the names of nodes, Services and namespaces in w.
+// namesIn returns the names of nodes, Services and namespaces in w.
 func namesIn(w explain.World) map[string]bool {
 	names := map[string]bool{w.Namespace: true}
 	for _, o := range w.Nodes {
@@ -161,11 +161,11 @@ func (r *redactor) password(c *bgpv1.PeerConfig) {
 	}
 }
 
-// telling are prefixes of the annotations that answers depend on. The annotation with the last
-// applied manifest is not among them: it may contain every field of the object.
+// telling are prefixes of the annotations that answers need. The last applied manifest is not one
+// of them, because it may contain every field of the object.
 var telling = []string{"purelb.io/", "external-dns.kubernetes.io/hostname", "external-dns.alpha.kubernetes.io/hostname", "node.kubernetes.io/"}
 
-// meta takes out annotations of other programs, and who changed what.
+// meta removes the managed fields and the annotations of other programs.
 func (r *redactor) meta(m *metav1.ObjectMeta) {
 	m.ManagedFields = nil
 	for name, value := range m.Annotations {
@@ -181,15 +181,14 @@ func (r *redactor) meta(m *metav1.ObjectMeta) {
 	}
 }
 
-// secretFields are the names of fields whose value is a secret, and proseFields of those
-// that people and programs write prose into.
+// secretFields match names of fields with secret values. proseFields are names of fields with free
+// text.
 var (
 	secretFields = regexp.MustCompile(`(?i)(password|passwd|token)$`)
 	proseFields  = []string{"message", "lastError", "description", "url", "reason", "note"}
 )
 
-// tree takes secrets out of an object as JSON has it. Field is the name of the field that
-// it is in.
+// tree removes secrets from a decoded JSON value. field is the name of the field that contains it.
 func (r *redactor) tree(o any, field string) any {
 	switch o := o.(type) {
 	case map[string]any:
@@ -218,8 +217,7 @@ func (r *redactor) tree(o any, field string) any {
 // secretFlag matches a flag whose value is the next argument.
 var secretFlag = regexp.MustCompile(`(?i)^-.*(password|passwd|secret|token|key|credentials?)$`)
 
-// container takes out the values of the environment that PureLB does not know, and what
-// other programs than PureLB are told.
+// container removes the values of variables that are not PureLB's, and secrets in arguments.
 func (r *redactor) container(c *corev1.Container) {
 	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe, c.Lifecycle = nil, nil, nil, nil
 	for i := range c.Env {

@@ -54,7 +54,7 @@ With --open the other commands answer from an archive, without a cluster.`,
 	}
 	cmd.Flags().StringVar(&open, "open", "", "Answer a command from this archive")
 	cmd.Flags().StringSliceVar(&nodes, "node", nil, "Ask the agents and speakers of these nodes only")
-	cmd.Flags().SetInterspersed(false) // What follows belongs to the command of --open.
+	cmd.Flags().SetInterspersed(false) // The rest belongs to the command of --open.
 	return cmd
 }
 
@@ -65,14 +65,14 @@ func (o *options) runOn(cmd *cobra.Command, name string, args []string) error {
 	}
 	inner := &options{in: o.in, out: o.out, errs: o.errs, archive: name}
 	root := newRoot(inner)
-	root.SetArgs(append([]string{"--output", o.output}, args...)) // It may stand before report, too.
+	root.SetArgs(append([]string{"--output", o.output}, args...)) // --output may also precede the word report.
 	root.SetIn(o.in)
 	root.SetOut(o.out)
 	root.SetErr(o.errs)
 	return root.ExecuteContext(cmd.Context())
 }
 
-// report collects a report into a file of that name, or of one with the time.
+// report writes a report to the file name. Without a name, it makes one from the time.
 func (o *options) report(ctx context.Context, name string, nodes []string) error {
 	if o.archive != "" || len(o.files) > 0 {
 		return errors.New("report collects from a cluster, and neither from an archive nor from files")
@@ -87,7 +87,7 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 		return err
 	}
 	config := rest.CopyConfig(r.config)
-	config.QPS = -1 // There are few fetchers, and five requests a second would be too few.
+	config.QPS = -1 // The fetchers limit the requests; the default of five a second is too slow.
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the client: %w", err)
@@ -109,8 +109,8 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 	return nil
 }
 
-// collect writes the files of a report about w. It asks these pods, and notes those that are
-// left out.
+// collect writes the files of a report about w. It asks the pods in asked, and lists the pods in
+// left as left out.
 func collect(ctx context.Context, c kubernetes.Interface, w explain.World, asked []corev1.Pod, left []string, to *archive) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()

@@ -13,26 +13,26 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// installNamespace is where the chart puts PureLB unless told otherwise.
+// installNamespace is the namespace in which the chart installs PureLB by default.
 const installNamespace = "purelb-system"
 
-// options are what all commands have in common.
+// options are the settings that all commands share.
 type options struct {
 	in        io.Reader
 	out, errs io.Writer
-	// kube are kubectl's own flags. The namespace is that of PureLB.
+	// kube are kubectl's own flags. Their namespace is the namespace of PureLB.
 	kube *genericclioptions.ConfigFlags
-	// output is the form of the answer, and files are read in place of a cluster.
+	// output is the format of the answer. files, if any, are read instead of a cluster.
 	output string
 	files  []string
-	// archive is a report that is read in place of a cluster.
+	// archive is a report to read instead of a cluster.
 	archive string
-	// endpointsOf is a Service, "namespace/name", whose endpoints are asked for.
+	// endpointsOf is the Service, "namespace/name", whose endpoints the command needs.
 	endpointsOf string
-	// about are the parameters of the question to the allocator. It is nil if the command does
-	// not ask the allocator.
+	// about are the parameters of the request to the allocator. It is nil if the command does not
+	// ask the allocator.
 	about url.Values
-	// noBGP says that the command needs no objects of BGP, unless its subject does.
+	// noBGP says that the command needs no BGP objects, unless its subject needs them.
 	noBGP bool
 	// subject is what the command explains. It is nil for all other commands.
 	subject *explain.Subject
@@ -70,11 +70,11 @@ there is no answer.`,
 	return root
 }
 
-// help is what a command does that only has commands below it. Without it cobra would print the
-// help for a mistyped command below it, and exit with 0.
+// help prints the help of a command that has only subcommands. Without it, cobra would print the
+// help for a mistyped subcommand and exit with 0.
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// world reads the cluster, or the files in its place.
+// world reads the files, if there are any, and otherwise the cluster.
 func (o *options) world(ctx context.Context) (explain.World, error) {
 	if len(o.files) > 0 {
 		return o.readFiles()
@@ -82,7 +82,7 @@ func (o *options) world(ctx context.Context) (explain.World, error) {
 	return o.clusterWorld(ctx)
 }
 
-// clusterWorld reads the cluster, or the archive in its place.
+// clusterWorld reads the archive, if there is one, and otherwise the cluster.
 func (o *options) clusterWorld(ctx context.Context) (explain.World, error) {
 	if o.archive != "" {
 		return o.openArchive(o.archive)
@@ -97,8 +97,8 @@ func (o *options) clusterWorld(ctx context.Context) (explain.World, error) {
 // answer is what a command prints.
 type answer interface{ Tables() []explain.Table }
 
-// command is one that reads a world and prints an answer. Its answer may tell of
-// problems.
+// command returns a command that reads a world and prints an answer. run makes the answer, and
+// reports whether it has problems.
 func (o *options) command(use, short, long, example string, args cobra.PositionalArgs,
 	run func(explain.World, []string) (a answer, problems bool, err error),
 ) *cobra.Command {
@@ -118,7 +118,7 @@ func (o *options) command(use, short, long, example string, args cobra.Positiona
 	}
 }
 
-// finish prints a, and returns errProblems if there are any.
+// finish prints a. It returns errProblems if problems is true.
 func (o *options) finish(a answer, problems bool) error {
 	if err := o.print(a); err != nil {
 		return fmt.Errorf("print the answer: %w", err)

@@ -52,7 +52,7 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
 	return cmd
 }
 
-// statusNow says how w fares, and whether waiting cannot make that better.
+// statusNow returns the status of w. done is true if a longer wait cannot improve the status.
 func statusNow(w explain.World, err error) (s explain.Status, done bool, _ error) {
 	if err != nil {
 		return explain.Status{}, false, err
