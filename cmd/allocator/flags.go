@@ -25,9 +25,9 @@ const defaultAnnouncer = "PureLB"
 // flags are the values from the command line and the environment.
 type flags struct {
 	namespace string
-	// configNamespaces are further namespaces whose objects count.
+	// configNamespaces are more namespaces whose ServiceGroups and LBNodeAgents are used.
 	configNamespaces []string
-	// bgpNamespaces are further namespaces whose BGPConfigurations count.
+	// bgpNamespaces are more namespaces whose BGPConfigurations are used.
 	bgpNamespaces []string
 	host          string
 	port          int

@@ -1,5 +1,5 @@
-// Command allocator gives Kubernetes Services of type LoadBalancer their addresses. One
-// replica works. With leader election, the other replicas stand by.
+// Command allocator gives addresses to Kubernetes Services of type LoadBalancer. One replica
+// works. With leader election, the other replicas stand by.
 package main
 
 import (
