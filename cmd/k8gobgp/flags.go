@@ -16,33 +16,33 @@ import (
 	"purelb.io/purelb/internal/shutdown"
 )
 
-// flags are what the command line and the environment say.
+// flags are the values from the command line and the environment.
 type flags struct {
 	node, namespace, pod, podUID string
-	// configNamespaces are further namespaces whose objects count.
+	// configNamespaces are more namespaces whose ServiceGroups and LBNodeAgents are used.
 	configNamespaces []string
-	// bgpNamespaces are further namespaces whose BGPConfigurations count.
+	// bgpNamespaces are more namespaces whose BGPConfigurations are used.
 	bgpNamespaces   []string
 	metrics, health string
 	perNeighbor     bool
 	mostNeighbors   int
 	stateDir        string
 	kubeconfig      string
-	// kubelet is where the kubelet says that it is healthy, or "".
+	// kubelet is the address of the kubelet's health endpoint, or "".
 	kubelet string
 	level   slog.Level
-	// ignored are those that were given and have no meaning here.
+	// ignored are the given flags that have no effect.
 	ignored []string
 }
 
-// meaningless are flags that k8gobgp had when the BGP server was another process.
-// They are accepted, so that what started it still does.
+// meaningless are flags for a BGP server in another process. They are accepted, so that old
+// command lines still work. The value says whether the flag is boolean.
 var meaningless = map[string]bool{
 	"gobgp-endpoint": false, "metrics-poll-interval": false, "leader-elect": true,
 	"zap-devel": true, "zap-encoder": false, "zap-log-level": false, "zap-stacktrace-level": false, "zap-time-encoding": false,
 }
 
-// parse reads the command line; what it does not say, the environment may.
+// parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
 	var others, peerings string
@@ -87,7 +87,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	return f, f.complete(level, others, peerings)
 }
 
-// complete tells what is wrong.
+// complete converts the remaining values, and returns an error for wrong values.
 func (f *flags) complete(level, others, peerings string) error {
 	for name, value := range map[string]string{"metrics-bind-address": f.metrics, "health-probe-bind-address": f.health} {
 		if value != "0" && !isAddress(value) {

@@ -1,6 +1,6 @@
-// Command k8gobgp has one node speak BGP: it announces the addresses of Services
-// that lbnodeagent puts on the dummy interface. That is all that it needs from
-// lbnodeagent. Both run in the same pod.
+// Command k8gobgp is the BGP speaker of one node. It announces the addresses of Services that
+// lbnodeagent puts on the dummy interface. It needs nothing else from lbnodeagent. Both run in the
+// same pod.
 package main
 
 import (
