@@ -20,16 +20,16 @@ import (
 	"purelb.io/purelb/internal/shutdown"
 )
 
-// flags are what the command line and the environment say.
+// flags are the values from the command line and the environment.
 type flags struct {
 	namespace, node, pod, podName string
-	// configNamespaces are further namespaces whose objects count.
+	// configNamespaces are more namespaces whose ServiceGroups and LBNodeAgents are used.
 	configNamespaces []string
 	host             string
 	port             int
 	maxAddresses     int
 	kubeconfig       string
-	// kubelet is where the kubelet says that it is healthy, or "".
+	// kubelet is the address of the kubelet's health endpoint, or "".
 	kubelet                                 string
 	gossip                                  netip.AddrPort
 	gossipSecret, stateDir                  string
@@ -39,7 +39,7 @@ type flags struct {
 	level                                   slog.Level
 }
 
-// parse reads the command line; what it does not say, the environment may.
+// parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
 	var others string
@@ -87,7 +87,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	return f, errors.Join(f.times(durations), f.place(address, port), f.count(most), f.complete(level, others))
 }
 
-// place reads where to gossip. Without an address or a port there is no gossip.
+// place parses the address for gossip. Without an address or a port there is no gossip.
 func (f *flags) place(address, port string) error {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *flags) place(address, port string) error {
 	return nil
 }
 
-// count reads the number of addresses that have metrics.
+// count parses the number of addresses that have their own metrics.
 func (f *flags) count(most string) error {
 	n, err := strconv.ParseUint(most, 10, 31)
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *flags) count(most string) error {
 	return nil
 }
 
-// times reads the durations.
+// times parses the durations.
 func (f *flags) times(durations map[string]string) error {
 	for name, to := range map[string]*time.Duration{
 		"lease-duration": &f.leaseDuration, "renew-deadline": &f.renewDeadline, "retry-period": &f.retryEach,
@@ -129,7 +129,7 @@ func (f *flags) times(durations map[string]string) error {
 	return nil
 }
 
-// complete fills in what is not said, and tells what is wrong.
+// complete fills in defaults, and returns an error for wrong values.
 func (f *flags) complete(level, others string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
@@ -151,10 +151,10 @@ func (f *flags) complete(level, others string) error {
 	return errors.Join(err, membership.Gossiping{Patience: f.patience}.Validate())
 }
 
-// address is where metrics and probes are served.
+// address returns the address of the server for metrics and probes.
 func (f flags) address() string { return net.JoinHostPort(f.host, strconv.Itoa(f.port)) }
 
-// memory returns the file for what the agent needs to gossip, or "" for none.
+// memory returns the file that stores what gossip needs at a start, or "" for none.
 func (f *flags) memory() string {
 	if f.stateDir == "" {
 		return ""

@@ -1,5 +1,5 @@
-// Command lbnodeagent keeps the addresses of Kubernetes Services on the
-// interfaces of one node, beside the agents of the other nodes.
+// Command lbnodeagent keeps the addresses of Kubernetes Services on the interfaces of one node. It
+// works together with the agents of the other nodes.
 package main
 
 import (
