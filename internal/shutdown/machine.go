@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// signFor is how long to wait for a sign: a kubelet that gets SIGTERM at the same time as this
-	// process needs some milliseconds.
+	// signFor is how long to wait for a sign. A kubelet that gets SIGTERM at the same time as this
+	// process takes some milliseconds to stop.
 	signFor = 150 * time.Millisecond
 	// together is the longest time between two signals that belong together.
 	together = 200 * time.Millisecond
-	// meetAgain is the pause between two connections to the kubelet. lately is the greatest
-	// age of its last answer: if a kubelet stopped before that, the machine is not going down
-	// now.
+	// meetAgain is the pause between two connections to the kubelet. lately is the greatest age of
+	// the last accepted one: if the kubelet stopped earlier, the machine is not going down now.
 	meetAgain = 10 * time.Second
 	lately    = 30 * time.Second
 )
@@ -43,7 +42,7 @@ type Machine struct {
 	connect func(context.Context) error
 	// accepted is when the kubelet last accepted a connection.
 	accepted atomic.Pointer[time.Time]
-	// both is closed when both signals have come.
+	// both is closed when both signals have arrived.
 	both chan struct{}
 }
 
@@ -51,7 +50,7 @@ type Machine struct {
 // healthzPort).
 const DefaultKubelet = "127.0.0.1:10248"
 
-// Kubelet parses the value of a flag: "host:port", or "none", for which it returns "".
+// Kubelet parses the value of a flag: "host:port", or "none". It returns "" for "none".
 func Kubelet(text string) (string, error) {
 	if text == "none" {
 		return "", nil
@@ -63,8 +62,8 @@ func Kubelet(text string) (string, error) {
 	return text, nil
 }
 
-// WatchMachine starts to watch for signs, until ctx is done. The kubelet is at "host:port" on
-// this node. With "" it does not connect to the kubelet.
+// WatchMachine returns a Machine that watches for signs until ctx is done. kubelet is the
+// "host:port" of the kubelet on this node. If it is "", Machine does not connect to the kubelet.
 func WatchMachine(ctx context.Context, kubelet string) *Machine {
 	m := &Machine{connect: dialing(kubelet), both: make(chan struct{})}
 	signals := make(chan os.Signal, 16)
@@ -101,7 +100,7 @@ func (m *Machine) follow(signals <-chan os.Signal) {
 	}
 }
 
-// meet connects to the kubelet again and again.
+// meet connects to the kubelet at intervals.
 func (m *Machine) meet(ctx context.Context) {
 	for m.connect != nil && ctx.Err() == nil {
 		m.refused(ctx)
@@ -121,7 +120,7 @@ func (m *Machine) refused(ctx context.Context) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// sign returns the sign, so far, that the machine goes down, or "".
+// sign returns the sign that the machine goes down, or "" if there is none so far.
 func (m *Machine) sign(ctx context.Context) string {
 	if m == nil {
 		return ""

@@ -29,16 +29,16 @@ import (
 )
 
 const (
-	// askLimit is how long to wait for all answers of the API server. Then the answers that
-	// came count. A longer wait leaves less time to act.
+	// askLimit is how long to wait for the answers of the API server. Then the answers that have
+	// arrived decide. A longer wait leaves less time to act.
 	askLimit = 300 * time.Millisecond
 	// openFor is how long to ask again while the end looks like a restart, or its cause is
-	// unknown. A kubelet that shuts its node down ends pods at once, and only meanwhile writes
-	// that it does so. A container that merely restarts loses that second, but no traffic: the
-	// other agents still hear this one, and the kernel answers for its addresses.
+	// unknown. A kubelet that shuts its node down ends pods, and reports the shutdown at the same
+	// time. A restarting container loses that second, but no traffic: the other agents still hear
+	// this one, and the kernel answers for its addresses.
 	openFor = time.Second
-	// lookAgain is the pause after the first round of questions. It doubles up to lookSeldom:
-	// all nodes may end together, and each round is three requests.
+	// lookAgain is the pause after the first round of requests. The pause doubles up to
+	// lookSeldom: all nodes may end together, and each round has three requests.
 	lookAgain, lookSeldom = 50 * time.Millisecond, 200 * time.Millisecond
 )
 
@@ -67,8 +67,8 @@ type Reader struct {
 	deleted atomic.Bool
 }
 
-// Run finds the DaemonSet of the pod, and watches for its deletion: the rights to read it may
-// go at the same moment. Without Run, a refusal of the API server proves nothing.
+// Run finds the DaemonSet of the pod, and watches for its deletion. The right to read it may be
+// deleted at the same moment. Without Run, a refusal of the API server is no evidence.
 func (r *Reader) Run(ctx context.Context) error {
 	for r.Pod != "" && ctx.Err() == nil && r.set.Load() == nil {
 		if err := r.read(ctx, &ending.Evidence{}); err != nil || r.set.Load() == nil {
@@ -83,8 +83,8 @@ func (r *Reader) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch records whether the DaemonSet of that name is deleted, until ctx is done. It may be
-// deleted before the watch starts.
+// watch records whether the DaemonSet of that name is deleted, until ctx is done. The deletion may
+// precede the watch.
 func (r *Reader) watch(ctx context.Context, name string) {
 	source := cache.NewListWatchFromClient(r.Apps, "daemonsets", r.Namespace, fields.OneTermEqualSelector("metadata.name", name))
 	type facts struct {
@@ -116,8 +116,8 @@ func (r *Reader) note(ctx context.Context, deleted bool) {
 	}
 }
 
-// owns reports whether the DaemonSet with this UID is that of the pod. A DaemonSet that was deleted with
-// --cascade=orphan and created again adopts the remaining pods, and then changes its own status.
+// owns reports whether the DaemonSet with this UID owns the pod. A DaemonSet that was deleted with
+// --cascade=orphan and created again adopts the remaining pods, and then changes its status.
 func (r *Reader) owns(ctx context.Context, uid types.UID) bool {
 	if r.set.Load().UID != uid {
 		if err := r.read(ctx, &ending.Evidence{}); err != nil {
@@ -207,7 +207,7 @@ func latest[T any](came, before ending.Answer[T]) ending.Answer[T] {
 	return before
 }
 
-// readPod reads the pod. Another pod of the same name does not count.
+// readPod reads the pod. If another pod has the name, the result is "not found".
 func (r *Reader) readPod(ctx context.Context) (ending.Answer[corev1.Pod], error) {
 	pod, err := get(ctx, r.Core.Get().Namespace(r.Namespace).Resource("pods").Name(r.Pod), &corev1.Pod{})
 	if pod.Object != nil && r.UID != "" && string(pod.Object.UID) != r.UID {
@@ -227,8 +227,8 @@ func ownerOf(pod *corev1.Pod) *metav1.OwnerReference {
 	return nil
 }
 
-// setOf returns the DaemonSet that owns pod. The DaemonSet of the reference of was read
-// already.
+// setOf returns the DaemonSet that owns pod. read and err are the result for the DaemonSet that of
+// refers to.
 func (r *Reader) setOf(ctx context.Context, pod *corev1.Pod, of *metav1.OwnerReference, read ending.Answer[appsv1.DaemonSet], err error) (ending.Answer[appsv1.DaemonSet], error) {
 	owner := ownerOf(pod)
 	switch {
@@ -244,8 +244,8 @@ func (r *Reader) setOf(ctx context.Context, pod *corev1.Pod, of *metav1.OwnerRef
 	return r.readSet(ctx, owner)
 }
 
-// readSet reads the DaemonSet of a reference, if there is one. Another DaemonSet of the same
-// name does not count.
+// readSet reads the DaemonSet of a reference, if there is one. If another DaemonSet has the name,
+// the result is "not found".
 func (r *Reader) readSet(ctx context.Context, ref *metav1.OwnerReference) (ending.Answer[appsv1.DaemonSet], error) {
 	if ref == nil {
 		return ending.Answer[appsv1.DaemonSet]{}, nil
@@ -257,7 +257,7 @@ func (r *Reader) readSet(ctx context.Context, ref *metav1.OwnerReference) (endin
 	return set, err
 }
 
-// get reads an object into o. The answer that there is none counts as an answer.
+// get reads an object into o. "Not found" is an answer, too.
 func get[T any, P interface {
 	*T
 	runtime.Object
