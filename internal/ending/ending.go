@@ -17,8 +17,8 @@
 //	Uninstalled  handed over, the rest goes      go       withdrawn
 //
 // Routers keep the routes if another process takes over on the same node at once, because the node
-// still forwards in the meantime. If the cause is unknown, a restart of the container is the most
-// likely one: all other causes show in objects, and reading these needs the API server.
+// still forwards in the meantime. If the cause is unknown, the container probably restarts: a
+// process can see all other causes only in objects of the API server.
 package ending
 
 import (
@@ -46,7 +46,7 @@ const (
 	NodeDown
 	// Evicted is a pod that has to leave a node, while the node may stay.
 	Evicted
-	// Uninstalled is a pod that goes for good: its DaemonSet or its node is deleted, or the
+	// Uninstalled is a pod that is removed for good: its DaemonSet or its node is deleted, or the
 	// DaemonSet no longer selects this node.
 	Uninstalled
 )
@@ -59,11 +59,10 @@ func (c Cause) String() string { return names[c] }
 type Addresses int
 
 const (
-	// Stay leaves all of them in place: to move an address would cut the
-	// connections through it.
+	// Stay leaves all of them in place, because moving an address would cut its connections.
 	Stay Addresses = iota
-	// Offer asks other nodes to take the local addresses that they can have. The rest stays
-	// for the next agent, or until the node is down.
+	// Offer asks other nodes to take the local addresses that they can have. The others stay for
+	// the next agent, or until the node is down.
 	Offer
 	// Leave asks other nodes to take the local addresses, and withdraws the other local ones.
 	// Remote addresses stay.
@@ -73,7 +72,7 @@ const (
 	Withdraw
 )
 
-// Addresses returns what an end by c means for the service addresses of the node.
+// Addresses returns what happens to the service addresses of the node if c is the cause.
 func (c Cause) Addresses() Addresses {
 	switch c {
 	case Replaced, Drained:
@@ -90,8 +89,8 @@ func (c Cause) Addresses() Addresses {
 // process takes over there at once.
 func (c Cause) KeepsRoutes() bool { return c <= Replaced }
 
-// Open reports whether another cause may show within a second: a kubelet that shuts its node
-// down ends pods, and at the same time writes that it does so.
+// Open reports whether evidence of another cause may appear within a second. A kubelet that shuts
+// its node down ends pods, and reports the shutdown at the same time.
 func (c Cause) Open() bool { return c <= Restart }
 
 // Ending is why a process ends, with the reason in words.
@@ -106,9 +105,9 @@ type Evidence struct {
 	Pod  Answer[corev1.Pod]
 	Set  Answer[appsv1.DaemonSet]
 	Node Answer[corev1.Node]
-	// Refused says that the API server refused to show one of them. SetDeleted and NodeDeleted
-	// say that the process saw the deletion of the DaemonSet or the Node before: when a Node
-	// goes, so does its pod, and with the pod its token.
+	// Refused says that the API server refused to show one of these objects. SetDeleted and
+	// NodeDeleted say that the process saw the deletion of the DaemonSet or the Node. With a Node,
+	// its pod and the pod's token are deleted too.
 	Refused, SetDeleted, NodeDeleted bool
 	// Machine is a sign that the machine goes down, or "".
 	Machine string
@@ -139,7 +138,7 @@ func Decide(e Evidence) Ending {
 	return e.decide()
 }
 
-// uninstalled says why the process goes for good, or returns "".
+// uninstalled returns why the pod is removed for good, or "".
 func uninstalled(e Evidence) string {
 	pod, set, node := e.Pod.Object, e.Set.Object, e.Node.Object
 	switch {
@@ -161,7 +160,7 @@ func uninstalled(e Evidence) string {
 	return ""
 }
 
-// decide returns why a process ends, on a node and of a DaemonSet that exist or are unknown.
+// decide returns why a process ends. Its node and its DaemonSet exist or are unknown.
 func (e Evidence) decide() Ending {
 	pod, set, node := e.Pod.Object, e.Set.Object, e.Node.Object
 	if node == nil {

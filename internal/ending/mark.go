@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Taints of a node that goes.
+// Taints of a node that is going down.
 const (
 	// taintToBeDeleted is the taint of the cluster autoscaler on a node that it is about to
 	// delete.
@@ -16,25 +16,24 @@ const (
 	taintShutdown = "node.cloudprovider.kubernetes.io/shutdown"
 )
 
-// shuttingDown is the message of the condition Ready while the kubelet shuts its node down in
-// order.
+// shuttingDown is the message of the condition Ready while the kubelet shuts its node down
+// gracefully.
 const shuttingDown = "node is shutting down"
 
 // DrainMark says that a person or a program wants the node to be avoided.
 type DrainMark struct {
 	// Reason names the mark. It is "" for a node without a mark.
 	Reason string
-	// Leaving says that the node is about to go, or is gone already, so that it cannot be the
-	// last resort either.
+	// Leaving says that the node is going down or is down. Such a node is not used even as the
+	// last resort.
 	Leaving bool
 }
 
-// Marked returns the mark of node. If there are several, a mark of a node that leaves comes
-// first.
+// Marked returns the mark of node. If there are several, a mark with Leaving comes first.
 //
-// A node with a condition of KEP-5683 stays as the last resort: it may be back without a
-// reboot, and a tool that has crashed leaves its condition behind. Planned maintenance may be
-// days away, and is no mark.
+// A node with a condition of KEP-5683 remains a last resort: it may return without a reboot, and a
+// crashed tool leaves its condition behind. Planned maintenance is no mark, because it may be days
+// away.
 func Marked(node *corev1.Node) DrainMark {
 	if !node.DeletionTimestamp.IsZero() {
 		return DrainMark{"the node is being deleted", true}
@@ -53,7 +52,7 @@ func Marked(node *corev1.Node) DrainMark {
 	return DrainMark{draining(node), false}
 }
 
-// shutsDown reports whether the kubelet of node shuts it down in order.
+// shutsDown reports whether the kubelet shuts node down gracefully.
 func shutsDown(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && strings.Contains(c.Message, shuttingDown)
@@ -82,7 +81,7 @@ func cordoned(node *corev1.Node) bool {
 	})
 }
 
-// Ready reports whether node is ready. A node without that condition counts as ready.
+// Ready reports whether node is ready. A node without the condition Ready is ready.
 func Ready(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -92,18 +91,17 @@ func Ready(node *corev1.Node) bool {
 	return true
 }
 
-// silent reports whether the kubelet of node is silent. A kubelet that restarts, or whose
-// container runtime is ill, itself reports that the node is not ready, and such a node does
-// not go down. Only the node controller sets Unknown, after the kubelet has been silent for
-// most of a minute.
+// silent reports whether the kubelet of node is silent. A kubelet sets Ready to False itself when
+// it restarts or its container runtime fails, and such a node does not go down. Only the node
+// controller sets Unknown, after the kubelet has been silent for most of a minute.
 func silent(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	})
 }
 
-// Telling returns the part of node's conditions that this package uses: without times, and
-// without texts that change while the state stays.
+// Telling returns the part of node's conditions that this package uses. It has no times, and no
+// texts that change while the state stays the same.
 func Telling(node *corev1.Node) []corev1.NodeCondition {
 	var all []corev1.NodeCondition
 	for _, c := range node.Status.Conditions {

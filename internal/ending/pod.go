@@ -15,11 +15,11 @@ const (
 	labelTemplate      = "pod-template-generation"
 )
 
-// evicted says why pod must leave node, for reasons other than its owner or a person.
-// Otherwise it returns "".
+// evicted returns why pod must leave node, or "". A deletion by the pod's owner or by a person is
+// not an eviction.
 //
-// The taint controller and the DaemonSet controller both delete pods that do not tolerate a
-// taint. Only the taint controller writes a condition first.
+// The taint controller and the DaemonSet controller both delete pods that do not tolerate a taint.
+// Only the taint controller writes a condition first.
 func evicted(pod *corev1.Pod, node *corev1.Node) string {
 	if pod == nil {
 		return ""
@@ -40,9 +40,8 @@ func evicted(pod *corev1.Pod, node *corev1.Node) string {
 	return ""
 }
 
-// tolerates reports whether pod may stay on a node with taint. If it may stay only for some
-// time, the taint controller ends it. A toleration that compares numbers counts as one that
-// holds.
+// tolerates reports whether pod may stay on a node with taint. If a toleration has a time limit,
+// the taint controller ends the pod. A toleration that compares numbers is assumed to match.
 func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
 		switch {
