@@ -1,6 +1,6 @@
 // Package callers decides who may send requests to a program of PureLB over HTTP. It asks the API
-// server for the owner of each token (TokenReview), admits one account, and limits how often
-// callers can make it ask.
+// server for the owner of each token (TokenReview), and admits one account. It limits how often
+// callers can cause such a review.
 //
 // It does not know what callers ask for.
 package callers
@@ -21,7 +21,7 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// The reasons to refuse a caller. Other errors mean that the API server did not say.
+// The reasons to refuse a caller. Any other error means that the token could not be checked.
 var (
 	ErrUnknown   = errors.New("the token is missing, expired, or not for this request")
 	ErrForbidden = errors.New("the caller has no right to ask")
@@ -43,13 +43,13 @@ type Gate struct {
 	Options
 
 	mu sync.Mutex
-	// all and sources limit the questions to the API server. Sources whose callers were
-	// admitted lately have a limit of their own, known, so that strangers cannot use it up.
-	// answers limits the callers that are admitted.
+	// all and sources limit the reviews. known is a separate limit for sources with a recently
+	// admitted caller, so that other callers cannot use it up. answers limits the admitted
+	// callers.
 	all, known, sources, answers limiter
 	// admitted is when a caller from each source was admitted last.
 	admitted map[string]time.Time
-	// refusals limits the log, and silenced counts the entries that it leaves out.
+	// refusals limits the log entries. silenced counts the omitted ones.
 	refusals limiter
 	silenced int
 }
@@ -70,7 +70,7 @@ func New(o Options) *Gate {
 	}
 }
 
-// Admit returns nil if token belongs to the account that may ask, and is for audience. source
+// Admit returns nil if token is valid for audience and belongs to the account that may ask. source
 // is the address that the request came from.
 func (g *Gate) Admit(ctx context.Context, source netip.Addr, token, audience string) error {
 	user, err := g.admit(ctx, source, token, audience)
@@ -101,10 +101,10 @@ func (g *Gate) admit(ctx context.Context, source netip.Addr, token, audience str
 }
 
 const (
-	// remembered is how long a source counts as known after its last caller was admitted.
+	// remembered is how long a source is known after its last caller was admitted.
 	remembered = time.Hour
-	// mostKnown is how many sources are known at a time. Requests come through the API servers,
-	// which are few.
+	// mostKnown is how many sources are known at a time. Requests come through the few API
+	// servers.
 	mostKnown = 16
 )
 
@@ -119,8 +119,8 @@ func (g *Gate) mayAsk(source string) bool {
 	return g.sources.allow(now, source) && g.all.allow(now, "")
 }
 
-// answer reports whether the limit of answers lets an admitted caller from source have one now.
-// It makes the source a known one.
+// answer reports whether an admitted caller from source may have an answer now. It makes the
+// source a known one.
 func (g *Gate) answer(source string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,8 +132,8 @@ func (g *Gate) answer(source string) bool {
 	return g.answers.allow(now, "")
 }
 
-// network returns the key of the limit for source. A machine may have all IPv6 addresses of
-// its network.
+// network returns the key of the limit for source. One machine may use all IPv6 addresses of its
+// network.
 func network(source netip.Addr) string {
 	bits := 64
 	if source = source.Unmap().WithZone(""); source.Is4() {
@@ -143,7 +143,7 @@ func network(source netip.Addr) string {
 	return p.String()
 }
 
-// whose asks the API server whose token this is.
+// whose asks the API server who owns the token.
 func (g *Gate) whose(ctx context.Context, token, audience string) (user string, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
 	review, err = g.Tokens.Create(ctx, review, metav1.CreateOptions{})
@@ -151,7 +151,7 @@ func (g *Gate) whose(ctx context.Context, token, audience string) (user string, 
 	case err != nil:
 		return "", fmt.Errorf("ask the API server whose token it is: %w", err)
 	case !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, audience):
-		// A server that does not say the audiences does not check them.
+		// A server that returns no audiences does not check them.
 		return "", ErrUnknown
 	}
 	return review.Status.User.Username, nil

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// limiter lets each key pass burst times at once, and then once every so often. It remembers
-// the keys that passed lately, and refuses further keys while there are too many.
+// limiter lets each key pass burst times at once, and then once in each interval every. It
+// remembers recent keys, up to the number most. While it is full, it refuses other keys.
 type limiter struct {
 	every time.Duration
 	burst int
