@@ -1,20 +1,18 @@
-// Package events writes what happens to objects as Kubernetes Events, for people
-// to read. A Warning is written at once, because a person who finds that something
-// is missing looks for the reason then. A Normal event can wait: it is written with
-// those of the same second, and later while the program writes something urgent.
+// Package events writes Kubernetes Events, for people to read. It writes a Warning at once,
+// because a person who misses something then looks for the reason. It collects the Normal events
+// of about a second, and delays them while the program writes something urgent.
 //
-// A few Warnings and one Normal event are written at a time. The API server may need long for
-// one of them, or refuse it, because of an admission webhook. Then only the events of the same
-// namespace wait (queue.go).
+// It writes a few Warnings and one Normal event in parallel. An admission webhook may delay or
+// refuse an event. Then only the events of the same namespace wait (queue.go).
 //
-// A Warning is about something that lasts, such as a mistake in a configuration. A program
-// that starts finds it again, and does not know what the one before it told. So the name
-// of a Warning is made of what it says: one that is there already is not written twice, its
-// time becomes that of now. If that cannot be changed, the event is written under another name.
+// A Warning is about a lasting state, such as a mistake in a configuration. After a restart, a
+// program finds the state again, and does not know what the previous process reported. So the name
+// of a Warning is a hash of its content. If an event with this name exists, its time is updated,
+// and no second event is created. If it cannot be updated, an event with another name is created.
 //
-// (The recorders of client-go write at once, when the API server and the other
-// nodes are busy with the very change that is told of, and drop what goes beyond a
-// thousand events.) What repeats itself is counted up by the rules of client-go.
+// (The recorders of client-go write at once. At that moment the API server and the other nodes are
+// busy with the reported change. These recorders also drop events beyond a thousand.) The rules of
+// client-go decide which events are repetitions, and count them.
 package events
 
 import (
@@ -40,54 +38,51 @@ import (
 )
 
 const (
-	// longest is how many events of a kind may wait to be written. More are forgotten,
-	// the oldest first: what they told is in conditions or in /state too.
+	// longest is how many events may wait in a queue. A full queue drops old events, because
+	// conditions or /state show the same facts.
 	longest = 20_000
-	// gather is the mean time for which events are collected. A node's is between
-	// a half and one and a half of it, each time another: when an address comes,
-	// all nodes have something to tell at the same moment.
+	// gather is the mean time for which events are collected. The actual time is random, from half
+	// to one and a half of it: a new address causes events on all nodes at the same moment.
 	gather = time.Second
-	// look and most are how often it is asked whether something urgent is still
-	// being written, and for how long an event waits for that.
+	// look is the pause between two checks for urgent writes. most is how long an event waits for
+	// them.
 	look, most = 10 * time.Millisecond, 500 * time.Millisecond
-	// retryMin and retryMax are the pauses after a write that may do better later,
-	// and stale is the age at which it is not worth while any more: the API server
-	// forgets events after an hour.
+	// retryMin and retryMax are the pauses after a write that may succeed later. stale is the age
+	// after which a write is not tried again: the API server deletes events after an hour.
 	retryMin, retryMax = time.Second, 10 * time.Second
 	stale              = time.Hour
-	// mostFaults is how often an event is tried that the API server answers with a
-	// fault of its own: it may be that of a webhook, and last.
+	// mostFaults is how often an event may cause an internal error of the API server. A webhook
+	// may cause such an error each time.
 	mostFaults = 5
-	// warningsAtOnce is how many Warnings are written at a time.
+	// warningsAtOnce is how many Warnings are written in parallel.
 	warningsAtOnce = 4
-	// writeLimit is how long one write may take, and lastWords all together once
-	// the program is to end.
+	// writeLimit is how long one write may take. lastWords is how long all writes may take after
+	// the program is told to end.
 	writeLimit, lastWords = 10 * time.Second, time.Second
-	// mostMessage is how long a text may be, in bytes: the limit of the API server.
+	// mostMessage is the API server's limit for a message, in bytes.
 	mostMessage = 1024
-	// counted is for how many of the last events it is known how often they were written. Each
-	// costs 2 KB. An older one that repeats itself is written as a new event.
+	// counted is how many recent events have a count of their repetitions. Each needs 2 KB. If an
+	// older event is repeated, it is written as a new event.
 	counted = 512
 )
 
-// Sink is where events are written.
+// Sink writes events.
 type Sink interface {
 	Create(ctx context.Context, e *corev1.Event) (*corev1.Event, error)
-	// Patch counts up e by a strategic merge patch.
+	// Patch changes e by a strategic merge patch.
 	Patch(ctx context.Context, e *corev1.Event, patch []byte) (*corev1.Event, error)
 }
 
-// Recorder takes events, and writes them while Run is running. It is safe for
-// concurrent use.
+// Recorder queues events, and writes them while Run is running. It is safe for concurrent use.
 type Recorder struct {
-	// Sink is where they are written, and Source who they are from.
+	// Sink writes the events. Source is the program that they are from.
 	Sink   Sink
 	Source corev1.EventSource
-	// Busy, if set, says whether something urgent is being written.
+	// Busy, if set, reports whether something urgent is being written.
 	Busy func() bool
 	Log  *slog.Logger
 
-	// urgent are Warnings, and later the events that can wait.
+	// urgent holds Warnings. later holds Normal events.
 	urgent, later queue
 	// failing says that the last write failed.
 	failing atomic.Bool
@@ -102,8 +97,8 @@ func New(sink Sink, source corev1.EventSource, log *slog.Logger) *Recorder {
 	return r
 }
 
-// Eventf has an event about an object written, soon. About is a
-// *corev1.ObjectReference, kind is Normal or Warning. It does not wait.
+// Eventf queues an event about an object, and returns at once. about is a *corev1.ObjectReference.
+// kind is Normal or Warning.
 func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, args ...any) {
 	to, ok := about.(*corev1.ObjectReference)
 	if !ok || to == nil {
@@ -117,7 +112,7 @@ func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, arg
 	q.add(&waiting{about: *to, kind: kind, reason: reason, message: clip(fmt.Sprintf(format, args...)), since: time.Now()})
 }
 
-// event returns the event that w is to become.
+// event returns the Event to write for w.
 func (r *Recorder) event(w *waiting) *corev1.Event {
 	at := metav1.NewTime(w.since)
 	e := &corev1.Event{
@@ -141,7 +136,7 @@ func (r *Recorder) event(w *waiting) *corev1.Event {
 	return e
 }
 
-// digest is the same for events that say the same of the same object.
+// digest returns a hash of the object, the reason, the message and the source of e.
 func digest(e *corev1.Event) int64 {
 	h := fnv.New64a()
 	for _, text := range []string{
@@ -153,13 +148,12 @@ func digest(e *corev1.Event) int64 {
 	return int64(h.Sum64() >> 1)
 }
 
-// clip is text as far as an event has room for it.
+// clip returns text without the part that is too long for an event.
 func clip(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), mostMessage)], "")
 }
 
-// Run writes events until ctx is done, and then what was told until then, as far as
-// that can be done within a second.
+// Run writes events until ctx is done. Then it writes the remaining events, for at most a second.
 func (r *Recorder) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -178,23 +172,23 @@ func (r *Recorder) Run(ctx context.Context) error {
 	wg.Go(func() { w.retry(ctx, &r.later, stand) })
 	w.drain(ctx, &r.later, func() { backoff.Sleep(ctx, gather/2+rand.N(gather)) }, stand)
 	wg.Wait()
-	// While one of them wrote its last event, others may have waited behind it, where those
-	// that had ended did not see them.
+	// While a writer writes its last event, the other writers do not see later events of that
+	// namespace, and may end.
 	for _, q := range []*queue{&r.urgent, &r.later} {
 		w.rest(ctx, q, nothing)
 	}
 	return nil
 }
 
-// writer writes the events of a Recorder as long as life lasts.
+// writer writes the events of a Recorder until life ends.
 type writer struct {
 	*Recorder
 	life       context.Context
 	correlator *record.EventCorrelator
 }
 
-// drain writes the ready events of q until ctx is done, and then all that are left, once. It
-// calls collect when there are events, and yield before each.
+// drain writes the ready events of q until ctx is done, and then each remaining event once. It
+// calls collect when events arrive, and yield before each event.
 func (w writer) drain(ctx context.Context, q *queue, collect, yield func()) {
 	for {
 		select {
@@ -211,14 +205,13 @@ func (w writer) drain(ctx context.Context, q *queue, collect, yield func()) {
 	}
 }
 
-// rest writes all events of q that are not being written, once.
+// rest writes each event of q once, except those that are being written.
 func (w writer) rest(ctx context.Context, q *queue, yield func()) {
 	for w.next(ctx, q, false, yield) != nothingLeft || w.next(ctx, q, true, yield) != nothingLeft {
 	}
 }
 
-// retry writes the events that failed again, one after another, until ctx is done. It pauses
-// after each failure.
+// retry repeats failed writes, one after another, until ctx is done. It pauses after each failure.
 func (w writer) retry(ctx context.Context, q *queue, yield func()) {
 	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
 	for ctx.Err() == nil {
@@ -239,7 +232,7 @@ func (w writer) retry(ctx context.Context, q *queue, yield func()) {
 	}
 }
 
-// result is what came of an event.
+// result is the outcome of next.
 type result int
 
 const (
@@ -248,7 +241,7 @@ const (
 	nothingLeft
 )
 
-// next writes the next event of q, of the ready ones or of those that failed.
+// next writes the next ready event of q, or, if again is true, the next failed one.
 func (w writer) next(ctx context.Context, q *queue, again bool, yield func()) result {
 	if w.life.Err() != nil {
 		return nothingLeft
@@ -266,8 +259,8 @@ func (w writer) next(ctx context.Context, q *queue, again bool, yield func()) re
 	return settled
 }
 
-// stand waits until nothing else is being written, but not for long: events
-// come slowly then, and come.
+// stand waits until no urgent write is left, but not longer than most. So events are slow then,
+// but do not stop.
 func (r *Recorder) stand(ctx context.Context) {
 	if r.Busy == nil {
 		return
@@ -277,8 +270,8 @@ func (r *Recorder) stand(ctx context.Context) {
 	}
 }
 
-// write writes an event, or counts up the event that it repeats. It reports whether another
-// attempt may succeed.
+// write writes an event, or increases the count of the event that it repeats. It reports whether
+// another attempt may succeed.
 func (w writer) write(of *waiting) (again bool) {
 	if of.result == nil {
 		result, err := w.correlator.EventCorrelate(w.event(of))
@@ -293,7 +286,7 @@ func (w writer) write(of *waiting) (again bool) {
 		w.failing.Store(false)
 		return false
 	}
-	// Once is enough: if one is refused, so are those that follow.
+	// Only the first failure is a warning, because later ones usually have the same cause.
 	level := slog.LevelDebug
 	if !w.failing.Swap(true) && w.life.Err() == nil {
 		level = slog.LevelWarn
@@ -305,8 +298,8 @@ func (w writer) write(of *waiting) (again bool) {
 	return w.life.Err() == nil && of.faults < mostFaults && passing(err) && time.Since(of.since) <= stale
 }
 
-// passing says that err is not of the event, but of an API server that is away,
-// slow or busy. A fault of it may be either.
+// passing reports whether err may come from an API server that is away, slow or busy, and not from
+// the event. An internal error may have either cause.
 func passing(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
@@ -333,15 +326,15 @@ func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult
 			return written, err
 		}
 	}
-	// The event under this name is gone, or is not for this program to change.
+	// The event with this name is deleted, or this program may not change it.
 	e = e.DeepCopy()
 	e.Name, e.UID, e.ResourceVersion = util.GenerateEventName(e.InvolvedObject.Name, time.Now().UnixNano()), "", ""
 	return r.Sink.Create(ctx, e)
 }
 
-// contents is the patch that makes an event say what e says. Whoever may write events can
-// foresee the name of a Warning, so nothing that is there already is relied on, but since
-// when and how often it is told.
+// contents returns the patch that gives an existing event the content of e. Everyone who may write
+// events can predict the name of a Warning. So only the first time and the count of the existing
+// event are trusted.
 func contents(e *corev1.Event) []byte {
 	patch, err := json.Marshal(map[string]any{
 		"involvedObject": e.InvolvedObject, "type": e.Type, "reason": e.Reason, "message": e.Message, "lastTimestamp": e.LastTimestamp,
@@ -354,7 +347,7 @@ func contents(e *corev1.Event) []byte {
 	return patch
 }
 
-// wallClock is the clock that counting goes by.
+// wallClock is the clock of the correlator.
 type wallClock struct{}
 
 func (wallClock) Now() time.Time                  { return time.Now() }

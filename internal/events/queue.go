@@ -14,23 +14,22 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// queue holds events that wait to be written, by namespace: an admission webhook that is slow
-// or broken often concerns a few namespaces. The events of a namespace are written one after
-// another. If a write fails, the events of that namespace wait for the retries, and those of
-// other namespaces do not.
+// queue holds waiting events by namespace, because a slow or broken admission webhook often
+// affects few namespaces. The events of a namespace are written one after another. If a write
+// fails, the events of that namespace wait for a retry. The other namespaces do not wait.
 type queue struct {
 	mu         sync.Mutex
 	namespaces map[string]*namespace
-	// ready and failed are the namespaces with events that are not being written: those whose
-	// last write succeeded, and those that wait for a retry.
+	// ready and failed are the namespaces with waiting events and no write in progress. The failed
+	// ones wait for a retry.
 	ready, failed []*namespace
 	size, dropped int
-	// more is poked when there are ready namespaces, and again when there are failed ones.
+	// more has a signal if there are ready namespaces, and again if there are failed ones.
 	more, again chan struct{}
 }
 
-// namespace holds the waiting events of one namespace. busy says that one more is being
-// written. failed says that a write failed since the queue of the namespace was empty.
+// namespace holds the waiting events of one namespace. busy says that one more event is being
+// written. failed says that a write has failed since events was last empty.
 type namespace struct {
 	name         string
 	events       []*waiting
@@ -44,19 +43,18 @@ func (n *namespace) first() (w *waiting) {
 	return w
 }
 
-// waiting is an event to write. Many may wait, and an Event takes three times as much memory.
+// waiting is an event to write. It needs a third of the memory of an Event, and many may wait.
 type waiting struct {
 	about                 corev1.ObjectReference
 	kind, reason, message string
 	since                 time.Time
-	// result is nil before the first attempt, and faults counts the attempts that the API
-	// server answered with a fault of its own.
+	// result is nil before the first attempt. faults counts the attempts that ended with an
+	// internal error of the API server.
 	result *record.EventCorrelateResult
 	faults int
 }
 
-// namespace returns the namespace of the event. Events about a Node are looked for in the
-// default one.
+// namespace returns the namespace of the event. An event about a Node is in the default namespace.
 func (w *waiting) namespace() string { return cmp.Or(w.about.Namespace, metav1.NamespaceDefault) }
 
 // add puts w at the end of the queue of its namespace.
@@ -78,7 +76,7 @@ func (q *queue) add(w *waiting) {
 	}
 }
 
-// drop forgets the oldest event of the namespace with the most events.
+// drop removes the oldest event of the namespace with the most events.
 func (q *queue) drop() {
 	var longest *namespace
 	for _, n := range q.namespaces {
@@ -103,8 +101,8 @@ func (q *queue) list(n *namespace) {
 	backoff.Poke(q.more)
 }
 
-// take returns the oldest event of the first ready namespace, or of the first failed one. The
-// caller has to call done. It returns nil if there is none.
+// take returns the oldest event of the first ready namespace, or of the first failed one. It
+// returns nil if there is none. The caller must call done.
 func (q *queue) take(failed bool, log *slog.Logger) (*namespace, *waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,8 +128,8 @@ func (q *queue) take(failed bool, log *slog.Logger) (*namespace, *waiting) {
 	return n, n.first()
 }
 
-// done ends the attempt to write w of n. If w is to be written again, it goes to the end of
-// the queue of n: the reason may be w alone.
+// done ends the attempt to write w. If again is true, it puts w at the end of the queue of n,
+// because w alone may cause the failure.
 func (q *queue) done(n *namespace, w *waiting, again bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,7 +141,7 @@ func (q *queue) done(n *namespace, w *waiting, again bool) {
 	case len(n.events) == 0:
 		delete(q.namespaces, n.name)
 	case n.failed && !again:
-		// It works, so its other events need not wait for namespaces that do not.
+		// This namespace works again, so it comes before the namespaces that still fail.
 		q.failed = slices.Insert(q.failed, 0, n)
 		backoff.Poke(q.again)
 	default:

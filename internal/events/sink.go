@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// To returns the Sink that writes to the API server of a client of the core group.
+// To returns a Sink that writes to the API server. core is a client of the core group.
 func To(core rest.Interface) Sink { return server{core} }
 
 type server struct{ client rest.Interface }
