@@ -6,7 +6,7 @@ import (
 	"purelb.io/purelb/internal/buildinfo"
 )
 
-// BuildInfo is the metric that says which release a program is of.
+// BuildInfo returns the metric that shows the release of a program.
 func BuildInfo(component string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "purelb_build_info", Help: "1, and which release this program is of.",

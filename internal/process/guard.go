@@ -18,14 +18,14 @@ type guard struct {
 	services func(context.Context) (map[netip.Addr]bool, error)
 
 	mu sync.Mutex
-	// read is the time of the last reading. last is the result of the last one that succeeded,
-	// and known says that there was one.
+	// read is the time of the last reading. last is the result of the last successful reading.
+	// known says that there was one.
 	read  time.Time
 	last  map[netip.Addr]bool
 	known bool
 }
 
-// Many connections in a short time share one reading. A reading may take readLimit.
+// Connections within readAgain share one reading. A reading may take readLimit.
 const (
 	readAgain = time.Second
 	readLimit = 5 * time.Second
@@ -42,10 +42,10 @@ func (g *guard) Accept() (net.Conn, error) {
 	}
 }
 
-// admits reports whether local is an address of the node itself. Before the first reading it
-// is only sure of loopback addresses. A later reading that fails changes nothing: readings
-// fail while many addresses come and go, and the kubelet would restart the container if its
-// probes were refused for so long.
+// admits reports whether local is an address of the node itself. Until a reading succeeds, it
+// admits only loopback addresses. A later reading that fails changes nothing: readings fail while
+// many addresses change, and the kubelet would restart the container if its probes were refused
+// for so long.
 func (g *guard) admits(local net.Addr, now time.Time) bool {
 	tcp, ok := local.(*net.TCPAddr)
 	if !ok {

@@ -21,18 +21,17 @@ func Level(text string) (slog.Level, error) {
 	return 0, fmt.Errorf("--log-level %q is not known; use info or debug", text)
 }
 
-// Logger writes one JSON object a line.
+// Logger returns a logger that writes one JSON object per line.
 //
 // When ended is closed, the process ends and cancels its own requests. Libraries log that as an
-// error. Logger writes a record with level debug if all of its errors are cancellations or
-// consequences, which are other results of the end. If a record also has a real error, it keeps
-// its level.
+// error. If all errors of a record are cancellations or listed in consequences, Logger lowers its
+// level to debug. If a record also has another error, it keeps its level.
 func Logger(to io.Writer, level slog.Level, ended <-chan struct{}, consequences ...string) *slog.Logger {
 	json := slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level})
 	return slog.New(ending{json, ended, consequences})
 }
 
-// ending is a Handler that knows the results of the end of the process.
+// ending is a Handler that recognizes the results of the end of the process.
 type ending struct {
 	slog.Handler
 	ended        <-chan struct{}
@@ -54,7 +53,7 @@ func (e ending) Handle(ctx context.Context, r slog.Record) error {
 	return e.Handler.Handle(ctx, r)
 }
 
-// caused reports whether the end of the process caused r: all errors of r.
+// caused reports whether r has errors, and the end of the process caused all of them.
 func (e ending) caused(r slog.Record) bool {
 	some, all := false, true
 	r.Attrs(func(a slog.Attr) bool {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// garbage is how much garbage may be in memory before it is collected, in percent of the
-// memory in use: half of the default of the runtime, which is usualGarbage.
+// garbage is the value of GOGC: how much garbage may be in memory before it is collected, in
+// percent of the memory in use. usualGarbage is the default of the runtime.
 const (
 	garbage      = 50
 	usualGarbage = 100
@@ -51,25 +51,24 @@ func containerMemory(files fs.FS) (int64, bool) {
 		if err != nil {
 			continue
 		}
-		// Without a limit, the file of cgroup v2 says "max", and that of v1 a number that is
-		// too large.
+		// Without a limit, the file of cgroup v2 contains "max", and the file of cgroup v1
+		// contains a number that is too large.
 		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 		return limit, err == nil && limit > 0 && limit < math.MaxInt64/2
 	}
 	return 0, false
 }
 
-// manyMore is how far the number of things in memory must change before it is worth while to
-// return memory.
+// manyMore is by how much the number of things in memory must change before memory is returned.
 const manyMore = 1000
 
-// Burst decides when to return memory: after many things have come or gone since the last
+// Burst decides when to return memory: after many things were added or removed since the last
 // time. Otherwise the runtime keeps the memory of a burst for good, because little happens
 // afterwards. It is not safe for concurrent use.
 type Burst struct{ last int }
 
-// Over reports whether to return memory, by debug.FreeOSMemory. There are count things now,
-// and no more of them come or go.
+// Over reports whether to return memory with debug.FreeOSMemory. count is the number of things,
+// which has stopped changing.
 func (b *Burst) Over(count int) bool {
 	if d := count - b.last; -manyMore < d && d < manyMore {
 		return false
@@ -78,5 +77,5 @@ func (b *Burst) Over(count int) bool {
 	return true
 }
 
-// Many reports whether many things were left after the last burst.
+// Many reports whether many things remained after the last burst.
 func (b *Burst) Many() bool { return b.last >= manyMore }

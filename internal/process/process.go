@@ -1,6 +1,6 @@
-// Package process holds what all programs need as processes: how their parts start and end
-// together, their log, and the server of their metrics and probes. It knows nothing of
-// Kubernetes or of the work of the programs.
+// Package process holds what every program needs as a process: the common start and end of its
+// parts, the log, and the server for metrics and probes. It knows nothing of Kubernetes or of the
+// work of the programs.
 package process
 
 import (
@@ -16,8 +16,8 @@ func Together(ctx context.Context, parts ...func(context.Context) error) error {
 	return begin(ctx, end, parts)()
 }
 
-// Outlive runs first until ctx is done, and others until first has ended too: first may need
-// them to say goodbye. When one of them ends, all end.
+// Outlive runs first until ctx is done. It runs others until first has ended, because first may
+// need them at its end. When one of them ends, all end.
 func Outlive(ctx context.Context, first func(context.Context) error, others ...func(context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()

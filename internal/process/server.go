@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Server serves Handler, which is for metrics and probes, at Address, "host:port". With "" or
-// "0" it serves nothing.
+// Server serves Handler at Address, for metrics and probes. Address is "host:port". If it is "" or
+// "0", Server serves nothing.
 type Server struct {
 	Address string
 	Handler http.Handler
@@ -20,7 +20,7 @@ type Server struct {
 	Services func(context.Context) (map[netip.Addr]bool, error)
 }
 
-// Run serves until ctx is done. It then cuts open requests.
+// Run serves until ctx is done. Then it closes open connections.
 func (s Server) Run(ctx context.Context) error {
 	if s.Address == "" || s.Address == "0" {
 		<-ctx.Done()
