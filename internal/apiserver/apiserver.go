@@ -15,9 +15,9 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// Await returns when the API server answers, or when ctx is done. It asks once in
-// every. It must run before a watch begins: a watch that begins while the API
-// server is away backs off, and may notice its return seconds too late.
+// Await returns when the API server answers, or when ctx is done. every is the pause between two
+// requests. Call Await before a watch begins: a watch that begins while the API server is away
+// backs off, and may notice seconds too late that the API server is back.
 func Await(ctx context.Context, api discovery.DiscoveryInterface, every time.Duration, log *slog.Logger) {
 	for said := false; ctx.Err() == nil && !answers(ctx, api, every); said = true {
 		if !said {

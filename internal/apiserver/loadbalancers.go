@@ -24,11 +24,11 @@ var (
 	errNoInitialState = errors.New("a watch of Services does not begin with their state before Kubernetes 1.31")
 )
 
-// LoadBalancers lists and watches the Services of type LoadBalancer. The API server selects
-// them. Before Kubernetes 1.31 the API server cannot, and refuses the request. LoadBalancers
-// then asks for all Services, and selects as a later API server does: if a Service gets another
-// type, LoadBalancers says that the Service was deleted, and shows it as it is now but with its
-// former type.
+// LoadBalancers lists and watches the Services of type LoadBalancer. The API server selects them.
+// Before Kubernetes 1.31 the API server cannot, and refuses the request. LoadBalancers then asks
+// for all Services, and selects as a later API server does. If a Service gets another type,
+// LoadBalancers reports a deletion. The deleted object is the present Service with its former
+// type.
 //
 // Each list asks the API server for the selection again, unless it follows a refused watch: the
 // control plane may have been upgraded since.
@@ -46,7 +46,7 @@ type loadBalancers struct {
 	logged sync.Once
 
 	mu sync.Mutex
-	// refused says that the API server refused the selector, and listed that a list of all
+	// refused says that the API server refused the selector. listed says that a list of all
 	// Services followed.
 	refused, listed bool
 	// known are the Services that had the type since the last list. It is empty unless the API
@@ -164,11 +164,11 @@ func (l *loadBalancers) pass(e watch.Event, to chan<- watch.Event, stopped <-cha
 	}
 }
 
-// selectEvent returns the event that a watch of Services of type LoadBalancer has for an event
-// of a watch of all Services, and false if it has none.
+// selectEvent translates an event of a watch of all Services into an event of a watch of Services
+// of type LoadBalancer. It returns false if there is no such event.
 //
-// A Service that got another type stays known until it is deleted. So an event may come twice,
-// and is not lost if the first one was never read.
+// A Service that got another type stays known until it is deleted. So an event may come twice, but
+// is not lost if the first one was never read.
 func (l *loadBalancers) selectEvent(e watch.Event) (watch.Event, bool) {
 	svc, ok := e.Object.(*corev1.Service)
 	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {

@@ -89,7 +89,7 @@ func ForWrites(config *rest.Config) *rest.Config {
 // data may stay unacknowledged.
 const tcpUserTimeout = 18
 
-// dialer makes connections for which the kernel notices that they are dead.
+// dialer returns a dialer for connections that the kernel ends when they are dead.
 func dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout:         30 * time.Second,

@@ -49,10 +49,9 @@ func (p retryingWatch) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// watches reports whether r is a watch, or a list that a watch follows: such a list
-// says how old its answer may be. (The allocator's list of Services must be
-// current, and says nothing.) These requests have no body, so they can be sent
-// again.
+// watches reports whether r is a watch, or a list that a watch follows: such a list has a
+// resourceVersion. (The allocator's list of Services must be current, and has none.) These
+// requests have no body, so they can be sent again.
 func watches(r *http.Request) bool {
 	q := r.URL.Query()
 	return r.Method == http.MethodGet && (q.Has("watch") || q.Has("resourceVersion"))

@@ -15,8 +15,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Watch holds what a program needs of the objects that a watch shows: only the used parts,
-// and only of the used objects. Of ten thousand unused Services it keeps nothing.
+// Watch keeps the used parts of the objects that a watch shows. It keeps nothing of unused
+// objects, which may be ten thousand Services.
 type Watch[T any] struct {
 	// Failed, if set, is called for each request of the watch that fails.
 	Failed func(ctx context.Context, err error)
@@ -37,12 +37,12 @@ type Watch[T any] struct {
 	refused bool
 }
 
-// NewWatch returns a Watch on the objects of source, which are of type O. It begins with Run.
+// NewWatch returns a Watch on the objects of source, which are of type O. Run starts it.
 //
-// keep returns the used part of an object, and false if it has none. It may be called twice
-// for an object. same reports whether two parts are equal for the program. changed is called
-// after a change of a part, in which a nil part is none. It is called with two nils after the
-// first list, and when the API server begins or ceases to refuse.
+// keep returns the used part of an object, or false if the object is unused. It may be called
+// twice for an object. same reports whether two parts are equal for the program. changed is called
+// after a part changes. There, nil means no part. changed is also called with two nils after the
+// first list, and when the API server starts or stops refusing.
 func NewWatch[O runtime.Object, T any](source *toolscache.ListWatch, keep func(O) (T, bool), same func(a, b T) bool, changed func(before, after *T)) *Watch[T] {
 	var none O
 	return &Watch[T]{
@@ -106,14 +106,14 @@ func (w *Watch[T]) Run(ctx context.Context) {
 	}
 	observed.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 		changes, err := w.source.WatchFuncWithContext(ctx, options)
-		// If a watch cannot bring the first list, an ordinary list follows.
+		// If a watch cannot send the first objects, an ordinary list follows.
 		w.answered(ctx, err, options.SendInitialEvents == nil)
 		return changes, err
 	}
 	toolscache.NewReflectorWithOptions(&observed, w.kind, store[T]{w}, toolscache.ReflectorOptions{}).RunWithContext(ctx)
 }
 
-// answered takes in the result of a request. counts says that an error is a failure.
+// answered records the result of a request. counts says that an error is a failure.
 func (w *Watch[T]) answered(ctx context.Context, err error, counts bool) {
 	w.mu.Lock()
 	before := w.refused
@@ -192,7 +192,7 @@ func (w *Watch[T]) leave(name string, part *T) {
 // store is what the reflector of a Watch writes to.
 type store[T any] struct{ *Watch[T] }
 
-// shown is what is kept of an object, and of an unused object only its name.
+// shown is the kept part of an object. An unused object has only its name here.
 type shown[T any] struct {
 	name string
 	part T
@@ -205,7 +205,7 @@ func (s shown[T]) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// Transformer makes the reflector collect the first objects as shown.
+// Transformer makes the reflector convert the first objects to shown.
 func (w store[T]) Transformer() toolscache.TransformFunc {
 	return func(o any) (any, error) { return w.read(o) }
 }
@@ -225,10 +225,10 @@ func (w store[T]) read(o any) (shown[T], error) {
 	return s, nil
 }
 
-// Add takes in an object that came. The reflector calls it, Update, Delete, Replace and Resync.
+// Add stores a new object. The reflector calls Add, Update, Delete, Replace and Resync.
 func (w store[T]) Add(o any) error { return w.Update(o) }
 
-// Update takes in an object that came or changed.
+// Update stores a new or changed object.
 func (w store[T]) Update(o any) error {
 	s, err := w.read(o)
 	if err == nil {
@@ -237,7 +237,7 @@ func (w store[T]) Update(o any) error {
 	return err
 }
 
-// Delete takes in that an object went.
+// Delete removes an object.
 func (w store[T]) Delete(o any) error {
 	s, err := w.read(o)
 	if err == nil {
@@ -246,7 +246,7 @@ func (w store[T]) Delete(o any) error {
 	return err
 }
 
-// Replace takes in a complete list, and shows it as a whole.
+// Replace stores a complete list in one step.
 func (w store[T]) Replace(list []any, _ string) error {
 	kept := map[string]T{}
 	for _, o := range list {
@@ -279,10 +279,10 @@ func (w store[T]) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: there is no queue behind.
+// Resync does nothing, because there is no queue.
 func (w store[T]) Resync() error { return nil }
 
-// put keeps s instead of what was kept of the object, and tells of the change.
+// put replaces the kept part of an object by that of s, and reports the change.
 func (w store[T]) put(s shown[T]) {
 	w.mu.Lock()
 	before := partOf(w.kept, s.name)
@@ -298,7 +298,7 @@ func (w store[T]) put(s shown[T]) {
 	w.tell(before, after)
 }
 
-// tell tells of a change from before to after, if it is one.
+// tell reports a change from before to after, if they differ.
 func (w store[T]) tell(before, after *T) {
 	if before != after && (before == nil || after == nil || !w.same(*before, *after)) {
 		w.changed(before, after)
