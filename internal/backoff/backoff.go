@@ -1,6 +1,6 @@
-// Package backoff says when work runs: when it is asked for, now and then, and later after
-// each failed attempt. It waits, until a time has passed, a signal comes or a context ends.
-// It does not know what the work is.
+// Package backoff decides when work runs: on request, at intervals, and with growing pauses after
+// failures. It waits until a time has passed, a signal arrives or a context ends. It does not know
+// what the work is.
 package backoff
 
 import (
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Sleep waits until d has passed, and reports whether it has: false means that ctx ended first.
+// Sleep waits until d has passed, and returns true. It returns false if ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool { return Wait(ctx, d, nil) }
 
-// Wait is a Sleep that a signal in news ends.
+// Wait is Sleep, but a signal in news also ends it.
 func Wait(ctx context.Context, d time.Duration, news <-chan struct{}) bool {
 	if ctx.Err() != nil || d <= 0 {
 		return ctx.Err() == nil
@@ -27,8 +27,8 @@ func Wait(ctx context.Context, d time.Duration, news <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// Poke leaves a signal in c, which has room for one, unless one is waiting there already. Who
-// receives it looks at what is new, which may be several things.
+// Poke puts a signal into c, unless c holds one already. c has room for one signal. So one signal
+// may stand for several changes.
 func Poke(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -36,10 +36,9 @@ func Poke(c chan<- struct{}) {
 	}
 }
 
-// Pauses are the pauses between failed attempts: the first is Min, and each is twice as long
-// as the one before, up to Max. With Spread each pause is between half and one and a half
-// times as long, so that many machines do not try again at the same moment. It is not safe for
-// concurrent use.
+// Pauses are the pauses between failed attempts. The first is Min. Each is twice as long as the
+// one before, up to Max. With Spread each pause is between half and one and a half times as long,
+// so that many machines do not try again at the same moment. It is not safe for concurrent use.
 type Pauses struct {
 	Min, Max time.Duration
 	Spread   bool
@@ -56,12 +55,13 @@ func (p *Pauses) Next() time.Duration {
 	return pause
 }
 
-// Reset makes the next pause the first one again: an attempt succeeded.
+// Reset makes the next pause the first one again. Call it after a success.
 func (p *Pauses) Reset() { p.next = 0 }
 
-// After returns the pause after that many failures in a row, for callers that only count failures:
-// first, and twice as long after each further one, up to longest. spread, in [0, 1), shortens
-// the pause by up to half, so that callers that failed together do not try again together.
+// After returns the pause after a number of failures in a row, for callers that only count
+// failures. It is first after one failure, doubles with each further one, and is at most longest.
+// spread, in [0, 1), shortens the pause by up to half, so that callers that failed together do not
+// try again together.
 func After(failures int, first, longest time.Duration, spread float64) time.Duration {
 	pause := min(first<<min(max(failures-1, 0), 16), longest)
 	return time.Duration(float64(pause) * (1 - spread/2))

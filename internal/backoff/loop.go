@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// A Schedule says when a piece of work runs next. It guarantees:
+// A Schedule decides when a piece of work runs next. It guarantees:
 //
 //   - One run at a time.
-//   - A run starts after each Ask. Asks before that start share it, and an Ask during a run
+//   - A run starts after each Ask. Several Asks before that start share it. An Ask during a run
 //     leads to one more run.
 //   - After a run there is a pause. It takes Rest times as long as the run, up to Most, and at
 //     least Min.
-//   - After Every without a run, there is one. After a failed run there is one after a pause
-//     of Retry, which grows.
+//   - A run starts after the time Every without a run. After a failed run, the next one starts
+//     after a pause of Retry, which grows.
 //
-// The zero value runs only when asked, and at once. A Schedule has no clock, and is not safe
-// for concurrent use.
+// The zero value runs only when asked, and at once. A Schedule has no clock, and is not safe for
+// concurrent use.
 type Schedule struct {
 	Min   time.Duration
 	Rest  int
@@ -30,7 +30,7 @@ type Schedule struct {
 	due, began, rested time.Time
 }
 
-// Ask makes a run start at the time when, or sooner. The zero time asks for nothing.
+// Ask makes a run start at the time when, or earlier. The zero time has no effect.
 func (s *Schedule) Ask(when time.Time) {
 	if !when.IsZero() && (s.due.IsZero() || when.Before(s.due)) {
 		s.due = when
@@ -79,9 +79,9 @@ type Loop struct {
 	Schedule
 	// Asked has a signal when a run is needed. It is nil if only time asks for runs.
 	Asked <-chan struct{}
-	// Do does the work. It may return when it has to run again, or zero.
+	// Do does the work. next is when it must run again, or zero.
 	Do func(ctx context.Context) (next time.Time, err error)
-	// Failed is told of a failure, unless the run before has failed in the same way.
+	// Failed is called after a failed run, unless the run before failed with the same error.
 	Failed func(ctx context.Context, err error)
 }
 
@@ -107,7 +107,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait returns when a run may be due. It reports false if ctx is done.
+// wait waits until a run may be due. It returns false if ctx is done.
 func (l *Loop) wait(ctx context.Context) bool {
 	var due <-chan time.Time
 	if next := l.Next(); !next.IsZero() {
