@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Contests remembers the winner of each address from View to View, because finding
-// it takes one hash per candidate. This changes the speed of an answer, never the
-// answer. The zero Contests is empty.
+// Contests remembers the winner of each address from View to View. Finding a winner takes one hash
+// per candidate. Contests changes only the speed of an answer, never the answer itself. The zero
+// Contests is empty.
 //
-// One goroutine uses a Contests and its Views. An address that was not looked up in
-// the last View is forgotten.
+// Only one goroutine may use a Contests and its Views. A Contests forgets an address that was not
+// looked up in the last View.
 type Contests struct{ steady, draining map[netip.Prefix]*arena }
 
 // View returns the View of members. On a nil Contests it is the same as NewView.
@@ -23,8 +23,8 @@ func (c *Contests) View(members []Member) View {
 	return v
 }
 
-// remember makes the arenas of f remember winners, and fills them from the arenas
-// before. It returns the arenas of f.
+// remember makes the arenas of f remember winners, and returns them. It copies the winners of
+// before, the arenas of the previous View.
 func (f candidateSet) remember(before map[netip.Prefix]*arena) map[netip.Prefix]*arena {
 	for network, a := range f.arenas.values {
 		if len(a.nodes) > forgetful {
@@ -35,8 +35,8 @@ func (f candidateSet) remember(before map[netip.Prefix]*arena) map[netip.Prefix]
 	return f.arenas.values
 }
 
-// forgetful is the number of candidates up to which computing the winner again
-// costs no more than remembering it.
+// forgetful is the largest number of candidates for which computing the winner again is not slower
+// than remembering it.
 const forgetful = 16
 
 // arena is the set of nodes of one network, and the winners of its addresses.
@@ -44,8 +44,8 @@ type arena struct {
 	nodes []string
 	// won are rankings among all nodes. It is nil if this arena remembers none.
 	won map[netip.Addr]ranking
-	// earlier are rankings of the previous View. Since then, the nodes in gone have
-	// left, and newcomers have come.
+	// earlier are rankings of the previous View. Since then, the nodes in gone have left, and
+	// newcomers have joined.
 	earlier   map[netip.Addr]ranking
 	gone      map[string]bool
 	newcomers []string

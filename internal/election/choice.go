@@ -57,16 +57,14 @@ func (p Preference) reason(node, holder string, draining bool) string {
 // Choose returns the node that announces ip. holder is the node that announces it
 // now, or "".
 //
-// It chooses one of the best candidates. Nodes that are not draining come before
-// draining ones; within each of these groups, preferred nodes come before others. A
-// draining node is about to go, and its endpoints with it, so an address that moves
-// there would soon move again. A node without an endpoint only costs a hop.
-// Draining nodes remain candidates: an address is never taken from the last node
-// that can have it.
+// It chooses among the best candidates. A node that is not draining is better than a draining node.
+// Of two nodes with the same draining state, a preferred node is better. A draining node will soon
+// lose its endpoints, so an address that moves there would soon move again. A node without an
+// endpoint only costs a hop. Draining nodes remain candidates: an address is never taken from the
+// last node that can have it.
 //
-// If holder is one of the best candidates, it keeps the address. Otherwise the
-// Winner gets it. So a node that comes back takes nothing from the nodes that
-// replaced it.
+// If holder is one of the best candidates, it keeps the address. Otherwise the Winner of these
+// candidates gets it. So a node that returns takes no address from the node that replaced it.
 func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
 	ip = ip.Unmap()
 	if node := v.steady.choose(ip, holder, p); node != "" {

@@ -28,7 +28,7 @@ func Winner(ip netip.Addr, candidates []string) string {
 	return c.winner
 }
 
-// ranking searches the winner of one address.
+// ranking finds the winner of one address.
 type ranking struct {
 	suffix string // "#" and the address
 	winner string
@@ -48,11 +48,11 @@ func (c *ranking) enter(node string) {
 	}
 }
 
-// beats reports whether the winner of c comes before that of d, for the same
-// address.
+// beats reports whether the winner of c has a lower hash than the winner of d. Both are for the
+// same address.
 func (c ranking) beats(d ranking) bool { return bytes.Compare(c.lowest[:], d.lowest[:]) < 0 }
 
-// few is how many nodes speak for all nodes.
+// few is the number of nodes that speak for all nodes.
 const few = 16
 
 // Speaks reports whether node speaks for nodes about ip. If there are at most few
@@ -64,8 +64,8 @@ func Speaks(node string, ip netip.Addr, nodes []string) bool {
 	}
 	own := rankingFor(ip)
 	own.enter(node)
-	// The limit leaves about four times as many nodes as needed. That fewer than
-	// few are below it is very unlikely.
+	// About four times as many nodes as needed have a hash below the limit. It is very unlikely
+	// that fewer than few nodes do.
 	if limit := uint64(1<<32) * 4 * few / uint64(len(nodes)); uint64(binary.BigEndian.Uint32(own.lowest[:])) > limit {
 		return false
 	}

@@ -23,7 +23,7 @@ const (
 	Alive State = iota
 	// Dead is a node that stopped answering.
 	Dead
-	// Left is a node whose agent has announced its end in gossip.
+	// Left is a node whose agent has announced in gossip that it stops.
 	Left
 )
 
@@ -37,8 +37,8 @@ type Gossiped struct {
 	State  State
 	// Since is when the node entered this State, by our clock.
 	Since time.Time
-	// Unheard is the start of a time of doubt: gossip has lost other nodes, and cannot tell yet
-	// whether this node is on our side of the cut. The node is Alive. Otherwise Unheard is zero.
+	// Unheard is when gossip lost other nodes and began to doubt this Alive node: the node may be
+	// on the other side of a network split. Without doubt, Unheard is zero.
 	Unheard time.Time
 }
 
@@ -50,8 +50,7 @@ type Leased struct {
 	Renewed time.Time
 	// Unconfigured says that no LBNodeAgent is in force on the node.
 	Unconfigured bool
-	// Slow says that the node renews its Lease rarely, so that the Lease counts for
-	// minutes.
+	// Slow says that the node renews its Lease rarely. Such a Lease is valid for minutes.
 	Slow bool
 }
 
@@ -62,12 +61,11 @@ type Evidence struct {
 	Gossip []Gossiped
 	// Leases has one entry for each known Lease.
 	Leases []Leased
-	// LeasesTrusted says that Leases are being watched, and that there is contact
-	// with the API server. A node whose Lease is missing or no longer renewed is
-	// then gone.
+	// LeasesTrusted says that this node watches the Leases and has contact with the API server.
+	// Only then does a Lease that is missing or no longer renewed prove that its node is gone.
 	LeasesTrusted bool
-	// Contact is the latest proof of contact with the API server. Package
-	// membership asks for one after each doubtful loss.
+	// Contact is the time of the latest proof of contact with the API server. Package membership
+	// asks for a new proof after each doubtful loss.
 	Contact time.Time
 	// Settled says that enough time has passed for all other nodes to learn of this
 	// node, and for this node to learn of them.
@@ -75,13 +73,13 @@ type Evidence struct {
 }
 
 const (
-	// Together is the time within which losses count as one loss: a machine that is
-	// cut off loses its peers one after the other.
+	// Together is the time within which several losses are one loss. A machine that is cut off
+	// loses its peers one after the other.
 	Together = 15 * time.Second
 	// Late is the delay with which this node may see the last actions of a dead
 	// node. Gossip reports the death earlier.
 	Late = time.Second
-	// Patience is how long a node that has lost most of its peers asks for a proof
-	// of contact before it counts itself as cut off.
+	// Patience is how long a node that lost most of its peers waits for a proof of contact. Then it
+	// considers itself cut off.
 	Patience = 5 * time.Second
 )

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Liveness decides which members are alive. It knows when this node last saw their
-// Leases change, by its own clock. It is not safe for concurrent use.
+// Liveness decides which members are alive. For each Lease, it records when this node last saw the
+// Lease change. It is not safe for concurrent use.
 //
 // All times are from this node's clock, with its monotonic reading. The clocks of
 // other machines do not matter.
 //
-// A Lease without a renewal counts against its holder only up to our last proof of contact with the
-// API server: after that proof, we might have missed a renewal. After an interruption of contact,
-// the time starts again, because the holder may have been unable to renew, too. So while this node
-// is cut off, it declares no node dead. After that, every holder gets the full time to renew.
+// Time without a renewal counts only up to our last proof of contact with the API server. After
+// that proof, this node may have missed a renewal. An interruption of contact starts the time
+// again, because the holder may have been unable to renew, too. So a node that is cut off declares
+// no node dead. After the interruption, every holder gets the full time to renew.
 type Liveness struct {
 	tolerance time.Duration
 	seen      map[string]seen
-	contact   time.Time // when the latest proof of contact was
+	contact   time.Time // the time of the latest proof of contact
 	lost      time.Time // when contact was last reported lost
 }
 
@@ -32,18 +32,17 @@ type seen struct {
 
 // NewLiveness returns a Liveness that has seen no Lease and had no contact yet.
 //
-// Contact counts as interrupted after more than tolerance without a proof. A
-// renewal that is late by tolerance must still be in time. So tolerance and the
-// renewal interval together must be less than the duration of a Lease.
+// Contact is interrupted if there is no proof for longer than tolerance. A Lease must not expire if
+// its renewal is late by tolerance. So the sum of tolerance and the renewal interval must be less
+// than the duration of a Lease.
 func NewLiveness(tolerance time.Duration) *Liveness {
 	return &Liveness{tolerance: tolerance, seen: map[string]seen{}}
 }
 
-// Observe notes the present Lease of node, whether it has changed or not. Its
-// holder counts as alive for duration after its version changes or is first seen.
-// version must be something that only the holder changes, and that each renewal
-// changes, such as the text of renewTime. resourceVersion is unsuitable, because
-// any client's edit changes it.
+// Observe records the present Lease of node, changed or not. The holder is alive for duration after
+// version changes or is first seen. version must change with each renewal, and only the holder may
+// change it. The text of renewTime is suitable. resourceVersion is not, because any client's edit
+// changes it.
 func (l *Liveness) Observe(node, version string, duration time.Duration, now time.Time) {
 	s, ok := l.seen[node]
 	if !ok || s.version != version {
@@ -56,17 +55,17 @@ func (l *Liveness) Observe(node, version string, duration time.Duration, now tim
 	l.seen[node] = s
 }
 
-// Renewed returns when this node last saw the holder renew its Lease. It is zero if
-// this node never saw a renewal. A difference after an interruption of contact does
-// not count, because the holder may have renewed and then died.
+// Renewed returns when this node last saw the holder renew its Lease. It is zero if this node never
+// saw a renewal. A change found after an interruption of contact is no renewal here, because the
+// holder may have renewed and then died.
 func (l *Liveness) Renewed(node string) time.Time { return l.seen[node].renewed }
 
-// Forget notes that the Lease of node is gone, because its agent has left in order.
+// Forget records that the Lease of node is gone because its agent left in an orderly way.
 func (l *Liveness) Forget(node string) { delete(l.seen, node) }
 
-// Contact notes a proof that every change of a Lease before at was observed. Such a
-// proof is a list that was requested at at, or our own renewal of at that the watch
-// has returned.
+// Contact records a proof that this node has observed every change of a Lease before the time at.
+// The proof is a list that was requested at that time, or our own renewal of that time that the
+// watch has returned.
 func (l *Liveness) Contact(at time.Time) {
 	if !at.After(l.contact) {
 		return
@@ -82,12 +81,12 @@ func (l *Liveness) Contact(at time.Time) {
 	l.contact = at
 }
 
-// LostContact notes that the API server could not be reached at now. Without this
-// call, Liveness notices it after the tolerance.
+// LostContact records that the API server could not be reached at the time now. Without this call,
+// Liveness notices the loss after the tolerance.
 func (l *Liveness) LostContact(now time.Time) { l.lost = now }
 
-// interrupted reports whether contact was lost between the last proof and at, when
-// there is contact again.
+// interrupted reports whether contact was lost between the last proof and the new proof at the time
+// at.
 func (l *Liveness) interrupted(at time.Time) bool {
 	return !l.contact.After(l.lost) || at.Sub(l.contact) > l.tolerance
 }
@@ -104,9 +103,8 @@ func (l *Liveness) Live(now time.Time) (nodes []string, trusted bool) {
 	return nodes, l.contact.After(l.lost) && now.Sub(l.contact) <= l.tolerance
 }
 
-// Next returns the earliest time at which the Lease of a live member expires. ok is
-// false if no member is alive. A proof of contact at that time finds the dead as
-// early as possible.
+// Next returns the earliest time at which the Lease of a live member expires. ok is false if no
+// member is alive. A proof of contact at that time detects a dead member as early as possible.
 func (l *Liveness) Next() (at time.Time, ok bool) {
 	for _, s := range l.seen {
 		if end := s.end(); l.alive(s) && (!ok || end.Before(at)) {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// losses are the times at which gossip lost peers, and how many peers it still
-// hears. This node itself does not count. The detector finds a large split in
-// steps: a peer counts as lost until the detector knows that it is heard.
+// losses holds the times at which gossip lost peers, and the number of peers that it still hears.
+// This node itself is not counted. The detector finds a large split in steps. Until it knows that a
+// peer is heard, the peer is counted as lost.
 type losses struct {
 	heard   int         // the number of peers that gossip hears now
 	lost    []time.Time // sorted
-	left    []time.Time // when peers left in order, sorted
+	left    []time.Time // when peers left in an orderly way, sorted
 	contact time.Time
 }
 
@@ -36,13 +36,12 @@ func lossesOf(e Evidence) losses {
 	return l
 }
 
-// believed reports whether a node that gossip lost at the time at is gone for
-// certain. It is if this node was not the one that was cut off: more nodes were
-// heard after the losses of that time than were lost, this node included. If the
-// two numbers are equal, as in a cluster of two nodes, a proof of contact with the
-// API server is needed too.
+// believed reports whether a node that gossip lost at the time at is certainly gone. This is
+// certain if this node was not the one that was cut off: after the losses of that time, it heard
+// more nodes, this node included, than were lost. If the two numbers are equal, as in a cluster of
+// two nodes, a proof of contact with the API server is also needed.
 //
-// A peer that was lost, or left, later than that still counts as heard.
+// A peer that was lost later, or left later, is counted as heard.
 func (l losses) believed(at time.Time) bool {
 	from, to := at.Add(-Together), at.Add(Together)
 	lost := since(l.lost, from) - after(l.lost, to)
@@ -78,14 +77,13 @@ func (e Evidence) LastLoss() Loss {
 	return Loss{Present: 1 + l.heard, Lost: since(l.lost, last.Add(-2*Together)), Last: last}
 }
 
-// Doubtful reports whether it is unclear which side is cut off: the lost nodes, or
-// the nodes that are present. The nodes of both sides must then prove by their
-// Leases that they live. A smaller loss needs no proof. Each restart of an agent is
-// a smaller loss.
+// Doubtful reports whether it is unclear which nodes are cut off: the lost nodes or the present
+// nodes. Then the nodes of both sides must prove by their Leases that they are alive. A smaller
+// loss, such as the restart of an agent, needs no proof.
 func (l Loss) Doubtful() bool { return l.Lost > 0 && 2*l.Lost >= l.Present }
 
-// Unnoticed reports whether the lost nodes, if they are alive, are so many that the loss is not
-// Doubtful on their side.
+// Unnoticed reports whether the lost nodes are too many to notice the split: if they are alive, the
+// loss is not Doubtful on their side.
 func (l Loss) Unnoticed() bool {
 	return l.Lost > 0 && !Loss{Present: l.Lost, Lost: l.Present}.Doubtful()
 }

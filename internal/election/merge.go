@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// Merge returns what e says about all nodes at now.
+// Merge returns what e says about all nodes at the time now.
 //
-// A node that gossip hears is alive. A node that gossip lost is gone at once, if
-// gossip still hears most nodes: then the fault is not ours. If gossip lost most
-// nodes at once, the fault may be ours. Then the Leases decide about each node, as
-// soon as they can. Until then the lost nodes stay members, and keep the addresses
-// that they hold. If a node renews its Lease after its loss, it lives, although
-// gossip does not reach it. For a node that never gossiped, its Lease decides. If
-// this node has not seen a renewal of that Lease, the other node is a candidate
+// A node that gossip hears is alive. If gossip lost a node but still hears most nodes, this node is
+// not cut off, and the lost node is gone at once. If gossip lost most nodes at once, this node may
+// be cut off itself. Then the Leases decide about each lost node, as soon as they can. Until then
+// the lost nodes stay members, and keep the addresses that they hold. A node that renews its Lease
+// after its loss is alive, although gossip does not reach it. For a node that never gossiped, its
+// Lease decides. If this node has not seen a renewal of that Lease, the other node is a candidate
 // only for the addresses that it holds.
 //
-// If a live node is taken for dead, this alone does no harm: before a node takes an
-// address, it asks the segment whether another machine answers for it.
+// If Merge considers a live node dead, this alone does no harm: before a node takes an address, it
+// asks the segment whether another machine answers for the address.
 func Merge(e Evidence, now time.Time) Peers {
 	c := newTally(e)
 	p := Peers{Own: map[netip.Addr]string{}}
@@ -50,8 +49,8 @@ func Merge(e Evidence, now time.Time) Peers {
 }
 
 // macsOutlive is how long a dead node keeps its Ethernet addresses, even if a live node claims them
-// too: the kernel of a node whose agent is gone may still answer. After that they belong to the
-// live node, because a machine that joined again under another name leaves a Lease behind until its
+// too. The kernel of a node without an agent may still answer. Later the addresses belong to the
+// live node: a machine that joined again under another name leaves its old Lease behind until its
 // old Node is deleted.
 const macsOutlive = 10 * time.Minute
 
@@ -75,7 +74,8 @@ func (c *tally) macs(now time.Time) (macs map[[6]byte]string, shared map[[6]byte
 	return macs, shared
 }
 
-// claims returns which of the nodes that count claim each Ethernet address, sorted.
+// claims maps each Ethernet address to the nodes that claim it and for which counts is true. The
+// nodes are sorted.
 func (c *tally) claims(counts func(node string) bool) map[[6]byte][]string {
 	all := map[[6]byte][]string{}
 	for _, node := range slices.Sorted(maps.Keys(c.leases)) {
@@ -97,8 +97,8 @@ func (c *tally) longGone(node string, now time.Time) bool {
 	return c.stateOf(node) == gone && now.Sub(since) > macsOutlive && now.Sub(renewed) > macsOutlive
 }
 
-// CutOffAt returns when this node counts as cut off, unless it has contact with the API server
-// before that. ok is false if the node is not about to be cut off.
+// CutOffAt returns when this node will consider itself cut off if it has no contact with the API
+// server until then. ok is false if the node is not about to be cut off.
 func (e Evidence) CutOffAt() (at time.Time, ok bool) { return newTally(e).cutOff() }
 
 // tally is an Evidence arranged for decisions.
@@ -169,9 +169,9 @@ func (c *tally) stateOf(node string) nodeState {
 	}
 }
 
-// unproven reports whether node is known only from a Lease, and this node has seen no renewal of
-// that Lease: node may have been off for a long time. If gossip reaches no other node, a Lease with
-// fast renewals is a sign of life, because without a renewal it does not count for long.
+// unproven reports whether node is known only from a Lease of which this node has seen no renewal.
+// Such a node may have been off for a long time. If gossip reaches no other node, a Lease with fast
+// renewals is a sign of life, because it expires soon without a renewal.
 func (c *tally) unproven(node string) bool {
 	_, gossiped := c.gossip[node]
 	l := c.leases[node]
@@ -198,18 +198,18 @@ func (c *tally) record(node string) Record {
 	}
 	r := g.Record
 	r.Own = append(slices.Clip(r.Own), l.Own...)
-	// Gossip leaves out a node's own addresses first. So if there are some, the
-	// list of subnets is complete.
+	// Gossip drops a node's own addresses first. So if the record has own addresses, its list of
+	// subnets is complete.
 	if g.State != Alive || len(g.Own) == 0 {
 		r.Subnets = append(slices.Clip(r.Subnets), l.Subnets...)
 	}
 	return r
 }
 
-// lastKnown returns the record of node, or that of its Lease if the record is empty. An agent
-// that started while the API server is away has read neither its LBNodeAgent nor its Services,
-// and gossips an empty record. It is a candidate for nothing, but its node still has its
-// networks and addresses.
+// lastKnown returns the record of node, or the record in its Lease if the first one is empty. An
+// agent that starts while the API server is away has read neither its LBNodeAgent nor its Services,
+// and gossips an empty record. It is a candidate for nothing, but its node still has its networks
+// and addresses.
 func (c *tally) lastKnown(node string) Record {
 	if r := c.record(node); len(r.Subnets) > 0 || len(r.Own) > 0 {
 		return r
@@ -217,10 +217,10 @@ func (c *tally) lastKnown(node string) Record {
 	return c.leases[node].Record
 }
 
-// cutOff returns when this node counts as cut off. It does so if the nodes that it hears, including
-// itself, are fewer than the undecided ones, and if it has had no proof of contact with the API
-// server for Patience. If exactly half of all nodes are lost, neither side gives up. Otherwise the
-// remaining one of two nodes would give up addresses that no other node can have.
+// cutOff returns when this node considers itself cut off. This is so if it hears fewer nodes,
+// including itself, than are undecided, and had no proof of contact with the API server for
+// Patience. If exactly half of all nodes are lost, neither side gives up its addresses. Otherwise
+// the remaining one of two nodes would give up addresses that no other node can have.
 func (c *tally) cutOff() (at time.Time, ok bool) {
 	present, missing := c.heard+1, len(c.undecided)
 	if c.LeasesTrusted || present >= missing {

@@ -10,8 +10,8 @@ type Peers struct {
 	// Known are the subnets of all known nodes, dead or alive, sorted. An address
 	// in one of them is a local address.
 	Known []netip.Prefix
-	// Own maps the own addresses of nodes, dead or alive, to the node. No other
-	// node may announce one.
+	// Own maps the own addresses of nodes, dead or alive, to the node. No other node may announce
+	// such an address.
 	Own map[netip.Addr]string
 	// MACs maps the Ethernet addresses of nodes, dead or alive, to the node. They
 	// distinguish the answer of a node from that of a foreign machine.

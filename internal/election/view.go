@@ -15,9 +15,8 @@ type Member struct {
 	Eligible bool
 	// Draining says that the node should be chosen only if there is no other.
 	Draining bool
-	// Unproven says that the only sign of life of the node is a Lease that may be
-	// older than its death. The node keeps its addresses, and is chosen for no
-	// others.
+	// Unproven says that the node is known only from a Lease, and may have died after it wrote that
+	// Lease. The node keeps its addresses, and is chosen for no others.
 	Unproven bool
 	// Unconfigured says that no LBNodeAgent is in force on the node, so that the node
 	// announces nothing.
