@@ -9,8 +9,8 @@ type Special struct {
 	What string
 }
 
-// specials are blocks whose addresses no host can have, no router forwards, or that
-// stand for addresses of the other family.
+// specials are the blocks of three kinds of addresses: those that no host can have, those that no
+// router forwards, and those that stand for addresses of the other family.
 var specials = []Special{
 	{netip.MustParsePrefix("0.0.0.0/8"), `addresses of "this network"`},
 	{netip.MustParsePrefix("127.0.0.0/8"), "loopback addresses"},
@@ -22,9 +22,8 @@ var specials = []Special{
 	{netip.MustParsePrefix("ff00::/8"), "multicast addresses"},
 }
 
-// Assignable reports whether a Service can have a. Pools offer no other addresses,
-// and no others are read from the status of a Service. So the allocator and the
-// agents agree on what a Service can have.
+// Assignable reports whether a Service can have a. Pools offer only such addresses, and PureLB
+// reads only such addresses from the status of a Service. So the allocator and the agents agree.
 func Assignable(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" {
 		return false

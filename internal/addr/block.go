@@ -11,10 +11,9 @@ import (
 var errEmptyBlock = errors.New("nothing is written here; write an address, a CIDR such as 192.0.2.0/28," +
 	" or a first and a last address such as 192.0.2.10-192.0.2.20")
 
-// ParseBlock reads a set of addresses in one of three forms: a single address; a
-// first and a last address, as ParseRange reads them; or a CIDR, which means all
-// addresses that its mask covers, even if it does not begin with the first of them.
-// Its errors are like those of ParseRange.
+// ParseBlock reads a set of addresses in one of three forms: a single address; a first and a last
+// address, as in ParseRange; or a CIDR. A CIDR means all addresses that its mask covers, even if it
+// names one in the middle. The errors are like those of ParseRange.
 func ParseBlock(s string) (Range, error) {
 	r, err := block(s)
 	if err != nil {
@@ -73,8 +72,8 @@ func (r Range) And(o Range) Range {
 	return r
 }
 
-// Without returns the parts of r that are in none of holes, ascending. The holes
-// must be as Merge returns them. They may lie outside r.
+// Without returns the parts of r that are in none of holes, ascending. holes must be a result of
+// Merge. They may lie outside r.
 func (r Range) Without(holes []Range) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		from := r.From

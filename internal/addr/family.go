@@ -11,7 +11,7 @@ const (
 	V6 Family = 6
 )
 
-// FamilyOf returns the family of a. An IPv4-mapped IPv6 address counts as IPv4.
+// FamilyOf returns the family of a. An IPv4-mapped IPv6 address is treated as IPv4.
 func FamilyOf(a netip.Addr) Family {
 	switch {
 	case !a.IsValid():

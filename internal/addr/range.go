@@ -18,8 +18,8 @@ type Range struct{ From, To netip.Addr }
 // Family is the family of the addresses of r.
 func (r Range) Family() Family { return FamilyOf(r.From) }
 
-// Contains reports whether a is in r. An IPv4-mapped address counts as the IPv4
-// address that it means. An address with a zone is in no range.
+// Contains reports whether a is in r. An IPv4-mapped address is treated as the
+// IPv4 address in it. An address with a zone is in no range.
 func (r Range) Contains(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.Zone() == "" && r.From.Compare(a) <= 0 && a.Compare(r.To) <= 0
@@ -65,7 +65,7 @@ func ones(n int) uint64 {
 	}
 }
 
-// Prefixes are the fewest prefixes that have all addresses of r and no others, in order.
+// Prefixes returns the shortest list of prefixes that covers exactly the addresses of r, in order.
 func (r Range) Prefixes() []netip.Prefix {
 	var all []netip.Prefix
 	for from := r.From; from.IsValid() && !r.To.Less(from); {
