@@ -11,14 +11,14 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// ByAge orders Services by their creation, and by name where that is the same
-// second. Services get their addresses in this order.
+// ByAge orders Services by creation time, and Services of the same second by name. Services get
+// their addresses in this order.
 func ByAge(a, b service.Request) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key(), b.Key()))
 }
 
-// Unwatched returns r as an allocator sees it that did not watch the Service: if another
-// controller replaced the addresses of the Service, the Service is left to that controller.
+// Unwatched returns r as seen by an allocator that did not watch the Service before. If another
+// controller replaced the addresses of the Service, Unwatched leaves the Service to it.
 func Unwatched(r service.Request) service.Request {
 	if !r.Displaced() {
 		return r
@@ -34,12 +34,11 @@ func TermsOf(r service.Request) ipam.Terms {
 	return ipam.TermsOf(r)
 }
 
-// AdoptClaims records which addresses of the Service of r are from a backend. These are the
-// addresses that its status shows and that are in no pool, if the Service names a group with a
-// backend. The annotation with PureLB's addresses does not count, because users may write it. An
-// address that the status does not show is claimed again, and the backend grants the same address.
-// An address that the store does not have for the Service does not count either, because r may be
-// outdated.
+// AdoptClaims records which addresses of the Service of r come from a backend: the addresses in its
+// status that are in no pool, if the Service names a group with a backend. The annotation with
+// PureLB's addresses is no proof, because users may write it. If the status does not show an
+// address, the allocator claims the address again, and the backend grants the same one. AdoptClaims
+// also ignores an address that the store does not hold for the Service, because r may be outdated.
 func AdoptClaims(c ipam.Cluster, r service.Request) {
 	if r.Owner == service.Anothers || r.From == "" {
 		return
@@ -66,10 +65,10 @@ func backedGroup(c ipam.Cluster, from string) (ipam.Group, bool) {
 	return ipam.Group{}, false
 }
 
-// Recall holds, for the Service of r, the addresses that PureLB gave it and that its status
-// does not show, if they are free and the Service would get them today. Another controller
-// may have cleared the status, or the Service was restored from a backup. An annotation names
-// these addresses, and users may write it.
+// Recall holds addresses that PureLB gave to the Service of r and that its status does not show.
+// Another controller may have cleared the status, or the Service was restored from a backup. An
+// annotation names these addresses. Users may write it, so Recall holds only addresses that are
+// free and that the Service would get today.
 func Recall(c ipam.Cluster, r service.Request) {
 	if r.Owner == service.Anothers {
 		return

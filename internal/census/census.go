@@ -57,8 +57,8 @@ type Objects struct {
 // State is the meaning of Objects.
 type State struct {
 	Config config.Config
-	// Subnets are the networks of all nodes, sorted. They are taken from all
-	// Leases that exist: a node that is down has not left its network.
+	// Subnets are the networks of all nodes, sorted. They are read from all existing Leases,
+	// because a node that is down still has its network.
 	Subnets []netip.Prefix
 	// Blocked has the addresses that Services must not get. Each value says what the address is.
 	Blocked map[netip.Addr]string

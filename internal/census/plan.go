@@ -49,8 +49,8 @@ func (s State) Holdings(requests []service.Request) (ipam.Cluster, []service.Req
 func (s State) Plan(requests []service.Request) Plan {
 	p := Plan{Choices: make(map[ipam.Owner]ipam.Choice, len(requests))}
 	p.Cluster, p.Requests = s.Holdings(requests)
-	// The second round changes only the messages of Services: a younger Service may have taken
-	// an address that an older one, which waits, cannot use alone.
+	// The second round changes only messages. After the decision about an older Service, a younger
+	// one may have taken an address that the older one cannot use alone.
 	for range 2 {
 		for _, r := range p.Requests {
 			if r.Owner != service.Anothers {
@@ -78,7 +78,7 @@ func (p *Plan) decide(r service.Request) {
 	r.Held = slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(shown, a) })
 	choice := p.Cluster.Choose(r)
 	for _, a := range without(choice.Result.Addresses, shown) {
-		// It was free when it was chosen, and nothing has changed since.
+		// The address was free when the choice was made, and nothing has changed since.
 		_ = store.Hold(a, who, p.Cluster.Wide(a))
 	}
 	p.Choices[who] = choice

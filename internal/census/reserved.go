@@ -32,9 +32,9 @@ func reserved(own, gateways nodeOf, quarantined map[netip.Addr]string) map[netip
 	return all
 }
 
-// nodeOf maps addresses to the node that names them. Several nodes may name one: they have
-// the same gateway, or the same address on a bridge of their own (docker0, virbr0). Then the
-// first node by name counts, so that the order of objects does not matter.
+// nodeOf maps each address to the node that names it. Several nodes may name the same address:
+// their common gateway, or an address that each has on its own bridge (docker0, virbr0). Then the
+// first node by name is used, so that the order of objects does not matter.
 type nodeOf map[netip.Addr]string
 
 func (of nodeOf) note(a netip.Addr, node string) {
@@ -115,12 +115,12 @@ func PodCIDRs(n *corev1.Node) []string {
 // The allocator stores no quarantine: an address is in quarantine as long as an agent reports
 // it. The agent remembers a report for 10 minutes, and probes again.
 //
-// Nodes of the cluster may also answer for addresses of Services (kube-proxy with IPVS). The report
-// names such a node, because its Lease may be gone. If the reporting agent did not know the node
-// yet, its MACs identify it. While most agents do not publish their MACs, because they are of an
-// earlier version, any machine may be one of their nodes, and no address is in quarantine. A few
-// Leases without MACs do not end the quarantine, because anyone with the right to write one Lease
-// could cause that.
+// Nodes of the cluster may also answer for addresses of Services (kube-proxy with IPVS). Such an
+// address is not in quarantine. The report names the node, because its Lease may be gone. If the
+// reporting agent did not know the node yet, the Lease of the node has the reported MAC. Agents of
+// an earlier version do not publish MACs. While most agents do not, any machine may be one of their
+// nodes, and no address is in quarantine. A few Leases without MACs do not end the quarantine,
+// because anyone who may write one Lease could cause that.
 func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
 	nodes, known := macsOfNodes(leases)
 	if !known {
