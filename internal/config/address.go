@@ -11,9 +11,9 @@ import (
 // removes it.
 const shortestLifetime = 60
 
-// localDefaults expire, so that a node whose agent is gone for good does not answer
-// for ever. remoteDefaults do not expire: remote addresses are the same on every
-// node, and stay when the agent is gone.
+// localDefaults expire, so that a node stops answering when its agent is gone for good.
+// remoteDefaults do not expire: remote addresses are the same on every node, and stay when the
+// agent is gone.
 var (
 	localDefaults  = AddressOptions{Valid: shortestLifetime * time.Second, Preferred: shortestLifetime * time.Second, NoPrefixRoute: true}
 	remoteDefaults = AddressOptions{}

@@ -64,8 +64,7 @@ func refusedOf(problems []Problem) []ipam.RefusedGroup {
 	return refused
 }
 
-// readEach reads each group by itself, the oldest first. It refuses groups in
-// namespaces that do not count.
+// readEach reads each group by itself, the oldest first. It refuses groups in namespaces outside s.
 func (c *Config) readEach(groups []v2.ServiceGroup, s scope) []*reading {
 	var readings []*reading
 	for _, sg := range slices.SortedStableFunc(slices.Values(groups), byAge) {
@@ -92,9 +91,8 @@ func admit(readings []*reading) {
 		}
 		a.add(r.group)
 	}
-	// A refusal names the groups in use, so it must wait until all of these are
-	// known. Otherwise it would depend on the order, which changes as conditions
-	// are written.
+	// A refusal names the groups in use, so it is made after all of these are known. Otherwise it
+	// would depend on the order of the groups, which changes when conditions are written.
 	for _, r := range out {
 		a.compare(r)
 	}

@@ -36,9 +36,9 @@ func (c *Config) readAgents(agents []v2.LBNodeAgent, s scope) {
 	slices.SortFunc(c.Broken, precedence)
 }
 
-// precedence orders the agents of a node. An agent with spec.local comes before one
-// without it. Then an agent for some nodes comes before one for all nodes, and one
-// of the install namespace before others. The last criterion is the name.
+// precedence orders the agents of a node. The first criterion is spec.local: agents with it come
+// first. Then come agents for some nodes, before agents for all nodes. Then come agents of the
+// install namespace. The last criterion is the name.
 func precedence(a, b Agent) int {
 	if a.Implied != b.Implied {
 		if a.Implied {
@@ -64,7 +64,7 @@ func precedence(a, b Agent) int {
 func (c *Config) readAgent(f *findings, a v2.LBNodeAgent, outside bool) {
 	selector, ok := f.selector(a.Spec.NodeSelector)
 	if !ok {
-		return // without a selector it is unknown which nodes it is for
+		return // without a selector, the nodes of the agent are unknown
 	}
 	agent := Agent{
 		Namespace: a.Namespace, Name: a.Name, Outside: outside, UID: a.UID, Generation: a.Generation, Selector: selector,
@@ -124,9 +124,8 @@ func (f *findings) local(s *v2.InterfaceSpec) (string, *regexp.Regexp) {
 	return text, re
 }
 
-// wholeName compiles an expression that matches a whole name or nothing. It parses
-// text before it wraps it, because text such as "a)(b" or "\Qa" must not change the
-// meaning of what surrounds it.
+// wholeName compiles an expression that matches a whole name or nothing. It parses text alone
+// before it adds the anchors, because text such as "a)(b" or "\Qa" must not change their meaning.
 func wholeName(text string) (*regexp.Regexp, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {

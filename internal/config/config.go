@@ -21,7 +21,7 @@ import (
 // Config is the usable part of what the custom resources say. It is immutable:
 // readers share it without locking.
 type Config struct {
-	// Groups are the ServiceGroups. Refused ones are there with the reason.
+	// Groups are all ServiceGroups. Each refused group has the reason.
 	Groups ipam.Groups
 	// Backends are the backends of the usable groups, in the order of the groups.
 	Backends []Backend
@@ -36,8 +36,7 @@ type Config struct {
 	Problems []Problem
 }
 
-// Agent is an LBNodeAgent: it says on which interfaces the node agents that it
-// selects announce.
+// Agent is an LBNodeAgent. It selects nodes, and names the interfaces on which they announce.
 type Agent struct {
 	Namespace, Name string
 	// Outside says that Namespace is not the one that PureLB is installed in.
@@ -46,8 +45,8 @@ type Agent struct {
 	Generation int64
 	// Selector matches the labels of the nodes that this Agent is for.
 	Selector labels.Selector
-	// Implied says that spec.local is missing. The LBNodeAgent then asks for
-	// nothing: the nodes that no other LBNodeAgent selects use the defaults.
+	// Implied says that spec.local is missing. Such an LBNodeAgent sets nothing: the nodes that no
+	// other LBNodeAgent selects use the defaults.
 	Implied bool
 	// Local matches the whole names of the interfaces that carry local addresses.
 	// Nil means the interface of the default route of each family or, if All is
@@ -68,7 +67,7 @@ type Agent struct {
 
 // AddressOptions are the attributes that an address gets in the kernel.
 type AddressOptions struct {
-	// Valid is the lifetime, 0 for ever.
+	// Valid is the lifetime. 0 means for ever.
 	Valid time.Duration
 	// Preferred is how long the kernel may choose the address as a source, at most
 	// Valid. If Valid is 0, then 0 means for ever. Otherwise it means never.

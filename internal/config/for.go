@@ -8,14 +8,13 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// For reads all ServiceGroups and LBNodeAgents of a cluster. Only those in
-// installNamespace count, and those in others, which the operator names. Everywhere
-// in others means all namespaces.
+// For reads all ServiceGroups and LBNodeAgents of a cluster. It uses only those in installNamespace
+// and in others, the further namespaces that the operator names. Everywhere in others means all
+// namespaces.
 //
-// The result does not depend on the order of the arguments. Groups are accepted by
-// Standing, and within one Standing in the order of their creation. So neither a
-// new group nor an edited one puts another group out of use. Each group is accepted
-// or refused as a whole.
+// The result does not depend on the order of the arguments. For accepts groups in the order of
+// their Standing, and then of their creation. So neither a new group nor an edited one puts another
+// group out of use. Each group is accepted or refused as a whole.
 func For(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, installNamespace string, others ...string) Config {
 	c := Config{}
 	s := scope{installNamespace, others}
@@ -25,14 +24,14 @@ func For(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, installNamespace str
 	return c
 }
 
-// scope has the namespaces that count.
+// scope holds the namespaces whose objects PureLB uses.
 type scope struct {
 	home   string
 	others []string
 }
 
-// inScope reports whether the object is in a namespace that counts. If it is not, inScope refuses
-// the object; impact is the consequence.
+// inScope reports whether PureLB uses objects in the namespace of o. If not, inScope refuses the
+// object; impact is the consequence.
 func (f *findings) inScope(o metav1.ObjectMeta, resource, impact string, s scope) bool {
 	if InScope(o.Namespace, s.home, s.others) {
 		return true

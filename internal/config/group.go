@@ -105,9 +105,9 @@ func (f *findings) overlap(r written, other ipam.Pool, of string) {
 		"change one of them so that each address is in one range only", of, r.Text, other.Text)
 }
 
-// routes warns if the mask of the addresses of r is shorter than that of their
-// subnet: every node then has a route for more than the subnet. A local group has
-// no such routes, because its addresses are on the interfaces of nodes.
+// routes warns if the addresses of r have a shorter mask than their subnet. Every node then has a
+// route for more than the subnet. A local group has no such routes, because its addresses are on
+// the interfaces of nodes.
 func (f *findings) routes(r written, announce ipam.Announce) {
 	if announce == ipam.AnnounceLocal || r.Bits >= r.Subnet.Bits() {
 		return

@@ -86,8 +86,8 @@ func (f *findings) mode(field string, spec v2.NetboxSpec) {
 	}
 }
 
-// serverURL is the URL of a server. Its groups are an IPv6 address and a port, if
-// there are any. A path is plain ASCII without escapes.
+// serverURL matches the URL of a server. It captures an IPv6 address and a port, if present. A path
+// is plain ASCII without escapes.
 var serverURL = regexp.MustCompile(`^https?://(?:[0-9A-Za-z._-]+|\[([0-9A-Fa-f:.]+)\])(?::([0-9]+))?(?:/[!$&-~]*)?$`)
 
 // url refuses text that is not the URL of a server. It does not quote the text,
@@ -129,7 +129,7 @@ func notAlphanumeric(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// secret reads which value of a Secret is meant, in the namespace of the group.
+// secret returns the Secret value that written names, with name and key as defaults.
 func (r *reading) secret(written *v2.SecretKey, name, key string) SecretKey {
 	if written != nil {
 		name, key = cmp.Or(written.Name, name), cmp.Or(written.Key, key)

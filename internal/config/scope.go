@@ -11,12 +11,11 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Everywhere, in the list of further namespaces that count, stands for all
-// namespaces.
+// Everywhere, in a list of further namespaces, stands for all namespaces.
 const Everywhere = "*"
 
-// Namespaces reads the list of namespaces that count, as operators write it:
-// separated by commas, or Everywhere.
+// Namespaces reads the list of further namespaces as operators write it: separated by commas, or
+// Everywhere.
 func Namespaces(text string) ([]string, error) {
 	var namespaces []string
 	for name := range strings.SplitSeq(text, ",") {
@@ -33,8 +32,8 @@ func Namespaces(text string) ([]string, error) {
 	return slices.Compact(namespaces), nil
 }
 
-// Watched returns the namespaces to watch so that For gets all objects that count.
-// It is only metav1.NamespaceAll if all namespaces count.
+// Watched returns the namespaces to watch so that For gets all objects that it uses. The result is
+// metav1.NamespaceAll alone if For uses all namespaces.
 func Watched(installNamespace string, others []string) []string {
 	if slices.Contains(others, Everywhere) {
 		return []string{metav1.NamespaceAll}
@@ -44,7 +43,7 @@ func Watched(installNamespace string, others []string) []string {
 	return slices.Compact(namespaces)
 }
 
-// InScope reports whether objects of namespace count.
+// InScope reports whether For uses objects of namespace.
 func InScope(namespace, installNamespace string, others []string) bool {
 	return namespace == installNamespace || slices.Contains(others, Everywhere) || slices.Contains(others, namespace)
 }
