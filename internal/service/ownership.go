@@ -26,8 +26,8 @@ const (
 	Anothers Owner = "another's"
 )
 
-// Ownership is what the allocator and the agents find out about a Service before
-// they look at its addresses.
+// Ownership is what the allocator and the agents find out about a Service before they look at its
+// addresses.
 type Ownership struct {
 	Owner Owner
 	// Reason says why another controller decides. Otherwise it is "".
@@ -62,9 +62,8 @@ func (o Ownership) Displaced() bool {
 // OwnershipOf says which controller decides about svc. byDefault says that new
 // Services without a class are ours.
 //
-// A Service without a class keeps the addresses that PureLB gave it when
-// byDefault is turned off. It becomes another's when another controller changes
-// its addresses.
+// When byDefault is turned off, a Service without a class keeps the addresses that PureLB gave it.
+// It stays ours until another controller changes its addresses.
 func OwnershipOf(svc *corev1.Service, byDefault bool) Ownership {
 	o := Ownership{Reason: unfit(svc), Vouched: vouched(svc), Classless: svc.Spec.LoadBalancerClass == nil}
 	if c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated); c != nil {
@@ -126,7 +125,7 @@ func unfit(svc *corev1.Service) string {
 
 // vouched returns the addresses that PureLB gave to svc, from the list in its annotations. Versions
 // without the list named them in the condition. Versions before those wrote only the brand. In that
-// case all addresses in the status count as PureLB's.
+// case all addresses in the status are treated as PureLB's.
 func vouched(svc *corev1.Service) []netip.Addr {
 	if list := ParseAddresses(svc.Annotations[AnnotationAllocatedAddresses]); len(list) > 0 {
 		return list

@@ -89,7 +89,7 @@ type Port struct {
 	Number   int32
 }
 
-// Key is the name by which a Service is known: "namespace/name".
+// Key returns the name of the Service as "namespace/name".
 func (r Request) Key() string { return r.Namespace + "/" + r.Name }
 
 // Wants reports whether the Service wants addresses of family f.

@@ -99,8 +99,8 @@ func Says(svc *corev1.Service, reason, message string) bool {
 // clip cuts text to a length that people can read and that the API server accepts.
 func clip(text string) string { return clipTo(text, mostMessage) }
 
-// mostMessage is the maximum length of a message. mostBeforeTakeover is how much of
-// it stays if the note of a takeover is added.
+// mostMessage is the maximum length of a message. The note of a takeover is added to at most
+// mostBeforeTakeover of it.
 const mostMessage, mostBeforeTakeover = 4096, 3800
 
 func clipTo(text string, most int) string {
@@ -110,11 +110,10 @@ func clipTo(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// ingress returns the ingress that the status of svc must show. First come
-// addresses, in this order. Then come the entries of other controllers that have no
-// address, such as host names. If another controller added something to the entry
-// of one of addresses, such as ports, it stays. Entries with any other address are
-// removed.
+// ingress returns the ingress that the status of svc must show: first addresses, in this order,
+// then the entries of other controllers that have no address, such as host names. If another
+// controller added something to the entry of one of addresses, such as ports, ingress keeps it. It
+// drops entries with any other address.
 func ingress(svc *corev1.Service, addresses []netip.Addr) []corev1.LoadBalancerIngress {
 	present := svc.Status.LoadBalancer.Ingress
 	var in []corev1.LoadBalancerIngress
@@ -137,8 +136,7 @@ func ingress(svc *corev1.Service, addresses []netip.Addr) []corev1.LoadBalancerI
 	return in
 }
 
-// saysIngress reports whether the status of svc shows wanted. A missing mode counts
-// as VIP.
+// saysIngress reports whether the status of svc shows wanted. A missing mode means VIP.
 func saysIngress(svc *corev1.Service, wanted []corev1.LoadBalancerIngress) bool {
 	return slices.EqualFunc(svc.Status.LoadBalancer.Ingress, wanted, func(is, want corev1.LoadBalancerIngress) bool {
 		if is.IPMode == nil {

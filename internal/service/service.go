@@ -1,10 +1,9 @@
 // Package service reads the request and the addresses of a Kubernetes Service, and writes the
 // result into it.
 //
-// It knows the annotations, the spec and the status of a Service in the notation of
-// every generation of PureLB. It knows nothing of pools, of the holders of
-// addresses, or of the API server: a Service comes in as a value, and a change to
-// it goes out as the bytes of a merge patch.
+// It knows the annotations, the spec and the status of a Service in the notation of every
+// generation of PureLB. It knows nothing of pools, of the holders of addresses, or of the API
+// server. Its input is a Service as a value. Its output is a change, as the bytes of a merge patch.
 package service
 
 import (
@@ -21,7 +20,7 @@ import (
 const (
 	// AnnotationGroup names the ServiceGroup that addresses come from.
 	AnnotationGroup = "purelb.io/service-group"
-	// AnnotationPool is the older name of AnnotationGroup, which wins.
+	// AnnotationPool is the older name of AnnotationGroup, which takes precedence.
 	AnnotationPool = "purelb.io/address-pool"
 	// AnnotationAddresses asks for one address, or one of each family.
 	AnnotationAddresses = "purelb.io/addresses"
@@ -86,9 +85,8 @@ func Branded(svc *corev1.Service) bool {
 	return svc.Annotations[AnnotationAllocatedBy] == Brand
 }
 
-// mostAddresses limits how many addresses of a Service are read. It is more than
-// the ranges of any group. Without it, a client that may write a status could keep
-// all agents busy.
+// mostAddresses limits how many addresses of a Service are read. No group has that many ranges.
+// Without the limit, a client that may write a status could keep all agents busy.
 const mostAddresses = 1024
 
 // Ingress returns the addresses in the status of svc, in its order. It skips
@@ -116,9 +114,9 @@ func LocalPolicy(svc *corev1.Service) bool {
 	return svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// Selector returns the selector of the pods of svc, if svc shares its addresses. It
-// is text; equal selectors have equal texts. It is "" for a Service without a
-// selector, because such a Service does not tell its pods.
+// Selector returns the selector of the pods of svc, if svc shares its addresses. It is text; equal
+// selectors have equal texts. It is "" for a Service without a selector, because the pods of such a
+// Service are unknown.
 func Selector(svc *corev1.Service) string {
 	if svc.Annotations[AnnotationSharing] == "" {
 		return ""

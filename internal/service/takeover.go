@@ -9,14 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// takeoverNote stands between the earlier message of a condition and the time of a
-// takeover.
+// takeoverNote is between the earlier message of a condition and the time of a takeover.
 const takeoverNote = "; a new allocator has taken over at "
 
-// TakeoverPatch returns the merge patch of services/status that gives svc a new
-// version in any case: its condition then says that a new allocator took over at
-// now. Addresses, annotations and the reason of the condition stay, so that nothing
-// is reported twice.
+// TakeoverPatch returns a merge patch of services/status that always changes the version of svc.
+// The condition of svc then says that a new allocator took over at the time now. Addresses,
+// annotations and the reason of the condition stay, so that nothing is reported twice.
 func TakeoverPatch(svc *corev1.Service, now time.Time) ([]byte, error) {
 	at := takeoverNote + now.UTC().Format(time.RFC3339Nano)
 	r := Read(svc, true)
