@@ -12,20 +12,20 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// allocations decide which Service has which address. They make one decision at a time,
-// while the writes that follow from earlier decisions run in parallel.
+// allocations decide which Service has which address. They make one decision at a time, while the
+// writes of earlier decisions run in parallel.
 //
-// The store holds a chosen address at once, before the write. So a Service's status may lag
-// behind the store, but never the other way round. The store frees an address only after
-// the API server has confirmed that the Service no longer shows it. So a write that fails,
-// or whose outcome is unknown, changes nothing: the store still holds the chosen address,
-// and the next decision for the same Service chooses it again.
+// The store holds a chosen address at once, before the write. So the status of a Service may lag
+// behind the store, but the store never lags behind the status. The store frees an address only
+// after the API server has confirmed that the Service no longer shows it. So a failed write, or a
+// write with an unknown outcome, changes nothing: the store still holds the chosen address, and the
+// next decision for the same Service chooses it again.
 type allocations struct {
-	// wake makes the loop look at Services again. It is called with the allocations locked,
-	// and must not call back.
+	// wake queues Services for the loop. The allocations call it while they are locked, so it must
+	// not call them.
 	wake func(...ipam.Owner)
-	// poke tells the workers of backends that groups have work for them. It is called like
-	// wake.
+	// poke tells the workers of backends that groups have work for them. The rule of wake applies
+	// here too.
 	poke func(groups ...string)
 
 	// opened is closed once the store is complete.
@@ -42,9 +42,8 @@ type allocations struct {
 	// marked are the addresses that have changed since the waiting Services were last asked
 	// about them.
 	marked []netip.Addr
-	// choices counts the choices that were made. offers counts how often a waiting Service
-	// was asked about an address. Tests judge the cost of work by these counters, not by
-	// time.
+	// choices counts the choices that were made. offers counts how often a waiting Service was
+	// asked about an address. Tests measure the cost of work with these counters, not with time.
 	choices, offers int
 }
 
@@ -72,7 +71,7 @@ func newAllocations(wake func(...ipam.Owner)) *allocations {
 	}
 }
 
-// of returns the record of a Service, a new one if it has none.
+// of returns the record of a Service. It makes a new record if there is none.
 func (l *allocations) of(who ipam.Owner) *record {
 	rec := l.services[who]
 	if rec == nil {
@@ -137,7 +136,7 @@ func (l *allocations) change(s clusterState) {
 	l.serveAll()
 }
 
-// standing says whose a Service is, and what the allocations know of it.
+// standing says which controller serves a Service, and what the allocations know of the Service.
 type standing int
 
 const (
@@ -148,8 +147,8 @@ const (
 	replaced
 	// foreignService is a Service of another controller.
 	foreignService
-	// formerlyForeign is a Service that PureLB is to serve now, but that the allocations
-	// still know as another controller's.
+	// formerlyForeign is a Service that PureLB must serve now. The allocations still record that
+	// another controller serves it.
 	formerlyForeign
 )
 
@@ -177,7 +176,7 @@ type decision struct {
 	news bool
 	// ended are addresses that the Service holds and shows, and that it must give up.
 	ended []netip.Addr
-	// since is when the Service began to wait for something, zero if it does not wait.
+	// since is when the Service began to wait for something. Without a wait, it is zero.
 	since time.Time
 }
 

@@ -5,25 +5,24 @@
 // its Service with one patch, and reports what it sees in events, conditions and metrics.
 // It knows nothing of interfaces and announces nothing.
 //
-// Read services.go first: Reconcile is what happens to one Service. What is kept
-// between two rounds, and where:
+// Read services.go first: Reconcile handles one Service. These parts keep state between two rounds:
 //
-//	allocations    which Service has which address, and which Services wait for one;
-//	               statuses lag behind it. It decides, one decision at a time
-//	memories       of each Service, what the API server does not tell: how the last
-//	               write went, a contest, what was reported
-//	configWatcher  the state of the cluster that decisions depend on, as last read;
-//	               it has the Services that wait served when that changes
-//	writeGate      which writes are under way or in doubt; it lets writes through
-//	               while the Lease is surely ours
+//	allocations    which Service has which address, and which Services wait for one.
+//	               They make one decision at a time; statuses lag behind them
+//	memories       what the API server does not know of each Service: the outcome of
+//	               the last write, a contest, what was reported
+//	configWatcher  the state of the cluster that decisions depend on, as last read.
+//	               When the state changes, it has the waiting Services served
+//	writeGate      which writes are running or have an unknown outcome. It lets writes
+//	               through while the Lease is surely ours
 //	leaderLock     the Lease of the leader election, which opens and closes the gate
 //
-// What is read each time:
+// These parts read their input each time:
 //
 //	bootstrap      fills the allocations from the API server, before the loop begins;
-//	               takeover makes sure that no write of a former leader comes late
-//	backendWorkers carry claims to NetBox and IPAM servers, and bring the answers; they
-//	               keep only how to reach them
+//	               takeover ensures that no write of a former leader takes effect late
+//	backendWorkers carry claims to NetBox and IPAM servers, and return the answers.
+//	               They keep only how to reach the servers
 //	census.State   (package census) what the objects of the cluster mean for decisions,
 //	               among them the addresses that Services must not get
 //	reporter       the status of ServiceGroups and LBNodeAgents

@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// olderFinalizer is the finalizer that an older version put on BGPConfigurations. Each
-	// speaker sees a deletion for itself, so a deletion need not wait for the speakers.
+	// olderFinalizer is the finalizer that an older version put on BGPConfigurations. Each speaker
+	// notices a deletion itself, so a deletion need not wait for the speakers.
 	olderFinalizer = "bgp.purelb.io/finalizer"
-	// configsCheck is how often the allocator looks at all BGPConfigurations, because
-	// the Secrets that they name come and go. configsRetry is the pause after a failure.
+	// configsCheck is how often the allocator reads all BGPConfigurations, because the Secrets that
+	// they name may appear or disappear. configsRetry is the pause after a failure.
 	configsCheck = 30 * time.Second
 	configsRetry = 5 * time.Second
 )
@@ -50,8 +50,8 @@ type bgpConfigs struct {
 	log       *slog.Logger
 }
 
-// newBGPConfigs makes a bgpConfigs with a cache of its own. So where BGPConfigurations
-// cannot be read, no other part waits for them.
+// newBGPConfigs makes a bgpConfigs with its own cache. So no other part waits for BGPConfigurations
+// if they cannot be read.
 func newBGPConfigs(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, opt Options) (*bgpConfigs, error) {
 	namespaces := map[string]cache.Config{}
 	for _, ns := range config.Watched(opt.Namespace, opt.BGPNamespaces) {

@@ -24,16 +24,15 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// bootstrap opens the allocations after this process has become the leader, and before the
-// loop looks at the first Service. To the controller of Services it is the source of the
-// Services, whose sync takes that long.
+// bootstrap opens the allocations after this process has become the leader, and before the loop
+// reconciles the first Service. For the controller of Services, bootstrap is the source of
+// Services: the source is synced when the allocations are open.
 //
-// It starts to watch Services only then. A cache that was filled earlier might lack the
-// last writes of the leader before us, and an address that this leader allocated is not
-// free.
+// bootstrap starts to watch Services only after the election. An older cache might lack the last
+// writes of the previous leader, and an address that this leader allocated is not free.
 type bootstrap struct {
-	// cached has the Services of type LoadBalancer from Start on; filled says that it has
-	// all of them. live asks the API server, about any Service.
+	// cached has the Services of type LoadBalancer after Start; filled says that it has all of
+	// them. live asks the API server about any Service.
 	cached        cache.Cache
 	filled        toolscache.DoneChecker
 	live          client.Reader
@@ -43,8 +42,8 @@ type bootstrap struct {
 	queue         *queue
 	// unclean reports whether writes of an earlier leader may still be in progress.
 	unclean func() bool
-	// touched are the Services that were changed since, so that such a write to them must
-	// fail.
+	// touched are the Services that were changed since then. A write of the earlier leader to them
+	// must fail.
 	touched map[ipam.Owner]bool
 	// workers is how many Services are touched in parallel.
 	workers int

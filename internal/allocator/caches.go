@@ -52,13 +52,12 @@ func (p waitingCache) Start(ctx context.Context) error {
 	return p.Cache.Start(ctx)
 }
 
-// mapper knows the resources of the allocator. So an allocator can start while the API server
-// is away, and wait for it. Otherwise the process would end and be restarted with a growing
-// back-off.
+// mapper knows the resources of the allocator. So an allocator can start while the API server is
+// away, and wait for it. Otherwise the process would end, and restart with a growing back-off.
 func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	m := meta.NewDefaultRESTMapper(nil)
 	add := func(gv schema.GroupVersion, kind, plural, singular string, scope meta.RESTScope) {
-		for _, kind := range []string{kind, kind + "List"} { // a cache of one namespace asks for that of the list
+		for _, kind := range []string{kind, kind + "List"} { // a cache of one namespace asks for the list kind
 			m.AddSpecific(gv.WithKind(kind), gv.WithResource(plural), gv.WithResource(singular), scope)
 		}
 	}
@@ -86,12 +85,11 @@ func newInformer(log *slog.Logger) func(toolscache.ListerWatcher, runtime.Object
 	}
 }
 
-// listing lists Services as the API server has them now. An informer does not: its first
-// list accepts what any replica of the API server has had at some time (resource version
-// 0), and a later list accepts the version at which its watch broke off. With pages, the
-// API server takes that version exactly. listing asks for pages, which takes half the time
-// of a stream of all Services (WatchList), and keeps only the needed fields of each
-// Service.
+// listing lists Services in their present state. An informer does not: its first list accepts any
+// state that a replica of the API server has had (resource version 0), and a later list accepts the
+// version at which its watch broke off. For lists in pages, the API server returns exactly the
+// requested version. listing requests pages, which take half the time of a stream of all Services
+// (WatchList). It keeps only the needed fields of each Service.
 type listing struct{ *toolscache.ListWatch }
 
 func current(from toolscache.ListerWatcher) listing {
@@ -114,14 +112,13 @@ func current(from toolscache.ListerWatcher) listing {
 // IsWatchListSemanticsUnSupported tells the informer to list.
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
 
-// askAgain is the pause before the allocator asks again for a kind that the API server does
-// not serve. A cluster upgrade takes longer than minutes.
+// askAgain is the pause before the allocator asks again for a kind that the API server does not
+// serve. Minutes are short compared with a cluster upgrade.
 const askAgain = 10 * time.Minute
 
-// ifServed lists and watches ServiceCIDRs. It acts as if there were none when the API
-// server does not serve them (before Kubernetes 1.33), or when an older chart gives no
-// right to read them. Otherwise the caches would never be filled, and the allocator would
-// not start.
+// ifServed lists and watches ServiceCIDRs. It returns none if the API server does not serve them
+// (before Kubernetes 1.33), or if an older chart gives no right to read them. Otherwise the caches
+// would never be filled, and the allocator would not start.
 func ifServed(from toolscache.ListerWatcher) listing {
 	of := toolscache.ToListerWatcherWithContext(from)
 	return listing{&toolscache.ListWatch{

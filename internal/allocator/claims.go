@@ -8,9 +8,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// The methods in this file say what to ask of backends, and take the answers. The workers
-// of package backends carry the claims there and back, so that no decision waits for a
-// backend.
+// The methods in this file list the requests to backends, and process the answers. The workers of
+// package backends exchange both with the backends, so no decision waits for a backend.
 
 // nameCluster sets the name of the cluster, which is part of the keys of its claims.
 func (l *allocations) nameCluster(name string) {
@@ -28,7 +27,7 @@ func (l *allocations) clusterName() string {
 	return l.cluster.Claims.Cluster()
 }
 
-// claim notes which claims a Service waits for after choice was made for it.
+// claim records the claims that a Service waits for after choice was made for it.
 func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 	groups, granted := l.cluster.Claims.Want(who, choice.Claims)
 	if len(groups) > 0 {
@@ -37,8 +36,8 @@ func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
 	l.wake(granted...)
 }
 
-// noteFault notes why the backend of a group answers no claims. A nil fault says that the
-// backend answers.
+// noteFault records why the backend of a group answers no claims. A nil fault says that the backend
+// answers.
 func (l *allocations) noteFault(group string, fault *ipam.Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,18 +88,17 @@ func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) 
 	}
 }
 
-// Departed implements backends.Ledger. It leaves out a holder if the backend may hold an
-// address for it that a Service has.
+// Departed implements backends.Ledger. It omits a holder if the backend may hold an address for it
+// that a Service has.
 func (l *allocations) Departed(group string, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(l.cluster.Claims.Departed(group, most), func(key string) bool { return l.mayHave(group, key) })
 }
 
-// mayHave reports whether a Service may have an address that the backend of the group holds
-// under key. A key of a sharing key names no Service: a Service may have got the address
-// under that sharing key and may have dropped the key since. So for such keys the answer is
-// always yes.
+// mayHave reports whether a Service may have an address that the backend of the group holds under
+// key. The answer is always yes for a key with a sharing key, because it names no Service. A
+// Service may have got the address under that sharing key and may have dropped the key since.
 func (l *allocations) mayHave(group, key string) bool {
 	who := ipam.OwnerOf(key)
 	return who == "" || slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {

@@ -31,8 +31,8 @@ type configWatcher struct {
 	// live asks the API server.
 	live        client.Reader
 	allocations *allocations
-	// namespace is the one that PureLB is installed in. configNamespaces are further
-	// namespaces whose ServiceGroups and LBNodeAgents count.
+	// namespace is the one that PureLB is installed in. configNamespaces are further namespaces
+	// whose ServiceGroups and LBNodeAgents PureLB uses.
 	namespace        string
 	configNamespaces []string
 	// ignorePodCIDRs says that Services may have addresses of Nodes' podCIDRs.
@@ -48,8 +48,8 @@ type configWatcher struct {
 	backends    *backendWorkers
 	log         *slog.Logger
 
-	// owed says that every Service must still be queued. Only Reconcile uses it, and it
-	// runs once at a time.
+	// owed says that every Service must still be queued. Only Reconcile uses owed, and only one
+	// Reconcile runs at a time.
 	owed bool
 
 	mu  sync.Mutex
@@ -59,7 +59,7 @@ type configWatcher struct {
 	kubernetes []netip.Addr
 }
 
-// Reconcile is called for every object that the clusterState is made of.
+// Reconcile is called for every object that the clusterState depends on.
 func (l *configWatcher) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	differ, err := l.refresh(ctx)
 	backoff.Poke(l.changed)
@@ -102,7 +102,7 @@ func (l *configWatcher) current() clusterState {
 	return l.now
 }
 
-// outOfScope returns the ServiceGroups in namespaces that do not count.
+// outOfScope returns the ServiceGroups in namespaces that PureLB does not use.
 func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
 
 // problems returns the problems of the configuration.
@@ -147,7 +147,7 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	}, nil
 }
 
-// outside returns those groups that are in a namespace that does not count, in order.
+// outside returns those groups that are in a namespace that PureLB does not use, in order.
 func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
 	out := slices.DeleteFunc(slices.Clone(groups), func(g v2.ServiceGroup) bool {
 		return config.InScope(g.Namespace, l.namespace, l.configNamespaces)

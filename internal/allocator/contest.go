@@ -34,7 +34,7 @@ type contest struct {
 	restored int
 	// rival is the field manager that changes the status, "" if it is not known.
 	rival string
-	// reported says that an event was written about the contest.
+	// reported says that an event was written for the contest.
 	reported bool
 }
 
@@ -57,7 +57,7 @@ const (
 	calmAfter        = time.Minute
 )
 
-// seed is the seed of the content hashes. They never leave this process.
+// seed is the seed of the content hashes. The hashes never leave this process.
 var seed = maphash.MakeSeed()
 
 // contentOf returns a hash of result and of this generation of svc.
@@ -112,9 +112,9 @@ func contested(result service.Result, rival string) service.Result {
 	return result
 }
 
-// findRival asks the API server which other field manager wrote the load balancer status of
-// a Service last. It returns "" if it cannot tell. It does not ask the cache, which drops
-// field managers.
+// findRival asks the API server which other field manager wrote the load balancer status of a
+// Service last. It returns "" if this is unknown. The cache cannot answer, because it drops field
+// managers.
 func (s *services) findRival(ctx context.Context, name types.NamespacedName) string {
 	svc := &corev1.Service{}
 	if err := s.live.Get(ctx, name, svc); err != nil {
@@ -148,8 +148,8 @@ func rivalOf(fields []metav1.ManagedFieldsEntry) string {
 	return last.Manager
 }
 
-// managers are the field managers of PureLB: those of this version, and those of versions
-// that set none, so that the API server used the name of the program.
+// managers are the field managers of PureLB. Earlier versions set none, so the API server used the
+// name of the program.
 var managers = []string{component, "purelb-lbnodeagent", "allocator", "lbnodeagent"}
 
 // withContest adds the condition of a contest to result if t says that svc is contested. It

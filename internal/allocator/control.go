@@ -84,8 +84,8 @@ func loop(mgr manager.Manager, name string, r reconcile.Reconciler, workers int,
 	return nil
 }
 
-// untilEnd returns r without its errors while the process ends. Requests that run then
-// fail, and an operator can do nothing about that.
+// untilEnd returns r without its errors while the process ends. Requests then fail as expected, and
+// an operator need not act.
 func untilEnd(r reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		result, err := r.Reconcile(ctx, request)
@@ -102,9 +102,9 @@ func once[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return all })
 }
 
-// judging is once for kinds of objects whose status the reporter writes. An update of the
-// status alone changes no decision unless it changes the standing of the object. It only
-// makes the reporter compare the status with what it would write.
+// judging is like once, for kinds of objects whose status the reporter writes. An update of the
+// status alone changes no decision unless it changes the standing of the object. It only makes the
+// reporter compare the status with the desired one.
 func judging[T client.Object](changed chan struct{}, standing func(T) int) handler.TypedEventHandler[T, reconcile.Request] {
 	all := once[T]()
 	return handler.TypedFuncs[T, reconcile.Request]{
@@ -188,8 +188,8 @@ func (q *queue) wake(owners ...ipam.Owner) {
 	}
 }
 
-// stuckAfter is how long the allocations may stay locked before the liveness probe fails.
-// The longest work under that lock, opening the store with 10,000 Services, takes seconds.
+// stuckAfter is how long the allocations may stay locked before the liveness probe fails. The
+// longest work under that lock is to open the store. With 10,000 Services it takes seconds.
 const stuckAfter = time.Minute
 
 // lockProbe reports whether the allocations can still be locked. If they stay locked, the allocator
@@ -202,14 +202,14 @@ const stuckAfter = time.Minute
 type lockProbe struct {
 	// visit locks the allocations and unlocks them.
 	visit func()
-	// pulse times the running visit. There is at most one, so that allocations that stay
-	// locked do not pile up goroutines.
+	// pulse times the running visit. Only one visit runs at a time, so that allocations that stay
+	// locked do not accumulate goroutines.
 	pulse    process.Pulse
 	underWay atomic.Bool
 }
 
-// check returns an error when the allocations have been locked for too long. It does not
-// wait for the lock: it begins a visit, and later checks judge how long that visit takes.
+// check returns an error when the allocations have been locked for too long. It does not wait for
+// the lock: it starts a visit, and later checks measure how long that visit takes.
 func (p *lockProbe) check(now time.Time) error {
 	if p.underWay.CompareAndSwap(false, true) {
 		p.pulse.Begin(now)

@@ -83,9 +83,9 @@ func (s *services) release(ctx context.Context, svc *corev1.Service) error {
 	return nil
 }
 
-// leave leaves svc, which another controller serves, alone. It books the Service's
-// addresses, so that no Service of ours gets them. It removes what PureLB wrote when the
-// Service was ours: a leftover brand must announce nothing.
+// leave does not change svc, which another controller serves, except for what PureLB wrote earlier.
+// It removes that, because agents must not announce by a leftover brand. It books the Service's
+// addresses, so that no Service of ours gets them.
 func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r service.Request) (reconcile.Result, error) {
 	s.log.Debug("notOurs", "service", r.Key(), "reason", r.Reason)
 	wait, err := s.unlessOutdated(ctx, svc, r.Held, func() { s.book(svc, r) })
@@ -120,8 +120,8 @@ func (s *services) book(svc *corev1.Service, r service.Request) {
 	}
 }
 
-// takeOver makes svc, which was another controller's, ours. It first frees the addresses
-// that the other controller gave it: PureLB must not treat these as its own.
+// takeOver makes svc, which was another controller's, ours. It first frees the addresses from the
+// other controller, because PureLB must not treat these as its own.
 func (s *services) takeOver(ctx context.Context, svc *corev1.Service, r service.Request) (reconcile.Result, error) {
 	var ours bool
 	wait, err := s.unlessOutdated(ctx, svc, nil, func() {
@@ -147,10 +147,10 @@ func (s *services) now(ctx context.Context, name types.NamespacedName) (*corev1.
 	return svc, nil
 }
 
-// unlessOutdated calls do, which frees everything that is held for svc except addresses,
-// the ones that svc shows. If there is anything to free, it asks the API server first. If
-// the API server has a newer version of svc, that version may show more addresses, so do is
-// not called.
+// unlessOutdated calls do, which frees everything that is held for svc except addresses, the ones
+// that svc shows. If there is anything to free, it first asks the API server. If the API server has
+// a newer version of svc, unlessOutdated does not call do, because that version may show more
+// addresses.
 func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, addresses []netip.Addr, do func()) (reconcile.Result, error) {
 	name := client.ObjectKeyFromObject(svc)
 	if s.allocations.holdsMore(ipam.Owner(name.String()), addresses) {

@@ -12,9 +12,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// judged returns r as the allocations see it. If another controller has replaced the
-// addresses of the Service, the Service is left to that controller, unless the allocations
-// know it as ours.
+// judged returns r as the allocations see it. If another controller has replaced the addresses of
+// the Service, judged leaves the Service to that controller, unless the allocations know it as
+// ours.
 func (l *allocations) judged(r service.Request) service.Request {
 	who := owner(r)
 	if l.isKnown(who) && l.of(who).foreign == "" {
@@ -28,9 +28,9 @@ func (l *allocations) isKnown(who ipam.Owner) bool {
 	return len(l.cluster.Store.Held(who)) > 0 || l.of(who).waiting != nil
 }
 
-// shown notes the sharing terms of the Service of r, and returns the addresses in its
-// status that it holds. For a Service that is new to the allocations, these are all
-// addresses that PureLB vouches for. Later, an address that the store does not have for the
+// shown records the sharing terms of the Service of r. It returns the addresses in its status that
+// the Service holds. For a Service that is new to the allocations, these are all addresses that
+// PureLB gave according to the Service. Later, an address that the store does not have for the
 // Service is forged.
 func (l *allocations) shown(r service.Request) []netip.Addr {
 	who, store := owner(r), l.cluster.Store
@@ -130,9 +130,9 @@ func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 	return nil
 }
 
-// doubtLocals wakes the Services that share one of addresses with who and keep the policy
-// Local because all sharers select the same pods. It is called when who is a new sharer, or
-// when its selector has changed.
+// doubtLocals wakes the Services that share one of addresses with who and keep the policy Local
+// because all sharers select the same pods. It is called if who is a new sharer, or if the selector
+// of who has changed.
 func (l *allocations) doubtLocals(who ipam.Owner, addresses []netip.Addr) {
 	for _, a := range addresses {
 		l.wake(l.cluster.Store.Locals(a, who)...)
@@ -159,7 +159,7 @@ func (l *allocations) holdsMore(who ipam.Owner, addresses []netip.Addr) bool {
 	return len(without(l.cluster.Store.Shown(who), addresses)) > 0
 }
 
-// settle notes that, according to the API server, a Service shows these addresses. It frees all
+// settle records that, according to the API server, a Service shows these addresses. It frees all
 // other addresses of the Service, except those that were chosen for it since that decision.
 func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 	l.mu.Lock()
@@ -171,9 +171,9 @@ func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 	l.serve()
 }
 
-// note holds the addresses of a Service that another controller serves, because the pools
-// of two controllers may overlap: no Service of ours may get these addresses. It returns
-// those that Services of ours hold and that were not returned before.
+// note holds the addresses of a Service that another controller serves, so that no Service of ours
+// gets them: the pools of two controllers may overlap. note returns those that Services of ours
+// hold and that it did not return before.
 func (l *allocations) note(r service.Request) []netip.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()

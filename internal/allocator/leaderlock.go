@@ -17,18 +17,18 @@ import (
 // leaseName is the Lease that the leader holds.
 const leaseName = "purelb-allocator"
 
-// Times of the leader election. Agents serve addresses without an allocator, so the times
-// may be long and the writes few. A leader that stops in order releases the Lease. A leader
-// whose container restarts in its pod takes the Lease again at once.
+// Times of the leader election. Agents serve addresses without an allocator, so the times may be
+// long and the writes few. A leader that stops in an orderly way releases the Lease. A leader whose
+// container restarts in its pod takes the Lease again at once.
 const (
 	leaseDuration = 20 * time.Second
 	renewDeadline = 14 * time.Second
 	retryPeriod   = 4 * time.Second
 )
 
-// leaderLock is the lock of the leader election. It sees each read and write of the Lease:
-// it keeps the write gate open for as long as the Lease is renewed, and knows whether the
-// previous leader ended in order.
+// leaderLock is the lock of the leader election. It sees each read and write of the Lease. It keeps
+// the write gate open while the Lease is renewed, and knows whether the previous leader ended in an
+// orderly way.
 type leaderLock struct {
 	resourcelock.Interface
 	gate *writeGate
@@ -36,14 +36,13 @@ type leaderLock struct {
 	end func(error)
 
 	mu sync.Mutex
-	// holder is the holder of the Lease as last read, "" for none. term is how long other
-	// allocators wait for that holder.
+	// holder is the holder of the Lease as last read, or "". term is how long other allocators wait
+	// for that holder.
 	holder string
 	term   time.Duration
 	// missed is when this process first found that the Lease of holder was gone.
 	missed time.Time
-	// leading says that this process has held the Lease. over says that it has given the
-	// lead up.
+	// leading says that this process has held the Lease. over says that it has given up the lead.
 	leading, over bool
 	// unclean says that the previous holder did not release the Lease.
 	unclean bool
@@ -54,9 +53,9 @@ var (
 	errOver      = errors.New("the lead was given up")
 )
 
-// newLeaderLock returns the lock in namespace that leaders hold. An identity that outlives
-// the process, such as the name of its pod, must belong to one process at a time. Without
-// an identity, each process gets its own.
+// newLeaderLock returns the leaders' lock in namespace. An identity that outlives the process, such
+// as the name of its pod, must belong to one process at a time. Without an identity, each process
+// gets its own.
 func newLeaderLock(cfg *rest.Config, opt Options, f *writeGate, end func(error)) (*leaderLock, error) {
 	identity := opt.Identity
 	if identity == "" {
@@ -86,13 +85,12 @@ func (t *leaderLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 	return record, raw, err
 }
 
-// miss returns the error of a Lease that is not there.
+// miss returns the error of a Lease that does not exist.
 //
-// A holder notices that its Lease was deleted only at its next renewal, and writes until
-// then. So for a standby process the Lease counts as held for as long as the holder's last
-// renewal may have lasted. The elector creates a Lease only after a NotFound, so miss
-// returns another error during that time. The holder creates the Lease again when it
-// renews.
+// A holder notices that its Lease was deleted only at its next renewal, and writes until then. So a
+// standby process regards the Lease as held until the holder's last renewal must have expired. The
+// elector creates a Lease only after a NotFound, so miss returns another error during that time.
+// The holder creates the Lease again when it renews.
 func (t *leaderLock) miss(notFound error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,8 +153,8 @@ func (t *leaderLock) take(write func() error) error {
 	return nil
 }
 
-// release releases the Lease, unless the outcome of one of our writes is unknown. In that
-// case the next leader must not see a clean end.
+// release releases the Lease, unless the outcome of one of our writes is unknown. In that case the
+// next leader must not see an orderly end.
 func (t *leaderLock) release(write func() error) error {
 	t.mu.Lock()
 	t.over = true
@@ -179,17 +177,16 @@ func (t *leaderLock) isOver() bool {
 	return t.over
 }
 
-// isUnclean reports whether the previous leader did not release the Lease that we hold, so
-// that its writes may still be on their way. This holds even if the previous leader had our
-// identity: it was killed, but its writes may live on.
+// isUnclean reports whether the previous leader did not release the Lease that we hold, so that its
+// writes may still arrive. The previous leader may have had our identity: that process was killed,
+// but its writes may still arrive.
 func (t *leaderLock) isUnclean() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.unclean
 }
 
-// lead returns the holder of the Lease as last read, "" for none, and whether this process
-// is the leader.
+// lead returns the holder of the Lease as last read, or "", and whether this process is the leader.
 func (t *leaderLock) lead() (holder string, leading bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

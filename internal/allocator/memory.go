@@ -13,21 +13,21 @@ import (
 // memories hold what the loop of Services keeps about each Service between two rounds.
 //
 // The loop reads the state of the world again in each round. A memory holds only facts that the API
-// server does not know: the outcome of the allocator's own last write, how often it repeated a
-// write, and which facts it has reported. A new process has none of this: the write gate and the
-// takeover guard against the writes of earlier processes.
+// server does not know: the outcome of the allocator's last write, how often it repeated a write,
+// and which facts it has reported. A new process has none of these. The write gate and the takeover
+// protect it from the writes of earlier processes.
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
-	// delayed are the Services whose last round ended without the write that it was to make.
-	// /state shows them.
+	// delayed are the Services whose last round ended without the intended write. /state shows
+	// them.
 	delayed map[types.NamespacedName]delayed
 }
 
 // delayed says why the status of a Service is not written for now.
 type delayed struct {
 	why string
-	// until is when it is written at the latest, zero if that is not known.
+	// until is when it is written at the latest. It is zero if that is not known.
 	until time.Time
 }
 
@@ -39,8 +39,8 @@ type memory struct {
 	last inflight
 	// contest counts the writes that repeat each other.
 	contest contest
-	// refusal is the API server's message when it refused a write; it was reported. An
-	// admission policy or a webhook may refuse a write, so the condition of the Service
+	// refusal is the API server's message when it refused a write. The message was reported in an
+	// event. An admission policy or a webhook may refuse a write, so the condition of the Service
 	// cannot report this.
 	refusal string
 	// policyReset says that the allocator has reset the external traffic policy. It does so

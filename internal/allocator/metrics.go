@@ -220,8 +220,8 @@ type unknownPools struct {
 	seen map[string]bool
 }
 
-// label returns the pool label for r. It is the requested name, even if no such group
-// exists, until there are mostUnknownPools of these.
+// label returns the pool label for r: the name that was requested, even if no such group exists. It
+// returns at most mostUnknownPools names of missing groups.
 func (u *unknownPools) label(r *ipam.Refusal) string {
 	if r.Named == "" || !fitsLabel(r.Named) {
 		return r.Pool

@@ -13,10 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// clusterIPs returns known ClusterIPs if the API server has no kind ServiceCIDR (before
-// Kubernetes 1.33), so that the networks of ClusterIPs are unknown. These are the
-// ClusterIPs of the Service default/kubernetes, which every cluster has and which never
-// change.
+// clusterIPs returns known ClusterIPs if the API server has no kind ServiceCIDR (before Kubernetes
+// 1.33). The networks of ClusterIPs are then unknown. The result is the ClusterIPs of the Service
+// default/kubernetes, which every cluster has and which never change.
 func (l *configWatcher) clusterIPs(ctx context.Context, services []networkingv1.ServiceCIDR) ([]netip.Addr, error) {
 	if len(services) > 0 || l.live == nil {
 		return nil, nil
@@ -40,9 +39,8 @@ func (l *configWatcher) clusterIPs(ctx context.Context, services []networkingv1.
 	return l.kubernetes, nil
 }
 
-// logQuarantine logs which addresses have entered or left the quarantine. Operators must
-// see this: a machine that answers for every address takes one address after the other out
-// of the pools.
+// logQuarantine logs which addresses have entered or left the quarantine. Operators must see this:
+// a machine that answers for every address removes one address after the other from the pools.
 func (l *configWatcher) logQuarantine(was, now map[netip.Addr]string) {
 	for _, a := range slices.SortedFunc(maps.Keys(now), netip.Addr.Compare) {
 		if was[a] != now[a] {

@@ -13,10 +13,10 @@ import (
 type Options struct {
 	// Namespace is the namespace that PureLB is installed in.
 	Namespace string
-	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents count;
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents PureLB uses;
 	// config.Everywhere stands for all.
 	ConfigNamespaces []string
-	// BGPNamespaces are further namespaces whose BGPConfigurations count.
+	// BGPNamespaces are further namespaces whose BGPConfigurations PureLB uses.
 	BGPNamespaces []string
 	// DefaultAnnouncer says that Services without a load balancer class are
 	// ours.
@@ -24,8 +24,8 @@ type Options struct {
 	// IgnorePodCIDRs says that the network plugin does not use spec.podCIDRs of Nodes, so
 	// that Services may have these addresses.
 	IgnorePodCIDRs bool
-	// LeaderElect lets only one of several allocators work at a time. Without it, an
-	// allocator cannot know whether an earlier one has writes on their way.
+	// LeaderElect lets only one of several allocators work at a time. Without it, an allocator
+	// cannot know whether writes of an earlier one may still arrive.
 	LeaderElect bool
 	// Identity names this process in the leader election. Default: a unique name.
 	Identity string
@@ -43,8 +43,8 @@ type Options struct {
 	// cluster that is rebuilt under the same name finds its addresses again. Default: the UID of
 	// the namespace kube-system.
 	ClusterName string
-	// SweepEvery is the interval of comparisons of what NetBox holds with what the cluster has.
-	// Default: 10 min.
+	// SweepEvery is the interval at which the allocator compares the addresses in NetBox with those
+	// of the cluster. Default: 10 min.
 	SweepEvery time.Duration
 	// BGP makes the allocator maintain the status of BGPConfigurations.
 	BGP bool

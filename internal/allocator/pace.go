@@ -8,9 +8,9 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
-// The counters of a group are written settleTime after a change at the earliest, and once
-// per counterPeriod at most. So a tool that reads a group and replaces it, right after a
-// Service got its address, rarely gets a conflict.
+// The allocator writes the counters of a group no earlier than settleTime after a change, and at
+// most once per counterPeriod. So a tool that reads and replaces a group right after a Service got
+// its address rarely gets a conflict.
 const (
 	settleTime    = 2 * time.Second
 	counterPeriod = 5 * time.Second

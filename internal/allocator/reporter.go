@@ -25,8 +25,8 @@ import (
 	"purelb.io/purelb/internal/process"
 )
 
-// reporter maintains the status of ServiceGroups and LBNodeAgents. It is the only writer of
-// these.
+// reporter maintains the status of ServiceGroups and LBNodeAgents. It is the only writer of this
+// status.
 type reporter struct {
 	cached        client.Reader
 	client        client.Client
@@ -36,8 +36,8 @@ type reporter struct {
 	metrics       *metrics
 	// changed gets a signal when there may be something to report.
 	changed chan struct{}
-	// paces are the paces of the groups. next is when the first group with changed counters
-	// may be written, zero if there is none. Only the goroutine of Start uses both.
+	// paces are the paces of the groups. next is when the first group with changed counters may be
+	// written, or zero. Only the goroutine of Start uses both.
 	paces paces
 	next  time.Time
 	// burst notices the end of a burst of Services, after which memory is returned.
@@ -69,7 +69,7 @@ func (r *reporter) Start(ctx context.Context) error {
 	return nil
 }
 
-// until returns the time until t: the longest there is if t is zero.
+// until returns the time until t. If t is zero, it returns the longest possible duration.
 func until(t time.Time) time.Duration {
 	if t.IsZero() {
 		return math.MaxInt64
@@ -122,9 +122,8 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 	return errors.Join(errs...)
 }
 
-// mayWrite reports whether the status of now may be written at once over that of was. It
-// returns false if nothing has changed. It also returns false if only counters have changed
-// and their time has not come yet.
+// mayWrite reports whether the status of now may be written at once over that of was. It returns
+// false if nothing has changed, or if only counters have changed and it is too early to write them.
 func (r *reporter) mayWrite(was, now *v2.ServiceGroup) bool {
 	pace := r.paces.of(was.UID)
 	if equality.Semantic.DeepEqual(was.Status, withTimes(now.Status, was.Status)) {
@@ -168,8 +167,8 @@ func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cf
 	return errors.Join(errs...)
 }
 
-// write replaces the status of the object was by that of now. It fails with a conflict if
-// the object has changed since it was read.
+// write replaces the status of the object was with that of now. It fails with a conflict if the
+// object has changed since it was read.
 func (r *reporter) write(ctx context.Context, was, now client.Object) error {
 	ctx, cancel, err := begin(ctx)
 	if err != nil {

@@ -24,8 +24,7 @@ import (
 // services is the loop of Services: it writes into each Service what the allocations
 // decide.
 type services struct {
-	// cached has the Services of type LoadBalancer. live asks the API server, about any
-	// Service.
+	// cached has the Services of type LoadBalancer. live asks the API server about any Service.
 	cached, live client.Reader
 	write        *writer
 	allocations  *allocations
@@ -39,8 +38,8 @@ type services struct {
 	log       *slog.Logger
 }
 
-// later makes the loop look at a Service again after a second, or earlier when the cache
-// gets a newer version. It is for a Service whose cached version is known to be old.
+// later makes the loop reconcile a Service again after a second, or earlier if the cache gets a
+// newer version. It is for a Service whose cached version is known to be old.
 var later = reconcile.Result{RequeueAfter: time.Second}
 
 // Reconcile brings one Service up to date:
@@ -83,9 +82,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return s.apply(ctx, svc, m, r, d)
 }
 
-// quickAnswer is how long Reconcile waits for the answer of a backend before it writes a
-// condition that says that the Service waits. The answer wakes the Service, so a quick one
-// saves that write.
+// quickAnswer is how long Reconcile waits for the answer of a backend before it writes a condition
+// that says that the Service waits. An answer wakes the Service, so a quick answer makes this write
+// unnecessary.
 const quickAnswer = time.Second
 
 // apply writes d into svc: first the spec if it must change, and otherwise the status. Each
@@ -114,9 +113,9 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 	return reconcile.Result{}, nil
 }
 
-// put makes the status of svc show d, and reports whether that took a write. If another
-// controller contests the status, the write comes after a wait. If the status is right
-// during a contest, put returns how long the contest still lasts.
+// put makes the status of svc show d, and reports whether it wrote. If another controller contests
+// the status, put delays the write. If the status is right during a contest, put returns how long
+// the contest still lasts.
 func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (wrote bool, wait time.Duration, err error) {
 	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
 		return false, 0, nil
@@ -151,14 +150,13 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 	return true, 0, nil
 }
 
-// pause waits with the next write of svc, because another controller contests its status.
+// pause delays the next write of svc, because another controller contests its status.
 func (s *services) pause(svc *corev1.Service, wait time.Duration) reconcile.Result {
 	s.memories.delay(client.ObjectKeyFromObject(svc), delayed{"another controller changes its status again and again", time.Now().Add(wait)})
 	return reconcile.Result{RequeueAfter: wait}
 }
 
-// reasonPending is the reason of a condition that is written only to make an older write
-// fail.
+// reasonPending is the reason of a condition whose only purpose is to make an older write fail.
 const reasonPending = "Pending"
 
 // supersede protects svc, whose status is right, against an older write whose outcome is
@@ -196,8 +194,8 @@ func (s *services) wait(name string, err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// refused returns the API server's message if err is a refusal that it will repeat until
-// its rules change.
+// refused returns the API server's message if err is a refusal that the API server will repeat
+// until its rules change.
 func refused(err error) (said string, ok bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -95,7 +95,7 @@ func same(a, b ipam.Choice) bool {
 		a.Result.Reason == b.Result.Reason && a.Result.Message == b.Result.Message
 }
 
-// round is what serve learns while it asks Services.
+// round is what serve finds out while it asks Services.
 type round struct {
 	// free says whether a group has a free address of a family. It is valid until an
 	// address is given.
@@ -105,13 +105,13 @@ type round struct {
 	hints map[netip.Addr]int
 }
 
-// mostHints limits how many Services in a queue learn at once that the reason why they
-// cannot have an address has changed, for example that another Service holds it now. The
-// other Services in a long queue learn it when they are reconciled for another reason.
+// mostHints limits how many Services in a queue are asked at once because the reason for their
+// refusal has changed, for example because another Service holds the address now. The other
+// Services in a long queue get the new reason when they are reconciled for another cause.
 const mostHints = 16
 
-// mayHelp reports whether x may change the outcome for w, which waits in the queue in. It
-// decides this without a full choice.
+// mayHelp reports whether x may change the outcome for w, which waits in the queue in. It makes no
+// full choice.
 func (l *allocations) mayHelp(w *waiter, in ipam.Need, x ipam.Prospect, r *round) bool {
 	if in.Group != "" {
 		// A Service that has an address of the pool of x and need not replace it waits for

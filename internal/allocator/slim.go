@@ -18,9 +18,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// watched are the kinds of objects that are cached from the start, before this process
-// leads: for these a cache that lags a moment does no harm. Services are cached only after
-// this process leads, see bootstrap.
+// watched are the kinds of objects that are cached before this process leads. For these kinds a
+// cache may lag for a moment without harm. Services are cached only after this process leads, see
+// bootstrap.
 func watched() []client.Object {
 	return []client.Object{
 		&corev1.Node{}, &coordinationv1.Lease{}, &v2.ServiceGroup{}, &v2.LBNodeAgent{}, namespaceKind(), &networkingv1.ServiceCIDR{},

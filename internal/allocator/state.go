@@ -16,8 +16,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// stateServer answers at /state. The answer is bounded: the first of thousands explain as
-// much as all of them.
+// stateServer answers at /state. The answer is bounded: if there are thousands of entries, the
+// first of them explain enough.
 type stateServer struct {
 	allocations *allocations
 	services    *services
@@ -27,7 +27,7 @@ type stateServer struct {
 	elected <-chan struct{}
 	alone   bool
 
-	// one lets one request at a time look: each locks the allocations for a while.
+	// one allows one request at a time, because each request locks the allocations for a while.
 	one sync.Mutex
 }
 
@@ -184,7 +184,7 @@ func (l *allocations) showWaiter(w *waiter) allocstate.Waiting {
 	}
 }
 
-// survey returns what each group means to the Service of w.
+// survey returns whether and how each group can serve the Service of w.
 func (l *allocations) survey(w *waiter) []allocstate.Group {
 	var all []allocstate.Group
 	for _, f := range w.request.Families {

@@ -15,14 +15,14 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// takeover makes late writes of a former leader fail, if that leader did not release the
-// Lease. It returns the requests as they are after that.
+// takeover makes late writes of a former leader fail, if that leader did not release the Lease. It
+// returns the requests of the Services after that.
 //
-// Such a late write gives an address, or a refusal, to a Service that still seems to need
-// one. If this process gave the same address to another Service, and then the late write
-// arrived, two Services would have it. So takeover first touches each Service that still
-// needs an address: it writes a new version, and the late write is for the old one. If the
-// late write was faster, the API server's answer to the touch shows it.
+// Such a late write gives an address, or a refusal, to a Service that still seems to need one. If
+// this process gave the same address to another Service, and then the late write arrived, two
+// Services would have it. So takeover first touches each Service that still needs an address: it
+// writes a new version of the Service. The late write fails, because it is for the old version. If
+// the late write was first, the API server's answer to the touch shows it.
 func (o *bootstrap) takeover(ctx context.Context, requests []service.Request) ([]service.Request, error) {
 	untouched := func() []service.Request {
 		return slices.DeleteFunc(o.allocations.pending(requests), func(r service.Request) bool { return o.touched[owner(r)] })

@@ -16,8 +16,8 @@ type usage struct {
 	group ipam.Group
 	// size is how many addresses the group offers, rounded to a float64.
 	size float64
-	// inUse and free count the addresses of each family that the group has. An address that
-	// several Services share counts once. Counts stop at the largest int64.
+	// inUse and free count the addresses of each family that the group has. A shared address is
+	// counted once. The largest count is the largest int64.
 	inUse, free map[addr.Family]int64
 	// backend is the state of the group's backend. It is nil if there is no backend, or
 	// nothing is known yet.
@@ -93,7 +93,7 @@ type backlog struct {
 	group, reason string
 }
 
-// delay is how many Services wait, and since when the first of them has waited.
+// delay is how many Services wait, and when the first of them began to wait.
 type delay struct {
 	services int
 	since    time.Time

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// waiter is a Service that has not got all that it asks for.
+// waiter is a Service that does not have all that it asks for.
 type waiter struct {
 	request service.Request
 	// since is when a choice of this process first failed to give the Service all that it
@@ -20,10 +20,10 @@ type waiter struct {
 	last ipam.Choice
 	// counted is the message of the refusal that was counted last.
 	counted string
-	// needs are the queues that the waiter stands in.
+	// needs are the queues that contain the waiter.
 	needs []ipam.Need
-	// barred says, for each address that the waiter needs, which Service blocks it, and
-	// how. It is as of the last choice.
+	// barred says, for each address that the waiter needs, which Service blocks the address, and
+	// how. The last choice found this.
 	barred map[netip.Addr]ipam.HeldError
 }
 
@@ -60,9 +60,9 @@ func (q waitQueues) leave(w *waiter) {
 	w.needs = nil
 }
 
-// next returns the oldest Service that is younger than last, among the queues of needs, and
-// the queue that it stands in. If last is nil, it returns the oldest Service of all. It
-// returns nil if there is none.
+// next finds the oldest Service that is younger than last in the queues of needs. It also returns
+// the queue of that Service. If last is nil, next finds the oldest Service of all. It returns nil
+// if there is none.
 func (q waitQueues) next(last *waiter, needs []ipam.Need) (next *waiter, in ipam.Need) {
 	for _, n := range needs {
 		at := 0

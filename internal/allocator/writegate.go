@@ -14,19 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// writeGate stands between the leader and the API server. It lets writes through only while
-// the Lease is surely ours. It is the first of three guards against a leader that does not
-// know that it has lost the lead:
+// writeGate stands between the leader and the API server. It lets writes through only while the
+// Lease is surely ours. It is the first of three guards against a leader that does not know that it
+// has lost the lead:
 //
-//   - the gate: after the Lease may have expired, the gate sends no write, and cancels
+//   - the gate: when the Lease may have expired, it sends no more writes, and cancels
 //     writes without an answer;
 //   - Run returns only when no write is running any more, and leaderLock releases the
 //     Lease only if the outcome of every write is known;
 //   - the API server refuses a write that left the gate in time but arrives late, because
 //     the next leader has touched the Service (takeover).
 type writeGate struct {
-	// lasts is how long the Lease is surely ours after a renewal was sent; 0 means for
-	// ever.
+	// lasts is how long the Lease is surely ours after a renewal was sent. 0 means for ever.
 	lasts time.Duration
 
 	mu sync.Mutex
@@ -103,9 +102,9 @@ func (f *writeGate) doubts() int {
 	return len(f.doubtful)
 }
 
-// shut returns the reason why nothing may be sent now, or nil. Both clocks must agree that
-// the time is not over: the monotonic clock stands still while a machine sleeps, and the
-// wall clock may be set.
+// shut returns the reason why nothing may be sent now, or nil. Neither of two clocks may show that
+// the time is over: the monotonic clock stops while a machine sleeps, and an operator may set the
+// wall clock.
 func (f *writeGate) shut() error {
 	now := time.Now()
 	switch {
@@ -139,7 +138,7 @@ type through func(*http.Request) (*http.Response, error)
 
 func (t through) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
-// send sends a write, and cancels it when the leader's time ends.
+// send sends a write, and cancels it when the time of the Lease ends.
 func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	if err := f.enter(req, cancel); err != nil {
@@ -173,15 +172,15 @@ func (f *writeGate) enter(req *http.Request, cancel context.CancelCauseFunc) err
 	return nil
 }
 
-// leave notes the outcome of a write.
+// leave records the outcome of a write.
 //
-// Each write is for one version of its object. After an answer of success or conflict, that
-// version is replaced, so all earlier writes for it must fail. The same holds if the object
-// is gone. Without such an answer the API server may still perform the write, however late.
-// A write that admission has stopped is not performed.
+// Each write is for one version of its object. After an answer of success or conflict, that version
+// is replaced, so all earlier writes for it must fail. The same holds if the object is gone.
+// Without such an answer the API server may still perform the write much later. A write that
+// admission has stopped is not performed.
 //
-// Only writes of Services count. A late write of the status of another object gives no
-// address to any Service, and the reporter corrects it.
+// Only the outcomes for Services are recorded. A late write of the status of another object gives
+// no address to any Service, and the reporter corrects it.
 func (f *writeGate) leave(req *http.Request, resp *http.Response, stopped bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,8 +201,8 @@ func (f *writeGate) leave(req *http.Request, resp *http.Response, stopped bool) 
 	}
 }
 
-// settled notes that the Service of this name is gone, has another type, or was replaced by
-// another Service. Its version is past, so earlier writes of it must fail.
+// settled records that the Service of this name is gone, has another type, or was replaced by
+// another Service. Its old version no longer exists, so earlier writes of it must fail.
 func (f *writeGate) settled(name types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,10 +214,9 @@ func (f *writeGate) settled(name types.NamespacedName) {
 // mostFault limits how much is read of an error answer.
 const mostFault = 64 << 10
 
-// stopped reports whether resp is a failure of an admission webhook. The API server asks
-// webhooks before it writes anything, so the write was not performed. Without this check, a
-// Service with a broken webhook would be in doubt for ever. The body can be read again
-// afterwards.
+// stopped reports whether resp is a failure of an admission webhook. The API server calls webhooks
+// before it writes anything, so the write was not performed. Without this check, the outcome would
+// stay unknown for ever for a Service with a broken webhook. The body can be read again afterwards.
 func stopped(resp *http.Response) bool {
 	if resp == nil || resp.StatusCode != http.StatusInternalServerError {
 		return false

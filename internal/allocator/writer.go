@@ -29,8 +29,8 @@ type writer struct {
 const writeTimeout = 30 * time.Second
 
 // begin returns the context of a write. A process that stops begins no more writes, but finishes
-// the running ones: if it cut a write off, the outcome would be unknown, and then the Lease must
-// not be released.
+// the running ones. If it cancelled a write, the outcome would be unknown, and the process could
+// not release the Lease.
 func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -39,8 +39,8 @@ func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// busy reports whether Services are being written. Events wait while it does, because
-// allocation comes first.
+// busy reports whether Services are being written. During that time events wait, because allocation
+// is more urgent.
 func (w *writer) busy() bool { return w.underWay.Load() > 0 }
 
 // status patches services/status.
