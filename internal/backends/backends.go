@@ -1,23 +1,23 @@
-// Package backends does the work with backends, which manage the addresses of ServiceGroups
-// outside of the cluster: NetBox and IPAM servers. It claims what the ledger wants,
-// releases what the ledger gives up, and compares what both hold. It decides nothing about
-// an address, and knows no Service.
+// Package backends performs the work with backends, which manage the addresses of ServiceGroups
+// outside of the cluster: NetBox and IPAM servers. It claims what the ledger wants, releases what
+// the ledger gives up, and compares the holdings of both. It decides nothing about an address, and
+// knows no Service.
 //
-// Each group has a worker, which is a goroutine. So a slow or missing backend delays only
-// its own group, and nothing else in the allocator. The groups on one NetBox server share a
-// client, which sends one request at a time, and a sweep.
+// Each group has a worker, which is a goroutine. So a slow or missing backend delays only its own
+// group, and nothing else in the allocator. The groups on one NetBox server share a sweep, and a
+// client that sends one request at a time.
 //
-// Read backends.go (who asks for what), worker.go (the loop of a group), tasks.go (what a
-// worker does), pace.go (when it tries again), external.go and netbox.go (the two kinds of
-// backend), server.go and sweep.go (what groups of one NetBox share), state.go (what people
-// see).
+// Read backends.go (the ledger and the manager), worker.go (the loop of a group), tasks.go (the
+// tasks of a worker), pace.go (when a task is tried again), external.go and netbox.go (the two
+// kinds of backend), server.go and sweep.go (what groups on one NetBox share), state.go (what
+// people see).
 //
-// The package keeps the following state. All of it may be lost at any time:
+// The package keeps the following state. Any of it may be lost at any time:
 //
-//	pace     how often a task failed in a row: it begins anew
-//	surplus  addresses that a backend holds too many: the next answer or sweep names them
+//	pace     how often a task failed in a row: the count starts again at 0
+//	surplus  addresses that a backend holds without need: the next answer or sweep names them
 //	pool     what is known of a group in NetBox: it is found again
-//	sighting since when an orphan is seen: it is seen for as long again
+//	sighting when an orphan was first seen: its waiting time starts again
 package backends
 
 import (
@@ -37,25 +37,24 @@ import (
 	"purelb.io/purelb/internal/netbox"
 )
 
-// Ledger says what to ask of backends, and takes the answers. It has all state of claims.
-// Its methods are quick and safe for concurrent use.
+// Ledger lists the requests to backends, and takes the answers. It has all state of claims. Its
+// methods are quick and safe for concurrent use.
 //
-// What the ledger hands out counts as sent until the answer comes. After a failure it goes
-// to the end of its queue, and is handed out again at the next call: the worker waits
-// before it asks again.
+// An item that the ledger returns is marked as sent until its answer arrives. After a failure the
+// item goes to the end of its queue, and the next call returns it again. The worker waits before
+// that call.
 type Ledger interface {
-	// Wanted returns up to most claims of a group that must be sent. The claims of one
-	// holder (ipam.HolderOf) come together or not at all.
+	// Wanted returns up to most claims of a group that must be sent. It returns all claims of a
+	// holder (ipam.HolderOf) together or none.
 	Wanted(group string, most int) []ipam.Claim
-	// Answered takes the answers to claims of Wanted, in their order. If the backend
-	// refused a claim for a reason of the claim itself (ipam.KindExhausted, KindTaken,
-	// KindInvalid), Wanted does not return it before something has changed, so the worker
-	// does not wait.
+	// Answered takes the answers to claims of Wanted, in their order. If the backend refused a
+	// claim for a reason of the claim itself (ipam.KindExhausted, KindTaken, KindInvalid), Wanted
+	// returns that claim only after something has changed. So the worker does not wait.
 	Answered(group string, claims []ipam.Claim, answers []ipam.Answer)
 	// Releasing returns up to most grants of a group that must be released.
 	Releasing(group string, most int) []ipam.Grant
-	// Released takes the outcome for grants of Releasing, in their order. Until the release
-	// of a grant has succeeded, no claim with its key may be handed out.
+	// Released takes the outcome for grants of Releasing, in their order. Until the release of a
+	// grant has succeeded, Wanted must not return a claim with its key.
 	Released(group string, grants []ipam.Grant, errs []error)
 	// Departed returns up to most keys, one for each holder that has left the group. The
 	// worker releases everything that the backend holds for these holders.
@@ -68,12 +67,12 @@ type Ledger interface {
 	// Has reports whether a Service has an address, from any source. Such an address is
 	// never released.
 	Has(a netip.Addr) bool
-	// Register asks to claim grants by name that the cluster has but the backend does not.
-	// Wanted then returns them.
+	// Register reports grants that the cluster has but the backend does not. Wanted then returns
+	// claims for exactly these addresses.
 	Register(group string, missing []ipam.Grant)
-	// Orphans reports grants that the backend has but Holds does not. If the key of a grant
-	// has no open claim and no Service has the address, Releasing then returns it. The
-	// ledger decides this, because only it sees claims that are on their way.
+	// Orphans reports grants that the backend has but Holds does not. If the key of a grant has no
+	// open claim and no Service has the address, Releasing then returns it. The ledger decides
+	// this, because only the ledger knows the claims that are being sent.
 	Orphans(group string, grants []ipam.Grant)
 }
 
@@ -88,8 +87,8 @@ type Options struct {
 	// Secret reads a value of a Secret. It returns ErrNoSecret, wrapped or not, if the
 	// Secret or the value is not there.
 	Secret func(ctx context.Context, key config.SecretKey) ([]byte, error)
-	// Changed is called when the State of a group has changed in a way that people see. It
-	// is quick and may call the Manager.
+	// Changed is called when the visible part of a group's State has changed. It is quick and may
+	// call the Manager.
 	Changed func(group string)
 	// Log logs the beginning and the end of faults.
 	Log *slog.Logger
@@ -160,8 +159,8 @@ func New(ledger Ledger, options Options) *Manager {
 	}
 }
 
-// Set says which groups have which backends. Workers whose backend is unchanged continue. The
-// worker of a changed group first ends its call. Set does not wait for that.
+// Set sets the backends of the groups. Workers whose backend is unchanged continue. The worker of a
+// changed group first ends its call. Set does not wait for that.
 func (m *Manager) Set(list []config.Backend) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -51,6 +51,6 @@ func (x *external) measuring(err error) *ipam.Error {
 
 func (x *external) close() {
 	if x.Group != nil {
-		_ = x.Close() // nothing can be done about it
+		_ = x.Close() // a failed close has no consequence
 	}
 }

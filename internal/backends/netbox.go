@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/netbox"
 )
 
-// netBoxBatch is how many claims one call takes. NetBox claims them in one request, and
-// other requests wait until it is done.
+// netBoxBatch is the size of a batch of claims. NetBox processes a batch in one request, and other
+// requests wait for the end of that request.
 const netBoxBatch = 40
 
 // pageSize is how many addresses one request lists.

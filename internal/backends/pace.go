@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// A failed task is tried again after a pause that doubles, from the first to the longest.
-// If a person must correct the configuration, the pauses are longer than for a restart.
+// A failed task is tried again after a pause. The pause doubles with each failure, from the first
+// to the longest. It is longer if a person must correct the configuration.
 const (
 	firstWait, longestWait     = time.Second, time.Minute
 	firstMending, longestMends = 15 * time.Second, 5 * time.Minute
@@ -23,7 +23,7 @@ type pace struct {
 	fault *ipam.Error
 	// failures counts consecutive failures of one kind.
 	failures int
-	// next is when to try again. After soon, new work makes the worker try at once.
+	// next is when to try again. After soon, the worker tries at once if there is new work.
 	next, soon time.Time
 }
 
@@ -55,8 +55,8 @@ type result struct {
 	fault *ipam.Error
 }
 
-// stops reports whether the task must wait. One failed item does not delay the others, if
-// the backend decides about some of them and does not ask for a pause.
+// stops reports whether the task must wait. A failed item does not delay other items, if the
+// backend decides about some of them and requests no pause.
 func (r result) stops() bool {
 	return r.fault != nil && (r.decided == 0 || r.fault.RetryAfter > 0)
 }
@@ -106,8 +106,8 @@ func faultOf(err error) *ipam.Error {
 	return nil
 }
 
-// root returns the error that prevented the attempt of e, if there is one. So all errors of
-// an outage have the same message.
+// root returns the error that prevented the attempt of e, if there is one. So all errors of an
+// outage have the same message.
 func root(e *ipam.Error) *ipam.Error {
 	var cause *ipam.Error
 	for errors.As(e.Cause, &cause) {

@@ -85,7 +85,7 @@ func (s *states) all() []State {
 	return list
 }
 
-// update changes the state, and reports whether people see a difference.
+// update changes the state, and reports the change if people can see it.
 func (e *entry) update(change func(*State)) {
 	e.of.mu.Lock()
 	before := e.state
@@ -113,7 +113,7 @@ func (e *entry) warn(part string, warnings ...string) {
 // reached notes that the backend performs requests.
 func (e *entry) reached(now time.Time) { e.update(func(s *State) { s.Reached = now }) }
 
-// away notes that the backend does not answer.
+// away records that the backend does not answer.
 func (e *entry) away() bool {
 	e.of.mu.Lock()
 	defer e.of.mu.Unlock()
@@ -121,8 +121,8 @@ func (e *entry) away() bool {
 	return fault != nil && fault.Kind != ipam.KindMisconfigured
 }
 
-// fail notes why the backend does not work, or nil if it works. It returns the fault that
-// begins or ends with that, nil if nothing changes.
+// fail records why the backend does not work, or nil if it works. It returns the fault that begins
+// now and the fault that ends now. Each may be nil.
 func (e *entry) fail(now time.Time, err *ipam.Error) (began, ended *Fault) {
 	e.update(func(s *State) {
 		was := s.Fault

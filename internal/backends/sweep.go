@@ -47,9 +47,8 @@ type found struct {
 	pages int
 }
 
-// sweep compares the grants of all groups that use one custom field. It reads the addresses
-// of the cluster before and after the list, so that an address that comes or goes in
-// between counts on neither side.
+// sweep compares the grants of all groups that use one custom field. It reads the addresses of the
+// cluster before and after the list. So it ignores an address that was added or removed meanwhile.
 func (s *server) sweep(ctx context.Context, members []member, seen sightings) found {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

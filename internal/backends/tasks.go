@@ -88,7 +88,7 @@ func (w *worker) settle(ctx context.Context, claims []ipam.Claim, answers []ipam
 	var repeated []ipam.Claim
 	again = slices.DeleteFunc(again, func(i int) bool {
 		if fault != nil && w.isSurplus(claims[i].Key) {
-			answers[i].Err = fault // not the refusal: the claim is to be repeated
+			answers[i].Err = fault // not the refusal: the ledger must repeat the claim
 			return true
 		}
 		repeated = append(repeated, claims[i])
@@ -107,7 +107,7 @@ func (w *worker) isSurplus(key string) bool {
 	return slices.ContainsFunc(w.surplus, func(g ipam.Grant) bool { return g.Key == key })
 }
 
-// holdBack holds back a grant if a release of its address may be on its way: the backend
+// holdBack withholds a grant if a release of its address may still reach the backend: the backend
 // may perform that release after the grant. The claim is repeated after the release.
 func (w *worker) holdBack(claims []ipam.Claim, answers []ipam.Answer) {
 	for i, a := range answers {

@@ -57,13 +57,13 @@ type worker struct {
 	quiet time.Time
 	// surplus are grants that the backend holds without a claim.
 	surplus []ipam.Grant
-	// measured is when the addresses were last counted. dirty says that the count has
-	// changed since.
+	// measured is when the addresses were last counted. dirty says that addresses have changed
+	// since.
 	measured time.Time
 	dirty    bool
 }
 
-// task is a part of the work that fails and is repeated on its own: a backend that refuses
+// task is a part of the work. Each task fails and is repeated on its own: a backend that refuses
 // releases may still grant claims.
 type task struct {
 	run  func(ctx context.Context) result
@@ -179,8 +179,8 @@ func (w *worker) judge(t *task, r result) {
 	}
 }
 
-// answers notes that the backend performs requests. Tasks that failed because it was away
-// are tried at once.
+// answers records that the backend performs requests. Tasks that failed because it was away are
+// tried at once.
 func (w *worker) answers() {
 	w.state.reached(time.Now())
 	for _, t := range w.tasks {
