@@ -24,9 +24,9 @@ func (c *chooser) asksFor(a netip.Addr) bool {
 	return ok
 }
 
-// fitting divides asked into the addresses of families that the Service has and the others.
-// If no address is of such a family, it returns all of them as fitting, so that malformed
-// refuses them.
+// fitting divides asked into the addresses of families that the Service has, and the others. If no
+// address is of such a family, fitting returns all of them as fitting, so that malformed refuses
+// them.
 func (c *chooser) fitting(asked []netip.Addr) (fitting, ignored []netip.Addr) {
 	for _, a := range asked {
 		if c.r.Wants(addr.FamilyOf(a)) {
@@ -41,8 +41,8 @@ func (c *chooser) fitting(asked []netip.Addr) (fitting, ignored []netip.Addr) {
 	return fitting, ignored
 }
 
-// ignores returns a requested address that the Service does not get, while it gets another one. It
-// returns "" if there is no such address.
+// ignores returns a requested address that the Service does not get although it gets another one,
+// or "".
 func (c *chooser) ignores() string {
 	if len(c.ignored) == 0 {
 		return ""

@@ -10,13 +10,13 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// A group with a backend has no pools. It gives the addresses that its backend granted to
-// the claims of the Service. While the backend has not answered, the Service waits for it:
-// it gets no address from the groups that come later, because the answer may be an address.
-// The later groups are tried only if the backend has no free address.
+// A group with a backend has no pools. It gives the addresses that its backend granted to the
+// claims of the Service. Until the backend has answered, the Service waits for the answer. It gets
+// no address from later groups, because the answer may be an address. The later groups are tried
+// only if the backend has no free address.
 
-// GroupOf returns the group and the pool that contain a. For an address that a backend
-// granted, it returns a pool of this one address.
+// GroupOf returns the group and the pool that contain a. For an address that a backend granted,
+// GroupOf makes a pool of this single address.
 func (c Cluster) GroupOf(a netip.Addr) (Group, Pool, bool) {
 	if g, p, ok := c.Groups.GroupOf(a); ok || c.Claims == nil {
 		return g, p, ok
@@ -35,8 +35,8 @@ func poolOfOne(a netip.Addr, bits int) Pool {
 	return Pool{Range: addr.Range{From: a, To: a}, Subnet: netip.PrefixFrom(a, a.BitLen()), Bits: bits, Explicit: true, Text: a.String()}
 }
 
-// Usable checks a, which a backend granted to the Service of claim. It returns the reason why
-// the Service cannot have a, or nil if it can.
+// Usable checks a, which a backend granted to the Service of claim. It returns the reason why the
+// Service cannot have a, or nil.
 func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 	const cure = "; take this address out of the backend's pool"
 	refuse := func(format string, args ...any) *Error {
@@ -106,8 +106,8 @@ func (c *chooser) due(groups []*Group, families []addr.Family) []*Group {
 	return groups
 }
 
-// claimFrom records claims of the Service in the groups that have a backend. It claims an
-// address of each missing family, and repeats the claims that are granted already.
+// claimFrom records claims of the Service in the groups that have a backend. It claims an address
+// of each missing family, and repeats the granted claims.
 func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
 	for _, g := range groups {
 		if g.Backend == "" {
@@ -187,7 +187,7 @@ func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
 }
 
 // sharedLater returns the needs of a Service that asks for a, if a is in no pool. The Service
-// waits, because a backend may grant a to another Service that shares it.
+// waits, because a backend may grant a to another Service with which it shares.
 func (c *chooser) sharedLater(a netip.Addr) []Need {
 	if !slices.ContainsFunc(c.Groups.Usable, func(g Group) bool { return g.Backend != "" }) {
 		return nil

@@ -9,21 +9,21 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Boundaries say which groups are for which namespaces. They are computed once for a
-// configuration and the namespaces of the cluster, so that a choice only looks them up.
+// Boundaries say which groups are for which namespaces. They are computed once for a configuration
+// and the namespaces of the cluster. A choice only looks them up.
 type Boundaries struct {
 	made bool
-	// known are the labels of the namespaces. They matter if selects is set.
+	// known are the labels of the namespaces. They are used only if selects is set.
 	known   map[string]map[string]string
 	selects bool
-	// namespaces have an access of their own, because groups name or select them. All other
-	// namespaces have the access elsewhere.
+	// namespaces have their own access, because groups name or select them. All other namespaces
+	// have the access elsewhere.
 	namespaces map[string]*access
 	elsewhere  *access
 	// closed are the groups, by Ref, that only certain namespaces may use.
 	closed map[string]bool
-	// open are the groups that are open to all namespaces, in the order in which they are
-	// tried. unbound are the same groups and DefaultGroup.
+	// open are the groups for all namespaces, in the order in which they are tried. unbound are the
+	// same groups and DefaultGroup.
 	open, unbound []*Group
 }
 
@@ -75,7 +75,7 @@ func (b *Boundaries) reach(x Boundary) []string {
 	return reach
 }
 
-// add returns the access of ns, and makes it if there is none.
+// add returns the access of ns. It makes one if there is none.
 func (b *Boundaries) add(ns string) *access {
 	a := b.namespaces[ns]
 	if a == nil {
@@ -160,8 +160,8 @@ func (b *Boundaries) permits(ns string, g Group) bool {
 	return a.serves[g.Ref()] || !a.enforced && !b.closed[g.Ref()]
 }
 
-// denied refuses g to a Service that may not use it. It is not called for addresses that
-// the Service already has: these stay.
+// denied refuses g to a Service that may not use it. It is not called for addresses that the
+// Service already has, because the Service keeps them.
 func (c *chooser) denied(g Group) *Refusal {
 	switch ns := c.r.Namespace; {
 	case c.Boundaries.unsure(ns):

@@ -19,15 +19,15 @@ const DefaultGroup = "default"
 // which they are tried.
 type candidates struct {
 	groups []*Group
-	// why explains why DefaultGroup is used: several groups are for the Service, and none
-	// of them comes first.
+	// why explains why DefaultGroup is used: several groups are for the Service, and no rule
+	// chooses among them.
 	why     string
 	refusal *Refusal
 }
 
-// candidates returns the groups for an address of family f when the Service asks for no
-// certain address of f. It returns the group that the Service names, or the group of the
-// requested address of the other family, or the groups that are for the Service.
+// candidates returns the groups for an address of family f when the Service asks for no certain
+// address of f. These are the group that the Service names, or else the group of the requested
+// address of the other family, or else the groups that are for the Service.
 func (c *chooser) candidates(f addr.Family) candidates {
 	if c.r.Group != "" {
 		return c.named()
@@ -80,10 +80,10 @@ func (c *chooser) bound() []*Group {
 	return bound
 }
 
-// sequence returns the order in which bound is tried; bound is not empty. The group of
-// choice comes first, then the groups with a priority, then the groups that are open to
-// all. If no group has a priority, only the group of choice is tried: a Service whose
-// namespace has a group of its own takes no addresses of other groups.
+// sequence returns the order in which bound is tried; bound is not empty. First is the group of
+// choice, then the groups with a priority, then the groups that are open to all. If no group has a
+// priority, only the group of choice is tried: a Service whose namespace has its own group takes no
+// addresses of other groups.
 func (c *chooser) sequence(bound []*Group) candidates {
 	choice := ofChoice(bound)
 	var groups []*Group
@@ -106,7 +106,7 @@ func (c *chooser) sequence(bound []*Group) candidates {
 	return candidates{groups: append(groups, c.Boundaries.open...)}
 }
 
-// ambiguous returns DefaultGroup in place of bound, of which no group comes first. It
+// ambiguous returns DefaultGroup in place of bound, because no rule chooses a group of bound. It
 // refuses if the namespace may use only its own groups.
 func (c *chooser) ambiguous(bound []*Group) candidates {
 	what := "none sets namespaceDefault"
@@ -161,7 +161,7 @@ func (c *chooser) called(g Group, name string) bool {
 	return ok && meant.Ref() == g.Ref()
 }
 
-// ofChoice returns the only group of bound, or the only one with namespaceDefault, or nil.
+// ofChoice returns the only group of bound, or else the only one with namespaceDefault, or nil.
 func ofChoice(bound []*Group) *Group {
 	if len(bound) == 1 {
 		return bound[0]

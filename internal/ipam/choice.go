@@ -62,8 +62,8 @@ type Choice struct {
 	Refusal *Refusal
 	// Notes tell the owner of the Service something about its new addresses.
 	Notes []Note
-	// Needs are what the Service waits for, if it lacks something. Until one of them comes
-	// true, or the cluster changes otherwise, another choice has the same outcome.
+	// Needs are what the Service waits for, if it lacks something. Until one of them is fulfilled,
+	// or the cluster changes otherwise, another choice has the same outcome.
 	Needs []Need
 	// Claims are the claims that the Service waits for, or whose addresses it gets.
 	Claims []Claim
@@ -74,9 +74,9 @@ type Choice struct {
 // Choose decides about the Service of r, which is PureLB's and whose terms the Store
 // knows.
 //
-// A Service keeps the addresses that it has, whatever the configuration says now. It gets
-// addresses that it lacks, and addresses that it asks for in place of others. It keeps an
-// old address until there is a new one.
+// A Service keeps the addresses that it has, even if the configuration has changed. It gets the
+// addresses that it lacks. If it asks for other addresses, these replace its own. It keeps an old
+// address until there is a new one.
 func (c Cluster) Choose(r service.Request) Choice {
 	ch := newChooser(c, r)
 	d := ch.decide()
@@ -127,8 +127,8 @@ func newChooser(cluster Cluster, r service.Request) *chooser {
 	return c
 }
 
-// fixFamilies ends the choice of the family if the Service leaves that to PureLB: from then
-// on the Service wants the families of decided, if it is not empty.
+// fixFamilies ends the choice of the family if the Service leaves this choice to PureLB. Then the
+// Service wants only the families of decided, unless decided is empty.
 func (c *chooser) fixFamilies(decided []netip.Addr) {
 	if c.r.Policy != service.One || len(decided) == 0 {
 		return
@@ -143,7 +143,7 @@ type decision struct {
 	addresses []netip.Addr
 	// lasting returns the addresses that need not be replaced.
 	lasting []netip.Addr
-	// unfit says that an address should be replaced, and is not.
+	// unfit says that an address should be replaced, but is not.
 	unfit bool
 	// refusal is why the Service lacks some of the addresses that it asks for, or nil.
 	refusal *Refusal
@@ -172,10 +172,10 @@ func (c *chooser) decide() decision {
 	return d
 }
 
-// assemble returns good and fresh in the order of the families that the Service wants. If a
-// family has none of them, it keeps the addresses that the Service has. Addresses that the
-// Service does not show yet come last and are sorted, as in the Store. So a repeated choice
-// returns the same order until the addresses are written.
+// assemble returns good and fresh in the order of the families that the Service wants. If a family
+// is in neither, assemble keeps the addresses of the Service. Addresses that the Service does not
+// show yet are last, and sorted as in the Store. So a repeated choice returns the same order until
+// the addresses are written.
 func (c *chooser) assemble(good, fresh []netip.Addr) []netip.Addr {
 	var addresses []netip.Addr
 	for _, f := range c.r.Families {

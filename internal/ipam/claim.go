@@ -22,8 +22,8 @@ type Claim struct {
 	Group string
 	// Service is the first Service that asked, as "namespace/name", for people.
 	Service string
-	// SharingKey is the key of the Services that share the address, or "" if one Service
-	// has it alone.
+	// SharingKey is the key of the Services that share the address. It is "" if the Service does
+	// not share.
 	SharingKey string
 	// Family is the family of the address.
 	Family addr.Family
@@ -35,12 +35,12 @@ type Claim struct {
 	Hostname string
 }
 
-// KeyOf returns the key of c, which does not depend on the address that c asks for. cluster
-// is the cluster's name, or the UID of its namespace kube-system if it has no name. A
-// cluster that is rebuilt from its manifests under the same name finds its claims again.
-// Services that share an address have one claim. Its key has their sharing key in place of
-// a Service's name. The key names the group because groups may share a backend: a Service
-// that moves from one group to the other has a claim in each for a moment.
+// KeyOf returns the key of c, which does not depend on the address that c asks for. cluster is the
+// cluster's name, or the UID of its namespace kube-system if it has no name. A cluster that is
+// rebuilt from its manifests under the same name finds its claims again. Services that share an
+// address have one claim. Its key has their sharing key in place of a Service's name. The key names
+// the group because groups may share a backend: a Service that moves between two groups has a claim
+// in each for a moment.
 //
 // The parts contain no slash and no blank: they are names of Kubernetes objects, or they
 // are escaped.
@@ -57,13 +57,13 @@ func KeyIn(key string, f addr.Family) string {
 	return key[:strings.LastIndex(key, "/")+1] + fmt.Sprintf("v%d", f)
 }
 
-// KeyPrefix returns what all keys of a cluster begin with.
+// KeyPrefix returns the common prefix of all keys of a cluster.
 func KeyPrefix(cluster string) string { return cluster + "/" }
 
-// HolderOf returns the holder of a key: "namespace/name" of a Service, or
-// "namespace/shared:KEY" for the Services that share by that key. It is the same for both
-// families, and "" for text that is no key. A key without a part for the group is valid
-// too: the key of an IPAM server has the pool in its first part.
+// HolderOf returns the holder of a key: "namespace/name" of a Service, or "namespace/shared:KEY"
+// for the Services that share by that key. It is the same for both families. It is "" for text that
+// is no key. A key without a part for the group is also valid: the key of an IPAM server has the
+// pool in its first part.
 func HolderOf(key string) string {
 	parts := strings.Split(key, "/")
 	if len(parts) < 4 || len(parts) > 5 || slices.Contains(parts, "") {
@@ -104,14 +104,12 @@ func escape(text string) string {
 type Grant struct {
 	Key     string
 	Address netip.Addr
-	// Bits is the length of the mask that the backend has for the address, 0 if the backend
-	// does not tell.
+	// Bits is the length of the mask that the backend has for the address, or 0 if it is unknown.
 	Bits int
 	// Object shows people where the backend holds the address, such as a URL. It is "" if
 	// there is no such place.
 	Object string
-	// Created is when the backend made the grant, by its own clock. It is zero if the
-	// backend does not tell.
+	// Created is when the backend made the grant, by its own clock, or zero if that is unknown.
 	Created time.Time
 }
 
@@ -123,8 +121,8 @@ type Answer struct {
 	// grant to a claim of this call. The caller releases them with the key of the claim. It keeps
 	// those for which it has another grant, because only the caller knows its grants.
 	Surplus []netip.Addr
-	// New says that this call made the grant. So no Service has the address yet, and a
-	// caller may give it back at once. Only NetBox reports this.
+	// New says that this call made the grant. So no Service has the address yet, and a caller may
+	// release it at once. Only NetBox reports this.
 	New bool
 }
 
@@ -164,11 +162,11 @@ const (
 // Error is why a backend did not perform a request.
 type Error struct {
 	Kind Kind
-	// Message says what went wrong and how to mend it. It never holds a credential.
+	// Message says what is wrong and how to correct it. It never holds a credential.
 	Message string
 	// RetryAfter is the pause that the backend asks for, 0 if it asks for none.
 	RetryAfter time.Duration
-	// Cause is the error below, if there is one.
+	// Cause is the underlying error, if there is one.
 	Cause error
 }
 

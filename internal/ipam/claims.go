@@ -12,11 +12,11 @@ import (
 // from Next and brings the answers to Answered.
 //
 // A claim belongs to the Services that wait for it. When no Service waits for it, and the Store has
-// its address for no Service, the address is given back. A claim with an unknown outcome is
+// its address for no Service, Claims gives the address back. A claim with an unknown outcome is
 // repeated even if no Service waits for it, because only an answer shows what must be given back.
 //
-// Claims keeps no claim across a restart; the backend does: see Adopt and Register. Claims
-// is not safe for concurrent use: its user must lock.
+// A restart loses all claims, but the backend keeps them: see Adopt and Register. Claims is not
+// safe for concurrent use: its user must lock.
 type Claims struct {
 	cluster string
 	store   *Store
@@ -25,8 +25,8 @@ type Claims struct {
 	at map[netip.Addr]*claimed
 	// wanted are the claims that an owner waits for.
 	wanted map[Owner][]claimID
-	// queues are the claims of each group in the order in which they are sent or given back.
-	// Entries whose claim has changed its state since then are skipped.
+	// queues are the claims of each group in the order in which they are sent or given back. An
+	// entry is skipped if the state of its claim has changed meanwhile.
 	queues map[string]*claimQueues
 	// faults are the reasons why the backend of a group answers no claims.
 	faults map[string]*Error
@@ -79,21 +79,21 @@ type claimed struct {
 	// again is when a refused claim is sent again. tries counts its refusals.
 	again time.Time
 	tries int
-	// register says that the backend must be informed of a grant that it does not know. telling
-	// says that this request is running.
+	// register says that the claim must inform the backend of a grant that the backend does not
+	// know. telling says that this request is running.
 	register, telling bool
 	// wanters are the owners that wait for the claim, in the order in which they came.
 	wanters []wanter
 }
 
-// wanter is an owner that waits for a claim, and the claim as it would send it.
+// wanter is an owner that waits for a claim, and the claim as this owner would send it.
 type wanter struct {
 	by    Owner
 	claim Claim
 }
 
-// agree gives e the claim of the first owner that asks for a certain address, or of the
-// first owner if none does. It reports whether the requested address has changed.
+// agree sets the claim of e to that of the first owner that asks for a certain address, or else to
+// that of the first owner. It reports whether the requested address has changed.
 func (e *claimed) agree() (changed bool) {
 	if len(e.wanters) == 0 {
 		return false
@@ -164,9 +164,8 @@ func (c *Claims) outcome(want Claim) outcome {
 	}
 }
 
-// SetFault notes why the backend of a group answers no claims. A nil fault says that it
-// answers again. If that has changed, SetFault returns the owners that wait for the
-// backend.
+// SetFault records why the backend of a group answers no claims. A nil fault says that it answers
+// again. If the fault has changed, SetFault returns the owners that wait for the backend.
 func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
 	was := c.faults[group]
 	switch {
@@ -185,9 +184,9 @@ func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
 	return concerned
 }
 
-// Want replaces the claims for which by waits. It returns the groups whose workers have something
-// to do. It also returns the owners that must choose again, because they get a claim that was about
-// to be given back.
+// Want replaces the claims that by waits for. It returns the groups whose workers have something to
+// do. It also returns the owners that must choose again, because they get a claim that was about to
+// be given back.
 func (c *Claims) Want(by Owner, claims []Claim) (groups []string, granted []Owner) {
 	if len(claims) == 0 && len(c.wanted[by]) == 0 {
 		return nil, nil
@@ -245,8 +244,8 @@ func (c *Claims) want(by Owner, want Claim) *claimed {
 	return e
 }
 
-// changed notes that other owners wait for e now, or that they want something else. It
-// reports whether a worker has something to do.
+// changed records that other owners wait for e, or that they want something else. It reports
+// whether a worker has something to do.
 func (c *Claims) changed(e *claimed) bool {
 	another := e.agree()
 	switch {
@@ -267,9 +266,8 @@ func (e *claimed) asksFor(a netip.Addr) bool {
 	return !e.Address.IsValid() || plain(e.Address) == plain(a)
 }
 
-// Left notes that owners have left addresses. An address is given back if the Store has it
-// for no Service and no Service waits for it. Left returns the groups whose workers have
-// something to do.
+// Left records that owners have left addresses. An address is given back if the Store has it for no
+// Service and no Service waits for it. Left returns the groups whose workers have something to do.
 func (c *Claims) Left(addresses []netip.Addr) (groups []string) {
 	for _, a := range addresses {
 		if e := c.at[plain(a)]; e != nil && c.endUnwanted(e) {

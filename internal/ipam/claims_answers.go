@@ -14,8 +14,8 @@ type Verdict struct {
 	Address netip.Addr
 }
 
-// refusalPause is how long a claim rests after its first refusal. The pause doubles with
-// each further refusal, mostRefusals times at most.
+// refusalPause is how long a claim waits after its first refusal. The pause doubles with each
+// further refusal, at most mostRefusals times.
 const (
 	refusalPause = 15 * time.Second
 	mostRefusals = 5
@@ -39,7 +39,7 @@ func (c *Claims) Answered(claims []Claim, answers []Answer, now time.Time, usabl
 		if err := answers[i].Err; err != nil {
 			c.refused(e, AsError(err), now)
 			if e.state == claimRefused && claim.Address != e.Address {
-				e.state, e.failure = claimQueued, nil // the refusal was for another address than the one that is asked for now
+				e.state, e.failure = claimQueued, nil // the refusal was for an address that is no longer asked for
 			}
 		} else {
 			c.granted(e, answers[i].Grant, now, usable)

@@ -67,7 +67,7 @@ func (c *Claims) Returns(group string, most int) []Grant {
 		switch {
 		case c.of[e.id()] != e || e.state != claimEnded:
 		case e.telling:
-			rest = append(rest, e) // the backend is just being told of the grant
+			rest = append(rest, e) // the backend is being informed of the grant
 		case c.isHeld(e.grant.Address):
 			if !c.retain(e) {
 				rest = append(rest, e)
@@ -87,8 +87,8 @@ func (c *Claims) isHeld(a netip.Addr) bool {
 	return held
 }
 
-// retain keeps the address of e, which was about to be given back but which a Service has:
-// the backend granted it twice. It reports whether e is dealt with.
+// retain keeps the address of e. It was about to be given back, but a Service has it: the backend
+// granted it twice. retain reports whether the claim needs no further work.
 func (c *Claims) retain(e *claimed) bool {
 	switch has := c.at[plain(e.grant.Address)]; {
 	case len(e.wanters) > 0:
@@ -140,9 +140,9 @@ func (c *Claims) hasHolder(group, key string) bool {
 	return false
 }
 
-// Departed returns keys of up to most holders that have no claim left in the group, one key
-// for each. It is for backends that can give back everything that a holder has. The
-// returned holders count as dismissed.
+// Departed returns keys of up to most holders that have no claim left in the group, one key for
+// each. It is for backends that can give back everything that a holder has. Departed marks the
+// returned holders as dismissed.
 func (c *Claims) Departed(group string, most int) []string {
 	q := c.queues[group]
 	if q == nil {

@@ -40,16 +40,15 @@ func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 	return counts
 }
 
-// Orphans takes grants that the backend of a group has but Grants does not. Grants that no
-// claim may have are queued to be given back. It reports whether there are such grants.
+// Orphans takes grants that the backend of a group has but Grants does not. It queues those that no
+// claim may have, to be given back. It reports whether there are such grants.
 //
-// A grant under another key belongs to a Service if that Service has its address: the
-// Service had another sharing key earlier. The same holds if Claims did not know that the
-// address is from a backend. Orphans returns these addresses: from now on GroupOf finds
-// them.
+// If a grant has another key, but a Service has its address, the grant belongs to that Service: the
+// Service had another sharing key earlier. The same holds if Claims did not know that the address
+// is from a backend. Orphans returns these addresses, and GroupOf finds them after that.
 //
-// If a claim of another group is about to be given back, this group gives it back: its own
-// group may have been renamed and then has no worker.
+// If a claim of another group is about to be given back, this group gives it back. The other group
+// may have been renamed, and then has no worker.
 func (c *Claims) Orphans(group string, grants []Grant) (found bool, known []netip.Addr) {
 	open, left := map[string]bool{}, map[string]*claimed{}
 	for id, e := range c.of {
@@ -119,9 +118,9 @@ func (c *Claims) Register(group string, missing []Grant) {
 	}
 }
 
-// registered takes the answer to a claim that was sent to register a grant. An address that
-// a Service has stays, whatever the answer is. If the backend refuses to register a grant
-// that no Service has yet, it is claimed again.
+// registered takes the answer to a claim that was sent to register a grant. A Service that has the
+// address keeps it, whatever the answer is. If the backend refuses to register a grant that no
+// Service has yet, the address is claimed again.
 func (c *Claims) registered(e *claimed, a Answer) {
 	e.telling = false
 	switch {

@@ -11,8 +11,8 @@ import (
 // Cluster is everything that a choice depends on, except the Service.
 type Cluster struct {
 	Groups Groups
-	// Store says which Service holds which address, under which terms. It may be ahead of
-	// the status of a Service by addresses that were chosen and are not written yet.
+	// Store says which Service holds which address, under which terms. It may already have
+	// addresses that were chosen but are not in the status of the Service yet.
 	Store *Store
 	// Claims say what backends hold for Services. It is nil in a cluster without backends.
 	Claims *Claims
@@ -29,19 +29,18 @@ func (c Cluster) Wide(a netip.Addr) bool {
 	return ok && g.SharedAcrossNamespaces
 }
 
-// Refuses returns the reason why owner cannot have a, or nil if it can. The status of owner does
-// not have a yet. There are two reasons. Another Service holds a or contends for it. Or owner holds
-// a, but its terms have changed, and another Service has the key or the port that it now asks for.
+// Refuses returns the reason why owner cannot have a, or nil. The status of owner does not have a
+// yet. There are two reasons. Another Service holds a or contends for it. Or owner holds a, but its
+// terms have changed, and another Service has the key or the port that it wants now.
 func (c Cluster) Refuses(a netip.Addr, owner Owner) error { return c.Store.bars(a, owner, c.Wide(a)) }
 
-// Need is what a Service waits for. It is one of three: a free address of a family in a
-// group; a change about a certain address; or a change about an address that Services share
-// by a key.
+// Need is what a Service waits for. There are three kinds: a free address of a family in a group; a
+// change of a certain address; or a change of an address that Services share by a key.
 type Need struct {
 	Group  string
 	Family addr.Family
-	// Addr is an address that the Service asks for, or one that it holds under terms that
-	// are not in effect.
+	// Addr is an address that the Service asks for, or an address on which its terms are not in
+	// effect.
 	Addr netip.Addr
 	// SharingKey is the key of Services that share an address, and Namespace is their
 	// namespace. Namespace is "" if Services of all namespaces may share the address.

@@ -14,8 +14,8 @@ const (
 	// HeldByKey is the reason if the address is not shared, or is shared by another
 	// key.
 	HeldByKey HeldReason = "key"
-	// HeldByNamespace is the reason if the key is the right one, but an owner of
-	// another namespace holds the address.
+	// HeldByNamespace is the reason if the key is right, but an owner of another namespace holds
+	// the address.
 	HeldByNamespace HeldReason = "namespace"
 	// HeldByPort is the reason if another owner has the port on the address.
 	HeldByPort HeldReason = "port"
@@ -81,8 +81,8 @@ func (s *Store) Refuses(a netip.Addr, by Owner, wide bool) error {
 	return nil
 }
 
-// bars returns the reason why by cannot have a, or cannot have its terms there if it holds
-// a.
+// bars returns the reason why by cannot have a. If by already holds a, it returns the reason why by
+// cannot have its terms there.
 func (s *Store) bars(a netip.Addr, by Owner, wide bool) error {
 	for _, collision := range s.Collisions(by) {
 		if collision.Addr == a {

@@ -8,9 +8,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// fill chooses addresses for the families without a good address, or returns the reasons
-// why there are none. Requested addresses come first. The policy of the Service says
-// whether it needs all families, or takes as many as there are.
+// fill chooses addresses for the families without a good address, or returns the reasons why there
+// are none. It tries requested addresses first. The policy of the Service says whether it needs all
+// families, or takes as many as possible.
 func (c *chooser) fill(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 	var fresh []netip.Addr
 	var refusals []*Refusal

@@ -32,7 +32,7 @@ type use struct {
 	sharing
 }
 
-// reindex notes that the use of a has changed.
+// reindex updates the index after the use of a has changed.
 func (s *Store) reindex(a netip.Addr, was, is use) {
 	if was == is {
 		return
@@ -45,7 +45,7 @@ func (s *Store) reindex(a netip.Addr, was, is use) {
 	x.change(a, was, is, blocked)
 }
 
-// change notes that the use of a has changed. blocked says whether a is blocked.
+// change updates x after the use of a has changed. blocked says whether a is blocked.
 func (x *index) change(a netip.Addr, was, is use, blocked bool) {
 	n := addr.NumberOf(a)
 	switch {

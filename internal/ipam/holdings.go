@@ -7,7 +7,7 @@ import (
 
 // holding describes an address that is held.
 type holding struct {
-	// first is the owner that came first.
+	// first is the owner that got the address first.
 	first Owner
 	// sharers is nil while first holds the address alone.
 	sharers *sharers
@@ -210,8 +210,8 @@ func (s *sharers) giveUp(p Port, by Owner) {
 	s.ports[p] = without(s.ports[p], by)
 }
 
-// agreed returns the key that all owners want. If they do not agree, or all want the
-// address alone, the key in effect stays: two owners cannot both have the address alone.
+// agreed returns the key that all owners want. If they want different keys, or all want the address
+// alone, the key in effect stays: two owners cannot both have the address alone.
 func (s *sharers) agreed() string {
 	if len(s.keys) == 1 {
 		for key := range s.keys {

@@ -11,10 +11,10 @@ import (
 
 // keep finds out which addresses the Service has.
 //
-// Where Store and status disagree, the Store is right. If only the status shows an address,
-// a person wrote it there. If only the Store has an address, its write is still to come. An
-// address that the Service contends for counts as if the Store had it. If the Store has no
-// address of a family for the Service, an earlier allocator gave it what the status shows.
+// If Store and status differ, the Store is right. If only the status shows an address, a person
+// wrote it there. If only the Store has an address, its write has not happened yet. An address that
+// the Service contends for is treated as if the Store had it. If the Store has no address of a
+// family for the Service, an earlier allocator gave the addresses in the status.
 func (c *chooser) keep() {
 	mine := append(c.contendsFor(), c.booked...)
 	for _, f := range c.r.Families {
@@ -40,13 +40,13 @@ func (c *chooser) contendsFor() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(c.r.Held), func(a netip.Addr) bool { return !c.Store.contends(a, c.me) })
 }
 
-// outgrown reports whether the Service holds a without showing it, and would not get it
-// today, because the request or the configuration has changed since a was chosen. No client
-// knows such an address, so the Service may lose it. If the outcome of a write of a is
-// unknown, the next write is for the same version, so only one of the two can succeed.
+// outgrown reports whether the Service holds a without showing it, and would not get it today,
+// because the request or the configuration has changed since a was chosen. No client knows such an
+// address, so the Service may lose it. If the outcome of a write of a is unknown, the next write is
+// for the same version, so only one of the two writes can succeed.
 //
-// An address that PureLB vouches for was shown once. If another controller removed it from
-// the status, the Service keeps its right to it.
+// The Service once showed an address that PureLB gave according to its annotation. If another
+// controller removed that address from the status, the Service keeps its right to it.
 func (c *chooser) outgrown(a netip.Addr) bool {
 	if slices.Contains(c.r.Held, a) {
 		return false
@@ -81,8 +81,8 @@ func (c *chooser) good() []netip.Addr {
 	return good
 }
 
-// stays reports whether a stays besides others. The Service may hold more addresses without
-// showing them than it should get, because the request has changed since they were chosen.
+// stays reports whether a stays beside others. The Service may hold unshown addresses that it
+// should no longer get, because the request has changed since they were chosen.
 func (c *chooser) stays(a netip.Addr, others []netip.Addr) bool {
 	shown := slices.Contains(c.r.Held, a)
 	wish, asks := c.asked(addr.FamilyOf(a))
@@ -95,7 +95,7 @@ func (c *chooser) stays(a netip.Addr, others []netip.Addr) bool {
 	return shown || asks || !c.spare(a, others)
 }
 
-// spare reports whether a is more than the Service should get besides others.
+// spare reports whether a is one address too many if the Service has others.
 func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
 	family := ofFamily(others, addr.FamilyOf(a))
 	if g, p, ok := c.GroupOf(a); ok && c.multi(g) {
@@ -104,8 +104,8 @@ func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
 	return len(family) > 0
 }
 
-// fits reports whether the Service would get an address from the pool of a today. The name
-// of the group does not matter, nor which of its addresses are free.
+// fits reports whether the Service would get an address from the pool of a today. The name of the
+// group makes no difference, and neither do its free addresses.
 func (c *chooser) fits(a netip.Addr) bool {
 	g, p, ok := c.GroupOf(a)
 	return ok && c.offers(p, a) && c.mayHave(g, a) && c.rightful(a)

@@ -8,9 +8,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Group returns the group called name: the name of its object or its alias, with or without
-// its namespace in front. A name without a namespace means the group in the install
-// namespace. If there is none, it means the only such group elsewhere: see Ambiguous.
+// Group returns the group called name: the name of its object or its alias, with or without its
+// namespace in front. A name without a namespace means the group in the install namespace. If there
+// is none, the name means the only such group in other namespaces: see Ambiguous.
 func (gs Groups) Group(name string) (Group, bool) {
 	i, ok := gs.names().meant[name]
 	if !ok {
@@ -19,12 +19,12 @@ func (gs Groups) Group(name string) (Group, bool) {
 	return gs.Usable[i], true
 }
 
-// Ambiguous returns the groups that name may mean, if there are several, none of them in
-// the install namespace. Group then returns none of them.
+// Ambiguous returns the groups that name may mean, if there are several and none is in the install
+// namespace. For such a name, Group returns none.
 func (gs Groups) Ambiguous(name string) []string { return gs.names().ambiguous[name] }
 
-// GroupOf returns the group and the pool that contain a. There is one at most, because
-// usable groups do not overlap.
+// GroupOf returns the group and the pool that contain a. There is at most one, because usable
+// groups do not overlap.
 func (gs Groups) GroupOf(a netip.Addr) (Group, Pool, bool) {
 	at, ok := gs.byAddr().Find(a.Unmap())
 	if !ok {

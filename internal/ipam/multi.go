@@ -9,9 +9,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// multi reports whether the Service gets an address of every pool of g. A Service may
-// always turn that off. It may turn that on only if the group allows it, because the
-// operator decides how fast the addresses of the group are used up.
+// multi reports whether the Service gets an address of every pool of g. A Service may always turn
+// this off. It may turn this on only if the group allows it, because the operator decides how fast
+// the group's addresses are used up.
 func (c *chooser) multi(g Group) bool {
 	if c.r.MultiPool == nil {
 		return g.MultiPool
@@ -98,9 +98,8 @@ func (c *chooser) home(addresses []netip.Addr) (*Group, *Refusal) {
 	return homes[0], c.clash(homes[0], homes)
 }
 
-// usable returns which of groups can serve a Service that has addresses of homes, in the
-// way that the group or the Service wants. If there is none, it returns why the first group
-// cannot.
+// usable returns which of groups can serve a Service that has addresses of homes, in the way that
+// the group or the Service wants. If no group can, it returns the reason of the first group.
 func (c *chooser) usable(groups, homes []*Group) ([]*Group, *Refusal) {
 	if !slices.ContainsFunc(groups, c.isMulti) {
 		return groups, nil
@@ -114,9 +113,8 @@ func (c *chooser) usable(groups, homes []*Group) ([]*Group, *Refusal) {
 	return usable, nil
 }
 
-// clash refuses an address of every pool of g where that contradicts something else: the
-// Service has addresses of other groups, or it shares its addresses, or g balances its
-// pools.
+// clash refuses one address of every pool of g if that contradicts something else: the Service has
+// addresses of other groups, or it shares its addresses, or g balances its pools.
 func (c *chooser) clash(g *Group, homes []*Group) *Refusal {
 	for _, other := range homes {
 		if other.Ref() != g.Ref() {

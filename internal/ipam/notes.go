@@ -66,8 +66,8 @@ func (c *chooser) askedNotes(a netip.Addr) []Note {
 	return notes
 }
 
-// counts returns what to count for those addresses that the Service does not show yet. Each
-// group counts once.
+// counts returns what to count for those addresses that the Service does not show yet. It counts
+// each group once.
 func (c *chooser) counts(addresses []netip.Addr) []Count {
 	var counts []Count
 	for _, g := range c.homes(c.unshown(addresses)) {

@@ -24,8 +24,8 @@ type Pool struct {
 	// Explicit says that the user wrote the first and the last address. The pool then hands
 	// out all addresses in between, including those that the subnet reserves.
 	Explicit bool
-	// Virtual says that Subnet is on no link, and that each address has a route of its own.
-	// So no address is a network, broadcast or anycast address.
+	// Virtual says that Subnet is on no link, and that each address has its own route. So no
+	// address is a network, broadcast or anycast address.
 	Virtual bool
 	// Exclude are the addresses of Range that the pool never hands out. These ranges
 	// are sorted, and they neither overlap nor touch.
@@ -197,9 +197,9 @@ func (p Pool) misplaced() string {
 	return ""
 }
 
-// mask reads an aggregation: the mask of the addresses of p on the dummy interface. The
-// kernel adds a route for all addresses that the mask covers. So mask refuses a very short
-// one, which would draw most of what a node sends.
+// mask reads an aggregation: the mask of the addresses of p on the dummy interface. The kernel adds
+// a route for all addresses that the mask covers. So mask refuses a very short mask, which would
+// redirect most of a node's traffic to that interface.
 func (p Pool) mask(aggregation string) (bits int, reason string) {
 	const least = 8
 	most := p.Family().Bits()

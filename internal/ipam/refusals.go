@@ -105,7 +105,7 @@ const (
 const noPool = "<none>"
 
 // unknownPool is the label for a refusal of a Service that names a missing group. Users may
-// write any number of names, and names that a label cannot have.
+// write any number of names, and also names that a label cannot have.
 const unknownPool = "<unknown>"
 
 // WriteRefused says that the API server refuses to write what a Service gets from pool.
@@ -113,8 +113,8 @@ func WriteRefused(pool string) *Refusal {
 	return &Refusal{Metric: metricRefused, Pool: cmp.Or(pool, noPool)}
 }
 
-// merge makes one refusal of several. The first one determines the metric and the reason of
-// the condition.
+// merge makes one refusal from several. The first one determines the metric and the reason of the
+// condition.
 func merge(refusals []*Refusal) *Refusal {
 	if len(refusals) == 0 {
 		return nil

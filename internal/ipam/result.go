@@ -123,8 +123,8 @@ func (c *chooser) condition(result *service.Result, d decision) {
 	}
 }
 
-// aside says that the Service names another group than that of its addresses, unless it
-// asks for these addresses.
+// aside says that the Service names another group than the group of its addresses. It says nothing
+// if the Service asks for these addresses.
 func (c *chooser) aside(result service.Result) string {
 	from := strings.Split(result.From, ", ")
 	if c.r.Group == "" || !slices.ContainsFunc(result.Addresses, func(a netip.Addr) bool {

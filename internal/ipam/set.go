@@ -103,8 +103,8 @@ func (c *chunk) each(visit func(addr.Number) bool) bool {
 
 // gap returns the lowest address from first to last that is not a member, if there is one.
 //
-// Up to the first gap there are as many members as addresses. The search goes down the
-// tree to the first chunk at whose end there are fewer members than addresses.
+// Before the first gap there are as many members as addresses. The search goes down the tree to the
+// first chunk at whose end there are fewer members than addresses.
 func (s *set) gap(first, last addr.Number) (addr.Number, bool) {
 	before, _ := s.below(first)
 	run := 0          // members from first on without a gap, in whole chunks

@@ -10,10 +10,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// join returns the address of family f that Services with the same sharing key have from
-// one of groups. It refuses if only a port keeps the Service from that address, because
-// Services that share should have one address. It returns the zero address if there is no
-// address to share.
+// join returns the address of family f that Services with the same sharing key have from one of
+// groups. It refuses if only a port excludes the Service from that address, because Services that
+// share should have one address. It returns the zero address if there is no address to share.
 func (c *chooser) join(groups []*Group, f addr.Family) (netip.Addr, *Refusal) {
 	var refusals []*Refusal
 	namespace := c.r.Namespace
@@ -57,8 +56,8 @@ func (c *chooser) taken(held *HeldError, group string) *Refusal {
 	return refusal
 }
 
-// collisions returns a refusal for each of addresses that the Service cannot share on its
-// terms. The Service keeps the addresses.
+// collisions returns a refusal for each of addresses on which the terms of the Service are not in
+// effect. The Service keeps the addresses.
 func (c *chooser) collisions(addresses []netip.Addr) []*Refusal {
 	var refusals []*Refusal
 	var about netip.Addr

@@ -77,8 +77,8 @@ func (t Terms) wants(p Port) bool {
 	return found
 }
 
-// Store says which owner holds which address, and under which terms. It knows no
-// pools: an owner keeps an address whose pool is gone.
+// Store says which owner holds which address, and under which terms. It knows no pools: an owner
+// keeps an address after its pool is removed.
 //
 // The Store keeps the terms of an owner once, however many addresses the owner holds.
 // They are in effect on each address that it holds alone. What is in effect on a shared
@@ -132,9 +132,8 @@ func (s *Store) Holders(a netip.Addr) []Owner { return s.holdings[plain(a)].owne
 // Held returns the addresses of which by is an owner, sorted.
 func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
 
-// Shared returns the addresses of family f on which key is in effect and whose first owner
-// is of namespace, sorted. The namespace "" means all namespaces. For the key "" there are
-// none.
+// Shared returns the addresses of family f on which key is in effect and whose first owner is of
+// namespace, sorted. The namespace "" means all namespaces. For the key "" the result is empty.
 func (s *Store) Shared(key, namespace string, f addr.Family) []netip.Addr {
 	members := s.index(f).shared[sharing{key, namespace}]
 	if members == nil {
@@ -165,7 +164,7 @@ func (s *Store) Locals(a netip.Addr, by Owner) []Owner {
 	return slices.DeleteFunc(s.Holders(a), func(o Owner) bool { return o == by || !s.terms[o].Local })
 }
 
-// Terms returns the terms that Grant last noted for by, with the ports sorted.
+// Terms returns the last terms that Grant recorded for by, with the ports sorted.
 func (s *Store) Terms(by Owner) Terms {
 	t := s.terms[by]
 	t.Ports = slices.Clone(t.Ports)

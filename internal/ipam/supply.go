@@ -28,9 +28,8 @@ func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
 	return nil
 }
 
-// poolsOf returns the pools of g of family f, in the order in which they are tried. An
-// address that was already chosen for this Service does not count as in use, so that it is
-// chosen again.
+// poolsOf returns the pools of g of family f, in the order in which they are tried. It treats an
+// address that was already chosen for this Service as free, so that it is chosen again.
 func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
 	pools := slices.DeleteFunc(slices.Clone(g.Pools), func(p Pool) bool { return p.Family() != f })
 	if !c.balances(g) || len(pools) < 2 {
@@ -41,9 +40,8 @@ func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
 	return pools
 }
 
-// balances reports whether the Service gets addresses from the least used pool of g. It
-// does not if it has a sharing key, because such Services want one address, whatever its
-// pool.
+// balances reports whether the Service gets addresses from the least used pool of g. A Service with
+// a sharing key does not, because Services that share want one address, whatever its pool.
 func (c *chooser) balances(g Group) bool { return g.BalancePools && c.r.SharingKey == "" }
 
 // next returns an address of p: one that was chosen for the Service but not written yet, or

@@ -29,7 +29,7 @@ type Standing struct {
 // uses the same rules as Choose.
 func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
 	ch := newChooser(c, r)
-	ch.has = nil // its own addresses count as free, because it would get them again
+	ch.has = nil // its own addresses are free, because it would get them again
 	tried := ch.candidates(f).groups
 	var all []Standing
 	for i, g := range tried {
@@ -108,13 +108,13 @@ type Skipped struct {
 	Why  string
 }
 
-// belowMost limits how many addresses Below looks at: a pool of IPv6 may have more than a
-// process can count.
+// belowMost limits how many addresses Below reads: an IPv6 pool may have more than a process can
+// count.
 const belowMost = 4096
 
-// Below explains why a Service got a and not a lower address of the pool: it returns the
-// lower addresses that are not free, each with the reason, and most of them at the most.
-// more says that it has not looked at all of them.
+// Below explains why a Service got a and not a lower address of the pool. It returns at most most
+// of the lower addresses that are not free, each with the reason. more says that there may be
+// others, which Below has not read.
 func (c Cluster) Below(a netip.Addr, most int) (skipped []Skipped, more bool) {
 	_, p, ok := c.GroupOf(a)
 	if !ok {
