@@ -18,7 +18,7 @@ import (
 // Change is what happens to a Service when files are applied.
 type Change struct {
 	Service string `json:"service"`
-	// Before and After are its addresses. Waits says why it would have too few.
+	// Before and After are its addresses. Waits says why it would lack some.
 	Before []string `json:"before"`
 	After  []string `json:"after"`
 	Waits  string   `json:"waits,omitempty"`
@@ -114,7 +114,7 @@ func applied(live, files World) World {
 	w.Origins, w.Mistakes = files.Origins, files.Mistakes
 	w.Guesses = slices.DeleteFunc(slices.Clone(files.Guesses), func(g Guess) bool {
 		return g.Field == FieldFamilies && slices.ContainsFunc(live.Services, func(svc corev1.Service) bool {
-			return g.Object == Object{"Service", svc.Namespace, svc.Name} // The cluster says them.
+			return g.Object == Object{"Service", svc.Namespace, svc.Name} // the cluster knows them
 		})
 	})
 	if files.Settled {
@@ -129,8 +129,8 @@ func (w World) turned(svc corev1.Service) bool {
 	return there && !slices.ContainsFunc(w.Services, func(o corev1.Service) bool { return o.Namespace == svc.Namespace && o.Name == svc.Name })
 }
 
-// overlay returns live with the objects of files. An object of files replaces the object of
-// the same name. keep copies the parts that a manifest does not set.
+// overlay returns live with the objects of files. An object of files replaces the object of the
+// same name. keep copies the parts that a manifest does not set.
 func overlay[T any, P interface {
 	*T
 	metav1.Object
@@ -156,9 +156,9 @@ func overlay[T any, P interface {
 	return all
 }
 
-// reapply changes o, as it is in a manifest, in the same way as the API server if old is
-// there: "kubectl apply" keeps the annotations that others set, and the API server keeps the
-// cluster IPs and families.
+// reapply changes o, which is from a manifest, as the API server does if old exists: "kubectl
+// apply" keeps the annotations that others set, and the API server keeps the cluster IPs and
+// families.
 func reapply(o, old *corev1.Service) {
 	var last struct {
 		Metadata struct {

@@ -24,10 +24,10 @@ const (
 
 // Wants are the sources that only some Stories need, because each costs requests.
 type Wants struct {
-	// Routes says that the BGPNodeStatuses matter: the Story is about remote addresses.
+	// Routes asks for the BGPNodeStatuses, because the Story is about remote addresses.
 	Routes bool
-	// Agents are the nodes whose agents know more than the API server. Addresses are the
-	// addresses to ask these agents about. Without Addresses, the question is about all.
+	// Agents are the nodes whose agents know more than the API server. Addresses are the addresses
+	// to ask these agents about. If Addresses is empty, the agents are asked about all.
 	Agents    []string
 	Addresses []netip.Addr
 }
@@ -67,8 +67,8 @@ func (v *view) concerned(o announce.Outlook) []string {
 	return slices.DeleteFunc([]string{at.Node, o.Choice.Node}, func(node string) bool { return !v.lives(node) })
 }
 
-// AgentReport is the answer of an agent at /state. State is nil if the agent did not answer, and
-// Unheard says why.
+// AgentReport is the answer of an agent at /state. If the agent did not answer, State is nil, and
+// Unheard gives the reason.
 type AgentReport struct {
 	State   *agentstate.State
 	Unheard *Unread
@@ -92,8 +92,8 @@ func (v *view) unheardAgents(unread []Unread) []Unread {
 	return unread
 }
 
-// failureAt says why the agent of node does not have ip, although it should. It returns "" if
-// the agent has the address, or was not asked.
+// failureAt says why the agent of node does not have ip, although it should. It returns "" if the
+// agent has ip, or was not asked.
 func (v *view) failureAt(node string, ip netip.Addr) string {
 	state := v.AgentReports[node].State
 	if state == nil {
@@ -107,8 +107,8 @@ func (v *view) failureAt(node string, ip netip.Addr) string {
 	return ""
 }
 
-// itsAgentSays returns the end of a sentence: the reason of the agent why the chosen node does not
-// have the address of o. It returns "" if the agent has no reason.
+// itsAgentSays returns the end of a sentence: the agent's reason why the chosen node does not have
+// the address of o. It returns "" if the agent gives no reason.
 func (v *view) itsAgentSays(o announce.Outlook) string {
 	if why := v.failureAt(o.Choice.Node, o.IP); why != "" {
 		return ", and its agent says: " + why
@@ -136,7 +136,7 @@ func holds(state agentstate.State, ip netip.Addr) bool {
 	return slices.ContainsFunc(state.Here, func(a agentstate.Address) bool { return a.IP == ip })
 }
 
-// addressLines says what an agent knows of ip.
+// addressLines describes what an agent knows of ip.
 func addressLines(state agentstate.State, ip netip.Addr) []string {
 	at := func(a agentstate.Address) bool { return a.IP == ip }
 	begin := state.Node + ": " + ip.String()
@@ -163,7 +163,7 @@ func addressLines(state agentstate.State, ip netip.Addr) []string {
 // listedLines is how many lines a section has about one node.
 const listedLines = 8
 
-// addAgent says what the agent of a node knows of itself.
+// addAgent adds what the agent of a node knows of itself.
 func (v *view) addAgent(s *Story, node string) {
 	r := v.AgentReports[node]
 	if r.State == nil {

@@ -24,8 +24,7 @@ func NewUnheard(reason, why string) *Unread {
 	}
 }
 
-// unheard returns the unknown kinds, and the state of the allocator if that is asked for and
-// unknown.
+// unheard returns the unknown kinds, and v.Unheard if the allocator was asked and did not answer.
 func (v *view) unheard(unread []Unread) []Unread {
 	if v.Unheard == nil {
 		return unread
@@ -62,7 +61,7 @@ func heard(s *allocstate.State) map[string]allocstate.Service {
 	return of
 }
 
-// addAllocator says what the allocator knows of the Service of r.
+// addAllocator adds what the allocator knows of the Service of r.
 func (v *view) addAllocator(s *Story, r service.Request) {
 	said, ok := v.allocatorSays[r.Key()]
 	if !ok {
@@ -111,7 +110,7 @@ func groupLines(groups []allocstate.Group) []string {
 	return lines
 }
 
-// claimLine says how far a claim has come.
+// claimLine describes the progress of a claim.
 func (v *view) claimLine(c allocstate.Claim) string {
 	line := fmt.Sprintf("the backend of ServiceGroup %s, %s: ", c.Group, c.Family)
 	switch ipam.Phase(c.Phase) {
@@ -139,7 +138,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// since says for how long something has lasted, or returns "" if that is not known.
+// since describes how long something has lasted, or returns "" if that is not known.
 func (v *view) since(t time.Time) string {
 	if t.IsZero() || v.Now.IsZero() {
 		return ""
@@ -147,7 +146,7 @@ func (v *view) since(t time.Time) string {
 	return " for " + short(v.Now.Sub(t))
 }
 
-// until says how long something lasts, or returns "" if that is not known.
+// until describes how long something lasts, or returns "" if that is not known.
 func (v *view) until(t time.Time) string {
 	if t.IsZero() || v.Now.IsZero() || !t.After(v.Now) {
 		return ""
@@ -160,8 +159,8 @@ func missing(wanted, shown []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(wanted), func(a netip.Addr) bool { return slices.Contains(shown, a) })
 }
 
-// heldUnshown returns the Services that hold a for the allocator and whose statuses do not show it
-// yet.
+// heldUnshown returns the Services that hold a according to the allocator, but whose statuses do
+// not show a yet.
 func (v *view) heldUnshown(a netip.Addr, shown []ipam.Owner) []string {
 	if v.Allocator == nil || v.Allocator.Address == nil || v.Allocator.Address.Address != a {
 		return nil
@@ -169,7 +168,7 @@ func (v *view) heldUnshown(a netip.Addr, shown []ipam.Owner) []string {
 	return slices.DeleteFunc(slices.Clone(v.Allocator.Address.Holders), func(key string) bool { return slices.Contains(shown, ipam.Owner(key)) })
 }
 
-// backend returns what the allocator says of the backend of g, or false.
+// backend returns the allocator's report on the backend of g, or false.
 func (v *view) backend(g ipam.Group) (allocstate.Backend, bool) {
 	if v.Allocator == nil {
 		return allocstate.Backend{}, false
@@ -181,7 +180,7 @@ func (v *view) backend(g ipam.Group) (allocstate.Backend, bool) {
 	return v.Allocator.Backends[i], true
 }
 
-// backendLines says in which state the backend of g is.
+// backendLines describes the state of the backend of g.
 func (v *view) backendLines(g ipam.Group) []string {
 	b, ok := v.backend(g)
 	if !ok {
@@ -215,8 +214,8 @@ func (v *view) backendLines(g ipam.Group) []string {
 	return lines
 }
 
-// addAllocatorTo adds to s what the allocator that leads says of itself and of Services that
-// have no warning yet.
+// addAllocatorTo adds to s what the leading allocator reports of itself, and of Services without a
+// warning.
 func (v *view) addAllocatorTo(s *Status) {
 	a := v.Allocator
 	if a == nil {

@@ -14,14 +14,14 @@ type Facts struct {
 	// APIGroups are the groups that the API server serves.
 	APIGroups []string
 	Proxy     Proxy
-	// HostPorts are the ports of nodes that pods of others than PureLB have.
+	// HostPorts are the ports of nodes that pods of other programs use.
 	HostPorts []HostPort
-	// Refused are the actions of an installation that the user may not do.
+	// Refused are the actions of an installation that the user has no right to do.
 	Refused []string
-	// Unsaid holds the facts that could not be found out, and why.
+	// Unsaid holds the facts that could not be found out, each with the reason.
 	Unsaid map[string]string
 
-	// all is the World that was given: a view drops the objects that no answer depends on.
+	// all is the World that was given. A view does not have the objects that no answer depends on.
 	all World
 }
 
@@ -50,7 +50,7 @@ type Finding struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 
-	// passing says that a warning may end by itself.
+	// passing says that a warning may end without action.
 	passing bool
 }
 
@@ -66,21 +66,20 @@ type Checkup struct {
 // Bad reports whether there is a fault. An unknown result is neither fine nor a fault.
 func (c Checkup) Bad() bool { return c.Faults > 0 }
 
-// Again reports whether waiting may help: there is a fault, or a warning that may end by
-// itself, as while an installation starts.
+// Again reports whether waiting may help: there is a fault, or a warning that may end without
+// action, for example while an installation starts.
 func (c Checkup) Again() bool {
 	return c.Faults > 0 || slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Status == FindingWarning && f.passing })
 }
 
-// probe is one check. It returns no problems if all is well. unknown says that the result
-// could not be found out.
+// probe is one check. It returns no problems if all is well. unknown says that there is no result.
 type probe struct {
 	category, name, fine string
 	// before says that the check is also useful before PureLB is installed.
 	before bool
 	run    func(v *view, f Facts) result
-	// passing says that its warnings may end by themselves. The other warnings end when
-	// somebody changes something.
+	// passing says that its warnings may end without action. Other warnings end only when somebody
+	// changes something.
 	passing bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// labelPodSecurity is the label with the pods that a namespace admits.
+// labelPodSecurity is the label that says which pods a namespace admits.
 const labelPodSecurity = "pod-security.kubernetes.io/enforce"
 
 func checkPodSecurity(v *view, f Facts) result {
@@ -90,7 +90,7 @@ func checkConfiguration(v *view, _ Facts) result {
 	for _, p := range v.state.Config.Problems {
 		text := fmt.Sprintf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p.String())
 		switch {
-		case p.Reason == config.ReasonClusterNetwork: // checkNetworks tells it.
+		case p.Reason == config.ReasonClusterNetwork: // checkNetworks reports this
 		case p.Severity == config.Refused:
 			r.faults = append(r.faults, text)
 		default:
@@ -150,8 +150,8 @@ func checkClocks(v *view, _ Facts) result {
 	return r
 }
 
-// slowly is how long the Lease of a node is valid that hears others by gossip. A node that
-// hears no other renews its Lease fast.
+// slowly is how long the Lease of a node is valid if the node hears others by gossip. A node that
+// hears no other node renews its Lease fast.
 const slowly = 3 * time.Minute
 
 func checkGossip(v *view, _ Facts) result {
@@ -167,7 +167,7 @@ func checkGossip(v *view, _ Facts) result {
 	return r
 }
 
-// gossipProblem says that n does not hear all other nodes by gossip, or returns "".
+// gossipProblem describes that n does not hear all other nodes by gossip, or returns "".
 func (v *view) gossipProblem(n node) string {
 	if !n.Alive || !n.gossips || n.lasts == 0 || n.lasts >= slowly || len(v.liveNodes()) < 2 {
 		return ""

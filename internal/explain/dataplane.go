@@ -22,8 +22,8 @@ type Dataplane struct {
 	CrossReference []CrossReference `json:"crossReference"`
 	Problems       []string         `json:"problems"`
 	Unread         []Unread         `json:"unknown,omitempty"`
-	// Cut says that a node has more addresses or routes than its status lists. What is wrong
-	// is listed first.
+	// Cut says that a node has more addresses or routes than its status lists. The list begins with
+	// the wrong ones.
 	Cut bool `json:"truncated,omitempty"`
 
 	imports, exports bool
@@ -68,7 +68,7 @@ type CrossReference struct {
 type DataplaneFilter struct {
 	// Node and VRF select one node and one VRF.
 	Node, VRF string
-	// NoImports and NoExports leave one half out.
+	// NoImports and NoExports omit one half.
 	NoImports, NoExports bool
 }
 
@@ -141,8 +141,8 @@ func (d *Dataplane) addRoutes(n bgpv1.BGPNodeStatusStatus, shown shownAddresses)
 	}
 }
 
-// advertisedTo returns the neighbors that receive r. A status without such a list has counts:
-// a neighbor that receives as many routes as the node has receives each of them.
+// advertisedTo returns the neighbors that receive r. If a status has no such list, it has counts: a
+// neighbor that receives as many routes as the node has receives each of them.
 func advertisedTo(n bgpv1.BGPNodeStatusStatus, r bgpv1.RIBRoute) []string {
 	if len(r.AdvertisedTo) > 0 {
 		return r.AdvertisedTo
@@ -184,8 +184,8 @@ func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
 	}
 }
 
-// announcedBy returns the destinations of all routes of a node, and false if its status does
-// not have all of them.
+// announcedBy returns the destinations of all routes of a node. It returns false if the status
+// lacks some.
 func announcedBy(rib bgpv1.NodeRIB) (all []addr.Range, complete bool) {
 	texts := rib.LocalRanges
 	if len(texts) == 0 {

@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Election says which nodes can announce which addresses, and which do.
+// Election says which nodes can announce which addresses, and which nodes do.
 type Election struct {
 	Nodes           []ElectionNode   `json:"nodes"`
 	SubnetCoverage  []SubnetCoverage `json:"subnetCoverage"`

@@ -2,10 +2,10 @@
 // configuration, which addresses are in use, which node has them, and why.
 //
 // It decides nothing itself. It calls the decision packages of the allocator and the agents:
-// census, ipam and config for addresses, announce and election for nodes, peering for BGP. A
-// cluster comes in as a value, a World, read from an API server or from files. An answer goes
-// out as a value that can be shown as tables and as JSON. The package does no reading and no
-// printing itself.
+// census, ipam and config for addresses, announce and election for nodes, peering for BGP. Its
+// input is a cluster as a value, a World, read from an API server or from files. Its output is an
+// answer as a value that can be shown as tables and as JSON. The package reads and prints nothing
+// itself.
 //
 // Read the files in this order:
 //

@@ -82,7 +82,7 @@ func (v *view) bgpTrouble(s bgpv1.BGPNodeStatusStatus, said string) string {
 	return said
 }
 
-// unready says why Kubernetes takes n for not ready, or returns "".
+// unready says why Kubernetes considers n not ready, or returns "".
 func unready(n corev1.Node) string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -98,7 +98,7 @@ func (v *view) configured(n corev1.Node) bool {
 	return ok
 }
 
-// podOf ends a sentence about the agent of a node with the state of its pod.
+// podOf returns the end of a sentence about the agent of a node: the state of its pod.
 func (v *view) podOf(node string) string {
 	if why := v.unknown(KindPods); why != "" {
 		return "; whether its pod runs is " + why

@@ -14,9 +14,9 @@ var otherLoadBalancers = map[string]string{
 	"metallb.io": "MetalLB", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
 }
 
-// otherLoadBalancerOf returns the name of another load balancer that has marked svc, and the mark, or "".
-// K3s and Cilium serve their API groups also where their load balancers are off, and kube-vip
-// has no API group: the marks on Services tell.
+// otherLoadBalancerOf returns the name of another load balancer that has marked svc, and the mark,
+// or "". API groups are not enough: K3s and Cilium serve theirs even if their load balancers are
+// off, and kube-vip has none. So otherLoadBalancerOf reads the marks on Services.
 func otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
 	for _, f := range svc.Finalizers {
 		if f == "svccontroller.k3s.cattle.io/daemonset" {
@@ -39,8 +39,8 @@ func otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
 	return "", ""
 }
 
-// checkOthers finds other load balancers: by the API groups that they serve, and by what they
-// write into Services.
+// checkOthers finds other load balancers by the API groups that they serve, and by what they write
+// into Services.
 func checkOthers(v *view, f Facts) result {
 	const advice = ": give each Service a loadBalancerClass, and keep the ranges apart"
 	var r result

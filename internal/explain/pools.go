@@ -37,8 +37,8 @@ type PoolRange struct {
 	Pool   string `json:"pool"`
 	Subnet string `json:"subnet"`
 	Family string `json:"family"`
-	// An unknown number is nil: the size if only the backend of the group knows it, and the
-	// others if the Services could not be read.
+	// An unknown number is nil. Size is unknown if only the backend of the group knows it. The
+	// other numbers are unknown if the Services could not be read.
 	Size        *big.Int `json:"size"`
 	Used        *int64   `json:"used"`
 	Available   *big.Int `json:"available"`
@@ -84,8 +84,8 @@ func (v *view) pools(group string, showServices bool) (Pools, error) {
 	return p, nil
 }
 
-// counted reports whether the number of addresses in use is known. Files without Services
-// stand for a cluster without Services.
+// counted reports whether the number of addresses in use is known. If files have no Services, the
+// cluster is assumed to have none.
 func (v *view) counted() bool { return v.knows(KindServices) || v.absent(KindServices) }
 
 func (v *view) groupNames() string {

@@ -15,8 +15,8 @@ type HostPort struct {
 	Port      int32
 }
 
-// HostPortsOf returns the ports of its node that p says it has. A pod on the network of the
-// node may have others and not say so.
+// HostPortsOf returns the ports of its node that p declares. A pod on the network of the node may
+// use other ports and not declare them.
 func HostPortsOf(p *corev1.Pod) []HostPort {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return nil
@@ -40,7 +40,7 @@ func HostPortsOf(p *corev1.Pod) []HostPort {
 type need struct {
 	protocol corev1.Protocol
 	port     int32
-	// program needs it, and agent says that it is the agent: the speaker is for BGP only.
+	// program needs the port. agent says that it is the agent; the speaker is for BGP only.
 	program string
 	agent   bool
 }
@@ -57,7 +57,7 @@ var usualNeeds = []need{
 	{corev1.ProtocolUDP, 4784, "the speaker (BFD over several hops)", false},
 }
 
-// needs returns the ports that the programs need: those of the pods, if there are any.
+// needs returns the ports that the programs need: the ports of the pods, if there are pods.
 func (v *view) needs() []need {
 	var all []need
 	for i := range v.Pods {
@@ -83,8 +83,8 @@ func (v *view) needs() []need {
 // mostPorts is how many pods a check names.
 const mostPorts = 4
 
-// checkPorts finds pods that have a port of their node that PureLB needs. The program that comes
-// second cannot start.
+// checkPorts finds pods that use a port of their node that PureLB needs. The program that starts
+// later cannot use the port, and fails.
 func checkPorts(v *view, f Facts) result {
 	if why := f.Unsaid["ports"]; why != "" {
 		return result{unknown: "which ports of nodes other pods have is unknown: " + why}

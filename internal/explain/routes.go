@@ -15,7 +15,7 @@ import (
 
 // routing is how the nodes announce remote addresses by BGP.
 type routing struct {
-	// nodes are those that say all their routes. routes holds these.
+	// nodes are those that report all their routes. routes holds these routes.
 	nodes  []string
 	routes map[string]rangeSet
 	// unsure are the other speakers, and why it is unknown what they announce.
@@ -63,9 +63,8 @@ func (r routing) neighborsOf(node string) []string {
 	return all
 }
 
-// addRoutes says which nodes announce routes to the remote addresses of outlooks by BGP, and
-// which routers they tell. Without a router that knows an address, no client outside reaches
-// it.
+// addRoutes adds which nodes announce routes to the remote addresses of outlooks by BGP, and which
+// routers receive them. If no router knows an address, no outside client reaches it.
 func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 	if !slices.ContainsFunc(outlooks, func(o announce.Outlook) bool { return o.Where == announce.Remote }) {
 		return
@@ -78,7 +77,7 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 	}
 	r := v.routing(DataplaneFilter{})
 	if len(r.by) == 0 {
-		return // Nothing speaks BGP here: routers know the way by other means.
+		return // Without BGP, routers know the way by other means.
 	}
 	for _, o := range outlooks {
 		if o.Where == announce.Remote && !o.Idle {
@@ -87,7 +86,7 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 	}
 }
 
-// addRoute says which nodes announce a route to the address of o.
+// addRoute adds which nodes announce a route to the address of o.
 func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 	var known, missing, unsure, routers []string
 	for _, n := range r.nodes {
@@ -128,19 +127,20 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 	s.add("Routes to "+o.IP.String(), lines...)
 }
 
-// settling is how long a speaker may take until it announces a new address. It also covers
-// clocks that differ a little.
+// settling is how long a speaker may take to announce a new address. It also covers small
+// differences of clocks.
 const settling = 10 * time.Second
 
 // tooOld reports whether a speaker wrote its status before it could know the address of o. A
-// speaker writes it at once after a change if it has not just written it, and each minute.
+// speaker writes its status each minute. It also writes at once after a change, unless it has just
+// written.
 func (v *view) tooOld(s bgpv1.BGPNodeStatusStatus, o announce.Outlook) bool {
 	c := meta.FindStatusCondition(v.objects[o.Service].Status.Conditions, service.ConditionAllocated)
 	return c != nil && s.LastUpdated != nil && s.LastUpdated.Time.Before(c.LastTransitionTime.Add(settling))
 }
 
-// sessionTrouble ends a sentence with the first session of a speaker that is not established,
-// or with nothing.
+// sessionTrouble returns the end of a sentence: the first session of a speaker that is not
+// established, or "".
 func sessionTrouble(s bgpv1.BGPNodeStatusStatus) string {
 	for _, n := range s.Neighbors {
 		if n.State != established {

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Service explains why a Service, "namespace/name", has its addresses or none, and which
-// nodes announce them.
+// Service explains why a Service, "namespace/name", has its addresses or has none, and which nodes
+// announce them.
 func Service(w World, key string) (Story, error) {
 	v := newView(w)
 	for _, r := range v.plan.Requests {
@@ -93,7 +93,7 @@ func (v *view) summarize(s *Story, r service.Request, choice ipam.Choice) {
 	}
 }
 
-// addAddresses says for each address why the Service has this one.
+// addAddresses adds for each address why the Service has this one.
 func (v *view) addAddresses(s *Story, r service.Request, choice ipam.Choice) {
 	var lines []string
 	for _, o := range v.outlooks[r.Key()] {

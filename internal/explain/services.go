@@ -211,7 +211,7 @@ func (v *view) unsure(r service.Request) string {
 	return ""
 }
 
-// conditionSays ends a sentence with the allocator's last condition of the Service of r.
+// conditionSays returns the end of a sentence: the allocator's last condition of the Service of r.
 func (v *view) conditionSays(r service.Request) string {
 	if c := v.allocated(r); c != nil {
 		return fmt.Sprintf("; its condition says %s: %s", c.Reason, c.Message)
@@ -224,9 +224,9 @@ func (v *view) allocated(r service.Request) *metav1.Condition {
 	return meta.FindStatusCondition(v.objects[r.Key()].Status.Conditions, service.ConditionAllocated)
 }
 
-// refusal says why the Service of r does not get all addresses that it wants. The answer of a
-// backend is known to the allocator alone. If it was not asked, the condition of the Service
-// has what it wrote there last.
+// refusal says why the Service of r does not get all addresses that it wants. Only the allocator
+// knows the answer of a backend. If the allocator was not asked, the condition of the Service has
+// what it last wrote there.
 func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message string) {
 	if said := v.allocatorSays[r.Key()]; said.Waiting != nil && len(said.Claims) > 0 {
 		return said.Waiting.Reason, said.Waiting.Message
@@ -250,7 +250,7 @@ func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message str
 }
 
 // backendFault says why the backend of g does not work, or returns "". The allocator knows it
-// first. If it was not asked, the status of g has what it wrote there last.
+// first. If the allocator was not asked, the status of g has what it last wrote there.
 func (v *view) backendFault(g ipam.Group) string {
 	if b, known := v.backend(g); known {
 		if b.Fault == "" {
@@ -277,7 +277,7 @@ func (v *view) contest(r service.Request) string {
 	return "another controller wrote " + texts(r.Strange) + " into its status, which PureLB did not give; set spec.loadBalancerClass so that one controller serves it"
 }
 
-// whyPending says why a Service waits that should have been served.
+// whyPending says why a Service that should have been served still waits.
 func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 	text := "it is to get " + texts(choice.Result.Addresses) + " from " + choice.Result.From
 	if v.unknown(KindServices, KindLeases, KindNodes) != "" {
@@ -295,8 +295,8 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 	return text + ", and the allocator has not given it yet"
 }
 
-// whyUnwritten ends a sentence with what the allocator says of a Service that should have been
-// served. It returns "" if the allocator does not say it.
+// whyUnwritten returns the end of a sentence: the allocator's reason why it has not served a
+// Service that it should have served. It returns "" if the allocator gives none.
 func (v *view) whyUnwritten(r service.Request, choice ipam.Choice) string {
 	said, ok := v.allocatorSays[r.Key()]
 	switch {

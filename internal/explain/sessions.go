@@ -36,12 +36,12 @@ type Session struct {
 	Uptime           string     `json:"uptime"`
 	PrefixesSent     int64      `json:"prefixesSent"`
 	PrefixesReceived int64      `json:"prefixesReceived"`
-	// Selector is that of the neighbor in the BGPConfiguration: the nodes that peer with it.
+	// Selector selects the nodes that peer with the neighbor. The BGPConfiguration has it.
 	Selector    string `json:"selector"`
 	Description string `json:"description,omitempty"`
 	BFD         string `json:"bfd,omitempty"`
 	LastError   string `json:"lastError,omitempty"`
-	// Stale says that the speaker is silent, so that the state is an old one.
+	// Stale says that the speaker no longer reports, so that the state is old.
 	Stale bool `json:"stale"`
 }
 
@@ -126,7 +126,7 @@ func (v *view) sharedRouterIDs() map[string][]string {
 	return nodes
 }
 
-// changeRouterID says how to get another router ID instead of one from this source.
+// changeRouterID says how to change a router ID that is from this source.
 func changeRouterID(source string) string {
 	switch source {
 	case peering.RouterIDExplicit:
@@ -198,9 +198,9 @@ func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	return ""
 }
 
-// isOver reports whether lastError says only why the session ended, and not why it does not come
-// back: the node reset the session, as it does when the BGPConfiguration changes, or BFD was down
-// at one of the two ends (subcode 10, RFC 9384).
+// isOver reports whether lastError says only why the session ended, and not why it stays down. The
+// node resets the session when the BGPConfiguration changes, or BFD was down at one of the two ends
+// (subcode 10, RFC 9384).
 func isOver(lastError string) bool {
 	_, notification, ok := strings.Cut(lastError, "code 6(cease) subcode ")
 	return ok && (strings.HasPrefix(notification, "10(") ||

@@ -110,8 +110,8 @@ func (v *view) addBGP(s *Status) {
 	}
 }
 
-// addServices counts the Services, and warns of those with problems. A Service in an unknown
-// state counts as a problem, but a missing kind is reported once and not for each Service.
+// addServices counts the Services, and warns of those with problems. A Service in an unknown state
+// is counted as a problem. A missing kind is reported once and not for each Service.
 func (v *view) addServices(s *Status) {
 	if !v.knows(KindServices) && !v.absent(KindServices) {
 		return
@@ -164,8 +164,8 @@ func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 	return n
 }
 
-// silence says that the speaker of a node has not written for so long that it is gone, or
-// returns "". Its last report is then outdated.
+// silence says that the speaker of a node is gone, because it has not written for too long. Its
+// last report is then outdated. Otherwise silence returns "".
 func (v *view) silence(s bgpv1.BGPNodeStatusStatus) string {
 	const missed = 3 // See HeartbeatSeconds.
 	if s.LastUpdated == nil || s.HeartbeatSeconds <= 0 || v.Now.IsZero() {

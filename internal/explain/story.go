@@ -19,7 +19,7 @@ type Story struct {
 	Subject string `json:"subject"`
 	// Summary is the answer in one sentence.
 	Summary string `json:"summary"`
-	// Code is the reason that the programs give for the same problem. See is the place in the
+	// Code is the reason that the programs give for the same problem. See is its place in the
 	// manual.
 	Code     string    `json:"code,omitempty"`
 	See      string    `json:"see,omitempty"`
@@ -48,7 +48,7 @@ func anchored(code string) bool {
 		config.ReasonParseError, config.ReasonOverlaps, config.ReasonClusterNetwork, config.ReasonDuplicate, config.ReasonOutOfScope}, code)
 }
 
-// add adds a section, unless it would be empty.
+// add adds a section, unless the section would be empty.
 func (s *Story) add(title string, lines ...string) {
 	if len(lines) > 0 {
 		s.Sections = append(s.Sections, Section{title, lines})

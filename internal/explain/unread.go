@@ -25,7 +25,7 @@ const (
 const (
 	// Forbidden: the user has no right to list them.
 	Forbidden = "Forbidden"
-	// Failed: the API server did not answer, or not with a list.
+	// Failed: the API server did not answer, or did not answer with a list.
 	Failed = "Failed"
 	// NotServed: the API server does not know the kind.
 	NotServed = "NotServed"
@@ -37,8 +37,7 @@ const (
 type Unread struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
-	// Why says why the objects could not be read. Therefore says what is unknown because of
-	// it.
+	// Why says why the objects could not be read. Therefore says what is unknown as a consequence.
 	Why       string `json:"why"`
 	Therefore string `json:"therefore"`
 }
@@ -56,7 +55,7 @@ func NewUnread(kind, reason, detail string) Unread {
 
 func (u Unread) String() string { return u.Kind + ": " + u.Why + "; " + u.Therefore }
 
-// because ends a sentence that says what is unknown.
+// because returns the end of a sentence that says what is unknown.
 func (u Unread) because() string {
 	switch u.Reason {
 	case Forbidden:
@@ -69,11 +68,11 @@ func (u Unread) because() string {
 	return "because the " + u.Kind + " were not read: " + strings.TrimPrefix(u.Why, "they could not be read: ")
 }
 
-// hidden reports whether such objects may exist and only cannot be seen. Files show all that
-// they have.
+// hidden reports whether such objects may exist although they cannot be seen. Files have no hidden
+// objects.
 func (u Unread) hidden() bool { return u.Reason == Forbidden || u.Reason == Failed }
 
-// therefore says what is unknown if the objects of a kind are.
+// therefore says what is unknown if the objects of this kind are unknown.
 func therefore(kind string) string {
 	return map[string]string{
 		KindServices:       "which addresses are in use is unknown",
@@ -104,7 +103,7 @@ func (w World) unknown(kinds ...string) string {
 	return ""
 }
 
-// needs returns an error that says that what is unknown, if one of these kinds is unknown.
+// needs returns an error that names what as unknown, if one of these kinds is unknown.
 func (w World) needs(what string, kinds ...string) error {
 	if why := w.unknown(kinds...); why != "" {
 		return errors.New(what + " is " + why)
@@ -117,12 +116,12 @@ func (w World) unread(kinds ...string) []Unread {
 	return slices.DeleteFunc(slices.Clone(w.Unread), func(u Unread) bool { return !slices.Contains(kinds, u.Kind) })
 }
 
-// absent reports whether the World is made of files, and they have no objects of this kind.
+// absent reports whether the World is made from files, and they have no objects of this kind.
 func (w World) absent(kind string) bool {
 	return slices.ContainsFunc(w.Unread, func(u Unread) bool { return u.Kind == kind && u.Reason == Absent })
 }
 
-// Failed reports whether another reading may succeed.
+// Failed reports whether it may help to read again.
 func (w World) Failed() bool {
 	return slices.ContainsFunc(w.Unread, func(u Unread) bool { return u.Reason == Failed })
 }

@@ -42,7 +42,7 @@ type Validation struct {
 	Pass   int     `json:"pass"`
 	Warn   int     `json:"warn"`
 	Fail   int     `json:"fail"`
-	// Changes are the changes of Services if the files were applied to a cluster. Unchanged
+	// Changes are what would happen to Services if the files were applied to a cluster. Unchanged
 	// counts the Services without a change. See Against.
 	Changes   []Change `json:"changes,omitempty"`
 	Unchanged int      `json:"unchanged,omitempty"`
@@ -201,8 +201,8 @@ func (v *view) checkDefault() []Check {
 		", and none is open to all by a priority: Services that name no group, and that no group is for, get no address"}}
 }
 
-// checkNamespaces requests an address for a Service in each namespace that groups are for:
-// the rule itself finds what is ambiguous.
+// checkNamespaces requests an address for a Service in each namespace that groups are for, because
+// the allocator's own rule finds what is ambiguous.
 func (v *view) checkNamespaces() []Check {
 	spaces := map[string]bool{}
 	for _, g := range v.state.Config.Groups.Usable {
@@ -281,7 +281,7 @@ func (v *view) checkAgents() []Check {
 	return checks
 }
 
-// checkPeering reports what is true of each BGPConfiguration on every node.
+// checkPeering reports the problems of each BGPConfiguration that are the same on every node.
 func (v *view) checkPeering() []Check {
 	cluster := v.peeringCluster()
 	var checks []Check
@@ -329,7 +329,7 @@ func (v *view) checkServices() []Check {
 			unsure = append(unsure, r.Key())
 			why = v.unknown(KindGroups, KindNamespaces, KindPods)
 		case choice.Refusal != nil && choice.Refusal.Claiming:
-			served++ // Whether its backend has an address is not known here.
+			served++ // it is not known here whether its backend has an address
 		case choice.Result.Reason != ipam.ReasonAllocated:
 			status := Fail
 			if choice.Result.Allocated || len(choice.Result.Addresses) > 0 {
@@ -367,5 +367,5 @@ func list(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// secretsUnread takes every password for a good one: Secrets are not read.
+// secretsUnread assumes that every password is good, because Secrets are not read.
 func secretsUnread(string, string) (string, error) { return "unread", nil }

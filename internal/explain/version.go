@@ -115,8 +115,8 @@ func Versions(w World, plugin string) Version {
 	return v
 }
 
-// tagsOf returns the tags of images, a list with commas. A digest says nothing of the
-// version: it is of one program.
+// tagsOf returns the tags of images, a list with commas. A digest does not name the version,
+// because each program has its own digest.
 func tagsOf(images string) []string {
 	var tags []string
 	for image := range strings.SplitSeq(images, ", ") {

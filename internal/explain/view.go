@@ -35,7 +35,7 @@ type view struct {
 	// objects holds the Services, and has holds their addresses, by key.
 	objects map[string]*corev1.Service
 	has     map[string][]netip.Addr
-	// allocatorSays is what the allocator says of Services, by key.
+	// allocatorSays is what the allocator reports of Services, by key.
 	allocatorSays map[string]allocstate.Service
 }
 
@@ -45,8 +45,8 @@ type node struct {
 	agent, problem, draining string
 	// renewed and expires are times of the node's clock, or zero if the Lease has none.
 	renewed, expires time.Time
-	// gossips says that the node has an address for gossip. lasts is how long its Lease is
-	// valid, or 0 if the Lease does not say it.
+	// gossips says that the node has an address for gossip. lasts is how long its Lease is valid,
+	// or 0 if the Lease does not tell.
 	gossips bool
 	lasts   time.Duration
 }
@@ -72,8 +72,8 @@ func newView(w World) *view {
 	return v
 }
 
-// readNodes reads the Leases. The election treats them like an agent that has watched them
-// for a while.
+// readNodes reads the Leases. The election treats them as an agent would that has watched them for
+// a while.
 func (v *view) readNodes() {
 	e := election.Evidence{LeasesTrusted: true, Settled: true, Contact: v.Now}
 	for i := range v.Leases {

@@ -22,19 +22,19 @@ type World struct {
 	// EndpointSlices are read if what nodes announce depends on them: see NeedsEndpoints.
 	EndpointSlices []discoveryv1.EndpointSlice
 	Configurations []bgpv1.BGPConfiguration
-	// BGPNamespaces are further namespaces whose BGPConfigurations count.
+	// BGPNamespaces are further namespaces whose BGPConfigurations PureLB uses.
 	BGPNamespaces []string
 	NodeStatuses  []bgpv1.BGPNodeStatus
 	// Pods are the pods of PureLB.
 	Pods []corev1.Pod
-	// Allocator is what the allocator that leads says at /state, nil if it was not asked or
-	// did not answer. Unheard says why it did not answer.
+	// Allocator is the answer of the leading allocator at /state. It is nil if the allocator was
+	// not asked or did not answer. Unheard says why it did not answer.
 	Allocator *allocstate.State
 	Unheard   *Unread
-	// AgentReports hold what the agents that were asked say at /state, by node.
+	// AgentReports hold the answers at /state of the agents that were asked, by node.
 	AgentReports map[string]AgentReport
-	// Now is the time of the API server's clock. It is zero if time must not count, as for
-	// files.
+	// Now is the time of the API server's clock. It is zero if answers must not depend on time, as
+	// for files.
 	Now time.Time
 	// Origins say which objects are from files.
 	Origins map[Object]Origin
