@@ -16,9 +16,9 @@ const mostAddresses = 16
 // read turns the addresses in a server's answer into grants for the claims of one call. The
 // addresses in granted already belong to the holder.
 //
-// A claim gets the one address that matches it. If several match, the Service may already
-// use any of them, and a choice could take that one away. So the claim then gets none. An
-// address that no claim gets is surplus. If one address is invalid, the whole answer is.
+// A claim gets the one address that matches it. If several addresses match, the claim gets none,
+// because the Service may already use any of them, and a choice could remove that address. An
+// address that no claim gets is surplus. If one address is invalid, the whole answer is invalid.
 func (c *connection) read(claims []numbered, granted []netip.Addr, texts []string) []ipam.Answer {
 	found, problem := parse(texts)
 	if problem != "" {
@@ -77,8 +77,8 @@ func fitting(c ipam.Claim, found []netip.Addr) []netip.Addr {
 	return list
 }
 
-// unanswered returns the error for a claim that gets nothing from an answer. If the server
-// gave no address at all, it has no matching one.
+// unanswered returns the error for a claim that gets nothing from an answer. If the answer has no
+// address at all, the server has none for the claim.
 func (c *connection) unanswered(claim ipam.Claim, fitting, surplus []netip.Addr) *ipam.Error {
 	wanted := "an " + claim.Family.String() + " address"
 	if claim.Address.IsValid() {

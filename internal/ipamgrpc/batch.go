@@ -27,14 +27,14 @@ func each[T any](items []T, do func(T)) {
 	workers.Wait()
 }
 
-// outage lets the calls of a batch tell each other that the server is down, so that a
-// thousand claims do not wait for a thousand deadlines.
+// outage records for all calls of a batch that the server is down, so that a thousand claims do not
+// wait for a thousand deadlines.
 type outage struct {
 	mu    sync.Mutex
 	first *ipam.Error
 }
 
-// note remembers the fault of a call that the server did not end, and returns it.
+// note stores the fault of a call that the server did not end, and returns the fault.
 func (o *outage) note(fault *ipam.Error) *ipam.Error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,9 +24,8 @@ import (
 const (
 	// patience is how long a call may take.
 	patience = 10 * time.Second
-	// longestBackoff is the longest pause between two attempts to connect. A server that
-	// comes back is used within that time. Connecting to a Unix socket costs nearly
-	// nothing.
+	// longestBackoff is the longest pause between two attempts to connect. It limits the delay
+	// after a server comes back. Connecting to a Unix socket costs nearly nothing.
 	longestBackoff = 5 * time.Second
 	// longestAnswer is far more than 16 addresses or the names of many ranges need.
 	longestAnswer = 256 << 10
@@ -60,7 +59,7 @@ func newConnection(socket string, observe Observer) (*connection, error) {
 		grpc.WithUserAgent("purelb-allocator"),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestBackoff},
-			MinConnectTimeout: 2 * patience, // the deadline of the call comes first
+			MinConnectTimeout: 2 * patience, // the deadline of the call is earlier
 		}),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
@@ -106,8 +105,8 @@ func (c *connection) call(ctx context.Context, down *outage, rpc method, do func
 	return down.note(c.unreached(err))
 }
 
-// missing returns the reason why no server can listen on the socket. So no call is made
-// while a server is not there yet.
+// missing returns the reason why no server can listen on the socket. It prevents calls before the
+// server exists.
 func (c *connection) missing() *ipam.Error {
 	if c.GetState() == connectivity.Ready {
 		return nil

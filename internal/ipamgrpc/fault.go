@@ -58,8 +58,7 @@ func (c *connection) refusal(rpc method, s *status.Status, err error) *ipam.Erro
 
 func (m method) allocates() bool { return m == allocateFamilies || m == allocateExplicit }
 
-// longestText limits how much of a server's message people see. Events have room for 1024
-// bytes.
+// longestText limits how much of a server's message is shown. Events have room for 1024 bytes.
 const longestText = 256
 
 // text makes a server's message fit for logs, events and conditions.

@@ -23,11 +23,11 @@ type Group struct {
 // Close releases the connection. Other groups on the socket keep it.
 func (g *Group) Close() error { return g.close() }
 
-// Claim answers the claims in their order. The claims of one Service should be in one call,
-// because they are one allocation on the server.
+// Claim answers the claims in their order. The claims of one Service should be in one call, because
+// they are one allocation on the server.
 //
-// If the server cannot be reached or does not answer, Claim asks it for no further
-// Services. It answers their claims with ipam.KindUnavailable.
+// If the server cannot be reached or does not answer, Claim sends it no claims of further
+// Services. It answers these claims with ipam.KindUnavailable.
 func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	answers := make([]ipam.Answer, len(claims))
 	var down outage
@@ -63,8 +63,8 @@ func (g *Group) ReleaseAll(ctx context.Context, key string) error {
 	return g.release(ctx, &outage{}, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
 }
 
-// release makes one call. If the server does not know the pool or the service, it holds
-// nothing of it.
+// release makes one call. If the server does not know the pool or the service, it holds no address
+// for them.
 func (g *Group) release(ctx context.Context, down *outage, rpc method, key string, r *ipamv1.ReleaseRequest) error {
 	r.Pool, r.Service = g.pool, ipam.HolderOf(key)
 	if r.Service == "" {

@@ -20,8 +20,8 @@ func observed(socket string, observe Observer) grpc.UnaryClientInterceptor {
 	}
 }
 
-// trace is how far a call got. The code alone does not tell: UNAVAILABLE may come from the
-// server, but also from gRPC, if the server was never reached or died during the call.
+// trace is how far a call got. The code alone does not show this: UNAVAILABLE may be from the
+// server, or from gRPC if the server was never reached or died during the call.
 type trace struct {
 	// sent: the server may have the request.
 	sent atomic.Bool
@@ -38,7 +38,7 @@ func traced(ctx context.Context) (context.Context, *trace) {
 	return context.WithValue(ctx, traceKey{}, t), t
 }
 
-// wireTap records in the trace of a call what passes on the connection.
+// wireTap records in the trace of a call what the connection transmits.
 type wireTap struct{}
 
 // HandleRPC implements stats.Handler.

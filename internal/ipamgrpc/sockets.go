@@ -1,15 +1,14 @@
 // Package ipamgrpc claims addresses from IPAM servers: programs in the allocator's pod that serve
 // purelb.ipam.v1.IPAM on a Unix socket.
 //
-// Read sockets.go (which connections there are), group.go (what the allocator calls),
-// allocate.go and answer.go (claims into calls, answers into grants), fault.go (what an
-// error means).
+// Read sockets.go (the connections), group.go (what the allocator calls), allocate.go and answer.go
+// (from claims to calls, from answers to grants), fault.go (the meaning of errors).
 //
-// On the wire an allocation is identified by the pool and the service, not by the key of
-// a claim. The service is what the key names: the Service, or the sharing key, in its
-// namespace. Two facts follow. Both families of a Service are one allocation there, so their
-// claims are one call. And the name of the cluster is not on the wire: a server that works for
-// several clusters must know by itself which one it serves on a socket.
+// The protocol identifies an allocation by the pool and the service, not by the key of a claim. The
+// service is a part of the key: the Service, or the sharing key, in its namespace. This has two
+// consequences. Both families of a Service are one allocation, so their claims are one call. And
+// the protocol does not transmit the name of the cluster: a server for several clusters must know
+// which of them uses a socket.
 //
 // The package keeps connections and nothing else: no claim, no grant, no queue. It repeats
 // no call by itself.
