@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// keyOf returns the key of a claim in NetBox. A service is a name without parts.
+// keyOf returns the key of a claim in NetBox. service is one name without a slash.
 func keyOf(space, service string, f addr.Family) string {
 	return fmt.Sprintf("%s/%s/v%d", space, service, f)
 }

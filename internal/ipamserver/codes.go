@@ -35,8 +35,8 @@ func rank(kind ipam.Kind) int {
 	return 0
 }
 
-// refuses reports whether err means that NetBox has no such address. All other errors are
-// faults, which may pass.
+// refuses reports whether err means that NetBox has no such address. All other errors are faults,
+// which may end.
 func refuses(kind ipam.Kind) bool { return rank(kind) >= rank(ipam.KindInvalid) }
 
 // worst returns the error for the answer to a call, or nil.

@@ -17,7 +17,7 @@ type lock struct {
 	calls int
 }
 
-// take waits for earlier calls, as long as ctx lasts. The caller must call done.
+// take waits for earlier calls until ctx ends. The caller must call done.
 func (l *locks) take(ctx context.Context, holder string) (done func(), err error) {
 	l.mu.Lock()
 	one := l.held[holder]

@@ -40,7 +40,7 @@ func (p *pool) prepare(ctx context.Context) (*netbox.Pool, error) {
 	ready, err := client.Prepare(ctx, p.group)
 	switch {
 	case err != nil && known:
-		return p.ready, nil // its next request says what is wrong
+		return p.ready, nil // the next request of the pool reports the error
 	case err != nil:
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 )
 
-// goodbye is how long calls may last after the program was asked to end. Kubernetes kills
-// it after 30 s.
+// goodbye is how long calls may last after the program was asked to end. Kubernetes kills the
+// program after 30 s.
 const goodbye = 20 * time.Second
 
 // Serve serves on a socket until ctx is done, and finishes the calls that have begun. It
@@ -42,8 +42,8 @@ func Serve(ctx context.Context, socket string, server ipamv1.IPAMServer, log *sl
 	return nil // it was stopped before it began
 }
 
-// listen removes the socket that a killed predecessor left. Every user of the pod may
-// connect to the new socket; the folder decides which pods have it.
+// listen removes the socket that a killed predecessor left. Every user in the pod may connect to
+// the new socket. Only pods with its folder can reach it.
 func listen(ctx context.Context, socket string) (net.Listener, error) {
 	if err := clear(ctx, socket); err != nil {
 		return nil, err

@@ -1,19 +1,18 @@
-// Package ipamserver serves purelb.ipam.v1.IPAM with addresses of NetBox, which
-// internal/netbox claims. It knows nothing of Kubernetes. It keeps no state on disk: the
-// keys of the claims tell NetBox which addresses are handed out. A pool and a service have
-// one key for each family. So they never have two addresses of one family, whatever happens
-// to a call, to this program or to NetBox.
+// Package ipamserver serves purelb.ipam.v1.IPAM with addresses of NetBox, which internal/netbox
+// claims. It knows nothing of Kubernetes. It keeps no state on disk: NetBox stores the keys of the
+// claims with the addresses. A pool and a service have one key for each family. So they never have
+// two addresses of one family, even if a call, this program or NetBox fails.
 //
-// Three things need care:
+// Three cases need care:
 //
 //	an answer of NetBox is lost   the call is answered with UNKNOWN, and its repetition finds
 //	                              what was claimed
-//	PureLB gives up a call        the call goes on until NetBox has answered, and calls for the
-//	                              same service wait for it: a release finds what it claimed
-//	a part cannot be given        what the call itself has just claimed is given back
+//	PureLB gives up a call        the call continues until NetBox has answered, and calls for
+//	                              the same service wait: a release finds what the call claimed
+//	a part cannot be given        the call gives back what it has just claimed
 //
 // Read config.go (the configuration), source.go and pool.go (NetBox), server.go (the calls),
-// claims.go (requests as the driver's claims), codes.go (errors), serve.go (the socket).
+// claims.go (from requests to the driver's claims), codes.go (errors), serve.go (the socket).
 package ipamserver
 
 import (
@@ -32,8 +31,8 @@ import (
 	"purelb.io/purelb/internal/netbox"
 )
 
-// patience limits the work of a call. It is longer than PureLB waits: NetBox finishes the
-// request, and the repeated call finds the result.
+// patience limits the work of a call. It is longer than PureLB waits: NetBox finishes the request,
+// and the repeated call finds the result.
 const patience = time.Minute
 
 // Server answers calls for its pools.
@@ -92,8 +91,8 @@ func (s *Server) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipam
 
 // allocate claims all addresses or none. fresh says that it claimed something new.
 //
-// It gives addresses back only after a refusal, which comes at once. After a fault it may be too
-// late: the server of the present leader may have answered with the address in the meantime.
+// It gives addresses back only after a refusal, which is answered at once. After a fault it may be
+// too late: the server of the present leader may have answered with the address in the meantime.
 func allocate(ctx context.Context, ready *netbox.Pool, claims []ipam.Claim) (ips []netip.Addr, fresh bool, failure *ipam.Error) {
 	var errs []error
 	var made []ipam.Grant
@@ -122,15 +121,15 @@ func allocate(ctx context.Context, ready *netbox.Pool, claims []ipam.Claim) (ips
 	return nil, false, failure
 }
 
-// halfDone changes failure if a part was claimed. PureLB then repeats the call, and the
-// repetition finds that part.
+// halfDone changes failure if a part was claimed. PureLB then repeats the call, and the repeated
+// call finds that part.
 func halfDone(failure *ipam.Error, made ipam.Grant) *ipam.Error {
 	return &ipam.Error{Kind: ipam.KindUnknown, Cause: failure,
 		Message: fmt.Sprintf("%s is claimed, and the rest is not: %s", made.Address, failure.Message)}
 }
 
-// heldInstead returns the addresses that NetBox holds for a claim that asks for another
-// one, and addresses that are no longer in the pool.
+// heldInstead returns the addresses that NetBox holds although the claim asks for another one, and
+// addresses that are no longer in the pool.
 func heldInstead(a ipam.Answer) []netip.Addr {
 	if a.Err == nil || ipam.AsError(a.Err).Kind != ipam.KindInvalid {
 		return nil
@@ -162,7 +161,7 @@ func (s *Server) Release(ctx context.Context, r *ipamv1.ReleaseRequest) (*ipamv1
 	return &ipamv1.ReleaseResponse{}, nil
 }
 
-// Stats counts the addresses of a pool. Addresses of other users of NetBox count as in use.
+// Stats counts the addresses of a pool. Addresses of other users of NetBox are counted as in use.
 func (s *Server) Stats(ctx context.Context, r *ipamv1.StatsRequest) (*ipamv1.StatsResponse, error) {
 	p := s.pools[r.GetPool()]
 	if p == nil {

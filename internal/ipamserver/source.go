@@ -20,8 +20,8 @@ type Source struct {
 	CAFile string
 }
 
-// problem returns what makes s unusable, or "". If it is a single field, problem also
-// returns that.
+// problem returns the reason why s is unusable, or "". It also returns the field if there is a
+// single cause.
 func (s Source) problem() (field, problem string) {
 	if (s.TokenFile == "") == (s.TokenEnv == "") {
 		return "tokenFile", "write either tokenFile, the path of a file with the API token, or tokenEnv, the name of an environment variable with it"
