@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// largestBatch is how many addresses one request asks for. NetBox creates about 22
-	// addresses per second (4.4) or 100 (4.6), and other claims wait until it is done.
+	// largestBatch is how many addresses one request asks for. NetBox creates about 22 addresses
+	// per second (4.4) or 100 (4.6), and other claims wait for the end of the request.
 	largestBatch = 40
-	// mostRounds limits how often a batch is sent without progress. There is none if
-	// other clients take addresses that were free a moment ago.
+	// mostRounds limits how often a batch is sent without progress. Other clients may each time
+	// take the addresses that were free a moment ago.
 	mostRounds = 4
 )
 
@@ -171,7 +171,7 @@ func (p *Pool) sortOut(ctx context.Context, b *board, in parent, batch []ipam.Cl
 		case hasComplaint(about, complaint.notUnique):
 			held = append(held, c)
 		case hasComplaint(about, complaint.duplicate) && in.kind == Prefix:
-			good = append(good, c) // a user of the web interface, which takes no lock, was faster
+			good = append(good, c) // a user of the web interface, which takes no lock, took the address first
 		case hasComplaint(about, complaint.duplicate):
 			b.fail([]ipam.Claim{c}, p.client.report(misconfigured("%s", p.client.about(what, fmt.Sprintf("HTTP 400 %s: NetBox offers an address that exists with another mask: use a prefix in place of the range, or upgrade NetBox to 4.6.3 or newer", complaints{whole: about})))))
 		default:

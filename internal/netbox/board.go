@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// board has the answers to the claims of one call. If a key occurs twice in a call, it
-// is claimed once: in a list, NetBox does not notice the repetition.
+// board has the answers to the claims of one call. If a key occurs twice in a call, it is claimed
+// once, because NetBox does not notice the repetition in a list.
 type board struct {
 	claims  []ipam.Claim
 	answers map[string]ipam.Answer

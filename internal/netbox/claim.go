@@ -10,10 +10,9 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Claim claims addresses. Each answer is a grant or an *ipam.Error. It is an error if
-// NetBox holds another address for the claim than the requested one, or an address that
-// another user of NetBox has too. The surplus of such an answer is that address, which
-// must be released first.
+// Claim claims addresses. Each answer is a grant or an *ipam.Error. There are two errors with a
+// surplus address: NetBox holds another address for the claim than the requested one, or the
+// address also belongs to another user of NetBox. The caller must release the surplus first.
 func (p *Pool) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	b := newBoard(claims)
 	done, err := p.startTaking(ctx)

@@ -20,16 +20,15 @@ import (
 // largestReply limits how much of a reply is read. A page of 1,000 addresses has 1 MB.
 const largestReply = 16 << 20
 
-// Client talks to one NetBox server, with one request at a time. The server has one
-// lock for all claims, and requests that wait for it keep other requests from being
-// served.
+// Client talks to one NetBox server, with one request at a time. The server has one lock for all
+// claims. Requests that wait for the lock delay all other requests.
 type Client struct {
 	cfg                 Config
 	base, authorization string
 	http                *http.Client
 	turn                *turn
-	// taking lets only one group at a time look for a reserved address and take it.
-	// Before 4.6, NetBox does not keep two clients from taking the same address.
+	// taking lets only one group at a time look for a reserved address and take it. Before 4.6,
+	// NetBox does not prevent two clients from taking the same address.
 	taking chan struct{}
 	// failures counts consecutive failures.
 	failures atomic.Int32
@@ -40,7 +39,7 @@ type call struct {
 	// name is the name of the call in metrics.
 	name   string
 	method string
-	// path is the path below api/. It ends in a slash: without it NetBox redirects.
+	// path is the path below api/. It ends in a slash, because NetBox redirects a path without one.
 	path  string
 	query url.Values
 	body  any

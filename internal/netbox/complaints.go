@@ -35,8 +35,7 @@ type complaints struct {
 	whole []complaint
 	// each has the objections to each object, by its position in the request.
 	each map[int][]complaint
-	// size is how many objects the reply has. It is 0 if the reply lists only the wrong
-	// ones.
+	// size is the number of objects in the reply. It is 0 if the reply lists only the wrong ones.
 	size int
 }
 

@@ -34,14 +34,14 @@ func refused(err error) refusal {
 	return refusal{}
 }
 
-// broken judges a request without a complete reply. Only a connection that was never
-// made proves that NetBox did not get the request.
+// broken judges a request without a complete reply. It is certain that NetBox did not get the
+// request only if the connection was never made.
 func broken(what call, err error) *ipam.Error {
 	var (
 		op   *net.OpError
 		dns  *net.DNSError
 		cert *tls.CertificateVerificationError
-		tls  tls.RecordHeaderError // the server speaks something else
+		tls  tls.RecordHeaderError // the server does not speak TLS
 	)
 	cause := err
 	if u := (*url.Error)(nil); errors.As(err, &u) {
@@ -177,8 +177,8 @@ func (r reply) isJSON() bool {
 	return kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// detail returns NetBox's message about an error, in brackets, or "" if there is none.
-// A page of HTML has none.
+// detail returns NetBox's message about an error, in brackets. It returns "" if there is none, as
+// in a page of HTML.
 func (r reply) detail() string {
 	if !r.isJSON() || r.status < 300 {
 		return ""

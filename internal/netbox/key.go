@@ -101,7 +101,7 @@ func (p *Pool) find(ctx context.Context, keys []string) (map[string][]address, e
 	return found, nil
 }
 
-// containsFold compares as NetBox does if the field's filter logic is loose.
+// containsFold compares as NetBox does if the filter logic of the field is loose.
 func containsFold(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }

@@ -78,8 +78,8 @@ func (p *Pool) holders(ctx context.Context, ip netip.Addr, in parent) ([]address
 	return found, nil
 }
 
-// isOf reports whether an address has the key of c. A request that NetBox finished
-// after the look for the key may have created it.
+// isOf reports whether an address has the key of c. NetBox may have created it by a request that
+// finished after the driver looked for the key.
 func (p *Pool) isOf(a address, c ipam.Claim) bool {
 	key, _ := p.key.of(a)
 	return key == c.Key
@@ -95,9 +95,9 @@ func (p *Pool) taken(c ipam.Claim, holder address) *ipam.Error {
 	return &ipam.Error{Kind: ipam.KindTaken, Message: fmt.Sprintf("NetBox holds %s for %s (%s): ask for another address, or release it there", c.Address, text, p.object(holder.ID))}
 }
 
-// makeNamed creates the address. If another one with the same number was created
-// before, makeNamed gives the new one back: with some roles, and in a VRF without
-// unique space, NetBox creates an address twice.
+// makeNamed creates the address. If an address with the same number was created earlier, makeNamed
+// gives the new one back. NetBox creates an address twice with some roles, and in a VRF without
+// unique space.
 func (p *Pool) makeNamed(ctx context.Context, b *board, c ipam.Claim, in parent) {
 	only := []ipam.Claim{c}
 	made, err := p.postNamed(ctx, c, in)
@@ -157,8 +157,8 @@ func (p *Pool) postNamed(ctx context.Context, c ipam.Claim, in parent) (address,
 	return a, nil
 }
 
-// challenge refuses an address that another user of NetBox had before. NetBox numbers
-// addresses in the order of their creation, so all clients see the same winner.
+// challenge refuses an address that another user of NetBox had earlier. NetBox numbers addresses in
+// the order of their creation, so all clients choose the same winner.
 func (p *Pool) challenge(ctx context.Context, c ipam.Claim, in parent, ours address) *ipam.Error {
 	holders, err := p.holders(ctx, c.Address, in)
 	switch {
@@ -170,8 +170,7 @@ func (p *Pool) challenge(ctx context.Context, c ipam.Claim, in parent, ours addr
 	return nil
 }
 
-// asUnknown returns the error of a look that came after a change. The outcome of the
-// change is unknown.
+// asUnknown returns the error of a look after a change. The outcome of the change is unknown.
 func asUnknown(err error) *ipam.Error {
 	e := &ipam.Error{Kind: ipam.KindUnknown, Message: err.Error(), Cause: err}
 	if below, ok := err.(*ipam.Error); ok { //nolint:errorlint // the driver's own errors are not wrapped

@@ -4,8 +4,8 @@
 // operator has created with the status "reserved" (ModeReserved).
 //
 // A Client is a server with a token. Several groups share it, because it sends one request at a
-// time. A Pool is a group of addresses on it. Client.Prepare makes it. A claim does not change the
-// state of a Pool, because NetBox stores the claims.
+// time. A Pool is a group of addresses on the server. Client.Prepare makes it. A claim does not
+// change the state of a Pool, because NetBox stores the claims.
 //
 // A claim is found by its key, which NetBox stores in a custom field with unique
 // values. So a claim can be repeated, whatever happened to it:
@@ -35,8 +35,8 @@ import (
 )
 
 const (
-	// defaultTimeout is how long one request may take. The first request of each worker
-	// process of NetBox takes 5 s, and a request waits while others are served.
+	// defaultTimeout is how long one request may take. The first request of each worker process of
+	// NetBox takes 5 s, and a request also waits for other requests.
 	defaultTimeout = 20 * time.Second
 	// defaultRate is how many requests are sent per second. NetBox has no limit of its
 	// own. A fast server answers claims at about this rate.

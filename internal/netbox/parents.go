@@ -138,8 +138,8 @@ func (p Parent) matchesVRF(vrf *reference) bool {
 	}
 }
 
-// matchesSite compares the site. NetBox's filter also returns a prefix in a location of
-// the site, but such a prefix does not say which site that is.
+// matchesSite compares the site. NetBox's filter also returns a prefix in a location of the site,
+// but such a prefix does not name its site.
 func (p Parent) matchesSite(b block) bool {
 	if b.ScopeType == "dcim.site" || b.ScopeType == "" && b.Scope != nil {
 		return b.Scope != nil && b.Scope.Slug == p.Site

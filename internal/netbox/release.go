@@ -8,10 +8,9 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Release gives grants back. It first looks for their keys, and removes only an address
-// that has both the key and the number of the grant. So an outdated grant does no harm,
-// and Release never touches an address without a key. A grant without an address means
-// everything that has its key.
+// Release gives grants back. It first looks for their keys, and removes only an address that has
+// both the key and the number of the grant. So an outdated grant does no harm, and Release never
+// changes an address without a key. A grant without an address means all addresses with its key.
 func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	var keys []string

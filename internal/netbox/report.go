@@ -14,9 +14,9 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Grants returns everything that NetBox holds for the cluster, for all groups that use
-// the same custom field. A partial answer is an error: the sweep releases what the
-// cluster does not use, so it must not trust a list of something else.
+// Grants returns everything that NetBox holds for the cluster, for all groups that use the same
+// custom field. A partial or wrong list is an error, because the sweep releases addresses by this
+// list.
 func (p *Pool) Grants(ctx context.Context) ([]ipam.Grant, error) {
 	prefix := ipam.KeyPrefix(p.group.Cluster)
 	what := call{name: "sweep", path: "ipam/ip-addresses/", query: fields(addressFields), what: "list the claims of the cluster " + p.group.Cluster}
@@ -43,8 +43,8 @@ func hasPrefixFold(text, prefix string) bool {
 	return strings.HasPrefix(strings.ToLower(text), strings.ToLower(prefix))
 }
 
-// Capacity counts the addresses of the group. Addresses of other users of NetBox count
-// as in use.
+// Capacity counts the addresses of the group. It counts addresses of other users of NetBox as in
+// use.
 func (p *Pool) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	c := ipam.Capacity{
 		Backend: "NetBox " + p.facts.Version,
@@ -119,8 +119,8 @@ func (p *Pool) used(ctx context.Context, in parent) (uint64, error) {
 	return uint64(len(distinct)), err
 }
 
-// cover returns the smallest prefix, of at least two addresses, that contains all of p.
-// Whether NetBox finds an address in a prefix of one address is not known.
+// cover returns the smallest prefix of at least two addresses that contains all of p. It is not
+// known whether NetBox finds an address in a prefix of one address.
 func (p parent) cover() string {
 	for bits := p.family().Bits() - 1; ; bits-- {
 		prefix, err := p.span.From.Prefix(bits)

@@ -12,8 +12,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// ourDescription begins the descriptions that this driver writes to reserved addresses,
-// and removes.
+// ourDescription is the beginning of the descriptions that this driver writes to reserved
+// addresses, and removes again.
 const ourDescription = "PureLB: "
 
 // startTaking waits until no other group of this client takes reserved addresses.
@@ -94,8 +94,8 @@ func (p *Pool) isFree(a address) bool {
 	return known && key == "" && a.Status.Value == "reserved" && a.ip().IsValid()
 }
 
-// take takes the reserved address a for c. It returns false, and leaves c without an
-// answer, if another client was faster.
+// take takes the reserved address a for c. If another client took it first, take returns false and
+// gives c no answer.
 func (p *Pool) take(ctx context.Context, b *board, c ipam.Claim, a address) bool {
 	only := []ipam.Claim{c}
 	now, etag, err := p.read(ctx, a.ID)
@@ -161,7 +161,7 @@ func (p *Pool) patch(ctx context.Context, b *board, c ipam.Claim, what call, a a
 	return true
 }
 
-// restore sets the address to reserved again. If another client changes it in between,
+// restore sets the address to reserved again. If another client changes the address meanwhile,
 // restore reads it again.
 func (p *Pool) restore(ctx context.Context, g ipam.Grant, a address) error {
 	var err error

@@ -91,14 +91,14 @@ type page[T any] struct {
 	Results *[]T    `json:"results"`
 }
 
-// numbered is what has an id.
+// numbered is an object with an id.
 type numbered interface{ id() int64 }
 
 func (a address) id() int64 { return a.ID }
 func (b block) id() int64   { return b.ID }
 
-// list reads all pages of a list. It continues after the last id: an offset would skip objects when
-// others are deleted, and the URL in "next" is made from a header.
+// list reads all pages of a list. It continues after the last id. An offset would skip objects when
+// others are deleted, and NetBox builds the URL in "next" from a header.
 func list[T numbered](ctx context.Context, c *Client, what call) ([]T, error) {
 	what.method = http.MethodGet
 	what.query.Set("limit", strconv.Itoa(pageSize))
@@ -196,7 +196,7 @@ func (v version) before(major, minor, patch int) bool {
 	return false
 }
 
-// familyName is what NetBox's filter takes.
+// familyName is the value that NetBox's filter accepts.
 func familyName(f addr.Family) string { return strconv.Itoa(int(f)) }
 
 func fields(names string) url.Values { return url.Values{"fields": {names}} }

@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// readMade reads an object or a list of objects. Only 201 proves that they were made: a POST that
-// became a GET is answered with 200 and a list of free addresses.
+// readMade reads an object or a list of objects. Only 201 proves that they were made: if a POST
+// became a GET, the answer is 200 and a list of free addresses.
 func readMade(r reply, raw json.RawMessage) ([]address, error) {
 	if r.status != http.StatusCreated {
 		return nil, fmt.Errorf("it is HTTP %d, not 201", r.status)
@@ -63,9 +63,9 @@ func (p *Pool) verify(ctx context.Context, b *board, what call, in parent, batch
 	return nil
 }
 
-// undo removes addresses that NetBox made without their keys, for each repetition would
-// make more. That happens when NetBox does not know the custom field, or when a proxy
-// takes the length of the body away.
+// undo removes addresses that NetBox made without their keys, because each repetition would make
+// more. This happens if NetBox does not know the custom field, or if a proxy removes the length of
+// the body.
 func (p *Pool) undo(ctx context.Context, what call, made []address) error {
 	text := "NetBox made the address without its key, for it does not know the custom field " + p.group.Field + ", or something before it changed the request"
 	for _, a := range made {

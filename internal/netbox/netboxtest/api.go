@@ -225,7 +225,7 @@ func checkAccept(r *http.Request, version string) error {
 	return nil
 }
 
-// readBody reads JSON. It takes a body without a length for empty, as gunicorn and NetBox do.
+// readBody reads JSON. Like gunicorn and NetBox, it treats a body without a length as empty.
 func readBody(r *http.Request) (any, error) {
 	if r.ContentLength <= 0 {
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// named is an object that others refer to: a VRF, tenant, tag, role or site.
+// named is an object that other objects refer to: a VRF, tenant, tag, role or site.
 type named struct {
 	kind   string // its path: "ipam/vrfs"
 	id     int64

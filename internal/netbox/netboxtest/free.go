@@ -49,7 +49,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// inUse reports whether ip counts as taken in a block. Before 4.6.3 a range also compares the mask.
+// inUse reports whether ip is taken in a block. Before 4.6.3 a range also compares the mask.
 func (s *Server) inUse(b Block, ip netip.Addr) bool {
 	container := b.Status == "container" && b.VRF == "" && !b.isRange()
 	for _, a := range s.db.addresses {

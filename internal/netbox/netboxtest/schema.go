@@ -38,14 +38,14 @@ var schemas = sync.OnceValue(func() map[string]map[string]callSchema {
 
 var number = regexp.MustCompile(`/[0-9]+/`)
 
-// alsoKnown are names that NetBox accepts, as the recordings show, although its schema lacks them.
+// alsoKnown are names that NetBox accepts in the recordings, although its schema lacks them.
 var alsoKnown = callSchema{
 	Query: strings.Fields("limit offset ordering fields brief"),
 	Body:  strings.Fields("custom_fields tags tenant vrf status role description dns_name comments address"),
 }
 
 // checkSchema refuses names that the schema lacks, if the server is strict. NetBox itself ignores
-// them, but no client may rely on that.
+// them, but clients must not rely on this.
 func (s *Server) checkSchema(q *question) error {
 	if !s.Strict {
 		return nil

@@ -32,9 +32,9 @@ type stop struct {
 	left   int  // how many more requests it holds; negative means all
 
 	held []string
-	// came is closed when the first request is held, and resumed when the held requests may go on.
+	// came is closed when the first request is held, resumed when held requests may continue.
 	came, resumed chan struct{}
-	// lost says that the held requests fail instead of going on.
+	// lost says that the held requests fail instead of continuing.
 	lost bool
 }
 
@@ -86,7 +86,7 @@ func (g *gate) wait(ctx context.Context) ([]string, error) {
 	return slices.Clone(s.held), nil
 }
 
-// pass waits while r is held. It reports whether r may go on.
+// pass waits while r is held. It reports whether r may continue.
 func (g *gate) pass(r *http.Request, answer bool) bool {
 	s := g.hold(r, answer)
 	if s == nil {
