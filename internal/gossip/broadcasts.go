@@ -65,7 +65,7 @@ func (g *Gossip) broadcast(ctx context.Context, list *memberlist.Memberlist) {
 }
 
 // round pings some members. Each ping carries broadcasts of this process, and each answer
-// carries broadcasts of the member. A member that does not answer does not matter.
+// carries broadcasts of the member. A missing answer is no error.
 func (g *Gossip) round(list *memberlist.Memberlist, asking *sync.WaitGroup) {
 	g.mu.Lock()
 	others := g.table.some(listeners, g.self)

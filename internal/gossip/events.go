@@ -109,7 +109,7 @@ func (g *Gossip) lost(n *memberlist.Node) {
 	backoff.Poke(g.shifted)
 }
 
-// update applies change to the table, and logs and signals what changed about node.
+// update applies change to the table. It logs and signals a changed state of node.
 func (g *Gossip) update(node string, change func(now time.Time) bool) {
 	g.mu.Lock()
 	old, known := g.table.nodes[node]

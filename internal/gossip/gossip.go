@@ -11,8 +11,8 @@
 //
 // Every process is a member of its own. Its name consists of its node and its instance. So
 // an agent that restarts does not have to refute a suspicion of the process before it. Two
-// agents on one node do not make each other flap: the node is alive while one of them is
-// alive, and the record of the newer living one counts.
+// agents on one node do not make the node flap. The node is alive while one of them is
+// alive, and its record is that of the newer living agent.
 //
 // To read: run.go starts the parts. detect.go runs the detector, events.go handles the
 // callbacks of the library, table.go and suspicion.go join both, and join.go finds lost
@@ -56,7 +56,7 @@ type Options struct {
 	Seeds func(context.Context) ([]netip.AddrPort, error)
 	// Timing is the set of intervals. The zero value is right.
 	Timing Timing
-	// Patience is how long a process is silent before it counts as dead, from
+	// Patience is how long a process is silent before the others declare it dead, from
 	// DefaultPatience to MaxPatience. 0 is DefaultPatience.
 	Patience time.Duration
 	// Receive, if set, is called with each message that another agent Sends. Messages that
@@ -140,9 +140,9 @@ func New(opt Options) (*Gossip, error) {
 	return g, g.SetKeys(opt.Keys)
 }
 
-// newInstance returns the number of this process. Of two agents of one node the newer has
-// the higher number, because both read the clock of the same machine. If that clock was set
-// back meanwhile, the older agent speaks for the node until it ends.
+// newInstance returns the number of this process. A newer agent of a node has a higher
+// number than an older one, because both read the clock of the same machine. If that clock
+// was set back meanwhile, the older agent represents the node until it ends.
 func newInstance() uint64 {
 	const random = 20
 	return uint64(time.Now().UnixMilli())<<random | rand.Uint64N(1<<random)
@@ -178,10 +178,10 @@ func (g *Gossip) Members() []Member {
 	return g.table.members()
 }
 
-// Accused returns how often several peers suspected this process at about the same time, or
-// the only other peer did. If the count grows, this process may hear the peers while they do
-// not hear it. The suspicion of one peer among several does not count: the fault may be on
-// the side of that peer, which may suspect all others.
+// Accused returns how often several peers suspected this process at about the same time.
+// With a single peer, each suspicion of that peer counts. If the count grows, this process
+// may hear the peers while the peers do not hear this process. The suspicion of one peer
+// among several does not count, because the fault may be at that peer.
 func (g *Gossip) Accused() uint64 { return g.counts.corroborated.Load() }
 
 // Changed signals that Members or Accused changed.

@@ -20,10 +20,10 @@ func (i identity) peerID() detector.PeerID {
 	return detector.PeerID(binary.BigEndian.Uint64(sum[:]))
 }
 
-// A heartbeat on the wire consists of the format, one byte that says whether it is a
-// suspicion, the first two bytes of the receiver's ID (version 2 only), the sender, the
-// number, the peer that it is about, and a tag. The tag is the first 16 bytes of the
-// HMAC-SHA256 of all these fields and the receiver's ID.
+// A heartbeat on the wire consists of the format, one byte that is set for a suspicion, the
+// first two bytes of the receiver's ID (version 2 only), the sender, the number, the
+// subject peer, and a tag. The tag is the first 16 bytes of the HMAC-SHA256 of all these
+// fields and the receiver's ID.
 //
 // The receiver is named in clear text. So a heartbeat for the previous process at the same
 // address does not look like a packet with a foreign key.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// identity identifies a process. It is the name of a member in the library.
+// identity identifies a process. The library uses it as the name of a member.
 type identity struct {
 	node     string
 	instance uint64

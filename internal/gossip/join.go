@@ -55,8 +55,8 @@ func (g *Gossip) join(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// round looks for some of the missing members. It reports whether none is missing: then
-// there is nothing to do until a member comes or goes.
+// round looks for some of the missing members. It reports whether no member is missing.
+// Then there is no work until the members change.
 func (j *joiner) round(ctx context.Context) (all bool) {
 	alive := j.list.NumMembers()
 	missing := j.g.missing(j.named)
@@ -114,8 +114,8 @@ func (j *joiner) call(peer netip.AddrPort) {
 	j.g.counts.joins.Add(1)
 }
 
-// missing returns the addresses that should have a living member and have none: those of
-// dead members, and those in named.
+// missing returns the addresses without a living member: those of dead members, and those
+// in named.
 func (g *Gossip) missing(named []netip.AddrPort) []netip.AddrPort {
 	g.mu.Lock()
 	defer g.mu.Unlock()

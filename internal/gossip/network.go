@@ -84,7 +84,7 @@ func listenUDP(bind netip.AddrPort) (fd int, err error) {
 	}
 	for force, ask := range map[int]int{syscall.SO_RCVBUFFORCE: syscall.SO_RCVBUF, syscall.SO_SNDBUFFORCE: syscall.SO_SNDBUF} {
 		if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, force, buffer) != nil {
-			_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, ask, buffer) // a smaller buffer has to do
+			_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, ask, buffer) // a smaller buffer is acceptable
 		}
 	}
 	if err := syscall.Bind(fd, sockaddr(bind)); err != nil {

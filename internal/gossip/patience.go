@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Patience is about how long a process is silent before it counts as dead. An administrator
-// raises it for nodes that pause, for example for a snapshot or a live migration: then a
-// pause that is clearly shorter moves no address. Each process publishes its own patience.
-// All use the longest patience of the living processes, so they agree while the setting
-// changes.
+// Patience is about how long a process is silent before the others declare it dead. An
+// administrator raises it for nodes that pause, for example for a snapshot or a live
+// migration. A pause that is clearly shorter than the patience then moves no address. Each
+// process publishes its own patience. All use the longest patience of the living processes,
+// so they agree while the setting changes.
 const (
 	DefaultPatience = 400 * time.Millisecond
 	MaxPatience     = 5 * time.Second
@@ -27,8 +27,8 @@ func ValidPatience(d time.Duration) error {
 	return nil
 }
 
-// readPatience decodes the patience byte of a record. It moves a value out of range to the
-// nearest limit, so no member can make the others wait for longer than MaxPatience.
+// readPatience decodes the patience byte of a record. It clamps a value to the limits, so
+// no member can make the others wait for longer than MaxPatience.
 func readPatience(b byte) time.Duration {
 	return min(max(time.Duration(b)*patienceUnit, DefaultPatience), MaxPatience)
 }

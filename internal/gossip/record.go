@@ -32,9 +32,9 @@ type Record struct {
 // bits, and the bytes that hold those bits. An address is its family and its bytes. A
 // record of protocol version 1 ends here. Later versions add the lowest and the highest
 // protocol version that the process understands, and its patience in tenths of a second. If
-// the flags say so, the digest of the Lease follows in eight bytes. Earlier agents had another
-// digest there, of less than the Lease, and another flag for it: nothing reads that digest. A
-// reader ignores the rest, so later versions can append to it.
+// its flag is set, the digest of the Lease follows in eight bytes. Earlier agents sent
+// another digest there, of a part of the Lease, with another flag. No version reads that
+// digest now. A reader ignores further bytes, so later versions can append fields.
 const (
 	recordVersion = 1
 

@@ -13,7 +13,7 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// Run runs gossip until ctx is done. It may run once. It does not say goodbye: Leave does.
+// Run runs gossip until ctx is done. It may run once. It does not announce its end: Leave does.
 func (g *Gossip) Run(ctx context.Context) error {
 	carrier, err := g.carrier(ctx)
 	if carrier == nil {
@@ -62,8 +62,8 @@ func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
 	}
 }
 
-// live spreads each published record, and believes the suspicions that nobody refutes in
-// time, until ctx is done.
+// live spreads each published record, and declares suspected processes dead if no process
+// refutes the suspicion in time. It runs until ctx is done.
 func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -85,7 +85,7 @@ func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 // limit. A timeout is no failure.
 func spread(list *memberlist.Memberlist, limit time.Duration) { _ = list.UpdateNode(limit) }
 
-// settle believes the suspicions that are due, and returns when to call it again.
+// settle declares dead the processes whose suspicions are due, and returns when to call it again.
 func (g *Gossip) settle(now time.Time) (next time.Time) {
 	g.mu.Lock()
 	s := g.table.settle(now)
@@ -113,9 +113,9 @@ func (g *Gossip) stop(list *memberlist.Memberlist) {
 	_ = list.Shutdown()
 }
 
-// Leave says goodbye: the other agents see this node as Left at once. A record that is
-// published later has no effect. Leave returns when enough members know of it to tell the
-// rest, or when ctx is done.
+// Leave announces that this process leaves. The other agents see this node as Left at once.
+// A record that is published later has no effect. Leave returns when enough members know of
+// it to inform the rest, or when ctx is done.
 func (g *Gossip) Leave(ctx context.Context) error {
 	g.talk.RLock()
 	list := g.list

@@ -13,9 +13,9 @@ import (
 
 // This file encrypts all packets and streams of the library by AES-GCM with a random nonce.
 // Nothing reaches the library unless one of our keys opens it. The library can encrypt too.
-// But in its format the version byte is not authenticated and chooses how the plain text is
-// unpadded. A recorded packet with a changed version byte makes the library panic, and an
-// attacker needs no key for that.
+// But in the format of the library the version byte is not authenticated, and it selects
+// how the plain text is unpadded. A recorded packet with a changed version byte makes the
+// library panic, and an attacker needs no key for that.
 const (
 	sealVersion = 1
 	nonceSize   = 12
@@ -88,8 +88,8 @@ func (k *keyring) seal(dst, plain, context []byte) []byte {
 	return (*k.keys.Load())[0].Seal(dst, nil, plain, context)
 }
 
-// open returns the plain text of what was sealed for context. It counts the reason if it
-// refuses.
+// open returns the plain text of a packet or record that was sealed for context. If it
+// refuses, it counts the reason.
 func (k *keyring) open(sealed, context []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
 		k.counts.badFormat.Add(1)

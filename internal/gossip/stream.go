@@ -23,8 +23,8 @@ const (
 	fromListener = 'l'
 )
 
-// stream seals what is written to a connection and opens what is read from it. One
-// goroutine at a time uses it, as the library does.
+// stream seals the data written to a connection, and opens the data read from it. Only one
+// goroutine at a time may use it. The library complies.
 type stream struct {
 	net.Conn
 	keys     *keyring

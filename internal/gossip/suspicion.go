@@ -7,13 +7,13 @@ import (
 	"purelb.io/purelb/internal/detector"
 )
 
-// suspicionTTL is how long a process counts as dead because of missed heartbeats alone,
-// while the library still takes it for alive. A watcher that still misses the heartbeats
+// suspicionTTL is how long the table treats a process as dead because of missed heartbeats alone,
+// while the library still lists the process as alive. A watcher that still misses the heartbeats
 // repeats its suspicion within this time (detector.Renewal).
 const suspicionTTL = 5 * time.Second
 
-// suspect records that a watcher misses the heartbeats of id. The table believes at until
-// that id is dead, unless a process hears id before.
+// suspect records that a watcher misses the heartbeats of id. The table declares id dead at
+// until, unless a process hears id before.
 func (t *table) suspect(id identity, until, now time.Time) {
 	p := t.process(id)
 	switch {
@@ -97,8 +97,8 @@ type settled struct {
 	doubts bool
 }
 
-// settle believes the suspicions that nobody refuted in time. It makes processes alive
-// again whose suspicionTTL is over and that the library still hears.
+// settle declares processes dead if no process refuted the suspicion in time. When
+// suspicionTTL is over, it makes a process alive again if the library still hears it.
 func (t *table) settle(now time.Time) settled {
 	e := t.suspicions.Expire(now)
 	s := settled{late: e.Late, next: e.Next}

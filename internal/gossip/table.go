@@ -19,7 +19,7 @@ type State int
 const (
 	Alive State = iota
 	Dead        // it became silent
-	Left        // it said goodbye
+	Left        // it announced that it leaves
 )
 
 func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
@@ -27,10 +27,10 @@ func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] 
 // Member is the known state of the agent of a node.
 type Member struct {
 	Node string
-	// Instance is the process that speaks for the node: the newest living one, or else the
-	// newest.
+	// Instance is the process that represents the node: the newest living process, or the
+	// newest process if none is alive.
 	Instance uint64
-	// Address is the address at which it gossips.
+	// Address is the gossip address of the process.
 	Address netip.AddrPort
 	// Record is the last record that it announced.
 	Record Record
@@ -54,11 +54,11 @@ type process struct {
 	// version is the highest version that both it and this process understand; 0 means
 	// none.
 	version byte
-	// leaving means that it said goodbye. gone means that the library takes it for dead.
-	// beats means that it promises heartbeats.
+	// leaving means that the process announced its end. gone means that the library declared it
+	// dead. beats means that it promises heartbeats.
 	leaving, gone, beats bool
-	// silentUntil is when a death by missed heartbeats ends, because the library knows
-	// better by then. It is zero while no such death is in force.
+	// silentUntil is when a death by missed heartbeats expires. From then on only the
+	// library decides. It is zero while no such death is in force.
 	silentUntil time.Time
 	// unheard is when the detector stopped knowing whether a peer hears it, or zero.
 	unheard time.Time
@@ -113,8 +113,8 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 	return t.judge(id.node, now)
 }
 
-// lose records that the library takes id for dead. The table believes it at until, unless
-// the library hears id before. It believes it at once if id said goodbye.
+// lose records that the library declared id dead. The table declares id dead at until, unless the
+// library hears id before. If id announced that it leaves, the table does so at once.
 func (t *table) lose(id identity, until, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
@@ -172,7 +172,7 @@ func (t *table) judge(node string, now time.Time) bool {
 	if known && old.State == m.State {
 		m.Since = old.Since
 	}
-	// Of the processes that are gone, one is enough.
+	// One process that is gone is enough.
 	t.processes[node] = slices.DeleteFunc(t.processes[node], func(p *process) bool {
 		return p != best && p.state() != Alive && p.gone
 	})
@@ -184,7 +184,7 @@ func (t *table) judge(node string, now time.Time) bool {
 	return true
 }
 
-// preference orders the processes of a node. The greatest process speaks for the node.
+// preference orders the processes of a node. The greatest process represents the node.
 func preference(a, b *process) int {
 	if a.state() == Alive || b.state() == Alive {
 		if c := cmp.Compare(b.state(), a.state()); c != 0 {
@@ -200,9 +200,9 @@ func same(a, b Member) bool {
 		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
 }
 
-// forget drops the nodes that have been dead or away since before, and reports whether
-// there were any. It keeps a process that the library takes for alive, because the library
-// will not report that process again.
+// forget drops the nodes that became Dead or Left earlier than before, and reports whether
+// there were any. It keeps a process that the library still lists as alive, because the
+// library will not report that process again.
 func (t *table) forget(before time.Time) bool {
 	n := len(t.nodes)
 	for node, m := range t.nodes {

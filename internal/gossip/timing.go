@@ -13,9 +13,9 @@ import (
 // Timing is the set of intervals. A zero field has its default.
 //
 // A process sends a heartbeat to its three watchers at each Beat. A watcher that misses
-// three heartbeats in a row suspects the process and tells all members. They believe the
-// suspicion after Silence, unless the suspected process refutes it or another watcher
-// vouches for that process. With the defaults that takes under 0.5 s in a cluster of any
+// three heartbeats in a row suspects the process and tells all members. They declare the
+// process dead after Silence, unless it refutes the suspicion or another watcher reports
+// that it hears the process. With the defaults that takes under 0.5 s in a cluster of any
 // size.
 //
 // A process that is alive but does not run is not suspected for 128 ms. That is longer than
@@ -75,14 +75,14 @@ const (
 	// helpers is how many members probe a member that does not answer this process.
 	helpers = 3
 	// suspicion is how many Probes, times the decimal logarithm of the number of nodes, the
-	// library waits before it believes that a member is dead. That time grows with the
-	// cluster, so suspicion is as small as possible. This package waits for the rest.
+	// library waits before it declares a member dead. That time grows with the cluster, so
+	// suspicion is as small as possible. This package waits for the rest.
 	suspicion = 1
 	// listeners is how many members each round of broadcasts reaches.
 	listeners = 4
-	// retransmits is how often, times the decimal digits of the number of nodes, each
-	// member passes a broadcast on. With half of it, in a cluster of four, one in 50 nodes
-	// does not learn in time of a suspicion that it must refute.
+	// retransmits, times the number of decimal digits of the number of nodes, is how often
+	// each member passes a broadcast on. With half that value in a cluster of four, one in
+	// 50 nodes learns too late of a suspicion that it must refute.
 	retransmits = 8
 )
 
@@ -97,8 +97,8 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	c.RetransmitMult = retransmits
 	c.IndirectChecks = helpers
 	c.SuspicionMult = suspicion
-	// Confirmations by other members do not shorten a suspicion: they cannot tell a dead
-	// node from a node that stands still for a moment either.
+	// Confirmations by other members do not shorten a suspicion: those members cannot tell
+	// a dead node from a paused node either.
 	c.SuspicionMaxTimeoutMult = 1
 	c.ProbeInterval, c.ProbeTimeout = t.Probe, t.Answer
 	// A process that is too busy to read answers waits longer for them. The limit keeps it

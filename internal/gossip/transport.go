@@ -125,8 +125,8 @@ func (s *sealed) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
 	return s.carrier.FinalAdvertiseAddr(ip, port)
 }
 
-// WriteTo sends a packet. It returns the error of the carrier unchanged, because the
-// library reads from it on which side the fault is.
+// WriteTo sends a packet. It returns the error of the carrier unchanged. The library
+// derives from that error on which side the fault is.
 func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
 	s.look(plain)
 	packet := s.keys.sealPacket(plain)
@@ -144,7 +144,7 @@ func (s *sealed) WriteToAddress(plain []byte, addr memberlist.Address) (time.Tim
 // DialTimeout opens a stream. All reads and writes on it must end within timeout too.
 func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	if timeout <= 0 {
-		return nil, os.ErrDeadlineExceeded // a dialer takes 0 for no limit
+		return nil, os.ErrDeadlineExceeded // to a dialer, 0 means no limit
 	}
 	conn, err := s.carrier.DialTimeout(addr, timeout)
 	if err != nil {

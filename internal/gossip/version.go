@@ -34,8 +34,8 @@ func (s span) common(other span) byte {
 	return 0
 }
 
-// First bytes above those in use and below laterFormats are reserved for later versions. A
-// packet that begins with another byte is not gossip.
+// The first bytes above the used ones and below laterFormats are reserved for later
+// versions. A packet that begins with another byte is not gossip.
 const laterFormats = 16
 
 // later reports whether format is the first byte of a later version. newest is the highest
@@ -43,8 +43,8 @@ const laterFormats = 16
 func later(format, newest byte) bool { return format > newest && format < laterFormats }
 
 // strangers counts records, packets, streams and messages in a version that this process
-// does not understand. It logs the first one of each sender. A node is one sender, whatever
-// its process or its port. strangers remembers a limited number of senders.
+// does not understand. It logs the first one of each sender. All processes and ports of a
+// node are one sender. strangers remembers a limited number of senders.
 //
 // Nothing proves the source address of a packet, so forged packets may use up all entries
 // for addresses. Nodes have a key, and have entries of their own.
