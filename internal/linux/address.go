@@ -76,7 +76,7 @@ func parseAddress(body []byte) (held, error) {
 		}
 	}
 	if !local.IsValid() {
-		local = address // if there is a peer, address is that of the peer
+		local = address // with a peer, IFA_ADDRESS is the address of the peer
 	}
 	h.Prefix = netip.PrefixFrom(local, int(body[1]))
 	if !h.Prefix.IsValid() {

@@ -67,8 +67,8 @@ func networkOrder(v uint16) uint16 {
 	return native.Uint16(binary.BigEndian.AppendUint16(nil, v))
 }
 
-// sourceFor returns the source address for an advertisement of addr: addr itself, as the
-// kernel does, or the link-local address while addr is not usable.
+// sourceFor returns the source address for an advertisement of addr: addr itself, which the
+// kernel uses too, or the link-local address while addr is not usable.
 func (s *Stack) sourceFor(ctx context.Context, l link, addr netip.Addr) (netip.Addr, error) {
 	req := rtnetlink.NewRequest(unix.RTM_GETADDR, 0, addressBody(unix.AF_INET6, 0, l.Index))
 	req.Add(unix.IFA_ADDRESS, addr.AsSlice())

@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// dummyAlias is the alias of the links that EnsureDummy creates. It tells them from those of
-// an administrator.
+// dummyAlias is the alias of the links that EnsureDummy creates. It distinguishes them from
+// links of an administrator.
 const dummyAlias = "purelb"
 
 // EnsureDummy makes sure that a link with this name exists and is up. It returns the kind
@@ -44,7 +44,7 @@ func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
 		err = s.route.Do(ctx, newLink(name, "ifb"))
 	}
 	if errors.Is(err, unix.EEXIST) {
-		return s.link(ctx, name) // another program was faster, and the link is its own
+		return s.link(ctx, name) // another program created the link first, and owns it
 	}
 	if err != nil {
 		return link{}, err

@@ -45,8 +45,8 @@ func openEar(protocol uint16) (*ear, error) {
 // aim makes the ear receive only packets on these links about addresses with these numbers.
 //
 // With a single link, the kernel does not process the packets of other links at all. With
-// no link, it processes no packets. Old kernels take protocol 0 for the protocol that was
-// bound before; then the filter drops all packets.
+// no link, it processes no packets. To old kernels, protocol 0 means the previously bound
+// protocol. Then the filter drops all packets.
 func (e *ear) aim(links []int, numbers []uint32) error {
 	to := &unix.SockaddrLinklayer{Protocol: networkOrder(e.protocol)}
 	switch len(links) {

@@ -15,7 +15,7 @@ import (
 // hearAgain is the pause after an error of a socket.
 const hearAgain = time.Second
 
-// ears receives what stations say about addresses, for all listeners.
+// ears receives the claims and questions of stations about addresses, for all listeners.
 //
 // The sockets are opened at the start, because the thread that opens them decides which
 // namespace they listen in. They cost nothing while there is no listener.
@@ -25,8 +25,8 @@ type ears struct {
 	readers sync.WaitGroup
 	closed  chan struct{}
 
-	// mu orders the reading of packets and the changes of listeners: a packet that one
-	// listener got, all listeners got.
+	// mu orders the reading of packets and the changes of listeners. So all listeners get a
+	// packet, or none does.
 	mu        sync.Mutex
 	listeners map[*listener]bool
 }
@@ -121,7 +121,7 @@ func (s *ears) attend(l *listener, scope [2]scope) error {
 	return s.aim()
 }
 
-// leave ends what l receives.
+// leave makes l receive no more packets.
 func (s *ears) leave(l *listener) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *ears) leave(l *listener) error {
 	return s.aim()
 }
 
-// aim makes the ears receive what any listener wants.
+// aim makes the ears receive the scopes of all listeners.
 func (s *ears) aim() error {
 	var errs []error
 	for family, e := range s.each {

@@ -32,10 +32,10 @@ const (
 //
 // Most broadcasts in a segment are about other addresses. The filter drops them.
 //
-// It also drops packets for other hosts, which arrive if the link is promiscuous. A packet
-// from a VLAN without a link, whose tag was removed, counts as one for other hosts. If
-// there are more links than a jump can skip, the filter does not check the link, and the
-// reader must.
+// It also drops packets for other hosts, which arrive if the link is promiscuous. The
+// kernel also marks a packet from a VLAN without a link as a packet for other hosts. If
+// there are more links than a jump can skip, the filter does not check the link. The reader
+// must check it.
 func filterFor(protocol uint16, links []int, numbers []span) filter {
 	if len(links) == 0 {
 		return filter{}.end(0)
@@ -63,7 +63,7 @@ func (f filter) senderOrProbe(sender, target uint32, numbers []span) filter {
 		load(unix.BPF_W, target).take(numbers).end(0)
 }
 
-// either continues with then, which has an end, if the loaded word equals value.
+// either continues with then if the loaded word equals value. then must contain an end.
 func (f filter) either(value int, then filter) filter {
 	f = append(f, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(value), Jf: uint8(len(then))})
 	return append(f, then...)

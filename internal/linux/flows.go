@@ -12,11 +12,11 @@ import (
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
-// From linux/netfilter/nfnetlink_conntrack.h.
+// Constants of linux/netfilter/nfnetlink_conntrack.h.
 const (
 	// The requests: IPCTNL_MSG_CT_*.
 	flowGet, flowDelete = 1, 2
-	// The attributes of a flow: CTA_*. The tuple is that of its first packet.
+	// The attributes of a flow: CTA_*. ctaTuple is CTA_TUPLE_ORIG, the tuple of the first packet.
 	ctaTuple, ctaID, ctaZone, ctaFilter = 1, 12, 18, 25
 	// The attributes of a tuple: CTA_TUPLE_*, CTA_IP_*_DST, CTA_PROTO_NUM.
 	ctaTupleIP, ctaTupleProtocol = 1, 2
@@ -45,9 +45,9 @@ func openFlows() (*rtnetlink.Conn, error) {
 // ForgetFlows makes the kernel forget the UDP flows to addrs, and returns their number. It
 // does nothing if the kernel does not track connections.
 //
-// The kernel sends all packets of a flow to the destination of the first packet. For TCP that ends
-// with the connection. For UDP it lasts as long as the client sends, even if the first packet
-// arrived when there was no destination.
+// The kernel sends all packets of a flow to the destination of the first packet. A TCP flow
+// ends with the connection. A UDP flow lasts as long as the client sends, even if the first
+// packet arrived when there was no destination.
 func (s *Stack) ForgetFlows(ctx context.Context, addrs []netip.Addr) (int, error) {
 	if s.flows == nil {
 		return 0, nil

@@ -24,9 +24,9 @@ type answer struct {
 	mac  [6]byte
 }
 
-// maxAnswers is the largest number of answers that an inquiry stores. It is more than the
-// number of addresses that all nodes of a large segment answer for. A machine may forge any
-// number of answers.
+// maxAnswers is the largest number of answers that an inquiry stores. The nodes of a large
+// segment answer for fewer addresses. The limit is necessary because a machine may forge
+// any number of answers.
 const maxAnswers = 1 << 18
 
 func (q *inquiry) hear(w said) {

@@ -19,8 +19,8 @@ const (
 	// forwardingIPv6 is DEVCONF_FORWARDING.
 	forwardingIPv6 = 0
 	// operTesting and operDormant are the states of RFC 2863 in which a link has a carrier
-	// but takes no traffic: during a test, or before a login (802.1X), while the switch
-	// passes nothing.
+	// but carries no traffic: during a test, or before a login (802.1X), when the switch
+	// passes no packets.
 	operTesting, operDormant = 4, 5
 )
 
@@ -29,7 +29,7 @@ type link struct {
 	announce.Link
 	flags    uint32
 	hardware uint16 // ARPHRD_*
-	// alias is a name that a program or a person gave the link beside its own.
+	// alias is the IFLA_IFALIAS of the link, which programs and administrators set.
 	alias string
 	// flaps counts the changes of the carrier.
 	flaps uint32
@@ -117,7 +117,7 @@ func parseLink(body []byte) (link, error) {
 	return l, nil
 }
 
-// setting returns setting number i of a link, or 0 if the kernel does not tell it.
+// setting returns setting number i of a link, or 0 if the kernel does not report it.
 func setting(settings []byte, i int) uint32 {
 	if len(settings) < 4*i+4 {
 		return 0

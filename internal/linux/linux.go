@@ -2,9 +2,9 @@
 // packets about these addresses.
 //
 // It knows rtnetlink, ARP and Neighbor Discovery, and the differences between kernels. It
-// does not know which addresses should be where, or why. It reports the state, and makes
-// the changes that the caller wants. It changes no other address. Each result is complete,
-// or there is an error.
+// does not know which address belongs on which link, or why. It reports the state, and
+// makes the changes that the caller wants. It changes no other address. Each result is
+// complete, or there is an error.
 package linux
 
 import (
@@ -169,12 +169,12 @@ func (s *Stack) arpIgnore() uint32 {
 	return uint32(value)
 }
 
-// looseARP reports whether the kernel answers ARP requests on one of the links for addresses
-// that it has on other links. all is the setting for all links. The kernel takes the larger
-// one of it and that of the link.
+// looseARP reports whether the kernel answers ARP requests on one of the links for
+// addresses that it has on other links. all is the setting for all links. The kernel uses
+// the larger one of all and the setting of the link.
 //
-// Only links with an IPv4 address that other machines can reach count. The veths of pods have
-// none, or a link-local one or one of a single host.
+// It ignores links without an IPv4 address that other machines can reach. Such links are the veths
+// of pods: they have no address, a link-local address, or an address with a /32 mask.
 func looseARP(links []link, all uint32, addresses []announce.Address) bool {
 	networks := map[string]bool{}
 	for _, a := range addresses {
@@ -187,8 +187,8 @@ func looseARP(links []link, all uint32, addresses []announce.Address) bool {
 }
 
 // strictARP reports whether a kernel with this arp_ignore answers only for addresses of the
-// link. With 3 it answers for all addresses with a scope wider than that of a host, and the
-// values 4 to 7 have no meaning to it: it answers as with 0.
+// link. With 3 it answers for all addresses with a scope wider than that of a host. The
+// kernel handles the undefined values 4 to 7 like 0.
 func strictARP(ignore uint32) bool { return ignore == 1 || ignore == 2 || ignore == 8 }
 
 // onLinks sets the links of the addresses, and leaves out addresses whose link has gone.

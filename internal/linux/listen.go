@@ -20,9 +20,9 @@ const (
 	heardRoom = 64
 )
 
-// Listen reports what other stations say about our addresses on the links that carry them:
-// that a station has the address, or wants it. It ignores packets from other links of this
-// node. The channel is closed when ctx is done.
+// Listen reports the claims and probes of other stations for our addresses, on the links
+// that carry these addresses. It ignores packets from other links of this node. The channel
+// is closed when ctx is done.
 //
 // mine returns our local addresses and their links. Listen calls it for each packet, so it
 // must be fast, and must not use the Stack. Listen notices within a second if mine returns

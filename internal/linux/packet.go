@@ -30,8 +30,8 @@ var ethernetIPv4 = [6]byte{0, 1, 8, 0, 6, 4}
 // without a request: sender and target are the same address.
 //
 // In a request, the target's hardware address has no meaning and is zero (RFC 5227 section
-// 2.3). In a reply, it is the address to cache (RFC 5944 section 4.6), which distinguishes
-// the reply from an answer.
+// 2.3). In a reply, it is the address to cache (RFC 5944 section 4.6). That distinguishes
+// the reply from an answer to a request.
 func gratuitousARP(operation uint16, mac [6]byte, addr netip.Addr) []byte {
 	ip := addr.As4()
 	var target [6]byte

@@ -52,12 +52,12 @@ func newPlan(links map[string]link, there []held, marks bool) *plan {
 	return p
 }
 
-// put plans to add a or to change the existing address into a.
+// put plans the steps that add a, or change the existing address into a.
 //
-// In IPv6, a link has an address only once. So to change the mask, the old address must be
-// removed first. In IPv4, the address with the old mask stays beside the new one until it
-// is removed, but the flags of an address cannot change. In both cases, the plan removes
-// the address and adds it again in one batch.
+// An IPv6 address exists only once on a link, whatever its mask. To change the mask, the
+// old address must be removed first. In IPv4, the address with the old mask stays beside
+// the new one until it is removed, but the flags of an address cannot change. In both
+// cases, the plan removes the address and adds it again in one batch.
 func (p *plan) put(a announce.Address) {
 	index := p.links[a.Link].Index
 	if index == 0 {
@@ -86,8 +86,8 @@ func (p *plan) put(a announce.Address) {
 	p.steps = append(p.steps, step{address: a, req: newAddress(a, index, flags)})
 }
 
-// mustGo reports whether the kernel is unable to change h, the same address on the same
-// link, into a.
+// mustGo reports whether h must be removed before a is added. h is the same address on the
+// same link, and the kernel cannot change it into a.
 func mustGo(h held, a announce.Address) bool {
 	if a.Prefix.Addr().Is6() {
 		return h.Prefix != a.Prefix
@@ -104,8 +104,8 @@ func (p *plan) remove(a announce.Address) {
 	}
 }
 
-// ours reports whether we may change h. If the kernel does not store marks, the caller is
-// trusted.
+// ours reports whether we may change h. If the kernel does not store marks, only the caller
+// knows, and ours returns true.
 func (p *plan) ours(h held) bool { return h.Mark == announce.Mark || !p.marks }
 
 func (p *plan) takeOff(a announce.Address, h held) {
@@ -114,9 +114,9 @@ func (p *plan) takeOff(a announce.Address, h held) {
 
 // promote returns the links that must be set to keep secondary addresses.
 //
-// By default, when the kernel deletes the primary IPv4 address of a subnet, which is the one that
-// was added first, it also deletes all other addresses of that subnet: addresses that we still
-// want, and addresses of other programs.
+// The IPv4 address that was added first in a subnet is the primary one. By default, when
+// the kernel deletes that address, it also deletes all other addresses of the subnet:
+// addresses that we still want, and addresses of other programs.
 func (p *plan) promote() []link {
 	gone := make(map[spot]bool)
 	primary := make(map[subnet]bool)

@@ -30,16 +30,16 @@ const probeLag = 8 * time.Millisecond
 // answer.
 var errUnheard = errors.New("the link has no carrier, or had none for a while")
 
-// Probe asks the segment of a link who has addrs. For each address with an answer, it
-// returns the MACs of all machines that answered. It takes as long as p says, whatever it
-// hears, plus a millisecond for every 32 questions. There is one question for each address,
-// or two if p has a source for it. On a link without neighbors Probe returns at once.
+// Probe asks the segment of a link who has addrs. For each address with an answer, it returns the
+// MACs of all machines that answered. It takes the time that p sets, plus a millisecond for every
+// 32 questions. Answers do not shorten that time. There is one question for each address, or two if
+// p has a source for it. On a link without neighbors Probe returns at once.
 //
-// An unsolicited announcement counts as an answer, and so does a probe by another machine
-// for the same address: two machines that want an address must not both take silence for a
-// yes. Packets from other links of this node do not count. Probe returns silence only if
-// every host had the chance to answer just now. If a question could not be sent, or the
-// link was down or this process stood still meanwhile, it returns an error.
+// Unsolicited announcements are answers too. So are probes by other machines for the same
+// address: two machines that want an address must not both conclude that it is free.
+// Packets from other links of this node are not answers. Probe reports an address as silent
+// only if every host was able to answer. If a question could not be sent, or the link was
+// down or this process stood still meanwhile, it returns an error.
 func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p announce.Probing) (announce.Answers, error) {
 	l, err := s.link(ctx, link)
 	if err == nil && l.hasNeighbors() && len(addrs) > 0 && p.Count > 0 {
@@ -82,10 +82,10 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 // hearAnswers makes q receive packets about its addresses until leave is called.
 //
 // IPv6 probes of other machines go only to the solicited-node group of the address.
-// Meanwhile the link accepts all multicast groups. For many addresses it would have to do
-// so anyway, because a network card can filter only few groups. Kernels log that change. So
-// it is not made if all questions are about IPv4, or if they are ordinary requests, whose
-// answers come to this node alone.
+// Meanwhile the link accepts all multicast groups. Many addresses would require that
+// anyway, because a network card can filter only few groups. Kernels log the change. So
+// hearAnswers does not make it if all questions are about IPv4. It does not make it for
+// ordinary requests either, because their answers are unicast.
 func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err error) {
 	ear := &listener{hear: q.hear}
 	var scope [2]scope
@@ -106,7 +106,7 @@ func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err 
 	return leave, nil
 }
 
-// leaveGroups ends that the link accepts all groups.
+// leaveGroups makes the link stop accepting all groups.
 func (s *Stack) leaveGroups(l link) error {
 	err := s.ears.each[earIPv6].group(l.Index, false)
 	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
@@ -115,7 +115,7 @@ func (s *Stack) leaveGroups(l link) error {
 	return err
 }
 
-// askAll asks as often as p says, and waits for the answers.
+// askAll sends the number of rounds of questions that p sets, and waits for the answers.
 func (s *Stack) askAll(ctx context.Context, q *inquiry, addrs []netip.Addr, p announce.Probing) error {
 	for round := range p.Count {
 		next := time.Now().Add(p.Interval)

@@ -14,8 +14,8 @@ import (
 
 // defaultRoute is a default route: the links through which it leaves, and its gateways.
 type defaultRoute struct {
-	// main means that the route is in the main table. Only rules that the owner of the node
-	// made lead to other tables.
+	// main means that the route is in the main table. The kernel uses other tables only if
+	// an administrator has added routing rules.
 	main     bool
 	metric   uint32
 	links    []int

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// said is what a station said on a link about an address: that it has the address. With
-// probe, it asked for the address, to take it if no station has it. Listen sets at: when the
-// packet came.
+// said is a packet of a station on a link: a claim that the station has an address. With
+// probe, it is a question of a station that will take the address if no station has it.
+// Listen sets at, the time of arrival.
 type said struct {
 	link  int
 	addr  netip.Addr

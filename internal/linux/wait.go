@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// standstill is the delay of a wait that shows that this process did not run. After such a delay,
-// earlier packets are no proof of the present state of the segment.
+// standstill is the delay at the end of a wait that proves that this process did not run meanwhile.
+// After such a delay, earlier packets are no proof of the present state of the segment.
 const standstill = time.Second
 
 // errStoodStill means that this process did not run for a while during a probe.
