@@ -15,7 +15,7 @@ import (
 // entries may be missing or duplicate.
 var ErrInterrupted = errors.New("dump interrupted by changes")
 
-// Dump returns the entries of a table that parse wants, as parse decodes them. All entries
+// Dump returns the decoded entries of a table for which parse returns wanted. All entries
 // belong to one state of the table; otherwise Dump returns an error and no entries. The
 // argument of parse is valid until parse returns. An error of parse ends the dump.
 //

@@ -48,7 +48,7 @@ type Header struct {
 	// answers none.
 	Seq uint32
 	// Port is the port of the socket whose request the message answers or reports. It is 0
-	// if the kernel does not say: for example, it does not for IPv6 addresses.
+	// if the kernel does not report the port, as for IPv6 addresses.
 	Port uint32
 }
 

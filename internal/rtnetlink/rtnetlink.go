@@ -3,8 +3,8 @@
 // and subscriptions to changes.
 //
 // It knows how messages are framed, numbered and acknowledged, and how they get lost. It
-// does not know their meaning. A dump is a complete state of one moment, or there is an
-// error. A subscriber learns when a notification was lost.
+// does not know their meaning. A dump is the complete state of one moment, or an error. A
+// subscriber learns when a notification was lost.
 //
 // Numbers in messages are in the byte order of the machine. If the kernel refuses a
 // request, the error wraps the unix.Errno, with the kernel's explanation if there is one.

@@ -75,7 +75,7 @@ func (w Watch) hear(ctx context.Context, sub *Subscription, changed chan<- struc
 	defer context.AfterFunc(ctx, sub.Close)()
 	most := mostAtOnce
 	if w.Calm == 0 {
-		most = 1 // without a pause no messages gather, and looking for more costs a system call
+		most = 1 // without a pause, checking for more messages only costs a system call
 	}
 	for {
 		matter := false
