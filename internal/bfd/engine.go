@@ -170,7 +170,7 @@ func (e *Engine) set(now time.Time, wanted map[netip.Addr]Session) error {
 			e.drop(s)
 			e.add(now, key, wanted[key])
 		case s.asked.Multihop != wanted[key].Multihop:
-			// For the neighbor these are two sessions.
+			// The neighbor regards these as two sessions.
 			e.disable(now, s)
 			e.drop(s)
 			e.add(now, key, wanted[key])

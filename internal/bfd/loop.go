@@ -56,8 +56,8 @@ func (e *Engine) turn(now time.Time) (next time.Time) {
 	return next
 }
 
-// first returns the session that is due first, and when: in an hour if it is nil. A node has few
-// neighbors, so the engine looks at all of them.
+// first returns the session that is due first, and its time. Without one, it returns nil
+// and an hour from now. A node has few neighbors, so the engine looks at all of them.
 func (e *Engine) first(now time.Time) (at time.Time, first *session) {
 	at = now.Add(time.Hour)
 	for _, s := range e.sessions {
@@ -68,9 +68,9 @@ func (e *Engine) first(now time.Time) (at time.Time, first *session) {
 	return at, first
 }
 
-// hear passes one packet to its session: the session whose discriminator it contains. While
-// the other end does not know that discriminator, it is the session with the packet's
-// sender (RFC 5880, section 6.8.6; RFC 5881, section 3).
+// hear passes a packet to the session whose discriminator the packet contains. A packet
+// without a discriminator goes to the session with its sender (RFC 5880, section 6.8.6; RFC
+// 5881, section 3).
 func (e *Engine) hear(now time.Time, a arrival) {
 	c, err := decode(a.packet)
 	s := e.numbers[c.yours]
@@ -112,8 +112,8 @@ func (e *Engine) step(now time.Time, s *session, do func() []control) {
 	}
 }
 
-// say sends a packet of the session. An error has the same effect as a loss on the wire:
-// the next packet is due at its time.
+// say sends a packet of the session. An error has the same effect as a loss on the wire.
+// The next packet is sent when it is due.
 func (e *Engine) say(s *session, c control) {
 	err := e.send(s, c)
 	if err == nil {

@@ -115,7 +115,7 @@ func (m *machine) due() time.Time {
 // the other end last reported.
 func (m *machine) forget() {
 	m.remote, m.heard = 0, time.Time{}
-	// An end that has asked for silence may come back and wait for packets.
+	// The other end may have requested silence. After a restart it may wait for packets.
 	m.remoteTimers.receive, m.remoteDemand = time.Microsecond, false
 }
 
@@ -139,16 +139,16 @@ func (m *machine) configure(wanted timers) {
 	m.retime()
 }
 
-// disable ends the session for the operator, and returns the packet that reports it. tick
-// repeats the packet while the machine exists.
+// disable ends the session on behalf of the operator, and returns the packet that reports
+// the end. tick repeats the packet while the machine exists.
 func (m *machine) disable(now time.Time) []control {
 	return m.become(now, AdminDown, administratively)
 }
 
-// insist answers another end that still takes this session for alive.
+// insist answers a packet of another end that still regards this session as up.
 //
 // A session that is not up sends only once in a second. The detection time of the other end
-// may be shorter, and it must not take the silence for a failure.
+// may be shorter. The other end must not report a failure because of that silence.
 func (m *machine) insist(now time.Time) []control {
 	if m.known() {
 		return nil
@@ -156,8 +156,8 @@ func (m *machine) insist(now time.Time) []control {
 	return []control{m.transmit(now)}
 }
 
-// known reports whether the other end need not learn that this end is down: this end never
-// heard it, or it is silent or down itself.
+// known reports whether this end need not tell the other end that it is down. That is so if
+// this end never heard the other end, or if the other end is silent or down.
 func (m *machine) known() bool {
 	return m.remote == 0 || m.remoteState == Down || m.remoteState == AdminDown
 }

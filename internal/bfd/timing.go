@@ -2,7 +2,7 @@ package bfd
 
 import "time"
 
-// slow is the shortest interval at which a session that is not up sends (RFC 5880, section
+// slow is the shortest sending interval of a session that is not up (RFC 5880, section
 // 6.8.3), because there may be no other end.
 const slow = time.Second
 
@@ -53,8 +53,8 @@ func (m *machine) retime() {
 	m.used = m.told.orSafer(m.used, m.state == Up && m.poll.on)
 }
 
-// orSafer returns i. While i is unconfirmed, it returns for each interval the value of i
-// and before that is safe for another end that does not know of i.
+// orSafer returns i. While i is unconfirmed, it returns for each interval the safer one of
+// the values in i and before, because the other end may not know of i.
 func (i intervals) orSafer(before intervals, unconfirmed bool) intervals {
 	if !unconfirmed {
 		return i
@@ -62,7 +62,7 @@ func (i intervals) orSafer(before intervals, unconfirmed bool) intervals {
 	return intervals{transmit: min(i.transmit, before.transmit), receive: max(i.receive, before.receive)}
 }
 
-// finish ends the Poll Sequence, because the other end has answered.
+// finish ends the Poll Sequence after the answer of the other end.
 func (m *machine) finish() {
 	switch {
 	case !m.poll.on || !m.poll.asked:
