@@ -31,9 +31,9 @@ const (
 )
 
 // Advertise sends Router Advertisements (RFC 4861) on an interface until ctx is done. From
-// them a router on an unnumbered link learns the address of this node. It sends one at
-// once, then at least one every ten seconds, and one in answer to each solicitation. They
-// do not make this node a default router, and carry no other information.
+// them a router on an unnumbered link learns the address of this node. Advertise sends one
+// at once, then at least one every ten seconds, and one in answer to each solicitation. The
+// advertisements do not make this node a default router, and carry no other information.
 //
 // The interface may disappear and come back meanwhile. Advertise returns only errors that
 // waiting does not solve.

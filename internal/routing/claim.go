@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claims are the routes in the kernel that this program made. A mark says that a realm was
-// used, and not which routes in it: another daemon may use the same protocol number later.
-// So a process takes over all routes in the marked realms when it first sees them, and
-// afterwards claims only what it writes itself.
+// claims are the routes in the kernel that this program made. A mark shows only that this
+// program has used a realm, not which routes it made. Another daemon may use the same
+// protocol number later. So a process claims all routes in a marked realm when it first
+// reads the realm. Afterwards it claims only routes that it writes itself.
 type claims struct {
 	routes map[claim]bool
-	// pairs says of each protocol and table that was seen whether this program uses it.
+	// pairs has the known pairs. The value is true if this program uses the pair.
 	pairs map[pair]bool
 }
 
@@ -59,7 +59,7 @@ func (c claims) update(own, marked realms, found []route) {
 // has reports whether this program made a route.
 func (c claims) has(r route) bool { return c.routes[r.claim()] }
 
-// note records the answer of the kernel to a step. Without an answer the route may be there.
+// note records the answer of the kernel to a step. Without an answer the route may exist.
 func (c claims) note(s step, err error) {
 	var refused unix.Errno
 	switch no := errors.As(err, &refused); {
@@ -79,8 +79,8 @@ func (c claims) tables() map[uint32]bool {
 	return all
 }
 
-// sort divides the realms of w. In mine are those that this program may use. In shared are
-// those of mine that contain routes of another program, which came later. problems has one
+// sort divides the realms of w. mine are the realms that this program may use. shared are
+// the realms in mine to which another program has since added routes. problems has one
 // problem for each realm with routes of another program.
 func (c claims) sort(own realms, found []route) (mine, shared realms, problems []Problem) {
 	for _, r := range own {

@@ -69,7 +69,7 @@ func nextHops(all []holding, source netip.Addr) []netip.Addr {
 	return addrs
 }
 
-// first compares two booleans: true sorts before false.
+// first compares two booleans. true sorts before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:

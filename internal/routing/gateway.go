@@ -26,8 +26,8 @@ type gateway struct {
 // table. It returns false if there is none. It ignores the routes of this program, which have the
 // protocol number ownProtocol.
 //
-// The gateway with the lowest metric wins, then that with the highest preference (RFC 4191),
-// then the lowest address. A link-local address has its interface as zone.
+// The gateway with the lowest metric wins. If several have that metric, the highest preference (RFC
+// 4191) decides, and then the lowest address. A link-local address has its interface as zone.
 func (k *Kernel) Gateway(ctx context.Context, f families.Family, ownProtocol int) (netip.Addr, bool, error) {
 	any := netip.IPv4Unspecified()
 	if f == families.V6 {

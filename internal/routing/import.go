@@ -23,16 +23,16 @@ const (
 
 // Import follows the addresses of the interfaces that match one of patterns (path.Match). It ends
 // when ctx is done, or with an error that it cannot repair. It calls change with the addresses that
-// came and went since the last call: at once after a change, and within a millisecond or two while
-// many changes arrive. The first call carries the complete list, even if that is empty. If Import
-// fails before the first call, it has reported nothing.
+// were added and removed since the last call. It does so at once after a change, or within a
+// millisecond or two while many changes arrive. The first call carries the complete list, even if
+// that is empty. If Import fails before the first call, it has reported nothing.
 //
 // Import reports an address if other hosts can use it: it is not tentative, its scope is
 // neither the link nor the host, and its interface is up.
 //
 // The interfaces need not exist. Import follows the messages of the kernel. It reads
 // everything again every minute, when a message was lost, and when one of the interfaces
-// came, went, or changed its name or state.
+// appeared, disappeared, or changed its name or state.
 func (k *Kernel) Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error {
 	if err := checkPatterns(patterns); err != nil {
 		return err

@@ -97,7 +97,7 @@ func (k *Kernel) changeMarks(ctx context.Context, do action, these realms) error
 }
 
 // possible returns the wanted routes that are in realms of mine. It returns a problem for
-// each of the others that is in a realm of w.
+// each other route that is in a realm of w.
 func possible(w Wanted, mine realms) (wanted []Route, problems []Problem) {
 	for _, r := range w.Routes {
 		t := r.target()

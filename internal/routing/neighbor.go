@@ -18,7 +18,7 @@ import (
 const (
 	// solicitFor is how long to wait for answers, first of routers and then of all nodes.
 	solicitFor = 250 * time.Millisecond
-	// resolveEvery is how often the neighbor table is read meanwhile.
+	// resolveEvery is the interval at which the neighbor table is read meanwhile.
 	resolveEvery = 20 * time.Millisecond
 )
 
@@ -37,8 +37,8 @@ type neighbor struct {
 //
 // If it knows no neighbor, it sends requests to routers and then to all nodes, and waits
 // for at most half a second. The kernel then has every node that answers in its neighbor
-// table. If the neighbor has long been silent, the function returns it, and makes the
-// kernel check whether it or another neighbor is there. A later call returns the result.
+// table. If the neighbor has long been silent, the function returns that neighbor, and
+// makes the kernel check which neighbors answer. A later call returns the result.
 func (k *Kernel) LinkLocalNeighbor(ctx context.Context, name string) (netip.Addr, bool, error) {
 	l, ok, err := k.link(ctx, name)
 	if err != nil || !ok || !l.up {

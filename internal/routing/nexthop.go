@@ -12,7 +12,7 @@ import (
 
 // targets returns the kernel routes for wanted that are in own, and a problem for each
 // wanted route that is impossible or incomplete. If a next hop is not on a link of this
-// node, its gateway is the one that leads to it.
+// node, the hop has the gateway on the path to that next hop.
 func (k *Kernel) targets(ctx context.Context, wanted []Route, own realms) ([]route, []Problem, error) {
 	r := resolver{kernel: k, own: own, answers: make(map[question]answer)}
 	var problems []Problem
@@ -66,7 +66,7 @@ func (r route) outside() error {
 	return fmt.Errorf("protocol %d in table %d is not ours", r.protocol, r.table)
 }
 
-// check reports what is wrong with w by itself.
+// check reports what is wrong with w, regardless of other routes.
 func (w Route) check() error {
 	switch {
 	case !w.Prefix.IsValid():
@@ -175,8 +175,8 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 	return answer{hop: hop{to.WithZone(""), l.index}}, nil
 }
 
-// learned reports whether the route to an address is one of ours. A next hop must not be reached by
-// a learned route: if the route that uses the next hop also led to it, the route would never become
+// learned reports whether the route to an address is one of ours. A next hop must not be
+// reached by a learned route. A route that leads to its own next hop would never become
 // invalid.
 func (r *resolver) learned(ctx context.Context, to netip.Addr) (bool, error) {
 	body, err := r.kernel.route.Ask(ctx, lookupRequest(to, 0, unix.RTM_F_FIB_MATCH))

@@ -63,7 +63,7 @@ func difference(wanted, found []route, own func(route) bool) plan {
 		switch {
 		case others[w.place]:
 			p.occupied = append(p.occupied, w)
-			continue // if our route is there too, it is removed
+			continue // our own route in that place is removed
 		case len(is) == 0:
 			p.steps = append(p.steps, step{create, w})
 		case len(is) > 1:

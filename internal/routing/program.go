@@ -27,8 +27,8 @@ type Route struct {
 	ValidateNextHop bool
 }
 
-// Problem says why a route is not in the kernel as wanted. If Installed, only some of its
-// next hops are missing. If Left, the previous route in its place could not be removed or
+// Problem says why a route is not in the kernel as wanted. With Installed, only some of its
+// next hops are missing. With Left, the previous route in its place could not be removed or
 // replaced.
 type Problem struct {
 	Prefix    netip.Prefix
@@ -68,9 +68,9 @@ type Wanted struct {
 // not want their realm any more. Routes in a realm without a mark belong to another
 // program: then Program leaves the realm alone, and reports a problem.
 //
-// Program never changes routes outside of these realms. How the kernel chooses between
-// several routes in one place is not defined. So if the place of a wanted route (table,
-// prefix and metric) has the route of another program, that is a problem.
+// Program never changes routes outside of these realms. If another program has a route in
+// the place (table, prefix and metric) of a wanted route, that is a problem, because it is
+// not defined which of the two the kernel uses.
 //
 // Each route that Program cannot add or remove is a problem, and it programs the other
 // routes. After an error, part of the changes may be done.
@@ -121,7 +121,7 @@ func (k *Kernel) Program(ctx context.Context, w Wanted) ([]Problem, error) {
 	return problems, err
 }
 
-// found returns the routes in the tables of own, and in those with routes of ours.
+// found returns the routes in the tables of own, and in all tables with routes of ours.
 func (k *Kernel) found(ctx context.Context, own realms) ([]route, error) {
 	concerned := k.claims.tables()
 	for _, r := range own {

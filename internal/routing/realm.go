@@ -19,7 +19,7 @@ type Realm struct {
 	DefaultMetric uint32
 }
 
-// check reports what is wrong with r by itself.
+// check reports what is wrong with r, regardless of other realms.
 func (r Realm) check() error {
 	if r.Protocol <= unix.RTPROT_STATIC || r.Protocol > 255 {
 		return fmt.Errorf("route protocol %d is not one of a routing daemon: 5 to 255", r.Protocol)
