@@ -61,8 +61,8 @@ func (a *application) apply() {
 	a.updatePeers(c.UpdatePeers)
 }
 
-// splitRemovals divides gone: leave are the elements that are only removed, and change are those
-// that are added again with changes.
+// splitRemovals divides gone: leave are the elements that are only removed. change are the
+// elements that are added again with changes.
 func splitRemovals[T any, K comparable](gone, come []T, key func(T) K) (leave, change []T) {
 	for _, g := range gone {
 		if slices.ContainsFunc(come, func(c T) bool { return key(c) == key(g) }) {

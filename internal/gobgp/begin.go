@@ -24,12 +24,12 @@ type refusal struct {
 	until  time.Time
 }
 
-// begin starts a server with g. effective is g without the addresses to listen at that this
-// node does not have. kept reports whether neighbors keep the routes meanwhile, if another
-// server ran before.
+// begin starts a server with g. effective is g without the listen addresses that this node
+// does not have. kept reports whether neighbors keep the routes of an earlier server
+// meanwhile.
 func (s *Server) begin(ctx context.Context, g peering.Global) (effective peering.Global, problems []peering.Problem, kept bool, err error) {
 	if s.engine != nil {
-		// A socket outlives its address, so an address with a socket counts as there.
+		// A socket outlives its address, so an address with a socket stays usable.
 		effective, problems = listening(g, s.found.global.Listen)
 		if reflect.DeepEqual(s.found.global, effective) {
 			return effective, problems, false, nil
@@ -53,7 +53,7 @@ func (s *Server) restart(ctx context.Context, g peering.Global) (kept bool, err 
 		return false, r.err
 	}
 	before := s.found
-	// For neighbors, another AS or router ID is another speaker.
+	// Neighbors regard a different AS or router ID as another speaker.
 	kept = sameSpeaker(before.global, g)
 	s.log.InfoContext(ctx, "restarting the BGP server", "asn", g.ASN, "router_id", g.RouterID)
 	if err := s.stop(ctx, kept); err != nil {
@@ -72,8 +72,8 @@ func sameSpeaker(a, b peering.Global) bool {
 	return a.ASN == b.ASN && a.RouterID == b.RouterID && reflect.DeepEqual(a.Confederation, b.Confederation)
 }
 
-// resume starts a server with the earlier state. It does not if none of the earlier listen
-// addresses is left: with no address GoBGP listens everywhere.
+// resume starts a server with the earlier state. It does not start one if none of the
+// earlier listen addresses is left, because GoBGP would then listen on all addresses.
 func (s *Server) resume(ctx context.Context, before found, restarting bool) error {
 	wanted := before.whole()
 	wanted.Global, _ = listening(before.global, nil)

@@ -33,8 +33,8 @@ var usualPatience = patience{stop: 5 * time.Second, goodbye: 2 * time.Second}
 // goodbyePoll is the pause between checks whether all goodbyes are sent.
 const goodbyePoll = 5 * time.Millisecond
 
-// settles limits the wait for connections that GoBGP has accepted and not read. The wait needs a
-// limit, because a neighbor that lost its connection is in the same state.
+// settles limits the wait for connections that GoBGP has accepted but not yet read. The
+// wait needs a limit, because a neighbor that lost its connection is in the same state.
 const settles = 100 * time.Millisecond
 
 // goodbye is the reason that neighbors log for the end of the session (RFC 9003).
@@ -149,8 +149,8 @@ func (e *engine) start(g peering.Global) error {
 	return nil
 }
 
-// globalOf translates g. GoBGP has its own numbers for families, which are not AFI and SAFI. It has
-// tables only for these families.
+// globalOf translates g. GoBGP has its own numbers for families, which are not AFI and
+// SAFI. It creates tables only for the families in the list.
 func globalOf(g peering.Global) *api.Global {
 	number := map[addr.Family]uint32{addr.V4: 0, addr.V6: 1} // unicast
 	out := &api.Global{
@@ -217,8 +217,8 @@ func (e *engine) sayGoodbye(ctx context.Context) {
 	}
 	for _, p := range peers {
 		if isDynamic(p) && !isUp(p) {
-			// GoBGP loses the address of such a neighbor when it is shut down, and panics in
-			// StopBgp. Nobody waits for a message either.
+			// GoBGP loses the address of such a neighbor when it is shut down, and panics
+			// in StopBgp. The neighbor does not expect a message either.
 			continue
 		}
 		// A neighbor that has left in the meantime needs no message.

@@ -19,8 +19,8 @@ import (
 // maxHeard limits the prefixes of neighbors that are remembered.
 const maxHeard = 4096
 
-// events remembers what GoBGP reports only once: since when a session has its state, and why
-// the last session ended.
+// events stores facts that GoBGP reports only once: the time at which a session entered its
+// state, and the reason for which the last session ended.
 type events struct {
 	wake chan struct{}
 	// expired carries neighbors whose hold timer expired at the start of the session (see
@@ -29,8 +29,7 @@ type events struct {
 	expired chan netip.Addr
 
 	mu sync.Mutex
-	// server counts the ended servers, so that the last events of one server do not count for
-	// the next.
+	// server counts the ended servers, so that late events of one server are not used for the next.
 	server   int
 	sessions map[netip.Addr]phase
 	// heard are the prefixes that neighbors have announced. The speaker needs them, because GoBGP
@@ -45,11 +44,12 @@ type events struct {
 // too, a newer state in the list could hide that the session went down, and a late event could look
 // like an end of the session.
 type phase struct {
-	// state is the state of the last event, and began its time. since is the time that the
-	// status shows for it.
+	// state is the state of the last event, and began is the time of that event. since is
+	// the time that the status shows for the state.
 	state        string
 	since, began time.Time
-	// ahead is the state of the list if no event has reported it yet, first seen at sighted.
+	// ahead is the state in the list if no event has reported it yet. sighted is when it
+	// was first seen.
 	ahead   string
 	sighted time.Time
 	why     string
@@ -155,8 +155,8 @@ func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
 	backoff.Poke(e.wake)
 }
 
-// enter returns p after an event of a state. If the list had the state first, its start time
-// stays.
+// enter returns p after an event with a state. If the list showed the state before, the
+// start time stays.
 func (p phase) enter(state string, at time.Time) phase {
 	if p.state != state {
 		p.state, p.since, p.began, p.complete = state, at, at, nil
@@ -189,7 +189,7 @@ func (e *events) seen(a netip.Addr, state string, now time.Time) phase {
 	return p
 }
 
-// retain removes sessions with neighbors that are gone.
+// retain removes the sessions of neighbors that no longer exist.
 func (e *events) retain(there map[netip.Addr]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

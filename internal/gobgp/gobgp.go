@@ -37,10 +37,10 @@ type Server struct {
 	// patience limits the duration of each stop.
 	patience patience
 
-	// mu is held while the server changes: changes come one after another.
+	// mu is held while the server changes, so there is one change at a time.
 	mu sync.Mutex
-	// engine is the running server, or nil. live is the same, for readers that do not wait for
-	// mu.
+	// engine is the running server, or nil. live is the same server, for readers that do
+	// not wait for mu.
 	engine *engine
 	live   atomic.Pointer[engine]
 	found  found
@@ -82,9 +82,9 @@ func New(log *slog.Logger) *Server {
 }
 
 // Apply makes wanted the state of the server. It returns the parts that it cannot apply as
-// problems with their paths, and applies the rest. Another Apply tries them again. A Global
-// that cannot be applied is an error: then the earlier server goes on, or is restored. If no
-// server is left running, the error is ErrStopped.
+// problems with their paths, and applies the rest. The next Apply tries them again. A
+// Global that cannot be applied is an error. The earlier server then continues, or is
+// restored. If no server is left running, the error is ErrStopped.
 //
 // With restarting, this process tells the neighbors that it restarts, so that they keep the
 // routes that they learned from it (RFC 4724). It tells only peers that this call adds.
@@ -120,7 +120,7 @@ func (s *Server) again(ctx context.Context) application {
 }
 
 // Stop ends all sessions. If graceful, neighbors that agreed to it keep the routes for the
-// restart time. Otherwise they are told to drop them.
+// restart time. Otherwise Stop makes the neighbors drop the routes.
 func (s *Server) Stop(ctx context.Context, graceful bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,8 +38,8 @@ func listening(g peering.Global, held []netip.Addr) (peering.Global, []peering.P
 	return g, problems
 }
 
-// startable finds out, before a running server is stopped, what the kernel would refuse to
-// the next one. effective is the usable part of wanted.
+// startable checks, before a running server is stopped, whether the kernel would refuse the
+// sockets of the next one. effective is the usable part of wanted.
 func startable(wanted, effective peering.Global) error {
 	if wanted.Port < 0 {
 		return nil

@@ -28,8 +28,8 @@ func newLogHandler(log *slog.Logger) *logHandler {
 	return &logHandler{Handler: log.Handler(), logState: &logState{noMD5: map[string]string{}}}
 }
 
-// tooMuch is GoBGP's message about a neighbor that is near its prefix limit, or above it. For
-// the former there is no other report.
+// tooMuch is GoBGP's message about a neighbor that is near its prefix limit, or above it.
+// GoBGP has no other report for a neighbor near its limit.
 const tooMuch = "prefix limit reached"
 
 func (l *logHandler) mute() { l.muted.Store(true) }

@@ -18,8 +18,8 @@ type pathBuilder struct {
 	now        int64
 	asn        uint32
 	attributes map[string]map[bgp.Family][]bgp.PathAttributeInterface
-	// last and common are the attributes of the last path: most paths have the same ones as the
-	// path before.
+	// last and common are the attributes of the last path: most paths have the same
+	// attributes as the previous path.
 	last   peering.Attributes
 	common map[bgp.Family][]bgp.PathAttributeInterface
 }

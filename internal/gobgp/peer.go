@@ -18,8 +18,8 @@ const idleHold = 1
 // to change it, and BFD, which GoBGP does not handle. A neighbor that is held down gets no graceful
 // restart: after a restart, GoBGP would wait for it before it announces routes.
 //
-// With the AS number 0, GoBGP takes the number from the neighbor's OPEN, and the kind of the
-// session too. The speaker ends a session with an external neighbor that is in LocalASN.
+// With the AS number 0, GoBGP reads the number and the kind of the session from the neighbor's
+// OPEN. The speaker ends a session with an external neighbor that is in LocalASN.
 func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	if p.AdminDown {
 		p.GracefulRestart = peering.GracefulRestart{}

@@ -9,12 +9,12 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// minSession is the shortest plausible life of a session whose hold timer expired. If the neighbor
-// reports the expiry earlier, its timer had expired before the session began. GoBGP waits for 5 s
-// after a failed attempt. Meanwhile it keeps a connection that it has opened and on which both
-// sides have sent OPEN, and uses it for the next session. A neighbor with a shorter hold time has
-// given that connection up by then. The next connection waits for just as long, so that such a
-// session never comes up.
+// minSession is the shortest plausible life of a session whose hold timer expired. If the
+// neighbor reports the expiry earlier, its timer had expired before the session began.
+// GoBGP waits for 5 s after a failed attempt. Meanwhile it keeps a connection that it has
+// opened and on which both sides have sent OPEN, and uses it for the next session. By then,
+// a neighbor with a shorter hold time has closed that connection. GoBGP delays the next
+// connection by the same time, so such a session never comes up.
 const minSession = time.Second
 
 // holdTimerExpired is GoBGP's text for a NOTIFICATION of RFC 4271, 6.5.
@@ -47,9 +47,9 @@ func (s *Server) renewal(e *engine) {
 	}
 }
 
-// renew removes the neighbor and adds it again, if it still exists. Only that makes GoBGP drop the
-// connection that it keeps, and start without a pause. renew reports whether the neighbor is there
-// afterwards.
+// renew removes the neighbor and adds it again, if it still exists. GoBGP has no other way
+// to drop the connection that it keeps, and to start without a pause. renew reports whether
+// the neighbor exists afterwards.
 func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 }
 
 // repair repeats the last Apply: no other caller would, because the wanted State has not
-// changed. It reports whether all neighbors are there.
+// changed. It reports whether all neighbors exist.
 func (s *Server) repair(e *engine) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

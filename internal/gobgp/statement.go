@@ -20,7 +20,7 @@ func (p policies) request() *api.SetPoliciesRequest {
 	}{{importPolicy, p.imports}, {exportPolicy, p.exports}} {
 		one := &api.Policy{Name: policy.name}
 		for _, st := range policy.statements {
-			// GoBGP's statements have one name space for all policies.
+			// GoBGP has one name space for the statements of all policies.
 			one.Statements = append(one.Statements, statementOf(policy.name+": "+st.Name, st))
 		}
 		out.Policies = append(out.Policies, one)

@@ -115,7 +115,7 @@ func agreedWith(p *api.Peer) (a agreed) {
 				a.families = append(a.families, c.CapValue)
 			}
 		case *bgp.CapGracefulRestart:
-			a.gracefulRestart = true // without any families too: it merely helps
+			a.gracefulRestart = true // also without families: the neighbor then only helps us
 		case *bgp.CapExtendedNexthop:
 			for _, t := range c.Tuples {
 				a.extendedNextHop = a.extendedNextHop || t.NLRIAFI == bgp.AFI_IP && t.NexthopAFI == bgp.AFI_IP6
@@ -125,7 +125,7 @@ func agreedWith(p *api.Peer) (a agreed) {
 	return a
 }
 
-// complete reports whether End-of-RIB came for all families.
+// complete reports whether End-of-RIB was received for all families.
 func (a agreed) complete(received map[bgp.Family]bool) bool {
 	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !received[f] })
 }
