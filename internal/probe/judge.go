@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Judge returns what answers to q mean. denied are the agents that say that they do not have
-// the address.
+// Judge returns what answers to q mean. denied are the agents that report that they do not
+// have the address.
 func Judge(q Question, peers election.Peers, answers announce.Answers, denied announce.Denied) Answer {
 	a := Answer{Address: q.Address, Interface: q.Link, Here: q.Here, Machines: []Machine{}, Controls: []Control{}}
 	for _, mac := range answers[q.Address] {
@@ -38,8 +38,8 @@ func Judge(q Question, peers election.Peers, answers announce.Answers, denied an
 	return a
 }
 
-// machine returns the machine with mac, which answered for ip. If several nodes claim mac, it is
-// the first of them whose agent does not deny the address, and denies only if all of them do.
+// machine returns the machine with mac, which answered for ip. If several nodes claim mac, it is the
+// first node whose agent does not deny the address. Denies is set only if all deny it.
 func machine(ip netip.Addr, mac [6]byte, peers election.Peers, denied announce.Denied) Machine {
 	m := Machine{MAC: textOf(mac), Node: peers.NodeWith(mac)}
 	for _, node := range peers.SharedMACs[mac] {

@@ -1,5 +1,5 @@
-// Package probe decides what an agent asks its segment when a person wants to know who has an
-// address, and what the answers mean. The plugin for kubectl joins the answers of all agents.
+// Package probe decides what an agent asks its segment when a user wants to know which machine has
+// an address, and what the answers mean. The plugin for kubectl joins the answers of all agents.
 //
 // It sends nothing itself, and it does not know who may ask.
 //
@@ -33,9 +33,9 @@ type Request struct {
 const (
 	// Answered: at least one other machine answered for the address.
 	Answered = "answered"
-	// Silent: no other machine answered for it, and a machine that must answer did.
+	// Silent: no other machine answered for the address, but the control did.
 	Silent = "silent"
-	// Unknown: nothing is known, for the reason in Why.
+	// Unknown: there is no result, for the reason in Why.
 	Unknown = "unknown"
 	// OffLink: no link of the node leads to the network of the address, so nothing was asked.
 	OffLink = "offLink"
@@ -49,19 +49,19 @@ type Answer struct {
 	Interface string `json:"interface,omitempty"`
 	Result    string `json:"result"`
 	Why       string `json:"why,omitempty"`
-	// Here says that the node itself has the address where other machines reach it.
+	// Here says that the node itself has the address, on a link where other machines reach it.
 	Here     bool      `json:"here"`
 	Machines []Machine `json:"machines"`
 	Controls []Control `json:"controls"`
 }
 
-// Machine is one that answered for the address.
+// Machine is a machine that answered for the address.
 type Machine struct {
 	MAC string `json:"mac"`
 	// Node is the node of the cluster with this MAC, "" for another machine.
 	Node string `json:"node,omitempty"`
-	// Denies says that the agent of Node does not have the address. The kernel of the node
-	// answers for it nevertheless, as it does where kube-proxy has no strictARP.
+	// Denies says that the agent of Node does not have the address. The kernel of the node answers
+	// for the address nevertheless. It does so if kube-proxy uses IPVS without strictARP.
 	Denies bool `json:"denies,omitempty"`
 }
 

@@ -20,7 +20,7 @@ type Question struct {
 	Witnesses announce.Witnesses
 }
 
-// A person waits for the answer, so there is time for a busy machine to answer.
+// A user waits for the answer, so a busy machine may take some time.
 const (
 	tries    = 3
 	interval = 200 * time.Millisecond
@@ -28,10 +28,10 @@ const (
 )
 
 // Plan returns what to ask about ip. If nothing can be asked, it returns the result and the
-// reason instead. here says that the node has the address, and s is its view.
+// reason instead. here says that the node has the address. s is the view of the node.
 //
-// The question is an ordinary request from the node's own address. A probe as in RFC 5227
-// would look to agents that are about to take the address like another claim.
+// The question is an ordinary request from the node's own address. Agents that are about to
+// take the address would mistake a probe of RFC 5227 for another claim.
 func Plan(ip netip.Addr, here bool, s announce.Situation) (q Question, result, why string) {
 	if !s.Complete {
 		return Question{}, Unknown, "the agent has not read all of the cluster yet"

@@ -12,7 +12,7 @@ import (
 type Summary struct {
 	Address netip.Addr `json:"address"`
 	Summary string     `json:"summary"`
-	// Problem says that the wire is not as it should be, or that nothing is known of it.
+	// Problem says that the answers are not the expected ones, or that there are none.
 	Problem bool     `json:"problem"`
 	Answers []Answer `json:"answers"`
 }
@@ -24,9 +24,9 @@ func Unanswered(node string, ip netip.Addr, why string) Answer {
 
 // views sorts what agents saw.
 type views struct {
-	// foreign holds the MACs of machines that are no nodes. nodes holds the nodes that answered,
-	// and misled those that answered although they do not have the address. Each has the agents
-	// that saw it.
+	// foreign holds the MACs of machines that are no nodes. nodes holds the nodes that
+	// answered. misled holds the nodes that answered although they do not have the address.
+	// The values are the agents that saw the answer.
 	foreign, nodes, misled map[string][]string
 	// here are the nodes that have the address, on the link that was asked. silent are the
 	// other nodes that heard no answer, although a control answered.
@@ -66,8 +66,8 @@ func sorted(answers []Answer) views {
 	return v
 }
 
-// Summarize joins the answers of all agents about ip. The first line of an answer to a person
-// is its Summary.
+// Summarize joins the answers of all agents about ip. Its Summary is the first line that a
+// user sees.
 func Summarize(ip netip.Addr, answers []Answer) Summary {
 	slices.SortFunc(answers, func(a, b Answer) int { return strings.Compare(a.Node, b.Node) })
 	s := Summary{Address: ip, Answers: answers, Problem: true}
@@ -101,7 +101,7 @@ func Summarize(ip netip.Addr, answers []Answer) Summary {
 	return s
 }
 
-// unheld says what an address is that no machine answers for.
+// unheld describes an address for which no machine answers.
 func unheld(ip netip.Addr, v views) (summary string, problem bool) {
 	switch {
 	case len(v.silent) > 0:
