@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/election"
 )
 
-// Count is time that questions prove something about.
+// Count is the time for which questions have a result.
 type Count struct {
 	// Observed is the time in which it is known whether the address was answered. Unanswered
 	// and Double are parts of it.
@@ -20,8 +20,8 @@ func (c Count) Plus(other Count) Count {
 	return Count{c.Observed + other.Observed, c.Unanswered + other.Unanswered, c.Double + other.Double}
 }
 
-// settle counts the silence of the last round. A Service that was deleted, or withdrawn for
-// lack of endpoints, explains silence, and this node may learn of that later than the holder.
+// settle counts the silence of the last round. A deletion of the Service, or its withdrawal for
+// lack of endpoints, explains silence. This node may learn of either later than the holder.
 func (w *Watch) settle(v View) (c Count) {
 	if _, wanted := v.find(w.address); wanted {
 		c = Count{Observed: w.silence, Unanswered: w.silence}
@@ -30,8 +30,8 @@ func (w *Watch) settle(v View) (c Count) {
 	return c
 }
 
-// Learn returns what answers to q prove at once. v is the view after the answers. denied are
-// the agents that say that they do not have the address, of those in ToAsk.
+// Learn returns what answers to q prove at once. v is the view after the answers. denied
+// are the agents in ToAsk that report that they do not have the address.
 //
 // If neither the address nor the control answers, this node may be deaf, and the time does
 // not count as observed.
@@ -63,8 +63,8 @@ func (w *Watch) Learn(v View, q Question, answers announce.Answers, denied annou
 	return c
 }
 
-// Forget drops what the last question proved in part: the segment could not be asked, so
-// nothing confirms it.
+// Forget drops the unconfirmed results of the last question, because the segment could not
+// be asked again.
 func (w *Watch) Forget() { w.silence, w.last, w.uncounted = 0, nil, 0 }
 
 // agentsAsked is how many agents are asked in a round.
@@ -97,8 +97,8 @@ func toAsk(macs [][6]byte, q Question, peers election.Peers) (nodes []string) {
 	return nodes[:min(len(nodes), agentsAsked)]
 }
 
-// holders returns those of macs whose machines have the address of q, as far as is known: they
-// do not deny it, or cannot be asked. What nodes beyond those of toAsk have is not known.
+// holders returns the MACs of the machines that may have the address of q: they do not deny it, or
+// cannot be asked. It knows nothing of nodes that toAsk leaves out.
 func holders(macs [][6]byte, q Question, peers election.Peers, denied announce.Denied) (hold [][6]byte) {
 	asked := toAsk(macs, q, peers)
 	for _, mac := range macs {
@@ -121,8 +121,8 @@ func common(now, before [][6]byte) (both [][6]byte) {
 	return both
 }
 
-// several reports whether macs are of two machines at least. One node may answer with several
-// MACs, and of a MAC that several nodes claim it is unknown which of them has it.
+// several reports whether macs belong to at least two machines. One node may answer with
+// several MACs. If several nodes claim a MAC, it is unknown which node has it.
 func several(macs [][6]byte, peers election.Peers) bool {
 	for i, one := range macs {
 		for _, other := range macs[i+1:] {

@@ -1,8 +1,8 @@
-// Package observer decides which address of a Service an agent watches although another node
-// has it, and what the answers on the segment say. So the agents measure in production
-// whether addresses are answered, and by one node alone.
+// Package observer selects an address of a Service on another node that an agent watches,
+// and interprets the answers on the segment. So the agents measure in production whether
+// addresses are answered, and whether one node alone answers.
 //
-// It sends nothing itself, and time and chance are arguments.
+// It sends nothing itself. Time and random numbers are arguments.
 //
 //	observer.go  the question of each round, and when the next round is
 //	learn.go     what the answers mean, and how much time they count for
@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// perPacket is the time that a node pays for each packet it sends: one packet in a second
-	// at most.
+	// perPacket is the shortest average time between two packets of a node.
 	perPacket = time.Second
 	// perNode limits the packets on a segment with many nodes. With more than a hundred nodes,
 	// each node asks less often.
@@ -28,14 +27,14 @@ const (
 	wait = time.Second
 	// watchFor is how long an agent watches one address.
 	watchFor = 5 * time.Minute
-	// attempts limits the addresses that the agent tries when it chooses one. There may be ten
-	// thousand, in networks that the node is not in.
+	// attempts limits the addresses that the agent tries when it chooses one. There may be
+	// ten thousand addresses in networks that the node is not in.
 	attempts = 16
 )
 
 // View is what the agent knows after a pass of its loop.
 type View struct {
-	// Situation has of the node's addresses only its own, and no Services.
+	// Situation contains no Services, and only the node's own addresses.
 	Situation announce.Situation
 	Decisions []announce.Decision
 	// Here reports whether the address of a decision is on this node.
@@ -45,14 +44,14 @@ type View struct {
 // Question is what to ask on a segment: for the watched address, and for a control.
 type Question struct {
 	Address netip.Addr
-	// Control is the address of a machine that must answer. Only then is the silence of Address
-	// real. It is invalid if no such machine is known.
+	// Control is the address of a machine that must answer. Only with that answer is the
+	// silence of Address real. It is invalid if no such machine is known.
 	Control netip.Addr
 	// Holder is the node that has the address, as far as is known.
 	Holder string
 	Link   string
 	Asking announce.Probing
-	// Stands is how much time the answer counts for: the time since the last question.
+	// Stands is the time that the answer represents: the time since the last question.
 	Stands time.Duration
 }
 
@@ -71,17 +70,17 @@ type Watch struct {
 	until   time.Time
 	// pause is the time between the last question and the next.
 	pause time.Duration
-	// silence is how long the address has been silent by the last question. It counts in the
-	// next round, if a Service still has the address then.
+	// silence is how long the address had been silent at the last question. The next round
+	// counts it if a Service still has the address.
 	silence time.Duration
-	// last are the machines that answered the last question, if they were several. uncounted is
-	// the time that it stood for, if it has not counted as answered twice.
+	// last are the machines that answered the last question, if they were several. uncounted is the
+	// time that this question represents, if no Count contains it as Double yet.
 	last      [][6]byte
 	uncounted time.Duration
 }
 
-// Next begins a round. It returns what the last round has proven meanwhile, and the question
-// of this one. ok is false if there is nothing to ask. random returns a number below n.
+// Next begins a round. It returns the Count that the last round has meanwhile proven, and the
+// question of this round. ok is false if there is nothing to ask. random returns a number below n.
 func (w *Watch) Next(now time.Time, v View, random func(n int) int) (q Question, c Count, ok bool) {
 	c = w.settle(v)
 	stands := w.pause
@@ -105,8 +104,8 @@ func interval(v View) time.Duration {
 	return max(2*perPacket, time.Duration(len(v.Situation.Peers.Members))*perNode)
 }
 
-// Pause returns the time from this question to the next, if the agent also asked the agents
-// of so many nodes.
+// Pause returns the time from this question to the next, if the agent also asked this
+// number of other agents.
 func (w *Watch) Pause(q Question, agents int) time.Duration {
 	w.pause = max(w.pause, time.Duration(len(q.All())+agents)*perPacket)
 	return w.pause
@@ -158,8 +157,8 @@ func control(q Question, v View, random func(n int) int) netip.Addr {
 	return all[random(len(all))]
 }
 
-// find returns the decision on ip. wanted says that some node should announce ip. An address
-// that goes to another node is wanted all the time.
+// find returns the decision on ip. wanted says that some node should announce ip. It stays
+// true while ip moves to another node.
 func (v View) find(ip netip.Addr) (d announce.Decision, wanted bool) {
 	i := slices.IndexFunc(v.Decisions, func(d announce.Decision) bool { return d.IP == ip })
 	if i < 0 {
