@@ -63,7 +63,7 @@ func (a Aliases) large(text string) (string, error) {
 	return resolve(a, text, parseLarge, "a large community")
 }
 
-// resolve reads a text, or the value of the alias that it names. kind is what parse reads.
+// resolve reads a text, or the value of the alias that it names. kind describes what parse reads.
 func resolve[T any](a Aliases, text string, parse func(string) (T, error), kind string) (T, error) {
 	v, err := parse(text)
 	name := strings.TrimSpace(text)

@@ -23,8 +23,8 @@ type Cluster struct {
 	Nodes []map[string]string
 }
 
-// CommonStatus returns the status of c, one of the BGPConfigurations of the cluster: what is
-// true of it on every node, and its conflicts with others on the nodes that several select.
+// CommonStatus returns the status of c, one of the BGPConfigurations of the cluster. It has the
+// problems of c on every node, and the conflicts on nodes that several BGPConfigurations select.
 //
 // Problems that depend on other facts of a node are Here, and are left out.
 func (cl Cluster) CommonStatus(c *bgpv1.BGPConfiguration, secrets Secrets, now time.Time) bgpv1.BGPConfigurationStatus {
@@ -74,7 +74,7 @@ func (cl Cluster) sharedRouterID(c *bgpv1.BGPConfiguration) (Problem, bool) {
 	}, nodes > 1
 }
 
-// selections returns the different sets of BGPConfigurations that nodes select, as far as they
+// selections returns the different sets of BGPConfigurations that are selected for nodes, if they
 // contain c. If no node is known, it returns one set with c alone.
 func (cl Cluster) selections(c *bgpv1.BGPConfiguration) [][]*bgpv1.BGPConfiguration {
 	if len(cl.Nodes) == 0 {

@@ -132,9 +132,9 @@ func ofRouterID(problems []Problem) []Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Reason != ReasonRouterID })
 }
 
-// Differs reports whether b has information that a does not have. The time of writing
-// does not count. The number of prefixes that neighbors announce does not count either, because it can
-// change all the time; it only counts whether they announce any.
+// Differs reports whether b has information that a does not have. It ignores the time of writing.
+// It also ignores how many prefixes neighbors announce, because that can change all the time. It
+// compares only whether they announce any.
 func Differs(a, b bgpv1.BGPNodeStatusStatus) bool {
 	return !equality.Semantic.DeepEqual(still(a), still(b))
 }
@@ -153,9 +153,8 @@ func still(s bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	return out
 }
 
-// ConfigurationStatus returns the status of a BGPConfiguration that is true on every node, so
-// that all nodes write the same: the problems that are not Here. A time in it changes only
-// with its subject.
+// ConfigurationStatus returns the status of a BGPConfiguration with the problems that every node
+// has: those that are not Here. A time in the status changes only with its subject.
 func ConfigurationStatus(generation int64, d Decision, previous bgpv1.BGPConfigurationStatus, now time.Time) bgpv1.BGPConfigurationStatus {
 	common := slices.DeleteFunc(slices.Clone(d.Problems), func(p Problem) bool { return p.Here })
 	ready := condition(bgpv1.ConditionReady, true, ReasonReconcileSuccess, "the configuration is valid; the BGPNodeStatus of each node says what is in effect there")

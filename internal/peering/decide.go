@@ -20,9 +20,9 @@ type Node struct {
 	// Own are the prefixes that only nodes of this cluster may announce: the prefixes of its pools,
 	// and the addresses of Services that are in no pool.
 	Own []PrefixRange
-	// Restricted says which neighbors get the routes of certain groups, sorted by group.
+	// Restricted has the neighbors that get the routes of certain groups, sorted by group.
 	Restricted []Restriction
-	// Draining says that routes ask routers to prefer other nodes. No policy takes that back.
+	// Draining says that routes ask routers to prefer other nodes. No policy removes that request.
 	Draining bool
 	// NoExtendedNextHop holds the names of neighbors without the capability to take IPv4 routes
 	// with IPv6 next hops (RFC 8950). A neighbor that has not sent its capabilities yet is not
@@ -35,9 +35,9 @@ type Node struct {
 // `secret purelb-system/x has no key "password"`.
 type Secrets func(name, key string) (string, error)
 
-// Egress is how this node reaches a neighbor: by Interface. Addresses are the global
-// addresses on it, of both families, the best of each family first. Addresses of Services are
-// left out.
+// Egress is the Interface through which this node reaches a neighbor. Addresses are the global
+// addresses of that interface, of both families, the best of each family first. Addresses of
+// Services are left out.
 type Egress struct {
 	Interface string
 	Addresses []netip.Addr
@@ -53,10 +53,10 @@ type Decision struct {
 	OK    bool
 	// RouterIDSource is explicit, template, node-ipv4 or hash-from-node-name.
 	RouterIDSource string
-	// Import says which addresses become routes.
+	// Import selects the addresses that become routes.
 	Import ImportRules
-	// Export says which learned routes go into the kernel. The routes are marked with
-	// Protocol. The speaker collects changes for Dampening first.
+	// Export says which learned routes go into the kernel. The routes have the protocol number
+	// Protocol. The speaker collects changes for Dampening before it writes them.
 	Export    []ExportRule
 	Dampening time.Duration
 	Protocol  int
@@ -64,7 +64,7 @@ type Decision struct {
 	AllowTransit  bool
 	StatusEnabled bool
 	Heartbeat     time.Duration
-	// Secrets are those that the configuration names for any node.
+	// Secrets are the Secrets that the configuration names for any node.
 	Secrets []SecretRef
 	// Configured is the number of neighbors that the configuration lists, for any node.
 	// LeftOut are the neighbors that this node should have and does not have.
@@ -76,9 +76,8 @@ type Decision struct {
 	Problems []Problem
 }
 
-// LeftOut is a neighbor of this node that is not in the State because of a Problem. Or it is
-// in the State, held down and with the same Path, so that it cannot connect as a dynamic
-// neighbor.
+// LeftOut is a neighbor of this node that is not in the State because of a Problem. Or the State
+// holds it down, with the same Path, so that it cannot connect as a dynamic neighbor.
 type LeftOut struct {
 	Name, Description string
 	ASN               uint32
@@ -95,8 +94,8 @@ type ImportRules struct {
 	Patterns []string
 }
 
-// ExportRule says which learned routes go into a routing table of the kernel: those that
-// have one of the communities, of either kind. Without communities it selects all.
+// ExportRule selects the learned routes that the speaker writes to a routing table of the kernel:
+// those with one of the communities, of either kind. Without communities it selects all.
 type ExportRule struct {
 	Name             string
 	Communities      []uint32
@@ -111,9 +110,9 @@ type ExportRule struct {
 	Path string
 }
 
-// Decide reads a BGPConfiguration for one node. The result depends only on its arguments.
-// egress returns false if there is no route to the neighbor. The address that it is asked for
-// may have a zone: the interface to use.
+// Decide reads a BGPConfiguration for one node. The result depends only on its arguments. egress
+// returns false if there is no route to the neighbor. Its argument may have a zone: the interface
+// to use.
 //
 // A part that is wrong becomes a Problem and is left out, and the rest is in the State. If the
 // policy or the password of a neighbor is wrong, Decide leaves out the whole neighbor: it does not
@@ -152,7 +151,7 @@ type reader struct {
 
 	findings
 	d Decision
-	// sets and policies are by their names, and sets also by their kind. An entry that is not
+	// The keys of policies are names, and those of sets are kinds and names. An entry that is not
 	// ok has a mistake.
 	sets     map[setKey]usableSet
 	policies map[string]policy

@@ -16,7 +16,7 @@ type assignment struct {
 	rest     Verdict
 }
 
-// key identifies an assignment, also for people.
+// key identifies an assignment, also in messages.
 func (a assignment) key() string {
 	if a.rest == Continue {
 		return fmt.Sprintf("%q", a.policies)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// bar keeps neighbors that are left out from connecting as dynamic neighbors: the speaker
-// would accept them without their policy or their password.
+// bar prevents left-out neighbors from connecting as dynamic neighbors. Otherwise the speaker would
+// accept them without their policy or their password.
 func (r *reader) bar() {
 	for _, l := range r.d.LeftOut {
 		if l.address.IsValid() && r.accepted(l.address) && !r.named(l.address) {
@@ -23,7 +23,7 @@ func (r *reader) accepted(a netip.Addr) bool {
 }
 
 // named reports whether the State has a neighbor with address a. A neighbor that is configured
-// twice is left out once, and is in the State.
+// twice is both left out and in the State.
 func (r *reader) named(a netip.Addr) bool {
 	return slices.ContainsFunc(r.d.State.Peers, func(p Peer) bool { return p.Address == a })
 }

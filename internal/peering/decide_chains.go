@@ -43,8 +43,8 @@ func (r *reader) chains() {
 }
 
 // consumes reports whether the kernel or other neighbors use learned routes. If not, the node
-// learns no routes: a router that announces too many by mistake would cost memory, and its routes
-// could replace the node's own routes.
+// learns no routes. Routes that a router announces by mistake would use memory, and could replace
+// the node's own routes.
 func (r *reader) consumes() bool {
 	return len(r.d.Export) > 0 || r.d.AllowTransit ||
 		slices.ContainsFunc(r.members, func(m member) bool { return m.RouteReflector.Client })

@@ -37,7 +37,7 @@ func (r *reader) numbers(ls layers, out *Options) bool {
 		out.LocalASN = c.Identifier
 	}
 	if !okLocal {
-		out.ASN, out.External = 0, false // the kind of the session is not known
+		out.ASN, out.External = 0, false // it is not known whether the session is internal
 	}
 	return okLocal && ok
 }
@@ -99,7 +99,7 @@ func (t template) missing(n Node, example string) string {
 	return fmt.Sprintf("the node %s has no %s %s: set it, such as with kubectl %s node %s %s=%s", n.Name, t.kind, t.key, t.verb(), n.Name, t.key, example)
 }
 
-// wrong says what the value is not, and how to correct it.
+// wrong says what kind of value is expected, and how to correct the value.
 func (t template) wrong(n Node, value, what, example string) string {
 	return fmt.Sprintf("the %s %s of the node %s is %s, which is not %s: correct it, such as with kubectl %s --overwrite node %s %s=%s",
 		t.kind, t.key, n.Name, quote(value), what, t.verb(), n.Name, t.key, example)
@@ -122,8 +122,8 @@ func (r *reader) lacking(field, message string) bool {
 	return r.refuseBy(Problem{Field: field, Reason: ReasonNodeValue, Message: message, Here: true})
 }
 
-// fill returns the value that text has on this node, and the template in text, if text is one.
-// If the node lacks the value, fill refuses the option and returns false.
+// fill returns the value of text on this node. If text is a template, fill also returns that
+// template. If the node lacks the value, fill refuses the option and returns false.
 func (r *reader) fill(field, text, example string) (value string, from *template, ok bool) {
 	t, filled := templateOf(text)
 	if !filled {

@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Gateway is the default gateway of the node, of one family. Lost says that the node has no
-// such route any more: it is then the last known gateway.
+// Gateway is the default gateway of the node, of one family. Lost says that the node has no default
+// route any more. The Gateway is then the last known one.
 type Gateway struct {
 	Address netip.Addr
 	Lost    bool
@@ -18,8 +18,7 @@ type Gateway struct {
 // gatewayFamilies maps the words of neighborGateway to families.
 var gatewayFamilies = map[string]addr.Family{"ipv4": addr.V4, "ipv6": addr.V6}
 
-// GatewayFamilies returns the families of which spec names the default gateway as a neighbor,
-// for any node.
+// GatewayFamilies returns the families whose default gateway is a neighbor in spec, for any node.
 func GatewayFamilies(spec bgpv1.BGPConfigurationSpec) []addr.Family {
 	var all []addr.Family
 	for _, n := range spec.Neighbors {
@@ -30,8 +29,8 @@ func GatewayFamilies(spec bgpv1.BGPConfigurationSpec) []addr.Family {
 	return all
 }
 
-// RouteProtocol returns the protocol number of the routes that spec puts into the kernel. A default
-// route with this number does not name a gateway to speak BGP with: BGP added that route, so the
+// RouteProtocol returns the protocol number of the routes that spec puts into the kernel. The
+// gateway of a default route with this number cannot be a neighbor. BGP added that route, so the
 // session would depend on itself.
 func RouteProtocol(spec bgpv1.BGPConfigurationSpec) int {
 	if n := spec.NetlinkExport; n != nil && n.RouteProtocol != 0 {

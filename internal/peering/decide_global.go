@@ -87,8 +87,8 @@ func (r *reader) listening(field string) {
 	}
 }
 
-// internalListeners adds the internal addresses of the Node, sorted: another order of the same
-// addresses in its status must not restart the server.
+// internalListeners adds the internal addresses of the Node. It sorts them, because another order
+// of the same addresses in the status must not restart the server.
 func (r *reader) internalListeners(field string) {
 	listen := &r.d.State.Global.Listen
 	internal := slices.SortedFunc(slices.Values(r.node.InternalIPs), netip.Addr.Compare)

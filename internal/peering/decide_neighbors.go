@@ -137,8 +137,8 @@ func (r *reader) wrongASN(ls layers) bool {
 	return n != 0
 }
 
-// who reads the address or the interface of a neighbor. The address of a gateway is found
-// later, on the nodes that have the neighbor.
+// who reads the address or the interface of a neighbor. The address of a gateway is found later,
+// only on nodes with the neighbor.
 func (r *reader) who(field string, in bgpv1.NeighborConfig, out *Peer) bool {
 	written := 0
 	for _, text := range []string{in.NeighborAddress, in.NeighborInterface, in.NeighborGateway} {
@@ -190,8 +190,8 @@ func (r *reader) group(field, name string) (group, bool) {
 	return g, true
 }
 
-// outsideVRFs refuses a neighbor in a VRF. Without the VRF, the neighbor would get routes that are
-// not for it.
+// outsideVRFs refuses a neighbor in a VRF. Without the VRF, the neighbor would get routes of the
+// main table.
 func (r *reader) outsideVRFs(field, vrf string) bool {
 	return vrf == "" || r.refuse(field, ReasonNotSupported, noVRFs, "the neighbor is left out: remove vrf, and it gets the routes that all neighbors get")
 }
@@ -214,7 +214,7 @@ func (m member) sessionIs4() bool {
 	return m.Address.Is4()
 }
 
-// own reports whether a belongs to this node: the nodes of a full mesh share one list.
+// own reports whether a belongs to this node, which a full mesh also lists as a neighbor.
 func (r *reader) own(a netip.Addr) bool {
 	return a.IsValid() && (slices.Contains(r.node.InternalIPs, a) || slices.Contains(r.node.ExternalIPs, a))
 }
@@ -232,7 +232,7 @@ func (r *reader) single(m member) bool {
 	})
 }
 
-// leaveOut records a neighbor that this node should have, and why it has none.
+// leaveOut records a neighbor that this node should have, and why the neighbor is left out.
 func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
 	name := cmp.Or(in.Config.NeighborAddress, m.Path)
 	switch {

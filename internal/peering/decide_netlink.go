@@ -13,8 +13,8 @@ const (
 	defaultDampening = 100 * time.Millisecond
 	mostDampening    = time.Minute
 	defaultMetric    = 20
-	// bgpProtocol is RTPROT_BGP. Numbers below leastProtocol belong to the kernel and to
-	// routes that people add by hand.
+	// bgpProtocol is RTPROT_BGP. Numbers below leastProtocol are for routes of the kernel, and for
+	// routes that administrators add by hand.
 	bgpProtocol   = 186
 	leastProtocol = 5
 )
@@ -144,8 +144,8 @@ func (r *reader) destination(field string, out *ExportRule, in bgpv1.ExportRule)
 	return true
 }
 
-// filters reads which routes a rule selects. A mistake makes the rule useless, because
-// without the filter it would select more routes.
+// filters reads which routes a rule selects. A mistake makes the rule unusable, because without the
+// filter the rule would select more routes.
 func (r *reader) filters(field string, out *ExportRule, communities, large []string) bool {
 	ok := true
 	for i, text := range communities {

@@ -14,15 +14,15 @@ type member struct {
 	// from is the network of dynamic neighbors.
 	from     netip.Prefix
 	policies application
-	// group is the name of its peer group, as the BGPConfiguration has it, or "".
+	// group is the name of its peer group in the BGPConfiguration, or "".
 	group string
 	// everywhere says that the neighbor is for all nodes.
 	everywhere bool
 }
 
 // nextHops finds the next hops of the family that the session does not use. The session's own
-// address has the wrong family: a router accepts an IPv6 route with an IPv4-mapped next hop
-// and cannot use it.
+// address has the wrong family. A router would accept an IPv6 route with an IPv4-mapped next hop,
+// but cannot use it.
 //
 // The next hop is this node's address on the path to the neighbor. If there is no IPv4
 // address there, IPv4 routes have the session's IPv6 address as their next hop (RFC 8950). If
@@ -61,14 +61,14 @@ func (r *reader) nextHops(m *member) {
 
 const noExtendedNextHop = "the neighbor takes no IPv4 routes with IPv6 next hops (RFC 8950): configure the capability extended next hop on it, or leave ipv4-unicast out of afiSafis"
 
-// mute announces no routes of a family to a member.
+// mute makes the node announce no routes of a family to a member.
 func (r *reader) mute(m *member, f addr.Family, why string) {
 	m.Mute = []addr.Family{f}
 	r.here(m.Path, ReasonNoNextHop, "%s routes are not announced, because %s", f, why)
 }
 
-// places returns where the member is: its address, or the first and the last address of its
-// network that neighbors can have.
+// places returns the address of the member, or the first and the last usable address of its
+// network.
 func (m member) places() []netip.Addr {
 	if !m.from.IsValid() {
 		return []netip.Addr{m.Address}
@@ -85,8 +85,8 @@ const loopback = "lo"
 
 // way returns how this node reaches a member, or why that is unknown.
 //
-// A session that is bound to an interface uses it, whatever the routes say. Dynamic neighbors
-// are known to be behind an interface if both ends of their network are.
+// A session that is bound to an interface uses that interface, regardless of the routes. Dynamic
+// neighbors are behind an interface if both ends of their network are.
 func (r *reader) way(m member) (way Egress, unknown string) {
 	if m.Device != "" {
 		way, ok := r.egress(behind(m.Device))
@@ -116,8 +116,8 @@ func behind(name string) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 15: 1}).WithZone(name)
 }
 
-// nextHop returns an address of the family that others can reach. It prefers an address of
-// the Node object, because others may belong to Services and vanish. Otherwise it returns the
+// nextHop returns an address of the family that others can reach. It prefers an address of the Node
+// object, because other addresses may belong to Services and disappear. Otherwise it returns the
 // best address.
 func (r *reader) nextHop(addresses []netip.Addr, f addr.Family) (netip.Addr, bool) {
 	usable := slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {

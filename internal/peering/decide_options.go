@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Defaults of sessions. The node soon tries again to connect to a router that does not answer,
-// because it loses all traffic from that router until then.
+// Defaults of sessions. The node retries soon if a router does not answer, because the node gets no
+// traffic from that router without a session.
 const (
 	defaultHold         = 90
 	defaultConnectRetry = 10
@@ -50,8 +50,8 @@ func (r *reader) globalLayer() layer {
 	return layer{"spec.global", &bgpv1.PeerConfig{}, &bgpv1.SessionOptions{GracefulRestart: r.spec.Global.GracefulRestart}}
 }
 
-// adjusted reports an option that is in effect with another value than configured. For a
-// group that is unknown until its neighbors have added their options.
+// adjusted reports an option that is in effect with another value than configured. For a group, the
+// value is unknown until its neighbors have added their options.
 func (r *reader) adjusted(field, format string, args ...any) {
 	if !r.template {
 		r.note(field, ReasonAdjusted, format, args...)
@@ -201,8 +201,8 @@ func (o Options) exchanges(f addr.Family) bool {
 
 func transportOf(o *bgpv1.SessionOptions) *bgpv1.Transport { return o.Transport }
 
-// transport reads the transport options. A mistake in them is not ignored: the session would
-// come from another address than the neighbor expects.
+// transport reads the transport options. A mistake in them is not ignored, because the session
+// would use another address than the neighbor expects.
 func (r *reader) transport(ls layers, out *Options) bool {
 	ok := r.localAddress(ls, out)
 	if name, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.BindInterface }); name != "" {
@@ -284,7 +284,7 @@ func (r *reader) ttl(field string, n int32) (uint8, bool) {
 	return uint8(n), true
 }
 
-// mostOwnASN limits how often a route may have come through the node's own AS.
+// mostOwnASN limits how often the node's own AS may be in the path of a route.
 const mostOwnASN = 10
 
 // allowOwnASN reads how often the node's own AS may be in a path.
@@ -433,8 +433,8 @@ func (r *reader) bfd(ls layers, out *Options) {
 	}
 }
 
-// bfdTTL reads the lowest TTL of BFD packets, or returns 0 if the neighbor is on the same
-// link. A neighbor with ebgpMultihop is as far away as that allows.
+// bfdTTL reads the lowest TTL of BFD packets, or returns 0 if the neighbor is on the same link. For
+// a neighbor with ebgpMultihop, that option sets the allowed distance.
 func (r *reader) bfdTTL(ls layers, out *Options) uint8 {
 	multihop, _ := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Multihop })
 	least, from := part(ls, bfdOf, func(b *bgpv1.BFD) int32 { return b.MinimumTTL })

@@ -213,7 +213,7 @@ func (r *reader) prepend(field string, in *bgpv1.ASPrepend) (*Prepend, bool) {
 	}
 	out := &Prepend{ASN: r.d.State.Global.ASN, Repeat: 1}
 	if r.d.State.Global.Confederation != nil {
-		out.ASN = 0 // neighbors outside know the identifier only, which is in front for them
+		out.ASN = 0 // neighbors outside know only the identifier, which is first in their view of the path
 	}
 	if in.ASN != 0 {
 		var ok bool

@@ -138,8 +138,8 @@ func firstRouterID(addresses []netip.Addr) (netip.Addr, bool) {
 	return addresses[i], true
 }
 
-// hashed returns the address in pool for a name, never its first or last one. The hash is
-// FNV-1a, as in every generation, so that a node keeps its router ID.
+// hashed returns the address in pool for a name, but never the first or the last address of pool.
+// The hash must stay FNV-1a, so that a node keeps its router ID.
 func hashed(name string, pool netip.Prefix) netip.Addr {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))

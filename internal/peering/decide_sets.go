@@ -13,7 +13,7 @@ import (
 // reserved is the prefix of the names that Decide adds itself.
 const reserved = "purelb:"
 
-// setKey identifies a set: sets of different kinds may have the same name.
+// setKey identifies a set, because sets of different kinds may have the same name.
 type setKey struct {
 	kind SetKind
 	name string
@@ -83,7 +83,7 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 }
 
 // isOldWord reports whether an element may be from a manifest that is older than aliases. Earlier
-// versions accepted such a word, and it matched no community.
+// versions accepted any such word, which matched no community.
 func (r *reader) isOldWord(kind SetKind, text string) bool {
 	return (kind == CommunitySet || kind == LargeCommunitySet) && len(r.spec.CommunityAliases) == 0 &&
 		aliasName.MatchString(strings.TrimSpace(text))

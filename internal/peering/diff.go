@@ -7,15 +7,15 @@ import (
 )
 
 // Changes are the differences between two States, except those of sets and chains. Apply the fields
-// in their order, so that each part is there before another part needs it.
+// in order, so that each part exists before another part needs it.
 //
 // A part that cannot be changed is removed and added again.
 type Changes struct {
 	RemovePeers   []Peer
 	RemoveDynamic []Dynamic
 	RemoveGroups  []Group
-	// Change sets and chains here: removed neighbors are gone before the change, and added
-	// ones find the new sets and chains.
+	// Change sets and chains here. The removals come before that change, and the additions after
+	// it.
 
 	AddGroups []Group
 	// AddPeers come before AddDynamic, so that no named neighbor connects as a dynamic one.
@@ -99,7 +99,7 @@ func (g Group) is(h Group) bool {
 	return reflect.DeepEqual(g, h)
 }
 
-// session returns the options of p that a session is made with.
+// session returns p with only the fields whose change ends the session.
 func (p Peer) session() Peer {
 	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute, p.LinkLocal = "", "", Timers{}, nil, nil, nil, netip.Addr{}
 	p.Families = slices.Clone(p.Families)

@@ -15,19 +15,19 @@ type Merged struct {
 	Spec bgpv1.BGPConfigurationSpec
 	// Parts are the BGPConfigurations, in the order in which they are merged.
 	Parts []Part `json:",omitempty"`
-	// Elements says where the elements of the lists in Spec are from. Fields says which part
-	// sets a field, such as spec.global.routerID. Both are by path.
+	// Elements has the origin of each element of the lists in Spec. Fields has the part that sets a
+	// field, such as spec.global.routerID. The keys of both are paths.
 	Elements map[string][]Element `json:",omitempty"`
 	Fields   map[string]string    `json:",omitempty"`
 	// Absent are the names of the parts that are left out.
 	Absent []string `json:",omitempty"`
-	// Conflicts says what is not in effect because another part says otherwise.
+	// Conflicts are the settings that are not in effect because another part has a different value.
 	Conflicts []Problem `json:",omitempty"`
 }
 
 // Part is one of the BGPConfigurations of a Merged.
 type Part struct {
-	// Name is the name, after the namespace and a slash if that is not the install namespace.
+	// Name begins with the namespace and a slash if that is not the install namespace.
 	Name       string
 	UID        types.UID
 	Generation int64
@@ -43,10 +43,10 @@ type Element struct {
 func Alone(spec bgpv1.BGPConfigurationSpec) Merged { return Merged{Spec: spec} }
 
 // MergeConfigurations merges BGPConfigurations. Lists are joined. In other fields the first
-// configuration that sets a field decides. A name of a set, a policy or a peer group means the
-// definition in the same configuration; a name that it does not define is looked for in the others.
-// A later configuration never overrides an earlier one, so a new configuration cannot break nodes
-// that worked.
+// configuration that sets a field decides. A name of a set, a policy or a peer group refers to the
+// definition in the same configuration. If there is none, it refers to the definition in another
+// one. A later configuration never overrides an earlier one, so a new configuration cannot break
+// nodes that worked.
 func MergeConfigurations(configs []*bgpv1.BGPConfiguration, home string) Merged {
 	m := Merged{Elements: map[string][]Element{}, Fields: map[string]string{}}
 	for _, c := range configs {
@@ -62,7 +62,7 @@ func MergeConfigurations(configs []*bgpv1.BGPConfiguration, home string) Merged 
 	return m
 }
 
-// Several reports whether problems have to name the part that they are about.
+// Several reports whether problems must name their part.
 func (m *Merged) Several() bool { return len(m.Parts) > 1 }
 
 // Generation is a number that changes whenever one of the parts changes.
@@ -120,8 +120,8 @@ func join[T any](m *Merged, part, path string, list, more []T, known map[int]boo
 	return list
 }
 
-// overlay sets the fields of into that are zero to those of from. Of fields that differ, those
-// of into stay, and there is a conflict.
+// overlay sets the zero fields of into to the values in from. If both have different values, the
+// value of into stays, and there is a conflict.
 func (m *Merged) overlay(part, path string, into, from reflect.Value) {
 	for i := range into.NumField() {
 		was, is := into.Field(i), from.Field(i)
@@ -161,8 +161,8 @@ func (m *Merged) conflict(part, field, message string) bool {
 	return false
 }
 
-// owner returns the name of the part that sets a field, or a field around it. Without one, it
-// is the first part.
+// owner returns the name of the part that sets a field, or a field that contains it. If no part
+// does, owner returns the first part.
 func (m *Merged) owner(field string) string {
 	for path := field; path != ""; {
 		if part, there := m.Fields[path]; there {
@@ -201,7 +201,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// of returns the problems that are about one part, as that part alone would have them.
+// of returns the problems of one part, without the name of the part in their paths.
 func of(problems []Problem, part string, several bool) []Problem {
 	if !several {
 		return problems

@@ -47,8 +47,8 @@ func (c neighborSet) without(d neighborSet) neighborSet {
 // in returns the intersection of c and d.
 func (c neighborSet) in(d neighborSet) neighborSet { return c.without(c.without(d)) }
 
-// remainder returns the part of n that is outside of away, as networks: a half of n, a quarter of
-// n, and so on.
+// remainder returns the part of n outside of away, as networks: a half of n, a quarter of n, and so
+// on.
 func remainder(n, away netip.Prefix) []netip.Prefix {
 	if !n.Overlaps(away) {
 		return []netip.Prefix{n}

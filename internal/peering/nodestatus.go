@@ -33,9 +33,9 @@ type Report struct {
 	Decision              Decision
 	// Unapplied are the problems of the server with the Decision's State.
 	Unapplied []Problem
-	// Pending is when a change that ends sessions takes effect. It is zero if none waits.
+	// Pending is when a waiting change that ends sessions takes effect, or zero if none waits.
 	Pending time.Time
-	// Failures says what should run and does not, or could not be read.
+	// Failures lists parts that should run but do not, and facts that could not be read.
 	Failures []string
 
 	Neighbors []NeighborStatus
@@ -46,7 +46,7 @@ type Report struct {
 	Imported   []Imported
 	// Elsewhere is the number of addresses that only other nodes announce.
 	Elsewhere int
-	// Bounds are the neighbors and the nodes that groups named whose addresses no usable group has.
+	// Bounds has the neighbors and nodes of groups, for addresses that no usable group has.
 	Bounds []bgpv1.GroupBounds
 	// Local holds the announced routes.
 	Local    []Route
@@ -71,7 +71,7 @@ type Exported struct {
 	Reason    string
 }
 
-// NodeStatus returns the status of the node. A time in it changes only with its subject.
+// NodeStatus returns the status of the node. A time in the status changes only with its subject.
 // previous is the last status.
 func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	d := in.Decision
@@ -99,8 +99,8 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 	return out
 }
 
-// neighbors returns the neighbors that should be there, further neighbors that are there, and
-// those that are left out. missing says what is wrong with them.
+// neighbors returns the wanted neighbors, further neighbors of the server, and the neighbors that
+// are left out. missing says what is wrong with them.
 func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	found := make(map[string]NeighborStatus, len(in.Neighbors))
 	for _, n := range in.Neighbors {
@@ -146,7 +146,7 @@ func (in Report) of(p Peer, found map[string]NeighborStatus) NeighborStatus {
 	return NeighborStatus{Address: p.Address, Interface: p.Interface, State: Idle, AdminDown: p.AdminDown, LastError: in.unapplied(p)}
 }
 
-// bfdWait is how long a BGP session may be without BFD: BFD starts after BGP.
+// bfdWait is how long a BGP session may be without BFD, because BFD starts after BGP.
 const bfdWait = 10 * time.Second
 
 // problemOf says what is wrong with a neighbor, or returns "".
@@ -166,7 +166,7 @@ func (in Report) problemOf(p Peer, n NeighborStatus) string {
 const bfdUp = "Up"
 
 // Healthy returns the neighbors that this node should have, and whether each is without problems.
-// Without a BGPConfiguration the node should have no neighbors, whatever was decided before.
+// Without a BGPConfiguration the node should have no neighbors, regardless of the last decision.
 func (in Report) Healthy() map[string]bool {
 	if in.Unconfigured {
 		return nil

@@ -22,7 +22,7 @@ const (
 	ReasonNoNextHop = "NoNextHop"
 	// ReasonNodeValue says that an annotation or a label of the node is missing or wrong.
 	ReasonNodeValue = "NodeValueUnusable"
-	// ReasonNoDefaultRoute says that the node has no default gateway to speak with.
+	// ReasonNoDefaultRoute says that the node has no default gateway to use as a neighbor.
 	ReasonNoDefaultRoute = "NoDefaultRoute"
 
 	ReasonRouterID            = "RouterIDResolutionFailed"
@@ -41,7 +41,7 @@ type Problem struct {
 	Fatal bool
 	// Here means that the problem exists on this node and may not exist on another.
 	Here bool
-	// Policies means that the policies before stay in effect.
+	// Policies means that the previous policies stay in effect.
 	Policies bool
 }
 
@@ -61,12 +61,12 @@ type findings struct {
 	aliases Aliases
 	// why is the first reason why the part that is being read cannot be used.
 	why string
-	// alone says that the part that is being read depends on the node, so that its problems may
-	// exist on this node alone: each is Here. elsewhere says that the part is for other nodes.
+	// alone says that the part that is being read depends on the node. Each of its problems is then
+	// Here. elsewhere says that the part is for other nodes.
 	alone, elsewhere bool
 }
 
-// begin begins to read the next part.
+// begin starts the next part.
 func (f *findings) begin() { f.why, f.alone, f.elsewhere = "", false, false }
 
 // note adds a problem that leaves out only the part of its field.
@@ -74,7 +74,7 @@ func (f *findings) note(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// here adds a problem like note does. The problem may not exist on other nodes.
+// here adds a problem like note. The problem may not exist on other nodes.
 func (f *findings) here(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...), Here: true})
 }
@@ -84,8 +84,8 @@ func (f *findings) fatal(field, reason, format string, args ...any) {
 	f.add(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...), Fatal: true})
 }
 
-// refuse adds a problem that makes the part that is being read useless. It returns false for
-// callers that report whether the part can be used.
+// refuse adds a problem that makes the current part unusable. It returns false for callers that
+// report whether the part can be used.
 func (f *findings) refuse(field, reason, format string, args ...any) bool {
 	return f.refuseBy(Problem{Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
@@ -98,9 +98,9 @@ func (f *findings) refuseBy(p Problem) bool {
 	return false
 }
 
-// add adds p unless it is there: the options of a peer group are read for each of its
-// neighbors, and some of them may depend on the node. It returns p with the name of the
-// BGPConfiguration in its path.
+// add adds p unless it was added before. Duplicates occur because the options of a peer group are
+// read for each neighbor of the group, as some options may depend on the node. It returns p with
+// the name of the BGPConfiguration in its path.
 func (f *findings) add(p Problem) Problem {
 	p.Field, p.Here = f.merged.origin(p.Field), p.Here || f.alone
 	same := slices.IndexFunc(f.problems, func(o Problem) bool { return o.Field == p.Field && o.Reason == p.Reason && o.Message == p.Message })

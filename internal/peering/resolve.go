@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Resolved returns s with the link-local addresses of unnumbered neighbors instead of their
-// names in neighbor sets. linkLocal holds the addresses by interface. A neighbor that a set
-// names and whose address is unknown is left out until it is known: otherwise its policies
-// would not apply to it.
+// Resolved returns s with the link-local addresses of unnumbered neighbors instead of their names
+// in neighbor sets. linkLocal holds the addresses by interface. Resolved leaves out a neighbor in a
+// set whose address is unknown, because the policies of the neighbor would not apply to it.
 func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 	named := s.named()
 	sets := slices.Clone(s.Sets)
@@ -35,8 +34,9 @@ func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 	return s
 }
 
-// named returns the interfaces of the unnumbered neighbors whose addresses matter. If a group names
-// a neighbor, the addresses of all others matter too, because one of them may be the same.
+// named returns the interfaces of the unnumbered neighbors whose addresses are needed. If a group
+// names a neighbor, the addresses of all others are needed too, because two neighbors may have the
+// same address.
 func (s State) named() map[string]bool {
 	named := make(map[string]bool)
 	beside := false

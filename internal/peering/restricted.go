@@ -13,12 +13,12 @@ import (
 
 // Restriction says which neighbors get the routes of a group.
 type Restriction struct {
-	// Group is the name of the ServiceGroup, for people.
+	// Group is the name of the ServiceGroup, for messages.
 	Group string
 	// Mark is the mark of its routes: see Attributes.Marks.
 	Mark string
-	// Peers are addresses or interfaces of neighbors, or names of peer groups. Unknown are those
-	// that no neighbor of any node has.
+	// Peers are addresses or interfaces of neighbors, or names of peer groups. Unknown are the
+	// names that no neighbor of any node has.
 	Peers   []string
 	Unknown []string `json:",omitempty"`
 }
@@ -26,8 +26,8 @@ type Restriction struct {
 // peersOf begins the names of sets of the neighbors that get the routes of a group.
 const peersOf = "peers of "
 
-// MarkOf returns the mark of the routes of a group: a large community of a reserved AS (RFC
-// 8092), which no statement of the user can match, because it is removed before.
+// MarkOf returns the mark of the routes of a group: a large community of a reserved AS (RFC 8092),
+// which no statement of the user can match, because an earlier statement removes it.
 func MarkOf(group string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(group))
@@ -35,7 +35,7 @@ func MarkOf(group string) string {
 	return fmt.Sprintf("4294967295:%d:%d", uint32(sum>>32), uint32(sum))
 }
 
-// UnknownPeers returns those of peers that no neighbor of the BGPConfigurations has.
+// UnknownPeers returns the names in peers that no neighbor of the BGPConfigurations has.
 func UnknownPeers(configs []bgpv1.BGPConfiguration, peers []string) []string {
 	return slices.DeleteFunc(slices.Clone(peers), func(name string) bool {
 		return slices.ContainsFunc(configs, func(c bgpv1.BGPConfiguration) bool { return hasPeer(c.Spec, name) })
@@ -96,7 +96,7 @@ func (r *reader) restricted() []Statement {
 }
 
 // called returns the neighbors of this node that have one of these names. It leaves out an address
-// that another neighbor has too, on another interface.
+// that another neighbor on another interface has too.
 func (r *reader) called(group string, names []string) neighborSet {
 	var c, others neighborSet
 	for _, m := range r.members {
@@ -114,8 +114,7 @@ func (r *reader) called(group string, names []string) neighborSet {
 	return c.without(others)
 }
 
-// alike returns the problem that a neighbor that a group names has the same address as another
-// neighbor.
+// alike returns the problem that another neighbor has the address of a neighbor that a group names.
 func alike(group string, address netip.Addr) Problem {
 	return Problem{
 		Field: "ServiceGroup " + group + ": spec.bgp.peers", Reason: ReasonConflict, Here: true,
@@ -130,7 +129,7 @@ func (s Set) restricting() (group string, is bool) {
 	return group, is && s.Kind == NeighborSet
 }
 
-// Alike returns the groups whose neighbors have the addresses of others, as Resolved finds out.
+// Alike returns a problem for each neighbor of a group whose address another neighbor has too.
 func (s State) Alike(linkLocal map[string]netip.Addr) []Problem {
 	var all []Problem
 	for _, set := range s.Sets {

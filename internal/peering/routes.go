@@ -41,7 +41,7 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 	return routes
 }
 
-// take adds the attributes of an address to r. The marks of all addresses of the route add up. The
+// take adds the attributes of an address to r. r gets the marks of all addresses of the route. The
 // other attributes come from the first address that has any.
 func (r *Route) take(a Attributes) {
 	marks := r.Attributes.Marks

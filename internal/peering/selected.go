@@ -13,12 +13,12 @@ import (
 // DefaultConfiguration is the name of the BGPConfiguration that is for all nodes.
 const DefaultConfiguration = "default"
 
-// ForAll returns the BGPConfiguration without a nodeSelector that is in effect on all nodes, or
-// nil: the one called default, or the only one without a nodeSelector. A configuration that is
-// being deleted does not count. If the one called default has a nodeSelector, no other takes
-// its place: that could be a draft.
+// ForAll returns the BGPConfiguration that is in effect on all nodes, or nil. It is the one called
+// default, or the only one without a nodeSelector. If the one called default has a nodeSelector,
+// ForAll returns nil, because another one could be a draft. ForAll ignores a configuration that is
+// being deleted.
 //
-// Those of further namespaces count only if there is none in home.
+// It uses BGPConfigurations of further namespaces only if there is none in home.
 func ForAll(configs []bgpv1.BGPConfiguration, home string) *bgpv1.BGPConfiguration {
 	alive := Alive(configs, home)
 	here := slices.DeleteFunc(slices.Clone(alive), func(c *bgpv1.BGPConfiguration) bool { return c.Namespace != home })
@@ -43,8 +43,8 @@ func ForAll(configs []bgpv1.BGPConfiguration, home string) *bgpv1.BGPConfigurati
 	return nil
 }
 
-// Alive returns the BGPConfigurations that are not being deleted, the oldest first. Of those
-// with the same age, those called default come first, then those of home.
+// Alive returns the BGPConfigurations that are not being deleted, the oldest first. Among those of
+// the same age, the ones called default come first, then the ones in home.
 func Alive(configs []bgpv1.BGPConfiguration, home string) []*bgpv1.BGPConfiguration {
 	var alive []*bgpv1.BGPConfiguration
 	for i := range configs {
@@ -78,7 +78,7 @@ func Selected(configs []bgpv1.BGPConfiguration, home string, node map[string]str
 	})
 }
 
-// Ref names c in problems: by its name, or with its namespace if that is not home.
+// Ref returns the name of c for problems. It includes the namespace if that is not home.
 func Ref(c *bgpv1.BGPConfiguration, home string) string {
 	if c.Namespace == home {
 		return c.Name

@@ -21,8 +21,7 @@ type State struct {
 	// Peers are the neighbors with which this node has a session, or waits for one. The
 	// options of a peer group are merged into them.
 	Peers []Peer
-	// Groups are the templates of dynamic neighbors, and Dynamic the networks that these come
-	// from.
+	// Groups are the templates of dynamic neighbors. Dynamic are the networks of these neighbors.
 	Groups  []Group
 	Dynamic []Dynamic
 	// Sets are the sets that conditions of Import and Export refer to.
@@ -63,7 +62,7 @@ type Selection struct {
 
 // Options are the options that neighbors and groups have in common.
 type Options struct {
-	// ASN is 0 if External is true: then the neighbor may be in any AS but LocalASN.
+	// ASN is 0 if External is true. The neighbor may then be in any AS except for LocalASN.
 	ASN, LocalASN uint32
 	External      bool
 	Description   string
@@ -88,8 +87,8 @@ type Peer struct {
 	Options
 	Address   netip.Addr
 	Interface string
-	// LinkLocal is the address that stands for an unnumbered neighbor in neighbor sets (see
-	// Resolved). If the neighbor has another address, it counts as absent.
+	// LinkLocal is the address of an unnumbered neighbor in neighbor sets (see Resolved). A
+	// neighbor with another address is treated as absent.
 	LinkLocal netip.Addr
 	AdminDown bool
 	Port      uint16 // 0: 179
@@ -118,8 +117,8 @@ type Family struct {
 	// AddPathsReceive and AddPathsSend are the options of RFC 7911. Send 0 is off.
 	AddPathsReceive bool
 	AddPathsSend    uint8
-	// MaxPrefixes is the number of prefixes above which the session ends; 0 means no limit.
-	// Above WarnPercent of it there is a warning.
+	// MaxPrefixes is the number of prefixes above which the session ends; 0 means no limit. Above
+	// WarnPercent percent of MaxPrefixes there is a warning.
 	MaxPrefixes uint32
 	WarnPercent uint8
 }
@@ -154,7 +153,7 @@ type BFD struct {
 	// MinTTL is the lowest TTL of packets from a neighbor that is not on the same link (RFC
 	// 5883). 0 means that the neighbor is on the same link.
 	MinTTL uint8
-	// Passive means that the neighbor begins.
+	// Passive means that the neighbor starts the session.
 	Passive bool
 }
 
@@ -221,7 +220,7 @@ func Covers(ranges []PrefixRange, p netip.Prefix) bool {
 }
 
 // Coverage finds out whether ranges match a prefix. It finds a range of one prefix in constant
-// time, because there is such a range for each address of an IPAM system.
+// time, because each address of an IPAM system causes such a range.
 type Coverage struct {
 	exact map[netip.Prefix]bool
 	wide  []PrefixRange
@@ -254,7 +253,7 @@ func (c Chain) Accepts() bool {
 	return c.Default == Accept || slices.ContainsFunc(c.Statements, func(s Statement) bool { return s.Then.Verdict == Accept })
 }
 
-// Verdict says whether a statement ends the evaluation of a chain, and how.
+// Verdict says whether a statement ends the evaluation of a chain, and with which result.
 type Verdict int
 
 // Verdicts.

@@ -23,7 +23,7 @@ type NeighborStatus struct {
 	// is set only for unnumbered neighbors.
 	Address   netip.Addr
 	Interface string
-	// Dynamic says that the neighbor is a dynamic one.
+	// Dynamic says that the neighbor is dynamic.
 	Dynamic bool
 	// PeerASN is 0 as long as the number of an external neighbor is unknown.
 	LocalASN, PeerASN uint32
@@ -42,8 +42,8 @@ type NeighborStatus struct {
 	GracefulRestart bool
 	// Sent and Received are the numbers of prefixes that we announce and that we received.
 	Sent, Received map[addr.Family]uint32
-	// Accepted is Received without the routes of nodes of our own AS that come back: routers
-	// send them unless they are configured otherwise.
+	// Accepted is Received without the routes of nodes in our own AS. Routers send these routes
+	// back unless they are configured otherwise.
 	Accepted map[addr.Family]uint32
 	// OverLimit says that the server ended the session because of too many prefixes.
 	OverLimit   bool

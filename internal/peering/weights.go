@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Pauses of changes of weights. While endpoints are replaced, their number changes with each
-// of them, and routers that suppress unstable routes (RFC 2439) count every change.
+// Pauses between changes of weights. A rollout changes the number of endpoints many times, and
+// routers that suppress unstable routes (RFC 2439) count every change.
 const (
 	// weightQuiet is how long a new number of endpoints must stay before it is announced.
 	weightQuiet = 2 * time.Second
-	// weightPatience is how long a number that keeps changing is not announced.
+	// weightPatience is how long a number that keeps changing stays unannounced.
 	weightPatience = 10 * time.Second
 	// weightPause is the shortest time between two changes. It doubles with each change, up to
-	// weightPauseMax, and begins anew after weightCalm without a change.
+	// weightPauseMax. After weightCalm without a change it is weightPause again.
 	weightPause    = 5 * time.Second
 	weightPauseMax = time.Minute
 	weightCalm     = 5 * time.Minute
@@ -27,11 +27,11 @@ type Weights struct{ of map[netip.Addr]*weight }
 // weight is the weight of one address.
 type weight struct {
 	announced uint32
-	// last is when announced changed last, and pause how long it then stays.
+	// last is when announced last changed. pause is how long it must stay after that.
 	last  time.Time
 	pause time.Duration
-	// wanted is the last number of endpoints. changed is when it last changed. since is when it
-	// began to differ from announced, or zero if it does not differ.
+	// wanted is the last number of endpoints. changed is when wanted last changed. since is when
+	// wanted began to differ from announced, or zero if they are equal.
 	wanted         uint32
 	changed, since time.Time
 }
@@ -58,9 +58,9 @@ func (w *Weights) All() map[netip.Addr]uint32 {
 	return all
 }
 
-// Observe takes in the number of ready endpoints of each address that is to have a weight.
-// It returns the addresses whose weight changed, sorted, and when Observe has to be called
-// again without an event, or zero.
+// Observe processes the number of ready endpoints of each address that gets a weight. It returns
+// the addresses whose weight changed, sorted, and when Observe has to be called again without an
+// event, or zero.
 //
 // The first number takes effect at once, and so does the removal of a weight. Without ready
 // endpoints the weight stays: the address is about to leave this node.
@@ -94,8 +94,8 @@ func (w *Weights) Observe(now time.Time, endpoints map[netip.Addr]uint32) (chang
 	return changed, again
 }
 
-// observe takes in a number of endpoints. changed says that the announced weight changed, and
-// due is when it is to change.
+// observe processes a number of endpoints. changed says that the announced weight changed. due is
+// when it will change.
 func (w *weight) observe(now time.Time, n uint32) (changed bool, due time.Time) {
 	before := w.wanted
 	if n != w.wanted {
@@ -121,7 +121,7 @@ func (w *weight) observe(now time.Time, n uint32) (changed bool, due time.Time) 
 	return true, time.Time{}
 }
 
-// due is when the wanted weight is to be announced.
+// due returns when to announce the wanted weight.
 func (w *weight) due() time.Time {
 	due := w.changed.Add(weightQuiet)
 	if late := w.since.Add(weightPatience); late.Before(due) {
