@@ -19,19 +19,19 @@ import (
 
 // Attributes holds the attributes of routes, by their addresses.
 type Attributes struct {
-	// ByAddress holds the attributes of addresses whose Services set attributes. Those of their
-	// groups are merged into them.
+	// ByAddress holds the attributes of addresses whose Services set attributes. The
+	// attributes of their groups are merged into them.
 	ByAddress map[netip.Addr]peering.Attributes
-	// Ranges holds those of the groups. The ranges do not overlap, and are sorted.
+	// Ranges holds the attributes of the groups. The ranges do not overlap, and are sorted.
 	Ranges []RangeAttributes
 	// Restricted says which neighbors get the routes of groups, sorted by group.
 	Restricted []peering.Restriction `json:",omitempty"`
 	// Managed holds the marks of the groups whose addresses an IPAM system manages, by the names
 	// that Services have for these groups.
 	Managed map[string]string `json:",omitempty"`
-	// Bounds are the neighbors and the nodes that groups name. Lost are those Bounds that hold for
-	// addresses that no usable group has any more, in the form of BGPNodeStatus. The field
-	// Addresses of both has only such addresses.
+	// Bounds are the neighbors and the nodes that groups name. Lost are the Bounds of
+	// addresses that no usable group has any more, in the form of BGPNodeStatus. In both,
+	// the field Addresses has only such addresses.
 	Bounds []bgpv1.GroupBounds `json:",omitempty"`
 	Lost   []bgpv1.GroupBounds `json:",omitempty"`
 	// Withheld says that addresses of no known group or Service must not be announced.
@@ -157,8 +157,8 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 	return a
 }
 
-// restrictionOf returns which neighbors get the routes of a group, or nil if all do, and what
-// is wrong with the list.
+// restrictionOf returns the neighbors that get the routes of a group, or nil for all
+// neighbors, and what is wrong with the list.
 func restrictionOf(s Snapshot, g ipam.Group, of *v2.RouteAttributes) (*peering.Restriction, []peering.Problem) {
 	if len(of.Peers) == 0 {
 		return nil, nil

@@ -20,8 +20,8 @@ import (
 // usable again and has other bounds. They stay even if this node has none of the addresses, because
 // it may get one later.
 //
-// A process reads them from the file of the process before it in the same pod, and from the
-// BGPNodeStatuses of this node and of others.
+// A process reads bounds from the file of the previous process in the same pod, and from
+// the BGPNodeStatuses of this node and of other nodes.
 
 // bounds holds the bounds of the last input, and what is known of the groups now.
 type bounds struct {
@@ -87,8 +87,7 @@ func (b bounds) ranges(now []RangeAttributes, node map[string]string) []RangeAtt
 	return all
 }
 
-// managed returns the marks of groups that are not usable, by the names that Services have for
-// them.
+// managed returns the marks of unusable groups. The keys are the group names in Services.
 func (b bounds) managed() map[string]string {
 	marks := map[string]string{}
 	for name, mark := range b.before.Managed {
@@ -126,7 +125,7 @@ func (a *Attributes) mark(ip netip.Addr, mark string) {
 	a.ByAddress[ip] = own
 }
 
-// restrictions returns those restrictions of before that routes in a still need.
+// restrictions returns the earlier restrictions that routes in a still need.
 func (b bounds) restrictions(a Attributes) []peering.Restriction {
 	needed := map[string]bool{}
 	for _, r := range a.Ranges {
@@ -169,8 +168,8 @@ const mostLost = 100
 // otherGroups is the name of all groups beyond mostLost, which no object has.
 const otherGroups = "*"
 
-// record records the bounds of the groups that name neighbors or nodes, sorted by group. lost are
-// the ranges that no usable group has.
+// record stores the bounds of the groups that name neighbors or nodes, sorted by group.
+// lost are the ranges that no usable group has.
 func (a *Attributes) record(b bounds, lost []RangeAttributes) {
 	addresses := map[string][]string{}
 	for _, r := range lost {
@@ -234,9 +233,9 @@ func rangesOf(one bgpv1.GroupBounds) []addr.Range {
 	return all
 }
 
-// Recalling returns a, which comes from the file, with the bounds that nodes recorded. Where both
-// have a group or an address, the recorded bounds count: the file does not change while the
-// configuration is refused. otherGroups counts only for addresses that no other group has.
+// Recalling returns a, which comes from the file, with the bounds that nodes recorded. For
+// a group or an address in both, the recorded bounds take precedence, because the file does
+// not change while the configuration is refused. otherGroups has the lowest precedence.
 func (a Attributes) Recalling(recorded []bgpv1.GroupBounds) Attributes {
 	recorded = slices.SortedStableFunc(slices.Values(recorded), byRank)
 	b := recalled(recorded)
@@ -271,7 +270,7 @@ func (a Attributes) Recalling(recorded []bgpv1.GroupBounds) Attributes {
 	return b
 }
 
-// addMissing returns first with those addresses of more that first does not have.
+// addMissing returns first, and the addresses in more that first lacks.
 func addMissing(first, more []RangeAttributes) []RangeAttributes {
 	var taken []addr.Range
 	for _, r := range first {
@@ -287,8 +286,8 @@ func addMissing(first, more []RangeAttributes) []RangeAttributes {
 	return first
 }
 
-// recalled returns the attributes that recorded bounds mean. Of bounds for the same addresses the
-// first ones count.
+// recalled returns the attributes for recorded bounds. If several bounds have an address,
+// the first ones take precedence.
 func recalled(all []bgpv1.GroupBounds) Attributes {
 	a := Attributes{Bounds: all, Managed: map[string]string{}}
 	var taken []addr.Range

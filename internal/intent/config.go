@@ -9,7 +9,7 @@ import (
 
 // Config is the configuration of this node: the BGPConfigurations that select it.
 type Config struct {
-	// Namespace, Name and UID are those of the oldest BGPConfiguration. Events are about it.
+	// Namespace, Name and UID identify the oldest BGPConfiguration, the object of events.
 	Namespace, Name string
 	UID             types.UID
 	// Generation changes when one of the BGPConfigurations changes.

@@ -9,9 +9,9 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-// readyEndpoints counts the ready endpoints on this node of each address whose route is to
-// have a weight. Services that share an address add up. It returns nil if the endpoints are
-// not known.
+// readyEndpoints counts the ready endpoints on this node, for each address whose route gets
+// a weight. For an address that several Services share, it adds their numbers. It returns
+// nil if the endpoints are not known.
 func readyEndpoints(s Snapshot, a Attributes) map[netip.Addr]uint32 {
 	if s.Endpoints == nil {
 		return nil
@@ -40,7 +40,7 @@ func unweighable(g ipam.Group) []peering.Problem {
 	}}
 }
 
-// serviceFamily is a Service in one family: its endpoints have addresses of both.
+// serviceFamily identifies a Service in one family: endpoints may have addresses of both.
 type serviceFamily struct {
 	service string
 	family  addr.Family

@@ -28,8 +28,8 @@ type Input struct {
 	Own []peering.PrefixRange
 	// Weights holds the weights that are announced, by address.
 	Weights map[netip.Addr]uint32 `json:",omitempty"`
-	// Ready is the number of ready endpoints on this node of each address that is to have a
-	// weight. It is nil if that is not known.
+	// Ready is the number of ready endpoints on this node, for each address with a weight.
+	// It is nil if the endpoints are not known.
 	Ready map[netip.Addr]uint32 `json:"-"`
 	// Passwords holds the values of Secrets, by "name/key". Missing says why a value is
 	// absent. Outdated says why a value may be old.
@@ -44,9 +44,9 @@ type Input struct {
 // defaultDummy is the interface of remote addresses if no LBNodeAgent names another.
 const defaultDummy = "kube-lb0"
 
-// Read returns the Input that s asks for, with the configuration next. What s does not set keeps
-// the value of before: a node without an object is about to leave, and an LBNodeAgent that cannot
-// be used changes nothing.
+// Read translates s into an Input with the configuration next. A value that s does not set
+// comes from before: a node without an object is about to leave, and an unusable
+// LBNodeAgent changes nothing.
 func Read(s Snapshot, namespace string, before Input, next *Config, others ...string) Input {
 	in := Input{Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
@@ -154,9 +154,9 @@ func (in Input) Same(o Input) bool {
 	return reflect.DeepEqual(in, o)
 }
 
-// prefixesOf returns the prefixes of the routes that addresses of the groups' pools may have:
-// those in each pool, and the wider ones that the pool's aggregation makes of its addresses. A
-// group whose addresses an IPAM system manages has no pool: its addresses come from Services.
+// prefixesOf returns the prefixes of the routes that the groups' pools may cause: the prefixes in
+// each pool, and the wider prefixes that result from the pool's aggregation. A group whose
+// addresses an IPAM system manages has no pool. Its addresses come from Services.
 func prefixesOf(s Snapshot, groups config.Config) []peering.PrefixRange {
 	var all []peering.PrefixRange
 	for _, g := range groups.Groups.Usable {

@@ -1,7 +1,7 @@
-// Package intent translates the objects of the cluster into what they ask of the BGP speaker of one
-// node. Snapshot holds the parts of the objects that the speaker uses, and Read makes an Input of
-// them. An Input depends on the Snapshot, on the Input before it, and on the configuration in
-// effect. Package peering decides what to do about it.
+// Package intent translates the objects of the cluster into the input of the BGP speaker of
+// one node. Snapshot holds the parts of the objects that the speaker uses, and Read makes
+// an Input of them. An Input depends on the Snapshot, on the Input before it, and on the
+// configuration in effect. Package peering decides what to do about it.
 //
 // Read in this order: snapshot.go, config.go, input.go, attributes.go, endpoints.go, bounds.go.
 package intent
@@ -21,13 +21,13 @@ import (
 // Snapshot holds the parts of the cluster's objects that the speaker uses. It is shared and
 // read-only.
 type Snapshot struct {
-	// Configs are those of the install namespace and of the further namespaces, by name.
+	// Configs are the BGPConfigurations of the install and the further namespaces, by name.
 	Configs []bgpv1.BGPConfiguration
 	// Node is this node, or nil if it has no object.
 	Node   *NodeFacts
 	Groups []v2.ServiceGroup
 	Agents []v2.LBNodeAgent
-	// Services are those with route attributes, and those with addresses from IPAM systems.
+	// Services are the Services with route attributes, and those with addresses from IPAM systems.
 	Services []ServiceFacts
 	// Local are the Services with externalTrafficPolicy: Local, and Endpoints are the
 	// EndpointSlices with endpoints on this node, if a group weighs its routes. Endpoints is nil
@@ -37,11 +37,11 @@ type Snapshot struct {
 	// Managed are the Services with addresses of groups, if an IPAM system manages the addresses of
 	// a group that names neighbors, or did so earlier. It is nil as long as they are not known.
 	Managed []ServiceFacts
-	// Bounds are those that the BGPNodeStatuses of this node and of some other nodes had when the
-	// process started.
+	// Bounds are the bounds in the BGPNodeStatuses of this node and of some other nodes
+	// when the process started.
 	Bounds []bgpv1.GroupBounds
-	// Secrets are those that the configuration in effect names. A Secret that is not here does
-	// not exist. A Secret without Data cannot be read.
+	// Secrets are the Secrets that the configuration in effect names. A Secret that is
+	// missing here does not exist. A Secret without Data cannot be read.
 	Secrets map[string]peering.Secret
 }
 
