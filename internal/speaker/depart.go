@@ -13,7 +13,7 @@ import (
 
 const (
 	// settledFor is the time without a change of addresses after which the speaker ends its
-	// sessions. The agent of the node may be ending too, and remove addresses.
+	// sessions. The agent of the node may end at the same time, and remove addresses.
 	settledFor = 500 * time.Millisecond
 	// settleLimit is the longest that the speaker waits for that.
 	settleLimit = 3 * time.Second
@@ -26,16 +26,16 @@ const (
 	closeLimit = 2 * time.Second
 )
 
-// Endings tells why this process ends.
+// Endings returns the reason why this process ends.
 type Endings interface {
 	Ending(ctx context.Context) ending.Ending
 }
 
 // depart ends the sessions. If another process takes over on this node and the node still has
-// addresses, neighbors that agreed to graceful restart keep the routes until that process is
-// there, and the node goes on carrying the traffic. The same is true while the exclude label
-// of this node asks routers to prefer other nodes. In all other cases the speaker first asks
-// routers to prefer other nodes, and then ends the sessions and with them the routes.
+// addresses, neighbors that agreed to graceful restart keep the routes until that process is there,
+// and the node goes on carrying the traffic. The speaker does the same while the exclude label asks
+// routers to prefer other nodes. In all other cases the speaker first asks routers to prefer other
+// nodes, and then ends the sessions and with them the routes.
 func (s *Speaker) depart(ctx context.Context, w *waits) {
 	began := time.Now()
 	why := s.whyItEnds(ctx, w, began)
@@ -66,15 +66,15 @@ func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
 		now := time.Now()
 		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: now, asked: now}
 		s.announce(ctx)
-		s.governing.Ask(now) // no later policy takes that back
+		s.governing.Ask(now) // so that no later policy removes the request
 	}
 	s.drain.last = true
 	until := s.drain.asked.Add(askFor)
 	s.await(ctx, w, func(time.Time) time.Time { return until })
 }
 
-// whyItEnds returns why this process ends. If routers may keep the routes, it first waits
-// until addresses no longer come or go.
+// whyItEnds returns why this process ends. If routers may keep the routes, it first waits until the
+// addresses no longer change.
 func (s *Speaker) whyItEnds(ctx context.Context, w *waits, began time.Time) ending.Ending {
 	why, known := ending.Ending{Reason: "it is not asked why the process ends"}, s.Endings == nil
 	if !known {

@@ -7,26 +7,25 @@ import (
 	"purelb.io/purelb/internal/ending"
 )
 
-// drainFor is how long routes ask routers to prefer other nodes before the speaker withdraws
-// them: routers have to receive the request and choose.
+// drainFor is how long routes ask routers to prefer other nodes before the speaker withdraws them.
+// Routers need that time to receive the request and to choose.
 const drainFor = 5 * time.Second
 
 // drain is the state of moving traffic away from this node. A node with any mark asks routers to
 // prefer other nodes (RFC 8326), for as long as it has the mark. For the exclude label the speaker
-// does no more than that. It does not withdraw the routes, because it does not know whether another
-// node is left. If every node has the label, all routes are alike again and traffic flows as
-// before.
+// only asks. It does not withdraw the routes, because it does not know whether another node is
+// left. If every node has the label, all routes are alike again and traffic flows as before.
 //
-// A node that is leaving also withdraws its routes after drainFor, whether or not other nodes
-// are left: packets that arrive later are lost anyway. When the mark goes, as that of an
-// autoscaler that changes its mind, the speaker announces all routes again.
+// A node that is leaving also withdraws its routes after drainFor, whether or not other nodes are
+// left: packets that arrive later are lost anyway. When the mark is removed, for example by an
+// autoscaler that cancels the removal of the node, the speaker announces all routes again.
 type drain struct {
 	ending.DrainMark
-	// since is when a mark of this kind came. asked is when the speaker first asked routers to
+	// since is when a mark of this kind was set. asked is when the speaker first asked routers to
 	// prefer other nodes.
 	since, asked time.Time
 	withdrawn    bool
-	// last says that this process ends. Marks that come or go no longer count.
+	// last says that this process ends. Later changes of marks have no effect.
 	last bool
 }
 

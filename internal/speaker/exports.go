@@ -34,8 +34,8 @@ type learning struct {
 	servers int
 }
 
-// learnLimit is the longest that learning takes. A neighbor that is slow to come back may
-// connect only every two minutes, and some neighbors never send End-of-RIB.
+// learnLimit is the longest that learning takes. A slow neighbor may try to connect only every two
+// minutes, and some neighbors never send End-of-RIB.
 const learnLimit = 3 * time.Minute
 
 // learn begins learning.

@@ -15,7 +15,7 @@ import (
 var errAnotherServer = errors.New("the BGP server is another one")
 
 // program puts the learned routes that the rules select into the kernel. It fails with
-// errAnotherServer unless exactly servers BGP servers have ended. With keep, it removes no route.
+// errAnotherServer if more BGP servers than servers have ended. With keep, it removes no route.
 func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol, servers int, keep bool) (done exported, err error) {
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
@@ -46,8 +46,8 @@ func realmsOf(rules []peering.ExportRule, protocol int) []routing.Realm {
 	return all
 }
 
-// misplaced describes routes in the wrong place: those of another program, or an earlier one
-// of ours. It returns "" if there is none.
+// misplaced describes routes that are in the place of a wanted route: routes of another program, or
+// an earlier one of ours. It returns "" if there is none.
 func misplaced(problems []routing.Problem) string {
 	for _, p := range problems {
 		switch {
@@ -87,7 +87,7 @@ func exportable(rules []peering.ExportRule, protocol int, learned []peering.Lear
 					Prefix: l.Prefix, Protocol: protocol, Table: rule.Table, Metric: rule.Metric, ValidateNextHop: rule.ValidateNextHop,
 				})
 			}
-			// If several rules name one place, the strictest one counts.
+			// If several rules have the same place, the strictest rule decides.
 			all[i].ValidateNextHop = all[i].ValidateNextHop || rule.ValidateNextHop
 			if !slices.Contains(all[i].NextHops, l.NextHop) {
 				all[i].NextHops = append(all[i].NextHops, l.NextHop)

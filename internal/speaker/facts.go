@@ -32,7 +32,7 @@ type facts struct {
 	backoff.Schedule
 	// quiet is the pause until the next reading, while nothing changes.
 	quiet backoff.Pauses
-	// burst notices that many addresses came or went.
+	// burst notices that many addresses were added or removed.
 	burst process.Burst
 
 	found
@@ -120,7 +120,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.publish(now)
 }
 
-// freeMemory returns memory to the kernel after many addresses came or went.
+// freeMemory returns memory to the kernel after many addresses were added or removed.
 func (s *Speaker) freeMemory() {
 	if !s.facts.burst.Over(s.imports.total) {
 		return

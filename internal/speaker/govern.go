@@ -34,7 +34,7 @@ type governing struct {
 	// staggered is when the speaker applies a change that ends sessions. It is zero while there
 	// is no such change.
 	staggered time.Time
-	// state is what was applied last. running says that the server runs. begun says that this
+	// state is the last applied State. running says that the server runs. begun says that this
 	// process has had a server before.
 	state          peering.State
 	effect         application       // its decision
@@ -51,13 +51,13 @@ type governing struct {
 	found map[string]netip.Addr
 	// gateways holds the last known default gateways. It is replaced, and never changed.
 	gateways gateways
-	// remembered is the last good input. fallback is that of an earlier process, for a start
-	// without a good input.
+	// remembered is the last good input. fallback is the good input of an earlier process, for a
+	// start without one of our own.
 	remembered *intent.Input
 	fallback   *intent.Input
 }
 
-// acts reports whether a task runs that does not only wait for addresses.
+// acts reports whether a task runs that does more than wait for addresses.
 func (g *governing) acts() bool { return g.Busy() && !g.waiting }
 
 // governs returns when govern must run, or zero.
@@ -78,8 +78,8 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 	s.decide(ctx, s.input, false)
 }
 
-// decide starts a task that decides what in means. instead says that in replaces an input that
-// cannot be used.
+// decide starts a task that computes the decision for in. instead says that in replaces an unusable
+// input.
 func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	g := &s.governing
 	draining, noExtended, held := s.drain.asks(), g.noExtended, s.heldOutside(in.Own)
@@ -106,8 +106,8 @@ func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	})
 }
 
-// decided decides what in means on this node now. held are the prefixes of this node's routes
-// beside those of in. If the kernel cannot be read, it returns an error.
+// decided computes the decision for in on this node now. held are the prefixes of this node's
+// routes that in does not contain. If the kernel cannot be read, it returns an error.
 func decided(
 	ctx context.Context, kernel Kernel, in intent.Input, held []peering.PrefixRange, draining bool, noExtended map[string]bool, found map[addr.Family]peering.Gateway,
 ) (peering.Decision, error) {
@@ -190,7 +190,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	}
 	if s.staggered(ctx, now, wanted, next.from.Config.Generation) {
 		g.Ask(g.staggered)
-		// Neighbors that announce too much must not wait for that time.
+		// Actions against neighbors that announce too much must not be delayed.
 		next = g.effect
 		wanted = s.penalties.applied(next.decided.State)
 		if reflect.DeepEqual(wanted, g.applied) {
@@ -248,8 +248,8 @@ func (g *governing) learn(now time.Time, there []peering.NeighborStatus) {
 	}
 }
 
-// needs reports whether the speaker has to call Apply. It always does if there are unnumbered
-// links, because the server finds out which neighbor is behind them.
+// needs reports whether the speaker has to call Apply. With unnumbered links the answer is always
+// true, because only the server finds out which neighbor is on them.
 func (g *governing) needs(wanted peering.State) bool {
 	if !g.running || len(g.unapplied) > 0 || g.failure != "" || !reflect.DeepEqual(wanted, g.applied) {
 		return true

@@ -19,15 +19,15 @@ import (
 type imports struct {
 	// batches carries what the importers read.
 	batches chan batch
-	// importer is the one of the rules in effect, or nil.
+	// importer is the importer for the rules in effect, or nil.
 	importer *importer
 	// members holds the addresses of each route.
 	members map[netip.Prefix][]peering.Imported
 	total   int
-	// open holds the addresses that all neighbors have had since before the route attributes last
-	// changed.
+	// open holds the addresses that all neighbors already had before the last change of the route
+	// attributes.
 	open map[netip.Addr]bool
-	// changed is when the last address came or went.
+	// changed is when an address was last added or removed.
 	changed time.Time
 	// outOfSync says that the server may announce other routes than it should. The speaker
 	// announces all routes again at due.
@@ -40,8 +40,8 @@ type imports struct {
 type importer struct {
 	patterns []string
 	stop     context.CancelFunc
-	// held are the addresses of the first list and all changes since. listed says that there
-	// was such a list.
+	// held are the addresses of the first list, with all changes since. listed says that the first
+	// list has arrived.
 	listed bool
 	held   map[peering.Imported]bool
 	// before is the importer that this one replaces when it has its first list.
@@ -175,8 +175,8 @@ func (s *Speaker) protect(now time.Time, touched map[netip.Prefix]bool) {
 	}
 }
 
-// heldOutside returns the prefixes of the imported addresses that own does not cover, sorted:
-// those of groups whose addresses an IPAM system manages, and those that other programs add.
+// heldOutside returns the prefixes of the imported addresses that own does not cover, sorted: the
+// addresses of groups that an IPAM system manages, and the addresses that other programs add.
 func (s *Speaker) heldOutside(own []peering.PrefixRange) []peering.PrefixRange {
 	var all []peering.PrefixRange
 	owned := peering.CoverageOf(own)
@@ -234,7 +234,7 @@ func (s *Speaker) rebuild(ctx context.Context) {
 	s.announce(ctx)
 }
 
-// listed reports whether the importer, if there is one, has had its first list.
+// listed reports whether the first list of the importer, if there is one, has arrived.
 func (s *Speaker) listed() bool { return s.imports.importer == nil || s.imports.importer.listed }
 
 // imported returns all addresses, in no order.

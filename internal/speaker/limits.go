@@ -27,8 +27,8 @@ type penalty struct {
 	until   time.Time
 	barred  bool
 	// limits and own are the rules in force when the neighbor was barred: its prefix limits, and
-	// the AS that it must not be in. why says how it broke a rule, and event is the reason of the
-	// event.
+	// the AS that it must not be in. why describes how it broke a rule, and event is the reason of
+	// the event.
 	limits     map[addr.Family]uint32
 	own        uint32
 	why, event string
@@ -51,7 +51,7 @@ const (
 	// ownMemory is the memory that the speaker needs without prefixes of neighbors, and
 	// prefixMemory what each prefix needs.
 	ownMemory, prefixMemory = 64 << 20, 1 << 10
-	// leastRoom is how many prefixes there is always room for.
+	// leastRoom is the smallest room, in prefixes.
 	leastRoom = 10_000
 )
 
@@ -92,7 +92,7 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 		limits, wanted := limitsOf(state, name, peering.NeighborStatus{Address: p.address})
 		switch {
 		case !wanted || heldDown(state, name):
-			delete(ps, name) // and forgotten: to admit it would end what the configuration wants
+			delete(ps, name) // also forget it: to admit it would end the session that the configuration wants
 			continue
 		case p.barred && (!now.Before(p.until) || !sameLimits(p.limits, limits) || p.own != ownASN(state, name, p.address)):
 			p.barred = false
@@ -111,8 +111,8 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 }
 
 // tooMuch returns the neighbors that announce too many prefixes, each with the reason. If all
-// neighbors together announce more prefixes than there is room for, it adds those that announce
-// most, until the rest fits.
+// neighbors together announce more prefixes than there is room for, it adds the neighbors with the
+// most prefixes, until the others fit.
 func tooMuch(state peering.State, there []peering.NeighborStatus, room uint64) map[string]string {
 	excess := map[string]string{}
 	var sum uint64
@@ -239,7 +239,7 @@ func (ps penalties) applied(state peering.State) peering.State {
 	return state
 }
 
-// shown returns n as reports show it, with the reason if it is barred.
+// shown returns n as reports show it. If n is barred, it contains the reason.
 func (ps penalties) shown(n peering.NeighborStatus) peering.NeighborStatus {
 	if p := ps[n.Name()]; p.barred {
 		n.AdminDown, n.LastError = false, p.String()

@@ -19,8 +19,8 @@ import (
 // interface.
 type adverts map[string]context.CancelFunc
 
-// advertise sends Router Advertisements on unnumbered links: routers wait for them before
-// they open a session.
+// advertise sends Router Advertisements on unnumbered links. Routers wait for them before they open
+// a session.
 func (s *Speaker) advertise(ctx context.Context, state peering.State) {
 	wanted := map[string]bool{}
 	for _, p := range state.Peers {
@@ -71,8 +71,7 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[
 			continue
 		}
 		all.Go(func() {
-			// A neighbor that is not found here is missing for the server too, and the server
-			// reports it.
+			// The server does not find this neighbor either, and reports it.
 			if address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface); ok && err == nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -84,8 +83,8 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[
 	return found
 }
 
-// keepLinkLocal adds to found the known neighbors that are missing there. When a link fails, the
-// kernel forgets its neighbors at once. Only BFD and the hold timer decide whether they are gone.
+// keepLinkLocal adds the known neighbors that are missing in found. When a link fails, the kernel
+// forgets its neighbors at once. Only BFD and the hold timer decide whether they are gone.
 func keepLinkLocal(found, known map[string]netip.Addr, state peering.State) {
 	for _, p := range state.Peers {
 		address, was := known[p.Interface]
@@ -99,7 +98,7 @@ func keepLinkLocal(found, known map[string]netip.Addr, state peering.State) {
 type gateways map[addr.Family]netip.Addr
 
 // findGateways returns the default gateways of the families that spec asks for. A gateway whose
-// route is gone stays: often the router is still there. If it is not, BFD and the hold timer
+// route is gone stays, because the router often still works. If it does not, BFD and the hold timer
 // end the session.
 func findGateways(ctx context.Context, kernel Kernel, spec bgpv1.BGPConfigurationSpec, known gateways) (map[addr.Family]peering.Gateway, error) {
 	found := map[addr.Family]peering.Gateway{}

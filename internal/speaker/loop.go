@@ -222,7 +222,7 @@ func (s *Speaker) useStored(ctx context.Context, now time.Time) {
 	s.use(ctx, now, in)
 }
 
-// use makes in the current input, and starts to apply it.
+// use sets the current input to in, and starts to apply it.
 func (s *Speaker) use(ctx context.Context, now time.Time, in intent.Input) {
 	if s.known && s.input.Same(in) {
 		return

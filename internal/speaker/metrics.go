@@ -73,8 +73,8 @@ func NewMetrics(registry prometheus.Registerer, perNeighbor bool, most int) *Met
 	return m
 }
 
-// metric is a row of the table. The type that to points to, or the value type of its map,
-// sets the kind of the metric. labels are separated by spaces.
+// metric is a row of the table. The field to is a pointer. The type that it points to, or the value
+// type of that map, sets the kind of the metric. labels are separated by spaces.
 type metric struct {
 	to                 any
 	name, help, labels string

@@ -26,16 +26,16 @@ type standing struct {
 	node    string
 	config  *intent.Config
 	decided peering.Decision
-	// state is what was applied last, and source says where its router ID comes from. running
-	// says that the server runs.
+	// state is the last applied State, and source is the source of its router ID. running says that
+	// the server runs.
 	state               peering.State
 	source              string
 	running             bool
 	problems, unapplied []peering.Problem
-	// pending is when a change that ends sessions takes effect. It is zero if none waits.
+	// pending is when a waiting change that ends sessions takes effect, or zero if none waits.
 	pending time.Time
-	// failures says what failed. outOfSync says that the routes that the server announces are not
-	// known.
+	// failures says what failed. outOfSync says that it is not known which routes the server
+	// announces.
 	failures  []string
 	outOfSync bool
 	found

@@ -53,7 +53,7 @@ func (s *Speaker) nodeReport() NodeReport {
 		report.Enabled, report.Heartbeat = g.decided.StatusEnabled, cmp.Or(g.decided.Heartbeat, defaultHeartbeat)
 	}
 	if s.reporter.noNode {
-		report.Enabled = false // the garbage collector would delete it again and again
+		report.Enabled = false // the garbage collector would delete the object again and again
 	}
 	return report
 }

@@ -14,7 +14,7 @@ type announceable struct {
 	now intent.Attributes
 	// before are the attributes of the policies in effect.
 	before intent.Attributes
-	// open are the addresses that all neighbors had when now came.
+	// open are the addresses that all neighbors had when now took effect.
 	open    map[netip.Addr]bool
 	weights map[netip.Addr]uint32
 	// dummy is the interface of remote addresses.
@@ -31,7 +31,7 @@ func (s *Speaker) announceable() announceable {
 	}
 }
 
-// of returns the attributes of the route to ip, and false if it must not be announced.
+// of returns the attributes of the route to ip, and false if the route must not be announced.
 func (a announceable) of(ip netip.Addr) (peering.Attributes, bool) {
 	attributes, ok := a.now.Of(ip), a.now.Knows(ip)
 	if ok && a.running && !a.before.Enforces(attributes.Marks) {

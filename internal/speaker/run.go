@@ -83,8 +83,8 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 
 	recorder := events.New(events.To(clients.Core), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
 
-	// An uninstall takes the rights of this process at the same moment. Without nativeSidecar
-	// the agent still has its addresses then.
+	// An uninstall removes the rights of this process at the same moment. Without nativeSidecar the
+	// agent still has its addresses at that time.
 	end := &shutdown.Reader{
 		Core: clients.Core, Apps: clients.Apps,
 		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.NodeDeleted, Machine: s.Machine, Log: s.Log,

@@ -23,8 +23,8 @@ func (s *Speaker) MetricsHandler(metrics prometheus.Gatherer) http.Handler {
 	return mux
 }
 
-// HealthHandler serves the probes. A separate probe tells whether the BGPNodeStatus is written,
-// because a node speaks BGP also while the API server is away.
+// HealthHandler serves the probes. A separate probe reports whether the BGPNodeStatus is written,
+// because a node also speaks BGP while the API server is away.
 func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", process.Probe(s.Healthy))
@@ -34,8 +34,8 @@ func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	return mux
 }
 
-// stateShown is the answer of /state. It contains no passwords: those are in the input and in
-// the options of the server's state, and it shows neither.
+// stateShown is the answer of /state. It contains no passwords, because it shows neither the input
+// nor the options of the server's state.
 type stateShown struct {
 	Node       string            `json:"node"`
 	At         time.Time         `json:"at"`
@@ -48,7 +48,7 @@ type stateShown struct {
 	Failures   []string          `json:"failures,omitempty"`
 	Peers      []peerShown       `json:"peers"`
 	BFD        []bfdShown        `json:"bfd"`
-	// Weights are those of all announced addresses. The status shows the first few routes.
+	// Weights has the weights of all announced addresses. The status shows only a few routes.
 	Weights map[netip.Addr]uint32     `json:"weights,omitempty"`
 	Status  bgpv1.BGPNodeStatusStatus `json:"status"`
 }
@@ -112,11 +112,11 @@ func (s *Speaker) serveState(w http.ResponseWriter, _ *http.Request) {
 	_ = encoder.Encode(shown)
 }
 
-// stuckAfter is how long one turn of the loop may take before the loop counts as stuck.
+// stuckAfter is the duration of one turn after which the loop is considered stuck.
 const stuckAfter = time.Minute
 
-// Healthy returns an error if the loop is stuck. A router that is away is no reason to
-// restart, so neighbors do not count.
+// Healthy returns an error if the loop is stuck. It ignores neighbors, because an unreachable
+// router is no reason for a restart.
 func (s *Speaker) Healthy() error {
 	return s.pulse.Stuck(time.Now(), stuckAfter)
 }

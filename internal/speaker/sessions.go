@@ -17,16 +17,16 @@ import (
 type sessions struct {
 	set     []bfd.Session
 	failure string
-	// impossible says what is wrong with sessions that BFD cannot have.
+	// impossible says what is wrong with invalid sessions.
 	impossible string
 	// met holds the neighbors that may have a BFD session: their BGP session was established once,
-	// or they have waited for it for bfdAnyway. since is when they began to wait.
+	// or has not come up within bfdAnyway. since is when the wait for it began.
 	met   map[string]bool
 	since map[string]time.Time
 }
 
-// bfdAnyway is how long BFD waits for BGP. Routers with a strict mode do not begin BGP before
-// BFD is up: without this limit each side would wait for the other.
+// bfdAnyway is how long BFD waits for BGP. Routers in strict mode do not begin BGP before BFD is
+// up. Without this limit each side would wait for the other.
 const bfdAnyway = 10 * time.Second
 
 // meet updates met and since for the wanted neighbors. It returns when the next neighbor will have
@@ -86,8 +86,8 @@ func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
 	}
 }
 
-// dynamicOptions returns the options of a dynamic neighbor: those of the longest prefix that
-// contains its address.
+// dynamicOptions returns the options of the dynamic neighbor at an address. The longest prefix that
+// contains the address decides.
 func dynamicOptions(state peering.State, address netip.Addr) *peering.Options {
 	best := -1
 	for i, d := range state.Dynamic {

@@ -1,14 +1,13 @@
 // Package speaker lets one node speak BGP. It observes the cluster and the kernel, lets
 // package peering decide, applies the decision through the drivers, and reports the result.
 //
-// One loop in one goroutine owns all state and all announcements: an address that the kernel
-// has is in BGP by the next turn of the loop. Slow work runs in the background and sends its
-// result to the loop: the setup of sessions, the reading of tables and the writing of
-// objects.
+// One loop in one goroutine owns all state and all announcements. The next turn of the loop
+// announces a new address of the kernel by BGP. Slow work runs in the background and sends its
+// result to the loop: the setup of sessions, the reading of tables and the writing of objects.
 //
-// The speaker keeps its state as long as its view is incomplete. It stores the last good
-// input in a file, and starts with it when the API server is away. Every node sees the
-// deletion of the BGPConfiguration for itself, and withdraws its own routes.
+// The speaker keeps its state as long as its view is incomplete. It stores the last good input in a
+// file, and starts with it when the API server is away. After the deletion of the BGPConfiguration,
+// each node withdraws its own routes.
 package speaker
 
 import (
@@ -62,7 +61,8 @@ type Kernel interface {
 	Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error
 	// Interfaces returns the interfaces that match patterns.
 	Interfaces(ctx context.Context, patterns []string) ([]routing.InterfaceStatus, error)
-	// Egress returns how this node reaches a neighbor. The bool is false if it does not.
+	// Egress returns how this node reaches a neighbor. The bool is false if the node has no route
+	// to the neighbor.
 	Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error)
 	// Gateway returns the default gateway of a family. It ignores routes with the protocol number
 	// ownProtocol. The bool is false if there is none.
@@ -136,7 +136,7 @@ type Options struct {
 	Written func() error
 }
 
-// Speaker is the BGP speaker of a node. Run owns all of its state but pulse, shown and
+// Speaker is the BGP speaker of a node. Run owns all of its state except for pulse, shown and
 // services.
 type Speaker struct {
 	Options
@@ -190,8 +190,8 @@ func New(opt Options) *Speaker {
 const (
 	// fullCheck is how often the loop checks everything, even without a signal of a change.
 	fullCheck = time.Minute
-	// kernelPause is the pause after a check of the paths to neighbors. On a busy node links
-	// and routes come and go all the time.
+	// kernelPause is the pause after a check of the paths to neighbors. On a busy node links and
+	// routes change all the time.
 	kernelPause = 250 * time.Millisecond
 	// actLimit limits how long a task may take.
 	actLimit = 30 * time.Second
@@ -201,8 +201,8 @@ const (
 	// full Internet table would keep the speaker busy all the time.
 	restTimes = 10
 	// patience is how long a new process waits for the API server before it uses the stored input.
-	// The stored configuration may have been changed or deleted, and must not come back for a
-	// moment.
+	// The configuration may have been changed or deleted since, and the stored one must not take
+	// effect for a moment.
 	patience = 2 * time.Second
 )
 

@@ -11,8 +11,8 @@ import (
 )
 
 // staggerLimit is the longest that a node waits before it ends sessions for a change of the
-// configuration. All nodes see a change at the same moment, and must not leave a router
-// without any path.
+// configuration. All nodes see a change at the same moment. If all of them ended their sessions at
+// once, a router would have no path.
 const staggerLimit = 30 * time.Second
 
 // delayOf returns how long a node waits before it ends sessions for a generation of the

@@ -14,8 +14,8 @@ import (
 // draft, could become the only one. It would be in effect on all nodes, and the sessions of the
 // deleted object would end.
 type succession struct {
-	// gone are the names of the BGPConfigurations that are gone. successor are the names of those
-	// that take effect next, and due is when they do.
+	// gone are the names of the deleted BGPConfigurations. successor are the names of those that
+	// take effect at due.
 	gone, successor string
 	due             time.Time
 }
@@ -23,9 +23,9 @@ type succession struct {
 // successionPause is how long the earlier configuration stays in effect.
 const successionPause = 10 * time.Second
 
-// waits reports whether was is still in effect instead of next. there are the names of all
-// BGPConfigurations. A BGPConfiguration called default takes effect at once, because no draft has
-// that name.
+// waits reports whether the configuration was still stays in effect instead of next. there are the
+// names of all BGPConfigurations. A BGPConfiguration called default takes effect at once, because
+// no draft has that name.
 func (s *succession) waits(now time.Time, was, next *intent.Config, there []string) bool {
 	if was == nil || next == nil {
 		*s = succession{}

@@ -11,8 +11,8 @@ import (
 // weighing holds the weights of routes.
 type weighing struct {
 	peering.Weights
-	// endpoints is what was counted last, by address. due is when it has to be looked at
-	// again, or zero.
+	// endpoints has the last numbers of endpoints, by address. due is when weigh has to run again,
+	// or zero.
 	endpoints map[netip.Addr]uint32
 	due       time.Time
 }

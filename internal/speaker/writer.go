@@ -23,8 +23,8 @@ const (
 
 const (
 	// firstGap and lastGap are the first and the longest time between two writes of the
-	// BGPNodeStatus. It doubles with each write, so that addresses that come one after the
-	// other, or a neighbor that comes and goes, do not load the API server.
+	// BGPNodeStatus. It doubles with each write. This protects the API server when addresses are
+	// added one after the other, or when a session flaps.
 	firstGap, lastGap = 2 * time.Second, 16 * time.Second
 	// gapReset is the time without a write after which the next gap is firstGap again.
 	gapReset = 30 * time.Second
@@ -101,7 +101,7 @@ func (w *Writer) Written() error {
 	return nil
 }
 
-// Run writes until ctx is done. Then it writes once more if a report is left.
+// Run writes until ctx is done. Then it writes a waiting report, if there is one.
 func (w *Writer) Run(ctx context.Context) error {
 	w.writeNode(ctx)
 	return nil

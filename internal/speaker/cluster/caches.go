@@ -1,7 +1,7 @@
-// Package cluster watches the objects of the API server that the BGP speaker of one node needs. Caches
-// keeps only the parts that package intent has words for. The watches on Secrets and EndpointSlices,
-// and two further ones on Services, begin when a BGPConfiguration, a ServiceGroup or recorded bounds
-// need them.
+// Package cluster watches the objects of the API server that the BGP speaker of one node needs.
+// Caches keeps only the parts that package intent uses. The watches on Secrets and EndpointSlices,
+// and two further ones on Services, begin when a BGPConfiguration, a ServiceGroup or recorded
+// bounds need them.
 package cluster
 
 import (
@@ -29,15 +29,14 @@ import (
 )
 
 // lateLimit limits how long the objects are incomplete because a Secret, EndpointSlices or recorded
-// bounds are missing. If these are still missing after that time, only they are affected, for
-// example by a missing right to read them.
+// bounds are missing. After that time the speaker goes on without the missing objects, which it may
+// have no right to read.
 const lateLimit = 5 * time.Second
 
 // retryEvery is the pause after a request that failed.
 const retryEvery = time.Second
 
-// Caches is the Cluster that the API server shows. It watches the objects that this node
-// needs.
+// Caches is the Cluster of the API server. It watches the objects that this node needs.
 type Caches struct {
 	clients   Clients
 	node      string
@@ -61,8 +60,8 @@ type Caches struct {
 	// managed is the watch on Services with addresses of groups, or nil until a group needs it.
 	managed *lateWatch[intent.ServiceFacts]
 	slices  *lateWatch[intent.SliceFacts]
-	// bounds are those of Snapshot. readingBounds says that their reading has begun, and boundsRead
-	// that it has ended.
+	// bounds are the Bounds of Snapshot. readingBounds says that their reading has begun, and
+	// boundsRead that it has ended.
 	bounds                    []bgpv1.GroupBounds
 	readingBounds, boundsRead bool
 }
@@ -95,8 +94,8 @@ func (w *lateWatch[T]) settled() bool {
 	return synced || w.Refused() || time.Since(w.since) >= lateLimit
 }
 
-// NewCaches returns Caches that know nothing before Run. The API server may be away. peerings
-// are further namespaces of BGPConfigurations, and others those of other objects.
+// NewCaches returns Caches that know nothing before Run. The API server may be away. peerings are
+// further namespaces for BGPConfigurations, and others are further namespaces for other objects.
 func NewCaches(clients Clients, node, namespace string, log *slog.Logger, peerings []string, others ...string) *Caches {
 	c := &Caches{clients: clients, node: node, namespace: namespace, log: log, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	every := fields.Everything()
@@ -193,7 +192,7 @@ func (c *Caches) NodeDeleted() bool {
 }
 
 // otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. Each speaker records the
-// bounds that it read at its start, so a few nodes have the bounds of all.
+// bounds that it read at its start, so a few nodes have the bounds of all nodes.
 const otherNodes = 20
 
 // readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
@@ -239,8 +238,8 @@ func updated(n bgpv1.BGPNodeStatus) time.Time {
 	return n.Status.LastUpdated.Time
 }
 
-// boundsIn returns the bounds that nodes recorded. The newest ones come first, and are the only
-// ones of their group.
+// boundsIn returns the bounds that nodes recorded. The newest bounds come first. Of several bounds
+// of a group, only the newest are returned.
 func boundsIn(nodes []bgpv1.BGPNodeStatus) []bgpv1.GroupBounds {
 	slices.SortStableFunc(nodes, func(a, b bgpv1.BGPNodeStatus) int {
 		return updated(b).Compare(updated(a))

@@ -13,8 +13,8 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 )
 
-// Clients reach the few kinds of objects that the speaker reads and writes. They know no
-// other kinds: the clients for all of Kubernetes take more memory than the BGP server.
+// Clients are for the few kinds of objects that the speaker reads and writes. Clients for all kinds
+// of Kubernetes take more memory than the BGP server.
 type Clients struct {
 	Core, Apps, Discovery, BGP, PureLB rest.Interface
 }
