@@ -40,7 +40,7 @@ type NetBox struct {
 
 // StartNetBox builds NetBox from the source tree at root and runs it on a port, with these flags of
 // fakenetbox. NetBox serves until Stop or the end of the lab, even after this program ends. If
-// NetBox already runs on the port, StartNetBox keeps it if keep is true, and otherwise ends it
+// NetBox already runs on the port, keep decides: StartNetBox uses the running NetBox, or ends it
 // first.
 func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint16, keep bool, flags ...string) (*NetBox, error) {
 	m, err := c.Machine(cluster.Client)
@@ -77,7 +77,7 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start NetBox on %s: %w", cluster.Client, err)
 	}
-	go func() { _ = cmd.Wait() }() // prevents a zombie
+	go func() { _ = cmd.Wait() }() // reaps the process
 	err = kube.Until(ctx, func() (string, bool) { return "NetBox does not serve; see `lab logs client " + name + "`", n.runs(ctx) })
 	return n, err
 }

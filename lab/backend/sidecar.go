@@ -22,7 +22,7 @@ const (
 )
 
 // Server is the IPAM server of docs/examples/ipam-server. It runs in the pod of the allocator. Its
-// book is on the disk of one node, so the allocator runs on that node.
+// book is on the disk of one node, so the allocator must run on that node.
 type Server struct {
 	cluster *cluster.Cluster
 	image   string
@@ -100,8 +100,8 @@ func (s *Server) Values(pools ...string) []string {
 	return values
 }
 
-// Book returns the Service that holds each address of the IPAM server, as
-// "POOL NAMESPACE/NAME". A server that has given no address yet has no book.
+// Book returns the Service that holds each address of the IPAM server, as "POOL NAMESPACE/NAME". A
+// server that has handed out no address yet has no book.
 func (s *Server) Book(ctx context.Context) (map[netip.Addr]string, error) {
 	text, err := s.cluster.Exec(ctx, node, "sh", "-c", "cat "+folder+"/book.json || echo {}")
 	if err != nil {

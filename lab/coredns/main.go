@@ -1,8 +1,8 @@
-// Coredns is the DNS server of the lab's cluster: CoreDNS with those of its plugins that the
-// lab's Corefile names. A build with all plugins takes several times as long.
+// Coredns is the DNS server of the lab's cluster: CoreDNS with only the plugins that the lab's
+// Corefile names. A build with all plugins takes several times as long.
 //
-// The versions of the modules that kubebox has too are those of kubebox. Go then compiles
-// them once for both.
+// Modules that kubebox also requires have the same versions as there. So Go compiles them once for
+// both.
 package main
 
 import (

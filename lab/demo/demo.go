@@ -59,9 +59,9 @@ type demo struct {
 }
 
 // Run starts the IPAM backends, installs PureLB from the tree into the cluster, and applies the
-// manifests. As the client outside, it fetches a page from every address of their Services. It
+// manifests. From the client machine, it fetches a page from every address of their Services. It
 // prints the results and the output of the plugin. It fails if an address does not answer or if the
-// plugin reports a problem, and leaves everything in place.
+// plugin reports a problem. It leaves everything in place.
 func Run(ctx context.Context, c *cluster.Cluster, tree product.Tree, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()

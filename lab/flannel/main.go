@@ -1,4 +1,4 @@
-// Flannel is the flannel of the world "flannel": the packages of flannel for VXLAN, for Nodes as
+// Flannel is the program of the world "flannel". It uses flannel's packages for VXLAN, for Nodes as
 // leases, and for nftables. Flannel's own program also needs the SDK of a cloud, which the module
 // proxy does not have, and a C compiler.
 //
@@ -66,7 +66,7 @@ func run(ctx context.Context, kubeconfig, network, subnetFile string) error {
 	return nil
 }
 
-// register makes the interfaces of the network over the interface of the default route, and
+// register creates the interfaces of the network on top of the interface of the default route, and
 // publishes them.
 func register(ctx context.Context, parts *sync.WaitGroup, leases subnet.Manager, config *subnet.Config) (backend.Network, error) {
 	families, err := ipmatch.GetIPFamily(config.EnableIPv4, config.EnableIPv6)

@@ -29,7 +29,7 @@ type Client struct {
 	client.Client
 }
 
-// controller-runtime complains, with a stack, if it has no logger after half a minute.
+// Without a logger, controller-runtime prints a warning with a stack after half a minute.
 func init() { log.SetLogger(log.Log.WithSink(log.NullLogSink{})) }
 
 // New returns a client for the cluster of a kubeconfig file.

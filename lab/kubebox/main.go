@@ -1,6 +1,6 @@
 // Kubebox is etcd and every Kubernetes program of the lab in one binary. That saves link time, disk
-// and memory, because the kernel keeps one copy of its pages for all of them. It acts as the
-// program by whose name it is called, or as the one that its first argument names.
+// and memory, because the kernel keeps one copy of its pages for all of them. The name by which it
+// is called, or its first argument, selects the program.
 package main
 
 import (

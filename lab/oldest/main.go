@@ -1,5 +1,5 @@
-// Oldest is the API server of the oldest Kubernetes that PureLB supports. Its first argument is
-// the name of the program, as that of kubebox, so that tests can use either.
+// Oldest is the API server of the oldest Kubernetes that PureLB supports. Its first argument is the
+// name of the program. Kubebox has the same argument, so tests can use either.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Package otherlb installs the lab's second load balancer controller (cmd/otherlb) in the cluster.
-// It knows how to build and install the controller, and nothing of its work or of PureLB.
+// It can build and install the controller. It does not know the controller's work, or PureLB.
 package otherlb
 
 import (

@@ -60,7 +60,7 @@ func Dial(ctx context.Context, path string, target netip.AddrPort, interval time
 		return nil, err
 	}
 	l.reader = bufio.NewReader(l.conn)
-	_ = l.conn.SetReadDeadline(time.Now().Add(patience)) // fails only on a closed socket, and then the next call fails, too
+	_ = l.conn.SetReadDeadline(time.Now().Add(patience)) // fails only on a closed socket, on which the next call fails too
 	if l.Server, err = l.reader.ReadString('\n'); err != nil {
 		_ = l.conn.Close()
 		return nil, fmt.Errorf("greeting of %s: %w", target, err)

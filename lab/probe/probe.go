@@ -84,8 +84,7 @@ func Get(ctx context.Context, path string, target netip.AddrPort) (string, error
 	return strings.TrimSpace(string(body)), err
 }
 
-// Probe sends numbered datagrams to a UDP echo service, and records which of them
-// come back.
+// Probe sends numbered datagrams to a UDP echo service, and records which datagrams return.
 type Probe struct {
 	conn               net.Conn
 	cancel             context.CancelFunc
@@ -133,7 +132,7 @@ func Start(ctx context.Context, path string, target netip.AddrPort, interval tim
 }
 
 // deepen gives a socket room for the answers that arrive while this process does not run. Otherwise
-// the kernel drops them, and they would count as lost.
+// the kernel drops them, and Lost would count them.
 func deepen(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -189,8 +188,8 @@ func (p *Probe) send(ctx context.Context, interval time.Duration) {
 			n := len(p.sent)
 			p.sent, p.answered = append(p.sent, now), append(p.answered, false)
 			p.mu.Unlock()
-			// If a send is refused or the target is unreachable, the probe stays unanswered, and
-			// counts as lost.
+			// If a send is refused or the target is unreachable, the probe has no answer, and Lost
+			// counts it.
 			_, _ = p.conn.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
 		}
 	}

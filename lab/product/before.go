@@ -14,12 +14,12 @@ import (
 // sources are the files of a checkout that the programs and the chart are made from.
 var sources = []string{"api", "charts", "cmd", "internal", "go.mod", "go.sum"}
 
-// Before returns the commit that an upgrade to this tree begins from.
+// Before returns the commit at which an upgrade to this tree begins.
 //
-// That is the parent of the last commit that changed the product, or the last commit if the
-// tree has changes that are not committed. If the last commit that changed the product is the
-// first of all, Before returns that commit. It fetches commits that a shallow clone lacks,
-// and fails if it cannot have them. The environment variable UPGRADE_FROM takes precedence.
+// That is the parent of the last commit that changed the product, or the last commit if the tree
+// has changes that are not committed. If the last commit that changed the product has no parent,
+// Before returns that commit. It fetches commits that a shallow clone lacks, and fails if it cannot
+// fetch them. The environment variable UPGRADE_FROM takes precedence.
 func (t Tree) Before(ctx context.Context) (commit string, err error) {
 	if name := os.Getenv("UPGRADE_FROM"); name != "" {
 		return t.Commit(ctx, name)
@@ -46,7 +46,7 @@ func (t Tree) Before(ctx context.Context) (commit string, err error) {
 	return commit, err
 }
 
-// Commit returns the hash of a commit that a branch, a tag or a hash names.
+// Commit returns the hash of the commit with this name: a branch, a tag or a hash.
 func (t Tree) Commit(ctx context.Context, name string) (string, error) {
 	return t.git(ctx, "rev-parse", "--verify", name+"^{commit}")
 }
@@ -78,7 +78,7 @@ func (t Tree) Copy(ctx context.Context, dir string) error {
 	}
 	var there []string
 	for file := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
-		if _, err := os.Lstat(filepath.Join(t.Root, file)); err == nil { // one that was deleted is still in the index
+		if _, err := os.Lstat(filepath.Join(t.Root, file)); err == nil { // the index still lists deleted files
 			there = append(there, file)
 		}
 	}
@@ -89,7 +89,7 @@ func (t Tree) Copy(ctx context.Context, dir string) error {
 	return errors.Join(t.unpack(ctx, dir, "tar", "--create", "--null", "--files-from", names), os.Remove(names))
 }
 
-// unpack extracts into dir the archive that a command in the tree prints.
+// unpack runs a command in the tree that prints an archive, and extracts the archive into dir.
 func (t Tree) unpack(ctx context.Context, dir, name string, args ...string) error {
 	pack, extract := exec.CommandContext(ctx, name, args...), exec.CommandContext(ctx, "tar", "--extract", "--directory", dir)
 	pack.Dir = t.Root

@@ -1,8 +1,8 @@
-// Package product builds PureLB from the source tree that the lab lies in and
-// installs it into the lab's cluster by its own Helm chart, as a user would.
+// Package product builds PureLB from the source tree that contains the lab. It installs PureLB into
+// the lab's cluster by the Helm chart, as a user would.
 //
-// It knows the product from outside: its programs, its chart and the names of
-// its objects. It knows nothing of how they work.
+// It knows the programs of the product, its chart and the names of its objects. It does not know
+// how they work.
 package product
 
 import (
@@ -25,17 +25,16 @@ import (
 const (
 	Namespace = "purelb-system"
 	Release   = "purelb"
-	// Repository is where the chart of the lab's release pulls images from.
-	// No registry has this name: the lab's own stands in for every registry.
+	// Repository is where the chart of the lab's release pulls images from. No registry has this
+	// name, because the lab's own registry replaces every registry.
 	Repository = "registry.lab/purelb"
 )
 
-// Programs are the product's programs that run in the cluster; each has an
-// image of the same name.
+// Programs are the product's programs that run in the cluster. Each has an image of the same name.
 var Programs = []string{"allocator", "lbnodeagent", "k8gobgp"}
 
-// Images puts an image, built from scratch around one static binary, where the
-// cluster's nodes can pull it.
+// Images stores an image that consists of one static binary, so that the cluster's nodes can pull
+// it.
 type Images interface {
 	AddImage(name, program string) (digest string, err error)
 }
@@ -46,13 +45,12 @@ type Tree struct {
 	Root string
 	// Log receives the output of the build and of Helm.
 	Log io.Writer
-	// Changed are files, by their path from Root, that are built with a changed
-	// text.
+	// Changed has the changed texts of files, by their path from Root.
 	Changed map[string]string
 }
 
-// Change makes Build use a changed text of a file: old, which must occur once, is
-// replaced. The file itself stays.
+// Change makes Build use a changed text of a file, in which text replaces old. old must occur once.
+// The file itself stays.
 func (t *Tree) Change(file, old, text string) error {
 	if t.Changed == nil {
 		t.Changed = map[string]string{}
@@ -94,7 +92,7 @@ func (t Tree) overlay(dir string) ([]string, error) {
 	return []string{"-overlay", file}, os.WriteFile(file, text, 0o600)
 }
 
-// FindTree returns the tree that dir lies in.
+// FindTree returns the tree that contains dir.
 func FindTree(dir string, log io.Writer) (Tree, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -111,8 +109,8 @@ func FindTree(dir string, log io.Writer) (Tree, error) {
 	}
 }
 
-// Build compiles the programs into dir and returns the tag of their images,
-// which changes when and only when a binary does.
+// Build compiles the programs into dir and returns the tag of their images. The tag changes only if
+// a binary changes.
 func (t Tree) Build(ctx context.Context, dir string) (string, error) {
 	overlay, err := t.overlay(dir)
 	if err != nil {
@@ -134,9 +132,9 @@ func (t Tree) Build(ctx context.Context, dir string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }
 
-// Install builds the product, gives its images to the cluster and installs or
-// upgrades its release, then waits until every pod of it is ready. values are
-// further settings for the chart, as in "helm --set".
+// Install builds the product, gives its images to the cluster, and installs or upgrades its
+// release. It then waits until every pod of the release is ready. values are further settings for
+// the chart, as in "helm --set".
 func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, values ...string) error {
 	dir, err := os.MkdirTemp("", "purelb-build-")
 	if err != nil {
@@ -168,8 +166,8 @@ func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, val
 	return nil
 }
 
-// define gives the API server the definitions of the product's kinds of objects:
-// Helm installs them once, and never brings them up to date.
+// define applies the product's custom resource definitions, because Helm installs them once and
+// never updates them.
 func (t Tree) define(ctx context.Context, kubeconfig string) error {
 	api, err := kube.New(kubeconfig)
 	if err != nil {

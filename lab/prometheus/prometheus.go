@@ -83,7 +83,7 @@ func Start(ctx context.Context, c *cluster.Cluster, machine, dir string, interva
 	}
 	p.stop = func() error {
 		cancel()
-		_ = cmd.Wait() // the error says that it was killed
+		_ = cmd.Wait() // the error only reports the kill
 		return nil
 	}
 	limit, end := context.WithTimeout(ctx, time.Minute)

@@ -63,7 +63,7 @@ func RulesOf(values string) ([]Group, error) {
 	return groups, nil
 }
 
-// ranges matches the windows of an expression, and days the number of seconds in a day.
+// ranges matches the windows of an expression. days matches the number of seconds in a day.
 var (
 	ranges = regexp.MustCompile(`\[\w+\]`)
 	days   = regexp.MustCompile(`\b86400\b`)

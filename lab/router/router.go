@@ -77,7 +77,7 @@ func To(path string, p netip.Prefix) (Route, error) {
 }
 
 // Carried returns the addresses of an interface in the network namespace at path with their masks,
-// without link-local ones. A missing interface has none.
+// without link-local ones. For a missing interface it returns none.
 func Carried(path, link string) ([]netip.Prefix, error) {
 	handle, err := open(path)
 	if err != nil {
@@ -150,7 +150,7 @@ func route(r netlink.Route) Route {
 	out := Route{Prefix: prefix(r.Dst)}
 	add := func(gw net.IP, via netlink.Destination) {
 		if v, ok := via.(*netlink.Via); ok {
-			gw = v.Addr // of the other family (RFC 8950)
+			gw = v.Addr // a gateway of the other family (RFC 8950)
 		}
 		if a, ok := netip.AddrFromSlice(gw); ok {
 			out.Via = append(out.Via, a.Unmap())

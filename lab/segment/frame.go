@@ -22,8 +22,8 @@ const (
 )
 
 // question returns a frame in which from asks its segment which station has a: an ARP request, or a
-// Neighbor Solicitation. Its sender address is that of from, as in the question of a host that
-// wants to send something. Without a sender address it would be a probe before a claim (RFC 5227).
+// Neighbor Solicitation. Its sender address is that of from, as when a host wants to send a packet.
+// Without a sender address it would be a probe before a claim (RFC 5227).
 func question(from topology.NIC, a netip.Addr) []byte {
 	if a.Is4() {
 		return arpRequest(from, a)
@@ -100,7 +100,7 @@ func answer(f []byte, to topology.NIC) (a netip.Addr, mac MAC, ok bool) {
 }
 
 // source returns the source of an IP packet, and the station that sent it on this segment. Neighbor
-// Discovery does not count as traffic.
+// Discovery is not traffic: source ignores it.
 func source(f []byte) (a netip.Addr, mac MAC, ok bool) {
 	if len(f) < 14+40 {
 		return a, mac, false

@@ -3,8 +3,7 @@
 // answer. It also reads the traffic to the router, and records the hardware addresses from which
 // each address's traffic comes.
 //
-// The station is none of the machines that it watches. Its questions tell those machines only that
-// it exists.
+// The station is a separate machine. Its questions tell the watched machines only that it exists.
 package segment
 
 import (

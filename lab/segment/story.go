@@ -72,8 +72,8 @@ func (s Story) Twofold() time.Duration {
 }
 
 // longest returns the longest time from a question of a kind to the next question that is not of
-// this kind, or to the last question. The last question does not count, because it may still get an
-// answer. Time in which the station did not run, and asked nothing, does not count either.
+// this kind, or to the last question. It ignores the last question, because that may still get an
+// answer. It also ignores the time in which the station did not run and asked nothing.
 func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
 	var lasts time.Duration
 	for i := range s.Rounds[:max(0, len(s.Rounds)-1)] {
@@ -87,9 +87,9 @@ func (s Story) longest(kind func(Round) bool) (longest time.Duration) {
 	return longest
 }
 
-// Alone returns the station that was the only one to answer every question since a time. ok is
-// false if no station was. Frames get lost, so a single question without an answer is ignored if
-// the questions before and after it were answered.
+// Alone returns the station that alone answered every question since a time. ok is false if there
+// is none. Frames get lost, so a single question without an answer is ignored if the questions
+// before and after it were answered.
 func (s Story) Alone(from time.Time) (mac MAC, ok bool) {
 	rounds := s.Since(from).Rounds
 	if len(rounds) > 0 {
@@ -110,8 +110,8 @@ func (s Story) Alone(from time.Time) (mac MAC, ok bool) {
 }
 
 // Returns returns how often a station answered alone again after another station had done so. The
-// answers are more reliable than the traffic: on a connection that was cut, a server repeats its
-// data along the old path.
+// answers are more reliable than the traffic, because a server repeats the data of a broken
+// connection along the old path.
 func (s Story) Returns() (n int) {
 	var now MAC
 	before := map[MAC]bool{}

@@ -46,7 +46,7 @@ func pages() http.Handler {
 	return mux
 }
 
-// lookup resolves a name as every program of the pod does.
+// lookup resolves a name with the pod's resolver configuration.
 func lookup(w http.ResponseWriter, r *http.Request) {
 	addresses, err := net.DefaultResolver.LookupNetIP(r.Context(), "ip", r.PathValue("name"))
 	if err != nil {

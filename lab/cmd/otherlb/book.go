@@ -104,9 +104,9 @@ func (b book) taken(a netip.Addr, key types.NamespacedName) bool {
 	return false
 }
 
-// assign decides which addresses svc gets: the addresses that it shows if the ranges allow them,
-// and otherwise the lowest free address of each family. If a family has no free address, assign
-// returns no addresses and the reason.
+// assign decides which addresses svc gets. It keeps the addresses that svc shows if the ranges
+// allow them. Otherwise it chooses the lowest free address of each family. If a family has no free
+// address, assign returns no addresses and the reason.
 func (b book) assign(svc *corev1.Service, r ranges) (addresses, error) {
 	key, has := keyOf(svc), shown(svc)
 	if b.allows(svc, has, r) {

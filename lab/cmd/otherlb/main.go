@@ -3,18 +3,18 @@
 // does:
 //
 //   - It serves Services of type LoadBalancer that have the class of the flag
-//     -class. Without the flag it serves those that have no class.
-//   - It clears an address that is in none of its ranges. It does not ask who
-//     gave that address, and it does so when it starts, too.
+//     -class. Without the flag it serves Services without a class.
+//   - It clears an address that is in none of its ranges. It does not check which program
+//     gave that address. It also does this when it starts.
 //   - It then gives the Service the lowest free address of its own ranges, if it
 //     has any.
-//   - It looks again at each change of a Service or of its ranges.
+//   - It repeats this after each change of a Service or of its ranges.
 //
 // Its ranges are in a ConfigMap. Without the ConfigMap it has none. It announces
 // nothing: other programs put addresses on nodes.
 //
 // It counts its writes to a Service in the annotation otherlb.lab/writes of that Service. So a test
-// can distinguish its writes from others, even after a restart.
+// can distinguish these writes from others, even after a restart.
 package main
 
 import (

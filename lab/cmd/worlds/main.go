@@ -3,7 +3,7 @@
 //	worlds              all worlds; writes the table of docs/compatibility.md
 //	worlds NAME...      only these; renews their columns of the table
 //
-// It replaces the lab that is up, and leaves the last world up. It fails if a scene fails.
+// It replaces a running lab, and leaves the last world running. It fails if a scene fails.
 package main
 
 import (
@@ -70,7 +70,7 @@ func (r results) set(w topology.World, passed map[string]bool) {
 	r[w.Name] = words
 }
 
-// word returns what the table says of a scene in a world.
+// word returns the word of the table for a scene in a world.
 func (r results) word(s scene, w topology.World) string {
 	if !s.in(w) {
 		return nothing

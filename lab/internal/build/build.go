@@ -38,7 +38,7 @@ var (
 	oldestLDFlags = ldflags + versionFlags(oldestVersion, "30")
 )
 
-// versionFlags make the programs of Kubernetes say which version they are.
+// versionFlags set the version that the programs of Kubernetes report.
 func versionFlags(version, minor string) string {
 	return " -X k8s.io/component-base/version.gitVersion=" + version +
 		" -X k8s.io/component-base/version.gitMajor=1" +
@@ -54,7 +54,7 @@ type target struct {
 	ldflags string
 	long    bool // takes minutes the first time
 	// versions says that the versions of the module's requirements are an input of this target
-	// alone. Those of other modules are in the name of the directory.
+	// alone. The versions of other modules are part of the directory's name.
 	versions bool
 	optional bool // only built when it is named
 }
@@ -81,7 +81,7 @@ func Names() []string {
 	return names
 }
 
-// Always returns what is built for every world.
+// Always returns the names of the targets that every world needs.
 func Always() []string {
 	var names []string
 	for _, t := range targets {
@@ -176,8 +176,7 @@ func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// inputs is a digest of what is the target's own: its sources, and perhaps the versions of
-// other modules.
+// inputs returns a digest of the target's sources, and perhaps of the versions of other modules.
 func (t target) inputs(src string) (string, error) {
 	if t.module == "cni" {
 		return t.pkg, nil

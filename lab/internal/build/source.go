@@ -10,7 +10,7 @@ import (
 
 const modulePath = "purelb.io/purelb/lab"
 
-// Source finds the directory of the lab's module. It looks around the working directory, and then
+// Source finds the directory of the lab's module. It searches near the working directory, and then
 // where this file was compiled.
 func Source() (string, error) {
 	dir, err := os.Getwd()

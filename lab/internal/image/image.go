@@ -48,8 +48,8 @@ func ParseFile(s string) (File, error) {
 	return File{From: from, To: path.Clean(to)}, nil
 }
 
-// Name is what an image is called, without the registry: in the lab every
-// registry has every image.
+// Name is the name of an image without the registry, because in the lab every registry has every
+// image.
 type Name struct {
 	Repository, Tag string
 }
@@ -71,7 +71,7 @@ func ParseName(s string) (Name, error) {
 	return n, nil
 }
 
-// valid also keeps names inside the store's directory.
+// valid also refuses names that lead outside of the store's directory.
 func (n Name) valid() bool {
 	ok := func(part string) bool {
 		return part != "" && part[0] != '.' && !strings.ContainsFunc(part, func(r rune) bool {
@@ -100,7 +100,7 @@ func (s Store) Put(n Name, img Image) (digest string, err error) {
 	return digest, s.Tag(n, digest)
 }
 
-// Add stores what r has, under its digest, and returns that.
+// Add stores the content of r under its digest, and returns the digest.
 func (s Store) Add(r io.Reader) (digest string, err error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, "blobs"), 0o755); err != nil {
 		return "", err
@@ -127,8 +127,8 @@ func (s Store) Open(digest string) (*os.File, error) {
 	return os.Open(filepath.Join(s.Dir, "blobs", hash))
 }
 
-// MediaType returns the type of a manifest. It is that of an image if the manifest does not
-// say another one.
+// MediaType returns the type of a manifest. Without a type in the manifest, it is the type of an
+// image.
 func (s Store) MediaType(digest string) string {
 	var manifest struct{ MediaType string }
 	if blob, err := s.Open(digest); err == nil {

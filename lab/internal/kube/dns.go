@@ -40,7 +40,7 @@ func (c *Client) PutDNS(ctx context.Context, p topology.Plan, server topology.Ma
 	return nil
 }
 
-// dnsService has no selector: its server is a program of a machine, and no pod.
+// dnsService has no selector, because its server is a program of a machine, not a pod.
 func dnsService(p topology.Plan) object {
 	addresses, policy := p.DNS(), "SingleStack"
 	if len(addresses) > 1 {

@@ -50,8 +50,8 @@ func (c *Client) Ready(ctx context.Context) error {
 }
 
 // PutNode creates the Node object of a machine if it does not exist. The kubelet adopts the object.
-// Only the pod ranges are unknown to the kubelet. The annotation is the one that the controllers of
-// Kubernetes give to each node: flannel ends if a node has none.
+// Only the pod ranges are unknown to the kubelet. The controllers of Kubernetes set the same
+// annotation on each node. Without any annotation on a node, flannel ends.
 func (c *Client) PutNode(ctx context.Context, m topology.Machine) error {
 	var ranges []string
 	for _, p := range m.Pods {

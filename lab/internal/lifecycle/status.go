@@ -72,7 +72,7 @@ func pid(c *cluster.Cluster, name string) string {
 	return fmt.Sprint(p.PID)
 }
 
-// programList marks programs that should run and do not.
+// programList marks programs that do not run although they should.
 func programList(c *cluster.Cluster, name string) string {
 	programs, err := c.Programs(name)
 	if err != nil {

@@ -25,7 +25,7 @@ const startLimit = 3 * time.Minute
 // Options are the options of `lab up`.
 type Options struct {
 	Nodes int
-	World string // its name. "" is the one that LAB_WORLD names, or the standard one
+	World string // its name. "" means the value of LAB_WORLD, or the standard world
 	Force bool
 	Out   io.Writer
 }
@@ -61,7 +61,7 @@ func Up(ctx context.Context, dir state.Dir, o Options) error {
 	return nil
 }
 
-// programsOf returns what a world needs to be built.
+// programsOf returns the programs that must be built for a world.
 func programsOf(w topology.World) []string {
 	all := build.Always()
 	if w.Network == topology.Flannel {

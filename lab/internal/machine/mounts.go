@@ -133,7 +133,7 @@ func writeFiles(files []File) error {
 		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 			return err
 		}
-		// A link, as resolv.conf often is, would lead out of the overlay.
+		// A symbolic link, such as resolv.conf often is, would lead out of the overlay.
 		if fi, err := os.Lstat(f.Path); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 			if err := os.Remove(f.Path); err != nil {
 				return err

@@ -85,8 +85,8 @@ func (b Birth) start() error {
 	return outcome(answer)
 }
 
-// command is the first process. It gets new namespaces, except for the network, in whose namespace
-// it is started, and for control groups, which it changes itself.
+// command is the first process. It gets new namespaces with two exceptions. It starts in the
+// existing network namespace, and it changes its cgroup namespace itself.
 func (b Birth) command(log, gate, ready *os.File) *exec.Cmd {
 	cmd := &exec.Cmd{
 		Path: b.Program, Args: []string{b.Program, EnterCommand, b.SpecFile},

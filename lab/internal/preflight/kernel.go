@@ -34,7 +34,7 @@ var probes = []probe{
 	{"control groups", "mount cgroup2 on /sys/fs/cgroup", groups},
 }
 
-// kernel runs the probes on a thread that ends with them.
+// kernel runs the probes on a thread that ends after them.
 func kernel(scratch string) []error {
 	if !exists(bridgeSettings) {
 		// No program of the lab loads this module by itself. If the load fails, a probe reports the

@@ -1,6 +1,6 @@
-// Package registry serves images to container runtimes and takes images and charts that
-// are pushed, by the OCI distribution protocol. It answers for every registry, so which
-// one the runtime means makes no difference.
+// Package registry serves images to container runtimes, and accepts pushed images and charts, by
+// the OCI distribution protocol. It answers for every registry, so the name of the registry in a
+// request has no effect.
 package registry
 
 import (

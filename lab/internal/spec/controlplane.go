@@ -40,7 +40,7 @@ func (l Lab) etcd() machine.Program {
 		"--listen-peer-urls="+peers,
 		"--initial-advertise-peer-urls="+peers,
 		"--initial-cluster=lab="+peers,
-		"--unsafe-no-fsync", // no data here is worth the time of a sync
+		"--unsafe-no-fsync", // the data need not survive a crash of the host
 		"--log-level=warn")
 }
 
@@ -95,8 +95,8 @@ const Domain = "cluster.local"
 
 const corefile = "/etc/lab/Corefile"
 
-// dnsConfig makes CoreDNS answer for the cluster alone: the machines know no DNS server that
-// it could ask for other names.
+// dnsConfig makes CoreDNS answer only for the cluster, because the machines have no DNS server for
+// other names.
 func (l Lab) dnsConfig() string {
 	return fmt.Sprintf(`.:53 {
     errors

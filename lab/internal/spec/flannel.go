@@ -14,7 +14,7 @@ const (
 
 // The sizes of packets. flannelMTU is the largest packet of a pod that fits into a cable's largest
 // packet with the headers of VXLAN over IPv6, which are 70 bytes. flannel itself subtracts 50
-// bytes, as for IPv4, from the size that its configuration has.
+// bytes, the size for IPv4, from the size in its configuration.
 const (
 	cableMTU        = 1500
 	flannelMTU      = cableMTU - 70

@@ -59,7 +59,7 @@ func (p Process) Kill() error {
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !p.Alive() { // another process may have the id since before it was opened
+	if !p.Alive() { // before the open, another process may have got the id
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -52,7 +52,7 @@ type NIC struct {
 }
 
 // MAC returns the hardware address of the interface. It is locally administered, and depends only
-// on the plan: after a reboot, a machine must have the MACs that its neighbors remember.
+// on the plan: after a reboot, a machine must have the MACs that its neighbors have cached.
 func (n NIC) MAC() net.HardwareAddr {
 	v4 := n.V4.Addr().As4()
 	return append(net.HardwareAddr{0x02, 0x4c}, v4[:]...)

@@ -152,7 +152,7 @@ func bringUp(h *netlink.Handle, n topology.NIC) error {
 		if err != nil {
 			return err
 		}
-		// Tentative addresses would make everything fail in the first second.
+		// Addresses are not usable while they are tentative, in the first second.
 		if n.V6.String() == p {
 			a.Flags = unix.IFA_F_NODAD
 		}
