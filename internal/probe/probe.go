@@ -61,7 +61,7 @@ type Machine struct {
 	// Node is the node of the cluster with this MAC, "" for another machine.
 	Node string `json:"node,omitempty"`
 	// Denies says that the agent of Node does not have the address. The kernel of the node answers
-	// for the address nevertheless. It does so if kube-proxy uses IPVS without strictARP.
+	// for the address nevertheless. It does so, for example, with IPVS but without strictARP.
 	Denies bool `json:"denies,omitempty"`
 }
 

@@ -12,7 +12,7 @@ import (
 type Summary struct {
 	Address netip.Addr `json:"address"`
 	Summary string     `json:"summary"`
-	// Problem says that the answers are not the expected ones, or that there are none.
+	// Problem says that the answers show a fault, or that the result is not known.
 	Problem bool     `json:"problem"`
 	Answers []Answer `json:"answers"`
 }

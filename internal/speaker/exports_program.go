@@ -15,7 +15,7 @@ import (
 var errAnotherServer = errors.New("the BGP server is another one")
 
 // program puts the learned routes that the rules select into the kernel. It fails with
-// errAnotherServer if more BGP servers than servers have ended. With keep, it removes no route.
+// errAnotherServer if Ended no longer returns servers. With keep, it removes no route.
 func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol, servers int, keep bool) (done exported, err error) {
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
