@@ -291,7 +291,7 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// readMail handles an offer of another agent, or its answer to an offer.
+// handleMail handles an offer of another agent, or its answer to an offer.
 func (a *Agent) handleMail(l mail) {
 	if l.Kind == announce.Take {
 		a.takeovers.Offered(l.received, l.from, l.Addresses)

@@ -348,7 +348,7 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// partingPass is a pass that only hands over. It returns the withdrawals and the removed
+// handoverPass is a pass that only hands over. It returns the withdrawals and the removed
 // addresses.
 func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withdrawals, []netip.Addr, error) {
 	seen, err := a.observe(ctx, now)

@@ -131,8 +131,8 @@ func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 }
 
 // doubtLocals wakes the Services that share one of addresses with who and keep the policy Local
-// because all sharers select the same pods. It is called if who is a new sharer, or if the selector
-// of who has changed.
+// because all sharers select the same pods. Call it after the
+// Service who began to share an address, or after its selector changed.
 func (l *allocations) doubtLocals(who ipam.Owner, addresses []netip.Addr) {
 	for _, a := range addresses {
 		l.wake(l.cluster.Store.Locals(a, who)...)

@@ -156,8 +156,8 @@ func (m *machine) insist(now time.Time) []control {
 	return []control{m.transmit(now)}
 }
 
-// known reports whether this end need not tell the other end that it is down. That is so if
-// this end never heard the other end, or if the other end is silent or down.
+// known reports whether the other end knows that this end is down, or cannot be told: this end
+// never heard the other end, or the other end is silent or down.
 func (m *machine) known() bool {
 	return m.remote == 0 || m.remoteState == Down || m.remoteState == AdminDown
 }

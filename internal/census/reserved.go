@@ -119,8 +119,8 @@ func PodCIDRs(n *corev1.Node) []string {
 // address is not in quarantine. The report names the node, because its Lease may be gone. If the
 // reporting agent did not know the node yet, the Lease of the node has the reported MAC. Agents of
 // an earlier version do not publish MACs. While most agents do not, any machine may be one of their
-// nodes, and no address is in quarantine. A few Leases without MACs do not end the quarantine,
-// because anyone who may write one Lease could cause that.
+// nodes, and no address is in quarantine. A few Leases without MACs do not end the quarantine.
+// Otherwise, any account that may write one Lease could end it.
 func quarantined(leases []coordinationv1.Lease) map[netip.Addr]string {
 	nodes, known := macsOfNodes(leases)
 	if !known {

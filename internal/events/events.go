@@ -332,8 +332,8 @@ func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult
 	return r.Sink.Create(ctx, e)
 }
 
-// contents returns the patch that gives an existing event the content of e. Everyone who may write
-// events can predict the name of a Warning. So only the first time and the count of the existing
+// contents returns the patch that gives an existing event the content of e. Any account that may
+// write events can predict the name of a Warning. So only the first time and the count of the existing
 // event are trusted.
 func contents(e *corev1.Event) []byte {
 	patch, err := json.Marshal(map[string]any{

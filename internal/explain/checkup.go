@@ -78,8 +78,8 @@ type probe struct {
 	// before says that the check is also useful before PureLB is installed.
 	before bool
 	run    func(v *view, f Facts) result
-	// passing says that its warnings may end without action. Other warnings end only when somebody
-	// changes something.
+	// passing says that the warnings of this check may end without action. Other warnings stay until
+	// a person changes the cluster.
 	passing bool
 }
 

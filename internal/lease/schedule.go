@@ -150,8 +150,8 @@ func (t *table) first(node string, r reason, now time.Time) due {
 		if _, lost := t.lost[node]; !lost { // it is unproven until its Lease expires
 			from = later(now, t.last[node].first.Add(t.contents[node].duration))
 		}
-		at := from.Add(t.spread(t.recheck()))
-		return due{r, at, at, t.spread(t.recheck())}
+		at := from.Add(t.spread(t.recheckPause()))
+		return due{r, at, at, t.spread(t.recheckPause())}
 	case r.kind == noDigest:
 		at := later(now, t.last[node].last.Add(t.spread(resync)))
 		return due{r, at, at, t.spread(resync)}
@@ -221,7 +221,7 @@ func (t *table) next(now time.Time) step {
 // planned returns the next read of one Lease, or an empty node, and when the next list is due.
 // If more than a few Leases are due at now, one list replaces their reads.
 func (t *table) planned(now time.Time) (node string, at, list time.Time) {
-	list = t.listed.Add(t.spread(t.resync()))
+	list = t.listed.Add(t.spread(t.resyncPause()))
 	var dues []time.Time // when a list may replace the reads that are due
 	for n, d := range t.due {
 		if !d.at.After(now) {
@@ -235,25 +235,27 @@ func (t *table) planned(now time.Time) (node string, at, list time.Time) {
 		return node, at, list
 	}
 	slices.SortFunc(dues, time.Time.Compare)
-	if soon := later(dues[few], t.listed.Add(t.spread(t.recheck()))); soon.Before(list) {
+	if soon := later(dues[few], t.listed.Add(t.spread(t.recheckPause()))); soon.Before(list) {
 		list = soon
 	}
 	return "", time.Time{}, list
 }
 
-// resync returns the pause between two lists when all is well. If many agents tell no digest,
+// resyncPause returns the pause between two lists when all is well. If many agents tell no digest,
 // lists alone read their Leases.
-func (t *table) resync() time.Duration {
+func (t *table) resyncPause() time.Duration {
 	if t.noDigest > few {
 		return resync
 	}
 	return min(max(resync, resyncEach*time.Duration(len(t.contents))), maxResync)
 }
 
-// recheck returns the pause between two reads of the Lease of a node that gossip does not hear.
-func (t *table) recheck() time.Duration { return recheck + recheckEach*time.Duration(len(t.contents)) }
+// recheckPause returns the pause between two reads of the Lease of a node that gossip does not hear.
+func (t *table) recheckPause() time.Duration {
+	return recheck + recheckEach*time.Duration(len(t.contents))
+}
 
-// spread returns pause multiplied by the number of this agent.
+// spread returns pause times the factor of this agent, which is from minSpread to maxSpread.
 func (t *table) spread(pause time.Duration) time.Duration {
 	return time.Duration(float64(pause) * (minSpread + t.turn*(maxSpread-minSpread)))
 }

@@ -216,8 +216,8 @@ func TestListsAreRareInLargeClusters(t *testing.T) {
 				table.digests[fmt.Sprint("node-", j+1)] = Digest{}
 			}
 			table.plan(at(0))
-			if tt.nodes > 1 && table.resync() != tt.want {
-				t.Errorf("%d nodes, %d of them without a digest: a list every %v, want %v", tt.nodes, i, table.resync(), tt.want)
+			if tt.nodes > 1 && table.resyncPause() != tt.want {
+				t.Errorf("%d nodes, %d of them without a digest: a list every %v, want %v", tt.nodes, i, table.resyncPause(), tt.want)
 			}
 		}
 	}

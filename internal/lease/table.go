@@ -106,7 +106,7 @@ func (t *table) reply() time.Duration {
 	if !t.unnoticed {
 		return t.duration
 	}
-	return max(t.duration, t.duration/3+time.Duration(maxSpread*float64(t.recheck())))
+	return max(t.duration, t.duration/3+time.Duration(maxSpread*float64(t.recheckPause())))
 }
 
 // echo records that the watch showed our renewal version. That proves that our writes and

@@ -30,7 +30,7 @@ const probeLag = 8 * time.Millisecond
 // answer.
 var errUnheard = errors.New("the link has no carrier, or had none for a while")
 
-// Probe asks the segment of a link who has addrs. For each address with an answer, it returns the
+// Probe asks on the segment of a link which machines have addrs. For each address with an answer, it returns the
 // MACs of all machines that answered. It takes the time that p sets, plus a millisecond for every
 // 32 questions. Answers do not shorten that time. There is one question for each address, or two if
 // p has a source for it. On a link without neighbors Probe returns at once.

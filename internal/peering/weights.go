@@ -59,8 +59,8 @@ func (w *Weights) All() map[netip.Addr]uint32 {
 }
 
 // Observe processes the number of ready endpoints of each address that gets a weight. It returns
-// the addresses whose weight changed, sorted, and when Observe has to be called again without an
-// event, or zero.
+// the sorted addresses whose weight changed. It also returns when to call Observe again even if no
+// event comes. A zero time means never.
 //
 // The first number takes effect at once, and so does the removal of a weight. Without ready
 // endpoints the weight stays: the address is about to leave this node.
