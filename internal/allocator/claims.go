@@ -88,6 +88,20 @@ func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) 
 	}
 }
 
+// Freed implements backends.Ledger.
+func (l *allocations) Freed(group string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retry(group)
+}
+
+// retry lets the claims be sent again that were refused because no address was free.
+func (l *allocations) retry(group string) {
+	if l.cluster.Claims.Retry(group) {
+		l.poke(group)
+	}
+}
+
 // Departed implements backends.Ledger. It omits a holder if the backend may hold an address for it
 // that a Service has.
 func (l *allocations) Departed(group string, most int) []string {
@@ -120,8 +134,8 @@ func (l *allocations) Dismissed(group string, keys []string, errs []error) {
 			freed = true
 		}
 	}
-	if freed && l.cluster.Claims.Retry(group) {
-		l.poke(group)
+	if freed {
+		l.retry(group)
 	}
 }
 

@@ -132,6 +132,22 @@ func TestHolderStaysWhileAServiceMayUseIt(t *testing.T) {
 	}
 }
 
+func TestClaimIsRetriedAfterASurplusIsReleased(t *testing.T) {
+	s := newFixture(t, backedBox)
+	if _, err := s.decide(s.wants("web", func(r *service.Request) { r.Group = "box" })); err != nil {
+		t.Fatal(err)
+	}
+	s.Answered("box", s.Wanted("box", 9), []ipam.Answer{{Err: &ipam.Error{Kind: ipam.KindExhausted, Message: "nothing is free"}}})
+	s.Freed("other")
+	if claims := s.Wanted("box", 9); len(claims) != 0 {
+		t.Errorf("claims %v, although no address became free", claims)
+	}
+	s.Freed("box")
+	if claims := s.Wanted("box", 9); len(claims) != 1 {
+		t.Errorf("claims %v, although the backend has a free address", claims)
+	}
+}
+
 func TestClaimIsRetriedAfterADismissal(t *testing.T) {
 	s := newFixture(t, backedBox)
 	if _, err := s.decide(s.wants("web", func(r *service.Request) { r.Group = "box" })); err != nil {

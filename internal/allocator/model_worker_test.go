@@ -144,6 +144,8 @@ func (b *box) releaseSurplus() (some bool) {
 		c := &boxCall{grants: []ipam.Grant{g}, done: map[int]ipam.Answer{}}
 		if a := b.answerOf(c, 0); a.Err != nil {
 			failed = append(failed, g)
+		} else {
+			b.m.allocations.Freed("box")
 		}
 	}
 	b.surplus = failed

@@ -56,6 +56,9 @@ type Ledger interface {
 	// Released takes the outcome for grants of Releasing, in their order. Until the release of a
 	// grant has succeeded, Wanted must not return a claim with its key.
 	Released(group string, grants []ipam.Grant, errs []error)
+	// Freed reports that the backend has released surplus addresses, which Releasing does not
+	// name. Claims that were refused because no address was free may succeed now.
+	Freed(group string)
 	// Departed returns up to most keys, one for each holder that has left the group. The
 	// worker releases everything that the backend holds for these holders.
 	Departed(group string, most int) []string

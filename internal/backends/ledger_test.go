@@ -36,6 +36,8 @@ type accounts struct {
 	departed  []string
 	// dismissed counts the holders, and orphans counts the grants passed to Orphans.
 	dismissed, orphans int
+	// freed counts the calls of Freed.
+	freed int
 	// most is the largest number of claims that Wanted returned at once.
 	most int
 }
@@ -122,6 +124,12 @@ func (l *ledger) Released(group string, grants []ipam.Grant, errs []error) {
 			l.of(group).releasing = append(l.of(group).releasing, g)
 		}
 	}
+}
+
+func (l *ledger) Freed(group string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(group).freed++
 }
 
 func (l *ledger) Departed(group string, most int) []string {

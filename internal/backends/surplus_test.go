@@ -20,6 +20,9 @@ func TestClaimForAnotherAddressReleasesTheFirst(t *testing.T) {
 		after(2 * time.Second)
 		w.holds("lb", "web/v4=192.0.2.9")
 		w.keeps("netbox.example", "web/v4=192.0.2.9")
+		if n := w.ledger.of("lb").freed; n != 1 {
+			t.Errorf("the ledger heard %d times that addresses are free, want 1", n)
+		}
 	})
 }
 

@@ -65,6 +65,10 @@ func (w *worker) claim(ctx context.Context) result {
 	w.settle(call, claims, answers)
 	w.holdBack(claims, answers)
 	w.ledger.Answered(w.config.Group, claims, answers)
+	if slices.ContainsFunc(answers, func(a ipam.Answer) bool { return len(a.Surplus) > 0 }) {
+		w.freed = false // the next claims may make the same surplus, without end
+	}
+	w.tellFreed()
 	errs := make([]error, len(answers))
 	for i, a := range answers {
 		errs[i] = a.Err
@@ -128,7 +132,17 @@ func (w *worker) noteSurplus(g ipam.Grant) {
 func (w *worker) releaseSurplus(ctx context.Context) result {
 	call, cancel := deadline(ctx)
 	defer cancel()
-	return w.freeSurplus(call)
+	r := w.freeSurplus(call)
+	w.tellFreed()
+	return r
+}
+
+// tellFreed tells the ledger that surplus addresses were released.
+func (w *worker) tellFreed() {
+	if w.freed {
+		w.freed = false
+		w.ledger.Freed(w.config.Group)
+	}
 }
 
 // freeSurplus releases surplus addresses. It skips an address that the cluster uses after
@@ -154,6 +168,7 @@ func (w *worker) freeSurplus(ctx context.Context) result {
 		}
 	}
 	w.surplus = append(slices.Clone(w.surplus[len(grants):]), failed...)
+	w.freed = w.freed || len(failed) < len(grants)
 	return w.changed(sum(errs, rootOf))
 }
 

@@ -57,6 +57,8 @@ type worker struct {
 	quiet time.Time
 	// surplus are grants that the backend holds without a claim.
 	surplus []ipam.Grant
+	// freed says that surplus was released and the ledger does not know it yet.
+	freed bool
 	// measured is when the addresses were last counted. dirty says that addresses have changed
 	// since.
 	measured time.Time
