@@ -51,7 +51,7 @@ e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stay
 	@$(call root)
 	@$(call say,the lab and the end-to-end tests)
 	go -C lab test -timeout 30m $$(go -C lab list ./... | grep -v '/e2e$$')
-	go -C lab test ./e2e/... -count=1 -timeout $(E2E_TIMEOUT)
+	go -C lab/e2e test -count=1 -timeout $(E2E_TIMEOUT)
 
 .PHONY: e2e-backends
 e2e-backends: up ## only the end-to-end tests of NetBox and IPAM servers; KILLS=200 kills the allocator as often
