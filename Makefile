@@ -44,7 +44,7 @@ test-unit: ## the decisions and the house: seconds, no root, no cluster
 test-module: kubebox ## the unit tests, the drivers on this kernel, the loops and the CRDs on a real API server, the chart
 	@$(call root)
 	@$(call say,drivers$(comma) API server and chart)
-	go test -timeout 30m ./...
+	go test -p 3 -timeout 30m ./...
 
 .PHONY: e2e
 e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stays up
