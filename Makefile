@@ -40,11 +40,14 @@ test-unit: ## the decisions and the house: seconds, no root, no cluster
 	@$(call say,unit tests)
 	go test $(UNIT)
 
+# These packages take longest, most of it in waiting for routers, timers and API servers. They begin first.
+LONGEST = ./internal/gobgp ./internal/allocator ./charts/purelb ./internal/agent ./internal/bfd
+
 .PHONY: test-module
 test-module: kubebox ## the unit tests, the drivers on this kernel, the loops and the CRDs on a real API server, the chart
 	@$(call root)
 	@$(call say,drivers$(comma) API server and chart)
-	go test -p 3 -timeout 30m ./...
+	go test -p 4 -timeout 30m $(LONGEST) ./...
 
 .PHONY: e2e
 e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stays up
