@@ -14,8 +14,6 @@ import (
 const (
 	// silence is the time between a suspicion and the belief in it.
 	silence = 150 * time.Millisecond
-	// learns is the longest time in which a process learns of a new peer.
-	learns = 120 * time.Millisecond
 	// forgets is the time after which membership removes a dead process from the ring.
 	forgets = 3 * time.Second
 	// settles is the time after which all watches of a new cluster are old enough.
@@ -35,6 +33,19 @@ func (p pace) String() string {
 	return fmt.Sprintf("a restart every %v", p.every)
 }
 
+// conditions say how well the processes of a cluster run and learn of each other.
+type conditions struct {
+	// learns is the longest time in which a process learns of a new peer.
+	learns time.Duration
+	// half is the time after which a new process learns the second half of its peers.
+	half time.Duration
+	// pauses is the chance of a process to stand still in an interval, for two to five intervals.
+	pauses float64
+}
+
+// good are the conditions of a calm cluster.
+var good = conditions{learns: 120 * time.Millisecond}
+
 // process is one process of a cluster.
 type process struct {
 	*Detector
@@ -47,6 +58,7 @@ type process struct {
 	suspicions Suspicions[PeerID]
 	due        time.Time // of the next suspicion
 	unheard    map[PeerID]bool
+	paused     int // for so many more intervals
 }
 
 // news tells a process of a new or of a removed peer.
@@ -59,6 +71,7 @@ type news struct {
 // cluster is a set of processes, one on each node. The nodes before cut are on the smaller side.
 type cluster struct {
 	*rand.Rand
+	conditions
 	now       time.Time
 	processes map[PeerID]*process
 	order     []*process // in the order of their phases
@@ -68,8 +81,8 @@ type cluster struct {
 	later     []func() bool // each runs in every interval until it reports true
 }
 
-func newCluster(nodes, cut int, seed uint64) *cluster {
-	c := &cluster{Rand: rand.New(rand.NewPCG(seed, uint64(nodes))), now: time.Unix(1000, 0), processes: map[PeerID]*process{}, cut: cut, nodes: nodes}
+func newCluster(nodes, cut int, seed uint64, how conditions) *cluster {
+	c := &cluster{Rand: rand.New(rand.NewPCG(seed, uint64(nodes))), conditions: how, now: time.Unix(1000, 0), processes: map[PeerID]*process{}, cut: cut, nodes: nodes}
 	for i := range nodes {
 		c.add(i)
 	}
@@ -101,7 +114,7 @@ func (c *cluster) apart(a, b *process) bool { return c.split && (a.node < c.cut)
 func (c *cluster) tell(p *process, there bool) {
 	for _, q := range c.order {
 		if q != p && !c.apart(p, q) {
-			q.news = append(q.news, news{c.now.Add(time.Duration(c.Int64N(int64(learns)))), p.self, there})
+			q.news = append(q.news, news{c.now.Add(time.Duration(c.Int64N(int64(c.learns)))), p.self, there})
 		}
 	}
 }
@@ -118,7 +131,11 @@ func (c *cluster) restart(node int, missing time.Duration) {
 		}
 		p := c.add(node)
 		for _, q := range c.order {
-			p.known[q.self] = !c.apart(p, q)
+			if second := c.half > 0 && q != p && c.IntN(2) == 0; second && !c.apart(p, q) {
+				p.news = append(p.news, news{c.now.Add(c.half), q.self, true})
+			} else {
+				p.known[q.self] = !c.apart(p, q)
+			}
 		}
 		c.tell(p, true)
 		return true
@@ -135,6 +152,13 @@ func (c *cluster) restart(node int, missing time.Duration) {
 func (c *cluster) interval() {
 	c.later = slices.DeleteFunc(slices.Clone(c.later), func(f func() bool) bool { return f() })
 	for _, p := range c.order {
+		if p.paused == 0 && c.pauses > 0 && c.Float64() < c.pauses {
+			p.paused = 2 + c.IntN(4)
+		}
+		if p.paused > 0 {
+			p.paused--
+			continue
+		}
 		for _, out := range p.step(c.now.Add(p.phase)) {
 			if to := c.processes[out.To.ID]; to != nil && !c.apart(p, to) {
 				to.inbox = append(to.inbox, out.Heartbeat)
@@ -307,9 +331,9 @@ func (o *outcome) String() string {
 
 // measure splits clusters in which agents restart at this pace. In each trial, the last restart is at
 // another moment before the split.
-func measure(nodes, cut, trials int, p pace) (small, large outcome) {
+func measure(nodes, cut, trials int, p pace, how conditions) (small, large outcome) {
 	for i := range trials {
-		c := newCluster(nodes, cut, uint64(i))
+		c := newCluster(nodes, cut, uint64(i), how)
 		c.pass(settles)
 		if p.every > 0 {
 			c.rollOut(p, p.every*time.Duration(i)/time.Duration(trials))
@@ -338,7 +362,7 @@ func TestRestartHidesNoSplit(t *testing.T) {
 	const nodes, cut, mostMistaken = 40, 10, 2
 	rollout := pace{5 * time.Second, 2 * time.Second}
 	for n := range int((rollout.missing + time.Second) / testInterval) {
-		c := newCluster(nodes, cut, uint64(n))
+		c := newCluster(nodes, cut, uint64(n), good)
 		c.pass(settles)
 		c.rollOut(rollout, time.Duration(n)*testInterval)
 		small, _ := c.splitNow(watched)
@@ -352,7 +376,7 @@ func TestRestartHidesNoSplit(t *testing.T) {
 func TestSplitIsFoundInOneMissLimit(t *testing.T) {
 	for _, part := range []int{4, 3, 2} {
 		const nodes = 40
-		small, large := measure(nodes, nodes/part, 20, pace{})
+		small, large := measure(nodes, nodes/part, 20, pace{}, good)
 		for _, o := range []outcome{small, large} {
 			if most := slices.Max(o.late); most > MissLimit+1 {
 				t.Errorf("a side of 1/%d: peers of the other side count as heard for %d intervals", part, most)
@@ -368,7 +392,7 @@ func BenchmarkSplit(b *testing.B) {
 		for _, size := range []struct{ nodes, trials int }{{12, 40}, {40, 20}, {200, 2}} {
 			for _, part := range []int{8, 4, 3, 2} {
 				for _, p := range []pace{{}, {5 * time.Second, 2 * time.Second}, {500 * time.Millisecond, 900 * time.Millisecond}} {
-					small, large := measure(size.nodes, size.nodes/part, size.trials, p)
+					small, large := measure(size.nodes, size.nodes/part, size.trials, p, good)
 					b.Logf("%4d nodes, 1/%d, %-23v smaller side: %v", size.nodes, part, p, &small)
 					b.Logf("%4d nodes, 1/%d, %-23v larger side:  %v", size.nodes, part, p, &large)
 				}

@@ -33,6 +33,10 @@ type hearing struct {
 	// ring are the peers. watches[i] are the watches that peer i of the ring keeps.
 	ring    Ring
 	watches [][]watch
+	// since is the tick in which this process learned of each peer, or of itself. The process is
+	// new for introduction ticks.
+	since        map[PeerID]uint64
+	introduction uint64
 	// suspects are the peers that were suspected, and were neither heard nor found alive by
 	// membership since. heard is the tick in which each peer was heard last.
 	suspects map[PeerID]bool
@@ -42,7 +46,8 @@ type hearing struct {
 	// same fault cannot be told from a new fault. latest is the tick of the last suspicion of any
 	// kind.
 	began, latest uint64
-	unheard       map[PeerID]bool
+	// unheard are the unheard peers, and the tick in which each was last suspected or not reached.
+	unheard map[PeerID]uint64
 }
 
 // watch means that a peer watches another one.
@@ -54,13 +59,17 @@ type watch struct {
 	from uint64
 }
 
-func newHearing() hearing {
-	return hearing{suspects: map[PeerID]bool{}, heard: map[PeerID]uint64{}, unheard: map[PeerID]bool{}}
+// newHearing returns the hearing of a process. A peer that is new to the process learns of its
+// watchers, and they learn of it, within introduction ticks.
+func newHearing(introduction int) hearing {
+	return hearing{
+		since: map[PeerID]uint64{}, introduction: uint64(introduction),
+		suspects: map[PeerID]bool{}, heard: map[PeerID]uint64{}, unheard: map[PeerID]uint64{},
+	}
 }
 
-// change records a new ring. A peer that is new to this process learns of its watchers, and they
-// learn of it, within introduction ticks.
-func (h *hearing) change(r Ring, peers map[PeerID]Peer, self PeerID, introduction int) {
+// change records a new ring, as self knows the peers.
+func (h *hearing) change(r Ring, peers map[PeerID]Peer, self PeerID) {
 	if slices.EqualFunc(h.ring, r, func(a, b Peer) bool { return a.ID == b.ID && a.Alive == b.Alive }) {
 		return
 	}
@@ -73,19 +82,24 @@ func (h *hearing) change(r Ring, peers map[PeerID]Peer, self PeerID, introductio
 	}
 	gone := func(id PeerID) bool { _, known := peers[id]; return !known }
 	maps.DeleteFunc(h.suspects, func(id PeerID, _ bool) bool { return gone(id) })
-	maps.DeleteFunc(h.unheard, func(id PeerID, _ bool) bool { return gone(id) })
-	maps.DeleteFunc(h.heard, func(id PeerID, _ uint64) bool { return gone(id) })
-	h.watches = h.watchesOn(r, self, uint64(introduction))
+	for _, ticks := range []map[PeerID]uint64{h.unheard, h.heard, h.since} {
+		maps.DeleteFunc(ticks, func(id PeerID, _ uint64) bool { return gone(id) })
+	}
+	for _, p := range r {
+		if _, known := h.since[p.ID]; !known {
+			h.since[p.ID] = h.tick
+		}
+	}
+	h.watches = h.watchesOn(r, self)
 	h.ring = r
 }
 
 // watchesOn returns the watches on a new ring. A watch that is on the current ring too goes on.
-func (h *hearing) watchesOn(r Ring, self PeerID, introduction uint64) [][]watch {
+func (h *hearing) watchesOn(r Ring, self PeerID) [][]watch {
 	watches := make([][]watch, len(r))
 	for i, p := range r {
 		var old []watch
-		j, known := h.ring.index(p.ID)
-		if known {
+		if j, known := h.ring.index(p.ID); known {
 			old = h.watches[j]
 		}
 		places := r.places(i, -1)
@@ -95,7 +109,7 @@ func (h *hearing) watchesOn(r Ring, self PeerID, introduction uint64) [][]watch 
 			if j := slices.IndexFunc(old, func(o watch) bool { return h.ring[o.of].ID == r[k].ID }); j >= 0 {
 				w.from = old[j].from
 			} else {
-				w.from = h.tick + MissLimit + 2 + h.grace(p.ID, r[k].ID, self, known, introduction)
+				w.from = h.tick + MissLimit + 2 + h.grace(p.ID, r[k].ID, self)
 			}
 			watches[i] = append(watches[i], w)
 		}
@@ -103,29 +117,39 @@ func (h *hearing) watchesOn(r Ring, self PeerID, introduction uint64) [][]watch 
 	return watches
 }
 
-// grace returns how many ticks more a new watcher takes to miss a peer. A process is known if it was
-// on the ring before. Two known processes learn of their watch at about the same time. Two processes
-// that this process learns of at the same time have most likely known each other before.
-func (h *hearing) grace(watcher, of, self PeerID, watcherKnown bool, introduction uint64) uint64 {
-	_, known := h.ring.index(of)
-	if known != watcherKnown || !known && (watcher == self || of == self) {
-		return introduction
+// grace returns how many ticks more a new watcher takes to miss a peer. Two processes that have long
+// been in the cluster learn of their watch at about the same time. A new process takes longer. The
+// peers of which a process learns while it is new itself have most likely been in the cluster before.
+func (h *hearing) grace(watcher, of, self PeerID) uint64 {
+	grace := uint64(MissLimit)
+	for _, id := range []PeerID{watcher, of} {
+		if id == self || h.since[id] >= h.since[self]+h.introduction {
+			grace = max(grace, h.learns(id))
+		}
 	}
-	return MissLimit
+	return grace
+}
+
+// learns returns how many ticks more id may need to learn of its peers, and they of it.
+func (h *hearing) learns(id PeerID) uint64 {
+	if end := h.since[id] + h.introduction; end > h.tick {
+		return end - h.tick
+	}
+	return 0
 }
 
 // note records the suspected and the heard peers of one interval.
 func (h *hearing) note(suspected, heard []PeerID) {
 	h.tick++
 	for _, id := range suspected {
-		if h.suspects[id] {
-			continue
-		}
-		if h.watched(id) {
+		if !h.suspects[id] && h.watched(id) {
 			h.began = h.tick
 		}
-		h.suspects[id] = true
-		h.latest = h.tick
+	}
+	for _, id := range suspected {
+		if !h.suspects[id] {
+			h.suspects[id], h.latest = true, h.tick
+		}
 	}
 	for _, id := range heard {
 		delete(h.suspects, id)
@@ -142,9 +166,15 @@ func (h *hearing) watched(id PeerID) bool {
 	}
 	return slices.ContainsFunc(h.ring.places(k, 1), func(i int) bool {
 		watcher := h.ring[i].ID
-		return !h.suspects[watcher] && !h.unheard[watcher] &&
+		return h.mayHear(watcher) &&
 			slices.ContainsFunc(h.watches[i], func(w watch) bool { return w.of == k && w.from+together <= h.tick })
 	})
+}
+
+// mayHear reports whether id is neither suspected nor unheard.
+func (h *hearing) mayHear(id PeerID) bool {
+	_, unheard := h.unheard[id]
+	return !h.suspects[id] && !unheard
 }
 
 // spoke reports whether id was heard after the fault.
@@ -169,8 +199,8 @@ func (h *hearing) judge(self PeerID, peers map[PeerID]Peer) {
 		case p.ID == self || !peers[p.ID].Alive:
 			delete(h.unheard, p.ID)
 		case h.suspects[p.ID] || watched[i] && !reached[i]:
-			h.unheard[p.ID] = true
-		case direct[i] || reached[i] && h.tick-h.began > together:
+			h.unheard[p.ID] = h.tick
+		case direct[i] || reached[i] && h.tick-h.unheard[p.ID] > together:
 			// Before that, the watcher of the peer may be about to suspect it.
 			delete(h.unheard, p.ID)
 		}
@@ -207,5 +237,5 @@ func (h *hearing) reached(self PeerID, peers map[PeerID]Peer) (direct, reached, 
 
 // unwatched reports whether all watchers of a process are suspected or unheard.
 func (h *hearing) unwatched(watchers []Peer) bool {
-	return len(watchers) > 0 && !slices.ContainsFunc(watchers, func(p Peer) bool { return !h.suspects[p.ID] && !h.unheard[p.ID] })
+	return len(watchers) > 0 && !slices.ContainsFunc(watchers, func(p Peer) bool { return h.mayHear(p.ID) })
 }

@@ -142,3 +142,38 @@ func TestALaterCutStartsANewPeriod(t *testing.T) {
 	}
 	want(t, "unheard", p.unheardBy(), "cdefgjklmnop")
 }
+
+// a learns the peers of an old cluster in two halves. The cut comes when a has known the first half
+// for long enough, but the second half not.
+func TestNewProcessLearnsItsPeersInHalves(t *testing.T) {
+	p := newSubject(t, "a b d f h j l n o p")
+	p.ticks(5, "n o p")
+	p.peersAre(sixteen)
+	p.ticks(p.introduced()-5, "n o p")
+	p.ticks(MissLimit-1, "")
+	for range Repeats {
+		p.says("b", "o!", "p!")
+		p.says("h", "e!", "f!", "g!")
+		p.says("i", "f!", "g!")
+		p.tick("")
+	}
+	want(t, "unheard", p.unheardBy(), "cdefgjklmnop")
+}
+
+// g is heard again soon after its watchers, though another peer becomes silent again and again.
+func TestReachedPeersAreHeardBesideOtherFaults(t *testing.T) {
+	p := established(t, sixteen, "n o p")
+	p.says("k", "c!", "h!", "i!", "j!")
+	p.tick("n o p")
+	want(t, "without its watchers", p.unheardBy(), "bcdefghij")
+	p.says("h", "h")
+	p.says("i", "i")
+	p.says("j", "j")
+	for range 5 {
+		p.says("k", "m!")
+		p.ticks(together-2, "n o p")
+		p.says("m", "m")
+		p.tick("n o p")
+	}
+	want(t, "with its watchers", p.unheardBy(), "c")
+}
