@@ -94,6 +94,8 @@ type Detector struct {
 	quiet int
 	// alone means that all watchers of this process are suspected or unheard.
 	alone bool
+	// last is the time of the last tick.
+	last time.Time
 }
 
 type formerWatcher struct {
@@ -115,8 +117,10 @@ type peerHealth struct {
 	// missLimit is the number of missed ticks that makes a suspicion.
 	heard             bool
 	missed, missLimit int
-	// vouched means that this process has vouched for the peer since the last tick.
-	vouched bool
+	// accused means that another peer suspected the peer since the last tick. back means that this
+	// process heard the peer after it had suspected it, and has to tell the others. stale means that
+	// the last heartbeat of the peer may have waited while this process stood still.
+	accused, back, stale bool
 	// told is how often this process has reported the suspicion to the others. tellAgain is the
 	// time of the next report.
 	told      int
@@ -171,6 +175,8 @@ func (d *Detector) SetRing(r Ring, now time.Time) {
 // Tick ends an interval. The caller must first pass all heartbeats received in the interval
 // to Receive. Tick sends heartbeats and detects the peers that were not heard.
 func (d *Detector) Tick(now time.Time, a *Actions) {
+	d.vouch(!d.last.IsZero() && now.Sub(d.last) >= 2*d.interval, a)
+	d.last = now
 	for _, p := range d.targets {
 		a.Send = append(a.Send, Outgoing{p, d.next(false, d.self)})
 	}
@@ -193,7 +199,7 @@ func (d *Detector) Tick(now time.Time, a *Actions) {
 		} else if h.missed++; h.missed == 0 {
 			h.missed = 1 // this process has not heard the peer yet
 		}
-		h.heard, h.vouched = false, false
+		h.heard = false
 	}
 	d.quiet++
 	if len(a.Heard) > 0 {
@@ -216,6 +222,25 @@ func (d *Detector) speakUp(a *Actions) {
 	if d.alone && !before {
 		d.tellAll(false, d.self, a)
 		d.refutations = max(d.refutations, 1)
+	}
+}
+
+// vouch tells all peers which suspected peers this process hears. Perhaps no other peer can, because
+// no packet gets from the accuser to the suspected peer. A process that stood still cannot know how
+// old the heartbeats are that waited for it. So it believes the accuser until the next heartbeat.
+func (d *Detector) vouch(paused bool, a *Actions) {
+	for id, h := range d.watched {
+		if h.heard {
+			h.stale = paused
+		}
+		switch hears := h.missed == 0 && !h.stale && !paused; {
+		case hears && (h.accused || h.back):
+			d.tellAll(false, id, a)
+			h.back = false
+		case h.accused:
+			a.Suspected = append(a.Suspected, id)
+		}
+		h.accused = false
 	}
 }
 

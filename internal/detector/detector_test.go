@@ -187,6 +187,42 @@ func TestAPeerThatWasNeverHeardGetsNoVouch(t *testing.T) {
 	}
 }
 
+// A process that stood still reads heartbeats that waited. Their senders may be dead by then.
+func TestPausedProcessDoesNotVouch(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	const all = "b: e lives, c: e lives, d: e lives, e: e lives"
+	p.ticks(10, "c d e")
+	p.now = p.now.Add(p.interval)
+	p.says("d", "e!")
+	if got := p.tick("c d e"); strings.Contains(got, "e lives") || !strings.Contains(got, "missed e") {
+		t.Errorf("after a pause of one interval, a sends %s", got)
+	}
+	p.says("d", "e!")
+	if got := p.tick("c d"); strings.Contains(got, "e lives") || !strings.Contains(got, "missed e") {
+		t.Errorf("one interval later, a sends %s", got)
+	}
+	p.tick("c d e")
+	p.says("d", "e!")
+	if got := p.tick("c d e"); !strings.Contains(got, all) {
+		t.Errorf("after a new heartbeat, a sends %s", got)
+	}
+}
+
+// a suspects e, and stands still when the next heartbeat of e arrives.
+func TestPausedProcessRefutesLater(t *testing.T) {
+	p := newSubject(t, "a b c d e")
+	const all = "b: e lives, c: e lives, d: e lives, e: e lives"
+	p.ticks(10, "c d e")
+	p.ticks(MissLimit, "c d")
+	p.now = p.now.Add(p.interval)
+	if got := p.tick("c d e"); strings.Contains(got, "e lives") {
+		t.Errorf("after a pause of one interval, a sends %s", got)
+	}
+	if got := p.tick("c d e"); !strings.Contains(got, all) {
+		t.Errorf("after a new heartbeat, a sends %s", got)
+	}
+}
+
 func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	p.ticks(10, "c d e")

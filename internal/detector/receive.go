@@ -31,7 +31,7 @@ func (d *Detector) Receive(h Heartbeat, a *Actions) {
 	case !h.Suspect:
 		d.vouchedFor(about, health, a)
 	case health != nil && health.missed == 0:
-		d.vouch(about, health, a)
+		health.accused = true
 	default:
 		a.Suspected = append(a.Suspected, about.ID)
 	}
@@ -74,35 +74,21 @@ func (d *Detector) first(h Heartbeat) bool {
 	return w.First(h.Number)
 }
 
-// heard records that p was heard. If p was suspected, heard tells all peers.
+// heard records that p was heard. If p was suspected, the next tick tells all peers.
 func (d *Detector) heard(p Peer, a *Actions) {
 	a.Heard = append(a.Heard, p.ID)
 	h := d.watched[p.ID]
 	if h == nil {
 		return
 	}
-	back := !p.Alive || h.told > 0
-	*h = peerHealth{heard: true, missLimit: MissLimit, vouched: h.vouched}
-	if !back {
-		return
-	}
-	d.tellAll(false, p.ID, a)
+	back := h.back || !p.Alive || h.told > 0
+	*h = peerHealth{heard: true, missLimit: MissLimit, accused: h.accused, back: back, stale: h.stale}
 	if !p.Alive {
 		// The fault that kept p's heartbeats from this process probably kept the heartbeats
 		// of this process from p and perhaps from other peers.
 		d.refutations = max(d.refutations, 1)
 		p.Alive = true
 		d.peers[p.ID] = p
-	}
-}
-
-// vouch tells all peers, at most once in an interval, that this process hears a suspected
-// peer. Perhaps no other peer can, because no packet gets from the accuser to the suspected
-// peer.
-func (d *Detector) vouch(p Peer, h *peerHealth, a *Actions) {
-	if !h.vouched {
-		h.vouched = true
-		d.tellAll(false, p.ID, a)
 	}
 }
 
