@@ -92,8 +92,10 @@ type Detector struct {
 	hearing     hearing
 	// quiet is the number of consecutive ticks in which this process heard no peer.
 	quiet int
-	// alone means that all watchers of this process are suspected or unheard.
+	// alone means that all watchers of this process are suspected or unheard. spoke is the tick in
+	// which this process last told all peers so.
 	alone bool
+	spoke uint64
 	// last is the time of the last tick.
 	last time.Time
 }
@@ -215,11 +217,13 @@ func (d *Detector) Tick(now time.Time, a *Actions) {
 }
 
 // speakUp tells all peers that this process is alive when none of its watchers is heard.
-// Then no peer is left that would notice its silence.
+// Then no peer is left that would notice its silence. After another fault, what the peers heard
+// before counts no more, so speakUp tells them again.
 func (d *Detector) speakUp(a *Actions) {
 	before := d.alone
 	d.alone = d.hearing.unwatched(d.targets)
-	if d.alone && !before {
+	if d.alone && (!before || d.hearing.began > d.spoke+sinceFault) {
+		d.spoke = d.hearing.tick
 		d.tellAll(false, d.self, a)
 		d.refutations = max(d.refutations, 1)
 	}

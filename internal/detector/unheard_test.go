@@ -107,11 +107,26 @@ func TestPeerWithoutWatchersSendsHeartbeats(t *testing.T) {
 	p.says("e", "b!", "c!", "d!")
 	p.says("f", "c!", "d!")
 	p.says("g", "d!")
-	told := 0
-	for range 2 * MissLimit {
+	if told := p.tells('k', 2*MissLimit); told != 3 {
+		t.Errorf("k does not watch a, and learns %d times that a is alive", told)
+	}
+	// Others count a as heard only if they heard it after the last fault.
+	p.says("h", "g!")
+	if told := p.tells('k', 2*MissLimit); told != 3 {
+		t.Errorf("after a late suspicion, k learns %d times that a is alive", told)
+	}
+	p.says("i", "g!")
+	if told := p.tells('k', 2*MissLimit); told != 0 {
+		t.Errorf("without another fault, k learns %d times that a is alive", told)
+	}
+}
+
+// tells returns how often the process tells id in n ticks that it is alive.
+func (p *subject) tells(id PeerID, n int) (told int) {
+	for range n {
 		p.Tick(p.now, &p.actions)
 		for _, out := range p.actions.Send {
-			if out.Heartbeat.About == 'a' && out.To.ID == 'k' {
+			if out.Heartbeat.About == p.self && out.To.ID == id {
 				told++
 			}
 		}
@@ -120,9 +135,7 @@ func TestPeerWithoutWatchersSendsHeartbeats(t *testing.T) {
 		p.says("o", "o")
 		p.says("p", "p")
 	}
-	if told != 3 {
-		t.Errorf("k does not watch a, and learns %d times that a is alive", told)
-	}
+	return told
 }
 
 // k was heard long before the cut. c was suspected before all watches began.
