@@ -43,8 +43,20 @@ type conditions struct {
 	pauses float64
 }
 
-// good are the conditions of a calm cluster.
-var good = conditions{learns: 120 * time.Millisecond}
+func (c conditions) String() string {
+	return fmt.Sprintf("new peers are known after %v, the second half of them to a new process after %v, %v pauses per interval", c.learns, c.half, c.pauses)
+}
+
+// good are the conditions of a calm cluster. Each of allConditions is worse in one way.
+var (
+	good          = conditions{learns: 120 * time.Millisecond}
+	allConditions = []conditions{
+		good,
+		{learns: 1500 * time.Millisecond},
+		{learns: good.learns, half: 500 * time.Millisecond},
+		{learns: good.learns, pauses: 0.002},
+	}
+)
 
 // process is one process of a cluster.
 type process struct {
@@ -119,12 +131,16 @@ func (c *cluster) tell(p *process, there bool) {
 	}
 }
 
+// end ends p.
+func (c *cluster) end(p *process) {
+	c.order = slices.DeleteFunc(c.order, func(q *process) bool { return q == p })
+	delete(c.processes, p.self)
+}
+
 // restart ends the process of node, and starts the next one after missing.
 func (c *cluster) restart(node int, missing time.Duration) {
-	at := slices.IndexFunc(c.order, func(p *process) bool { return p.node == node })
-	old, ended := c.order[at], c.now
-	c.order = slices.Delete(c.order, at, at+1)
-	delete(c.processes, old.self)
+	old, ended := c.order[slices.IndexFunc(c.order, func(p *process) bool { return p.node == node })], c.now
+	c.end(old)
 	c.later = append(c.later, func() bool {
 		if c.now.Sub(ended) < missing {
 			return false
@@ -365,10 +381,37 @@ func TestRestartHidesNoSplit(t *testing.T) {
 		c := newCluster(nodes, cut, uint64(n), good)
 		c.pass(settles)
 		c.rollOut(rollout, time.Duration(n)*testInterval)
-		small, _ := c.splitNow(watched)
-		if most := slices.Max(small.mistaken); most > mostMistaken {
-			t.Errorf("a split %d intervals after a restart: the smaller side counts itself as the larger one for %d intervals", n, most)
-		}
+		small, large := c.splitNow(watched)
+		when := fmt.Sprintf("a split %d intervals after a restart", n)
+		small.check(t, when+", smaller side", mostMistaken, cut)
+		large.check(t, when+", larger side", mostMistakenLarge, nodes-cut)
+	}
+}
+
+// mostMistakenLarge is the number of intervals for which the larger side may count itself as the
+// smaller one. That is less than half a second, and moves no address.
+const mostMistakenLarge = 7
+
+// check compares the outcome of a side of size processes with limits. A process that has just started
+// may know nothing of its side for a while.
+func (o *outcome) check(t *testing.T, when string, mostMistaken, size int) {
+	t.Helper()
+	if most := slices.Max(o.mistaken); most > mostMistaken {
+		t.Errorf("%s: a process mistakes the size of its side for %d intervals", when, most)
+	}
+	slices.Sort(o.lostHere)
+	if most := o.lostHere[len(o.lostHere)*8/10]; most > size/2 {
+		t.Errorf("%s: a fifth of the processes loses %d or more of the %d processes of its own side", when, most, size)
+	}
+}
+
+// A new process may be slow to learn of its peers, and they of it. Processes may stand still.
+func TestSplitInBadConditions(t *testing.T) {
+	const nodes, cut, trials, mostMistaken = 40, 10, 16, 6
+	for _, how := range allConditions {
+		small, large := measure(nodes, cut, trials, pace{3 * time.Second, 2 * time.Second}, how)
+		small.check(t, how.String()+", smaller side", mostMistaken, cut)
+		large.check(t, how.String()+", larger side", mostMistakenLarge, nodes-cut)
 	}
 }
 
@@ -380,6 +423,76 @@ func TestSplitIsFoundInOneMissLimit(t *testing.T) {
 		for _, o := range []outcome{small, large} {
 			if most := slices.Max(o.late); most > MissLimit+1 {
 				t.Errorf("a side of 1/%d: peers of the other side count as heard for %d intervals", part, most)
+			}
+		}
+		small.check(t, fmt.Sprintf("a side of 1/%d", part), 0, nodes/part)
+		large.check(t, fmt.Sprintf("the other side of 1/%d", part), mostMistakenLarge, nodes-nodes/part)
+	}
+}
+
+// longestUnheard lets an interval pass, and updates for how many intervals each process has counted
+// each living peer as unheard. It returns the longest of these times.
+func (c *cluster) longestUnheard(unheard map[[2]PeerID]int) (longest int) {
+	c.interval()
+	for _, p := range c.order {
+		for id := range p.unheard {
+			if pair := [2]PeerID{p.self, id}; c.processes[id] != nil {
+				unheard[pair]++
+				longest = max(longest, unheard[pair])
+			}
+		}
+	}
+	maps.DeleteFunc(unheard, func(pair [2]PeerID, _ int) bool {
+		p := c.processes[pair[0]]
+		return p == nil || !p.unheard[pair[1]]
+	})
+	return longest
+}
+
+// In a fast rollout, all watchers of a peer may be new or gone. Then it is unheard until a new watcher
+// has had the time to miss it, but not for much longer.
+func TestFastRolloutLeavesPeersHeard(t *testing.T) {
+	const nodes, restarts, missing, mostUnheard = 200, 24, 900 * time.Millisecond, 2 * (2*MissLimit + together)
+	for _, how := range allConditions {
+		c := newCluster(nodes, 0, 1, how)
+		c.pass(settles)
+		unheard, longest := map[[2]PeerID]int{}, 0
+		for _, node := range c.Perm(nodes)[:restarts] {
+			c.restart(node, missing)
+			every := 100*time.Millisecond + time.Duration(c.Int64N(int64(100*time.Millisecond)))
+			for end := c.now.Add(every); c.now.Before(end); {
+				longest = max(longest, c.longestUnheard(unheard))
+			}
+		}
+		if longest > mostUnheard {
+			t.Errorf("%v: a living peer is unheard for %d intervals", how, longest)
+		}
+	}
+}
+
+// A watcher that stands still when a peer dies later reads the last heartbeat of the peer and the
+// suspicions of the other watchers at the same time.
+func TestPausedWatcherDelaysNoDeath(t *testing.T) {
+	const nodes, mostLate = 12, MissLimit + 1 + int(silence/testInterval) + 2
+	for seed := range uint64(10) {
+		for length := 2; length <= 5; length++ {
+			for before := range length {
+				c := newCluster(nodes, 0, seed, good)
+				c.pass(settles)
+				dead := c.order[c.IntN(nodes)]
+				watcher := c.processes[dead.targets[c.IntN(Watchers)].ID]
+				watcher.paused = length
+				for range before {
+					c.interval()
+				}
+				c.end(dead)
+				late := 0
+				for ; slices.ContainsFunc(c.order, func(p *process) bool { return p != watcher && p.known[dead.self] }); late++ {
+					c.interval()
+				}
+				if late > mostLate {
+					t.Errorf("seed %d: a watcher stands still for %d intervals, %d of them before a death: the others believe the death after %d intervals", seed, length, before, late)
+				}
 			}
 		}
 	}
