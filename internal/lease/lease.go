@@ -19,6 +19,7 @@ package lease
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -78,6 +79,9 @@ type Leases struct {
 
 // New returns the Leases of opt, which must be valid. It starts nothing: Run does.
 func New(opt Options) *Leases {
+	if opt.Random == nil {
+		opt.Random = rand.Float64
+	}
 	return &Leases{
 		opt:     opt,
 		changed: make(chan struct{}, 1),

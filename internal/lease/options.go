@@ -9,7 +9,8 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// Options configure the Leases of a node agent. All but Gossip and Renewed are required.
+// Options configure the Leases of a node agent. All but Gossip, Renewed and
+// Random are required.
 type Options struct {
 	// Client accesses the Leases of the install namespace.
 	Client coordination.LeaseInterface
@@ -26,6 +27,9 @@ type Options struct {
 	Log                        *slog.Logger
 	// Renewed, if set, is called with the result of every attempt to renew.
 	Renewed func(error)
+	// Random returns numbers from 0 to 1, which spread the renewals of all agents. By default,
+	// it is rand.Float64.
+	Random func() float64
 }
 
 // Validate reports what is wrong with the durations.

@@ -51,6 +51,7 @@ func newWriter(t *testing.T, nodes int) *writer {
 	w := &writer{New(Options{
 		Lease: lease.Options{
 			Client: client, Node: peerName(0), Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second,
+			Random: func() float64 { return 1 },
 		},
 		Log: slog.New(slog.DiscardHandler),
 	}), nodes, client}

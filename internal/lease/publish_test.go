@@ -1,0 +1,118 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// writer is an API server that notes when it accepts a Lease. It refuses all while it is off.
+type writer struct {
+	hung
+	writes []time.Time
+	off    bool
+}
+
+func (w *writer) Create(_ context.Context, o *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return w.write(o)
+}
+
+func (w *writer) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return w.write(o)
+}
+
+func (w *writer) write(o *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	if w.off {
+		return nil, errors.New("the API server is away")
+	}
+	w.writes = append(w.writes, time.Now())
+	o.ResourceVersion = "1"
+	return o, nil
+}
+
+// since returns the writes since began, in seconds.
+func (w *writer) since(began time.Time) (all []float64) {
+	for _, at := range w.writes {
+		if !at.Before(began) {
+			all = append(all, at.Sub(began).Round(time.Second).Seconds())
+		}
+	}
+	return all
+}
+
+// startWriter publishes a Lease in a bubble. Its random numbers are all random.
+func startWriter(t *testing.T, m Mode, random float64) (*Leases, *writer) {
+	w := &writer{}
+	l := New(Options{
+		Client: w, Node: "node-a", Instance: "pod",
+		Duration: 9 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second,
+		Log: slog.New(slog.DiscardHandler), Random: func() float64 { return random },
+	})
+	l.SetMode(m)
+	l.Publish(record("192.0.2.0/24"))
+	go l.publish(t.Context())
+	return l, w
+}
+
+// Agents that write together for any reason must not renew together for ever.
+func TestRenewalsSpreadAfterACommonWrite(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		mode   Mode
+		random float64
+		event  func(*Leases, *writer)
+		want   []float64 // seconds after the event
+	}{
+		{"an early start", Mode{}, 0, nil, []float64{0, 30, 90, 150}},
+		{"a start in the middle", Mode{}, 0.5, nil, []float64{0, 45, 105, 165}},
+		{"a late start", Mode{}, 0.99, nil, []float64{0, 60, 120}},
+		{"fast Leases", Mode{Fast: true}, 0, nil, []float64{0, 2, 5, 8, 11, 14, 17, 20}},
+		{"a changed record", Mode{}, 0.5, func(l *Leases, _ *writer) { l.Publish(record("198.51.100.0/24")) }, []float64{0, 45, 105, 165}},
+		{"the end of fast Leases", Mode{Fast: true}, 0.5, func(l *Leases, _ *writer) { l.SetMode(Mode{}) }, []float64{2, 47, 107, 167}},
+		{"an outage of the API server", Mode{}, 0.5, func(_ *Leases, w *writer) {
+			w.off = true
+			time.Sleep(time.Minute)
+			w.off = false
+		}, []float64{61, 106, 166}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, w := startWriter(t, tt.mode, tt.random)
+				synctest.Wait()
+				began := w.writes[0]
+				if tt.event != nil {
+					time.Sleep(10*time.Minute + time.Millisecond)
+					began = time.Now()
+					tt.event(l, w)
+				}
+				time.Sleep(3*time.Minute - time.Since(began) - time.Second)
+				synctest.Wait()
+				if got := w.since(began); !slices.Equal(got[:min(len(got), len(tt.want))], tt.want) {
+					t.Errorf("the agent writes after %v seconds, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// An idle agent writes its Lease once in a minute.
+func TestIdleAgentWritesOncePerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, w := startWriter(t, Mode{}, 0.3)
+		time.Sleep(time.Minute)
+		for began := time.Now(); time.Since(began) < 10*time.Minute; {
+			before := len(w.writes)
+			time.Sleep(time.Minute)
+			if n := len(w.writes) - before; n > 1 {
+				t.Errorf("the agent writes %d times in a minute", n)
+			}
+		}
+	})
+}
