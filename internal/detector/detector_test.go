@@ -120,6 +120,19 @@ func TestOthersTakeOverFromDeadWatchers(t *testing.T) {
 	}
 }
 
+// c has just joined, and its watcher d dies. A long grace for c would hide a split that comes soon
+// after a restart.
+func TestOthersTakeOverANewPeer(t *testing.T) {
+	p := newSubject(t, "a b d e f")
+	p.ticks(100, "d e f")
+	p.peersAre("a b c d e f")
+	p.ticks(MissLimit, "d e f")
+	p.peersAre("a b c d? e f")
+	if got := p.ticks(2*MissLimit, "e f"); !strings.Contains(got, "c silent") {
+		t.Errorf("no other peer watches c, and a does not suspect c: %s", got)
+	}
+}
+
 func TestASuspectedProcessRefutes(t *testing.T) {
 	p := newSubject(t, "a b c d e")
 	const beats = "b: a lives, c: a lives, d: a lives"

@@ -9,8 +9,8 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// Options configure the Leases of a node agent. All but Gossip, Renewed and
-// Random are required.
+// Options configure the Leases of a node agent. All but Gossip, Renewed and Random are
+// required.
 type Options struct {
 	// Client accesses the Leases of the install namespace.
 	Client coordination.LeaseInterface
