@@ -209,3 +209,26 @@ router bgp %[1]d
 	announce(t, s, peering.Routes(imported, nil, false)...)
 	router.Await("198.51.100.1/32 via 192.0.2.1 192.0.2.3")
 }
+
+// BIRD takes no messages of more than 4,096 bytes (RFC 8654) by default. GoBGP panics for a route that
+// does not fit.
+func TestARouteWithAllAttributesFitsIntoAMessage(t *testing.T) {
+	w := newWorld(t)
+	router := w.bird("192.0.2.2", "192.0.2.1")
+	s := newServer(t)
+	med := uint32(1)
+	full := peering.Attributes{MED: &med, Weight: 1}
+	for i := range uint32(64) {
+		full.Communities = append(full.Communities, 65000<<16|i)
+		full.LargeCommunities = append(full.LargeCommunities, fmt.Sprintf("65000:0:%d", i))
+	}
+	all := routes("198.51.100.1/32", "2001:db8:1::1/128")
+	for i := range all {
+		all[i].Attributes = full
+	}
+	announce(t, s, all...)
+	wanted := state(birdPeer("192.0.2.2"))
+	wanted.Export.Statements = append([]peering.Statement{{Name: "long", Then: peering.Actions{Prepend: &peering.Prepend{ASN: ourAS, Repeat: 255}}}}, wanted.Export.Statements...)
+	apply(t, s, wanted)
+	router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:1::1/128 via 2001:db8::1")
+}

@@ -16,6 +16,10 @@ const (
 	AnnotationLocalPreference  = "purelb.io/bgp-local-preference"
 )
 
+// mostCommunities is the longest list of communities, as in the schema of ServiceGroup. A route with
+// all of its attributes must fit into an UPDATE message of 4,096 bytes: GoBGP panics for a longer one.
+const mostCommunities = 64
+
 // ParseAttributes reads route attributes. A value that cannot be read becomes a Problem and
 // is left out. Fields of the problems are communities[2], largeCommunities[0], med and
 // localPreference. aliases are names that the lists may have.
@@ -78,8 +82,12 @@ func (f *findings) largeCommunities(field string, texts []string) []string {
 }
 
 // values reads a list. If no element can be read, it returns nil, so that a mistake does not
-// remove the values of the group.
+// remove the values of the group. It leaves out the elements after the first mostCommunities.
 func values[T uint32 | string](f *findings, field string, texts []string, parse func(string) (T, error)) []T {
+	if n := len(texts); n > mostCommunities {
+		f.note(field, ReasonParseError, "there are %d elements, so those after the first %d are left out: remove some", n, mostCommunities)
+		texts = texts[:mostCommunities]
+	}
 	var all []T
 	if texts != nil && len(texts) == 0 {
 		all = []T{}

@@ -69,6 +69,29 @@ func TestAnnotationsBecomeAttributes(t *testing.T) {
 	}
 }
 
+// A route with more communities than fit into an UPDATE message would make GoBGP panic.
+func TestLongListsOfCommunitiesAreShortened(t *testing.T) {
+	const most = 64
+	var communities, large []string
+	for i := range 2000 {
+		communities, large = append(communities, fmt.Sprintf("64512:%d", i)), append(large, fmt.Sprintf("64512:0:%d", i))
+	}
+	a, problems := peering.AttributesOf(nil, map[string]string{
+		peering.AnnotationCommunities: strings.Join(communities, ","), peering.AnnotationLargeCommunities: strings.Join(large, ","),
+	})
+	if len(a.Communities) != most || len(a.LargeCommunities) != most {
+		t.Errorf("the route has %d communities and %d large ones, want %d of each", len(a.Communities), len(a.LargeCommunities), most)
+	}
+	want := "ParseError metadata.annotations[purelb.io/bgp-communities]: there are 2000 elements, so those after the first 64 are left out: remove some\n" +
+		"ParseError metadata.annotations[purelb.io/bgp-large-communities]: there are 2000 elements, so those after the first 64 are left out: remove some\n"
+	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
+		t.Errorf("the problems differ (-want +got):\n%s", diff)
+	}
+	if _, problems := peering.AttributesOf(nil, map[string]string{peering.AnnotationCommunities: strings.Join(communities[:most], ",")}); len(problems) > 0 {
+		t.Errorf("with %d communities, the problems are %v, want none", most, problems)
+	}
+}
+
 func TestServicesOverrideTheAttributesOfTheirGroup(t *testing.T) {
 	med, pref, low := int64(10), int64(200), int64(-1)
 	group, problems := peering.ParseAttributes(nil, []string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)

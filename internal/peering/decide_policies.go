@@ -183,6 +183,9 @@ func (r *reader) communityChange(field, kind string, list []string, parse func(s
 		}
 		out.List = append(out.List, c)
 	}
+	if len(list) > mostCommunities && change != Remove {
+		ok = r.refuse(field+".communities", ReasonParseError, "there are %d elements, and a statement can have %d: remove some; the policy is not in use", len(list), mostCommunities)
+	}
 	if len(list) == 0 && change != Replace {
 		ok = r.refuse(field+".communities", ReasonParseError, "there is nothing to %s: write communities; the policy is not in use", change)
 	}

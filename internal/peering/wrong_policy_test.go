@@ -1,6 +1,9 @@
 package peering_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestMistakesInPoliciesAreReported(t *testing.T) {
 	reportMistakes(t, []mistake{
@@ -51,6 +54,12 @@ func TestMistakesInPoliciesAreReported(t *testing.T) {
 		{
 			"a match of all neighbors of a set", `{definedSets: [{type: neighbor, name: ours, list: [192.0.2.1]}], policyDefinitions: [{name: out, statements: [{conditions: {neighborSet: {name: ours, match: all}}}]}]}`,
 			`ParseError spec.policyDefinitions[0].statements[0].conditions.neighborSet.match: a route cannot match all of a neighbor set: write any or invert; the policy is not in use`,
+		},
+		{
+			"more communities than a route can have",
+			`{policyDefinitions: [{name: out, statements: [{actions: {community: {communities: [` + strings.Repeat("'64512:1',", 65) + `]}}}, {actions: {community: {type: remove, communities: [` +
+				strings.Repeat("'64512:1',", 65) + `]}}}]}]}`,
+			`ParseError spec.policyDefinitions[0].statements[0].actions.community.communities: there are 65 elements, and a statement can have 64: remove some; the policy is not in use`,
 		},
 		{
 			"RPKI", `{policyDefinitions: [{name: out, statements: [{conditions: {rpkiResult: invalid}, actions: {routeAction: reject}}]}]}`,
