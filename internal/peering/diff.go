@@ -96,15 +96,25 @@ func (d Dynamic) key() netip.Prefix { return d.Prefix }
 // is reports whether g and h mean the same to dynamic neighbors.
 func (g Group) is(h Group) bool {
 	g.Path, h.Path, g.Description, h.Description, g.BFD, h.BFD = "", "", "", "", nil, nil
+	g.Families, h.Families = withoutWarnings(g.Families), withoutWarnings(h.Families)
 	return reflect.DeepEqual(g, h)
+}
+
+// withoutWarnings returns families without what only the speaker itself uses.
+func withoutWarnings(families []Family) []Family {
+	families = slices.Clone(families)
+	for i := range families {
+		families[i].WarnPercent = 0
+	}
+	return families
 }
 
 // session returns p with only the fields whose change ends the session.
 func (p Peer) session() Peer {
 	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute, p.LinkLocal = "", "", Timers{}, nil, nil, nil, netip.Addr{}
-	p.Families = slices.Clone(p.Families)
+	p.Families = withoutWarnings(p.Families)
 	for i := range p.Families {
-		p.Families[i].MaxPrefixes, p.Families[i].WarnPercent = 0, 0
+		p.Families[i].MaxPrefixes = 0
 	}
 	return p
 }

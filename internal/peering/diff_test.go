@@ -168,6 +168,7 @@ func TestSessionsEndOnlyForChangesThatNeedIt(t *testing.T) {
 		}, ""},
 		{"the description of a group", func(s *peering.State) { s.Groups[0].Description = "rack" }, ""},
 		{"BFD of a group", func(s *peering.State) { s.Groups[0].BFD = &peering.BFD{} }, ""},
+		{"the warning of a limit of a group", func(s *peering.State) { s.Groups[0].Families[0].WarnPercent = 80 }, ""},
 		{"BFD", func(s *peering.State) { s.Peers[0].BFD = &peering.BFD{} }, "~" + one},
 		{"timers", func(s *peering.State) { s.Peers[0].Timers.Hold = 9 }, "~" + one},
 		{"a limit", func(s *peering.State) { s.Peers[0].Families[0].MaxPrefixes = 9 }, "~" + one},
