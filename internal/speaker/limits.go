@@ -199,6 +199,17 @@ func near(state peering.State, n peering.NeighborStatus) (families []addr.Family
 	return families
 }
 
+// nearLimits returns the neighbors that are near a prefix limit, with the families.
+func nearLimits(state peering.State, there []peering.NeighborStatus) map[string][]addr.Family {
+	all := map[string][]addr.Family{}
+	for _, n := range there {
+		if families := near(state, n); len(families) > 0 {
+			all[n.Name()] = families
+		}
+	}
+	return all
+}
+
 // exceeded says by how much a neighbor exceeds its limit, or returns "" if it does not.
 func exceeded(limits map[addr.Family]uint32, n peering.NeighborStatus) string {
 	if n.OverLimit {
@@ -266,9 +277,7 @@ func (s *Speaker) limit(ctx context.Context, now time.Time) {
 	if len(bar)+len(admit) > 0 {
 		s.governing.Ask(now)
 	}
-	for _, n := range s.facts.neighbors {
-		s.reporter.nearLimit(ctx, n, near(s.governing.state, n))
-	}
+	s.reporter.nearLimits(ctx, nearLimits(s.governing.state, s.facts.neighbors))
 	s.facts.Ask(due)
 }
 

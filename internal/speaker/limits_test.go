@@ -252,6 +252,21 @@ func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 	})
 }
 
+func TestADynamicNeighborThatComesBackIsWarnedAgain(t *testing.T) {
+	inWorld(t, strings.Replace(limitedDynamic, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
+		for range 2 {
+			w.server.change(connectsWith(900))
+			settle()
+			w.server.change(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
+			settle()
+		}
+		want(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "2")
+		if n := len(w.speaker.reporter.near); n != 0 {
+			t.Errorf("the speaker remembers %d neighbors that are gone, want 0", n)
+		}
+	})
+}
+
 func TestTheDoubledPauseHasALimit(t *testing.T) {
 	if p := (penalty{times: 1 << 20}).pause(); p != lastPenalty {
 		t.Errorf("the pause is %s, want at most the limit", p)

@@ -48,9 +48,9 @@ type reporter struct {
 	routerID   string
 	reported   map[string]bool // problems
 	complaints map[string]string
-	up         map[string]bool // neighbors
-	near       map[string]bool // neighbors near their prefix limit
-	ignored    map[string]bool // BGPConfigurations
+	up         map[string]bool          // neighbors
+	near       map[string][]addr.Family // neighbors near their prefix limit
+	ignored    map[string]bool          // BGPConfigurations
 	noNode     bool
 }
 
@@ -179,16 +179,14 @@ func (r *reporter) barred(ctx context.Context, c *intent.Config, name string, p 
 	r.event(c, corev1.EventTypeWarning, p.event, "Node %s has ended the session with %s for %s: %s", r.node, name, p.pause(), p.why)
 }
 
-// nearLimit reports once that a neighbor is near its prefix limit.
-func (r *reporter) nearLimit(ctx context.Context, n peering.NeighborStatus, families []addr.Family) {
-	name := n.Name()
-	if was := r.near[name]; len(families) > 0 && !was {
-		r.log.WarnContext(ctx, "prefixLimitNear", "node", r.node, "neighbor", name, "families", families)
+// nearLimits reports once that neighbors are near their prefix limits.
+func (r *reporter) nearLimits(ctx context.Context, all map[string][]addr.Family) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, was := r.near[name]; !was {
+			r.log.WarnContext(ctx, "prefixLimitNear", "node", r.node, "neighbor", name, "families", all[name])
+		}
 	}
-	if r.near == nil {
-		r.near = map[string]bool{}
-	}
-	r.near[name] = len(families) > 0
+	r.near = all
 }
 
 // ignoring reports the BGPConfigurations that are in effect on no node, because another
