@@ -96,15 +96,18 @@ func (in Report) ready(failures []string) metav1.Condition {
 
 func (in Report) configured() metav1.Condition {
 	const kind = bgpv1.ConditionConfigured
-	all := slices.Concat(in.Decision.Problems, in.Unapplied)
+	problems := texts(slices.Concat(in.Decision.Problems, in.Unapplied))
+	var pending []string
+	if !in.Pending.IsZero() {
+		pending = []string{"the change ends sessions, and takes effect at " + in.Pending.UTC().Format(time.RFC3339)}
+	}
 	switch {
 	case in.Unconfigured:
 		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration")
-	case len(all) > 0:
-		return condition(kind, false, ReasonConfigurationInvalid, listed(texts(all)))
-	}
-	if !in.Pending.IsZero() {
-		return condition(kind, false, ReasonPending, "the change ends sessions, and takes effect at "+in.Pending.UTC().Format(time.RFC3339))
+	case len(problems) > 0:
+		return condition(kind, false, ReasonConfigurationInvalid, listed(slices.Concat(pending, problems)))
+	case len(pending) > 0:
+		return condition(kind, false, ReasonPending, listed(pending))
 	}
 	return condition(kind, true, ReasonReconcileSuccess, "all of the BGPConfiguration is in effect on this node")
 }

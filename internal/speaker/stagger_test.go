@@ -72,6 +72,16 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 			}
 		})
 	})
+	t.Run("beside a problem", func(t *testing.T) {
+		const vrf = "vrfs: [{name: red}], neighbors"
+		inWorld(t, strings.Replace(spec, "neighbors", vrf, 1), nil, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+			settle()
+			w.edit(strings.Replace(other, "neighbors", vrf, 1))
+			contains(t, "condition Configured", configured(w).Message, "the change ends sessions, and takes effect at ")
+			contains(t, "condition Configured", configured(w).Message, "VRFs are not supported")
+		})
+	})
 	t.Run("a neighbor above its limit does not wait", func(t *testing.T) {
 		inWorld(t, limited, nil, func(w *world) {
 			w.server.change(established("192.0.2.1", 65001))
