@@ -156,6 +156,8 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if last, ok := s.recallOnce(ctx); ok {
 		before.Passwords = last.Passwords   // a Secret may be gone for a moment
 		before.Attributes = last.Attributes // the group of an address may be gone
+		before.Weights = last.Weights       // the endpoints may not be known yet
+		s.weighing.Restore(last.Weights)
 	}
 	if !s.seen {
 		before.Attributes = before.Attributes.Recalling(snapshot.Bounds)

@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/intent"
@@ -85,25 +86,41 @@ func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 	})
 }
 
-func TestWeightsSurviveARestartWithoutTheAPIServer(t *testing.T) {
-	memory := filepath.Join(t.TempDir(), "input.json")
-	inWorld(t, oneNeighbor, func(w *world) {
-		w.speaker.Memory = memory
-		w.kernel.hold("kube-lb0", "203.0.113.1/32")
-		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
-		w.cluster.snapshot.Local = []intent.ServiceFacts{local("a", "203.0.113.1")}
-		w.cluster.snapshot.Endpoints = []intent.SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
-	}, func(w *world) {
-		want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")
-	})
-	inWorld(t, "", func(w *world) {
-		w.speaker.Memory = memory
-		w.kernel.hold("kube-lb0", "203.0.113.1/32")
-		w.cluster.missing = true
-	}, func(w *world) {
-		pass(2 * patience)
-		want(t, "routes of the next process", w.server.announces(), "203.0.113.1/32 weight 2")
-	})
+func TestWeightsSurviveARestart(t *testing.T) {
+	groups, services := []v2.ServiceGroup{weighed("purelb", "/32")}, []intent.ServiceFacts{local("a", "203.0.113.1")}
+	for name, before := range map[string]func(*world){
+		"without the API server": func(w *world) { w.cluster.missing = true },
+		"without EndpointSlices": func(w *world) {
+			w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(w.t, "default", oneNeighbor)}
+			w.cluster.snapshot.Groups = groups
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := filepath.Join(t.TempDir(), "input.json")
+			inWorld(t, oneNeighbor, func(w *world) {
+				w.speaker.Memory = memory
+				w.kernel.hold("kube-lb0", "203.0.113.1/32")
+				w.cluster.snapshot.Groups, w.cluster.snapshot.Local = groups, services
+				w.cluster.snapshot.Endpoints = []intent.SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
+			}, func(w *world) {
+				want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")
+			})
+			inWorld(t, "", func(w *world) {
+				w.speaker.Memory = memory
+				w.kernel.hold("kube-lb0", "203.0.113.1/32")
+				before(w)
+			}, func(w *world) {
+				pass(2 * patience)
+				want(t, "routes of the next process", w.server.announces(), "203.0.113.1/32 weight 2")
+				w.cluster.change(func(s *intent.Snapshot) {
+					s.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", oneNeighbor)}
+					s.Groups, s.Endpoints = groups, []intent.SliceFacts{}
+				})
+				atOnce()
+				want(t, "routes without the Service", w.server.announces(), "203.0.113.1/32")
+			})
+		})
+	}
 }
 
 // TestEndpointsOfThisNodeAreCounted uses a real API server.
