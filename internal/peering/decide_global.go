@@ -82,8 +82,31 @@ func (r *reader) listening(field string) {
 			out.Listen = append(out.Listen, a)
 		}
 	}
+	r.coveredListeners(field + ".listenAddresses")
 	if len(in.ListenAddresses) > 0 && len(out.Listen) == 0 {
 		out.Port = -1
+	}
+}
+
+// coveredListeners leaves out the addresses that 0.0.0.0 or :: stands for: the kernel refuses a second
+// socket for them, and the server would not start.
+func (r *reader) coveredListeners(field string) {
+	out := &r.d.State.Global
+	for _, every := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if !slices.Contains(out.Listen, every) {
+			continue
+		}
+		before := len(out.Listen)
+		out.Listen = slices.DeleteFunc(out.Listen, func(a netip.Addr) bool { return a != every && a.Is4() == every.Is4() })
+		if len(out.Listen) == before {
+			continue
+		}
+		const covered = "%s stands for all addresses of its family, so the other ones of that family are left out: remove it, or them"
+		if slices.Contains(r.spec.Global.ListenAddresses, nodeIP) {
+			r.here(field, ReasonDuplicate, covered, every) // nodes differ in their families
+		} else {
+			r.note(field, ReasonDuplicate, covered, every)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package peering_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -322,6 +323,20 @@ func TestNoInternalAddressesToListenAtAreReported(t *testing.T) {
 		return p.Field == "spec.global.listenAddresses[0]" && p.Message == want
 	}) {
 		t.Errorf("got the problems %v, want one of listenAddresses[0]: %s", d.Problems, want)
+	}
+}
+
+// The kernel refuses a socket at an address beside one at all addresses.
+func TestNoAddressToListenAtIsCoveredByAnother(t *testing.T) {
+	for listen, want := range map[string]string{
+		"[192.0.2.10, 0.0.0.0, '2001:db8::10']": "[0.0.0.0 2001:db8::10]",
+		"['::', '2001:db8::10', 192.0.2.10]":    "[:: 192.0.2.10]",
+		"['::', 0.0.0.0]":                       "[:: 0.0.0.0]",
+		"['${NODE_IP}', 0.0.0.0, '::']":         "[0.0.0.0 ::]",
+	} {
+		if got := fmt.Sprint(decide(t, "{global: {asn: 64512, listenAddresses: "+listen+"}}").State.Global.Listen); got != want {
+			t.Errorf("with %s, the node listens at %s, want %s", listen, got, want)
+		}
 	}
 }
 

@@ -74,6 +74,10 @@ func TestMistakesInGlobalAreReported(t *testing.T) {
 			 Duplicate spec.global.listenAddresses[2]: 192.0.2.10 is there twice: remove one`,
 		},
 		{
+			"listen addresses that 0.0.0.0 stands for", `{global: {asn: 64512, listenAddresses: [0.0.0.0, 192.0.2.10, '2001:db8::10']}}`,
+			`Duplicate spec.global.listenAddresses: 0.0.0.0 stands for all addresses of its family, so the other ones of that family are left out: remove it, or them`,
+		},
+		{
 			"an unsupported family", `{global: {asn: 64512, families: [ipv4-unicast, l2vpn-evpn]}}`,
 			`NotSupported spec.global.families[1]: "l2vpn-evpn" is not supported, and left out: write ipv4-unicast or ipv6-unicast`,
 		},
