@@ -22,6 +22,8 @@ func (d *decider) choose(ip netip.Addr) Decision {
 		return d.keep(ip)
 	case d.homeless() && d.held(ip) && !d.dark(ip):
 		return d.keepUntilTaken(ip)
+	case d.Broken && d.onlyRemote(ip):
+		return d.keep(ip)
 	case d.Agent == nil:
 		return d.leave(ip)
 	}
@@ -50,7 +52,16 @@ func (d *decider) homeless() bool {
 
 // held reports whether this node has ip as a local address.
 func (d *decider) held(ip netip.Addr) bool {
-	return slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !onDummy(a, d.Agent) })
+	return slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !d.isRemote(a) })
+}
+
+// onlyRemote reports whether this node has ip as a remote address only.
+func (d *decider) onlyRemote(ip netip.Addr) bool { return len(d.ours[ip]) > 0 && !d.held(ip) }
+
+// isRemote reports whether the found address a is remote. The dummy interface may have had another
+// name, and without an LBNodeAgent its name is unknown. But no local address is on such a link.
+func (d *decider) isRemote(a Address) bool {
+	return onDummy(a, d.Agent) || d.links[a.Link].leadsNowhere()
 }
 
 // dark reports whether ip is only on a link without a carrier, where no client gets an answer. When
@@ -187,7 +198,7 @@ func (d *decider) keep(ip netip.Addr) Decision {
 // where returns the kind of the found address a. If the name of the dummy interface is
 // unknown, an address without an end of lifetime counts as remote.
 func (d *decider) where(a Address) Where {
-	if onDummy(a, d.Agent) || d.Agent == nil && a.Valid == Forever {
+	if d.isRemote(a) || d.Agent == nil && a.Valid == Forever {
 		return Remote
 	}
 	return Local

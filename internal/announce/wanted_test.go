@@ -20,6 +20,9 @@ const (
 	v6Attributes = " valid 1m0s preferred 0s noprefixroute\n"
 )
 
+// expiring1m gives a found address a lifetime.
+func expiring1m(a *Address) { a.Valid, a.Preferred = time.Minute, time.Minute }
+
 func TestDecide(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -259,6 +262,12 @@ func TestDecide(t *testing.T) {
 			"default/web 10.0.0.5: local, kept, 10.0.0.5/24 dev eth0" + v4Attributes +
 				"default/web fd00::50: no, noLocalInterface\n" +
 				"default/web 172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev kube-lb0\n"},
+		{"and a node without local interfaces moves remote addresses to the new dummy interface",
+			[]twist{matching("wlan.*"), serve("172.16.0.1"), has(hasRemote("kube-lb0", "172.16.0.1/24")), func(s *Situation) { s.Agent.Dummy = "lb9" }},
+			"default/web 172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev lb9\n"},
+		{"with a broken LBNodeAgent, a remote address stays remote, even if it expires and a slot names another node",
+			[]twist{brokenAgent, serveAs("default/web", slots("node-b,kube-lb0,172.16.0.1"), "172.16.0.1"), has(with(hasRemote("kube-lb0", "172.16.0.1/24"), expiring1m))},
+			"default/web 172.16.0.1: remote, kept, 172.16.0.1/24 dev kube-lb0 valid 1m0s preferred 1m0s\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := theSituation()
