@@ -271,7 +271,7 @@ type announced struct {
 }
 
 // announcedNow is the last report of the reporter, and the node. waiting is the number of
-// addresses that the report leaves out because they wait for another machine.
+// addresses that wait for another machine.
 type announcedNow struct {
 	node    string
 	reports reports
@@ -320,7 +320,7 @@ func (a *announced) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	for s, f := range now.reports {
-		if !f.here() {
+		if !f.here() || f.waits {
 			continue
 		}
 		if omitted == 0 {
@@ -336,6 +336,9 @@ func (a *announced) Collect(to chan<- prometheus.Metric) {
 func (n *announcedNow) count() (counts [addressStates]int) {
 	byAddress := make(map[netip.Addr]addressState, len(n.reports))
 	for s, f := range n.reports {
+		if f.waits {
+			continue // it is one of n.waiting
+		}
 		state := stateOf(f)
 		if first, shared := byAddress[s.ip]; !shared || state < first {
 			byAddress[s.ip] = state

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -52,6 +53,33 @@ func TestAddressesAreCountedByState(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The alert PureLBAddressNotAnnounced counts the announced addresses.
+func TestAnAddressThatAnotherMachineTookCountsAsWaiting(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("web", "192.0.2.9")))
+		pass(time.Minute)
+		counts := func(when string, series, local, waiting int) {
+			t.Helper()
+			if got := testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"); got != series {
+				t.Errorf("%s: %d series, want %d", when, got, series)
+			}
+			got := w.metrics.announced.last.Load().count()
+			if got[addressLocal] != local || got[addressWaiting] != waiting {
+				t.Errorf("%s: %d local addresses and %d that wait, want %d and %d", when, got[addressLocal], got[addressWaiting], local, waiting)
+			}
+		}
+		counts("at first", 2, 1, 0)
+		w.kernel.change(func() { w.kernel.addresses, w.kernel.answers["192.0.2.9"] = w.kernel.addresses[:3], someMAC })
+		pass(5 * time.Minute)
+		want(t, "kernel", w.kernel.String(), "")
+		counts("while another machine has it", 0, 0, 1)
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(time.Minute)
+		want(t, "kernel, when no machine answers any more", w.kernel.String(), "192.0.2.9/24 eth0")
+		counts("when it is back", 2, 1, 0)
+	})
 }
 
 func TestManyAddressesHaveNoOwnSeries(t *testing.T) {

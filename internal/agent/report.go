@@ -79,7 +79,9 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 	before, known := r.reported[s]
 	if done.unfinished(d.IP) {
 		if known {
-			next[s] = before.alone()
+			f := before.alone()
+			_, f.waits = done.waiting[d.IP]
+			next[s] = f
 		}
 		return asWritten(svc, r.node, d)
 	}
@@ -271,6 +273,9 @@ type fact struct {
 	decision *announce.Decision
 	// failure is why the address is not here although it should be.
 	failure string
+	// waits says that the address is not here now, whatever was reported: this node wants it, and
+	// waits for another machine.
+	waits bool
 }
 
 // decided returns the decision of f, or a zero one.
