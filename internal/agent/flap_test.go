@@ -102,6 +102,22 @@ func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 	})
 }
 
+func TestAnAddressThatMovesOftenHasNotVanished(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.cluster.change(serving(branded("far", "203.0.113.7")))
+		pass(time.Minute)
+		w.reported()
+		for i, dummy := range []string{"lb1", "lb2", "lb3", "lb4", "lb5"} {
+			agent := lbNodeAgent("default", v2.InterfaceSpec{DummyInterface: v2.InterfaceName(dummy)})
+			agent.Generation = int64(i + 2)
+			w.cluster.change(func(s *objects) { s.Agents = []v2.LBNodeAgent{agent} })
+			pass(500 * time.Millisecond)
+			want(t, "kernel", w.kernel.String(), "203.0.113.7/32 "+dummy)
+		}
+		want(t, "events", w.reported(), "")
+	})
+}
+
 // With more DAD probes (net.ipv6.conf.*.dad_transmits), duplicate address detection takes longer
 // than the time after which an address counts as stable.
 func TestAnAddressThatIsTentativeForLongIsRetriedSlowly(t *testing.T) {

@@ -52,7 +52,8 @@ func (m Memory) Arrivals(now time.Time, p Plan, missing []Address, node Node, ta
 
 // mayAdd returns the addresses of missing that flap damping allows to add now. missing are
 // the wanted addresses that are not on node. A tentative address does not count as stable
-// yet: the kernel removes it if another machine has it.
+// yet: the kernel removes it if another machine has it. An address that is on node, but not in its
+// wanted place, has not vanished.
 func (m Memory) mayAdd(now time.Time, wanted, missing []Address, node Node) (add []Address) {
 	unsettled := IPs(missing)
 	for _, found := range node.Addresses {
@@ -65,12 +66,29 @@ func (m Memory) mayAdd(now time.Time, wanted, missing []Address, node Node) (add
 			one.Damping.Present(now)
 		}
 	}
+	if len(missing) == 0 {
+		return nil
+	}
+	elsewhere := presentOn(node)
 	for _, w := range missing {
-		if one := m[w.Prefix.Addr()]; one == nil || one.Damping.Missing(now) {
+		ip := w.Prefix.Addr()
+		if one := m[ip]; one == nil || elsewhere[ip] || one.Damping.Missing(now) {
 			add = append(add, w)
 		}
 	}
 	return add
+}
+
+// presentOn returns the addresses that the kernel of node has accepted, without the copies of
+// kube-proxy.
+func presentOn(node Node) map[netip.Addr]bool {
+	all := make(map[netip.Addr]bool, len(node.Addresses))
+	for _, a := range node.Addresses {
+		if a.Link != ipvsLink && !a.Tentative && !a.Failed {
+			all[a.Prefix.Addr()] = true
+		}
+	}
+	return all
 }
 
 // Additions is the result of Arrivals.
