@@ -227,7 +227,7 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 		return func() {
 			for family, some := range byFamily(ips) {
 				if err != nil {
-					a.notProbed(ended, some)
+					a.notProbed(ended, link, some)
 				} else {
 					a.probed(ctx, ended, linkFamily{link, family}, some, witnesses.Like(some), answers, holders)
 				}
@@ -253,18 +253,18 @@ func (a *Agent) probed(
 	}
 	a.hearSegment(ctx, where, w, heard)
 	if w.Missing(heard) {
-		a.notProbed(now, ips)
+		a.notProbed(now, where.link, ips)
 		return
 	}
-	a.takeovers.Probed(now, ips, holders)
+	a.takeovers.Probed(now, where.link, ips, holders)
 	silent := len(slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { _, ok := holders[ip]; return ok }))
 	a.Metrics.probes.WithLabelValues("answered").Add(float64(len(ips) - silent))
 	a.Metrics.probes.WithLabelValues("silent").Add(float64(silent))
 }
 
-// notProbed records that a probe of ips failed.
-func (a *Agent) notProbed(now time.Time, ips []netip.Addr) {
-	a.takeovers.Unprobed(now, ips)
+// notProbed records that a probe of ips on link failed.
+func (a *Agent) notProbed(now time.Time, link string, ips []netip.Addr) {
+	a.takeovers.Unprobed(now, link, ips)
 	a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
 }
 

@@ -51,10 +51,10 @@ func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) St
 			continue
 		}
 		one := t.each[ip]
-		if one == nil {
-			one = &takeover{}
+		if one == nil || one.from.link != w.Link { // a probe on another link proves nothing here
+			one = &takeover{from: station{link: w.Link}}
 		}
-		one.from.link, one.used = w.Link, d.Used
+		one.used = d.Used
 		left[ip] = one
 		if w, ok := t.mayAdd(now, one, *d, w); ok {
 			s.Add = append(s.Add, w)

@@ -69,19 +69,18 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 // OfferLimit returns how long an offer is valid if the holder waits for limit.
 func OfferLimit(limit time.Duration) time.Duration { return 2 * limit }
 
-// Probed records that a probe of addresses ended at now, and which machines answered. The
-// probe was on one link.
-func (t *Takeovers) Probed(now time.Time, addresses []netip.Addr, answers map[netip.Addr][6]byte) {
+// Probed records that a probe of addresses on link ended at now, and which machines answered.
+func (t *Takeovers) Probed(now time.Time, link string, addresses []netip.Addr, answers map[netip.Addr][6]byte) {
 	ended := map[station]bool{}
 	for _, ip := range addresses {
-		one := t.each[ip]
-		if one == nil || !one.probing {
-			continue // no longer wanted
+		one := t.probed(ip, link)
+		if one == nil {
+			continue
 		}
 		mac, answered := answers[ip]
 		if !answered {
 			ended[one.from] = true
-			*one = takeover{silent: now}
+			*one = takeover{silent: now, from: station{link: link}}
 			continue
 		}
 		one.from.mac = mac
@@ -105,14 +104,23 @@ func (t *Takeovers) Coming() map[netip.Addr]bool {
 	return all
 }
 
-// Unprobed records that addresses could not be probed.
-func (t *Takeovers) Unprobed(now time.Time, addresses []netip.Addr) {
+// Unprobed records that addresses could not be probed on link.
+func (t *Takeovers) Unprobed(now time.Time, link string, addresses []netip.Addr) {
 	for _, ip := range addresses {
-		if one := t.each[ip]; one != nil && one.probing {
+		if one := t.probed(ip, link); one != nil {
 			t.later(now, ip, one)
 		}
 	}
 	t.watch(now, nil)
+}
+
+// probed returns the state of ip, if this node waits for a probe of it on link. Otherwise ip is no
+// longer wanted there, and probed returns nil.
+func (t *Takeovers) probed(ip netip.Addr, link string) *takeover {
+	if one := t.each[ip]; one != nil && one.probing && one.from.link == link {
+		return one
+	}
+	return nil
 }
 
 // later delays the next probe of ip.

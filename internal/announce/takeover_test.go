@@ -58,15 +58,15 @@ func (w *taking) do(step string) {
 	case "pass":
 		w.pass(ms, now)
 	case "silent":
-		w.does.Probed(now, ips, nil)
+		w.does.Probed(now, "eth0", ips, nil)
 	case "answered":
 		answers := map[netip.Addr][6]byte{}
 		for _, ip := range ips {
 			answers[ip] = [6]byte{2, 0, 0, 0, 0, 0xb}
 		}
-		w.does.Probed(now, ips, answers)
+		w.does.Probed(now, "eth0", ips, answers)
 	case "unprobed":
-		w.does.Unprobed(now, ips)
+		w.does.Unprobed(now, "eth0", ips)
 	case "offered":
 		w.does.Offered(now, "node-b", ips)
 	case "has":
@@ -307,10 +307,10 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 				if asked {
 					consent = now.Add(silence)
 				}
-				does.Probed(now, []netip.Addr{ip}, nil)
+				does.Probed(now, "eth0", []netip.Addr{ip}, nil)
 				asked = false
 			case 1:
-				does.Probed(now, []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
+				does.Probed(now, "eth0", []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
 				asked = false
 			case 2:
 				does.Offered(now, "node-b", []netip.Addr{ip})
@@ -334,6 +334,39 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 	})
 }
 
+// An address may be wanted on another link while a probe runs, or before its result is used.
+func TestSilenceOnOneLinkProvesNothingOnAnother(t *testing.T) {
+	ip := netip.MustParseAddr(v4)
+	for name, silentAfter := range map[string]int{"before the change": 10, "after the change": 30} {
+		t.Run(name, func(t *testing.T) {
+			does := Takeovers{Self: "node-a", Limit: HandoverLimit}
+			after := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+			sift := func(ms int, link string) Steps {
+				w := Address{Prefix: netip.PrefixFrom(ip, 24), Link: link}
+				return does.Sift(after(ms), Plan{Decisions: []Decision{{IP: ip, Where: Local, Address: w}}, Wanted: []Address{w}}, []Address{w}, Node{})
+			}
+			silent := func() { does.Probed(after(silentAfter), "eth0", []netip.Addr{ip}, nil) }
+			sift(0, "eth0")
+			if silentAfter < 20 {
+				silent()
+			}
+			if s := sift(20, "eth1"); len(s.Probe) != 1 || s.Probe[0].Link != "eth1" || len(s.Add) > 0 {
+				t.Errorf("the steps after the change are %+v, want a probe on eth1", s)
+			}
+			if silentAfter > 20 {
+				silent()
+			}
+			if s := sift(40, "eth1"); len(s.Add) > 0 {
+				t.Errorf("the address is added on eth1, where no probe has ended")
+			}
+			does.Probed(after(50), "eth1", []netip.Addr{ip}, nil)
+			if s := sift(60, "eth1"); len(s.Add) != 1 {
+				t.Errorf("the steps after the probe on eth1 are %+v, want the address added", s)
+			}
+		})
+	}
+}
+
 // A holder that is cut off gives up after a while. Then no machine answers until the next
 // probe.
 func TestWhatIsAnsweredIsAskedForOftenAtFirst(t *testing.T) {
@@ -349,7 +382,7 @@ func TestWhatIsAnsweredIsAskedForOftenAtFirst(t *testing.T) {
 		var pause time.Duration
 		for ; !now.After(begin.Add(tt.after)); now = one.retry {
 			one.probing = true
-			does.Probed(now, []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
+			does.Probed(now, "", []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
 			pause = one.retry.Sub(now)
 		}
 		if pause > tt.most {
