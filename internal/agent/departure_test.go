@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -94,6 +96,38 @@ func atUninstall(t *testing.T, before func(*world), after func(w *world, took ti
 		w.end()
 		after(w, time.Since(began))
 	})
+}
+
+// A kernel under load interrupts dumps, and the end of a node is a busy time.
+func TestAHandoverIsTriedAgainAfterAFailedObservation(t *testing.T) {
+	for _, cause := range []ending.Cause{ending.Replaced, ending.Evicted} {
+		t.Run(cause.String(), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.agent.Departures = endOf(cause)
+				w.peers.answer = func(to string, message []byte) (membership.Message, bool) {
+					m, err := announce.Decode(message)
+					return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil
+				}
+				w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+				w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
+			}, func(w *world) {
+				want(t, "kernel, before", w.kernel.String(), bothAddresses)
+				w.kernel.mu.Lock()
+				w.kernel.dumpErr = errors.New("dump interrupted")
+				w.kernel.mu.Unlock()
+				time.AfterFunc(300*time.Millisecond, func() {
+					w.kernel.mu.Lock()
+					defer w.kernel.mu.Unlock()
+					w.kernel.dumpErr = nil
+				})
+				w.end()
+				want(t, "kernel", w.kernel.String(), "")
+				if n := testutil.ToFloat64(w.metrics.handovers); n != 2 {
+					t.Errorf("node-b was asked to take %v addresses, want 2", n)
+				}
+			})
+		})
+	}
 }
 
 // The other nodes take the addresses only after Leave.

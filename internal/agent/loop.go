@@ -325,6 +325,9 @@ func (a *Agent) freeFlows(ctx context.Context, gone []netip.Addr) {
 	a.forgetFlows(gone)(ctx)
 }
 
+// handoverRetry is the pause after a handoverPass that failed, as an interrupted dump does.
+const handoverRetry = 50 * time.Millisecond
+
 // handOver asks other nodes to take the addresses that they can have, and adds the removed
 // addresses to gone. An address whose handover fails does not delay the others.
 func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
@@ -340,8 +343,12 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 		going, went, err = a.handoverPass(ctx, now)
 		a.background.start(tasks, a.departureTasks(going).tasks)
 		*gone = append(*gone, went...)
-		if len(going.Waiting) == 0 {
-			return err
+		switch {
+		case len(going.Waiting) > 0:
+		case err == nil:
+			return nil
+		default:
+			going.Next = time.Now().Add(handoverRetry)
 		}
 		a.wait(tasks, nil, nil, time.Until(going.Next))
 	}
