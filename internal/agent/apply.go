@@ -154,8 +154,9 @@ func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 type heldAddresses struct {
 	// links holds the links of the local addresses. The map is replaced, never changed.
 	links atomic.Pointer[map[netip.Addr]string]
-	// remote holds the remote addresses. On a kernel with marks, the marks identify them.
-	remote map[netip.Addr]bool
+	// remote holds the remote addresses and their links. On a kernel with marks, the marks identify
+	// them.
+	remote map[netip.Addr]string
 }
 
 // read returns the local addresses and their links. It is safe for concurrent use.
@@ -167,7 +168,7 @@ func (h *heldAddresses) read() map[netip.Addr]string {
 }
 
 // hold records the addresses after a pass.
-func (h *heldAddresses) hold(local map[netip.Addr]string, remote map[netip.Addr]bool) {
+func (h *heldAddresses) hold(local, remote map[netip.Addr]string) {
 	h.remote = remote
 	if !maps.Equal(local, h.read()) {
 		h.links.Store(&local)

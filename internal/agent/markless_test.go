@@ -47,6 +47,22 @@ func TestAKernelWithoutMarksKeepsTheNodesOwnAddress(t *testing.T) {
 	})
 }
 
+func TestAKernelWithoutMarksMovesAddressesToAnotherDummyInterface(t *testing.T) {
+	withoutMarks(t, func(w *world) {
+		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
+	}, func(w *world) {
+		settle()
+		want(t, "kernel", w.kernel.String(), "203.0.113.7/32 kube-lb0")
+		agent := lbNodeAgent("default", v2.InterfaceSpec{DummyInterface: "lb9"})
+		agent.Generation = 2
+		w.reported()
+		w.cluster.change(func(s *objects) { s.Agents = []v2.LBNodeAgent{agent} })
+		settle()
+		want(t, "kernel, with another name", w.kernel.String(), "203.0.113.7/32 lb9")
+		want(t, "events", w.reported(), "")
+	})
+}
+
 // No pool contains an address of a backend. The address is ours while a Service has it, and then
 // until the agent has removed it.
 func TestAKernelWithoutMarksRemovesAddressesOfBackends(t *testing.T) {

@@ -8,9 +8,11 @@ import (
 // Adopt returns a function that tells our addresses from others in s, on a kernel that keeps
 // no marks. It returns nil on a kernel with marks.
 //
+// A remote address that this agent has had until now is ours, also if the dummy interface has another
+// name now, or no known one.
+//
 // On the dummy interface, the addresses of a pool are ours. No pool contains the addresses of a
-// backend. An address of a backend is ours if a Service has it, or if this agent has had it there
-// until now.
+// backend. An address of a backend is ours if a Service has it.
 //
 // On other interfaces, our addresses have the attributes of local addresses. But NetworkManager
 // gives addresses from DHCP the same attributes. So such an address is ours only in two cases: this
@@ -26,9 +28,12 @@ func Adopt(s Situation) func(Address) bool {
 	services, backed := addressesOf(s.Services), backed(s)
 	return func(a Address) bool {
 		ip := a.Prefix.Addr()
+		if s.HeldRemote[ip] == a.Link {
+			return true
+		}
 		if onDummy(a, s.Agent) {
 			_, _, pooled := s.Config.Groups.GroupOf(ip)
-			return pooled || backed[ip] || s.HeldRemote[ip]
+			return pooled || backed[ip]
 		}
 		if !a.NoPrefixRoute || a.Valid == Forever {
 			return false
@@ -37,13 +42,13 @@ func Adopt(s Situation) func(Address) bool {
 	}
 }
 
-// Holds returns the addresses that are here after a pass and belong here: the local ones with their
-// links and, on a kernel without marks, the remote ones. The pass began with s and carried out p.
+// Holds returns the addresses that are here after a pass and belong here, with their links: the local
+// ones and, on a kernel without marks, the remote ones. The pass began with s and carried out p.
 // carried are the addresses that the pass found (see Carried). added are those that it added, and
 // failed those that it could not add.
-func Holds(s Situation, p Plan, carried map[netip.Addr]bool, added map[netip.Addr]Address, failed map[netip.Addr]error) (local map[netip.Addr]string, remote map[netip.Addr]bool) {
+func Holds(s Situation, p Plan, carried map[netip.Addr]bool, added map[netip.Addr]Address, failed map[netip.Addr]error) (local map[netip.Addr]string, remote map[netip.Addr]string) {
 	here := IPs(s.Node.Addresses)
-	local, remote = map[netip.Addr]string{}, map[netip.Addr]bool{}
+	local, remote = map[netip.Addr]string{}, map[netip.Addr]string{}
 	for _, d := range p.Decisions {
 		_, just := added[d.IP]
 		switch {
@@ -51,12 +56,12 @@ func Holds(s Situation, p Plan, carried map[netip.Addr]bool, added map[netip.Add
 		case d.Where == Local && (just || carried[d.IP]):
 			local[d.IP] = d.Address.Link
 		case d.Where == Remote && (just || here[d.IP]) && !s.Node.MarksSupported:
-			remote[d.IP] = true
+			remote[d.IP] = d.Address.Link
 		}
 	}
-	for ip := range s.HeldRemote {
-		if here[ip] { // also if it could not be removed
-			remote[ip] = true
+	for ip, link := range s.HeldRemote {
+		if here[ip] && remote[ip] == "" { // also if it could not be removed
+			remote[ip] = link
 		}
 	}
 	return local, remote

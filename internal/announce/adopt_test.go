@@ -41,6 +41,7 @@ func TestOnAKernelWithoutMarksOursAreToldByTheirMakeAndByTheServices(t *testing.
 		{"of a Service from a backend", hasNode("kube-lb0", "203.0.113.7/32"), []twist{backends, serveAs("default/far", from("plain, far"), "203.0.113.7")}, true},
 		{"of a backend, but of another Service", hasNode("kube-lb0", "203.0.113.8/32"), []twist{backends, serveAs("default/far", from("far"), "203.0.113.7")}, false},
 		{"of a backend, of a Service that has just been deleted", hasNode("kube-lb0", "203.0.113.7/32"), []twist{heldRemote("203.0.113.7")}, true},
+		{"remote, from when the dummy interface had another name", hasNode("kube-lb0", "172.16.0.1/24"), []twist{heldRemote("172.16.0.1"), func(s *Situation) { s.Agent.Dummy = "lb9" }}, true},
 		{"of a backend, on another link", hasNode("eth0", "203.0.113.7/32"), []twist{heldRemote("203.0.113.7")}, false},
 		{"the node's own in a pool, IPv4", hasNode("eth0", "10.0.0.1/24"), nil, false},
 		{"the node's own in a pool, IPv6", hasNode("eth0", "fd00::a/64"), nil, false},
@@ -74,12 +75,12 @@ func TestHoldsWhatBelongsHereAndIsHere(t *testing.T) {
 	}{
 		{"nothing is here", nil, "", "", "map[] map[]"},
 		{"all were found", []twist{has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasNode("kube-lb0", "172.16.0.1/32"))}, "", "", "map[10.0.0.5:eth0] map[]"},
-		{"all were found, without marks", []twist{withoutMarks, has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasNode("kube-lb0", "172.16.0.1/32"))}, "", "", "map[10.0.0.5:eth0] map[172.16.0.1:true]"},
+		{"all were found, without marks", []twist{withoutMarks, has(hasLocal("eth0", "10.0.0.5/24", lifetime), hasNode("kube-lb0", "172.16.0.1/32"))}, "", "", "map[10.0.0.5:eth0] map[172.16.0.1:kube-lb0]"},
 		{"a local one was added", nil, "10.0.0.5", "", "map[10.0.0.5:eth0] map[]"},
-		{"a remote one was added, without marks", []twist{withoutMarks}, "172.16.0.1", "", "map[] map[172.16.0.1:true]"},
+		{"a remote one was added, without marks", []twist{withoutMarks}, "172.16.0.1", "", "map[] map[172.16.0.1:kube-lb0]"},
 		{"a local one failed", []twist{has(hasLocal("eth0", "10.0.0.5/24", lifetime))}, "", "10.0.0.5", "map[] map[]"},
 		{"a local one is only on the dummy interface", []twist{has(hasNode("kube-lb0", "10.0.0.5/32"))}, "", "", "map[] map[]"},
-		{"a remote one of before is still here", []twist{withoutMarks, heldRemote("203.0.113.7"), has(hasNode("kube-lb0", "203.0.113.7/32"))}, "", "", "map[] map[203.0.113.7:true]"},
+		{"a remote one of before is still here", []twist{withoutMarks, heldRemote("203.0.113.7"), has(hasNode("kube-lb0", "203.0.113.7/32"))}, "", "", "map[] map[203.0.113.7:kube-lb0]"},
 		{"a remote one of before is gone", []twist{withoutMarks, heldRemote("203.0.113.7")}, "", "", "map[] map[]"},
 	} {
 		s := theSituation()

@@ -114,9 +114,9 @@ type Situation struct {
 	Node   Node
 	// Held holds the local addresses that this agent has had until now, and their links.
 	Held map[netip.Addr]string
-	// HeldRemote holds the addresses that this agent has had on the dummy interface until now.
-	// It is set only on a kernel without marks.
-	HeldRemote map[netip.Addr]bool
+	// HeldRemote holds the addresses that this agent has had on the dummy interface until now, and
+	// the name of that link. It is set only on a kernel without marks.
+	HeldRemote map[netip.Addr]string
 	Peers      election.Peers
 	// Contests, if set, remembers the winner of each address from one Situation to the next.
 	Contests *election.Contests

@@ -169,7 +169,7 @@ func incomplete(s *Situation)            { s.Complete, s.Config, s.Agent = false
 func noAgent(s *Situation)               { s.Agent = nil }
 func brokenAgent(s *Situation)           { s.Agent, s.Broken = nil, true }
 func heldRemote(ip string) twist {
-	return func(s *Situation) { s.HeldRemote = map[netip.Addr]bool{netip.MustParseAddr(ip): true} }
+	return func(s *Situation) { s.HeldRemote = map[netip.Addr]string{netip.MustParseAddr(ip): "kube-lb0"} }
 }
 
 func noGroups(s *Situation) { s.Config.Groups = ipam.Groups{} }
