@@ -146,6 +146,12 @@ func TestALaterCutStartsANewPeriod(t *testing.T) {
 	p.says("c", "c")
 	p.says("k", "k")
 	p.ticks(p.introduced()+20, "n o p")
+	p.isCut(t)
+}
+
+// isCut cuts a, b, h and i of sixteen off from the others. a must then count the others as unheard.
+func (p *subject) isCut(t *testing.T) {
+	t.Helper()
 	p.ticks(MissLimit-1, "")
 	for range Repeats {
 		p.says("b", "o!", "p!")
@@ -163,14 +169,7 @@ func TestNewProcessLearnsItsPeersInHalves(t *testing.T) {
 	p.ticks(5, "n o p")
 	p.peersAre(sixteen)
 	p.ticks(p.introduced()-5, "n o p")
-	p.ticks(MissLimit-1, "")
-	for range Repeats {
-		p.says("b", "o!", "p!")
-		p.says("h", "e!", "f!", "g!")
-		p.says("i", "f!", "g!")
-		p.tick("")
-	}
-	want(t, "unheard", p.unheardBy(), "cdefgjklmnop")
+	p.isCut(t)
 }
 
 // g is heard again soon after its watchers, though another peer becomes silent again and again.
