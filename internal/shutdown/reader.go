@@ -153,11 +153,19 @@ func (r *Reader) ending(ctx context.Context, ask, open time.Duration) ending.End
 }
 
 // look adds to e the answers that come within limit. Without a new answer the last one stays.
+//
+// The limit cancels the requests, as the end of the process does. client-go logs an answer that meets
+// a deadline half-way as an error, and the log of a process that ends shows cancellations only at
+// level debug.
 func (r *Reader) look(ctx context.Context, limit time.Duration, e *ending.Evidence) error {
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer time.AfterFunc(limit, cancel).Stop()
 	err := r.read(limited, e)
 	e.Refused = e.Refused || refused(err)
+	if limited.Err() != nil && err != nil { // without the cancellation itself, so that a warning about it is shown
+		err = fmt.Errorf("the API server did not answer all questions within %v: %s", limit, err.Error())
+	}
 	e.SetDeleted, e.NodeDeleted = r.deleted.Load(), r.NodeDeleted != nil && r.NodeDeleted()
 	e.Machine = cmp.Or(e.Machine, r.Machine.sign(ctx))
 	return err

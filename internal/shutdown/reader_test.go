@@ -21,9 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/ending"
+	"purelb.io/purelb/internal/process"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -377,6 +379,47 @@ func TestCauseIsKnownInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// brokenOff is an API server whose answers end after the headers.
+type brokenOff struct{}
+
+func (brokenOff) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: unfinished{r.Context()}, Request: r}, nil
+}
+
+// unfinished is the body of an answer that does not come before the end of the request.
+type unfinished struct{ context.Context }
+
+func (u unfinished) Read([]byte) (int, error) {
+	<-u.Done()
+	return 0, u.Err()
+}
+
+func (unfinished) Close() error { return nil }
+
+// The requests of the last moment often meet the limit. That is no error for an operator to read.
+func TestAnAnswerThatBreaksOffAtTheEndIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: brokenOff{}, QPS: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		close(ended)
+		var lines strings.Builder
+		log := process.Logger(&lines, slog.LevelInfo, ended)
+		klog.SetSlogLogger(log)
+		defer klog.ClearLogger()
+		r := &Reader{
+			Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
+			Namespace: "purelb", Pod: "lbnodeagent-x", Node: "node-a", Log: log,
+		}
+		r.Ending(t.Context())
+		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "departureNotKnown") || !strings.Contains(text, "did not answer all questions within") {
+			t.Errorf("want one line, departureNotKnown, and got\n%s", text)
+		}
+	})
 }
 
 // silentServer is an API server that never answers.
