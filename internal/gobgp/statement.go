@@ -59,6 +59,12 @@ func statementOf(name string, st peering.Statement) *api.Statement {
 			"not-found": api.ValidationState_VALIDATION_STATE_NOT_FOUND,
 		}[st.If.RPKI],
 	}
+	if n := st.If.ASPathLength; n > 0 {
+		c.AsPathLength = &api.AsPathLength{Type: api.Comparison_COMPARISON_GE, Length: n}
+	}
+	if n := st.If.CommunityCount; n > 0 {
+		c.CommunityCount = &api.CommunityCount{Type: api.Comparison_COMPARISON_GE, Count: n}
+	}
 	for _, f := range st.If.Families {
 		c.AfiSafiIn = append(c.AfiSafiIn, familyOf(f))
 	}

@@ -16,10 +16,6 @@ const (
 	AnnotationLocalPreference  = "purelb.io/bgp-local-preference"
 )
 
-// mostCommunities is the longest list of communities, as in the schema of ServiceGroup. A route with
-// all of its attributes must fit into an UPDATE message of 4,096 bytes: GoBGP panics for a longer one.
-const mostCommunities = 64
-
 // ParseAttributes reads route attributes. A value that cannot be read becomes a Problem and
 // is left out. Fields of the problems are communities[2], largeCommunities[0], med and
 // localPreference. aliases are names that the lists may have.

@@ -84,6 +84,11 @@ func (r *reader) assigned(field string, in *bgpv1.PolicyAssignment, out *assignm
 			out.policies = append(out.policies, name)
 		}
 	}
+	if n := r.growth(out.policies); n > mostGrowth {
+		ok = refuse(Problem{Field: field + ".policies", Reason: ReasonParseError, Message: fmt.Sprintf(
+			"the policies can add %d bytes to a route, and %d are possible: add fewer communities, or prepend fewer ASes", n, mostGrowth,
+		)})
+	}
 	switch in.DefaultAction {
 	case "", "none":
 	case "accept":

@@ -135,7 +135,7 @@ func (r *reader) set(name string, c neighborSet) *SetRef {
 // route reflector still get the routes that other members of their AS announce.
 func (r *reader) transit() []Statement {
 	if r.d.AllowTransit {
-		return nil
+		return passable()
 	}
 	var clients neighborSet
 	for _, m := range r.members {
@@ -143,14 +143,16 @@ func (r *reader) transit() []Statement {
 			clients = clients.plus(r.neighborsOf(m))
 		}
 	}
+	var all []Statement
 	interior := Conditions{Origin: Internal}
 	if interior.Neighbors = r.set("clients", clients); interior.Neighbors != nil {
 		interior.Neighbors.Match = Invert
+		all = passable()
 	}
-	return []Statement{
-		{Name: reserved + "transit external", If: Conditions{Origin: External}, Then: Actions{Verdict: Reject}},
-		{Name: reserved + "transit internal", If: interior, Then: Actions{Verdict: Reject}},
-	}
+	return append(all,
+		Statement{Name: reserved + "transit external", If: Conditions{Origin: External}, Then: Actions{Verdict: Reject}},
+		Statement{Name: reserved + "transit internal", If: interior, Then: Actions{Verdict: Reject}},
+	)
 }
 
 // hops sets the next hops of routes of the other family, or rejects routes that have none. It does

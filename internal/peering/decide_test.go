@@ -72,7 +72,9 @@ func TestOptionsAreInEffect(t *testing.T) {
 			 not import nothing else
 			 not export [purelb:transit external] external -> reject
 			 not export [purelb:transit internal] internal -> reject
-			 as 4200000000 id 10.9.9.9 (explicit) port 1179 at [192.0.2.10 2001:db8::10] on red families [IPv4 IPv6] multipath always-med confederation 65000 of [1 2]`,
+			 as 4200000000 id 10.9.9.9 (explicit) port 1179 at [192.0.2.10 2001:db8::10] on red families [IPv4 IPv6] multipath always-med confederation 65000 of [1 2]
+			 export [purelb:long path] path>=129 -> reject
+			 export [purelb:many communities] communities>=129 -> reject`,
 		},
 		{
 			"the internal addresses of the node to listen at", `{global: {asn: 64512, listenAddresses: [2001:db8::10, '${NODE_IP}', 198.51.100.7, '${NODE_IP}']}}`,
@@ -158,6 +160,8 @@ func TestOptionsAreInEffect(t *testing.T) {
 			 peer %eth7 as 64512 from 64512 IPv4 IPv6 90/30/10 client
 			 peer 198.51.100.1 as 64512 from 64512 IPv4 90/30/10 client of 10.0.0.1
 			 set neighbor purelb:clients [198.51.100.1/32 %eth7][]
+			 export [purelb:long path] path>=129 -> reject
+			 export [purelb:many communities] communities>=129 -> reject
 			 export [purelb:transit internal] internal neighbors invert of purelb:clients -> reject`,
 		},
 		{

@@ -166,6 +166,7 @@ func chain(line func(string, ...any), direction string, c peering.Chain) {
 
 func conditions(c peering.Conditions) string {
 	text := when(c.Origin != "", " "+string(c.Origin)) + when(len(c.Families) > 0, fmt.Sprintf(" %v", c.Families))
+	text += when(c.ASPathLength > 0, fmt.Sprintf(" path>=%d", c.ASPathLength)) + when(c.CommunityCount > 0, fmt.Sprintf(" communities>=%d", c.CommunityCount))
 	for _, e := range []struct {
 		name string
 		ref  *peering.SetRef

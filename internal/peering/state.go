@@ -304,6 +304,9 @@ type Conditions struct {
 	Prefixes, Neighbors, ASPaths, Communities, LargeCommunities *SetRef
 	Origin                                                      Origin
 	Families                                                    []addr.Family
+	// ASPathLength and CommunityCount are the least numbers of ASes in the path and of communities.
+	// 0 means any number.
+	ASPathLength, CommunityCount uint32
 	// RPKI is "", "valid", "invalid" or "not-found".
 	RPKI string
 }

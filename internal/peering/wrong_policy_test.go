@@ -62,6 +62,16 @@ func TestMistakesInPoliciesAreReported(t *testing.T) {
 			`ParseError spec.policyDefinitions[0].statements[0].actions.community.communities: there are 65 elements, and a statement can have 64: remove some; the policy is not in use`,
 		},
 		{
+			"policies that add too much together", `{policyDefinitions: [{name: large, statements: [{actions: {largeCommunity: {communities: [` + strings.Repeat("'64512:0:1',", 64) +
+				`]}}}]}, {name: more, statements: [{actions: {largeCommunity: {communities: [` + strings.Repeat("'64512:0:2',", 50) + `]}}}]}, {name: path, statements: [
+				{actions: {asPrepend: {repeat: 255}, routeAction: reject}}, {actions: {asPrepend: {repeat: 9}, routeAction: accept}}, {actions: {asPrepend: {repeat: 8}}}]},
+				{name: less, statements: [{actions: {asPrepend: {repeat: 8}, routeAction: accept}}, {actions: {asPrepend: {repeat: 8}}}]}],
+				neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [large, more, path]}}},
+				{config: {neighborAddress: 192.0.2.2, peerAsn: 64513}, applyPolicy: {exportPolicy: {policies: [large, more, less]}}}]}`,
+			`ParseError spec.neighbors[0].applyPolicy.exportPolicy.policies: the policies can add 1404 bytes to a route, and 1400 are possible: add fewer communities, or prepend fewer ASes
+			 without 192.0.2.1`,
+		},
+		{
 			"RPKI", `{policyDefinitions: [{name: out, statements: [{conditions: {rpkiResult: invalid}, actions: {routeAction: reject}}]}]}`,
 			`NotSupported spec.policyDefinitions[0].statements[0].conditions.rpkiResult: there is no RPKI validator to ask, so this never holds: remove it; the policy is not in use`,
 		},

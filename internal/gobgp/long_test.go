@@ -1,0 +1,56 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/peering"
+)
+
+// The first router sends long messages (RFC 8654), and the second one does not take them. GoBGP panics
+// when it packs a route that does not fit for the second one.
+func TestLongRoutesAreNotPassedOn(t *testing.T) {
+	const most = 128 // ASes, including those of the router and of the node, and communities
+	w := newWorld(t)
+	var from strings.Builder
+	for i, what := range []string{"bgp_community.add((65000, %d));", "bgp_path.prepend(%d);"} {
+		for j, n := range []int{most - 2, most + 1, 1100} {
+			fmt.Fprintf(&from, " route 198.51.%d.%d/32 blackhole {", 100+i, j)
+			for value := range n {
+				fmt.Fprintf(&from, what, value+1)
+			}
+			from.WriteString("};\n")
+		}
+	}
+	w.bird("192.0.2.2", "192.0.2.1", " enable extended messages on;\n}\nprotocol static { ipv4;\n"+from.String())
+	to := bgptest.BIRD(t, w.machine(), fmt.Sprintf(`
+router id 192.0.2.3;
+protocol bgp ours {
+ local 192.0.2.3 as %d;
+ neighbor 192.0.2.1 as %d;
+ connect retry time 1;
+ connect delay time 1;
+ ipv4 { import all; export none; };
+}
+`, routerAS, ourAS))
+	neighbor := func(address string, as bgpv1.PeerASN) bgpv1.Neighbor {
+		return bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: address, PeerConfig: bgpv1.PeerConfig{PeerASN: as}}}
+	}
+	spec := bgpv1.BGPConfigurationSpec{
+		Global:    bgpv1.Global{ASN: ourAS, AllowTransit: true, Families: []string{"ipv4-unicast"}},
+		Neighbors: []bgpv1.Neighbor{neighbor("192.0.2.2", birdAS), neighbor("192.0.2.3", routerAS)},
+	}
+	node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
+	d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
+	if !d.OK || len(d.Problems) > 0 {
+		t.Fatal(d.Problems)
+	}
+	s := newServer(t)
+	apply(t, s, d.State)
+	neighborIs(t, s, "192.0.2.2", "heard", func(n peering.NeighborStatus) bool { return n.Received[v4] == 6 })
+	to.Await("198.51.100.0/32 via 192.0.2.1", "198.51.101.0/32 via 192.0.2.1")
+}
