@@ -111,6 +111,8 @@ type speaker struct {
 	t     testing.TB
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
+	// trace is what the process writes to stderr.
+	trace *book
 }
 
 func startSpeaker(t testing.TB, o orders) *speaker {
@@ -131,10 +133,12 @@ func startSpeakerIn(t testing.TB, n *bgptest.Namespace, o orders) *speaker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	trace := &book{}
+	cmd.Stderr = trace
 	if err := n.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	s := &speaker{t: t, cmd: cmd, stdin: stdin}
+	s := &speaker{t: t, cmd: cmd, stdin: stdin, trace: trace}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

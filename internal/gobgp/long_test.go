@@ -54,3 +54,18 @@ protocol bgp ours {
 	neighborIs(t, s, "192.0.2.2", "heard", func(n peering.NeighborStatus) bool { return n.Received[v4] == 6 })
 	to.Await("198.51.100.0/32 via 192.0.2.1", "198.51.101.0/32 via 192.0.2.1")
 }
+
+// Package peering never lets a route have so many communities.
+func TestThePanicForALongRouteIsRecognized(t *testing.T) {
+	w := newWorld(t)
+	w.bird("192.0.2.2", "192.0.2.1")
+	long := routes("198.51.100.1/32")
+	for i := range 400 {
+		long[0].Attributes.LargeCommunities = append(long[0].Attributes.LargeCommunities, fmt.Sprintf("65000:0:%d", i))
+	}
+	s := startSpeaker(t, orders{State: state(birdPeer("192.0.2.2")), Routes: long})
+	_ = s.cmd.Wait()
+	if trace := s.trace.String(); !Overflowed(trace) {
+		t.Errorf("the trace is not recognized:\n%s", trace)
+	}
+}

@@ -24,6 +24,9 @@ type Node struct {
 	Restricted []Restriction
 	// Draining says that routes ask routers to prefer other nodes. No policy removes that request.
 	Draining bool
+	// Overflowed says that an earlier process of this node ended because a learned route did not fit
+	// into a message to another neighbor. The node then announces no learned routes.
+	Overflowed bool
 	// NoExtendedNextHop holds the names of neighbors without the capability to take IPv4 routes
 	// with IPv6 next hops (RFC 8950). A neighbor that has not sent its capabilities yet is not
 	// among them: after a restart of the speaker it must get these routes at once, or it would drop

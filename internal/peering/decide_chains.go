@@ -134,12 +134,12 @@ func (r *reader) set(name string, c neighborSet) *SetRef {
 // transit prevents that a route learned from one neighbor is announced to others. The clients of a
 // route reflector still get the routes that other members of their AS announce.
 func (r *reader) transit() []Statement {
-	if r.d.AllowTransit {
+	if r.d.AllowTransit && !r.overflowed("spec.global.allowTransit") {
 		return passable()
 	}
 	var clients neighborSet
 	for _, m := range r.members {
-		if m.RouteReflector.Client {
+		if m.RouteReflector.Client && !r.overflowed(m.Path+".routeReflector") {
 			clients = clients.plus(r.neighborsOf(m))
 		}
 	}

@@ -37,6 +37,15 @@ func passable() []Statement {
 	}
 }
 
+// overflowed reports whether the node announces no learned routes although field asks for it.
+func (r *reader) overflowed(field string) bool {
+	if r.node.Overflowed {
+		r.here(field, ReasonOverflowed, "the speaker ended because a learned route did not fit into a message to another neighbor, so this node passes on no routes: "+
+			"let routers announce no routes with so many attributes, and then delete the pod of the speaker")
+	}
+	return r.node.Overflowed
+}
+
 // growth returns how many bytes the policies can add to one route. A route that a statement accepts
 // does not reach the next statements.
 func (r *reader) growth(policies []string) int {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/intent"
@@ -82,12 +81,14 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 // input.
 func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	g := &s.governing
-	draining, noExtended, held := s.drain.asks(), g.noExtended, s.heldOutside(in.Own)
-	known := g.gateways
+	node, known := in.Node.Node, g.gateways
+	node.Own, node.Restricted = slices.Concat(in.Own, s.heldOutside(in.Own)), in.Attributes.Restricted
+	node.Draining, node.Overflowed, node.NoExtendedNextHop = s.drain.asks(), s.Overflowed, g.noExtended
 	s.background.start(ctx, func(ctx context.Context) completion {
 		began := time.Now()
 		found, errFound := findGateways(ctx, s.Kernel, in.Config.Spec, known)
-		d, err := decided(ctx, s.Kernel, in, held, draining, noExtended, found)
+		node.Gateways = found
+		d, err := decided(ctx, s.Kernel, in, node)
 		err = errors.Join(errFound, err)
 		return func(ctx context.Context, now time.Time) {
 			g.gateways = g.gateways.keep(found)
@@ -106,11 +107,9 @@ func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	})
 }
 
-// decided computes the decision for in on this node now. held are the prefixes of this node's
-// routes that in does not contain. If the kernel cannot be read, it returns an error.
-func decided(
-	ctx context.Context, kernel Kernel, in intent.Input, held []peering.PrefixRange, draining bool, noExtended map[string]bool, found map[addr.Family]peering.Gateway,
-) (peering.Decision, error) {
+// decided computes the decision for in on node now. If the kernel cannot be read, it returns an
+// error.
+func decided(ctx context.Context, kernel Kernel, in intent.Input, node peering.Node) (peering.Decision, error) {
 	var errs []error
 	seen := map[netip.Addr]peering.Egress{}
 	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
@@ -126,9 +125,6 @@ func decided(
 		}
 		return e, ok
 	}
-	node := in.Node.Node
-	node.Own, node.Draining, node.NoExtendedNextHop, node.Gateways = slices.Concat(in.Own, held), draining, noExtended, found
-	node.Restricted = in.Attributes.Restricted
 	d := in.Config.Decide(node, in.Secret, egress)
 	return d, errors.Join(errs...)
 }

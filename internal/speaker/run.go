@@ -26,8 +26,9 @@ import (
 const (
 	// eventSource is the reporting component of events.
 	eventSource = "k8gobgp"
-	// memoryFile is the name of the file in StateDir.
+	// memoryFile and traceFile are the names of the files in StateDir.
 	memoryFile = "input.json"
+	traceFile  = "panic.txt"
 	// askEvery is the interval at which Run asks whether the API server is there.
 	askEvery = time.Second
 )
@@ -91,11 +92,12 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	}
 	room := roomFor(debug.SetMemoryLimit(-1))
 	s.Log.InfoContext(ctx, "prefixRoom", "node", s.Node, "prefixes", room)
+	dir := s.stateDir(ctx)
 	speaker := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  recorder,
-		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),
+		Metrics: metrics, Log: s.Log, Memory: inside(dir, memoryFile), Overflowed: s.overflowed(ctx, dir),
 		Endings: end,
 		Room:    room,
 	})
@@ -109,8 +111,8 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written), Services: s.Services}.Run)
 }
 
-// memory returns the path of the file in StateDir, or "" if there can be no file.
-func (s Setup) memory(ctx context.Context) string {
+// stateDir makes StateDir, and returns "" if that fails.
+func (s Setup) stateDir(ctx context.Context) string {
 	if s.StateDir == "" {
 		return ""
 	}
@@ -118,5 +120,25 @@ func (s Setup) memory(ctx context.Context) string {
 		s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
 		return ""
 	}
-	return filepath.Join(s.StateDir, memoryFile)
+	return s.StateDir
+}
+
+// inside returns the path of a file in dir, or "" if there is no dir.
+func inside(dir, name string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, name)
+}
+
+// overflowed reports whether an earlier process of this pod ended because a route was too long.
+func (s Setup) overflowed(ctx context.Context, dir string) bool {
+	if dir == "" {
+		return false
+	}
+	overflowed, err := keepTrace(filepath.Join(dir, traceFile))
+	if err != nil {
+		s.Log.WarnContext(ctx, "panicsNotKept", "node", s.Node, "error", err)
+	}
+	return overflowed
 }
