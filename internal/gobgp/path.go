@@ -88,8 +88,10 @@ func attributesOf(a peering.Attributes, asn uint32, family bgp.Family, nlri bgp.
 		attrs = append(attrs, bgp.NewPathAttributeCommunities(slices.Clone(a.Communities)))
 	}
 	if len(a.LargeCommunities)+len(a.Marks) > 0 {
-		var large []*bgp.LargeCommunity
-		for _, text := range slices.Concat(a.LargeCommunities, a.Marks) {
+		texts := slices.Concat(a.LargeCommunities, a.Marks)
+		// There is no spare capacity: policies of several neighbors append to this slice.
+		large := make([]*bgp.LargeCommunity, 0, len(texts))
+		for _, text := range texts {
 			c, err := bgp.ParseLargeCommunity(text)
 			if err != nil {
 				return nil, fmt.Errorf("large community %q: %w", text, err)

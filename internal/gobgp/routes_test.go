@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgptest"
@@ -231,4 +232,20 @@ func TestARouteWithAllAttributesFitsIntoAMessage(t *testing.T) {
 	wanted.Export.Statements = append([]peering.Statement{{Name: "long", Then: peering.Actions{Prepend: &peering.Prepend{ASN: ourAS, Repeat: 255}}}}, wanted.Export.Statements...)
 	apply(t, s, wanted)
 	router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:1::1/128 via 2001:db8::1")
+}
+
+// GoBGP appends the large communities of a policy to those of the route. With spare capacity, the policies
+// of two neighbors write to the same element, and a neighbor can get the community of the other one.
+func TestPoliciesOfNeighborsDoNotShareLargeCommunities(t *testing.T) {
+	a := peering.Attributes{LargeCommunities: []string{"65000:1:1", "65000:1:2", "65000:1:3", "65000:1:4"}, Marks: []string{"65000:1:5"}}
+	attrs, err := attributesOf(a, ourAS, bgp.RF_IPv4_UC, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range attrs {
+		if large, is := one.(*bgp.PathAttributeLargeCommunities); is && len(large.Values) == 5 && cap(large.Values) == 5 {
+			return
+		}
+	}
+	t.Errorf("the attributes are %v, want one with five large communities and no spare capacity", attrs)
 }
