@@ -23,8 +23,7 @@ type governing struct {
 	ended time.Time
 	news  bool
 
-	// decided is the last decision, and from is its input.
-	from     intent.Input
+	// decided is the last decision about the current input.
 	decided  peering.Decision
 	decision bool
 	// waiting says that next must be applied once all addresses are listed.
@@ -99,10 +98,10 @@ func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 			}
 			if !instead {
 				g.news = g.news || !g.decision || !reflect.DeepEqual(g.decided, d)
-				g.from, g.decided, g.decision = in, d, true
+				g.decided, g.decision = d, true
 				s.reporter.resolved(ctx, in.Config, d)
 			}
-			s.takeDecision(ctx, now, in, d)
+			s.takeDecision(ctx, now, in, d, instead)
 		}
 	})
 }
@@ -129,20 +128,20 @@ func decided(ctx context.Context, kernel Kernel, in intent.Input, node peering.N
 	return d, errors.Join(errs...)
 }
 
-// takeDecision carries out a decision.
-func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in intent.Input, d peering.Decision) {
+// takeDecision carries out a decision. instead says that it replaces the one for a configuration that
+// cannot be used.
+func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in intent.Input, d peering.Decision, instead bool) {
 	g := &s.governing
 	if s.input.Config == nil {
 		g.End(now, nil) // it has been deleted meanwhile
 		g.Ask(now)
 		return
 	}
-	if last := g.fallback; !d.OK && !g.running && last != nil && last.Config != nil {
-		g.fallback = nil
-		s.Log.InfoContext(ctx, "lastGoodConfiguration", "node", s.Node, "generation", last.Config.Generation)
-		in := *last
-		in.Node = s.input.Node
-		s.decide(ctx, in, true)
+	if last, ok := s.lastGood(); ok && !d.OK && !instead {
+		if !g.running {
+			s.Log.InfoContext(ctx, "lastGoodConfiguration", "node", s.Node, "generation", last.Config.Generation)
+		}
+		s.decide(ctx, last, true)
 		return
 	}
 	switch {
@@ -159,6 +158,23 @@ func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in intent.Inp
 	}
 	g.waiting = true
 	s.applyWhenListed(ctx, now)
+}
+
+// lastGood returns the current input with the last configuration that could be used, and false if
+// there is none.
+func (s *Speaker) lastGood() (in intent.Input, ok bool) {
+	last := s.governing.fallback
+	if s.governing.running {
+		last = &s.governing.effect.from
+	}
+	if last == nil || last.Config == nil {
+		return intent.Input{}, false
+	}
+	in = s.input
+	in.Config, in.Passwords = last.Config, map[string]string{}
+	maps.Copy(in.Passwords, last.Passwords)
+	maps.Copy(in.Passwords, s.input.Passwords)
+	return in, true
 }
 
 // application is a decision to apply, with its input.

@@ -109,6 +109,30 @@ func TestADummyInterfaceOfAnotherNameIsImported(t *testing.T) {
 	})
 }
 
+// Not only the BGPConfiguration says what a node announces, and how.
+func TestANodeWithARefusedConfigurationFollowsOtherChanges(t *testing.T) {
+	refused := strings.Replace(oneNeighbor, "asn: 65000", "asn: 0", 1)
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		w.kernel.hold("lb7", "203.0.113.8/32")
+	}, func(w *world) {
+		w.edit(refused)
+		w.cluster.change(func(s *intent.Snapshot) {
+			s.Agents = []v2.LBNodeAgent{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "default", UID: "1"},
+				Spec:       v2.LBNodeAgentSpec{Local: &v2.InterfaceSpec{DummyInterface: "lb7"}},
+			}}
+		})
+		w.kernel.change(func(k *fakeKernel) {
+			k.egress[netip.MustParseAddr("192.0.2.1")] = peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::11")}}
+		})
+		pass(time.Minute)
+		want(t, "routes", w.server.announces(), "203.0.113.8/32")
+		contains(t, "conditions", w.reports.conditions(), "spec.global.asn")
+		want(t, "sessions", w.server.String(), strings.Replace(sessions1, "::10", "::11", 1))
+	})
+}
+
 func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
