@@ -47,6 +47,9 @@ func (r *reader) nextHops(m *member) {
 	switch {
 	case found:
 		m.NextHops = map[addr.Family]netip.Addr{other: hop}
+		if way.Lost {
+			r.here(m.Path, ReasonNoNextHop, "there is no route to %s, so the last known next hop of %s routes stays in use", m.title(), other)
+		}
 		return
 	case unknown == "" && other == addr.V4 && r.node.NoExtendedNextHop[m.Name()]:
 		unknown = fmt.Sprintf("this node has no IPv4 address on %s, and %s", way.Interface, noExtendedNextHop)
@@ -99,7 +102,7 @@ func (r *reader) way(m member) (way Egress, unknown string) {
 		to, ok := r.egress(place)
 		switch {
 		case !ok, m.from.IsValid() && to.Interface == loopback:
-		case way.Interface == "":
+		case way.Interface == "" || way.Interface == to.Interface && to.Lost:
 			way = to
 		case way.Interface != to.Interface:
 			return Egress{}, fmt.Sprintf("%s is behind %s and behind %s: write a network for each of them", m.from, way.Interface, to.Interface)

@@ -49,6 +49,8 @@ type governing struct {
 	found map[string]netip.Addr
 	// gateways holds the last known default gateways. It is replaced, and never changed.
 	gateways gateways
+	// ways holds how the last decision reached the neighbors. It is replaced, and never changed.
+	ways map[netip.Addr]peering.Egress
 	// remembered is the last good input. fallback is the good input of an earlier process, for a
 	// start without one of our own.
 	remembered *intent.Input
@@ -80,17 +82,17 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 // input.
 func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	g := &s.governing
-	node, known := in.Node.Node, g.gateways
+	node, known, ways := in.Node.Node, g.gateways, g.ways
 	node.Own, node.Restricted = slices.Concat(in.Own, s.heldOutside(in.Own)), in.Attributes.Restricted
 	node.Draining, node.Overflowed, node.NoExtendedNextHop = s.drain.asks(), s.Overflowed, g.noExtended
 	s.background.start(ctx, func(ctx context.Context) completion {
 		began := time.Now()
 		found, errFound := findGateways(ctx, s.Kernel, in.Config.Spec, known)
 		node.Gateways = found
-		d, err := decided(ctx, s.Kernel, in, node)
+		d, ways, err := decided(ctx, s.Kernel, in, node, ways)
 		err = errors.Join(errFound, err)
 		return func(ctx context.Context, now time.Time) {
-			g.gateways = g.gateways.keep(found)
+			g.gateways, g.ways = g.gateways.keep(found), ways
 			s.Metrics.decided(in.Config, d, now.Sub(began))
 			if err != nil {
 				s.governed(ctx, now, err)
@@ -107,25 +109,33 @@ func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 }
 
 // decided computes the decision for in on node now. If the kernel cannot be read, it returns an
-// error.
-func decided(ctx context.Context, kernel Kernel, in intent.Input, node peering.Node) (peering.Decision, error) {
+// error. known are the ways to neighbors of the decision before. A way whose route is gone stays: the
+// neighbor cannot hear a withdrawal without it, and the session may outlive the loss. BFD and the
+// hold timer find out whether it does.
+func decided(
+	ctx context.Context, kernel Kernel, in intent.Input, node peering.Node, known map[netip.Addr]peering.Egress,
+) (d peering.Decision, ways map[netip.Addr]peering.Egress, err error) {
 	var errs []error
-	seen := map[netip.Addr]peering.Egress{}
+	ways = map[netip.Addr]peering.Egress{}
 	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
-		if e, ok := seen[neighbor]; ok {
+		if e, ok := ways[neighbor]; ok {
 			return e, true
 		}
 		e, ok, err := kernel.Egress(ctx, neighbor, in.Config.Spec.Global.BindToDevice)
 		if err != nil {
 			errs = append(errs, err)
 		}
+		if last, was := known[neighbor]; !ok && was {
+			e, ok = last, true
+			e.Lost = true
+		}
 		if ok {
-			seen[neighbor] = e
+			ways[neighbor] = e
 		}
 		return e, ok
 	}
-	d := in.Config.Decide(node, in.Secret, egress)
-	return d, errors.Join(errs...)
+	d = in.Config.Decide(node, in.Secret, egress)
+	return d, ways, errors.Join(errs...)
 }
 
 // takeDecision carries out a decision. instead says that it replaces the one for a configuration that

@@ -109,6 +109,22 @@ func TestADummyInterfaceOfAnotherNameIsImported(t *testing.T) {
 	})
 }
 
+// A session can outlive a short loss of the route to the neighbor, as of a link.
+func TestALostRouteToANeighborWithdrawsNoFamily(t *testing.T) {
+	router := netip.MustParseAddr("192.0.2.1")
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		var before peering.Egress
+		w.kernel.change(func(k *fakeKernel) { before = k.egress[router]; delete(k.egress, router) })
+		pass(time.Minute)
+		want(t, "sessions without the route", w.server.String(), sessions1)
+		contains(t, "conditions", w.reports.conditions(), "spec.neighbors[0]: there is no route to 192.0.2.1, so the last known next hop of IPv6 routes stays in use")
+		before.Addresses = before.Addresses[:1]
+		w.kernel.change(func(k *fakeKernel) { k.egress[router] = before })
+		settle()
+		want(t, "sessions without an address of the other family", w.server.String(), strings.TrimSuffix(sessions1, " via 2001:db8::10"))
+	})
+}
+
 // Not only the BGPConfiguration says what a node announces, and how.
 func TestANodeWithARefusedConfigurationFollowsOtherChanges(t *testing.T) {
 	refused := strings.Replace(oneNeighbor, "asn: 65000", "asn: 0", 1)
