@@ -28,7 +28,7 @@ func TestComplaintsNameTheObjectWithTheMistake(t *testing.T) {
 				BGP:    &v2.RouteAttributes{MED: &med},
 			},
 		}},
-	}, "purelb", Input{}, nil)
+	}, "purelb", Input{}, &Config{})
 	for key, about := range map[string]corev1.ObjectReference{
 		"Service default/web metadata.annotations[purelb.io/bgp-local-preference]": {APIVersion: "v1", Kind: "Service", Namespace: "default", Name: "web", UID: "a"},
 		"ServiceGroup blue med": {APIVersion: "purelb.io/v2", Kind: "ServiceGroup", Namespace: "purelb", Name: "blue", UID: "b"},

@@ -48,7 +48,7 @@ const defaultDummy = "kube-lb0"
 // comes from before: a node without an object is about to leave, and an unusable
 // LBNodeAgent changes nothing.
 func Read(s Snapshot, namespace string, before Input, next *Config, others ...string) Input {
-	in := Input{Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
+	in := Input{Config: next, Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
 		in.Node = *s.Node
 	}
@@ -63,7 +63,7 @@ func Read(s Snapshot, namespace string, before Input, next *Config, others ...st
 	in.Attributes = in.readAttributes(s, groups, next, boundsOf(before.Attributes, groups.Groups.Usable, s.Groups))
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
-	if in.Config = next; in.Config != nil {
+	if in.Config != nil {
 		in.readSecrets(s, namespace, before)
 	}
 	return in
@@ -137,8 +137,12 @@ func (in Input) Secret(name, key string) (string, error) {
 	return "", fmt.Errorf("secret %s has no key %q", name, key)
 }
 
-// complain records what is wrong with the route attributes of an object.
+// complain records what is wrong with the route attributes of an object. Nothing is wrong for a node
+// without a configuration: it announces nothing, and knows no aliases.
 func (in *Input) complain(about corev1.ObjectReference, name string, problems []peering.Problem) {
+	if in.Config == nil {
+		return
+	}
 	for _, p := range problems {
 		key := about.Kind + " " + name + " " + p.Field
 		in.Complaints[key], in.About[key] = p.String(), about

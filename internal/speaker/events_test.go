@@ -34,3 +34,17 @@ func TestWrongAnnotationsOfAServiceAreReportedOnce(t *testing.T) {
 		want(t, "events when an annotation is wrong again", w.reported(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
 	})
 }
+
+// The aliases are gone together with the BGPConfiguration, and the node announces nothing.
+func TestANodeWithoutAConfigurationReportsNoRouteAttributes(t *testing.T) {
+	inWorld(t, `{global: {asn: 65000}, communityAliases: {blue: "65000:7"}}`, func(w *world) {
+		w.cluster.snapshot.Services = []intent.ServiceFacts{{
+			Name: "default/web", UID: "web", Annotations: map[string]string{peering.AnnotationCommunities: "blue"}, Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.8")},
+		}}
+	}, func(w *world) {
+		w.reported()
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
+		settle()
+		want(t, "events", w.reported(), "")
+	})
+}
