@@ -108,8 +108,8 @@ func (m *Metrics) observe(s *standing) {
 	m.routerIDSource.Reset()
 	if s.running {
 		g := s.state.Global
-		m.routerIDInfo.WithLabelValues(g.RouterID.String(), s.source, s.node, strconv.FormatUint(uint64(g.ASN), 10)).Set(1)
-		m.routerIDSource.WithLabelValues(s.source).Set(1)
+		m.routerIDInfo.WithLabelValues(g.RouterID.String(), s.effect.RouterIDSource, s.node, strconv.FormatUint(uint64(g.ASN), 10)).Set(1)
+		m.routerIDSource.WithLabelValues(s.effect.RouterIDSource).Set(1)
 	}
 }
 

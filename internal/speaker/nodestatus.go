@@ -26,10 +26,9 @@ type standing struct {
 	node    string
 	config  *intent.Config
 	decided peering.Decision
-	// state is the last applied State, and source is the source of its router ID. running says that
-	// the server runs.
+	// effect is the decision in effect, and state is its State. running says that the server runs.
+	effect              peering.Decision
 	state               peering.State
-	source              string
 	running             bool
 	problems, unapplied []peering.Problem
 	// pending is when a waiting change that ends sessions takes effect, or zero if none waits.
@@ -62,9 +61,10 @@ func (s *standing) report() peering.Report {
 	if s.running && !s.outOfSync {
 		r.Local = s.routes
 	}
-	if !s.decided.OK && s.running {
+	if s.running && (!s.decided.OK || !s.pending.IsZero()) {
 		// The earlier decision is still in effect.
-		r.Decision.State, r.Decision.RouterIDSource = s.state, s.source
+		r.Decision = s.effect
+		r.Decision.OK, r.Decision.Problems, r.Decision.Absent = s.decided.OK, s.decided.Problems, s.decided.Absent
 	}
 	for _, i := range s.interfaces {
 		r.Interfaces = append(r.Interfaces, peering.Interface{Name: i.Name, Exists: i.Exists, Up: i.Up})

@@ -77,7 +77,7 @@ func (s *Speaker) publishStanding(st standing, report NodeReport) {
 func (s *Speaker) standing(now time.Time) standing {
 	g := &s.governing
 	st := standing{
-		node: s.Node, config: s.input.Config, decided: g.decided, state: g.state, source: g.effect.decided.RouterIDSource, running: g.running,
+		node: s.Node, config: s.input.Config, decided: g.decided, effect: g.effect.decided, state: g.state, running: g.running,
 		problems: s.problems(), unapplied: g.unapplied, pending: g.staggered, found: s.facts.found,
 		announceable: s.announceable(), weights: s.input.Weights, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,

@@ -72,6 +72,23 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the status shows what is in effect", func(t *testing.T) {
+		inWorld(t, oneNeighbor, nil, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+			settle()
+			w.edit(strings.NewReplacer("asn: 65000", "asn: 65009", "neighbors: [", "neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 0}}, ").Replace(oneNeighbor))
+			s := w.reports.last().Status
+			if s.ASN != 65000 || !s.Healthy || len(s.Neighbors) != 1 || s.Neighbors[0].LocalASN != 65000 {
+				t.Errorf("while the change waits, the status is %+v", s)
+			}
+			contains(t, "condition Configured", configured(w).Message, "the change ends sessions, and takes effect at ")
+			contains(t, "condition Configured", configured(w).Message, "spec.neighbors[0].config.peerAsn")
+			pass(staggerLimit)
+			if s := w.reports.last().Status; s.ASN != 65009 || s.Healthy || len(s.Neighbors) != 2 {
+				t.Errorf("after that, the status is %+v", s)
+			}
+		})
+	})
 	t.Run("beside a problem", func(t *testing.T) {
 		const vrf = "vrfs: [{name: red}], neighbors"
 		inWorld(t, strings.Replace(spec, "neighbors", vrf, 1), nil, func(w *world) {
