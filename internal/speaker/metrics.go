@@ -21,6 +21,8 @@ type Metrics struct {
 	// perNeighbor says that each neighbor has its own metrics, up to most neighbors.
 	perNeighbor bool
 	most        int
+	// lost holds the neighbors that have a series of bfdDowns, in the order of their last loss.
+	lost []string
 	// configured and ofNeighbor hold the gauges by name.
 	configured, ofNeighbor map[string]*prometheus.GaugeVec
 

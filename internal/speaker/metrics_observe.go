@@ -55,9 +55,19 @@ func (m *Metrics) collected(took time.Duration, err error) {
 	}
 }
 
+// bfdChanged counts the loss of a neighbor. Dynamic neighbors may have ever new addresses, so the
+// neighbor whose last loss is the oldest has no series any more if there are too many.
 func (m *Metrics) bfdChanged(e bfd.Event) {
-	if e.From == bfd.Up {
-		m.bfdDowns.WithLabelValues(e.Peer.String()).Inc()
+	if e.From != bfd.Up {
+		return
+	}
+	name := e.Peer.String()
+	m.bfdDowns.WithLabelValues(name).Inc()
+	m.lost = append(slices.DeleteFunc(m.lost, func(other string) bool { return other == name }), name)
+	if len(m.lost) > m.most {
+		m.cardinalityHit.Inc()
+		m.bfdDowns.DeleteLabelValues(m.lost[0])
+		m.lost = m.lost[1:]
 	}
 }
 

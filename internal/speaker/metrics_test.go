@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/intent"
 )
 
@@ -98,4 +100,21 @@ k8gobgp_routes_received_total 36
 				t.Errorf("%d series of neighbors, want the series of ten neighbors in two families", got)
 			}
 		})
+}
+
+// Neighbors of a range come and go.
+func TestLostNeighborsBeyondTheLimitHaveNoMetrics(t *testing.T) {
+	m := NewMetrics(prometheus.NewRegistry(), false, 2)
+	for _, last := range []byte{1, 2, 1, 3} {
+		m.bfdChanged(bfd.Event{Peer: netip.AddrFrom4([4]byte{192, 0, 2, last}), From: bfd.Up, To: bfd.Down})
+	}
+	const want = `
+# HELP k8gobgp_bfd_session_down_total BFD sessions that went down.
+# TYPE k8gobgp_bfd_session_down_total counter
+k8gobgp_bfd_session_down_total{neighbor="192.0.2.1"} 2
+k8gobgp_bfd_session_down_total{neighbor="192.0.2.3"} 1
+`
+	if err := testutil.CollectAndCompare(m.bfdDowns, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
 }
