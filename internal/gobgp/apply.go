@@ -15,10 +15,9 @@ import (
 // application is one Apply to a running server.
 type application struct {
 	*Server
-	ctx        context.Context
-	wanted     peering.State
-	restarting bool
-	problems   []peering.Problem
+	ctx      context.Context
+	wanted   peering.State
+	problems []peering.Problem
 }
 
 // Reasons of problems.

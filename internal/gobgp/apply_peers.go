@@ -113,7 +113,7 @@ func (a *application) introduce(f session) error {
 			return err
 		}
 		err := a.engine.call(func() error {
-			return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.restarting)})
+			return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.keepsRoutes(f.peer))})
 		})
 		if err == nil || tries == 1 {
 			return err
@@ -122,6 +122,13 @@ func (a *application) introduce(f session) error {
 			return errors.Join(err, listErr)
 		}
 	}
+}
+
+// keepsRoutes reports whether a neighbor may still keep the routes of an earlier server. Some neighbors
+// are not known when the server starts, and a session that ended at its start was none for them.
+func (s *Server) keepsRoutes(p peering.Peer) bool {
+	g := p.GracefulRestart
+	return !s.restarted.IsZero() && s.now().Before(s.restarted.Add(g.Restart+g.LongLived))
 }
 
 // located finds the address of a neighbor on an unnumbered link in the same way as GoBGP.

@@ -83,9 +83,11 @@ func (s *Server) resume(ctx context.Context, before found, restarting bool) erro
 	if err := s.start(wanted.Global); err != nil {
 		return fmt.Errorf("restore the earlier server: %w", err)
 	}
+	if restarting {
+		s.restarted = s.now()
+	}
 	s.wanted = wanted
-	a := application{Server: s, ctx: ctx, wanted: wanted, restarting: restarting}
-	a.apply()
+	a := s.again(ctx)
 	for _, p := range a.problems {
 		s.log.WarnContext(ctx, "part not restored", "problem", p.String())
 	}

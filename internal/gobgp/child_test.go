@@ -29,6 +29,8 @@ type orders struct {
 	State      peering.State
 	Routes     []peering.Route
 	Restarting bool
+	// Late says that the neighbors are added only after the server has started.
+	Late bool
 	// BFD are the neighbors with BFD.
 	BFD []netip.Addr
 }
@@ -66,7 +68,14 @@ func speak() int {
 	if err := s.Announce(ctx, o.Routes); err != nil {
 		return fail(err)
 	}
-	problems, err := s.Apply(ctx, o.State, o.Restarting)
+	if o.Late {
+		alone := o.State
+		alone.Peers = nil
+		if _, err := s.Apply(ctx, alone, o.Restarting); err != nil {
+			return fail(err)
+		}
+	}
+	problems, err := s.Apply(ctx, o.State, o.Restarting && !o.Late)
 	if err != nil || len(problems) > 0 {
 		return fail(fmt.Errorf("%w %v", err, problems))
 	}

@@ -46,6 +46,8 @@ type Server struct {
 	found  found
 	// wanted is the State of the last Apply.
 	wanted peering.State
+	// restarted is when the running server took over from one whose routes neighbors may keep, or zero.
+	restarted time.Time
 	// refused is the Global that the server refused although it looked valid.
 	refused refusal
 	// routes are the routes to originate, in a running server or in the next one.
@@ -87,7 +89,8 @@ func New(log *slog.Logger) *Server {
 // restored. If no server is left running, the error is ErrStopped.
 //
 // With restarting, this process tells the neighbors that it restarts, so that they keep the
-// routes that they learned from it (RFC 4724). It tells only peers that this call adds.
+// routes that they learned from it (RFC 4724). It tells the peers that this call adds, and those that
+// later calls add as long as they may keep the routes.
 func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +110,10 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 	}
 	wanted.Global = global
 	s.wanted = wanted
-	a := application{Server: s, ctx: ctx, wanted: wanted, restarting: restarting || kept, problems: problems}
+	if restarting || kept {
+		s.restarted = s.now()
+	}
+	a := application{Server: s, ctx: ctx, wanted: wanted, problems: problems}
 	a.apply()
 	return a.problems, s.engine.broken()
 }
@@ -132,7 +138,7 @@ func (s *Server) Stop(ctx context.Context, graceful bool) error {
 
 func (s *Server) stop(ctx context.Context, graceful bool) error {
 	e := s.engine
-	s.engine, s.found, s.wanted = nil, found{}, peering.State{}
+	s.engine, s.found, s.wanted, s.restarted = nil, found{}, peering.State{}, time.Time{}
 	s.live.Store(nil)
 	s.events.forget()
 	return e.stop(ctx, graceful)

@@ -49,6 +49,30 @@ func TestGracefulRestartChangesNoRouteOfRouters(t *testing.T) {
 	}
 }
 
+// A neighbor is added late if it is not known at first, such as a default gateway without its route, or
+// a router behind an interface.
+func TestGracefulRestartIncludesNeighborsThatAreAddedLate(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " bgp graceful-restart preserve-fw-state")
+	bird := w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
+	o := orders{State: state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3"))), Routes: routes("198.51.100.1/32")}
+	s := startSpeaker(t, o)
+	const want = "198.51.100.1/32 via 192.0.2.1"
+	frr.Await(want)
+	bird.Await(want)
+	atFRR, atBIRD := frr.Monitor(), bird.Monitor()
+	s.kill()
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "stale")
+	o.Restarting, o.Late = true, true
+	startSpeaker(t, o)
+	bgptest.Await(t, "whether FRR's route is fresh", "fresh", func() string { return freshness(frr) })
+	time.Sleep(quietly)
+	frr.Await(want)
+	bird.Await(want)
+	atFRR.Quiet(t)
+	atBIRD.Quiet(t)
+}
+
 func freshness(frr *bgptest.Router) string {
 	out := frr.Ask("show bgp ipv4 unicast 198.51.100.1/32")
 	if strings.Contains(out, "stale") || !strings.Contains(out, "best") {
