@@ -73,14 +73,21 @@ func helm(t *testing.T, args ...string) (out, warnings string, err error) {
 // "Kind name".
 func render(t *testing.T, values string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
-	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--skip-tests", "--values", file(t, values))
+	return renderAs(t, "purelb", "purelb-system", values)
+}
+
+// renderAs renders as a release of that name in that namespace. A key that an object has twice
+// is an error: Helm takes the second one, and tools such as kustomize refuse the object.
+func renderAs(t *testing.T, release, namespace, values string) (map[string]*unstructured.Unstructured, error) {
+	t.Helper()
+	out, _, err := helm(t, "template", release, ".", "--namespace", namespace, "--kube-version", "1.36.0", "--skip-tests", "--values", file(t, values))
 	if err != nil {
 		return nil, err
 	}
 	objects := map[string]*unstructured.Unstructured{}
 	for document := range strings.SplitSeq(out, "\n---\n") {
 		var o unstructured.Unstructured
-		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+		if err := yaml.UnmarshalStrict([]byte(document), &o.Object); err != nil {
 			t.Fatalf("%v in\n%s", err, document)
 		}
 		if len(o.Object) > 0 {

@@ -7,8 +7,8 @@
 {{- $root := index . 0 -}}
 app: purelb
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
-app.kubernetes.io/name: {{ include "purelb.name" $root }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/name: {{ include "purelb.name" $root | quote }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/version: {{ $root.Values.image.tag | default $root.Chart.AppVersion | trunc 63 | trimSuffix "-" | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 app.kubernetes.io/part-of: purelb
@@ -23,8 +23,8 @@ component: {{ . }}
 {{- define "purelb.podLabels" -}}
 {{- $root := index . 0 -}}
 {{ include "purelb.selector" (index . 1) }}
-app.kubernetes.io/name: {{ include "purelb.name" $root }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/name: {{ include "purelb.name" $root | quote }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
@@ -47,12 +47,18 @@ component: {{ . }}
 {{- end }}
 
 {{- define "purelb.podAnnotations" -}}
-{{- $root := index . 0 -}}
-prometheus.io/scrape: "true"
-prometheus.io/port: {{ index . 2 | quote }}
-{{- with (index $root.Values (index . 1)).podAnnotations }}
-{{ toYaml . }}
+{{- $own := dict "prometheus.io/scrape" "true" "prometheus.io/port" (index . 2 | toString) -}}
+{{ mergeOverwrite $own (index (index . 0).Values (index . 1)).podAnnotations | toYaml }}
 {{- end }}
+
+{{- define "purelb.nodeSelector" -}}
+{{ mergeOverwrite (dict "kubernetes.io/os" "linux") .nodeSelector | toYaml }}
+{{- end }}
+
+{{/* Labels of every object, with those of a user; the argument is a list: context, component,
+     labels of the user. */}}
+{{- define "purelb.labelsWith" -}}
+{{ mergeOverwrite (include "purelb.labels" . | fromYaml) (index . 2) | toYaml }}
 {{- end }}
 
 {{/* The argument is a list: the name of the port, and the host, or "" for that of the pod. */}}

@@ -43,5 +43,5 @@ spec:
 {{/* Only in the namespace of PureLB, so that other namespaces pay nothing. */}}
 {{- define "purelb.policyNamespace" -}}
 namespaceSelector:
-  matchLabels: {kubernetes.io/metadata.name: {{ .Release.Namespace }}}
+  matchLabels: {kubernetes.io/metadata.name: {{ .Release.Namespace | quote }}}
 {{- end }}

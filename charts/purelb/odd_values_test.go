@@ -1,0 +1,84 @@
+package chart
+
+import (
+	"encoding/json"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// In YAML, 123 is a number and true is a boolean. Kubernetes accepts both as names, but only as
+// strings.
+func TestNamesThatLookLikeNumbersStayStrings(t *testing.T) {
+	objects, err := renderAs(t, "123", "456", `
+nameOverride: "true"
+priorityClassName: "1"
+configNamespaces: ["2"]
+gossip: {secretName: "3"}
+leaseConfig: {retryPeriod: "0"}
+serviceGroup: {create: true, name: "4", spec: {local: {v4pools: []}}}
+lbnodeagent: {agents: [{name: "5", spec: {local: {}}}]}
+gobgp: {configNamespaces: ["6"]}
+Prometheus:
+  dashboards: {enabled: true, namespace: "7"}
+  allocator: {serviceMonitor: {enabled: true}, prometheusRules: {enabled: true, namespace: "8"}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range objects {
+		if err := decode(t, o); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// decode reads o into its Go type. It reads only the metadata of objects that are not
+// Kubernetes' own.
+func decode(t *testing.T, o *unstructured.Unstructured) error {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
+	if runtime.IsNotRegisteredError(err) {
+		return json.Unmarshal(text, &metav1.PartialObjectMetadata{})
+	}
+	return err
+}
+
+// Users copy labels and selectors from other charts. One of these keys may be a key of this
+// chart.
+func TestAKeyOfTheUserReplacesTheSameKeyOfTheChart(t *testing.T) {
+	objects := mustRender(t, `
+allocator:
+  nodeSelector: {kubernetes.io/os: linux, pool: infra}
+  podAnnotations: {prometheus.io/scrape: "false"}
+lbnodeagent:
+  nodeSelector: {kubernetes.io/os: linux}
+  podAnnotations: {prometheus.io/port: "1"}
+Prometheus:
+  dashboards: {enabled: true, labels: {app: grafana}}
+  allocator:
+    serviceMonitor: {enabled: true, extraLabels: {app: kube-prometheus-stack}}
+    prometheusRules: {enabled: true, extraLabels: {app: kube-prometheus-stack}}
+`)
+	for _, tt := range []struct{ object, key, want string }{
+		{"ServiceMonitor allocator", "app", "kube-prometheus-stack"},
+		{"PrometheusRule allocator", "app", "kube-prometheus-stack"},
+		{"ConfigMap purelb-dashboard-bgp", "app", "grafana"},
+		{"ServiceMonitor allocator", "component", "allocator"},
+	} {
+		if got := objects[tt.object].GetLabels()[tt.key]; got != tt.want {
+			t.Errorf("%s has the label %s=%q, want %q", tt.object, tt.key, got, tt.want)
+		}
+	}
+	annotations, _, err := unstructured.NestedStringMap(objects["Deployment allocator"].Object, "spec", "template", "metadata", "annotations")
+	if err != nil || annotations["prometheus.io/scrape"] != "false" || annotations["prometheus.io/port"] != "7472" {
+		t.Errorf("the pods of the allocator have the annotations %v, %v", annotations, err)
+	}
+}
