@@ -2,12 +2,16 @@ package chart
 
 import (
 	"encoding/json"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
 // In YAML, 123 is a number and true is a boolean. Kubernetes accepts both as names, but only as
@@ -81,4 +85,71 @@ Prometheus:
 	if err != nil || annotations["prometheus.io/scrape"] != "false" || annotations["prometheus.io/port"] != "7472" {
 		t.Errorf("the pods of the allocator have the annotations %v, %v", annotations, err)
 	}
+}
+
+// With null, a user removes a default. Helm then renders without the key, as it also does with
+// --reuse-values for a key that the older chart did not have.
+func TestANullIsEmptyOrNamed(t *testing.T) {
+	text, err := os.ReadFile("values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	empty, needed := nulls("", values)
+	for name, o := range mustRender(t, jsonOf(t, empty)) {
+		if err := decode(t, o); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	nothing := map[string]any{}
+	for key := range values {
+		nothing[key] = nil
+	}
+	_, err = render(t, jsonOf(t, nothing))
+	want := "These values are missing or null: " + strings.Join(needed, ", ") + ". "
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want one with %q", err, want)
+	}
+}
+
+// nulls returns values with null in place of all that may be empty, and the sorted paths of the
+// values that may not.
+func nulls(path string, values map[string]any) (empty map[string]any, needed []string) {
+	empty = map[string]any{}
+	for key, value := range values {
+		here := strings.TrimPrefix(path+"."+key, ".")
+		section, isMap := value.(map[string]any)
+		_, isList := value.([]any)
+		switch {
+		case isMap && len(section) > 0 && !free[key]:
+			below, more := nulls(here, section)
+			empty[key], needed = below, append(needed, more...)
+			if len(more) == 0 {
+				needed = append(needed, here)
+			}
+		case isMap, isList && key != "endpoints", value == "", key == "tolerationSeconds", key == "priorityClassName":
+			empty[key] = nil
+		default:
+			needed = append(needed, here)
+		}
+	}
+	slices.Sort(needed)
+	return empty, needed
+}
+
+// free are the maps with defaults whose keys are those of Kubernetes or of the user.
+var free = map[string]bool{
+	"strategy": true, "updateStrategy": true, "resources": true, "securityContext": true, "containerSecurityContext": true, "labels": true,
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -38,7 +38,7 @@ component: {{ . }}
 {{- define "purelb.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := $root.Values.image -}}
-{{- $digest := get $image.digests (index . 1) -}}
+{{- $digest := get ($image.digests | default dict) (index . 1) -}}
 {{- if not (or $digest $image.tag) -}}
 {{- $digest = index $root.Chart.Annotations (printf "purelb.io/image-digest-%s" (index . 1)) -}}
 {{- end -}}
@@ -48,17 +48,17 @@ component: {{ . }}
 
 {{- define "purelb.podAnnotations" -}}
 {{- $own := dict "prometheus.io/scrape" "true" "prometheus.io/port" (index . 2 | toString) -}}
-{{ mergeOverwrite $own (index (index . 0).Values (index . 1)).podAnnotations | toYaml }}
+{{ mergeOverwrite $own ((index (index . 0).Values (index . 1)).podAnnotations | default dict) | toYaml }}
 {{- end }}
 
 {{- define "purelb.nodeSelector" -}}
-{{ mergeOverwrite (dict "kubernetes.io/os" "linux") .nodeSelector | toYaml }}
+{{ mergeOverwrite (dict "kubernetes.io/os" "linux") (.nodeSelector | default dict) | toYaml }}
 {{- end }}
 
 {{/* Labels of every object, with those of a user; the argument is a list: context, component,
      labels of the user. */}}
 {{- define "purelb.labelsWith" -}}
-{{ mergeOverwrite (include "purelb.labels" . | fromYaml) (index . 2) | toYaml }}
+{{ mergeOverwrite (include "purelb.labels" . | fromYaml) (index . 2 | default dict) | toYaml }}
 {{- end }}
 
 {{/* The argument is a list: the name of the port, and the host, or "" for that of the pod. */}}
@@ -114,7 +114,7 @@ readinessProbe:
 {{/* The Secrets with passwords of BGP sessions, as a JSON array: those of
      gobgp.passwordSecrets, and those that gobgp.configuration.spec names. */}}
 {{- define "purelb.passwordSecrets" -}}
-{{- $names := .Values.gobgp.passwordSecrets -}}
+{{- $names := .Values.gobgp.passwordSecrets | default list -}}
 {{- with .Values.gobgp.configuration -}}
 {{- if .create -}}
 {{- range concat (.spec.neighbors | default list) (.spec.peerGroups | default list) -}}
@@ -130,7 +130,7 @@ readinessProbe:
 {{/* The Secrets for NetBox, as a JSON array: those of allocator.netbox.secrets, and those
      that serviceGroup.spec names. */}}
 {{- define "purelb.netboxSecrets" -}}
-{{- $names := .Values.allocator.netbox.secrets -}}
+{{- $names := .Values.allocator.netbox.secrets | default list -}}
 {{- with .Values.serviceGroup -}}
 {{- if .create -}}
 {{- range list "tokenSecret" "caSecret" -}}

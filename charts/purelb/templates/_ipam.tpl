@@ -2,7 +2,7 @@
      their state, in volumes of the allocator's group: so the allocator reaches a socket that
      its group may write to, whoever made it. */}}
 {{- define "purelb.allocatorSecurity" -}}
-{{- $security := deepCopy .Values.allocator.securityContext -}}
+{{- $security := deepCopy (.Values.allocator.securityContext | default dict) -}}
 {{- if .Values.allocator.ipam.containers -}}
 {{- $security = merge $security (dict "fsGroup" 65534 "fsGroupChangePolicy" "OnRootMismatch") -}}
 {{- end -}}
