@@ -255,7 +255,7 @@ func TestManifestsNameImagesByDigest(t *testing.T) {
 	install := string(b.read(t, "install.yaml"))
 	for _, program := range []string{"allocator", "lbnodeagent", "k8gobgp"} {
 		want := b.registry + "/" + program + ":" + version + "@sha256:"
-		if !strings.Contains(install, "image: "+want) || !strings.Contains(string(b.read(t, imagesFile)), want) {
+		if !strings.Contains(install, `image: "`+want) || !strings.Contains(string(b.read(t, imagesFile)), want) {
 			t.Errorf("install.yaml or %s does not name %s", imagesFile, want)
 		}
 	}

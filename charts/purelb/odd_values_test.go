@@ -40,6 +40,23 @@ Prometheus:
 	}
 }
 
+// What is a good image or port stays one.
+func TestUncommonImagesAndPortsAreAccepted(t *testing.T) {
+	for values, want := range map[string]string{
+		"image: {repository: purelb}":                                                           "image: purelb/allocator:",
+		`image: {repository: "[fd00::1]:5000/a/b__c-d"}`:                                        "image: '[fd00::1]:5000/a/b__c-d/allocator:",
+		"image: {tag: sha-1234_}":                                                               "app.kubernetes.io/version: sha-1234\n",
+		"lbnodeagent: {port: 7473}\ngobgp: {enabled: false}":                                    "image",
+		"gossip: {enabled: false, port: 7472}":                                                  "image",
+		"allocator: {extraEnv: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}": "fieldPath: spec.nodeName",
+	} {
+		text, err := yaml.Marshal(mustRender(t, values)["Deployment allocator"])
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("with %s there is no %q: %v\n%s", values, want, err, text)
+		}
+	}
+}
+
 // decode reads o into its Go type. It reads only the metadata of objects that are not
 // Kubernetes' own.
 func decode(t *testing.T, o *unstructured.Unstructured) error {

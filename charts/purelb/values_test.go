@@ -255,6 +255,15 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"an IPAM server with the name of the allocator", "allocator: {ipam: {containers: [{name: allocator, image: x}]}}", "at '/allocator/ipam/containers/0/name'"},
 		{"a volume with the name of the sockets", "allocator: {ipam: {volumes: [{name: ipam-socket}]}}", "at '/allocator/ipam/volumes/0/name'"},
 		{"a name that no Secret has", "allocator: {netbox: {secrets: [other/token]}}", "at '/allocator/netbox/secrets/0'"},
+		{"a registry with a scheme", `image: {repository: "https://registry.example.org/lb"}`, `image.repository is "https://registry.example.org/lb", which is not the beginning of an image name. Write it without https://`},
+		{"a registry with a slash at its end", "image: {repository: registry.example.org:5000/lb/}", "without a slash at the end"},
+		{"a digest as a tag", `image: {tag: "v1@sha256:0"}`, `image.tag is "v1@sha256:0", but a tag has only letters, digits, '_', '.' and '-'. A digest belongs in image.digests.`},
+		{"a label that no object can have", "nameOverride: load balancer", "at '/nameOverride'"},
+		{"an agent on the port of the gossip", "gossip: {port: 7472}", "gossip.port is 7472, which is lbnodeagent.port on the same node. Choose another port."},
+		{"an agent on a port of the speaker", "lbnodeagent: {port: 7473}", "lbnodeagent.port is 7473, which is a port of the BGP speaker on the same node. Choose another port."},
+		{"gossip on a port of the speaker", "gossip: {port: 4784}", "gossip.port is 4784, which is a port of the BGP speaker on the same node. Choose another port."},
+		{"a number in the environment", "allocator: {extraEnv: [{name: GOMAXPROCS, value: 1}]}", "at '/allocator/extraEnv/0/value': got number, want string"},
+		{"a Secret whose name is a number", "imagePullSecrets: [{name: 5}]", "at '/imagePullSecrets/0/name': got number, want string"},
 		{"a log level that there is not", "logLevel: verbose", "at '/logLevel': value must be one of 'info', 'debug'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ app: purelb
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
 app.kubernetes.io/name: {{ include "purelb.name" $root | quote }}
 app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
-app.kubernetes.io/version: {{ $root.Values.image.tag | default $root.Chart.AppVersion | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/version: {{ $root.Values.image.tag | default $root.Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 app.kubernetes.io/part-of: purelb
 {{- with index . 1 }}

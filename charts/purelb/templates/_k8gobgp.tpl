@@ -3,7 +3,7 @@
      no BGP. */}}
 {{- define "purelb.k8gobgp" -}}
 name: k8gobgp
-image: {{ include "purelb.image" (list . "k8gobgp") }}
+image: {{ include "purelb.image" (list . "k8gobgp") | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 env:
 - name: NODE_NAME

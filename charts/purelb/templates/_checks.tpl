@@ -32,3 +32,29 @@ test.seconds
 {{- fail (printf "These values are missing or null: %s. Remove each null from your values to get the default. If you upgrade with --reuse-values, use --reset-then-reuse-values: the former leaves out the values that are new in this chart." (join ", " $missing)) -}}
 {{- end -}}
 {{- end }}
+
+{{- define "purelb.checkImage" -}}
+{{- if not (regexMatch "^([A-Za-z0-9.-]+|\\[[0-9a-fA-F:]+\\])(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$" .repository) -}}
+{{- fail (printf "image.repository is %q, which is not the beginning of an image name. Write it without https:// and without a slash at the end, such as registry.example.org:5000/purelb." .repository) -}}
+{{- end -}}
+{{- if and .tag (not (regexMatch "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$" .tag)) -}}
+{{- fail (printf "image.tag is %q, but a tag has only letters, digits, '_', '.' and '-'. A digest belongs in image.digests." .tag) -}}
+{{- end -}}
+{{- end }}
+
+{{/* Agents and speakers share the ports of the node. */}}
+{{- define "purelb.checkPorts" -}}
+{{- $used := dict (int .lbnodeagent.port | toString) "lbnodeagent.port" -}}
+{{- if .gobgp.enabled -}}
+{{- range list "179" "3784" "4784" "7473" "7474" -}}
+{{- if hasKey $used . -}}
+{{- fail (printf "lbnodeagent.port is %s, which is a port of the BGP speaker on the same node. Choose another port." .) -}}
+{{- end -}}
+{{- $_ := set $used . "a port of the BGP speaker" -}}
+{{- end -}}
+{{- end -}}
+{{- $gossip := int .gossip.port | toString -}}
+{{- if and .gossip.enabled (hasKey $used $gossip) -}}
+{{- fail (printf "gossip.port is %s, which is %s on the same node. Choose another port." $gossip (get $used $gossip)) -}}
+{{- end -}}
+{{- end }}
