@@ -11,7 +11,7 @@ import (
 // newBGP makes the commands about BGP. They show what the speakers report in their BGPNodeStatus.
 func newBGP(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "bgp", Short: "Show how nodes speak BGP", Args: cobra.NoArgs, RunE: help,
+		Use: "bgp", Short: "Show how nodes speak BGP", Args: noArguments, RunE: help,
 		Example: `  kubectl purelb bgp sessions
   kubectl purelb bgp dataplane --check`,
 	}
@@ -26,7 +26,7 @@ func newSessions(o *options) *cobra.Command {
 		`  kubectl purelb bgp sessions
   kubectl purelb bgp sessions --check
   kubectl purelb bgp sessions --node node-1 -o json`,
-		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
+		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			s, err := explain.SessionsOf(w, node)
 			return s, check && len(s.Problems) > 0, err
 		})
@@ -44,7 +44,7 @@ routes they have learned and put into their routing tables.`,
 		`  kubectl purelb bgp dataplane
   kubectl purelb bgp dataplane --check --import-only
   kubectl purelb bgp dataplane --node node-1`,
-		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
+		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			if importOnly && exportOnly {
 				return nil, false, errors.New("--import-only and --export-only leave nothing to show; use one of them")
 			}

@@ -15,7 +15,7 @@ func newCheck(o *options) *cobra.Command {
 	var before, wait bool
 	var limit time.Duration
 	cmd := &cobra.Command{
-		Use: "check", Short: "Check the cluster, before PureLB is installed and after", Args: cobra.NoArgs,
+		Use: "check", Short: "Check the cluster, before PureLB is installed and after", Args: noArguments,
 		Long: `Check the cluster, before PureLB is installed (--pre) and after: Kubernetes, the
 installation, the configuration, the nodes, the routers and the Services.
 

@@ -25,7 +25,7 @@ import (
 func newDashboard(o *options) *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
-		Use: "dashboard", Short: "Follow addresses, problems, pools, nodes, BGP and moves in the terminal", Args: cobra.NoArgs,
+		Use: "dashboard", Short: "Follow addresses, problems, pools, nodes, BGP and moves in the terminal", Args: noArguments,
 		Long: `Follow addresses, problems, pools, nodes, BGP and moves in the terminal. It watches the
 cluster, reads it again after a change, and says what is stale. Enter explains a row.
 

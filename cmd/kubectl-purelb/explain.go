@@ -13,6 +13,8 @@ import (
 type explainable struct {
 	kind, args, short, example string
 	story                      func(explain.World, string) (explain.Story, error)
+	// form accepts what names an object of this kind.
+	form func(string) error
 	// asksAllocator says that the allocator knows more about this kind. about is the parameter of
 	// the request that names the object, or "" for a request without a parameter.
 	asksAllocator bool
@@ -22,26 +24,26 @@ type explainable struct {
 var explainables = []explainable{
 	{
 		explain.OfService, "NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it",
-		"  kubectl purelb explain service default/web", explain.Service, true, allocstate.ByService,
+		"  kubectl purelb explain service default/web", explain.Service, isService, true, allocstate.ByService,
 	},
 	{
 		explain.OfIP, "ADDRESS", "Which group has this address, who holds it, and which node announces it",
-		"  kubectl purelb explain ip 192.0.2.10", explain.IP, true, allocstate.ByAddress,
+		"  kubectl purelb explain ip 192.0.2.10", explain.IP, isAddress, true, allocstate.ByAddress,
 	},
 	{
 		explain.OfGroup, "NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is",
-		"  kubectl purelb explain group default", explain.Group, true, "",
+		"  kubectl purelb explain group default", explain.Group, isName, true, "",
 	},
 	{
 		explain.OfNode, "NAME", "What this node announces, and what keeps it from announcing",
-		"  kubectl purelb explain node node-1", explain.Node, false, "",
+		"  kubectl purelb explain node node-1", explain.Node, isName, false, "",
 	},
 }
 
 // newExplain makes the command whose answers are sentences.
 func newExplain(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "explain", Short: "Explain in sentences why something is as it is", Args: cobra.NoArgs, RunE: help,
+		Use: "explain", Short: "Explain in sentences why something is as it is", Args: noArguments, RunE: help,
 		Long: `Explain in sentences why something is as it is. The first line is the answer. The exit code
 is 1 if it tells of a problem.`,
 		Example: `  kubectl purelb explain service default/web
@@ -50,7 +52,7 @@ is 1 if it tells of a problem.`,
   kubectl purelb explain node node-1`,
 	}
 	for _, one := range explainables {
-		c := o.command(one.kind+" "+one.args, one.short, "", one.example, cobra.ExactArgs(1), func(w explain.World, args []string) (answer, bool, error) {
+		c := o.command(one.kind+" "+one.args, one.short, "", one.example, oneArgument(one.form), func(w explain.World, args []string) (answer, bool, error) {
 			s, err := one.story(w, args[0])
 			return s, s.Problem, err
 		})

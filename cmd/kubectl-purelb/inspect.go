@@ -12,7 +12,7 @@ func newInspect(o *options) *cobra.Command {
 scripts. "explain service" says why in sentences. The exit code is 1 if there is a problem.`,
 		`  kubectl purelb inspect default/web
   kubectl purelb inspect default/web -o json`,
-		cobra.ExactArgs(1), func(w explain.World, args []string) (answer, bool, error) {
+		oneArgument(isService), func(w explain.World, args []string) (answer, bool, error) {
 			i, problem, err := explain.Inspect(w, args[0])
 			return i, problem, err
 		})

@@ -14,7 +14,7 @@ import (
 	"purelb.io/purelb/internal/explain"
 )
 
-// print writes a in the requested format.
+// print writes a in the requested format, which isFormat has accepted.
 func (o *options) print(a answer) error {
 	switch o.output {
 	case "json":
@@ -34,10 +34,8 @@ func (o *options) print(a answer) error {
 		if s, can := a.(interface{ Short() []explain.Table }); can {
 			return printTables(o.out, s.Short())
 		}
-	case "table", "":
-		return printTables(o.out, a.Tables())
 	}
-	return fmt.Errorf("--output %q is not an output format; use table, json or yaml", o.output)
+	return printTables(o.out, a.Tables())
 }
 
 // full returns a with an empty list in place of each nil list, so that JSON and YAML show no null

@@ -27,7 +27,7 @@ import (
 func newProbe(o *options) *cobra.Command {
 	var nodes []string
 	cmd := &cobra.Command{
-		Use: "probe ADDRESS", Short: "Ask all agents who answers for an address on their segments", Args: cobra.ExactArgs(1),
+		Use: "probe ADDRESS", Short: "Ask all agents who answers for an address on their segments", Args: oneArgument(isAddress),
 		Long: `Ask the agents who answers for an address of a ServiceGroup or a Service, by ARP or
 Neighbor Discovery. Each agent whose node has the network of the address says which
 machines answered: a node, a machine that is no node, or none. Silence counts only if a
@@ -39,10 +39,7 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
   kubectl purelb probe 192.0.2.10 --node node-1 --node node-2
   kubectl purelb probe 2001:db8::10 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ip, err := netip.ParseAddr(args[0])
-			if err != nil {
-				return fmt.Errorf("%q is not an IP address", args[0])
-			}
+			ip := netip.MustParseAddr(args[0]).Unmap()
 			if o.archive != "" || len(o.files) > 0 {
 				return errors.New("probe asks the agents of a cluster; it cannot use an archive or files")
 			}
@@ -54,11 +51,11 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 			if err != nil {
 				return err
 			}
-			answers, err := p.ask(cmd.Context(), ip.Unmap(), nodes)
+			answers, err := p.ask(cmd.Context(), ip, nodes)
 			if err != nil {
 				return err
 			}
-			s := probe.Summarize(ip.Unmap(), answers)
+			s := probe.Summarize(ip, answers)
 			return o.finish(probed{s}, s.Problem)
 		},
 	}

@@ -114,7 +114,7 @@ NODE   INTERFACE   HAS IT   ANSWER                                              
 n1     -           no       unknown: no right to /pods/http: (the Role purelb-prober of namespace purelb-system has that right)   -     0 of 0
 exit code 1
 `},
-		{"no address", "web", "", all, "error: \"web\" is not an IP address\nexit code 2\n"},
+		{"no address", "web", "", all, "error: \"web\" is not an IP address; write one such as 192.0.2.10 or 2001:db8::10\nexit code 2\n"},
 		{"files", "192.0.2.9 -f testdata/cluster.yaml", "", all, "error: probe asks the agents of a cluster; it cannot use an archive or files\nexit code 2\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -56,9 +56,12 @@ there is no answer.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl purelb"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noArguments,
 		RunE:          help,
+		// It runs before every command.
+		PersistentPreRunE: o.isFormat,
 	}
+	root.SetFlagErrorFunc(withHelp)
 	flags := root.PersistentFlags()
 	o.kube.AddFlags(flags)
 	if f := flags.Lookup("namespace"); f != nil {

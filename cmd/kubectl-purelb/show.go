@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"purelb.io/purelb/internal/explain"
@@ -12,7 +14,7 @@ func newPools(o *options) *cobra.Command {
 	cmd := o.command("pools", "Show how full the ranges of addresses are", "",
 		`  kubectl purelb pools
   kubectl purelb pools --service-group default --show-services`,
-		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
+		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			p, err := explain.PoolsOf(w, group, services)
 			return p, false, err
 		})
@@ -31,10 +33,19 @@ left out. With --problems the exit code is 1 if there are any.`,
   kubectl purelb services --problems
   kubectl purelb services --node node-1
   kubectl purelb services --ip 192.0.2.10`,
-		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
+		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			s, err := explain.ServicesOf(w, f)
 			return s, f.Problems && s.Problems > 0, err
 		})
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if f.IP == "" {
+			return nil
+		}
+		if err := isAddress(f.IP); err != nil {
+			return fmt.Errorf("--ip: %w", err)
+		}
+		return nil
+	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&all, "all-namespaces", "A", true, "Services of all namespaces, which is always so")
 	flags.StringVar(&f.Pool, "pool", "", "Only Services with an address of this ServiceGroup")
@@ -54,7 +65,7 @@ minutes later.`,
 		`  kubectl purelb election
   kubectl purelb election --check
   kubectl purelb election --simulate-drain node-1`,
-		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
+		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			e, err := explain.ElectionOf(w, node, drain)
 			return e, check && len(e.Problems) > 0, err
 		})

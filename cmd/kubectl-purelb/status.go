@@ -14,7 +14,7 @@ func newStatus(o *options) *cobra.Command {
 	var wait bool
 	var limit time.Duration
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the state of PureLB on one screen", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the state of PureLB on one screen", Args: noArguments,
 		Long: `Show on one screen how PureLB is doing: its programs, pools, nodes, BGP and Services.
 
 The exit code is 1 if there is a warning, or if a right is missing to know that there is

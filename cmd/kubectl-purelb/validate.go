@@ -32,7 +32,7 @@ would not change. Nothing is applied.`,
 
   # what a chart makes, in a pipeline
   helm template purelb charts/purelb --namespace purelb-system | kubectl purelb validate --strict -f -`,
-		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
+		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			v := explain.Validate(w)
 			return v, v.Fail > 0 || strict && v.Warn > 0, nil
 		})

@@ -12,7 +12,7 @@ func newVersion(o *options) *cobra.Command {
 	cmd := o.command("version", "Show the version of the plugin, and what the cluster runs", "",
 		`  kubectl purelb version
   kubectl purelb version --client`,
-		cobra.NoArgs, func(w explain.World, _ []string) (answer, bool, error) {
+		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			return explain.Versions(w, buildinfo.Version()), false, nil
 		})
 	withCluster := cmd.RunE

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// withHelp returns an error about the command line that names the help of cmd.
+func withHelp(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// noArguments accepts no argument. If cmd has subcommands, an argument is a mistyped one.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasSubCommands():
+		return withHelp(cmd, fmt.Errorf("%s takes no argument, but %q is one", cmd.CommandPath(), args[0]))
+	}
+	const typos = 2
+	cmd.SuggestionsMinimumDistance = typos
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return withHelp(cmd, fmt.Errorf("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], strings.Join(near, " or ")))
+	}
+	return withHelp(cmd, fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]))
+}
+
+// oneArgument accepts one argument of the form that check accepts. The usage line of the command
+// names it.
+func oneArgument(check func(string) error) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			_, name, _ := strings.Cut(cmd.Use, " ")
+			return withHelp(cmd, fmt.Errorf("%s needs one argument, %s, but there are %d", cmd.CommandPath(), name, len(args)))
+		}
+		return check(args[0])
+	}
+}
+
+func isService(name string) error {
+	if parts := strings.Split(name, "/"); len(parts) != 2 || slices.Contains(parts, "") {
+		return fmt.Errorf("%q is not the name of a Service; write NAMESPACE/NAME, such as default/web", name)
+	}
+	return nil
+}
+
+func isAddress(text string) error {
+	if _, err := netip.ParseAddr(text); err != nil {
+		return fmt.Errorf("%q is not an IP address; write one such as 192.0.2.10 or 2001:db8::10", text)
+	}
+	return nil
+}
+
+func isName(name string) error {
+	if name == "" {
+		return errors.New("the name is empty")
+	}
+	return nil
+}
+
+// isFormat accepts the formats of --output.
+func (o *options) isFormat(cmd *cobra.Command, _ []string) error {
+	formats := []string{"table", "json", "yaml"}
+	switch cmd.Name() {
+	case "report":
+		return nil // The command of --open checks its own.
+	case "check":
+		formats = append(formats, "short")
+	}
+	if !slices.Contains(formats, o.output) {
+		return fmt.Errorf("--output %q is not an output format of %s; use %s", o.output, cmd.CommandPath(), strings.Join(formats, ", "))
+	}
+	return nil
+}
