@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -63,9 +64,9 @@ type reader struct {
 }
 
 func (o *options) newReader() (*reader, error) {
-	cfg, err := o.kube.ToRESTConfig()
+	cfg, err := o.connection()
 	if err != nil {
-		return nil, fmt.Errorf("find out how to reach the cluster: %w", err)
+		return nil, err
 	}
 	clock := &serverClock{}
 	c, err := newClient(cfg, clock)
@@ -73,6 +74,26 @@ func (o *options) newReader() (*reader, error) {
 		return nil, err
 	}
 	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, about: o.about, noBGP: o.noBGP, subject: o.subject}, nil
+}
+
+// connection returns the connection that flags and kubeconfig choose.
+func (o *options) connection() (*rest.Config, error) {
+	kubeconfig, err := o.kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if name := *o.kube.Context; name != "" && kubeconfig.Contexts[name] == nil {
+		return nil, fmt.Errorf("the kubeconfig has no context %q; \"kubectl config get-contexts\" lists the contexts", name)
+	}
+	cfg, err := o.kube.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find out how to reach the cluster: %w", err)
+	}
+	// This is the default of client-go, and of no cluster.
+	if cfg.Host == "http://localhost:8080" && *o.kube.APIServer == "" && kubeconfig.CurrentContext == "" {
+		return nil, errors.New("no cluster is chosen: the kubeconfig has no current context; set --context, --kubeconfig or KUBECONFIG")
+	}
+	return cfg, nil
 }
 
 // read reads all objects that answers need, in parallel.

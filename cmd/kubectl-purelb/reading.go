@@ -31,22 +31,28 @@ func ask(ctx context.Context, c client.Client, questions []question) ([]explain.
 	}
 	all.Wait()
 	var unread []explain.Unread
-	failed := false
 	for i, q := range questions {
-		if errs[i] == nil {
-			continue
+		if errs[i] != nil {
+			unread = append(unread, unreadBy(q.kind, errs[i]))
 		}
-		u := unreadBy(q.kind, errs[i])
-		failed = failed || u.Reason == explain.Failed
-		unread = append(unread, u)
 	}
 	if len(unread) < len(questions) {
 		return unread, nil
 	}
-	if failed { // All errors usually have the same cause.
-		return nil, fmt.Errorf("read the cluster: %w", firstOther(errs))
+	return nil, unreadable(errs)
+}
+
+// unreadable returns the error of a reading in which every list failed, and says what to do. All
+// errors usually have the same cause.
+func unreadable(errs []error) error {
+	switch other := firstOther(errs); {
+	case other == nil:
+		return fmt.Errorf("you have none of the rights that the answer needs; ask an administrator to bind the ClusterRole purelb-viewer to you: %w", errs[0])
+	case apierrors.IsUnauthorized(other):
+		return fmt.Errorf("read the cluster: the API server does not accept your credentials; log in again, or choose another user with --user or --context: %w", other)
+	default:
+		return fmt.Errorf("read the cluster: %w; \"kubectl cluster-info\" tests the connection", other)
 	}
-	return nil, errors.Join(errs...)
 }
 
 // firstOther returns the first error that is not about a right or an unknown kind.

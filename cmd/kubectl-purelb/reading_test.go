@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,8 @@ type fakeServer struct {
 	objects map[string][]map[string]any
 	texts   map[string]string
 	faults  map[string]int
+	// all is the code that it answers each request with, or 0.
+	all int
 	// old says that it is from before Kubernetes 1.31: it cannot select Services by their type.
 	old bool
 	// expires is the page that has expired.
@@ -46,7 +49,7 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, r.URL.RequestURI())
-	if code := f.faults[r.URL.Path]; code != 0 {
+	if code := cmp.Or(f.all, f.faults[r.URL.Path]); code != 0 {
 		f.status(w, code)
 		return
 	}

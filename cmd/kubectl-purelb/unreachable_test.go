@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An error says what does not work, and what to do.
+func TestAClusterThatCannotBeReadSaysWhatToDo(t *testing.T) {
+	const everything = "purelb-viewer"
+	for _, tt := range []struct {
+		name string
+		code int
+		want string
+	}{
+		{"no right", http.StatusForbidden, "error: you have none of the rights that the answer needs; ask an administrator to bind the ClusterRole " + everything + " to you: "},
+		{"wrong credentials", http.StatusUnauthorized, "error: read the cluster: the API server does not accept your credentials; log in again, or choose another user with --user or --context: "},
+		{"an error of the server", http.StatusInternalServerError, `; "kubectl cluster-info" tests the connection`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := refusing(t, tt.code)
+			out, errs, code := server.ask(t, "status")
+			if code != exitFailed || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("exit code %d\n got %s%s\nwant one line with %s", code, out, errs, tt.want)
+			}
+		})
+	}
+}
+
+// refusing returns a server that answers each request with this code.
+func refusing(t *testing.T, code int) *fakeServer {
+	f := newFakeServer(t)
+	f.all = code
+	return f
+}
+
+func TestAKubeconfigWithoutAContextIsNamed(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	const clusters = "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'https://192.0.2.1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\n"
+	if err := os.WriteFile(config, []byte(clusters), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"status --kubeconfig " + config:                  "no cluster is chosen: the kubeconfig has no current context",
+		"status --kubeconfig /dev/null":                  "no cluster is chosen: the kubeconfig has no current context",
+		"status --kubeconfig " + config + " --context b": `the kubeconfig has no context "b"; "kubectl config get-contexts" lists the contexts`,
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), &out, &errs); code != exitFailed || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s exits with %d\n got %swant %s", args, code, errs.String(), want)
+		}
+	}
+}
