@@ -36,7 +36,7 @@ func (o *options) readFiles() (explain.World, error) {
 		l.read(d)
 	}
 	if len(l.w.Origins) == 0 && len(l.w.Mistakes) == 0 {
-		return explain.World{}, fmt.Errorf("%s: no object of PureLB or of Kubernetes that matters to it is there", strings.Join(o.files, ", "))
+		return explain.World{}, fmt.Errorf("%s: no ServiceGroup, LBNodeAgent, BGPConfiguration, Service or other object that PureLB reads", strings.Join(o.files, ", "))
 	}
 	w := l.world()
 	if o.endpointsOf != "" && len(w.EndpointSlices) == 0 && !explain.NeedsEndpoints(w) {
@@ -174,7 +174,7 @@ func (l *loader) complete(svc *corev1.Service) {
 		return
 	}
 	l.guess(explain.Object{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name}, explain.FieldFamilies,
-		"and the API server takes those of the cluster; IPv4 is taken to come first")
+		"the cluster chooses the families, and the plugin assumes IPv4 first")
 	svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 	if p := svc.Spec.IPFamilyPolicy; p != nil && *p != corev1.IPFamilyPolicySingleStack {
 		svc.Spec.IPFamilies = append(svc.Spec.IPFamilies, corev1.IPv6Protocol)

@@ -123,13 +123,13 @@ func (l *loader) object(place explain.Origin, text []byte) {
 // guessPlace records a guess if p does not name its namespace.
 func (l *loader) guessPlace(p pending) {
 	if p.Metadata.Namespace == "" && p.Namespace != "" {
-		l.guess(p.Object, explain.FieldNamespace, "so it is assumed to be applied to namespace "+p.Namespace)
+		l.guess(p.Object, explain.FieldNamespace, "the plugin assumes namespace "+p.Namespace)
 	}
 }
 
 // guess records what is assumed about o because field is missing.
 func (l *loader) guess(o explain.Object, field, what string) {
-	l.w.Guesses = append(l.w.Guesses, explain.Guess{Object: o, Field: field, What: "no " + field + " is said, " + what})
+	l.w.Guesses = append(l.w.Guesses, explain.Guess{Object: o, Field: field, What: field + " is missing; " + what})
 }
 
 // served reports whether an API server with PureLB's definitions accepts objects of apiVersion.

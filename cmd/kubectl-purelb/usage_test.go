@@ -36,3 +36,11 @@ func TestErrorsOfTheCommandLineSayWhatToWrite(t *testing.T) {
 		}
 	}
 }
+
+func TestFilesWithoutObjectsOfPureLBAreNamed(t *testing.T) {
+	out, code := cli(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n", "validate", "-f", "-")
+	want := "no ServiceGroup, LBNodeAgent, BGPConfiguration, Service or other object that PureLB reads"
+	if code != exitFailed || !strings.Contains(out, want) {
+		t.Errorf("exit code %d\n got %s\nwant %s", code, out, want)
+	}
+}

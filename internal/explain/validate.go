@@ -197,8 +197,8 @@ func (v *view) checkDefault() []Check {
 	if open {
 		return nil
 	}
-	return []Check{{Status: Warn, Code: ipam.ReasonNoPool, Message: "no usable ServiceGroup is called " + ipam.DefaultGroup +
-		", and none is open to all by a priority: Services that name no group, and that no group is for, get no address"}}
+	return []Check{{Status: Warn, Code: ipam.ReasonNoPool, Message: "Services that name no group get no address, except those that a group is for: create a ServiceGroup " +
+		ipam.DefaultGroup + ", or give a priority to a group that is for all Services"}}
 }
 
 // checkNamespaces requests an address for a Service in each namespace that groups are for, because
@@ -345,7 +345,7 @@ func (v *view) checkServices() []Check {
 		checks = append(checks, Check{Status: Warn, Message: fmt.Sprintf("what %s %s is %s", counted(len(unsure), "Service gets", "Services get"), "("+list(unsure)+")", why)})
 	}
 	if served > 0 {
-		checks = append(checks, Check{Status: Pass, Message: fmt.Sprintf("%s all addresses that they want", counted(served, "Service gets", "Services get"))})
+		checks = append(checks, Check{Status: Pass, Message: counted(served, "Service gets all addresses that it wants", "Services get all addresses that they want")})
 	}
 	return checks
 }
