@@ -27,6 +27,8 @@ func TestGolden(t *testing.T) {
 		{"services", "services -f testdata/cluster.yaml"},
 		{"services-problems", "services -f testdata/cluster.yaml --problems"},
 		{"services-node", "services -f testdata/cluster.yaml --node n1 -o json"},
+		{"services-unknown-node", "services -f testdata/cluster.yaml --node nowhere"},
+		{"services-unknown-pool", "services -f testdata/cluster.yaml --pool fra"},
 		{"election", "election -f testdata/cluster.yaml --check"},
 		{"election-drain", "election -f testdata/cluster.yaml --simulate-drain n1"},
 		{"election-unknown-node", "election -f testdata/cluster.yaml --node nowhere"},

@@ -112,6 +112,9 @@ func (o *options) command(use, short, long, example string, args cobra.Positiona
 			if err != nil {
 				return err
 			}
+			if w.Uninstalled != "" {
+				fmt.Fprintln(o.errs, "note:", w.Uninstalled)
+			}
 			a, problems, err := run(w, args)
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -80,7 +81,25 @@ func ServicesOf(w World, f Filter) (Services, error) {
 	if err := w.needs("which Services there are", KindServices); err != nil {
 		return Services{}, err
 	}
-	return newView(w).services(f), nil
+	v := newView(w)
+	s := v.services(f)
+	if len(s.Services) == 0 {
+		return s, v.exist(f)
+	}
+	return s, nil
+}
+
+// exist returns an error if the group or the node of f is known not to exist. Otherwise a typing
+// error would look like a group or a node without Services.
+func (v *view) exist(f Filter) error {
+	if f.Pool != "" && v.unknown(KindGroups) == "" && !slices.ContainsFunc(v.Groups, func(g v2.ServiceGroup) bool { return g.Name == f.Pool }) {
+		return fmt.Errorf("there is no ServiceGroup %q; there are %s", f.Pool, v.groupNames())
+	}
+	_, leased := v.node(f.Node)
+	if f.Node != "" && !leased && v.unknown(KindNodes, KindLeases) == "" && !slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return n.Name == f.Node }) {
+		return fmt.Errorf("there is neither a node %q nor a Lease of one", f.Node)
+	}
+	return nil
 }
 
 func (v *view) services(f Filter) Services {
