@@ -64,17 +64,20 @@ func isName(name string) error {
 	return nil
 }
 
+// formats are the formats of --output.
+func formats(cmd *cobra.Command) []string {
+	all := []string{"table", "json", "yaml"}
+	if cmd.Name() == "check" {
+		all = append(all, "short")
+	}
+	return all
+}
+
 // isFormat accepts the formats of --output.
 func (o *options) isFormat(cmd *cobra.Command, _ []string) error {
-	formats := []string{"table", "json", "yaml"}
-	switch cmd.Name() {
-	case "report":
-		return nil // The command of --open checks its own.
-	case "check":
-		formats = append(formats, "short")
+	all := formats(cmd)
+	if cmd.Name() == "report" || slices.Contains(all, o.output) { // The command of report --open checks its own.
+		return nil
 	}
-	if !slices.Contains(formats, o.output) {
-		return fmt.Errorf("--output %q is not an output format of %s; use %s", o.output, cmd.CommandPath(), strings.Join(formats, ", "))
-	}
-	return nil
+	return fmt.Errorf("--output %q is not an output format of %s; use %s", o.output, cmd.CommandPath(), strings.Join(all, ", "))
 }
