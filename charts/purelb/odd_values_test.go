@@ -22,7 +22,6 @@ nameOverride: "true"
 priorityClassName: "1"
 configNamespaces: ["2"]
 gossip: {secretName: "3"}
-leaseConfig: {retryPeriod: "0"}
 serviceGroup: {create: true, name: "4", spec: {local: {v4pools: []}}}
 lbnodeagent: {agents: [{name: "5", spec: {local: {}}}]}
 gobgp: {configNamespaces: ["6"]}

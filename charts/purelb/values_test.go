@@ -86,9 +86,9 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			want:   []string{"name: PURELB_OBSERVER\n          value: \"true\""},
 		}, {
 			name:   "lease times",
-			values: "leaseConfig: {leaseDuration: 4s}",
+			values: "leaseConfig: {leaseDuration: 1m4s, renewDeadline: 40s}",
 			object: "DaemonSet lbnodeagent",
-			want:   []string{"name: PURELB_LEASE_DURATION\n          value: 4s", "name: PURELB_RETRY_PERIOD\n          value: 2s"},
+			want:   []string{"name: PURELB_LEASE_DURATION\n          value: 1m4s", "name: PURELB_RETRY_PERIOD\n          value: 2s"},
 		}, {
 			name:   "agents gossip at the address of their node",
 			object: "DaemonSet lbnodeagent",
@@ -264,6 +264,10 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"gossip on a port of the speaker", "gossip: {port: 4784}", "gossip.port is 4784, which is a port of the BGP speaker on the same node. Choose another port."},
 		{"a number in the environment", "allocator: {extraEnv: [{name: GOMAXPROCS, value: 1}]}", "at '/allocator/extraEnv/0/value': got number, want string"},
 		{"a Secret whose name is a number", "imagePullSecrets: [{name: 5}]", "at '/imagePullSecrets/0/name': got number, want string"},
+		{"a Lease that ends before its renewal", "leaseConfig: {leaseDuration: 4s}", "leaseConfig.renewDeadline is 7s, but it must be shorter than leaseConfig.leaseDuration, which is 4s. Otherwise no agent starts."},
+		{"a Lease that is not renewed twice", "leaseConfig: {retryPeriod: 7000ms}", "leaseConfig.retryPeriod is 7000ms, but it must be longer than 0 and shorter than leaseConfig.renewDeadline, which is 7s. Otherwise no agent starts."},
+		{"a Lease that is renewed without a pause", `leaseConfig: {retryPeriod: "0"}`, `leaseConfig.retryPeriod is 0, but it must be longer than 0`},
+		{"a Lease of less than a second", "leaseConfig: {leaseDuration: 900ms, renewDeadline: 0.5s, retryPeriod: 100ms}", "leaseConfig.leaseDuration is 900ms, but it must be at least 1s. Otherwise no agent starts."},
 		{"a log level that there is not", "logLevel: verbose", "at '/logLevel': value must be one of 'info', 'debug'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

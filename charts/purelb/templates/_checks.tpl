@@ -58,3 +58,29 @@ test.seconds
 {{- fail (printf "gossip.port is %s, which is %s on the same node. Choose another port." $gossip (get $used $gossip)) -}}
 {{- end -}}
 {{- end }}
+
+{{/* An agent with other durations ends at its start. */}}
+{{- define "purelb.checkLeases" -}}
+{{- $duration := include "purelb.milliseconds" .leaseDuration | int64 -}}
+{{- $deadline := include "purelb.milliseconds" .renewDeadline | int64 -}}
+{{- $retry := include "purelb.milliseconds" .retryPeriod | int64 -}}
+{{- if lt $duration 1000 -}}
+{{- fail (printf "leaseConfig.leaseDuration is %s, but it must be at least 1s. Otherwise no agent starts." .leaseDuration) -}}
+{{- end -}}
+{{- if ge $deadline $duration -}}
+{{- fail (printf "leaseConfig.renewDeadline is %s, but it must be shorter than leaseConfig.leaseDuration, which is %s. Otherwise no agent starts." .renewDeadline .leaseDuration) -}}
+{{- end -}}
+{{- if or (eq $retry 0) (ge $retry $deadline) -}}
+{{- fail (printf "leaseConfig.retryPeriod is %s, but it must be longer than 0 and shorter than leaseConfig.renewDeadline, which is %s. Otherwise no agent starts." .retryPeriod .renewDeadline) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "purelb.milliseconds" -}}
+{{- $units := dict "ms" 1.0 "s" 1000.0 "m" 60000.0 "h" 3600000.0 -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+(ms|s|m|h)" . -1 -}}
+{{- $unit := regexFind "[a-z]+" . -}}
+{{- $sum = addf $sum (mulf (trimSuffix $unit . | float64) (get $units $unit)) -}}
+{{- end -}}
+{{- $sum | int64 -}}
+{{- end }}
