@@ -64,7 +64,13 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 		{"a namespace that may not be read", func(w *explain.World, _ *explain.Facts) {
 			w.Unread = append(w.Unread, explain.NewUnread(explain.KindNamespaces, explain.Forbidden, ""))
 		}, "unknown podsecurity", "missing right to list Namespaces"},
-		{"no definitions", func(_ *explain.World, f *explain.Facts) { f.APIGroups = []string{"apps"} }, "fault definitions", "install the definitions of purelb.io"},
+		{"no definitions", func(_ *explain.World, f *explain.Facts) { f.APIGroups = []string{"apps"} }, "fault definitions", "the API server has no definitions of purelb.io: apply the folder crds of the chart"},
+		{"definitions of an older version", func(w *explain.World, _ *explain.Facts) {
+			w.Unread = append(w.Unread, explain.NewUnread(explain.KindGroups, explain.NotServed, ""))
+		}, "fault definitions", "the API server does not serve ServiceGroups of purelb.io/v2: apply the folder crds of the chart"},
+		{"no definitions of BGP", func(w *explain.World, _ *explain.Facts) {
+			w.Unread = append(w.Unread, explain.NewUnread(explain.KindConfigurations, explain.NotServed, ""))
+		}, "warning definitions", "the API server does not serve BGPConfigurations of bgp.purelb.io/v1: apply the folder crds of the chart"},
 		{"a program that is not ready", func(w *explain.World, _ *explain.Facts) {
 			w.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "allocator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}}}
 		}, "fault programs", "allocator in pod allocator-1 on node n1 is not ready: CrashLoopBackOff: back-off"},

@@ -66,3 +66,12 @@ func TestEmptyAnswersSayThatPureLBDoesNotRun(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusCountsOneServiceInTheSingular(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	f.objects[pathServices] = f.objects[pathServices][:1]
+	if out, _, _ := f.ask(t, "status"); !strings.Contains(out, "\n  1 Service with 1 address: ") {
+		t.Errorf("the status is\n%s", out)
+	}
+}

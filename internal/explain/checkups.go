@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/lease"
@@ -31,13 +32,19 @@ func checkDefinitions(v *view, f Facts) result {
 	if why := f.Unsaid["groups"]; why != "" {
 		return result{unknown: "which objects the API server knows is unknown: " + why}
 	}
-	var r result
+	const mend = ": apply the folder crds of the chart"
 	if !slices.Contains(f.APIGroups, v2.GroupVersion.Group) {
-		r.faults = append(r.faults, "the API server does not know ServiceGroups and LBNodeAgents: install the definitions of "+v2.GroupVersion.Group)
+		return result{faults: []string{"the API server has no definitions of " + v2.GroupVersion.Group + mend}}
 	}
+	var r result
 	for _, u := range v.Unread {
-		if u.Reason == NotServed && u.Kind != KindNetworks {
-			r.warnings = append(r.warnings, u.Kind+": "+u.Why)
+		said := "the API server does not serve " + u.Kind + " of "
+		switch {
+		case u.Reason != NotServed:
+		case u.Kind == KindGroups || u.Kind == KindAgents:
+			r.faults = append(r.faults, said+v2.GroupVersion.String()+mend)
+		case u.Kind == KindConfigurations || u.Kind == KindNodeStatuses: // A cluster need not speak BGP.
+			r.warnings = append(r.warnings, said+bgpv1.GroupVersion.String()+mend)
 		}
 	}
 	return r

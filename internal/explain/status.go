@@ -204,7 +204,7 @@ func (s Status) Tables() []Table {
 	sum := s.Services.Summary
 	services := "  unknown"
 	if sum != nil {
-		services = fmt.Sprintf("  %d Services with %d addresses: %d OK, %d with problems", sum.Total, sum.IPs, sum.OK, sum.Problems)
+		services = fmt.Sprintf("  %s with %s: %d OK, %d with problems", counted(sum.Total, "Service", "Services"), counted(sum.IPs, "address", "addresses"), sum.OK, sum.Problems)
 	}
 	tables = append(tables, Table{Title: "Services", Lines: []string{services}})
 	overall := Table{Title: "Overall: " + s.Overall}
