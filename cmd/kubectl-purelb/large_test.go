@@ -161,3 +161,32 @@ func TestAProbeOfALargeClusterAsksAllAgents(t *testing.T) {
 		t.Errorf("%d agents are asked at a time, want at most %d", most.Load(), atOnce)
 	}
 }
+
+// A fault that all Services have must not push everything else off the screen.
+func TestManyProblemsStayOnOneScreen(t *testing.T) {
+	w := wellWorld(t)
+	svc := w.Services[0]
+	w.Services = nil
+	for i := range 100 {
+		one := *svc.DeepCopy()
+		one.Name, one.Annotations, one.Status = fmt.Sprintf("s%02d", i), map[string]string{"purelb.io/service-group": "nowhere"}, corev1.ServiceStatus{}
+		w.Services = append(w.Services, one)
+	}
+	f := newFakeServer(t)
+	f.has(t, w)
+	for args, want := range map[string]string{
+		"status":         "\n  and 80 more; -o json has all, and \"kubectl purelb services --problems\" lists Services\n",
+		"check":          "\n  and 90 more; -o json has all\n",
+		"check -o short": "\n  and 90 more; -o json has all\n",
+	} {
+		out, errs, _ := f.ask(t, strings.Fields(args)...)
+		if !strings.Contains(out, want) || !strings.Contains(out, "default/s00") || strings.Count(out, "\n") > 80 {
+			t.Errorf("%s has %d lines, want one with %q\n%s%s", args, strings.Count(out, "\n"), want, out, errs)
+		}
+	}
+	for _, args := range []string{"status -o json", "check -o json"} {
+		if out, errs, _ := f.ask(t, strings.Fields(args)...); !strings.Contains(out, "default/s99") {
+			t.Errorf("%s leaves out the last Service\n%s%s", args, out, errs)
+		}
+	}
+}

@@ -155,10 +155,22 @@ func (c Checkup) Short() []Table {
 	return c.tables(func(f Finding) bool { return f.Status != FindingFine })
 }
 
+// mostFindings is how many findings of one check the tables show.
+const mostFindings = 10
+
 func (c Checkup) tables(shown func(Finding) bool) []Table {
 	tables := []Table{{Lines: []string{c.headline()}}}
-	for _, f := range c.Findings {
+	count := map[string]int{}
+	for i, f := range c.Findings {
 		if !shown(f) {
+			continue
+		}
+		count[f.Check]++
+		if more := count[f.Check] - mostFindings; more > 0 {
+			if i+1 == len(c.Findings) || c.Findings[i+1].Check != f.Check {
+				t := &tables[len(tables)-1]
+				t.Lines = append(t.Lines, fmt.Sprintf("  and %d more; -o json has all", more))
+			}
 			continue
 		}
 		if tables[len(tables)-1].Title != f.Category {

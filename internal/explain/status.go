@@ -178,6 +178,9 @@ func (v *view) silence(s bgpv1.BGPNodeStatusStatus) string {
 	return fmt.Sprintf("its speaker has not reported for %s, although it should every %ds: it does not run or does not reach the API server", short(age), s.HeartbeatSeconds)
 }
 
+// mostWarnings is how many warnings the tables of a Status show.
+const mostWarnings = 20
+
 // Tables returns the tables of s.
 func (s Status) Tables() []Table {
 	var tables []Table
@@ -208,8 +211,11 @@ func (s Status) Tables() []Table {
 	}
 	tables = append(tables, Table{Title: "Services", Lines: []string{services}})
 	overall := Table{Title: "Overall: " + s.Overall}
-	for _, w := range s.Warnings {
+	for _, w := range s.Warnings[:min(len(s.Warnings), mostWarnings)] {
 		overall.Lines = append(overall.Lines, "  "+w)
+	}
+	if more := len(s.Warnings) - mostWarnings; more > 0 {
+		overall.Lines = append(overall.Lines, fmt.Sprintf("  and %d more; -o json has all, and \"kubectl purelb services --problems\" lists Services", more))
 	}
 	return append(append(tables, overall), unreadTable(s.Unread)...)
 }
