@@ -70,6 +70,19 @@ func (e *ear) aim(links []int, numbers []uint32) error {
 	})
 }
 
+// lost reports whether the ear has lost its link, or may have. The kernel unbinds a socket from a
+// link that goes away. It does not bind the socket again if a link with the same index comes.
+func (e *ear) lost() bool {
+	bound := false
+	err := e.control(func(fd int) error {
+		name, err := unix.Getsockname(fd)
+		at, ok := name.(*unix.SockaddrLinklayer)
+		bound = ok && at.Ifindex >= 0
+		return err
+	})
+	return err != nil || !bound
+}
+
 // group makes the link accept all multicast packets, or ends that. The kernel counts the
 // calls.
 func (e *ear) group(link int, join bool) error {

@@ -132,7 +132,7 @@ func (l *listening) move(scope [2]scope, names map[int]string) error {
 		same = same && slices.Equal(now.links, l.scope[family].links) && slices.Equal(now.numbers, l.scope[family].numbers)
 	}
 	l.names = names
-	if same {
+	if same && !slices.ContainsFunc(l.stack.ears.each, (*ear).lost) {
 		return nil
 	}
 	if err := l.stack.ears.attend(&l.ear, scope); err != nil {

@@ -217,3 +217,27 @@ func TestListeningWorksFromAnyThread(t *testing.T) {
 		t.Errorf("heard %s", got)
 	}
 }
+
+// A link keeps its index on its way to another namespace and back.
+func TestListeningFollowsALinkThatComesBack(t *testing.T) {
+	newWorld(t)
+	const add = "link add eth0 index 77 type veth peer name far0\nlink set far0 up\nlink set eth0 up"
+	ip(t, add)
+	s := newStack(t)
+	heard := listen(t, t.Context(), s, func() map[netip.Addr]string {
+		return map[netip.Addr]string{netip.MustParseAddr("192.0.2.9"): "eth0"}
+	})
+	ip(t, "link del eth0\n"+add)
+	fd := capture(t)
+	mac := [6]byte{2, 0, 0, 0, 0, 3}
+	claim := addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP, gratuitousARP(arpRequest, mac, netip.MustParseAddr("192.0.2.9")))
+	eventually(t, "Listen reports claims", func() bool {
+		say(t, fd, "far0", claim)
+		select {
+		case h := <-heard:
+			return showHeard(h) == "eth0 020000000003 has 192.0.2.9"
+		case <-time.After(50 * time.Millisecond):
+			return false
+		}
+	})
+}
