@@ -45,6 +45,8 @@ type Stack struct {
 	// wire sends frames and receives none.
 	wire int
 	ears *ears
+	// recent is a list of own MACs.
+	recent ownList
 	// missed counts packets that a slow reader of Listen missed.
 	missed atomic.Uint64
 	// marks means that the kernel stores the mark of an address.

@@ -54,9 +54,6 @@ type listening struct {
 	// scope is the set of packets to receive. names are the names of the links by index.
 	scope [2]scope
 	names map[int]string
-	// own are the MACs of this node, read at readOwn.
-	own     map[[6]byte]bool
-	readOwn time.Time
 }
 
 // hear passes packets about our addresses to run.
@@ -155,17 +152,14 @@ func (l *listening) tell(ctx context.Context, w said) {
 	}
 }
 
-// isOwn reports whether mac is a MAC of this node. It may use a list that is up to a second
-// old, because the segment may be flooded, and links change seldom.
+// isOwn reports whether mac is a MAC of this node. The segment may be flooded, so it does not read
+// the links for each packet.
 func (l *listening) isOwn(ctx context.Context, mac [6]byte) bool {
-	if time.Since(l.readOwn) >= lookEvery {
-		if own, err := l.stack.ownMACs(ctx); err == nil {
-			l.own, l.readOwn = own, time.Now()
-		} else {
-			l.stack.log.DebugContext(ctx, "reading the links", "error", err)
-		}
+	own, err := l.stack.recentOwnMACs(ctx)
+	if err != nil {
+		l.stack.log.DebugContext(ctx, "reading the links", "error", err)
 	}
-	return l.own[mac]
+	return own[mac]
 }
 
 // earOf returns the index of the ear for packets about addr.
