@@ -192,7 +192,7 @@ func New(opt Options) *Agent {
 		conflicts:  announce.Conflicts{},
 		claimants:  claimants{},
 		addresses:  announce.Memory{},
-		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[string]bool{}, unaskable: map[string]bool{}},
+		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
 		inbox:      make(chan mail, inboxSize),

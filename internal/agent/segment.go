@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,7 @@ type segments struct {
 	unaskable map[string]bool
 	// silentLinks are the links whose standing questions have no answer. questions are these
 	// questions, for watchLinks.
-	silentLinks map[string]bool
+	silentLinks map[indexedLink]bool
 	questions   atomic.Pointer[[]standing]
 	unheard     unheard
 }
@@ -35,8 +36,19 @@ type linkFamily struct {
 	family addr.Family
 }
 
+// indexedLink is a link and its index. A link that is deleted and made again has a new index.
+type indexedLink struct {
+	name  string
+	index int
+}
+
+func indexed(l announce.Link) indexedLink { return indexedLink{l.Name, l.Index} }
+
 // standingEvery is the pause between two standing questions.
 const standingEvery = 2 * time.Second
+
+// linksAtOnce limits the links that the agent asks at a time.
+const linksAtOnce = 16
 
 // standingWait is how long machines may take to answer each of two questions. It is long, because a
 // machine may be busy.
@@ -45,7 +57,7 @@ const standingWait = 400 * time.Millisecond
 // standing asks whether a link leads to other machines. witnesses are the machines to ask,
 // and asking says how.
 type standing struct {
-	link      string
+	link      indexedLink
 	witnesses announce.Witnesses
 	asking    announce.Probing
 }
@@ -54,7 +66,7 @@ type standing struct {
 func (a *Agent) askLinks(seen *observation) {
 	questions := a.standingOn(seen)
 	for _, q := range questions {
-		a.noteUnaskable(q.link, seen.Node)
+		a.noteUnaskable(q.link.name, seen.Node)
 	}
 	a.segments.questions.Store(&questions)
 }
@@ -62,13 +74,16 @@ func (a *Agent) askLinks(seen *observation) {
 // standingOn returns the questions to ask: one for each link that has local addresses or is
 // silent. A link without a carrier needs no question.
 func (a *Agent) standingOn(seen *observation) []standing {
-	links := maps.Clone(a.segments.silentLinks)
+	held := map[string]bool{}
 	for _, link := range seen.Held {
-		links[link] = true
+		held[link] = true
 	}
 	var all []standing
-	for _, link := range slices.Sorted(maps.Keys(links)) {
-		one := standing{link, announce.WitnessesOn(link, seen.Situation, seen.adopt), seen.asking(link)}
+	for _, l := range seen.Node.Links {
+		if !held[l.Name] && !l.Silent {
+			continue
+		}
+		one := standing{indexed(l), announce.WitnessesOn(l.Name, seen.Situation, seen.adopt), seen.asking(l.Name)}
 		one.asking.Requests, one.asking.Interval, one.asking.Wait = true, standingWait, standingWait
 		all = append(all, one)
 	}
@@ -79,28 +94,43 @@ func (a *Agent) standingOn(seen *observation) []standing {
 // done. It runs in the background, and wakes the loop when a link falls silent or works
 // again.
 func (a *Agent) watchLinks(ctx context.Context) {
-	known := map[string]*announce.Standing{}
+	known := map[indexedLink]*announce.Standing{}
 	for backoff.Sleep(ctx, standingEvery) {
 		var questions []standing
 		if all := a.segments.questions.Load(); all != nil {
 			questions = *all
 		}
-		maps.DeleteFunc(known, func(link string, _ *announce.Standing) bool {
+		maps.DeleteFunc(known, func(link indexedLink, _ *announce.Standing) bool {
 			return !slices.ContainsFunc(questions, func(q standing) bool { return q.link == link })
 		})
-		for _, q := range questions {
-			if known[q.link] == nil {
-				known[q.link] = &announce.Standing{}
-			}
-			a.askStanding(ctx, q, known[q.link])
-		}
+		a.askEach(ctx, questions, known)
 	}
+}
+
+// askEach asks the questions together, because each takes most of a second. It waits for the
+// answers, and records them in known.
+func (a *Agent) askEach(ctx context.Context, questions []standing, known map[indexedLink]*announce.Standing) {
+	var asking sync.WaitGroup
+	room := make(chan struct{}, linksAtOnce)
+	for _, q := range questions {
+		state := known[q.link]
+		if state == nil {
+			state = &announce.Standing{}
+			known[q.link] = state
+		}
+		room <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-room }()
+			a.askStanding(ctx, q, state)
+		})
+	}
+	asking.Wait()
 }
 
 // askStanding asks q, and tells the loop if the link of q has fallen silent or works again.
 // If q could not be asked, nothing follows.
 func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Standing) {
-	answers, err := a.Kernel.Probe(ctx, q.link, slices.Concat(q.witnesses.All(), q.witnesses.Others), q.asking)
+	answers, err := a.Kernel.Probe(ctx, q.link.name, slices.Concat(q.witnesses.All(), q.witnesses.Others), q.asking)
 	if err != nil || !state.Asked(q.missing(answers)) {
 		return
 	}
@@ -108,11 +138,11 @@ func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Sta
 	done := func() {
 		if silent {
 			a.segments.silentLinks[q.link] = true
-			a.Log.WarnContext(ctx, "linkSilent", "node", a.Node, "interface", q.link, "unanswered", q.witnesses.All())
+			a.Log.WarnContext(ctx, "linkSilent", "node", a.Node, "interface", q.link.name, "unanswered", q.witnesses.All())
 			return
 		}
 		delete(a.segments.silentLinks, q.link)
-		a.Log.InfoContext(ctx, "linkHeard", "node", a.Node, "interface", q.link)
+		a.Log.InfoContext(ctx, "linkHeard", "node", a.Node, "interface", q.link.name)
 	}
 	select {
 	case a.background.completions <- done:
@@ -130,11 +160,15 @@ func (q standing) missing(answers announce.Answers) bool {
 	return q.witnesses.Like(families[addr.V4]).Missing(nil) || q.witnesses.Like(families[addr.V6]).Missing(nil)
 }
 
-// markSilent marks the silent links of node.
+// markSilent marks the silent links of node, and forgets those that are gone.
 func (a *Agent) markSilent(node *announce.Node) {
-	for i := range node.Links {
-		node.Links[i].Silent = a.segments.silentLinks[node.Links[i].Name]
+	silent := a.segments.silentLinks
+	for i, l := range node.Links {
+		node.Links[i].Silent = silent[indexed(l)]
 	}
+	maps.DeleteFunc(silent, func(link indexedLink, _ bool) bool {
+		return !slices.ContainsFunc(node.Links, func(l announce.Link) bool { return indexed(l) == link })
+	})
 }
 
 // hearSegment records whether any machine answered on a segment, and logs a change.

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+)
+
+// A link is silent as soon as on a node with one link (TestAddressesLeaveALinkWithoutAnyAnswer).
+func TestManyLinksFallSilentTogether(t *testing.T) {
+	const many = 10
+	inWorld(t, func(w *world) {
+		w.cluster.snapshot.Agents[0] = lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "net.*"})
+		w.peers.peers.Own = map[netip.Addr]string{}
+		b, c := reachable("node-b"), reachable("node-c")
+		b.Draining, c.Draining = true, true
+		for i := range many {
+			name, address := fmt.Sprintf("net%d", i), func(host int) string { return fmt.Sprintf("10.0.%d.%d", i, host) }
+			w.kernel.links = append(w.kernel.links, announce.Link{Name: name, Index: 20 + i, Neighbors: true, Up: true, Carrier: true})
+			w.kernel.hold(permanent(name, address(1)+"/24"))
+			w.kernel.answers[address(2)] = someMAC
+			w.peers.peers.Own[addrOf(address(2))], w.peers.peers.Own[addrOf(address(3))] = "node-b", "node-c"
+			b.Subnets = append(b.Subnets, netip.MustParsePrefix(address(0)+"/24"))
+		}
+		c.Subnets, w.peers.peers.Members[0].Subnets, w.peers.peers.Known = b.Subnets, b.Subnets, b.Subnets
+		w.peers.peers.Members = append(w.peers.peers.Members, b, c)
+	}, func(w *world) {
+		var ips []string
+		for i := range many {
+			ips = append(ips, fmt.Sprintf("10.0.%d.9", i))
+		}
+		w.cluster.change(serving(branded("web", ips...)))
+		pass(time.Minute)
+		want(t, "addresses, before", fmt.Sprint(len(w.agent.held.read())), fmt.Sprint(many))
+		w.kernel.change(func() {
+			clear(w.kernel.answers)
+			w.kernel.probing = 2 * standingWait
+		})
+		pass(9 * time.Second)
+		want(t, "kernel, after three questions", w.kernel.String(), "")
+	})
+}
+
+// replace deletes eth0, and makes it anew with the same own addresses.
+func (w *world) replace(eth0 announce.Link) {
+	eth0.Index += 100
+	w.kernel.change(func() {
+		var kept []held
+		for _, a := range w.kernel.addresses {
+			if a.Link != "eth0" || a.Mark != announce.Mark {
+				kept = append(kept, a)
+			}
+		}
+		w.kernel.addresses = kept
+		for i, l := range w.kernel.links {
+			if l.Name == "eth0" {
+				w.kernel.links[i] = eth0
+			}
+		}
+	})
+}
+
+func TestALinkThatIsMadeAnewIsNotSilent(t *testing.T) {
+	holding(t, func(w *world) {
+		eth0 := w.kernel.links[1]
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(9 * time.Second)
+		want(t, "kernel, on a silent link", w.kernel.String(), "")
+		w.kernel.change(func() { w.kernel.answers["192.0.2.2"], w.kernel.answers["2001:db8::2"] = someMAC, someMAC })
+		w.replace(eth0)
+		pass(time.Second)
+		want(t, "kernel, on the new link", w.kernel.String(), bothAddresses)
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(12 * time.Second)
+		want(t, "kernel, when the new link is silent too", w.kernel.String(), "")
+	})
+}
