@@ -205,6 +205,14 @@ func (s *Service) announcing(f addr.Family) string {
 	return s.announcing4
 }
 
+// uid returns the UID of s, "" for a nil s.
+func (s *Service) uid() types.UID {
+	if s == nil {
+		return ""
+	}
+	return s.UID
+}
+
 // ref returns the reference to s for an event, nil for a nil s.
 func (s *Service) ref() *corev1.ObjectReference {
 	if s == nil {

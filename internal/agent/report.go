@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
@@ -76,7 +77,7 @@ func (r *reporter) report(now time.Time, seen *observation, decisions []announce
 // annotations of svc should show.
 func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, decision *announce.Decision, done outcome, next reports) announce.Decision {
 	d, s := *decision, subject{decision.Service, decision.IP}
-	before, known := r.reported[s]
+	before, known := r.before(s, svc)
 	if done.unfinished(d.IP) {
 		if known {
 			f := before.alone()
@@ -85,7 +86,7 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 		}
 		return asWritten(svc, r.node, d)
 	}
-	f := fact{decision: decision}
+	f := fact{decision: decision, uid: svc.uid()}
 	if d.Where == announce.Nowhere {
 		f.failure = d.Message
 	}
@@ -104,6 +105,15 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 	}
 	r.reportChange(svc, f, before, news, before.here() || slices.Contains(done.gone, d.IP))
 	return d
+}
+
+// before returns the last report of s. A Service that was deleted and made again has none.
+func (r *reporter) before(s subject, svc *Service) (f fact, known bool) {
+	f, known = r.reported[s]
+	if f.uid != svc.uid() {
+		return fact{}, false
+	}
+	return f, known
 }
 
 // speaks reports whether this node writes the event that it announces a remote address. All nodes
@@ -271,6 +281,8 @@ type reports map[subject]fact
 type fact struct {
 	// decision points into a whole plan, which stays in memory as long as /state shows it.
 	decision *announce.Decision
+	// uid is the UID of the Service.
+	uid types.UID
 	// failure is why the address is not here although it should be.
 	failure string
 	// waits says that the address is not here now, whatever was reported: this node wants it, and
@@ -293,7 +305,7 @@ func (f fact) here() bool { return f.failure == "" && f.decided().Where != annou
 // memory.
 func (f fact) alone() fact {
 	d := f.decided()
-	return fact{decision: &d, failure: f.failure}
+	return fact{decision: &d, uid: f.uid, failure: f.failure}
 }
 
 // byService returns the decisions of one Service after another.
