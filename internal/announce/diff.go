@@ -148,27 +148,32 @@ func expiring(left, wanted time.Duration) bool {
 	}
 }
 
-// NextRefresh returns when the next wanted address is half way through its lifetime, at most
-// longest from now. node has the addresses from before this pass: an address that was
-// missing, or was due for a refresh, has its whole lifetime now.
+// NextRefresh returns when the first lifetime of a wanted address is half over, at most longest from
+// now. node has the addresses from before this pass: an address that was missing, or was due for a
+// refresh, has its whole lifetimes now.
 func NextRefresh(now time.Time, node Node, wanted []Address, longest time.Duration) time.Time {
-	left := map[netip.Prefix]time.Duration{}
+	found := map[place]Address{}
 	for _, f := range node.Addresses {
 		if f.Valid != Forever {
-			left[f.Prefix] = f.Valid
+			found[placeOf(f)] = f
 		}
 	}
 	wait := longest
 	for _, w := range wanted {
-		if w.Valid == Forever {
-			continue
+		f, there := found[placeOf(w)]
+		if !there || stale(f, w) {
+			f = w
 		}
-		remains, found := left[w.Prefix]
-		if !found || remains > w.Valid || remains < w.Valid/2 {
-			remains = w.Valid
-		}
-		// The kernel counts in whole seconds: do not wake a second too early.
-		wait = min(wait, remains-w.Valid/2+time.Second)
+		wait = min(wait, untilHalf(f.Valid, w.Valid), untilHalf(f.Preferred, w.Preferred))
 	}
 	return now.Add(wait)
+}
+
+// untilHalf returns when half of a wanted lifetime is over, if this much of it is left.
+func untilHalf(left, wanted time.Duration) time.Duration {
+	if wanted == Forever || wanted == 0 {
+		return Forever
+	}
+	// The kernel counts in whole seconds: do not wake a second too early.
+	return left - wanted/2 + time.Second
 }

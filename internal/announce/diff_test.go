@@ -400,3 +400,32 @@ func TestAddressesThatDisplaceTheNodesArePutAnew(t *testing.T) {
 		}
 	}
 }
+
+func TestNextRefresh(t *testing.T) {
+	lasts := func(valid, preferred time.Duration) Address {
+		return Address{Prefix: netip.MustParsePrefix("10.0.0.5/24"), Link: "eth0", Valid: valid, Preferred: preferred, Mark: Mark}
+	}
+	elsewhere := lasts(40*time.Second, 40*time.Second)
+	elsewhere.Link = "eth1"
+	for _, tt := range []struct {
+		name   string
+		found  []Address
+		wanted Address
+		want   time.Duration
+	}{
+		{"a new address", nil, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
+		{"an address that is refreshed now", []Address{lasts(20*time.Second, 20*time.Second)}, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
+		{"an address that is refreshed later", []Address{lasts(40*time.Second, 40*time.Second)}, lasts(60*time.Second, 60*time.Second), 11 * time.Second},
+		{"a new address that is preferred for a shorter time", nil, lasts(60*time.Second, 20*time.Second), 11 * time.Second},
+		{"an address that is preferred for a shorter time", []Address{lasts(55*time.Second, 15*time.Second)}, lasts(60*time.Second, 20*time.Second), 6 * time.Second},
+		{"a deprecated address", nil, lasts(60*time.Second, 0), 31 * time.Second},
+		{"an address for ever", []Address{lasts(Forever, Forever)}, lasts(Forever, Forever), time.Minute},
+		{"an address that moves to another link", []Address{elsewhere}, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := NextRefresh(begin, Node{Addresses: tt.found}, []Address{tt.wanted}, time.Minute).Sub(begin); got != tt.want {
+				t.Errorf("the next refresh is in %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
