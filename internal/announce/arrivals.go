@@ -126,7 +126,7 @@ func (m Memory) Additions(now time.Time, p Plan, all Arrivals, err error) Additi
 		delete(done.Added, ip)
 	}
 	done.Missing = all.missing(p, done.Failed)
-	done.Errs = []error{err, lost, m.stillFailing(all.Waiting, done.Failed)}
+	done.Errs = []error{err, lost, m.stillFailing(all, done.Failed)}
 	return done
 }
 
@@ -138,16 +138,22 @@ func (a Arrivals) missing(p Plan, failed map[netip.Addr]error) map[netip.Addr]er
 	for ip := range a.Waiting {
 		all[ip] = ErrWaiting
 	}
-	contested := map[netip.Addr]bool{}
-	for _, c := range a.Contested {
-		contested[c.Address.Prefix.Addr()] = true
-	}
+	contested := a.contested()
 	for _, d := range p.Decisions {
 		if d.Dark && contested[d.IP] {
 			delete(all, d.IP)
 		}
 	}
 	maps.Copy(all, failed)
+	return all
+}
+
+// contested returns the addresses that another machine answers for.
+func (a Arrivals) contested() map[netip.Addr]bool {
+	all := make(map[netip.Addr]bool, len(a.Contested))
+	for _, c := range a.Contested {
+		all[c.Address.Prefix.Addr()] = true
+	}
 	return all
 }
 
@@ -167,13 +173,15 @@ func (m Memory) flapping(wanted []Address) error {
 }
 
 // stillFailing adds to failed each waiting address that failed last time and was not tried
-// again yet. It returns these failures.
-func (m Memory) stillFailing(waiting map[netip.Addr]Address, failed map[netip.Addr]error) error {
+// again yet. It returns these failures. An address that another machine answers for waits for that
+// machine, whatever failed before.
+func (m Memory) stillFailing(all Arrivals, failed map[netip.Addr]error) error {
 	var errs []error
-	for _, ip := range slices.SortedFunc(maps.Keys(waiting), netip.Addr.Compare) {
-		if one := m[ip]; one != nil && one.Failing != nil && failed[ip] == nil {
+	contested := all.contested()
+	for _, ip := range slices.SortedFunc(maps.Keys(all.Waiting), netip.Addr.Compare) {
+		if one := m[ip]; one != nil && one.Failing != nil && failed[ip] == nil && !contested[ip] {
 			failed[ip] = one.Failing
-			errs = append(errs, &AddressError{Address: waiting[ip], Err: one.Failing})
+			errs = append(errs, &AddressError{Address: all.Waiting[ip], Err: one.Failing})
 		}
 	}
 	return errors.Join(errs...)
