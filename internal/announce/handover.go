@@ -17,10 +17,15 @@ type Handovers struct {
 }
 
 type handover struct {
+	// to is the node that was asked last. asked are all nodes that were asked. Each of them may
+	// take the address.
 	to    string
+	asked map[string]bool
+	// until is the end of the wait for to. over says that the wait has ended before.
 	until time.Time
-	// over says that the wait has ended. goes says that the address goes even with OnlyTaken.
-	over, goes bool
+	over  bool
+	// taken says that another node has the address.
+	taken bool
 }
 
 // HandoverLimit is how long a holder waits for the next node.
@@ -63,37 +68,38 @@ func (h *Handovers) Sift(now time.Time, p Plan, remove []Address) Withdrawals {
 		}
 		one := h.each[ip]
 		if one == nil {
-			one = &handover{until: now.Add(h.Limit)}
+			one = &handover{asked: map[string]bool{}}
 		}
 		left[ip] = one
-		if to := heir.HandTo; to != one.to && !one.over {
-			one.to = to
+		if to := heir.HandTo; to != one.to && !one.taken {
+			one.to, one.until, one.over = to, now.Add(h.Limit), false
+			one.asked[to] = true
 			all.Ask[to] = append(all.Ask[to], ip)
 		}
-		one.over, one.goes = one.over || heir.Dark, one.goes || heir.Dark || !h.OnlyTaken
-		all.step(now, one, a)
+		all.step(now, one, a, heir.Dark, one.taken || heir.Dark || !h.OnlyTaken)
 	}
 	h.each = left
 	return all
 }
 
-// step decides whether a goes, stays or waits.
-func (w *Withdrawals) step(now time.Time, one *handover, a Address) {
-	switch waits := !one.over && now.Before(one.until); {
-	case !waits && one.goes:
-		w.Remove = append(w.Remove, a)
-	case !waits:
-		w.Stay = append(w.Stay, a)
-	default:
+// step decides whether a goes, stays or waits. dark says not to wait. goes says that a goes after the
+// wait.
+func (w *Withdrawals) step(now time.Time, one *handover, a Address, dark, goes bool) {
+	switch waits := !one.taken && !one.over && !dark && now.Before(one.until); {
+	case waits:
 		w.Waiting[a.Prefix.Addr()], w.Next = a, Sooner(w.Next, one.until)
+	case goes:
+		w.Remove = append(w.Remove, a)
+	default:
+		w.Stay = append(w.Stay, a)
 	}
 }
 
-// Taken records that to has taken addresses.
-func (h *Handovers) Taken(to string, addresses []netip.Addr) {
+// Taken records that node has taken addresses.
+func (h *Handovers) Taken(node string, addresses []netip.Addr) {
 	for _, ip := range addresses {
-		if one := h.each[ip]; one != nil && one.to == to {
-			one.over, one.goes = true, true
+		if one := h.each[ip]; one != nil && one.asked[node] {
+			one.taken = true
 		}
 	}
 }

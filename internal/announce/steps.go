@@ -100,7 +100,9 @@ func (t *Takeovers) answer(now time.Time, local map[netip.Addr]*Decision, here m
 		_, wanted := local[ip]
 		taken := wanted && here[ip]
 		if taken {
-			answers[o.from] = append(answers[o.from], ip)
+			for _, node := range o.from {
+				answers[node] = append(answers[node], ip)
+			}
 		}
 		if taken || !now.Before(o.until) {
 			delete(t.offers, ip)

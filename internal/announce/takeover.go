@@ -3,6 +3,7 @@ package announce
 import (
 	"hash/fnv"
 	"net/netip"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/election"
@@ -39,9 +40,10 @@ type takeover struct {
 	pause time.Duration
 }
 
-// offer says that the holder gives an address up for this node from now on.
+// offer says that the holders of an address give it up for this node from now on. An address has
+// several holders while it moves, and after a split of the segment.
 type offer struct {
-	from  string
+	from  []string
 	until time.Time
 }
 
@@ -62,7 +64,14 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 		t.offers = map[netip.Addr]offer{}
 	}
 	for _, ip := range addresses {
-		t.offers[ip] = offer{from, now.Add(OfferLimit(t.Limit))}
+		one := t.offers[ip]
+		if !now.Before(one.until) {
+			one.from = nil
+		}
+		if !slices.Contains(one.from, from) {
+			one.from = append(one.from, from)
+		}
+		t.offers[ip] = offer{one.from, now.Add(OfferLimit(t.Limit))}
 	}
 }
 

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (w *taking) do(step string) {
 	case "unprobed":
 		w.does.Unprobed(now, "eth0", ips)
 	case "offered":
-		w.does.Offered(now, "node-b", ips)
+		w.does.Offered(now, words[2], ips)
 	case "has":
 		for _, ip := range ips {
 			w.node.Addresses = append(w.node.Addresses, hasLocal("eth0", map[string]string{v4: v4 + "/24", v6: v6 + "/64"}[ip.String()], lifetime))
@@ -104,8 +105,8 @@ func (w *taking) pass(ms int, now time.Time) {
 	for _, c := range s.Contested {
 		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), MACText(c.MAC), c.Since.Sub(begin).Milliseconds()))
 	}
-	for node, ips := range s.Answer {
-		said = append(said, fmt.Sprintf("answer %s %v", node, ips))
+	for _, node := range slices.Sorted(maps.Keys(s.Answer)) {
+		said = append(said, fmt.Sprintf("answer %s %v", node, s.Answer[node]))
 	}
 	if !s.Next.IsZero() {
 		said = append(said, fmt.Sprintf("next after %s", s.Next.Sub(now).Truncate(100*time.Millisecond)))
@@ -154,6 +155,12 @@ func TestTakeovers(t *testing.T) {
 		{"also when it was here already", false,
 			[]string{"0 has " + v6 + " " + v4, "0 offered node-b " + v6, "0 pass"},
 			"0: answer node-b [fd00::50]\n"},
+		{"all nodes that offer it get an answer", false,
+			[]string{"0 release " + v6, "0 offered node-c " + v4, "10 offered node-b " + v4, "20 has " + v4, "20 pass", "30 pass"},
+			"20: answer node-b [10.0.0.5]; answer node-c [10.0.0.5]\n30: \n"},
+		{"an old offer does not count with a new one", false,
+			[]string{"0 release " + v6, "0 offered node-c " + v4, "2000 offered node-b " + v4, "2010 has " + v4, "2010 pass"},
+			"2010: answer node-b [10.0.0.5]\n"},
 		{"an offer that comes before its time is taken when it is", false,
 			[]string{"0 release " + v4 + " " + v6, "0 offered node-b " + v4, "0 pass", "500 want", "500 pass"},
 			"0: \n500: add 10.0.0.5/24 dev eth0; probe fd00::50\n"},
