@@ -48,9 +48,9 @@
 //
 // The agent keeps its addresses as long as its view is incomplete: before its caches are
 // complete, while the API server is away, and when the kernel gives a partial answer. An
-// agent that restarts ends without touching an address: the next agent on the node finds the
-// addresses in place and adopts them. Package ending decides what other ends of the process
-// do.
+// agent that restarts removes only addresses that another node has just taken from it: the next
+// agent on the node finds the others in place and adopts them. Package ending decides what other
+// ends of the process do.
 package agent
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -206,4 +207,30 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the caches report the deleted node", caches.nodeDeleted)
+}
+
+// The next agent on the node needs seconds to start.
+func TestAnAgentThatRestartsCompletesHandovers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		taken bool
+		want  string
+	}{{"taken", true, ""}, {"not taken", false, bothAddresses}} {
+		t.Run(tt.name, func(t *testing.T) {
+			handsOver(t, nil, func(w *world) {
+				w.agent.Departures = endOf(ending.Restart)
+				want(t, "kernel, before", w.kernel.String(), bothAddresses)
+				if tt.taken {
+					w.peers.received <- membership.Message{
+						From: "node-b", Body: announce.Encode(announce.Taken, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0], Received: time.Now(),
+					}
+				}
+				w.end()
+				want(t, "kernel", w.kernel.String(), tt.want)
+				if w.peers.gone {
+					t.Error("the agent calls Leave")
+				}
+			})
+		})
+	}
 }

@@ -273,6 +273,7 @@ func (a *Agent) depart(ctx context.Context) {
 	addresses := why.Cause.Addresses()
 	a.Log.InfoContext(ctx, "departing", "node", a.Node, "cause", why.Cause.String(), "reason", why.Reason, "addressesStay", addresses == ending.Stay)
 	if addresses == ending.Stay {
+		a.completeHandovers(ctx)
 		return
 	}
 	began := time.Now()
@@ -296,11 +297,33 @@ func (a *Agent) depart(ctx context.Context) {
 	if len(gone) > 0 {
 		a.freeFlows(ctx, gone)
 	}
+	a.logDeparted(ctx, began, err)
+}
+
+func (a *Agent) logDeparted(ctx context.Context, began time.Time, err error) {
 	if err != nil {
 		a.Log.WarnContext(ctx, "departed", "node", a.Node, "duration", time.Since(began), "error", err)
 		return
 	}
 	a.Log.InfoContext(ctx, "departed", "node", a.Node, "duration", time.Since(began))
+}
+
+// completeHandovers waits for the nodes that were asked to take addresses, and removes what they have
+// taken. Otherwise both nodes would have these addresses until the next agent starts here.
+func (a *Agent) completeHandovers(ctx context.Context) {
+	if !a.handovers.Open() {
+		return
+	}
+	began := time.Now()
+	waiting, cancel := context.WithTimeout(ctx, a.partLimit())
+	defer cancel()
+	a.handovers.OnlyTaken = true
+	var gone []netip.Addr
+	err := a.handOver(waiting, &gone)
+	if len(gone) > 0 {
+		a.freeFlows(ctx, gone)
+	}
+	a.logDeparted(ctx, began, err)
 }
 
 // sayGoodbye removes the addresses that must not stay, adds them to gone, and leaves the other

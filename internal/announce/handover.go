@@ -95,6 +95,9 @@ func (w *Withdrawals) step(now time.Time, one *handover, a Address, dark, goes b
 	}
 }
 
+// Open reports whether addresses waited for another node, or went to one, at the last Sift.
+func (h *Handovers) Open() bool { return len(h.each) > 0 }
+
 // Taken records that node has taken addresses.
 func (h *Handovers) Taken(node string, addresses []netip.Addr) {
 	for _, ip := range addresses {
