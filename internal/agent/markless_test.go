@@ -102,3 +102,28 @@ func TestAKernelWithoutMarksKeepsAddressesWithoutTheAPIServer(t *testing.T) {
 		want(t, "kernel, after the end of an agent that never knew the cluster", w.kernel.String(), bothAddresses)
 	})
 }
+
+// These attributes of local addresses are those of many nodes' own addresses.
+func TestAKernelWithoutMarksKnowsConfiguredAttributes(t *testing.T) {
+	for name, attributes := range map[string]v2.AddressAttributes{
+		"no end of lifetime": {ValidLifetime: ptr(int32(0))},
+		"a prefix route":     {NoPrefixRoute: ptr(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withoutMarks(t, func(w *world) {
+				w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{
+					AddressConfig: &v2.AddressConfig{LocalInterface: &attributes},
+				})}
+			}, func(w *world) {
+				w.cluster.change(serving(branded("web", "192.0.2.9")))
+				pass(10 * time.Minute)
+				want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+				want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
+				want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
+				w.cluster.change(serving())
+				settle()
+				want(t, "kernel, without Services", w.kernel.String(), "")
+			})
+		})
+	}
+}

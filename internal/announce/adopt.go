@@ -3,6 +3,8 @@ package announce
 import (
 	"net/netip"
 	"time"
+
+	"purelb.io/purelb/internal/config"
 )
 
 // Adopt returns a function that tells our addresses from others in s, on a kernel that keeps
@@ -16,8 +18,8 @@ import (
 //
 // On other interfaces, our addresses have the attributes of local addresses. But NetworkManager
 // gives addresses from DHCP the same attributes. So such an address is ours only in two cases: this
-// agent has had it until now, or a Service has it and its lifetime is not longer than ours. An
-// address of ours that meets neither condition expires.
+// agent has had it until now, or a Service has it and its lifetime is one of ours. An address of
+// ours that meets neither condition expires. An address without an end of its lifetime is never ours.
 //
 // As long as the view is incomplete, it is unknown which addresses Services have. Then every
 // address that may be ours counts as ours: the agent only refreshes it.
@@ -35,10 +37,15 @@ func Adopt(s Situation) func(Address) bool {
 			_, _, pooled := s.Config.Groups.GroupOf(ip)
 			return pooled || backed[ip]
 		}
-		if !a.NoPrefixRoute || a.Valid == Forever {
+		switch {
+		case a.Valid == Forever:
+			return false
+		case s.Held[ip] == a.Link:
+			return true
+		case !a.NoPrefixRoute && !addsRoutes(s.Agent):
 			return false
 		}
-		return s.Held[ip] == a.Link || (services[ip] || !s.Complete) && a.Valid <= lasting(s)
+		return services[ip] && a.Valid > ageless/2 || (services[ip] || !s.Complete) && a.Valid <= lasting(s)
 	}
 }
 
@@ -80,6 +87,13 @@ func backed(s Situation) map[netip.Addr]bool {
 	}
 	return all
 }
+
+// addsRoutes reports whether local addresses get the route to their network.
+func addsRoutes(agent *config.Agent) bool { return agent != nil && !agent.LocalAddress.NoPrefixRoute }
+
+// ageless is the lifetime of a local address that should not expire, on a kernel without marks. No
+// address from DHCP has such a lifetime, and at least half of it is left while an agent refreshes it.
+const ageless = 10 * 365 * 24 * time.Hour
 
 // lasting returns how long a local address lasts without a refresh. The kernel counts in
 // seconds.

@@ -26,6 +26,12 @@ func TestOnAKernelWithoutMarksOursAreToldByTheirMakeAndByTheServices(t *testing.
 		{"that of a Service which DHCP has given to the node, IPv6", with(local6, lasts(time.Hour)), nil, false},
 		{"local, by a longer lifetime", with(local4, lasts(time.Hour)), []twist{func(s *Situation) { s.Agent.LocalAddress.Valid = time.Hour }}, true},
 		{"local, from when lifetimes were longer", with(local4, lasts(time.Hour)), []twist{held("eth0", "10.0.0.5")}, true},
+		{"local, with a prefix route", with(with(local4, unmarked), routed), []twist{routes}, true},
+		{"local, with a prefix route, from another LBNodeAgent", with(with(local4, unmarked), routed), []twist{held("eth0", "10.0.0.5")}, true},
+		{"that of a Service with a prefix route, if the LBNodeAgent asks for none", with(with(local4, unmarked), routed), nil, false},
+		{"local, ageless", with(local4, lasts(ageless-time.Hour)), nil, true},
+		{"ageless, but of no Service", with(dhcp4, lasts(ageless)), nil, false},
+		{"that of a Service without an end, on the node's own interface", with(local4, lasts(Forever)), []twist{held("eth0", "10.0.0.5")}, false},
 		{"in a pool, but of no Service, IPv4", with(dhcp4, lasts(time.Hour)), nil, false},
 		{"in a pool, but of no Service, IPv6", with(dhcp6, lasts(time.Hour)), nil, false},
 		{"that too if it is about to expire", with(dhcp4, unmarked), nil, false},
@@ -102,3 +108,7 @@ func TestHoldsWhatBelongsHereAndIsHere(t *testing.T) {
 }
 
 func unmarked(a *Address) { a.Mark = 0 }
+
+func routed(a *Address) { a.NoPrefixRoute = false }
+
+func routes(s *Situation) { s.Agent.LocalAddress.NoPrefixRoute = false }

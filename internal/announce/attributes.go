@@ -9,10 +9,10 @@ import (
 )
 
 // kept returns the wanted address for the found address a, which stays. An address with a lifetime
-// gets a full one.
+// gets a full one, unless that is very long.
 func (d *decider) kept(a Address) Address {
 	k := Address{Prefix: a.Prefix, Link: a.Link, Valid: a.Valid, Preferred: a.Preferred, NoPrefixRoute: a.NoPrefixRoute, NoDAD: a.NoDAD}
-	if a.Valid == Forever {
+	if a.Valid > ageless/2 {
 		return k
 	}
 	k.Valid = keepFor
@@ -33,6 +33,9 @@ const keepFor = time.Minute
 func (d *decider) localAddress(ip netip.Addr, link string, prefix netip.Prefix) Address {
 	a := lifetimes(d.Agent.LocalAddress)
 	a.Prefix, a.Link = prefix, link
+	if !d.Node.MarksSupported && a.Valid == Forever {
+		a.Valid, a.Preferred = ageless, min(a.Preferred, ageless)
+	}
 	if ip.Is6() {
 		a.Preferred = 0
 		a.NoDAD = slices.ContainsFunc(d.holders[ip], func(s Service) bool { return s.SkipIPv6DAD })
