@@ -59,11 +59,11 @@ func (o *outcome) awaited(plan announce.Plan) bool {
 
 // apply changes the node to match plan, as far as that is possible now. It adds before it
 // removes. An address that cannot be added in one place stays in the other.
-func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, plan announce.Plan) (outcome, todo) {
+func (a *Agent) apply(ctx context.Context, seen *observation, plan announce.Plan) (outcome, todo) {
 	noDummy := a.ensureDummy(ctx, seen)
 	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
 
-	// The observation may have taken long, and silence and offers expire. So compare them with
+	// The steps of a pass may take long. Silence, offers and handovers expire, so compare them with
 	// the present time.
 	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, &a.takeovers)
 	notPut := a.Kernel.Put(ctx, coming.Add)
@@ -71,7 +71,7 @@ func (a *Agent) apply(ctx context.Context, now time.Time, seen *observation, pla
 	a.Metrics.additions.Add(float64(put.Count))
 	notRefreshed := a.refresh(ctx, changes.Refresh)
 
-	going := a.handovers.Sift(now, plan, changes.Removable(put.Missing))
+	going := a.handovers.Sift(time.Now(), plan, changes.Removable(put.Missing))
 	removed, gone, notRemoved := a.remove(ctx, going.Remove, plan.Wanted)
 	return outcome{
 		added: put.Added, put: put.Count > 0, failed: put.Failed,

@@ -26,7 +26,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	a.reporter.reportConfig(seen) // now the other nodes may know that there are no subnets
 	notDropped := a.dropFailed(ctx, seen)
 	plan := announce.Decide(seen.Situation)
-	done, waits := a.apply(ctx, now, seen, plan)
+	done, waits := a.apply(ctx, seen, plan)
 	done.fail(notDropped)
 	carried := announce.Carried(seen.Node)
 	a.held.hold(announce.Holds(seen.Situation, plan, carried, done.added, done.failed))
@@ -394,7 +394,7 @@ func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withd
 	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
 		return !successors[w.Prefix.Addr()]
 	})
-	going := a.handovers.Sift(now, plan, leaving)
+	going := a.handovers.Sift(time.Now(), plan, leaving)
 	_, went, err := a.remove(ctx, going.Remove, nil)
 	return going, went, err
 }

@@ -276,3 +276,26 @@ func TestAnAffinityThatNoNodeFulfillsIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// A pass that adds thousands of addresses takes long. The request is sent after it.
+func TestTheNextNodeHasASecondAfterALongPass(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
+	}, func(w *world) {
+		w.kernel.change(func() { w.kernel.putting = 2 * time.Second })
+		w.cluster.change(func(s *objects) {
+			s.Services = append(s.Services, branded("far", "203.0.113.7"))
+			s.Node = s.Node.DeepCopy()
+			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
+		})
+		for len(w.peers.messages()) == 0 {
+			pass(10 * time.Millisecond)
+		}
+		pass(900 * time.Millisecond)
+		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses+", 203.0.113.7/32 kube-lb0")
+		pass(time.Second)
+		want(t, "kernel, after the second", w.kernel.String(), "203.0.113.7/32 kube-lb0")
+	})
+}
