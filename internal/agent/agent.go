@@ -34,6 +34,7 @@
 //	claimants  the nodes of the cluster that claim addresses that are here: until the agent
 //	           has asked their agents
 //	segments   the links that lead to no other machine, by the last probes there
+//	macs       the Ethernet addresses of the links after the last pass
 //	answering  the addresses on this node after the last pass: the answer to agents that ask
 //	           for one, even while a pass runs
 //	inquiries  the agent's own questions to other agents that have no answer yet
@@ -169,6 +170,8 @@ type Agent struct {
 	inbox chan mail
 	// claiming says that gratuitous ARP is on.
 	claiming bool
+	// macs are the Ethernet addresses of the links, by name.
+	macs map[string][6]byte
 	// burst notices that many addresses came or went.
 	burst process.Burst
 	// node is the last object of this node.

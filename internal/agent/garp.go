@@ -24,8 +24,9 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 	for _, f := range seen.Node.Addresses {
 		found[place{f.Prefix.Addr(), f.Link}] = f
 	}
+	changed := a.changedMACs(seen.Node)
 	for ip, d := range plan.Locals() {
-		a.startGARP(now, seen, d, done)
+		a.startGARP(now, seen, d, done, changed[d.Address.Link])
 		one := a.addresses[ip]
 		if one == nil || one.GARP.Link == "" {
 			continue
@@ -51,8 +52,9 @@ type place struct {
 }
 
 // startGARP starts the announcements of the address of d if clients must learn of it now. It ends
-// the announcements of that address on another link.
-func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision, done outcome) {
+// the announcements of that address on another link. newMAC says that the link has another Ethernet
+// address since the last pass.
+func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision, done outcome, newMAC bool) {
 	link, named := d.Address.Link, a.nameChanged(d, done)
 	start := func(atOnce bool) {
 		a.addresses.Of(d.IP).GARP = announce.StartGARP(now, link, seen.Agent.GARP, atOnce)
@@ -67,11 +69,24 @@ func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision
 		// The kernel need not check for duplicates first.
 		start(d.Used && (d.IP.Is4() || w.NoDAD))
 	case one != nil && one.GARP.Link != "":
-	case named, done.taken[d.IP]:
+	case named, done.taken[d.IP], newMAC && a.held.read()[d.IP] == link:
 		// Another node had the address too, as after a split of the segment. Clients that
-		// learned the hardware address of that node must learn ours.
+		// learned the hardware address of that node must learn ours. The same is true of our
+		// own old one.
 		start(true)
 	}
+}
+
+// changedMACs returns the links that have another Ethernet address than in the last pass. By default
+// the kernel does not tell the neighbors (arp_notify, ndisc_notify).
+func (a *Agent) changedMACs(node announce.Node) map[string]bool {
+	changed, macs := map[string]bool{}, make(map[string][6]byte, len(node.Links))
+	for _, l := range node.Links {
+		before, known := a.macs[l.Name]
+		changed[l.Name], macs[l.Name] = known && before != l.MAC, l.MAC
+	}
+	a.macs = macs
+	return changed
 }
 
 // nameChanged reports whether another node put its name into the slot of an address that

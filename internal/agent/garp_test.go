@@ -68,3 +68,23 @@ func TestNoClaimsWhenTheyAreDisabled(t *testing.T) {
 		}
 	})
 }
+
+// A bridge may change its MAC when it gets another port. The kernel tells no neighbor.
+func TestAddressesAreClaimedAgainWhenTheMACChanges(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.answers["192.0.2.8"] = someMAC // this node waits for that address
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("mail", "192.0.2.8")))
+		pass(time.Minute)
+		before := len(w.kernel.claims())
+		w.kernel.change(func() { w.kernel.links[1].MAC = [6]byte{2, 0, 0, 0, 0, 0x99} })
+		settle()
+		claims := strings.Join(w.kernel.claims()[before:], "\n")
+		if strings.Count(claims, "192.0.2.9 eth0") != 1 || strings.Count(claims, "2001:db8::9 eth0") != 1 || strings.Contains(claims, "192.0.2.8") {
+			t.Errorf("the claims after the change are\n%s\nwant one of each address that is here", claims)
+		}
+		pass(time.Minute)
+		if n := len(w.kernel.claims()) - before; n != 8 {
+			t.Errorf("%d claims in the minute after the change, want 8", n)
+		}
+	})
+}
