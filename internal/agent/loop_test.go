@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -408,5 +409,24 @@ func TestAFailedRemovalIsRetriedWithBackoff(t *testing.T) {
 		w.kernel.change(func() { w.kernel.removeErr = nil })
 		settle()
 		want(t, "kernel", w.kernel.String(), "")
+	})
+}
+
+// Each address is refreshed half a minute after it came.
+func TestAddressesThatCameOneByOneAreRefreshedTogether(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		var services []corev1.Service
+		for i := range 25 {
+			services = append(services, branded(fmt.Sprintf("web-%d", i), fmt.Sprintf("192.0.2.%d", 10+i)))
+			w.cluster.change(serving(services...))
+			pass(1100 * time.Millisecond)
+		}
+		pass(2 * time.Minute)
+		looks := w.kernel.observations()
+		pass(10 * time.Minute)
+		if n := w.kernel.observations() - looks; n > 20 {
+			t.Errorf("%d passes in ten minutes without a change, want at most 20", n)
+		}
+		want(t, "addresses", fmt.Sprint(len(w.agent.held.read())), "25")
 	})
 }

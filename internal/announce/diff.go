@@ -3,6 +3,7 @@ package announce
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -16,9 +17,13 @@ const ipvsLink = "kube-ipvs0"
 //
 // An address with our Mark is ours. On a kernel without marks, adopt says which addresses are
 // ours. On other kernels Diff does not call adopt.
+//
+// If an address must be refreshed, Diff refreshes also those that are soon due. So addresses that
+// came one by one are refreshed together, and an idle node needs few passes.
 func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 	ours, foreign := oursOn(node, adopt), foreign(node, adopt)
 	var c Changes
+	var aged []Address
 	keep, added, displaced := make([]bool, len(node.Addresses)), map[place]bool{}, displaced(node)
 	for _, w := range wanted {
 		if link, taken := foreign[w.Prefix.Addr()]; taken {
@@ -33,10 +38,16 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 		case there && !keep[i]:
 			keep[i] = true
 			w.Anew = displaced[networkOf(w)]
-			if w.Anew || stale(node.Addresses[i], w) {
+			switch found := node.Addresses[i]; {
+			case w.Anew || stale(found, w):
 				c.Refresh = append(c.Refresh, w)
+			case aging(found, w):
+				aged = append(aged, w)
 			}
 		}
+	}
+	if len(c.Refresh) > 0 {
+		c.Refresh = append(c.Refresh, aged...)
 	}
 	for _, a := range node.Addresses {
 		if i, mine := ours[placeOf(a)]; mine && !keep[i] {
@@ -136,6 +147,12 @@ func stale(found, wanted Address) bool {
 		found.NoPrefixRoute != wanted.NoPrefixRoute
 }
 
+// aging reports whether found will soon be stale: less than three quarters of a lifetime remain.
+func aging(found, wanted Address) bool {
+	aged := func(left, wanted time.Duration) bool { return wanted != Forever && left < wanted/4*3 }
+	return aged(found.Valid, wanted.Valid) || aged(found.Preferred, wanted.Preferred)
+}
+
 // expiring reports whether a lifetime with this much left must be set to wanted again: less
 // than half of it remains, or more than wanted remains. The kernel counts in seconds, hence
 // the tolerance.
@@ -149,8 +166,8 @@ func expiring(left, wanted time.Duration) bool {
 }
 
 // NextRefresh returns when the first lifetime of a wanted address is half over, at most longest from
-// now. node has the addresses from before this pass: an address that was missing, or was due for a
-// refresh, has its whole lifetimes now.
+// now. node has the addresses from before this pass: an address that was missing, or was refreshed,
+// has its whole lifetimes now (see Diff).
 func NextRefresh(now time.Time, node Node, wanted []Address, longest time.Duration) time.Time {
 	found := map[place]Address{}
 	for _, f := range node.Addresses {
@@ -158,10 +175,14 @@ func NextRefresh(now time.Time, node Node, wanted []Address, longest time.Durati
 			found[placeOf(f)] = f
 		}
 	}
+	refreshes := slices.ContainsFunc(wanted, func(w Address) bool {
+		f, there := found[placeOf(w)]
+		return there && stale(f, w)
+	})
 	wait := longest
 	for _, w := range wanted {
 		f, there := found[placeOf(w)]
-		if !there || stale(f, w) {
+		if !there || stale(f, w) || refreshes && aging(f, w) {
 			f = w
 		}
 		wait = min(wait, untilHalf(f.Valid, w.Valid), untilHalf(f.Preferred, w.Preferred))
