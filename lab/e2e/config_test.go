@@ -223,7 +223,7 @@ func TestTheLongestPatienceAppliesToAllAgents(t *testing.T) {
 	}
 	patienceIs("0.4")
 	w.undoable(func() {
-		if err := lab.install(); err != nil {
+		if err := lab.restore(); err != nil {
 			t.Error(err)
 		}
 		patienceIs("0.4")

@@ -98,7 +98,7 @@ func startBackends(t *testing.T) backends {
 	}
 	t.Cleanup(func() { b.end(t) })
 	values := b.server.Values(externalGroup+"=10.255.4.0/24", externalGroup+"=fd00:10:255:4::/112")
-	values = append(values, "allocator.extraEnv[0].name=PURELB_IPAM_SWEEP_INTERVAL", "allocator.extraEnv[0].value=10s")
+	values = append(values, allAtOnce, "allocator.extraEnv[0].name=PURELB_IPAM_SWEEP_INTERVAL", "allocator.extraEnv[0].value=10s")
 	must(tree.Install(ctx, respawning{lab.Images(), tree.Root}, lab.Kubeconfig(), values...))
 	return b
 }
@@ -110,7 +110,7 @@ func (b backends) end(t *testing.T) {
 	if err := lab.kube.Remove(ctx, b.groups()); err != nil {
 		t.Error(err)
 	}
-	if err := lab.install(); err != nil {
+	if err := lab.restore(); err != nil {
 		t.Error(err)
 	}
 	if err := b.netbox.Stop(ctx); err != nil {

@@ -82,6 +82,20 @@ func (f fixture) install() error {
 	return f.tree.Install(ctx, f.Cluster, f.Kubeconfig(), f.World().Values...)
 }
 
+// restore is install for the end of a test after which all agents restart. They restart together,
+// which takes 5 s instead of half a minute.
+func (f fixture) restore() error {
+	ctx, cancel := context.WithTimeout(context.Background(), installing)
+	defer cancel()
+	if err := f.tree.Install(ctx, f.Cluster, f.Kubeconfig(), append(slices.Clone(f.World().Values), allAtOnce)...); err != nil {
+		return err
+	}
+	return f.tree.Install(ctx, f.Cluster, f.Kubeconfig(), f.World().Values...)
+}
+
+// allAtOnce is the setting of the chart that lets all agents restart together.
+const allAtOnce = "lbnodeagent.updateStrategy.rollingUpdate.maxUnavailable=100%"
+
 // watching returns a client that can watch.
 func (f fixture) watching() (client.WithWatch, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", f.Kubeconfig())
