@@ -173,9 +173,9 @@ func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in intent.Inp
 // lastGood returns the current input with the last configuration that could be used, and false if
 // there is none.
 func (s *Speaker) lastGood() (in intent.Input, ok bool) {
-	last := s.governing.fallback
-	if s.governing.running {
-		last = &s.governing.effect.from
+	last := &s.governing.effect.from
+	if last.Config == nil {
+		last = s.governing.fallback
 	}
 	if last == nil || last.Config == nil {
 		return intent.Input{}, false
@@ -347,7 +347,7 @@ func (s *Speaker) end(ctx context.Context) {
 					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration")
 				}
 				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
-				g.fallback, g.found, s.facts.neighbors = nil, nil, nil
+				g.effect, g.fallback, g.found, s.facts.neighbors = application{}, nil, nil, nil
 				s.setSessions(ctx, now) // sets no sessions, and clears met
 				s.rememberInBackground(ctx, in)
 			}

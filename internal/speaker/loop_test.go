@@ -149,6 +149,22 @@ func TestANodeWithARefusedConfigurationFollowsOtherChanges(t *testing.T) {
 	})
 }
 
+// The earlier BGP server has ended, and the next one does not start.
+func TestARefusedConfigurationIsReplacedByTheLastOneInEffect(t *testing.T) {
+	refused := strings.Replace(oneNeighbor, "asn: 65000", "asn: 0", 1)
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.server.change(func(s *fakeServer) { s.err = gobgp.ErrStopped })
+		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 65000, listenPort: 22", 1))
+		w.server.change(func(s *fakeServer) { s.err = nil; s.running, s.stopped = false, "stopped" })
+		w.edit(refused)
+		want(t, "sessions", w.server.String(), sessions1)
+		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
+		settle()
+		w.edit(refused)
+		want(t, "sessions after the deletion", w.server.String(), "stopped, graceful false")
+	})
+}
+
 func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
