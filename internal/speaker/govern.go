@@ -347,7 +347,8 @@ func (s *Speaker) end(ctx context.Context) {
 					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration")
 				}
 				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
-				g.effect, g.fallback, g.found, s.facts.neighbors = application{}, nil, nil, nil
+				g.decided, g.effect = peering.Decision{}, application{}
+				g.fallback, g.found, s.facts.neighbors = nil, nil, nil
 				s.setSessions(ctx, now) // sets no sessions, and clears met
 				s.rememberInBackground(ctx, in)
 			}

@@ -173,6 +173,9 @@ func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 		want(t, "routes", w.server.announces(), "")
 		want(t, "conditions", w.reports.conditions(), "Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP\n"+
 			"Configured False NotConfigured: there is no BGPConfiguration\nRouterIDResolved False NotConfigured: there is no BGPConfiguration")
+		if s := w.reports.last().Status; s.ASN != 0 || s.RouterID != "" || len(s.Neighbors) > 0 || s.NetlinkImport.Enabled {
+			t.Errorf("the status still has what was configured: %+v", s)
+		}
 		w.edit(oneNeighbor)
 		want(t, "sessions when it is back", w.server.String(), sessions1)
 		want(t, "routes when it is back", w.server.announces(), "203.0.113.7/32")
