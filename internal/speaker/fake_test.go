@@ -14,6 +14,7 @@ import (
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bfd"
+	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
@@ -57,6 +58,7 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	defer s.mu.Unlock()
 	s.applied++
 	if s.err != nil {
+		s.running = s.running && !errors.Is(s.err, gobgp.ErrStopped)
 		return nil, s.err
 	}
 	if !s.running {
@@ -119,6 +121,9 @@ func (s *fakeServer) Neighbors(context.Context) ([]peering.NeighborStatus, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []peering.NeighborStatus
+	if !s.running {
+		return nil, nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.neighbors)) {
 		all = append(all, s.neighbors[name])
 	}
