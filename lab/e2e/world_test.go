@@ -82,17 +82,8 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 func (w *world) empty() {
 	w.t.Helper()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
-	for _, kind := range []client.Object{&appsv1.Deployment{}, &corev1.Pod{}} {
+	for _, kind := range []client.Object{&appsv1.Deployment{}, &corev1.Pod{}, &corev1.Service{}} {
 		if err := w.DeleteAllOf(w.ctx, kind, client.InNamespace(namespace), background); err != nil {
-			w.t.Errorf("empty the namespace: %v", err)
-		}
-	}
-	var services corev1.ServiceList
-	if err := w.List(w.ctx, &services, client.InNamespace(namespace)); err != nil {
-		w.t.Errorf("empty the namespace: %v", err)
-	}
-	for i := range services.Items {
-		if err := client.IgnoreNotFound(w.Delete(w.ctx, &services.Items[i])); err != nil {
 			w.t.Errorf("empty the namespace: %v", err)
 		}
 	}
