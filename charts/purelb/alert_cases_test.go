@@ -36,6 +36,20 @@ var alertCases = []alertCase{
 	{"PureLBAddressNotAnnounced", map[string]string{
 		`purelb_address_pool_addresses_in_use{pool="default"}`: "3x20",
 	}, "3m", nil, "No node announces 3 addresses that Services have"},
+	// Prometheus scrapes the allocator twice: by its ServiceMonitor and by the annotations of its pod.
+	{"PureLBAddressNotAnnounced", map[string]string{
+		`purelb_address_pool_addresses_in_use{pool="default",job="allocator-metrics"}`: "2x20",
+		`purelb_address_pool_addresses_in_use{pool="default",job="kubernetes-pods"}`:   "2x20",
+		`purelb_address_pool_addresses_in_use{pool="far",job="allocator-metrics"}`:     "1x20",
+		`purelb_address_pool_addresses_in_use{pool="far",job="kubernetes-pods"}`:       "1x20",
+		`purelb_lbnodeagent_announced{ip="192.0.2.1",service="a/a",node="a"}`:          "1x20",
+		`purelb_lbnodeagent_announced{ip="192.0.2.2",service="a/b",node="b"}`:          "1x20",
+		`purelb_lbnodeagent_announced{ip="192.0.2.3",service="a/c",node="b"}`:          "1x20",
+	}, "3m", nil, ""},
+	{"PureLBServicesWaiting", map[string]string{
+		`purelb_services_waiting{pool="default",reason="exhausted",job="allocator-metrics"}`: "2x40",
+		`purelb_services_waiting{pool="default",reason="exhausted",job="kubernetes-pods"}`:   "2x40",
+	}, "8m", map[string]string{"pool": "default", "reason": "exhausted"}, "2 Services wait for an address from default: exhausted"},
 	// A shared address, a remote address that all nodes announce, and a moving address.
 	{"PureLBAddressNotAnnounced", map[string]string{
 		`purelb_address_pool_addresses_in_use{pool="default"}`:                "3x20",
@@ -205,6 +219,11 @@ var alertCases = []alertCase{
 	{"PureLBBFDDown", map[string]string{`k8gobgp_bfd_sessions{state="AdminDown",instance="a"}`: "1x40", `k8gobgp_bfd_sessions{state="Down",instance="a"}`: "0x4 1x2 0x40"}, "4m", nil, ""},
 	{"PureLBBFDFlaps", map[string]string{`k8gobgp_bfd_session_down_total{neighbor="r",instance="a"}`: "0+1x40"}, "8m", on("neighbor", "r", "instance", "a"), "BFD between speaker a and r comes and goes"},
 	{"PureLBBFDFlaps", map[string]string{`k8gobgp_bfd_session_down_total{neighbor="r",instance="a"}`: "0x10 1x40"}, "8m", nil, ""},
+	// Two flaps, scraped twice.
+	{"PureLBBFDFlaps", map[string]string{
+		`k8gobgp_bfd_session_down_total{neighbor="r",instance="a",job="k8gobgp"}`:         "0x10 2x40",
+		`k8gobgp_bfd_session_down_total{neighbor="r",instance="a",job="kubernetes-pods"}`: "0x10 2x40",
+	}, "8m", nil, ""},
 	{"PureLBRoutesMissing", map[string]string{
 		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_routes_advertised_total{instance="a"}`: "0x40",
 		`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_draining{instance="a"}`: "0x40",
