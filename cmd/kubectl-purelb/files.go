@@ -68,6 +68,9 @@ func (o *options) documents() ([]document, error) {
 			docs = append(docs, split("stdin", text)...)
 			continue
 		}
+		if strings.Contains(name, "://") {
+			return nil, fmt.Errorf("-f takes files and directories, but %s is a URL; download it first, or pipe it to -f -", name)
+		}
 		paths, err := pathsOf(name)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -76,13 +77,21 @@ type head struct {
 func (l *loader) read(d document) {
 	text, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
-		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is not YAML: " + oneLine(err)})
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is not YAML: " + oneLine(err) + ifTemplate(d.text)})
 		return
 	}
 	if string(text) == "null" {
 		return // only comments
 	}
 	l.object(explain.Origin{File: d.file, Line: d.line, Lines: linesOf(d)}, text)
+}
+
+// ifTemplate returns what to do if text looks like a template of Helm.
+func ifTemplate(text []byte) string {
+	if !bytes.Contains(text, []byte("{{")) {
+		return ""
+	}
+	return `; if it is a template, give the output of "helm template" instead`
 }
 
 // object reads one object. place is its place in the files.
@@ -162,9 +171,15 @@ func typed(item json.RawMessage, list head) json.RawMessage {
 // unknown records a mistake if h claims to be an object of PureLB. It ignores other unknown
 // objects.
 func (l *loader) unknown(place explain.Origin, h head) {
-	if group := groupOf(h.APIVersion); h.Kind == "" || group == "purelb.io/" || group == "bgp.purelb.io/" || group == "purelb/" {
+	if h.Kind == "" || h.APIVersion == "" {
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: "this is no manifest, because apiVersion or kind is missing; " +
+			`leave it out, or give the output of "helm template" or "kubectl kustomize" in place of their sources`})
+		return
+	}
+	if group := groupOf(h.APIVersion); group == "purelb.io/" || group == "bgp.purelb.io/" || group == "purelb/" {
 		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: fmt.Sprintf(
-			"PureLB has no objects of apiVersion %q and kind %q", h.APIVersion, h.Kind)})
+			"PureLB has no objects of apiVersion %q and kind %q; it has ServiceGroup and LBNodeAgent of %s and v1, and BGPConfiguration and BGPNodeStatus of %s",
+			h.APIVersion, h.Kind, v2.GroupVersion, bgpv1.GroupVersion)})
 	}
 }
 

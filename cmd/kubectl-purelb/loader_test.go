@@ -113,11 +113,13 @@ func TestADocumentIsNeverLost(t *testing.T) {
 
 // What PureLB does not read must not look as if it was in order.
 func TestObjectsThatPureLBHasNoneOfAreMistakes(t *testing.T) {
+	const known = "; it has ServiceGroup and LBNodeAgent of purelb.io/v2 and v1, and BGPConfiguration and BGPNodeStatus of bgp.purelb.io/v1"
 	for text, want := range map[string]string{
-		"{apiVersion: purelb.io/v2, kind: ServiceGrup, metadata: {name: x}}":  `x:1: PureLB has no objects of apiVersion "purelb.io/v2" and kind "ServiceGrup"`,
-		"{apiVersion: purelb/v2, kind: ServiceGroup, metadata: {name: x}}":    `x:1: PureLB has no objects of apiVersion "purelb/v2" and kind "ServiceGroup"`,
-		"{apiVersion: purelb.io/v9, kind: ServiceGroup, metadata: {name: x}}": `x:1: PureLB has no objects of apiVersion "purelb.io/v9" and kind "ServiceGroup"`,
-		"{metadata: {name: x}}":                                  `x:1: PureLB has no objects of apiVersion "" and kind ""`,
+		"{apiVersion: purelb.io/v2, kind: ServiceGrup, metadata: {name: x}}":  `x:1: PureLB has no objects of apiVersion "purelb.io/v2" and kind "ServiceGrup"` + known,
+		"{apiVersion: purelb/v2, kind: ServiceGroup, metadata: {name: x}}":    `x:1: PureLB has no objects of apiVersion "purelb/v2" and kind "ServiceGroup"` + known,
+		"{apiVersion: purelb.io/v9, kind: ServiceGroup, metadata: {name: x}}": `x:1: PureLB has no objects of apiVersion "purelb.io/v9" and kind "ServiceGroup"` + known,
+		"name: {{ .Values.name }}":                               `x:1: this is not YAML: yaml: invalid map key: map[interface {}]interface {}{".Values.name":interface {}(nil)}; if it is a template, give the output of "helm template" instead`,
+		"{metadata: {name: x}}":                                  `x:1: this is no manifest, because apiVersion or kind is missing; leave it out, or give the output of "helm template" or "kubectl kustomize" in place of their sources`,
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}": "",
 		"{apiVersion: v1, kind: Service, metadata: {name: x}}":   "",
 	} {
