@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,4 +41,46 @@ func TestTheManualShowsRealAnswers(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", first, diff)
 		}
 	}
+}
+
+var commandLine = regexp.MustCompile("(?m)(?:`|^(?:\\$ )?)kubectl purelb ([a-z][^`|\n]*)")
+
+// A reader can run the commands of the pages: their subcommands and flags exist.
+func TestThePagesNameCommandsThatExist(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "SECURITY.md"))
+	n := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range commandLine.FindAllStringSubmatch(string(text), -1) {
+			n++
+			if err := parses(strings.Fields(found[1])); err != nil {
+				t.Errorf("%s: kubectl purelb %s: %v", page, found[1], err)
+			}
+		}
+	}
+	if n < 50 {
+		t.Errorf("the pages name %d commands", n)
+	}
+}
+
+// parses returns an error if the plugin has no such command or flag.
+func parses(args []string) error {
+	cmd, rest, err := newRoot(&options{}).Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() {
+		return noArguments(cmd, cmd.Flags().Args())
+	}
+	return nil
 }
