@@ -69,6 +69,9 @@ func TestItInstallsAndUpgrades(t *testing.T) {
 			t.Errorf("the notes do not show how to make a %s:\n%s", strings.TrimPrefix(want, "kind: "), out)
 		}
 	}
+	if want := "kubectl label namespace purelb-system pod-security.kubernetes.io/enforce=privileged"; !strings.Contains(out, want) {
+		t.Errorf("the notes do not say %q:\n%s", want, out)
+	}
 	out = run("upgrade", "purelb", ".", "--values", file(t, everything))
 	for _, want := range []string{"kubectl apply --server-side", "list these in the value gobgp.passwordSecrets", "gobgp.image (the speaker has the version of the other programs)"} {
 		if !strings.Contains(out, want) {
