@@ -74,7 +74,8 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 		{"a program that is not ready", func(w *explain.World, _ *explain.Facts) {
 			w.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "allocator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}}}
 		}, "fault programs", "allocator in pod allocator-1 on node n1 is not ready: CrashLoopBackOff: back-off"},
-		{"no allocator", func(w *explain.World, _ *explain.Facts) { w.Pods = w.Pods[1:] }, "fault programs", "there is no pod of the allocator"},
+		{"no allocator", func(w *explain.World, _ *explain.Facts) { w.Pods = w.Pods[1:] }, "fault programs", "there is no pod of the allocator: the events of kubectl -n purelb-system describe replicaset -l component=allocator say why"},
+		{"no agent", func(w *explain.World, _ *explain.Facts) { w.Pods = w.Pods[:1] }, "fault programs", "there is no pod of the lbnodeagent: the events of kubectl -n purelb-system describe daemonset -l component=lbnodeagent say why"},
 		{"two versions", func(w *explain.World, _ *explain.Facts) {
 			w.Pods[0].Spec.Containers[0].Image = "registry.example.com/purelb/allocator:2.0.0"
 		}, "warning versions", "different versions"},

@@ -50,6 +50,9 @@ func checkDefinitions(v *view, f Facts) result {
 	return r
 }
 
+// makers are the kinds of the objects that make the pods. Their events say why there is none.
+var makers = map[string]string{"allocator": "replicaset", agentContainer: "daemonset"}
+
 func checkPrograms(v *view, _ Facts) result {
 	if why := v.unknown(KindPods); why != "" {
 		return result{unknown: "whether the programs run is " + why}
@@ -61,7 +64,7 @@ func checkPrograms(v *view, _ Facts) result {
 	for _, name := range []string{"allocator", agentContainer, "k8gobgp"} {
 		all := component(v.Pods, name)
 		if all.Pods == 0 && name != "k8gobgp" { // A cluster need not speak BGP.
-			r.faults = append(r.faults, "there is no pod of the "+name)
+			r.faults = append(r.faults, fmt.Sprintf("there is no pod of the %s: the events of kubectl -n %s describe %s -l component=%s say why", name, v.Namespace, makers[name], name))
 		}
 		for _, p := range v.Pods {
 			if container(p, name) == nil {
