@@ -65,6 +65,7 @@ func (a *Agent) apply(ctx context.Context, seen *observation, plan announce.Plan
 
 	// The steps of a pass may take long. Silence, offers and handovers expire, so compare them with
 	// the present time.
+	a.takeovers.OfferedBy(seen.Peers.Members)
 	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, &a.takeovers)
 	notPut := a.Kernel.Put(ctx, coming.Add)
 	put := a.addresses.Additions(time.Now(), plan, coming, notPut)

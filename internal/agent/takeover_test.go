@@ -299,3 +299,23 @@ func TestTheNextNodeHasASecondAfterALongPass(t *testing.T) {
 		want(t, "kernel, after the second", w.kernel.String(), "203.0.113.7/32 kube-lb0")
 	})
 }
+
+// An agent whose pod is replaced keeps the addresses that no other node takes in time.
+func TestAnOfferOfANodeThatLeftDoesNotCount(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+	}, func(w *world) {
+		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
+		w.peers.received <- membership.Message{From: "node-b", Body: take, Received: time.Now()}
+		pass(time.Second)
+		want(t, "kernel, while node-b may keep the addresses", w.kernel.String(), "")
+		w.peers.change(func(p *election.Peers) { p.Members = p.Members[:1] })
+		pass(10 * time.Second)
+		want(t, "kernel, when node-b has left and still answers", w.kernel.String(), "")
+		w.kernel.change(func() { clear(w.kernel.answers) })
+		pass(7 * time.Second)
+		want(t, "kernel, when node-b is silent", w.kernel.String(), bothAddresses)
+	})
+}

@@ -75,6 +75,19 @@ func (t *Takeovers) Offered(now time.Time, from string, addresses []netip.Addr) 
 	}
 }
 
+// OfferedBy drops the offers of nodes that are not among members. A node that leaves may keep the
+// addresses that no node took in time, so the segment must be asked.
+func (t *Takeovers) OfferedBy(members []election.Member) {
+	for ip, one := range t.offers {
+		one.from = slices.DeleteFunc(slices.Clone(one.from), func(node string) bool {
+			return !slices.ContainsFunc(members, func(m election.Member) bool { return m.Node == node })
+		})
+		if t.offers[ip] = one; len(one.from) == 0 {
+			delete(t.offers, ip)
+		}
+	}
+}
+
 // OfferLimit returns how long an offer is valid if the holder waits for limit.
 func OfferLimit(limit time.Duration) time.Duration { return 2 * limit }
 
