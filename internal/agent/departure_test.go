@@ -234,3 +234,19 @@ func TestAnAgentThatRestartsCompletesHandovers(t *testing.T) {
 		})
 	}
 }
+
+// Of nodes that drain, the holder keeps an address. So the others must see that this node cannot
+// have it any more.
+func TestOnlyAnAgentThatLeavesReportsNoSubnets(t *testing.T) {
+	for cause, none := range map[ending.Cause]bool{ending.Restart: false, ending.Replaced: true, ending.Evicted: true} {
+		t.Run(cause.String(), func(t *testing.T) {
+			handsOver(t, nil, func(w *world) {
+				w.agent.Departures = endOf(cause)
+				w.end()
+				if got := strings.HasPrefix(w.peers.publications(), "[] "); got != none {
+					t.Errorf("the last record has no subnets: %v, want %v: %s", got, none, w.peers.publications())
+				}
+			})
+		})
+	}
+}

@@ -70,7 +70,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		a.readEndpoints(now, o)
 	}
 	o.adopt = announce.Adopt(o.Situation)
-	if o.Agent != nil {
+	if o.Agent != nil && a.leaving == "" { // even a node that drains is better than one that leaves
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
 	o.problem = problem(o)
