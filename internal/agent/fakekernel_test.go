@@ -223,7 +223,7 @@ func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note("dummy", name)
-	k.links = append(k.links, announce.Link{Name: name, Index: 9, Kind: "dummy", Up: true, Carrier: true})
+	k.links = append(k.links, announce.Link{Name: name, Index: 9, Kind: "dummy", Up: true, Carrier: true, Made: true})
 	return "dummy", nil
 }
 

@@ -127,3 +127,18 @@ func TestAKernelWithoutMarksKnowsConfiguredAttributes(t *testing.T) {
 		})
 	}
 }
+
+// The agent did not run, or could not remove the addresses, when the name changed.
+func TestAKernelWithoutMarksClearsAnEarlierDummyInterface(t *testing.T) {
+	withoutMarks(t, func(w *world) {
+		found, operators := permanent("lb9", "203.0.113.7/32"), permanent("lb9", "198.18.0.9/32")
+		found.Mark, operators.Mark = announce.Mark, announce.Mark // the kernel does not return marks
+		w.kernel.hold(found, operators)
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "lb9", Index: 8, Kind: "dummy", Up: true, Carrier: true, Made: true})
+		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
+	}, func(w *world) {
+		settle()
+		want(t, "kernel", w.kernel.String(), "198.18.0.9/32 lb9, 203.0.113.7/32 kube-lb0")
+		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0")
+	})
+}

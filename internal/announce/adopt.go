@@ -13,8 +13,8 @@ import (
 // A remote address that this agent has had until now is ours, also if the dummy interface has another
 // name now, or no known one.
 //
-// On the dummy interface, the addresses of a pool are ours. No pool contains the addresses of a
-// backend. An address of a backend is ours if a Service has it.
+// On the dummy interface, and on one that an agent made under another name, the addresses of a pool
+// are ours. No pool contains the addresses of a backend. An address of a backend is ours if a Service has it.
 //
 // On other interfaces, our addresses have the attributes of local addresses. But NetworkManager
 // gives addresses from DHCP the same attributes. So such an address is ours only in two cases: this
@@ -27,13 +27,13 @@ func Adopt(s Situation) func(Address) bool {
 	if s.Node.MarksSupported {
 		return nil
 	}
-	services, backed := addressesOf(s.Services), backed(s)
+	services, backed, links := addressesOf(s.Services), backed(s), s.Node.byName()
 	return func(a Address) bool {
 		ip := a.Prefix.Addr()
 		if s.HeldRemote[ip] == a.Link {
 			return true
 		}
-		if onDummy(a, s.Agent) {
+		if onDummy(a, s.Agent) || links[a.Link].Made {
 			_, _, pooled := s.Config.Groups.GroupOf(ip)
 			return pooled || backed[ip]
 		}

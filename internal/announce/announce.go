@@ -59,6 +59,8 @@ type Link struct {
 	// Neighbors says that the hosts on the link are found by ARP and Neighbor
 	// Discovery.
 	Neighbors bool
+	// Made says that an agent made the link for remote addresses.
+	Made bool
 	// Up is the administrative state; Carrier says whether the link works.
 	Up, Carrier bool
 	// Master is the index of the bridge, bond, team or VRF that the link is part of, 0 for

@@ -75,7 +75,7 @@ func (s *Stack) RemoveDummies(ctx context.Context) error {
 		used := slices.ContainsFunc(addresses, func(a held) bool {
 			return a.index == l.Index && !a.Prefix.Addr().IsLinkLocalUnicast()
 		})
-		if l.alias != dummyAlias || used {
+		if !l.Made || used {
 			continue
 		}
 		err := s.route.Do(ctx, rtnetlink.NewRequest(unix.RTM_DELLINK, 0, linkBody(l.Index, 0)))

@@ -29,8 +29,6 @@ type link struct {
 	announce.Link
 	flags    uint32
 	hardware uint16 // ARPHRD_*
-	// alias is the IFLA_IFALIAS of the link, which programs and administrators set.
-	alias string
 	// flaps counts the changes of the carrier.
 	flaps uint32
 	// promotes means that secondary addresses stay when the primary is removed.
@@ -91,7 +89,7 @@ func parseLink(body []byte) (link, error) {
 		case unix.IFLA_IFNAME:
 			l.Name = rtnetlink.Text(value)
 		case unix.IFLA_IFALIAS:
-			l.alias = rtnetlink.Text(value)
+			l.Made = rtnetlink.Text(value) == dummyAlias
 		case unix.IFLA_ADDRESS:
 			if len(value) == len(l.MAC) && l.hardware == unix.ARPHRD_ETHER {
 				l.MAC = [6]byte(value)
