@@ -20,7 +20,7 @@ func TestKernelDropsQuestionsOfOtherHosts(t *testing.T) {
 	s := newStack(t)
 	heard := listen(t, t.Context(), s, mine)
 	var delivered atomic.Int32
-	if err := s.ears.attend(&listener{hear: func(said) { delivered.Add(1) }}, [2]scope{}); err != nil {
+	if err := s.receiver.add(&listener{hear: func(said) { delivered.Add(1) }}, [2]scope{}); err != nil {
 		t.Fatal(err)
 	}
 	mac, everybody := [6]byte{2, 0, 0, 0, 0, 3}, [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
@@ -44,7 +44,7 @@ func TestKernelDropsQuestionsOfOtherHosts(t *testing.T) {
 	for len(claims) > 0 {
 		delete(claims, next(t, heard))
 	}
-	if err := s.ears.catchUp(); err != nil {
+	if err := s.receiver.catchUp(); err != nil {
 		t.Fatal(err)
 	}
 	if n := delivered.Load(); n != 2 {

@@ -43,8 +43,8 @@ type Stack struct {
 	// flows is the connection tracking table of the kernel, or nil if there is none.
 	flows *rtnetlink.Conn
 	// wire sends frames and receives none.
-	wire int
-	ears *ears
+	wire     int
+	receiver *receiver
 	// recent is a list of own MACs.
 	recent ownList
 	// missed counts packets that a slow reader of Listen missed.
@@ -73,7 +73,7 @@ func New(log *slog.Logger) (*Stack, error) {
 	if s.wire, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
 	}
-	if s.ears, err = openEars(log); err != nil {
+	if s.receiver, err = openReceiver(log); err != nil {
 		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
 	}
 	if s.ignore, err = os.Open("/proc/sys/net/ipv4/conf/all/arp_ignore"); err != nil {
@@ -91,8 +91,8 @@ func (s *Stack) Close() error {
 	if s.wire >= 0 {
 		err = errors.Join(err, unix.Close(s.wire))
 	}
-	if s.ears != nil {
-		err = errors.Join(err, s.ears.close())
+	if s.receiver != nil {
+		err = errors.Join(err, s.receiver.close())
 	}
 	if s.ignore != nil {
 		err = errors.Join(err, s.ignore.Close())

@@ -32,9 +32,9 @@ const (
 // reported.
 func (s *Stack) Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error) {
 	l := &listening{stack: s, mine: mine, all: make(chan said, heardRoom), heard: make(chan announce.Heard, heardRoom)}
-	l.ear.hear = l.hear
+	l.listener.hear = l.hear
 	if err := l.look(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("listen: %w", err), s.ears.leave(&l.ear))
+		return nil, errors.Join(fmt.Errorf("listen: %w", err), s.receiver.remove(&l.listener))
 	}
 	go l.run(ctx)
 	return l.heard, nil
@@ -45,11 +45,11 @@ func (s *Stack) Missed() uint64 { return s.missed.Load() }
 
 // listening is the state of one Listen.
 type listening struct {
-	stack *Stack
-	mine  func() map[netip.Addr]string
-	ear   listener
-	all   chan said
-	heard chan announce.Heard
+	stack    *Stack
+	mine     func() map[netip.Addr]string
+	listener listener
+	all      chan said
+	heard    chan announce.Heard
 
 	// scope is the set of packets to receive. names are the names of the links by index.
 	scope [2]scope
@@ -76,7 +76,7 @@ func (l *listening) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			if err := l.stack.ears.leave(&l.ear); err != nil {
+			if err := l.stack.receiver.remove(&l.listener); err != nil {
 				l.stack.log.DebugContext(ctx, "end of listening", "error", err)
 			}
 			return
@@ -97,7 +97,7 @@ func (l *listening) look(ctx context.Context) error {
 		if wanted[name] == nil {
 			wanted[name] = new([2][]uint32)
 		}
-		wanted[name][earOf(addr)] = append(wanted[name][earOf(addr)], numberOf(addr))
+		wanted[name][familyIndex(addr)] = append(wanted[name][familyIndex(addr)], numberOf(addr))
 	}
 	var scope [2]scope
 	names := make(map[int]string, len(wanted))
@@ -129,10 +129,10 @@ func (l *listening) move(scope [2]scope, names map[int]string) error {
 		same = same && slices.Equal(now.links, l.scope[family].links) && slices.Equal(now.numbers, l.scope[family].numbers)
 	}
 	l.names = names
-	if same && !slices.ContainsFunc(l.stack.ears.each, (*ear).lost) {
+	if same && !slices.ContainsFunc(l.stack.receiver.sockets, (*packetSocket).lost) {
 		return nil
 	}
-	if err := l.stack.ears.attend(&l.ear, scope); err != nil {
+	if err := l.stack.receiver.add(&l.listener, scope); err != nil {
 		return err
 	}
 	l.scope = scope
@@ -162,10 +162,10 @@ func (l *listening) isOwn(ctx context.Context, mac [6]byte) bool {
 	return own[mac]
 }
 
-// earOf returns the index of the ear for packets about addr.
-func earOf(addr netip.Addr) int {
+// familyIndex returns the index of the socket for packets about addr.
+func familyIndex(addr netip.Addr) int {
 	if addr.Is4() {
-		return earIPv4
+		return indexIPv4
 	}
-	return earIPv6
+	return indexIPv6
 }

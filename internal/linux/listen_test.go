@@ -191,7 +191,7 @@ func TestSlowReaderMissesPackets(t *testing.T) {
 	for range heard {
 	}
 	there.say(t, fd, claim)
-	if err := s.ears.catchUp(); err != nil {
+	if err := s.receiver.catchUp(); err != nil {
 		t.Error(err)
 	}
 }

@@ -92,20 +92,20 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 // hearAnswers does not make it if all questions are about IPv4. It does not make it for
 // ordinary requests either, because their answers are unicast.
 func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err error) {
-	ear := &listener{hear: q.hear}
+	answers := &listener{hear: q.hear}
 	var scope [2]scope
 	for a := range q.silent {
-		about := &scope[earOf(a)]
+		about := &scope[familyIndex(a)]
 		about.links, about.numbers = []int{q.link.Index}, append(about.numbers, numberOf(a))
 	}
-	leave = func() error { return s.ears.leave(ear) }
-	if scope[earIPv6].links != nil && !requests {
-		if err := s.ears.each[earIPv6].group(q.link.Index, true); err != nil {
+	leave = func() error { return s.receiver.remove(answers) }
+	if scope[indexIPv6].links != nil && !requests {
+		if err := s.receiver.sockets[indexIPv6].group(q.link.Index, true); err != nil {
 			return nil, err
 		}
-		leave = func() error { return errors.Join(s.leaveGroups(q.link), s.ears.leave(ear)) }
+		leave = func() error { return errors.Join(s.leaveGroups(q.link), s.receiver.remove(answers)) }
 	}
-	if err := s.ears.attend(ear, scope); err != nil {
+	if err := s.receiver.add(answers, scope); err != nil {
 		return nil, errors.Join(err, leave())
 	}
 	return leave, nil
@@ -113,7 +113,7 @@ func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err 
 
 // leaveGroups makes the link stop accepting all groups.
 func (s *Stack) leaveGroups(l link) error {
-	err := s.ears.each[earIPv6].group(l.Index, false)
+	err := s.receiver.sockets[indexIPv6].group(l.Index, false)
 	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
 		return nil // the link has gone, and its setting with it
 	}
@@ -226,7 +226,7 @@ func (s *Stack) checkHeard(ctx context.Context, before link) error {
 	if !after.works() || after.Index != before.Index || after.flaps != before.flaps {
 		return errUnheard
 	}
-	return s.ears.catchUp()
+	return s.receiver.catchUp()
 }
 
 func (l link) works() bool { return l.Up && l.Carrier }

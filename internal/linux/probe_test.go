@@ -419,12 +419,12 @@ func TestProbeReadsWaitingAnswersBeforeItEnds(t *testing.T) {
 	other := newNeighborhood(t)
 	fd := other.capture(t)
 	s := newStack(t)
-	late, err := openEar(unix.ETH_P_ARP)
+	late, err := openPacketSocket(unix.ETH_P_ARP)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer late.file.Close()
-	ears := &ears{each: []*ear{earIPv4: late}, listeners: make(map[*listener]bool)} // no goroutine reads
+	r := &receiver{sockets: []*packetSocket{indexIPv4: late}, listeners: make(map[*listener]bool)} // no goroutine reads
 	l, err := s.link(t.Context(), "eth0")
 	if err != nil {
 		t.Fatal(err)
@@ -432,7 +432,7 @@ func TestProbeReadsWaitingAnswersBeforeItEnds(t *testing.T) {
 	var heard []string
 	addrs := addrsOf("192.0.2.8", "192.0.2.9")
 	about := scope{links: []int{l.Index}, numbers: []uint32{numberOf(addrs[0]), numberOf(addrs[1])}}
-	err = ears.attend(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2]scope{about})
+	err = r.add(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2]scope{about})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestProbeReadsWaitingAnswersBeforeItEnds(t *testing.T) {
 		other.say(t, fd, addressed([6]byte{2, 0, 0, 0, 0, 1}, mac, unix.ETH_P_ARP, gratuitousARP(arpReply, mac, addr)))
 	}
 	eventually(t, "both are heard", func() bool {
-		if err := ears.catchUp(); err != nil {
+		if err := r.catchUp(); err != nil {
 			t.Fatal(err)
 		}
 		return len(heard) == 2

@@ -75,7 +75,7 @@ func BenchmarkListen(b *testing.B) {
 					var before, after unix.Rusage
 					_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
 					say(b, fd, "eth0", frames...)
-					if err := s.ears.catchUp(); err != nil {
+					if err := s.receiver.catchUp(); err != nil {
 						b.Error(err)
 					}
 					_ = unix.Getrusage(unix.RUSAGE_SELF, &after)

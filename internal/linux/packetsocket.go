@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// earBuffer has room for the answers of thousands of stations at once.
-	earBuffer = 4 << 20
-	// earful is more packets than fit into earBuffer.
-	earful = 1 << 15
+	// receiveBuffer has room for the answers of thousands of stations at once.
+	receiveBuffer = 4 << 20
+	// mostAtOnce is more packets than fit into receiveBuffer.
+	mostAtOnce = 1 << 15
 )
 
-// ear is a socket that receives one protocol on some links.
-type ear struct {
+// packetSocket is a socket that receives one protocol on some links.
+type packetSocket struct {
 	protocol uint16
 	file     *os.File
 	raw      syscall.RawConn
 	buf      [2048]byte
 }
 
-// openEar opens an ear in the network namespace of the calling thread. It receives nothing
+// openPacketSocket opens a packetSocket in the network namespace of the calling thread. It receives nothing
 // yet.
-func openEar(protocol uint16) (*ear, error) {
+func openPacketSocket(protocol uint16) (*packetSocket, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, earBuffer); err != nil {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
 		return nil, errors.Join(os.NewSyscallError("setsockopt", err), unix.Close(fd))
 	}
 	file := os.NewFile(uintptr(fd), "packets")
@@ -39,24 +39,24 @@ func openEar(protocol uint16) (*ear, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &ear{protocol: protocol, file: file, raw: raw}, nil
+	return &packetSocket{protocol: protocol, file: file, raw: raw}, nil
 }
 
-// aim makes the ear receive only packets on these links about addresses with these numbers.
+// filter makes the socket receive only packets on these links about addresses with these numbers.
 //
 // With a single link, the kernel does not process the packets of other links at all. With
 // no link, it processes no packets. To old kernels, protocol 0 means the previously bound
 // protocol. Then the filter drops all packets.
-func (e *ear) aim(links []int, numbers []uint32) error {
-	to := &unix.SockaddrLinklayer{Protocol: networkOrder(e.protocol)}
+func (p *packetSocket) filter(links []int, numbers []uint32) error {
+	to := &unix.SockaddrLinklayer{Protocol: networkOrder(p.protocol)}
 	switch len(links) {
 	case 0:
 		to.Protocol = 0
 	case 1:
 		to.Ifindex = links[0]
 	}
-	f := filterFor(e.protocol, links, spansOf(numbers))
-	return e.control(func(fd int) error {
+	f := filterFor(p.protocol, links, spansOf(numbers))
+	return p.control(func(fd int) error {
 		program := &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, program); err != nil {
 			return fmt.Errorf("attach filter: %w", err)
@@ -70,11 +70,11 @@ func (e *ear) aim(links []int, numbers []uint32) error {
 	})
 }
 
-// lost reports whether the ear has lost its link, or may have. The kernel unbinds a socket from a
+// lost reports whether the socket has lost its link, or may have. The kernel unbinds a socket from a
 // link that goes away. It does not bind the socket again if a link with the same index comes.
-func (e *ear) lost() bool {
+func (p *packetSocket) lost() bool {
 	bound := false
-	err := e.control(func(fd int) error {
+	err := p.control(func(fd int) error {
 		name, err := unix.Getsockname(fd)
 		at, ok := name.(*unix.SockaddrLinklayer)
 		bound = ok && at.Ifindex >= 0
@@ -85,26 +85,26 @@ func (e *ear) lost() bool {
 
 // group makes the link accept all multicast packets, or ends that. The kernel counts the
 // calls.
-func (e *ear) group(link int, join bool) error {
+func (p *packetSocket) group(link int, join bool) error {
 	option := unix.PACKET_DROP_MEMBERSHIP
 	if join {
 		option = unix.PACKET_ADD_MEMBERSHIP
 	}
-	return e.control(func(fd int) error {
+	return p.control(func(fd int) error {
 		all := &unix.PacketMreq{Ifindex: int32(link), Type: unix.PACKET_MR_ALLMULTI}
 		return os.NewSyscallError("setsockopt", unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, option, all))
 	})
 }
 
-func (e *ear) control(f func(fd int) error) (err error) {
-	controlErr := e.raw.Control(func(fd uintptr) { err = f(int(fd)) })
+func (p *packetSocket) control(f func(fd int) error) (err error) {
+	controlErr := p.raw.Control(func(fd uintptr) { err = f(int(fd)) })
 	return errors.Join(controlErr, err)
 }
 
 // take passes all packets that have arrived to hear.
-func (e *ear) take(fd int, hear func(said)) error {
-	for range earful {
-		n, from, err := unix.Recvfrom(fd, e.buf[:], 0)
+func (p *packetSocket) take(fd int, hear func(said)) error {
+	for range mostAtOnce {
+		n, from, err := unix.Recvfrom(fd, p.buf[:], 0)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENETDOWN):
 			// The socket reports with ENETDOWN that a link went down or away. It receives
@@ -119,7 +119,7 @@ func (e *ear) take(fd int, hear func(said)) error {
 		if !ok {
 			continue
 		}
-		if w, ok := understand(e.protocol, e.buf[:n], [6]byte(sender.Addr[:6])); ok {
+		if w, ok := understand(p.protocol, p.buf[:n], [6]byte(sender.Addr[:6])); ok {
 			w.link = sender.Ifindex
 			hear(w)
 		}
