@@ -1,7 +1,6 @@
 package backends
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -94,7 +93,7 @@ func rootOf(err error) *ipam.Error {
 	if err == nil {
 		return nil
 	}
-	return root(ipam.AsError(err))
+	return ipam.AsError(err).Root()
 }
 
 // faultOf returns the error of a backend that does not work. It returns nil for a success
@@ -104,16 +103,6 @@ func faultOf(err error) *ipam.Error {
 		return e
 	}
 	return nil
-}
-
-// root returns the error that prevented the attempt of e, if there is one. So all errors of an
-// outage have the same message.
-func root(e *ipam.Error) *ipam.Error {
-	var cause *ipam.Error
-	for errors.As(e.Cause, &cause) {
-		e = cause
-	}
-	return e
 }
 
 // worse returns the fault that people should see, with the longer pause of the two.

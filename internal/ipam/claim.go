@@ -174,6 +174,16 @@ func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Root returns the error that prevented the attempt of e, if there is one, and otherwise e. So all
+// errors of an outage have the same message.
+func (e *Error) Root() *Error {
+	var cause *Error
+	for errors.As(e.Cause, &cause) {
+		e = cause
+	}
+	return e
+}
+
 // AsError returns err as an *Error. An error that the driver has not classified has
 // KindUnknown.
 func AsError(err error) *Error {

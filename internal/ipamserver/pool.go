@@ -60,7 +60,7 @@ func (p *pool) prepare(ctx context.Context) (*netbox.Pool, error) {
 
 // note marks the group as stale after a refusal that means that NetBox has changed.
 func (p *pool) note(err *ipam.Error) {
-	if err == nil || err.Kind != ipam.KindMisconfigured {
+	if err == nil || err.Root().Kind != ipam.KindMisconfigured {
 		return
 	}
 	p.mu.Lock()

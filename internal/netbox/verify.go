@@ -41,14 +41,14 @@ func (p *Pool) verify(ctx context.Context, b *board, what call, in parent, batch
 		return p.undo(ctx, what, keyless)
 	}
 	var wrong []ipam.Claim
-	problem := ""
+	problem, outside := "", false
 	for _, c := range batch {
 		a, ok := byKey[c.Key]
 		switch {
 		case !ok:
 			problem = "it lacks the claim " + c.Key
 		case a.ID == 0 || !in.has(a):
-			problem = fmt.Sprintf("%s (id %d) is not of the %s", a.Address, a.ID, in)
+			problem, outside = fmt.Sprintf("%s (id %d) is not of the %s", a.Address, a.ID, in), true
 		case a.Status.Value != p.group.Status:
 			problem = fmt.Sprintf("%s has the status %s, not %s", a.Address, a.Status.Value, p.group.Status)
 		default:
@@ -58,9 +58,22 @@ func (p *Pool) verify(ctx context.Context, b *board, what call, in parent, batch
 		wrong = append(wrong, c)
 	}
 	if len(wrong) > 0 {
-		b.fail(wrong, p.client.strange(what, reply{status: http.StatusCreated}, problem))
+		e := p.client.strange(what, reply{status: http.StatusCreated}, problem)
+		if outside {
+			e = changed(e)
+		}
+		b.fail(wrong, e)
 	}
 	return nil
+}
+
+// changed returns e for an address that NetBox made outside of the prefix or range as Prepare found
+// it. An operator has probably resized it or moved it to another VRF. The outcome of the claim stays
+// unknown, but the cause makes the caller prepare the group again.
+func changed(e *ipam.Error) *ipam.Error {
+	cause := &ipam.Error{Kind: ipam.KindMisconfigured, Cause: e.Cause,
+		Message: e.Message + "; or the prefix or range was changed in NetBox: it is read again"}
+	return &ipam.Error{Kind: e.Kind, Message: cause.Message, RetryAfter: e.RetryAfter, Cause: cause}
 }
 
 // undo removes addresses that NetBox made without their keys, because each repetition would make
