@@ -3,6 +3,7 @@ package netbox
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -47,23 +49,38 @@ func broken(what call, err error) *ipam.Error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		cause = u.Err // without the URL, which the message has already
 	}
+	text := localEnd.ReplaceAllString(cause.Error(), "")
 	switch {
 	case errors.As(err, &cert):
 		return &ipam.Error{Kind: ipam.KindMisconfigured, Cause: err,
-			Message: fmt.Sprintf("the certificate is not trusted (%v): give the CA of the server, or use the name that its certificate has", cert.Err)}
+			Message: fmt.Sprintf("the certificate is not trusted (%v): renew it, give the CA of the server, or use the name that its certificate has", distrust(cert.Err))}
 	case errors.As(err, &tls), errors.Is(err, http.ErrSchemeMismatch):
 		return &ipam.Error{Kind: ipam.KindMisconfigured, Cause: err,
 			Message: "the server does not speak TLS: use http:// in the URL, or the port that speaks TLS"}
 	case errors.As(err, &dns), errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return &ipam.Error{Kind: ipam.KindUnavailable, Cause: err,
-			Message: fmt.Sprintf("no connection (%v): check that the server runs, that its name is right, and that no firewall is in the way", cause)}
+			Message: fmt.Sprintf("no connection (%v): check that the server runs, that its name is right, and that no firewall is in the way", text)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &ipam.Error{Kind: outcome(what, ipam.KindUnavailable), Cause: err,
 			Message: "no answer in time; NetBox may still carry it out: it is tried again"}
 	default:
 		return &ipam.Error{Kind: outcome(what, ipam.KindUnavailable), Cause: err,
-			Message: fmt.Sprintf("the connection broke before the answer was complete (%v): it is tried again", cause)}
+			Message: fmt.Sprintf("the connection broke before the answer was complete (%v): it is tried again", text)}
 	}
+}
+
+// localEnd matches the local end of a connection in the text of an error. Its port differs in each
+// attempt. Without it, the same fault has the same text, and the Services that wait for it are not
+// written again.
+var localEnd = regexp.MustCompile(`\S+->`)
+
+// distrust returns the text of an error of a certificate, without the current time.
+func distrust(err error) string {
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil {
+		return fmt.Sprintf("it is valid from %s to %s, and not now", invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return err.Error()
 }
 
 // judge explains a reply. It returns nil for a success with JSON, or without a body.
