@@ -3,7 +3,6 @@ package allocator
 import (
 	"log/slog"
 	"maps"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +97,7 @@ func slimService(svc *corev1.Service) *corev1.Service {
 	}
 	kept.Labels = svc.Labels
 	kept.Annotations = maps.Clone(svc.Annotations)
-	maps.DeleteFunc(kept.Annotations, func(name, _ string) bool { return !strings.HasPrefix(name, "purelb.io/") })
+	maps.DeleteFunc(kept.Annotations, func(name, _ string) bool { return !service.Reads(name) })
 	return kept
 }
 

@@ -23,6 +23,7 @@ func TestSlimServiceReadsLikeTheWholeOne(t *testing.T) {
 				"kubectl.kubernetes.io/last-applied-configuration": "{}", service.AnnotationGroup: "blue", service.AnnotationSharing: "k",
 				service.AnnotationAllocatedBy: service.Brand, service.AnnotationAllocatedFrom: "blue", service.AnnotationAddresses: "192.0.2.1",
 				service.AnnotationPoolType: "remote", service.AnnotationSkipIPv6DAD: "true", service.AnnotationAnnouncingIPv4: "n1,eth0,192.0.2.1",
+				service.AnnotationHostname: "web.example.com",
 			},
 			Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
 		},
