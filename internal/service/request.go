@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -144,10 +145,19 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 	return r
 }
 
-// hostname returns the first DNS name of the annotation that external-dns reads, or "".
+// dnsName matches the DNS names that IPAM systems accept.
+var dnsName = regexp.MustCompile(`^(\*|[0-9A-Za-z_-]+)(\.[0-9A-Za-z_-]+)*\.?$`)
+
+// hostname returns the first DNS name of the annotation that external-dns reads, or "". It skips
+// other text, because an IPAM system would refuse the address for it.
 func hostname(svc *corev1.Service) string {
-	names, _, _ := strings.Cut(cmp.Or(annotation(svc, AnnotationHostname), annotation(svc, annotationOldHostname)), ",")
-	return strings.TrimSpace(names)
+	const longest = 255
+	for name := range strings.SplitSeq(cmp.Or(annotation(svc, AnnotationHostname), annotation(svc, annotationOldHostname)), ",") {
+		if name = strings.TrimSpace(name); len(name) <= longest && dnsName.MatchString(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 func annotation(svc *corev1.Service, name string) string {

@@ -208,3 +208,21 @@ func FuzzAsked(f *testing.F) {
 		}
 	})
 }
+
+// NetBox refuses an address with a name that is not a DNS name.
+func TestHostnameIsADNSName(t *testing.T) {
+	for text, want := range map[string]string{
+		"web.example.com":                       "web.example.com",
+		" *.example.com. , other.example.com":   "*.example.com.",
+		"{{ .Host }},bücher.example,_a.example": "_a.example",
+		"two words":                             "",
+		strings.Repeat("a", 256):                "",
+		"":                                      "",
+	} {
+		for _, name := range []string{service.AnnotationHostname, "external-dns.alpha.kubernetes.io/hostname"} {
+			if got := service.Read(svc(annotated(name, text)), true).Hostname; got != want {
+				t.Errorf("%s: %q gives %q, want %q", name, text, got, want)
+			}
+		}
+	}
+}
