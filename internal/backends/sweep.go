@@ -1,6 +1,7 @@
 package backends
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"slices"
@@ -8,7 +9,9 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
 )
 
 const (
@@ -97,10 +100,23 @@ func warnAll(members []member, warning string) {
 	}
 }
 
-// mixed reports whether the groups give addresses back in different ways: by deleting them,
-// and by setting them to reserved. It is then unknown which way is right for an orphan.
-func mixed(members []member) bool {
-	return slices.ContainsFunc(members, func(m member) bool { return m.group.Mode != members[0].group.Mode })
+// mixed reports whether groups that have the claims of their addresses in the same custom field of
+// one NetBox give addresses back in different ways: by deleting them, and by setting them to
+// reserved. It is then unknown which way is right for an orphan. Groups with different tokens have
+// different clients, but each client sees the orphans of all of them.
+func (m *Manager) mixed(of netbox.Group, url string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, b := range m.wanted {
+		n := b.NetBox
+		if n == nil || config.ServerOf(n.URL) != config.ServerOf(url) || cmp.Or(n.Field, netbox.DefaultField) != cmp.Or(of.Field, netbox.DefaultField) {
+			continue
+		}
+		if n.Reserved != (of.Mode == netbox.ModeReserved) {
+			return true
+		}
+	}
+	return false
 }
 
 // giveOrphans counts the orphans, and gives the ledger the orphans that were seen for long enough.
@@ -115,7 +131,7 @@ func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sighti
 		}
 	}
 	warning := ""
-	if mixed(members) && len(orphans) > 0 {
+	if len(orphans) > 0 && s.manager.mixed(members[0].group, s.id.url) {
 		clear(due)
 		warning = "addresses without a Service are not released, for groups with prefixes and groups with reserved addresses have their claims in the same custom field: give the groups different custom fields"
 	}

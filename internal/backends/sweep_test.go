@@ -318,3 +318,29 @@ func TestOrphanOfAnUncertainGroupIsOnlyCounted(t *testing.T) {
 		}
 	})
 }
+
+// The groups have clients of their own, because of their tokens or their URLs.
+func TestOrphanOfAnUncertainClientIsOnlyCounted(t *testing.T) {
+	for name, change := range map[string]func(w *world, n *config.NetBox){
+		"another token": func(w *world, n *config.NetBox) {
+			n.Token.Name = "second"
+			w.setSecret(n.Token, netboxtest.AdminToken)
+		},
+		"another URL": func(_ *world, n *config.NetBox) { n.URL += "/api/" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(w *world) {
+				a, b := reserved(w, "a"), on("netbox.example", "b", "192.0.2.0/24")
+				change(w, b.NetBox)
+				stop := w.start(a)
+				w.ledger.want("a", web)
+				after(time.Minute)
+				w.ledger.forget("a", web)
+				w.manager.Set([]config.Backend{a, b})
+				after(2 * time.Hour)
+				stop()
+				w.keeps("netbox.example", "nobody=198.51.100.2 web/v4=198.51.100.1")
+			})
+		})
+	}
+}

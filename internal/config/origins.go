@@ -17,21 +17,21 @@ type origin struct {
 func (n NetBox) origins() iter.Seq2[string, origin] {
 	return func(yield func(string, origin) bool) {
 		if n.Reserved {
-			yield("spec.netbox.tenant", origin{server: serverOf(n.URL), tenant: n.Tenant})
+			yield("spec.netbox.tenant", origin{server: ServerOf(n.URL), tenant: n.Tenant})
 			return
 		}
 		for i, p := range n.Parents {
-			if !yield(fmt.Sprintf("spec.netbox.parents[%d]", i), origin{server: serverOf(n.URL), parent: p}) {
+			if !yield(fmt.Sprintf("spec.netbox.parents[%d]", i), origin{server: ServerOf(n.URL), parent: p}) {
 				return
 			}
 		}
 	}
 }
 
-// serverOf returns the same text for different URLs of the same server, as far as
+// ServerOf returns the same text for different URLs of the same server, as far as
 // the URLs show that. Documents of earlier versions wrote /api at the end of some
 // URLs.
-func serverOf(url string) string {
+func ServerOf(url string) string {
 	url = strings.TrimSuffix(strings.TrimSuffix(url, "/"), "/api")
 	scheme, rest, _ := strings.Cut(url, "://")
 	host, path, _ := strings.Cut(rest, "/")
