@@ -344,3 +344,22 @@ func TestOrphanOfAnUncertainClientIsOnlyCounted(t *testing.T) {
 		})
 	}
 }
+
+// The ServiceGroup with reserved addresses is deleted before its last Service.
+func TestReservedOrphanOutlivesItsGroup(t *testing.T) {
+	in(t, func(w *world) {
+		a, b := reserved(w, "a"), on("netbox.example", "b", "192.0.2.0/24")
+		defer w.start(a, b)()
+		w.ledger.want("a", web)
+		after(time.Minute)
+		w.manager.Set([]config.Backend{b})
+		w.ledger.forget("a", web)
+		after(2 * time.Hour)
+		w.keeps("netbox.example", "nobody=198.51.100.1 nobody=198.51.100.2")
+		for _, a := range w.servers["netbox.example"].Addresses() {
+			if a.Status != "reserved" || a.Description != "" {
+				t.Errorf("NetBox has %+v", a)
+			}
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"purelb.io/purelb/internal/ipam"
 )
@@ -63,8 +64,11 @@ func (p *Pool) releaseAll(ctx context.Context, g ipam.Grant, held []address) err
 	return nil
 }
 
+// releaseOne gives an address back in the way in which PureLB got it. An orphan may be an address
+// that a group in ModeReserved took before it was deleted. The description of most such addresses
+// shows this.
 func (p *Pool) releaseOne(ctx context.Context, g ipam.Grant, a address) error {
-	if p.group.Mode == ModeReserved {
+	if p.group.Mode == ModeReserved || strings.HasPrefix(a.Description, ourDescription) {
 		return p.restore(ctx, g, a)
 	}
 	return p.remove(ctx, a.ID, g.Key)
