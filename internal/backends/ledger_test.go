@@ -132,10 +132,14 @@ func (l *ledger) Freed(group string) {
 	l.of(group).freed++
 }
 
+// Departed implements Ledger. A holder departs after its last release.
 func (l *ledger) Departed(group string, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.of(group)
+	if len(a.releasing) > 0 {
+		return nil
+	}
 	n := min(most, len(a.departed))
 	keys := slices.Clone(a.departed[:n])
 	a.departed = slices.Clone(a.departed[n:])

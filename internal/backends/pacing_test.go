@@ -117,7 +117,7 @@ func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
 		}
 		w.ledger.want("lb", api)
 		after(time.Second)
-		w.holds("lb", "api/v4=192.0.2.2 releasing:1")
+		w.holds("lb", "api/v4=192.0.2.2 releasing:1 departed:1")
 		s.SetToken(netboxtest.AdminToken, netboxtest.Token{})
 		after(6 * time.Minute)
 		w.holds("lb", "api/v4=192.0.2.2")
