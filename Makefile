@@ -30,7 +30,7 @@ demo: deps ## a real cluster on this machine, PureLB in it, eight addresses of f
 	$(LAB) demo
 
 .PHONY: test
-test: ## all tests: unit, driver, API server, end to end in the lab (root; about 30 minutes on two cores, 15 more the first time)
+test: ## all tests: unit, driver, API server, end to end in the lab (root; about 40 minutes on two cores, 15 more the first time)
 	@$(MAKE) test-unit deps kubebox test-module test-release soak e2e
 
 ##@ Rings of tests
