@@ -14,7 +14,7 @@ import (
 // name now, or no known one.
 //
 // On the dummy interface, and on one that an agent made under another name, the addresses of a pool
-// are ours. No pool contains the addresses of a backend. An address of a backend is ours if a Service has it.
+// are ours. No pool contains the addresses of a backend. Such an address is ours if a Service has it.
 //
 // On other interfaces, our addresses have the attributes of local addresses. But NetworkManager
 // gives addresses from DHCP the same attributes. So such an address is ours only in two cases: this

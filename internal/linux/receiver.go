@@ -86,7 +86,7 @@ func (r *receiver) read(p *packetSocket) {
 			return
 		case <-time.After(receiveAgain):
 		}
-		r.log.WarnContext(context.Background(), "hearing what is said on the wire", "error", errors.Join(waitErr, err))
+		r.log.WarnContext(context.Background(), "packetsNotReceived", "error", errors.Join(waitErr, err))
 	}
 }
 

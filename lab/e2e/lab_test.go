@@ -83,7 +83,7 @@ func (f fixture) install() error {
 }
 
 // restore is install for the end of a test after which all agents restart. They restart together,
-// which takes 5 s instead of half a minute.
+// and not one after another.
 func (f fixture) restore() error {
 	ctx, cancel := context.WithTimeout(context.Background(), installing)
 	defer cancel()
@@ -93,8 +93,12 @@ func (f fixture) restore() error {
 	return f.tree.Install(ctx, f.Cluster, f.Kubeconfig(), f.World().Values...)
 }
 
-// allAtOnce is the setting of the chart that lets all agents restart together.
-const allAtOnce = "lbnodeagent.updateStrategy.rollingUpdate.maxUnavailable=100%"
+const (
+	// maxUnavailable sets how many agents may restart at the same time.
+	maxUnavailable = "lbnodeagent.updateStrategy.rollingUpdate.maxUnavailable="
+	allAtOnce      = maxUnavailable + "100%"
+	oneByOne       = maxUnavailable + "1"
+)
 
 // watching returns a client that can watch.
 func (f fixture) watching() (client.WithWatch, error) {

@@ -62,15 +62,12 @@ func (w *world) bird(node, config string) (stop func()) {
 // withoutSpeakers removes the speakers of all nodes until the test calls undo.
 func (w *world) withoutSpeakers(tree product.Tree) (undo func()) {
 	w.t.Helper()
-	set := func(enabled bool, atOnce string) {
-		w.setValues(tree, fmt.Sprint("gobgp.enabled=", enabled), "lbnodeagent.updateStrategy.rollingUpdate.maxUnavailable="+atOnce)
-	}
 	undo = w.undoable(func() {
-		set(true, "100%")
-		set(true, "1")
+		w.setValues(tree, "gobgp.enabled=true", allAtOnce)
+		w.setValues(tree, "gobgp.enabled=true", oneByOne)
 		w.sessions()
 	})
-	set(false, "100%")
+	w.setValues(tree, "gobgp.enabled=false", allAtOnce)
 	return undo
 }
 
