@@ -187,6 +187,10 @@ func (m *metrics) reject(r *ipam.Refusal) {
 	m.rejected.WithLabelValues(m.unknown.label(r), r.Metric).Inc()
 }
 
+// refuseWrite counts that the API server refuses to write what a Service gets. from is the
+// annotation that names the groups of its addresses.
+func (m *metrics) refuseWrite(from string) { m.reject(m.allocations.groups().WriteRefused(from)) }
+
 // allocated counts an allocation.
 func (m *metrics) allocated(c ipam.Count) {
 	if vector, known := m.given[c.Kind]; known {
@@ -208,19 +212,19 @@ func kindOf(spec v2.ServiceGroupSpec) string {
 }
 
 // mostUnknownPools limits how many names of missing ServiceGroups become labels of a
-// metric. Any user can write such names, and each one costs a time series.
+// metric. Any user can write such names into annotations, and each one costs a time series.
 const mostUnknownPools = 100
 
 // longestPoolName is the length of the longest "namespace/name" of an object.
 const longestPoolName = 63 + 1 + 253
 
-// unknownPools are the names of missing ServiceGroups that Services asked for.
+// unknownPools are the names of missing ServiceGroups in annotations of Services.
 type unknownPools struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// label returns the pool label for r: the name that was requested, even if no such group exists. It
+// label returns the pool label for r: the name in the annotation, even if no such group exists. It
 // returns at most mostUnknownPools names of missing groups.
 func (u *unknownPools) label(r *ipam.Refusal) string {
 	if r.Named == "" || !fitsLabel(r.Named) {

@@ -104,6 +104,34 @@ func TestWaitingServicesAreCounted(t *testing.T) {
 	})
 }
 
+// Users can write the annotation allocated-from, and each new label costs a time series.
+func TestForgedGroupsDoNotBecomeAnyNumberOfLabels(t *testing.T) {
+	multi := group(t, "default", "192.0.2.1-192.0.2.200", "198.51.100.1-198.51.100.1")
+	multi.MultiPool = true
+	s := newFixture(t, multi)
+	m := s.metrics()
+	s.gets(s.wants("first"), "192.0.2.1 198.51.100.1")
+	s.gets(s.wants("honest"), "192.0.2.2")
+	for i := range mostUnknownPools + 50 {
+		a := netip.MustParseAddr("192.0.2.3")
+		for range i {
+			a = a.Next()
+		}
+		r := s.gets(s.wants(fmt.Sprintf("web-%d", i)), a.String())
+		r.From = fmt.Sprintf("forged-%d", i)
+		s.gets(r, a.String())
+		m.refuseWrite(r.From)
+	}
+	for _, name := range []string{"purelb_services_waiting", "purelb_address_pool_allocation_rejected_total"} {
+		if got := published(t, m, name); len(got) > mostUnknownPools+2 {
+			t.Errorf("%s has %d series", name, len(got))
+		}
+	}
+	if got := published(t, m, "purelb_services_waiting"); !slices.Contains(got, "default,partial=1") || !slices.Contains(got, "<unknown>,partial=50") {
+		t.Errorf("the metric does not count Services of the group and of unknown groups: %q", got)
+	}
+}
+
 func TestForeignServicesAreCounted(t *testing.T) {
 	class := "example.com/lb"
 	for _, tt := range []struct {

@@ -17,7 +17,6 @@ import (
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/events"
-	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -220,7 +219,7 @@ func (s *services) complain(svc *corev1.Service, m *memory, d decision, err erro
 	if !m.isNewRefusal(said) {
 		return err
 	}
-	s.metrics.reject(ipam.WriteRefused(d.Result.From))
+	s.metrics.refuseWrite(d.Result.From)
 	s.event(svc, corev1.EventTypeWarning, "AllocationFailed", fmt.Sprintf(
 		"Failed to allocate IP for %q: the API server refuses the change: %s; correct the admission policy or webhook that refuses it", svc.Namespace+"/"+svc.Name, said))
 	return err

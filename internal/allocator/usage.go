@@ -99,10 +99,6 @@ type delay struct {
 	since    time.Time
 }
 
-// reasonPartial is the reason of Services that have an address, and wait for one of another
-// family or range.
-const reasonPartial = "partial"
-
 // backlogs returns how many Services wait, by group and reason. label returns the name of
 // the group of a refusal.
 func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]delay {
@@ -113,10 +109,11 @@ func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]del
 		if w.since.IsZero() {
 			continue // No choice was made for this Service yet.
 		}
-		b := backlog{group: w.last.Result.From, reason: reasonPartial}
-		if r := w.last.Refusal; r != nil {
-			b = backlog{group: label(r), reason: r.Metric}
+		r := w.last.Refusal
+		if r == nil {
+			r = l.cluster.Groups.Partial(w.last.Result.From)
 		}
+		b := backlog{group: label(r), reason: r.Metric}
 		s := all[b]
 		if s.services == 0 || w.since.Before(s.since) {
 			s.since = w.since
@@ -125,6 +122,13 @@ func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]del
 		all[b] = s
 	}
 	return all
+}
+
+// groups returns the groups from which Services get addresses now.
+func (l *allocations) groups() ipam.Groups {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Groups
 }
 
 // known returns how many Services the allocations know.

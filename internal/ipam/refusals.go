@@ -108,9 +108,21 @@ const noPool = "<none>"
 // write any number of names, and also names that a label cannot have.
 const unknownPool = "<unknown>"
 
-// WriteRefused says that the API server refuses to write what a Service gets from pool.
-func WriteRefused(pool string) *Refusal {
-	return &Refusal{Metric: metricRefused, Pool: cmp.Or(pool, noPool)}
+// WriteRefused says that the API server refuses to write what a Service gets. from is the
+// annotation that names the groups of its addresses.
+func (gs Groups) WriteRefused(from string) *Refusal { return gs.labeled(metricRefused, from) }
+
+// Partial says that a Service has some of its addresses, and waits for others. It counts as
+// waiting, and not as refused. from is the annotation that names the groups of its addresses.
+func (gs Groups) Partial(from string) *Refusal { return gs.labeled("partial", from) }
+
+// labeled returns a refusal with the labels of the groups in from. Users can write any text into
+// that annotation, so only the name of one group is a label as it is.
+func (gs Groups) labeled(metric, from string) *Refusal {
+	if _, ok := gs.Group(from); ok || from == "" {
+		return &Refusal{Metric: metric, Pool: cmp.Or(from, noPool)}
+	}
+	return &Refusal{Metric: metric, Pool: unknownPool, Named: from}
 }
 
 // merge makes one refusal from several. The first one determines the metric and the reason of the
