@@ -263,6 +263,8 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"an agent on a port of the speaker", "lbnodeagent: {port: 7473}", "lbnodeagent.port is 7473, which is a port of the BGP speaker on the same node. Choose another port."},
 		{"gossip on a port of the speaker", "gossip: {port: 4784}", "gossip.port is 4784, which is a port of the BGP speaker on the same node. Choose another port."},
 		{"a number in the environment", "allocator: {extraEnv: [{name: GOMAXPROCS, value: 1}]}", "at '/allocator/extraEnv/0/value': got number, want string"},
+		{"a variable of the chart", "allocator: {extraEnv: [{name: PURELB_LOG_LEVEL, value: debug}]}", "allocator.extraEnv has the name PURELB_LOG_LEVEL, which the container has already. Remove the entry."},
+		{"a variable that is there twice", "lbnodeagent: {extraEnv: [{name: A, value: a}, {name: A, value: b}]}", "lbnodeagent.extraEnv has the name A, which the container has already. Remove the entry."},
 		{"a Secret whose name is a number", "imagePullSecrets: [{name: 5}]", "at '/imagePullSecrets/0/name': got number, want string"},
 		{"a Lease that ends before its renewal", "leaseConfig: {leaseDuration: 4s}", "leaseConfig.renewDeadline is 7s, but it must be shorter than leaseConfig.leaseDuration, which is 4s. Otherwise no agent starts."},
 		{"a Lease that is not renewed twice", "leaseConfig: {retryPeriod: 7000ms}", "leaseConfig.retryPeriod is 7000ms, but it must be longer than 0 and shorter than leaseConfig.renewDeadline, which is 7s. Otherwise no agent starts."},

@@ -1,0 +1,101 @@
+{{/* The environment of a container: that of the chart, and that of the values. A name that is there
+     twice has one value for some tools, and is a mistake for others. The argument is a list: the
+     name of the value, the environment of the chart, the value. */}}
+{{- define "purelb.env" -}}
+{{- $names := list -}}
+{{- range index . 1 | fromYamlArray -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- range index . 2 -}}
+{{- if has .name $names -}}
+{{- fail (printf "%s has the name %s, which the container has already. Remove the entry." (index $ 0) .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{ index . 1 }}
+{{- with index . 2 }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "purelb.allocatorEnv" -}}
+- name: PURELB_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: PURELB_POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: DEFAULT_ANNOUNCER
+  value: {{ .Values.defaultAnnouncer | quote }}
+{{- if .Values.gossip.enabled }}
+- name: PURELB_GOSSIP_SECRET
+  value: {{ .Values.gossip.secretName | quote }}
+{{- end }}
+{{- if .Values.gobgp.enabled }}
+- name: PURELB_BGP
+  value: "true"
+{{- with include "purelb.bgpNamespaces" . }}
+{{ . }}
+{{- end }}
+{{- end }}
+{{- if not .Values.allocator.podCIDRs }}
+- name: PURELB_POD_CIDRS
+  value: "false"
+{{- end }}
+{{- with .Values.allocator.ipam.clusterName }}
+- name: PURELB_CLUSTER_NAME
+  value: {{ . | toJson }}
+{{- end }}
+{{- with include "purelb.configNamespaces" . }}
+{{ . }}
+{{- end }}
+- name: PURELB_LOG_LEVEL
+  value: {{ .Values.logLevel }}
+{{- end }}
+
+{{- define "purelb.agentEnv" -}}
+- name: PURELB_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: PURELB_NODE_NAME
+  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+- name: PURELB_POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: PURELB_POD_UID
+  valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+- name: PURELB_MAX_ADDRESS_METRICS
+  value: {{ .Values.lbnodeagent.maxAddressMetrics | int64 | quote }}
+- name: PURELB_KUBELET_HEALTH
+  value: {{ .Values.lbnodeagent.kubeletHealth | quote }}
+{{- if .Values.gossip.enabled }}
+- name: PURELB_GOSSIP_ADDRESS
+  valueFrom: {fieldRef: {fieldPath: status.hostIP}}
+- name: PURELB_GOSSIP_PORT
+  value: {{ .Values.gossip.port | quote }}
+- name: PURELB_GOSSIP_SECRET
+  value: {{ .Values.gossip.secretName | quote }}
+- name: PURELB_GOSSIP_PATIENCE
+  value: {{ .Values.gossip.patience }}
+- name: PURELB_STATE_DIR
+  value: /var/run/purelb
+{{- end }}
+- name: PURELB_LEASE_DURATION
+  value: {{ .Values.leaseConfig.leaseDuration | quote }}
+- name: PURELB_RENEW_DEADLINE
+  value: {{ .Values.leaseConfig.renewDeadline | quote }}
+- name: PURELB_RETRY_PERIOD
+  value: {{ .Values.leaseConfig.retryPeriod | quote }}
+{{- with include "purelb.configNamespaces" . }}
+{{ . }}
+{{- end }}
+{{- if .Values.observer.enabled }}
+- name: PURELB_OBSERVER
+  value: "true"
+{{- end }}
+{{- if .Values.prober.enabled }}
+- name: PURELB_PROBES
+  value: "true"
+{{- end }}
+- name: PURELB_LOG_LEVEL
+  value: {{ .Values.logLevel }}
+{{- with include "purelb.host" . }}
+{{ . }}
+{{- end }}
+{{- end }}
