@@ -19,8 +19,10 @@ type Sessions struct {
 	GlobalASN    int64     `json:"globalASN"`
 	RouterIDMode string    `json:"routerIDMode"`
 	Sessions     []Session `json:"sessions"`
-	Problems     []string  `json:"problems"`
-	Unread       []Unread  `json:"unknown,omitempty"`
+	// Omitted says which nodes have more sessions than their statuses list.
+	Omitted  []string `json:"omitted,omitempty"`
+	Problems []string `json:"problems"`
+	Unread   []Unread `json:"unknown,omitempty"`
 }
 
 // Session is one BGP session, as its node last reported it.
@@ -62,6 +64,9 @@ func SessionsOf(w World, node string) (Sessions, error) {
 	}
 	for _, one := range v.speakers(node) {
 		stale, c := v.silence(one) != "", v.configurationOf(one.NodeName)
+		if omitted := int(one.NeighborCount) - len(one.Neighbors); omitted > 0 && !stale {
+			s.Omitted = append(s.Omitted, fmt.Sprintf("node %s: %d more dynamic neighbors", one.NodeName, omitted))
+		}
 		for _, n := range one.Neighbors {
 			session := v.session(one, n, c)
 			session.Stale = stale
@@ -235,12 +240,15 @@ func (s Sessions) Tables() []Table {
 		t.Rows = append(t.Rows, []string{one.Node, orDash(one.RouterID), one.Neighbor, fmt.Sprint(one.PeerASN), state, orDash(one.Uptime),
 			fmt.Sprintf("%d sent, %d received", one.PrefixesSent, one.PrefixesReceived), orDash(one.Selector)})
 	}
-	return append(append([]Table{t}, problemsTable(s.Problems)...), unreadTable(s.Unread)...)
+	return slices.Concat([]Table{t}, linesTable("Not listed", s.Omitted), problemsTable(s.Problems), unreadTable(s.Unread))
 }
 
-func problemsTable(problems []string) []Table {
-	if len(problems) == 0 {
+func problemsTable(problems []string) []Table { return linesTable("Problems", problems) }
+
+// linesTable returns a table of lines, or none without lines.
+func linesTable(title string, lines []string) []Table {
+	if len(lines) == 0 {
 		return nil
 	}
-	return []Table{{Title: "Problems", Lines: problems}}
+	return []Table{{Title: title, Lines: lines}}
 }

@@ -151,9 +151,13 @@ func (v *view) addComponents(s *Status) {
 func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 	n := BGPNode{Node: s.NodeName, Healthy: s.Healthy, Neighbors: int(s.NeighborCount)}
 	for _, one := range s.Neighbors {
-		if one.State == "Established" {
+		if one.State == established {
 			n.Established++
 		}
+	}
+	if slices.ContainsFunc(s.Neighbors, func(one bgpv1.NodeNeighbor) bool { return one.Dynamic && one.State == established }) {
+		// If the status leaves out neighbors, then first those with a session.
+		n.Established += max(0, n.Neighbors-len(s.Neighbors))
 	}
 	if c := meta.FindStatusCondition(s.Conditions, bgpv1.ConditionReady); c != nil && !s.Healthy {
 		n.Message = c.Message

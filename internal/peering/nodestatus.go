@@ -21,6 +21,9 @@ import (
 const (
 	mostListed = 5
 	mostRanges = 32
+	// mostDynamic is the limit for dynamic neighbors. Named neighbors have no limit, because the
+	// BGPConfiguration that names them is larger than their status.
+	mostDynamic = 100
 )
 
 // Report holds everything that a BGPNodeStatus reports.
@@ -76,6 +79,8 @@ type Exported struct {
 func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	d := in.Decision
 	neighbors, missing := in.neighbors()
+	count := len(neighbors)
+	neighbors = fewerDynamic(neighbors)
 	failures := in.failures(missing)
 	now := metav1.NewTime(in.Now.Truncate(time.Second))
 	out := bgpv1.BGPNodeStatusStatus{
@@ -84,7 +89,7 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 		ASN:              int64(d.State.Global.ASN),
 		LastUpdated:      &now,
 		HeartbeatSeconds: int32(d.Heartbeat / time.Second),
-		NeighborCount:    int32(len(neighbors)),
+		NeighborCount:    int32(count),
 		Healthy:          len(failures) == 0 && !in.Leaving,
 		Neighbors:        neighbors,
 		NetlinkImport:    in.netlinkImport(),
@@ -136,6 +141,22 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	}
 	slices.SortStableFunc(all, func(a, b bgpv1.NodeNeighbor) int { return compareAddresses(a.Address, b.Address) })
 	return all, missing
+}
+
+// fewerDynamic leaves out dynamic neighbors if there are too many. It leaves out those with a session
+// first.
+func fewerDynamic(all []bgpv1.NodeNeighbor) []bgpv1.NodeNeighbor {
+	keep := mostDynamic
+	for _, established := range []bool{false, true} {
+		all = slices.DeleteFunc(all, func(n bgpv1.NodeNeighbor) bool {
+			if !n.Dynamic || (n.State == Established) != established {
+				return false
+			}
+			keep--
+			return keep < 0
+		})
+	}
+	return all
 }
 
 // of returns the status of p, which the server may not have at all.

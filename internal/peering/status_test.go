@@ -290,6 +290,34 @@ func TestLongListsAreTruncated(t *testing.T) {
 	}
 }
 
+// Any number of routers may be in the prefix of dynamic neighbors.
+func TestTheStatusListsAHundredDynamicNeighborsAtMost(t *testing.T) {
+	r := report(t, strings.TrimSuffix(two, "}")+", peerGroups: [{config: {peerGroupName: racks, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 10.0.0.0/16, peerGroup: racks}]}",
+		neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.2", peering.Established))
+	for i := range 3000 {
+		state := peering.Established
+		if i == 2000 {
+			state = peering.Active
+		}
+		n := neighbor(fmt.Sprintf("10.0.%d.%d", i>>8, i&255), state)
+		n.Dynamic = true
+		r.Neighbors = append(r.Neighbors, n)
+	}
+	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
+	named, down := 0, 0
+	for _, n := range s.Neighbors {
+		if !n.Dynamic {
+			named++
+		}
+		if n.State != peering.Established {
+			down++
+		}
+	}
+	if s.NeighborCount != 3002 || len(s.Neighbors) != 102 || named != 2 || down != 1 {
+		t.Errorf("%d neighbors, %d in the list, %d of them named and %d down", s.NeighborCount, len(s.Neighbors), named, down)
+	}
+}
+
 func TestFailuresAreListedFirst(t *testing.T) {
 	r := large(t)
 	bad := netip.MustParsePrefix("10.0.2.88/32")

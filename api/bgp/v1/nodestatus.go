@@ -92,7 +92,8 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// neighbors are the sessions of the node.
+	// neighbors are the sessions of the node. If there are more than 100 dynamic
+	// neighbors, some of those with a session are left out. neighborCount counts them.
 	// +listType=atomic
 	// +optional
 	Neighbors []NodeNeighbor `json:"neighbors,omitempty"`
