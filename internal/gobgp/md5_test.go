@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"purelb.io/purelb/internal/peering"
 )
@@ -34,4 +35,28 @@ func TestNoNeighborWithAPasswordThatTheKernelRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPassiveNeighborNeedsThePasswordOfTheNetworkAroundIt proves what peering reports about such a
+// neighbor: the kernel wants the password of the dynamic neighbors from it too.
+func TestAPassiveNeighborNeedsThePasswordOfTheNetworkAroundIt(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	s := newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	p := peer("192.0.2.2")
+	p.Passive = true
+	wanted := state(p)
+	group := peering.Group{Name: "dynamic", Options: options(), Path: "spec.peerGroups[0]"}
+	group.Password = "secret"
+	wanted.Groups = []peering.Group{group}
+	wanted.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "dynamic", Path: "spec.dynamicNeighbors[0]"}}
+	apply(t, s, wanted)
+	time.Sleep(4 * time.Second) // time for a session that must not begin
+	frr.Await()
+
+	// Not passive, the node connects to the router.
+	wanted.Peers[0].Passive = false
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }

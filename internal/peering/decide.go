@@ -142,6 +142,7 @@ func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egre
 	r.peerGroups()
 	r.neighbors()
 	r.dynamicNeighbors()
+	r.shutOut()
 	r.bar()
 	r.chains()
 	return r.decision()

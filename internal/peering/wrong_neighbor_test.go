@@ -223,6 +223,14 @@ func TestMistakesInNeighborsAreReported(t *testing.T) {
 			 here NoNextHop spec.dynamicNeighbors[2]: IPv6 routes are not announced, because 198.51.100.0/23 is behind eth1 and behind eth0: write a network for each of them`,
 		},
 		{
+			"passive neighbors without a password in a network of dynamic neighbors that have one", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, authPasswordSecretRef: {name: bgp, key: password}}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, transport: {passiveMode: true}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64513}}, {config: {neighborAddress: 192.0.2.3, peerGroup: tor}, transport: {passiveMode: true}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+			`here Conflict spec.neighbors[0].config: 192.0.2.1 cannot connect without a password, because 192.0.2.0/24 of spec.dynamicNeighbors[0] includes it and has a password: write one here too, set transport.passiveMode to false, or choose networks that do not include it`,
+		},
+		{
+			"dynamic neighbors without a password in a network of others that have one", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600, authPasswordSecretRef: {name: bgp, key: password}}}, {config: {peerGroupName: open, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: open}, {prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+			`here Conflict spec.dynamicNeighbors[0]: 192.0.2.128/25 cannot connect without a password, because 192.0.2.0/24 of spec.dynamicNeighbors[1] includes it and has a password: write one in its peer group too, or choose networks that do not include it`,
+		},
+		{
 			"graceful restart of dynamic neighbors", `{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}, gracefulRestart: {enabled: true}}, {config: {peerGroupName: helped, peerAsn: 64600}, gracefulRestart: {enabled: true, helperOnly: true}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}, {prefix: 192.0.3.0/24, peerGroup: helped}]}`,
 			`NotSupported spec.dynamicNeighbors[0]: gracefulRestart is in effect in part: dynamic neighbors are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they receive them again: list them in spec.neighbors`,
 		},
