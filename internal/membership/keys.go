@@ -37,14 +37,21 @@ func (r *keyring) keys() [][]byte {
 
 // offer stores keys unless the ring has keys already.
 func (r *keyring) offer(keys [][]byte) {
-	if r.keys() == nil {
-		r.put(keys)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.list == nil {
+		r.replace(keys)
 	}
 }
 
+// put stores keys.
 func (r *keyring) put(keys [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.replace(keys)
+}
+
+func (r *keyring) replace(keys [][]byte) {
 	if r.list == nil {
 		close(r.filled)
 	}
