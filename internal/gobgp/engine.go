@@ -156,10 +156,7 @@ func globalOf(g peering.Global) *api.Global {
 	out := &api.Global{
 		Asn: g.ASN, RouterId: g.RouterID.String(), ListenPort: int32(g.Port),
 		UseMultiplePaths: g.Multipath, BindToDevice: g.Device,
-		RouteSelectionOptions: &api.RouteSelectionOptionsConfig{
-			AlwaysCompareMed:        g.Selection.AlwaysCompareMED,
-			AdvertiseInactiveRoutes: g.Selection.AdvertiseInactiveRoutes,
-		},
+		RouteSelectionOptions: &api.RouteSelectionOptionsConfig{AlwaysCompareMed: g.AlwaysCompareMED},
 	}
 	for _, f := range g.Families {
 		out.Families = append(out.Families, number[f])

@@ -115,7 +115,7 @@ func seconds(d time.Duration) uint64 { return uint64(max(d, 0) / time.Second) }
 func timersOf(t peering.Timers) *api.Timers {
 	return &api.Timers{Config: &api.TimersConfig{
 		HoldTime: seconds(t.Hold), KeepaliveInterval: seconds(t.Keepalive), ConnectRetry: seconds(t.ConnectRetry),
-		MinimumAdvertisementInterval: seconds(t.Advertisement), IdleHoldTimeAfterReset: idleHold,
+		IdleHoldTimeAfterReset: idleHold,
 	}}
 }
 

@@ -53,11 +53,6 @@ func statementOf(name string, st peering.Statement) *api.Statement {
 			peering.Internal: api.Conditions_ROUTE_TYPE_INTERNAL,
 			peering.External: api.Conditions_ROUTE_TYPE_EXTERNAL,
 		}[st.If.Origin],
-		RpkiResult: map[string]api.ValidationState{
-			"valid":     api.ValidationState_VALIDATION_STATE_VALID,
-			"invalid":   api.ValidationState_VALIDATION_STATE_INVALID,
-			"not-found": api.ValidationState_VALIDATION_STATE_NOT_FOUND,
-		}[st.If.RPKI],
 	}
 	if n := st.If.ASPathLength; n > 0 {
 		c.AsPathLength = &api.AsPathLength{Type: api.Comparison_COMPARISON_GE, Length: n}

@@ -210,7 +210,7 @@ func (r *reader) selection(field string) {
 	if in == nil {
 		return
 	}
-	r.d.State.Global.Selection.AlwaysCompareMED = in.AlwaysCompareMED
+	r.d.State.Global.AlwaysCompareMED = in.AlwaysCompareMED
 	if in.AdvertiseInactiveRoutes {
 		r.note(field+".routeSelectionOptions.advertiseInactiveRoutes", ReasonNotSupported,
 			"is not in effect, because what is announced does not depend on routing tables: remove it")

@@ -113,7 +113,7 @@ func soundOptions(t testing.TB, s peering.State, name string, o peering.Options)
 	wrong = wrong || strings.ContainsRune(o.Password, 0) || o.LocalAddress.Is4In6() || o.LocalAddress.IsMulticast() || !isLink(o.Device) ||
 		o.RouteReflector.ClusterID.IsValid() && !o.RouteReflector.ClusterID.Is4() || o.Timers.Hold < 3*time.Second ||
 		!inSeconds(o.GracefulRestart.Restart, 4095) || !inSeconds(o.GracefulRestart.LongLived, 1<<24-1)
-	for _, d := range []time.Duration{o.Timers.Hold, o.Timers.Keepalive, o.Timers.ConnectRetry, o.Timers.Advertisement, o.GracefulRestart.Deferral} {
+	for _, d := range []time.Duration{o.Timers.Hold, o.Timers.Keepalive, o.Timers.ConnectRetry, o.GracefulRestart.Deferral} {
 		wrong = wrong || !inSeconds(d, 1<<16-1)
 	}
 	for i, f := range o.Families {
@@ -162,7 +162,6 @@ func soundStatement(t testing.TB, s peering.State, st peering.Statement) {
 		}
 	}
 	wrong := !slices.Contains([]peering.Origin{peering.Anywhere, peering.Local, peering.Internal, peering.External}, st.If.Origin) ||
-		!slices.Contains([]string{"", "valid", "invalid", "not-found"}, st.If.RPKI) ||
 		slices.ContainsFunc(st.If.Families, func(f addr.Family) bool { return f != addr.V4 && f != addr.V6 }) ||
 		st.Then.NextHop.IsValid() && !slices.Equal(st.If.Families, []addr.Family{addr.FamilyOf(st.Then.NextHop)}) ||
 		st.Then.LocalPref != nil && *st.Then.LocalPref == 0

@@ -89,7 +89,7 @@ func print(d peering.Decision) string {
 	if g := d.State.Global; d.OK {
 		line("as %d id %s (%s) port %d%s%s families %v%s%s%s", g.ASN, g.RouterID, d.RouterIDSource, g.Port,
 			when(len(g.Listen) > 0, fmt.Sprintf(" at %v", g.Listen)), when(g.Device != "", " on "+g.Device), g.Families,
-			when(g.Multipath, " multipath"), when(g.Selection.AlwaysCompareMED, " always-med"), confederation(g.Confederation))
+			when(g.Multipath, " multipath"), when(g.AlwaysCompareMED, " always-med"), confederation(g.Confederation))
 	}
 	for _, g := range d.State.Groups {
 		line("group %s %s", g.Name, options(g.Options))

@@ -32,7 +32,7 @@ type State struct {
 }
 
 // Global holds the options of the node as a whole. A change of ASN, RouterID, Port, Listen,
-// Families, Device, Multipath, Confederation or Selection needs a new BGP server, and all
+// Families, Device, Multipath, AlwaysCompareMED or Confederation needs a new BGP server, and all
 // sessions start again.
 type Global struct {
 	ASN      uint32
@@ -42,22 +42,16 @@ type Global struct {
 	Listen   []netip.Addr // empty: all
 	Families []addr.Family
 	// Device is the interface or VRF device that all sockets are bound to, or "".
-	Device        string
-	Multipath     bool
-	Confederation *Confederation
-	Selection     Selection
+	Device           string
+	Multipath        bool
+	AlwaysCompareMED bool
+	Confederation    *Confederation
 }
 
 // Confederation is a group of ASes that looks like the AS Identifier from outside (RFC 5065).
 type Confederation struct {
 	Identifier uint32
 	Members    []uint32
-}
-
-// Selection changes the choice of the best path.
-type Selection struct {
-	AlwaysCompareMED        bool
-	AdvertiseInactiveRoutes bool
 }
 
 // Options are the options that neighbors and groups have in common.
@@ -125,7 +119,7 @@ type Family struct {
 
 // Timers are the timers of a session, in whole seconds.
 type Timers struct {
-	Hold, Keepalive, ConnectRetry, Advertisement time.Duration
+	Hold, Keepalive, ConnectRetry time.Duration
 }
 
 // GracefulRestart is RFC 4724, for every family of the session.
@@ -307,8 +301,6 @@ type Conditions struct {
 	// ASPathLength and CommunityCount are the least numbers of ASes in the path and of communities.
 	// 0 means any number.
 	ASPathLength, CommunityCount uint32
-	// RPKI is "", "valid", "invalid" or "not-found".
-	RPKI string
 }
 
 // Change is an operation on a list of communities.
