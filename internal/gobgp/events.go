@@ -238,13 +238,11 @@ func (e *events) own(routes []peering.Route) {
 }
 
 func prefixOf(nlri bgp.NLRI) (netip.Prefix, bool) {
-	switch n := nlri.(type) {
-	case *bgp.IPAddrPrefix:
-		return n.Prefix, true
-	case *bgp.LabeledVPNIPAddrPrefix:
-		return n.Prefix, true
+	n, ok := nlri.(*bgp.IPAddrPrefix)
+	if !ok {
+		return netip.Prefix{}, false
 	}
-	return netip.Prefix{}, false
+	return n.Prefix, true
 }
 
 func stateName(s bgp.FSMState) string {
