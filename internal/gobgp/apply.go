@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"purelb.io/purelb/internal/peering"
 )
@@ -115,15 +114,8 @@ func (f found) state() peering.State {
 	for _, name := range slices.Sorted(maps.Keys(f.groups)) {
 		s.Groups = append(s.Groups, f.groups[name])
 	}
-	for _, prefix := range slices.SortedFunc(maps.Keys(f.dynamic), comparePrefixes) {
+	for _, prefix := range slices.SortedFunc(maps.Keys(f.dynamic), netip.Prefix.Compare) {
 		s.Dynamic = append(s.Dynamic, f.dynamic[prefix])
 	}
 	return s
-}
-
-func comparePrefixes(a, b netip.Prefix) int {
-	if c := a.Addr().Compare(b.Addr()); c != 0 {
-		return c
-	}
-	return strings.Compare(a.String(), b.String())
 }

@@ -50,10 +50,7 @@ func (s *Server) learned(only *netip.Prefix) ([]peering.LearnedRoute, error) {
 }
 
 func compareLearned(a, b peering.LearnedRoute) int {
-	return cmp.Or(
-		a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()),
-		a.NextHop.Compare(b.NextHop), a.From.Compare(b.From),
-	)
+	return cmp.Or(a.Prefix.Compare(b.Prefix), a.NextHop.Compare(b.NextHop), a.From.Compare(b.From))
 }
 
 func bgpFamily(f addr.Family) bgp.Family {

@@ -287,12 +287,8 @@ func (s *State) nameApart() {
 func (s *State) sort() {
 	slices.SortFunc(s.Peers, func(a, b Peer) int { return cmp.Compare(a.Name(), b.Name()) })
 	slices.SortFunc(s.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.Dynamic, func(a, b Dynamic) int { return comparePrefixes(a.Prefix, b.Prefix) })
+	slices.SortFunc(s.Dynamic, func(a, b Dynamic) int { return a.Prefix.Compare(b.Prefix) })
 	slices.SortFunc(s.Sets, func(a, b Set) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
-}
-
-func comparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }

@@ -70,7 +70,7 @@ func halves(n netip.Prefix) (low, high netip.Prefix) {
 
 // list returns the set as the sorted elements of a Set of neighbors.
 func (c neighborSet) list() []string {
-	slices.SortFunc(c.networks, comparePrefixes)
+	slices.SortFunc(c.networks, netip.Prefix.Compare)
 	slices.Sort(c.interfaces)
 	var all []string
 	for _, n := range c.networks {

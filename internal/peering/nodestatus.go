@@ -362,7 +362,7 @@ func first[T any](list []T, most int) ([]T, bool) {
 func (in Report) rib() *bgpv1.NodeRIB {
 	out := &bgpv1.NodeRIB{LocalRouteCount: int32(len(in.Local)), ReceivedRouteCount: int32(len(in.Learned))}
 	local := slices.Clone(in.Local)
-	slices.SortFunc(local, func(a, b Route) int { return comparePrefixes(a.Prefix, b.Prefix) })
+	slices.SortFunc(local, func(a, b Route) int { return a.Prefix.Compare(b.Prefix) })
 	out.LocalRanges = ranges(local)
 	local, moreLocal := first(local, mostListed)
 	for _, r := range local {
@@ -378,7 +378,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 	}
 	learned := slices.Clone(in.Learned)
 	slices.SortFunc(learned, func(a, b LearnedRoute) int {
-		return cmp.Or(comparePrefixes(a.Prefix, b.Prefix), a.From.Compare(b.From), a.NextHop.Compare(b.NextHop))
+		return cmp.Or(a.Prefix.Compare(b.Prefix), a.From.Compare(b.From), a.NextHop.Compare(b.NextHop))
 	})
 	learned, moreLearned := first(learned, mostListed)
 	for _, r := range learned {
@@ -450,7 +450,7 @@ func (in Report) netlinkExport() *bgpv1.NodeExport {
 	}
 	exported := slices.Clone(in.Exported)
 	slices.SortFunc(exported, func(a, b Exported) int {
-		return cmp.Or(trueLast(a.Installed, b.Installed), cmp.Compare(a.Table, b.Table), comparePrefixes(a.Prefix, b.Prefix), cmp.Compare(a.Metric, b.Metric))
+		return cmp.Or(trueLast(a.Installed, b.Installed), cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
 	})
 	exported, out.Truncated = first(exported, mostListed)
 	for _, e := range exported {

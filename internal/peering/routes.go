@@ -66,12 +66,7 @@ func union(a, b []string) []string {
 
 // byRoute sorts addresses by their route, and then by themselves.
 func byRoute(a, b Imported) int {
-	return cmp.Or(
-		a.Address.Masked().Addr().Compare(b.Address.Masked().Addr()),
-		cmp.Compare(a.Address.Bits(), b.Address.Bits()),
-		a.Address.Addr().Compare(b.Address.Addr()),
-		cmp.Compare(a.Interface, b.Interface),
-	)
+	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Interface, b.Interface))
 }
 
 // drained returns a with the request to prefer other nodes: the community GracefulShutdown,
