@@ -89,13 +89,8 @@ func (r *reader) assigned(field string, in *bgpv1.PolicyAssignment, out *assignm
 			"the policies can add %d bytes to a route, and %d are possible: add fewer communities, or prepend fewer ASes", n, mostGrowth,
 		)})
 	}
-	switch in.DefaultAction {
-	case "", "none":
-	case "accept":
-		out.rest = Accept
-	case "reject":
-		out.rest = Reject
-	default:
+	var known bool
+	if out.rest, known = verdictOf(in.DefaultAction); !known {
 		ok = refuse(Problem{
 			Field: field + ".defaultAction", Reason: ReasonParseError,
 			Message: quote(in.DefaultAction) + " is neither accept nor reject",

@@ -107,7 +107,7 @@ func (r *reader) match(field string, kind SetKind, in bgpv1.MatchSet) (*SetRef, 
 func (r *reader) actions(field string, in bgpv1.Actions) (Actions, bool) {
 	var out Actions
 	var ok [6]bool
-	out.Verdict, ok[0] = r.verdict(field+".routeAction", in.RouteAction, "the policy is not in use")
+	out.Verdict, ok[0] = r.verdict(field+".routeAction", in.RouteAction)
 	out.Communities, ok[1] = r.communityAction(field+".community", in.Community)
 	out.LargeCommunities, ok[2] = r.largeCommunityAction(field+".largeCommunity", in.LargeCommunity)
 	out.MED, ok[3] = r.med(field+".med", in.MED)
@@ -133,7 +133,16 @@ func (r *reader) localPref(field string, in *int64) (*uint32, bool) {
 	return &v, true
 }
 
-func (r *reader) verdict(field, text, consequence string) (Verdict, bool) {
+func (r *reader) verdict(field, text string) (Verdict, bool) {
+	v, ok := verdictOf(text)
+	if !ok {
+		r.refuse(field, ReasonParseError, "%s is neither accept nor reject; the policy is not in use", quote(text))
+	}
+	return v, ok
+}
+
+// verdictOf reads a verdict.
+func verdictOf(text string) (v Verdict, ok bool) {
 	switch text {
 	case "", "none":
 		return Continue, true
@@ -142,7 +151,7 @@ func (r *reader) verdict(field, text, consequence string) (Verdict, bool) {
 	case "reject":
 		return Reject, true
 	}
-	return Reject, r.refuse(field, ReasonParseError, "%s is neither accept nor reject; %s", quote(text), consequence)
+	return Reject, false
 }
 
 // change reads an operation on a list.
