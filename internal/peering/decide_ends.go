@@ -139,7 +139,7 @@ func (r *reader) fill(field, text, example string) (value string, from *template
 
 // localAddress reads the node's address for the session.
 func (r *reader) localAddress(ls layers, out *Options) bool {
-	text, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress })
+	text, from := firstSet(ls, func(l layer) string { return value(l.options.Transport).LocalAddress })
 	if text == "" {
 		return true
 	}

@@ -201,7 +201,7 @@ func (r *reader) sameFamily(ls layers, m member) bool {
 	if !m.LocalAddress.IsValid() || m.sessionIs4() == m.LocalAddress.Is4() {
 		return true
 	}
-	_, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.LocalAddress })
+	_, from := firstSet(ls, func(l layer) string { return value(l.options.Transport).LocalAddress })
 	return r.refuse(from.path+".transport.localAddress", ReasonConflict,
 		"a session with %s cannot be from %s: write an address of the same family", m.title(), m.LocalAddress)
 }

@@ -70,20 +70,13 @@ func firstSet[T comparable](ls layers, get func(layer) T) (T, layer) {
 	return zero, ls[0]
 }
 
-// part is firstSet for a field of a block of options that may be absent.
-func part[B any, T comparable](ls layers, block func(*bgpv1.SessionOptions) *B, get func(*B) T) (T, layer) {
-	return firstSet(ls, func(l layer) T {
-		if b := block(l.options); b != nil {
-			return get(b)
-		}
+// value returns the value that p points to, or zero.
+func value[T any](p *T) T {
+	if p == nil {
 		var zero T
 		return zero
-	})
-}
-
-// there reports whether any layer has the block.
-func there[B any](ls layers, block func(*bgpv1.SessionOptions) *B) bool {
-	return slices.ContainsFunc(ls, func(l layer) bool { return block(l.options) != nil })
+	}
+	return *p
 }
 
 // is reads a boolean with a default.
@@ -199,41 +192,36 @@ func (o Options) exchanges(f addr.Family) bool {
 	return slices.ContainsFunc(o.Families, func(e Family) bool { return e.Family == f })
 }
 
-func transportOf(o *bgpv1.SessionOptions) *bgpv1.Transport { return o.Transport }
-
 // transport reads the transport options. A mistake in them is not ignored, because the session
 // would use another address than the neighbor expects.
 func (r *reader) transport(ls layers, out *Options) bool {
 	ok := r.localAddress(ls, out)
-	if name, from := part(ls, transportOf, func(t *bgpv1.Transport) string { return t.BindInterface }); name != "" {
+	if name, from := firstSet(ls, func(l layer) string { return value(l.options.Transport).BindInterface }); name != "" {
 		if !isInterface(name) {
 			ok = r.refuse(from.path+".transport.bindInterface", ReasonParseError, badInterface, quote(name))
 		}
 		out.Device = name
 	}
-	passive, _ := part(ls, transportOf, func(t *bgpv1.Transport) *bool { return t.PassiveMode })
+	passive, _ := firstSet(ls, func(l layer) *bool { return value(l.options.Transport).PassiveMode })
 	out.Passive = is(passive, false)
 	return ok
 }
 
 // port reads the port of the neighbor.
 func (r *reader) port(ls layers) (uint16, bool) {
-	n, from := part(ls, transportOf, func(t *bgpv1.Transport) int32 { return t.RemotePort })
+	n, from := firstSet(ls, func(l layer) int32 { return value(l.options.Transport).RemotePort })
 	if n < 0 || n > math.MaxUint16 {
 		return 0, r.refuse(from.path+".transport.remotePort", ReasonParseError, "%d is not a TCP port: write one from 1 to 65535", n)
 	}
 	return uint16(n), true
 }
 
-func multihopOf(o *bgpv1.SessionOptions) *bgpv1.EBGPMultihop   { return o.EBGPMultihop }
-func ttlSecurityOf(o *bgpv1.SessionOptions) *bgpv1.TTLSecurity { return o.TTLSecurity }
-
 // distance reads how many hops away the neighbor may be.
 func (r *reader) distance(ls layers, out *Options) bool {
 	if !r.multihop(ls, out) || !r.ttlSecurity(ls, out) {
 		return false
 	}
-	_, from := part(ls, multihopOf, func(m *bgpv1.EBGPMultihop) *bool { return m.Enabled })
+	_, from := firstSet(ls, func(l layer) *bool { return value(l.options.EBGPMultihop).Enabled })
 	switch {
 	case out.Multihop == 0:
 	case out.TTLSecurity != 0:
@@ -249,8 +237,8 @@ func (r *reader) distance(ls layers, out *Options) bool {
 }
 
 func (r *reader) multihop(ls layers, out *Options) bool {
-	enabled, _ := part(ls, multihopOf, func(m *bgpv1.EBGPMultihop) *bool { return m.Enabled })
-	ttl, from := part(ls, multihopOf, func(m *bgpv1.EBGPMultihop) int32 { return m.MultihopTTL })
+	enabled, _ := firstSet(ls, func(l layer) *bool { return value(l.options.EBGPMultihop).Enabled })
+	ttl, from := firstSet(ls, func(l layer) int32 { return value(l.options.EBGPMultihop).MultihopTTL })
 	if !is(enabled, false) {
 		if enabled == nil && ttl != 0 {
 			r.adjusted(from.path+".ebgpMultihop", notEnabled)
@@ -263,11 +251,11 @@ func (r *reader) multihop(ls layers, out *Options) bool {
 }
 
 func (r *reader) ttlSecurity(ls layers, out *Options) bool {
-	enabled, _ := part(ls, ttlSecurityOf, func(s *bgpv1.TTLSecurity) *bool { return s.Enabled })
-	if !there(ls, ttlSecurityOf) || !is(enabled, true) {
+	enabled, _ := firstSet(ls, func(l layer) *bool { return value(l.options.TTLSecurity).Enabled })
+	if there, _ := firstSet(ls, func(l layer) bool { return l.options.TTLSecurity != nil }); !there || !is(enabled, true) {
 		return true
 	}
-	least, from := part(ls, ttlSecurityOf, func(s *bgpv1.TTLSecurity) int32 { return s.TTLMin })
+	least, from := firstSet(ls, func(l layer) int32 { return value(l.options.TTLSecurity).TTLMin })
 	var ok bool
 	out.TTLSecurity, ok = r.ttl(from.path+".ttlSecurity.ttlMin", least)
 	return ok
@@ -297,45 +285,32 @@ func (r *reader) allowOwnASN(ls layers, out *Options) {
 	out.AllowOwnASN = uint8(n)
 }
 
-func timersOf(o *bgpv1.SessionOptions) *bgpv1.Timers { return o.Timers }
-
 // timers reads the timers of the session.
 func (r *reader) timers(ls layers, out *Options) {
-	hold := r.seconds(ls, "holdTime", leastHold, defaultHold, func(t *bgpv1.Timers) int64 { return t.Config.HoldTime })
-	keepalive := r.seconds(ls, "keepaliveInterval", 1, hold/3, func(t *bgpv1.Timers) int64 { return t.Config.KeepaliveInterval })
+	hold := r.ranged(ls, ".timers.config.holdTime", leastHold, math.MaxUint16, defaultHold, "seconds",
+		func(l layer) int64 { return value(l.options.Timers).Config.HoldTime })
+	keepalive := r.ranged(ls, ".timers.config.keepaliveInterval", 1, math.MaxUint16, hold/3, "seconds",
+		func(l layer) int64 { return value(l.options.Timers).Config.KeepaliveInterval })
 	if keepalive >= hold {
-		_, from := part(ls, timersOf, func(t *bgpv1.Timers) int64 { return t.Config.KeepaliveInterval })
+		_, from := firstSet(ls, func(l layer) int64 { return value(l.options.Timers).Config.KeepaliveInterval })
 		r.adjusted(from.path+".timers.config.keepaliveInterval", "%d is not less than the holdTime of %d, so %d is used: write a third of it", keepalive, hold, hold/3)
 		keepalive = hold / 3
 	}
-	retry := r.seconds(ls, "connectRetry", 1, defaultConnectRetry, func(t *bgpv1.Timers) int64 { return t.Config.ConnectRetry })
+	retry := r.ranged(ls, ".timers.config.connectRetry", 1, math.MaxUint16, defaultConnectRetry, "seconds",
+		func(l layer) int64 { return value(l.options.Timers).Config.ConnectRetry })
 	out.Timers = Timers{
 		Hold: time.Duration(hold) * time.Second, Keepalive: time.Duration(keepalive) * time.Second,
 		ConnectRetry: time.Duration(retry) * time.Second,
 	}
-	if n, from := part(ls, timersOf, func(t *bgpv1.Timers) int64 { return t.Config.MinimumAdvertisementInterval }); n != 0 {
+	if n, from := firstSet(ls, func(l layer) int64 { return value(l.options.Timers).Config.MinimumAdvertisementInterval }); n != 0 {
 		r.note(from.path+".timers.config.minimumAdvertisementInterval", ReasonNotSupported,
 			"is not in effect, because changes are announced at once: remove it")
 	}
 }
 
-func (r *reader) seconds(ls layers, name string, least, otherwise int64, get func(*bgpv1.Timers) int64) int64 {
-	n, from := part(ls, timersOf, get)
-	switch {
-	case n == 0:
-		return otherwise
-	case n < least || n > math.MaxUint16:
-		r.note(from.path+".timers.config."+name, ReasonParseError, "%d is not from %d to 65535 seconds, so %d is used", n, least, otherwise)
-		return otherwise
-	}
-	return n
-}
-
-func restartOf(o *bgpv1.SessionOptions) *bgpv1.GracefulRestart { return o.GracefulRestart }
-
 // gracefulRestart reads the options of graceful restart.
 func (r *reader) gracefulRestart(ls layers, out *Options) {
-	enabled, _ := part(ls, restartOf, func(g *bgpv1.GracefulRestart) *bool { return g.Enabled })
+	enabled, _ := firstSet(ls, func(l layer) *bool { return value(l.options.GracefulRestart).Enabled })
 	if !is(enabled, false) {
 		for _, l := range ls {
 			if g := l.options.GracefulRestart; enabled == nil && g != nil && *g != (bgpv1.GracefulRestart{}) {
@@ -344,31 +319,22 @@ func (r *reader) gracefulRestart(ls layers, out *Options) {
 		}
 		return
 	}
-	helper, _ := part(ls, restartOf, func(g *bgpv1.GracefulRestart) *bool { return g.HelperOnly })
+	helper, _ := firstSet(ls, func(l layer) *bool { return value(l.options.GracefulRestart).HelperOnly })
 	out.GracefulRestart = GracefulRestart{
 		Enabled:    true,
 		HelperOnly: is(helper, false),
 		Restart: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.restartTime", 1, mostRestart, defaultRestart, "seconds",
-			func(o *bgpv1.SessionOptions) int32 { return value(o.GracefulRestart).RestartTime })),
+			func(l layer) int64 { return int64(value(l.options.GracefulRestart).RestartTime) })),
 		Deferral: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.deferralTime", 1, mostDeferral, defaultDeferral, "seconds",
-			func(o *bgpv1.SessionOptions) int32 { return value(o.GracefulRestart).DeferralTime })),
+			func(l layer) int64 { return int64(value(l.options.GracefulRestart).DeferralTime) })),
 		LongLived: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.longLivedRestartTime", 0, mostLongLived, 0, "seconds",
-			func(o *bgpv1.SessionOptions) int32 { return value(o.GracefulRestart).LongLivedRestartTime })),
+			func(l layer) int64 { return int64(value(l.options.GracefulRestart).LongLivedRestartTime) })),
 	}
-}
-
-// value returns the value that p points to, or zero.
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
 }
 
 // ranged reads a number. For 0 and for a number out of range it returns the default.
-func (r *reader) ranged(ls layers, field string, least, most, otherwise int32, unit string, get func(*bgpv1.SessionOptions) int32) int32 {
-	n, from := firstSet(ls, func(l layer) int32 { return get(l.options) })
+func (r *reader) ranged(ls layers, field string, least, most, otherwise int64, unit string, get func(layer) int64) int64 {
+	n, from := firstSet(ls, get)
 	switch {
 	case n == 0:
 		return otherwise
@@ -379,12 +345,10 @@ func (r *reader) ranged(ls layers, field string, least, most, otherwise int32, u
 	return n
 }
 
-func reflectorOf(o *bgpv1.SessionOptions) *bgpv1.RouteReflector { return o.RouteReflector }
-
 // routeReflector reads whether the neighbor is a client of a route reflector.
 func (r *reader) routeReflector(ls layers, out *Options) {
-	client, from := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) *bool { return f.RouteReflectorClient })
-	text, fromText := part(ls, reflectorOf, func(f *bgpv1.RouteReflector) string { return f.RouteReflectorClusterID })
+	client, from := firstSet(ls, func(l layer) *bool { return value(l.options.RouteReflector).RouteReflectorClient })
+	text, fromText := firstSet(ls, func(l layer) string { return value(l.options.RouteReflector).RouteReflectorClusterID })
 	if !is(client, false) {
 		if client == nil && text != "" {
 			r.adjusted(fromText.path+".routeReflector.routeReflectorClusterId", "is not in effect, because routeReflectorClient is not true: set it, or remove this")
@@ -408,24 +372,22 @@ func (r *reader) routeReflector(ls layers, out *Options) {
 	out.RouteReflector.ClusterID = id
 }
 
-func bfdOf(o *bgpv1.SessionOptions) *bgpv1.BFD { return o.BFD }
-
 // bfd reads the BFD timers.
 func (r *reader) bfd(ls layers, out *Options) {
-	enabled, from := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Enabled })
-	if !there(ls, bfdOf) || !is(enabled, true) {
+	enabled, from := firstSet(ls, func(l layer) *bool { return value(l.options.BFD).Enabled })
+	if there, _ := firstSet(ls, func(l layer) bool { return l.options.BFD != nil }); !there || !is(enabled, true) {
 		return
 	}
 	out.BFD = &BFD{
 		MinTransmit: time.Millisecond * time.Duration(r.ranged(ls, ".bfd.minTransmitIntervalMilliseconds", leastBFDInterval, mostBFDInterval, defaultBFDInterval, "milliseconds",
-			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinTransmitIntervalMilliseconds })),
+			func(l layer) int64 { return int64(value(l.options.BFD).MinTransmitIntervalMilliseconds) })),
 		MinReceive: time.Millisecond * time.Duration(r.ranged(ls, ".bfd.minReceiveIntervalMilliseconds", leastBFDInterval, mostBFDInterval, defaultBFDInterval, "milliseconds",
-			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinReceiveIntervalMilliseconds })),
+			func(l layer) int64 { return int64(value(l.options.BFD).MinReceiveIntervalMilliseconds) })),
 		Multiplier: uint8(r.ranged(ls, ".bfd.detectionMultiplier", leastMultiplier, math.MaxUint8, defaultMultiplier, "packets",
-			func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).DetectionMultiplier })),
+			func(l layer) int64 { return int64(value(l.options.BFD).DetectionMultiplier) })),
 		MinTTL: r.bfdTTL(ls, out),
 	}
-	passive, _ := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Passive })
+	passive, _ := firstSet(ls, func(l layer) *bool { return value(l.options.BFD).Passive })
 	out.BFD.Passive = is(passive, false)
 	if detection := out.BFD.MinTransmit * time.Duration(out.BFD.Multiplier); detection >= out.Timers.Hold && !r.template {
 		r.note(from.path+".bfd", ReasonConflict, "BFD detects a dead node after %v or later, and the holdTime ends the session after %v: lower minTransmitIntervalMilliseconds or detectionMultiplier",
@@ -436,20 +398,20 @@ func (r *reader) bfd(ls layers, out *Options) {
 // bfdTTL reads the lowest TTL of BFD packets, or returns 0 if the neighbor is on the same link. For
 // a neighbor with ebgpMultihop, that option sets the allowed distance.
 func (r *reader) bfdTTL(ls layers, out *Options) uint8 {
-	multihop, _ := part(ls, bfdOf, func(b *bgpv1.BFD) *bool { return b.Multihop })
-	least, from := part(ls, bfdOf, func(b *bgpv1.BFD) int32 { return b.MinimumTTL })
+	multihop, _ := firstSet(ls, func(l layer) *bool { return value(l.options.BFD).Multihop })
+	least, from := firstSet(ls, func(l layer) int32 { return value(l.options.BFD).MinimumTTL })
 	if !is(multihop, out.Multihop > 1) {
 		if least != 0 {
 			r.adjusted(from.path+".bfd.minimumTtl", "is not in effect, because BFD is not multihop: set multihop, or remove it")
 		}
 		return 0
 	}
-	otherwise := int32(defaultBFDTTL)
+	otherwise := int64(defaultBFDTTL)
 	if out.Multihop > 1 {
-		otherwise = math.MaxUint8 + 1 - int32(out.Multihop)
+		otherwise = math.MaxUint8 + 1 - int64(out.Multihop)
 	}
 	return uint8(r.ranged(ls, ".bfd.minimumTtl", 1, math.MaxUint8, otherwise, "hops",
-		func(o *bgpv1.SessionOptions) int32 { return value(o.BFD).MinimumTTL }))
+		func(l layer) int64 { return int64(value(l.options.BFD).MinimumTTL) }))
 }
 
 // password reads the key of TCP-MD5. Its problems never contain the password.
