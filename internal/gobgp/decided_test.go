@@ -32,7 +32,7 @@ func TestRoutersGetTheNextHopsThatPeeringDecides(t *testing.T) {
 	spec.PeerGroups[0].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
 	decided := func(addresses ...netip.Addr) peering.State {
 		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) {
+		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) {
 			return peering.Egress{Interface: "eth0", Addresses: addresses}, true
 		})
 		if !d.OK {
@@ -90,7 +90,7 @@ func TestGoBGPAcceptsThePoliciesThatPeeringDecides(t *testing.T) {
 			t.Fatalf("%s: %v", one, err)
 		}
 		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
+		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
 		if !d.OK {
 			continue
 		}
@@ -132,7 +132,7 @@ route-map PREFER permit 10
 		Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
 		Own: []peering.PrefixRange{{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 24, Max: 32}},
 	}
-	d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
+	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
 	if !d.OK {
 		t.Fatal(d.Problems)
 	}
@@ -167,7 +167,7 @@ router bgp %[1]d
 	s := newServer(t)
 	for _, draining := range []bool{true, false, true} {
 		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Draining: draining}
-		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
+		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
 		if !d.OK {
 			t.Fatal(d.Problems)
 		}
@@ -206,7 +206,7 @@ router bgp %d
 		Neighbors: []bgpv1.Neighbor{neighbor("192.0.2.2", routerAS), neighbor("192.0.2.3", memberAS), neighbor("192.0.2.99", birdAS)},
 	}
 	node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-	d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
+	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
 	if !d.OK || len(d.Problems) > 0 {
 		t.Fatal(d.Problems)
 	}

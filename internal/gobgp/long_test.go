@@ -45,7 +45,7 @@ protocol bgp ours {
 		Neighbors: []bgpv1.Neighbor{neighbor("192.0.2.2", birdAS), neighbor("192.0.2.3", routerAS)},
 	}
 	node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-	d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
+	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
 	if !d.OK || len(d.Problems) > 0 {
 		t.Fatal(d.Problems)
 	}

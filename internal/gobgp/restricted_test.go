@@ -34,7 +34,7 @@ func TestOnlyNamedRoutersGetTheRoutesOfAGroup(t *testing.T) {
 		if len(peers) > 0 {
 			node.Restricted = []peering.Restriction{{Group: "purelb-system/edge", Mark: mark, Peers: peers}}
 		}
-		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) {
+		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) {
 			return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::1")}}, true
 		})
 		if !d.OK {

@@ -110,7 +110,7 @@ func TestTheCommonStatusNeedsNoNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := named(t, "default", spec)
-			want := peering.ConfigurationStatus(c.Generation, peering.Decide(c.Spec, node, secrets, egress), c.Status, noon)
+			want := peering.ConfigurationStatus(c.Generation, peering.Merged{Spec: c.Spec}.Decide(node, secrets, egress), c.Status, noon)
 			cluster := peering.Cluster{Configs: []bgpv1.BGPConfiguration{c}, Nodes: []map[string]string{node.Labels}}
 			if diff := cmp.Diff(want, cluster.CommonStatus(&cluster.Configs[0], secrets, noon)); diff != "" {
 				t.Errorf("the common status with a node and without one (-with +without):\n%s", diff)

@@ -115,19 +115,15 @@ type ExportRule struct {
 	Path string
 }
 
-// Decide reads a BGPConfiguration for one node. The result depends only on its arguments. egress
+// Decide reads the configuration of a node. The result depends only on its arguments. egress
 // returns false if there is no route to the neighbor. Its argument may have a zone: the interface
 // to use.
 //
 // A part that is wrong becomes a Problem and is left out, and the rest is in the State. If the
 // policy or the password of a neighbor is wrong, Decide leaves out the whole neighbor: it does not
 // open a session without this protection.
-func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
-	return Alone(spec).Decide(node, secrets, egress)
-}
-
-// Decide returns the decision of the function Decide for m. If m has several parts, the path of
-// a field begins with the name of its part.
+//
+// If m has several parts, the path of a field begins with the name of its part.
 func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
 	r := reader{spec: m.Spec, node: node, secrets: secrets, egress: egress, findings: findings{merged: &m, aliases: AliasesOf(m.Spec), problems: slices.Clone(m.Conflicts)}}
 	r.d.AllowTransit, r.d.Absent = m.Spec.Global.AllowTransit, m.Absent

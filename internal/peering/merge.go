@@ -39,9 +39,6 @@ type Element struct {
 	Index int
 }
 
-// Alone returns spec as the configuration of a node.
-func Alone(spec bgpv1.BGPConfigurationSpec) Merged { return Merged{Spec: spec} }
-
 // MergeConfigurations merges BGPConfigurations. Lists are joined. In other fields the first
 // configuration that sets a field decides. A name of a set, a policy or a peer group refers to the
 // definition in the same configuration. If there is none, it refers to the definition in another

@@ -98,7 +98,7 @@ ParseError spec.neighbors[0].config.localAsn: "${node.name}" is neither the numb
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := peering.Decide(config(t, tt.config), labelled, secrets, egress)
+			d := peering.Merged{Spec: config(t, tt.config)}.Decide(labelled, secrets, egress)
 			invariants(t, d)
 			got := lines(print(d), "peer ", "left out ", "NodeValueUnusable ", "Duplicate ", "Conflict ", "ParseError ", "Adjusted ", "PeerGroupMissing ")
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -109,7 +109,7 @@ ParseError spec.neighbors[0].config.localAsn: "${node.name}" is neither the numb
 }
 
 func TestTheRouterIDMayBeInALabel(t *testing.T) {
-	d := peering.Decide(config(t, `{global: {asn: 64512, routerID: "${node.labels['example.com/address']}"}}`), labelled, secrets, egress)
+	d := peering.Merged{Spec: config(t, `{global: {asn: 64512, routerID: "${node.labels['example.com/address']}"}}`)}.Decide(labelled, secrets, egress)
 	if got := print(d); !d.OK || !strings.Contains(got, "id 192.0.2.11 (template)") {
 		t.Error(got)
 	}
