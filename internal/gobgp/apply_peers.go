@@ -163,7 +163,7 @@ func (a *application) hasDynamicPeer(address netip.Addr) (bool, error) {
 		return false, nil
 	}
 	peers, err := a.engine.peers(address.String(), false)
-	return slices.ContainsFunc(peers, func(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }), err
+	return slices.ContainsFunc(peers, isDynamic), err
 }
 
 // deleteDynamicPeer removes a dynamic neighbor. GoBGP removes it too when its session ends, which

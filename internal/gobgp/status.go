@@ -130,18 +130,8 @@ func (a agreed) complete(received map[bgp.Family]bool) bool {
 	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !received[f] })
 }
 
+// sessionName returns the name of a state in the list of neighbors. The list numbers the states in the
+// same order as the events, but from another number on.
 func sessionName(s api.PeerState_SessionState) string {
-	switch s {
-	case api.PeerState_SESSION_STATE_CONNECT:
-		return peering.Connect
-	case api.PeerState_SESSION_STATE_ACTIVE:
-		return peering.Active
-	case api.PeerState_SESSION_STATE_OPENSENT:
-		return peering.OpenSent
-	case api.PeerState_SESSION_STATE_OPENCONFIRM:
-		return peering.OpenConfirm
-	case api.PeerState_SESSION_STATE_ESTABLISHED:
-		return peering.Established
-	}
-	return peering.Idle
+	return stateName(bgp.FSMState(s - api.PeerState_SESSION_STATE_IDLE))
 }
