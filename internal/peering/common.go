@@ -29,7 +29,8 @@ type Cluster struct {
 // Problems that depend on other facts of a node are Here, and are left out.
 func (cl Cluster) CommonStatus(c *bgpv1.BGPConfiguration, secrets Secrets, now time.Time) bgpv1.BGPConfigurationStatus {
 	if text := cl.OutOfEffect(c); text != "" {
-		return notInEffect(c, text, now)
+		ready := condition(bgpv1.ConditionReady, false, ReasonNotInEffect, text)
+		return configurationStatus(c.Generation, len(c.Spec.Neighbors), c.Status, now, ready)
 	}
 	d := Decision{Configured: len(c.Spec.Neighbors), Problems: cl.Problems(c, secrets)}
 	return ConfigurationStatus(c.Generation, d, c.Status, now)
@@ -115,22 +116,6 @@ func (cl Cluster) OutOfEffect(c *bgpv1.BGPConfiguration) string {
 		}
 	}
 	return "nodes use the BGPConfiguration called " + DefaultConfiguration + ": there are several, and none has that name"
-}
-
-// notInEffect returns the status of a BGPConfiguration that nodes do not use.
-func notInEffect(c *bgpv1.BGPConfiguration, text string, now time.Time) bgpv1.BGPConfigurationStatus {
-	stamp := metav1.NewTime(now.Truncate(time.Second))
-	ready := condition(bgpv1.ConditionReady, false, ReasonNotInEffect, text)
-	ready.ObservedGeneration = c.Generation
-	out := bgpv1.BGPConfigurationStatus{
-		ObservedGeneration: c.Generation, NeighborCount: int32(len(c.Spec.Neighbors)), Message: text,
-		Conditions:        conditions(c.Status.Conditions, stamp, ready),
-		LastReconcileTime: c.Status.LastReconcileTime,
-	}
-	if out.LastReconcileTime == nil || !sameConfiguration(out, c.Status) {
-		out.LastReconcileTime = &stamp
-	}
-	return out
 }
 
 // Secret is the known state of a Secret.

@@ -168,22 +168,24 @@ func ConfigurationStatus(generation int64, d Decision, previous bgpv1.BGPConfigu
 	if failed := ofRouterID(common); len(failed) > 0 {
 		resolved = condition(bgpv1.ConditionRouterIDResolved, false, ReasonResolutionFailed, listed(texts(failed)))
 	}
+	return configurationStatus(generation, d.Configured, previous, now, ready, resolved)
+}
+
+// configurationStatus returns a status with these conditions. Its message is that of the first one.
+func configurationStatus(generation int64, neighbors int, previous bgpv1.BGPConfigurationStatus, now time.Time, all ...metav1.Condition) bgpv1.BGPConfigurationStatus {
 	stamp := metav1.NewTime(now.Truncate(time.Second))
-	ready.ObservedGeneration, resolved.ObservedGeneration = generation, generation
+	for i := range all {
+		all[i].ObservedGeneration = generation
+	}
 	out := bgpv1.BGPConfigurationStatus{
 		ObservedGeneration: generation,
-		Conditions:         conditions(previous.Conditions, stamp, ready, resolved),
+		Conditions:         conditions(previous.Conditions, stamp, all...),
 		LastReconcileTime:  previous.LastReconcileTime,
-		NeighborCount:      int32(d.Configured),
-		Message:            ready.Message,
+		NeighborCount:      int32(neighbors),
+		Message:            all[0].Message,
 	}
-	if out.LastReconcileTime == nil || !sameConfiguration(out, previous) {
+	if out.LastReconcileTime == nil || !equality.Semantic.DeepEqual(out, previous) {
 		out.LastReconcileTime = &stamp
 	}
 	return out
-}
-
-func sameConfiguration(a, b bgpv1.BGPConfigurationStatus) bool {
-	a.LastReconcileTime, b.LastReconcileTime = nil, nil
-	return equality.Semantic.DeepEqual(a, b)
 }
