@@ -107,10 +107,7 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 // neighbors returns the wanted neighbors, further neighbors of the server, and the neighbors that
 // are left out. missing says what is wrong with them.
 func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
-	found := make(map[string]NeighborStatus, len(in.Neighbors))
-	for _, n := range in.Neighbors {
-		found[n.Name()] = n
-	}
+	found := in.found()
 	for _, p := range in.Decision.State.Peers {
 		if in.leftOut(p) {
 			continue
@@ -159,6 +156,15 @@ func fewerDynamic(all []bgpv1.NodeNeighbor) []bgpv1.NodeNeighbor {
 	return all
 }
 
+// found returns the neighbors of the server by their names.
+func (in Report) found() map[string]NeighborStatus {
+	found := make(map[string]NeighborStatus, len(in.Neighbors))
+	for _, n := range in.Neighbors {
+		found[n.Name()] = n
+	}
+	return found
+}
+
 // of returns the status of p, which the server may not have at all.
 func (in Report) of(p Peer, found map[string]NeighborStatus) NeighborStatus {
 	if n, there := found[p.Name()]; there {
@@ -192,10 +198,7 @@ func (in Report) Healthy() map[string]bool {
 	if in.Unconfigured {
 		return nil
 	}
-	found := make(map[string]NeighborStatus, len(in.Neighbors))
-	for _, n := range in.Neighbors {
-		found[n.Name()] = n
-	}
+	found := in.found()
 	all := map[string]bool{}
 	for _, p := range in.Decision.State.Peers {
 		if !p.AdminDown {
