@@ -174,10 +174,10 @@ func prefixesOf(s Snapshot, groups config.Config) []peering.PrefixRange {
 			}
 		}
 	}
-	pools := slices.Clone(all)
+	pools := peering.CoverageOf(all)
 	for _, svc := range s.Services {
 		for _, ip := range svc.Addresses {
-			if one := netip.PrefixFrom(ip, ip.BitLen()); svc.Recorded && !peering.Covers(pools, one) {
+			if one := netip.PrefixFrom(ip, ip.BitLen()); svc.Recorded && !pools.Has(one) {
 				all = append(all, peering.Exactly(one))
 			}
 		}

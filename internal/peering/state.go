@@ -205,12 +205,10 @@ func Exactly(p netip.Prefix) PrefixRange {
 	return PrefixRange{Prefix: p, Min: uint8(p.Bits()), Max: uint8(p.Bits())}
 }
 
-// Covers reports whether one of the ranges matches p.
-func Covers(ranges []PrefixRange, p netip.Prefix) bool {
-	return slices.ContainsFunc(ranges, func(r PrefixRange) bool {
-		bits := uint8(p.Bits())
-		return r.Prefix.Bits() <= p.Bits() && r.Prefix.Contains(p.Addr()) && r.Min <= bits && bits <= r.Max
-	})
+// covers reports whether r matches p.
+func (r PrefixRange) covers(p netip.Prefix) bool {
+	bits := uint8(p.Bits())
+	return r.Prefix.Bits() <= p.Bits() && r.Prefix.Contains(p.Addr()) && r.Min <= bits && bits <= r.Max
 }
 
 // Coverage finds out whether ranges match a prefix. It finds a range of one prefix in constant
@@ -234,7 +232,9 @@ func CoverageOf(ranges []PrefixRange) Coverage {
 }
 
 // Has reports whether one of the ranges matches p.
-func (c Coverage) Has(p netip.Prefix) bool { return c.exact[p] || Covers(c.wide, p) }
+func (c Coverage) Has(p netip.Prefix) bool {
+	return c.exact[p] || slices.ContainsFunc(c.wide, func(r PrefixRange) bool { return r.covers(p) })
+}
 
 // Chain is a list of statements, and the verdict on routes that no statement decides.
 type Chain struct {
