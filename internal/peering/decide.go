@@ -115,7 +115,7 @@ type ExportRule struct {
 	Path string
 }
 
-// Decide reads the configuration of a node. The result depends only on its arguments. egress
+// Decide reads the configuration of a node. The result depends only on m and the arguments. egress
 // returns false if there is no route to the neighbor. Its argument may have a zone: the interface
 // to use.
 //

@@ -224,7 +224,7 @@ func (r *reader) status() {
 	if in == nil {
 		return
 	}
-	r.d.StatusEnabled = in.Enabled == nil || *in.Enabled
+	r.d.StatusEnabled = is(in.Enabled, true)
 	if in.HeartbeatSeconds == 0 {
 		return
 	}

@@ -108,7 +108,7 @@ func (r *reader) dampening(field string, milliseconds int32) {
 // exportRule reads one rule. before are the rules before it.
 func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRule) (ExportRule, bool) {
 	out := ExportRule{
-		Name: in.Name, ValidateNextHop: in.ValidateNexthop == nil || *in.ValidateNexthop,
+		Name: in.Name, ValidateNextHop: is(in.ValidateNexthop, true),
 		AllowDefault: in.AllowDefaultRoute, Path: field,
 	}
 	ok := true
