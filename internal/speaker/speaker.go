@@ -109,8 +109,8 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what a Speaker needs. All fields but Endings, Memory, Overflowed, Room and
-// Written are required.
+// Options holds what a Speaker needs. All fields but Endings, Memory, Overflowed and Room
+// are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -135,8 +135,6 @@ type Options struct {
 	Overflowed bool
 	// Room is how many prefixes all neighbors together may announce. 0 means any number.
 	Room uint64
-	// Written returns an error if the BGPNodeStatus is overdue. With nil it never is.
-	Written func() error
 }
 
 // Speaker is the BGP speaker of a node. Run owns all of its state except for pulse, shown and
