@@ -168,7 +168,6 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	}
 	in := intent.Read(snapshot, s.Namespace, before, next, s.ConfigNamespaces...)
 	s.reporter.ignoring(ctx, snapshot.Configs, s.Namespace)
-	s.reporter.complain(ctx, in.Complaints)
 	if s.reporter.noteNode(ctx, snapshot.Node == nil) {
 		s.publish(now)
 	}
@@ -176,12 +175,12 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		return // the configuration may depend on the labels of this Node
 	}
 	s.seen = true
+	s.reporter.complain(ctx, in)
 	s.use(ctx, now, in)
 	if s.succession.successor != successor {
 		s.publish(now)
 	}
 	s.weigh(ctx, now, in.Ready)
-	s.attributeProblems.report(s.Events, s.Node, s.input)
 }
 
 // recallOnce returns the stored input, unless this process has had an input.

@@ -30,6 +30,10 @@ const (
 	kindBGPConfiguration  = "BGPConfiguration"
 )
 
+// eventAttributesIgnored is the reason of events about wrong route attributes on a Service or
+// a group.
+const eventAttributesIgnored = "RouteAttributesIgnored"
+
 // problemEvents maps the reasons of problems to the events that they cause.
 var problemEvents = map[string]string{
 	peering.ReasonRouterID:            eventRouterIDFailed,
@@ -122,14 +126,19 @@ func (r *reporter) problems(ctx context.Context, c *intent.Config, problems []pe
 	r.reported = now
 }
 
-// complain reports what is wrong with the route attributes of groups and Services.
-func (r *reporter) complain(ctx context.Context, complaints map[string]string) {
-	for about, text := range complaints {
-		if r.complaints[about] != text {
-			r.log.WarnContext(ctx, "routeAttributesIgnored", "node", r.node, "about", about, "problem", text)
+// complain reports what is wrong with the route attributes of groups and Services: by log, and by an
+// event on the group or the Service.
+func (r *reporter) complain(ctx context.Context, in intent.Input) {
+	for _, key := range slices.Sorted(maps.Keys(in.Complaints)) {
+		text := in.Complaints[key]
+		if r.complaints[key] == text {
+			continue
 		}
+		about := in.About[key]
+		r.log.WarnContext(ctx, "routeAttributesIgnored", "node", r.node, "about", key, "problem", text)
+		r.events.Eventf(&about, corev1.EventTypeWarning, eventAttributesIgnored, "Node %s leaves out what cannot be read: %s", r.node, text)
 	}
-	r.complaints = complaints
+	r.complaints = in.Complaints
 }
 
 // neighbors reports which sessions came up and went down.
@@ -212,23 +221,4 @@ func behind(text string) string {
 		return ""
 	}
 	return ": " + text
-}
-
-// eventAttributesIgnored is the reason of events about wrong route attributes on a Service or
-// a group.
-const eventAttributesIgnored = "RouteAttributesIgnored"
-
-// attributeProblems holds the text of the last event about each object, so that the speaker writes
-// no event twice.
-type attributeProblems map[string]string
-
-// report writes an event on each object whose route attributes are wrong.
-func (o *attributeProblems) report(events Events, node string, in intent.Input) {
-	for _, key := range slices.Sorted(maps.Keys(in.Complaints)) {
-		if text := in.Complaints[key]; (*o)[key] != text {
-			about := in.About[key]
-			events.Eventf(&about, corev1.EventTypeWarning, eventAttributesIgnored, "Node %s leaves out what cannot be read: %s", node, text)
-		}
-	}
-	*o = in.Complaints
 }

@@ -160,8 +160,6 @@ type Speaker struct {
 	penalties  penalties
 	publishing publishing
 	reporter   reporter
-	// attributeProblems holds the events that objects got about their route attributes.
-	attributeProblems attributeProblems
 	// leaving says that the speaker is ending its sessions.
 	leaving bool
 
