@@ -24,19 +24,20 @@ import (
 // address that the kernel chooses for the neighbor comes first. The order of the others
 // does not depend on when they were added.
 func (k *Kernel) Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error) {
-	w, ok, err := k.lookUp(ctx, neighbor, device)
+	r, ok, err := k.lookUp(ctx, neighbor, device)
 	if !ok || err != nil {
 		return peering.Egress{}, false, err
 	}
-	l, ok, err := k.linkAt(ctx, w.link)
+	index := r.hops[0].link
+	l, ok, err := k.linkAt(ctx, index)
 	if !ok || err != nil {
 		return peering.Egress{}, false, err
 	}
-	holdings, err := k.addresses(ctx, patience, w.link)
+	holdings, err := k.addresses(ctx, patience, index)
 	if err != nil {
 		return peering.Egress{}, false, err
 	}
-	return peering.Egress{Interface: l.name, Addresses: nextHops(holdings, w.source)}, true, nil
+	return peering.Egress{Interface: l.name, Addresses: nextHops(holdings, r.source)}, true, nil
 }
 
 // nextHops returns the addresses to which neighbors may send, with source first.
@@ -80,18 +81,8 @@ func first(a, b bool) int {
 	return 1
 }
 
-// lookup is the result of a route lookup in the kernel.
-type lookup struct {
-	link int
-	// gateway is the zero Addr when the address is on the link itself.
-	gateway netip.Addr
-	source  netip.Addr
-	// kind is RTN_UNICAST, or RTN_LOCAL for an address of this node.
-	kind uint8
-}
-
 // lookUp asks the kernel for the route to an address. A zone or a device selects the interface.
-func (k *Kernel) lookUp(ctx context.Context, to netip.Addr, device string) (w lookup, ok bool, err error) {
+func (k *Kernel) lookUp(ctx context.Context, to netip.Addr, device string) (r route, ok bool, err error) {
 	through := 0
 	if zone := to.Zone(); zone != "" {
 		device = zone
@@ -99,12 +90,12 @@ func (k *Kernel) lookUp(ctx context.Context, to netip.Addr, device string) (w lo
 	if device != "" {
 		l, ok, err := k.device(ctx, device)
 		if !ok || err != nil {
-			return lookup{}, false, err
+			return route{}, false, err
 		}
 		through = l.index
 	}
 	if !to.IsValid() || to.IsLinkLocalUnicast() && to.Is6() && through == 0 {
-		return lookup{}, false, nil // the same address exists on every link
+		return route{}, false, nil // the same address exists on every link
 	}
 	return k.routeTo(ctx, to, through)
 }
@@ -117,28 +108,16 @@ func (k *Kernel) device(ctx context.Context, name string) (link, bool, error) {
 	return k.link(ctx, name)
 }
 
-// routeTo asks for the route to an address through the link with this index, or through any
-// link if the index is 0.
-func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (lookup, bool, error) {
-	body, err := k.route.Ask(ctx, lookupRequest(to, through, 0))
-	if leadsNowhere(err) {
-		return lookup{}, false, nil
-	}
-	if err != nil {
-		return lookup{}, false, fmt.Errorf("ask for the route to %s: %w", to, err)
-	}
-	r, err := parseRoute(body)
-	if err != nil {
-		return lookup{}, false, err
-	}
-	if len(r.hops) == 0 || r.kind != unix.RTN_UNICAST && r.kind != unix.RTN_LOCAL {
-		return lookup{}, false, nil
-	}
-	return lookup{link: r.hops[0].link, gateway: r.hops[0].gateway, source: r.source, kind: r.kind}, true, nil
+// routeTo returns the route to an address through the link with this index, or through any link if
+// the index is 0. The route has a hop, and leads to another host or is RTN_LOCAL.
+func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (route, bool, error) {
+	r, ok, err := k.askRoute(ctx, to, through, 0)
+	return r, ok && len(r.hops) > 0 && (r.kind == unix.RTN_UNICAST || r.kind == unix.RTN_LOCAL), err
 }
 
-// lookupRequest returns a request for a route, with flags such as RTM_F_FIB_MATCH.
-func lookupRequest(to netip.Addr, through int, flags uint32) *rtnetlink.Request {
+// askRoute asks the kernel for the route to an address, with flags such as RTM_F_FIB_MATCH. It
+// returns false if there is no route.
+func (k *Kernel) askRoute(ctx context.Context, to netip.Addr, through int, flags uint32) (route, bool, error) {
 	body := make([]byte, unix.SizeofRtMsg)
 	body[0], body[1] = rtnetlink.Family(to), uint8(to.BitLen())
 	native.PutUint32(body[8:], flags)
@@ -147,7 +126,15 @@ func lookupRequest(to netip.Addr, through int, flags uint32) *rtnetlink.Request 
 	if through != 0 {
 		req.AddNumber(unix.RTA_OIF, uint32(through))
 	}
-	return req
+	answer, err := k.route.Ask(ctx, req)
+	if leadsNowhere(err) {
+		return route{}, false, nil
+	}
+	if err != nil {
+		return route{}, false, fmt.Errorf("ask for the route to %s: %w", to, err)
+	}
+	r, err := parseRoute(answer)
+	return r, err == nil, err
 }
 
 // leadsNowhere reports whether the kernel answered that there is no route: the route is

@@ -136,22 +136,22 @@ func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
 	if to.Is6() && to.IsLinkLocalUnicast() {
 		return r.resolveOnLink(ctx, to)
 	}
-	w, ok, err := r.kernel.routeTo(ctx, to, 0)
+	way, ok, err := r.kernel.routeTo(ctx, to, 0)
 	if err != nil {
 		return answer{}, err
 	}
 	switch {
-	case ok && w.kind == unix.RTN_LOCAL:
+	case ok && way.kind == unix.RTN_LOCAL:
 		return answer{err: fmt.Errorf("next hop %s is this node", to)}, nil
-	case ok && !w.gateway.IsValid():
-		return answer{hop: hop{to, w.link}}, nil
+	case ok && !way.hops[0].gateway.IsValid():
+		return answer{hop: hop{to, way.hops[0].link}}, nil
 	case ok:
 		learned, err := r.learned(ctx, to)
 		if err != nil {
 			return answer{}, err
 		}
 		if !learned {
-			return answer{hop: hop{w.gateway.WithZone(""), w.link}}, nil
+			return answer{hop: way.hops[0]}, nil
 		}
 	}
 	if q.check {
@@ -179,13 +179,6 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 // reached by a learned route. A route that leads to its own next hop would never become
 // invalid.
 func (r *resolver) learned(ctx context.Context, to netip.Addr) (bool, error) {
-	body, err := r.kernel.route.Ask(ctx, lookupRequest(to, 0, unix.RTM_F_FIB_MATCH))
-	if leadsNowhere(err) {
-		return true, nil // the route has gone meanwhile
-	}
-	if err != nil {
-		return false, fmt.Errorf("ask for the route to %s: %w", to, err)
-	}
-	match, err := parseRoute(body)
-	return r.own.has(match), err
+	match, ok, err := r.kernel.askRoute(ctx, to, 0, unix.RTM_F_FIB_MATCH)
+	return !ok || r.own.has(match), err // without a route: it has gone meanwhile
 }
