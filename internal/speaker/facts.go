@@ -117,7 +117,7 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	if !s.governing.staggered.IsZero() {
 		s.governing.Ask(now) // the sessions in question may have ended
 	}
-	s.publish(now)
+	s.publishSoon(now)
 }
 
 // freeMemory returns memory to the kernel after many addresses were added or removed.

@@ -311,7 +311,7 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	s.Metrics.governed(s.input.Config, err)
 	if g.news {
 		g.news = false
-		s.publish(now)
+		s.publishSoon(now)
 	}
 }
 

@@ -54,7 +54,7 @@ func (s *Speaker) works() []work {
 	return []work{
 		{s.drain.due, func(ctx context.Context, now time.Time) {
 			s.drainAsMarked(ctx, now)
-			s.publish(now)
+			s.publishSoon(now)
 		}},
 		{func() time.Time { return s.succession.due }, s.observe},
 		{func() time.Time { return s.imports.due }, func(ctx context.Context, _ time.Time) {
@@ -65,6 +65,7 @@ func (s *Speaker) works() []work {
 		{s.governs, s.govern},
 		{s.exports.Next, s.export},
 		{s.facts.Next, s.read},
+		{s.publishes, s.publish},
 	}
 }
 
@@ -169,7 +170,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	in := intent.Read(snapshot, s.Namespace, before, next, s.ConfigNamespaces...)
 	s.reporter.ignoring(ctx, snapshot.Configs, s.Namespace)
 	if s.reporter.noteNode(ctx, snapshot.Node == nil) {
-		s.publish(now)
+		s.publishSoon(now)
 	}
 	if in.Node.Name == "" {
 		return // the configuration may depend on the labels of this Node
@@ -178,7 +179,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	s.reporter.complain(ctx, in)
 	s.use(ctx, now, in)
 	if s.succession.successor != successor {
-		s.publish(now)
+		s.publishSoon(now)
 	}
 	s.weigh(ctx, now, in.Ready)
 }

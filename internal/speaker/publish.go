@@ -24,24 +24,29 @@ type publishing struct {
 // defaultHeartbeat is the heartbeat of a node without a configuration.
 const defaultHeartbeat = time.Minute
 
-// publish publishes the standing soon.
-func (s *Speaker) publish(now time.Time) {
-	if !s.known || s.leaving {
-		return
+// publishSoon makes publish run in this or the next pass. It does nothing before the speaker knows
+// its configuration.
+func (s *Speaker) publishSoon(now time.Time) {
+	if s.known {
+		s.publishing.Ask(now)
 	}
-	s.publishing.Ask(now)
-	if !s.publishing.Begin(now) {
-		return
+}
+
+// publishes returns when publish must run, or zero.
+func (s *Speaker) publishes() time.Time {
+	if s.leaving {
+		return time.Time{}
 	}
+	return s.publishing.Next()
+}
+
+// publish starts to publish the standing.
+func (s *Speaker) publish(_ context.Context, now time.Time) {
+	s.publishing.Begin(now)
 	st, report := s.standing(now), s.nodeReport()
 	s.background.start(s.life, func(context.Context) completion {
 		s.publishStanding(st, report)
-		return func(_ context.Context, now time.Time) {
-			s.publishing.End(now, nil)
-			if !s.publishing.Next().IsZero() {
-				s.publish(now)
-			}
-		}
+		return func(_ context.Context, now time.Time) { s.publishing.End(now, nil) }
 	})
 }
 

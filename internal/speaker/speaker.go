@@ -137,8 +137,7 @@ type Options struct {
 	Room uint64
 }
 
-// Speaker is the BGP speaker of a node. Run owns all of its state except for pulse, shown and
-// services.
+// Speaker is the BGP speaker of a node. Run owns all of its state except for pulse and shown.
 type Speaker struct {
 	Options
 
