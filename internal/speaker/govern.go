@@ -223,8 +223,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	restarting := !g.begun && s.imports.total > 0
 	known := g.found
 	s.background.start(ctx, func(ctx context.Context) completion {
-		found := findLinkLocal(ctx, s.Kernel, wanted)
-		keepLinkLocal(found, known, wanted)
+		found := findLinkLocal(ctx, s.Kernel, wanted, known)
 		problems, err := s.Server.Apply(ctx, wanted.Resolved(found), restarting)
 		problems = slices.Concat(problems, wanted.Alike(found))
 		return func(ctx context.Context, now time.Time) {

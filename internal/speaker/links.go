@@ -61,8 +61,10 @@ func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
 var errEnded = errors.New("it ended by itself")
 
 // findLinkLocal returns the addresses of the neighbors on unnumbered links that the kernel
-// knows.
-func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[string]netip.Addr {
+// knows, by interface. If the kernel does not know one, its address in known stays: when a link
+// fails, the kernel forgets its neighbors at once. Only BFD and the hold timer decide whether they
+// are gone.
+func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State, known map[string]netip.Addr) map[string]netip.Addr {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	found := map[string]netip.Addr{}
@@ -71,8 +73,12 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[
 			continue
 		}
 		all.Go(func() {
-			// The server does not find this neighbor either, and reports it.
-			if address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface); ok && err == nil {
+			// The server does not find a missing neighbor either, and reports it.
+			address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface)
+			if !ok || err != nil {
+				address, ok = known[p.Interface]
+			}
+			if ok {
 				mu.Lock()
 				defer mu.Unlock()
 				found[p.Interface] = address
@@ -81,17 +87,6 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State) map[
 	}
 	all.Wait()
 	return found
-}
-
-// keepLinkLocal adds the known neighbors that are missing in found. When a link fails, the kernel
-// forgets its neighbors at once. Only BFD and the hold timer decide whether they are gone.
-func keepLinkLocal(found, known map[string]netip.Addr, state peering.State) {
-	for _, p := range state.Peers {
-		address, was := known[p.Interface]
-		if _, is := found[p.Interface]; p.Interface != "" && !p.AdminDown && was && !is {
-			found[p.Interface] = address
-		}
-	}
 }
 
 // gateways holds the last known default gateways of the node, by family.
