@@ -1,7 +1,6 @@
 package speaker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,8 +63,7 @@ type Writer struct {
 	mu     sync.Mutex
 	report *NodeReport
 	// written is when the BGPNodeStatus was last written, or when the Writer started.
-	written   time.Time
-	heartbeat time.Duration
+	written time.Time
 
 	nodeNews chan struct{}
 }
@@ -74,8 +72,7 @@ type Writer struct {
 func NewWriter(clients cluster.Clients, node string, metrics *Metrics, log *slog.Logger) *Writer {
 	return &Writer{
 		clients: clients, node: node, metrics: metrics, log: log, lastWrite: lastWriteLimit,
-		written: time.Now(), heartbeat: defaultHeartbeat,
-		nodeNews: make(chan struct{}, 1),
+		written: time.Now(), nodeNews: make(chan struct{}, 1),
 	}
 }
 
@@ -83,7 +80,6 @@ func NewWriter(clients cluster.Clients, node string, metrics *Metrics, log *slog
 func (w *Writer) Node(r NodeReport) {
 	w.mu.Lock()
 	w.report = &r
-	w.heartbeat = r.Heartbeat
 	w.mu.Unlock()
 	backoff.Poke(w.nodeNews)
 }
@@ -92,17 +88,13 @@ func (w *Writer) Node(r NodeReport) {
 func (w *Writer) Written() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.report != nil && !w.report.Enabled {
-		return nil
+	heartbeat := defaultHeartbeat
+	if w.report != nil {
+		heartbeat = w.report.Heartbeat
 	}
-	if since := time.Since(w.written); since > 3*w.heartbeat {
+	since := time.Since(w.written)
+	if since > 3*heartbeat && (w.report == nil || w.report.Enabled) {
 		return fmt.Errorf("the BGPNodeStatus was not written for %s", since.Round(time.Second))
 	}
-	return nil
-}
-
-// Run writes until ctx is done. Then it writes a waiting report, if there is one.
-func (w *Writer) Run(ctx context.Context) error {
-	w.writeNode(ctx)
 	return nil
 }

@@ -18,8 +18,9 @@ import (
 	"purelb.io/purelb/internal/speaker/cluster"
 )
 
-// writeNode keeps the BGPNodeStatus up to date.
-func (w *Writer) writeNode(ctx context.Context) {
+// Run keeps the BGPNodeStatus up to date until ctx is done. Then it writes the last report, if it is
+// not written yet.
+func (w *Writer) Run(ctx context.Context) error {
 	var n nodeWriter
 	loop := backoff.Loop{
 		Schedule: backoff.Schedule{Retry: failures}, Asked: w.nodeNews,
@@ -36,6 +37,7 @@ func (w *Writer) writeNode(ctx context.Context) {
 	_ = loop.Run(ctx)
 	// The last report shows the state after the sessions have ended.
 	_, _ = w.writeNodeOnce(context.WithoutCancel(ctx), &n, w.lastWrite)
+	return nil
 }
 
 // writeNodeOnce writes the present report, and returns when to write it again.
