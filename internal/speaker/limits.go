@@ -80,7 +80,7 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 			why, event = fmt.Sprintf("it is in AS %d, as this node is, and its peerAsn is external", own), eventOwnAS
 		}
 		if p := ps[n.Name()]; !p.barred && why != "" && !heldDown(state, n.Name()) {
-			limits, _ := limitsOf(state, n.Name(), n)
+			limits, _ := limitsOf(state, n.Name(), n.Address)
 			p = penalty{address: n.Address, times: p.times + 1, barred: true, limits: limits, own: own, why: why, event: event}
 			p.until = now.Add(p.pause())
 			ps[n.Name()] = p
@@ -89,7 +89,7 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 	}
 	for _, name := range slices.Sorted(maps.Keys(ps)) {
 		p, n := ps[name], present[name]
-		limits, wanted := limitsOf(state, name, peering.NeighborStatus{Address: p.address})
+		limits, wanted := limitsOf(state, name, p.address)
 		switch {
 		case !wanted || heldDown(state, name):
 			delete(ps, name) // also forget it: to admit it would end the session that the configuration wants
@@ -117,7 +117,7 @@ func tooMuch(state peering.State, there []peering.NeighborStatus, room uint64) m
 	excess := map[string]string{}
 	var sum uint64
 	for _, n := range there {
-		limits, _ := limitsOf(state, n.Name(), n)
+		limits, _ := limitsOf(state, n.Name(), n.Address)
 		if why := exceeded(limits, n); why != "" {
 			excess[n.Name()] = why
 		} else {
@@ -166,8 +166,8 @@ func optionsOf(state peering.State, name string, address netip.Addr) *peering.Op
 
 // limitsOf returns how many prefixes the neighbor of that name may announce, by family, and
 // false if state does not want the neighbor.
-func limitsOf(state peering.State, name string, n peering.NeighborStatus) (most map[addr.Family]uint32, wanted bool) {
-	options := optionsOf(state, name, n.Address)
+func limitsOf(state peering.State, name string, address netip.Addr) (most map[addr.Family]uint32, wanted bool) {
+	options := optionsOf(state, name, address)
 	most = map[addr.Family]uint32{}
 	if options != nil {
 		for _, f := range options.Families {
