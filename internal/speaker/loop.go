@@ -122,7 +122,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 			w.kernel = nil
 		}
 		s.turn(func(now time.Time) {
-			s.governing.Ask(latest(now, s.governing.ended.Add(kernelPause)))
+			s.governing.Ask(s.governing.ended.Add(kernelPause))
 			s.exports.askSoon(now)
 		})
 	case <-w.start:
@@ -154,11 +154,13 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		return
 	}
 	before := s.input
-	if last, ok := s.recallOnce(ctx); ok {
-		before.Passwords = last.Passwords   // a Secret may be gone for a moment
-		before.Attributes = last.Attributes // the group of an address may be gone
-		before.Weights = last.Weights       // the endpoints may not be known yet
-		s.weighing.Restore(last.Weights)
+	if !s.known {
+		if last, ok := s.recall(ctx); ok {
+			before.Passwords = last.Passwords   // a Secret may be gone for a moment
+			before.Attributes = last.Attributes // the group of an address may be gone
+			before.Weights = last.Weights       // the endpoints may not be known yet
+			s.weighing.Restore(last.Weights)
+		}
 	}
 	if !s.seen {
 		before.Attributes = before.Attributes.Recalling(snapshot.Bounds)
@@ -182,14 +184,6 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		s.publishSoon(now)
 	}
 	s.weigh(ctx, now, in.Ready)
-}
-
-// recallOnce returns the stored input, unless this process has had an input.
-func (s *Speaker) recallOnce(ctx context.Context) (intent.Input, bool) {
-	if s.seen || s.known {
-		return intent.Input{}, false
-	}
-	return s.recall(ctx)
 }
 
 // recall reads the input that an earlier process stored.
@@ -241,11 +235,4 @@ func (s *Speaker) use(ctx context.Context, now time.Time, in intent.Input) {
 	s.governing.news = true
 	s.governing.Retry.Reset()
 	s.governing.Ask(now)
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
