@@ -141,10 +141,7 @@ func (k *Kernel) askRoute(ctx context.Context, to netip.Addr, through int, flags
 // missing, unreachable, prohibited or a blackhole, the link is down or gone, or the node
 // lacks the address family.
 func leadsNowhere(err error) bool {
-	for _, no := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.EINVAL, unix.ENODEV, unix.ENETDOWN, unix.ESRCH, unix.EAFNOSUPPORT, unix.EOPNOTSUPP} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{
+		unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.EINVAL, unix.ENODEV, unix.ENETDOWN, unix.ESRCH, unix.EAFNOSUPPORT, unix.EOPNOTSUPP,
+	}, func(no error) bool { return errors.Is(err, no) })
 }

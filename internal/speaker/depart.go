@@ -140,15 +140,6 @@ func (s *Speaker) helped() bool {
 // keepsRoutes reports whether state asks a neighbor to keep our routes while we restart.
 func keepsRoutes(state peering.State) bool {
 	keeps := func(o peering.Options) bool { return o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly }
-	for _, p := range state.Peers {
-		if keeps(p.Options) {
-			return true
-		}
-	}
-	for _, g := range state.Groups {
-		if keeps(g.Options) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(state.Peers, func(p peering.Peer) bool { return keeps(p.Options) }) ||
+		slices.ContainsFunc(state.Groups, func(g peering.Group) bool { return keeps(g.Options) })
 }

@@ -275,12 +275,7 @@ func (g *governing) needs(wanted peering.State) bool {
 	if !g.running || len(g.unapplied) > 0 || g.failure != "" || !reflect.DeepEqual(wanted, g.applied) {
 		return true
 	}
-	for _, p := range wanted.Peers {
-		if p.Interface != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(wanted.Peers, func(p peering.Peer) bool { return p.Interface != "" })
 }
 
 // governed handles the result of a task.
