@@ -196,7 +196,7 @@ func (c *Caches) NodeDeleted() bool {
 const otherNodes = 20
 
 // readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
-// nodes: this node may have been off when there was a group. It retries for latePatience, because an
+// nodes: this node may have been off when there was a group. It retries for lateLimit, because an
 // API server that has just started refuses requests until it knows the rights of its users.
 func (c *Caches) readBounds(ctx context.Context) {
 	began := time.Now()
