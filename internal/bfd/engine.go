@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrClosed is the error of calls after Close.
-var ErrClosed = errors.New("closed")
+// errClosed is the error of calls after Close.
+var errClosed = errors.New("closed")
 
 // Engine runs sessions. It is safe for concurrent use.
 //
@@ -90,7 +90,7 @@ func (e *Engine) Set(ctx context.Context, sessions []Session) error {
 	var err error
 	return errors.Join(e.call(ctx, func(now time.Time) {
 		if e.closing {
-			err = ErrClosed
+			err = errClosed
 			return
 		}
 		err = e.set(now, wanted)
@@ -122,7 +122,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.closing = true
 		_ = e.set(now, nil)
 	})
-	if errors.Is(err, ErrClosed) {
+	if errors.Is(err, errClosed) {
 		return nil
 	}
 	select {
@@ -146,7 +146,7 @@ func (e *Engine) call(ctx context.Context, f func(now time.Time)) error {
 	over := make(chan struct{})
 	select {
 	case <-e.done:
-		return ErrClosed
+		return errClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case e.calls <- func(now time.Time) { f(now); close(over) }:

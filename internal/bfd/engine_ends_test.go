@@ -74,7 +74,7 @@ func TestCloseWaitsForTheOtherEnds(t *testing.T) {
 		if err := p.here.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := p.here.Set(t.Context(), nil); !errors.Is(err, ErrClosed) {
+		if err := p.here.Set(t.Context(), nil); !errors.Is(err, errClosed) {
 			t.Errorf("Set of a closed engine returns %v", err)
 		}
 		if got := p.here.Status(); got != nil {
