@@ -128,7 +128,9 @@ func (w *world) follow(ctx context.Context, watching client.WithWatch, kind clie
 	go func() {
 		for e := range events.ResultChan() {
 			o, ok := e.Object.(client.Object)
-			if ok && e.Type != watch.Bookmark && e.Type != watch.Error && o.GetName() != "purelb-allocator" {
+			_, event := o.(*corev1.Event)
+			expired := event && e.Type == watch.Deleted // the API server deletes events after an hour
+			if ok && e.Type != watch.Bookmark && e.Type != watch.Error && o.GetName() != "purelb-allocator" && !expired {
 				writes.Add(1)
 			}
 		}
