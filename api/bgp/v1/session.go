@@ -53,7 +53,8 @@ type SessionOptions struct {
 	AllowOwnASN int32 `json:"allowOwnAsn,omitempty"`
 
 	// bfd notices within a second that the neighbor, or the path to it, is gone
-	// (RFC 5882). The neighbor must use it too, on the same link.
+	// (RFC 5882). The neighbor must use it too. It is on the same link, unless BFD
+	// is multihop.
 	// +optional
 	BFD *BFD `json:"bfd,omitempty"`
 }
