@@ -2,10 +2,13 @@ package gobgp
 
 import (
 	"net/netip"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -37,26 +40,59 @@ func TestNoNeighborWithAPasswordThatTheKernelRefuses(t *testing.T) {
 	}
 }
 
-// TestAPassiveNeighborNeedsThePasswordOfTheNetworkAroundIt proves what peering reports about such a
-// neighbor: the kernel wants the password of the dynamic neighbors from it too.
+// TestAPassiveNeighborNeedsThePasswordOfTheNetworkAroundIt proves what peering reports about neighbors
+// without a password inside a network that has one: the kernel drops their packets.
 func TestAPassiveNeighborNeedsThePasswordOfTheNetworkAroundIt(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	signed := peering.Group{Name: "signed", Options: options(), Path: "spec.peerGroups[0]"}
+	signed.Password = "secret"
+	open := peering.Group{Name: "open", Options: options(), Path: "spec.peerGroups[1]"}
+	around := peering.Dynamic{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "signed", Path: "spec.dynamicNeighbors[0]"}
 	p := peer("192.0.2.2")
 	p.Passive = true
-	wanted := state(p)
-	group := peering.Group{Name: "dynamic", Options: options(), Path: "spec.peerGroups[0]"}
-	group.Password = "secret"
-	wanted.Groups = []peering.Group{group}
-	wanted.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "dynamic", Path: "spec.dynamicNeighbors[0]"}}
-	apply(t, s, wanted)
-	time.Sleep(4 * time.Second) // time for a session that must not begin
-	frr.Await()
+	named, dynamic := state(p), state()
+	named.Groups, named.Dynamic = []peering.Group{signed}, []peering.Dynamic{around}
+	dynamic.Groups = []peering.Group{signed, open}
+	dynamic.Dynamic = []peering.Dynamic{around, {Prefix: netip.MustParsePrefix("192.0.2.0/25"), Group: "open", Path: "spec.dynamicNeighbors[1]"}}
+	for name, wanted := range map[string]peering.State{"a neighbor": named, "a dynamic neighbor": dynamic} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			frr := w.frr("192.0.2.1")
+			s := newServer(t)
+			announce(t, s, routes("198.51.100.1/32")...)
+			apply(t, s, wanted)
+			before := unsigned(t)
+			if !bgptest.Eventually(func() bool { return unsigned(t) >= before+3 }) {
+				t.Fatal("the kernel drops no packets of the router")
+			}
+			frr.Await()
+			if len(wanted.Peers) == 0 {
+				return
+			}
+			// Not passive, the node connects to the router.
+			active := wanted
+			active.Peers = slices.Clone(wanted.Peers)
+			active.Peers[0].Passive = false
+			apply(t, s, active)
+			frr.Await("198.51.100.1/32 via 192.0.2.1")
+		})
+	}
+}
 
-	// Not passive, the node connects to the router.
-	wanted.Peers[0].Passive = false
-	apply(t, s, wanted)
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
+// unsigned returns how many TCP segments this namespace dropped because they had no MD5 signature.
+func unsigned(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/net/netstat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	at := slices.Index(strings.Fields(lines[0]), "TCPMD5NotFound")
+	if at < 0 {
+		t.Fatal("the kernel does not count segments without a signature")
+	}
+	n, err := strconv.Atoi(strings.Fields(lines[1])[at])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
