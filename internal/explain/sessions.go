@@ -64,8 +64,8 @@ func SessionsOf(w World, node string) (Sessions, error) {
 	}
 	for _, one := range v.speakers(node) {
 		stale, c := v.silence(one) != "", v.configurationOf(one.NodeName)
-		if omitted := int(one.NeighborCount) - len(one.Neighbors); omitted > 0 && !stale {
-			s.Omitted = append(s.Omitted, fmt.Sprintf("node %s: %d more dynamic neighbors", one.NodeName, omitted))
+		if n := omitted(one); n > 0 && !stale {
+			s.Omitted = append(s.Omitted, fmt.Sprintf("node %s: %d more dynamic neighbors", one.NodeName, n))
 		}
 		for _, n := range one.Neighbors {
 			session := v.session(one, n, c)
@@ -77,6 +77,11 @@ func SessionsOf(w World, node string) (Sessions, error) {
 		}
 	}
 	return s, nil
+}
+
+// omitted returns how many neighbors a status counts but does not list.
+func omitted(s bgpv1.BGPNodeStatusStatus) int {
+	return max(0, int(s.NeighborCount)-len(s.Neighbors))
 }
 
 // hasSpeaker returns an error if node names a node without a BGP report.

@@ -157,7 +157,7 @@ func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 	}
 	if slices.ContainsFunc(s.Neighbors, func(one bgpv1.NodeNeighbor) bool { return one.Dynamic && one.State == established }) {
 		// If the status leaves out neighbors, then first those with a session.
-		n.Established += max(0, n.Neighbors-len(s.Neighbors))
+		n.Established += omitted(s)
 	}
 	if c := meta.FindStatusCondition(s.Conditions, bgpv1.ConditionReady); c != nil && !s.Healthy {
 		n.Message = c.Message

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An agent that starts offers the keys of its file while it reads the Secret. The race detector runs
-// the two in enough orders to find a mistake.
+// An agent that starts offers the keys of its file while it reads the Secret. Run it with
+// -race, which tries enough orders to find a mistake.
 func TestKeysOfTheFileNeverReplaceThoseOfTheSecret(t *testing.T) {
 	for i := range 1000 {
 		ring, start := newKeyring(), make(chan struct{})
