@@ -130,11 +130,12 @@ type GARPConfig struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// initialDelay is the time from adding an address to the first packet, such
-	// as "100ms". Default: "100ms".
+	// as "100ms". If another node had the address before, one more packet is sent
+	// at once. Default: "100ms".
 	// +optional
 	InitialDelay Duration `json:"initialDelay,omitempty"`
 
-	// count is the number of packets. Default: 3.
+	// count is the number of packets after initialDelay. Default: 3.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	// +optional
