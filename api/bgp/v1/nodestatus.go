@@ -68,7 +68,8 @@ type BGPNodeStatusStatus struct {
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
 	// heartbeatSeconds is the interval of writes if nothing changes. If there is
-	// no write for three times as long, the speaker of the node is gone.
+	// no write for three times as long, the speaker of the node does not run, or
+	// does not reach the API server.
 	// +optional
 	HeartbeatSeconds int32 `json:"heartbeatSeconds,omitempty"`
 

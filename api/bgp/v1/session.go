@@ -82,8 +82,8 @@ type AFISAFI struct {
 
 // PrefixLimit ends the session if the neighbor announces too many prefixes. The
 // session begins again after 1, 2, 4, 8, 16 and then every 30 minutes, or when the
-// limit is changed. Routes of the nodes' own AS, which routers send back to the
-// nodes, do not count.
+// limit is changed. Routes with the node's own AS in their path, which routers
+// send back to the nodes, do not count, unless allowOwnAsn accepts them.
 type PrefixLimit struct {
 	// maxPrefixes is how many prefixes the neighbor may announce. 0 means no
 	// limit; then a router that announces too many prefixes takes all memory.
