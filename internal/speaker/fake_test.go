@@ -41,6 +41,8 @@ type fakeServer struct {
 	// barred records the neighbors that were barred and admitted.
 	barred  []string
 	stopped string
+	// stops counts the calls of Stop.
+	stops int
 	// ended counts the servers that have ended, for example by another Global.
 	ended  int
 	events chan struct{}
@@ -188,6 +190,7 @@ func (s *fakeServer) Stop(ctx context.Context, graceful bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running, s.stopped = false, fmt.Sprintf("stopped, graceful %v", graceful)
+	s.stops++
 	return nil
 }
 

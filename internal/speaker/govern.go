@@ -49,7 +49,8 @@ type governing struct {
 	found map[string]netip.Addr
 	// gateways holds the last known default gateways. It is replaced, and never changed.
 	gateways gateways
-	// ways holds how the last decision reached the neighbors. It is replaced, and never changed.
+	// ways holds how the last decision that could take effect reached the neighbors. It is
+	// replaced, and never changed.
 	ways map[netip.Addr]peering.Egress
 	// remembered is the last good input. fallback is the good input of an earlier process, for a
 	// start without one of our own.
@@ -92,7 +93,10 @@ func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 		d, ways, err := decided(ctx, s.Kernel, in, node, ways)
 		err = errors.Join(errFound, err)
 		return func(ctx context.Context, now time.Time) {
-			g.gateways, g.ways = g.gateways.keep(found), ways
+			g.gateways = g.gateways.keep(found)
+			if instead || d.OK {
+				g.ways = ways // a decision that is not in effect may ask for none
+			}
 			s.Metrics.decided(in.Config, d, now.Sub(began))
 			if err != nil {
 				s.governed(ctx, now, err)
@@ -325,6 +329,7 @@ func (s *Speaker) problems() []peering.Problem {
 func (s *Speaker) end(ctx context.Context) {
 	g := &s.governing
 	was := g.running
+	g.staggered = time.Time{}
 	s.unfollow(ctx)
 	s.advertise(ctx, peering.State{})
 	s.exports.rule(time.Now(), peering.Decision{})

@@ -192,7 +192,7 @@ func near(state peering.State, n peering.NeighborStatus) (families []addr.Family
 		return nil
 	}
 	for _, f := range options.Families {
-		if f.WarnPercent > 0 && uint64(n.Accepted[f.Family])*100 > uint64(f.MaxPrefixes)*uint64(f.WarnPercent) {
+		if f.WarnPercent > 0 && f.MaxPrefixes > 0 && uint64(n.Accepted[f.Family])*100 > uint64(f.MaxPrefixes)*uint64(f.WarnPercent) {
 			families = append(families, f.Family)
 		}
 	}

@@ -252,6 +252,15 @@ func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 	})
 }
 
+// 0 means no limit.
+func TestWithoutALimitThereIsNoWarning(t *testing.T) {
+	inWorld(t, strings.Replace(limited, "1000}", "0, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
+		w.server.change(announcing(2000, 2000))
+		settle()
+		want(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
+	})
+}
+
 func TestADynamicNeighborThatComesBackIsWarnedAgain(t *testing.T) {
 	inWorld(t, strings.Replace(limitedDynamic, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
 		for range 2 {

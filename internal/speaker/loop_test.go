@@ -125,6 +125,16 @@ func TestALostRouteToANeighborWithdrawsNoFamily(t *testing.T) {
 	})
 }
 
+// The decision about the refused configuration asks for no way to the neighbor.
+func TestALostRouteBesideARefusedConfigurationWithdrawsNoFamily(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.edit(`{global: {asn: 0}}`)
+		w.kernel.change(func(k *fakeKernel) { clear(k.egress) })
+		pass(time.Minute)
+		want(t, "sessions without the route", w.server.String(), sessions1)
+	})
+}
+
 // Not only the BGPConfiguration says what a node announces, and how.
 func TestANodeWithARefusedConfigurationFollowsOtherChanges(t *testing.T) {
 	refused := strings.Replace(oneNeighbor, "asn: 65000", "asn: 0", 1)

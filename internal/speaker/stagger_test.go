@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 )
 
@@ -121,6 +122,22 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 			settle()
 			if got := ttl(w); got != 3 {
 				t.Errorf("the TTL is %d", got)
+			}
+		})
+	})
+	t.Run("when the configuration is deleted", func(t *testing.T) {
+		inWorld(t, spec, nil, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+			settle()
+			w.edit(other)
+			w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
+			pass(2 * staggerLimit)
+			// Once at the deletion, and perhaps once more at the time of the change.
+			if n := w.server.stops; n < 1 || n > 2 {
+				t.Errorf("the speaker ended the server %d times", n)
+			}
+			if c := configured(w); c.Reason != peering.ReasonNotConfigured {
+				t.Errorf("the condition Configured is %+v", c)
 			}
 		})
 	})
