@@ -67,6 +67,15 @@ var alertCases = []alertCase{
 		`purelb_lbnodeagent_addresses{state="withheld",instance="a"}`: "1x20",
 		`purelb_lbnodeagent_addresses{state="withheld",instance="b"}`: "1x20",
 	}, "3m", nil, ""},
+	// The group of the announced addresses was deleted.
+	{"PureLBAddressNotAnnounced", map[string]string{
+		`purelb_address_pool_addresses_in_use{pool="default"}`:                "1x20",
+		`purelb_lbnodeagent_announced{ip="192.0.2.1",service="a/a",node="a"}`: "1x20",
+		`purelb_lbnodeagent_announced{ip="192.0.2.2",service="a/b",node="a"}`: "1x20",
+		`purelb_lbnodeagent_announced_omitted{instance="a"}`:                  "0x20",
+		`purelb_lbnodeagent_addresses{state="unplaced",instance="a"}`:         "1x20",
+		`purelb_lbnodeagent_addresses{state="unplaced",instance="b"}`:         "1x20",
+	}, "3m", nil, "No node announces 1 addresses that Services have"},
 	// Agents with so many addresses that they export only counts.
 	{"PureLBAddressNotAnnounced", map[string]string{
 		`purelb_address_pool_addresses_in_use{pool="default"}`:        "5000x20",

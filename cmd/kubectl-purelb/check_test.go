@@ -89,10 +89,10 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 			w.Leases[0].Spec.RenewTime = &metav1.MicroTime{Time: w.Now.Add(time.Minute)}
 		}, "warning clocks", "the clock of node n1 is 1m0s ahead"},
 		{"nodes that do not hear each other", func(w *explain.World, _ *explain.Facts) {
-			w.Leases[1].Annotations["purelb.io/gossip"] = "192.168.10.12:7934"
+			w.Leases[1].Annotations["purelb.io/gossip"] = "192.168.10.12:8000"
 			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: w.Now}
 			w.Leases[1].Spec.LeaseDurationSeconds = new(int32(10))
-		}, "warning gossip", "let port 7934"},
+		}, "warning gossip", "let port 8000"},
 		{"a foreign machine", func(w *explain.World, _ *explain.Facts) {
 			w.Leases[0].Annotations["purelb.io/claimed-addresses"] = "192.168.10.204=02:00:00:00:00:99"
 		}, "fault wire", "192.168.10.204 is answered by another machine, 02:00:00:00:00:99, as node n1 reports"},

@@ -179,10 +179,11 @@ func checkGossip(v *view, _ Facts) result {
 
 // gossipProblem describes that n does not hear all other nodes by gossip, or returns "".
 func (v *view) gossipProblem(n node) string {
-	if !n.Alive || !n.gossips || n.lasts == 0 || n.lasts >= slowly || len(v.liveNodes()) < 2 {
+	if !n.Alive || !n.gossip.IsValid() || n.lasts == 0 || n.lasts >= slowly || len(v.liveNodes()) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("node %s does not hear all other nodes by gossip, and renews its Lease fast instead: let port 7934, TCP and UDP, pass between nodes, and see that all agents have the key of the Secret purelb-gossip", n.Node)
+	return fmt.Sprintf("node %s does not hear all other nodes by gossip, and renews its Lease fast instead: let port %d, TCP and UDP, pass between nodes, and see that all agents have the key of the Secret purelb-gossip",
+		n.Node, n.gossip.Port())
 }
 
 // checkWire finds addresses for which a wrong machine answers.

@@ -45,10 +45,10 @@ type node struct {
 	agent, problem, draining string
 	// renewed and expires are times of the node's clock, or zero if the Lease has none.
 	renewed, expires time.Time
-	// gossips says that the node has an address for gossip. lasts is how long its Lease is valid,
-	// or 0 if the Lease does not tell.
-	gossips bool
-	lasts   time.Duration
+	// gossip is the address of the node for gossip, or invalid. lasts is how long its Lease is
+	// valid, or 0 if the Lease does not tell.
+	gossip netip.AddrPort
+	lasts  time.Duration
 }
 
 func newView(w World) *view {
@@ -91,7 +91,7 @@ func (v *view) readNodes() {
 func readLease(o *coordinationv1.Lease, now time.Time) node {
 	n := node{agent: o.Annotations[lease.AnnotationAgent], problem: o.Annotations[lease.AnnotationProblem], draining: o.Annotations[lease.AnnotationDraining]}
 	n.Record = election.Record{Node: lease.Node(o), Subnets: lease.Subnets(o), Own: lease.Addresses(o), Draining: lease.Draining(o)}
-	n.gossips = o.Annotations[lease.AnnotationGossip] != ""
+	n.gossip = lease.Gossip(o)
 	if s := o.Spec.LeaseDurationSeconds; s != nil {
 		n.lasts = time.Duration(*s) * time.Second
 	}
