@@ -90,6 +90,11 @@ needs IPv4 of blue
 false UnknownPool: Assigned 10.0.1.2 from pool default; unknown pool "green": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
 refused: pool <unknown>, unknown_pool
 `},
+		{name: "no address of a node without a replacement", request: web("4", holding("192.0.2.1"), from("default", "local"), of("green"), anew), before: nodes, want: `
+192.0.2.1 from default (local)
+false AddressConflict: Assigned 192.0.2.1 from pool default; 192.0.2.1 is also an address of node node-2, so clients may not reach this Service; set the annotation purelb.io/re-evaluate: "true" to get another address, or remove it there; there is no other address yet: unknown pool "green": there is no ServiceGroup of that name; create it, or change the annotation purelb.io/service-group
+refused: pool <unknown>, unknown_pool
+`},
 		{name: "neither of two required addresses if one has no replacement", request: web("46", holding("10.0.2.2", "fd00::2:2"), from("blue", "remote"), anew), change: two,
 			before: []string{"default/web 10.0.2.2 fd00::2:2", "other/a 10.0.1.1 10.0.1.2"}, want: `
 10.0.2.2 fd00::2:2 from blue (remote)

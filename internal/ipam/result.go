@@ -109,6 +109,9 @@ func (c *chooser) condition(result *service.Result, d decision) {
 		result.Allocated, result.Reason, result.Message = allocated, reason, message
 	}
 	conflict, n := c.conflict(d.addresses), len(d.addresses)
+	if conflict != "" && c.r.Reevaluate && d.refusal != nil {
+		conflict += "; there is no other address yet: " + d.refusal.Message
+	}
 	switch {
 	case conflict != "":
 		set(false, ReasonConflict, result.Having(conflict))
