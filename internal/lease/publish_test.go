@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,15 @@ import (
 // writer is an API server that notes when it accepts a Lease. It refuses all while it is off.
 type writer struct {
 	hung
+	mu     sync.Mutex
 	writes []time.Time
 	off    bool
+}
+
+func (w *writer) turn(off bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.off = off
 }
 
 func (w *writer) Create(_ context.Context, o *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
@@ -29,6 +37,8 @@ func (w *writer) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.Upd
 }
 
 func (w *writer) write(o *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.off {
 		return nil, errors.New("the API server is away")
 	}
@@ -37,9 +47,16 @@ func (w *writer) write(o *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return o, nil
 }
 
+// all returns the writes until now.
+func (w *writer) all() []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.writes)
+}
+
 // since returns the writes since began, in seconds.
 func (w *writer) since(began time.Time) (all []float64) {
-	for _, at := range w.writes {
+	for _, at := range w.all() {
 		if !at.Before(began) {
 			all = append(all, at.Sub(began).Round(time.Second).Seconds())
 		}
@@ -77,16 +94,16 @@ func TestRenewalsSpreadAfterACommonWrite(t *testing.T) {
 		{"a changed record", Mode{}, 0.5, func(l *Leases, _ *writer) { l.Publish(record("198.51.100.0/24")) }, []float64{0, 45, 105, 165}},
 		{"the end of fast Leases", Mode{Fast: true}, 0.5, func(l *Leases, _ *writer) { l.SetMode(Mode{}) }, []float64{2, 47, 107, 167}},
 		{"an outage of the API server", Mode{}, 0.5, func(_ *Leases, w *writer) {
-			w.off = true
+			w.turn(true)
 			time.Sleep(time.Minute)
-			w.off = false
+			w.turn(false)
 		}, []float64{61, 106, 166}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, w := startWriter(t, tt.mode, tt.random)
 				synctest.Wait()
-				began := w.writes[0]
+				began := w.all()[0]
 				if tt.event != nil {
 					time.Sleep(10*time.Minute + time.Millisecond)
 					began = time.Now()
@@ -107,10 +124,12 @@ func TestIdleAgentWritesOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, w := startWriter(t, Mode{}, 0.3)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for began := time.Now(); time.Since(began) < 10*time.Minute; {
-			before := len(w.writes)
+			before := len(w.all())
 			time.Sleep(time.Minute)
-			if n := len(w.writes) - before; n != 1 {
+			synctest.Wait()
+			if n := len(w.all()) - before; n != 1 {
 				t.Errorf("the agent writes %d times in a minute, want 1", n)
 			}
 		}
