@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,7 @@ func (w *writer) writesDuring(restarts int, which func(i int) string) int {
 // countingClient is an API server with one Lease. It counts the writes to that Lease.
 type countingClient struct {
 	coordination.LeaseInterface
+	mu     sync.Mutex // guards all below
 	stored coordinationv1.Lease
 	writes int
 }
@@ -110,6 +112,8 @@ const answering = time.Millisecond
 
 func (c *countingClient) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
 	time.Sleep(answering)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.stored.DeepCopy(), nil
 }
 
@@ -119,6 +123,8 @@ func (c *countingClient) Create(ctx context.Context, o *coordinationv1.Lease, _ 
 
 func (c *countingClient) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	time.Sleep(answering)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.writes++
 	c.stored = *o.DeepCopy()
 	c.stored.ResourceVersion = "1"
@@ -127,5 +133,7 @@ func (c *countingClient) Update(_ context.Context, o *coordinationv1.Lease, _ me
 
 func (c *countingClient) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
 	time.Sleep(answering)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return &coordinationv1.LeaseList{Items: []coordinationv1.Lease{*c.stored.DeepCopy()}}, nil
 }
