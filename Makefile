@@ -86,6 +86,11 @@ e2e-oldest: kubebox ## the tests with an API server, on that of the oldest Kuber
 	@$(call root)
 	box=$$($(LAB) build oldest) && PURELB_APISERVER=$$box go test -count=1 -timeout 30m $(OLDEST)
 
+.PHONY: race
+race: kubebox ## the unit tests, the drivers and the loops under Go's race detector (half an hour, and a C compiler)
+	@$(call root)
+	go test -race -p 2 -timeout 60m ./internal/...
+
 .PHONY: soak
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
 	@$(call say,the model of the allocator for $(SOAK) s)
