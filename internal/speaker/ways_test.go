@@ -1,0 +1,46 @@
+package speaker
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/internal/peering"
+)
+
+// A session can outlive a short loss of the route to the neighbor, as of a link.
+func TestALostRouteToANeighborWithdrawsNoFamily(t *testing.T) {
+	router := netip.MustParseAddr("192.0.2.1")
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		var before peering.Egress
+		w.kernel.change(func(k *fakeKernel) { before = k.egress[router]; delete(k.egress, router) })
+		pass(time.Minute)
+		want(t, "sessions without the route", w.server.String(), sessions1)
+		contains(t, "conditions", w.reports.conditions(), "spec.neighbors[0]: there is no route to 192.0.2.1, so the last known next hop of IPv6 routes stays in use")
+		before.Addresses = before.Addresses[:1]
+		w.kernel.change(func(k *fakeKernel) { k.egress[router] = before })
+		settle()
+		want(t, "sessions without an address of the other family", w.server.String(), strings.TrimSuffix(sessions1, " via 2001:db8::10"))
+	})
+}
+
+// The decision about the refused configuration asks for no way to the neighbor.
+func TestALostRouteBesideARefusedConfigurationWithdrawsNoFamily(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.edit(`{global: {asn: 0}}`)
+		w.kernel.change(func(k *fakeKernel) { clear(k.egress) })
+		pass(time.Minute)
+		want(t, "sessions without the route", w.server.String(), sessions1)
+	})
+}
+
+func TestANewRouteToANeighborChangesTheNextHop(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		w.kernel.change(func(k *fakeKernel) {
+			k.egress[netip.MustParseAddr("192.0.2.1")] = peering.Egress{Interface: "eth1", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8:1::10")}}
+		})
+		atOnce()
+		want(t, "sessions", w.server.String(), strings.ReplaceAll(sessions1, "2001:db8::10", "2001:db8:1::10"))
+	})
+}
