@@ -78,7 +78,7 @@ e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families
 
 # What uses the API server: definitions with their rules, policies, the objects of the chart,
 # Leases, the allocator's writes of services/status, the watches of all programs, and the plugin.
-OLDEST = ./internal/apitest ./api/... ./charts/... ./internal/lease ./internal/membership ./internal/shutdown \
+OLDEST = ./internal/testing/apitest ./api/... ./charts/... ./internal/lease ./internal/membership ./internal/shutdown \
          ./internal/allocator ./internal/agent ./internal/speaker/... ./cmd/kubectl-purelb
 
 .PHONY: e2e-oldest

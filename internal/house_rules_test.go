@@ -199,7 +199,7 @@ func TestTheRulesBite(t *testing.T) {
 		{"logs and locks are not", "log/slog", "do no I/O"},
 		{"the longest way counts", "net/http", "HTTP is served by"},
 		{"a package above is not", module + "internal/agent", "does not list"},
-		{"test help is for tests", module + "internal/apitest", "tests only"},
+		{"test help is for tests", module + "internal/testing/apitest", "tests only"},
 		{"a stranger needs a door", "example.org/left-pad", "no door leads"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -92,11 +92,11 @@ var house = []room{
 
 	{programs, "docs/examples/ipam-server", "api/ipam/v1", "process grpc"},
 
-	{testHelp, "internal/netbox/netboxtest", "", "process http"},
-	{testHelp, "internal/netbox/netboxtest/fakenetbox", "internal/netbox/netboxtest", "process http"},
-	{testHelp, "internal/ipamtest", "internal/addr internal/ipam", "process"},
-	{testHelp, "internal/bgptest", "", "process kernel exec"},
-	{testHelp, "internal/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver manager http exec"},
+	{testHelp, "internal/testing/netboxtest", "", "process http"},
+	{testHelp, "internal/testing/netboxtest/fakenetbox", "internal/testing/netboxtest", "process http"},
+	{testHelp, "internal/testing/ipamtest", "internal/addr internal/ipam", "process"},
+	{testHelp, "internal/testing/bgptest", "", "process kernel exec"},
+	{testHelp, "internal/testing/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver manager http exec"},
 }
 
 // A door is a way to the outside: the imports that go through it (each with

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 const (

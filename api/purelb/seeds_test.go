@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // TestEveryDocumentedExampleApplies runs kubectl apply on the examples of all generations of the

@@ -14,7 +14,7 @@ import (
 
 	v1 "purelb.io/purelb/api/purelb/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // typed returns a client for the Go types of both versions.

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // hooks are the objects of "helm test", by their kind.

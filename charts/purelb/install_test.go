@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // everything sets what the chart can make of its own kinds.

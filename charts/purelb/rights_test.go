@@ -17,10 +17,10 @@ import (
 	"purelb.io/purelb/internal/agent"
 	"purelb.io/purelb/internal/allocator"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/speaker"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // cluster has a node and three Services that make the programs use every right: the traffic policy

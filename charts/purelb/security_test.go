@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // The documentation promises this security of the pods:

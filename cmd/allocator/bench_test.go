@@ -31,8 +31,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 const (

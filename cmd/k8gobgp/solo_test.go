@@ -17,8 +17,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"purelb.io/purelb/internal/apitest"
-	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // solo is a k8gobgp in the namespace of this process that peers with routers.

@@ -17,7 +17,7 @@ import (
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // asServer makes the test binary run as the server, so that the test can run it as a separate

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }

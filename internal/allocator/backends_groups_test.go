@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // prefixGroup makes a prefix in NetBox, and a group that has it.

@@ -17,8 +17,8 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // box is a NetBox with reserved addresses, and a group "box" that uses them.

@@ -13,8 +13,8 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocator"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // badInputTest runs an allocator that gets one bad object after another. All of them stay in the

@@ -10,7 +10,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/allocator"
-	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func withBGP(o *allocator.Options) { o.BGP = true }

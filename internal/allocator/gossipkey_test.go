@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"purelb.io/purelb/internal/apitest"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestGossipKeyIsRandomAndMadeOnce(t *testing.T) {

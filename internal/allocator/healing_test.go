@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // shows reports whether a metric with this name and these labels exists, even if it reads

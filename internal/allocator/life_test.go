@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/internal/allocator"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // small is a group of two addresses of each family.

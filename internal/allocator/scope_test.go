@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/allocator"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestGroupsInConfigNamespacesAreUsed(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backends"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 func TestChangeOfOneGroupDisturbsNoOther(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // gaps returns the times between consecutive requests, if they are longer than a second.

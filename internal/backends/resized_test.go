@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // An operator enlarges a full prefix in NetBox, as the refusal says.

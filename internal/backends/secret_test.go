@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 const newToken = "nbt_abc.0123456789abcdef"

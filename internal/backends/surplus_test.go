@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // A Service requests another address than NetBox has for it.

@@ -19,7 +19,7 @@ import (
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // world is a Manager with NetBox servers, on a fake clock that advances only when all goroutines

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/ipv4"
 
-	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // lab is this node on a link with an FRR router.

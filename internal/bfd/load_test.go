@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // BenchmarkDetection measures the time to detect a cut, and how often a session goes down in ten

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // init reserves the first thread for TestMain. The namespace of the process is the namespace of its

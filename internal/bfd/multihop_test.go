@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // newFarLab returns a lab with a hop between the node and the router. The node has 192.0.2.1 and

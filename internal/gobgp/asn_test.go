@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // external returns a neighbor that may be in any AS but ours.

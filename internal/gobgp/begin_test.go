@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 func TestTheServerListensAtAnAddressWhenTheNodeHasIt(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/bfd"
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // childVariable is an environment variable. With it the test binary is a speaker in a process of

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // callers returns a state with dynamic neighbors from the whole network of the segment.

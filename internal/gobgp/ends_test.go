@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/bgp.md")

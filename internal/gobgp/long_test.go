@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // The first router sends long messages (RFC 8654), and the second one does not take them. GoBGP panics

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // TestNoNeighborWithAPasswordThatTheKernelRefuses depends on a log message of GoBGP:

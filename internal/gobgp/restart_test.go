@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // quietly is how long a test watches a router that must not change anything.

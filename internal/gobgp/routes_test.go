@@ -10,8 +10,8 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 func TestRoutersInstallAndRemoveRoutesOfBothFamilies(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // The server listens at all addresses of the node, and Services have some of them. So any client

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 const weightedAddress = "198.51.100.1"

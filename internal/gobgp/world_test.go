@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 func TestMain(m *testing.M) {

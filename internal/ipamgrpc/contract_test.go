@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipamtest"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
 // backend is a store that serves each cluster on its own socket.

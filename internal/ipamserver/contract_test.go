@@ -11,8 +11,8 @@ import (
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipamtest"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/ipamtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // backend makes a new server for each driver, as after a restart. loss is how NetBox loses an

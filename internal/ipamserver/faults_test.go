@@ -10,7 +10,7 @@ import (
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 func failDeletes(r *http.Request) netboxtest.Fault {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 func TestTheSocketIsForAllUsersOfThePod(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipamgrpc"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // world is a NetBox with 14 IPv4 and 6 IPv6 addresses, and the files that a server needs to use it.

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }

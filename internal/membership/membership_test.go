@@ -23,10 +23,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }

@@ -12,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // answer writes one answer of a server.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // BenchmarkThousandClaims claims addresses for 1,000 Services that wait.

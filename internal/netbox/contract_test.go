@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipamtest"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/ipamtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // patience is the timeout of requests in tests with a real clock. A busy machine may need it.

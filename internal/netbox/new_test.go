@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // No Service uses a new grant yet, so the caller may give it back.

@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipamtest"
 	"purelb.io/purelb/internal/netbox"
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/ipamtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // remote is a NetBox, perhaps a real one, that the test reaches only by its API. The test works in

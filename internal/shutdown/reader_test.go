@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }

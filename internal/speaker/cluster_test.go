@@ -27,11 +27,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/bfd"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/speaker/cluster"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/apitest"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/speaker/cluster"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // requests is a RoundTripper that lists the requests and forwards them.

@@ -2,7 +2,7 @@
 // and the IPAM server of the documentation in the allocator's pod. It knows how to build, start and
 // query them, and nothing of PureLB.
 //
-// NetBox is the fake of the tests (internal/netbox/netboxtest), which keeps its state in
+// NetBox is the fake of the tests (internal/testing/netboxtest), which keeps its state in
 // memory.
 package backend
 
@@ -59,7 +59,7 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 	}
 	name := fmt.Sprintf("netbox-%d", port)
 	program := filepath.Join(c.Spec.State.Machine(cluster.Client), name)
-	if err := compile(ctx, root, "./internal/netbox/netboxtest/fakenetbox", program); err != nil {
+	if err := compile(ctx, root, "./internal/testing/netboxtest/fakenetbox", program); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(c.Spec.State.Log(cluster.Client, name))

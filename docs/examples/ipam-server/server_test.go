@@ -23,7 +23,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/ipamgrpc"
-	"purelb.io/purelb/internal/ipamtest"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
 // asServer makes the test binary run as the server, so that the tests can run it as a separate

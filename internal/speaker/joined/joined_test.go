@@ -19,13 +19,13 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 	"purelb.io/purelb/internal/speaker"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 func TestMain(m *testing.M) { os.Exit(bgptest.Main(m)) }

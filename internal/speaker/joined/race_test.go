@@ -16,12 +16,12 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bfd"
-	"purelb.io/purelb/internal/bgptest"
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
 	"purelb.io/purelb/internal/speaker"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // race has two racers and a router that learns from both. The first racer is our speaker, the

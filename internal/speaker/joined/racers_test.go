@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"purelb.io/purelb/internal/bgptest"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // addresses are on several dummy interfaces. The kernel reads all addresses of an interface before

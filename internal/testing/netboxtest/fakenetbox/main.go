@@ -23,7 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 func main() {

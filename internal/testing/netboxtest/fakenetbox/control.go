@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"purelb.io/purelb/internal/netbox/netboxtest"
+	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // control is the control endpoint. It answers JSON, or an error as text.
