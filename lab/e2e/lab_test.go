@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/internal/scenes"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 	"purelb.io/purelb/lab/router"
@@ -31,11 +33,11 @@ type fixture struct {
 	kube *kube.Client
 	tree product.Tree
 	book *logBook
-	// took is how long each test with a world took.
-	took map[string]time.Duration
 }
 
 var lab fixture
+
+var byName = flag.Bool("scenes", false, "run the tests whose names arrive on standard input, one after the other (package scenes)")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -43,9 +45,27 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
-	code := m.Run()
-	lab.tellSlowest()
-	os.Exit(code)
+	if *byName {
+		os.Exit(runNamed(m))
+	}
+	os.Exit(m.Run())
+}
+
+// runNamed runs the tests whose names arrive on standard input.
+func runNamed(m *testing.M) (code int) {
+	fmt.Println(scenes.Ready)
+	for names := bufio.NewScanner(os.Stdin); names.Scan(); {
+		if err := flag.Set("test.run", "^"+names.Text()+"$"); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+			return 1
+		}
+		result := "ok"
+		if c := m.Run(); c != 0 {
+			code, result = c, "failed"
+		}
+		fmt.Println(scenes.Ended + names.Text() + " " + result)
+	}
+	return code
 }
 
 // installing is the time limit for building and installing the product.
@@ -69,7 +89,7 @@ func setUp() error {
 	if err != nil {
 		return err
 	}
-	lab = fixture{Cluster: c, kube: api, tree: tree, took: map[string]time.Duration{}}
+	lab = fixture{Cluster: c, kube: api, tree: tree}
 	lab.book = lab.followLogs()
 	return nil
 }

@@ -1,12 +1,8 @@
 package e2e
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -56,19 +52,5 @@ func (w *world) tellPaths() {
 				fmt.Printf("%s: %s\n%s", m, argv, out)
 			}
 		}
-	}
-}
-
-// tellSlowest prints the tests that took longest. They decide how long continuous integration takes.
-func (f fixture) tellSlowest() {
-	const most = 15
-	var all time.Duration
-	for _, took := range f.took {
-		all += took
-	}
-	names := slices.SortedFunc(maps.Keys(f.took), func(a, b string) int { return cmp.Compare(f.took[b], f.took[a]) })
-	fmt.Printf("%d tests took %s. The slowest are:\n", len(names), all.Round(time.Second))
-	for _, name := range names[:min(most, len(names))] {
-		fmt.Printf("%8s %s\n", f.took[name].Round(time.Second), name)
 	}
 }

@@ -62,7 +62,6 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 	// A test that takes longer hangs. The error of its wait says what it waits for.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+10*time.Minute, fmt.Errorf("the test took too long"))
 	w := &world{t: t, ctx: ctx, Client: lab.kube}
-	began := time.Now()
 	w.net = w.spread()
 	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups, peering(withBFD))
 	t.Cleanup(func() {
@@ -72,7 +71,6 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 		w.empty()
 		w.catch()
 		cancel()
-		lab.took[t.Name()] = time.Since(began)
 	})
 	return w
 }

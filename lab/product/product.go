@@ -10,12 +10,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/lab/kube"
 )
@@ -119,7 +122,8 @@ func (t Tree) Build(ctx context.Context, dir string) (string, error) {
 	sum := sha256.New()
 	for _, p := range Programs {
 		out := filepath.Join(dir, p)
-		args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, overlay...)
+		// Without -trimpath, Go uses the packages that it has compiled for tests.
+		args := append([]string{"build", "-ldflags", "-s -w", "-o", out}, overlay...)
 		if err := t.run(ctx, []string{"CGO_ENABLED=0"}, "go", append(args, "./cmd/"+p)...); err != nil {
 			return "", fmt.Errorf("build %s: %w", p, err)
 		}
@@ -136,11 +140,11 @@ func (t Tree) Build(ctx context.Context, dir string) (string, error) {
 // release. It then waits until every pod of the release is ready. values are further settings for
 // the chart, as in "helm --set".
 func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, values ...string) error {
-	dir, err := os.MkdirTemp("", "purelb-build-")
+	dir, unlock, err := t.programs()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer unlock()
 	tag, err := t.Build(ctx, dir)
 	if err != nil {
 		return err
@@ -164,6 +168,23 @@ func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, val
 		return fmt.Errorf("install the chart: %w", err)
 	}
 	return nil
+}
+
+// programs returns the folder of the tree where its programs are built. Go links a program again only
+// if it has changed. Other installations wait until unlock.
+func (t Tree) programs() (dir string, unlock func(), err error) {
+	dir = filepath.Join(t.Root, "bin", "lab")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, err
+	}
+	lock, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), lock.Close())
+	}
+	return dir, func() { _ = lock.Close() }, nil
 }
 
 // define applies the product's custom resource definitions, because Helm installs them once and

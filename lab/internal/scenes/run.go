@@ -1,0 +1,255 @@
+package scenes
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"purelb.io/purelb/lab/internal/lifecycle"
+	"purelb.io/purelb/lab/internal/state"
+)
+
+// The lines that the tests of lab/e2e print with the flag -scenes: Ready when they take the next name
+// from standard input, and Ended with the name and "ok" or "failed".
+const (
+	Ready = "=== scenes: ready"
+	Ended = "=== scenes: ended "
+)
+
+// Runner runs scenes.
+type Runner struct {
+	// Source is the folder of the lab's module.
+	Source string
+	// Labs is how many labs share the scenes.
+	Labs int
+	// World is the variation of the labs.
+	World string
+	Out   io.Writer
+
+	mu     sync.Mutex
+	passed int
+	failed []string
+}
+
+// Run brings the labs up and runs the scenes. The first lab stays up, and the others are taken down.
+// An error says that a scene failed or did not run.
+func (r *Runner) Run(ctx context.Context, list []Scene) error {
+	began := time.Now()
+	var together, alone []Scene
+	for _, s := range list {
+		if s.Alone {
+			alone = append(alone, s)
+		} else {
+			together = append(together, s)
+		}
+	}
+	dir, err := os.MkdirTemp("", "purelb-scenes-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "e2e.test")
+	compile := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./e2e")
+	compile.Dir, compile.Stdout, compile.Stderr = r.Source, r.Out, r.Out
+	if err := compile.Run(); err != nil {
+		return fmt.Errorf("compile lab/e2e: %w", err)
+	}
+	if err := r.share(ctx, program, together, alone); err != nil {
+		return err
+	}
+	for _, name := range r.failed {
+		fmt.Fprintln(r.Out, "failed:", name)
+	}
+	fmt.Fprintf(r.Out, "scenes took %s in %d labs\n%d passed, %d failed\n", time.Since(began).Round(time.Second), r.Labs, r.passed, len(r.failed))
+	if len(r.failed) > 0 {
+		return fmt.Errorf("%d scenes failed: %s; bin/scenes has all that they printed", len(r.failed), strings.Join(r.failed, ", "))
+	}
+	return nil
+}
+
+// share runs scenes in all labs, and then those that need the machine alone in the first lab.
+func (r *Runner) share(ctx context.Context, program string, together, alone []Scene) error {
+	queue := make(chan Scene, len(together))
+	for _, s := range together {
+		queue <- s
+	}
+	close(queue)
+	labs := max(1, min(r.Labs, len(together)))
+	others, ctx := errgroup.WithContext(ctx)
+	first, err := r.open(ctx, program, 1)
+	if err != nil {
+		return err
+	}
+	defer first.close()
+	for n := 2; n <= labs; n++ {
+		// Labs come up one after the other: each takes all cores for some seconds.
+		l, err := r.open(ctx, program, n)
+		if err != nil {
+			return err
+		}
+		others.Go(func() error {
+			l.work(queue)
+			return errors.Join(l.close(), lifecycle.Down(l.dir, io.Discard))
+		})
+	}
+	first.work(queue)
+	if err := others.Wait(); err != nil {
+		return err
+	}
+	rest := make(chan Scene, len(alone))
+	for _, s := range alone {
+		rest <- s
+	}
+	close(rest)
+	first.work(rest)
+	for s := range queue { // no lab is left
+		r.ended(s, 1, 0, false, "no lab is left to run this scene\n")
+	}
+	for s := range rest {
+		r.ended(s, 1, 0, false, "no lab is left to run this scene\n")
+	}
+	return first.close()
+}
+
+// ended records and prints the result of a scene, with all its output if it failed.
+func (r *Runner) ended(s Scene, lab int, took time.Duration, ok bool, output string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	word := "ok    "
+	if ok {
+		r.passed++
+	} else {
+		r.failed = append(r.failed, s.Test)
+		word = "FAILED"
+		fmt.Fprint(r.Out, output)
+	}
+	fmt.Fprintf(r.Out, "%s %4.0f s  lab %d  %s\n", word, took.Seconds(), lab, s.Test)
+}
+
+// lab is a lab, and the process of the tests in it.
+type lab struct {
+	r      *Runner
+	number int
+	dir    state.Dir
+	cmd    *exec.Cmd
+	names  io.WriteCloser
+	lines  *bufio.Scanner
+	log    *os.File
+	ready  bool  // the product is installed in the lab
+	dead   error // why the process of the tests takes no more names
+	closed bool
+}
+
+// open brings a lab up and starts the tests in it, which wait for names.
+func (r *Runner) open(ctx context.Context, program string, number int) (*lab, error) {
+	l := &lab{r: r, number: number, dir: state.Default()}
+	if number > 1 {
+		l.dir = state.Dir(fmt.Sprintf("%s-%d", l.dir, number))
+	}
+	if err := lifecycle.Up(ctx, l.dir, lifecycle.Options{Nodes: 4, World: r.World, Out: prefixed{r.Out, fmt.Sprintf("lab %d: ", number)}}); err != nil {
+		return nil, fmt.Errorf("lab %d: %w", number, err)
+	}
+	logs := filepath.Join(r.Source, "..", "bin", "scenes")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.log, err = os.Create(filepath.Join(logs, fmt.Sprintf("lab-%d.log", number))); err != nil {
+		return nil, err
+	}
+	l.cmd = exec.CommandContext(ctx, program, "-scenes", "-test.v", "-test.timeout=30m")
+	l.cmd.Dir = filepath.Join(r.Source, "e2e")
+	l.cmd.Env = append(os.Environ(), "LAB_STATE="+string(l.dir))
+	if l.names, err = l.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	l.cmd.Stderr = l.cmd.Stdout
+	l.lines = bufio.NewScanner(out)
+	l.lines.Buffer(nil, 16<<20)
+	return l, l.cmd.Start()
+}
+
+// work runs the scenes of the queue one after the other, until the queue is empty or the process of
+// the tests ends.
+func (l *lab) work(queue <-chan Scene) {
+	for l.dead == nil {
+		if !l.ready {
+			output, ok := l.until(Ready)
+			if l.ready = ok; !ok {
+				fmt.Fprint(l.r.Out, output)
+				l.dead = fmt.Errorf("lab %d: the tests ended before they took a scene", l.number)
+				return
+			}
+		}
+		s, more := <-queue
+		if !more {
+			return
+		}
+		began := time.Now()
+		output, ok := "", false
+		if _, err := fmt.Fprintln(l.names, s.Test); err == nil {
+			output, ok = l.until(Ended + s.Test)
+		}
+		if !ok {
+			l.dead = fmt.Errorf("lab %d: the tests ended in %s", l.number, s.Test)
+		}
+		l.r.ended(s, l.number, time.Since(began), ok && strings.HasSuffix(strings.TrimSpace(output), " ok"), output)
+	}
+}
+
+// until reads lines up to one that begins with mark. It returns what it has read, and false if the
+// output ended.
+func (l *lab) until(mark string) (output string, found bool) {
+	var text strings.Builder
+	for l.lines.Scan() {
+		line := l.lines.Text()
+		fmt.Fprintln(&text, line)
+		fmt.Fprintln(l.log, line)
+		if strings.HasPrefix(line, mark) {
+			return text.String(), true
+		}
+	}
+	return text.String(), false
+}
+
+// close ends the tests. Later calls do nothing.
+func (l *lab) close() error {
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	_ = l.names.Close()
+	if output, _ := l.until("\x00"); l.dead == nil && strings.Contains(output, "panic:") {
+		fmt.Fprint(l.r.Out, output)
+	}
+	_ = l.cmd.Wait() // the exit code repeats what the scenes said
+	_ = l.log.Close()
+	return l.dead
+}
+
+// prefixed writes a prefix before each write.
+type prefixed struct {
+	out    io.Writer
+	prefix string
+}
+
+func (p prefixed) Write(b []byte) (int, error) {
+	if _, err := fmt.Fprintf(p.out, "%s%s", p.prefix, b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
