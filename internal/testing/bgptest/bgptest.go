@@ -19,50 +19,32 @@
 package bgptest
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"syscall"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/processes"
 )
 
 // Patience is how long anything is waited for.
 const Patience = 60 * time.Second
 
-// inside is the environment variable that says that Main has moved in.
-const inside = "BGPTEST_INSIDE"
-
-// Main runs the tests of a package in a network namespace of their own, and in
-// a process namespace, so that whatever they start ends with them. All
-// goroutines are in that namespace, those of libraries too.
+// Main runs each test of a package in a process of its own, with a network namespace and a process
+// namespace, so that whatever the test starts ends with it. Several processes run at a time, because
+// they mostly wait for routers. All goroutines of a process are in its namespace, those of libraries
+// too.
 func Main(m *testing.M) int {
-	if os.Getenv(inside) != "" {
-		if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "set lo up: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}
-	self := exec.Command("/proc/self/exe", os.Args[1:]...)
-	self.Args[0] = os.Args[0]
-	self.Env = append(os.Environ(), inside+"=1")
-	self.Stdin, self.Stdout, self.Stderr = os.Stdin, os.Stdout, os.Stderr
-	self.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,
-		Pdeathsig:  syscall.SIGKILL,
-	}
-	err := self.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return max(exit.ExitCode(), 1)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "tests with routers make namespaces: run them as root:", err)
-		return 1
-	}
-	return 0
+	return processes.Run(m, processes.Options{
+		Namespaces: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,
+		Prepare: func() error {
+			if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+				return fmt.Errorf("set lo up: %w\n%s", err, out)
+			}
+			return nil
+		},
+	})
 }
 
 // Await waits until got answers want.

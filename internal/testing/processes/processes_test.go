@@ -1,0 +1,244 @@
+package processes_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fixture is the test binary of testdata/fixture.
+var fixture string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "processes")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	fixture = filepath.Join(dir, "fixture.test")
+	if out, err := exec.Command("go", "test", "-c", "-o", fixture, "./testdata/fixture").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the fixture: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// start runs the fixture to its end, and returns what it says and its exit code.
+func start(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.Command(fixture, args...)
+	cmd.Dir = t.TempDir()
+	out, _ := cmd.CombinedOutput()
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func TestEachTestHasItsResult(t *testing.T) {
+	t.Setenv("PURELB_TEST_PROCESSES", "2")
+	const others = "TestPass|TestSkip|"
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want []string // sorted
+		says string
+	}{
+		{
+			name: "a name that begins like another runs once",
+			args: []string{"-test.run=Pass"},
+			want: []string{"PASS TestPass", "PASS TestPassToo"},
+		},
+		{
+			name: "a failure fails the run, and the others still run",
+			args: []string{"-test.run=^(" + others + "TestFail)$"},
+			code: 1, want: []string{"FAIL TestFail", "PASS TestPass", "SKIP TestSkip"},
+			says: "one is not two",
+		},
+		{
+			name: "a panic",
+			args: []string{"-test.run=^(" + others + "TestPanic)$"},
+			code: 1, want: []string{"FAIL TestPanic", "PASS TestPass", "SKIP TestSkip"},
+			says: "panic: out of cheese",
+		},
+		{
+			name: "a process that dies",
+			args: []string{"-test.run=^(" + others + "TestKilled)$"},
+			code: 1, want: []string{"PASS TestPass", "SKIP TestSkip"},
+			says: "the process of TestKilled: signal: killed",
+		},
+		{
+			name: "a test that hangs ends with -test.timeout",
+			args: []string{"-test.run=^(" + others + "TestHang)$", "-test.timeout=3s"},
+			code: 1, want: []string{"PASS TestPass", "SKIP TestSkip"},
+			says: "panic: test timed out after",
+		},
+		{
+			name: "-test.skip",
+			args: []string{"-test.run=Pass|Skip", "-test.skip=Too"},
+			want: []string{"PASS TestPass", "SKIP TestSkip"},
+			says: "no such device",
+		},
+		{
+			name: "-test.count and arguments",
+			args: []string{"-test.run=Pass", "-test.count=2", "--", "argument"},
+			want: []string{"PASS TestPass", "PASS TestPass", "PASS TestPassToo", "PASS TestPassToo"},
+		},
+		{
+			name: "-test.short, and fuzz tests, but no benchmarks",
+			args: []string{"-test.run=Short|Seed|Benchmark", "-test.short"},
+			want: []string{"PASS FuzzSeed", "PASS TestShort"},
+			says: "short true",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, code := start(t, append([]string{"-test.v"}, tt.args...)...)
+			var got []string
+			for _, found := range regexp.MustCompile(`(?m)^--- (\w+): (\w+) `).FindAllStringSubmatch(out, -1) {
+				got = append(got, found[1]+" "+found[2])
+			}
+			slices.Sort(got)
+			if code != tt.code || !slices.Equal(got, tt.want) || !strings.Contains(out, tt.says) {
+				t.Errorf("exit code %d, %q, want %d, %q and %q in\n%s", code, got, tt.code, tt.want, tt.says, out)
+			}
+			verdict := []string{"PASS", "FAIL"}[tt.code]
+			if regexp.MustCompile(`(?m)^(PASS|FAIL)$`).FindAllString(out, -1)[0] != verdict || !strings.HasSuffix(out, "\n"+verdict+"\n") {
+				t.Errorf("want %s in the last line, and only there\n%s", verdict, out)
+			}
+		})
+	}
+}
+
+func TestJSONShowsEachTest(t *testing.T) {
+	t.Setenv("PURELB_TEST_PROCESSES", "2")
+	cmd := exec.Command("go", "tool", "test2json", fixture, "-test.v=test2json", "-test.run=^(TestPass|TestPassToo|TestSkip|TestFail)$")
+	out, _ := cmd.Output()
+	var got []string
+	for line := range bytes.Lines(out) {
+		var event struct{ Action, Test string }
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if slices.Contains([]string{"pass", "fail", "skip"}, event.Action) {
+			got = append(got, event.Action+" "+event.Test)
+		}
+	}
+	verdict := got[len(got)-1]
+	slices.Sort(got)
+	want := []string{"fail ", "fail TestFail", "pass TestPass", "pass TestPassToo", "skip TestSkip"}
+	if !slices.Equal(got, want) || verdict != "fail " {
+		t.Errorf("events %q with the verdict %q, want %q\n%s", got, verdict, want, out)
+	}
+}
+
+// pids returns the processes in which the tests of the fixture ran.
+func pids(out string) []string {
+	all := regexp.MustCompile(`pid \d+`).FindAllString(out, -1)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestEachTestHasAProcess(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		want int
+	}{
+		{"by default", nil, 2},
+		{"a profile is of one process", []string{"-test.cpuprofile=cpu"}, 1},
+		{"a subtest", []string{"-test.run=Pass/none"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, code := start(t, append([]string{"-test.v", "-test.run=Pass"}, tt.args...)...)
+			if got := pids(out); code != 0 || len(got) != tt.want {
+				t.Errorf("exit code %d, processes %q, want %d of them\n%s", code, got, tt.want, out)
+			}
+		})
+	}
+	t.Setenv("PURELB_TEST_PROCESSES", "1")
+	if out, _ := start(t, "-test.v", "-test.run=Pass"); len(pids(out)) != 1 {
+		t.Errorf("several processes, want 1\n%s", out)
+	}
+	t.Setenv("PURELB_TEST_PROCESSES", "none")
+	if out, code := start(t, "-test.run=Pass"); code != 1 || !strings.Contains(out, `PURELB_TEST_PROCESSES is "none"`) {
+		t.Errorf("exit code %d, want 1 and the reason\n%s", code, out)
+	}
+}
+
+func TestListsWithoutRunning(t *testing.T) {
+	if out, code := start(t, "-test.list=Pass"); code != 0 || out != "TestPass\nTestPassToo\n" {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+func TestTheRunFailsWithoutItsWorld(t *testing.T) {
+	t.Setenv("FIXTURE_UNPREPARED", "1")
+	for _, pattern := range []string{"TestPass$", "Pass"} {
+		if out, code := start(t, "-test.run="+pattern); code != 1 || !strings.Contains(out, "no world") {
+			t.Errorf("-test.run=%s: exit code %d, want 1 and the reason\n%s", pattern, code, out)
+		}
+	}
+}
+
+// The go command takes a result from its cache as long as the variables are the same.
+func TestTheGoCommandLearnsWhatTestsRead(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if out, code := start(t, "-test.run=Pass|Short", "-test.testlogfile="+log); code != 0 {
+		t.Fatal(out)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, read, _ := strings.Cut(string(text), "\n")
+	lines := strings.Fields(strings.ReplaceAll(read, "getenv ", ""))
+	slices.Sort(lines)
+	if header != "# test log" || !slices.Equal(lines, []string{"FIXTURE_A", "FIXTURE_B"}) {
+		t.Errorf("the log is %q, want both variables", text)
+	}
+	if files, _ := filepath.Glob(log + "*"); len(files) != 1 {
+		t.Errorf("files %q, want only the log", files)
+	}
+}
+
+func TestProcessesDieWithTheirParent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	t.Setenv("FIXTURE_PID", file)
+	cmd := exec.Command(fixture, "-test.run=Hang|Pass")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	await(t, "the process", func() bool { _, err := os.Stat(file); return err == nil })
+	pid, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the process", func() bool {
+		stat, err := os.ReadFile("/proc/" + string(pid) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ") // nobody may wait for it
+	})
+}
+
+// await asks until is says yes.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}
