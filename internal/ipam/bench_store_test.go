@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -98,105 +97,6 @@ func allocate(t testing.TB, b *ipam.Store, p ipam.Pool) {
 	if !ok || b.Hold(a, by, false) != nil || !b.Release(a, by) {
 		t.Fatalf("%s was not free", a)
 	}
-}
-
-func BenchmarkNext(b *testing.B) {
-	each(b, func(b *testing.B, book *ipam.Store, p ipam.Pool) {
-		for b.Loop() {
-			if _, ok := book.Next(p); !ok {
-				b.Fatal("exhausted")
-			}
-		}
-	})
-}
-
-func BenchmarkNextHoldRelease(b *testing.B) {
-	each(b, func(b *testing.B, book *ipam.Store, p ipam.Pool) {
-		for b.Loop() {
-			allocate(b, book, p)
-		}
-	})
-}
-
-func BenchmarkInUse(b *testing.B) {
-	each(b, func(b *testing.B, book *ipam.Store, p ipam.Pool) {
-		for b.Loop() {
-			book.InUse(p)
-		}
-	})
-}
-
-// each runs a benchmark for both families, with few and many addresses in use, in all
-// layouts.
-func each(b *testing.B, run func(b *testing.B, book *ipam.Store, p ipam.Pool)) {
-	for _, family := range []string{"v4", "v6"} {
-		for _, n := range []int{64, 65_536} {
-			for _, layout := range []string{"contiguous", "fragmented", "refilled", "scattered"} {
-				b.Run(fmt.Sprintf("%s/%d/%s", family, n, layout), func(b *testing.B) {
-					p := families(b)[family]
-					run(b, layouts[layout](b, p, n), p)
-				})
-			}
-		}
-	}
-}
-
-// BenchmarkReleaseAnyAndRefill frees a random address and takes the next free one, which is the
-// freed one. So every step works at another place of the Store.
-func BenchmarkReleaseAnyAndRefill(b *testing.B) {
-	for _, family := range []string{"v4", "v6"} {
-		for _, n := range []int{64, 65_536, 1_000_000} {
-			b.Run(fmt.Sprintf("%s/%d", family, n), func(b *testing.B) {
-				p, book := families(b)[family], ipam.NewStore()
-				all := fill(b, book, p, n)
-				random := rand.New(rand.NewPCG(1, 2))
-				for b.Loop() {
-					freed := all[random.IntN(n)]
-					by, _ := book.Holder(freed)
-					book.Release(freed, by)
-					if a, ok := book.Next(p); !ok || a != freed || book.Hold(a, by, false) != nil {
-						b.Fatalf("after the release of %s, next is %s", freed, a)
-					}
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkBytesPerHolding measures the memory of a Store, without the names of its owners,
-// which exist anyway.
-func BenchmarkBytesPerHolding(b *testing.B) {
-	for _, layout := range []string{"contiguous", "scattered"} {
-		for _, n := range []int{10_000, 100_000, 1_000_000} {
-			b.Run(fmt.Sprintf("%s/%d", layout, n), func(b *testing.B) {
-				p := families(b)["v6"]
-				names := make([]ipam.Owner, n)
-				for i := range names {
-					names[i] = ipam.Owner(fmt.Sprintf("namespace/service-%d", i))
-				}
-				step := map[string]uint64{"contiguous": 1, "scattered": 128}[layout]
-				for b.Loop() {
-					before := heap()
-					book := ipam.NewStore()
-					for i, name := range names {
-						a := addr.NumberOf(p.Range.From).Plus(1 + uint64(i)*step).In(addr.V6)
-						if err := book.Hold(a, name, false); err != nil {
-							b.Fatal(err)
-						}
-					}
-					b.ReportMetric(float64(heap()-before)/float64(n), "B/holding")
-					runtime.KeepAlive(book)
-				}
-			})
-		}
-	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // BenchmarkAllocNextAt64kInUse measures how long it takes to find, hold and release the

@@ -100,36 +100,3 @@ func TestWrongExclusionNamesTheCure(t *testing.T) {
 		})
 	}
 }
-
-func TestExcludedAddressInUseIsKept(t *testing.T) {
-	b := ipam.NewStore()
-	holdAll(t, b, "shop/web", "192.0.2.1", "192.0.2.2")
-	p := parse(t, "192.0.2.0/29", "192.0.2.0/29", "192.0.2.2-192.0.2.3")
-	if got := next(b, p); got != "192.0.2.4" {
-		t.Errorf("next is %s", got)
-	}
-	if used, free := b.InUse(p), b.Available(p).Int64(); used != 2 || free != 3 {
-		t.Errorf("%d in use and %d available", used, free)
-	}
-	if !b.Release(ip("192.0.2.2"), "shop/web") || next(b, p) != "192.0.2.4" {
-		t.Error("the pool hands out an excluded address")
-	}
-}
-
-func TestDrainingPoolHandsOutNothing(t *testing.T) {
-	for _, p := range []ipam.Pool{parse(t, "192.0.2.0/29", "192.0.2.0/29"), parse(t, "2001:db8::/125", "2001:db8::/64")} {
-		b := ipam.NewStore()
-		a, _ := b.Next(p)
-		holdAll(t, b, "shop/web", a.String())
-		p.Draining = true
-		if got := next(b, p); got != "none" {
-			t.Errorf("next is %s", got)
-		}
-		if used, free := b.InUse(p), b.Available(p).Int64(); used != 1 || free != 0 {
-			t.Errorf("%d in use and %d available", used, free)
-		}
-		if by, _ := b.Holder(a); by != "shop/web" {
-			t.Errorf("%s is held by %q", a, by)
-		}
-	}
-}

