@@ -183,7 +183,7 @@ func addrs(texts ...string) []netip.Addr {
 }
 
 // show returns a text of a choice: the addresses with their groups, the condition, and all other
-// fields.
+// fields. It leaves out the condition that says no more than the first line.
 func show(c ipam.Choice) string {
 	var b strings.Builder
 	r := c.Result
@@ -197,19 +197,30 @@ func show(c ipam.Choice) string {
 	if r.SkipIPv6DAD {
 		b.WriteString("skip DAD\n")
 	}
-	fmt.Fprintf(&b, "%t %s: %s\n", r.Allocated, r.Reason, r.Message)
-	if c.Refusal != nil {
-		fmt.Fprintf(&b, "refused: pool %s, %s\n", c.Refusal.Pool, c.Refusal.Metric)
+	condition := fmt.Sprintf("%t %s: %s", r.Allocated, r.Reason, r.Message)
+	if condition != fmt.Sprintf("true Allocated: Assigned %s from pool %s", strings.Join(texts, ", "), r.From) {
+		b.WriteString(condition + "\n")
 	}
+	var needs []string
 	for _, n := range c.Needs {
 		switch {
 		case n.SharingKey != "":
-			fmt.Fprintf(&b, "needs a share of %s\n", strings.TrimPrefix(n.Namespace+"/"+n.SharingKey, "/"))
+			needs = append(needs, "a share of "+strings.TrimPrefix(n.Namespace+"/"+n.SharingKey, "/"))
 		case n.Addr.IsValid():
-			fmt.Fprintf(&b, "needs %s\n", n.Addr)
+			needs = append(needs, n.Addr.String())
 		default:
-			fmt.Fprintf(&b, "needs %s of %s\n", n.Family, n.Group)
+			needs = append(needs, fmt.Sprintf("%s of %s", n.Family, n.Group))
 		}
+	}
+	var wants []string
+	if c.Refusal != nil {
+		wants = append(wants, fmt.Sprintf("refused: pool %s, %s", c.Refusal.Pool, c.Refusal.Metric))
+	}
+	if len(needs) > 0 {
+		wants = append(wants, "needs "+strings.Join(needs, ", "))
+	}
+	if len(wants) > 0 {
+		b.WriteString(strings.Join(wants, "; ") + "\n")
 	}
 	if c.ClusterPolicy {
 		b.WriteString("policy Cluster\n")
@@ -227,7 +238,7 @@ func show(c ipam.Choice) string {
 		}
 		fmt.Fprintf(&b, "%s%s: %s\n", kind, n.Reason, n.Message)
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // example is a request with the expected choice.
@@ -260,7 +271,7 @@ func check(t *testing.T, tests []example) {
 			c.Store.Grant(me, ipam.TermsOf(tt.request))
 			choice := c.Choose(tt.request)
 			got := show(choice)
-			if diff := cmp.Diff(strings.TrimLeft(tt.want, "\n"), got); diff != "" {
+			if diff := cmp.Diff(strings.Trim(tt.want, "\n"), got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if again := show(c.Choose(tt.request)); again != got {
