@@ -16,10 +16,8 @@ const (
 func TestAgentsOfEveryGeneration(t *testing.T) {
 	tests := []struct{ name, agents, want string }{
 		{"nothing set", `a: {local: {}}`, `agent a "" local default [] dummy kube-lb0 ` + defaults},
-		{
-			"v1 as installed", `a: {local: {localint: default, extlbint: kube-lb0, sendgarp: false}}`,
-			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults,
-		},
+		{"v1 as installed", `a: {local: {localint: default, extlbint: kube-lb0, sendgarp: false}}`,
+			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults},
 		{"v2 as installed", `a: {local: {localInterface: default, dummyInterface: kube-lb0}}`, `agent a "" local default [] dummy kube-lb0 ` + defaults},
 		{"names of v1", `a: {local: {localint: eth1, extlbint: lb1, sendgarp: true}}`, `agent a "" local ^(?:eth1)$ [] dummy lb1 ` + defaults},
 		{"names of v2", `a: {local: {localInterface: "en(p3|p4)s0", dummyInterface: lb2, interfaces: [eth0.100, br0, eth0.100]}}`, `agent a "" local ^(?:en(p[34])s0)$ [eth0.100 br0] dummy lb2 ` + defaults},
@@ -27,34 +25,23 @@ func TestAgentsOfEveryGeneration(t *testing.T) {
 		{"all, by the name of v1", `a: {local: {localint: all, interfaces: [br0]}}`, `agent a "" local all [br0] dummy kube-lb0 ` + defaults},
 		{"both names, one meaning", `a: {local: {localInterface: eth1, localint: eth1, dummyInterface: lb, extlbint: lb}}`, `agent a "" local ^(?:eth1)$ [] dummy lb ` + defaults},
 		{"half a schedule", `a: {local: {garpConfig: {count: 5, interval: 1.5s}}}`, `agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 100ms+5x1.5s verified`},
-		{
-			"a whole schedule", `a: {local: {garpConfig: {enabled: true, initialDelay: 0s, count: 1, interval: 2m, verifyBeforeSend: false}}}`,
-			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 0s+1x2m0s`,
-		},
+		{"a whole schedule", `a: {local: {garpConfig: {enabled: true, initialDelay: 0s, count: 1, interval: 2m, verifyBeforeSend: false}}}`,
+			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 0s+1x2m0s`},
 		{"no announcements", `a: {local: {garpConfig: {enabled: false}}}`, `agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults},
-		{
-			"lifetimes of the reference implementation", `a: {local: {addressConfig: {localInterface: {validLifetime: 300}, dummyInterface: {noPrefixRoute: true}}}}`,
-			`agent a "" local default [] dummy kube-lb0 (5m0s/5m0s no prefix route) (0s/0s no prefix route) ` + garpDefaults,
-		},
-		{
-			"all lifetimes written", `a: {local: {addressConfig: {localInterface: {validLifetime: 0, noPrefixRoute: false}, dummyInterface: {validLifetime: 120, preferredLifetime: 0}}}}`,
-			`agent a "" local default [] dummy kube-lb0 (0s/0s prefix route) (2m0s/0s prefix route) ` + garpDefaults,
-		},
-		{
-			"only a preferred lifetime", `a: {local: {addressConfig: {localInterface: {preferredLifetime: 30}}}}`,
-			`agent a "" local default [] dummy kube-lb0 (1m0s/30s no prefix route) ` + dummyDefaults + ` ` + garpDefaults,
-		},
-		{
-			"agents with a node selector come first",
-			`a: {local: {}}
+		{"lifetimes of the reference implementation", `a: {local: {addressConfig: {localInterface: {validLifetime: 300}, dummyInterface: {noPrefixRoute: true}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (5m0s/5m0s no prefix route) (0s/0s no prefix route) ` + garpDefaults},
+		{"all lifetimes written", `a: {local: {addressConfig: {localInterface: {validLifetime: 0, noPrefixRoute: false}, dummyInterface: {validLifetime: 120, preferredLifetime: 0}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (0s/0s prefix route) (2m0s/0s prefix route) ` + garpDefaults},
+		{"only a preferred lifetime", `a: {local: {addressConfig: {localInterface: {preferredLifetime: 30}}}}`,
+			`agent a "" local default [] dummy kube-lb0 (1m0s/30s no prefix route) ` + dummyDefaults + ` ` + garpDefaults},
+		{"agents with a node selector come first", `a: {local: {}}
 			 b: {local: {}, nodeSelector: {}}
 			 d: {local: {}, nodeSelector: {matchLabels: {zone: a}}}
 			 c: {local: {}, nodeSelector: {matchExpressions: [{key: rack, operator: Exists}]}}`,
 			`agent c "rack" local default [] dummy kube-lb0 ` + defaults + `
 			 agent d "zone=a" local default [] dummy kube-lb0 ` + defaults + `
 			 agent a "" local default [] dummy kube-lb0 ` + defaults + `
-			 agent b "" local default [] dummy kube-lb0 ` + defaults,
-		},
+			 agent b "" local default [] dummy kube-lb0 ` + defaults},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,159 +52,84 @@ func TestAgentsOfEveryGeneration(t *testing.T) {
 
 func TestInvalidAgents(t *testing.T) {
 	tests := []struct{ name, agents, want string }{
-		{
-			"no local",
-			`a: {}`,
+		{"no local", `a: {}`,
 			`agent a "" local default [] dummy kube-lb0 implied (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`,
-		},
-		{
-			"no local, with another agent that has it",
-			`a: {nodeSelector: {matchLabels: {zone: a}}}
+			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`},
+		{"no local, with another agent that has it", `a: {nodeSelector: {matchLabels: {zone: a}}}
 			 b: {local: {localInterface: eth1}}`,
 			`agent b "" local ^(?:eth1)$ [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 agent a "zone=a" local default [] dummy kube-lb0 implied (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`,
-		},
-		{
-			"a malformed selector",
-			`a: {local: {}, nodeSelector: {matchExpressions: [{key: zone, operator: Is, values: [a]}]}}`,
-			`Refused ParseError a: spec.nodeSelector: "Is" is not a valid label selector operator: correct it, or remove it to select every node`,
-		},
-		{
-			"a malformed label",
-			`a: {local: {}, nodeSelector: {matchLabels: {"not a label": x}}}`,
-			`Refused ParseError a: spec.nodeSelector: key: Invalid value: "not a label": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'): correct it, or remove it to select every node`,
-		},
-		{
-			"a malformed expression",
-			`a: {local: {localInterface: "eth(0"}}`,
+			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`},
+		{"a malformed selector", `a: {local: {}, nodeSelector: {matchExpressions: [{key: zone, operator: Is, values: [a]}]}}`,
+			`Refused ParseError a: spec.nodeSelector: "Is" is not a valid label selector operator: correct it, or remove it to select every node`},
+		{"a malformed label", `a: {local: {}, nodeSelector: {matchLabels: {"not a label": x}}}`,
+			`Refused ParseError a: spec.nodeSelector: key: Invalid value: "not a label": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'): correct it, or remove it to select every node`},
+		{"a malformed expression", `a: {local: {localInterface: "eth(0"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localInterface: "eth(0" is not a regular expression: missing closing ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
-		},
-		{
-			"a malformed expression in v1",
-			`a: {local: {localint: "*"}}`,
+			 Refused ParseError a: spec.local.localInterface: "eth(0" is not a regular expression: missing closing ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`},
+		{"a malformed expression in v1", `a: {local: {localint: "*"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localint: "*" is not a regular expression: missing argument to repetition operator; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
-		},
-		{
-			"unbalanced parentheses that the added ones would complete",
-			`a: {local: {localInterface: "eth0)(eth1"}}`,
+			 Refused ParseError a: spec.local.localint: "*" is not a regular expression: missing argument to repetition operator; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`},
+		{"unbalanced parentheses that the added ones would complete", `a: {local: {localInterface: "eth0)(eth1"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localInterface: "eth0)(eth1" is not a regular expression: unexpected ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
-		},
-		{
-			"an expression that is too expensive",
-			`a: {local: {localInterface: "((a{100}){100}){100}"}}`,
+			 Refused ParseError a: spec.local.localInterface: "eth0)(eth1" is not a regular expression: unexpected ); write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`},
+		{"an expression that is too expensive", `a: {local: {localInterface: "((a{100}){100}){100}"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.localInterface: "((a{100}){100}){100}" is not a regular expression: invalid repeat count; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`,
-		},
-		{
-			"an impossible dummy interface",
-			`a: {local: {dummyInterface: "kube lb0"}}`,
+			 Refused ParseError a: spec.local.localInterface: "((a{100}){100}){100}" is not a regular expression: invalid repeat count; write the name of an interface, an expression in the syntax of Go such as eth[0-9]+, "default" or "all"`},
+		{"an impossible dummy interface", `a: {local: {dummyInterface: "kube lb0"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.dummyInterface: "kube lb0" cannot be the name of an interface: it has 1 to 15 characters, without spaces, '/' and ':'`,
-		},
-		{
-			"an impossible dummy interface in v1",
-			`a: {local: {extlbint: "a-name-too-long-for-linux"}}`,
+			 Refused ParseError a: spec.local.dummyInterface: "kube lb0" cannot be the name of an interface: it has 1 to 15 characters, without spaces, '/' and ':'`},
+		{"an impossible dummy interface in v1", `a: {local: {extlbint: "a-name-too-long-for-linux"}}`,
 			`broken a ""
-			 Refused ParseError a: spec.local.extlbint: "a-name-too-long-for-linux" cannot be the name of an interface: it has 1 to 15 characters, without spaces, '/' and ':'`,
-		},
-		{
-			"two names, two meanings",
-			`a: {local: {localInterface: eth1, localint: eth0, dummyInterface: lb1, extlbint: lb0}}`,
+			 Refused ParseError a: spec.local.extlbint: "a-name-too-long-for-linux" cannot be the name of an interface: it has 1 to 15 characters, without spaces, '/' and ':'`},
+		{"two names, two meanings", `a: {local: {localInterface: eth1, localint: eth0, dummyInterface: lb1, extlbint: lb0}}`,
 			`agent a "" local ^(?:eth1)$ [] dummy lb1 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.localint: "eth0" is not in effect, because localInterface is set to "eth1": remove one of them
-			 Warning Adjusted a: spec.local.extlbint: "lb0" is not in effect, because dummyInterface is set to "lb1": remove one of them`,
-		},
-		{
-			"a broken name is not in effect beside a good one",
-			`a: {local: {localInterface: eth1, localint: "("}}`,
+			 Warning Adjusted a: spec.local.extlbint: "lb0" is not in effect, because dummyInterface is set to "lb1": remove one of them`},
+		{"a broken name is not in effect beside a good one", `a: {local: {localInterface: eth1, localint: "("}}`,
 			`agent a "" local ^(?:eth1)$ [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local.localint: "(" is not in effect, because localInterface is set to "eth1": remove one of them`,
-		},
-		{
-			"impossible interfaces",
-			`a: {local: {interfaces: [eth0, "en.*/", kube-lb0]}}`,
+			 Warning Adjusted a: spec.local.localint: "(" is not in effect, because localInterface is set to "eth1": remove one of them`},
+		{"impossible interfaces", `a: {local: {interfaces: [eth0, "en.*/", kube-lb0]}}`,
 			`agent a "" local default [eth0] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.interfaces: "en.*/" is left out, because it cannot be the name of an interface: write exact names here, and regular expressions in localInterface
-			 Warning Adjusted a: spec.local.interfaces: "kube-lb0" is left out, because it is the dummy interface, which carries remote addresses only: remove it`,
-		},
-		{
-			"GARP off and on",
-			`a: {local: {sendgarp: false, garpConfig: {count: 2}}}`,
+			 Warning Adjusted a: spec.local.interfaces: "kube-lb0" is left out, because it is the dummy interface, which carries remote addresses only: remove it`},
+		{"GARP off and on", `a: {local: {sendgarp: false, garpConfig: {count: 2}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+2x500ms verified
-			 Warning Adjusted a: spec.local.sendgarp: false is not in effect, because garpConfig is set and says true: remove sendgarp`,
-		},
-		{
-			"GARP on and off",
-			`a: {local: {sendgarp: true, garpConfig: {enabled: false}}}`,
+			 Warning Adjusted a: spec.local.sendgarp: false is not in effect, because garpConfig is set and says true: remove sendgarp`},
+		{"GARP on and off", `a: {local: {sendgarp: true, garpConfig: {enabled: false}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route)
-			 Warning Adjusted a: spec.local.sendgarp: true is not in effect, because garpConfig is set and says false: remove sendgarp`,
-		},
-		{
-			"values that are no durations",
-			`a: {local: {garpConfig: {initialDelay: soon, interval: "-1s"}}}`,
+			 Warning Adjusted a: spec.local.sendgarp: true is not in effect, because garpConfig is set and says false: remove sendgarp`},
+		{"values that are no durations", `a: {local: {garpConfig: {initialDelay: soon, interval: "-1s"}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.garpConfig.initialDelay: "soon" is not a duration, so 100ms is in effect: write one such as 100ms or 1.5s
-			 Warning Adjusted a: spec.local.garpConfig.interval: "-1s" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`,
-		},
-		{
-			"a duration that is too long",
-			`a: {local: {garpConfig: {interval: 99999999999h}}}`,
+			 Warning Adjusted a: spec.local.garpConfig.interval: "-1s" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`},
+		{"a duration that is too long", `a: {local: {garpConfig: {interval: 99999999999h}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local.garpConfig.interval: "99999999999h" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`,
-		},
-		{
-			"no packets",
-			`a: {local: {garpConfig: {count: 0}}}`,
+			 Warning Adjusted a: spec.local.garpConfig.interval: "99999999999h" is not a duration, so 500ms is in effect: write one such as 100ms or 1.5s`},
+		{"no packets", `a: {local: {garpConfig: {count: 0}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+1x500ms verified
-			 Warning Adjusted a: spec.local.garpConfig.count: 0 counts as 1: write a number from 1 to 10`,
-		},
-		{
-			"too many packets",
-			`a: {local: {garpConfig: {count: 11}}}`,
+			 Warning Adjusted a: spec.local.garpConfig.count: 0 counts as 1: write a number from 1 to 10`},
+		{"too many packets", `a: {local: {garpConfig: {count: 11}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+10x500ms verified
-			 Warning Adjusted a: spec.local.garpConfig.count: 11 counts as 10: write a number from 1 to 10`,
-		},
-		{
-			"a short lifetime",
-			`a: {local: {addressConfig: {localInterface: {validLifetime: 59}}}}`,
+			 Warning Adjusted a: spec.local.garpConfig.count: 11 counts as 10: write a number from 1 to 10`},
+		{"a short lifetime", `a: {local: {addressConfig: {localInterface: {validLifetime: 59}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local.addressConfig.localInterface.validLifetime: 59 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`,
-		},
-		{
-			"a lifetime that is too short, of remote addresses",
-			`a: {local: {addressConfig: {dummyInterface: {validLifetime: 1, preferredLifetime: 1}}}}`,
+			 Warning Adjusted a: spec.local.addressConfig.localInterface.validLifetime: 59 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`},
+		{"a lifetime that is too short, of remote addresses", `a: {local: {addressConfig: {dummyInterface: {validLifetime: 1, preferredLifetime: 1}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (1m0s/1s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.validLifetime: 1 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`,
-		},
-		{
-			"a preferred lifetime above the valid one",
-			`a: {local: {addressConfig: {localInterface: {preferredLifetime: 90}}}}`,
+			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.validLifetime: 1 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more`},
+		{"a preferred lifetime above the valid one", `a: {local: {addressConfig: {localInterface: {preferredLifetime: 90}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: 90 counts as 60, which is validLifetime: write a number from 0 to 60`,
-		},
-		{
-			"a finite preferred lifetime of permanent addresses",
-			`a: {local: {addressConfig: {dummyInterface: {preferredLifetime: 90}}}}`,
+			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: 90 counts as 60, which is validLifetime: write a number from 0 to 60`},
+		{"a finite preferred lifetime of permanent addresses", `a: {local: {addressConfig: {dummyInterface: {preferredLifetime: 90}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
-			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.preferredLifetime: 90 is not in effect, because validLifetime is 0, which is for ever: remove it, or set validLifetime`,
-		},
-		{
-			"negative lifetimes",
-			`a: {local: {addressConfig: {localInterface: {validLifetime: -5, preferredLifetime: -1}}}}`,
+			 Warning Adjusted a: spec.local.addressConfig.dummyInterface.preferredLifetime: 90 is not in effect, because validLifetime is 0, which is for ever: remove it, or set validLifetime`},
+		{"negative lifetimes", `a: {local: {addressConfig: {localInterface: {validLifetime: -5, preferredLifetime: -1}}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.addressConfig.localInterface.validLifetime: -5 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more
-			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: -1 counts as 60, which is validLifetime: write a number from 0 to 60`,
-		},
-		{
-			"in another namespace",
-			`default/a: {local: {}}`,
-			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`,
-		},
+			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: -1 counts as 60, which is validLifetime: write a number from 0 to 60`},
+		{"in another namespace", `default/a: {local: {}}`,
+			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,41 +10,25 @@ import (
 func TestBackends(t *testing.T) {
 	const rest = `field purelb_claim status active role "" tags []`
 	tests := []struct{ name, groups, want string }{
-		{
-			"NetBox as in earlier versions",
-			`a: {netbox: {url: "https://netbox.example.com/"}}`,
+		{"NetBox as in earlier versions", `a: {netbox: {url: "https://netbox.example.com/"}}`,
 			`group a Remote by NetBox/32/128
-			 backend a https://netbox.example.com/ token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest,
-		},
-		{
-			"a tenant",
-			`a: {netbox: {url: "http://netbox/", tenant: acme, aggregation: default}}`,
+			 backend a https://netbox.example.com/ token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest},
+		{"a tenant", `a: {netbox: {url: "http://netbox/", tenant: acme, aggregation: default}}`,
 			`group a Remote by NetBox/32/128
-			 backend a http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "acme" ` + rest,
-		},
-		{
-			"a mask for IPv4, and one for IPv6",
-			`a: {netbox: {url: "http://netbox/", aggregation: /24}}
+			 backend a http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "acme" ` + rest},
+		{"a mask for IPv4, and one for IPv6", `a: {netbox: {url: "http://netbox/", aggregation: /24}}
 			 b: {netbox: {url: "http://netbox/", tenant: b, aggregation: /64}}`,
 			`group a Remote by NetBox/24/128
 			 group b Remote by NetBox/32/64
 			 backend a http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest + `
-			 backend b http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "b" ` + rest,
-		},
-		{
-			"an IPv6 address, a port and a path",
-			`a: {netbox: {url: "https://[2001:db8::1]:8443/netbox/api"}}`,
+			 backend b http://netbox/ token {purelb-system netbox-client user-token} reserved tenant "b" ` + rest},
+		{"an IPv6 address, a port and a path", `a: {netbox: {url: "https://[2001:db8::1]:8443/netbox/api"}}`,
 			`group a Remote by NetBox/32/128
-			 backend a https://[2001:db8::1]:8443/netbox/api token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest,
-		},
-		{
-			"the Secret is in the namespace of the group",
-			`team/a: {netbox: {url: "http://netbox/"}}`,
+			 backend a https://[2001:db8::1]:8443/netbox/api token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest},
+		{"the Secret is in the namespace of the group", `team/a: {netbox: {url: "http://netbox/"}}`,
 			`group a Remote by NetBox/32/128
-			 backend team/a http://netbox/ token {team netbox-client user-token} reserved tenant "ipam-purelb" ` + rest,
-		},
-		{
-			"all of NetBox",
+			 backend team/a http://netbox/ token {team netbox-client user-token} reserved tenant "ipam-purelb" ` + rest},
+		{"all of NetBox",
 			`a: {netbox: {url: "https://n/", announce: local, tenant: us, field: claim, status: dhcp, role: vip, tags: [k8s, lb], tokenSecret: {name: t, key: k}, caSecret: {name: c}, ` +
 				`parents: [{rangeID: 7}, {prefixID: 8}, {range: {start: "2001:db8::1", vrf: global}}, {prefix: {cidr: 192.0.2.0/24, vrf: blue, role: r, tag: t, tenant: u, site: s}}]}}`,
 			`group a Local by NetBox/32/128
@@ -53,18 +37,13 @@ func TestBackends(t *testing.T) {
 				` in {Range:false ID:8 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag: Tenant: Site:}` +
 				` in {Range:true ID:0 Prefix:invalid Prefix Start:2001:db8::1 VRF:global Role: Tag: Tenant: Site:}` +
 				` in {Range:false ID:0 Prefix:192.0.2.0/24 Start:invalid IP VRF:blue Role:r Tag:t Tenant:u Site:s}` +
-				` tenant "us" field claim status dhcp role "vip" tags ["k8s" "lb"]`,
-		},
-		{
-			"mode prefix has no default tenant, and the Secret has its default name",
+				` tenant "us" field claim status dhcp role "vip" tags ["k8s" "lb"]`},
+		{"mode prefix has no default tenant, and the Secret has its default name",
 			`a: {netbox: {url: "http://netbox/", mode: prefix, tokenSecret: {key: k}, parents: [{prefix: {tag: lb}}]}}`,
 			`group a Remote by NetBox/32/128
 			 backend a http://netbox/ token {purelb-system netbox-client k}` +
-				` in {Range:false ID:0 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag:lb Tenant: Site:} tenant "" ` + rest,
-		},
-		{
-			"IPAM servers, two groups on one socket",
-			`a: {external: {provider: acme, announce: local}}
+				` in {Range:false ID:0 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag:lb Tenant: Site:} tenant "" ` + rest},
+		{"IPAM servers, two groups on one socket", `a: {external: {provider: acme, announce: local}}
 			 b: {external: {provider: acme, announce: remote, socket: /var/run/purelb/ipam.sock}}
 			 c: {external: {provider: other, announce: remote, socket: /run/c.sock}}`,
 			`group a Local by acme/32/128
@@ -72,35 +51,26 @@ func TestBackends(t *testing.T) {
 			 group c Remote by other/32/128
 			 backend a acme at /var/run/purelb/ipam.sock
 			 backend b acme at /var/run/purelb/ipam.sock
-			 backend c other at /run/c.sock`,
-		},
-		{
-			"attributes of routes must be set on Services",
-			`a: {external: {provider: acme, announce: remote}, bgp: {med: 1}}`,
+			 backend c other at /run/c.sock`},
+		{"attributes of routes must be set on Services", `a: {external: {provider: acme, announce: remote}, bgp: {med: 1}}`,
 			`group a Remote by acme/32/128
 			 backend a acme at /var/run/purelb/ipam.sock
-			 Warning Adjusted a: spec.bgp: med is not in effect, because it is not known beforehand which addresses the group has: remove it. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`,
-		},
-		{
-			"neighbors of a group are in effect, and all other attributes are not",
+			 Warning Adjusted a: spec.bgp: med is not in effect, because it is not known beforehand which addresses the group has: remove it. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`},
+		{"neighbors of a group are in effect, and all other attributes are not",
 			`a: {external: {provider: acme, announce: remote}, bgp: {peers: [tor], communities: ["65000:1"], largeCommunities: ["65000:1:1"], med: 0, localPreference: 0, weightByEndpoints: true, nodeSelector: {}}}
 			 b: {external: {provider: acme, announce: remote}, bgp: {peers: [tor]}}`,
 			`group a Remote by acme/32/128
 			 group b Remote by acme/32/128
 			 backend a acme at /var/run/purelb/ipam.sock
 			 backend b acme at /var/run/purelb/ipam.sock
-			 Warning Adjusted a: spec.bgp: communities, largeCommunities, med, localPreference, weightByEndpoints and nodeSelector are not in effect, because it is not known beforehand which addresses the group has: remove them. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`,
-		},
-		{
-			"only usable groups with a backend have an entry",
-			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
+			 Warning Adjusted a: spec.bgp: communities, largeCommunities, med, localPreference, weightByEndpoints and nodeSelector are not in effect, because it is not known beforehand which addresses the group has: remove them. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`},
+		{"only usable groups with a backend have an entry", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 			 b: {external: {provider: acme, announce: local}}
 			 b: {external: {provider: acme, announce: local}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24
 			 group b Local by acme/32/128
 			 backend b acme at /var/run/purelb/ipam.sock
-			 Refused Duplicate b: metadata.name: Duplicate definition of pool b: there is a ServiceGroup of this name already; give one of them another name`,
-		},
+			 Refused Duplicate b: metadata.name: Duplicate definition of pool b: there is a ServiceGroup of this name already; give one of them another name`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,27 +146,19 @@ func TestInvalidBackends(t *testing.T) {
 func TestSharedNetBoxOriginsAreWarnedOf(t *testing.T) {
 	const too = ` has its addresses from there too, and each of the two counts all of them as its own: give each group a prefix, an IP range or a tenant of its own`
 	tests := []struct{ name, groups, want string }{
-		{
-			"a prefix",
-			`a: {netbox: {url: "https://netbox.example.com/", parents: [{prefixID: 7}]}}
+		{"a prefix", `a: {netbox: {url: "https://netbox.example.com/", parents: [{prefixID: 7}]}}
 			 b: {netbox: {url: "https://NetBox.example.com/api", parents: [{prefixID: 8}, {prefixID: 7}]}}`,
-			`Warning Adjusted b: spec.netbox.parents[1]: ServiceGroup "a"` + too,
-		},
-		{
-			"the reserved addresses of a tenant",
-			`a: {netbox: {url: "https://n"}}
+			`Warning Adjusted b: spec.netbox.parents[1]: ServiceGroup "a"` + too},
+		{"the reserved addresses of a tenant", `a: {netbox: {url: "https://n"}}
 			 b: {netbox: {url: "https://n/", tenant: ipam-purelb}}`,
-			`Warning Adjusted b: spec.netbox.tenant: ServiceGroup "a"` + too,
-		},
-		{
-			"no warning for a prefix and a range with the same id, another tenant, or another server",
+			`Warning Adjusted b: spec.netbox.tenant: ServiceGroup "a"` + too},
+		{"no warning for a prefix and a range with the same id, another tenant, or another server",
 			`a: {netbox: {url: "https://n/", parents: [{prefixID: 7}]}}
 			 b: {netbox: {url: "https://n/", parents: [{rangeID: 7}]}}
 			 c: {netbox: {url: "https://m/", parents: [{prefixID: 7}]}}
 			 d: {netbox: {url: "https://n/"}}
 			 e: {netbox: {url: "https://n/", tenant: e}}`,
-			``,
-		},
+			``},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,10 +15,8 @@ func TestBoundaries(t *testing.T) {
 	tests := []struct{ name, group, want string }{
 		{"anybody", `a: {` + pools + `}`, `group a ` + in},
 		{"namespaces", `a: {` + pools + `, namespaces: [z, x]}`, `group a ` + in + ` for z,x`},
-		{
-			"namespaces by label", `a: {` + pools + `, namespaceSelector: {matchLabels: {team: a}, matchExpressions: [{key: stage, operator: NotIn, values: [test]}]}}`,
-			`group a ` + in + ` for "stage notin (test),team=a"`,
-		},
+		{"namespaces by label", `a: {` + pools + `, namespaceSelector: {matchLabels: {team: a}, matchExpressions: [{key: stage, operator: NotIn, values: [test]}]}}`,
+			`group a ` + in + ` for "stage notin (test),team=a"`},
 		{"all namespaces", `a: {` + pools + `, namespaceSelector: {}, namespaceDefault: true}`, `group a ` + in + ` for "" default`},
 		{"Services by label", `a: {` + pools + `, serviceSelector: {matchExpressions: [{key: public, operator: Exists}]}}`, `group a ` + in + ` for Services "public"`},
 		{"all Services", `a: {` + pools + `, serviceSelector: {}}`, `group a ` + in + ` for Services ""`},
@@ -26,31 +24,20 @@ func TestBoundaries(t *testing.T) {
 		{"on request", `a: {` + pools + `, autoAssign: false}`, `group a ` + in + ` by name`},
 		{"autoAssign true is the default", `a: {` + pools + `, autoAssign: true}`, `group a ` + in},
 		{"an address for several namespaces", `a: {` + pools + `, shareAcrossNamespaces: true}`, `group a ` + in + ` shared across namespaces`},
-		{
-			"everything", `a: {` + pools + `, namespaces: [x], namespaceSelector: {matchLabels: {team: a}}, serviceSelector: {matchLabels: {tier: web}}, enforceNamespaces: true, namespaceDefault: true, priority: 7}`,
+		{"everything", `a: {` + pools + `, namespaces: [x], namespaceSelector: {matchLabels: {team: a}}, serviceSelector: {matchLabels: {tier: web}}, enforceNamespaces: true, namespaceDefault: true, priority: 7}`,
 			`group a ` + in + ` for x for "team=a" for Services "tier=web" enforced default priority 7
-			 fence for x for "team=a" for Services "tier=web" enforced default priority 7`,
-		},
-		{
-			"no Service, because of an unreadable selector", `a: {` + pools + `, namespaceSelector: {matchExpressions: [{key: team, operator: Is, values: [a]}]}}`,
-			`Refused ParseError a: spec.namespaceSelector: "Is" is not a valid label selector operator: correct it, or remove it to choose without`,
-		},
-		{
-			"no Service, because of an impossible label value", `a: {` + pools + `, serviceSelector: {matchLabels: {tier: "a b"}}}`,
-			`Refused ParseError a: spec.serviceSelector: values[0][tier]: Invalid value: "a b": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?'): correct it, or remove it to choose without`,
-		},
-		{
-			"enforceNamespaces without namespaces", `a: {` + pools + `, enforceNamespaces: true, namespaceDefault: true}`,
-			`fence enforced default
+			 fence for x for "team=a" for Services "tier=web" enforced default priority 7`},
+		{"no Service, because of an unreadable selector", `a: {` + pools + `, namespaceSelector: {matchExpressions: [{key: team, operator: Is, values: [a]}]}}`,
+			`Refused ParseError a: spec.namespaceSelector: "Is" is not a valid label selector operator: correct it, or remove it to choose without`},
+		{"no Service, because of an impossible label value", `a: {` + pools + `, serviceSelector: {matchLabels: {tier: "a b"}}}`,
+			`Refused ParseError a: spec.serviceSelector: values[0][tier]: Invalid value: "a b": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?'): correct it, or remove it to choose without`},
+		{"enforceNamespaces without namespaces", `a: {` + pools + `, enforceNamespaces: true, namespaceDefault: true}`, `fence enforced default
 			 Refused ParseError a: spec.enforceNamespaces: has no effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it
-			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it`,
-		},
-		{
-			"only on request", `a: {` + pools + `, namespaces: [x], namespaceDefault: true, priority: 7, autoAssign: false}`,
+			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it`},
+		{"only on request", `a: {` + pools + `, namespaces: [x], namespaceDefault: true, priority: 7, autoAssign: false}`,
 			`group a ` + in + ` for x default priority 7 by name
 			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them
-			 Warning Adjusted a: spec.priority: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them`,
-		},
+			 Warning Adjusted a: spec.priority: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

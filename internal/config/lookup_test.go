@@ -16,22 +16,6 @@ const twoGroups = `
 	default: {local: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.128/25}, {subnet: 192.0.2.0/24, pool: 192.0.2.1-192.0.2.9}], v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/64"}}}
 	virtual: {name: flat, subnet: 198.51.100.0/24, pool: 198.51.100.0/24, aggregation: /32}`
 
-func TestGroupIsFoundByNameAndAlias(t *testing.T) {
-	c := config.For(groups(t, twoGroups), nil, home)
-	for name, want := range map[string]string{"default": "default", "virtual": "virtual", "flat": "virtual", "": "", "other": ""} {
-		g, ok := c.Groups.Group(name)
-		if g.Name != want || ok != (want != "") {
-			t.Errorf("Group(%q) is %q, %v; want %q", name, g.Name, ok, want)
-		}
-	}
-	if g, _ := c.Groups.Group("virtual"); g.DisplayName() != "flat" {
-		t.Errorf("display name is %q", g.DisplayName())
-	}
-	if g, _ := c.Groups.Group("default"); g.DisplayName() != "default" {
-		t.Errorf("display name is %q", g.DisplayName())
-	}
-}
-
 func TestGroupIsFoundByAddress(t *testing.T) {
 	made := config.For(groups(t, twoGroups), nil, home)
 	byHand := config.Config{Groups: ipam.Groups{Usable: made.Groups.Usable}}

@@ -10,55 +10,31 @@ import (
 
 func TestRangesHandedOut(t *testing.T) {
 	tests := []struct{ name, groups, want string }{
-		{
-			"of every pool",
-			`a: {local: {multiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
-			`group a Local 192.0.2.0-192.0.2.255/24 multiPool`,
-		},
-		{
-			"of every pool, if a Service requests that",
-			`a: {local: {allowMultiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
-			`group a Local 192.0.2.0-192.0.2.255/24 allowMultiPool`,
-		},
-		{
-			"of the emptiest pool",
-			`a: {remote: {balancePools: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
-			`group a Remote 192.0.2.0-192.0.2.255/24 balancePools`,
-		},
-		{
-			"with both modes allowed, so that Services decide",
+		{"of every pool", `a: {local: {multiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
+			`group a Local 192.0.2.0-192.0.2.255/24 multiPool`},
+		{"of every pool, if a Service requests that", `a: {local: {allowMultiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
+			`group a Local 192.0.2.0-192.0.2.255/24 allowMultiPool`},
+		{"of the emptiest pool", `a: {remote: {balancePools: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
+			`group a Remote 192.0.2.0-192.0.2.255/24 balancePools`},
+		{"with both modes allowed, so that Services decide",
 			`a: {remote: {multiPool: true, balancePools: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24 multiPool balancePools
-			 Warning Adjusted a: spec.remote.balancePools: is mutually exclusive with multiPool, so Services get addresses from this group only when they turn multiPool off, by the annotation purelb.io/multi-pool: "false"; remove one of them`,
-		},
-		{
-			"without some",
+			 Warning Adjusted a: spec.remote.balancePools: is mutually exclusive with multiPool, so Services get addresses from this group only when they turn multiPool off, by the annotation purelb.io/multi-pool: "false"; remove one of them`},
+		{"without some",
 			`a: {remote: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.1-192.0.2.99, exclude: [192.0.2.50-192.0.2.60, 192.0.2.16/28, 192.0.2.7, 192.0.2.61]}, {subnet: 198.51.100.0/24, pool: 198.51.100.0/24}], v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/64", exclude: ["2001:db8::/65"]}}}`,
-			`group a Remote 192.0.2.1-192.0.2.99/24 without 192.0.2.7-192.0.2.7 without 192.0.2.16-192.0.2.31 without 192.0.2.50-192.0.2.61 198.51.100.0-198.51.100.255/24 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/64 without 2001:db8::-2001:db8::7fff:ffff:ffff:ffff`,
-		},
-		{
-			"no more",
+			`group a Remote 192.0.2.1-192.0.2.99/24 without 192.0.2.7-192.0.2.7 without 192.0.2.16-192.0.2.31 without 192.0.2.50-192.0.2.61 198.51.100.0-198.51.100.255/24 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/64 without 2001:db8::-2001:db8::7fff:ffff:ffff:ffff`},
+		{"no more",
 			`a: {local: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, drain: true}, v6pools: [{subnet: "2001:db8::/64", pool: "2001:db8::/64", drain: false}]}}`,
-			`group a Local 192.0.2.0-192.0.2.255/24 draining 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/64`,
-		},
-		{
-			"without any",
-			`a: {remote: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.128/25, exclude: [192.0.2.128/26, 192.0.2.192/26]}]}}`,
+			`group a Local 192.0.2.0-192.0.2.255/24 draining 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/64`},
+		{"without any", `a: {remote: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.128/25, exclude: [192.0.2.128/26, 192.0.2.192/26]}]}}`,
 			`group a Remote 192.0.2.128-192.0.2.255/24 without 192.0.2.128-192.0.2.255
-			 Warning Adjusted a: spec.remote.v4pools[0].exclude: takes in every address of "192.0.2.128/25", so none is handed out: leave some of them out, or write drain: true if this is meant`,
-		},
-		{
-			"with exclusions of reserved addresses",
-			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/32, exclude: [192.0.2.0]}}}`,
-			`Refused ParseError a: spec.remote.v4pool.pool: "192.0.2.0/32" has no address that can be handed out: the subnet 192.0.2.0/24 reserves them; choose others, or write 192.0.2.0-192.0.2.0 to hand them out all the same`,
-		},
-		{
-			"excluded addresses still belong to their pool",
-			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, exclude: [192.0.2.128/25]}}}
+			 Warning Adjusted a: spec.remote.v4pools[0].exclude: takes in every address of "192.0.2.128/25", so none is handed out: leave some of them out, or write drain: true if this is meant`},
+		{"with exclusions of reserved addresses", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/32, exclude: [192.0.2.0]}}}`,
+			`Refused ParseError a: spec.remote.v4pool.pool: "192.0.2.0/32" has no address that can be handed out: the subnet 192.0.2.0/24 reserves them; choose others, or write 192.0.2.0-192.0.2.0 to hand them out all the same`},
+		{"excluded addresses still belong to their pool", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, exclude: [192.0.2.128/25]}}}
 			 b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24 without 192.0.2.128-192.0.2.255
-			 Refused Overlaps b: spec.remote.v4pool.pool: Pool overlaps with already defined pool "a". Overlapping ranges: 192.0.2.128/25 here and 192.0.2.0/24 there; change one of them so that each address is in one range only`,
-		},
+			 Refused Overlaps b: spec.remote.v4pool.pool: Pool overlaps with already defined pool "a". Overlapping ranges: 192.0.2.128/25 here and 192.0.2.0/24 there; change one of them so that each address is in one range only`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,28 +62,17 @@ func TestWrongExclusionNamesItsField(t *testing.T) {
 func TestAggregationWiderThanSubnetIsWarnedOf(t *testing.T) {
 	const told = ` and puts a route for all of 192.0.0.0/16 on every node: write "default" for the mask of the subnet, or a longer one`
 	tests := []struct{ name, group, want string }{
-		{
-			"remote",
-			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}}}`,
+		{"remote", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/16
-			 Warning Adjusted a: spec.remote.v4pool.aggregation: /16 is shorter than the mask of the subnet 192.0.2.0/24` + told,
-		},
-		{
-			"auto, in the oldest form",
-			`a: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}`,
+			 Warning Adjusted a: spec.remote.v4pool.aggregation: /16 is shorter than the mask of the subnet 192.0.2.0/24` + told},
+		{"auto, in the oldest form", `a: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}`,
 			`group a Auto 192.0.2.0-192.0.2.255/16
-			 Warning Adjusted a: spec.aggregation: /16 is shorter than the mask of the subnet 192.0.2.0/24` + told,
-		},
-		{
-			"no warning for a local group",
-			`a: {local: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}}}`,
-			`group a Local 192.0.2.0-192.0.2.255/16`,
-		},
-		{
-			"an equal and a longer mask",
+			 Warning Adjusted a: spec.aggregation: /16 is shorter than the mask of the subnet 192.0.2.0/24` + told},
+		{"no warning for a local group", `a: {local: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}}}`,
+			`group a Local 192.0.2.0-192.0.2.255/16`},
+		{"an equal and a longer mask",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /24}, v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/64", aggregation: /65}}}`,
-			`group a Remote 192.0.2.0-192.0.2.255/24 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/65`,
-		},
+			`group a Remote 192.0.2.0-192.0.2.255/24 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/65`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

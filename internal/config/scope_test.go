@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
 )
 
@@ -41,19 +40,8 @@ func TestNamespaceList(t *testing.T) {
 	}
 }
 
-// homes reads groups whose names contain the namespace.
-func homes(t *testing.T, text string) []v2.ServiceGroup {
-	all := groups(t, text)
-	for i := range all {
-		if namespace, name, found := strings.Cut(all[i].Name, "/"); found {
-			all[i].Namespace, all[i].Name = namespace, name
-		}
-	}
-	return all
-}
-
 func TestOutsideGroupsCarryTheirNamespace(t *testing.T) {
-	c := config.For(homes(t, `
+	c := config.For(groups(t, `
 		web: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.0/24}}}
 		a/web: {remote: {v4pool: {subnet: 10.0.2.0/24, pool: 10.0.2.0/24}}}
 		a/db: {name: oldname, remote: {v4pool: {subnet: 10.0.3.0/24, pool: 10.0.3.0/24}}}
@@ -96,7 +84,7 @@ func TestOutsideGroupsCarryTheirNamespace(t *testing.T) {
 }
 
 func TestEverywhereMeansAllNamespaces(t *testing.T) {
-	all := homes(t, `
+	all := groups(t, `
 		web: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.0/24}}}
 		a/web: {remote: {v4pool: {subnet: 10.0.2.0/24, pool: 10.0.2.0/24}}}
 		a/late: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.8/29}}}`)
