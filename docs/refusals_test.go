@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/service"
 )
 
 // TestEveryRefusalIsInTheManual compares refusals.md with the reasons in the code: none is missing,
@@ -40,6 +41,14 @@ func TestEveryRefusalIsInTheManual(t *testing.T) {
 		if len(slices.Compact(slices.Sorted(slices.Values(documented)))) < len(documented) {
 			t.Errorf("refusals.md, %s: a reason is listed twice", tt.chapter)
 		}
+	}
+}
+
+// The list of all reasons is written by hand.
+func TestReasonsListsEveryConstant(t *testing.T) {
+	code := append(constants(t, "../internal/ipam/refusals.go", "Reason"), service.ReasonContested)
+	if listed := ipam.Reasons(); !slices.Equal(slices.Sorted(slices.Values(listed)), slices.Sorted(slices.Values(code))) {
+		t.Errorf("ipam.Reasons() lacks %v, and has %v without a constant", without(code, listed), without(listed, code))
 	}
 }
 
