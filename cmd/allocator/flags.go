@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"purelb.io/purelb/internal/allocator"
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/process"
@@ -21,6 +22,12 @@ import (
 // defaultAnnouncer is the value of --default-announcer that makes Services without a load
 // balancer class ours.
 const defaultAnnouncer = "PureLB"
+
+// The variables of the times that have no flag.
+const (
+	pageTime = "PURELB_IPAM_PAGE_TIME"
+	grace    = "PURELB_IPAM_ORPHAN_GRACE"
+)
 
 // flags are the values from the command line and the environment.
 type flags struct {
@@ -39,7 +46,7 @@ type flags struct {
 	identity      string
 	gossipSecret  string
 	clusterName   string
-	sweepEvery    time.Duration
+	sweeps        allocator.Sweeps
 	bgp           bool
 	level         slog.Level
 }
@@ -74,17 +81,26 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.sweeps(sweepEvery), f.complete(level, others, peerings))
+	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, peerings))
 }
 
-// sweeps reads the interval of comparisons with NetBox.
-func (f *flags) sweeps(every string) error {
-	d, err := time.ParseDuration(every)
-	if err != nil || d < 10*time.Second || d > 24*time.Hour {
-		return fmt.Errorf("--ipam-sweep-interval %q is not a duration from 10s to 24h; use one such as 10m", every)
+// times reads the times of comparisons with NetBox. Two of them have no flag: they shorten the tests
+// of PureLB, and nobody else needs them.
+func (f *flags) times(every string, env func(string) string) error {
+	read := func(to *time.Duration, name, value, least, usual string) error {
+		lowest, _ := time.ParseDuration(least)
+		d, err := time.ParseDuration(value)
+		if err != nil || d < lowest || d > 24*time.Hour {
+			return fmt.Errorf("%s %q is not a duration from %s to 24h; use one such as %s", name, value, least, usual)
+		}
+		*to = d
+		return nil
 	}
-	f.sweepEvery = d
-	return nil
+	return errors.Join(
+		read(&f.sweeps.SweepEvery, "--ipam-sweep-interval", every, "10s", "10m"),
+		read(&f.sweeps.PageTime, pageTime, cmp.Or(env(pageTime), "2m"), "1s", "2m"),
+		read(&f.sweeps.Grace, grace, cmp.Or(env(grace), "15m"), "1s", "15m"),
+	)
 }
 
 // complete fills in defaults, and returns an error for wrong values.

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		Identity:         f.identity,
 		GossipSecret:     f.gossipSecret,
 		ClusterName:      f.clusterName,
-		SweepEvery:       f.sweepEvery,
+		Sweeps:           f.sweeps,
 		BGP:              f.bgp,
 		MetricsAddress:   f.metricsAddress(),
 		HealthAddress:    f.healthAddress,

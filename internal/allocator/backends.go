@@ -27,9 +27,8 @@ type backendWorkers struct {
 	metrics     *backendMetrics
 	// changed gets a signal when there is something to report.
 	changed chan struct{}
-	// sweepEvery is as in backends.Options.
-	sweepEvery time.Duration
-	log        *slog.Logger
+	sweeps  backends.Sweeps
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	manager *backends.Manager // nil before Start
@@ -44,7 +43,7 @@ func (b *backendWorkers) Start(ctx context.Context) error {
 	case <-b.allocations.opened:
 	}
 	m := backends.New(b.allocations, backends.Options{
-		Cluster: b.allocations.clusterName(), SweepEvery: b.sweepEvery,
+		Cluster: b.allocations.clusterName(), Sweeps: b.sweeps,
 		Secret:  b.secret,
 		Changed: b.noteState,
 		Log:     b.log,

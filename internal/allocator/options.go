@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"purelb.io/purelb/internal/backends"
 )
 
 // Options are what the allocator needs to know. Only Namespace and Log are
@@ -43,9 +45,9 @@ type Options struct {
 	// cluster that is rebuilt under the same name finds its addresses again. Default: the UID of
 	// the namespace kube-system.
 	ClusterName string
-	// SweepEvery is the interval at which the allocator compares the addresses in NetBox with those
-	// of the cluster. Default: 10 min.
-	SweepEvery time.Duration
+	// Sweeps are the times at which the allocator compares the addresses in NetBox with those of
+	// the cluster.
+	Sweeps Sweeps
 	// BGP makes the allocator maintain the status of BGPConfigurations.
 	BGP bool
 	// Metrics is the registry for metrics. Default: the registry that MetricsAddress
@@ -55,6 +57,9 @@ type Options struct {
 	Workers int
 	Log     *slog.Logger
 }
+
+// Sweeps are the times of comparisons with NetBox. A time that is zero has its default.
+type Sweeps = backends.Sweeps
 
 // complete fills in the defaults.
 func (o Options) complete() Options {

@@ -21,6 +21,7 @@
 package backends
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -101,13 +102,20 @@ type Options struct {
 	Exchange func(netbox.Exchange)
 	// NetBox makes a client. Default: netbox.New.
 	NetBox func(netbox.Config) (*netbox.Client, error)
-	// SweepEvery is the interval of sweeps of NetBox. Default: 10 min.
+	Sweeps
+	// Random returns a number in [0, 1) for jitter. Default: rand.Float64.
+	Random func() float64
+}
+
+// Sweeps are the times of the sweeps of NetBox.
+type Sweeps struct {
+	// SweepEvery is the interval of sweeps. Default: 10 min.
 	SweepEvery time.Duration
+	// PageTime is the least interval for each page of NetBox's list. Default: 2 min.
+	PageTime time.Duration
 	// Grace is how long an orphan must be seen before it is released. It must be longer
 	// than any request may last. Default: 15 min.
 	Grace time.Duration
-	// Random returns a number in [0, 1) for jitter. Default: rand.Float64.
-	Random func() float64
 }
 
 func (o Options) withDefaults() Options {
@@ -117,12 +125,9 @@ func (o Options) withDefaults() Options {
 	if o.NetBox == nil {
 		o.NetBox = netbox.New
 	}
-	if o.SweepEvery == 0 {
-		o.SweepEvery = sweepEvery
-	}
-	if o.Grace == 0 {
-		o.Grace = grace
-	}
+	o.SweepEvery = cmp.Or(o.SweepEvery, sweepEvery)
+	o.PageTime = cmp.Or(o.PageTime, pageTime)
+	o.Grace = cmp.Or(o.Grace, grace)
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}

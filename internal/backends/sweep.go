@@ -18,10 +18,9 @@ const (
 	// firstSweep is the time before the first sweep of a server. Claims come first.
 	firstSweep = time.Minute
 	sweepEvery = 10 * time.Minute
+	pageTime   = 2 * time.Minute
 	// grace is longer than a request to NetBox may last.
 	grace = 15 * time.Minute
-	// pageTime is the time between two sweeps for each page of a list.
-	pageTime = 2 * time.Minute
 )
 
 // sightings are the orphans of a custom field, with the time of the sweep that first saw
@@ -31,7 +30,7 @@ type sightings map[hold]time.Time
 // sweepUntil compares the addresses in NetBox with those of the cluster, until ctx ends.
 func (s *server) sweepUntil(ctx context.Context) {
 	seen := map[string]sightings{}
-	every := s.manager.options.SweepEvery
+	every, page := s.manager.options.SweepEvery, s.manager.options.PageTime
 	for wait := min(firstSweep, every); backoff.Sleep(ctx, wait); {
 		pages := 0
 		for field, members := range s.byField() {
@@ -39,7 +38,7 @@ func (s *server) sweepUntil(ctx context.Context) {
 			seen[field] = found.seen
 			pages += found.pages
 		}
-		wait = max(every, time.Duration(pages)*pageTime)
+		wait = max(every, time.Duration(pages)*page)
 		wait += time.Duration(s.manager.options.Random() * float64(wait) / 10)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backends"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/netbox"
 	"purelb.io/purelb/internal/testing/netboxtest"
@@ -61,6 +62,18 @@ func TestOrphansAreReleasedAfterAWhile(t *testing.T) {
 		if s := w.state("lb"); s.Orphans != 0 {
 			t.Errorf("%d orphans", s.Orphans)
 		}
+	})
+}
+
+func TestTimesOfSweepsCanBeShort(t *testing.T) {
+	in(t, func(w *world) {
+		w.options.Sweeps = backends.Sweeps{SweepEvery: 10 * time.Second, PageTime: time.Second, Grace: 10 * time.Second}
+		withOrphans(w)
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(19 * time.Second)
+		w.keeps("netbox.example", strings.Replace(foreign, "test", "old/v4=192.0.2.1 test", 1))
+		after(3 * time.Second)
+		w.keeps("netbox.example", foreign)
 	})
 }
 
