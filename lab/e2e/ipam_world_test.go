@@ -64,9 +64,12 @@ spec:
 `, backend.Token, netboxGroup, b.netbox.URL, externalGroup)
 }
 
-// startBackends starts both backends, and installs the product with the IPAM server. Two settings
-// differ from the defaults, to shorten the tests. The allocator sweeps every 10 s with a grace time
-// of 10 s. A killed allocator restarts at once.
+// quickSweeps are settings of the allocator for tests. It compares NetBox with the cluster every 10 s,
+// and an address without a Service stays for 10 s.
+var quickSweeps = []string{"PURELB_IPAM_SWEEP_INTERVAL=10s", "PURELB_IPAM_PAGE_TIME=1s", "PURELB_IPAM_ORPHAN_GRACE=10s"}
+
+// startBackends starts both backends, and adds the IPAM server to the allocator's pod. To shorten the
+// tests, the allocator has the settings quickSweeps, and a killed allocator restarts at once.
 func startBackends(t *testing.T) backends {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -77,29 +80,27 @@ func startBackends(t *testing.T) backends {
 			t.Fatal(err)
 		}
 	}
-	tree, err := product.FindTree(".", os.Stderr)
-	must(err)
-	newWorld(t).empty() // removes the objects of an aborted test
+	w := newWorld(t)
+	w.empty() // removes the objects of an aborted test
 	const port = 8010
 	var b backends
-	b.netbox, err = backend.StartNetBox(ctx, lab.Cluster, tree.Root, port, false, "-latency=20ms",
+	var err error
+	b.netbox, err = backend.StartNetBox(ctx, lab.Cluster, lab.tree.Root, port, false, "-latency=20ms",
 		"-range=10.255.16.1-10.255.23.254/21", "-range=10.255.24.1-10.255.24.254/24", "-range=fd00:10:255:3::1-fd00:10:255:3::ffff/64", "-range="+movedRange+"/24")
 	must(err)
-	b.server, err = backend.BuildServer(ctx, lab.Cluster, tree.Root)
+	t.Cleanup(func() { b.end(t) })
+	b.server, err = backend.BuildServer(ctx, lab.Cluster, lab.tree.Root)
 	must(err)
 	must(b.server.Prepare(ctx, lab.kube, product.Namespace))
 	must(b.server.Forget(ctx))
-	for old, quick := range map[string]string{
-		"firstSweep = time.Minute":   "firstSweep = 5 * time.Second",
-		"grace = 15 * time.Minute":   "grace = 10 * time.Second",
-		"pageTime = 2 * time.Minute": "pageTime = time.Second",
-	} {
-		must(tree.Change("internal/backends/sweep.go", old, quick))
+	digest, err := respawning(ctx, t.TempDir())
+	must(err)
+	values := append(b.server.Values(externalGroup+"=10.255.4.0/24", externalGroup+"=fd00:10:255:4::/112"), "image.digests.allocator="+digest)
+	for i, setting := range quickSweeps {
+		name, value, _ := strings.Cut(setting, "=")
+		values = append(values, fmt.Sprintf("allocator.extraEnv[%d].name=%s", i, name), fmt.Sprintf("allocator.extraEnv[%d].value=%s", i, value))
 	}
-	t.Cleanup(func() { b.end(t) })
-	values := b.server.Values(externalGroup+"=10.255.4.0/24", externalGroup+"=fd00:10:255:4::/112")
-	values = append(values, allAtOnce, "allocator.extraEnv[0].name=PURELB_IPAM_SWEEP_INTERVAL", "allocator.extraEnv[0].value=10s")
-	must(tree.Install(ctx, respawning{lab.Images(), tree.Root}, lab.Kubeconfig(), values...))
+	w.setValues(lab.tree, values...)
 	return b
 }
 
@@ -110,7 +111,7 @@ func (b backends) end(t *testing.T) {
 	if err := lab.kube.Remove(ctx, b.groups()); err != nil {
 		t.Error(err)
 	}
-	if err := lab.restore(); err != nil {
+	if err := lab.install(); err != nil {
 		t.Error(err)
 	}
 	if err := b.netbox.Stop(ctx); err != nil {
@@ -118,31 +119,24 @@ func (b backends) end(t *testing.T) {
 	}
 }
 
-// respawning makes images. Its image of the allocator restarts a killed allocator at once.
-type respawning struct {
-	images image.Store
-	source string
-}
-
-// AddImage implements product.Images.
-func (r respawning) AddImage(name, program string) (digest string, err error) {
-	n, err := image.ParseName(name)
+// respawning makes an image of the allocator that restarts a killed allocator at once. It builds the
+// programs in dir.
+func respawning(ctx context.Context, dir string) (digest string, err error) {
+	img := image.Image{Entry: []string{"/respawn", "/allocator"}}
+	for program, source := range map[string]string{"allocator": lab.tree.Root, "respawn": filepath.Join(lab.tree.Root, "lab")} {
+		to := filepath.Join(dir, program)
+		build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", to, "./cmd/"+program)
+		build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w\n%s", program, err, out)
+		}
+		img.Files = append(img.Files, image.File{From: to, To: "/" + program})
+	}
+	name, err := image.ParseName(product.Repository + "/allocator:respawning")
 	if err != nil {
 		return "", err
 	}
-	to := "/" + filepath.Base(program)
-	img := image.Image{Entry: []string{to}, Files: []image.File{{From: program, To: to}}}
-	if to == "/allocator" {
-		respawn := program + "-respawn"
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", respawn, "./cmd/respawn")
-		cmd.Dir, cmd.Env = filepath.Join(r.source, "lab"), append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build respawn: %w\n%s", err, out)
-		}
-		img.Entry = []string{"/respawn", to}
-		img.Files = append(img.Files, image.File{From: respawn, To: "/respawn"})
-	}
-	return r.images.Put(n, img)
+	return lab.Images().Put(name, img)
 }
 
 // backed is the world of an IPAM test.

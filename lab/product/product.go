@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,51 +47,6 @@ type Tree struct {
 	Root string
 	// Log receives the output of the build and of Helm.
 	Log io.Writer
-	// Changed has the changed texts of files, by their path from Root.
-	Changed map[string]string
-}
-
-// Change makes Build use a changed text of a file, in which text replaces old. old must occur once.
-// The file itself stays.
-func (t *Tree) Change(file, old, text string) error {
-	if t.Changed == nil {
-		t.Changed = map[string]string{}
-	}
-	has, changed := t.Changed[file]
-	if !changed {
-		b, err := os.ReadFile(filepath.Join(t.Root, file))
-		if err != nil {
-			return err
-		}
-		has = string(b)
-	}
-	if n := strings.Count(has, old); n != 1 {
-		return fmt.Errorf("change %s: it has %q %d times, want once", file, old, n)
-	}
-	t.Changed[file] = strings.Replace(has, old, text, 1)
-	return nil
-}
-
-// overlay writes the changed files into dir, and returns the flags with which Go builds
-// with them.
-func (t Tree) overlay(dir string) ([]string, error) {
-	if len(t.Changed) == 0 {
-		return nil, nil
-	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for file, text := range t.Changed {
-		instead := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(instead, []byte(text), 0o600); err != nil {
-			return nil, err
-		}
-		overlay.Replace[filepath.Join(t.Root, file)] = instead
-	}
-	text, err := json.Marshal(overlay)
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	return []string{"-overlay", file}, os.WriteFile(file, text, 0o600)
 }
 
 // FindTree returns the tree that contains dir.
@@ -115,16 +69,11 @@ func FindTree(dir string, log io.Writer) (Tree, error) {
 // Build compiles the programs into dir and returns the tag of their images. The tag changes only if
 // a binary changes.
 func (t Tree) Build(ctx context.Context, dir string) (string, error) {
-	overlay, err := t.overlay(dir)
-	if err != nil {
-		return "", err
-	}
 	sum := sha256.New()
 	for _, p := range Programs {
 		out := filepath.Join(dir, p)
 		// Without -trimpath, Go uses the packages that it has compiled for tests.
-		args := append([]string{"build", "-ldflags", "-s -w", "-o", out}, overlay...)
-		if err := t.run(ctx, []string{"CGO_ENABLED=0"}, "go", append(args, "./cmd/"+p)...); err != nil {
+		if err := t.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags", "-s -w", "-o", out, "./cmd/"+p); err != nil {
 			return "", fmt.Errorf("build %s: %w", p, err)
 		}
 		b, err := os.ReadFile(out)
