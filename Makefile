@@ -19,9 +19,10 @@ SOAK      ?= 60
 export VULNDB VEX UPGRADE_FROM
 SEED      ?= $(shell git rev-parse --short=12 HEAD)
 
-# What needs neither root nor a cluster: words, decisions, and the rules of the house.
-UNIT = ./internal ./internal/addr/... ./internal/ipam/... ./internal/election/... ./internal/service/... \
-       ./internal/config/... ./internal/announce/... ./internal/peering/... ./internal/ending/...
+# How many labs share the scenes (empty: one more than there are CPUs).
+LABS     ?=
+# Programs and tests without C: they link fast, and share what is compiled.
+export CGO_ENABLED ?= 0
 
 ##@ The two commands
 
@@ -30,31 +31,53 @@ demo: deps ## a real cluster on this machine, PureLB in it, eight addresses of f
 	$(LAB) demo
 
 .PHONY: test
-test: ## all tests: unit, driver, API server, end to end in the lab (root; about 40 minutes on two cores, 15 more the first time)
-	@$(MAKE) test-unit deps kubebox test-module test-release soak e2e
+test: ## an answer: all packages in their short form, and one scene in the lab for each promise (root; README says how long)
+	@$(call timed,packages that the lab needs,$(MAKE) deps)
+	@$(call timed,Kubernetes and etcd,$(MAKE) kubebox)
+	@$(call timed,packages in their short form,$(MAKE) test-module SHORT=-short)
+	@$(call timed,the lab,$(MAKE) test-lab)
+	@$(call timed,a scene for each promise,$(MAKE) e2e SCENES=promises)
+
+.PHONY: test-all
+test-all: ## everything: all packages, releases, the allocator's model, and all scenes in the lab (root)
+	@$(call timed,packages that the lab needs,$(MAKE) deps)
+	@$(call timed,Kubernetes and etcd,$(MAKE) kubebox)
+	@$(call timed,all packages,$(MAKE) test-module)
+	@$(call timed,the lab,$(MAKE) test-lab)
+	@$(call timed,a release,$(MAKE) test-release)
+	@$(call timed,the model of the allocator for $(SOAK) s,$(MAKE) soak)
+	@$(call timed,all scenes,$(MAKE) e2e)
 
 ##@ Rings of tests
 
+# What needs neither root nor a cluster: words, decisions, and the rules of the house.
+UNIT = ./internal ./internal/addr/... ./internal/ipam/... ./internal/election/... ./internal/service/... \
+       ./internal/config/... ./internal/announce/... ./internal/peering/... ./internal/ending/...
+
 .PHONY: test-unit
 test-unit: ## the decisions and the house: seconds, no root, no cluster
-	@$(call say,unit tests)
 	go test $(UNIT)
 
 # These packages take longest, most of it in waiting for routers, timers and API servers. They begin first.
-LONGEST = ./internal/gobgp ./internal/allocator ./charts/purelb ./internal/agent ./internal/bfd
+LONGEST = ./internal/allocator ./charts/purelb ./internal/gobgp ./internal/agent ./cmd/kubectl-purelb ./internal/bfd ./docs
 
 .PHONY: test-module
-test-module: kubebox ## the unit tests, the drivers on this kernel, the loops and the CRDs on a real API server, the chart
+test-module: kubebox ## the house, the decisions, the drivers on this kernel, the loops and the CRDs on a real API server, the chart; SHORT=-short for the short form
 	@$(call root)
-	@$(call say,drivers$(comma) API server and chart)
-	go test -p 4 -timeout 30m $(LONGEST) ./...
+	go test $(SHORT) -p 4 -timeout 30m $(LONGEST) ./...
+
+.PHONY: test-lab
+test-lab: ## the lab's own tests
+	@$(call root)
+	go -C lab test -timeout 30m $$(go -C lab list ./... | grep -v '/e2e$$')
+
+# The set of scenes: promises, all, "part KEY", or names of tests.
+SCENES ?= all
 
 .PHONY: e2e
-e2e: up ## the lab's own tests, then the end-to-end tests in the lab, which stays up
+e2e: deps ## end to end: SCENES in LABS labs beside each other; the first one stays up
 	@$(call root)
-	@$(call say,the lab and the end-to-end tests)
-	go -C lab test -timeout 30m $$(go -C lab list ./... | grep -v '/e2e$$')
-	go -C lab/e2e test -count=1 -timeout $(E2E_TIMEOUT)
+	$(LAB) scenes $(if $(LABS),--labs $(LABS)) $(SCENES)
 
 .PHONY: e2e-backends
 e2e-backends: up ## only the end-to-end tests of NetBox and IPAM servers; KILLS=200 kills the allocator as often
@@ -76,6 +99,10 @@ e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families
 	@$(call root)
 	go -C lab run ./cmd/worlds $(WORLDS)
 
+.PHONY: nightly
+nightly: ## what a forge runs each night beside test-all: SOAK=600, the race detector, the oldest Kubernetes, alerts, installations, worlds
+	$(MAKE) soak race e2e-oldest e2e-alerts e2e-install e2e-worlds SOAK=600
+
 # What uses the API server: definitions with their rules, policies, the objects of the chart,
 # Leases, the allocator's writes of services/status, the watches of all programs, and the plugin.
 OLDEST = ./internal/testing/apitest ./api/... ./charts/... ./internal/lease ./internal/membership ./internal/shutdown \
@@ -89,11 +116,10 @@ e2e-oldest: kubebox ## the tests with an API server, on that of the oldest Kuber
 .PHONY: race
 race: kubebox ## the unit tests, the drivers and the loops under Go's race detector (half an hour, and a C compiler)
 	@$(call root)
-	go test -race -p 2 -timeout 60m ./internal/...
+	CGO_ENABLED=1 go test -race -p 2 -timeout 60m ./internal/...
 
 .PHONY: soak
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
-	@$(call say,the model of the allocator for $(SOAK) s)
 	go test -c -o bin/allocator.model ./internal/allocator
 	cd internal/allocator && for ((seed = 16#$(SEED), end = SECONDS + $(SOAK); SECONDS < end; seed++)); do \
 	    ../../bin/allocator.model -test.run '^TestNoFailureLosesOrDoublesAnAddress$$' -rapid.checks=1000 -rapid.seed=$$seed; \
@@ -192,7 +218,6 @@ publish: ## VERSION=1.2.3: push that release to REGISTRY (SIGNING_KEY=a key of c
 
 .PHONY: test-release
 test-release: ## a release for this platform, made twice, and published to a registry of the test
-	@$(call say,release)
 	go -C release test -timeout 15m ./...
 
 .PHONY: manifests
@@ -212,5 +237,5 @@ help: ## this list
 
 comma   := ,
 version  = [ -n '$(VERSION)' ] || { echo "say which version: make $@ VERSION=1.2.3"; exit 1; }
-say      = printf '\n== %s\n' '$(1)'
+timed    = printf '\n== %s\n' '$(1)'; began=$$SECONDS; $(2); printf '== %s: %d s\n' '$(1)' $$((SECONDS - began))
 root     = [ "$$(id -u)" = 0 ] || { echo "this makes network namespaces and needs root: run make $@ as root"; exit 1; }

@@ -2,6 +2,7 @@ package scenes
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -156,9 +157,12 @@ func (r *Runner) open(ctx context.Context, program string, number int) (*lab, er
 	if number > 1 {
 		l.dir = state.Dir(fmt.Sprintf("%s-%d", l.dir, number))
 	}
-	if err := lifecycle.Up(ctx, l.dir, lifecycle.Options{Nodes: 4, World: r.World, Out: prefixed{r.Out, fmt.Sprintf("lab %d: ", number)}}); err != nil {
-		return nil, fmt.Errorf("lab %d: %w", number, err)
+	began := time.Now()
+	var said bytes.Buffer
+	if err := lifecycle.Up(ctx, l.dir, lifecycle.Options{Nodes: 4, World: r.World, Out: &said}); err != nil {
+		return nil, fmt.Errorf("lab %d: %w\n%s", number, err, said.String())
 	}
+	fmt.Fprintf(r.Out, "lab %d is up after %s\n", number, time.Since(began).Round(time.Second))
 	logs := filepath.Join(r.Source, "..", "bin", "scenes")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return nil, err
@@ -239,17 +243,4 @@ func (l *lab) close() error {
 	_ = l.cmd.Wait() // the exit code repeats what the scenes said
 	_ = l.log.Close()
 	return l.dead
-}
-
-// prefixed writes a prefix before each write.
-type prefixed struct {
-	out    io.Writer
-	prefix string
-}
-
-func (p prefixed) Write(b []byte) (int, error) {
-	if _, err := fmt.Fprintf(p.out, "%s%s", p.prefix, b); err != nil {
-		return 0, err
-	}
-	return len(b), nil
 }

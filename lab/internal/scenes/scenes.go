@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 )
 
 // Scene is a test of lab/e2e.
@@ -28,23 +29,20 @@ func Promises() []Scene {
 	return slices.DeleteFunc(slices.Clone(All), func(s Scene) bool { return s.Promise == 0 })
 }
 
-// Part returns the number of a part, from 1 to Parts, and its scenes. The key, such as the hash of a
-// commit, chooses the part.
+// Part returns the number of a part, from 1 to Parts, and its scenes. The key is the number, or any
+// other text that chooses one, such as the hash of a commit.
 func Part(key string) (number int, part []Scene) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	chosen := int(h.Sum32() % Parts)
-	i := 0
-	for _, s := range All {
-		if s.Promise != 0 {
-			continue
-		}
-		if i%Parts == chosen {
-			part = append(part, s)
-		}
-		i++
+	number, err := strconv.Atoi(key)
+	if err != nil || number < 1 || number > Parts {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(key))
+		number = int(h.Sum32()%Parts) + 1
 	}
-	return chosen + 1, part
+	rest := slices.DeleteFunc(slices.Clone(All), func(s Scene) bool { return s.Promise != 0 })
+	for i := number - 1; i < len(rest); i += Parts {
+		part = append(part, rest[i])
+	}
+	return number, part
 }
 
 // Named returns the scenes of these tests.

@@ -1,6 +1,7 @@
 package scenes_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/lab/internal/scenes"
 )
@@ -46,26 +49,31 @@ func TestTheTableListsEveryScene(t *testing.T) {
 }
 
 func TestPartsCoverWhatPromisesLeaveOut(t *testing.T) {
-	var all []scenes.Scene
-	seen := map[int]bool{}
-	for key := 0; len(seen) < scenes.Parts; key++ {
-		number, part := scenes.Part(strconv.Itoa(key))
-		if number < 1 || number > scenes.Parts {
-			t.Fatalf("part %d of %d", number, scenes.Parts)
+	all := scenes.Promises()
+	for n := 1; n <= scenes.Parts; n++ {
+		number, part := scenes.Part(strconv.Itoa(n))
+		if number != n {
+			t.Errorf("Part(%d) is part %d", n, number)
 		}
-		if !seen[number] {
-			all = append(all, part...)
-		}
-		seen[number] = true
+		all = append(all, part...)
 	}
-	all = append(all, scenes.Promises()...)
-	if len(all) != len(scenes.All) {
-		t.Errorf("the parts and the promises have %d scenes, want %d", len(all), len(scenes.All))
+	byName := func(a, b scenes.Scene) int { return strings.Compare(a.Test, b.Test) }
+	if diff := cmp.Diff(slices.SortedFunc(slices.Values(scenes.All), byName), slices.SortedFunc(slices.Values(all), byName)); diff != "" {
+		t.Errorf("the parts and the promises together (-all scenes +these):\n%s", diff)
 	}
-	for _, s := range scenes.All {
-		if !slices.Contains(all, s) {
-			t.Errorf("%s is in no part", s.Test)
+}
+
+func TestCommitsChooseEveryPart(t *testing.T) {
+	chosen := map[int]bool{}
+	for commit := range 1000 {
+		number, part := scenes.Part(fmt.Sprintf("%040x", commit))
+		if len(part) == 0 {
+			t.Fatalf("part %d has no scenes", number)
 		}
+		chosen[number] = true
+	}
+	if len(chosen) != scenes.Parts {
+		t.Errorf("a thousand commits choose the parts %v, want %d parts", chosen, scenes.Parts)
 	}
 }
 
