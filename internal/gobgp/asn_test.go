@@ -24,8 +24,7 @@ func TestAnExternalNeighborMayBeInAnyAS(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
 	bird := w.bird("192.0.2.3", "192.0.2.1")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
 	wanted := state(external("192.0.2.2"), external("192.0.2.3"))
 	apply(t, s, wanted)
 	frr.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
@@ -55,8 +54,7 @@ func TestAnExternalNeighborMayBeInAnyAS(t *testing.T) {
 func TestAnExternalNeighborMayMoveToAnotherAS(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	s := announcing(t, "198.51.100.1/32")
 	apply(t, s, state(graceful(external("192.0.2.2"))))
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	router.Ask(fmt.Sprintf("configure terminal\nno router bgp %d", routerAS))
@@ -78,8 +76,7 @@ neighbor 192.0.2.1 timers connect 1`)
 // neighbor. The speaker ends the session.
 func TestTheStatusShowsAnExternalNeighborInOurAS(t *testing.T) {
 	w := newWorld(t)
-	n := w.machine()
-	bgptest.FRR(t, n, fmt.Sprintf("router bgp %[1]d\n neighbor 192.0.2.1 remote-as %[1]d\n neighbor 192.0.2.1 timers connect 1", ourAS))
+	w.inside()
 	s := newServer(t)
 	p := external("192.0.2.2")
 	apply(t, s, state(p))
@@ -94,12 +91,9 @@ func TestTheStatusShowsAnExternalNeighborInOurAS(t *testing.T) {
 func TestDynamicNeighborsMayBeExternal(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
-	wanted := state()
-	group := peering.Group{Options: external("192.0.2.2").Options, Name: "routers", Path: "spec.peerGroups[0]"}
-	wanted.Groups = []peering.Group{group}
-	wanted.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "routers", Path: "spec.dynamicNeighbors[0]"}}
+	s := announcing(t, "198.51.100.1/32")
+	wanted := callers()
+	wanted.Groups[0].Options = external("192.0.2.2").Options
 	apply(t, s, wanted)
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	if n := established(t, s, "192.0.2.2"); !n.Dynamic || n.PeerASN != routerAS {
@@ -142,8 +136,7 @@ router bgp %d
 
 	far := linkLocal(n)
 	hear(t, far)
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
 	p := external("192.0.2.2")
 	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
 	apply(t, s, state(p))

@@ -53,8 +53,7 @@ func TestTheServerListensAtAnAddressWhenTheNodeHasIt(t *testing.T) {
 func TestARefusedGlobalKeepsTheRunningServer(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	s := announcing(t, "198.51.100.1/32")
 	apply(t, s, state(graceful(peer("192.0.2.2"))))
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	taken, err := net.Listen("tcp", "192.0.2.1:1179")
@@ -157,8 +156,7 @@ func TestSessionsUseTheDeviceOfGlobal(t *testing.T) {
 	// The route to the router is on another interface.
 	bgptest.NewSegment(t).Join(bgptest.Here(t), "eth1", "203.0.113.1/24")
 	bgptest.Here(t).IP("route add 192.0.2.2/32 dev eth1")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	s := announcing(t, "198.51.100.1/32")
 	p := peer("192.0.2.2")
 	p.Password = "secret"
 	wanted := state(p)

@@ -104,13 +104,13 @@ func (o orders) end(ctx context.Context, s *Server, watching *bfd.Engine, gracef
 		if err := s.Announce(ctx, o.Routes); err != nil {
 			return err
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // as long as speaker.askFor
 	}
 	if err := s.Stop(ctx, graceful); err != nil {
 		return err
 	}
 	if graceful {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // as long as speaker.bfdAfter
 	}
 	return watching.Close(ctx)
 }

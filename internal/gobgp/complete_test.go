@@ -24,30 +24,23 @@ func TestANeighborIsCompleteWhenItHasSentAllRoutes(t *testing.T) {
 	neighborIs(t, s, "192.0.2.2", "complete again", func(n peering.NeighborStatus) bool { return n.Complete })
 }
 
-func TestTheStatusShowsWhetherANeighborKeepsRoutes(t *testing.T) {
+func TestTheStatusShowsTheCapabilitiesOfNeighbors(t *testing.T) {
 	w := newWorld(t)
 	w.frr("192.0.2.1") // helper mode is FRR's default
 	w.bird("192.0.2.3", "192.0.2.1", " graceful restart aware;")
 	w.frr("192.0.2.1", " bgp graceful-restart-disable")
-	s := newServer(t)
-	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3")), graceful(peer("192.0.2.4"))))
-	for address, want := range map[string]bool{"192.0.2.2": true, "192.0.2.3": true, "192.0.2.4": false} {
-		if n := established(t, s, address); n.GracefulRestart != want {
-			t.Errorf("%s: the status says that the neighbor keeps routes: %v, want %v", address, n.GracefulRestart, want)
-		}
-	}
-}
-
-func TestTheStatusShowsTheExtendedNextHopCapability(t *testing.T) {
-	w := newWorld(t)
 	w.frr("2001:db8::1", "neighbor 2001:db8::1 capability extended-nexthop")
 	w.frr("2001:db8::1")
 	s := newServer(t)
-	apply(t, s, state(peer("2001:db8::2"), peer("2001:db8::3")))
-	if n := established(t, s, "2001:db8::2"); !n.Opened || !n.ExtendedNextHop {
-		t.Error("the status of a router with the capability does not show it")
+	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3")), graceful(peer("192.0.2.4")), peer("2001:db8::5"), peer("2001:db8::6")))
+	for address, keeps := range map[string]bool{"192.0.2.2": true, "192.0.2.3": true, "192.0.2.4": false} {
+		if n := established(t, s, address); n.GracefulRestart != keeps {
+			t.Errorf("%s: the status says that the neighbor keeps routes: %v, want %v", address, n.GracefulRestart, keeps)
+		}
 	}
-	if n := established(t, s, "2001:db8::3"); !n.Opened || n.ExtendedNextHop {
-		t.Error("the status of a router without the capability shows it")
+	for address, takes := range map[string]bool{"2001:db8::5": true, "2001:db8::6": false} {
+		if n := established(t, s, address); !n.Opened || n.ExtendedNextHop != takes {
+			t.Errorf("%s: the status has the OPEN %v and the extended next hop %v, want %v", address, n.Opened, n.ExtendedNextHop, takes)
+		}
 	}
 }

@@ -25,32 +25,22 @@ func TestRoutersGetTheNextHopsThatPeeringDecides(t *testing.T) {
 		Global:           bgpv1.Global{ASN: ourAS},
 		PeerGroups:       []bgpv1.PeerGroup{{Config: bgpv1.PeerGroupConfig{PeerGroupName: "all", PeerConfig: bgpv1.PeerConfig{PeerASN: routerAS}}}},
 		DynamicNeighbors: []bgpv1.DynamicNeighbor{{Prefix: "192.0.2.0/24", PeerGroup: "all"}},
-		Neighbors: []bgpv1.Neighbor{{
-			Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.2", PeerGroup: "all"},
-		}},
+		Neighbors:        []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.2", PeerGroup: "all"}}},
 	}
 	spec.PeerGroups[0].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
-	decided := func(addresses ...netip.Addr) peering.State {
-		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) {
-			return peering.Egress{Interface: "eth0", Addresses: addresses}, true
-		})
-		if !d.OK {
-			t.Fatal(d.Problems)
-		}
-		return d.State
-	}
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
-	apply(t, s, decided())
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
+	apply(t, s, decided(t, spec, peering.Node{}))
 	one := "198.51.100.1/32 via 192.0.2.1"
 	named.Await(one)
 	came.Await(one)
-	apply(t, s, decided(netip.MustParseAddr("2001:db8::1")))
+	if sent := established(t, s, "192.0.2.2").Sent[v6]; sent != 0 {
+		t.Errorf("%d IPv6 routes are sent without a next hop", sent)
+	}
+	apply(t, s, decided(t, spec, peering.Node{}, "2001:db8::1"))
 	both := []string{one, "2001:db8:f::1/128 via 2001:db8::1"}
 	named.Await(both...)
 	came.Await(both...)
-	apply(t, s, decided())
+	apply(t, s, decided(t, spec, peering.Node{}))
 	named.Await(one)
 	came.Await(one)
 }
@@ -107,38 +97,14 @@ func TestGoBGPAcceptsThePoliciesThatPeeringDecides(t *testing.T) {
 // The learned route has a higher local preference. The import policy accepts all other routes.
 func TestALearnedRouteNeverReplacesARouteOfTheCluster(t *testing.T) {
 	w := newWorld(t)
-	n := w.machine()
-	bgptest.FRR(t, n, fmt.Sprintf(`
-router bgp %[1]d
- bgp router-id 192.0.2.2
- no bgp network import-check
- neighbor 192.0.2.1 remote-as %[1]d
- neighbor 192.0.2.1 timers connect 1
- address-family ipv4 unicast
-  neighbor 192.0.2.1 route-map PREFER out
-  network 203.0.113.0/24
-  network 198.51.100.0/24
- exit-address-family
-route-map PREFER permit 10
- set local-preference 300
-`, ourAS))
+	w.inside(" address-family ipv4 unicast", "  neighbor 192.0.2.1 route-map PREFER out", "  network 203.0.113.0/24", "  network 198.51.100.0/24",
+		" exit-address-family", "route-map PREFER permit 10", " set local-preference 300")
 	spec := bgpv1.BGPConfigurationSpec{
-		Global: bgpv1.Global{ASN: ourAS, AllowTransit: true},
-		Neighbors: []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{
-			NeighborAddress: "192.0.2.2", PeerConfig: bgpv1.PeerConfig{PeerASN: ourAS},
-		}}},
+		Global:    bgpv1.Global{ASN: ourAS, AllowTransit: true},
+		Neighbors: []bgpv1.Neighbor{neighborIn(ourAS, "192.0.2.2")},
 	}
-	node := peering.Node{
-		Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
-		Own: []peering.PrefixRange{{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 24, Max: 32}},
-	}
-	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
-	if !d.OK {
-		t.Fatal(d.Problems)
-	}
-	s := newServer(t)
-	announce(t, s, routes("203.0.113.0/24")...)
-	apply(t, s, d.State)
+	s := announcing(t, "203.0.113.0/24")
+	apply(t, s, decided(t, spec, peering.Node{Own: []peering.PrefixRange{{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 24, Max: 32}}}))
 	await(t, s, "198.51.100.0/24 via 192.0.2.2 from 192.0.2.2")
 	neighborIs(t, s, "192.0.2.2", "announced to", func(n peering.NeighborStatus) bool { return n.Received[v4] == 2 && n.Sent[v4] == 1 })
 }
@@ -147,18 +113,11 @@ route-map PREFER permit 10
 // neighbors, and its routes are the last choice inside of its AS.
 func TestADrainedNodeAppliesPoliciesWithLocalPreferences(t *testing.T) {
 	w := newWorld(t)
-	router := bgptest.FRR(t, w.machine(), fmt.Sprintf(`
-router bgp %[1]d
- bgp router-id 192.0.2.2
- neighbor 192.0.2.1 remote-as %[1]d
- neighbor 192.0.2.1 timers connect 1
-`, ourAS))
+	router := w.inside()
 	preference := int64(200)
 	spec := bgpv1.BGPConfigurationSpec{
-		Global: bgpv1.Global{ASN: ourAS, ApplyPolicy: &bgpv1.ApplyPolicy{ExportPolicy: &bgpv1.PolicyAssignment{Policies: []string{"prefer"}}}},
-		Neighbors: []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{
-			NeighborAddress: "192.0.2.2", PeerConfig: bgpv1.PeerConfig{PeerASN: ourAS},
-		}}},
+		Global:    bgpv1.Global{ASN: ourAS, ApplyPolicy: &bgpv1.ApplyPolicy{ExportPolicy: &bgpv1.PolicyAssignment{Policies: []string{"prefer"}}}},
+		Neighbors: []bgpv1.Neighbor{neighborIn(ourAS, "192.0.2.2")},
 		PolicyDefinitions: []bgpv1.PolicyDefinition{{Name: "prefer", Statements: []bgpv1.Statement{
 			{Name: "all", Actions: bgpv1.Actions{RouteAction: "accept", LocalPref: &preference}},
 		}}},
@@ -166,13 +125,8 @@ router bgp %[1]d
 	imported := []peering.Imported{{Address: netip.MustParsePrefix("198.51.100.1/32"), Interface: "kube-lb0"}}
 	s := newServer(t)
 	for _, draining := range []bool{true, false, true} {
-		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Draining: draining}
-		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
-		if !d.OK {
-			t.Fatal(d.Problems)
-		}
 		announce(t, s, peering.Routes(imported, nil, draining)...)
-		apply(t, s, d.State)
+		apply(t, s, decided(t, spec, peering.Node{Draining: draining}))
 		router.Await("198.51.100.1/32 via 192.0.2.1")
 		router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", map[bool]string{true: "localpref 0,", false: "localpref 200,"}[draining])
 	}
@@ -195,27 +149,20 @@ router bgp %d
  neighbor 192.0.2.1 remote-as %d
  neighbor 192.0.2.1 timers connect 1
 `, memberAS, identifier, ourAS, ourAS))
-	neighbor := func(address string, as bgpv1.PeerASN) bgpv1.Neighbor {
-		return bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: address, PeerConfig: bgpv1.PeerConfig{PeerASN: as}}}
-	}
 	spec := bgpv1.BGPConfigurationSpec{
 		Global: bgpv1.Global{
 			ASN: ourAS, ListenAddresses: []string{"192.0.2.1"}, Families: []string{"ipv4-unicast"},
 			Confederation: &bgpv1.Confederation{Enabled: true, Identifier: identifier, MemberASList: []int64{ourAS, memberAS}},
 		},
-		Neighbors: []bgpv1.Neighbor{neighbor("192.0.2.2", routerAS), neighbor("192.0.2.3", memberAS), neighbor("192.0.2.99", birdAS)},
+		Neighbors: []bgpv1.Neighbor{neighborIn(routerAS, "192.0.2.2"), neighborIn(memberAS, "192.0.2.3"), neighborIn(birdAS, "192.0.2.99")},
 	}
-	node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
-	if !d.OK || len(d.Problems) > 0 {
-		t.Fatal(d.Problems)
-	}
-	for i := range d.State.Peers {
-		d.State.Peers[i].LocalAddress = netip.MustParseAddr("192.0.2.1")
+	wanted := decided(t, spec, peering.Node{})
+	for i := range wanted.Peers {
+		wanted.Peers[i].LocalAddress = netip.MustParseAddr("192.0.2.1")
 	}
 	s, other := newServer(t), newServer(t)
 	announce(t, s, routes("198.51.100.1/32")...)
-	apply(t, s, d.State)
+	apply(t, s, wanted)
 
 	ours := external("192.0.2.1")
 	ours.LocalASN, ours.LocalAddress = birdAS, netip.MustParseAddr("192.0.2.99")

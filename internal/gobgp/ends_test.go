@@ -100,7 +100,14 @@ type endingRouter struct {
 // A router should remove a dead node at once, and should keep a node that works.
 //
 // All nodes end at the same time in one network, so the test takes as long as the slowest end.
+//
+// In short, the promise is proven without times: TestGracefulRestartChangesNoRouteOfRouters and
+// TestAFinalStopWithdrawsRoutesDespiteGracefulRestart here, the end of BFD sessions in package bfd, and
+// the ends of a node in lab/e2e/bgp_ends_test.go.
 func TestRoutersReactToEachEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it watches the routers for 90 s to measure a table of docs/bgp.md")
+	}
 	w := &world{t: t, wire: bgptest.NewSegment(t), routers: 200}
 	nodes := w.endingNodes()
 	routers, peers := w.endingRouters(nodes)

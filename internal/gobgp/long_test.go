@@ -2,7 +2,6 @@ package gobgp
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -37,20 +36,12 @@ protocol bgp ours {
  ipv4 { import all; export none; };
 }
 `, routerAS, ourAS))
-	neighbor := func(address string, as bgpv1.PeerASN) bgpv1.Neighbor {
-		return bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: address, PeerConfig: bgpv1.PeerConfig{PeerASN: as}}}
-	}
 	spec := bgpv1.BGPConfigurationSpec{
 		Global:    bgpv1.Global{ASN: ourAS, AllowTransit: true, Families: []string{"ipv4-unicast"}},
-		Neighbors: []bgpv1.Neighbor{neighbor("192.0.2.2", birdAS), neighbor("192.0.2.3", routerAS)},
-	}
-	node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{Interface: "eth0"}, true })
-	if !d.OK || len(d.Problems) > 0 {
-		t.Fatal(d.Problems)
+		Neighbors: []bgpv1.Neighbor{neighborIn(birdAS, "192.0.2.2"), neighborIn(routerAS, "192.0.2.3")},
 	}
 	s := newServer(t)
-	apply(t, s, d.State)
+	apply(t, s, decided(t, spec, peering.Node{}))
 	neighborIs(t, s, "192.0.2.2", "heard", func(n peering.NeighborStatus) bool { return n.Received[v4] == 6 })
 	to.Await("198.51.100.0/32 via 192.0.2.1", "198.51.101.0/32 via 192.0.2.1")
 }

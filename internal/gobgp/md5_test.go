@@ -20,11 +20,8 @@ func TestNoNeighborWithAPasswordThatTheKernelRefuses(t *testing.T) {
 	const gone = "gone0"
 	p := peer("192.0.2.2")
 	p.Device, p.Password, p.Passive = gone, "secret", true
-	group := peering.Group{Name: "dynamic", Options: options(), Path: "spec.peerGroups[0]"}
-	group.Device, group.Password = gone, "secret"
-	dynamic := state()
-	dynamic.Groups = []peering.Group{group}
-	dynamic.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "dynamic", Path: "spec.dynamicNeighbors[0]"}}
+	dynamic := callers()
+	dynamic.Groups[0].Device, dynamic.Groups[0].Password = gone, "secret"
 	for name, wanted := range map[string]peering.State{"a neighbor": state(p), "a dynamic neighbor": dynamic} {
 		t.Run(name, func(t *testing.T) {
 			newWorld(t)
@@ -57,13 +54,9 @@ func TestAPassiveNeighborNeedsThePasswordOfTheNetworkAroundIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			frr := w.frr("192.0.2.1")
-			s := newServer(t)
-			announce(t, s, routes("198.51.100.1/32")...)
+			s := announcing(t, "198.51.100.1/32")
 			apply(t, s, wanted)
-			before := unsigned(t)
-			if !bgptest.Eventually(func() bool { return unsigned(t) >= before+3 }) {
-				t.Fatal("the kernel drops no packets of the router")
-			}
+			counts(t, "TCPMD5NotFound", 3) // the kernel drops the packets of the router
 			frr.Await()
 			if len(wanted.Peers) == 0 {
 				return
@@ -78,21 +71,32 @@ func TestAPassiveNeighborNeedsThePasswordOfTheNetworkAroundIt(t *testing.T) {
 	}
 }
 
-// unsigned returns how many TCP segments this namespace dropped because they had no MD5 signature.
-func unsigned(t *testing.T) int {
+// counts waits until a counter of TCP in this namespace has grown by n.
+func counts(t *testing.T, name string, n int) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/net/netstat")
-	if err != nil {
-		t.Fatal(err)
+	before := counter(t, name)
+	if !bgptest.Eventually(func() bool { return counter(t, name) >= before+n }) {
+		t.Fatalf("%s does not grow from %d by %d", name, before, n)
 	}
-	lines := strings.Split(string(text), "\n")
-	at := slices.Index(strings.Fields(lines[0]), "TCPMD5NotFound")
-	if at < 0 {
-		t.Fatal("the kernel does not count segments without a signature")
+}
+
+func counter(t *testing.T, name string) int {
+	t.Helper()
+	for _, file := range []string{"/proc/net/netstat", "/proc/net/snmp"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pair := range slices.Chunk(strings.Split(string(text), "\n"), 2) {
+			if at := slices.Index(strings.Fields(pair[0]), name); at > 0 {
+				n, err := strconv.Atoi(strings.Fields(pair[1])[at])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+		}
 	}
-	n, err := strconv.Atoi(strings.Fields(lines[1])[at])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	t.Fatalf("the kernel has no counter %s", name)
+	return 0
 }

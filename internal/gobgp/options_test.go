@@ -57,8 +57,7 @@ func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 			bgptest.Here(t).IP("address add 203.0.113.1/32 dev eth0")
 			router := w.frr(tt.us, tt.lines...)
 			router.IP("route add 203.0.113.1/32 via 192.0.2.1")
-			s := newServer(t)
-			announce(t, s, routes("198.51.100.1/32")...)
+			s := announcing(t, "198.51.100.1/32")
 			p := peer("192.0.2.2")
 			tt.change(&p)
 			apply(t, s, state(p))
@@ -70,21 +69,8 @@ func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 
 func TestARouteReflectorReflectsBetweenItsClients(t *testing.T) {
 	w := newWorld(t)
-	client := func(lines string) *bgptest.Router {
-		n := w.machine()
-		return bgptest.FRR(t, n, fmt.Sprintf(`
-router bgp %[1]d
- bgp router-id 192.0.2.%[2]d
- no bgp network import-check
- neighbor 192.0.2.1 remote-as %[1]d
- neighbor 192.0.2.1 timers connect 1
- address-family ipv4 unicast
-%[3]s
-`, ourAS, w.routers, lines))
-	}
-	one, two := client("  network 203.0.113.0/24"), client("")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	one, two := w.inside(" address-family ipv4 unicast", "  network 203.0.113.0/24"), w.inside()
+	s := announcing(t, "198.51.100.1/32")
 	var peers []peering.Peer
 	for _, a := range []string{"192.0.2.2", "192.0.2.3"} {
 		p := peer(a)
@@ -101,24 +87,11 @@ router bgp %[1]d
 	two.AwaitSays("show bgp ipv4 unicast 203.0.113.0/24", "Cluster list: 10.9.9.9")
 }
 
-func TestAConfederationIsOneASFromOutside(t *testing.T) {
-	w := newWorld(t)
-	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 remote-as 64700")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
-	wanted := state(peer("192.0.2.2"))
-	wanted.Global.Confederation = &peering.Confederation{Identifier: 64700, Members: []uint32{ourAS, 64516}}
-	apply(t, s, wanted)
-	router.Await("198.51.100.1/32 via 192.0.2.1")
-	router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "64700")
-}
-
 func TestAnUnnumberedNeighborIsAProblemUntilTheKernelKnowsIt(t *testing.T) {
 	w := newWorld(t)
 	here := bgptest.Here(t)
 	near := linkLocal(here)
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
 	p := peer("192.0.2.2")
 	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
 	problems := tryApply(t, s, state(p)) // the segment has no other machine yet

@@ -9,16 +9,26 @@ import (
 	"purelb.io/purelb/internal/testing/bgptest"
 )
 
-// quietly is how long a test watches a router that must not change anything.
-const quietly = 3 * time.Second
+// quiet watches routers that must not change a route. No event shows that none will come, so it waits.
+func quiet(t *testing.T, monitors ...*bgptest.Monitor) {
+	t.Helper()
+	time.Sleep(3 * time.Second)
+	for _, m := range monitors {
+		m.Quiet(t)
+	}
+}
 
 func TestGracefulRestartChangesNoRouteOfRouters(t *testing.T) {
 	ends := []struct {
 		name string
 		end  func(*speaker)
+		late bool
 	}{
-		{"after a crash", (*speaker).kill},
-		{"after a graceful stop", func(s *speaker) { s.stop("graceful") }},
+		{"after a crash", (*speaker).kill, false},
+		{"after a graceful stop", func(s *speaker) { s.stop("graceful") }, false},
+		// A neighbor is added late if it is not known at first, such as a default gateway without its
+		// route, or a router behind an interface.
+		{"with neighbors that are added late", (*speaker).kill, true},
 	}
 	for _, tt := range ends {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,40 +47,14 @@ func TestGracefulRestartChangesNoRouteOfRouters(t *testing.T) {
 
 			tt.end(s)
 			frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "stale")
-			o.Restarting = true
+			o.Restarting, o.Late = true, tt.late
 			startSpeaker(t, o)
 			bgptest.Await(t, "whether FRR's route is fresh", "fresh", func() string { return freshness(frr) })
-			time.Sleep(quietly)
+			quiet(t, atFRR, atBIRD)
 			frr.Await(want...)
 			bird.Await(want...)
-			atFRR.Quiet(t)
-			atBIRD.Quiet(t)
 		})
 	}
-}
-
-// A neighbor is added late if it is not known at first, such as a default gateway without its route, or
-// a router behind an interface.
-func TestGracefulRestartIncludesNeighborsThatAreAddedLate(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1", " bgp graceful-restart preserve-fw-state")
-	bird := w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
-	o := orders{State: state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3"))), Routes: routes("198.51.100.1/32")}
-	s := startSpeaker(t, o)
-	const want = "198.51.100.1/32 via 192.0.2.1"
-	frr.Await(want)
-	bird.Await(want)
-	atFRR, atBIRD := frr.Monitor(), bird.Monitor()
-	s.kill()
-	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "stale")
-	o.Restarting, o.Late = true, true
-	startSpeaker(t, o)
-	bgptest.Await(t, "whether FRR's route is fresh", "fresh", func() string { return freshness(frr) })
-	time.Sleep(quietly)
-	frr.Await(want)
-	bird.Await(want)
-	atFRR.Quiet(t)
-	atBIRD.Quiet(t)
 }
 
 func freshness(frr *bgptest.Router) string {
@@ -85,8 +69,7 @@ func TestAFinalStopWithdrawsRoutesDespiteGracefulRestart(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
 	bird := w.bird("192.0.2.3", "192.0.2.1", " graceful restart on;")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	s := announcing(t, "198.51.100.1/32")
 	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3"))))
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 	bird.Await("198.51.100.1/32 via 192.0.2.1")
@@ -122,8 +105,7 @@ func TestARestartDoesNotWaitForAnAbsentNeighbor(t *testing.T) {
 func TestARestartForAnotherOptionKeepsRoutesInTheRouter(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	s := announcing(t, "198.51.100.1/32")
 	wanted := state(graceful(peer("192.0.2.2")))
 	apply(t, s, wanted)
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
@@ -134,8 +116,7 @@ func TestARestartForAnotherOptionKeepsRoutesInTheRouter(t *testing.T) {
 	neighborIs(t, s, "192.0.2.2", "up again", func(n peering.NeighborStatus) bool {
 		return n.State == peering.Established && n.UpSince.After(before.UpSince)
 	})
-	time.Sleep(quietly)
-	monitor.Quiet(t)
+	quiet(t, monitor)
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
@@ -144,8 +125,7 @@ func TestARestartForAnotherOptionKeepsRoutesInTheRouter(t *testing.T) {
 func TestALostConnectionMovesNoRoute(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1", " neighbor 192.0.2.1 graceful-restart-helper")
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	s := announcing(t, "198.51.100.1/32")
 	apply(t, s, state(graceful(peer("192.0.2.2"))))
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 	before := established(t, s, "192.0.2.2")
@@ -157,8 +137,7 @@ func TestALostConnectionMovesNoRoute(t *testing.T) {
 		return n.State == peering.Established && n.UpSince.After(before.UpSince)
 	})
 	frr.AwaitSays("show bgp neighbors 192.0.2.1", "F bit: False")
-	time.Sleep(quietly)
-	monitor.Quiet(t)
+	quiet(t, monitor)
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
@@ -172,8 +151,7 @@ func TestRoutesDoNotWaitForNeighborsThatKeepNone(t *testing.T) {
 	}
 	helper, down := patient(peer("192.0.2.77")), patient(peer("192.0.2.78"))
 	helper.GracefulRestart.HelperOnly, down.AdminDown = true, true
-	s := newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
+	s := announcing(t, "198.51.100.1/32")
 	if problems, err := s.Apply(t.Context(), state(patient(peer("192.0.2.2")), helper, down), true); err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}

@@ -1,7 +1,6 @@
 package gobgp
 
 import (
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -29,18 +28,12 @@ func TestOnlyNamedRoutersGetTheRoutesOfAGroup(t *testing.T) {
 		spec.PeerGroups[i].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
 	}
 	mark := peering.MarkOf("purelb-system/edge")
-	decided := func(peers ...string) peering.State {
-		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
+	naming := func(peers ...string) peering.State {
+		var node peering.Node
 		if len(peers) > 0 {
 			node.Restricted = []peering.Restriction{{Group: "purelb-system/edge", Mark: mark, Peers: peers}}
 		}
-		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) {
-			return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::1")}}, true
-		})
-		if !d.OK {
-			t.Fatal(d.Problems)
-		}
-		return d.State
+		return decided(t, spec, node, "2001:db8::1")
 	}
 	all := routes("198.51.100.1/32", "198.51.100.2/32", "2001:db8:f::1/128")
 	for _, i := range []int{0, 2} {
@@ -49,17 +42,17 @@ func TestOnlyNamedRoutersGetTheRoutesOfAGroup(t *testing.T) {
 	const own, shared, own6 = "198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1"
 	s := newServer(t)
 	announce(t, s, all...)
-	apply(t, s, decided("edge"))
+	apply(t, s, naming("edge"))
 	two.Await(own, shared, own6)
 	three.Await(shared)
 	two.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Large Community: 1:2:3\n")
 
-	apply(t, s, decided("192.0.2.3"))
+	apply(t, s, naming("192.0.2.3"))
 	two.Await(shared)
 	three.Await(own, shared, own6)
 
 	// The group names a neighbor that this node does not have. Neither router gets the routes.
-	apply(t, s, decided("eth7"))
+	apply(t, s, naming("eth7"))
 	two.Await(shared)
 	three.Await(shared)
 
@@ -73,7 +66,7 @@ func TestOnlyNamedRoutersGetTheRoutesOfAGroup(t *testing.T) {
 		all[i].Attributes.Marks = nil
 	}
 	announce(t, s, all...)
-	apply(t, s, decided())
+	apply(t, s, naming())
 	two.Await(own, shared, own6)
 	three.Await(own, shared, own6)
 	if said := two.Ask("show bgp ipv4 unicast 198.51.100.1/32"); strings.Contains(said, "4294967295") {

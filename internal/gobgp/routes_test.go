@@ -9,7 +9,6 @@ import (
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
 )
@@ -29,8 +28,7 @@ func TestRoutersInstallAndRemoveRoutesOfBothFamilies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			router := tt.router(w)
-			s := newServer(t)
-			announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
+			s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
 			apply(t, s, state(tt.peer))
 			router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
 
@@ -52,24 +50,6 @@ func TestARouterWithRFC8950NeedsNoIPv4NextHop(t *testing.T) {
 	announce(t, s, routes("198.51.100.1/32")...)
 	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via 2001:db8::1")
-}
-
-func TestAMutedFamilyIsNotAnnounced(t *testing.T) {
-	w := newWorld(t)
-	router := w.frr("192.0.2.1")
-	s := newServer(t)
-	p := peer("192.0.2.2")
-	p.NextHops, p.Mute = nil, []addr.Family{v6}
-	announce(t, s, routes("198.51.100.1/32", "2001:db8:f::1/128")...)
-	apply(t, s, state(p))
-	router.Await("198.51.100.1/32 via 192.0.2.1")
-	if sent := established(t, s, "192.0.2.2").Sent[v6]; sent != 0 {
-		t.Errorf("%d IPv6 routes are sent", sent)
-	}
-
-	// The node gets an IPv6 address. Then the router gets the IPv6 route.
-	apply(t, s, state(peer("192.0.2.2")))
-	router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1")
 }
 
 func TestAttributesArriveAndChangeInPlace(t *testing.T) {
@@ -113,28 +93,6 @@ func TestAttributesArriveAndChangeInPlace(t *testing.T) {
 	}
 }
 
-func TestLocalPreferenceArrivesInsideOurAS(t *testing.T) {
-	w := newWorld(t)
-	n := w.machine()
-	router := bgptest.FRR(t, n, fmt.Sprintf(`
-router bgp %[1]d
- bgp router-id 192.0.2.2
- neighbor 192.0.2.1 remote-as %[1]d
- neighbor 192.0.2.1 timers connect 1
-`, ourAS))
-	s := newServer(t)
-	pref := uint32(250)
-	r := routes("198.51.100.1/32")
-	r[0].Attributes.LocalPref = &pref
-	announce(t, s, r...)
-	p := peer("192.0.2.2")
-	p.ASN = ourAS
-	p.Families = p.Families[:1]
-	apply(t, s, state(p))
-	router.Await("198.51.100.1/32 via 192.0.2.1")
-	router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "localpref 250")
-}
-
 func TestTenThousandRoutesComeAndGo(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
@@ -171,44 +129,6 @@ func TestAFailedReplacementKeepsTheOldRoute(t *testing.T) {
 	if got := s.routes[old[0].Prefix]; len(s.routes) != 1 || len(got.Attributes.Communities) > 0 {
 		t.Errorf("the routes are %v, want the old one", s.routes)
 	}
-}
-
-// TestADrainedNodeIsAvoidedInsideOurAS. The community GRACEFUL_SHUTDOWN has no effect there.
-func TestADrainedNodeIsAvoidedInsideOurAS(t *testing.T) {
-	w := newWorld(t)
-	router := bgptest.FRR(t, w.machine(), fmt.Sprintf(`
-router bgp %[1]d
- bgp router-id 192.0.2.2
- neighbor 192.0.2.1 remote-as %[1]d
- neighbor 192.0.2.1 timers connect 1
- neighbor 192.0.2.3 remote-as %[1]d
- neighbor 192.0.2.3 timers connect 1
- address-family ipv4 unicast
-  maximum-paths ibgp 8
- exit-address-family
-`, ourAS))
-	bgptest.FRR(t, w.machine(), fmt.Sprintf(`
-router bgp %[1]d
- bgp router-id 192.0.2.3
- no bgp network import-check
- neighbor 192.0.2.2 remote-as %[1]d
- neighbor 192.0.2.2 timers connect 1
- address-family ipv4 unicast
-  network 198.51.100.1/32
- exit-address-family
-`, ourAS))
-	s := newServer(t)
-	imported := []peering.Imported{{Address: netip.MustParsePrefix("198.51.100.1/32"), Interface: "kube-lb0"}}
-	announce(t, s, peering.Routes(imported, nil, false)...)
-	p := peer("192.0.2.2")
-	p.ASN = ourAS
-	p.Families = p.Families[:1]
-	apply(t, s, state(p))
-	router.Await("198.51.100.1/32 via 192.0.2.1 192.0.2.3")
-	announce(t, s, peering.Routes(imported, nil, true)...)
-	router.Await("198.51.100.1/32 via 192.0.2.3")
-	announce(t, s, peering.Routes(imported, nil, false)...)
-	router.Await("198.51.100.1/32 via 192.0.2.1 192.0.2.3")
 }
 
 // BIRD takes no messages of more than 4,096 bytes (RFC 8654) by default. GoBGP panics for a route that

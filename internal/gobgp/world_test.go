@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
@@ -99,6 +100,20 @@ protocol bgp ours {
 `, w.routers, local, birdAS, peer, ourAS, strings.Join(lines, "\n")))
 }
 
+// inside starts FRR in our AS, with more lines about BGP.
+func (w *world) inside(lines ...string) *bgptest.Router {
+	w.t.Helper()
+	n := w.machine()
+	return bgptest.FRR(w.t, n, fmt.Sprintf(`
+router bgp %[1]d
+ bgp router-id 192.0.2.%[2]d
+ no bgp network import-check
+ neighbor 192.0.2.1 remote-as %[1]d
+ neighbor 192.0.2.1 timers connect 1
+%[3]s
+`, ourAS, w.routers, strings.Join(lines, "\n")))
+}
+
 // newServer returns a Server that stops at the end of the test.
 func newServer(t testing.TB) *Server {
 	t.Helper()
@@ -109,6 +124,14 @@ func newServer(t testing.TB) *Server {
 func patientServer(log *slog.Logger) *Server {
 	s := New(log)
 	s.patience = patience{stop: bgptest.Patience, goodbye: bgptest.Patience}
+	return s
+}
+
+// announcing returns a Server with routes that have no attributes.
+func announcing(t testing.TB, prefixes ...string) *Server {
+	t.Helper()
+	s := newServer(t)
+	announce(t, s, routes(prefixes...)...)
 	return s
 }
 
@@ -218,6 +241,27 @@ func tryApply(t testing.TB, s *Server, wanted peering.State) []peering.Problem {
 		t.Fatalf("apply: %v", err)
 	}
 	return problems
+}
+
+// decided returns what peering decides for a node with our address. The node's other addresses on
+// eth0 are next hops too.
+func decided(t testing.TB, spec bgpv1.BGPConfigurationSpec, node peering.Node, others ...string) peering.State {
+	t.Helper()
+	node.Name, node.InternalIPs = "a", []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	out := peering.Egress{Interface: "eth0"}
+	for _, other := range others {
+		out.Addresses = append(out.Addresses, netip.MustParseAddr(other))
+	}
+	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return out, true })
+	if !d.OK {
+		t.Fatal(d.Problems)
+	}
+	return d.State
+}
+
+// neighborIn is a neighbor in the configuration.
+func neighborIn(as bgpv1.PeerASN, address string) bgpv1.Neighbor {
+	return bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: address, PeerConfig: bgpv1.PeerConfig{PeerASN: as}}}
 }
 
 func announce(t testing.TB, s *Server, routes ...peering.Route) {
