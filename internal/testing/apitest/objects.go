@@ -66,11 +66,7 @@ func File(t testing.TB, name string) string {
 // Objects reads the objects of a YAML file of this repository, in their order.
 func Objects(t testing.TB, name string) []*unstructured.Unstructured {
 	t.Helper()
-	text, err := os.ReadFile(File(t, name))
-	if err != nil {
-		t.Fatalf("apitest: %v", err)
-	}
-	objects, err := Parse(text)
+	objects, err := Parse([]byte(Text(t, name)))
 	if err != nil {
 		t.Fatalf("apitest: %s: %v", name, err)
 	}
