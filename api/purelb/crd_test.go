@@ -5,81 +5,71 @@ package purelb_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "purelb.io/purelb/api/purelb/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
-// object reads one object from YAML.
-func object(t *testing.T, text string) *unstructured.Unstructured {
+// shared is the client of all tests: a new client first asks the API server what it knows.
+var shared client.Client
+
+// typed returns a client for unstructured objects, and for the Go types of both versions.
+func typed(t *testing.T) client.Client {
 	t.Helper()
-	objects, err := apitest.Parse([]byte(text))
-	if err != nil || len(objects) != 1 {
-		t.Fatalf("%d objects, %v in:\n%s", len(objects), err, text)
+	if shared == nil {
+		shared = apitest.Client(t, v1.AddToScheme, v2.AddToScheme)
 	}
-	return objects[0]
+	return shared
 }
 
-// group returns a ServiceGroup of that version with that spec, in YAML's flow style.
-func group(t *testing.T, version, spec string) *unstructured.Unstructured {
+// objectOf returns an object of that version with that spec, in YAML's flow style. It is a
+// ServiceGroup, or after "agent: " an LBNodeAgent. POOL and POOL6 stand for valid ranges.
+func objectOf(t *testing.T, version, spec string) *unstructured.Unstructured {
 	t.Helper()
-	return object(t, "apiVersion: purelb.io/"+version+"\nkind: ServiceGroup\nmetadata: {name: example}\nspec: "+spec)
+	kind := "ServiceGroup"
+	if of, ok := strings.CutPrefix(spec, "agent: "); ok {
+		kind, spec = "LBNodeAgent", of
+	}
+	spec = strings.NewReplacer(
+		"POOL6", "{pool: '2001:db8::/120', subnet: '2001:db8::/64'}", "POOL", "{pool: 192.0.2.0/24, subnet: 192.0.2.0/24}",
+	).Replace(spec)
+	return apitest.Object(t, "apiVersion: purelb.io/"+version+"\nkind: "+kind+"\nmetadata: {name: example, namespace: default}\nspec: "+spec)
 }
 
-// agent returns an LBNodeAgent in the same way.
-func agent(t *testing.T, version, spec string) *unstructured.Unstructured {
+// create creates o in a namespace of its own.
+func create(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
-	return object(t, "apiVersion: purelb.io/"+version+"\nkind: LBNodeAgent\nmetadata: {name: example}\nspec: "+spec)
-}
-
-var resources = map[string]string{"ServiceGroup": "servicegroups", "LBNodeAgent": "lbnodeagents", "Service": "services"}
-
-// objects returns the client for objects of o's kind in namespace, through a version.
-func objects(t *testing.T, o *unstructured.Unstructured, version, namespace string) dynamic.ResourceInterface {
-	t.Helper()
-	client, err := dynamic.NewForConfig(apitest.Config(t))
-	if err != nil {
+	o.SetNamespace(apitest.Namespace(t))
+	if err := typed(t).Create(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	gvr := schema.GroupVersionResource{Group: "purelb.io", Version: version, Resource: resources[o.GetKind()]}
-	return client.Resource(gvr).Namespace(namespace)
-}
-
-// create creates o, through its own version, in a namespace of its own.
-func create(t *testing.T, o *unstructured.Unstructured) (namespace string) {
-	t.Helper()
-	namespace = apitest.Namespace(t)
-	version := o.GroupVersionKind().Version
-	_, err := objects(t, o, version, namespace).Create(context.Background(), o, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return namespace
 }
 
 // get reads the stored o through a version.
-func get(t *testing.T, o *unstructured.Unstructured, version, namespace string) *unstructured.Unstructured {
+func get(t *testing.T, o *unstructured.Unstructured, version string) *unstructured.Unstructured {
 	t.Helper()
-	got, err := objects(t, o, version, namespace).Get(context.Background(), o.GetName(), metav1.GetOptions{})
-	if err != nil {
+	got := &unstructured.Unstructured{}
+	got.SetAPIVersion("purelb.io/" + version)
+	got.SetKind(o.GetKind())
+	if err := typed(t).Get(context.Background(), client.ObjectKeyFromObject(o), got); err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-// wantSpec compares the spec of o with a spec in YAML.
-func wantSpec(t *testing.T, o *unstructured.Unstructured, spec string) {
+// wantSpec compares the spec of the stored o, through a version, with that of another object.
+func wantSpec(t *testing.T, o *unstructured.Unstructured, version string, want *unstructured.Unstructured) {
 	t.Helper()
-	want := object(t, spec)
-	if diff := cmp.Diff(want.Object, o.Object["spec"]); diff != "" {
-		t.Errorf("spec by way of %s (-want +got):\n%s", o.GetAPIVersion(), diff)
+	if diff := cmp.Diff(want.Object["spec"], get(t, o, version).Object["spec"]); diff != "" {
+		t.Errorf("spec by way of %s (-want +got):\n%s", version, diff)
 	}
 }

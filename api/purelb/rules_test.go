@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/internal/testing/apitest"
 )
@@ -32,13 +32,18 @@ const (
 	outside     = "pool must lie inside subnet: make the range smaller or the subnet larger"
 	reversed    = "the range is reversed: write the lower address first"
 	ifName      = "the name of an interface has 1 to 15 characters, without spaces, '/' and ':'"
+	selector    = "matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values"
+	dummy       = "interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never"
+	noParents   = "mode prefix makes addresses in prefixes and IP ranges of NetBox: name at least one in parents"
+	noRange     = "needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"
 	duration    = "must be a duration that is not negative, such as 100ms or 1.5s"
 )
 
 // TestInvalidObjectIsRefused lists the API server's messages about objects that are wrong by
-// themselves, whatever other objects exist.
+// themselves, whatever other objects exist. TestVersionsDifferInOneDefault shows that v1 has the same
+// rules.
 func TestInvalidObjectIsRefused(t *testing.T) {
-	tests := []struct{ name, spec, want string }{
+	for _, tt := range []struct{ name, spec, want string }{
 		{"no kind", "{}", oneKind},
 		{"two kinds", "{local: {v4pool: POOL}, remote: {v6pool: POOL6}}", oneKind},
 		{"a kind and the flat form", "{local: {v4pool: POOL}, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}", oneKind},
@@ -46,22 +51,13 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 
 		{"the flat form without subnet", "{pool: 192.0.2.0/24}", "spec: " + together},
 		{"the flat form without pool", "{subnet: 192.0.2.0/24}", "spec: " + together},
-		{
-			"the name of a group that is not flat", "{name: here, remote: {v4pool: POOL}}",
-			"spec: name belongs to the flat form: give subnet and pool beside it, or remove it (a group is called by its metadata.name)",
-		},
-		{
-			"an aggregation without a range", "{aggregation: /32, remote: {v4pool: POOL}}",
-			"spec: aggregation at this level belongs to subnet and pool beside it: give them too, or put it into the range that it is meant for",
-		},
-		{
-			"a name of two words", "{name: my group, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}",
-			"spec.name: name must be one word without spaces and commas, such as localaddrange",
-		},
+		{"the name of a group that is not flat", "{name: here, remote: {v4pool: POOL}}", "spec: name belongs to the flat form: give subnet and pool beside it, or remove it (a group is called by its metadata.name)"},
+		{"an aggregation without a range", "{aggregation: /32, remote: {v4pool: POOL}}", "spec: aggregation at this level belongs to subnet and pool beside it: give them too, or put it into the range that it is meant for"},
+		{"a name of two words", "{name: my group, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}", "spec.name: name must be one word without spaces and commas, such as localaddrange"},
 
-		{"local without addresses", "{local: {}}", "spec.local: local needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"},
-		{"local with empty lists", "{local: {v4pools: [], v6pools: []}}", "spec.local: local needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"},
-		{"remote without addresses", "{remote: {v4pools: []}}", "spec.remote: remote needs addresses: at least one of v4pool, v6pool, v4pools and v6pools"},
+		{"local without addresses", "{local: {}}", "spec.local: local " + noRange},
+		{"local with empty lists", "{local: {v4pools: [], v6pools: []}}", "spec.local: local " + noRange},
+		{"remote without addresses", "{remote: {v4pools: []}}", "spec.remote: remote " + noRange},
 		{"a single range without subnet", "{local: {pool: 192.0.2.0/24}}", "spec.local: " + together},
 		{"a range without subnet", "{local: {v4pool: {pool: 192.0.2.0/24}}}", "spec.local.v4pool.subnet: Required value"},
 		{"a range without pool", "{remote: {v6pools: [{subnet: '2001:db8::/64'}]}}", "spec.remote.v6pools[0].pool: Required value"},
@@ -106,12 +102,9 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"netbox with a query", "{netbox: {url: 'https://netbox/?limit=1'}}", "spec.netbox.url: " + urlAlone},
 		{"netbox with an aggregation in another word", "{netbox: {url: 'http://n', aggregation: Default}}", "spec.netbox.aggregation: " + netboxMask},
 		{"netbox in an unknown mode", "{netbox: {url: 'http://n', mode: Prefix}}", `spec.netbox.mode: Unsupported value: "Prefix": supported values: "reserved", "prefix"`},
-		{"netbox without parents", "{netbox: {url: 'http://n', mode: prefix, role: vip}}", "spec.netbox: mode prefix makes addresses in prefixes and IP ranges of NetBox: name at least one in parents"},
-		{"netbox with an empty list of parents", "{netbox: {url: 'http://n', mode: prefix, parents: []}}", "spec.netbox: mode prefix makes addresses in prefixes and IP ranges of NetBox: name at least one in parents"},
-		{
-			"netbox with parents of reserved addresses", "{netbox: {url: 'http://n', mode: reserved, parents: [{prefixID: 1}]}}",
-			"spec.netbox: mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix",
-		},
+		{"netbox without parents", "{netbox: {url: 'http://n', mode: prefix, role: vip}}", "spec.netbox: " + noParents},
+		{"netbox with an empty list of parents", "{netbox: {url: 'http://n', mode: prefix, parents: []}}", "spec.netbox: " + noParents},
+		{"netbox with parents of reserved addresses", "{netbox: {url: 'http://n', mode: reserved, parents: [{prefixID: 1}]}}", "spec.netbox: mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix"},
 		{"netbox with the role of reserved addresses", "{netbox: {url: 'http://n', role: vip}}", "spec.netbox: " + unowned},
 		{"netbox with the tags of reserved addresses", "{netbox: {url: 'http://n', mode: reserved, tags: [a]}}", "spec.netbox: " + unowned},
 		{"an empty parent", "{netbox: {url: 'http://n', parents: [{prefixID: 1}, {}]}}", "spec.netbox.parents[1]: " + oneParent},
@@ -139,20 +132,14 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"a namespace in capitals", "{remote: {v4pool: POOL}, namespaces: [a, Team]}", "spec.namespaces[1]: " + namespace},
 		{"a priority below the lowest", "{remote: {v4pool: POOL}, priority: -1}", "spec.priority: spec.priority in body should be greater than or equal to 0"},
 		{"a priority above the highest", "{remote: {v4pool: POOL}, priority: 1000001}", "spec.priority: spec.priority in body should be less than or equal to 1000000"},
-		{
-			"a selector without a key", "{remote: {v4pool: POOL}, namespaceSelector: {matchExpressions: [{operator: Exists}]}}",
-			"spec.namespaceSelector.matchExpressions[0].key: Required value",
-		},
+		{"a selector without a key", "{remote: {v4pool: POOL}, namespaceSelector: {matchExpressions: [{operator: Exists}]}}", "spec.namespaceSelector.matchExpressions[0].key: Required value"},
 
 		{"an empty exclusion", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
 		{"half an exclusion", "{remote: {v4pools: [POOL, {pool: 198.51.100.0/24, subnet: 198.51.100.0/24, exclude: [198.51.100.7, 198.51.100.8-]}]}}", "spec.remote.v4pools[1].exclude[1]: " + exclusion},
 		{"an exclusion by name", "{remote: {v6pool: {pool: '2001:db8::/64', subnet: '2001:db8::/64', exclude: [router]}}}", "spec.remote.v6pool.exclude[0]: " + exclusion},
 		{"two exclusions in one item", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['192.0.2.1, 192.0.2.3']}}}", "spec.local.v4pool.exclude[0]: " + exclusion},
 		{"too long an exclusion", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ['" + strings.Repeat("1", 97) + "']}}}", "spec.local.v4pool.exclude[0]: Too long: may not be more than 96 bytes"},
-		{
-			"too many exclusions", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: [" + strings.Repeat("192.0.2.1, ", 65) + "]}}}",
-			"spec.local.v4pool.exclude: Too many: 65: must have at most 64 items",
-		},
+		{"too many exclusions", "{local: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: [" + strings.Repeat("192.0.2.1, ", 65) + "]}}}", "spec.local.v4pool.exclude: Too many: 65: must have at most 64 items"},
 
 		{"a community of one number", "{remote: {v4pool: POOL}, bgp: {communities: ['65000:1', '65000']}}", "spec.bgp.communities[1]: " + community},
 		{"a community of an AS above 65535", "{remote: {v4pool: POOL}, bgp: {communities: ['65536:1']}}", "spec.bgp.communities[0]: " + community},
@@ -162,87 +149,45 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"a large community above 32 bits", "{remote: {v4pool: POOL}, bgp: {largeCommunities: ['1:2:4294967296']}}", "spec.bgp.largeCommunities[0]: " + largeOne},
 		{"too many communities", "{remote: {v4pool: POOL}, bgp: {communities: [" + strings.Repeat("'65000:1', ", 65) + "]}}", "spec.bgp.communities: Too many: 65: must have at most 64 items"},
 		{"a negative MED", "{remote: {v4pool: POOL}, bgp: {med: -1}}", "spec.bgp.med: spec.bgp.med in body should be greater than or equal to 0"},
-		{
-			"a node selector with an unknown operator", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: Is, values: [a]}]}}}",
-			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
-		},
-		{
-			"a node selector without values", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: In}]}}}",
-			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
-		},
-		{
-			"a node selector with needless values", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: Exists, values: [a]}]}}}",
-			"spec.bgp.nodeSelector: matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values",
-		},
+		{"a node selector with an unknown operator", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: Is, values: [a]}]}}}", "spec.bgp.nodeSelector: " + selector},
+		{"a node selector without values", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: In}]}}}", "spec.bgp.nodeSelector: " + selector},
+		{"a node selector with needless values", "{remote: {v4pool: POOL}, bgp: {nodeSelector: {matchExpressions: [{key: rack, operator: Exists, values: [a]}]}}}", "spec.bgp.nodeSelector: " + selector},
 		{"no peers", "{remote: {v4pool: POOL}, bgp: {peers: []}}", "spec.bgp.peers: spec.bgp.peers in body should have at least 1 items"},
 		{"a percent sign for a peer", "{remote: {v4pool: POOL}, bgp: {peers: ['%']}}", "spec.bgp.peers[0]: a percent sign alone names no neighbor: write the address, the interface or the peer group of a neighbor"},
 		{"a peer twice", "{remote: {v4pool: POOL}, bgp: {peers: [tor, tor]}}", `spec.bgp.peers[1]: Duplicate value: "tor"`},
 		{"a MED above 32 bits", "{remote: {v4pool: POOL}, bgp: {med: 4294967296}}", "spec.bgp.med: spec.bgp.med in body should be less than or equal to 4294967295"},
 		{"a local preference above 32 bits", "{remote: {v4pool: POOL}, bgp: {localPreference: 4294967296}}", "spec.bgp.localPreference: spec.bgp.localPreference in body should be less than or equal to 4294967295"},
 
-		{"a dummy interface with a slash", "agent: {dummyInterface: lb/0}", "spec.local.dummyInterface: " + ifName},
-		{"a dummy interface with a long name", "agent: {extlbint: kube-lb0-of-purelb}", "spec.local.extlbint: " + ifName},
-		{"a dummy interface with the name of a folder", "agent: {dummyInterface: '..'}", "spec.local.dummyInterface: " + ifName},
-		{"an empty interface", "agent: {interfaces: [eth0, '']}", "spec.local.interfaces[1]: " + ifName},
-		{"a repeated interface", "agent: {interfaces: [eth0, eth1, eth0]}", "spec.local.interfaces: interfaces must not hold the same name twice"},
-		{
-			"the dummy interface for local addresses", "agent: {interfaces: [eth0, lb0], dummyInterface: lb0}",
-			"spec.local: interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never",
-		},
-		{
-			"the default dummy interface for local addresses", "agent: {interfaces: [kube-lb0]}",
-			"spec.local: interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never",
-		},
-		{
-			"the older dummy interface for local addresses", "agent: {interfaces: [lb1], extlbint: lb1}",
-			"spec.local: interfaces must not hold the dummy interface: it carries remote addresses on every node, and local ones never",
-		},
-		{"a number of seconds", "agent: {garpConfig: {initialDelay: '5'}}", "spec.local.garpConfig.initialDelay: " + duration},
-		{"a negative duration", "agent: {garpConfig: {interval: -1s}}", "spec.local.garpConfig.interval: " + duration},
-		{"an empty duration", "agent: {garpConfig: {interval: ''}}", "spec.local.garpConfig.interval: " + duration},
-		{"no packets", "agent: {garpConfig: {count: 0}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be greater than or equal to 1"},
-		{"a storm of packets", "agent: {garpConfig: {count: 11}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be less than or equal to 10"},
-		{
-			"a negative lifetime", "agent: {addressConfig: {localInterface: {validLifetime: -1}}}",
-			"spec.local.addressConfig.localInterface.validLifetime: validLifetime must not be negative: it is in seconds, 0 for ever, otherwise 60 or more",
-		},
-		{
-			"a negative preference", "agent: {addressConfig: {dummyInterface: {preferredLifetime: -1}}}",
-			"spec.local.addressConfig.dummyInterface.preferredLifetime: preferredLifetime must not be negative: it is in seconds, and at most validLifetime",
-		},
+		{"a dummy interface with a slash", "agent: {local: {dummyInterface: lb/0}}", "spec.local.dummyInterface: " + ifName},
+		{"a dummy interface with a long name", "agent: {local: {extlbint: kube-lb0-of-purelb}}", "spec.local.extlbint: " + ifName},
+		{"a dummy interface with the name of a folder", "agent: {local: {dummyInterface: '..'}}", "spec.local.dummyInterface: " + ifName},
+		{"an empty interface", "agent: {local: {interfaces: [eth0, '']}}", "spec.local.interfaces[1]: " + ifName},
+		{"a repeated interface", "agent: {local: {interfaces: [eth0, eth1, eth0]}}", "spec.local.interfaces: interfaces must not hold the same name twice"},
+		{"the dummy interface for local addresses", "agent: {local: {interfaces: [eth0, lb0], dummyInterface: lb0}}", "spec.local: " + dummy},
+		{"the default dummy interface for local addresses", "agent: {local: {interfaces: [kube-lb0]}}", "spec.local: " + dummy},
+		{"the older dummy interface for local addresses", "agent: {local: {interfaces: [lb1], extlbint: lb1}}", "spec.local: " + dummy},
+		{"a number of seconds", "agent: {local: {garpConfig: {initialDelay: '5'}}}", "spec.local.garpConfig.initialDelay: " + duration},
+		{"a negative duration", "agent: {local: {garpConfig: {interval: -1s}}}", "spec.local.garpConfig.interval: " + duration},
+		{"an empty duration", "agent: {local: {garpConfig: {interval: ''}}}", "spec.local.garpConfig.interval: " + duration},
+		{"no packets", "agent: {local: {garpConfig: {count: 0}}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be greater than or equal to 1"},
+		{"a storm of packets", "agent: {local: {garpConfig: {count: 11}}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be less than or equal to 10"},
+		{"a negative lifetime", "agent: {local: {addressConfig: {localInterface: {validLifetime: -1}}}}", "spec.local.addressConfig.localInterface.validLifetime: validLifetime must not be negative: it is in seconds, 0 for ever, otherwise 60 or more"},
+		{"a negative preference", "agent: {local: {addressConfig: {dummyInterface: {preferredLifetime: -1}}}}", "spec.local.addressConfig.dummyInterface.preferredLifetime: preferredLifetime must not be negative: it is in seconds, and at most validLifetime"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := refusals(t, objectOf(t, "v2", tt.spec)); got != tt.want {
+				t.Errorf("\n got %s\nwant %s", got, tt.want)
+			}
+		})
 	}
-	for _, tt := range tests {
-		for _, version := range []string{"v1", "v2"} {
-			t.Run(tt.name+" in "+version, func(t *testing.T) {
-				got := refusals(t, objectOf(t, version, tt.spec))
-				if got != tt.want {
-					t.Errorf("\n got %s\nwant %s", got, tt.want)
-				}
-			})
-		}
-	}
-}
-
-// objectOf returns the object of a row. "agent: " stands for spec.local of an LBNodeAgent, and POOL
-// and POOL6 for valid ranges.
-func objectOf(t *testing.T, version, spec string) *unstructured.Unstructured {
-	t.Helper()
-	if local, ok := strings.CutPrefix(spec, "agent: "); ok {
-		return agent(t, version, "{local: "+local+"}")
-	}
-	return group(t, version, strings.NewReplacer(
-		"POOL6", "{pool: '2001:db8::/120', subnet: '2001:db8::/64'}",
-		"POOL", "{pool: 192.0.2.0/24, subnet: 192.0.2.0/24}",
-	).Replace(spec))
 }
 
 // refusals tries to create o. It returns the objections of the API server, by field, without the
 // wrong values.
 func refusals(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
-	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	_, err := objects(t, o, o.GroupVersionKind().Version, "default").Create(context.Background(), o, dryRun)
-	return oldLimit.ReplaceAllString(apitest.Refusals(t, err), "may not be more than $1 bytes")
+	refused := typed(t).Create(context.Background(), o, client.DryRunAll)
+	return oldLimit.ReplaceAllString(apitest.Refusals(t, refused), "may not be more than $1 bytes")
 }
 
 // oldLimit is how Kubernetes 1.30 says that a text is too long.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -61,16 +59,16 @@ func TestEveryDocumentedExampleApplies(t *testing.T) {
 // if PureLB is installed in their namespace.
 func wantInUse(t *testing.T, examples []*unstructured.Unstructured) {
 	t.Helper()
-	var groups v2.ServiceGroupList
-	var agents v2.LBNodeAgentList
-	for _, list := range []client.ObjectList{&groups, &agents} {
-		if err := typed(t).List(context.Background(), list); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, o := range examples {
 		namespace := cmp.Or(o.GetNamespace(), "default")
-		c := config.For(inNamespace(groups.Items, namespace), inNamespace(agents.Items, namespace), namespace)
+		var groups v2.ServiceGroupList
+		var agents v2.LBNodeAgentList
+		for _, list := range []client.ObjectList{&groups, &agents} {
+			if err := typed(t).List(context.Background(), list, client.InNamespace(namespace)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := config.For(groups.Items, agents.Items, namespace)
 		for _, p := range c.Problems {
 			t.Errorf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p)
 		}
@@ -82,23 +80,15 @@ func wantInUse(t *testing.T, examples []*unstructured.Unstructured) {
 	}
 }
 
-func inNamespace[T any, P interface {
-	*T
-	client.Object
-}](all []T, namespace string) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return P(&o).GetNamespace() != namespace })
-}
-
 // TestCommandsForTheWrongNamespaceWork runs the commands of the message about an object outside of
 // PureLB's namespace.
 func TestCommandsForTheWrongNamespaceWork(t *testing.T) {
 	ctx, c := context.Background(), typed(t)
 	from, to := apitest.Namespace(t), apitest.Namespace(t)
-	sg := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: from, Name: "stray"}}
-	sg.Spec.Remote = &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "192.0.2.0/24", Subnet: "192.0.2.0/24"}}}
-	agent := v2.LBNodeAgent{ObjectMeta: metav1.ObjectMeta{Namespace: from, Name: "stray"}}
-	agent.Spec.Local = &v2.InterfaceSpec{LocalInterface: "eth1"}
+	sg := apitest.As[v2.ServiceGroup](t, objectOf(t, "v2", "{remote: {v4pool: POOL}}"))
+	agent := apitest.As[v2.LBNodeAgent](t, objectOf(t, "v2", "agent: {local: {localInterface: eth1}}"))
 	for _, o := range []client.Object{&sg, &agent} {
+		o.SetNamespace(from)
 		if err := c.Create(ctx, o); err != nil {
 			t.Fatal(err)
 		}
@@ -115,10 +105,10 @@ func TestCommandsForTheWrongNamespaceWork(t *testing.T) {
 	}
 	for _, o := range []client.Object{&sg, &agent} {
 		want := o.DeepCopyObject().(client.Object)
-		if err := c.Get(ctx, types.NamespacedName{Namespace: from, Name: "stray"}, o); !apierrors.IsNotFound(err) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 			t.Errorf("%T is still in the old namespace: %v", o, err)
 		}
-		if err := c.Get(ctx, types.NamespacedName{Namespace: to, Name: "stray"}, o); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: to, Name: want.GetName()}, o); err != nil {
 			t.Error(err)
 		}
 		if diff := gocmp.Diff(want, o, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Namespace", "UID", "ResourceVersion", "CreationTimestamp", "ManagedFields", "Annotations")); diff != "" {

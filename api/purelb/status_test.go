@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "purelb.io/purelb/api/purelb/v1"
@@ -17,26 +16,8 @@ import (
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
-// typed returns a client for the Go types of both versions.
-func typed(t *testing.T) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v2.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(apitest.Config(t), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // statusOf returns a status with every field set.
 func statusOf(at time.Time) v2.ServiceGroupStatus {
-	many := int64(math.MaxInt64)
-	none := int64(0)
 	condition := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return metav1.Condition{
 			Type: kind, Status: status, Reason: reason, Message: message,
@@ -52,30 +33,25 @@ func statusOf(at time.Time) v2.ServiceGroupStatus {
 		Announce: "Local", IPAM: "Cluster",
 		Addresses:     []string{"192.0.2.0/24", "2001:db8::/64"},
 		AllocatedIPv4: 254, AllocatedIPv6: 7,
-		AvailableIPv4: &none, AvailableIPv6: &many,
+		AvailableIPv4: new(int64), AvailableIPv6: new(int64(math.MaxInt64)),
 		BoundNamespaces: []string{"a"},
 	}
 }
 
 func TestStatusIsSeparateFromTheSpec(t *testing.T) {
-	ctx, c := context.Background(), typed(t)
 	sg := &v2.ServiceGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace(t), Name: "example"},
 		Spec:       v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "192.0.2.0/24", Subnet: "192.0.2.0/24"}}}},
 		Status:     v2.ServiceGroupStatus{IPAM: "whoever creates it"},
 	}
-	if err := c.Create(ctx, sg); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(v2.ServiceGroupStatus{}, sg.Status); diff != "" {
-		t.Errorf("creation wrote a status:\n%s", diff)
-	}
-	sg.Status, sg.Spec = statusOf(time.Now()), v2.ServiceGroupSpec{}
-	if err := c.Status().Update(ctx, sg); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Report(t, typed(t), sg, func() {
+		if diff := cmp.Diff(v2.ServiceGroupStatus{}, sg.Status); diff != "" {
+			t.Errorf("creation wrote a status:\n%s", diff)
+		}
+		sg.Status, sg.Spec = statusOf(time.Now()), v2.ServiceGroupSpec{}
+	})
 	got := &v1.ServiceGroup{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(sg), got); err != nil {
+	if err := typed(t).Get(context.Background(), client.ObjectKeyFromObject(sg), got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(statusOf(got.Status.Conditions[0].LastTransitionTime.Time), got.Status); diff != "" {
@@ -87,21 +63,14 @@ func TestStatusIsSeparateFromTheSpec(t *testing.T) {
 }
 
 func TestAnAgentHasConditions(t *testing.T) {
-	ctx, c := context.Background(), typed(t)
 	a := &v2.LBNodeAgent{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace(t), Name: "example"}}
-	if err := c.Create(ctx, a); err != nil {
-		t.Fatal(err)
-	}
 	want := []metav1.Condition{
 		{Type: v2.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "ParseError", Message: "spec.local is missing", LastTransitionTime: metav1.Unix(1, 0)},
 		{Type: v2.ConditionAnnouncing, Status: metav1.ConditionFalse, Reason: "NoInterface", Message: "node-3: no interface matches eth1", LastTransitionTime: metav1.Unix(1, 0)},
 	}
-	a.Status.Conditions = want
-	if err := c.Status().Update(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Report(t, typed(t), a, func() { a.Status.Conditions = want })
 	got := &v1.LBNodeAgent{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(a), got); err != nil {
+	if err := typed(t).Get(context.Background(), client.ObjectKeyFromObject(a), got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got.Status.Conditions, cmp.Comparer(func(a, b metav1.Time) bool { return a.Equal(&b) })); diff != "" {
@@ -110,7 +79,6 @@ func TestAnAgentHasConditions(t *testing.T) {
 }
 
 func TestKubectlColumns(t *testing.T) {
-	ctx, c := context.Background(), typed(t)
 	namespace := apitest.Namespace(t)
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "example"}
 	sg := &v2.ServiceGroup{ObjectMeta: meta, Spec: v2.ServiceGroupSpec{
@@ -118,22 +86,13 @@ func TestKubectlColumns(t *testing.T) {
 		Boundary: v2.Boundary{Namespaces: []v2.Namespace{"a"}, EnforceNamespaces: true},
 	}}
 	a := &v2.LBNodeAgent{ObjectMeta: meta}
-	for _, o := range []client.Object{sg, a} {
-		if err := c.Create(ctx, o); err != nil {
-			t.Fatal(err)
+	apitest.Report(t, typed(t), sg, func() { sg.Status = statusOf(time.Now()) })
+	apitest.Report(t, typed(t), a, func() {
+		a.Status.Conditions = []metav1.Condition{
+			{Type: v2.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted", LastTransitionTime: metav1.Now()},
+			{Type: v2.ConditionAnnouncing, Status: metav1.ConditionFalse, Reason: "NoInterface", Message: "node-3: no interface matches", LastTransitionTime: metav1.Now()},
 		}
-	}
-	sg.Status = statusOf(time.Now())
-	a.Status.Conditions = []metav1.Condition{
-		{Type: v2.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted", LastTransitionTime: metav1.Now()},
-		{Type: v2.ConditionAnnouncing, Status: metav1.ConditionFalse, Reason: "NoInterface", Message: "node-3: no interface matches", LastTransitionTime: metav1.Now()},
-	}
-	for _, o := range []client.Object{sg, a} {
-		if err := c.Status().Update(ctx, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-
+	})
 	const (
 		wantGroup     = "NAME ANNOUNCE IPAM ALLOCATED-V4 ALLOCATED-V6 ACCEPTED AGE example Local Cluster 254 7 True"
 		wantGroupWide = "NAME ANNOUNCE IPAM ALLOCATED-V4 ALLOCATED-V6 ACCEPTED " +

@@ -45,7 +45,7 @@ func TestSubnetRuleAgreesWithPackageAddr(t *testing.T) {
 	if n := len(want); n < 50 || n > 206 {
 		t.Fatalf("%d of 256 ranges are outside of their subnets, which is too few or too many to prove the rule", n)
 	}
-	got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+strings.Join(specs, ", ")+"]}}"))
+	got := refusals(t, objectOf(t, "v2", "{remote: {v4pools: ["+strings.Join(specs, ", ")+"]}}"))
 	if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {
 		t.Errorf("refused of %q (-want +got):\n%s", specs, diff)
 	}

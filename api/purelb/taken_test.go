@@ -32,15 +32,13 @@ func TestValidObjectsAreAccepted(t *testing.T) {
 		"{netbox: {url: 'https://n', mode: prefix, parents: [{rangeID: 7}, {prefix: {cidr: '2001:DB8::/64'}}, {range: {start: 192.0.2.10, vrf: '65000:1'}}, {range: {vrf: global}}]}}",
 		"{netbox: {url: 'https://n', parents: [{prefix: {site: here}}], tenant: '', status: active, role: vip, tags: [a, b_2], aggregation: /24, caSecret: {name: ca}}}",
 		"{external: {provider: an IPAM of ours, announce: local, socket: /s}}",
-		"agent: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}",
-		"agent: {localint: '(', extlbint: kube-lb0, sendgarp: true}",
-		"agent: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}",
-		"agent: {addressConfig: {localInterface: {validLifetime: 1, preferredLifetime: 2147483647}}}",
+		"agent: {local: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}}",
+		"agent: {local: {localint: '(', extlbint: kube-lb0, sendgarp: true}}",
+		"agent: {local: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}}",
+		"agent: {local: {addressConfig: {localInterface: {validLifetime: 1, preferredLifetime: 2147483647}}}}",
 	} {
-		for _, version := range []string{"v1", "v2"} {
-			if got := refusals(t, objectOf(t, version, spec)); got != "" {
-				t.Errorf("%s in %s: %s", spec, version, got)
-			}
+		if got := refusals(t, objectOf(t, "v2", spec)); got != "" {
+			t.Errorf("%s: %s", spec, got)
 		}
 	}
 }
@@ -48,36 +46,28 @@ func TestValidObjectsAreAccepted(t *testing.T) {
 // TestTheLargestObjectIsWithinTheServersLimits: the API server limits the cost of the validation
 // rules of one object.
 func TestTheLargestObjectIsWithinTheServersLimits(t *testing.T) {
-	address := strings.Repeat("f", 126)
+	address, slug := strings.Repeat("f", 126), strings.Repeat("s", 100)
 	pools := strings.Repeat("{pool: '"+address+"/9', subnet: '"+address[:62]+"/9', aggregation: /128}, ", 256)
-	exclude := strings.Repeat(address[:93]+"/9, ", 64)
 	namespaces := strings.Repeat(strings.Repeat("n", 63)+", ", 1024)
-	lists := "{v4pools: [" + pools + "], v6pools: [" + pools + "]}"
-	if got := refusals(t, group(t, "v2", "{local: "+lists+", namespaces: ["+namespaces+"], enforceNamespaces: true}")); got != "" {
-		t.Error(got)
-	}
-	// The store accepts hardly more exclusions than this.
-	most := strings.Repeat("{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ["+exclude+"]}, ", 200)
-	if got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+most+"]}}")); got != "" {
-		t.Error(got)
-	}
+	exclude := strings.Repeat(address[:93]+"/9, ", 64)
+	most := strings.Repeat("{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, exclude: ["+exclude+"]}, ", 200) // the store accepts hardly more exclusions
 	spaces := strings.Repeat(" ", 47)
 	ranges := strings.Repeat("{pool: '255.255.255.254 "+spaces+"-"+spaces+" 255.255.255.255', subnet: 255.255.255.0/24}, ", 256)
-	if got := refusals(t, group(t, "v2", "{remote: {v4pools: ["+ranges+"], v6pools: ["+ranges+"]}}")); got != "" {
-		t.Error(got)
-	}
-	slug := strings.Repeat("s", 100)
 	parents := strings.Repeat("{prefix: {cidr: '"+address[:60]+"/64', vrf: "+slug+", role: "+slug+", tag: "+slug+", tenant: "+slug+", site: "+slug+"}}, ", 32)
-	tags := strings.Repeat(slug+", ", 32)
-	url := "https://" + strings.Repeat("n", 2000)
-	if got := refusals(t, group(t, "v2", "{netbox: {url: '"+url+"', parents: ["+parents+"], tags: ["+tags+"], role: "+slug+"}}")); got != "" {
-		t.Error(got)
-	}
+	url, tags := "https://"+strings.Repeat("n", 2000), strings.Repeat(slug+", ", 32)
 	var names []string
 	for i := range 64 {
 		names = append(names, fmt.Sprintf("interface-%05d", i))
 	}
-	if got := refusals(t, agent(t, "v2", "{local: {interfaces: ["+strings.Join(names, ", ")+"]}}")); got != "" {
-		t.Error(got)
+	for _, spec := range []string{
+		"{local: {v4pools: [" + pools + "], v6pools: [" + pools + "]}, namespaces: [" + namespaces + "], enforceNamespaces: true}",
+		"{remote: {v4pools: [" + most + "]}}",
+		"{remote: {v4pools: [" + ranges + "], v6pools: [" + ranges + "]}}",
+		"{netbox: {url: '" + url + "', parents: [" + parents + "], tags: [" + tags + "], role: " + slug + "}}",
+		"agent: {local: {interfaces: [" + strings.Join(names, ", ") + "]}}",
+	} {
+		if got := refusals(t, objectOf(t, "v2", spec)); got != "" {
+			t.Error(got)
+		}
 	}
 }

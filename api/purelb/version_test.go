@@ -1,90 +1,42 @@
 package purelb_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestVersionOfTheWriterSetsDefaults(t *testing.T) {
-	tests := []struct {
-		name, version, spec, want string
-	}{
+	const stays = ""
+	for _, tt := range []struct{ name, version, spec, want string }{
+		{"a v1 local group may be anywhere", "v1", "{local: {v4pools: [POOL]}}", "{local: {announce: auto, v4pools: [POOL]}}"},
+		{"a v2 local group is local", "v2", "{local: {v6pool: POOL6}}", "{local: {announce: local, v6pool: POOL6}}"},
+		{"v1 can say local", "v1", "{local: {announce: local, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}", stays},
+		{"v2 can say auto", "v2", "{local: {announce: auto, v4pool: POOL}}", stays},
+		{"the flat form", "v1", "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}", stays},
+		{"the flat form through v2", "v2", "{pool: '2001:db8::1-2001:db8::9', subnet: '2001:db8::/64'}", stays},
+		{"a remote group has no defaults", "v1", "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /32}}}", stays},
+		{"a boundary has no defaults", "v2", "{remote: {v4pool: POOL}, namespaces: [a], namespaceSelector: {}}", stays},
+		{"the defaults of netbox depend on its mode", "v1", "{netbox: {url: 'https://netbox.example.com/'}}", stays},
 		{
-			name: "a v1 local group may be anywhere", version: "v1",
-			spec: "{local: {v4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: default}]}}",
-			want: "{local: {announce: auto, v4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: default}]}}",
+			"external has a well-known socket", "v2",
+			"{external: {provider: acme, announce: remote}}", "{external: {provider: acme, announce: remote, socket: /var/run/purelb/ipam.sock}}",
 		},
-		{
-			name: "a v2 local group is local", version: "v2",
-			spec: "{local: {v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64'}}}",
-			want: "{local: {announce: local, v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64'}}}",
-		},
-		{
-			name: "v1 can say local", version: "v1",
-			spec: "{local: {announce: local, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}",
-			want: "{local: {announce: local, pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}",
-		},
-		{
-			name: "v2 can say auto", version: "v2",
-			spec: "{local: {announce: auto, v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}}",
-			want: "{local: {announce: auto, v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}}",
-		},
-		{
-			name: "the flat form stays as written", version: "v1",
-			spec: "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
-			want: "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
-		},
-		{
-			name: "the flat form through v2", version: "v2",
-			spec: "{pool: '2001:db8::1-2001:db8::9', subnet: '2001:db8::/64'}",
-			want: "{pool: '2001:db8::1-2001:db8::9', subnet: '2001:db8::/64'}",
-		},
-		{
-			name: "a remote group has no defaults", version: "v1",
-			spec: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /32}}}",
-			want: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24, aggregation: /32}}}",
-		},
-		{
-			name: "a boundary has no defaults", version: "v2",
-			spec: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}, namespaces: [a], namespaceSelector: {}}",
-			want: "{remote: {v4pool: {pool: 192.0.2.0/24, subnet: 192.0.2.0/24}}, namespaces: [a], namespaceSelector: {}}",
-		},
-		{
-			name: "the defaults of netbox depend on its mode", version: "v1",
-			spec: "{netbox: {url: 'https://netbox.example.com/'}}",
-			want: "{netbox: {url: 'https://netbox.example.com/'}}",
-		},
-		{
-			name: "external has a well-known socket", version: "v2",
-			spec: "{external: {provider: acme, announce: remote}}",
-			want: "{external: {provider: acme, announce: remote, socket: /var/run/purelb/ipam.sock}}",
-		},
-	}
-	for _, tt := range tests {
+		{"an agent has no defaults", "v1", "agent: {local: {}}", stays},
+		{"an agent through v2 has no defaults", "v2", "agent: {local: {}}", stays},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := group(t, tt.version, tt.spec)
-			namespace := create(t, o)
-			wantSpec(t, get(t, o, "v1", namespace), tt.want)
-			wantSpec(t, get(t, o, "v2", namespace), tt.want)
+			o, want := objectOf(t, tt.version, tt.spec), objectOf(t, tt.version, cmp.Or(tt.want, tt.spec))
+			create(t, o)
+			wantSpec(t, o, "v1", want)
+			wantSpec(t, o, "v2", want)
 		})
-	}
-}
-
-func TestAgentsHaveNoDefaults(t *testing.T) {
-	for _, version := range []string{"v1", "v2"} {
-		o := agent(t, version, "{local: {}}")
-		namespace := create(t, o)
-		wantSpec(t, get(t, o, "v1", namespace), "{local: {}}")
-		wantSpec(t, get(t, o, "v2", namespace), "{local: {}}")
 	}
 }
 
@@ -116,7 +68,7 @@ var everything = map[string]string{
 				{range: {start: 192.0.2.10, vrf: v, role: r, tag: t, tenant: u}}]}}`,
 	"external": "{external: {provider: acme, socket: /run/acme.sock, announce: local}}",
 	"flat":     "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
-	"agent": `{
+	"agent": `agent: {
 		nodeSelector: {matchLabels: {zone: a}, matchExpressions: [{key: rack, operator: In, values: [r1, r2]}]},
 		local: {localInterface: eth.*, localint: default, dummyInterface: lb0, extlbint: kube-lb0,
 			interfaces: [eth0.100, br0], sendgarp: false,
@@ -131,18 +83,14 @@ func TestRoundTripThroughTheOtherVersionLosesNothing(t *testing.T) {
 	for name, spec := range everything {
 		for version, otherVersion := range other {
 			t.Run(name+" of "+version, func(t *testing.T) {
-				make := group
-				if name == "agent" {
-					make = agent
-				}
-				o := make(t, version, spec)
-				namespace := create(t, o)
-				read := get(t, o, otherVersion, namespace)
+				o := objectOf(t, version, spec)
+				create(t, o)
+				read := get(t, o, otherVersion)
 				read.SetLabels(map[string]string{"seen": "yes"})
-				if _, err := objects(t, o, otherVersion, namespace).Update(context.Background(), read, metav1.UpdateOptions{}); err != nil {
+				if err := typed(t).Update(context.Background(), read); err != nil {
 					t.Fatal(err)
 				}
-				wantSpec(t, get(t, o, version, namespace), spec)
+				wantSpec(t, o, version, objectOf(t, version, spec))
 			})
 		}
 	}
@@ -150,7 +98,7 @@ func TestRoundTripThroughTheOtherVersionLosesNothing(t *testing.T) {
 
 func TestVersionsDifferInOneDefault(t *testing.T) {
 	for _, file := range []string{"purelb.io_servicegroups.yaml", "purelb.io_lbnodeagents.yaml"} {
-		crd := definition(t, apitest.Objects(t, "charts/purelb/crds/"+file)[0])
+		crd := apitest.As[apiextensionsv1.CustomResourceDefinition](t, apitest.Objects(t, "charts/purelb/crds/"+file)[0])
 		if len(crd.Spec.Versions) != 2 {
 			t.Fatalf("%s has %d versions", crd.Name, len(crd.Spec.Versions))
 		}
@@ -160,19 +108,10 @@ func TestVersionsDifferInOneDefault(t *testing.T) {
 		}
 		setAnnounceDefault(v1.Schema, v2.Schema)
 		v1.Name, v1.Storage = v2.Name, v2.Storage
-		if diff := cmp.Diff(v1, v2); diff != "" {
+		if diff := gocmp.Diff(v1, v2); diff != "" {
 			t.Errorf("%s (-v1 +v2):\n%s", crd.Name, diff)
 		}
 	}
-}
-
-func definition(t *testing.T, o *unstructured.Unstructured) *apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, crd); err != nil {
-		t.Fatal(err)
-	}
-	return crd
 }
 
 // setAnnounceDefault copies the default of spec.local.announce, if the field exists, from the other

@@ -13,8 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -24,36 +22,21 @@ import (
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
 
 // config returns a BGPConfiguration with that spec, in YAML's flow style.
-func config(t *testing.T, spec string) *unstructured.Unstructured {
+func config(t *testing.T, namespace, spec string) *unstructured.Unstructured {
 	t.Helper()
-	objects, err := apitest.Parse([]byte("apiVersion: bgp.purelb.io/v1\nkind: BGPConfiguration\nmetadata: {name: default}\nspec: " + spec))
-	if err != nil || len(objects) != 1 {
-		t.Fatalf("%d objects, %v in:\n%s", len(objects), err, spec)
-	}
-	return objects[0]
+	return apitest.Object(t, "apiVersion: bgp.purelb.io/v1\nkind: BGPConfiguration\nmetadata: {name: default, namespace: "+namespace+"}\nspec: "+spec)
 }
 
-func configs(t *testing.T, namespace string) dynamic.ResourceInterface {
-	t.Helper()
-	c, err := dynamic.NewForConfig(apitest.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Resource(bgpv1.GroupVersion.WithResource("configs")).Namespace(namespace)
-}
+// shared is the client of all tests: a new client first asks the API server what it knows.
+var shared client.Client
 
-// typed returns a client for the Go types.
+// typed returns a client for unstructured objects, and for the Go types.
 func typed(t *testing.T) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := bgpv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	if shared == nil {
+		shared = apitest.Client(t, bgpv1.AddToScheme)
 	}
-	c, err := client.New(apitest.Config(t), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return shared
 }
 
 // earlier has every field of earlier generations, with values that those accepted, whether sensible
@@ -111,17 +94,16 @@ func TestEveryFieldIsStoredAsWritten(t *testing.T) {
 		"least": "{global: {asn: 64512}}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := config(t, strings.ReplaceAll(spec, "\t", " "))
 			namespace := apitest.Namespace(t)
-			_, err := configs(t, namespace).Create(context.Background(), o, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-			if err != nil {
+			written := config(t, namespace, strings.ReplaceAll(spec, "\t", " "))
+			got := written.DeepCopy()
+			if err := typed(t).Create(context.Background(), got, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := configs(t, namespace).Get(context.Background(), "default", metav1.GetOptions{})
-			if err != nil {
+			if err := typed(t).Get(context.Background(), client.ObjectKeyFromObject(written), got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(o.Object["spec"], got.Object["spec"]); diff != "" {
+			if diff := cmp.Diff(written.Object["spec"], got.Object["spec"]); diff != "" {
 				t.Errorf("(-written +stored):\n%s", diff)
 			}
 		})
@@ -135,29 +117,17 @@ const oneNeighbor = "write exactly one of neighborAddress, neighborInterface and
 const excluded = "ttlSecurity and ebgpMultihop exclude each other: a neighbor is either on the same link or it is not"
 
 func TestInvalidObjectIsRefused(t *testing.T) {
-	tests := []struct{ name, spec, want string }{
+	for _, tt := range []struct{ name, spec, want string }{
 		{"nothing", "{}", "spec.global: Required value"},
 		{"no number of the AS", "{global: {}}", "spec.global.asn: Required value"},
 		{"a node selector with an unknown operator", "GLOBAL nodeSelector: {matchExpressions: [{key: rack, operator: Is}]}}", malformedSelector},
 		{"a node selector without values", "GLOBAL nodeSelector: {matchExpressions: [{key: rack, operator: In}]}}", malformedSelector},
-		{
-			"an alias with a name that is none", "GLOBAL communityAliases: {Customer: '1:1'}}",
-			"spec.communityAliases: communityAliases must have names of lower-case letters, digits and '-' that begin with a letter, with at most 63 characters",
-		},
-		{
-			"an alias for nothing", "GLOBAL communityAliases: {customer: '65536:1'}}",
-			"spec.communityAliases[customer]: communityAliases must hold two numbers of 0 to 65535 each, such as 65000:100, or three numbers of 0 to 4294967295 each, such as 64512:100:1",
-		},
+		{"an alias with a name that is none", "GLOBAL communityAliases: {Customer: '1:1'}}", "spec.communityAliases: communityAliases must have names of lower-case letters, digits and '-' that begin with a letter, with at most 63 characters"},
+		{"an alias for nothing", "GLOBAL communityAliases: {customer: '65536:1'}}", "spec.communityAliases[customer]: communityAliases must hold two numbers of 0 to 65535 each, such as 65000:100, or three numbers of 0 to 4294967295 each, such as 64512:100:1"},
 		{"an empty neighbor", "GLOBAL neighbors: [{}]}", "spec.neighbors[0].config: Required value"},
 		{"a group without a name", "GLOBAL peerGroups: [{config: {}}]}", "spec.peerGroups[0].config.peerGroupName: Required value"},
-		{
-			"too fast a heartbeat", "{global: {asn: 1, nodeStatus: {heartbeatSeconds: 9}}}",
-			"spec.global.nodeStatus.heartbeatSeconds: spec.global.nodeStatus.heartbeatSeconds in body should be greater than or equal to 10",
-		},
-		{
-			"a TTL of BFD on the link", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, bfd: {multihop: false, minimumTtl: 254}}]}",
-			"spec.neighbors[0].bfd: minimumTtl is for multihop: remove it, or set multihop to true",
-		},
+		{"too fast a heartbeat", "{global: {asn: 1, nodeStatus: {heartbeatSeconds: 9}}}", "spec.global.nodeStatus.heartbeatSeconds: spec.global.nodeStatus.heartbeatSeconds in body should be greater than or equal to 10"},
+		{"a TTL of BFD on the link", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, bfd: {multihop: false, minimumTtl: 254}}]}", "spec.neighbors[0].bfd: minimumTtl is for multihop: remove it, or set multihop to true"},
 		{
 			"too fast a detection", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, bfd: {minReceiveIntervalMilliseconds: 49, minTransmitIntervalMilliseconds: 60001, detectionMultiplier: 1}}]}",
 			"spec.neighbors[0].bfd.detectionMultiplier: spec.neighbors[0].bfd.detectionMultiplier in body should be greater than or equal to 2\n" +
@@ -179,14 +149,10 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"multihop and TTL security", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, ebgpMultihop: {enabled: true}, ttlSecurity: {}}]}", "spec.neighbors[0]: " + excluded},
 		{"a group with multihop and TTL security", "GLOBAL peerGroups: [{config: {peerGroupName: a}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: true}}]}", "spec.peerGroups[0]: " + excluded},
 		{"multihop and TTL security, one of them disabled", "GLOBAL neighbors: [{config: {neighborAddress: 192.0.2.1}, ebgpMultihop: {enabled: false}, ttlSecurity: {}}, {config: {neighborInterface: eth1}, ebgpMultihop: {enabled: true}, ttlSecurity: {enabled: false}}]}", ""},
-		{
-			"an action without values", "GLOBAL policyDefinitions: [{statements: [{actions: {largeCommunity: {type: set}}}]}]}",
-			`spec.policyDefinitions[0].statements[0].actions.largeCommunity.type: Unsupported value: "set": supported values: "add", "remove", "replace"`,
-		},
-	}
-	for _, tt := range tests {
+		{"an action without values", "GLOBAL policyDefinitions: [{statements: [{actions: {largeCommunity: {type: set}}}]}]}", `spec.policyDefinitions[0].statements[0].actions.largeCommunity.type: Unsupported value: "set": supported values: "add", "remove", "replace"`},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := refusals(t, config(t, strings.Replace(tt.spec, "GLOBAL", "{global: {asn: 64512},", 1)))
+			got := refusals(t, config(t, "default", strings.Replace(tt.spec, "GLOBAL", "{global: {asn: 64512},", 1)))
 			if got != tt.want {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
 			}
@@ -198,8 +164,7 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 // wrong values.
 func refusals(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
-	_, err := configs(t, "default").Create(context.Background(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return apitest.Refusals(t, err)
+	return apitest.Refusals(t, typed(t).Create(context.Background(), o, client.DryRunAll))
 }
 
 // status returns a status of this time with every field set.
@@ -228,18 +193,12 @@ func status(at time.Time) bgpv1.BGPNodeStatusStatus {
 
 // TestNodeReportsItsStatus also checks the names in the columns that users see.
 func TestNodeReportsItsStatus(t *testing.T) {
-	ctx, c := context.Background(), typed(t)
+	c := typed(t)
 	o := &bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
-	if err := c.Create(ctx, o); err != nil {
-		t.Fatal(err)
-	}
 	now := time.Now().Truncate(time.Second) // the API server keeps whole seconds
-	o.Status = status(now)
-	if err := c.Status().Update(ctx, o); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Report(t, c, o, func() { o.Status = status(now) })
 	var got bgpv1.BGPNodeStatus
-	if err := c.Get(ctx, client.ObjectKeyFromObject(o), &got); err != nil {
+	if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(status(now), got.Status, cmp.Comparer(func(a, b metav1.Time) bool { return a.Equal(&b) })); diff != "" {
@@ -254,15 +213,8 @@ func TestNodeReportsItsStatus(t *testing.T) {
 
 // TestANodeWithoutNeighborsSaysSo: an absent list could have any reason.
 func TestANodeWithoutNeighborsSaysSo(t *testing.T) {
-	ctx, c := context.Background(), typed(t)
 	o := &bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
-	if err := c.Create(ctx, o); err != nil {
-		t.Fatal(err)
-	}
-	o.Status = bgpv1.BGPNodeStatusStatus{NodeName: "node-b"}
-	if err := c.Status().Update(ctx, o); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Report(t, typed(t), o, func() { o.Status = bgpv1.BGPNodeStatusStatus{NodeName: "node-b"} })
 	text, err := apitest.Shared(t).Kubectl("", "get", "bgpnodestatus", "node-b", "-o", "jsonpath={.status}")
 	if want := `{"healthy":false,"neighborCount":0,"nodeName":"node-b"}`; err != nil || text != want {
 		t.Errorf("%v: got %s, want %s", err, text, want)
@@ -272,17 +224,13 @@ func TestANodeWithoutNeighborsSaysSo(t *testing.T) {
 // TestTheConfigurationIsKnownByItsNames also checks that the resource keeps its status apart from
 // its spec.
 func TestTheConfigurationIsKnownByItsNames(t *testing.T) {
-	ctx, c, namespace := context.Background(), typed(t), apitest.Namespace(t)
+	namespace := apitest.Namespace(t)
 	o := &bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}, Spec: bgpv1.BGPConfigurationSpec{Global: bgpv1.Global{ASN: 64512}}}
-	if err := c.Create(ctx, o); err != nil {
-		t.Fatal(err)
-	}
-	o.Spec.Global.ASN = 1
-	o.Status.Conditions = []metav1.Condition{{Type: bgpv1.ConditionReady, Status: metav1.ConditionFalse, Reason: "ConfigurationInvalid", LastTransitionTime: metav1.Now()}}
-	o.Status.ObservedGeneration = 1
-	if err := c.Status().Update(ctx, o); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Report(t, typed(t), o, func() {
+		o.Spec.Global.ASN = 1
+		o.Status.Conditions = []metav1.Condition{{Type: bgpv1.ConditionReady, Status: metav1.ConditionFalse, Reason: "ConfigurationInvalid", LastTransitionTime: metav1.Now()}}
+		o.Status.ObservedGeneration = 1
+	})
 	for _, name := range []string{"configs", "config", "bgpconfig"} {
 		text, err := apitest.Shared(t).Kubectl("", "get", "-n", namespace, name, "default", "-o", "jsonpath={.spec.global.asn} {.status.conditions[0].reason} {.status.observedGeneration}")
 		if want := "64512 ConfigurationInvalid 1"; err != nil || text != want {
