@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
 
 	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/scenes"
@@ -20,8 +19,7 @@ func init() {
 func runScenes(ctx context.Context, args []string) error {
 	r := &scenes.Runner{Out: os.Stdout, World: os.Getenv("LAB_WORLD")}
 	f := flag.NewFlagSet("scenes", flag.ExitOnError)
-	// A scene waits most of its time.
-	f.IntVar(&r.Labs, "labs", 1+runtime.NumCPU(), "how many labs share the scenes")
+	f.IntVar(&r.Labs, "labs", scenes.Labs(), "how many labs share the scenes")
 	_ = f.Parse(args)
 	var err error
 	if r.Source, err = build.Source(); err != nil {

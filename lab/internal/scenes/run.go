@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"purelb.io/purelb/lab/internal/lifecycle"
 	"purelb.io/purelb/lab/internal/state"
 )
@@ -79,47 +77,53 @@ func (r *Runner) Run(ctx context.Context, list []Scene) error {
 }
 
 // share runs scenes in all labs, and then those that need the machine alone in the first lab.
-func (r *Runner) share(ctx context.Context, program string, together, alone []Scene) error {
-	queue := make(chan Scene, len(together))
-	for _, s := range together {
+func (r *Runner) share(ctx context.Context, program string, together, alone []Scene) (err error) {
+	var labs []*lab
+	for n := range max(1, min(r.Labs, len(together))) {
+		// Labs come up one after the other: each takes all cores for some seconds.
+		l, err := r.open(ctx, program, n+1)
+		if err != nil {
+			return errors.Join(err, end(labs))
+		}
+		labs = append(labs, l)
+	}
+	first, others := labs[0], labs[1:]
+	queue := queued(together)
+	var working sync.WaitGroup
+	for _, l := range labs {
+		working.Go(func() { l.work(queue) })
+	}
+	working.Wait()
+	err = end(others)
+	rest := queued(alone)
+	first.work(rest)
+	for _, q := range []<-chan Scene{queue, rest} {
+		for s := range q {
+			r.ended(s, first.number, 0, false, "no lab is left to run this scene\n")
+		}
+	}
+	return errors.Join(err, first.close())
+}
+
+// end ends the tests of labs, and takes all labs down but the first one.
+func end(labs []*lab) error {
+	var errs []error
+	for _, l := range labs {
+		errs = append(errs, l.close())
+		if l.number > 1 {
+			errs = append(errs, lifecycle.Down(l.dir, io.Discard))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func queued(scenes []Scene) <-chan Scene {
+	queue := make(chan Scene, len(scenes))
+	for _, s := range scenes {
 		queue <- s
 	}
 	close(queue)
-	labs := max(1, min(r.Labs, len(together)))
-	others, ctx := errgroup.WithContext(ctx)
-	first, err := r.open(ctx, program, 1)
-	if err != nil {
-		return err
-	}
-	defer first.close()
-	for n := 2; n <= labs; n++ {
-		// Labs come up one after the other: each takes all cores for some seconds.
-		l, err := r.open(ctx, program, n)
-		if err != nil {
-			return err
-		}
-		others.Go(func() error {
-			l.work(queue)
-			return errors.Join(l.close(), lifecycle.Down(l.dir, io.Discard))
-		})
-	}
-	first.work(queue)
-	if err := others.Wait(); err != nil {
-		return err
-	}
-	rest := make(chan Scene, len(alone))
-	for _, s := range alone {
-		rest <- s
-	}
-	close(rest)
-	first.work(rest)
-	for s := range queue { // no lab is left
-		r.ended(s, 1, 0, false, "no lab is left to run this scene\n")
-	}
-	for s := range rest {
-		r.ended(s, 1, 0, false, "no lab is left to run this scene\n")
-	}
-	return first.close()
+	return queue
 }
 
 // ended records and prints the result of a scene, with all its output if it failed.

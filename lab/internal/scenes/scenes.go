@@ -8,8 +8,11 @@ package scenes
 import (
 	"fmt"
 	"hash/fnv"
+	"os"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Scene is a test of lab/e2e.
@@ -23,6 +26,18 @@ type Scene struct {
 
 // Parts is in how many parts continuous integration divides the scenes that `make test` leaves out.
 const Parts = 4
+
+// Labs returns how many labs this machine can run beside each other: one more than there are CPUs,
+// because a scene waits most of its time. The programs of a lab use 43 inotify instances. Linux counts
+// those of a user (128 on Debian: fs.inotify.max_user_instances, inotify(7)).
+func Labs() int {
+	labs := 1 + runtime.NumCPU()
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
+	if instances, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil {
+		labs = min(labs, instances/50)
+	}
+	return max(1, labs)
+}
 
 // Promises returns the scenes of `make test`.
 func Promises() []Scene {
