@@ -41,7 +41,7 @@ protocol bgp floor from node { neighbor 192.0.2.3 as 65001; }
 
 func newSolo(b *testing.B, routers int, more ...string) *solo {
 	w := &solo{B: b, program: filepath.Join(b.TempDir(), "k8gobgp")}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", w.program, ".")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", w.program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("build k8gobgp: %v\n%s", err, out)

@@ -84,7 +84,7 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 
 // compile builds next to the file and then replaces it, because the old program may be running.
 func compile(ctx context.Context, root, pkg, file string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file+".new", pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", file+".new", pkg)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)

@@ -14,7 +14,7 @@ const plugin = "bin/kubectl-purelb"
 // explain builds the kubectl plugin from the tree at root. It prints the plugin's output about the
 // cluster and about one Service.
 func (d demo) explain(ctx context.Context, root string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", plugin, "./cmd/kubectl-purelb")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", plugin, "./cmd/kubectl-purelb")
 	build.Dir, build.Env, build.Stderr = root, append(os.Environ(), "CGO_ENABLED=0"), d.out
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the plugin: %w", err)

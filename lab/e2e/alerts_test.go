@@ -230,7 +230,7 @@ func (s *alertScene) otherRelease(node string) {
 	t := s.world.t
 	t.Helper()
 	program := filepath.Join(t.(*testing.T).TempDir(), "k8gobgp")
-	build := exec.CommandContext(s.world.ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X purelb.io/purelb/internal/buildinfo.release=v0.0.1", "-o", program, "./cmd/k8gobgp")
+	build := exec.CommandContext(s.world.ctx, "go", "build", "-ldflags", "-s -w -X purelb.io/purelb/internal/buildinfo.release=v0.0.1", "-o", program, "./cmd/k8gobgp")
 	build.Dir, build.Env = lab.tree.Root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build another release: %v\n%s", err, out)

@@ -60,7 +60,7 @@ func (w *world) earlierAgent() (image string) {
 		w.t.Fatal(err)
 	}
 	program := filepath.Join(dir, "lbnodeagent-of-before")
-	build := exec.CommandContext(w.ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./cmd/lbnodeagent")
+	build := exec.CommandContext(w.ctx, "go", "build", "-ldflags", "-s -w", "-o", program, "./cmd/lbnodeagent")
 	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		w.t.Fatalf("build the agent of %s: %v\n%s", commit, err, out)

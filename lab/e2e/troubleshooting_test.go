@@ -69,7 +69,7 @@ func buildPlugin(t testing.TB) string {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "kubectl-purelb")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, "./cmd/kubectl-purelb")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", to, "./cmd/kubectl-purelb")
 	cmd.Dir, cmd.Env = tree.Root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the plugin: %v\n%s", err, out)
