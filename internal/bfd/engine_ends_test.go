@@ -3,8 +3,6 @@ package bfd
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 )
@@ -106,22 +104,5 @@ func TestCloseDoesNotWaitForASilentNeighbor(t *testing.T) {
 		if p.left.listens != 0 || p.left.mouths != 0 {
 			t.Error("sockets are open after Close")
 		}
-	})
-}
-
-func TestASessionComesBackAfterARestart(t *testing.T) {
-	together(t, func(t *testing.T, p *pair) {
-		p.usual()
-		// The process is killed, and another process starts.
-		p.right.set(func(n *node) { n.cut = true })
-		fresh := p.ether.node(right)
-		next := start(slog.New(slog.DiscardHandler), fresh)
-		set(t, next, to(left, 300*ms, 3))
-		p.pass(5 * time.Second)
-		if got := p.events(p.here); !strings.HasPrefix(got, "192.0.2.2 Up>Down (") || !strings.HasSuffix(got, ">Up\n") {
-			t.Errorf("events:\n%s", got)
-		}
-		p.left.set(func(n *node) { n.cut = true })
-		_ = next.Close(t.Context())
 	})
 }

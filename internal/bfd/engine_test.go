@@ -252,26 +252,3 @@ func TestAnInvalidSessionChangesNothing(t *testing.T) {
 		})
 	}
 }
-
-func TestTimersAreOrderedByDueTime(t *testing.T) {
-	e := &Engine{sessions: map[netip.Addr]*session{}}
-	peer := netip.MustParseAddr(right)
-	for _, after := range []int{5, 0, 3, 9, 0, 1, 7} {
-		s := &session{machine: newMachine(noon, 1, fast, most), key: peer}
-		s.remoteTimers.receive = 0 // this session is never due
-		if after > 0 {
-			s.remoteTimers.receive = 1
-			s.sent, s.share = noon.Add(time.Duration(after)), 0
-		}
-		e.sessions[peer] = s
-		peer = peer.Next()
-	}
-	var got []int
-	for at, s := e.first(noon); s != nil; at, s = e.first(noon) {
-		got = append(got, int(at.Sub(noon)))
-		delete(e.sessions, s.key)
-	}
-	if want := []int{1, 3, 5, 7, 9}; !slices.Equal(got, want) || len(e.sessions) != 2 {
-		t.Errorf("the order is %v, want %v", got, want)
-	}
-}

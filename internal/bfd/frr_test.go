@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/ipv4"
-
 	"purelb.io/purelb/internal/testing/bgptest"
 )
 
@@ -211,46 +209,6 @@ func TestTimersOfAnUpSessionChangeWithoutAFlap(t *testing.T) {
 		t.Errorf("the session came up %d times and went down %d times, want 1 and 0", got.Ups, got.Downs)
 	}
 	l.router.AwaitSays("show bfd peer 192.0.2.1 counters", "Session down events: 0")
-}
-
-func TestAPacketWithALowTTLIsRefused(t *testing.T) {
-	l := newLab(t, onePeer)
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
-	await(t, l.engine, "192.0.2.2", Up)
-	packet, err := control{
-		state: AdminDown, multiplier: 3, mine: 9, yours: status(l.engine, "192.0.2.2").Discriminator,
-		desiredMinTx: time.Second, minRx: time.Second,
-	}.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	forge := func(ttl int) {
-		l.space.Do(func() {
-			conn, err := net.Dial("udp4", "192.0.2.1:3784")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			if err := ipv4.NewConn(conn).SetTTL(ttl); err != nil {
-				t.Error(err)
-			}
-			if _, err := conn.Write(packet); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	forge(254)
-	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Refused == 1 }) {
-		t.Error("the packet with the TTL 254 was not counted as refused")
-	}
-	if got := status(l.engine, "192.0.2.2"); got.Downs != 0 {
-		t.Error("the packet with the TTL 254 ended the session")
-	}
-	forge(255)
-	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Downs > 0 }) {
-		t.Error("a packet with the TTL 255 did not end the session, so this test proves nothing")
-	}
 }
 
 func TestASessionComesBackAfterARouterRestart(t *testing.T) {

@@ -141,40 +141,6 @@ func TestSilenceEndsASession(t *testing.T) {
 	}
 }
 
-func TestTheSlowerEndSetsTheIntervals(t *testing.T) {
-	for _, tt := range []struct {
-		here, there         timers
-		transmit, detection time.Duration
-	}{
-		{timersOf(300*ms, 300*ms, 3), timersOf(300*ms, 300*ms, 3), 300 * ms, 900 * ms},
-		{timersOf(100*ms, 300*ms, 3), timersOf(50*ms, 200*ms, 5), 200 * ms, 1500 * ms},
-		{timersOf(400*ms, 100*ms, 3), timersOf(500*ms, 200*ms, 2), 400 * ms, time.Second},
-		{timersOf(400*ms, 100*ms, 3), timersOf(500*ms, 200*ms, 255), 400 * ms, 127500 * ms},
-	} {
-		m := machineIn(t, Up, tt.here, tt.there)
-		transmit, ok := m.interval()
-		if !ok || transmit != tt.transmit || m.detection() != tt.detection {
-			t.Errorf("timers %v and %v: the machine sends every %v and waits %v, want %v and %v", tt.here, tt.there, transmit, m.detection(), tt.transmit, tt.detection)
-		}
-	}
-}
-
-func TestASessionThatIsNotUpIsSlow(t *testing.T) {
-	for _, state := range []State{AdminDown, Down, Init} {
-		m := machineIn(t, state, fast, fast)
-		if every, ok := m.interval(); !ok || every != time.Second {
-			t.Errorf("%v: the machine sends every %v, want every second", state, every)
-		}
-		if c := m.packet(false); c.desiredMinTx != time.Second || c.minRx != 300*ms {
-			t.Errorf("%v: the packet has the intervals %v and %v, want 1s and 300ms", state, c.desiredMinTx, c.minRx)
-		}
-	}
-	m := machineIn(t, Down, timersOf(2*time.Second, 300*ms, 3), fast)
-	if every, _ := m.interval(); every != 2*time.Second {
-		t.Errorf("a machine with an interval of 2s sends every %v, want every 2s", every)
-	}
-}
-
 func TestJitterIsAtMostAQuarterOfTheInterval(t *testing.T) {
 	for _, tt := range []struct {
 		multiplier     uint8
@@ -232,28 +198,6 @@ func TestAPassiveEndDoesNotSendFirst(t *testing.T) {
 	}
 }
 
-func TestAPollIsAnsweredAtOnce(t *testing.T) {
-	for _, tt := range []struct {
-		state State
-		says  string
-	}{
-		{AdminDown, ""}, // discarded: RFC 5880, section 6.8.6
-		{Init, "Up poll 1>2, Up final 1>2"},
-		{Up, "Up final 1>2"},
-	} {
-		m := machineIn(t, tt.state, fast, fast)
-		m.remoteState = Down
-		there := Up
-		if tt.state == AdminDown {
-			there = Down
-		}
-		out := m.receive(noon, control{state: there, poll: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms})
-		if show(out) != tt.says {
-			t.Errorf("%v: the machine sends %q, want %q", tt.state, show(out), tt.says)
-		}
-	}
-}
-
 // confirm makes the machine send its next packet, and the other end answer.
 func confirm(t testing.TB, m *machine, other timers) {
 	t.Helper()
@@ -265,35 +209,6 @@ func confirm(t testing.TB, m *machine, other timers) {
 		state: Up, final: true, mine: 2, yours: 1, multiplier: other.multiplier,
 		desiredMinTx: other.transmit, minRx: other.receive,
 	})
-}
-
-// RFC 5880, section 6.8.3.
-func TestNewTimersApplyAfterConfirmation(t *testing.T) {
-	before := timersOf(300*ms, 300*ms, 3)
-	other := timersOf(10*ms, 10*ms, 3)
-	for _, tt := range []struct {
-		wanted         timers
-		before, behind intervals // before and after the confirmation
-	}{
-		{timersOf(500*ms, 300*ms, 3), intervals{300 * ms, 300 * ms}, intervals{500 * ms, 300 * ms}},
-		{timersOf(200*ms, 300*ms, 3), intervals{200 * ms, 300 * ms}, intervals{200 * ms, 300 * ms}},
-		{timersOf(300*ms, 500*ms, 3), intervals{300 * ms, 500 * ms}, intervals{300 * ms, 500 * ms}},
-		{timersOf(300*ms, 200*ms, 3), intervals{300 * ms, 300 * ms}, intervals{300 * ms, 200 * ms}},
-		{timersOf(300*ms, 300*ms, 5), intervals{300 * ms, 300 * ms}, intervals{300 * ms, 300 * ms}},
-	} {
-		m := machineIn(t, Up, before, other)
-		m.configure(tt.wanted)
-		if m.used != tt.before {
-			t.Errorf("%v: before the confirmation the machine uses %v, want %v", tt.wanted, m.used, tt.before)
-		}
-		if c := m.packet(false); !c.poll || c.desiredMinTx != tt.wanted.transmit || c.minRx != tt.wanted.receive || c.multiplier != tt.wanted.multiplier {
-			t.Errorf("%v: the packet is %v with the timers %v %v %d", tt.wanted, c, c.desiredMinTx, c.minRx, c.multiplier)
-		}
-		confirm(t, m, other)
-		if m.used != tt.behind || m.poll.on || m.state != Up {
-			t.Errorf("%v: after the confirmation the machine is %v and uses %v, want %v", tt.wanted, m.state, m.used, tt.behind)
-		}
-	}
 }
 
 func TestAnAnswerToAnEarlierPollIsIgnored(t *testing.T) {
@@ -313,14 +228,6 @@ func TestAnAnswerToAnEarlierPollIsIgnored(t *testing.T) {
 	confirm(t, m, fast)
 	if m.used.transmit != 500*ms || m.poll.on {
 		t.Errorf("the machine uses %v, want 500ms", m.used)
-	}
-}
-
-func TestTheSameTimersStartNoPoll(t *testing.T) {
-	m := machineIn(t, Up, fast, fast)
-	m.configure(fast)
-	if m.poll.on {
-		t.Error("the machine polls without a change")
 	}
 }
 
@@ -365,19 +272,5 @@ func TestDemandModeOfTheOtherEndIsHonored(t *testing.T) {
 	m.receive(noon, demand)
 	if _, ok := m.interval(); !ok {
 		t.Error("the machine sends nothing although the session is down")
-	}
-}
-
-func TestADisabledEndKnowsWhenTheOtherEndIsDown(t *testing.T) {
-	m := machineIn(t, Up, fast, fast)
-	if got, want := show(m.disable(noon)), "AdminDown (administratively down) poll 1>2"; got != want {
-		t.Errorf("the disabled machine sends %q, want %q", got, want)
-	}
-	if m.known() {
-		t.Error("before an answer, the machine believes that the other end knows")
-	}
-	m.receive(noon, control{state: Down, diagnostic: neighborDown, mine: 2, yours: 1, multiplier: 3, desiredMinTx: time.Second, minRx: 300 * ms})
-	if !m.known() || m.state != AdminDown {
-		t.Errorf("after the answer, the state is %v and the other end knows: %v; want AdminDown and true", m.state, m.known())
 	}
 }

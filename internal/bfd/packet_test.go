@@ -73,21 +73,3 @@ func TestDecodeReadsAllFields(t *testing.T) {
 		}
 	}
 }
-
-func TestEncodeIsTheInverseOfDecode(t *testing.T) {
-	want := control{
-		state: Init, diagnostic: neighborDown, final: true, multiplier: 7, mine: 0xffffffff, yours: 1,
-		desiredMinTx: maxInterval, minRx: minInterval,
-	}
-	b, err := want.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(b) != shortest {
-		t.Errorf("the packet has %d bytes", len(b))
-	}
-	got, err := decode(b)
-	if err != nil || got != want {
-		t.Errorf("got %v and %v, want %v", got, err, want)
-	}
-}
