@@ -12,7 +12,7 @@ func TestRoutesOfACrashedProcessAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	program(t, s.kernel(t), nil, 0, 100) // the process that crashed
-	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.254 proto 186 metric 20
+	s.IP(`route add 198.51.100.0/24 via 192.0.2.254 proto 186 metric 20
 		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 20
 		route add blackhole 198.51.102.0/24 proto 186
 		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 30
@@ -36,7 +36,7 @@ func TestRoutesOfACrashedProcessAreRemoved(t *testing.T) {
 func TestForeignRoutesAreNotChanged(t *testing.T) {
 	t.Parallel()
 	s := router(t)
-	s.ip(t, `route add default via 192.0.2.254 proto 186
+	s.IP(`route add default via 192.0.2.254 proto 186
 		-6 route add default via 2001:db8::fe proto 186 metric 20
 		route add 198.51.100.0/24 via 192.0.2.253 metric 20
 		-6 route add 2001:db8:f::/64 via 2001:db8::fd metric 20
@@ -72,7 +72,7 @@ func TestARouteThatAnotherProgramReplacedStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := difference(targets, nil, k.claims.has)
-	s.ip(t, `route add 198.51.100.0/24 via 192.0.2.253 metric 20
+	s.IP(`route add 198.51.100.0/24 via 192.0.2.253 metric 20
 		-6 route add 2001:db8:f::/64 via 2001:db8::fd metric 20`)
 	theirs := s.table(t, "254")
 	for _, problem := range k.carryOut(t.Context(), p) {
@@ -107,7 +107,7 @@ func TestAnOldDefaultRouteOfOursIsRemoved(t *testing.T) {
 			t.Parallel()
 			s := router(t)
 			programIn(t, s.kernel(t), withDefault, learned("0.0.0.0/0", "192.0.2.254"), learned("::/0", "2001:db8::fe"))
-			s.ip(t, `route add default via 192.0.2.253 proto 186 metric 30
+			s.IP(`route add default via 192.0.2.253 proto 186 metric 30
 				-6 route add default via 2001:db8::fd proto 186 metric 30`)
 			next := s.kernel(t)
 			if problems := programIn(t, next, withDefault, wanted...); len(problems) > 0 {
@@ -129,7 +129,7 @@ func TestANewProtocolReplacesRoutesInPlace(t *testing.T) {
 		learned("2001:db8:f::/64", "2001:db8::fe"), learned("2001:db8:e::/64", "2001:db8::fe", "2001:db8:1::fe"), learned("::/0", "2001:db8::fe"),
 	}
 	programIn(t, k, withDefault, append(wanted, learned("198.51.102.0/24", "192.0.2.254"))...)
-	s.ip(t, "route add 198.51.103.0/24 via 192.0.2.253 proto 201")
+	s.IP("route add 198.51.103.0/24 via 192.0.2.253 proto 201")
 	before := s.table(t, "254")
 	for i := range wanted {
 		wanted[i].Protocol = 200

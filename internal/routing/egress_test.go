@@ -11,6 +11,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/rtnetlink"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -27,7 +28,7 @@ func TestTheRouteToANeighbor(t *testing.T) {
 	s := newSpace(t)
 	s.connect(t, newSpace(t), "eth1", "eth0")
 	s.linkLocal(t, "eth1")
-	s.ip(t, `link add eth0 type bridge
+	s.IP(`link add eth0 type bridge
 		link set eth0 address 02:00:00:00:00:01 up
 		link add eth2 type bridge
 		addr add 192.0.2.9/24 dev eth0
@@ -86,9 +87,9 @@ func TestInvalidNextHops(t *testing.T) {
 	t.Parallel()
 	s, other := newSpace(t), newSpace(t)
 	s.connect(t, other, "eth0", "eth0")
-	other.ip(t, "addr add 2001:db8::dad/64 dev eth0 nodad")
+	other.IP("addr add 2001:db8::dad/64 dev eth0 nodad")
 	other.served(t, "eth0", "2001:db8::dad")
-	s.ip(t, `addr add 192.0.2.1/24 dev eth0
+	s.IP(`addr add 192.0.2.1/24 dev eth0
 		addr add 192.0.2.8/24 dev eth0
 		addr add 192.0.2.7/24 dev eth0 preferred_lft 0
 		addr add 2001:db8::1/64 dev eth0 nodad
@@ -168,7 +169,7 @@ func signaled(changed <-chan struct{}, within time.Duration) bool {
 func TestChangesAreSignalled(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy+`
+	s.IP(dummy + `
 		link add eth0 type bridge
 		link set eth0 up
 		addr add 192.0.2.1/24 dev eth0
@@ -177,7 +178,7 @@ func TestChangesAreSignalled(t *testing.T) {
 	s.served(t, "kube-lb0", "fe80:")
 	k := s.kernel(t)
 	var changed <-chan struct{}
-	s.do(func() {
+	s.Do(func() {
 		var err error
 		if changed, err = k.Changes(t.Context()); err != nil {
 			t.Error(err)
@@ -203,10 +204,10 @@ func TestChangesAreSignalled(t *testing.T) {
 		{"link del eth0", true},
 	} {
 		drain(changed)
-		s.ip(t, tt.command)
+		s.IP(tt.command)
 		within := 200 * time.Millisecond
 		if tt.want {
-			within = patient
+			within = bgptest.Patience
 		}
 		if got := signaled(changed, within); got != tt.want {
 			t.Errorf("ip %s: a signal arrives: %v, want %v", tt.command, got, tt.want)
@@ -217,11 +218,11 @@ func TestChangesAreSignalled(t *testing.T) {
 func TestManyChangesSendFewSignals(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy)
+	s.IP(dummy)
 	s.served(t, "kube-lb0", "fe80:")
 	k := s.kernel(t)
 	var changed <-chan struct{}
-	s.do(func() { changed, _ = k.Changes(t.Context()) })
+	s.Do(func() { changed, _ = k.Changes(t.Context()) })
 	drain(changed)
 	var signals atomic.Int32
 	go func() {

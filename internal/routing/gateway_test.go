@@ -19,7 +19,7 @@ func TestTheDefaultGateway(t *testing.T) {
 	s.connect(t, other, "eth1", "eth1")
 	s.linkLocal(t, "eth0")
 	s.linkLocal(t, "eth1")
-	s.ip(t, `addr add 192.0.2.10/24 dev eth0
+	s.IP(`addr add 192.0.2.10/24 dev eth0
 		addr add 198.51.100.10/24 dev eth1
 		addr add 2001:db8::10/64 dev eth0 nodad`)
 	k := s.kernel(t)
@@ -39,7 +39,7 @@ func TestTheDefaultGateway(t *testing.T) {
 		{"without that route", "-6 route del default via 2001:db8::1", "fe80::7%eth1", "fe80::2%eth0"},
 	} {
 		if step.ip != "" {
-			s.ip(t, step.ip)
+			s.IP(step.ip)
 		}
 		for f, want := range map[families.Family]string{families.V4: step.v4, families.V6: step.v6} {
 			got, ok, err := k.Gateway(t.Context(), f, 186)

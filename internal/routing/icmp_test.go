@@ -11,25 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-func TestMessagesOfNeighborDiscovery(t *testing.T) {
-	mac := []byte{2, 0, 0, 0, 0, 1}
-	for _, tt := range []struct {
-		name string
-		got  []byte
-		want string
-	}{
-		{"an advertisement", advertisement(mac), "86000000 00000000 00000000 00000000 0101020000000001"},
-		{"an advertisement without a MAC", advertisement(nil), "86000000 00000000 00000000 00000000"},
-		{"a solicitation", solicitation(mac), "85000000 00000000 0101020000000001"},
-		{"an echo request", echo(), "80000000 00000001"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			equal(t, hex.EncodeToString(tt.got), strings.ReplaceAll(tt.want, " ", ""))
-		})
-	}
-}
+	"purelb.io/purelb/internal/testing/bgptest"
+)
 
 func TestWhichSolicitationsAreAnswered(t *testing.T) {
 	const plain, withMAC = "8500000000000000", "8500000000000000 0101020000000001"
@@ -84,14 +68,14 @@ type wiretap struct{ fd int }
 
 func (s space) tap(t testing.TB, link string) (w wiretap) {
 	t.Helper()
-	s.do(func() {
+	s.Do(func() {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(uint16(unix.ETH_P_IPV6>>8|unix.ETH_P_IPV6<<8&0xff00)))
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		w.fd = fd
-		wait := unix.NsecToTimeval(int64(patient))
+		wait := unix.NsecToTimeval(int64(bgptest.Patience))
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 			t.Error(err)
 		}
@@ -139,7 +123,7 @@ func TestAdvertisementsReachTheOtherEnd(t *testing.T) {
 	w := router.tap(t, "eth0")
 	s.advertise(t, s.kernel(t), "eth7") // the link does not exist yet
 	s.connect(t, router, "eth7", "eth0")
-	s.ip(t, "link set eth7 address 02:00:00:00:00:01")
+	s.IP("link set eth7 address 02:00:00:00:00:01")
 	says := func() string {
 		return s.linkLocal(t, "eth7").String() + " > ff02::1 hop limit 255: 8600 000000000000000000000000" + "0101020000000001"
 	}
@@ -148,9 +132,9 @@ func TestAdvertisementsReachTheOtherEnd(t *testing.T) {
 	eventually(t, "another", heard)
 
 	t.Run("on a link that replaces it", func(t *testing.T) {
-		s.ip(t, "link del eth7")
+		s.IP("link del eth7")
 		s.connect(t, router, "eth7", "eth0")
-		s.ip(t, "link set eth7 address 02:00:00:00:00:01")
+		s.IP("link set eth7 address 02:00:00:00:00:01")
 		eventually(t, "an advertisement to all", heard)
 	})
 }
@@ -170,7 +154,7 @@ func TestASolicitationIsAnsweredAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c *icmp
-	other.do(func() {
+	other.Do(func() {
 		if c, err = k.openICMP(t.Context(), l); err == nil {
 			defer c.close()
 			err = c.send(allRouters, solicitation(l.mac))
@@ -191,7 +175,7 @@ func (s space) neighborOf(t testing.TB, k *Kernel, link string) (found netip.Add
 	eventually(t, "a neighbour", func() bool {
 		var ok bool
 		var err error
-		s.do(func() { found, ok, err = k.LinkLocalNeighbor(t.Context(), link) })
+		s.Do(func() { found, ok, err = k.LinkLocalNeighbor(t.Context(), link) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,18 +194,18 @@ func TestTheNeighborOnAnUnnumberedLinkIsFound(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, router := newSpace(t), newSpace(t)
-			router.sysctl(t, "ipv6.conf.all.forwarding", tt.forwarding)
+			router.Sysctl("net.ipv6.conf.all.forwarding", tt.forwarding)
 			s.connect(t, router, "eth0", "eth0")
 			ours, theirs := s.linkLocal(t, "eth0"), router.linkLocal(t, "eth0")
 			if tt.echo == "known" {
-				mac := strings.Fields(strings.SplitN(s.ip(t, "link show eth0"), "link/ether ", 2)[1])[0]
-				router.ip(t, fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", ours, mac))
+				mac := strings.Fields(strings.SplitN(s.IP("link show eth0"), "link/ether ", 2)[1])[0]
+				router.IP(fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", ours, mac))
 			}
-			if out := s.ip(t, "-6 neigh show dev eth0"); strings.Contains(out, "lladdr") {
+			if out := s.IP("-6 neigh show dev eth0"); strings.Contains(out, "lladdr") {
 				t.Fatalf("the neighbor table is not empty:\n%s", out)
 			}
 			equal(t, s.neighborOf(t, s.kernel(t), "eth0"), theirs.WithZone("eth0"))
-			if out := s.ip(t, "-6 neigh show dev eth0"); !strings.Contains(out, theirs.String()+" lladdr") {
+			if out := s.IP("-6 neigh show dev eth0"); !strings.Contains(out, theirs.String()+" lladdr") {
 				t.Errorf("the kernel does not know the neighbor:\n%s", out)
 			}
 		})
@@ -231,19 +215,19 @@ func TestTheNeighborOnAnUnnumberedLinkIsFound(t *testing.T) {
 func TestAReplacedNeighborIsForgotten(t *testing.T) {
 	t.Parallel()
 	s, router := newSpace(t), newSpace(t)
-	router.sysctl(t, "ipv6.conf.all.forwarding", "1")
+	router.Sysctl("net.ipv6.conf.all.forwarding", "1")
 	s.connect(t, router, "eth0", "eth0")
-	s.sysctl(t, "ipv6.neigh.eth0.base_reachable_time_ms", "500")
-	s.sysctl(t, "ipv6.neigh.eth0.delay_first_probe_time", "1")
-	s.sysctl(t, "ipv6.neigh.eth0.retrans_time_ms", "100")
+	s.Sysctl("net.ipv6.neigh.eth0.base_reachable_time_ms", "500")
+	s.Sysctl("net.ipv6.neigh.eth0.delay_first_probe_time", "1")
+	s.Sysctl("net.ipv6.neigh.eth0.retrans_time_ms", "100")
 	s.linkLocal(t, "eth0")
 	router.linkLocal(t, "eth0")
 	k := s.kernel(t)
 	s.neighborOf(t, k, "eth0")
-	router.ip(t, `addr flush dev eth0
+	router.IP(`addr flush dev eth0
 		addr add fe80::99/64 dev eth0 nodad`)
 	eventually(t, "the new neighbor is found", func() (found bool) {
-		s.do(func() {
+		s.Do(func() {
 			// During the replacement, LinkLocalNeighbor may return an error.
 			n, ok, _ := k.LinkLocalNeighbor(t.Context(), "eth0")
 			found = ok && n == addr("fe80::99%eth0")
@@ -255,14 +239,14 @@ func TestAReplacedNeighborIsForgotten(t *testing.T) {
 func TestTheRouterLearnsTheNodeFromAdvertisements(t *testing.T) {
 	t.Parallel()
 	s, node := newSpace(t), newSpace(t)
-	s.sysctl(t, "ipv6.conf.all.forwarding", "1")
+	s.Sysctl("net.ipv6.conf.all.forwarding", "1")
 	s.connect(t, node, "eth0", "eth0")
 	theirs := node.linkLocal(t, "eth0")
 	node.advertise(t, node.kernel(t), "eth0")
 	eventually(t, "the router knows the node", func() bool {
-		return strings.Contains(s.ip(t, "-6 neigh show dev eth0"), theirs.String()+" lladdr")
+		return strings.Contains(s.IP("-6 neigh show dev eth0"), theirs.String()+" lladdr")
 	})
-	if routes := s.ip(t, "-6 route show default"); routes != "" {
+	if routes := s.IP("-6 route show default"); routes != "" {
 		t.Errorf("the node is a default router:\n%s", routes)
 	}
 }
@@ -272,11 +256,11 @@ func TestALinkWithoutANeighborHasNone(t *testing.T) {
 	s, other := newSpace(t), newSpace(t)
 	s.connect(t, other, "eth0", "eth0")
 	s.linkLocal(t, "eth0")
-	other.ip(t, "link del eth0")
-	s.ip(t, "link add br0 type bridge\nlink set br0 up\nlink add br1 type bridge")
+	other.IP("link del eth0")
+	s.IP("link add br0 type bridge\nlink set br0 up\nlink add br1 type bridge")
 	k := s.kernel(t)
 	for _, name := range []string{"eth0", "br0", "br1", "eth9", "", strings.Repeat("x", 20)} {
-		s.do(func() {
+		s.Do(func() {
 			if found, ok, err := k.LinkLocalNeighbor(t.Context(), name); ok || err != nil {
 				t.Errorf("%s: LinkLocalNeighbor returns %v, %v, %v; want none", name, found, ok, err)
 			}
@@ -312,12 +296,12 @@ func TestTheBestOfSeveralNeighborsIsChosen(t *testing.T) {
 func TestSeveralEqualNeighborsAreAnError(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, "link add eth0 type bridge\nlink set eth0 up")
+	s.IP("link add eth0 type bridge\nlink set eth0 up")
 	for _, name := range []string{"port0", "port1"} {
 		other := newSpace(t)
-		other.sysctl(t, "ipv6.conf.all.forwarding", "1")
-		s.ip(t, fmt.Sprintf("link add %s type veth peer name eth0 netns %s\nlink set %[1]s master eth0 up", name, other.path))
-		other.ip(t, "link set eth0 up")
+		other.Sysctl("net.ipv6.conf.all.forwarding", "1")
+		s.IP(fmt.Sprintf("link add %s type veth peer name eth0 netns %s\nlink set %[1]s master eth0 up", name, other.Path()))
+		other.IP("link set eth0 up")
 		other.advertise(t, other.kernel(t), "eth0")
 	}
 	s.linkLocal(t, "eth0")
@@ -325,7 +309,7 @@ func TestSeveralEqualNeighborsAreAnError(t *testing.T) {
 	eventually(t, "both neighbors are known", func() bool {
 		var ok bool
 		var err error
-		s.do(func() { _, ok, err = k.LinkLocalNeighbor(t.Context(), "eth0") })
+		s.Do(func() { _, ok, err = k.LinkLocalNeighbor(t.Context(), "eth0") })
 		return !ok && err != nil && strings.HasPrefix(err.Error(), "2 neighbors on eth0, such as fe80::")
 	})
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
@@ -23,12 +19,12 @@ const dummy = `link add kube-lb0 type bridge
 func TestAddressesOfServicesAreToldApart(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy)
+	s.IP(dummy)
 	l := s.listen(t, s.kernel(t), "kube-lb0")
 	s.service(t, "kube-lb0", "192.0.2.1/32")
-	s.ip(t, "addr add 192.0.2.2/32 dev kube-lb0")
+	s.IP("addr add 192.0.2.2/32 dev kube-lb0")
 	l.expect(t, "192.0.2.1/32 kube-lb0 service, 192.0.2.2/32 kube-lb0")
-	s.ip(t, "addr del 192.0.2.1/32 dev kube-lb0\naddr add 192.0.2.1/32 dev kube-lb0")
+	s.IP("addr del 192.0.2.1/32 dev kube-lb0\naddr add 192.0.2.1/32 dev kube-lb0")
 	l.expect(t, "192.0.2.1/32 kube-lb0, 192.0.2.2/32 kube-lb0")
 }
 
@@ -80,9 +76,9 @@ func TestAddressChangesAreImported(t *testing.T) {
 			link set svc1 up`, "192.0.2.1/32 kube-lb0, 192.0.2.1/32 svc1"},
 		{"an address is removed from one of two links", "addr del 192.0.2.1/32 dev kube-lb0", "192.0.2.1/32 svc1"},
 	} {
-		s.ip(t, scene.script)
+		s.IP(scene.script)
 		if scene.name == "a link keeps IPv6 addresses" {
-			s.sysctl(t, "ipv6.conf.kube-lb0.keep_addr_on_down", "1")
+			s.Sysctl("net.ipv6.conf.kube-lb0.keep_addr_on_down", "1")
 		}
 		l.expect(t, scene.want)
 		if t.Failed() {
@@ -109,7 +105,7 @@ func TestQuickLinkChangesLeaveTheRightAddresses(t *testing.T) {
 func TestTheFirstCallIsTheCompleteList(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy+`
+	s.IP(dummy + `
 		addr add 192.0.2.1/32 dev kube-lb0
 		addr add 192.0.2.2/32 dev kube-lb0`)
 	l := s.listen(t, s.kernel(t), "kube-*")
@@ -122,21 +118,21 @@ func TestADuplicateAddressIsNotImported(t *testing.T) {
 	t.Parallel()
 	s, other := newSpace(t), newSpace(t)
 	s.connect(t, other, "eth0", "eth0")
-	other.ip(t, "addr add 2001:db8::1/64 dev eth0 nodad")
+	other.IP("addr add 2001:db8::1/64 dev eth0 nodad")
 	other.served(t, "eth0", "2001:db8::1")
 	l := s.listen(t, s.kernel(t), "eth0")
-	s.ip(t, "addr add 2001:db8::1/64 dev eth0")
+	s.IP("addr add 2001:db8::1/64 dev eth0")
 	eventually(t, "the kernel finds the duplicate", func() bool {
-		return strings.Contains(s.ip(t, "-6 addr show dev eth0"), "dadfailed")
+		return strings.Contains(s.IP("-6 addr show dev eth0"), "dadfailed")
 	})
-	s.ip(t, "addr add 2001:db8::2/64 dev eth0")
+	s.IP("addr add 2001:db8::2/64 dev eth0")
 	l.expect(t, "2001:db8::2/64 eth0")
 }
 
 func TestTenThousandAddressesAreImportedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy)
+	s.IP(dummy)
 	l := s.listen(t, s.kernel(t), "kube-lb0")
 	v4, v6 := block("198.18.0.1", 8000), block("2001:db8::1", 2000)
 	s.batch(t, lines("addr add %s dev kube-lb0", v4))
@@ -150,20 +146,20 @@ func TestTenThousandAddressesAreImportedOnce(t *testing.T) {
 func TestImportRecoversDroppedMessages(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy+`
+	s.IP(dummy + `
 		addr add 192.0.2.1/32 dev kube-lb0`)
 	k := s.kernel(t)
 	k.buffer = 1 // the kernel raises it to its minimum
 	l := s.listen(t, k, "kube-lb0")
 
 	l.gate.Lock() // Import waits in change, so it reads no messages
-	s.ip(t, "addr add 192.0.2.2/32 dev kube-lb0")
+	s.IP("addr add 192.0.2.2/32 dev kube-lb0")
 	s.batch(t, lines("addr add %s dev kube-lb0", block("198.18.0.1", 1000)))
 	l.gate.Unlock()
 	eventually(t, "all addresses are imported", func() bool { return l.size() == 1002 })
 
 	l.gate.Lock()
-	s.ip(t, "addr del 192.0.2.2/32 dev kube-lb0")
+	s.IP("addr del 192.0.2.2/32 dev kube-lb0")
 	s.batch(t, lines("addr del %s dev kube-lb0", block("198.18.0.1", 1000)))
 	l.gate.Unlock()
 	l.expect(t, "192.0.2.1/32 kube-lb0")
@@ -172,7 +168,7 @@ func TestImportRecoversDroppedMessages(t *testing.T) {
 func TestAddressesAreListedAgainPeriodically(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy)
+	s.IP(dummy)
 	k := s.kernel(t)
 	k.every = 20 * time.Millisecond
 	l := newListener()
@@ -188,9 +184,9 @@ func TestAddressesAreListedAgainPeriodically(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s.ip(t, "addr add 192.0.2.1/32 dev kube-lb0")
+	s.IP("addr add 192.0.2.1/32 dev kube-lb0")
 	l.expect(t, "192.0.2.1/32 kube-lb0")
-	s.ip(t, "addr del 192.0.2.1/32 dev kube-lb0")
+	s.IP("addr del 192.0.2.1/32 dev kube-lb0")
 	l.expect(t, "")
 }
 
@@ -208,7 +204,7 @@ func TestAMalformedPatternIsAnError(t *testing.T) {
 func TestInterfacesShowTheirState(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	s.ip(t, dummy+`
+	s.IP(dummy + `
 		link add svc1 type bridge
 		link add svc2 type bridge`)
 	got, err := s.kernel(t).Interfaces(t.Context(), []string{"svc?", "kube-lb0", "kube*", "eth*", "eno1"})
@@ -219,87 +215,4 @@ func TestInterfacesShowTheirState(t *testing.T) {
 		{Name: "eno1"}, {Name: "eth*"}, {Name: "kube-lb0", Exists: true, Up: true},
 		{Name: "svc1", Exists: true}, {Name: "svc2", Exists: true},
 	})
-}
-
-// oneOnTop adds an address beside n other addresses and removes it. It measures the delay from the
-// kernel to the call of change, and the CPU time of the process and the kernel.
-func oneOnTop(b *testing.B, n int) {
-	s := newSpace(b)
-	s.ip(b, dummy)
-	s.batch(b, lines("addr add %s dev kube-lb0", block("198.18.0.1", n)))
-	k := s.kernel(b)
-	called := make(chan time.Time, 1)
-	s.begin(b, func(ctx context.Context) {
-		_ = k.Import(ctx, []string{"kube-lb0"}, func(_, _ []peering.Imported) { called <- time.Now() })
-	})
-	<-called
-	at, _, err := k.link(b.Context(), "kube-lb0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	change := func(kind, flags uint16) time.Duration {
-		body := make([]byte, unix.SizeofIfAddrmsg)
-		body[0], body[1] = unix.AF_INET, 32
-		native.PutUint32(body[4:], uint32(at.index))
-		req := rtnetlink.NewRequest(kind, flags, body)
-		req.Add(unix.IFA_LOCAL, []byte{192, 0, 2, 1})
-		err := k.route.Do(b.Context(), req)
-		done := time.Now()
-		if err != nil {
-			b.Fatal(err)
-		}
-		return (<-called).Sub(done)
-	}
-	var after []time.Duration
-	before := cpu()
-	for b.Loop() {
-		time.Sleep(3 * gather) // so that no other change is in the same call
-		after = append(after, change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL))
-		change(unix.RTM_DELADDR, 0)
-	}
-	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/op")
-	slices.Sort(after)
-	b.ReportMetric(float64(after[len(after)/2].Microseconds()), "told-p50-µs")
-	b.ReportMetric(float64(after[len(after)*99/100].Microseconds()), "told-p99-µs")
-}
-
-// cpu returns the CPU time that this process has used.
-func cpu() time.Duration {
-	var usage unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage)
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-// BenchmarkTenThousandCome measures the cost of importing 10,000 addresses that iproute2 adds one by
-// one.
-func BenchmarkTenThousandCome(b *testing.B) {
-	prefixes := block("198.18.0.1", 10_000)
-	for b.Loop() {
-		s := newSpace(b)
-		s.ip(b, dummy)
-		l := s.listen(b, s.kernel(b), "kube-lb0")
-		before := cpu()
-		s.batch(b, lines("addr add %s dev kube-lb0", prefixes))
-		eventually(b, "10,000 addresses are imported", func() bool { return l.size() == len(prefixes) })
-		b.ReportMetric(float64((cpu() - before).Milliseconds()), "cpu-ms")
-		b.ReportMetric(float64(l.count()), "calls")
-	}
-}
-
-func BenchmarkOneAddressOnTopOf0(b *testing.B)   { oneOnTop(b, 0) }
-func BenchmarkOneAddressOnTopOf10k(b *testing.B) { oneOnTop(b, 10_000) }
-
-// BenchmarkLookAt10k measures the cost of the full read, which happens every minute.
-func BenchmarkLookAt10k(b *testing.B) {
-	s := newSpace(b)
-	s.ip(b, dummy)
-	s.batch(b, lines("addr add %s dev kube-lb0", block("198.18.0.1", 10_000)))
-	k := s.kernel(b)
-	v := newView([]string{"kube-lb0"})
-	for b.Loop() {
-		if err := k.look(b.Context(), 1, v); err != nil {
-			b.Fatal(err)
-		}
-		v.settle()
-	}
 }

@@ -11,7 +11,7 @@ func TestRoutesOfAnotherProgramAreReportedAndNotRemoved(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
-	s.ip(t, `route add 203.0.113.0/24 via 192.0.2.254 proto 186 metric 20
+	s.IP(`route add 203.0.113.0/24 via 192.0.2.254 proto 186 metric 20
 		route add 203.0.112.0/24 via 192.0.2.254 proto 186 metric 20
 		route add 2001:db8:f::/64 via 2001:db8::fe proto 186 metric 20`)
 	before := s.table(t, "main")
@@ -29,7 +29,7 @@ func TestRoutesOfAnotherProgramAreReportedAndNotRemoved(t *testing.T) {
 		want(t, "the other program's routes", s.table(t, "main"), before)
 		want(t, "the table without routes of another program", s.table(t, "100"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
 	}
-	s.ip(t, `route flush proto 186 table main
+	s.IP(`route flush proto 186 table main
 		-6 route flush proto 186 table main`)
 	want(t, "problems without the other program", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"), other)), "")
 	want(t, "routes without the other program", s.table(t, "main"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
@@ -42,7 +42,7 @@ func TestRoutesThatAnotherProgramAddsLaterStay(t *testing.T) {
 	own := []Realm{{Protocol: bgp}}
 	ours := "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n"
 	programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"), learned("198.51.101.0/24", "192.0.2.254"))
-	s.ip(t, "route add 203.0.113.0/24 via 192.0.2.254 proto 186 metric 20")
+	s.IP("route add 203.0.113.0/24 via 192.0.2.254 proto 186 metric 20")
 	foreign := "203.0.113.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n"
 	problem := "203.0.113.0/24 table 254 metric 20 installed false: another program uses this protocol number in this table too: " +
 		"1 routes of protocol 186 that another program added\n"
@@ -64,7 +64,7 @@ func TestRoutesThatAnotherProgramAddsLaterStay(t *testing.T) {
 
 	want(t, "problems without wanted routes", show(programIn(t, k, nil)), "")
 	want(t, "routes of the other program", s.table(t, "main"), foreign)
-	s.ip(t, "route flush proto 186 table main")
+	s.IP("route flush proto 186 table main")
 	want(t, "problems without the other program", show(programIn(t, k, own, learned("198.51.100.0/24", "192.0.2.254"))), "")
 	want(t, "problems of a later process", show(programIn(t, s.kernel(t), own)), "")
 	want(t, "routes of a later process", s.table(t, "main"), "")

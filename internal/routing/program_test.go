@@ -19,7 +19,7 @@ const bgp = 186
 func router(t testing.TB) space {
 	t.Helper()
 	s := newSpace(t)
-	s.ip(t, `link add eth0 type bridge
+	s.IP(`link add eth0 type bridge
 		link set eth0 address 02:00:00:00:00:01 up
 		link add eth1 type bridge
 		link set eth1 address 02:00:00:00:00:02 up
@@ -46,7 +46,7 @@ func (s space) table(t testing.TB, table string) string {
 	t.Helper()
 	var out []string
 	for _, family := range []string{"-4", "-6"} {
-		all, err := s.command("", "ip", family, "-N", "-o", "route", "show", "table", table)
+		all, err := s.Run("ip", family, "-N", "-o", "route", "show", "table", table)
 		if err != nil && !strings.Contains(all, "FIB table does not exist") {
 			t.Fatal(all)
 		}
@@ -195,7 +195,7 @@ type counted struct {
 func (s space) count(t testing.TB, k *Kernel) *counted {
 	t.Helper()
 	c := &counted{}
-	s.do(func() {
+	s.Do(func() {
 		var err error
 		if c.Transport, err = rtnetlink.Open(unix.NETLINK_ROUTE); err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	program(t, s.kernel(t), nil, 0)
-	s.ip(t, `link add eth2 type bridge
+	s.IP(`link add eth2 type bridge
 		route add 10.1.0.0/16 via 192.0.2.254
 		route add 10.2.0.0/16 via 192.0.2.254 proto 186 metric 20
 		route add unreachable 10.3.0.0/16`)
@@ -337,29 +337,13 @@ func TestRoutesThatTheKernelDroppedAreAddedAgain(t *testing.T) {
 	k := s.kernel(t)
 	wanted := []Route{learned("198.51.100.0/24", "192.0.2.254", "192.0.3.254"), learned("198.51.101.0/24", "192.0.3.254")}
 	program(t, k, wanted)
-	s.ip(t, "link set eth1 down")
+	s.IP("link set eth1 down")
 	problems := program(t, k, wanted)
 	equal(t, len(problems), 2)
 	equal(t, s.table(t, "254"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
-	s.ip(t, "link set eth1 up")
+	s.IP("link set eth1 up")
 	if problems := program(t, k, wanted); len(problems) > 0 {
 		t.Error(show(problems))
 	}
 	equal(t, strings.Count(s.table(t, "254"), "192.0.3.254"), 2)
-}
-
-// BenchmarkProgram10k measures the cost of a call with 10,000 routes that the kernel already has.
-func BenchmarkProgram10k(b *testing.B) {
-	s := router(b)
-	k := s.kernel(b)
-	var wanted []Route
-	for _, p := range block("198.18.0.1", 10_000) {
-		wanted = append(wanted, learned(p.String(), "192.0.2.254", "192.0.3.254"))
-	}
-	if problems := program(b, k, wanted); len(problems) > 0 {
-		b.Fatal(show(problems[:1]))
-	}
-	for b.Loop() {
-		program(b, k, wanted)
-	}
 }

@@ -11,7 +11,7 @@ import (
 func TestServiceAddressesAreNeverTheNodesOwn(t *testing.T) {
 	s := newSpace(t)
 	k := s.kernel(t)
-	s.ip(t, `link add eth0 type bridge
+	s.IP(`link add eth0 type bridge
 		addr add 192.0.2.1/24 dev eth0
 		addr add 192.0.2.2/24 dev eth0`)
 	read := func() string {
@@ -25,7 +25,7 @@ func TestServiceAddressesAreNeverTheNodesOwn(t *testing.T) {
 		t.Errorf("a node without Services has the Service addresses %s, want none", got)
 	}
 	// The node's own address 192.0.2.2 is in a pool by mistake.
-	s.ip(t, `link add kube-ipvs0 type bridge
+	s.IP(`link add kube-ipvs0 type bridge
 		addr add 10.96.0.1/32 dev kube-ipvs0
 		addr add 192.0.2.2/32 dev kube-ipvs0
 		addr add 2001:db8::9/128 dev kube-ipvs0`)

@@ -2,13 +2,10 @@ package routing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,128 +13,47 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
-// space is a network namespace with its own thread.
-type space struct {
-	thread chan func()
-	path   string
-}
+// space is the network namespace of a node.
+type space struct{ *bgptest.Namespace }
 
-// newSpace makes a network namespace that ends with the test.
-func newSpace(t testing.TB) space {
-	t.Helper()
-	s := space{thread: make(chan func())}
-	made := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread dies with the test
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		s.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
-		made <- err
-		for f := range s.thread {
-			f()
-		}
-	}()
-	err := <-made
-	if errors.Is(err, unix.EPERM) {
-		t.Fatal("these tests make network namespaces: run them as root")
-	}
-	if err != nil {
-		t.Fatalf("make a network namespace: %v", err)
-	}
-	t.Cleanup(func() { close(s.thread) })
-	s.ip(t, "link set lo up")
-	return s
-}
+func newSpace(t testing.TB) space { return space{bgptest.NewHost(t)} }
 
-// do runs f in the namespace.
-func (s space) do(f func()) {
-	done := make(chan struct{})
-	s.thread <- func() {
-		defer close(done)
-		f()
-	}
-	<-done
-}
-
-// begin runs f in the namespace on another thread until the test ends.
+// begin runs f in the namespace until the test ends.
 func (s space) begin(t testing.TB, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked
-		there, err := os.Open(s.path)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer there.Close()
-		if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-			t.Error(err)
-			return
-		}
-		f(ctx)
-	}()
+	var ended sync.WaitGroup
+	ended.Go(func() { s.Do(func() { f(ctx) }) })
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		ended.Wait()
 	})
-}
-
-// ip runs iproute2 in the namespace, once per line of script.
-func (s space) ip(t testing.TB, script string) string {
-	t.Helper()
-	var out strings.Builder
-	for line := range strings.Lines(script) {
-		if args := strings.Fields(line); len(args) > 0 {
-			b, err := s.command("", append([]string{"ip"}, args...)...)
-			if err != nil {
-				t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, b)
-			}
-			out.WriteString(b)
-		}
-	}
-	return out.String()
 }
 
 // batch runs all of lines in one process of iproute2.
 func (s space) batch(t testing.TB, lines []string) {
 	t.Helper()
-	if out, err := s.command(strings.Join(lines, "\n"), "ip", "-batch", "-"); err != nil {
-		t.Fatalf("ip -batch: %v\n%s", err, out)
+	var out strings.Builder
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(strings.Join(lines, "\n")), &out, &out
+	err := s.Start(cmd)
+	if err == nil {
+		err = cmd.Wait()
 	}
-}
-
-func (s space) command(input string, args ...string) (out string, err error) {
-	s.do(func() {
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Stdin = strings.NewReader(input)
-		var b []byte
-		b, err = cmd.CombinedOutput()
-		out = string(b)
-	})
-	return out, err
-}
-
-func (s space) sysctl(t testing.TB, name, value string) {
-	t.Helper()
-	s.do(func() {
-		path := "/proc/sys/net/" + strings.ReplaceAll(name, ".", "/")
-		if err := os.WriteFile(path, []byte(value), 0); err != nil {
-			t.Error(err)
-		}
-	})
+	if err != nil {
+		t.Fatalf("ip -batch: %v\n%s", err, out.String())
+	}
 }
 
 // kernel opens the routing of the namespace.
 func (s space) kernel(t testing.TB) (k *Kernel) {
 	t.Helper()
-	s.do(func() {
+	s.Do(func() {
 		var err error
 		if k, err = New(slog.New(slog.DiscardHandler)); err != nil {
 			t.Error(err)
@@ -153,9 +69,9 @@ func (s space) kernel(t testing.TB) (k *Kernel) {
 // connect joins two spaces by a link. The link has the name here in s and the name there in other.
 func (s space) connect(t testing.TB, other space, here, there string) {
 	t.Helper()
-	s.ip(t, fmt.Sprintf(`link add %s type veth peer name %s netns %s
-		link set %[1]s up`, here, there, other.path))
-	other.ip(t, "link set "+there+" up")
+	s.IP(fmt.Sprintf(`link add %s type veth peer name %s netns %s
+		link set %[1]s up`, here, there, other.Path()))
+	other.IP("link set " + there + " up")
 	s.isUp(t, here)
 	other.isUp(t, there)
 }
@@ -164,7 +80,7 @@ func (s space) connect(t testing.TB, other space, here, there string) {
 // queue a moment later, and drops packets before that.
 func (s space) isUp(t testing.TB, link string) {
 	t.Helper()
-	eventually(t, link+" is up", func() bool { return strings.Contains(s.ip(t, "link show "+link), "state UP") })
+	eventually(t, link+" is up", func() bool { return strings.Contains(s.IP("link show "+link), "state UP") })
 }
 
 // served waits until the kernel has the local routes of these IPv6 addresses on a link. Before that,
@@ -173,7 +89,7 @@ func (s space) served(t testing.TB, link string, addresses ...string) {
 	t.Helper()
 	for _, a := range addresses {
 		eventually(t, a+" is served on "+link, func() bool {
-			return strings.Contains(s.ip(t, "-6 route show table local dev "+link), "local "+a)
+			return strings.Contains(s.IP("-6 route show table local dev "+link), "local "+a)
 		})
 	}
 }
@@ -183,7 +99,7 @@ func (s space) linkLocal(t testing.TB, link string) netip.Addr {
 	t.Helper()
 	var found netip.Addr
 	eventually(t, link+" has a link-local address", func() bool {
-		out := s.ip(t, "-6 addr show dev "+link+" scope link -tentative")
+		out := s.IP("-6 addr show dev " + link + " scope link -tentative")
 		_, after, ok := strings.Cut(out, "inet6 ")
 		if ok {
 			text, _, _ := strings.Cut(after, "/")
@@ -200,11 +116,8 @@ const patient = time.Minute
 // eventually waits for an effect in the kernel.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patient); !is(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("this does not happen within %v: %s", patient, what)
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !bgptest.Eventually(is) {
+		t.Fatalf("this does not happen within %v: %s", bgptest.Patience, what)
 	}
 }
 
@@ -283,12 +196,7 @@ func (l *listener) text() string {
 // expect waits until exactly these addresses are imported.
 func (l *listener) expect(t testing.TB, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(patient); l.text() != want; {
-		if time.Now().After(deadline) {
-			t.Fatalf("the imported addresses (-want +got):\n%s", cmp.Diff(want, l.text()))
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	bgptest.Await(t, "the imported addresses", want, l.text)
 }
 
 // block returns count addresses, starting with first.

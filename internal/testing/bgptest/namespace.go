@@ -34,8 +34,17 @@ func Here(t testing.TB) *Namespace {
 	return &Namespace{t: t, file: f}
 }
 
-// NewNamespace makes one with lo up and forwarding on. It is gone after the test.
+// NewNamespace makes that of a router: lo is up, and forwarding is on. It is gone after the test.
 func NewNamespace(t testing.TB) *Namespace {
+	t.Helper()
+	n := NewHost(t)
+	n.Sysctl("net.ipv4.ip_forward", "1")
+	n.Sysctl("net.ipv6.conf.all.forwarding", "1")
+	return n
+}
+
+// NewHost makes a namespace that forwards nothing.
+func NewHost(t testing.TB) *Namespace {
 	t.Helper()
 	made := make(chan *os.File)
 	go func() {
@@ -59,10 +68,11 @@ func NewNamespace(t testing.TB) *Namespace {
 	t.Cleanup(func() { _ = f.Close() })
 	n := &Namespace{t: t, file: f}
 	n.IP("link set lo up")
-	n.Sysctl("net.ipv4.ip_forward", "1")
-	n.Sysctl("net.ipv6.conf.all.forwarding", "1")
 	return n
 }
+
+// Path is the file of n.
+func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
 
 // Do calls f on a thread that is in n. Sockets that f opens and processes that
 // it starts are in n for good; goroutines that it starts are not.
