@@ -27,32 +27,6 @@ func named(t *testing.T, name, spec string) bgpv1.BGPConfiguration {
 	return c
 }
 
-func TestTheDefaultOrTheOnlyConfigurationIsInEffect(t *testing.T) {
-	gone := named(t, "default", "{global: {asn: 65000}}")
-	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	a, b, standard := named(t, "a", "{global: {asn: 65000}}"), named(t, "b", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}")
-	for _, tt := range []struct {
-		name string
-		all  []bgpv1.BGPConfiguration
-		want string
-	}{
-		{"none", nil, ""},
-		{"a single one", []bgpv1.BGPConfiguration{a}, "a"},
-		{"the one called default", []bgpv1.BGPConfiguration{a, standard, b}, "default"},
-		{"two of other names", []bgpv1.BGPConfiguration{a, b}, ""},
-		{"a single one beside one under deletion", []bgpv1.BGPConfiguration{gone, a}, "a"},
-		{"the last one is being deleted", []bgpv1.BGPConfiguration{gone}, ""},
-	} {
-		got := ""
-		if c := peering.ForAll(tt.all, ""); c != nil {
-			got = c.Name
-		}
-		if got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestASharedRouterIDIsAProblem(t *testing.T) {
 	rack := func(name string) map[string]string { return map[string]string{"rack": name} }
 	const of = "nodeSelector: {matchLabels: {rack: "

@@ -64,7 +64,9 @@ func TestSelectedConfigurationsOfANode(t *testing.T) {
 	malformed := born(t, 1, "malformed", "{nodeSelector: {matchExpressions: [{key: rack, operator: Is}]}, "+plain)
 	chosenDefault := born(t, 1, "default", "{"+rackB+plain)
 	gone := born(t, 1, "gone", "{"+anyRack+plain)
+	goneDefault := born(t, 1, "default", "{"+plain)
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	goneDefault.DeletionTimestamp = gone.DeletionTimestamp
 	foreign, foreignA := born(t, 1, "default", "{"+plain), born(t, 1, "a", "{"+rackA+plain)
 	foreign.Namespace, foreignA.Namespace = "k8gobgp-system", "k8gobgp-system"
 	for _, tt := range []struct {
@@ -83,6 +85,8 @@ func TestSelectedConfigurationsOfANode(t *testing.T) {
 		{"another one beside a default that selects other nodes", []bgpv1.BGPConfiguration{chosenDefault, draft}, ""},
 		{"a malformed selector", []bgpv1.BGPConfiguration{malformed, standard}, "default"},
 		{"one that is being deleted", []bgpv1.BGPConfiguration{gone, standard}, "default"},
+		{"a single one beside a default that is being deleted", []bgpv1.BGPConfiguration{goneDefault, draft}, "draft"},
+		{"only one that is being deleted", []bgpv1.BGPConfiguration{goneDefault}, ""},
 		{"only in another namespace", []bgpv1.BGPConfiguration{foreign}, "k8gobgp-system/default"},
 		{"a default of another namespace beside one here", []bgpv1.BGPConfiguration{foreign, standard}, "default"},
 		{"a default of another namespace beside a selector here", []bgpv1.BGPConfiguration{foreign, b}, ""},

@@ -12,6 +12,12 @@ import (
 
 func nothing(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
 
+// naming returns the decision for a node with a group that names these peers.
+func naming(peers string, all ...bgpv1.BGPConfiguration) peering.Decision {
+	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
+	return m.Decide(peering.Node{Name: "n", Restricted: []peering.Restriction{{Group: "edge", Mark: peering.MarkOf("edge"), Peers: strings.Fields(peers)}}}, nil, nothing)
+}
+
 // A group names a peer by its address, its interface or its peer group.
 func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 	const spec = `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}],
@@ -34,10 +40,7 @@ func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 		{"a percent sign alone", "%", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			all := []bgpv1.BGPConfiguration{born(t, 1, "default", spec)}
-			m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
-			node := peering.Node{Name: "n", Restricted: []peering.Restriction{{Group: "edge", Mark: peering.MarkOf("edge"), Peers: strings.Fields(tt.peers)}}}
-			d := m.Decide(node, nil, nothing)
+			d := naming(tt.peers, born(t, 1, "default", spec))
 			statements := d.State.Export.Statements
 			if len(statements) < 2 || statements[0].Then.Verdict != peering.Reject || statements[0].If.LargeCommunities == nil {
 				t.Fatalf("the export chain begins with %+v", statements)
@@ -99,8 +102,7 @@ func TestRestrictedRoutesFindGroupsOfAllObjects(t *testing.T) {
 		born(t, 1, "default", "{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}]}"),
 		born(t, 2, "b", "{"+anyRack+"global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65002}}], neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}"),
 	}
-	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
-	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"tor"}}}}, nil, nothing)
+	d := naming("tor", all...)
 	for _, set := range d.State.Sets {
 		if set.Kind == peering.NeighborSet && strings.Contains(set.Name, "edge") && strings.Join(set.List, " ") == "192.0.2.1/32 192.0.2.2/32" {
 			return
@@ -149,8 +151,7 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			neighbors := strings.NewReplacer("} {", ", peerAsn: 65001}}, {config: {", "{neighbor", "{config: {neighbor").Replace(tt.neighbors)
 			neighbors = strings.TrimSuffix(neighbors, "}") + ", peerAsn: 65001}}"
-			m := peering.MergeConfigurations(peering.Selected([]bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: ["+neighbors+"]}")}, "", nil), "")
-			d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: strings.Fields(tt.peers)}}}, nil, nothing)
+			d := naming(tt.peers, born(t, 1, "default", "{global: {asn: 65000}, neighbors: ["+neighbors+"]}"))
 			found := map[string]netip.Addr{}
 			for name, text := range tt.found {
 				found[name] = netip.MustParseAddr(text)
@@ -180,9 +181,7 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 // The address of an unnumbered neighbor is not known yet. It may be the address of a neighbor that
 // the group names.
 func TestUnnumberedNeighborsBesideRestrictedOnesWait(t *testing.T) {
-	all := []bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}, {config: {neighborInterface: eth2, peerAsn: 65001}}]}")}
-	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
-	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"eth1"}}}}, nil, nothing)
+	d := naming("eth1", born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}, {config: {neighborInterface: eth2, peerAsn: 65001}}]}"))
 	found := map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1")}
 	if s := d.State.Resolved(found); len(s.Peers) != 1 || s.Peers[0].Interface != "eth1" {
 		t.Errorf("the neighbors are %+v", s.Peers)

@@ -58,19 +58,26 @@ const (
 		RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`
 )
 
+// statuses are those of the neighbors.
+type statuses []peering.NeighborStatus
+
+func but(n peering.NeighborStatus, change func(*peering.NeighborStatus)) peering.NeighborStatus {
+	change(&n)
+	return n
+}
+
+func heldDown(n *peering.NeighborStatus) { n.AdminDown = true }
+func dynamic(n *peering.NeighborStatus)  { n.Dynamic = true }
+
 func TestTheHealthOfANode(t *testing.T) {
 	tests := []struct {
-		name   string
-		report func(t *testing.T) peering.Report
-		want   string
+		name, spec string
+		neighbors  statuses
+		change     func(*peering.Report) // or nil
+		want       string
 	}{
 		{
-			"all neighbors are established",
-			func(t *testing.T) peering.Report {
-				r := report(t, two, neighbor("192.0.2.2", peering.Established), neighbor("192.0.2.1", peering.Established))
-				r.BFD = map[string]string{"192.0.2.1": "Up"}
-				return r
-			},
+			"all neighbors are established", two, statuses{neighbor("192.0.2.2", peering.Established), neighbor("192.0.2.1", peering.Established)}, func(r *peering.Report) { r.BFD = map[string]string{"192.0.2.1": "Up"} },
 			`healthy true, 2 neighbors
 			 192.0.2.1 as 64513 Established sent 3 received 5 bfd Up
 			 192.0.2.2 as 64513 Established sent 3 received 5
@@ -78,12 +85,7 @@ func TestTheHealthOfANode(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"one neighbor is not established",
-			func(t *testing.T) peering.Report {
-				n := neighbor("192.0.2.2", peering.Active)
-				n.LastError = "hold timer expired"
-				return report(t, two, neighbor("192.0.2.1", peering.Established), n)
-			},
+			"one neighbor is not established", two, statuses{neighbor("192.0.2.1", peering.Established), but(neighbor("192.0.2.2", peering.Active), func(n *peering.NeighborStatus) { n.LastError = "hold timer expired" })}, nil,
 			`healthy false, 2 neighbors
 			 192.0.2.1 as 64513 Established sent 3 received 5
 			 192.0.2.2 as 64513 Active sent 3 received 5: hold timer expired; state unchanged since 2026-01-01T11:59:00Z
@@ -91,11 +93,8 @@ func TestTheHealthOfANode(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"the server has no neighbor at all",
-			func(t *testing.T) peering.Report {
-				r := report(t, two)
+			"the server has no neighbor at all", two, nil, func(r *peering.Report) {
 				r.Unapplied = []peering.Problem{{Field: "spec.neighbors[1]", Reason: "NotApplied", Message: "no such device"}}
-				return r
 			},
 			`healthy false, 2 neighbors
 			 192.0.2.1 as 64513 Idle sent 0 received 0
@@ -105,22 +104,14 @@ func TestTheHealthOfANode(t *testing.T) {
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
-			"a neighbor that is held down is healthy",
-			func(t *testing.T) peering.Report {
-				n := neighbor("192.0.2.1", peering.Idle)
-				n.AdminDown = true
-				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, adminDown: true}}]}", n)
-			},
+			"a neighbor that is held down is healthy", "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, adminDown: true}}]}", statuses{but(neighbor("192.0.2.1", peering.Idle), heldDown)}, nil,
 			`healthy true, 1 neighbors
 			 192.0.2.1 as 64513 Idle sent 3 received 5: held down by adminDown
 			 Ready True AllHealthy: 0 neighbor(s) established, netlinkImport active
 			 ` + wellDone,
 		},
 		{
-			"a neighbor that is left out is unhealthy",
-			func(t *testing.T) peering.Report {
-				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}")
-			},
+			"a neighbor that is left out is unhealthy", "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", nil, nil,
 			`healthy false, 1 neighbors
 			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 Ready False Degraded: 192.0.2.1 is left out
@@ -128,12 +119,7 @@ func TestTheHealthOfANode(t *testing.T) {
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
-			"a neighbor that is left out and held down is listed once",
-			func(t *testing.T) peering.Report {
-				n := neighbor("192.0.2.1", peering.Idle)
-				n.AdminDown = true
-				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", n)
-			},
+			"a neighbor that is left out and held down is listed once", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", statuses{but(neighbor("192.0.2.1", peering.Idle), heldDown)}, nil,
 			`healthy false, 1 neighbors
 			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
 			 Ready False Degraded: no dynamic neighbor is Established; 192.0.2.1 is left out
@@ -141,12 +127,7 @@ func TestTheHealthOfANode(t *testing.T) {
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
-			"an unnumbered neighbor is known by its interface",
-			func(t *testing.T) peering.Report {
-				n := neighbor("fe80::1", peering.Established)
-				n.Interface = "eth1"
-				return report(t, "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth2, peerAsn: 64513}}]}", n)
-			},
+			"an unnumbered neighbor is known by its interface", "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth2, peerAsn: 64513}}]}", statuses{but(neighbor("fe80::1", peering.Established), func(n *peering.NeighborStatus) { n.Interface = "eth1" })}, nil,
 			`healthy false, 2 neighbors
 			 fe80::1 as 64513 Established sent 3 received 5
 			 %eth2 as 64513 Idle sent 0 received 0
@@ -154,12 +135,7 @@ func TestTheHealthOfANode(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"dynamic neighbors, one of them down",
-			func(t *testing.T) peering.Report {
-				came, went := neighbor("192.0.2.129", peering.Established), neighbor("192.0.2.130", peering.Active)
-				came.Dynamic, went.Dynamic = true, true
-				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", came, went)
-			},
+			"dynamic neighbors, one of them down", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", statuses{but(neighbor("192.0.2.129", peering.Established), dynamic), but(neighbor("192.0.2.130", peering.Active), dynamic)}, nil,
 			`healthy true, 2 neighbors
 			 192.0.2.129 as 64513 Established sent 3 received 5 dynamic
 			 192.0.2.130 as 64513 Active sent 3 received 5 dynamic: state unchanged since 2026-01-01T11:59:00Z
@@ -167,39 +143,27 @@ func TestTheHealthOfANode(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"no dynamic neighbor has connected",
-			func(t *testing.T) peering.Report {
-				return report(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}")
-			},
+			"no dynamic neighbor has connected", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", nil, nil,
 			`healthy false, 0 neighbors
 			 Ready False Degraded: no dynamic neighbor is Established
 			 ` + wellDone,
 		},
 		{
-			"all neighbors are for other nodes",
-			func(t *testing.T) peering.Report {
-				return report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}")
-			},
+			"all neighbors are for other nodes", "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}", nil, nil,
 			`healthy true, 0 neighbors
 			 Ready True AllHealthy: no neighbor is configured for this node
 			 Configured False ConfigurationInvalid: spec.neighbors: none of the neighbors is for this node, so it announces nothing
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
-			"there is no configuration",
-			func(*testing.T) peering.Report {
-				return peering.Report{Node: "node-a", Now: noon, Unconfigured: true}
-			},
+			"there is no configuration", "", nil, func(r *peering.Report) { *r = peering.Report{Node: "node-a", Now: noon, Unconfigured: true} },
 			`healthy true, 0 neighbors
 			 Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP
 			 Configured False NotConfigured: there is no BGPConfiguration
 			 RouterIDResolved False NotConfigured: there is no BGPConfiguration`,
 		},
 		{
-			"there is no router ID, and the earlier sessions continue",
-			func(t *testing.T) peering.Report {
-				return report(t, "{global: {asn: 64512, routerID: here}}", neighbor("192.0.2.1", peering.Established))
-			},
+			"there is no router ID, and the earlier sessions continue", "{global: {asn: 64512, routerID: here}}", statuses{neighbor("192.0.2.1", peering.Established)}, nil,
 			`healthy false, 1 neighbors
 			 192.0.2.1 as 64513 Established sent 3 received 5
 			 Ready False Degraded: the configuration is not in effect
@@ -207,36 +171,23 @@ func TestTheHealthOfANode(t *testing.T) {
 			 RouterIDResolved False ResolutionFailed: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
 		},
 		{
-			"the speaker ends",
-			func(t *testing.T) peering.Report {
-				r := report(t, "{neighbors: []}")
-				r.Leaving = true
-				return r
-			},
+			"the speaker ends", "{neighbors: []}", nil, func(r *peering.Report) { r.Leaving = true },
 			`healthy false, 0 neighbors
 			 Ready False AgentShutdown: the speaker of the node has ended
 			 ` + wellDone,
 		},
 		{
-			"something could not be read",
-			func(t *testing.T) peering.Report {
-				r := report(t, "{neighbors: []}")
-				r.Failures = []string{"list neighbors: timeout"}
-				return r
-			},
+			"something could not be read", "{neighbors: []}", nil, func(r *peering.Report) { r.Failures = []string{"list neighbors: timeout"} },
 			`healthy false, 0 neighbors
 			 Ready False Degraded: list neighbors: timeout
 			 ` + wellDone,
 		},
 		{
-			"an address is not announced, and a route is not in the kernel",
-			func(t *testing.T) peering.Report {
-				r := report(t, "{neighbors: []}")
+			"an address is not announced, and a route is not in the kernel", "{neighbors: []}", nil, func(r *peering.Report) {
 				one, other := netip.MustParsePrefix("198.51.100.7/32"), netip.MustParsePrefix("198.51.100.8/32")
 				r.Imported = []peering.Imported{{Address: one}, {Address: other}}
 				r.Local = []peering.Route{{Prefix: one}}
 				r.Exported = []peering.Exported{{Prefix: one, Installed: true}, {Prefix: other, Reason: "no way"}, {Prefix: other, Table: 9}}
-				return r
 			},
 			`healthy false, 0 neighbors
 			 Ready False Degraded: 1 of 2 imported addresses are not announced; 2 of 3 exported routes are not in the kernel
@@ -245,7 +196,14 @@ func TestTheHealthOfANode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := healthy(peering.NodeStatus(tt.report(t), bgpv1.BGPNodeStatusStatus{}))
+			r := peering.Report{}
+			if tt.spec != "" {
+				r = report(t, tt.spec, tt.neighbors...)
+			}
+			if tt.change != nil {
+				tt.change(&r)
+			}
+			got := healthy(peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}))
 			if diff := cmp.Diff(trimmed(tt.want), got); diff != "" {
 				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}

@@ -30,7 +30,7 @@ func examples(t *testing.T, name string) []example {
 			if name, is := strings.CutPrefix(line, "# "); is {
 				e.name = strings.TrimSpace(name)
 			} else if want, is := strings.CutPrefix(line, "-> "); is {
-				e.want += want
+				e.want += strings.TrimSuffix(want, "\n") + "\n"
 			} else {
 				e.config += line
 			}
