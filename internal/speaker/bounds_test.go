@@ -49,8 +49,7 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 			{"another group with the addresses", []v2.ServiceGroup{other}, neither, ""},
 			{"the group once more", []v2.ServiceGroup{shrunk}, "203.0.113.1/32 *, 203.0.113.200/32", ""},
 		} {
-			w.cluster.change(func(s *intent.Snapshot) { s.Groups = step.groups })
-			settle()
+			w.sees(func(s *intent.Snapshot) { s.Groups = step.groups })
 			want(t, step.name, w.server.marked(), step.want)
 			excepted := "192.0.2.1/32"
 			if step.want == neither {
@@ -63,8 +62,7 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 			}
 			want(t, "addresses in the status of "+step.name, strings.Join(recorded, " "), step.recorded)
 		}
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = nil })
 	})
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.speaker.Memory = memory
@@ -81,20 +79,15 @@ func TestAddressesStayOnTheNodesOfTheirGroup(t *testing.T) {
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "b"})
 	}, func(w *world) {
 		want(t, "routes of a node that is not selected", w.server.announces(), "")
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")} })
 		want(t, "routes of a shrunk group", w.server.announces(), "")
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = nil })
 		want(t, "routes of a deleted group", w.server.announces(), "")
-		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
 		want(t, "routes of a node that got the label", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
-		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
 		want(t, "routes of a node that lost the label", w.server.announces(), "")
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
 		want(t, "routes of a group that selects the node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
 	})
 }
@@ -108,18 +101,14 @@ func TestManagedAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 		w.cluster.snapshot.Managed = []intent.ServiceFacts{managed("netbox", "198.51.100.1")}
 	}, func(w *world) {
 		want(t, "routes", w.server.marked(), "198.51.100.1/32 *")
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{refused} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{refused} })
 		want(t, "routes of a refused group", w.server.marked(), "198.51.100.1/32 *")
-		w.cluster.change(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
 		want(t, "routes with a Service that was seen late", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups, s.Managed = nil, nil })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups, s.Managed = nil, nil })
 		want(t, "routes of a deleted group", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{netbox()} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{netbox()} })
 		want(t, "routes of the group for all neighbors", w.server.marked(), "198.51.100.1/32, 198.51.100.2/32")
 	})
 }
@@ -143,8 +132,7 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 		if bounds := w.reports.last().Status.GroupBounds; len(bounds) > 0 {
 			t.Errorf("the status has bounds of groups that exist: %v", bounds)
 		}
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = nil })
 		want(t, "routes of deleted groups", w.server.marked(), routes)
 		recorded = w.reports.last().Status.GroupBounds
 	})
@@ -163,8 +151,7 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 			if diff := cmp.Diff(recorded, w.reports.last().Status.GroupBounds); diff != "" {
 				t.Errorf("the bounds that the new pod records (-want +got)\n%s", diff)
 			}
-			w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
-			settle()
+			w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
 			want(t, "routes after the group came back for all neighbors", w.server.marked(), strings.ReplaceAll(all, "1/32 *, 203.0.113.200/32 *", "1/32, 203.0.113.200/32"))
 		})
 	}
@@ -182,8 +169,7 @@ func TestAFileWithoutAGroupDoesNotHideItsBounds(t *testing.T) {
 			w.cluster.snapshot.Bounds, w.cluster.missing = []bgpv1.GroupBounds{edge}, away
 		}, func(w *world) {
 			pass(2 * patience)
-			w.cluster.change(func(*intent.Snapshot) {})
-			settle()
+			w.sees(func(*intent.Snapshot) {})
 			want(t, "routes", w.server.marked(), "203.0.113.1/32 *")
 			want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 		})
@@ -267,15 +253,13 @@ func TestAddressesWaitForTheServicesOfADeletedGroup(t *testing.T) {
 		w.cluster.snapshot.Bounds = []bgpv1.GroupBounds{{Group: "netbox", AllocatedFrom: "netbox", Peers: []string{"192.0.2.1"}}}
 	}, func(w *world) {
 		want(t, "routes before the Services are known", w.server.marked(), "")
-		w.cluster.change(func(s *intent.Snapshot) {
+		w.sees(func(s *intent.Snapshot) {
 			s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.99"), managed("other", "192.0.2.100")}
 		})
-		settle()
 		want(t, "routes", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32 *")
-		w.cluster.change(func(s *intent.Snapshot) {
+		w.sees(func(s *intent.Snapshot) {
 			s.Managed = []intent.ServiceFacts{managed("other", "192.0.2.99"), managed("other", "192.0.2.100")}
 		})
-		settle()
 		want(t, "routes after another group got the address", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32")
 	})
 }

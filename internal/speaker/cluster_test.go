@@ -75,10 +75,10 @@ func (c install) node(name string) string {
 }
 
 // configure creates a BGPConfiguration.
-func (c install) configure(name, spec string, finalizers ...string) {
+func (c install) configure(name, spec string) {
 	c.t.Helper()
 	object := configuration(c.t, name, spec)
-	object.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: c.namespace, Finalizers: finalizers}
+	object.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: c.namespace}
 	if err := c.clients.BGP.Post().Namespace(c.namespace).Resource("configs").Body(&object).Do(c.t.Context()).Error(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -92,13 +92,6 @@ func (c install) configured(name string) (object bgpv1.BGPConfiguration, ok bool
 		c.t.Fatal(err)
 	}
 	return object, err == nil
-}
-
-func (c install) unconfigure(name string) {
-	c.t.Helper()
-	if err := c.clients.BGP.Delete().Namespace(c.namespace).Resource("configs").Name(name).Do(c.t.Context()).Error(); err != nil {
-		c.t.Fatal(err)
-	}
 }
 
 // password sets the password in the Secret of that name.
@@ -289,25 +282,6 @@ func TestTheStatusOfANodeFollowsTheSpeaker(t *testing.T) {
 	m.stop()
 	if s := c.nodeStatus(node).Status; s.Healthy || s.Conditions[0].Reason != "AgentShutdown" {
 		t.Errorf("after the end of the speaker, the conditions are %+v", s.Conditions)
-	}
-}
-
-func TestADeletedConfigurationEndsBGPOnEveryNode(t *testing.T) {
-	c := newInstall(t)
-	// A finalizer delays the deletion of the object. The configuration has no effect any more.
-	c.configure("default", oneNeighbor, "bgp.purelb.io/finalizer")
-	a, b := c.speak(c.node("a"), nil), c.speak(c.node("b"), nil)
-	for _, m := range []*member{a, b} {
-		m.kernel.hold("kube-lb0", "203.0.113.7/32")
-		eventuallyIs(t, "the session", sessions1, m.server.String)
-	}
-	c.unconfigure("default")
-	for _, m := range []*member{a, b} {
-		eventuallyIs(t, "the sessions", "stopped, graceful false", m.server.String)
-		eventuallyIs(t, "the routes", "", m.server.announces)
-	}
-	if _, there := c.configured("default"); !there {
-		t.Error("a speaker has removed the finalizer, and must not do that")
 	}
 }
 

@@ -23,35 +23,30 @@ func TestConfigurationsThatSelectTheNodeAreInEffect(t *testing.T) {
 		w.speaker.Memory = memory
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "a"})
 	}, func(w *world) {
-		w.cluster.change(func(s *intent.Snapshot) {
+		w.sees(func(s *intent.Snapshot) {
 			s.Configs = append(s.Configs, rackConfig(t, "a", "192.0.2.2", "65000"), rackConfig(t, "b", "192.0.2.3", "65000"))
 		})
-		settle()
 		want(t, "neighbors in rack a", w.peers(), "192.0.2.1 192.0.2.2")
 
 		// A label takes effect at once.
-		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
 		want(t, "neighbors in rack b", w.peers(), "192.0.2.1 192.0.2.3")
 
 		// While an object is replaced, it does not exist for a moment.
-		w.cluster.change(func(s *intent.Snapshot) { s.Configs = s.Configs[:2] })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Configs = s.Configs[:2] })
 		want(t, "neighbors while rack-b is gone", w.peers(), "192.0.2.1 192.0.2.3")
 		contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration rack-b is gone, and default takes effect at ")
 		pass(successionPause + time.Second)
 		want(t, "neighbors when rack-b stays away", w.peers(), "192.0.2.1")
 
 		// Another AS is a conflict. The node keeps its neighbors and reports the conflict.
-		w.cluster.change(func(s *intent.Snapshot) { s.Configs = append(s.Configs, rackConfig(t, "b", "192.0.2.3", "65009")) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs, rackConfig(t, "b", "192.0.2.3", "65009")) })
 		want(t, "neighbors with a conflict", w.peers(), "192.0.2.1")
 		if c := w.reports.conditions(); !strings.Contains(c, "Configured False ConfigurationInvalid: rack-b: spec.global.asn: default says otherwise") ||
 			!strings.Contains(c, "the BGPConfiguration rack-b is left out") {
 			t.Errorf("the conditions are %s", c)
 		}
-		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
 		want(t, "neighbors in rack a again", w.peers(), "192.0.2.1 192.0.2.2")
 	})
 	inWorld(t, "", func(w *world) {

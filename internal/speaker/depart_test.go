@@ -104,8 +104,7 @@ func TestADeletedNodeHasNoStatus(t *testing.T) {
 				t.Error("the speaker writes the status of a deleted node")
 			}
 			want(t, "routes until SIGTERM", w.server.announces(), "203.0.113.7/32")
-			w.cluster.change(func(s *intent.Snapshot) { s.Node = &node })
-			settle()
+			w.sees(func(s *intent.Snapshot) { s.Node = &node })
 			if !w.reports.last().Enabled {
 				t.Error("the speaker does not write the status of a node that exists again")
 			}
@@ -227,10 +226,8 @@ func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		release := make(chan struct{})
 		w.reports.hold(release)
-		w.server.change(established("192.0.2.1", 65001))
-		settle() // the first report is being written
-		w.server.change(established("192.0.2.2", 65002))
-		settle() // the second report is waiting
+		w.serves(established("192.0.2.1", 65001)) // the first report is being written
+		w.serves(established("192.0.2.2", 65002)) // the second report is waiting
 		before := w.reports.count
 		w.cancel()
 		pass(4 * time.Second)
@@ -272,8 +269,7 @@ func TestNothingIsAppliedDuringTheEnd(t *testing.T) {
 	inWorld(t, gracefulLink, nil, func(w *world) {
 		release := make(chan struct{})
 		w.reports.hold(release)
-		w.server.change(established("192.0.2.1", 65001))
-		settle() // the report is being written, and the end waits for it
+		w.serves(established("192.0.2.1", 65001)) // the report is being written, and the end waits for it
 		w.cancel()
 		settle()
 		before := w.server.applied

@@ -14,12 +14,11 @@ func TestWrongAnnotationsOfAServiceAreReportedOnce(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.reported()
 		service := func(annotations map[string]string) {
-			w.cluster.change(func(s *intent.Snapshot) {
+			w.sees(func(s *intent.Snapshot) {
 				s.Services = []intent.ServiceFacts{{
 					Name: "default/web", UID: "web", Annotations: annotations, Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.8")},
 				}}
 			})
-			settle()
 		}
 		service(map[string]string{peering.AnnotationMED: "low", peering.AnnotationCommunities: "65000:7,blue", peering.AnnotationLargeCommunities: "1:2:3"})
 		const community = ignored + `metadata.annotations[purelb.io/bgp-communities][1]: "blue" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
@@ -43,8 +42,7 @@ func TestANodeWithoutAConfigurationReportsNoRouteAttributes(t *testing.T) {
 		}}
 	}, func(w *world) {
 		w.reported()
-		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Configs = nil })
 		want(t, "events", w.reported(), "")
 	})
 }

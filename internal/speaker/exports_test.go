@@ -20,17 +20,15 @@ func TestLearnedRoutesAreExportedByTheRules(t *testing.T) {
 		return peering.LearnedRoute{Prefix: netip.MustParsePrefix(prefix), NextHop: netip.MustParseAddr(hop), From: netip.MustParseAddr(hop), Communities: communities}
 	}
 	inWorld(t, spec, nil, func(w *world) {
-		w.server.change(func(s *fakeServer) {
+		w.serves(func(s *fakeServer) {
 			s.learned = []peering.LearnedRoute{
 				route("0.0.0.0/0", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.2"), route("10.1.0.0/16", "192.0.2.1", 65001<<16+1),
 			}
 		})
-		settle()
 		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1 192.0.2.2] table 7 metric 5 proto 186\n"+
 			"10.1.0.0/16 via [192.0.2.1] table 100 metric 20 proto 186\n10.1.0.0/16 via [192.0.2.1] table 7 metric 5 proto 186")
 		want(t, "rules", fmt.Sprint(w.reports.last().Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
-		w.server.change(func(s *fakeServer) { s.learned = s.learned[1:2] })
-		settle()
+		w.serves(func(s *fakeServer) { s.learned = s.learned[1:2] })
 		want(t, "routes after some were withdrawn", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
 		w.edit(strings.Replace(spec, "enabled: true", "enabled: false", 1))
 		want(t, "routes without rules", w.kernel.String(), "")
@@ -58,16 +56,14 @@ func TestARolloutKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
 		w.start()
 		pass(time.Minute)
 		want(t, "routes before there are sessions", w.kernel.String(), left)
-		w.server.change(func(s *fakeServer) {
+		w.serves(func(s *fakeServer) {
 			s.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), NextHop: netip.MustParseAddr("192.0.2.2")}}
 			established("192.0.2.1", 65001)(s)
 			complete("192.0.2.2")(s)
 		})
-		settle()
 		const another = "10.1.0.0/16 via [192.0.2.2] table 7 metric 20 proto 186"
 		want(t, "routes when one of two neighbors is complete", w.kernel.String(), left+"\n"+another)
-		w.server.change(complete("192.0.2.1"))
-		settle()
+		w.serves(complete("192.0.2.1"))
 		want(t, "routes when both neighbors are complete", w.kernel.String(), another)
 	})
 }
@@ -83,25 +79,6 @@ func TestLearnedRoutesGoWhenTheirNeighborStaysAway(t *testing.T) {
 	})
 }
 
-func TestAnotherASKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
-	inWorld(t, twoRouters, func(w *world) {
-		learn(w)
-		complete("192.0.2.1")(w.server)
-		complete("192.0.2.2")(w.server)
-	}, func(w *world) {
-		was := w.kernel.String()
-		w.edit(strings.Replace(twoRouters, "65000", "65009", 1))
-		pass(staggerLimit)
-		w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
-		pass(time.Minute)
-		want(t, "routes while the sessions begin anew", w.kernel.String(), was)
-		w.server.change(complete("192.0.2.1"))
-		w.server.change(complete("192.0.2.2"))
-		settle()
-		want(t, "routes when the neighbors are complete", w.kernel.String(), "")
-	})
-}
-
 // learned adds two complete neighbors and the routes that they announce.
 func learned(w *world) {
 	learn(w)
@@ -109,21 +86,28 @@ func learned(w *world) {
 	complete("192.0.2.2")(w.server)
 }
 
-// The BGP server is replaced, for example because the node got an address of listenAddresses.
 func TestAnotherBGPServerKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
-	inWorld(t, twoRouters, learned, func(w *world) {
-		was := w.kernel.String()
-		w.server.change(func(s *fakeServer) {
-			s.ended++
-			s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{}
+	for name, replace := range map[string]func(*world){
+		"another AS": func(w *world) {
+			w.edit(strings.Replace(twoRouters, "65000", "65009", 1))
+			pass(staggerLimit)
+		},
+		// For example, the node got an address of listenAddresses.
+		"the same configuration": func(w *world) { w.server.change(func(s *fakeServer) { s.ended++ }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, twoRouters, learned, func(w *world) {
+				was := w.kernel.String()
+				replace(w)
+				w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
+				pass(time.Minute)
+				want(t, "routes while the sessions begin anew", w.kernel.String(), was)
+				w.server.change(complete("192.0.2.1"))
+				w.serves(complete("192.0.2.2"))
+				want(t, "routes when the neighbors are complete", w.kernel.String(), "")
+			})
 		})
-		pass(time.Minute)
-		want(t, "routes while the sessions begin anew", w.kernel.String(), was)
-		w.server.change(complete("192.0.2.1"))
-		w.server.change(complete("192.0.2.2"))
-		settle()
-		want(t, "routes when the neighbors are complete", w.kernel.String(), "")
-	})
+	}
 }
 
 func TestWithdrawnRoutesGoWhileAnotherBGPServerCannotStart(t *testing.T) {
@@ -164,8 +148,7 @@ func TestADefaultRouteOfAnEarlierProcessGoesWithItsRule(t *testing.T) {
 		w.start()
 		settle()
 		w.server.change(complete("192.0.2.1"))
-		w.server.change(complete("192.0.2.2"))
-		settle()
+		w.serves(complete("192.0.2.2"))
 		want(t, "routes", w.kernel.String(), "")
 	})
 }
@@ -236,8 +219,7 @@ func TestFrequentRouteChangesAreThrottled(t *testing.T) {
 	inWorld(t, learnsOne, learn, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.slow = time.Second })
 		pass(10 * time.Minute)
-		w.server.change(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })
-		settle()
+		w.serves(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })
 		want(t, "routes after the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
 		before := w.kernel.programmed
 		for range 600 {

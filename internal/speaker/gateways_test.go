@@ -41,18 +41,15 @@ func (w *world) configured() string {
 func TestAGatewayNeighborFollowsTheDefaultRoute(t *testing.T) {
 	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
 		want(t, "neighbors at first", w.neighborNames(), "192.0.2.1")
-		w.kernel.change(defaultGateway("192.0.2.254"))
-		settle()
+		w.routed(defaultGateway("192.0.2.254"))
 		want(t, "neighbors after a change of the route", w.neighborNames(), "192.0.2.254")
 
-		w.kernel.change(defaultGateway(""))
-		settle()
+		w.routed(defaultGateway(""))
 		want(t, "neighbors without a route", w.neighborNames(), "192.0.2.254")
 		if said := w.configured(); !strings.HasPrefix(said, "False ") || !strings.Contains(said, "the last known gateway 192.0.2.254 stays the neighbor") {
 			t.Errorf("the condition Configured is %s, want False with the last known gateway", said)
 		}
-		w.kernel.change(defaultGateway("192.0.2.254"))
-		settle()
+		w.routed(defaultGateway("192.0.2.254"))
 		if said := w.configured(); !strings.HasPrefix(said, "True ") {
 			t.Errorf("with the route again, the condition Configured is %s", said)
 		}
@@ -66,16 +63,14 @@ func TestANodeWithoutADefaultRouteReportsIt(t *testing.T) {
 		if s.Healthy || len(s.Neighbors) != 1 || s.Neighbors[0].Address != "gateway ipv4" || !strings.Contains(s.Neighbors[0].LastError, "this node has no default route of ipv4") {
 			t.Errorf("the status is %+v, want a neighbor without a default route", s)
 		}
-		w.kernel.change(defaultGateway("192.0.2.1"))
-		settle()
+		w.routed(defaultGateway("192.0.2.1"))
 		want(t, "neighbors with a route", w.neighborNames(), "192.0.2.1")
 	})
 }
 
 func TestAnUnreadableRoutingTableChangesNoNeighbor(t *testing.T) {
 	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
-		w.kernel.change(func(k *fakeKernel) { k.gateways, k.gatewayErr = nil, errors.New("interrupted") })
-		settle()
+		w.routed(func(k *fakeKernel) { k.gateways, k.gatewayErr = nil, errors.New("interrupted") })
 		want(t, "neighbors", w.neighborNames(), "192.0.2.1")
 		if !strings.Contains(w.logged(), "interrupted") {
 			t.Error("the error is not logged")

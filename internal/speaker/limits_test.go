@@ -45,16 +45,14 @@ func TestRoutesOfOtherNodesDoNotCount(t *testing.T) {
 		if strings.Contains(w.logged(), "prefixLimitNear") {
 			t.Error("the log has a warning although the configuration has no threshold")
 		}
-		w.server.change(announcing(5001, 1001))
-		settle()
+		w.serves(announcing(5001, 1001))
 		want(t, "barred neighbors with one more route", w.barred(), "bar 192.0.2.1")
 	})
 }
 
 func TestThePauseOfANeighborAboveItsLimitDoubles(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
-		w.server.change(announcing(2000, 2000))
-		settle()
+		w.serves(announcing(2000, 2000))
 		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
 		contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes")
 		contains(t, "last error", w.reports.last().Status.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ")
@@ -126,8 +124,7 @@ func connectsWith(accepted uint32) func(*fakeServer) {
 // A server forgets a dynamic neighbor when its session ends.
 func TestADynamicNeighborThatAnnouncedTooMuchStaysAway(t *testing.T) {
 	inWorld(t, limitedDynamic, nil, func(w *world) {
-		w.server.change(connectsWith(2000))
-		settle()
+		w.serves(connectsWith(2000))
 		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
 		for range 9 {
 			w.server.change(connectsWith(2000))
@@ -139,8 +136,7 @@ func TestADynamicNeighborThatAnnouncedTooMuchStaysAway(t *testing.T) {
 		}
 		pass(20 * time.Second)
 		want(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1")
-		w.server.change(connectsWith(2000))
-		settle()
+		w.serves(connectsWith(2000))
 		want(t, "barred neighbors when it is above its limit again", w.barred(), "bar 192.0.2.1")
 		pass(firstPenalty + 10*time.Second)
 		want(t, "barred neighbors after the length of the first pause", w.barred(), "")
@@ -151,8 +147,7 @@ func TestADynamicNeighborThatAnnouncedTooMuchStaysAway(t *testing.T) {
 
 func TestAPauseSurvivesTheSessionAndTheServer(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
-		w.server.change(announcing(2000, 2000))
-		settle()
+		w.serves(announcing(2000, 2000))
 		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
 		for _, change := range []string{"peerAsn: 65001}", "peerAsn: 65002}"} {
 			w.edit(strings.Replace(limited, "peerAsn: 65001}", change, 1))
@@ -172,17 +167,15 @@ func TestAPauseSurvivesTheSessionAndTheServer(t *testing.T) {
 func TestAllNeighborsTogetherHaveALimit(t *testing.T) {
 	const two = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
 	inWorld(t, two, func(w *world) { w.speaker.Room = 100_000 }, func(w *world) {
-		w.server.change(func(s *fakeServer) {
+		w.serves(func(s *fakeServer) {
 			established("192.0.2.2", 65001)(s)
 			n := s.neighbors["192.0.2.2"]
 			n.Received = map[addr.Family]uint32{addr.V4: 20_000, addr.V6: 20_000}
 			s.neighbors["192.0.2.2"] = n
 			announcing(60_000, 0)(s)
 		})
-		settle()
 		want(t, "barred neighbors at the limit", w.barred(), "")
-		w.server.change(announcing(60_001, 0))
-		settle()
+		w.serves(announcing(60_001, 0))
 		want(t, "barred neighbors above the limit", w.barred(), "bar 192.0.2.1")
 		const why = "all neighbors together announce 100001 prefixes, and the memory limit of this container has room for 100000; this neighbor announces most, 60001"
 		contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why)
@@ -228,8 +221,7 @@ func TestThePrefixLimitFollowsTheMemoryLimit(t *testing.T) {
 
 func TestANeighborThatIsHeldDownIsNotAdmitted(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
-		w.server.change(announcing(2000, 2000))
-		settle()
+		w.serves(announcing(2000, 2000))
 		if got := w.barred(); !strings.HasPrefix(got, "bar 192.0.2.1") {
 			t.Fatalf("at first: %q", got)
 		}
@@ -242,8 +234,7 @@ func TestANeighborThatIsHeldDownIsNotAdmitted(t *testing.T) {
 
 func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 	inWorld(t, strings.Replace(limited, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
-		w.server.change(announcing(800, 800))
-		settle()
+		w.serves(announcing(800, 800))
 		want(t, "warnings at 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
 		w.server.change(announcing(801, 801))
 		pass(time.Hour)
@@ -255,8 +246,7 @@ func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 // 0 means no limit.
 func TestWithoutALimitThereIsNoWarning(t *testing.T) {
 	inWorld(t, strings.Replace(limited, "1000}", "0, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
-		w.server.change(announcing(2000, 2000))
-		settle()
+		w.serves(announcing(2000, 2000))
 		want(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
 	})
 }
@@ -264,10 +254,8 @@ func TestWithoutALimitThereIsNoWarning(t *testing.T) {
 func TestADynamicNeighborThatComesBackIsWarnedAgain(t *testing.T) {
 	inWorld(t, strings.Replace(limitedDynamic, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
 		for range 2 {
-			w.server.change(connectsWith(900))
-			settle()
-			w.server.change(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
-			settle()
+			w.serves(connectsWith(900))
+			w.serves(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
 		}
 		want(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "2")
 		if n := len(w.speaker.reporter.near); n != 0 {

@@ -11,41 +11,48 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
-func TestAStartWithoutTheAPIServerUsesTheStoredInput(t *testing.T) {
-	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
-	memory := t.TempDir() + "/input.json"
-	synctest.Test(t, func(t *testing.T) {
-		before := newWorld(t, secretly, memory)
-		before.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
-		before.start()
-		settle()
-		want(t, "sessions", before.server.String(), sessions1+" md5 hush")
-		if err := before.end(); err != nil {
-			t.Fatal(err)
-		}
+const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
 
+// stores makes the speaker store its input in this file.
+func stores(memory string, more ...func(*world)) func(*world) {
+	return func(w *world) {
+		w.speaker.Memory = memory
+		for _, change := range more {
+			change(w)
+		}
+	}
+}
+
+// hush is the Secret of secretly.
+func hush(w *world) {
+	w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": {Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}}
+}
+
+// away makes the API server unreachable.
+func away(w *world) { w.cluster.missing = true }
+
+func TestAStartWithoutTheAPIServerUsesTheStoredInput(t *testing.T) {
+	memory := t.TempDir() + "/input.json"
+	inWorld(t, secretly, stores(memory, hush), func(w *world) {
+		want(t, "sessions", w.server.String(), sessions1+" md5 hush")
+	})
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "", memory)
-		w.cluster.missing = true
+		away(w)
 		w.start()
 		atOnce()
 		want(t, "sessions at once", w.server.String(), "")
 		pass(5 * time.Second)
 		want(t, "sessions after a while", w.server.String(), sessions1+" md5 hush")
-		w.cluster.change(func(*intent.Snapshot) {})
-		settle()
+		w.sees(func(*intent.Snapshot) {})
 		want(t, "sessions when the API server has no configuration", w.server.String(), "stopped, graceful false")
 		if err := w.end(); err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
-
-		again := newWorld(t, "", memory)
-		again.cluster.missing = true
-		again.start()
+	})
+	inWorld(t, "", stores(memory, away), func(w *world) {
 		pass(5 * time.Second)
-		want(t, "sessions of the next process", again.server.String(), "stopped, graceful false")
-		if err := again.end(); err != nil {
-			t.Fatal(err)
-		}
+		want(t, "sessions of the next process", w.server.String(), "stopped, graceful false")
 	})
 	info, err := os.Stat(memory)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -55,7 +62,6 @@ func TestAStartWithoutTheAPIServerUsesTheStoredInput(t *testing.T) {
 
 // The API server answers before the speaker uses its stored input.
 func TestARestartWithoutASecretKeepsThePassword(t *testing.T) {
-	const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
 	for name, tt := range map[string]struct {
 		now  peering.Secret
 		says []string // in the conditions of the node
@@ -63,27 +69,13 @@ func TestARestartWithoutASecretKeepsThePassword(t *testing.T) {
 		"the Secret is gone":  {now: peering.Secret{Known: true}},
 		"no right to read it": {now: peering.Secret{Forbidden: true}, says: []string{"add bgp to gobgp.passwordSecrets", "the password that was there before is in use"}},
 	} {
-		memory := t.TempDir() + "/input.json"
-		run := func(t *testing.T, secret peering.Secret, check func(w *world)) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, secretly, memory)
-				w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": secret}
-				w.start()
-				settle()
-				check(w)
-				if err := w.end(); err != nil {
-					t.Fatal(err)
-				}
-			})
-		}
 		t.Run(name, func(t *testing.T) {
-			run(t, peering.Secret{Known: true, Exists: true, Data: map[string][]byte{"password": []byte("hush")}}, func(*world) {})
-			run(t, tt.now, func(w *world) {
+			memory := t.TempDir() + "/input.json"
+			inWorld(t, secretly, stores(memory, hush), func(*world) {})
+			inWorld(t, secretly, stores(memory, func(w *world) { w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": tt.now} }), func(w *world) {
 				want(t, "sessions", w.server.String(), sessions1+" md5 hush")
 				for _, text := range tt.says {
-					if c := w.reports.conditions(); !strings.Contains(c, text) {
-						t.Errorf("the conditions are %s, want %q in them", c, text)
-					}
+					contains(t, "conditions", w.reports.conditions(), text)
 				}
 			})
 		})
@@ -117,20 +109,9 @@ func TestAnInvalidStoredInputIsIgnored(t *testing.T) {
 
 func TestAWrongConfigurationAtAStartKeepsTheStoredOne(t *testing.T) {
 	memory := t.TempDir() + "/input.json"
-	synctest.Test(t, func(t *testing.T) {
-		before := newWorld(t, oneNeighbor, memory)
-		before.start()
-		settle()
-		if err := before.end(); err != nil {
-			t.Fatal(err)
-		}
-		w := newWorld(t, strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"), memory)
-		w.start()
-		settle()
+	inWorld(t, oneNeighbor, stores(memory), func(*world) {})
+	inWorld(t, strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"), stores(memory), func(w *world) {
 		want(t, "sessions", w.server.String(), sessions1)
 		contains(t, "conditions", w.reports.conditions(), "spec.global.asn")
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
 	})
 }

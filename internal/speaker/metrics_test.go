@@ -61,8 +61,7 @@ k8gobgp_router_id_info{asn="65000",node="node-a",router_id="192.0.2.10",source="
 			}
 		}
 		look()
-		w.cluster.change(func(s *intent.Snapshot) { s.Configs = []bgpv1.BGPConfiguration{} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Configs = []bgpv1.BGPConfiguration{} })
 		look()
 		for _, name := range known {
 			if !there[name] {

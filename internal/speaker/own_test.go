@@ -34,14 +34,12 @@ func TestAddressesWithoutAPoolAreNotLearned(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.8/32", "2001:db8:9::8/128")
 		settle()
 		want(t, "refused prefixes of other addresses", w.server.refuses(), "2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
-		w.cluster.change(func(s *intent.Snapshot) {
+		w.sees(func(s *intent.Snapshot) {
 			s.Services = []intent.ServiceFacts{{Name: "a/netbox", Recorded: true, Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.9")}}}
 		})
-		settle()
 		want(t, "refused prefixes with an address of an IPAM system on another node", w.server.refuses(), "198.51.100.9/32 32-32, 2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
 		w.kernel.hold("kube-lb0")
-		w.cluster.change(func(s *intent.Snapshot) { s.Services = nil })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Services = nil })
 		want(t, "refused prefixes without addresses", w.server.refuses(), "")
 	})
 }

@@ -63,25 +63,21 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		want(t, "routes", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32 *")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
 		want(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
 		w.reported()
 
 		// An event of the group and the status of the node report a name that no neighbor has.
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2", "spine")} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2", "spine")} })
 		if events := w.reported(); !strings.Contains(events, "RouteAttributesIgnored Node node-a leaves out what cannot be read: peers: no neighbor of a BGPConfiguration has the address, the interface or the peer group spine") {
 			t.Errorf("the events are %q", events)
 		}
 		contains(t, "conditions", w.reports.conditions(), `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`)
 
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
 		want(t, "routes of a group for all neighbors", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		want(t, "its neighbors", w.server.excepted(), "")
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
 	})
 	inWorld(t, "", func(w *world) {
 		w.speaker.Memory = memory
@@ -109,8 +105,7 @@ func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
 		settle()
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{low, high} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{low, high} })
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
 		settle()
 		want(t, "routes before the policy", w.server.marked(), "203.0.113.1/32")
@@ -131,8 +126,7 @@ func TestRoutesWaitUntilTheServerHasThePolicy(t *testing.T) {
 		w.server.change(func(s *fakeServer) {
 			s.refuse = []peering.Problem{{Field: "spec.policyDefinitions", Reason: "Refused", Message: "no", Policies: true}}
 		})
-		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), green} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), green} })
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32")
 		settle()
 		want(t, "routes with the old policies", w.server.marked(), "203.0.113.1/32")
@@ -152,16 +146,14 @@ func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{plain, netbox()}
 	}, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
-		w.cluster.change(func(s *intent.Snapshot) {
+		w.sees(func(s *intent.Snapshot) {
 			s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), netbox("192.0.2.1")}
 			s.Managed = []intent.ServiceFacts{managed("netbox", "198.51.100.1")}
 		})
-		settle()
 		// 198.51.100.9 is on the interface without a Service.
 		want(t, "routes before the policy", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "198.51.100.1/32", "198.51.100.2/32", "198.51.100.9/32")
-		w.cluster.change(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
 		want(t, "routes with new addresses", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
 		pass(time.Minute)
@@ -178,8 +170,7 @@ func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) 
 		w.cluster.snapshot.Managed = []intent.ServiceFacts{managed("blue", "203.0.113.1"), managed("netbox", "198.51.100.1")}
 	}, func(w *world) {
 		want(t, "routes while one Service is not seen", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32")
-		w.cluster.change(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
 		want(t, "routes", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32")
 		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 	})
@@ -199,11 +190,9 @@ func TestAddressesOfOtherInterfacesNeedNoService(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{netbox("192.0.2.1")}
 	}, func(w *world) {
 		want(t, "routes without Services", w.server.marked(), "192.0.2.77/32")
-		w.cluster.change(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.78")} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.78")} })
 		want(t, "routes with the Service of a marked address", w.server.marked(), "192.0.2.77/32, 192.0.2.78/32 *")
-		w.cluster.change(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.77")} })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.77")} })
 		want(t, "routes with a Service that has the address", w.server.marked(), "192.0.2.77/32 *")
 	})
 }
@@ -252,8 +241,7 @@ func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
 		want(t, "routes with another value", w.server.announces(), "203.0.113.1/32 65000:8")
 
 		// While default is replaced, nothing changes.
-		w.cluster.change(func(s *intent.Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
-		settle()
+		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
 		want(t, "routes while default is gone", w.server.announces(), "203.0.113.1/32 65000:8")
 		w.reported()
 		w.edit(oneNeighbor)

@@ -13,14 +13,16 @@ import (
 	"purelb.io/purelb/internal/peering"
 )
 
+// withBFD is a spec with a neighbor and BFD.
+const withBFD = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
+
 // setRouter sets the address of the router on eth1 in the kernel and in the server.
 func setRouter(w *world, address string) {
 	router := netip.MustParseAddr(address)
 	w.kernel.change(func(k *fakeKernel) { k.routers["eth1"] = router })
-	w.server.change(func(s *fakeServer) {
+	w.serves(func(s *fakeServer) {
 		s.neighbors["%eth1"] = peering.NeighborStatus{Address: router, Interface: "eth1", PeerASN: 65001, State: peering.Established}
 	})
-	settle()
 }
 
 // When a link fails, the kernel forgets all neighbors before BFD notices the failure. When the
@@ -54,12 +56,10 @@ func TestAnUnnumberedNeighborSurvivesWithoutItsKernelEntry(t *testing.T) {
 
 // The deletion of the configuration ended BGP. Since then the speaker has read no sessions.
 func TestBFDOfARestoredConfigurationWaitsForBGP(t *testing.T) {
-	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
-	inWorld(t, spec, nil, func(w *world) {
-		w.server.change(established("192.0.2.1", 65001))
-		settle()
+	inWorld(t, withBFD, nil, func(w *world) {
+		w.serves(established("192.0.2.1", 65001))
 		want(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3")
-		config := configuration(t, "default", spec)
+		config := configuration(t, "default", withBFD)
 		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		atOnce()
 		want(t, "BFD without a configuration", w.bfd.String(), "")
@@ -68,16 +68,14 @@ func TestBFDOfARestoredConfigurationWaitsForBGP(t *testing.T) {
 		atOnce()
 		want(t, "sessions", w.server.String(), sessions1)
 		want(t, "BFD before BGP", w.bfd.String(), "")
-		w.server.change(established("192.0.2.1", 65001))
-		settle()
+		w.serves(established("192.0.2.1", 65001))
 		want(t, "BFD with BGP", w.bfd.String(), "192.0.2.1 300ms x 3")
 	})
 }
 
 // Routers with a strict mode wait for BFD before they begin BGP.
 func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
-	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
-	inWorld(t, spec, nil, func(w *world) {
+	inWorld(t, withBFD, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) {
 			s.neighbors["192.0.2.1"] = peering.NeighborStatus{Address: netip.MustParseAddr("192.0.2.1"), State: peering.Active}
 		})
@@ -89,13 +87,11 @@ func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
 }
 
 func TestBFDThatStartsDuringADeletionEnds(t *testing.T) {
-	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
-	inWorld(t, spec, nil, func(w *world) {
+	inWorld(t, withBFD, nil, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.stuck = make(chan struct{}) })
 		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		atOnce()
-		w.server.change(established("192.0.2.1", 65001))
-		settle()
+		w.serves(established("192.0.2.1", 65001))
 		want(t, "BFD during the deletion", w.bfd.String(), "192.0.2.1 300ms x 3")
 		close(w.server.stuck)
 		settle()
@@ -164,13 +160,12 @@ func TestNoIPv4RoutesToARouterWithoutIPv6NextHops(t *testing.T) {
 		w.kernel.egress[netip.MustParseAddr("2001:db8::1")] = peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::10")}}
 	}, func(w *world) {
 		opened := func(state string, takes bool) {
-			w.server.change(func(s *fakeServer) {
+			w.serves(func(s *fakeServer) {
 				established("2001:db8::1", 65001)(s)
 				n := s.neighbors["2001:db8::1"]
 				n.State, n.Opened, n.ExtendedNextHop = state, true, takes
 				s.neighbors["2001:db8::1"] = n
 			})
-			settle()
 		}
 		muted := func() string { return fmt.Sprintf("%v", w.server.peers()[0].Mute) }
 		want(t, "muted families before an OPEN", muted(), "[]")

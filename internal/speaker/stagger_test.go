@@ -48,13 +48,8 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 		return w.server.state.Peers[0].Multihop
 	}
 	t.Run("while the session is up", func(t *testing.T) {
-		inWorld(t, spec, nil, func(w *world) {
-			w.server.change(established("192.0.2.1", 65001))
-			settle()
-			began := time.Now()
-			w.edit(other)
-			due := began.Add(delayOf("node-a", 2))
-			pass(time.Until(due) - time.Second)
+		afterEdit(t, spec, other, func(w *world) {
+			pass(delayOf("node-a", 2) - 3*time.Second) // the edit took 2 s
 			if got := ttl(w); got != 2 {
 				t.Errorf("before the due time, the TTL is %d, want 2", got)
 			}
@@ -74,10 +69,7 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 		})
 	})
 	t.Run("the status shows what is in effect", func(t *testing.T) {
-		inWorld(t, oneNeighbor, nil, func(w *world) {
-			w.server.change(established("192.0.2.1", 65001))
-			settle()
-			w.edit(strings.NewReplacer("asn: 65000", "asn: 65009", "neighbors: [", "neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 0}}, ").Replace(oneNeighbor))
+		afterEdit(t, oneNeighbor, strings.NewReplacer("asn: 65000", "asn: 65009", "neighbors: [", "neighbors: [{config: {neighborAddress: 192.0.2.2, peerAsn: 0}}, ").Replace(oneNeighbor), func(w *world) {
 			s := w.reports.last().Status
 			if s.ASN != 65000 || !s.Healthy || len(s.Neighbors) != 1 || s.Neighbors[0].LocalASN != 65000 {
 				t.Errorf("while the change waits, the status is %+v", s)
@@ -92,44 +84,30 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 	})
 	t.Run("beside a problem", func(t *testing.T) {
 		const vrf = "vrfs: [{name: red}], neighbors"
-		inWorld(t, strings.Replace(spec, "neighbors", vrf, 1), nil, func(w *world) {
-			w.server.change(established("192.0.2.1", 65001))
-			settle()
-			w.edit(strings.Replace(other, "neighbors", vrf, 1))
+		afterEdit(t, strings.Replace(spec, "neighbors", vrf, 1), strings.Replace(other, "neighbors", vrf, 1), func(w *world) {
 			contains(t, "condition Configured", configured(w).Message, "the change ends sessions, and takes effect at ")
 			contains(t, "condition Configured", configured(w).Message, "VRFs are not supported")
 		})
 	})
 	t.Run("a neighbor above its limit does not wait", func(t *testing.T) {
-		inWorld(t, limited, nil, func(w *world) {
-			w.server.change(established("192.0.2.1", 65001))
-			settle()
-			w.edit(strings.Replace(limited, "asn: 65000", "asn: 65009", 1))
+		afterEdit(t, limited, strings.Replace(limited, "asn: 65000", "asn: 65009", 1), func(w *world) {
 			if log := w.logged(); !strings.Contains(log, "sessionsEndLater") {
 				t.Fatalf("the log does not say that the edit waits: %s", log)
 			}
-			w.server.change(announcing(2000, 2000))
-			settle()
+			w.serves(announcing(2000, 2000))
 			want(t, "barred neighbors while the edit waits", w.barred(), "bar 192.0.2.1")
 		})
 	})
 	t.Run("when the session has ended already", func(t *testing.T) {
-		inWorld(t, spec, nil, func(w *world) {
-			w.server.change(established("192.0.2.1", 65001))
-			settle()
-			w.edit(other)
-			w.server.change(func(s *fakeServer) { s.neighbors["192.0.2.1"] = peering.NeighborStatus{} })
-			settle()
+		afterEdit(t, spec, other, func(w *world) {
+			w.serves(func(s *fakeServer) { s.neighbors["192.0.2.1"] = peering.NeighborStatus{} })
 			if got := ttl(w); got != 3 {
 				t.Errorf("the TTL is %d", got)
 			}
 		})
 	})
 	t.Run("when the configuration is deleted", func(t *testing.T) {
-		inWorld(t, spec, nil, func(w *world) {
-			w.server.change(established("192.0.2.1", 65001))
-			settle()
-			w.edit(other)
+		afterEdit(t, spec, other, func(w *world) {
 			w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 			pass(2 * staggerLimit)
 			// Once at the deletion, and perhaps once more at the time of the change.
@@ -142,10 +120,7 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 		})
 	})
 	t.Run("an edit that is undone has no effect", func(t *testing.T) {
-		inWorld(t, spec, nil, func(w *world) {
-			w.server.change(established("192.0.2.1", 65001))
-			settle()
-			w.edit(other)
+		afterEdit(t, spec, other, func(w *world) {
 			w.edit(spec)
 			pass(time.Minute)
 			if got := ttl(w); got != 2 {
@@ -159,15 +134,21 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 	})
 }
 
+// afterEdit runs test after an edit of the spec while the session with the neighbor is up.
+func afterEdit(t *testing.T, spec, edited string, test func(*world)) {
+	inWorld(t, spec, nil, func(w *world) {
+		w.serves(established("192.0.2.1", 65001))
+		w.edit(edited)
+		test(w)
+	})
+}
+
 func configured(w *world) metav1.Condition {
 	return *meta.FindStatusCondition(w.reports.last().Status.Conditions, bgpv1.ConditionConfigured)
 }
 
 func TestAChangeThatKeepsSessionsDoesNotWait(t *testing.T) {
-	inWorld(t, oneNeighbor, nil, func(w *world) {
-		w.server.change(established("192.0.2.1", 65001))
-		settle()
-		w.edit(strings.Replace(oneNeighbor, "}}]", "}, timers: {config: {holdTime: 9}}}]", 1))
+	afterEdit(t, oneNeighbor, strings.Replace(oneNeighbor, "}}]", "}, timers: {config: {holdTime: 9}}}]", 1), func(w *world) {
 		if log := w.logged(); strings.Contains(log, "sessionsEndLater") || w.server.state.Peers[0].Timers.Hold != 9*time.Second {
 			t.Errorf("%+v\n%s", w.server.state.Peers[0].Timers, log)
 		}

@@ -19,8 +19,7 @@ func TestALostRouteToANeighborWithdrawsNoFamily(t *testing.T) {
 		want(t, "sessions without the route", w.server.String(), sessions1)
 		contains(t, "conditions", w.reports.conditions(), "spec.neighbors[0]: there is no route to 192.0.2.1, so the last known next hop of IPv6 routes stays in use")
 		before.Addresses = before.Addresses[:1]
-		w.kernel.change(func(k *fakeKernel) { k.egress[router] = before })
-		settle()
+		w.routed(func(k *fakeKernel) { k.egress[router] = before })
 		want(t, "sessions without an address of the other family", w.server.String(), strings.TrimSuffix(sessions1, " via 2001:db8::10"))
 	})
 }

@@ -103,17 +103,16 @@ func configuration(t *testing.T, name, spec string) bgpv1.BGPConfiguration {
 func (w *world) edit(spec string) {
 	w.t.Helper()
 	c := configuration(w.t, "default", spec)
-	w.cluster.change(func(s *intent.Snapshot) {
+	w.sees(func(s *intent.Snapshot) {
 		if len(s.Configs) > 0 {
 			c.Generation = s.Configs[0].Generation + 1
 		}
 		s.Configs = []bgpv1.BGPConfiguration{c}
 	})
-	settle()
 }
 
 // inWorld runs test in a world with its own time. before may change the world before the
-// speaker starts.
+// speaker starts. Worlds with the same memory are processes one after another.
 func inWorld(t *testing.T, spec string, before func(*world), test func(*world)) {
 	memory := filepath.Join(t.TempDir(), "input.json")
 	synctest.Test(t, func(t *testing.T) {
@@ -155,6 +154,23 @@ func (w *world) start() {
 		cancel()
 		return <-ended
 	})
+}
+
+// sees changes the cluster, and gives the speaker time for it.
+func (w *world) sees(change func(*intent.Snapshot)) {
+	w.cluster.change(change)
+	settle()
+}
+
+// serves does the same with the BGP server, and routed with the kernel.
+func (w *world) serves(change func(*fakeServer)) {
+	w.server.change(change)
+	settle()
+}
+
+func (w *world) routed(change func(*fakeKernel)) {
+	w.kernel.change(change)
+	settle()
 }
 
 // settle gives the speaker time for all its work.
