@@ -44,39 +44,6 @@ func TestAliasesStandForCommunities(t *testing.T) {
 	}
 }
 
-func TestUndefinedAliasesAreRefused(t *testing.T) {
-	const unknown = `"gold" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
-	for _, tt := range []struct{ name, spec, want string }{
-		{"in a policy", `policyDefinitions: [{name: p, statements: [{actions: {community: {communities: [gold]}}}]}]`,
-			"spec.policyDefinitions[0].statements[0].actions.community.communities[0]: " + unknown + "; the policy is not in use"},
-		{"in a set", `definedSets: [{type: community, name: s, list: [gold]}]`, "spec.definedSets[0].list[0]: " + unknown + "; the set is not in use"},
-		{"in a rule", `netlinkExport: {enabled: true, rules: [{name: r, communityList: [gold]}]}`, "spec.netlinkExport.rules[0].communityList[0]: " + unknown + "; the rule is not in use"},
-		{"an alias of another kind", `definedSets: [{type: community, name: s, list: [blue]}]`,
-			`spec.definedSets[0].list[0]: "blue" stands for 64512:100:1, which is not a community: write another name; the set is not in use`},
-		{"an alias for a well-known name", `communityAliases: {gold: no-export}`,
-			`spec.communityAliases.gold: "no-export" is neither a community nor a large community: write numbers such as 64512:100; it is not in use`},
-		{"an alias with a well-known name", `communityAliases: {no-export: "1:1"}`,
-			`spec.communityAliases.no-export: "no-export" is the name of a well-known community: write another; it is not in use`},
-		{"an alias with a capital letter", `communityAliases: {Gold: "1:1"}`,
-			`spec.communityAliases.Gold: "Gold" cannot be a name: write lower-case letters, digits and '-'; it is not in use`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			spec := tt.spec
-			if !strings.HasPrefix(spec, "communityAliases") {
-				spec = aliased + spec
-			}
-			d := on([]bgpv1.BGPConfiguration{named(t, "default", "{global: {asn: 65000}, "+spec+"}")}, "a")
-			if got := firstSet(d.Problems); got != tt.want {
-				t.Errorf("\n got %s\nwant %s", got, tt.want)
-			}
-		})
-	}
-	_, problems := peering.ParseAttributes(nil, []string{"gold"}, nil, nil, nil)
-	if got := firstSet(problems); got != "communities[0]: "+unknown {
-		t.Error(got)
-	}
-}
-
 // An alias of two objects is that of the older one, but each object's policies mean their own.
 func TestAliasesOfSeveralConfigurations(t *testing.T) {
 	all := []bgpv1.BGPConfiguration{
