@@ -3,11 +3,11 @@ package linux
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
@@ -118,9 +118,7 @@ func TestPutAndRemove(t *testing.T) {
 					local("eth0", "192.0.2.9/24"), impossible, local("eth7", "192.0.2.6/24"), local("eth0", "fd00::9/64"),
 				})
 				want := "192.0.2.6/24 on eth7: no such device\n192.0.2.7/24 on eth0: ipv4: address lifetime invalid (invalid argument)"
-				if diff := cmp.Diff(want, errorText(err)); diff != "" {
-					t.Errorf("error (-want +got):\n%s", diff)
-				}
+				equal(t, "error", errorText(err), want)
 			},
 			want: "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n" +
 				"fd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n",
@@ -132,9 +130,7 @@ func TestPutAndRemove(t *testing.T) {
 			ip(t, "link add eth0 type bridge\nlink set eth0 up\n"+tt.before)
 			s := newStack(t)
 			tt.act(t, s)
-			if diff := cmp.Diff(tt.want, addresses(t, s, "eth0")); diff != "" {
-				t.Errorf("addresses (-want +got):\n%s", diff)
-			}
+			equal(t, "addresses", addresses(t, s, "eth0"), tt.want)
 		})
 	}
 }
@@ -212,48 +208,33 @@ func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 	a.Prefix = netip.MustParsePrefix("fd00::9/64")
 	put(t, s, a)
 	want := "fd00::9/64 valid forever preferred forever nodad mark 80\n"
-	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
-	}
-}
-
-// The kernel deletes an address with a lifetime when it finds a duplicate. The agent has to
-// notice and report that. This test only checks that Put does not hide it.
-func TestDuplicateIPv6AddressIsRemovedByTheKernel(t *testing.T) {
-	newWorld(t)
-	there := newNeighborhood(t)
-	there.ip(t, "addr add fd00::9/64 dev eth0 nodad")
-	there.do(func() { served(t, "eth0", "fd00::9") })
-	s := newStack(t)
-	a := local("eth0", "fd00::9/64") // its lifetime is much longer than the wait
-	a.NoDAD = false
-	put(t, s, a)
-	eventually(t, "the kernel removes the duplicate", func() bool { return addresses(t, s, "eth0") == "" })
+	equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
 // If promote_secondaries is off, the kernel's default, deleting a primary address deletes
-// its secondary addresses too.
+// its secondary addresses too. The Stack changes the setting of a link only if it has to.
 func TestRemovingAPrimaryAddressLeavesItsSecondaries(t *testing.T) {
-	tests := []struct {
-		name string
-		act  func(*testing.T, *Stack)
-		want string
+	const node, ours8, ours9 = "192.0.2.1/24 valid forever preferred forever\n",
+		"192.0.2.8/24 valid forever preferred forever mark 80\n", "192.0.2.9/24 valid forever preferred forever mark 80\n"
+	for _, tt := range []struct {
+		name     string
+		act      func(*testing.T, *Stack)
+		want     string
+		promotes string
 	}{
-		{
-			name: "when it is removed",
-			act:  func(t *testing.T, s *Stack) { remove(t, s, remote("eth0", "192.0.2.9/24")) },
-			want: "192.0.2.1/24 valid forever preferred forever\n" +
-				"192.0.2.8/24 valid forever preferred forever mark 80\n",
-		},
-		{
-			name: "when it is replaced",
-			act:  func(t *testing.T, s *Stack) { put(t, s, local("eth0", "192.0.2.9/24")) },
-			want: "192.0.2.1/24 valid forever preferred forever\n" +
-				"192.0.2.8/24 valid forever preferred forever mark 80\n" +
-				"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n",
-		},
-	}
-	for _, tt := range tests {
+		{"the primary is removed", func(t *testing.T, s *Stack) { remove(t, s, remote("eth0", "192.0.2.9/24")) }, node + ours8, "1"},
+		{"the primary is replaced", func(t *testing.T, s *Stack) { put(t, s, local("eth0", "192.0.2.9/24")) },
+			node + ours8 + "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n", "1"},
+		{"a secondary is removed", func(t *testing.T, s *Stack) { remove(t, s, remote("eth0", "192.0.2.8/24")) }, ours9 + node, "0"},
+		{"an address with another mask is removed", func(t *testing.T, s *Stack) {
+			put(t, s, remote("eth0", "192.0.2.7/32"))
+			remove(t, s, remote("eth0", "192.0.2.7/32"))
+		}, ours9 + node + ours8, "0"},
+		{"an address of another subnet is removed", func(t *testing.T, s *Stack) {
+			put(t, s, remote("eth0", "198.51.100.1/24"))
+			remove(t, s, remote("eth0", "198.51.100.1/24"))
+		}, ours9 + node + ours8, "0"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			newWorld(t)
 			ip(t, "link add eth0 type bridge\nlink set eth0 up")
@@ -264,9 +245,10 @@ func TestRemovingAPrimaryAddressLeavesItsSecondaries(t *testing.T) {
 			ip(t, "addr add 192.0.2.1/24 dev eth0") // secondary to our address
 			put(t, s, remote("eth0", "192.0.2.8/24"))
 			tt.act(t, s)
-			if diff := cmp.Diff(tt.want, addresses(t, s, "eth0")); diff != "" {
-				t.Errorf("addresses (-want +got):\n%s", diff)
-			}
+			equal(t, "addresses", addresses(t, s, "eth0"), tt.want)
+			setting, err := os.ReadFile("/proc/sys/net/ipv4/conf/eth0/promote_secondaries")
+			must(t, err)
+			equal(t, "promote_secondaries", strings.TrimSpace(string(setting)), tt.promotes)
 		})
 	}
 }
@@ -282,9 +264,7 @@ func TestWithoutMarksTheCallerDecides(t *testing.T) {
 	put(t, s, local("eth0", "192.0.2.9/24"))
 	remove(t, s, local("eth0", "fd00::9/64"))
 	want := "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n"
-	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
-	}
+	equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
 // leased puts on eth0 the leftovers of an agent, and the addresses that NetworkManager adds for
@@ -307,9 +287,7 @@ func TestWithoutMarksTheNodesAddressesStay(t *testing.T) {
 	remove(t, s, announce.Diff(nil, known.Node, announce.Adopt(known)).Remove...)
 	want := "192.0.2.77/24 valid 1h preferred 1h noprefixroute\n" +
 		"fd00::77/64 valid 1h preferred 1h nodad noprefixroute\n"
-	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
-	}
+	equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
 func TestWithoutMarksPossiblyOurAddressesAreRefreshed(t *testing.T) {

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -42,9 +43,7 @@ func TestChangesAreSignalled(t *testing.T) {
 	served(t, "eth0", "fe80:", "fd00::1")
 	served(t, "eth1", "fe80:")
 	changed, err := s.Changes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct {
 		command string
 		want    bool
@@ -71,9 +70,7 @@ func TestChangesAreSignalled(t *testing.T) {
 		if tt.want {
 			within = patience
 		}
-		if got := signalled(changed, within); got != tt.want {
-			t.Errorf("ip %s: signalled %v, want %v", tt.command, got, tt.want)
-		}
+		equal(t, fmt.Sprintf("ip %s: signalled", tt.command), signalled(changed, within), tt.want)
 	}
 }
 
@@ -85,9 +82,7 @@ func watched(t *testing.T) (*Stack, <-chan struct{}) {
 	ip(t, "link add eth0 type ifb\nlink set eth0 up")
 	served(t, "eth0", "fe80:")
 	changed, err := s.Changes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s, changed
 }
 
@@ -128,9 +123,7 @@ func TestOurOwnChangesAreNotSignalled(t *testing.T) {
 		t.Error("the removal by another process is not signalled")
 	}
 	quiet(changed)
-	if err := s.Remove(t.Context(), ours); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Remove(t.Context(), ours))
 	if signalled(changed, 200*time.Millisecond) {
 		t.Error("the stack's own Remove is signalled")
 	}
@@ -141,9 +134,7 @@ func TestTheSignalEndsWithItsContext(t *testing.T) {
 	s := newStack(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	changed, err := s.Changes(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	quiet(changed)
 	cancel()
 	eventually(t, "the channel is closed", func() bool {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,9 +21,7 @@ func TestANeighborWithAnOldEntryIsCorrectedByAClaim(t *testing.T) {
 			other.ip(t, "addr add "+tt.theirs+" dev eth0\nneigh add "+tt.addr+" lladdr 02:00:00:00:00:99 dev eth0 nud reachable")
 			s := newStack(t)
 			put(t, s, local("eth0", tt.ours))
-			if err := s.Claim(t.Context(), "eth0", netip.MustParseAddr(tt.addr)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Claim(t.Context(), "eth0", netip.MustParseAddr(tt.addr)))
 			eventually(t, "the neighbor has our MAC", func() bool {
 				return strings.Contains(other.ip(t, "neigh show "+tt.addr+" dev eth0"), "02:00:00:00:00:01")
 			})
@@ -89,14 +86,10 @@ func TestClaimsOnTheWire(t *testing.T) {
 			} else {
 				served(t, "eth0", "fe80:")
 			}
-			if err := s.Claim(t.Context(), "eth0", addr); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Claim(t.Context(), "eth0", addr))
 			for _, want := range tt.want {
 				got := frame(t, fd, isClaim)
-				if diff := cmp.Diff(strings.ReplaceAll(want, " ", ""), hex.EncodeToString(got)); diff != "" {
-					t.Errorf("frame (-want +got):\n%s", diff)
-				}
+				equal(t, "frame", hex.EncodeToString(got), strings.ReplaceAll(want, " ", ""))
 			}
 		})
 	}

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"purelb.io/purelb/internal/announce"
 )
 
@@ -47,9 +45,7 @@ func TestEnsureDummy(t *testing.T) {
 				if err != nil || got != kind {
 					t.Errorf("got kind %q, %v; want %q", got, err, kind)
 				}
-				if diff := cmp.Diff(want+"\n", links(observe(t, s))); diff != "" {
-					t.Errorf("links (-want +got):\n%s", diff)
-				}
+				equal(t, "links", links(observe(t, s)), want+"\n")
 			}
 		})
 	}
@@ -90,9 +86,7 @@ func TestNewDummyIsQuietAndKeepsSecondaries(t *testing.T) {
 	ip(t, "addr del 192.0.2.1/24 dev kube-lb0") // ip removes the secondary addresses of the primary one, too
 	want := "192.0.2.2/24 valid forever preferred forever mark 80\n" +
 		"2001:db8::1/128 valid forever preferred forever mark 80\n" // not tentative
-	if diff := cmp.Diff(want, addresses(t, s, "kube-lb0")); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
-	}
+	equal(t, "addresses", addresses(t, s, "kube-lb0"), want)
 }
 
 func TestOnlyOwnLinksThatAreEmptyAreRemoved(t *testing.T) {
@@ -114,9 +108,7 @@ func TestOnlyOwnLinksThatAreEmptyAreRemoved(t *testing.T) {
 			}
 			ip(t, tt.after)
 			for range 2 {
-				if err := s.RemoveDummies(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.RemoveDummies(t.Context()))
 				if left := links(observe(t, s)); (left != "") != tt.stays {
 					t.Errorf("links are left:\n%s", left)
 				}
@@ -136,9 +128,7 @@ func TestALinkThatAnotherProgramCreatesMeanwhileStaysUnmarked(t *testing.T) {
 	if shown := ip(t, "link show kube-lb0"); strings.Contains(shown, "alias") {
 		t.Errorf("the link of another program is marked as created here:\n%s", shown)
 	}
-	if err := s.RemoveDummies(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RemoveDummies(t.Context()))
 	if links(observe(t, s)) == "" {
 		t.Error("the link of another program is deleted")
 	}

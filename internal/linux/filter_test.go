@@ -20,9 +20,7 @@ func TestKernelDropsQuestionsOfOtherHosts(t *testing.T) {
 	s := newStack(t)
 	heard := listen(t, t.Context(), s, mine)
 	var delivered atomic.Int32
-	if err := s.receiver.add(&listener{hear: func(said) { delivered.Add(1) }}, [2]scope{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.receiver.add(&listener{hear: func(said) { delivered.Add(1) }}, [2]scope{}))
 	mac, everybody := [6]byte{2, 0, 0, 0, 0, 3}, [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	ours, ours6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	for i := range 250 {
@@ -44,12 +42,8 @@ func TestKernelDropsQuestionsOfOtherHosts(t *testing.T) {
 	for len(claims) > 0 {
 		delete(claims, next(t, heard))
 	}
-	if err := s.receiver.catchUp(); err != nil {
-		t.Fatal(err)
-	}
-	if n := delivered.Load(); n != 2 {
-		t.Errorf("%d packets were delivered, want the 2 that are about our addresses", n)
-	}
+	must(t, s.receiver.catchUp())
+	equal(t, "packets delivered", delivered.Load(), 2)
 }
 
 func TestSpansLeaveOutTheWidestGaps(t *testing.T) {
@@ -95,8 +89,6 @@ func TestClaimsOfManyAddressesAreReported(t *testing.T) {
 		} else {
 			there.say(t, fd, addressed([6]byte(groupBytes(addr)), mac, unix.ETH_P_IPV6, probeNS(addr)))
 		}
-		if got, want := next(t, heard), "eth0 020000000003 wants "+addr.String(); got != want {
-			t.Fatalf("heard %s, want %s", got, want)
-		}
+		equal(t, "heard", next(t, heard), "eth0 020000000003 wants "+addr.String())
 	}
 }

@@ -125,18 +125,14 @@ func TestAPinnedFlowIsFreed(t *testing.T) {
 	backends := map[string]net.PacketConn{}
 	for _, at := range []string{"127.0.0.2", "127.0.0.3"} {
 		c, err := net.ListenPacket("udp4", at+":53")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		backends[at] = c
 	}
 	ip(t, "route add 192.0.2.0/24 dev lo")
 	translate("127.0.0.2")
 	client, err := net.Dial("udp4", "192.0.2.9:53")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.Close()
 	arrives := func(at string) {
 		t.Helper()

@@ -38,9 +38,7 @@ func TestObserveGateways(t *testing.T) {
 			newWorld(t)
 			s := newStack(t)
 			ip(t, links+tt.setup)
-			if got := fmt.Sprint(observe(t, s).Gateways); got != tt.want {
-				t.Errorf("gateways %s, want %s", got, tt.want)
-			}
+			equal(t, "gateways", fmt.Sprint(observe(t, s).Gateways), tt.want)
 		})
 	}
 }

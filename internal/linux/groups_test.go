@@ -35,8 +35,6 @@ func TestOnlyAnIPv6ProbeEnablesAllMulticast(t *testing.T) {
 		if _, err := s.Probe(t.Context(), "eth0", addrsOf(strings.Fields(tt.ask)...), tt.asking); err != nil {
 			t.Fatal(err)
 		}
-		if got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.ask, got, tt.want)
-		}
+		equal(t, tt.ask, got, tt.want)
 	}
 }

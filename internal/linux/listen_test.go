@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
@@ -25,9 +24,7 @@ func mine() map[netip.Addr]string {
 func listen(t *testing.T, ctx context.Context, s *Stack, mine func() map[netip.Addr]string) <-chan announce.Heard {
 	t.Helper()
 	heard, err := s.Listen(ctx, mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return heard
 }
 
@@ -103,9 +100,7 @@ func TestListenReportsClaimsOfOurAddresses(t *testing.T) {
 			}
 			there.say(t, fd, tt.frame, family)
 			if tt.want != "" {
-				if diff := cmp.Diff(tt.want, next(t, heard)); diff != "" {
-					t.Errorf("heard (-want +got):\n%s", diff)
-				}
+				equal(t, "heard", next(t, heard), tt.want)
 			}
 			if got := next(t, heard); got[:len("eth0 020000000099")] != "eth0 020000000099" {
 				t.Errorf("heard %s", got)
@@ -125,9 +120,7 @@ func TestClaimsOfTwoStacksAreReported(t *testing.T) {
 	put(t, other, a...)
 	heard := listen(t, t.Context(), here, mine)
 	for _, addr := range addrsOf("192.0.2.9", "fd00::9") {
-		if err := other.Claim(t.Context(), "eth0", addr); err != nil {
-			t.Fatal(err)
-		}
+		must(t, other.Claim(t.Context(), "eth0", addr))
 	}
 	eventually(t, "other gets answers for both addresses", func() bool { return len(probe(t, other, "eth0", "192.0.2.9", "fd00::9")) == 2 })
 	missing := map[string]bool{
@@ -184,9 +177,7 @@ func TestSlowReaderMissesPackets(t *testing.T) {
 		there.say(t, fd, claim)
 	}
 	eventually(t, "each packet is either reported or missed", func() bool { return s.Missed()+uint64(len(heard)) == 500 })
-	if got := len(heard); got != heardRoom {
-		t.Errorf("%d reports wait for the reader", got)
-	}
+	equal(t, "reports that wait for the reader", len(heard), heardRoom)
 	cancel()
 	for range heard {
 	}
@@ -213,9 +204,7 @@ func TestListeningWorksFromAnyThread(t *testing.T) {
 	mac := [6]byte{2, 0, 0, 0, 0, 3}
 	there.say(t, fd, addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP,
 		gratuitousARP(arpRequest, mac, netip.MustParseAddr("192.0.2.9"))))
-	if got := next(t, heard); got != "eth0 020000000003 has 192.0.2.9" {
-		t.Errorf("heard %s", got)
-	}
+	equal(t, "heard", next(t, heard), "eth0 020000000003 has 192.0.2.9")
 }
 
 // A link keeps its index on its way to another namespace and back.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/rtnetlink"
 )
@@ -137,9 +135,7 @@ func TestObserveLinks(t *testing.T) {
 			newWorld(t)
 			s := newStack(t)
 			ip(t, tt.setup)
-			if diff := cmp.Diff(tt.want, links(observe(t, s))); diff != "" {
-				t.Errorf("links (-want +got):\n%s", diff)
-			}
+			equal(t, "links", links(observe(t, s)), tt.want)
 		})
 	}
 }
@@ -197,9 +193,7 @@ func TestMACOfALinkIsObserved(t *testing.T) {
 	for _, l := range observe(t, s).Links {
 		got[l.Name] = l.MAC
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("MACs (-want +got):\n%s", diff)
-	}
+	equal(t, "MACs", got, want)
 }
 
 // A DHCP client adds the new address before or after it removes the old one. In the second case the
@@ -217,7 +211,7 @@ func TestServiceAddressSurvivesDHCPRenewal(t *testing.T) {
 			newWorld(t)
 			s := newStack(t)
 			ip(t, "link add eth0 type ifb\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0")
-			if strings.HasPrefix(tt.change, "addr add") || strings.Contains(tt.name, "secondary") {
+			if strings.HasPrefix(tt.change, "addr add") || strings.Contains(tt.name, "secondaries") {
 				sysctl(t, "ipv4.conf.eth0.promote_secondaries", "1") // as systemd sets it
 			}
 			wanted := []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "192.0.2.10/24")}
@@ -256,9 +250,7 @@ func TestObserveAddressesOfAllKinds(t *testing.T) {
 		"fd00::2/128 valid forever preferred forever\n" +
 		"fd00::1/64 valid 3h preferred 0h\n"
 	settle(t, s)
-	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
-	}
+	equal(t, "addresses", addresses(t, s, "eth0"), want)
 	if !observe(t, s).MarksSupported {
 		t.Error("Observe reports no support of marks")
 	}
@@ -271,13 +263,9 @@ func TestInterfacesComeAndGo(t *testing.T) {
 		ip(t, "link add eth0 type ifb\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0\nlink set eth0 name eth0 alias uplink")
 		put(t, s, local("eth0", "192.0.2.9/24"))
 		want := "192.0.2.1/24 valid forever preferred forever\n192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n"
-		if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
-			t.Errorf("addresses (-want +got):\n%s", diff)
-		}
+		equal(t, "addresses", addresses(t, s, "eth0"), want)
 		ip(t, "link del eth0")
-		if got := addresses(t, s, "eth0") + links(observe(t, s)); got != "" {
-			t.Errorf("the removed interface still has: %s", got)
-		}
+		equal(t, "what is left of the removed interface", addresses(t, s, "eth0")+links(observe(t, s)), "")
 	}
 }
 
@@ -317,17 +305,11 @@ func TestSecondRoundChangesNothing(t *testing.T) {
 		"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n" +
 		"fd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n" +
 		"fd00::1/64 valid forever preferred forever nodad\n"
-	if diff := cmp.Diff(want, addresses(t, s, "eth0")); diff != "" {
-		t.Errorf("addresses of eth0 (-want +got):\n%s", diff)
-	}
+	equal(t, "addresses of eth0", addresses(t, s, "eth0"), want)
 	want = "198.51.100.1/24 valid forever preferred forever mark 80\n" +
 		"2001:db8::1/64 valid forever preferred forever nodad mark 80\n"
-	if diff := cmp.Diff(want, addresses(t, s, "kube-lb0")); diff != "" {
-		t.Errorf("addresses of kube-lb0 (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(foreign, unmarked(observe(t, s))); diff != "" {
-		t.Errorf("addresses of others (-before +after):\n%s", diff)
-	}
+	equal(t, "addresses of kube-lb0", addresses(t, s, "kube-lb0"), want)
+	equal(t, "addresses of others", unmarked(observe(t, s)), foreign)
 }
 
 func unmarked(node announce.Node) (all []string) {
@@ -356,9 +338,7 @@ func TestObserveReturnsNoPartialView(t *testing.T) {
 			}
 			continue
 		}
-		if got := len(ours(node)); got != 3000 {
-			t.Fatalf("%d of 3000 addresses seen", got)
-		}
+		equal(t, "addresses seen", len(ours(node)), 3000)
 	}
 }
 
@@ -370,9 +350,7 @@ func churn(t *testing.T) (end func()) {
 	if err == nil {
 		err = ip.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	over, done := make(chan struct{}), make(chan error)
 	go func() {
 		for {
@@ -419,9 +397,7 @@ func TestAddressesAgreesWithObserve(t *testing.T) {
 		addr add 198.51.100.1/32 dev lo`)
 	s := newStack(t)
 	node, err := s.Observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := s.Addresses(t.Context())
 	if err != nil || len(all) < 2 {
 		t.Fatalf("%v, %v", all, err)
@@ -432,9 +408,7 @@ func TestAddressesAgreesWithObserve(t *testing.T) {
 		}
 		return text
 	}
-	if diff := cmp.Diff(show(node.Addresses), show(all)); diff != "" {
-		t.Errorf("(-observed +addresses):\n%s", diff)
-	}
+	equal(t, "the result", show(all), show(node.Addresses))
 }
 
 func ours(node announce.Node) (all []announce.Address) {

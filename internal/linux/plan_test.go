@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
@@ -43,35 +42,6 @@ func steps(p *plan) string {
 	return b.String()
 }
 
-func TestPromoteSecondariesIsSetOnlyWhenNeeded(t *testing.T) {
-	tests := []struct {
-		name     string
-		there    []held
-		promotes bool
-		remove   []string
-		want     int
-	}{
-		{"a primary with a secondary", onEth0("192.0.2.1/24", "192.0.2.2/24"), false, []string{"192.0.2.1/24"}, 1},
-		{"the link already promotes", onEth0("192.0.2.1/24", "192.0.2.2/24"), true, []string{"192.0.2.1/24"}, 0},
-		{"a secondary", onEth0("192.0.2.1/24", "192.0.2.2/24"), false, []string{"192.0.2.2/24"}, 0},
-		{"the primary and all its secondaries", onEth0("192.0.2.1/24", "192.0.2.2/24"), false, []string{"192.0.2.1/24", "192.0.2.2/24"}, 0},
-		{"another subnet", onEth0("192.0.2.1/24", "198.51.100.1/24"), false, []string{"192.0.2.1/24"}, 0},
-		{"another mask", onEth0("192.0.2.1/24", "192.0.2.2/25"), false, []string{"192.0.2.1/24"}, 0},
-		{"IPv6 has no secondaries", onEth0("fd00::1/64", "fd00::2/64"), false, []string{"fd00::1/64"}, 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := newPlan(eth0(tt.promotes), tt.there, true)
-			for _, prefix := range tt.remove {
-				p.remove(remote("eth0", prefix))
-			}
-			if got := len(p.promote()); got != tt.want {
-				t.Errorf("%d links, want %d", got, tt.want)
-			}
-		})
-	}
-}
-
 func TestAPrimaryStaysWhenItsSecondariesCannotBeKept(t *testing.T) {
 	p := newPlan(eth0(false), onEth0("192.0.2.1/24", "192.0.2.2/24", "192.0.2.3/24", "fd00::1/64"), true)
 	for _, prefix := range []string{"192.0.2.1/24", "192.0.2.2/24", "fd00::1/64"} {
@@ -79,13 +49,9 @@ func TestAPrimaryStaysWhenItsSecondariesCannotBeKept(t *testing.T) {
 	}
 	p.spare(p.links["eth0"], unix.EPERM)
 	want := "take off 192.0.2.2/24 for 192.0.2.2/24\ntake off fd00::1/64 for fd00::1/64\n"
-	if diff := cmp.Diff(want, steps(p)); diff != "" {
-		t.Errorf("steps (-want +got):\n%s", diff)
-	}
+	equal(t, "steps", steps(p), want)
 	want = "192.0.2.1/24 on eth0: operation not permitted"
-	if diff := cmp.Diff(want, errorText(errors.Join(p.failed...))); diff != "" {
-		t.Errorf("failures (-want +got):\n%s", diff)
-	}
+	equal(t, "failures", errorText(errors.Join(p.failed...)), want)
 }
 
 func TestRemovingAMissingAddressIsNoFailure(t *testing.T) {
@@ -95,7 +61,5 @@ func TestRemovingAMissingAddressIsNoFailure(t *testing.T) {
 	p.put(remote("eth0", "fd00::2/64"))
 	p.report([]error{unix.EADDRNOTAVAIL, unix.ENODEV, unix.ENODEV})
 	want := "fd00::2/64 on eth0: no such device"
-	if diff := cmp.Diff(want, errorText(errors.Join(p.failed...))); diff != "" {
-		t.Errorf("failures (-want +got):\n%s", diff)
-	}
+	equal(t, "failures", errorText(errors.Join(p.failed...)), want)
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
@@ -59,9 +58,7 @@ func answersAre(t testing.TB, want string, probe func() announce.Answers) {
 	for deadline := time.Now().Add(patience); got != want && want != "" && time.Now().Before(deadline); {
 		got = showAnswers(probe())
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
+	equal(t, "answers", got, want)
 }
 
 func showAnswers(answers announce.Answers) string {
@@ -298,9 +295,7 @@ func TestProbeOfNoAddressSendsNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v", tt.link, got, err)
 		}
 	}
-	if err := s.Claim(t.Context(), "eth0", netip.MustParseAddr("192.0.2.8")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Claim(t.Context(), "eth0", netip.MustParseAddr("192.0.2.8")))
 	first := frame(t, fd, func(f []byte) bool { return bytes.Contains(f, []byte{192, 0, 2}) })
 	if bytes.Contains(first, []byte{192, 0, 2, 9}) {
 		t.Errorf("asked: %x", first)
@@ -384,9 +379,7 @@ func TestAStallDuringAProbeIsAnError(t *testing.T) {
 	if err == nil {
 		err = stop.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asked := addrsOf("192.0.2.9")
 	probed := make(chan error)
 	go func() {
@@ -420,30 +413,22 @@ func TestProbeReadsWaitingAnswersBeforeItEnds(t *testing.T) {
 	fd := other.capture(t)
 	s := newStack(t)
 	late, err := openPacketSocket(unix.ETH_P_ARP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer late.file.Close()
 	r := &receiver{sockets: []*packetSocket{indexIPv4: late}, listeners: make(map[*listener]bool)} // no goroutine reads
 	l, err := s.link(t.Context(), "eth0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var heard []string
 	addrs := addrsOf("192.0.2.8", "192.0.2.9")
 	about := scope{links: []int{l.Index}, numbers: []uint32{numberOf(addrs[0]), numberOf(addrs[1])}}
 	err = r.add(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2]scope{about})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mac := [6]byte{2, 0, 0, 0, 0, 3}
 	for _, addr := range addrs {
 		other.say(t, fd, addressed([6]byte{2, 0, 0, 0, 0, 1}, mac, unix.ETH_P_ARP, gratuitousARP(arpReply, mac, addr)))
 	}
 	eventually(t, "both are heard", func() bool {
-		if err := r.catchUp(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.catchUp())
 		return len(heard) == 2
 	})
 }

@@ -14,9 +14,7 @@ import (
 func bytesOf(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -28,6 +26,8 @@ func neighborMessage(source, destination string, body []byte) []byte {
 	body[2], body[3] = byte(sum>>8), byte(sum)
 	return append(headerIPv6(from, to, len(body)), body...)
 }
+
+var testMAC = [6]byte{2, 0, 0, 0, 0, 1}
 
 const (
 	fd9          = "fd000000000000000000000000000009"
@@ -89,9 +89,7 @@ func TestUnderstandPackets(t *testing.T) {
 			if w, ok := understand(tt.protocol, tt.packet, [6]byte{2, 0, 0, 0, 0, 0xff}); ok {
 				got = showSaid(w)
 			}
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			equal(t, "the result", got, tt.want)
 		})
 	}
 }
@@ -123,4 +121,11 @@ func FuzzUnderstand(f *testing.F) {
 			t.Errorf("%s of the other family", showSaid(w))
 		}
 	})
+}
+
+// The receiver's sum over the packet, with its checksum, is all ones.
+func TestChecksumOfACompleteMessageIsZero(t *testing.T) {
+	source := netip.MustParseAddr("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff")
+	packet := unsolicitedNA([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, source, source, override)
+	equal(t, "the result", checksum(source, allNodes, packet[40:]), 0)
 }

@@ -38,9 +38,7 @@ func TestObserveLooseARP(t *testing.T) {
 				}
 				node <- n
 			}()
-			if got := (<-node).LooseARP; got != tt.want {
-				t.Errorf("loose: %v, want %v", got, tt.want)
-			}
+			equal(t, "loose", (<-node).LooseARP, tt.want)
 			ip(t, "link set eth0 down")
 			if n, err := s.Observe(t.Context()); err != nil || n.LooseARP {
 				t.Errorf("all links are down: loose %v, %v", n.LooseARP, err)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
@@ -45,9 +46,7 @@ func newWorld(t testing.TB) {
 func newStack(t testing.TB) *Stack {
 	t.Helper()
 	s, err := New(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -77,32 +76,24 @@ func ip(t testing.TB, script string) string {
 func sysctl(t testing.TB, name, value string) {
 	t.Helper()
 	path := "/proc/sys/net/" + strings.ReplaceAll(name, ".", "/")
-	if err := os.WriteFile(path, []byte(value), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(value), 0))
 }
 
 func observe(t testing.TB, s *Stack) announce.Node {
 	t.Helper()
 	node, err := s.Observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return node
 }
 
 func put(t testing.TB, s *Stack, addrs ...announce.Address) {
 	t.Helper()
-	if err := s.Put(t.Context(), addrs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(t.Context(), addrs))
 }
 
 func remove(t testing.TB, s *Stack, addrs ...announce.Address) {
 	t.Helper()
-	if err := s.Remove(t.Context(), addrs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Remove(t.Context(), addrs))
 }
 
 // addresses lists the addresses of a link, without those that the kernel added.
@@ -313,5 +304,21 @@ func frame(t testing.TB, fd int, match func([]byte) bool) []byte {
 		if match(buf[:n]) {
 			return bytes.Clone(buf[:n])
 		}
+	}
+}
+
+// equal fails the test unless got is want.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// must ends the test if err is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
