@@ -6,31 +6,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
-
-func TestBatchReturnsTheErrorOfEachRequest(t *testing.T) {
-	const count = 2*batchSize + 10
-	failing := map[uint32]unix.Errno{1: unix.EEXIST, batchSize: unix.ENODEV, batchSize + 1: unix.EPERM, count: unix.EINVAL}
-	kernel := &script{}
-	kernel.answer = func(seq uint32) [][]byte {
-		if errno := failing[seq]; errno != 0 || seq%batchSize == 0 || seq == count {
-			return [][]byte{result(unix.NLMSG_ERROR, seq, errno)} // a failure, or a requested acknowledgement
-		}
-		return nil
-	}
-	errs := NewConn(kernel).Batch(t.Context(), requests(count))
-	got := map[uint32]unix.Errno{}
-	for i, err := range errs {
-		if errno := unix.Errno(0); errors.As(err, &errno) {
-			got[uint32(i+1)] = errno
-		}
-	}
-	if diff := cmp.Diff(failing, got); diff != "" {
-		t.Errorf("failures (-want +got):\n%s", diff)
-	}
-}
 
 func TestABatchWithLostAnswersFails(t *testing.T) {
 	kernel := &script{answer: func(uint32) [][]byte { return nil }}
@@ -54,9 +31,7 @@ func TestNoRequestAfterTheContextEnds(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if kernel.asked != 0 {
-		t.Errorf("asked %d times", kernel.asked)
-	}
+	equal(t, "requests", kernel.asked, 0)
 }
 
 func requests(count int) []*Request {
@@ -88,9 +63,7 @@ func TestBatchReportsEachFailedRequest(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	if diff := cmp.Diff([]int{0, batchSize - 1, batchSize, len(wanted) - 1}, failed); diff != "" {
-		t.Errorf("failed (-want +got):\n%s", diff)
-	}
+	equal(t, "failed requests", failed, []int{0, batchSize - 1, batchSize, len(wanted) - 1})
 	if got, err := dumpAddresses(t, c, 1); len(got) != len(wanted)-4 || err != nil {
 		t.Errorf("%d addresses are there: %v", len(got), err)
 	}
@@ -128,12 +101,8 @@ func TestAskReturnsItsAnswer(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := Text(Attribute(body[unix.SizeofIfInfomsg:], unix.IFLA_IFNAME)); got != "lo" {
-		t.Errorf("link %q", got)
-	}
+	must(t, err)
+	equal(t, "link", Text(Attribute(body[unix.SizeofIfInfomsg:], unix.IFLA_IFNAME)), "lo")
 	if body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback+1))); body != nil || !errors.Is(err, unix.ENODEV) {
 		t.Errorf("for a missing object: %x, %v", body, err)
 	}
@@ -152,9 +121,7 @@ func TestAnswersToOtherRequestsAreIgnored(t *testing.T) {
 func TestAClosedConnSendsNothing(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Close())
 	ask(t) // this socket may get the number of the closed one
 	if _, err := dumpAddresses(t, c, 1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("got %v", err)

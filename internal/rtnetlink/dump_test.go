@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -101,18 +100,12 @@ func TestDump(t *testing.T) {
 				kernel.answer = func(seq uint32) [][]byte { return tt.answer(kernel.asked, seq) }
 				start := time.Now()
 				got, err := Dump(t.Context(), NewConn(kernel), 11, NewRequest(unix.RTM_GETLINK, 0, nil), parseName)
-				if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
-					t.Errorf("entries (-want +got):\n%s", diff)
-				}
+				equal(t, "entries", strings.Join(got, " "), tt.want)
 				if text := errorText(err); !strings.HasPrefix(text, tt.wantErr) || tt.wantErr == "" && err != nil {
 					t.Errorf("error %q, want %q", text, tt.wantErr)
 				}
-				if kernel.asked != tt.asked {
-					t.Errorf("asked %d times, want %d", kernel.asked, tt.asked)
-				}
-				if took, want := time.Since(start), time.Millisecond*(1<<(tt.asked-1)-1); took != want {
-					t.Errorf("paused for %v, want %v", took, want)
-				}
+				equal(t, "requests", kernel.asked, tt.asked)
+				equal(t, "the pauses", time.Since(start), time.Millisecond*(1<<(tt.asked-1)-1))
 			})
 		})
 	}

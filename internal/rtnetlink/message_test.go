@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,22 +20,14 @@ func TestEncodedMessagesCanBeDecoded(t *testing.T) {
 		t.Fatalf("got %v, %v; want %v", h, err, want)
 	}
 	attributes := body[4:]
-	if got := Number(Attribute(attributes, 1)); got != 70_000 {
-		t.Errorf("number %d", got)
-	}
-	if got := Text(Attribute(Attribute(attributes, 2), 3)); got != "eth0" {
-		t.Errorf("text %q", got)
-	}
-	if got := Address(Attribute(attributes, 4)).String(); got != "2001:db8::1" {
-		t.Errorf("address %s", got)
-	}
+	equal(t, "number", Number(Attribute(attributes, 1)), 70_000)
+	equal(t, "text", Text(Attribute(Attribute(attributes, 2), 3)), "eth0")
+	equal(t, "address", Address(Attribute(attributes, 4)).String(), "2001:db8::1")
 	var kinds []uint16
 	for kind := range Attributes(attributes) {
 		kinds = append(kinds, kind)
 	}
-	if diff := cmp.Diff([]uint16{1, 2, 4, 5}, kinds); diff != "" {
-		t.Errorf("attributes (-want +got):\n%s", diff)
-	}
+	equal(t, "attributes", kinds, []uint16{1, 2, 4, 5})
 	if h, body, rest, err := Cut(rest); err != nil || h.Seq != 8 || len(body)+len(rest) != 0 {
 		t.Errorf("the next message is %v with %d bytes and %d behind: %v", h, len(body), len(rest), err)
 	}
@@ -44,9 +35,7 @@ func TestEncodedMessagesCanBeDecoded(t *testing.T) {
 
 // A value of the wrong size decodes to zero. It does not end the process.
 func TestTruncatedValuesAreZero(t *testing.T) {
-	if got := Number([]byte{1, 2}); got != 0 {
-		t.Errorf("number %d", got)
-	}
+	equal(t, "number", Number([]byte{1, 2}), 0)
 	if got := Address([]byte{192, 0, 2}); got.IsValid() {
 		t.Errorf("address %s", got)
 	}

@@ -11,8 +11,8 @@
 //
 // # Why this is not a library
 //
-// Two libraries were compared with this package in November 2026, on Linux 6.18
-// (library_test.go): github.com/vishvananda/netlink 1.3.1, and github.com/mdlayher/netlink
+// Two libraries were compared with this package in November 2026, on Linux 6.18:
+// github.com/vishvananda/netlink 1.3.1, and github.com/mdlayher/netlink
 // 1.11.2 with github.com/jsimonetti/rtnetlink 2.0.2 on top.
 //
 //   - Interrupted dumps: vishvananda/netlink returns ErrDumpInterrupted for each, with the

@@ -39,9 +39,7 @@ func TestChangesThatMatterAreSignalled(t *testing.T) {
 			c := ask(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			changed, err := addresses(calm).Signals(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, p := range block("192.0.2.1", 3) {
 				put(t, c, block(p.Addr().String(), 1))
 				signalled(t, changed)
@@ -72,9 +70,7 @@ func TestChangesDuringCalmAreOneSignal(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the Watch continues after its context ends")
 	}
-	if len(changed) != 0 {
-		t.Error("a second signal arrives during the calm")
-	}
+	equal(t, "further signals during the calm", len(changed), 0)
 	if _, err := receive(same, make([]byte, datagramSize)); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("a change is left for another signal: %v", err)
 	}
@@ -120,7 +116,5 @@ func TestBrokenSubscriptionIsReopenedAndSignalled(t *testing.T) {
 	signalled(t, changed)
 	cancel()
 	<-ended
-	if opened != 2 {
-		t.Errorf("opened %d times", opened)
-	}
+	equal(t, "opened subscriptions", opened, 2)
 }
