@@ -28,16 +28,3 @@ func TestIdleAgentsSendOnlyHeartbeatsAndProbes(t *testing.T) {
 		})
 	}
 }
-
-func TestABroadcastReachesAllMembersQuickly(t *testing.T) {
-	inCluster(t, 30, func(c *cluster) {
-		c.pass(20 * time.Second)
-		c.agents[0].Publish(Record{Draining: true})
-		c.pass(6 * (Timing{}).withDefaults().Beat)
-		for _, a := range c.agents {
-			if !a.Members()[0].Record.Draining {
-				t.Errorf("%s has not received the broadcast", a.self.node)
-			}
-		}
-	})
-}

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"purelb.io/purelb/internal/detector"
 )
 
@@ -75,9 +77,7 @@ func (c *cluster) start(node string, i int, change func(*Options)) *agent {
 		change(&opt)
 	}
 	g, err := New(opt)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	a.Gossip = g
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
@@ -180,8 +180,22 @@ func (c *cluster) powerOff(i int) *agent {
 func (c *cluster) expect(when, view string) {
 	c.t.Helper()
 	for _, a := range c.agents {
-		if got := a.view(); got != view {
-			c.t.Errorf("%s: %s sees\n\t%s\nwant\n\t%s", when, a.self.node, got, view)
-		}
+		equal(c.t, when+": the view of "+a.self.node, a.view(), view)
+	}
+}
+
+// equal fails the test unless got is want.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// must ends the test if err is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

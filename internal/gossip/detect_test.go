@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -81,9 +82,7 @@ func TestAPauseOf100MillisecondsIsNoDeath(t *testing.T) {
 				c.agents[i%nodes].port.hold(100 * time.Millisecond)
 				c.pass(time.Second)
 			}
-			if n := c.wronged(); n > 0 {
-				t.Errorf("%d nodes: live nodes were seen as dead %d times", nodes, n)
-			}
+			equal(t, fmt.Sprintf("%d nodes: live nodes seen as dead", nodes), c.wronged(), 0)
 		})
 	}
 }

@@ -15,9 +15,7 @@ func lone(t *testing.T, node string, received *[]string) *Gossip {
 		Node: node, Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler),
 		Receive: func(from string, message []byte) { *received = append(*received, from+": "+string(message)) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return g
 }
 
@@ -65,9 +63,7 @@ func TestMessagesFromAPauseAreDropped(t *testing.T) {
 			}
 			run()
 			send()
-			if len(got) != 2 {
-				t.Errorf("%s: later, the agent received %q, want the new message", name, got)
-			}
+			equal(t, name+": messages later", len(got), 2)
 		})
 	}
 }

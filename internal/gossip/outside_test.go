@@ -19,19 +19,22 @@ func TestKeyRotationLosesNoMember(t *testing.T) {
 		c.pass(5 * time.Second)
 		for _, keys := range [][][]byte{{testKey, otherKey}, {otherKey, testKey}, {otherKey}} {
 			for _, a := range c.agents {
-				if err := a.SetKeys(keys); err != nil {
-					t.Fatal(err)
-				}
+				must(t, a.SetKeys(keys))
 				c.pass(time.Second)
 			}
 		}
-		if n := c.wronged(); n > 0 {
-			t.Errorf("live nodes were seen as dead %d times", n)
-		}
-		for _, a := range c.agents {
-			if n := a.Health().BadKey; n > 0 {
-				t.Errorf("%d packets were lost", n)
+		for _, keys := range [][][]byte{nil, {{}}, {testKey, []byte("short")}} {
+			if err := c.agents[0].SetKeys(keys); err == nil {
+				t.Errorf("the invalid keys %q are accepted", keys)
 			}
+		}
+		c.pass(time.Minute)
+		equal(t, "live nodes seen as dead", c.wronged(), 0)
+		for _, a := range c.agents {
+			equal(t, "packets lost", a.Health().BadKey, 0)
+		}
+		if _, err := c.agents[0].keys.openPacket(testKeys(t, testKey).sealPacket(nil)); err == nil {
+			t.Error("the old key still opens packets")
 		}
 	})
 }
@@ -41,9 +44,7 @@ func TestAnAgentWithAForeignKeyCannotJoin(t *testing.T) {
 		c.start("node-002", 2, func(o *Options) { o.Keys = [][]byte{otherKey} })
 		c.pass(20 * time.Second)
 		for i, want := range []string{"node-000 alive, node-001 alive", "node-000 alive, node-001 alive", "node-002 alive"} {
-			if got := c.agents[i].view(); got != want {
-				t.Errorf("node %d sees %q, want %q", i, got, want)
-			}
+			equal(t, fmt.Sprintf("the view of node %d", i), c.agents[i].view(), want)
 		}
 		if h := c.agents[2].Health(); h.JoinFailures == 0 || c.agents[0].Health().BadKey == 0 {
 			t.Errorf("the counters of refused packets are %+v", h)
@@ -94,14 +95,10 @@ func TestTheJoinerSleepsWhileNoMemberIsMissing(t *testing.T) {
 			return n
 		}
 		c.pass(time.Minute)
-		if n := asleep(); n != 3 {
-			t.Errorf("%d of 3 joiners sleep with all members", n)
-		}
+		equal(t, "joiners that sleep with all members", asleep(), 3)
 		c.powerOff(0)
 		c.pass(time.Minute)
-		if n := asleep(); n != 0 {
-			t.Errorf("%d of 2 joiners sleep with a missing member", n)
-		}
+		equal(t, "joiners that sleep with a missing member", asleep(), 0)
 	})
 }
 
@@ -165,12 +162,8 @@ func TestAFloodOfInvalidPacketsKillsNoMember(t *testing.T) {
 			c.pass(10 * time.Millisecond) // 30,000 packets in a second
 		}
 		c.pass(5 * time.Second)
-		if n := victim.Health().BadKey; n != packets {
-			t.Errorf("%d of %d packets were read", n, packets)
-		}
-		if n := c.wronged(); n > 0 {
-			t.Errorf("live nodes were seen as dead %d times", n)
-		}
+		equal(t, "packets read", victim.Health().BadKey, packets)
+		equal(t, "live nodes seen as dead", c.wronged(), 0)
 		c.expect("after the flood", "node-000 alive, node-001 alive, node-002 alive")
 	})
 }

@@ -77,9 +77,7 @@ func TestTheLibraryHasTheSamePatience(t *testing.T) {
 			quiet.port.hold(1500 * time.Millisecond)
 			c.pass(10 * time.Second)
 		}
-		if n := c.wronged(); n > 0 {
-			t.Errorf("an agent without heartbeats that pauses is seen as dead %d times", n)
-		}
+		equal(t, "agents without heartbeats that pause and are seen as dead", c.wronged(), 0)
 		c.powerOff(3)
 		c.pass(10 * time.Second)
 		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
@@ -91,9 +89,7 @@ func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 		expect := func(when string, want time.Duration) {
 			t.Helper()
 			for _, a := range c.agents {
-				if got := a.Patience(); got != want {
-					t.Errorf("%s: the patience of %s is %v, want %v", when, a.self.node, got, want)
-				}
+				equal(t, fmt.Sprintf("%s: the patience of %s", when, a.self.node), a.Patience(), want)
 			}
 		}
 		expect("with a node of two seconds", 2*time.Second)
@@ -104,9 +100,7 @@ func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 		c.powerOff(3)
 		c.pass(10 * time.Second)
 		expect("when that node is dead", 2*time.Second)
-		if err := c.agents[0].Leave(c.t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.agents[0].Leave(c.t.Context()))
 		c.powerOff(0)
 		c.pass(2 * time.Minute)
 		expect("when the other node has left", DefaultPatience)
@@ -135,13 +129,9 @@ func TestThePatienceOfARefutedNodeCountsAtOnce(t *testing.T) {
 	table.hear(id, netip.AddrPort{}, said{patience: MaxPatience}, epoch)
 	table.suspect(id, epoch, epoch)
 	table.settle(epoch)
-	if got := table.patience; got != 0 {
-		t.Errorf("with a dead node, the patience is %v", got)
-	}
+	equal(t, "with a dead node, the patience", table.patience, 0)
 	table.refute(id, epoch)
-	if got := table.patience; got != MaxPatience {
-		t.Errorf("after the node refuted its death, the patience is %v", got)
-	}
+	equal(t, "after the node refuted its death, the patience", table.patience, MaxPatience)
 }
 
 func TestPatienceHasLimits(t *testing.T) {
@@ -149,16 +139,12 @@ func TestPatienceHasLimits(t *testing.T) {
 		"0s": true, "400ms": true, "2s": true, "5s": true, "300ms": false, "5.1s": false, "450ms": false, "-1s": false,
 	} {
 		d, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := ValidPatience(d); (err == nil) != want {
 			t.Errorf("the patience %s: the error is %v, want it accepted: %t", text, err, want)
 		}
 	}
 	for b, want := range map[byte]time.Duration{0: DefaultPatience, 3: DefaultPatience, 4: DefaultPatience, 20: 2 * time.Second, 50: MaxPatience, 255: MaxPatience} {
-		if got := readPatience(b); got != want {
-			t.Errorf("a record with the byte %d has the patience %v, want %v", b, got, want)
-		}
+		equal(t, fmt.Sprintf("the patience of a record with the byte %d", b), readPatience(b), want)
 	}
 }

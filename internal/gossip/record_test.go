@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
 )
 
@@ -51,9 +50,7 @@ func TestRecordEncoding(t *testing.T) {
 			if err != nil || r.leaving || !r.beats {
 				t.Fatal(r, err)
 			}
-			if got := show(r.Record); got != tt.want {
-				t.Errorf("got\n\t%s\nwant\n\t%s", got, tt.want)
-			}
+			equal(t, "the result", show(r.Record), tt.want)
 		})
 	}
 }
@@ -67,9 +64,7 @@ func TestARecordThatDoesNotFitIsTruncated(t *testing.T) {
 	for _, r := range []Record{big, {Own: big.Own}, {Subnets: big.Subnets[:101], Own: big.Own[:1]}} {
 		buf := r.encode(supported, DefaultPatience)
 		got, err := decode(buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(buf) > memberlist.MetaMaxSize || len(buf) < memberlist.MetaMaxSize-20 {
 			t.Errorf("the record has %d bytes, want at most %d and not much less", len(buf), memberlist.MetaMaxSize)
 		}
@@ -110,9 +105,7 @@ func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 			netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, b}), 64))
 	}
 	got, err := decode(r.encode(supported, DefaultPatience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(got.Subnets) != 67 || len(got.Own) != 0 || !got.Truncated {
 		t.Errorf("%d of %d subnets, own %v, truncated %t", len(got.Subnets), len(r.Subnets), got.Own, got.Truncated)
 	}
@@ -120,14 +113,6 @@ func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 
 func TestAnInvalidRecordIsRefused(t *testing.T) {
 	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode(supported, DefaultPatience)
-	for n := range len(whole) {
-		if n == len(whole)-3 {
-			continue // it is a whole record of version 1
-		}
-		if r, err := decode(whole[:n]); err == nil {
-			t.Errorf("of %d bytes, the first %d are read as %s", len(whole), n, show(r.Record))
-		}
-	}
 	if r, err := decode(append(whole, 1, 2, 3)); err != nil {
 		t.Errorf("the additions of a later version are not ignored: %v, %s", err, show(r.Record))
 	}
@@ -155,11 +140,7 @@ func FuzzRecord(f *testing.F) {
 			t.Fatalf("%v: %s", err, show(first.Record))
 		}
 		again, err := decode(plain.encode(supported, DefaultPatience))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(show(plain.Record), show(again.Record)); diff != "" {
-			t.Error(diff)
-		}
+		must(t, err)
+		equal(t, "the result", show(again.Record), show(plain.Record))
 	})
 }

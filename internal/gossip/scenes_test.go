@@ -4,23 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
 
-func TestAgentsFindEachOther(t *testing.T) {
-	inCluster(t, 3, func(c *cluster) {
-		c.pass(5 * time.Second)
-		c.expect("after the start", "node-000 alive, node-001 alive, node-002 alive")
-	})
-}
-
 func TestAnAgentThatLeavesIsNotDead(t *testing.T) {
 	inCluster(t, 4, func(c *cluster) {
 		c.pass(5 * time.Second)
-		if err := c.agents[3].Leave(c.t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.agents[3].Leave(c.t.Context()))
 		c.pass(4 * (Timing{}).withDefaults().Beat)
 		const want = "node-000 alive, node-001 alive, node-002 alive, node-003 left"
 		c.expect("at once", want)
@@ -37,26 +29,28 @@ func TestAnAgentThatLeavesIsNotDead(t *testing.T) {
 }
 
 func TestSeparatedHalvesJoinAgain(t *testing.T) {
-	inCluster(t, 6, func(c *cluster) {
-		c.pass(5 * time.Second)
-		for _, a := range c.agents[3:] {
-			a.port.putOnSide(1)
-		}
-		c.pass(5 * time.Minute)
-		for i, want := range []string{
-			"node-000 alive, node-001 alive, node-002 alive, node-003 dead, node-004 dead, node-005 dead",
-			"node-000 dead, node-001 dead, node-002 dead, node-003 alive, node-004 alive, node-005 alive",
-		} {
-			if got := c.agents[3*i].view(); got != want {
-				t.Errorf("half %d sees\n\t%s\nwant\n\t%s", i, got, want)
+	for _, tt := range []struct{ cut, joins time.Duration }{{1100 * time.Millisecond, 500 * time.Millisecond}, {5 * time.Minute, 5 * time.Second}} {
+		inCluster(t, 6, func(c *cluster) {
+			c.pass(5 * time.Second)
+			for _, a := range c.agents[3:] {
+				a.port.putOnSide(1)
 			}
-		}
-		for _, a := range c.agents {
-			a.port.putOnSide(0)
-		}
-		c.pass(5 * time.Second)
-		c.expect("after the end of the cut", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
-	})
+			c.pass(tt.cut)
+			for i, want := range []string{
+				"node-000 alive, node-001 alive, node-002 alive, node-003 dead, node-004 dead, node-005 dead",
+				"node-000 dead, node-001 dead, node-002 dead, node-003 alive, node-004 alive, node-005 alive",
+			} {
+				for _, a := range c.agents[3*i : 3*i+3] {
+					equal(t, fmt.Sprintf("the view of %s after %v", a.self.node, tt.cut), a.view(), want)
+				}
+			}
+			for _, a := range c.agents {
+				a.port.putOnSide(0)
+			}
+			c.pass(tt.joins)
+			c.expect("after the end of the cut", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
+		})
+	}
 }
 
 func TestAnAgentThatWasAloneAcceptsMessagesAtOnce(t *testing.T) {
@@ -82,20 +76,18 @@ func TestAnAgentThatWasAloneAcceptsMessagesAtOnce(t *testing.T) {
 }
 
 func TestAPublishedRecordReachesAllMembers(t *testing.T) {
-	inCluster(t, 10, func(c *cluster) {
+	inCluster(t, 30, func(c *cluster) {
 		c.agents[4].Publish(Record{Subnets: prefixes("192.0.2.0/24")})
-		c.pass(10 * time.Second)
+		c.pass(20 * time.Second)
 		for _, r := range []Record{
 			{Subnets: prefixes("192.0.2.0/24")},
 			{Subnets: prefixes("192.0.2.0/24", "2001:db8::/64"), Own: addrs("192.0.2.4"), Draining: true},
 			{},
 		} {
 			c.agents[4].Publish(r)
-			c.pass(200 * time.Millisecond)
+			c.pass(6 * (Timing{}).withDefaults().Beat)
 			for _, a := range c.agents {
-				if got := a.Members()[4].Record; show(got) != show(r) {
-					t.Errorf("%s knows %s, want %s", a.self.node, show(got), show(r))
-				}
+				equal(t, "the record that "+a.self.node+" knows", show(a.Members()[4].Record), show(r))
 			}
 		}
 	})
@@ -118,9 +110,7 @@ func TestTwoAgentsOfOneNodeDoNotMakeItFlap(t *testing.T) {
 		if m := c.agents[0].Members()[3]; m.State != Alive || m.Since != since {
 			t.Errorf("the end of the older agent changed the node: %+v", m)
 		}
-		if n := c.wronged(); n > 0 {
-			t.Errorf("the node was seen as dead %d times", n)
-		}
+		equal(t, "nodes seen as dead", c.wronged(), 0)
 	})
 }
 
@@ -152,8 +142,6 @@ func TestAMessageReachesTheAgentOfANode(t *testing.T) {
 		if err := a.Send(ctx, "node-001", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 100*time.Millisecond {
 			t.Errorf("after %v, sending to a dead node returns %v", time.Since(start), err)
 		}
-		if n := a.Health().SendFailures; n != 3 {
-			t.Errorf("the metric counts %d failed messages", n)
-		}
+		equal(t, "failed messages", a.Health().SendFailures, 3)
 	})
 }

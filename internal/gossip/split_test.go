@@ -27,11 +27,15 @@ func heardOf(a *agent) (heard, dead, unknown int) {
 // larger one. The larger side must not count itself as the smaller one for long. A probe of the
 // segment takes 100 ms, so a shorter mistake moves no address.
 func TestTheSmallerSideOfASplitNoticesAtOnce(t *testing.T) {
-	const nodes = 60
+	t.Parallel()
+	nodes := 60
 	for _, tt := range []struct {
 		cut      int
 		patience time.Duration
 	}{{12, 0}, {21, 0}, {18, 2 * time.Second}} {
+		if testing.Short() { // the tests of package detector split larger clusters
+			nodes, tt.cut = 24, tt.cut/3
+		}
 		inCluster(t, 0, func(c *cluster) {
 			for i := range nodes {
 				c.start(nodeName(i), i, func(o *Options) { o.Patience = tt.patience })
@@ -47,7 +51,12 @@ func TestTheSmallerSideOfASplitNoticesAtOnce(t *testing.T) {
 // half of the nodes may count itself as the smaller one for as long. Then it takes over addresses
 // later, but it gives up none: it would have to be wrong for election.Patience.
 func TestTheSmallerSideNoticesDuringARollout(t *testing.T) {
-	const nodes, cut, every, away = 40, 13, 500 * time.Millisecond, 900 * time.Millisecond
+	t.Parallel()
+	const every, away = 500 * time.Millisecond, 900 * time.Millisecond
+	nodes, cut := 40, 13
+	if testing.Short() {
+		nodes, cut = 20, 6
+	}
 	inCluster(t, nodes, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for i := range nodes {

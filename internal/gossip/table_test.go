@@ -98,9 +98,7 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 			for i, step := range tt.steps {
 				step(&table, epoch.Add(time.Duration(i)*time.Second))
 			}
-			if got := table.print(); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			equal(t, "the result", table.print(), tt.want)
 			if n := len(table.processes["a"]); n > 2 {
 				t.Errorf("%d processes are remembered, which is too many", n)
 			}
@@ -116,9 +114,7 @@ func TestANodeThatRestartsForeverUsesNoMoreMemory(t *testing.T) {
 		table.hear(identity{"a", i}, netip.AddrPort{}, said{}, epoch)
 		table.lose(identity{"a", i}, epoch, epoch)
 	}
-	if n := len(table.processes["a"]); n != 1 {
-		t.Errorf("%d processes are remembered, which is too many", n)
-	}
+	equal(t, "remembered processes", len(table.processes["a"]), 1)
 }
 
 func TestIdentityEncoding(t *testing.T) {

@@ -27,9 +27,7 @@ import (
 func golden(t *testing.T, version byte) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("testdata/version-%d.txt", version))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string][]byte{}
 	for line := range strings.Lines(string(text)) {
 		name, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -102,9 +100,7 @@ func written(t *testing.T, text string) []byte {
 		_ = here.Close()
 	}()
 	got, err := io.ReadAll(there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return got
 }
 
@@ -113,17 +109,11 @@ func written(t *testing.T, text string) []byte {
 func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 	t.Helper()
 	block, err := aes.NewCipher(testKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	plain, err := aead.Open(nil, sealed[header:header+nonceSize], sealed[header+nonceSize:], context)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nonce := []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 	return aead.Seal(append(bytes.Clone(sealed[:header]), nonce...), nonce, plain, context)
 }
@@ -239,9 +229,7 @@ func TestATruncatedRecordIsAnError(t *testing.T) {
 	} {
 		whole := r.encode(supported, MaxPatience)
 		_, end, err := recordAsVersion1(whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for n := range whole {
 			got, err := decode(whole[:n])
 			if old := n == end && r.Digest == 0; old != (err == nil) || old && (got.versions != unstated || got.patience != DefaultPatience) {
@@ -275,9 +263,7 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 				t.Error(err)
 			}
 			c.pass(time.Second)
-			if len(way[1].got) != 1 {
-				t.Errorf("%s received %q, want the message once", way[1].self.node, way[1].got)
-			}
+			equal(t, "messages that arrive at "+way[1].self.node, len(way[1].got), 1)
 		}
 		for _, victim := range []int{1, 3} { // node-001 has the current version, node-004 the previous one
 			at := time.Now()
@@ -295,9 +281,7 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 				t.Errorf("%s refused packets: %+v", a.self.node, h)
 			}
 		}
-		if n := c.wronged(); n > 0 {
-			t.Errorf("live nodes were seen as dead %d times", n)
-		}
+		equal(t, "live nodes seen as dead", c.wronged(), 0)
 	})
 }
 
@@ -350,30 +334,6 @@ func TestALaterVersionIsNotCountedAsAForeignKey(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatForTheOldProcessIsNotCountedAsAForeignKey(t *testing.T) {
-	r := testKeys(t, testKey)
-	w := goldenHeartbeats["heartbeat"]
-	if _, err := r.verify(r.sign(w, nodeC.peerID(), 2), nodeB.peerID()); !errors.Is(err, errOtherProcess) {
-		t.Errorf("the error is %v", err)
-	}
-	if n, bad := r.counts.otherProcess.Load(), r.counts.badKey.Load(); n != 1 || bad > 0 {
-		t.Errorf("the heartbeat is counted %d times, and %d times as a foreign key", n, bad)
-	}
-}
-
-func TestTwoAgentsUseTheirHighestCommonVersion(t *testing.T) {
-	for _, tt := range []struct {
-		a, b span
-		want byte
-	}{
-		{span{1, 2}, span{1, 2}, 2}, {span{1, 2}, span{1, 1}, 1}, {span{1, 2}, span{2, 3}, 2}, {span{1, 2}, span{3, 4}, 0}, {span{2, 5}, span{1, 9}, 5},
-	} {
-		if got, back := tt.a.common(tt.b), tt.b.common(tt.a); got != tt.want || back != tt.want {
-			t.Errorf("%v and %v use version %d, and in reverse %d, want %d", tt.a, tt.b, got, back, tt.want)
-		}
-	}
-}
-
 // A peer that restarts repeatedly counts as one peer. Forged addresses do not use the log entries of
 // nodes.
 func TestNoSenderFillsTheLog(t *testing.T) {
@@ -387,11 +347,7 @@ func TestNoSenderFillsTheLog(t *testing.T) {
 	}
 	g.read(identity{"node-c", 1}, later)
 	for _, node := range []string{"node-b", "node-c"} {
-		if n := strings.Count(log.String(), "peer="+node+" "); n != 1 {
-			t.Errorf("%s is logged %d times", node, n)
-		}
+		equal(t, "log messages about "+node, strings.Count(log.String(), "peer="+node+" "), 1)
 	}
-	if n := strings.Count(log.String(), "peer=10.9."); n != strangersMax {
-		t.Errorf("%d addresses are logged, which is too many", n)
-	}
+	equal(t, "logged addresses", strings.Count(log.String(), "peer=10.9."), strangersMax)
 }
