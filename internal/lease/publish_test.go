@@ -129,9 +129,7 @@ func TestIdleAgentWritesOncePerMinute(t *testing.T) {
 			before := len(w.all())
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if n := len(w.all()) - before; n != 1 {
-				t.Errorf("the agent writes %d times in a minute, want 1", n)
-			}
+			equal(t, "writes in a minute", len(w.all())-before, 1)
 		}
 	})
 }

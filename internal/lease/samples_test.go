@@ -44,9 +44,7 @@ func about(t *table, now float64) string {
 
 func says(t *testing.T, table *table, now float64, want string) {
 	t.Helper()
-	if got := about(table, now); got != want {
-		t.Errorf("at %g s: node-b is %s, want %s", now, got, want)
-	}
+	equal(t, fmt.Sprintf("at %g s: node-b", now), about(table, now), want)
 }
 
 func TestAnUnwatchedLeaseCountsUntilItIsFoundSilent(t *testing.T) {
@@ -120,9 +118,7 @@ func TestWatchCountsLeasesOfLostNodesAsFast(t *testing.T) {
 		for s := 4.0; s <= 16; s += 3 {
 			renewed(table, at(s), false)
 		}
-		if got := about(table, 16); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
+		equal(t, tt.name, about(table, 16), tt.want)
 	}
 }
 
@@ -186,9 +182,7 @@ func TestLateRenewalOfALostNodeCountsAsFast(t *testing.T) {
 		for s := 8.0; s <= 16; s += 4 {
 			renewed(table, at(s), false)
 		}
-		if got, want := about(table, 16), "alive false, renewed after 5.5s"; got != want {
-			t.Errorf("%s: %s, want %s", tt.name, got, want)
-		}
+		equal(t, tt.name, about(table, 16), "alive false, renewed after 5.5s")
 	}
 }
 
@@ -243,9 +237,7 @@ func TestASlowLeaseHasALongDuration(t *testing.T) {
 	for !l.View().Settled {
 		<-l.Changed()
 	}
-	if got := *get(t, client, "node-a").Spec.LeaseDurationSeconds; got != 180 {
-		t.Errorf("the duration of the Lease is %d s, want 180", got)
-	}
+	equal(t, "the duration of the Lease", *get(t, client, "node-a").Spec.LeaseDurationSeconds, 180)
 	l.SetMode(Mode{Fast: true})
 	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
 		<-l.Changed()
@@ -257,9 +249,7 @@ func TestDeleteIsFinal(t *testing.T) {
 	l, _ := start(t, client, "node-a", 10*time.Second)
 	l.Publish(record("192.0.2.0/24"))
 	await(t, l, "node-a is known", members("node-a"))
-	if err := l.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Delete(t.Context()))
 	await(t, l, "the table has no Lease", func(p election.Peers) bool { return len(p.Members) == 0 })
 	if err := l.renewNow(t.Context()); err != nil {
 		t.Error(err)

@@ -21,9 +21,7 @@ import (
 // reads compares the next read of table at the time now with want.
 func reads(t *testing.T, table *table, now float64, want string) {
 	t.Helper()
-	if got := table.next(at(now)).String(); got != want {
-		t.Errorf("at %g s: the table reads %s, want %s", now, got, want)
-	}
+	equal(t, fmt.Sprintf("what the table reads at %g s", now), table.next(at(now)).String(), want)
 }
 
 func (s step) String() string {
@@ -58,15 +56,11 @@ func TestDigestChangesWithWhatAgentsRead(t *testing.T) {
 			t.Errorf("records %d and %d have the same digest", before, i)
 		}
 		seen[r.Digest()] = i
-		if got := read("node-a", written(r), time.Second).digest; got != r.Digest() {
-			t.Errorf("the Lease of record %d has the digest %x, want %x", i, got, r.Digest())
-		}
+		equal(t, fmt.Sprintf("the digest of record %d in its Lease", i), read("node-a", written(r), time.Second).digest, r.Digest())
 	}
 	drains := record("192.0.2.0/24")
 	drains.Draining, drains.Problem, drains.Claims = "cordoned", "none", []Claim{claim("192.0.2.9", 7)}
-	if drains.Digest() != record("192.0.2.0/24").Digest() {
-		t.Error("the digest changes with data that gossip carries or no agent reads")
-	}
+	equal(t, "the digest of a record with data that gossip carries or no agent reads", drains.Digest(), record("192.0.2.0/24").Digest())
 }
 
 // A network of node-b is gone, but its gossip record has no room for that. Without a watch, the
@@ -90,9 +84,7 @@ func TestAChangedLeaseIsRead(t *testing.T) {
 	await(t, l, "one network", known(1))
 
 	// The agent of node-b leaves. Without its deletion, the Lease would remain until the next list.
-	if err := other.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Delete(t.Context()))
 	l.SetMode(Mode{Left: map[string]bool{"node-b": true}})
 	await(t, l, "node-a alone", func(p election.Peers) bool { return len(p.Members) == 1 })
 }
@@ -121,16 +113,12 @@ func TestReasonsToReadALease(t *testing.T) {
 	} {
 		table := listed(4)
 		tt.change(table)
-		if more := table.plan(at(100)); more != (tt.then != "") {
-			t.Errorf("%s: a read is planned: %t", tt.name, more)
-		}
+		equal(t, tt.name+": a read is planned", table.plan(at(100)), (tt.then != ""))
 		if table.plan(at(101)) {
 			t.Errorf("%s: the read is planned again", tt.name)
 		}
 		first := table.next(at(100))
-		if first.String() != tt.first {
-			t.Errorf("%s: the table reads %s, want %s", tt.name, first, tt.first)
-		}
+		equal(t, tt.name+": what the table reads", first.String(), tt.first)
 		if tt.then == "" {
 			continue
 		}
@@ -139,9 +127,7 @@ func TestReasonsToReadALease(t *testing.T) {
 			t.Errorf("%s: the table reads %s when the Lease is due", tt.name, s)
 		}
 		table.postpone(now)
-		if got := table.next(now).String(); got != tt.then {
-			t.Errorf("%s: after a failed read, the table reads %s, want %s", tt.name, got, tt.then)
-		}
+		equal(t, tt.name+": what the table reads after a failed read", table.next(now).String(), tt.then)
 	}
 }
 

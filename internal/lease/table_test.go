@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,9 +65,7 @@ func showPeers(p election.Peers) string {
 
 func expect(t *testing.T, got election.Peers, want string) {
 	t.Helper()
-	if text := showPeers(got); text != want {
-		t.Errorf("the result of the election:\n got %s\nwant %s", text, want)
-	}
+	equal(t, "the result of the election", showPeers(got), want)
 }
 
 const (
@@ -154,33 +153,6 @@ func TestAnEditByAnotherClientIsNoRenewal(t *testing.T) {
 	expect(t, table.peers(at(10)), bDead)
 }
 
-func TestDeletionOfOurLeaseUnsettlesTheNode(t *testing.T) {
-	table := fastTable()
-	renewed(table, at(0), false)
-	table.forget(leaseOf("node-a", at(0), ""))
-	if table.peers(at(0)).Trusted {
-		t.Error("the result is trusted without our own Lease")
-	}
-	renewed(table, at(1), true)
-	if table.peers(at(1)).Trusted || !table.peers(at(3)).Trusted {
-		t.Error("the view is settled before the other nodes had time to read the new Lease")
-	}
-}
-
-func TestRegainedNetworksWaitUntilOthersCanKnow(t *testing.T) {
-	table := fastTable()
-	renewed(table, at(0), false)
-	table.unsettle(at(1))
-	for _, tt := range []struct {
-		after float64
-		want  bool
-	}{{1, false}, {2.9, false}, {3, true}, {3600, true}} { // also during an outage of the API server
-		if got := table.view(at(tt.after)).Settled; got != tt.want {
-			t.Errorf("settled after %v s: %t, want %t", tt.after, got, tt.want)
-		}
-	}
-}
-
 func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
 	table := fastTable()
 	old := leaseOf("node-a", at(0), "")
@@ -196,40 +168,22 @@ func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
 	}
 }
 
-func TestOwnAddressesAreKnownUntilTheLeaseIsDeleted(t *testing.T) {
+func TestAddressesAndMACsAreKnownUntilTheLeaseIsDeleted(t *testing.T) {
 	table := fastTable()
 	b, c := leaseOf("node-b", at(0), "192.0.2.0/24"), leaseOf("node-c", at(0), "192.0.2.0/24")
 	table.observe(c, at(0))
 	b.Annotations[AnnotationAddresses] = "192.0.2.2, 2001:db8::2,nonsense,::ffff:172.17.0.1"
+	b.Annotations[AnnotationMACs] = "02:00:00:00:00:0b,nonsense"
 	c.Annotations[AnnotationAddresses] = "172.17.0.1"
 	if !table.observe(b, at(0)) || !table.observe(c, at(0)) {
 		t.Error("new addresses count as no change")
 	}
+	equal(t, "the MACs of the dead node", fmt.Sprint(table.peers(at(100)).MACs), "map[[2 0 0 0 0 11]:node-b]")
 	const all = "map[172.17.0.1:node-b 192.0.2.2:node-b 2001:db8::2:node-b]"
-	if got := fmt.Sprint(table.peers(at(100)).Own); got != all {
-		t.Errorf("addresses of the dead node: got %s, want %s", got, all)
-	}
+	equal(t, "addresses of the dead node", fmt.Sprint(table.peers(at(100)).Own), all)
 	table.forget(b)
-	if got, want := fmt.Sprint(table.peers(at(100)).Own), "map[172.17.0.1:node-c]"; got != want {
-		t.Errorf("without node-b's Lease: got %s, want %s", got, want)
-	}
-}
-
-func TestMACsOfDeadNodesAreKnownUntilDeletion(t *testing.T) {
-	table := fastTable()
-	b := leaseOf("node-b", at(0), "192.0.2.0/24")
-	table.observe(b, at(0))
-	b.Annotations[AnnotationMACs] = "02:00:00:00:00:0b,nonsense"
-	if !table.observe(b, at(0)) {
-		t.Error("a new MAC counts as no change")
-	}
-	if got, want := fmt.Sprint(table.peers(at(100)).MACs), "map[[2 0 0 0 0 11]:node-b]"; got != want {
-		t.Errorf("MACs of the dead node: got %s, want %s", got, want)
-	}
-	table.forget(b)
-	if got := table.peers(at(100)).MACs; len(got) != 0 {
-		t.Errorf("without the Lease: got %v", got)
-	}
+	equal(t, "the MACs without node-b's Lease", len(table.peers(at(100)).MACs), 0)
+	equal(t, "addresses without node-b's Lease", fmt.Sprint(table.peers(at(100)).Own), "map[172.17.0.1:node-c]")
 }
 
 func TestMostRenewalsChangeNothing(t *testing.T) {
@@ -253,9 +207,7 @@ func TestReadableSubnetsAreKept(t *testing.T) {
 		{"nonsense,192.0.2.0/24,,10.0.0.0/99", "[192.0.2.0/24]"},
 		{strings.Repeat("192.0.2.0/24,", 1000), fmt.Sprint(parseSubnets(strings.Repeat("192.0.2.0/24,", maxSubnets)))},
 	} {
-		if got := fmt.Sprint(parseSubnets(tt.text)); got != tt.want {
-			t.Errorf("%.40q is read as %s, want %s", tt.text, got, tt.want)
-		}
+		equal(t, fmt.Sprintf("the subnets of %.40q", tt.text), fmt.Sprint(parseSubnets(tt.text)), tt.want)
 	}
 }
 
@@ -275,5 +227,21 @@ func TestDurationsMustFitTogether(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
+	}
+}
+
+// equal fails the test unless got is want.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// must ends the test if err is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
