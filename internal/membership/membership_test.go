@@ -38,24 +38,30 @@ type cluster struct {
 	core      kubernetes.Interface
 	namespace string
 	joining   time.Duration
+	number    int // no other cluster has it
 }
 
 // patiently is the gossip timing for a machine that may pause for seconds. With it, such a node is
 // not dead.
 var patiently = gossip.Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
 
+var clusters atomic.Int32
+
+// newCluster makes t run in parallel with other tests: most of their time, they wait for Leases.
 func newCluster(t *testing.T) cluster {
+	t.Helper()
+	t.Parallel()
 	core, err := kubernetes.NewForConfig(apitest.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := cluster{t, core, apitest.Namespace(t), joining}
+	must(t, err)
+	c := cluster{t, core, apitest.Namespace(t), joining, int(clusters.Add(1))}
 	c.secret("shared", 1)
 	return c
 }
 
-// place returns the gossip address of the agent of node n. No other process uses this address, so
-// its port is free.
+// place returns the gossip address of the agent of node n. No other process and no other test uses
+// this address, so its port is free.
+func (c cluster) place(n int) netip.AddrPort { return place(10*c.number + n) }
+
 func place(n int) netip.AddrPort {
 	pid := os.Getpid()
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + pid>>8%250), byte(pid), byte(n)}), 7934)
@@ -74,9 +80,7 @@ func (c cluster) secret(name string, keys ...byte) {
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(c.t.Context(), s, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 }
 
 // member is one agent of a cluster.
@@ -93,7 +97,7 @@ func (c cluster) join(n int, secret string) *member { return c.joinAs(n, secret,
 // joinAs is join with changed options.
 func (c cluster) joinAs(n int, secret string, change func(*Options)) *member {
 	opt := Options{
-		Gossiping: Gossiping{Bind: place(n), Secret: secret},
+		Gossiping: Gossiping{Bind: c.place(n), Secret: secret},
 		Lease:     c.lease(fmt.Sprintf("node-%d", n)),
 		Secrets:   c.core.CoreV1().Secrets(c.namespace), Log: slog.New(slog.DiscardHandler),
 		timing: patiently, joining: c.joining,
@@ -196,12 +200,26 @@ func TestAgentsFindEachOtherWithoutAWatch(t *testing.T) {
 	for _, f := range []*member{a, b, d} {
 		f.sees("node-1 node-2 node-3")
 	}
-	if n := d.watches.Load(); n != 0 {
-		t.Errorf("the third agent started %d watches", n)
-	}
+	want(t, "watches of the third agent", d.watches.Load(), 0)
 	o, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-3", metav1.GetOptions{})
 	if err != nil || *o.Spec.LeaseDurationSeconds != 180 {
 		t.Errorf("the Lease of the third agent is %v, %v", o, err)
+	}
+
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(d)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP purelb_election_view 1 if this source, gossip or lease, now tells which nodes are alive.
+# TYPE purelb_election_view gauge
+purelb_election_view{source="gossip"} 1
+purelb_election_view{source="lease"} 0
+# HELP purelb_gossip_members Nodes that gossip knows of, this one included.
+# TYPE purelb_gossip_members gauge
+purelb_gossip_members{state="alive"} 3
+purelb_gossip_members{state="dead"} 0
+purelb_gossip_members{state="left"} 0
+`), "purelb_election_view", "purelb_gossip_members"); err != nil {
+		t.Error(err)
 	}
 
 	want(t, "the message", exchange(t, a, d, "take"), "node-1: take")
@@ -237,41 +255,14 @@ func TestGossipWaitsForAPortInUse(t *testing.T) {
 	c := newCluster(t)
 	a := c.join(1, "shared")
 	a.sees("node-1")
-	taken, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(place(2)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(c.place(2)))
+	must(t, err)
 	b := c.join(2, "shared")
 	a.sees("node-1 node-2?")
 	b.sees("node-1? node-2?")
 	_ = taken.Close()
 	a.sees("node-1 node-2")
 	b.sees("node-1 node-2")
-}
-
-func TestMetricsShowSourcesAndMembers(t *testing.T) {
-	c := newCluster(t)
-	c.joining = time.Minute // on a slow machine, gossip is slow to find the others
-	a := c.join(1, "shared")
-	a.sees("node-1")
-	b := c.join(2, "shared")
-	a.sees("node-1 node-2")
-	b.sees("node-1 node-2")
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(b)
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP purelb_election_view 1 if this source, gossip or lease, now tells which nodes are alive.
-# TYPE purelb_election_view gauge
-purelb_election_view{source="gossip"} 1
-purelb_election_view{source="lease"} 0
-# HELP purelb_gossip_members Nodes that gossip knows of, this one included.
-# TYPE purelb_gossip_members gauge
-purelb_gossip_members{state="alive"} 2
-purelb_gossip_members{state="dead"} 0
-purelb_gossip_members{state="left"} 0
-`), "purelb_election_view", "purelb_gossip_members"); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestLeasesReachNodesOutsideOfGossip(t *testing.T) {
@@ -307,9 +298,7 @@ func TestLeasesReachNodesOutsideOfGossip(t *testing.T) {
 func exchange(t *testing.T, a, b *member, message string) string {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if err := a.Send(t.Context(), b.Lease.Node, []byte(message)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Send(t.Context(), b.Lease.Node, []byte(message)))
 		select {
 		case m := <-b.Received():
 			return m.From + ": " + string(m.Body)
@@ -320,9 +309,17 @@ func exchange(t *testing.T, a, b *member, message string) string {
 	return ""
 }
 
-func want(t *testing.T, what, got, want string) {
+func want[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s is\n%s\nwant\n%s", what, got, want)
+		t.Errorf("%s:\n\tgot  %v\n\twant %v", what, got, want)
+	}
+}
+
+// must ends the test if err is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

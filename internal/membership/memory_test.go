@@ -23,9 +23,7 @@ var remembered = memory{memoryVersion, "node-1", [][]byte{[]byte("a secret of 16
 func TestTheNextAgentReadsTheMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gossip.json")
 	for range 2 { // the second time the file exists already
-		if err := remembered.remember(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, remembered.remember(path))
 	}
 	got, err := recall(path, "node-1")
 	if diff := cmp.Diff(remembered, got, cmpopts.EquateComparable(netip.AddrPort{})); err != nil || diff != "" {
@@ -47,9 +45,7 @@ func TestAnInvalidMemoryIsAnErrorWithoutKeys(t *testing.T) {
 		{"of a later version", `{"Version":2,"Node":"node-1","Keys":["YSBzZWNyZXQ="]}`, "has version 2, want 1"},
 		{"of another node", `{"Version":1,"Node":"node-2","Keys":["YSBzZWNyZXQ="]}`, `belongs to node "node-2"`},
 	} {
-		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(tt.text), 0o600))
 		got, err := recall(path, "node-1")
 		if err == nil || !strings.Contains(err.Error(), path+" "+tt.want) || strings.Contains(err.Error(), "YSB") || got.Keys != nil {
 			t.Errorf("a memory %s is read as %v, %v", tt.name, got, err)
@@ -90,7 +86,7 @@ func TestAnAgentRejoinsWithoutTheAPIServer(t *testing.T) {
 
 	answers := make(chan struct{})
 	after := New(Options{
-		Gossiping: Gossiping{Bind: place(2), Secret: "shared", Memory: path},
+		Gossiping: Gossiping{Bind: c.place(2), Secret: "shared", Memory: path},
 		Lease:     c.lease("node-2"), Secrets: c.core.CoreV1().Secrets(c.namespace),
 		Log: slog.New(slog.DiscardHandler), Ready: answers, timing: patiently, joining: c.joining, early: time.Second,
 	})
@@ -104,9 +100,7 @@ func TestAnAgentRejoinsWithoutTheAPIServer(t *testing.T) {
 		}
 		return n
 	}
-	if n := subnets(); n != 0 {
-		t.Errorf("without a record, the node is a candidate in %d networks", n)
-	}
+	want(t, "networks of a node without a record", subnets(), 0)
 	if p := now.Peers(); p.Trusted {
 		t.Error("an agent without the API server trusts its list of peers")
 	}

@@ -20,9 +20,7 @@ func TestStateShowsEachSource(t *testing.T) {
 	}
 	for name, view := range m.State() {
 		text, err := json.Marshal(view())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want(t, name, string(text), shows[name])
 	}
 }
