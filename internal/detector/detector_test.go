@@ -169,9 +169,7 @@ func TestASecondAccuserCorroborates(t *testing.T) {
 		p := newSubject(t, tt.peers)
 		p.ticks(10, "b c d e")
 		tt.accuse(p)
-		if p.actions.Corroborated != tt.want {
-			t.Errorf("%s: the suspicion is corroborated: %t, want %t", tt.name, !tt.want, tt.want)
-		}
+		want(t, tt.name+": the suspicion is corroborated", p.actions.Corroborated, tt.want)
 	}
 }
 
@@ -297,9 +295,7 @@ func TestReplayedHeartbeatIsIgnored(t *testing.T) {
 	if got := p.ticks(1, "c d"); !strings.Contains(got, "e silent") {
 		t.Errorf("a replayed heartbeat keeps the peer alive: %s", got)
 	}
-	if p.replayed != MissLimit {
-		t.Error("the replay is not counted")
-	}
+	want(t, "counted replays", p.replayed, MissLimit)
 	p.says("x", "a!", "c!", "x")
 	p.says("c", "x!")
 	p.says("a", "d!") // an own heartbeat of a that was sent back
@@ -311,14 +307,12 @@ func TestReplayedHeartbeatIsIgnored(t *testing.T) {
 	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e']}, &p.actions)
 	p.actions = Actions{}
 	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e'] - 5}, &p.actions)
-	if len(p.actions.Heard) != 1 {
-		t.Error("a heartbeat that arrives late does not count")
-	}
+	want(t, "heartbeats that count, of one that arrives late", len(p.actions.Heard), 1)
 }
 
-func want(t *testing.T, when, got, want string) {
+func want[T comparable](t *testing.T, when string, got, want T) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s:\n\tgot  %s\n\twant %s", when, got, want)
+		t.Errorf("%s:\n\tgot  %v\n\twant %v", when, got, want)
 	}
 }

@@ -46,12 +46,8 @@ func TestTheNextThreeLivePeersWatch(t *testing.T) {
 		{"a b? c d e f", "c", "d e f", "b? a f e"},
 	} {
 		r, self := ringOf(tt.ring), PeerID(tt.self[0])
-		if got := names(r.WatchersOf(self)); got != tt.watchers {
-			t.Errorf("%s of %q is watched by %q, want %q", tt.self, tt.ring, got, tt.watchers)
-		}
-		if got := names(r.WatchedBy(self)); got != tt.watched {
-			t.Errorf("%s of %q watches %q, want %q", tt.self, tt.ring, got, tt.watched)
-		}
+		want(t, fmt.Sprintf("watchers of %s of %q", tt.self, tt.ring), names(r.WatchersOf(self)), tt.watchers)
+		want(t, fmt.Sprintf("peers that %s of %q watches", tt.self, tt.ring), names(r.WatchedBy(self)), tt.watched)
 	}
 }
 
@@ -73,8 +69,6 @@ func TestWatchersAndWatchedAgree(t *testing.T) {
 				fmt.Fprintln(&of, slices.Contains(r.WatchedBy(b.ID), a), a.ID, b.ID)
 			}
 		}
-		if by.String() != of.String() {
-			t.Fatalf("in %s, watchers and watched peers do not match", nodes)
-		}
+		want(t, fmt.Sprintf("watchers and watched peers in %s", nodes), by.String(), of.String())
 	}
 }

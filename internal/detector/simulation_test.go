@@ -25,13 +25,6 @@ const (
 // while. The zero pace restarts none.
 type pace struct{ every, missing time.Duration }
 
-func (p pace) String() string {
-	if p.every == 0 {
-		return "no rollout"
-	}
-	return fmt.Sprintf("a restart every %v", p.every)
-}
-
 // conditions say how well the processes of a cluster run and learn of each other.
 type conditions struct {
 	// learns is the longest time in which a process learns of a new peer.

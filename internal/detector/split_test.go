@@ -15,6 +15,15 @@ type outcome struct {
 	late, missed, mistaken, lostHere []int
 }
 
+// inShort returns the size of a test in its short form, or else its full size. The short form has the
+// same scenes with fewer random clusters.
+func inShort(short, full int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
 // splitNow cuts the network, lets time pass, and measures each process.
 func (c *cluster) splitNow(d time.Duration) (small, large outcome) {
 	c.split = true
@@ -51,17 +60,6 @@ func (o *outcome) add(more outcome) {
 	o.mistaken, o.lostHere = append(o.mistaken, more.mistaken...), append(o.lostHere, more.lostHere...)
 }
 
-func (o *outcome) String() string {
-	show := func(all []int) string {
-		if len(all) == 0 {
-			return "-"
-		}
-		slices.Sort(all)
-		return fmt.Sprintf("%3d %3d %3d", all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
-	}
-	return "late " + show(o.late) + "  missed " + show(o.missed) + "  mistaken " + show(o.mistaken) + "  own side " + show(o.lostHere)
-}
-
 // measure splits clusters in which agents restart at this pace. In each trial, the last restart is at
 // another moment before the split.
 func measure(nodes, cut, trials int, p pace, how conditions) (small, large outcome) {
@@ -81,9 +79,13 @@ func measure(nodes, cut, trials int, p pace, how conditions) (small, large outco
 // A restart of an agent shortly before a split is a suspicion too, but it does not show which peers
 // are heard since the split. An agent that has just returned knows little of the others.
 func TestRestartHidesNoSplit(t *testing.T) {
+	t.Parallel()
 	const nodes, cut, mostMistaken = 40, 10, 2
 	rollout := pace{5 * time.Second, 2 * time.Second}
 	for n := range int((rollout.missing + time.Second) / testInterval) {
+		if n%inShort(4, 1) != 0 {
+			continue
+		}
 		c := newCluster(nodes, cut, uint64(n), good)
 		c.pass(settles)
 		c.rollOut(rollout, time.Duration(n)*testInterval)
@@ -113,7 +115,9 @@ func (o *outcome) check(t *testing.T, when string, mostMistaken, size int) {
 
 // A new process may be slow to learn of its peers, and they of it. Processes may stand still.
 func TestSplitInBadConditions(t *testing.T) {
-	const nodes, cut, trials, mostMistaken = 40, 10, 16, 6
+	t.Parallel()
+	const nodes, cut, mostMistaken = 40, 10, 6
+	trials := inShort(4, 16)
 	for _, how := range allConditions {
 		small, large := measure(nodes, cut, trials, pace{3 * time.Second, 2 * time.Second}, how)
 		small.check(t, how.String()+", smaller side", mostMistaken, cut)
@@ -123,9 +127,10 @@ func TestSplitInBadConditions(t *testing.T) {
 
 // A new watcher that has not heard a peer yet must not vouch for it: the dead would come back.
 func TestSplitIsFoundInOneMissLimit(t *testing.T) {
+	t.Parallel()
 	for _, part := range []int{4, 3, 2} {
 		const nodes = 40
-		small, large := measure(nodes, nodes/part, 20, pace{}, good)
+		small, large := measure(nodes, nodes/part, inShort(5, 20), pace{}, good)
 		for _, o := range []outcome{small, large} {
 			if most := slices.Max(o.late); most > MissLimit+1 {
 				t.Errorf("a side of 1/%d: peers of the other side count as heard for %d intervals", part, most)
@@ -158,8 +163,9 @@ func (c *cluster) longestUnheard(unheard map[[2]PeerID]int) (longest int) {
 // In a fast rollout, all watchers of a peer may be new or gone. Then it is unheard until a new watcher
 // has had the time to miss it, but not for much longer.
 func TestFastRolloutLeavesPeersHeard(t *testing.T) {
+	t.Parallel()
 	const nodes, restarts, missing, mostUnheard = 200, 24, 900 * time.Millisecond, 2 * (2*MissLimit + together)
-	for _, how := range allConditions {
+	for _, how := range allConditions[:inShort(1, len(allConditions))] {
 		c := newCluster(nodes, 0, 1, how)
 		c.pass(settles)
 		unheard, longest := map[[2]PeerID]int{}, 0
@@ -179,6 +185,7 @@ func TestFastRolloutLeavesPeersHeard(t *testing.T) {
 // A watcher that stands still when a peer dies later reads the last heartbeat of the peer and the
 // suspicions of the other watchers at the same time.
 func TestPausedWatcherDelaysNoDeath(t *testing.T) {
+	t.Parallel()
 	const nodes, mostLate = 12, MissLimit + 1 + int(silence/testInterval) + 2
 	for seed := range uint64(10) {
 		for length := 2; length <= 5; length++ {
@@ -198,22 +205,6 @@ func TestPausedWatcherDelaysNoDeath(t *testing.T) {
 				}
 				if late > mostLate {
 					t.Errorf("seed %d: a watcher stands still for %d intervals, %d of them before a death: the others believe the death after %d intervals", seed, length, before, late)
-				}
-			}
-		}
-	}
-}
-
-// BenchmarkSplit compares splits with and without a rollout. Each triple is the median, the 99th
-// percentile and the maximum over all processes of a side.
-func BenchmarkSplit(b *testing.B) {
-	for b.Loop() {
-		for _, size := range []struct{ nodes, trials int }{{12, 40}, {40, 20}, {200, 2}} {
-			for _, part := range []int{8, 4, 3, 2} {
-				for _, p := range []pace{{}, {5 * time.Second, 2 * time.Second}, {500 * time.Millisecond, 900 * time.Millisecond}} {
-					small, large := measure(size.nodes, size.nodes/part, size.trials, p, good)
-					b.Logf("%4d nodes, 1/%d, %-23v smaller side: %v", size.nodes, part, p, &small)
-					b.Logf("%4d nodes, 1/%d, %-23v larger side:  %v", size.nodes, part, p, &large)
 				}
 			}
 		}

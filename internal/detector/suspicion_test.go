@@ -61,8 +61,6 @@ func TestMessagesAfterAPauseAreNotFresh(t *testing.T) {
 		for _, ms := range tt.running {
 			g.Running(after(ms))
 		}
-		if got := g.Fresh(after(tt.at)); got != tt.want {
-			t.Errorf("%s: the message is fresh: %t, want %t", tt.name, got, tt.want)
-		}
+		want(t, tt.name+": the message is fresh", g.Fresh(after(tt.at)), tt.want)
 	}
 }

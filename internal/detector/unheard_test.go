@@ -107,18 +107,12 @@ func TestPeerWithoutWatchersSendsHeartbeats(t *testing.T) {
 	p.says("e", "b!", "c!", "d!")
 	p.says("f", "c!", "d!")
 	p.says("g", "d!")
-	if told := p.tells('k', 2*MissLimit); told != 3 {
-		t.Errorf("k does not watch a, and learns %d times that a is alive", told)
-	}
+	want(t, "how often k, which does not watch a, learns that a is alive", p.tells('k', 2*MissLimit), 3)
 	// Others count a as heard only if they heard it after the last fault.
 	p.says("h", "g!")
-	if told := p.tells('k', 2*MissLimit); told != 3 {
-		t.Errorf("after a late suspicion, k learns %d times that a is alive", told)
-	}
+	want(t, "how often k learns that a is alive, after a late suspicion", p.tells('k', 2*MissLimit), 3)
 	p.says("i", "g!")
-	if told := p.tells('k', 2*MissLimit); told != 0 {
-		t.Errorf("without another fault, k learns %d times that a is alive", told)
-	}
+	want(t, "how often k learns that a is alive, without another fault", p.tells('k', 2*MissLimit), 0)
 }
 
 // tells returns how often the process tells id in n ticks that it is alive.

@@ -1,6 +1,9 @@
 package detector
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestWindowRemembersTheLast64(t *testing.T) {
 	var w Window
@@ -11,8 +14,6 @@ func TestWindowRemembersTheLast64(t *testing.T) {
 		{1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {100, true}, {37, true}, {37, false},
 		{36, false}, {3, false}, {99, true}, {1000, true}, {100, false}, {999, true},
 	} {
-		if got := w.First(tt.number); got != tt.want {
-			t.Errorf("the number %d is new: %t", tt.number, got)
-		}
+		want(t, fmt.Sprintf("the number %d is new", tt.number), w.First(tt.number), tt.want)
 	}
 }
