@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -105,6 +106,16 @@ func about(name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: name}
 }
 
+// fill records n events of a kind about different objects of a namespace.
+func fill(r *Recorder, n int, kind, namespace string) {
+	for i := range n {
+		r.Eventf(in(namespace, fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
+	}
+}
+
+// lines returns the number of events.
+func (s *sink) lines() int { return strings.Count(s.String(), "\n") }
+
 func TestRepeatedEventsAreCounted(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
@@ -116,27 +127,21 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 		time.Sleep(2 * time.Second)
 	})
 	want := "web IPAllocated x3: Assigned 192.0.2.1\ndb IPAllocated x1: Assigned 192.0.2.2\n"
-	if got := to.String(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	equal(t, "the result", to.String(), want)
 }
 
 func TestEventsWaitWhileServicesAreWritten(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
 		busy.Store(true)
-		for i := range 100 {
-			r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
-		}
+		fill(r, 100, "Normal", "default")
 		time.Sleep(6 * time.Second)
-		if n := strings.Count(to.String(), "\n"); n == 0 || n > 12 {
+		if n := to.lines(); n == 0 || n > 12 {
 			t.Errorf("%d events during 6 s of writes, want a few", n)
 		}
 		busy.Store(false)
 		time.Sleep(time.Second)
-		if n := strings.Count(to.String(), "\n"); n != 100 {
-			t.Errorf("%d events after the writes, want all 100", n)
-		}
+		equal(t, "events after the writes", to.lines(), 100)
 	})
 }
 
@@ -144,15 +149,11 @@ func TestWarningsAreWrittenAtOnce(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
 		busy.Store(true)
-		for i := range 100 {
-			r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
-		}
+		fill(r, 100, "Normal", "default")
 		for range 2 {
 			r.Eventf(about("web"), "Warning", "AllocationFailed", "no address is free")
 			synctest.Wait() // no time passes
-			if got := strings.Count(to.String(), "web AllocationFailed "); got != 1 {
-				t.Errorf("%d warnings are written at once, want 1:\n%s", got, to)
-			}
+			equal(t, "warnings that are written at once", strings.Count(to.String(), "web AllocationFailed "), 1)
 			time.Sleep(time.Second)
 		}
 		if got := to.String(); !strings.Contains(got, "web AllocationFailed x2: ") {
@@ -173,13 +174,9 @@ func TestARestartWritesNoWarningTwice(t *testing.T) {
 			}
 		})
 	}
-	if got, want := to.String(), "web AnnouncementFailed x2: no such interface\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	equal(t, "the result", to.String(), "web AnnouncementFailed x2: no such interface\n")
 	for _, e := range to.events {
-		if age := e.LastTimestamp.Sub(e.FirstTimestamp.Time); age != 2*time.Hour+time.Minute {
-			t.Errorf("the last time of the event is %s after the first time", age)
-		}
+		equal(t, "the time from the first to the last", e.LastTimestamp.Sub(e.FirstTimestamp.Time), 2*time.Hour+time.Minute)
 	}
 }
 
@@ -199,9 +196,7 @@ func TestAWarningReplacesAnEventWithItsName(t *testing.T) {
 		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
 		time.Sleep(time.Second)
 	})
-	if got, want := to.String(), "web AnnouncementFailed x1: no such interface\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	equal(t, "the result", to.String(), "web AnnouncementFailed x1: no such interface\n")
 	for _, e := range to.events {
 		if e.Type != "Warning" || e.Source.Host != "node-a" || e.ReportingController != "purelb-test" || e.ReportingInstance != "node-a" ||
 			e.Action != "" || e.Related != nil || e.Series != nil {
@@ -225,18 +220,14 @@ func TestAnEventThatCannotBePatchedGetsAnotherName(t *testing.T) {
 					time.Sleep(time.Minute)
 				})
 			}
-			if got, want := to.String(), strings.Repeat("web AnnouncementFailed x1: no such interface\n", 2); got != want {
-				t.Errorf("got\n%swant\n%s", got, want)
-			}
+			equal(t, "the result", to.String(), strings.Repeat("web AnnouncementFailed x1: no such interface\n", 2))
 			recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 				for range 2 {
 					r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
 					time.Sleep(time.Minute)
 				}
 			})
-			if got, want := strings.Count(to.String(), "db IPAllocated "), 2; got != want {
-				t.Errorf("%d events about the address, want %d:\n%s", got, want, to)
-			}
+			equal(t, "events about the address", strings.Count(to.String(), "db IPAllocated "), 2)
 		})
 	}
 }
@@ -255,9 +246,7 @@ func TestDifferentWarningsAreAllWritten(t *testing.T) {
 		time.Sleep(time.Second)
 		end()
 	})
-	if got := strings.Count(to.String(), "x1: "); got != 5 {
-		t.Errorf("%d of 5 events are written once, want all:\n%s", got, to)
-	}
+	equal(t, "events that are written once", strings.Count(to.String(), "x1: "), 5)
 }
 
 func TestWarningsAreWrittenAtTheEnd(t *testing.T) {
@@ -269,9 +258,7 @@ func TestWarningsAreWrittenAtTheEnd(t *testing.T) {
 		r.Eventf(about("web"), "Normal", "IPReleased", "Released")
 		r.Eventf(about("db"), "Warning", "AllocationFailed", "no address is free")
 		_ = r.Run(ctx)
-		if got := strings.Count(to.String(), "\n"); got != 2 {
-			t.Errorf("%d of 2 events are written, want both:\n%s", got, to)
-		}
+		equal(t, "written events", to.lines(), 2)
 	})
 }
 
@@ -285,15 +272,11 @@ func TestEventsWaitForAnUnreachableAPIServer(t *testing.T) {
 	}}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		away.Store(true)
-		for i := range 20 {
-			r.Eventf(about(fmt.Sprint(i)), "Normal", "AnnouncingLocal", "Announcing")
-		}
+		fill(r, 20, "Normal", "default")
 		time.Sleep(10 * time.Minute)
 		away.Store(false)
 		time.Sleep(retryMax)
-		if n := strings.Count(to.String(), "\n"); n != 20 {
-			t.Errorf("after the outage, %d of 20 events are written, want all", n)
-		}
+		equal(t, "events after the outage", to.lines(), 20)
 		away.Store(true)
 		r.Eventf(about("old"), "Normal", "AnnouncingLocal", "Announcing")
 		time.Sleep(stale + 2*retryMax)
@@ -317,9 +300,7 @@ func TestARefusedEventDelaysNoOther(t *testing.T) {
 		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
 		time.Sleep(3 * gather / 2)
 	})
-	if got, want := to.String(), "db IPAllocated x1: Assigned\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	equal(t, "the result", to.String(), "db IPAllocated x1: Assigned\n")
 }
 
 // broken returns a webhook that fails for events about objects with this name.
@@ -345,14 +326,10 @@ func TestAFaultOfTheAPIServerDelaysOthersForSeconds(t *testing.T) {
 		r.Eventf(about("web"), "Normal", "IPAllocated", "Assigned")
 		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
 		time.Sleep(20 * time.Second)
-		if got, want := to.String(), "db IPAllocated x1: Assigned\n"; got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
+		equal(t, "the result", to.String(), "db IPAllocated x1: Assigned\n")
 		time.Sleep(time.Hour)
 	})
-	if n := tries.Load(); n != mostFaults {
-		t.Errorf("the event was tried %d times, want %d", n, mostFaults)
-	}
+	equal(t, "tries", tries.Load(), mostFaults)
 }
 
 func TestTooManyEventsDropTheOldest(t *testing.T) {
@@ -372,15 +349,11 @@ func TestEventsOfOneSecondAreWrittenTogether(t *testing.T) {
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		for i := range 5 {
 			r.Eventf(about(fmt.Sprint(i)), "Normal", "AnnouncingNonLocal", "Announcing")
-			if got := to.String(); got != "" {
-				t.Fatalf("events are written before the second is over: %s", got)
-			}
+			equal(t, "events before the second is over", to.String(), "")
 			time.Sleep(99 * time.Millisecond)
 		}
 		time.Sleep(3 * gather / 2)
-		if n := strings.Count(to.String(), "\n"); n != 5 {
-			t.Errorf("%d events after the second, want 5", n)
-		}
+		equal(t, "events after the second", to.lines(), 5)
 	})
 }
 
@@ -439,9 +412,7 @@ func TestAHangingAPIServerDoesNotDelayTheEnd(t *testing.T) {
 		end()
 		began := time.Now()
 		_ = r.Run(ctx)
-		if took := time.Since(began); took != lastWords {
-			t.Errorf("the recorder ends after %s, want %s", took, lastWords)
-		}
+		equal(t, "the time until the recorder ends", time.Since(began), lastWords)
 	})
 }
 
@@ -478,7 +449,13 @@ func TestEventsNameTheirSourceAndObject(t *testing.T) {
 		t.Errorf("there is an event without an object: %+v", e)
 	}
 	r.Eventf(about("web"), "Normal", "Long", "%s", strings.Repeat("ü", mostMessage))
-	if n := len(first(&r.later).Message); n != mostMessage {
-		t.Errorf("the message has %d bytes, want %d", n, mostMessage)
+	equal(t, "bytes of the message", len(first(&r.later).Message), mostMessage)
+}
+
+// equal fails the test unless got is want.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

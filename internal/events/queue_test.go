@@ -35,17 +35,11 @@ func TestASlowWebhookDelaysNoOtherNamespace(t *testing.T) {
 	for _, kind := range []string{"Warning", "Normal"} {
 		to := &sink{webhook: slow(func(e *corev1.Event) bool { return strings.HasPrefix(e.Namespace, "slow") })}
 		recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-			for i := range 100 {
-				r.Eventf(in("slow", fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
-			}
+			fill(r, 100, kind, "slow")
 			time.Sleep(time.Minute)
-			for i := range 20 {
-				r.Eventf(in("fine", fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
-			}
+			fill(r, 20, kind, "fine")
 			time.Sleep(3 * gather)
-			if n := strings.Count(to.String(), "\n"); n != 20 {
-				t.Errorf("%s: %d of 20 events of another namespace are written, want all", kind, n)
-			}
+			equal(t, kind+": events of another namespace", to.lines(), 20)
 		})
 	}
 }
@@ -61,15 +55,11 @@ func TestManySlowNamespacesDelayWarningsOnce(t *testing.T) {
 		}
 		r.Eventf(in("fine", "web"), "Warning", "AllocationFailed", "no address is free")
 		time.Sleep((many/warningsAtOnce + 1) * writeLimit)
-		if n := strings.Count(to.String(), "\n"); n != 1 {
-			t.Errorf("%d events of the namespace without a slow webhook are written, want 1", n)
-		}
+		equal(t, "events of the namespace without a slow webhook", to.lines(), 1)
 		time.Sleep(10 * time.Minute)
 		r.Eventf(in("fine", "db"), "Warning", "AllocationFailed", "no address is free")
 		synctest.Wait() // no time passes
-		if n := strings.Count(to.String(), "\n"); n != 2 {
-			t.Errorf("ten minutes later, %d events of the namespace without a slow webhook are written, want 2", n)
-		}
+		equal(t, "events of the namespace without a slow webhook, ten minutes later", to.lines(), 2)
 	})
 }
 
@@ -91,15 +81,11 @@ func TestARecoveredNamespaceGetsAllItsEvents(t *testing.T) {
 		for i := range 5 {
 			r.Eventf(in(fmt.Sprint("slow", i), "web"), "Warning", "AllocationFailed", "no address is free")
 		}
-		for i := range 100 {
-			r.Eventf(in("fine", fmt.Sprint(i)), "Warning", "AllocationFailed", "no address is free")
-		}
+		fill(r, 100, "Warning", "fine")
 		time.Sleep(30 * time.Second)
 		away.Store(false)
 		time.Sleep(10 * time.Minute)
-		if n := strings.Count(to.String(), "\n"); n != 100 {
-			t.Errorf("%d of 100 events of a namespace that works are written, want all", n)
-		}
+		equal(t, "events of a namespace that works", to.lines(), 100)
 	})
 }
 
@@ -107,13 +93,9 @@ func TestASlowObjectDelaysItsNamespaceForSeconds(t *testing.T) {
 	to := &sink{webhook: slow(func(e *corev1.Event) bool { return e.InvolvedObject.Name == "slow" })}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		r.Eventf(about("slow"), "Warning", "AllocationFailed", "no address is free")
-		for i := range 20 {
-			r.Eventf(about(fmt.Sprint(i)), "Warning", "AllocationFailed", "no address is free")
-		}
+		fill(r, 20, "Warning", "default")
 		time.Sleep(3 * writeLimit)
-		if n := strings.Count(to.String(), "\n"); n != 20 {
-			t.Errorf("%d of 20 events of other objects are written, want all", n)
-		}
+		equal(t, "events of other objects", to.lines(), 20)
 		time.Sleep(time.Hour + time.Minute)
 		r.Eventf(about("later"), "Warning", "AllocationFailed", "no address is free")
 		time.Sleep(2 * retryMax)
@@ -142,9 +124,7 @@ func TestAnUnreachableAPIServerGetsFewRequests(t *testing.T) {
 		to.fail = nil
 		to.mu.Unlock()
 		time.Sleep(retryMax)
-		if n := strings.Count(to.String(), "\n"); n != many {
-			t.Errorf("after the outage, %d of %d events are written, want all", n, many)
-		}
+		equal(t, "events after the outage", to.lines(), many)
 	})
 }
 
@@ -164,9 +144,7 @@ func TestFinalEventsOfAFailedNamespace(t *testing.T) {
 				return nil
 			}}
 			r := recorder(to)
-			for i := range 5 {
-				r.Eventf(in("web", fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
-			}
+			fill(r, 5, kind, "web")
 			ctx, end := context.WithCancel(t.Context())
 			done := make(chan error)
 			go func() { done <- r.Run(ctx) }()
@@ -177,9 +155,7 @@ func TestFinalEventsOfAFailedNamespace(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			if n := strings.Count(to.String(), "\n"); n != 5 {
-				t.Errorf("%s: %d of 5 events are written, want all:\n%s", kind, n, to)
-			}
+			equal(t, kind+": written events", to.lines(), 5)
 		})
 	}
 }
