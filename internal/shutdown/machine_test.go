@@ -56,36 +56,22 @@ func TestSignalsOfSystemdAreRecognized(t *testing.T) {
 	t.Cleanup(func() { signal.Reset(syscall.SIGTERM, syscall.SIGCONT) })
 	m := WatchMachine(t.Context(), "")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
-		if err := syscall.Kill(os.Getpid(), s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(os.Getpid(), s))
 	}
 	eventually(t, "both signals have arrived", func() bool { return m.sign(t.Context()) != "" })
 }
 
 func TestStoppedKubeletIsAMachineShutdown(t *testing.T) {
 	kubelet, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := &Machine{connect: dialing(kubelet.Addr().String()), both: make(chan struct{})}
-	if got := m.sign(t.Context()); got != "" {
-		t.Errorf("while the kubelet runs: %q", got)
-	}
-	if err := kubelet.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := m.sign(t.Context()); got != "the kubelet has stopped" {
-		t.Errorf("after the kubelet has stopped: %q", got)
-	}
+	equal(t, "while the kubelet runs", m.sign(t.Context()), "")
+	must(t, kubelet.Close())
+	equal(t, "after the kubelet has stopped", m.sign(t.Context()), "the kubelet has stopped")
 	silent := &Machine{connect: m.connect, both: make(chan struct{})}
-	if got := silent.sign(t.Context()); got != "" {
-		t.Errorf("after a kubelet that never answered: %q", got)
-	}
+	equal(t, "after a kubelet that never answered", silent.sign(t.Context()), "")
 	for name, m := range map[string]*Machine{"where no signs are noticed": nil, "where the kubelet is not asked": {connect: dialing(""), both: make(chan struct{})}} {
-		if got := m.sign(t.Context()); got != "" {
-			t.Errorf("%s: %q", name, got)
-		}
+		equal(t, name, m.sign(t.Context()), "")
 	}
 }
 
@@ -114,9 +100,7 @@ func TestLongStoppedKubeletIsNoMachineShutdown(t *testing.T) {
 				time.Sleep(time.Hour)
 				stopped.Store(true)
 				time.Sleep(tt.stopped)
-				if got := m.sign(ctx); got != tt.want {
-					t.Errorf("got %q, want %q", got, tt.want)
-				}
+				equal(t, "the result", m.sign(ctx), tt.want)
 			})
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) cluster {
 	t.Helper()
+	t.Parallel()
 	c := cluster{T: t, config: apitest.Config(t), namespace: apitest.Namespace(t)}
 	c.node, c.core = "node-of-"+c.namespace, c.as("")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.node}}
@@ -57,9 +59,7 @@ func newCluster(t *testing.T) cluster {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := set.Annotations[appsv1.DeprecatedTemplateGeneration]
 	if template == "" {
 		t.Error("this API server does not count the templates of a DaemonSet")
@@ -74,9 +74,7 @@ func newCluster(t *testing.T) cluster {
 		},
 		Spec: spec,
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -86,9 +84,7 @@ func (c cluster) as(user string) kubernetes.Interface {
 	config := rest.CopyConfig(c.config)
 	config.Impersonate.UserName = user
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	return client
 }
 
@@ -142,9 +138,7 @@ func TestCauseIsReadFromTheAPIServer(t *testing.T) {
 	c.expect("the pod has no name", c.reader(c.core, func(r *Reader) { r.Pod = "" }), ending.Unknown)
 	c.expect("the node is gone", c.reader(c.core, func(r *Reader) { r.Node = "no-node" }), ending.Uninstalled)
 	away, err := kubernetes.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	powerless := c.as("nobody")
 	c.expect("the process never had the right to read", c.reader(powerless, nil), ending.Unknown)
 	run(t, r.Run)
@@ -165,40 +159,32 @@ func TestCauseIsReadFromTheAPIServer(t *testing.T) {
 	c.expect("the machine goes down", onMachine(c.core), ending.NodeDown)
 	c.expect("the machine goes down, and the API server is away", onMachine(away), ending.NodeDown)
 
-	if _, err := c.core.CoreV1().Nodes().Patch(t.Context(), c.node, "application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
+	patchNode := func(patch string) {
+		_, err := c.core.CoreV1().Nodes().Patch(t.Context(), c.node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		must(t, err)
 	}
+	patchNode(`{"spec":{"unschedulable":true}}`)
 	c.expect("the node is cordoned", r, ending.Drained)
-	if _, err := c.core.CoreV1().Nodes().Patch(t.Context(), c.node, "application/merge-patch+json", []byte(`{"spec":{"unschedulable":false,"taints":null}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	patchNode(`{"spec":{"unschedulable":false,"taints":null}}`)
+	must(t, c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{}))
 	c.expect("the pod is deleted", r, ending.Replaced)
 
 	sets := c.core.AppsV1().DaemonSets(c.namespace)
 	set, err := sets.Get(t.Context(), "lbnodeagent", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set.Spec.Template.Spec.Containers[0].Image = "agent:new"
 	if _, err := sets.Update(t.Context(), set, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.expect("a new revision is rolled out", r, ending.Rollout)
 
-	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
 	c.expect("the DaemonSet is deleted", r, ending.Uninstalled)
 	eventually(t, "the deletion has been seen", r.deleted.Load)
 	c.expect("the DaemonSet is deleted, and the right is gone", after(powerless), ending.Uninstalled)
 	c.expect("the DaemonSet is deleted, and the API server is away", after(away), ending.Unknown)
 	now := int64(0)
-	if err := c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	c.expect("the DaemonSet and the pod are gone", r, ending.Uninstalled)
 }
 
@@ -211,31 +197,23 @@ func TestRecreatedDaemonSetIsNotDeleted(t *testing.T) {
 	eventually(t, "the pod has been read", func() bool { return r.set.Load() != nil })
 	sets := c.core.AppsV1().DaemonSets(c.namespace)
 	set, err := sets.Get(t.Context(), "lbnodeagent", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ownedBy := func(owners ...metav1.OwnerReference) {
 		t.Helper()
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := c.core.CoreV1().Pods(c.namespace).Patch(t.Context(), c.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ownedBy()
-	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
 	eventually(t, "the deletion has been seen", r.deleted.Load)
 	c.expect("the pod remains, and its container restarts", r, ending.Restart)
 
 	set.UID, set.ResourceVersion = "", ""
 	set, err = sets.Create(t.Context(), set, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.expect("there is a new DaemonSet, and the container restarts", r, ending.Restart)
 	yes := true
 	ownedBy(metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &yes})
@@ -247,9 +225,7 @@ func TestRecreatedDaemonSetIsNotDeleted(t *testing.T) {
 	c.expect("the new DaemonSet owns the pod", r, ending.Restart)
 	refused := c.reader(c.as("nobody"), func(o *Reader) { o.set.Store(r.set.Load()); o.deleted.Store(r.deleted.Load()) })
 	c.expect("the new DaemonSet owns the pod, and the right is gone", refused, ending.Unknown)
-	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
 	eventually(t, "the deletion of the new DaemonSet has been seen", r.deleted.Load)
 	c.expect("the new DaemonSet is deleted", r, ending.Uninstalled)
 }
@@ -299,6 +275,17 @@ func (s script) RoundTrip(r *http.Request) (*http.Response, error) {
 		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
 		Body: io.NopCloser(bytes.NewReader(body)), Request: r,
 	}, nil
+}
+
+// podReader returns a Reader of the pod lbnodeagent-x on node-a with this API server.
+func podReader(t *testing.T, api http.RoundTripper, log *slog.Logger) *Reader {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: api, QPS: -1})
+	must(t, err)
+	return &Reader{
+		Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
+		Namespace: "purelb", Pod: "lbnodeagent-x", UID: "pod", Node: "node-a", Log: log,
+	}
 }
 
 func TestCauseIsKnownInTime(t *testing.T) {
@@ -360,15 +347,7 @@ func TestCauseIsKnownInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				api := script{asked: &atomic.Int32{}, began: began, objects: map[string][]scene{"pods": tt.pods, "daemonsets": tt.sets, "nodes": tt.nodes}, slow: tt.slow}
-				client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: api, QPS: -1})
-				if err != nil {
-					t.Fatal(err)
-				}
-				r := &Reader{
-					Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
-					Namespace: "purelb", Pod: "lbnodeagent-x", UID: "pod", Node: "node-a", Log: slog.New(slog.DiscardHandler),
-				}
-				got := r.Ending(t.Context())
+				got := podReader(t, api, slog.New(slog.DiscardHandler)).Ending(t.Context())
 				if took := time.Since(began).Round(lookAgain); got.Cause != tt.want || took != tt.took {
 					t.Errorf("got %s because %q after %s, want %s after %s", got.Cause, got.Reason, took, tt.want, tt.took)
 				}
@@ -401,21 +380,13 @@ func (unfinished) Close() error { return nil }
 // The requests of the last moment often meet the limit. That is no error for an operator to read.
 func TestAnAnswerThatBreaksOffAtTheEndIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: brokenOff{}, QPS: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ended := make(chan struct{})
 		close(ended)
 		var lines strings.Builder
 		log := process.Logger(&lines, slog.LevelInfo, ended)
 		klog.SetSlogLogger(log)
 		defer klog.ClearLogger()
-		r := &Reader{
-			Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
-			Namespace: "purelb", Pod: "lbnodeagent-x", Node: "node-a", Log: log,
-		}
-		r.Ending(t.Context())
+		podReader(t, brokenOff{}, log).Ending(t.Context())
 		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "departureNotKnown") || !strings.Contains(text, "did not answer all questions within") {
 			t.Errorf("want one line, departureNotKnown, and got\n%s", text)
 		}
@@ -432,17 +403,26 @@ func (silentServer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestHangingAPIServerDoesNotDelayTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: silentServer{}, QPS: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &Reader{
-			Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
-			Namespace: "purelb", Pod: "lbnodeagent-x", Node: "node-a", Log: slog.New(slog.DiscardHandler),
-		}
+		r := podReader(t, silentServer{}, slog.New(slog.DiscardHandler))
 		began := time.Now()
 		if got := r.Ending(t.Context()); got.Cause != ending.Unknown || time.Since(began) != openFor {
 			t.Errorf("after %s: got %s because %q, want %s", time.Since(began), got.Cause, got.Reason, ending.Unknown)
 		}
 	})
+}
+
+// equal fails the test unless got is want.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// must ends the test if err is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
