@@ -67,9 +67,7 @@ func typed(name string, kind corev1.ServiceType, version string) *corev1.Service
 func list(t *testing.T, from *toolscache.ListWatch) string {
 	t.Helper()
 	found, err := from.ListWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, s := range found.(*corev1.ServiceList).Items {
 		names = append(names, s.Name)
@@ -80,15 +78,11 @@ func list(t *testing.T, from *toolscache.ListWatch) string {
 func TestTheAPIServerSelectsServicesByType(t *testing.T) {
 	api := &services{items: []corev1.Service{*typed("a", corev1.ServiceTypeLoadBalancer, "1")}}
 	from := LoadBalancers(api.source(), noLog)
-	if got := list(t, from); got != "a" {
-		t.Errorf("listed %q", got)
-	}
+	equal(t, "listed", list(t, from), "a")
 	if _, err := from.WatchWithContext(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(api.asked, ", "), "list spec.type=LoadBalancer, watch spec.type=LoadBalancer"; got != want {
-		t.Errorf("asked %s; want %s", got, want)
-	}
+	equal(t, "the requests", strings.Join(api.asked, ", "), "list spec.type=LoadBalancer, watch spec.type=LoadBalancer")
 }
 
 // Before Kubernetes 1.31, Services cannot be selected by their type.
@@ -96,13 +90,9 @@ func TestAnOldAPIServerShowsTheSameServices(t *testing.T) {
 	const balanced, internal = corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP
 	api := &services{old: true, items: []corev1.Service{*typed("a", balanced, "1"), *typed("b", internal, "2"), *typed("c", balanced, "3")}}
 	from := LoadBalancers(api.source(), noLog)
-	if got := list(t, from); got != "a c" {
-		t.Errorf("listed %q", got)
-	}
+	equal(t, "listed", list(t, from), "a c")
 	events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	api.events.Modify(typed("b", internal, "4"))
 	api.events.Add(typed("d", internal, "5"))
 	api.events.Modify(typed("d", balanced, "6"))
@@ -131,13 +121,9 @@ func TestTheSelectionHoldsNoServices(t *testing.T) {
 	func() {
 		api.items = []corev1.Service{*typed("a", balanced, "1"), *typed("b", internal, "2")}
 		found, err := from.ListWithContext(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		added := typed("c", balanced, "3")
 		api.events.Add(added)
 		<-events.ResultChan()
@@ -175,16 +161,10 @@ func TestARefusedPageBeginsTheListAnew(t *testing.T) {
 		WatchFuncWithContext: source.WatchFuncWithContext,
 	}, noLog)
 	found, _, err := pager.New(from.ListWithContext).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := meta.LenList(found); n != 2 {
-		t.Errorf("listed %d Services, want 2", n)
-	}
+	must(t, err)
+	equal(t, "listed Services", meta.LenList(found), 2)
 	events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"a", "b"} {
 		api.events.Modify(typed(name, corev1.ServiceTypeClusterIP, "3"))
 		if e := <-events.ResultChan(); e.Type != watch.Deleted {
@@ -212,9 +192,7 @@ func TestAnotherListAsksForTheSelection(t *testing.T) {
 	if want := refused + refused + "list spec.type=LoadBalancer, watch spec.type=LoadBalancer"; got != want {
 		t.Errorf("asked %s; want %s", got, want)
 	}
-	if n := strings.Count(log.String(), "selectionRefused"); n != 1 {
-		t.Errorf("logged %d refusals, want 1:\n%s", n, log.String())
-	}
+	equal(t, "logged refusals", strings.Count(log.String(), "selectionRefused"), 1)
 }
 
 // A reflector stops a watch while an event waits.
@@ -225,9 +203,7 @@ func TestAStoppedSelectionEnds(t *testing.T) {
 			from := LoadBalancers(api.source(), noLog)
 			list(t, from)
 			events, err := from.WatchWithContext(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for range waiting {
 				api.events.Add(typed("a", corev1.ServiceTypeLoadBalancer, "1"))
 			}
@@ -260,7 +236,5 @@ func TestAListFollowsARefusedWatch(t *testing.T) {
 		}
 	}
 	list(t, from)
-	if got, want := strings.Join(api.asked, ", "), "watch spec.type=LoadBalancer, list"; got != want {
-		t.Errorf("asked %s; want %s", got, want)
-	}
+	equal(t, "the requests", strings.Join(api.asked, ", "), "watch spec.type=LoadBalancer, list")
 }

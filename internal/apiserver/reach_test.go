@@ -26,9 +26,7 @@ import (
 func write(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -40,13 +38,9 @@ func TestConfigReadsKubeconfigWithoutRateLimit(t *testing.T) {
 	defer server.Close()
 	config, err := Config(write(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: here}}],
 		clusters: [{name: here, cluster: {server: "`+server.URL+`"}}]}`), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if version, err := clients.Discovery().ServerVersion(); err != nil || version.GitVersion != "v1.36.0" {
 		t.Errorf("reached %v, %v", version, err)
 	}
@@ -68,9 +62,7 @@ func TestNamespaceOfThePod(t *testing.T) {
 		{"in a pod", write(t, "purelb-system\n"), "purelb-system"},
 		{"outside of a pod", "/no/such/file", ""},
 	} {
-		if got := namespaceIn(tt.file); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
-		}
+		equal(t, tt.name, namespaceIn(tt.file), tt.want)
 	}
 }
 
@@ -79,9 +71,7 @@ func TestDeadConnectionSettingsOfTheEnvironment(t *testing.T) {
 	t.Setenv(idle, "")
 	t.Setenv(ping, "7")
 	NoticeDeadConnections()
-	if got := os.Getenv(idle) + " " + os.Getenv(ping); got != "10 7" {
-		t.Errorf("the limits for an idle and an unanswered connection are %s s, want 10 7", got)
-	}
+	equal(t, "the limits for an idle and an unanswered connection", os.Getenv(idle)+" "+os.Getenv(ping), "10 7")
 }
 
 func TestWritesHaveTheirOwnConnections(t *testing.T) {
@@ -98,29 +88,19 @@ func TestWritesHaveTheirOwnConnections(t *testing.T) {
 		want   string
 	}{{usual, "HTTP/2.0"}, {ForWrites(usual), "HTTP/1.1"}} {
 		client, err := rest.HTTPClientFor(tt.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer, err := client.Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = answer.Body.Close()
-		if got := <-protocols; got != tt.want {
-			t.Errorf("the client uses %s, want %s", got, tt.want)
-		}
+		equal(t, "the protocol of the client", <-protocols, tt.want)
 	}
 
 	to := server.Listener.Addr()
 	c, err := ForWrites(usual).Dial(t.Context(), to.Network(), to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	raw, err := c.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = raw.Control(func(fd uintptr) {
 		for option, want := range map[int]int{tcpUserTimeout: 15000, syscall.TCP_KEEPIDLE: 10, syscall.TCP_KEEPINTVL: 5, syscall.TCP_KEEPCNT: 1} {
 			if got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, option); got != want || err != nil {
@@ -128,9 +108,7 @@ func TestWritesHaveTheirOwnConnections(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestClientOfOneGroup(t *testing.T) {
@@ -151,9 +129,7 @@ func TestClientOfOneGroup(t *testing.T) {
 		{v2.GroupVersion, v2.AddToScheme, "/apis/purelb.io/v2/things/x application/json"},
 	} {
 		client, err := Client(&rest.Config{Host: server.URL}, tt.group, tt.add)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := client.Get().Resource("things").Name("x").Do(t.Context()).Error(); err == nil {
 			t.Error("the client finds what is not there")
 		}

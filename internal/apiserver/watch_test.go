@@ -76,17 +76,13 @@ func ptr[T any](t T) *T { return &t }
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(node("b", "east"), node("a", "west"), node("c", ""))
-		if got := w.show(); got != "[] [] false" {
-			t.Errorf("before it runs: %s", got)
-		}
+		equal(t, "before it runs", w.show(), "[] [] false")
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go w.Run(ctx)
 		synctest.Wait()
 		slices.Sort(w.told)
-		if got := w.show(); got != "[> >east >west] [west east] true" {
-			t.Errorf("the first list: %s", got)
-		}
+		equal(t, "the first list", w.show(), "[> >east >west] [west east] true")
 		for _, tt := range []struct {
 			name   string
 			change func(*corev1.Node)
@@ -103,9 +99,7 @@ func TestWatch(t *testing.T) {
 		} {
 			tt.change(&tt.node)
 			synctest.Wait()
-			if got := w.show(); got != tt.want {
-				t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
-			}
+			equal(t, tt.name, w.show(), tt.want)
 		}
 	})
 }
@@ -125,14 +119,10 @@ func TestPartsAreReadByTheirGroup(t *testing.T) {
 	}
 	check := func(name, got, want string) {
 		t.Helper()
-		if got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
+		equal(t, name, got, want)
 	}
 	check("before the first list", in("west"), "[] false")
-	if err := to.Replace([]any{ptr(node("a", "west")), ptr(node("b", "West")), ptr(node("c", "east")), ptr(node("d", ""))}, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, to.Replace([]any{ptr(node("a", "west")), ptr(node("b", "West")), ptr(node("c", "east")), ptr(node("d", ""))}, ""))
 	check("two of a group", in("west"), "[West west] true")
 	check("two groups", in("west", "east"), "[West east west] true")
 	check("an unknown group", in("north"), "[] true")
@@ -148,15 +138,11 @@ func TestPartsAreReadByTheirGroup(t *testing.T) {
 		{to.Delete, node("a", "west"), "[] true", "[East east] true"},
 		{to.Delete, node("d", ""), "[] true", "[East east] true"},
 	} {
-		if err := tt.change(&tt.node); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tt.change(&tt.node))
 		check(tt.node.Name+" is in "+tt.node.Labels["zone"], in("west"), tt.west)
 		check(tt.node.Name+" is in "+tt.node.Labels["zone"], in("west", "east"), tt.all)
 	}
-	if err := to.Replace([]any{ptr(node("f", "west"))}, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, to.Replace([]any{ptr(node("f", "west"))}, ""))
 	check("another list", in("west", "east"), "[west] true")
 }
 
@@ -174,13 +160,9 @@ func TestAnotherListShowsWhatChangedMeanwhile(t *testing.T) {
 			name, zone, _ := strings.Cut(one, "=")
 			list = append(list, ptr(node(name, zone)))
 		}
-		if err := to.Replace(list, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, to.Replace(list, ""))
 		slices.Sort(w.told)
-		if got := w.show(); got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.list, got, tt.want)
-		}
+		equal(t, tt.list, w.show(), tt.want)
 	}
 }
 
@@ -190,21 +172,15 @@ func TestTheFirstObjectsAreCutDownAsTheyArrive(t *testing.T) {
 	var list []any
 	for _, n := range []corev1.Node{node("a", "west"), node("b", "")} {
 		slim, err := to.Transformer()(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		key, err := toolscache.MetaNamespaceKeyFunc(slim)
 		if err != nil || key != n.Name {
 			t.Errorf("the key of %s is %q, %v", n.Name, key, err)
 		}
 		list = append(list, slim)
 	}
-	if err := to.Replace(list, ""); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.show(); got != "[>west >] [west] true" {
-		t.Error(got)
-	}
+	must(t, to.Replace(list, ""))
+	equal(t, "the result", w.show(), "[>west >] [west] true")
 }
 
 func TestARefusalIsNews(t *testing.T) {
@@ -254,8 +230,6 @@ func TestTheObjectsOfSeveralWatchesAreOne(t *testing.T) {
 		{Watches[string]{watch(true, "a/x"), watch(false)}, "[a/x] false"},
 	} {
 		kept, synced := tt.watches.All()
-		if got := fmt.Sprint(kept, synced); got != tt.want {
-			t.Errorf("got %s, want %s", got, tt.want)
-		}
+		equal(t, "the result", fmt.Sprint(kept, synced), tt.want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestSleep(t *testing.T) {
@@ -51,9 +53,7 @@ func TestPausesDoubleUpToTheLongest(t *testing.T) {
 	}
 	p.Reset()
 	got = append(got, p.Next(), p.Next())
-	if text := fmt.Sprint(got); text != "[1s 2s 4s 5s 5s 1s 2s]" {
-		t.Errorf("got %s", text)
-	}
+	equal(t, "the result", fmt.Sprint(got), "[1s 2s 4s 5s 5s 1s 2s]")
 }
 
 func TestPausesAreSpreadAroundTheirMean(t *testing.T) {
@@ -73,9 +73,7 @@ func TestPausesAreSpreadAroundTheirMean(t *testing.T) {
 
 func TestTheZeroPausesDoNotWait(t *testing.T) {
 	p := Pauses{Spread: true}
-	if d := p.Next(); d != 0 {
-		t.Errorf("a pause of %s", d)
-	}
+	equal(t, "the pause", p.Next(), 0)
 }
 
 func TestPauseAfterFailures(t *testing.T) {
@@ -91,8 +89,14 @@ func TestPauseAfterFailures(t *testing.T) {
 		{7, 0, time.Minute},
 		{1000, 0, time.Minute},
 	} {
-		if got := After(tt.failures, time.Second, time.Minute, tt.spread); got != tt.want {
-			t.Errorf("after %d failures, with a spread of %v: %s, want %s", tt.failures, tt.spread, got, tt.want)
-		}
+		equal(t, fmt.Sprintf("after %d failures, with a spread of %v", tt.failures, tt.spread), After(tt.failures, time.Second, time.Minute, tt.spread), tt.want)
+	}
+}
+
+// equal fails the test unless got is want.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

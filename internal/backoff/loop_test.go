@@ -90,9 +90,7 @@ func TestSchedule(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &story{Schedule: tt.of, start: time.Unix(0, 0)}
 			tt.tell(s)
-			if got := strings.Join(s.text, " "); got != tt.want {
-				t.Errorf("runs at %q, want %q", got, tt.want)
-			}
+			equal(t, "runs", strings.Join(s.text, " "), tt.want)
 		})
 	}
 }
@@ -161,9 +159,7 @@ func TestLoop(t *testing.T) {
 30m1s run
 40m1s run
 50m1s run`
-		if got := strings.Join(told, "\n"); got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		}
+		equal(t, "the result", strings.Join(told, "\n"), want)
 	})
 }
 

@@ -1,6 +1,7 @@
 package ending
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -207,14 +208,8 @@ func TestCausesHaveTheirEffects(t *testing.T) {
 		{Evicted, Leave, false, false},
 		{Uninstalled, Withdraw, false, false},
 	} {
-		if got := tt.cause.Addresses(); got != tt.addresses {
-			t.Errorf("%s: addresses %d, want %d", tt.cause, got, tt.addresses)
-		}
-		if got := tt.cause.Open(); got != tt.open {
-			t.Errorf("%s: open %v, want %v", tt.cause, got, tt.open)
-		}
-		if got := tt.cause.KeepsRoutes(); got != tt.keepRoutes {
-			t.Errorf("%s: keeps routes %v, want %v", tt.cause, got, tt.keepRoutes)
-		}
+		equal(t, fmt.Sprintf("%s: addresses", tt.cause), tt.cause.Addresses(), tt.addresses)
+		equal(t, fmt.Sprintf("%s: open", tt.cause), tt.cause.Open(), tt.open)
+		equal(t, fmt.Sprintf("%s: keeps routes", tt.cause), tt.cause.KeepsRoutes(), tt.keepRoutes)
 	}
 }

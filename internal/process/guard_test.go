@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -36,9 +37,7 @@ func TestGuardAdmitsOnlyTheNodesAddresses(t *testing.T) {
 				return map[netip.Addr]bool{service: true, netip.MustParseAddr("2001:db8::9"): true}, tt.err
 			}}
 			local := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(tt.local), 7472))
-			if got := g.admits(local, time.Now()); got != tt.want {
-				t.Errorf("admits %s: %t, want %t", tt.local, got, tt.want)
-			}
+			equal(t, "admits "+tt.local, g.admits(local, time.Now()), tt.want)
 		})
 	}
 }
@@ -55,9 +54,7 @@ func TestFailedReadChangesNothing(t *testing.T) {
 	now := time.Now()
 	for range 2 {
 		for local, want := range map[string]bool{"192.0.2.1": true, "192.0.2.9": false} {
-			if got := g.admits(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(local), 7472)), now); got != want {
-				t.Errorf("admits %s: %t, want %t (the read fails: %v)", local, got, want, err)
-			}
+			equal(t, fmt.Sprintf("admits %s (the read fails: %v)", local, err), g.admits(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(local), 7472)), now), want)
 		}
 		now, err = now.Add(time.Minute), errors.New("dump interrupted 10 times")
 	}
@@ -74,9 +71,7 @@ func TestTheGuardReadsAtMostOnceASecond(t *testing.T) {
 	for _, at := range []time.Duration{0, time.Millisecond, 999 * time.Millisecond, time.Second, 1500 * time.Millisecond} {
 		g.admits(local, now.Add(at))
 	}
-	if reads != 2 {
-		t.Errorf("%d readings, want 2", reads)
-	}
+	equal(t, "readings", reads, 2)
 }
 
 // The node has its own address and the address of a Service. The server listens on all addresses.
@@ -94,9 +89,7 @@ func TestServerAnswersOnlyOnTheNodesAddresses(t *testing.T) {
 		}
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "[::]:7472")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	services := func(context.Context) (map[netip.Addr]bool, error) {
 		return map[netip.Addr]bool{netip.MustParseAddr("192.0.2.9"): true, netip.MustParseAddr("2001:db8::9"): true}, nil
 	}
@@ -107,9 +100,7 @@ func TestServerAnswersOnlyOnTheNodesAddresses(t *testing.T) {
 		"127.0.0.1": "200 OK", "192.0.2.1": "200 OK", "2001:db8::1": "200 OK", "192.0.2.9": "", "2001:db8::9": "",
 	} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", net.JoinHostPort(host, "7472"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
 		text, _ := io.ReadAll(conn)
 		_ = conn.Close()

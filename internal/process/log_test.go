@@ -21,9 +21,7 @@ func TestLogIsOneJSONObjectALine(t *testing.T) {
 		{"DEBUG", "DEBUG kept 192.0.2.2;INFO announcing 192.0.2.1;"},
 	} {
 		level, err := Level(tt.level)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var text, got strings.Builder
 		log := Logger(&text, level, nil)
 		log.DebugContext(t.Context(), "kept", "address", "192.0.2.2")
@@ -35,9 +33,7 @@ func TestLogIsOneJSONObjectALine(t *testing.T) {
 			}
 			fmt.Fprintf(&got, "%s %s %s;", said.Level, said.Msg, said.Address)
 		}
-		if got.String() != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.level, got.String(), tt.want)
-		}
+		equal(t, tt.level, got.String(), tt.want)
 	}
 }
 
@@ -83,13 +79,9 @@ func TestRequestsCutByTheEndAreNoErrors(t *testing.T) {
 				if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
 					t.Fatalf("%s: %s: %v", tt.name, how, err)
 				}
-				if said.Node != "a" {
-					t.Errorf("%s: %s: the record lacks an earlier attribute or group: %s", tt.name, how, text.String())
-				}
+				equal(t, tt.name+": "+how+": the earlier attribute in "+text.String(), said.Node, "a")
 			}
-			if said.Level != tt.want {
-				t.Errorf("%s: %s: level %q, want %q", tt.name, how, said.Level, tt.want)
-			}
+			equal(t, tt.name+": "+how+": level", said.Level, tt.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"math"
 	"runtime/debug"
 	"testing"
@@ -27,9 +28,7 @@ func TestTheRuntimeRespectsTheLimitOfItsContainer(t *testing.T) {
 			debug.SetMemoryLimit(math.MaxInt64)
 			t.Setenv("GOMEMLIMIT", tt.environment)
 			RespectMemoryLimit(fstest.MapFS{tt.file: {Data: []byte(tt.text)}})
-			if got := debug.SetMemoryLimit(-1); got != tt.want {
-				t.Errorf("the limit is %d, want %d", got, tt.want)
-			}
+			equal(t, "the limit", debug.SetMemoryLimit(-1), tt.want)
 		})
 	}
 }
@@ -44,13 +43,9 @@ func TestGarbageIsCollectedSoonerByDefault(t *testing.T) {
 		t.Setenv("GOGC", tt.environment)
 		debug.SetGCPercent(200)
 		CollectSooner()
-		if got := debug.SetGCPercent(200); got != tt.sooner {
-			t.Errorf("with GOGC=%q garbage is collected at %d %%, want %d", tt.environment, got, tt.sooner)
-		}
+		equal(t, "the percentage with GOGC="+tt.environment, debug.SetGCPercent(200), tt.sooner)
 		CollectUsually()
-		if got := debug.SetGCPercent(200); got != tt.usually {
-			t.Errorf("with GOGC=%q garbage is usually collected at %d %%, want %d", tt.environment, got, tt.usually)
-		}
+		equal(t, "the usual percentage with GOGC="+tt.environment, debug.SetGCPercent(200), tt.usually)
 	}
 }
 
@@ -60,11 +55,7 @@ func TestBurstEndsOnce(t *testing.T) {
 		count      int
 		want, many bool
 	}{{999, false, false}, {1500, true, true}, {1500, false, true}, {501, false, true}, {500, true, false}, {0, false, false}} {
-		if got := b.Over(step.count); got != step.want {
-			t.Errorf("with %d objects, the burst is over: %v", step.count, got)
-		}
-		if got := b.Many(); got != step.many {
-			t.Errorf("with %d objects, many are left: %v", step.count, got)
-		}
+		equal(t, fmt.Sprintf("with %d objects, the burst is over", step.count), b.Over(step.count), step.want)
+		equal(t, fmt.Sprintf("with %d objects, many are left", step.count), b.Many(), step.many)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var (
@@ -35,9 +37,7 @@ func lives(t *testing.T, want time.Duration) func(context.Context) error {
 	began := time.Now()
 	return func(ctx context.Context) error {
 		<-ctx.Done()
-		if lived := time.Since(began); lived != want {
-			t.Errorf("a part lived for %s, want %s", lived, want)
-		}
+		equal(t, "the life of a part", time.Since(began), want)
 		return nil
 	}
 }
@@ -98,4 +98,20 @@ func TestOuterPartsEndAfterTheInnerOne(t *testing.T) {
 			t.Errorf("ended with %v, want %v", err, errBroken)
 		}
 	})
+}
+
+// equal fails the test unless got is want.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// must ends the test if err is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
