@@ -57,9 +57,7 @@ func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 				if events := w.reported(); strings.Count(events, "AddressConflict") != 1 || !strings.Contains(events, "node node-b") {
 					t.Errorf("the events are %q, want one AddressConflict with node-b", events)
 				}
-				if done := w.kernel.changes(); !strings.Contains(done, "claim 192.0.2.9") {
-					t.Errorf("the agent does not claim the address again: %q", done)
-				}
+				contains(t, "the changes of the agent", w.kernel.changes(), "claim 192.0.2.9")
 			})
 		})
 	}
@@ -89,9 +87,7 @@ func TestAClaimOfASharedMACIsAConflictUnlessAllNodesDenyIt(t *testing.T) {
 				w.kernel.heard <- heard("192.0.2.9", 7)
 				pass(time.Second)
 				events := w.reported()
-				if got := strings.Contains(events, "AddressConflict"); got != tt.conflict {
-					t.Errorf("there is a conflict: %t, want %t; the events are %q", got, tt.conflict, events)
-				}
+				want(t, "there is a conflict", strings.Contains(events, "AddressConflict"), tt.conflict)
 				if tt.conflict && !strings.Contains(events, "one of the nodes node-b, node-c") {
 					t.Errorf("the events are %q, want both nodes in them", events)
 				}
@@ -108,12 +104,8 @@ func TestQuestionsToANodeAreLimited(t *testing.T) {
 		c.note(now, "node-b", announce.Heard{Addr: ip})
 	}
 	due, _ := c.due(now)
-	if n := len(due["node-b"]); n != maxClaims {
-		t.Errorf("the node is asked about %d addresses, want %d", n, maxClaims)
-	}
-	if got := fmt.Sprint(c.note(now.Add(time.Second), "node-b", announce.Heard{Addr: ip})); got != "false" {
-		t.Errorf("a claim a second later is due: %s, want false", got)
-	}
+	want(t, "addresses that the node is asked about", len(due["node-b"]), maxClaims)
+	want(t, "a claim a second later is due", fmt.Sprint(c.note(now.Add(time.Second), "node-b", announce.Heard{Addr: ip})), "false")
 	if _, next := c.due(now.Add(time.Second)); !next.Equal(now.Add(askClaimantEvery)) {
 		t.Errorf("the next question is due at %s", next)
 	}

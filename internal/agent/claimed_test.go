@@ -17,17 +17,14 @@ func elsewhere(s *objects) { serving(branded("web", "192.0.2.10"))(s) }
 func TestAnsweredAddressesAreReported(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		settle()
+		w.serve(branded("web", "192.0.2.9", "2001:db8::9"))
 		want(t, "reports at first", w.peers.reports(), "[]")
 		pass(10 * time.Second)
 		const both = "[192.0.2.9=02:00:00:00:00:07 2001:db8::9=02:00:00:00:00:07]"
 		want(t, "reported", w.peers.reports(), both)
 		pass(30 * time.Minute)
 		want(t, "reports while the machine answers", w.peers.reports(), both)
-		if n := w.peers.reportedTimes(); n != 2 {
-			t.Errorf("the report changed %d times", n-1)
-		}
+		want(t, "different reports", w.peers.reportedTimes(), 2)
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(7 * time.Second)
 		want(t, "reports when the node has the addresses", w.peers.reports(), "[]")
@@ -143,9 +140,7 @@ func TestReportsAreFew(t *testing.T) {
 		}
 		w.cluster.change(serving(branded("web", ips...)))
 		pass(time.Minute)
-		if n := strings.Count(w.peers.reports(), "="); n != 64 {
-			t.Errorf("the agent reports %d addresses, which is above the limit", n)
-		}
+		want(t, "reported addresses", strings.Count(w.peers.reports(), "="), 64)
 	})
 }
 

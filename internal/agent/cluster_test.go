@@ -41,9 +41,7 @@ func newCluster(t *testing.T) cluster {
 	c := cluster{t: t, config: apitest.Config(t), namespace: apitest.Namespace(t)}
 	c.node = "node-of-" + c.namespace
 	scheme := runtime.NewScheme()
-	if err := v2.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v2.AddToScheme(scheme))
 	var err error
 	if c.core, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
@@ -63,9 +61,7 @@ func (c cluster) apply(o client.Object) {
 	o.SetNamespace(c.namespace)
 	o.SetUID("")
 	o.SetGeneration(0)
-	if err := c.objects.Create(c.t.Context(), o); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.objects.Create(c.t.Context(), o))
 }
 
 // serve creates a Service and gives it addresses as the allocator does. The Service is deleted at
@@ -97,17 +93,13 @@ func (c cluster) serve(name string, change func(*corev1.Service), ips ...string)
 func (c cluster) patch(name, patch string, subresource ...string) {
 	c.t.Helper()
 	_, err := c.core.CoreV1().Services(c.namespace).Patch(c.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 }
 
 func (c cluster) get(name string) *corev1.Service {
 	c.t.Helper()
 	svc, err := c.core.CoreV1().Services(c.namespace).Get(c.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	return svc
 }
 

@@ -31,8 +31,7 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, nil, func(w *world) {
-				w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
-				settle()
+				w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7"))
 				before, slots := w.kernel.String(), w.slots("web")
 				w.reported()
 				want(t, "state", state(w), "configured")
@@ -65,9 +64,7 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 					p.Trusted, p.Known, p.Members = true, subnets, []election.Member{peer("node-a"), peer("node-b")}
 				})
 				settle()
-				if changes := w.kernel.changes(); strings.Contains(changes, "remove") {
-					t.Errorf("the correct configuration withdraws addresses:\n%s", changes)
-				}
+				lacks(t, "changes by the correct configuration", w.kernel.changes(), "remove")
 				want(t, "kernel, mended", w.kernel.String(), before)
 				want(t, "slots, mended", w.slots("web"), slots)
 			})
@@ -88,8 +85,7 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, nil, func(w *world) {
-				w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
-				settle()
+				w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7"))
 				w.logged()
 				w.cluster.change(func(s *objects) { s.Agents = tt.agents })
 				settle()
@@ -97,9 +93,7 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 				want(t, "slots", w.slots("web"), "")
 				want(t, "state", state(w), tt.state)
 				want(t, "published", w.peers.publications(), "[]  ")
-				if log := w.logged("address", "reason"); !strings.Contains(log, "withdrawAddress 192.0.2.9 noConfig") {
-					t.Errorf("the log is\n%s\nwant withdrawAddress with the reason noConfig", log)
-				}
+				contains(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noConfig")
 			})
 		})
 	}
@@ -108,8 +102,7 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 func TestAnEmptyLBNodeAgentKeepsTheDefaults(t *testing.T) {
 	nothing := v2.LBNodeAgent{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "nothing", UID: "nothing", Generation: 1}}
 	inWorld(t, func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{nothing} }, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
-		settle()
+		w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7"))
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 		want(t, "state", state(w), "default")
 		want(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/nothing ")

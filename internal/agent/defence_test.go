@@ -47,9 +47,7 @@ func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 			"if this is no node of the cluster, give it another address, or exclude this one from the pool"
 		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
-		if record := w.peers.publications(); !strings.Contains(record, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
-			t.Errorf("the published record is %q, want the problem in it", record)
-		}
+		contains(t, "the published record", w.peers.publications(), "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07")
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		pass(10 * time.Second)
 		w.kernel.heard <- heard("192.0.2.9", 7)
@@ -63,17 +61,13 @@ func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 		if events := w.reported(); strings.Count(events, "\n") != 0 || !strings.Contains(events, "00:08") {
 			t.Errorf("the events of a second machine are %q, want one with its MAC", events)
 		}
-		if n := testutil.ToFloat64(w.metrics.conflicts); n != 3 {
-			t.Errorf("the metric counts %v conflicts, want 3", n)
-		}
+		want(t, "conflicts that the metric counts", testutil.ToFloat64(w.metrics.conflicts), 3)
 		pass(12 * time.Minute)
 		want(t, "published record after the conflict", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
 		w.reported()
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
-		if events := w.reported(); !strings.Contains(events, "00:07") {
-			t.Errorf("the events of a new conflict are %q", events)
-		}
+		contains(t, "the events of a new conflict", w.reported(), "00:07")
 	})
 }
 
@@ -102,14 +96,16 @@ func TestAnARPRequestIsNoConflict(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatSendsNoClaimsDoesNotDefend(t *testing.T) {
+func TestAnAgentWithoutGARPClaimsNothing(t *testing.T) {
 	holdingBoth(t, false, func(w *world) {
+		w.cluster.change(serving(heldBy("node-a"), branded("new", "192.0.2.10")))
+		pass(time.Hour)
+		w.reported()
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
-		want(t, "changes", w.kernel.changes(), "")
-		if events := w.reported(); !strings.Contains(events, "AddressConflict") {
-			t.Errorf("the events are %q", events)
-		}
+		want(t, "claims", strings.Join(w.kernel.claims(), "\n"), "")
+		want(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0, "+bothAddresses)
+		contains(t, "the events", w.reported(), "AddressConflict")
 	})
 }
 
@@ -156,15 +152,6 @@ func TestAnAddressIsClaimedAgainEveryTenMinutes(t *testing.T) {
 	})
 }
 
-func TestNoPeriodicClaimsWhenTheyAreDisabled(t *testing.T) {
-	holdingBoth(t, false, func(w *world) {
-		pass(time.Hour)
-		if claims := w.kernel.claims(); len(claims) != 0 {
-			t.Errorf("the claims are %v, want none after the first ones", claims)
-		}
-	})
-}
-
 // A node that hands over an address still answers for it for a moment.
 func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 	web := serving(branded("web", "192.0.2.9"))
@@ -185,9 +172,7 @@ func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 			pass(5 * time.Second)
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
-			if events := w.reported(); !strings.Contains(events, "AddressConflict") {
-				t.Errorf("the machine claims the address again: the events are %q", events)
-			}
+			contains(t, "the events when the machine claims the address again", w.reported(), "AddressConflict")
 		})
 	})
 	t.Run("the address is added late in the pass", func(t *testing.T) {
@@ -197,9 +182,7 @@ func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
-			if events := w.reported(); strings.Contains(events, "AddressConflict") {
-				t.Errorf("the events are %q", events)
-			}
+			lacks(t, "the events", w.reported(), "AddressConflict")
 		})
 	})
 }

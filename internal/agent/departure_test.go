@@ -68,18 +68,10 @@ func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 					t.Errorf("the end took %s, want %s", took, tt.limit)
 				}
 				want(t, "kernel", w.kernel.String(), tt.want)
-				if has := w.kernel.has("kube-lb0"); has != (tt.cause != ending.Uninstalled) {
-					t.Errorf("the dummy interface exists: %v, want %v", has, !has)
-				}
-				if w.peers.gone != tt.gone {
-					t.Errorf("the agent calls Leave: %v, want %v", w.peers.gone, tt.gone)
-				}
-				if forgot := strings.Contains(w.kernel.changes(), "forget"); forgot != (tt.want != everything) {
-					t.Errorf("the agent forgets the flows of removed addresses: %v, want %v", forgot, !forgot)
-				}
-				if drains := w.peers.draining() != ""; drains != tt.gone {
-					t.Errorf("the agent publishes that it drains: %v, want %v", drains, tt.gone)
-				}
+				want(t, "the dummy interface exists", w.kernel.has("kube-lb0"), (tt.cause != ending.Uninstalled))
+				want(t, "the agent calls Leave", w.peers.gone, tt.gone)
+				want(t, "the agent forgets the flows of removed addresses", strings.Contains(w.kernel.changes(), "forget"), (tt.want != everything))
+				want(t, "the agent publishes that it drains", w.peers.draining() != "", tt.gone)
 			})
 		})
 	}
@@ -123,9 +115,7 @@ func TestAHandoverIsTriedAgainAfterAFailedObservation(t *testing.T) {
 				})
 				w.end()
 				want(t, "kernel", w.kernel.String(), "")
-				if n := testutil.ToFloat64(w.metrics.handovers); n != 2 {
-					t.Errorf("node-b was asked to take %v addresses, want 2", n)
-				}
+				want(t, "addresses that node-b was asked to take", testutil.ToFloat64(w.metrics.handovers), 2)
 			})
 		})
 	}
@@ -149,9 +139,7 @@ func TestTheLinkIsDeletedWhenLeaveTakesTooLong(t *testing.T) {
 		if w.kernel.has("kube-lb0") {
 			t.Error("the dummy interface exists after the end of the agent")
 		}
-		if !strings.Contains(w.kernel.changes(), "forget") {
-			t.Error("the agent does not forget the flows of the removed addresses")
-		}
+		contains(t, "changes", w.kernel.changes(), "forget")
 	})
 }
 
@@ -189,9 +177,7 @@ func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newCluster(t)
 	caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if caches.nodeDeleted() {
 		t.Error("the caches report a deleted node before they have read the nodes")
 	}
@@ -203,9 +189,7 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 	if caches.nodeDeleted() {
 		t.Error("the caches report that an existing node is deleted")
 	}
-	if err := c.core.CoreV1().Nodes().Delete(t.Context(), c.node, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.core.CoreV1().Nodes().Delete(t.Context(), c.node, metav1.DeleteOptions{}))
 	eventually(t, "the caches report the deleted node", caches.nodeDeleted)
 }
 
@@ -243,9 +227,7 @@ func TestOnlyAnAgentThatLeavesReportsNoSubnets(t *testing.T) {
 			handsOver(t, nil, func(w *world) {
 				w.agent.Departures = endOf(cause)
 				w.end()
-				if got := strings.HasPrefix(w.peers.publications(), "[] "); got != none {
-					t.Errorf("the last record has no subnets: %v, want %v: %s", got, none, w.peers.publications())
-				}
+				want(t, "the last record has no subnets", strings.HasPrefix(w.peers.publications(), "[] "), none)
 			})
 		})
 	}

@@ -35,36 +35,24 @@ func TestSignalsToAvoidANode(t *testing.T) {
 		{"deleted", meta(metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}), "the node is being deleted", "the node is being deleted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			slim, _ := slimNode(tt.node)
-			node, now := &slim, time.Unix(1000, 0)
-			var s soft
-			first, again := s.draining(now, node)
-			if wait := again.Sub(now); tt.first != tt.then && wait != 10*time.Second {
-				t.Errorf("the next look is due after %s", wait)
-			}
-			then, again := s.draining(now.Add(10*time.Second), node)
-			if first != tt.first || then != tt.then || !again.IsZero() {
-				t.Errorf("the reason is %q at first and %q later, want %q and %q", first, then, tt.first, tt.then)
-			}
-			if back, _ := s.draining(now.Add(11*time.Second), &corev1.Node{}); back != "" {
-				t.Errorf("without a signal the reason is %q, want none", back)
-			}
-			if sameNode(corev1.Node{}, slim) && tt.then != "" {
-				t.Error("the end of the signal counts as no change")
-			}
+			inWorld(t, nil, func(w *world) {
+				become := func(n *corev1.Node) {
+					slim, _ := slimNode(n)
+					if n == tt.node && tt.then != "" && sameNode(corev1.Node{}, slim) {
+						t.Error("the end of the signal counts as no change")
+					}
+					w.cluster.change(func(s *objects) { s.Node = &slim })
+					settle()
+				}
+				become(tt.node)
+				want(t, "reason at first", w.peers.draining(), tt.first)
+				pass(9 * time.Second)
+				want(t, "reason after nine seconds", w.peers.draining(), tt.first)
+				pass(2 * time.Second)
+				want(t, "reason after eleven seconds", w.peers.draining(), tt.then)
+				become(&corev1.Node{})
+				want(t, "reason without a signal", w.peers.draining(), "")
+			})
 		})
 	}
-}
-
-func TestANodeThatIsNotReadyForLongIsAvoided(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.cluster.change(func(s *objects) {
-			s.Node = s.Node.DeepCopy()
-			s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
-		})
-		pass(9 * time.Second)
-		want(t, "reason after nine seconds", w.peers.draining(), "")
-		pass(2 * time.Second)
-		want(t, "reason after eleven seconds", w.peers.draining(), "the node is not ready")
-	})
 }

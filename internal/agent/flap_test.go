@@ -23,12 +23,8 @@ func TestAnAddressOfAnotherMachineIsRetriedSlowly(t *testing.T) {
 		if n := strings.Count(changes, "put 2001:db8::9"); n < 8 || n > 25 {
 			t.Errorf("the address was added %d times in ten minutes:\n%s", n, changes)
 		}
-		if strings.Contains(changes, "claim 2001:db8::9") {
-			t.Errorf("the agent claims an address of another machine:\n%s", changes)
-		}
-		if n := w.notes.written() - writes; n != 0 {
-			t.Errorf("%d slot writes without a change", n)
-		}
+		lacks(t, "changes", changes, "claim 2001:db8::9")
+		want(t, "slot writes without a change", w.notes.written()-writes, 0)
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 		want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0\n"+
@@ -38,9 +34,7 @@ func TestAnAddressOfAnotherMachineIsRetriedSlowly(t *testing.T) {
 		pass(2 * time.Minute)
 		want(t, "events, when it is free", w.reported(), "Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 		want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		if n := strings.Count(w.kernel.changes(), "claim 2001:db8::9"); n != 3 {
-			t.Errorf("%d claims when the address is free, want 3", n)
-		}
+		want(t, "claims when the address is free", strings.Count(w.kernel.changes(), "claim 2001:db8::9"), 3)
 	})
 }
 
@@ -74,9 +68,7 @@ func TestAClaimWaitsForDuplicateAddressDetection(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Second)
 		for _, text := range []string{"100ms claim 192.0.2.9", "1.1s claim 2001:db8::9", "2.1s claim 2001:db8::9"} {
-			if claims := strings.Join(w.kernel.claims(), "\n"); !strings.Contains(claims, text) {
-				t.Errorf("no %q in\n%s", text, claims)
-			}
+			contains(t, "claims", strings.Join(w.kernel.claims(), "\n"), text)
 		}
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 	})
@@ -84,8 +76,7 @@ func TestAClaimWaitsForDuplicateAddressDetection(t *testing.T) {
 
 func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		settle()
+		w.serve(branded("web", "192.0.2.9"))
 		w.kernel.changes()
 		for range 600 {
 			w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
@@ -94,9 +85,7 @@ func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 		if changes := w.kernel.changes(); strings.Count(changes, "put") > 30 {
 			t.Errorf("the agent adds the address after each removal:\n%s", changes)
 		}
-		if events := w.reported(); !strings.Contains(events, announce.ErrVanishes4.Error()) {
-			t.Errorf("events are %s", events)
-		}
+		contains(t, "events", w.reported(), announce.ErrVanishes4.Error())
 		pass(2 * time.Minute)
 		want(t, "left alone", w.kernel.String(), "192.0.2.9/24 eth0")
 	})

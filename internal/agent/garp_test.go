@@ -1,13 +1,12 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
 func TestClaimsFollowTheirScheduleAndEndWithTheAddress(t *testing.T) {
@@ -22,16 +21,10 @@ func TestClaimsFollowTheirScheduleAndEndWithTheAddress(t *testing.T) {
 			text string
 			n    int
 		}{{"192.0.2.9 eth0", 3}, {"2001:db8::9 eth0", 2}, {"203.0.113.7", 0}, {"100ms claim", 2}, {"600ms claim", 2}, {"1.1s claim", 1}} {
-			if got := strings.Count(claims, wanted.text); got != wanted.n {
-				t.Errorf("%d claims with %q, want %d, in\n%s", got, wanted.text, wanted.n, claims)
-			}
+			want(t, fmt.Sprintf("claims with %q", wanted.text), strings.Count(claims, wanted.text), wanted.n)
 		}
-		if sent := testutil.ToFloat64(w.metrics.garpSent); sent != 3 {
-			t.Errorf("garp_sent_total is %v, want 3", sent)
-		}
-		if sent := testutil.ToFloat64(w.metrics.naSent); sent != 2 {
-			t.Errorf("na_sent_total is %v, want 2", sent)
-		}
+		want(t, "garp_sent_total", testutil.ToFloat64(w.metrics.garpSent), 3)
+		want(t, "na_sent_total", testutil.ToFloat64(w.metrics.naSent), 2)
 	})
 }
 
@@ -50,22 +43,7 @@ func TestAnAddressInTheSlotOfAnotherNodeIsClaimedAgain(t *testing.T) {
 		if claims := strings.Join(w.kernel.claims()[before:], "\n"); strings.Count(claims, "192.0.2.9 eth0") < 2 || strings.Contains(claims, "2001:db8::9") {
 			t.Errorf("the new claims are\n%s\nwant some of 192.0.2.9 only", claims)
 		}
-		if now := w.slots("web"); !strings.Contains(now, "node-a,eth0,192.0.2.9") {
-			t.Errorf("the slots are %s, want that of node-a", now)
-		}
-	})
-}
-
-func TestNoClaimsWhenTheyAreDisabled(t *testing.T) {
-	off := false
-	inWorld(t, func(w *world) {
-		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{GARPConfig: &v2.GARPConfig{Enabled: &off}})}
-	}, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		pass(10 * time.Second)
-		if claims := w.kernel.claims(); len(claims) > 0 {
-			t.Errorf("the agent sent %v, want no claims", claims)
-		}
+		contains(t, "the slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 	})
 }
 
@@ -83,8 +61,6 @@ func TestAddressesAreClaimedAgainWhenTheMACChanges(t *testing.T) {
 			t.Errorf("the claims after the change are\n%s\nwant one of each address that is here", claims)
 		}
 		pass(time.Minute)
-		if n := len(w.kernel.claims()) - before; n != 8 {
-			t.Errorf("%d claims in the minute after the change, want 8", n)
-		}
+		want(t, "claims in the minute after the change", len(w.kernel.claims())-before, 8)
 	})
 }

@@ -81,8 +81,6 @@ func TestALinkWithoutNeighborsIsLoggedOnce(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9")))
 		pass(time.Minute)
-		if log := w.logged(); strings.Contains(log, "linkWithoutNeighbors") {
-			t.Errorf("with an Ethernet link, the log is\n%s\nwant no linkWithoutNeighbors", log)
-		}
+		lacks(t, "the log with an Ethernet link", w.logged(), "linkWithoutNeighbors")
 	})
 }

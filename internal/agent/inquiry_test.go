@@ -94,9 +94,7 @@ func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 			}, func(w *world) {
 				servedByThisNode(w)
 				settle()
-				if got := fmt.Sprint(w.asked()); got != tt.asked {
-					t.Errorf("the agent asked %s, want %s", got, tt.asked)
-				}
+				want(t, "the nodes that the agent asked", fmt.Sprint(w.asked()), tt.asked)
 				if tt.taken {
 					want(t, "kernel, at once", w.kernel.String(), bothAddresses)
 					want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
@@ -202,8 +200,7 @@ func TestAnAgentAnswersWhatItsNodeHas(t *testing.T) {
 		pass(time.Second)
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 		want(t, "answer about an address that the node has", w.asks(5, "192.0.2.9"), "have[192.0.2.9]")
-		w.cluster.change(serving())
-		settle()
+		w.serve()
 		want(t, "kernel, afterwards", w.kernel.String(), "")
 		want(t, "answer about an address that the node had", w.asks(6, "192.0.2.9"), "have not[192.0.2.9]")
 	})
@@ -229,12 +226,8 @@ func TestAnswersAreLimitedPerSecond(t *testing.T) {
 			w.peers.received <- membership.Message{From: "node-b", Body: bytes.Clone(question), Received: time.Now()}
 		}
 		settle()
-		if n := len(w.peers.messages()); n != answersPerSecond {
-			t.Errorf("%d answers, want %d", n, answersPerSecond)
-		}
-		if n := w.kernel.observations() - looks; n != 0 {
-			t.Errorf("the agent observed the node %d times because of the questions", n)
-		}
+		want(t, "answers", len(w.peers.messages()), answersPerSecond)
+		want(t, "observations because of the questions", w.kernel.observations()-looks, 0)
 		pass(time.Second)
 		want(t, "answer a second later", w.asks(7, "192.0.2.9"), "have not[192.0.2.9]")
 	})
@@ -289,10 +282,8 @@ const notStrict = "Warning ARPNotStrict Node node-a answers ARP for addresses th
 // kube-proxy has the address on kube-ipvs0, so another agent asks this node about it.
 func TestANodeThatAnswersByMistakeWarnsOnce(t *testing.T) {
 	inWorld(t, misled, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		settle()
-		w.cluster.change(serving())
-		settle()
+		w.serve(branded("web", "192.0.2.9"))
+		w.serve()
 		w.reported()
 		w.asks(1, "192.0.2.9", "192.0.2.12", "192.0.2.13", "2001:db8::a")
 		pass(5 * time.Minute)

@@ -44,9 +44,7 @@ func newMachine(t *testing.T) machine {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0))
 	ip(t, `link set lo up
 		link add eth0 type veth peer name far0
 		link add eth1 type veth peer name far1
@@ -92,9 +90,7 @@ func (m machine) start(log *bytes.Buffer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.t.Cleanup(cancel)
 	changes, err := m.stack.Changes(ctx)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	end := run(m.t, func(ctx context.Context) error {
 		return Run(ctx, m.config, local{m.stack, changes}, Setup{
 			Node: m.node, Namespace: m.namespace, Address: "127.0.0.1:0",
@@ -109,9 +105,7 @@ func (m machine) start(log *bytes.Buffer) (stop func()) {
 // that the kernel adds.
 func (m machine) carries() string {
 	node, err := m.stack.Observe(m.t.Context())
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	own := []string{"192.0.2.1/24", "2001:db8::1/64", "198.51.100.1/24", "2001:db8:1::1/64", "127.0.0.1/8", "::1/128"}
 	var lines []string
 	for _, a := range node.Addresses {
@@ -136,6 +130,7 @@ func (m machine) slots(name string) string {
 	return strings.TrimSpace(svc.Annotations[service.AnnotationAnnouncingIPv4] + " " + svc.Annotations[service.AnnotationAnnouncingIPv6])
 }
 
+// The agent sees the Services of all namespaces, so this test does not run in parallel with others.
 func TestTheAgentWithARealKernelAndAPIServer(t *testing.T) {
 	m := newMachine(t)
 	m.apply(ptr(localGroup("near", "192.0.2.0/24", "2001:db8::/64")))
@@ -146,9 +141,7 @@ func TestTheAgentWithARealKernelAndAPIServer(t *testing.T) {
 	// A leftover of an earlier agent, a foreign address in our pool, and a Service that has
 	// the node's own address.
 	left := announce.Address{Prefix: netip.MustParsePrefix("192.0.2.77/24"), Link: "eth0", Valid: time.Minute, Preferred: time.Minute, NoPrefixRoute: true}
-	if err := m.stack.Put(t.Context(), []announce.Address{left}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.stack.Put(t.Context(), []announce.Address{left}))
 	ip(t, "addr add 192.0.2.78/24 dev eth0")
 	m.serve("own", nil, "192.0.2.1", "2001:db8::1")
 	m.expect("the node before", "eth0 192.0.2.77/24", "eth0 192.0.2.78/24 foreign")
@@ -176,9 +169,7 @@ func TestTheAgentWithARealKernelAndAPIServer(t *testing.T) {
 
 	// Between two agents the addresses stay, and the next agent has none to add.
 	stop()
-	if got := m.carries(); got != strings.Join(all, "\n") {
-		t.Errorf("after the end of the agent, the addresses are\n%s", got)
-	}
+	want(t, "the addresses after the end of the agent", m.carries(), strings.Join(all, "\n"))
 	m.serve("meanwhile", nil, "192.0.2.10")
 	log.Reset()
 	stop = m.start(&log)
@@ -199,12 +190,11 @@ func TestTheAgentWithARealKernelAndAPIServer(t *testing.T) {
 	ip(t, "addr del 192.0.2.10/24 dev eth0")
 	m.expect("the node after an address was removed by hand", "eth0 192.0.2.10/24", foreign)
 	stop()
-	if strings.Contains(log.String(), "passFailed") {
-		t.Errorf("the log is\n%s", log.String())
-	}
+	lacks(t, "log", log.String(), "passFailed")
 }
 
 func TestWithoutAnAPIServerAddressesAreKeptAndRefreshed(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.config.Host = "https://127.0.0.1:1"
 	put := func(link, prefix string, valid time.Duration) {
@@ -213,9 +203,7 @@ func TestWithoutAnAPIServerAddressesAreKeptAndRefreshed(t *testing.T) {
 		if a.Prefix.Addr().Is6() {
 			a.Preferred = 0
 		}
-		if err := m.stack.Put(t.Context(), []announce.Address{a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.stack.Put(t.Context(), []announce.Address{a}))
 	}
 	put("eth0", "192.0.2.9/24", 29*time.Second)
 	put("eth0", "2001:db8::9/64", 29*time.Second)
@@ -224,30 +212,22 @@ func TestWithoutAnAPIServerAddressesAreKeptAndRefreshed(t *testing.T) {
 	m.start(new(bytes.Buffer))
 	eventually(t, "both addresses are refreshed", func() bool {
 		node, err := m.stack.Observe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return !slices.ContainsFunc(node.Addresses, func(a announce.Address) bool { return a.Valid < 30*time.Second })
 	})
-	if got := m.carries(); got != before {
-		t.Errorf("the addresses are\n%s\nwant those from before\n%s", got, before)
-	}
+	want(t, "the addresses", m.carries(), before)
 }
 
 func (m machine) delete(name string) {
 	m.t.Helper()
-	if err := m.core.CoreV1().Services(m.namespace).Delete(m.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, m.core.CoreV1().Services(m.namespace).Delete(m.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // expectLocalAttributes checks the attributes that carries does not show.
 func (m machine) expectLocalAttributes() {
 	m.t.Helper()
 	node, err := m.stack.Observe(m.t.Context())
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	for _, a := range node.Addresses {
 		switch a.Prefix.Addr().String() {
 		case "192.0.2.9":
@@ -270,9 +250,7 @@ func (m machine) expectEvents(reason, about string) {
 	m.t.Helper()
 	eventually(m.t, "event "+reason+" about "+about, func() bool {
 		events, err := m.core.CoreV1().Events(m.namespace).List(m.t.Context(), metav1.ListOptions{})
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must(m.t, err)
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
 			return e.Reason == reason && e.InvolvedObject.Kind == "Service" && e.InvolvedObject.Name == about && e.Source.Component == "purelb-lbnodeagent"
 		})
@@ -282,12 +260,8 @@ func (m machine) expectEvents(reason, about string) {
 func (m machine) expectLease(subnets string) {
 	m.t.Helper()
 	l, err := m.core.CoordinationV1().Leases(m.namespace).Get(m.t.Context(), lease.Prefix+m.node, metav1.GetOptions{})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if got := l.Annotations[lease.AnnotationSubnets]; got != subnets {
-		m.t.Errorf("the Lease has the subnets %q, want %q", got, subnets)
-	}
+	must(m.t, err)
+	want(m.t, "the subnets of the Lease", l.Annotations[lease.AnnotationSubnets], subnets)
 	if len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID == "" {
 		m.t.Errorf("the Lease belongs to %+v", l.OwnerReferences)
 	}

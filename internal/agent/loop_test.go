@@ -20,8 +20,7 @@ import (
 func TestANewAddressIsAnnouncedAndReported(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.changes()
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7", "2001:db8:9::7")))
-		settle()
+		w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7", "2001:db8:9::7"))
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8:9::7/128 kube-lb0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
 		want(t, "slots of web", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 		want(t, "slots of far", w.slots("far"), "")
@@ -76,9 +75,7 @@ func TestExistingAddressesAreAdoptedWithoutEvents(t *testing.T) {
 		pass(10 * time.Second)
 		want(t, "changes", w.kernel.changes(), "")
 		want(t, "events", w.reported(), "")
-		if n := w.notes.written(); n != 0 {
-			t.Errorf("%d slot writes, want 0", n)
-		}
+		want(t, "slot writes", w.notes.written(), 0)
 	})
 }
 
@@ -106,8 +103,7 @@ func TestLeftoversAreRemovedWhenTheClusterIsKnown(t *testing.T) {
 
 func TestNothingChangesWithoutTheAPIServer(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7")))
-		settle()
+		w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7"))
 		before := w.kernel.String()
 		w.peers.change(func(p *election.Peers) { p.Trusted, p.Members = false, nil })
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("new", "192.0.2.10")))
@@ -121,8 +117,7 @@ func TestNothingChangesWithoutTheAPIServer(t *testing.T) {
 
 func TestNothingChangesWhileTheKernelCannotBeRead(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		settle()
+		w.serve(branded("web", "192.0.2.9"))
 		w.logged()
 		w.kernel.changes()
 		w.kernel.change(func() { w.kernel.dumpErr = errors.New("dump interrupted") })
@@ -157,8 +152,7 @@ func TestAnAddressThatCannotBeAddedIsRetried(t *testing.T) {
 func TestAnAddressThatCannotMoveStays(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.change(func() { w.kernel.hold(permanent("eth1", "192.0.2.2/24")) })
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		settle()
+		w.serve(branded("web", "192.0.2.9"))
 		w.kernel.change(func() { w.kernel.putErr["192.0.2.9"] = errors.New("no buffer space") })
 		w.cluster.change(func(s *objects) {
 			s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "eth1"})}
@@ -175,8 +169,7 @@ func TestAnAddressThatCannotMoveStays(t *testing.T) {
 
 func TestALostElectionIsLoggedOnce(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		settle()
+		w.serve(branded("web", "192.0.2.9"))
 		w.logged()
 		w.peers.change(func(p *election.Peers) { p.Members = append(p.Members, peer("node-b")) })
 		settle()
@@ -191,9 +184,7 @@ func TestALostElectionIsLoggedOnce(t *testing.T) {
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "log", w.logged("address", "reason", "winner"), "lostElection 192.0.2.9 lostElection node-b\nwithdrawAddress 192.0.2.9 lostElection node-b")
 		want(t, "slots", w.slots("web"), "node-b,eth0,192.0.2.9")
-		if n := testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced"); n != 0 {
-			t.Errorf("the metric counts %d announced addresses, want 0", n)
-		}
+		want(t, "announced addresses that the metric counts", testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced"), 0)
 	})
 }
 
@@ -211,9 +202,7 @@ func TestATakeoverFromADeadNodeIsReported(t *testing.T) {
 		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 		want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnounceSlotSteal Node node-a took 192.0.2.9 over from node-b")
-		if got := testutil.ToFloat64(w.metrics.winnerChanges.WithLabelValues("default/web")); got != 1 {
-			t.Errorf("winner_changes_total is %v, want 1", got)
-		}
+		want(t, "winner_changes_total", testutil.ToFloat64(w.metrics.winnerChanges.WithLabelValues("default/web")), 1)
 	})
 }
 
@@ -232,9 +221,7 @@ func TestOnlyLocalAddressesAreRefreshed(t *testing.T) {
 		if got := strings.Count(puts, "put 2001:db8::9"); got < 18 || got > 21 {
 			t.Errorf("the address is refreshed %d times in ten minutes:\n%s", got, puts)
 		}
-		if strings.Contains(puts, "203.0.113.7") {
-			t.Errorf("the agent adds a permanent address again:\n%s", puts)
-		}
+		lacks(t, "changes", puts, "203.0.113.7")
 		if observed := w.kernel.observations() - looks; observed > 45 {
 			t.Errorf("the agent observes the node %d times in ten minutes", observed)
 		}
@@ -244,8 +231,7 @@ func TestOnlyLocalAddressesAreRefreshed(t *testing.T) {
 
 func TestAnIdleAgentOnlyObserves(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(branded("far", "203.0.113.7")))
-		settle()
+		w.serve(branded("far", "203.0.113.7"))
 		w.kernel.changes()
 		w.reported()
 		w.logged()
@@ -257,16 +243,13 @@ func TestAnIdleAgentOnlyObserves(t *testing.T) {
 		if got := w.kernel.observations() - looks; got > 61 {
 			t.Errorf("the agent observes the node %d times in an hour", got)
 		}
-		if w.notes.written() != writes {
-			t.Error("the agent writes slots without a change")
-		}
+		want(t, "slot writes", w.notes.written(), writes)
 	})
 }
 
 func TestAnAddressThatWasRemovedByHandComesBack(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7")))
-		settle()
+		w.serve(branded("web", "192.0.2.9"), branded("far", "203.0.113.7"))
 		before := w.kernel.String()
 		w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
 		settle()
@@ -301,8 +284,7 @@ func TestNodeAddressesArePublishedAndNotTaken(t *testing.T) {
 			p.Own = ownedBy("node-b", "192.0.2.9", "2001:db8::9")
 		})
 		w.kernel.changes()
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9", "192.0.2.10")))
-		settle()
+		w.serve(branded("web", "192.0.2.9", "2001:db8::9", "192.0.2.10"))
 		want(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0")
 		want(t, "published addresses of the node", w.peers.own, "[192.0.2.1 198.51.100.1 2001:db8::1]")
 		want(t, "events", w.reported(), "Warning AnnouncementFailed Node node-a could not announce 192.0.2.9: 192.0.2.9 is an address of node node-b itself; exclude it from the pool, or take it off that node\n"+
@@ -355,8 +337,7 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 			}
 		}
 		const announced = "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0"
-		w.cluster.change(serving(far))
-		settle()
+		w.serve(far)
 		want(t, "kernel, without known endpoints", w.kernel.String(), "")
 		w.cluster.change(endpoints("node-a", ""))
 		settle()
@@ -378,13 +359,11 @@ func TestPolicyLocalFollowsEndpoints(t *testing.T) {
 
 func TestTheNodeIsObservedASecondAfterARemoteAddress(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		observed := func(what string, want int, within time.Duration) {
+		observed := func(what string, times int, within time.Duration) {
 			t.Helper()
 			before := w.kernel.observations()
 			pass(within)
-			if got := w.kernel.observations() - before; got != want {
-				t.Errorf("%s: the agent observes the node %d times within %s, want %d", what, got, within, want)
-			}
+			want(t, fmt.Sprintf("%s: observations within %s", what, within), w.kernel.observations()-before, times)
 		}
 		pass(2 * afterwards)
 		w.cluster.change(serving(branded("far", "203.0.113.7")))

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"net/netip"
 	"runtime/debug"
 	"testing"
@@ -24,9 +25,7 @@ func TestMemoryIsFreedOnceAfterManyChanges(t *testing.T) {
 		{"few go", 4500, nil, false},
 		{"after many went", 4000, nil, true},
 	} {
-		if got := len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1; got != step.want {
-			t.Errorf("%s: memory is freed: %v, want %v", step.name, got, step.want)
-		}
+		want(t, step.name+": memory is freed", len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1, step.want)
 	}
 }
 
@@ -43,8 +42,6 @@ func TestGarbageIsCollectedSoonerWithManyAddresses(t *testing.T) {
 		}
 		got := debug.SetGCPercent(100)
 		debug.SetGCPercent(got)
-		if got != step.want {
-			t.Errorf("with %d addresses the GC percentage is %d, want %d", step.addresses, got, step.want)
-		}
+		want(t, fmt.Sprintf("with %d addresses the GC percentage", step.addresses), got, step.want)
 	}
 }

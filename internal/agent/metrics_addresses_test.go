@@ -62,9 +62,7 @@ func TestAnAddressThatAnotherMachineTookCountsAsWaiting(t *testing.T) {
 		pass(time.Minute)
 		counts := func(when string, series, local, waiting int) {
 			t.Helper()
-			if got := testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"); got != series {
-				t.Errorf("%s: %d series, want %d", when, got, series)
-			}
+			want(t, when+": series", testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"), series)
 			got := w.metrics.announced.last.Load().count()
 			if got[addressLocal] != local || got[addressWaiting] != waiting {
 				t.Errorf("%s: %d local addresses and %d that wait, want %d and %d", when, got[addressLocal], got[addressWaiting], local, waiting)
@@ -82,41 +80,31 @@ func TestAnAddressThatAnotherMachineTookCountsAsWaiting(t *testing.T) {
 	})
 }
 
-func TestManyAddressesHaveNoOwnSeries(t *testing.T) {
+// The alert PureLBAddressAnnouncedTwice compares the local addresses of all nodes, so many remote
+// addresses must not hide them.
+func TestTooManyAddressesHaveNoOwnSeries(t *testing.T) {
 	const most = 3
-	for n, want := range map[int]struct{ series, omitted int }{most: {2 * most, 0}, most + 1: {0, most + 1}} {
+	for _, tt := range []struct{ local, remote, localSeries, series, omitted int }{
+		{most, 0, most, most, 0}, {most + 1, 0, 0, 0, most + 1}, {most, most, most, 0, 2 * most},
+	} {
 		a, report := newAnnounced(most), reports{}
-		for i := range n {
-			report[subject{"default/web", addrOf(fmt.Sprintf("192.0.2.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Local}}
+		for i := range max(tt.local, tt.remote) {
+			report[subject{"default/near", addrOf(fmt.Sprintf("192.0.2.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Local}}
+			if i < tt.remote {
+				report[subject{"default/far", addrOf(fmt.Sprintf("203.0.113.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Remote}}
+			}
 		}
 		a.show("node-a", report, 2)
-		if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"); got != want.series {
-			t.Errorf("%d addresses have %d own series, want %d", n, got, want.series)
-		}
+		what := fmt.Sprintf("of %d local and %d remote addresses", tt.local, tt.remote)
+		want(t, "local series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced_local"), tt.localSeries)
+		want(t, "series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced"), tt.series)
 		text := fmt.Sprintf(`
 # HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because they are too many.
 # TYPE purelb_lbnodeagent_announced_omitted gauge
 purelb_lbnodeagent_announced_omitted %d
-`, want.omitted)
+`, tt.omitted)
 		if err := testutil.CollectAndCompare(a, strings.NewReader(text), "purelb_lbnodeagent_announced_omitted"); err != nil {
-			t.Error(err)
+			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-// The alert PureLBAddressAnnouncedTwice compares the local addresses of all nodes.
-func TestManyRemoteAddressesHideNoLocalAddress(t *testing.T) {
-	const most = 3
-	a, report := newAnnounced(most), reports{}
-	for i := range most {
-		report[subject{"default/far", addrOf(fmt.Sprintf("203.0.113.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Remote}}
-		report[subject{"default/near", addrOf(fmt.Sprintf("192.0.2.%d", i))}] = fact{decision: &announce.Decision{Where: announce.Local}}
-	}
-	a.show("node-a", report, 0)
-	if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced_local"); got != most {
-		t.Errorf("%d series of local addresses, want %d", got, most)
-	}
-	if got := testutil.CollectAndCount(a, "purelb_lbnodeagent_announced"); got != 0 {
-		t.Errorf("%d series of remote addresses, want none", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,32 +24,24 @@ func TestProbes(t *testing.T) {
 			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 			return answer.Code
 		}
-		if got := ask("/readyz"); got != 503 {
-			t.Errorf("before the first decision, readiness is %d", got)
-		}
+		want(t, "before the first decision, readiness", ask("/readyz"), 503)
 		w.peers.change(func(p *election.Peers) { p.Trusted = true })
 		settle()
 		if ready, healthy, metrics := ask("/readyz"), ask("/healthz"), ask("/metrics"); ready != 200 || healthy != 200 || metrics != 200 {
 			t.Errorf("after a decision, readiness is %d, health is %d and metrics are %d", ready, healthy, metrics)
 		}
 		pass(time.Hour)
-		if got := ask("/healthz"); got != 200 {
-			t.Errorf("the health of an idle agent is %d", got)
-		}
+		want(t, "the health of an idle agent", ask("/healthz"), 200)
 		stuck := make(chan struct{})
 		w.kernel.change(func() { w.kernel.stuck = stuck })
 		pass(2 * time.Minute)
-		if got := ask("/healthz"); got != 503 {
-			t.Errorf("the health of a stuck agent is %d", got)
-		}
+		want(t, "the health of a stuck agent", ask("/healthz"), 503)
 		w.kernel.mu.Lock()
 		w.kernel.stuck = nil
 		w.kernel.mu.Unlock()
 		close(stuck)
 		synctest.Wait()
-		if got := ask("/healthz"); got != 200 {
-			t.Errorf("the health of an agent that is no longer stuck is %d", got)
-		}
+		want(t, "the health of an agent that is no longer stuck", ask("/healthz"), 200)
 	})
 }
 
@@ -67,18 +60,15 @@ func TestSeriesEndWithTheirServiceOrNode(t *testing.T) {
 			}
 		}
 		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/near": {"node-x"}} })
-		w.cluster.change(serving(heldBy("node-b")))
-		settle()
-		w.cluster.change(serving(heldBy("node-c")))
-		settle()
+		w.serve(heldBy("node-b"))
+		w.serve(heldBy("node-c"))
 		w.peers.change(func(p *election.Peers) { p.Members = []election.Member{peer("node-a")} })
 		w.cluster.change(func(s *objects) { s.Services = append(s.Services, near) })
 		pass(time.Second)
 		series("with Services", 1, 1, 1)
 		pass(20 * time.Minute)
 		series("with Services", 1, 1, 1)
-		w.cluster.change(serving())
-		settle()
+		w.serve()
 		series("without Services", 0, 0, 1)
 		pass(time.Hour)
 		series("long after the node left", 0, 0, 0)
@@ -89,24 +79,20 @@ func TestCountersReadZeroBeforeTheFirstEvent(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	NewMetrics(registry, 1000)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := map[string]bool{}
 	for _, f := range families {
 		got[f.GetName()] = true
 	}
-	for _, name := range []string{"garp_sent", "garp_errors", "na_sent", "na_errors", "address_renewals", "address_renewal_errors",
-		"address_additions", "address_withdrawals", "election_wins", "election_losses"} {
-		if !got["purelb_lbnodeagent_"+name+"_total"] {
-			t.Errorf("purelb_lbnodeagent_%s_total is missing", name)
-		}
-	}
-	for _, name := range []string{"purelb_election_cut_off", "purelb_election_lease_healthy", "purelb_election_lease_renewals_total", "purelb_election_member_count",
-		"purelb_election_lease_renewal_failures_total", "purelb_election_subnet_count", "purelb_election_local_subnet_count",
-		"purelb_k8s_client_updates_total", "purelb_k8s_client_update_errors_total", "purelb_k8s_client_config_loaded_bool", "purelb_lbnodeagent_selector_state"} {
-		if !got[name] {
-			t.Errorf("%s is missing", name)
+	for _, name := range strings.Fields(`
+		lbnodeagent_garp_sent_total lbnodeagent_garp_errors_total lbnodeagent_na_sent_total lbnodeagent_na_errors_total
+		lbnodeagent_address_renewals_total lbnodeagent_address_renewal_errors_total lbnodeagent_address_additions_total
+		lbnodeagent_address_withdrawals_total lbnodeagent_election_wins_total lbnodeagent_election_losses_total lbnodeagent_selector_state
+		election_cut_off election_lease_healthy election_lease_renewals_total election_lease_renewal_failures_total
+		election_member_count election_subnet_count election_local_subnet_count
+		k8s_client_updates_total k8s_client_update_errors_total k8s_client_config_loaded_bool`) {
+		if !got["purelb_"+name] {
+			t.Errorf("purelb_%s is missing", name)
 		}
 	}
 }

@@ -31,9 +31,7 @@ const every = 5 * time.Millisecond
 func newPinger(t *testing.T, address string) *pinger {
 	t.Helper()
 	conn, err := net.ListenPacket("ip4:icmp", "192.0.2.254")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keepAnswers(t, conn.(*net.IPConn))
 	c := &pinger{conn: conn, to: &net.IPAddr{IP: net.ParseIP(address)}, stop: make(chan struct{}), answered: map[int]bool{}}
 	c.asking.Go(c.ask)
@@ -46,14 +44,10 @@ func newPinger(t *testing.T, address string) *pinger {
 func keepAnswers(t *testing.T, conn *net.IPConn) {
 	t.Helper()
 	raw, err := conn.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var refused error
 	err = raw.Control(func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20) })
-	if err := errors.Join(err, refused); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, refused))
 }
 
 func (c *pinger) ask() {

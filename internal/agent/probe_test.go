@@ -49,9 +49,7 @@ func newNeighborhood(t *testing.T) neighborhood {
 			f()
 		}
 	}()
-	if err := <-made; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-made)
 	t.Cleanup(func() { close(n.tasks) })
 	return n
 }
@@ -61,9 +59,7 @@ func (n neighborhood) do(f func() error) {
 	n.t.Helper()
 	done := make(chan error)
 	n.tasks <- func() { done <- f() }
-	if err := <-done; err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, <-done)
 }
 
 // ip runs iproute2's command there, once per line of script.
@@ -88,9 +84,7 @@ func (c cluster) token(account, ip string) string {
 		request.Spec.Audiences = []string{probe.Audience(addrOf(ip))}
 	}
 	request, err := c.core.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), account, request, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	return request.Status.Token
 }
 
@@ -162,6 +156,7 @@ func probingAgent(t *testing.T, kernel Kernel, c Callers, log *slog.Logger) http
 }
 
 func TestAProbeDistinguishesNodesMachinesAndSilence(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	far := newNeighborhood(t)
 	ip(t, "link set far0 netns "+far.path)
@@ -181,9 +176,7 @@ func TestAProbeDistinguishesNodesMachinesAndSilence(t *testing.T) {
 		addr add 2001:db8::50/64 dev other nodad`)
 	eventually(t, "eth0 is up", func() bool {
 		node, err := m.stack.Observe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, l := range node.Links {
 			if l.Name == "eth0" {
 				return l.Works()
@@ -192,9 +185,7 @@ func TestAProbeDistinguishesNodesMachinesAndSilence(t *testing.T) {
 		return false
 	})
 	changes, err := m.stack.Changes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler := probingAgent(t, local{m.stack, changes}, everyone{}, slog.New(slog.DiscardHandler))
 	for ip, want := range map[string]string{
 		"192.0.2.50":    "answered 02:00:00:00:00:07",

@@ -54,60 +54,46 @@ func TestSixteenOfAThousandNodesReportARemoteAddress(t *testing.T) {
 	}
 	for _, n := range counts {
 		most = max(most, n)
-		if n != 16 {
-			t.Errorf("%d nodes report an address, want 16", n)
-		}
+		want(t, "nodes that report an address", n, 16)
 	}
 	fmt.Printf("RESULT events_per_remote_service_1000_nodes %d\n", most)
 }
 
-// With the policy Local, only some nodes have the address.
-func TestUpToSixteenNodesWithEndpointsReport(t *testing.T) {
-	seen := &observation{services: map[string]*Service{}}
-	for i := range 1000 {
-		seen.Peers.Members = append(seen.Peers.Members, peer(fmt.Sprintf("node-%03d", i)))
-	}
-	seen.Endpoints = announce.Endpoints{{Service: "default/far", Family: addr.V4}: {"", "node-007", "node-500"}}
-	far := branded("far", "203.0.113.7")
-	far.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	for _, node := range []string{"node-007", "node-500"} {
-		r := reporter{node: node, reported: reports{}}
-		if !r.speaks(time.Now(), seen, kept(&far), addrOf("203.0.113.7")) {
-			t.Errorf("%s has an endpoint and does not report the address", node)
-		}
-	}
-}
-
-// A node without an LBNodeAgent has no remote address, and writes no events about it.
+// Of the nodes with an endpoint (policy Local), and of those with an LBNodeAgent, up to sixteen write
+// events. The others do not have the address.
 func TestOnlyNodesThatAnnounceReport(t *testing.T) {
-	const nodes, announcing = 1000, 100
-	seen := &observation{services: map[string]*Service{}}
-	for i := range nodes {
-		m := peer(fmt.Sprintf("node-%03d", i))
-		m.Unconfigured = i >= announcing
-		seen.Peers.Members = append(seen.Peers.Members, m)
-	}
-	far := branded("far", "203.0.113.7")
-	speaks := func(node string) bool {
-		return (&reporter{node: node, reported: reports{}}).speaks(time.Now(), seen, kept(&far), addrOf("203.0.113.7"))
-	}
-	n := 0
-	for _, m := range seen.Peers.Members {
-		if speaks(m.Node) {
-			n++
-			if m.Unconfigured {
-				t.Errorf("%s reports the address and announces nothing", m.Node)
+	far, local := branded("far", "203.0.113.7"), branded("far", "203.0.113.7")
+	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	for _, tt := range []struct {
+		name      string
+		svc       corev1.Service
+		announces func(node int) bool
+		want      int
+	}{
+		{"a tenth of the nodes", far, func(node int) bool { return node < 100 }, 16},
+		{"one node", far, func(node int) bool { return node == 7 }, 1},
+		{"two nodes with endpoints", local, func(node int) bool { return node == 7 || node == 500 }, 2},
+	} {
+		seen := &observation{services: map[string]*Service{}}
+		endpoints := []string{""}
+		for i := range 1000 {
+			m := peer(fmt.Sprintf("node-%03d", i))
+			if tt.announces(i) {
+				endpoints = append(endpoints, m.Node)
+			}
+			m.Unconfigured = tt.svc.Spec.ExternalTrafficPolicy == "" && !tt.announces(i)
+			seen.Peers.Members = append(seen.Peers.Members, m)
+		}
+		seen.Endpoints = announce.Endpoints{{Service: "default/far", Family: addr.V4}: endpoints}
+		n := 0
+		for i, m := range seen.Peers.Members {
+			if (&reporter{node: m.Node, reported: reports{}}).speaks(time.Now(), seen, kept(&tt.svc), addrOf("203.0.113.7")) {
+				if n++; !tt.announces(i) {
+					t.Errorf("%s: %s reports the address and announces nothing", tt.name, m.Node)
+				}
 			}
 		}
-	}
-	if n != 16 {
-		t.Errorf("%d nodes report an address, want 16", n)
-	}
-	for i := range seen.Peers.Members {
-		seen.Peers.Members[i].Unconfigured = i != 7
-	}
-	if !speaks("node-007") || speaks("node-008") {
-		t.Error("the only node that announces does not report, or another node does")
+		want(t, tt.name+": nodes that report the address", n, tt.want)
 	}
 }
 
@@ -116,19 +102,16 @@ func TestANodeWithAWrongClockDoesNotReportOldAddresses(t *testing.T) {
 	seen := &observation{services: map[string]*Service{}}
 	seen.Peers.Members = []election.Member{peer("node-a")}
 	far := branded("far", "203.0.113.7")
-	for ahead, want := range map[time.Duration]bool{0: true, time.Minute: true, -time.Minute: true, time.Hour: false, -time.Hour: false} {
+	for ahead, reports := range map[time.Duration]bool{0: true, time.Minute: true, -time.Minute: true, time.Hour: false, -time.Hour: false} {
 		r := reporter{node: "node-a"} // the agent has just started
-		if got := r.speaks(time.Now().Add(ahead), seen, kept(&far), addrOf("203.0.113.7")); got != want {
-			t.Errorf("with a clock that is %s ahead, the node reports: %v, want %v", ahead, got, want)
-		}
+		want(t, fmt.Sprintf("with a clock that is %s ahead, the node reports", ahead), r.speaks(time.Now().Add(ahead), seen, kept(&far), addrOf("203.0.113.7")), reports)
 	}
 }
 
 // All nodes rename the interface at the same moment, which would cause many events.
 func TestARenamedDummyInterfaceCausesNoEvent(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(branded("far", "203.0.113.7", "2001:db8:9::7")))
-		settle()
+		w.serve(branded("far", "203.0.113.7", "2001:db8:9::7"))
 		w.reported()
 		w.logged()
 		w.cluster.change(func(s *objects) {
@@ -202,9 +185,7 @@ func TestARestartRepeatsNoEvent(t *testing.T) {
 	}, func(w *world) {
 		first := restarted(t, w, store)
 		for _, reason := range []string{eventConfigIgnored, eventInvalidSelector, eventFailed} {
-			if !strings.Contains(first, reason+" ") {
-				t.Errorf("the first agent has no event %s:\n%s", reason, first)
-			}
+			contains(t, "the events of the first agent", first, reason+" ")
 		}
 		for range 2 {
 			want(t, "new events after a restart", restarted(t, w, store), "")
@@ -341,8 +322,7 @@ func TestTheEndpointsOfOtherServicesAreNotFollowed(t *testing.T) {
 			defer w.cluster.mu.Unlock()
 			want(t, what, fmt.Sprint(w.cluster.followed), fmt.Sprint(services))
 		}
-		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7"), local))
-		settle()
+		w.serve(branded("web", "192.0.2.9"), branded("far", "203.0.113.7"), local)
 		follows("by default", "default/local")
 		w.cluster.change(func(s *objects) {
 			s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints, s.Groups[1].Generation = true, 2

@@ -73,6 +73,7 @@ func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop ma
 }
 
 func TestSegmentHandoverHasNoGap(t *testing.T) {
+	t.Parallel()
 	s, have, lacks, _ := pair(t, nil)
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
@@ -89,6 +90,7 @@ func TestSegmentHandoverHasNoGap(t *testing.T) {
 }
 
 func TestSegmentEndOfAnAgentHasNoGap(t *testing.T) {
+	t.Parallel()
 	s, have, lacks, stop := pair(t, endOf(ending.Uninstalled))
 	c := newPinger(t, "192.0.2.9")
 	c.again(t)
@@ -102,6 +104,7 @@ func TestSegmentEndOfAnAgentHasNoGap(t *testing.T) {
 	s.expect("after the end of the last agent", "")
 }
 
+// This test measures a time, so it does not run in parallel with others.
 func TestSegmentAddressesOfALostNodeAreTakenOver(t *testing.T) {
 	s, have, lacks, stop := pair(t, nil)
 	c := newPinger(t, "192.0.2.9")
@@ -115,18 +118,12 @@ func TestSegmentAddressesOfALostNodeAreTakenOver(t *testing.T) {
 	fmt.Printf("RESULT agent_takeover_after_detection_ms %d\n", gap.Milliseconds())
 }
 
+// The bridge suppresses ARP, as some fabrics do: it answers for the hosts that it knows, and drops
+// requests without a sender.
 func TestSegmentAnsweredAddressesAreNotTaken(t *testing.T) {
-	answeredIsNotTaken(t, "off")
-}
-
-// Some fabrics answer for the hosts that they know, and drop ARP requests without a sender.
-func TestSegmentAnsweredAddressesAreNotTakenWithSuppression(t *testing.T) {
-	answeredIsNotTaken(t, "on")
-}
-
-func answeredIsNotTaken(t *testing.T, suppression string) {
+	t.Parallel()
 	s, have, lacks, stop := pair(t, nil)
-	if out, err := exec.Command("bridge", "link", "set", "dev", "port-"+have, "neigh_suppress", suppression).CombinedOutput(); err != nil {
+	if out, err := exec.Command("bridge", "link", "set", "dev", "port-"+have, "neigh_suppress", "on").CombinedOutput(); err != nil {
 		t.Fatalf("bridge link set: %v\n%s", err, out)
 	}
 	stop[have]()
@@ -163,6 +160,7 @@ func (s *segment) answerWithoutStrictARP(t *testing.T) {
 
 // The agents of the nodes that answer deny that they have the address. So no node waits for them.
 func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
+	t.Parallel()
 	s := newSegment(t, "a", "b", "c")
 	s.answerWithoutStrictARP(t)
 	stop := map[string]func(){}
@@ -222,6 +220,7 @@ func (s *segment) expectOn(t *testing.T, name string) {
 
 // The port of the switch is isolated, but the carrier stays. Gossip uses another path.
 func TestSegmentAnIsolatedNodeTakesNothing(t *testing.T) {
+	t.Parallel()
 	s, have, lacks, stop := pair(t, nil)
 	defer s.third(t)()
 	probes := func(result string) float64 {
@@ -240,6 +239,7 @@ func TestSegmentAnIsolatedNodeTakesNothing(t *testing.T) {
 }
 
 func TestSegmentAddressesLeaveAnIsolatedNode(t *testing.T) {
+	t.Parallel()
 	s, have, lacks, _ := pair(t, nil)
 	defer s.third(t)()
 	c := newPinger(t, "192.0.2.9")
@@ -258,18 +258,15 @@ func TestSegmentAddressesLeaveAnIsolatedNode(t *testing.T) {
 }
 
 func TestSegmentAForeignMachineIsReported(t *testing.T) {
+	t.Parallel()
 	s, have, _, _ := pair(t, nil)
 	foreign := s.hosts["c"]
 	claim := func() {
 		for _, prefix := range []string{"192.0.2.9/24", "2001:db8::9/64"} {
 			p := netip.MustParsePrefix(prefix)
 			a := announce.Address{Prefix: p, Link: "eth0", Valid: announce.Forever, Preferred: announce.Forever, NoPrefixRoute: true, NoDAD: p.Addr().Is6()}
-			if err := foreign.stack.Put(t.Context(), []announce.Address{a}); err != nil {
-				t.Fatal(err)
-			}
-			if err := foreign.stack.Claim(t.Context(), "eth0", p.Addr()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, foreign.stack.Put(t.Context(), []announce.Address{a}))
+			must(t, foreign.stack.Claim(t.Context(), "eth0", p.Addr()))
 		}
 	}
 	reported := map[string]bool{}

@@ -178,9 +178,7 @@ func (s *segment) holders(address string) string {
 	var names []string
 	for name, h := range s.hosts {
 		node, err := h.stack.Observe(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, err)
 		if slices.ContainsFunc(node.Addresses, func(a announce.Address) bool {
 			return a.Link == "eth0" && a.Prefix.Addr() == netip.MustParseAddr(address)
 		}) {

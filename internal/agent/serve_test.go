@@ -51,9 +51,7 @@ default/out 198.51.100.9  noLocalInterface  - this node has no working interface
 default/taken 192.0.2.10 eth0 electionWon node-a - node-a has the lowest hash of the nodes in its network - 192.0.2.10 on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool
 
 `)
-		if s.Format != agentstate.Format {
-			t.Errorf("the format of the state is %d", s.Format)
-		}
+		want(t, "the format of the state", s.Format, agentstate.Format)
 		if len(s.Conflicts) != 1 || s.Conflicts[0].MAC != "02:00:00:00:00:07" || s.Conflicts[0].Here {
 			t.Errorf("the conflicts are %+v", s.Conflicts)
 		}

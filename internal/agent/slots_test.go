@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -115,12 +116,8 @@ func TestOneOfTwoConcurrentSlotWritesIsRefused(t *testing.T) {
 	}
 	var winners []string
 	won.Range(func(node, _ any) bool { winners = append(winners, node.(string)); return true })
-	if len(winners) != 1 {
-		t.Fatalf("the writes of %v succeed, want one", winners)
-	}
-	if got, want := c.get("web").Annotations[service.AnnotationAnnouncingIPv4], winners[0]+",eth0,192.0.2.9"; got != want {
-		t.Errorf("the slot is %q, want %q", got, want)
-	}
+	want(t, fmt.Sprintf("writes that succeed, of %v", winners), len(winners), 1)
+	want(t, "the slot", c.get("web").Annotations[service.AnnotationAnnouncingIPv4], winners[0]+",eth0,192.0.2.9")
 }
 
 func TestASlotWriteIsNotRepeatedBeforeTheCacheHasIt(t *testing.T) {
@@ -138,9 +135,7 @@ func TestASlotWriteIsNotRepeatedBeforeTheCacheHasIt(t *testing.T) {
 	slots.Want(nil)
 	slots.Want(claimOf(c.get("web"), "node-b", func() { done <- struct{}{} }))
 	<-done
-	if got := testutil.ToFloat64(metrics.updates); got != 2 {
-		t.Errorf("the metric counts %v writes, want 2", got)
-	}
+	want(t, "writes that the metric counts", testutil.ToFloat64(metrics.updates), 2)
 	if c.get("web").ResourceVersion == version {
 		t.Error("the slot was not written into a later version of the Service")
 	}
@@ -180,10 +175,6 @@ func TestAFailedSlotWriteIsRetried(t *testing.T) {
 	done := make(chan struct{})
 	slots.Want(claimOf(c.get("web"), "node-a", func() { close(done) }))
 	<-done
-	if got := c.get("web").Annotations[service.AnnotationAnnouncingIPv6]; got != "node-a,eth0,2001:db8::9" {
-		t.Errorf("the slot is %q, want that of node-a", got)
-	}
-	if got := testutil.ToFloat64(metrics.updateErrors); got != 3 {
-		t.Errorf("the metric counts %v errors, want 3", got)
-	}
+	want(t, "the slot", c.get("web").Annotations[service.AnnotationAnnouncingIPv6], "node-a,eth0,2001:db8::9")
+	want(t, "errors that the metric counts", testutil.ToFloat64(metrics.updateErrors), 3)
 }

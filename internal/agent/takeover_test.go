@@ -39,8 +39,7 @@ const bothAddresses = "192.0.2.9/24 eth0, 2001:db8::9/64 eth0"
 func TestAnAddressOfAnotherMachineIsNotTaken(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		settle()
+		w.serve(branded("web", "192.0.2.9", "2001:db8::9"))
 		want(t, "events, at first", w.reported(), "")
 		writes := w.notes.written()
 		pass(9 * time.Minute)
@@ -48,15 +47,9 @@ func TestAnAddressOfAnotherMachineIsNotTaken(t *testing.T) {
 		want(t, "slots", w.slots("web"), "")
 		tail := " on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool"
 		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
-		if record := w.peers.publications(); !strings.Contains(record, "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07") {
-			t.Errorf("the published record is %q, want the problem in it", record)
-		}
-		if n := w.notes.written() - writes; n != 0 {
-			t.Errorf("%d slot writes while the agent waits, want 0", n)
-		}
-		if n := testutil.ToFloat64(w.metrics.conflicts); n != 2 {
-			t.Errorf("the metric counts %v conflicts, want 2", n)
-		}
+		contains(t, "the published record", w.peers.publications(), "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07")
+		want(t, "slot writes while the agent waits", w.notes.written()-writes, 0)
+		want(t, "conflicts that the metric counts", testutil.ToFloat64(w.metrics.conflicts), 2)
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(7 * time.Second)
 		want(t, "kernel, when no machine answers any more", w.kernel.String(), bothAddresses)
@@ -170,10 +163,7 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (membership.
 		w.peers.answer = answer
 	}, func(w *world) {
 		w.kernel.changes()
-		w.cluster.change(func(s *objects) {
-			s.Node = s.Node.DeepCopy()
-			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
-		})
+		w.cluster.change(excluded)
 		settle()
 		test(w)
 	})
@@ -185,9 +175,7 @@ func TestAHolderYieldsWhenTheNextNodeHasTheAddresses(t *testing.T) {
 		return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil && m.Kind == announce.Take
 	}, func(w *world) {
 		want(t, "kernel", w.kernel.String(), "")
-		if done := w.kernel.changes(); !strings.Contains(done, "forget") {
-			t.Errorf("the agent does not forget the UDP flows of the removed addresses:\n%s", done)
-		}
+		contains(t, "changes", w.kernel.changes(), "forget")
 		want(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
 	})
 }
@@ -197,9 +185,7 @@ func TestAHolderYieldsAfterASecondWithoutAnAnswer(t *testing.T) {
 		pass(900 * time.Millisecond)
 		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
 		want(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		if n := len(w.peers.messages()); n != 1 {
-			t.Errorf("the agent asked node-b %d times, want once", n)
-		}
+		want(t, "questions to node-b", len(w.peers.messages()), 1)
 		pass(200 * time.Millisecond)
 		want(t, "kernel", w.kernel.String(), "")
 		want(t, "slots", w.slots("web"), "")
@@ -220,9 +206,7 @@ func TestAddressesLeaveALinkWithoutCarrierAtOnce(t *testing.T) {
 		w.kernel.plug("eth0", false)
 		settle()
 		want(t, "kernel, without a carrier", w.kernel.String(), "")
-		if n := len(w.peers.messages()); n != 1 {
-			t.Errorf("%d messages, want one that asks the next node to take both addresses", n)
-		}
+		want(t, "messages", len(w.peers.messages()), 1)
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC })
 		w.kernel.plug("eth0", true)
 		pass(5 * time.Second)
@@ -253,10 +237,7 @@ func TestAMoveFromALinkWithoutCarrierProbesFirst(t *testing.T) {
 func TestTheLastNodeKeepsAddressesWhenItIsExcluded(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.cluster.change(serving(heldBy("node-a")))
-		w.cluster.change(func(s *objects) {
-			s.Node = s.Node.DeepCopy()
-			s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
-		})
+		w.cluster.change(excluded)
 		pass(time.Minute)
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 	})
@@ -271,9 +252,7 @@ func TestAnAffinityThatNoNodeFulfillsIsCounted(t *testing.T) {
 		})
 		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
-		if n := testutil.ToFloat64(w.metrics.affinityFallback.WithLabelValues("192.0.2.9")); n != 1 {
-			t.Errorf("affinity_fallback_total is %v, want 1", n)
-		}
+		want(t, "affinity_fallback_total", testutil.ToFloat64(w.metrics.affinityFallback.WithLabelValues("192.0.2.9")), 1)
 	})
 }
 

@@ -194,9 +194,45 @@ func serving(services ...corev1.Service) func(*objects) {
 	}
 }
 
-func want(t *testing.T, what, got, want string) {
+// serve sets the Services of the cluster, and gives the agent time for them.
+func (w *world) serve(services ...corev1.Service) {
+	w.cluster.change(serving(services...))
+	settle()
+}
+
+// excluded excludes the node from the election.
+func excluded(s *objects) {
+	s.Node = s.Node.DeepCopy()
+	s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
+}
+
+func want[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got)\n%s", what, diff)
+	}
+}
+
+// must ends the test if err is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contains fails the test unless part is in got.
+func contains(t *testing.T, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: no %q in\n%s", what, part, got)
+	}
+}
+
+// lacks fails the test if part is in got.
+func lacks(t *testing.T, what, got, part string) {
+	t.Helper()
+	if strings.Contains(got, part) {
+		t.Errorf("%s: %q in\n%s", what, part, got)
 	}
 }

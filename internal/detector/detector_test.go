@@ -115,9 +115,7 @@ func TestOthersTakeOverFromDeadWatchers(t *testing.T) {
 	p := newSubject(t, "a b c d e f")
 	p.ticks(100, "d e f")
 	p.peersAre("a b c d? e f")
-	if got := p.ticks(2*MissLimit, "e f"); !strings.Contains(got, "c silent") {
-		t.Errorf("no other peer watches c, and a does not suspect c: %s", got)
-	}
+	contains(t, "when no other peer watches c", p.ticks(2*MissLimit, "e f"), "c silent")
 }
 
 // c has just joined, and its watcher d dies. A long grace for c would hide a split that comes soon
@@ -128,9 +126,7 @@ func TestOthersTakeOverANewPeer(t *testing.T) {
 	p.peersAre("a b c d e f")
 	p.ticks(MissLimit, "d e f")
 	p.peersAre("a b c d? e f")
-	if got := p.ticks(2*MissLimit, "e f"); !strings.Contains(got, "c silent") {
-		t.Errorf("no other peer watches c, and a does not suspect c: %s", got)
-	}
+	contains(t, "when no other peer watches c", p.ticks(2*MissLimit, "e f"), "c silent")
 }
 
 func TestASuspectedProcessRefutes(t *testing.T) {
@@ -214,9 +210,7 @@ func TestPausedProcessDoesNotVouch(t *testing.T) {
 	}
 	p.tick("c d e")
 	p.says("d", "e!")
-	if got := p.tick("c d e"); !strings.Contains(got, all) {
-		t.Errorf("after a new heartbeat, a sends %s", got)
-	}
+	contains(t, "after a new heartbeat, a sends", p.tick("c d e"), all)
 }
 
 // a suspects e, and stands still when the next heartbeat of e arrives.
@@ -226,12 +220,8 @@ func TestPausedProcessRefutesLater(t *testing.T) {
 	p.ticks(10, "c d e")
 	p.ticks(MissLimit, "c d")
 	p.now = p.now.Add(p.interval)
-	if got := p.tick("c d e"); strings.Contains(got, "e lives") {
-		t.Errorf("after a pause of one interval, a sends %s", got)
-	}
-	if got := p.tick("c d e"); !strings.Contains(got, all) {
-		t.Errorf("after a new heartbeat, a sends %s", got)
-	}
+	lacks(t, "after a pause of one interval, a sends", p.tick("c d e"), "e lives")
+	contains(t, "after a new heartbeat, a sends", p.tick("c d e"), all)
 }
 
 func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
@@ -249,19 +239,13 @@ func TestIsolatedProcessSendsNoSuspicions(t *testing.T) {
 	p.ticks(10, "c d e")
 	p.ticks(MissLimit-1, "")
 	got := p.ticks(1, "")
-	if strings.Contains(got, "silent") {
-		t.Errorf("an isolated process sends %s, want no suspicions", got)
-	}
+	lacks(t, "an isolated process sends", got, "silent")
 	for _, name := range []string{"c", "d", "e"} {
-		if !strings.Contains(got, "missed "+name) {
-			t.Errorf("%s is not missed: %s", name, got)
-		}
+		contains(t, "an isolated process", got, "missed "+name)
 	}
 	p.ticks(2*Repeats, "c d e")
 	want(t, "after the isolation", p.ticks(1, "c d e"), beats)
-	if got := p.ticks(MissLimit, "c d"); !strings.Contains(got, "e silent") {
-		t.Errorf("no peer is suspected: %s", got)
-	}
+	contains(t, "when e is silent again", p.ticks(MissLimit, "c d"), "e silent")
 }
 
 func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
@@ -278,9 +262,7 @@ func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
 		t.Errorf("%d suspicions in two minutes, which is too many", alarms)
 	}
 	p.ticks(10, "c d e")
-	if got := p.ticks(MissLimit, "c d"); !strings.Contains(got, "e silent") {
-		t.Errorf("after a heartbeat, the normal miss limit does not apply again: %s", got)
-	}
+	contains(t, "at the normal miss limit after a heartbeat", p.ticks(MissLimit, "c d"), "e silent")
 }
 
 func TestReplayedHeartbeatIsIgnored(t *testing.T) {
@@ -292,9 +274,7 @@ func TestReplayedHeartbeatIsIgnored(t *testing.T) {
 		p.ticks(1, "c d")
 	}
 	p.Receive(replay, &p.actions)
-	if got := p.ticks(1, "c d"); !strings.Contains(got, "e silent") {
-		t.Errorf("a replayed heartbeat keeps the peer alive: %s", got)
-	}
+	contains(t, "after replayed heartbeats", p.ticks(1, "c d"), "e silent")
 	want(t, "counted replays", p.replayed, MissLimit)
 	p.says("x", "a!", "c!", "x")
 	p.says("c", "x!")
@@ -314,5 +294,21 @@ func want[T comparable](t *testing.T, when string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s:\n\tgot  %v\n\twant %v", when, got, want)
+	}
+}
+
+// contains fails the test unless part is in got.
+func contains(t *testing.T, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: no %q in\n%s", what, part, got)
+	}
+}
+
+// lacks fails the test if part is in got.
+func lacks(t *testing.T, what, got, part string) {
+	t.Helper()
+	if strings.Contains(got, part) {
+		t.Errorf("%s: %q in\n%s", what, part, got)
 	}
 }
