@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
@@ -41,11 +38,11 @@ func TestExamplesWorkAsWritten(t *testing.T) {
 			for _, o := range objects {
 				switch o.GetKind() {
 				case config.KindServiceGroup:
-					groups = append(groups, as[v2.ServiceGroup](t, o))
+					groups = append(groups, apitest.As[v2.ServiceGroup](t, o))
 				case config.KindLBNodeAgent:
-					agents = append(agents, as[v2.LBNodeAgent](t, o))
+					agents = append(agents, apitest.As[v2.LBNodeAgent](t, o))
 				case "BGPConfiguration":
-					peerings = append(peerings, as[bgpv1.BGPConfiguration](t, o))
+					peerings = append(peerings, apitest.As[bgpv1.BGPConfiguration](t, o))
 				}
 			}
 			for _, p := range config.For(groups, agents, "purelb-system").Problems {
@@ -89,15 +86,6 @@ func peersAsWritten(t *testing.T, configs []bgpv1.BGPConfiguration) {
 	}
 }
 
-// as reads o into its own type.
-func as[T any](t *testing.T, o *unstructured.Unstructured) (typed T) {
-	t.Helper()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &typed); err != nil {
-		t.Fatal(err)
-	}
-	return typed
-}
-
 // examples returns the YAML examples of the documentation, by file and line.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
@@ -107,12 +95,8 @@ func examples(t *testing.T) map[string]string {
 	}
 	blocks := map[string]string{}
 	for _, file := range append(files, "../README.md") {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
 		line := 1
-		for i, part := range strings.Split(string(text), "```") {
+		for i, part := range strings.Split(apitest.Text(t, "docs/"+file), "```") {
 			if yaml, ok := strings.CutPrefix(part, "yaml\n"); ok && i%2 == 1 {
 				blocks[fmt.Sprintf("%s:%d", filepath.Base(file), line)] = yaml
 			}

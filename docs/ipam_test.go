@@ -10,15 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/internal/ipamserver"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // The server reads the file in the manual, with a token in place of the Secret.
 func TestConfigurationInTheManualWorks(t *testing.T) {
-	manual, err := os.ReadFile("ipam.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(manual), "```yaml\napiVersion: v1\nkind: ConfigMap\n")
+	_, text, _ := strings.Cut(apitest.Text(t, "docs/ipam.md"), "```yaml\napiVersion: v1\nkind: ConfigMap\n")
 	text, _, _ = strings.Cut(text, "```")
 	var written corev1.ConfigMap
 	if err := yaml.UnmarshalStrict([]byte(text), &written); err != nil {
@@ -43,17 +40,9 @@ func TestConfigurationInTheManualWorks(t *testing.T) {
 
 // The manual shows a part of the program that its own tests run.
 func TestManualShowsTheTestedServer(t *testing.T) {
-	manual, err := os.ReadFile("ipam.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile("examples/ipam-server/server.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, _ := strings.Cut(string(manual), "```go\n")
+	_, code, _ := strings.Cut(apitest.Text(t, "docs/ipam.md"), "```go\n")
 	code, _, found := strings.Cut(code, "```")
-	if !found || !strings.Contains(string(program), code) {
+	if !found || !strings.Contains(apitest.Text(t, "docs/examples/ipam-server/server.go"), code) {
 		t.Errorf("docs/ipam.md shows other code than docs/examples/ipam-server/server.go:\n%s", code)
 	}
 	if n := strings.Count(code, "\n"); n < 40 || n > 70 {

@@ -42,7 +42,7 @@ var named = regexp.MustCompile("`([a-z][a-z0-9_]*)")
 // programs have. The names in the table of k8gobgp lack their common beginning.
 func metricsOfTheManual(t *testing.T) (names []string) {
 	t.Helper()
-	chapter := chapters(t, "operations.md")["Metrics"]
+	chapter := chapters(t, "docs/operations.md")["Metrics"]
 	names = matches(regexp.MustCompile("All programs have `([a-z_]+)"), chapter)
 	for _, cell := range matches(rows, chapter) {
 		for _, name := range matches(named, cell) {
@@ -133,7 +133,7 @@ func literal(e ast.Expr) string {
 // speaker's gauges end so too. Dashboards that exist use them.
 func TestTheManualSaysWhichTotalsAreGauges(t *testing.T) {
 	var manual, gauges []string
-	for _, row := range rows.FindAllStringSubmatch(chapters(t, "operations.md")["Metrics"], -1) {
+	for _, row := range rows.FindAllStringSubmatch(chapters(t, "docs/operations.md")["Metrics"], -1) {
 		for _, name := range matches(named, row[1]) {
 			if strings.Contains(row[2], "gauges, in spite of their names") && strings.HasSuffix(name, "_total") {
 				manual = append(manual, full(name))

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // coined matches the words of a program, such as peerAsn, BFDDown and bgp_10k_vs_bare, which are no
@@ -18,13 +20,9 @@ var coined = regexp.MustCompile(`\b([a-z]+[A-Z]\w*|[A-Z]\w*[a-z][A-Z]\w*|[a-z]\w
 // can be renamed without an error in the page's examples. Patterns of make bench are the beginning of a
 // name.
 func TestTheNamesOfTheBGPPageExist(t *testing.T) {
-	text, err := os.ReadFile("bgp.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	exist := namesOfTheTree(t)
 	var names []string
-	for i, prose := range strings.Split(string(text), "```") {
+	for i, prose := range strings.Split(apitest.Text(t, "docs/bgp.md"), "```") {
 		for j, code := range strings.Split(prose, "`") {
 			if i%2 == 0 && j%2 == 1 {
 				names = append(names, coined.FindAllString(code, -1)...)

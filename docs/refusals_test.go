@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,13 +12,14 @@ import (
 
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // TestEveryRefusalIsInTheManual compares refusals.md with the reasons in the code: none is missing,
 // and none is invented. The tests of the allocator provoke the messages, and compare them with the
 // page.
 func TestEveryRefusalIsInTheManual(t *testing.T) {
-	manual := chapters(t, "refusals.md")
+	manual := chapters(t, "docs/refusals.md")
 	heading, row := regexp.MustCompile(`(?m)^### (\w+)$`), regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 	tests := []struct {
 		chapter string
@@ -56,7 +56,7 @@ func TestReasonsListsEveryConstant(t *testing.T) {
 // operations.md, with those in the code.
 func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
 	reasons := constants(t, "../internal/ipam/refusals.go", "metric")
-	services := chapters(t, "refusals.md")["Services"]
+	services := chapters(t, "docs/refusals.md")["Services"]
 	var named []string
 	for _, line := range matches(regexp.MustCompile(`(?s)Metric: (.*?)[.]\n`), services) {
 		named = append(named, without(matches(regexp.MustCompile("`([a-z_]+)`"), line), named)...)
@@ -67,7 +67,7 @@ func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
 	for _, reason := range without(named, reasons) {
 		t.Errorf("refusals.md: no metric has the reason %s", reason)
 	}
-	operations := chapters(t, "operations.md")["Metrics"]
+	operations := chapters(t, "docs/operations.md")["Metrics"]
 	for _, reason := range reasons {
 		if !strings.Contains(operations, "`"+reason+"`") {
 			t.Errorf("operations.md, Metrics: the reason %s is missing", reason)
@@ -78,12 +78,8 @@ func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
 // chapters returns the chapters of a page, by their headings.
 func chapters(t *testing.T, page string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]string{}
-	for _, chapter := range strings.Split(string(text), "\n## ")[1:] {
+	for _, chapter := range strings.Split(apitest.Text(t, page), "\n## ")[1:] {
 		heading, body, _ := strings.Cut(chapter, "\n")
 		all[heading] = body
 	}

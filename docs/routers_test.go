@@ -6,14 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // The routers with which PureLB is tested read the examples of the guide.
 func TestRoutersTakeTheirExamples(t *testing.T) {
-	text, err := os.ReadFile("bgp.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, router := range []struct {
 		heading string
 		check   []string // the file is the last argument
@@ -23,7 +21,7 @@ func TestRoutersTakeTheirExamples(t *testing.T) {
 		{"## A routing daemon of your own", []string{"bird", "-p", "-c"}},
 	} {
 		t.Run(router.heading, func(t *testing.T) {
-			_, after, _ := strings.Cut(string(text), "\n"+router.heading)
+			_, after, _ := strings.Cut(apitest.Text(t, "docs/bgp.md"), "\n"+router.heading)
 			_, after, _ = strings.Cut(after, "```\n")
 			example, _, ok := strings.Cut(after, "```\n")
 			if !ok {
