@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // an alertCase is an alert with series for which it fires, or must not fire. Each value of a series
@@ -87,12 +89,8 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 // TestEachAlertIsTestedAndExplained requires, for each alert, a case in which it fires, a case in
 // which it does not, and a section of docs/alerts.md.
 func TestEachAlertIsTestedAndExplained(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/alerts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var headings []string
-	for _, found := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(string(manual), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(apitest.Text(t, "docs/alerts.md"), -1) {
 		headings = append(headings, found[1])
 	}
 	var names []string
@@ -123,16 +121,8 @@ func TestEachAlertIsTestedAndExplained(t *testing.T) {
 
 // An alert on a metric that no program exports never fires.
 func TestAlertsUseMetricsOfTheManual(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, r := range allRules(t) {
-		for _, name := range regexp.MustCompile(`\b(purelb|k8gobgp)_[a-z0-9_]+`).FindAllString(r.Expr, -1) {
-			if !inManual(manual, name) {
-				t.Errorf("%s uses %s, which docs/operations.md does not list", r.Alert, name)
-			}
-		}
+		usesMetricsOfTheManual(t, r.Alert, r.Expr)
 	}
 }
 

@@ -76,25 +76,63 @@ func render(t *testing.T, values string) (map[string]*unstructured.Unstructured,
 	return renderAs(t, "purelb", "purelb-system", values)
 }
 
-// renderAs renders as a release of that name in that namespace. A key that an object has twice
-// is an error: Helm takes the second one, and tools such as kustomize refuse the object.
+// renderAs renders as a release of that name in that namespace.
 func renderAs(t *testing.T, release, namespace, values string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
-	out, _, err := helm(t, "template", release, ".", "--namespace", namespace, "--kube-version", "1.36.0", "--skip-tests", "--values", file(t, values))
-	if err != nil {
-		return nil, err
-	}
+	all, err := renderAll(t, release, namespace, values, "--skip-tests")
 	objects := map[string]*unstructured.Unstructured{}
+	for _, o := range all {
+		objects[o.GetKind()+" "+o.GetName()] = o
+	}
+	return objects, err
+}
+
+// rendered is what Helm has rendered so far. Many tests look at the chart without values.
+var rendered = map[string]string{}
+
+// renderAll returns the objects in their order, also those of several namespaces with the same name.
+// A key that an object has twice is an error: Helm takes the second one, and tools such as kustomize
+// refuse the object.
+func renderAll(t *testing.T, release, namespace, values string, args ...string) (objects []*unstructured.Unstructured, err error) {
+	t.Helper()
+	what := fmt.Sprint(release, namespace, values, args)
+	out, ok := rendered[what]
+	if !ok {
+		args = append([]string{"template", release, ".", "--namespace", namespace, "--kube-version", "1.36.0", "--values", file(t, values)}, args...)
+		if out, _, err = helm(t, args...); err != nil {
+			return nil, err
+		}
+		rendered[what] = out
+	}
 	for document := range strings.SplitSeq(out, "\n---\n") {
 		var o unstructured.Unstructured
 		if err := yaml.UnmarshalStrict([]byte(document), &o.Object); err != nil {
 			t.Fatalf("%v in\n%s", err, document)
 		}
 		if len(o.Object) > 0 {
-			objects[o.GetKind()+" "+o.GetName()] = &o
+			objects = append(objects, &o)
 		}
 	}
 	return objects, nil
+}
+
+// named returns the objects of all namespaces with that name.
+func named(t *testing.T, values, name string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := renderAll(t, "purelb", "purelb-system", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() != name })
+}
+
+// install installs the chart as an administrator does, with a namespace of its own.
+func install(t *testing.T, server *apitest.Server, args ...string) {
+	t.Helper()
+	args = append([]string{"install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig}, args...)
+	if _, _, err := helm(t, args...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func mustRender(t *testing.T, values string) map[string]*unstructured.Unstructured {
@@ -114,21 +152,6 @@ func file(t *testing.T, values string) string {
 		t.Fatal(err)
 	}
 	return name
-}
-
-// typed reads an object into its own type; a field that the type does not have
-// is an error.
-func typed[T any](t *testing.T, o *unstructured.Unstructured) T {
-	t.Helper()
-	var v T
-	text, err := yaml.Marshal(o)
-	if err == nil {
-		err = yaml.UnmarshalStrict(text, &v)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 func TestTheObjectsHaveTheNamesThatToolsKnow(t *testing.T) {

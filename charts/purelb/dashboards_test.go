@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // dashboard has the fields of a Grafana dashboard that the tests read.
@@ -94,27 +96,26 @@ func TestDashboardsAreSound(t *testing.T) {
 
 // A panel with a metric that no program exports is empty.
 func TestDashboardsUseMetricsOfTheManual(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for file, d := range dashboards(t) {
 		for _, p := range d.Panels {
 			for _, q := range p.Targets {
-				for _, name := range regexp.MustCompile(`\b(purelb|k8gobgp)_[a-z0-9_]+`).FindAllString(q.Expr, -1) {
-					if !inManual(manual, name) {
-						t.Errorf("%s: %q uses %s, which docs/operations.md does not list", file, p.Title, name)
-					}
-				}
+				usesMetricsOfTheManual(t, file+": "+p.Title, q.Expr)
 			}
 		}
 	}
 }
 
-// inManual reports whether the manual lists a metric.
-func inManual(manual []byte, name string) bool {
-	known := strings.TrimSuffix(strings.TrimPrefix(name, "k8gobgp_"), "_bucket")
-	return regexp.MustCompile("`(k8gobgp_)?" + known + "[`{]").Match(manual)
+// usesMetricsOfTheManual looks up the metrics of a query in the manual, which lists those of the
+// programs (a test of docs compares it with them).
+func usesMetricsOfTheManual(t *testing.T, what, query string) {
+	t.Helper()
+	manual := apitest.Text(t, "docs/operations.md")
+	for _, name := range regexp.MustCompile(`\b(purelb|k8gobgp)_[a-z0-9_]+`).FindAllString(query, -1) {
+		known := strings.TrimSuffix(strings.TrimPrefix(name, "k8gobgp_"), "_bucket")
+		if !regexp.MustCompile("`(k8gobgp_)?" + known + "[`{]").MatchString(manual) {
+			t.Errorf("%s uses %s, which docs/operations.md does not list", what, name)
+		}
+	}
 }
 
 func TestDashboardsAreConfigMapsOnRequest(t *testing.T) {

@@ -21,12 +21,7 @@ import (
 // hooks are the objects of "helm test", by their kind.
 func hooks(t *testing.T, values string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0",
-		"--show-only", "templates/tests/address.yaml", "--values", file(t, values))
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := apitest.Parse([]byte(out))
+	objects, err := renderAll(t, "purelb", "purelb-system", values, "--show-only", "templates/tests/address.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +36,7 @@ func hooks(t *testing.T, values string) map[string]*unstructured.Unstructured {
 }
 
 func TestTheTestAsksForAnAddressOfTheGroup(t *testing.T) {
-	service := typed[corev1.Service](t, hooks(t, "test: {serviceGroup: lab}")["Service"])
+	service := apitest.As[corev1.Service](t, hooks(t, "test: {serviceGroup: lab}")["Service"])
 	if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Annotations["purelb.io/service-group"] != "lab" || *service.Spec.LoadBalancerClass != "purelb.io/purelb" {
 		t.Errorf("the Service is %+v", service)
 	}
@@ -106,7 +101,7 @@ func runTest(t *testing.T, api, service *httptest.Server) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := typed[corev1.Pod](t, hooks(t, "test: {seconds: 3}")["Pod"]).Spec.Containers[0]
+	c := apitest.As[corev1.Pod](t, hooks(t, "test: {seconds: 3}")["Pod"]).Spec.Containers[0]
 	cmd := exec.CommandContext(t.Context(), c.Command[0], append(c.Command[1:], c.Args...)...)
 	cmd.Env = append(os.Environ(), "ACCOUNT="+account, "API="+api.URL, "PORT="+port)
 	out, err := cmd.CombinedOutput()

@@ -1,13 +1,14 @@
 package chart
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // Users can also add an IPAM server by a strategic merge patch. Its volume has this name and this
@@ -103,17 +104,13 @@ func TestAllocatorHasTheGroupOfTheSockets(t *testing.T) {
 }
 
 func TestIPAMValuesInTheManualWork(t *testing.T) {
-	text, err := os.ReadFile("../../docs/ipam.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const socket = ", ipam-socket /var/run/purelb, ipam-no-token /var/run/secrets/kubernetes.io/serviceaccount read-only"
 	want := []string{ // for each example, in order
 		"ipam: state /state" + socket,
 		"ipam: ipam-config /etc/purelb-ipam-netbox read-only, netbox /etc/netbox read-only" + socket,
 	}
 	var got []string
-	for _, part := range strings.Split(string(text), "\n```\nallocator:\n")[1:] {
+	for _, part := range strings.Split(apitest.Text(t, "docs/ipam.md"), "\n```\nallocator:\n")[1:] {
 		values, _, _ := strings.Cut(part, "```")
 		pod := podOf(t, mustRender(t, "allocator:\n"+values)["Deployment allocator"])
 		got = append(got, mounts(pod)[1:]...)

@@ -241,9 +241,7 @@ var needed = []attempt{
 // until the API server enforces the policies.
 func TestTokenOfANodeCannotHarmOthers(t *testing.T) {
 	server := apitest.Start(t)
-	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--set", "gobgp.passwordSecrets={bgp}", "--kubeconfig", server.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	install(t, server, "--set", "gobgp.passwordSecrets={bgp}")
 	for _, args := range [][]string{
 		{"apply", "-f", "-"},
 		{"patch", "service", "web", "--subresource=status", "--type=merge", "-p", shown},
@@ -298,9 +296,7 @@ func TestTokenOfANodeCannotHarmOthers(t *testing.T) {
 // write a token.
 func TestAllocatorCreatesOnlyItsOwnSecretAndLease(t *testing.T) {
 	server := apitest.Start(t)
-	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	install(t, server)
 	allocator := newCaller(t, as("allocator", server.Config))
 	secret := func(name, kind string) string {
 		return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": %q, "annotations": {"kubernetes.io/service-account.name": "lbnodeagent"}}, "type": %q}`, name, kind)
@@ -402,10 +398,7 @@ func (c caller) do(t *testing.T, a attempt, query string) (code int, text string
 func (c caller) refused(t *testing.T, a attempt) string {
 	t.Helper()
 	query := "?dryRun=All"
-	switch {
-	case a.method == "GET":
-		query = ""
-	case strings.Contains(a.path, "?"):
+	if a.method == "GET" || strings.Contains(a.path, "?") {
 		query = ""
 	}
 	code, text := c.do(t, a, query)

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // In YAML, 123 is a number and true is a boolean. Kubernetes accepts both as names, but only as
@@ -106,12 +107,8 @@ Prometheus:
 // With null, a user removes a default. Helm then renders without the key, as it also does with
 // --reuse-values for a key that the older chart did not have.
 func TestANullIsEmptyOrNamed(t *testing.T) {
-	text, err := os.ReadFile("values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var values map[string]any
-	if err := yaml.Unmarshal(text, &values); err != nil {
+	if err := yaml.Unmarshal([]byte(apitest.Text(t, "charts/purelb/values.yaml")), &values); err != nil {
 		t.Fatal(err)
 	}
 	empty, needed := nulls("", values)
@@ -124,7 +121,7 @@ func TestANullIsEmptyOrNamed(t *testing.T) {
 	for key := range values {
 		nothing[key] = nil
 	}
-	_, err = render(t, jsonOf(t, nothing))
+	_, err := render(t, jsonOf(t, nothing))
 	want := "These values are missing or null: " + strings.Join(needed, ", ") + ". "
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want one with %q", err, want)

@@ -11,6 +11,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestTwoAllocatorsAreSpreadAndNotEvictedTogether(t *testing.T) {
@@ -42,7 +44,7 @@ func TestTwoAllocatorsAreSpreadAndNotEvictedTogether(t *testing.T) {
 				t.Fatalf("the chart has a budget: %t", ok)
 			}
 			if ok {
-				spec := typed[policyv1.PodDisruptionBudget](t, budget).Spec
+				spec := apitest.As[policyv1.PodDisruptionBudget](t, budget).Spec
 				if *spec.MaxUnavailable != intstr.FromInt32(1) || spec.Selector.MatchLabels["component"] != "allocator" {
 					t.Errorf("the budget is %+v", spec)
 				}
@@ -57,7 +59,7 @@ func TestNetworkPolicyAllowsTheAllocatorsTraffic(t *testing.T) {
 	}
 	const values = "allocator: {networkPolicy: {enabled: true, from: [{ipBlock: {cidr: 192.0.2.0/24}}]}}"
 	objects := mustRender(t, values)
-	policy := typed[networkingv1.NetworkPolicy](t, objects["NetworkPolicy allocator"]).Spec
+	policy := apitest.As[networkingv1.NetworkPolicy](t, objects["NetworkPolicy allocator"]).Spec
 	var in []int
 	for _, p := range policy.Ingress[0].Ports {
 		in = append(in, p.Port.IntValue())

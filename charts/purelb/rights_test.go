@@ -88,9 +88,7 @@ spec:
 // of other tests prove that they do not have more rights.
 func TestRightsAreSufficient(t *testing.T) {
 	server := apitest.Start(t)
-	if _, _, err := helm(t, "install", "purelb", ".", "--namespace", "purelb-system", "--create-namespace", "--kubeconfig", server.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	install(t, server)
 	if out, err := server.Kubectl(cluster, "apply", "-f", "-"); err != nil {
 		t.Fatal(out)
 	}

@@ -3,11 +3,12 @@ package chart
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // schema is a part of values.schema.json.
@@ -32,12 +33,8 @@ func (s schema) each(path string, definitions map[string]schema, f func(path str
 
 // Editors and catalogs of charts show what the schema says of a value.
 func TestTheSchemaDescribesEachValue(t *testing.T) {
-	text, err := os.ReadFile("values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all schema
-	if err := json.Unmarshal(text, &all); err != nil {
+	if err := json.Unmarshal([]byte(apitest.Text(t, "charts/purelb/values.schema.json")), &all); err != nil {
 		t.Fatal(err)
 	}
 	said := comments(t)
@@ -66,13 +63,9 @@ var (
 // its example.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := map[string]string{}
 	var path, comment []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(apitest.Text(t, "charts/purelb/values.yaml")) {
 		line = strings.TrimRight(line, "\n")
 		if m := commentLine.FindStringSubmatch(line); m != nil {
 			comment = append(comment, m[1])

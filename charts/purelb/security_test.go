@@ -70,9 +70,9 @@ func TestPodsHaveNoMoreRightsThanPromised(t *testing.T) {
 func podOf(t *testing.T, o *unstructured.Unstructured) corev1.PodSpec {
 	t.Helper()
 	if o.GetKind() == "Deployment" {
-		return typed[appsv1.Deployment](t, o).Spec.Template.Spec
+		return apitest.As[appsv1.Deployment](t, o).Spec.Template.Spec
 	}
-	return typed[appsv1.DaemonSet](t, o).Spec.Template.Spec
+	return apitest.As[appsv1.DaemonSet](t, o).Spec.Template.Spec
 }
 
 // security lists the rights of a pod, and of each container in the order of their start.
@@ -196,7 +196,7 @@ func TestServiceAccountsHaveOnlyNeededRights(t *testing.T) {
 func rights(t *testing.T, o *unstructured.Unstructured) []string {
 	t.Helper()
 	var list []string
-	for _, rule := range typed[rbacv1.ClusterRole](t, o).Rules {
+	for _, rule := range apitest.As[rbacv1.ClusterRole](t, o).Rules {
 		for _, resource := range rule.Resources {
 			name, sub, _ := strings.Cut(resource, "/")
 			if group := rule.APIGroups[0]; group != "" {
@@ -220,7 +220,7 @@ func TestRolesAreBoundToTheirServiceAccounts(t *testing.T) {
 		if !strings.HasSuffix(o.GetKind(), "RoleBinding") {
 			continue
 		}
-		b := typed[rbacv1.ClusterRoleBinding](t, o)
+		b := apitest.As[rbacv1.ClusterRoleBinding](t, o)
 		component := strings.Split(o.GetName(), ":")[1]
 		if component == "k8gobgp" {
 			component = "lbnodeagent" // the two programs are in one pod
@@ -279,7 +279,8 @@ gobgp:
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got string
-			for _, right := range rights(t, mustRender(t, tt.values)["Role purelb:k8gobgp"]) {
+			objects := mustRender(t, tt.values)
+			for _, right := range rights(t, objects["Role purelb:k8gobgp"]) {
 				if strings.HasPrefix(right, "secrets") {
 					got += right
 				}
@@ -288,7 +289,7 @@ gobgp:
 				t.Errorf("the rights are %q, want %q", got, tt.want)
 			}
 			checked := strings.TrimSuffix(tt.want, " list watch")
-			if all := rights(t, mustRender(t, tt.values)["Role purelb:allocator:bgp"]); tt.want != "" && !slices.Contains(all, checked) {
+			if all := rights(t, objects["Role purelb:allocator:bgp"]); tt.want != "" && !slices.Contains(all, checked) {
 				t.Errorf("the allocator, which checks the passwords, has the rights %q", all)
 			}
 		})
@@ -311,27 +312,17 @@ func TestAllocatorReadsOnlyNamedSecretsForNetBox(t *testing.T) {
 		{"not in every namespace of the cluster", `configNamespaces: ["*"]`, []string{"purelb-system [secrets [netbox-client]: get]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, tt.values))
-			if err != nil {
-				t.Fatal(err)
-			}
-			objects, err := apitest.Parse([]byte(out))
-			if err != nil {
-				t.Fatal(err)
-			}
 			var got []string
 			bindings := 0
-			for _, o := range objects {
-				switch {
-				case o.GetName() != "purelb:allocator:netbox":
-				case o.GetKind() == "Role":
+			for _, o := range named(t, tt.values, "purelb:allocator:netbox") {
+				if o.GetKind() == "Role" {
 					got = append(got, fmt.Sprint(o.GetNamespace(), " ", rights(t, o)))
-				default:
-					bindings++
-					b := typed[rbacv1.RoleBinding](t, o)
-					if want := (rbacv1.Subject{Kind: "ServiceAccount", Name: "allocator", Namespace: "purelb-system"}); b.RoleRef.Name != o.GetName() || !slices.Contains(b.Subjects, want) {
-						t.Errorf("%s in %s binds %v to %v", o.GetKind(), o.GetNamespace(), b.RoleRef, b.Subjects)
-					}
+					continue
+				}
+				bindings++
+				b := apitest.As[rbacv1.RoleBinding](t, o)
+				if want := (rbacv1.Subject{Kind: "ServiceAccount", Name: "allocator", Namespace: "purelb-system"}); b.RoleRef.Name != o.GetName() || !slices.Contains(b.Subjects, want) {
+					t.Errorf("%s in %s binds %v to %v", o.GetKind(), o.GetNamespace(), b.RoleRef, b.Subjects)
 				}
 			}
 			slices.Sort(got)
@@ -362,11 +353,7 @@ func TestUnsupportedKubernetesIsRefused(t *testing.T) {
 
 func TestBGPConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
 	const values = "gobgp: {configNamespaces: [k8gobgp-system, purelb-system]}"
-	out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, values))
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := apitest.Parse([]byte(out))
+	objects, err := renderAll(t, "purelb", "purelb-system", values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +365,7 @@ func TestBGPConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
 		if o.GetKind() == "Role" {
 			got = append(got, fmt.Sprintf("%s %s", o.GetName(), rights(t, o)))
 		} else {
-			b := typed[rbacv1.RoleBinding](t, o)
+			b := apitest.As[rbacv1.RoleBinding](t, o)
 			got = append(got, fmt.Sprintf("%s to %s of %s", b.RoleRef.Name, b.Subjects[0].Name, b.Subjects[0].Namespace))
 		}
 	}
@@ -392,15 +379,27 @@ func TestBGPConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rights (-want +got):\n%s", diff)
 	}
-	all := mustRender(t, values)
-	for _, pod := range []corev1.PodSpec{podOf(t, all["Deployment allocator"]), podOf(t, all["DaemonSet lbnodeagent"])} {
+	told := map[string]string{"allocator": "k8gobgp-system,purelb-system", "k8gobgp": "k8gobgp-system,purelb-system", "lbnodeagent": ""}
+	if diff := cmp.Diff(told, environment(t, values, "PURELB_BGP_NAMESPACES")); diff != "" {
+		t.Errorf("namespaces that the containers are told of (-want +got):\n%s", diff)
+	}
+}
+
+// environment returns a variable of the containers of all pods, by the name of the container.
+func environment(t *testing.T, values, variable string) map[string]string {
+	t.Helper()
+	found, objects := map[string]string{}, mustRender(t, values)
+	for _, pod := range []corev1.PodSpec{podOf(t, objects["Deployment allocator"]), podOf(t, objects["DaemonSet lbnodeagent"])} {
 		for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
-			told := slices.Contains(c.Env, corev1.EnvVar{Name: "PURELB_BGP_NAMESPACES", Value: "k8gobgp-system,purelb-system"})
-			if told != (c.Name != "lbnodeagent") {
-				t.Errorf("%s is told of the namespaces: %v", c.Name, told)
+			found[c.Name] = ""
+			for _, e := range c.Env {
+				if e.Name == variable {
+					found[c.Name] = e.Value
+				}
 			}
 		}
 	}
+	return found
 }
 
 func TestAgentsReadTheConfiguredNamespaces(t *testing.T) {
@@ -415,22 +414,11 @@ func TestAgentsReadTheConfiguredNamespaces(t *testing.T) {
 		{"all", `configNamespaces: ["*"]`, "*", []string{"ClusterRole  " + right}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, _, err := helm(t, "template", "purelb", ".", "--namespace", "purelb-system", "--kube-version", "1.36.0", "--values", file(t, tt.values))
-			if err != nil {
-				t.Fatal(err)
-			}
-			objects, err := apitest.Parse([]byte(out))
-			if err != nil {
-				t.Fatal(err)
-			}
 			var got []string
-			for _, o := range objects {
-				if o.GetName() != "purelb:lbnodeagent:config" {
-					continue
-				}
+			for _, o := range named(t, tt.values, "purelb:lbnodeagent:config") {
 				if binding := strings.TrimSuffix(o.GetKind(), "Binding"); binding == o.GetKind() {
 					got = append(got, fmt.Sprintf("%s %s %s", o.GetKind(), o.GetNamespace(), rights(t, o)))
-				} else if b := typed[rbacv1.ClusterRoleBinding](t, o); b.RoleRef.Kind != binding || b.Subjects[0].Name != "lbnodeagent" || b.Subjects[0].Namespace != "purelb-system" {
+				} else if b := apitest.As[rbacv1.ClusterRoleBinding](t, o); b.RoleRef.Kind != binding || b.Subjects[0].Name != "lbnodeagent" || b.Subjects[0].Namespace != "purelb-system" {
 					t.Errorf("%s in %s binds %v to %v", o.GetKind(), o.GetNamespace(), b.RoleRef, b.Subjects)
 				}
 			}
@@ -438,18 +426,9 @@ func TestAgentsReadTheConfiguredNamespaces(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("rights (-want +got):\n%s", diff)
 			}
-			all := mustRender(t, tt.values)
-			for _, pod := range []corev1.PodSpec{podOf(t, all["Deployment allocator"]), podOf(t, all["DaemonSet lbnodeagent"])} {
-				for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
-					var env string
-					for _, e := range c.Env {
-						if e.Name == "PURELB_CONFIG_NAMESPACES" {
-							env = e.Value
-						}
-					}
-					if env != tt.env {
-						t.Errorf("%s gets %q, want %q", c.Name, env, tt.env)
-					}
+			for container, env := range environment(t, tt.values, "PURELB_CONFIG_NAMESPACES") {
+				if env != tt.env {
+					t.Errorf("%s gets %q, want %q", container, env, tt.env)
 				}
 			}
 		})

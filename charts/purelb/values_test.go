@@ -8,213 +8,98 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 	for _, tt := range []struct {
 		name, values, object string
-		want, not            []string
+		want                 []string // what begins with "!" must not be there
 	}{
-		{
-			name:   "the images are those of the chart's release",
-			object: "Deployment allocator",
-			want:   []string{"image: ghcr.io/purelb/purelb/allocator:0.1.0"},
-		}, {
-			name:   "the registry and the tag can be others",
-			values: "image: {repository: registry.example.org/lb, tag: abc}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"image: registry.example.org/lb/lbnodeagent:abc"},
-		}, {
-			name:   "one allocator is replaced, not doubled",
-			object: "Deployment allocator",
-			want:   []string{"replicas: 1", "type: Recreate"},
-		}, {
-			name:   "the allocator leaves a node that is lost after a short time",
-			object: "Deployment allocator",
-			want: []string{
-				"- effect: NoExecute\n        key: node.kubernetes.io/not-ready\n        operator: Exists\n        tolerationSeconds: 10",
-				"- effect: NoExecute\n        key: node.kubernetes.io/unreachable\n        operator: Exists\n        tolerationSeconds: 10",
-			},
-		}, {
-			name:   "that time can be another one beside other tolerations",
-			values: "allocator: {tolerationSeconds: 0, tolerations: [{key: dedicated, operator: Exists}]}",
-			object: "Deployment allocator",
-			want:   []string{"key: node.kubernetes.io/unreachable\n        operator: Exists\n        tolerationSeconds: 0", "- key: dedicated"},
-		}, {
-			name:   "Services can have addresses of pod networks that are not in use",
-			values: "allocator: {podCIDRs: false}",
-			object: "Deployment allocator",
-			want:   []string{"name: PURELB_POD_CIDRS\n          value: \"false\""},
-		}, {
-			name:   "the cluster can have a name in NetBox",
-			values: "allocator: {ipam: {clusterName: production}}",
-			object: "Deployment allocator",
-			want:   []string{"name: PURELB_CLUSTER_NAME\n          value: production"},
-		}, {
-			name:   "Services without a class can be left to others",
-			values: "defaultAnnouncer: nobody",
-			object: "Deployment allocator",
-			want:   []string{"name: DEFAULT_ANNOUNCER\n          value: nobody"},
-		}, {
-			name:   "the agents run on every node of Linux, also where nothing is scheduled",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"kubernetes.io/os: linux", "- effect: NoSchedule\n        operator: Exists"},
-		}, {
-			name:   "tolerations are added to it",
-			values: "lbnodeagent: {tolerations: [{key: dedicated, operator: Exists, effect: NoExecute}]}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"- effect: NoSchedule", "- effect: NoExecute\n        key: dedicated"},
-		}, {
-			name:   "the port of the agents can be another",
-			values: "lbnodeagent: {port: 17472}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"- --port=17472", "containerPort: 17472", `prometheus.io/port: "17472"`},
-		}, {
-			name:   "the kubelet can be elsewhere, for agent and speaker",
-			values: "lbnodeagent: {kubeletHealth: none}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: PURELB_GOSSIP", "name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: K8GOBGP"},
-		}, {
-			name:   "addresses need not have metrics of their own",
-			values: "lbnodeagent: {maxAddressMetrics: 0}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""},
-		}, {
-			name:   "agents may watch addresses of each other",
-			values: "observer: {enabled: true}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"name: PURELB_OBSERVER\n          value: \"true\""},
-		}, {
-			name:   "lease times",
-			values: "leaseConfig: {leaseDuration: 1m4s, renewDeadline: 40s}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"name: PURELB_LEASE_DURATION\n          value: 1m4s", "name: PURELB_RETRY_PERIOD\n          value: 2s"},
-		}, {
-			name:   "agents gossip at the address of their node",
-			object: "DaemonSet lbnodeagent",
-			want: []string{
-				"name: PURELB_GOSSIP_ADDRESS\n          valueFrom:\n            fieldRef:\n              fieldPath: status.hostIP",
-				"name: PURELB_GOSSIP_PORT\n          value: \"7934\"", "name: PURELB_GOSSIP_SECRET\n          value: purelb-gossip",
-				"name: PURELB_GOSSIP_PATIENCE\n          value: 400ms",
-			},
-		}, {
-			name:   "nodes may pause for longer",
-			values: "gossip: {patience: 2s}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"name: PURELB_GOSSIP_PATIENCE\n          value: 2s"},
-		}, {
-			name:   "the port and the key of the gossip can be others",
-			values: "gossip: {port: 17934, secretName: mine}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"value: \"17934\"", "containerPort: 17934", "value: mine"},
-		}, {
-			name:   "the allocator makes the key of the gossip",
-			values: "gossip: {secretName: mine}",
-			object: "Deployment allocator",
-			want:   []string{"name: PURELB_GOSSIP_SECRET\n          value: mine"},
-		}, {
-			name:   "a priority class is for all pods",
-			values: "priorityClassName: mine",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"priorityClassName: mine"},
-			not:    []string{"system-node-critical"},
-		}, {
-			name:   "a priority class is for the allocator too",
-			values: "priorityClassName: mine",
-			object: "Deployment allocator",
-			want:   []string{"priorityClassName: mine"},
-		}, {
-			name:   "both pods use the credentials of the registry",
-			values: "imagePullSecrets: [{name: mine}]",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"imagePullSecrets:\n      - name: mine", "terminationGracePeriodSeconds: 15"},
-		}, {
-			name:   "no kubelet evicts an agent when the node runs out of memory or disk",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"priorityClassName: system-node-critical"},
-		}, {
-			name:   "a cluster that refuses that class can do without",
-			values: "lbnodeagent: {priorityClassName: \"\"}",
-			object: "DaemonSet lbnodeagent",
-			not:    []string{"priorityClassName"},
-		}, {
-			name:   "the allocator can go to another node",
-			object: "Deployment allocator",
-			not:    []string{"priorityClassName"},
-		}, {
-			name:   "the default LBNodeAgent",
-			object: "LBNodeAgent default",
-			want:   []string{"dummyInterface: kube-lb0", "localInterface: default"},
-		}, {
-			name:   "the names of the chart of the first API still work",
-			values: "lbnodeagent: {localint: enp1s0, extlbint: lb0, sendgarp: false, podSecurityPolicy: {enabled: true}}",
-			object: "LBNodeAgent default",
-			want:   []string{"localInterface: enp1s0", "dummyInterface: lb0", "sendgarp: false"},
-		}, {
-			name:   "all that an LBNodeAgent can say",
-			values: "lbnodeagent: {interfaces: [eth1], garpConfig: {count: 5}, addressConfig: {localInterface: {validLifetime: 120}}}",
-			object: "LBNodeAgent default",
-			want:   []string{"interfaces:\n    - eth1", "count: 5", "validLifetime: 120"},
-		}, {
-			name:   "further LBNodeAgents",
-			values: "lbnodeagent: {agents: [{name: storage, spec: {nodeSelector: {matchLabels: {rack: storage}}, local: {localInterface: bond0}}}]}",
-			object: "LBNodeAgent storage",
-			want:   []string{"namespace: purelb-system", "rack: storage", "localInterface: bond0"},
-		}, {
-			name:   "a ServiceGroup to begin with",
-			values: "serviceGroup: {create: true, name: first, spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}}",
-			object: "ServiceGroup first",
-			want:   []string{"pool: 192.168.1.200-192.168.1.230", "namespace: purelb-system"},
-		}, {
-			name:   "a headless Service for Prometheus",
-			values: "Prometheus: {allocator: {Metrics: {enabled: true}}}",
-			object: "Service allocator-metrics",
-			want:   []string{"clusterIP: None", "component: allocator", "port: 7472"},
-		}, {
-			name:   "a ServiceMonitor",
-			values: "Prometheus: {lbnodeagent: {serviceMonitor: {enabled: true, extraLabels: {release: prometheus}}}}",
-			object: "ServiceMonitor lbnodeagent",
-			want:   []string{"release: prometheus", "- port: monitoring"},
-		}, {
-			name:   "rules for alerts can be in another namespace",
-			values: "Prometheus: {allocator: {prometheusRules: {enabled: true, namespace: monitoring}}}",
-			object: "PrometheusRule allocator",
-			want:   []string{"namespace: monitoring", "PureLBPoolAlmostExhausted", "{{ $labels.pool }}"},
-		}, {
-			name:   "the speaker is of the same release",
-			values: "image: {repository: registry.example.org/lb, tag: abc}",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"image: registry.example.org/lb/k8gobgp:abc", "containerPort: 179", "containerPort: 7473", "containerPort: 7474"},
-		}, {
-			name:   "what a speaker is asked and told has the names of old",
-			object: "DaemonSet lbnodeagent",
-			want:   []string{"name: k8gobgp", "- name: NODE_NAME", "- name: POD_NAME", "- name: POD_NAMESPACE", "path: /healthz\n            port: bgp-health"},
-		}, {
-			name:   "a BGPConfiguration to begin with",
-			values: "gobgp: {configuration: {create: true, spec: {global: {asn: 65001}}}}",
-			object: "BGPConfiguration default",
-			want:   []string{"namespace: purelb-system", "asn: 65001"},
-		}, {
-			name:   "a headless Service for the metrics of the speakers",
-			values: "Prometheus: {k8gobgp: {serviceMonitor: {enabled: true}}}",
-			object: "Service purelb-k8gobgp-metrics",
-			want:   []string{"clusterIP: None", "component: lbnodeagent", "port: 7473", "targetPort: bgp-monitoring"},
-		}, {
-			name:   "a ServiceMonitor finds it",
-			values: "Prometheus: {k8gobgp: {serviceMonitor: {enabled: true}}}",
-			object: "ServiceMonitor k8gobgp",
-			want:   []string{"matchLabels:\n      app: purelb\n      component: k8gobgp"},
-		}, {
-			name:   "templates in further objects are rendered",
-			values: "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"of-{{ .Release.Name }}\"}}]",
-			object: "ConfigMap of-purelb",
-			want:   []string{"kind: ConfigMap"},
-		}, {
-			name:   "values of older charts that do nothing any more",
-			values: "fullnameOverride: lb\nmemberlistSecretKey: abc\ngobgp: {enabled: true, image: {tag: 0.2.4}}",
-			object: "Deployment allocator",
-			want:   []string{"name: allocator"},
-		},
+		{"the images are those of the chart's release", "", "Deployment allocator", []string{"image: ghcr.io/purelb/purelb/allocator:0.1.0"}},
+		{"the registry and the tag can be others", "image: {repository: registry.example.org/lb, tag: abc}", "DaemonSet lbnodeagent", []string{"image: registry.example.org/lb/lbnodeagent:abc"}},
+		{"one allocator is replaced, not doubled", "", "Deployment allocator", []string{"replicas: 1", "type: Recreate"}},
+		{"the allocator leaves a node that is lost after a short time", "", "Deployment allocator", []string{
+			"- effect: NoExecute\n        key: node.kubernetes.io/not-ready\n        operator: Exists\n        tolerationSeconds: 10",
+			"- effect: NoExecute\n        key: node.kubernetes.io/unreachable\n        operator: Exists\n        tolerationSeconds: 10",
+		}},
+		{"that time can be another one beside other tolerations", "allocator: {tolerationSeconds: 0, tolerations: [{key: dedicated, operator: Exists}]}", "Deployment allocator", []string{
+			"key: node.kubernetes.io/unreachable\n        operator: Exists\n        tolerationSeconds: 0",
+			"- key: dedicated",
+		}},
+		{"Services can have addresses of pod networks that are not in use", "allocator: {podCIDRs: false}", "Deployment allocator", []string{"name: PURELB_POD_CIDRS\n          value: \"false\""}},
+		{"the cluster can have a name in NetBox", "allocator: {ipam: {clusterName: production}}", "Deployment allocator", []string{"name: PURELB_CLUSTER_NAME\n          value: production"}},
+		{"Services without a class can be left to others", "defaultAnnouncer: nobody", "Deployment allocator", []string{"name: DEFAULT_ANNOUNCER\n          value: nobody"}},
+		{"the agents run on every node of Linux, also where nothing is scheduled", "", "DaemonSet lbnodeagent", []string{"kubernetes.io/os: linux", "- effect: NoSchedule\n        operator: Exists"}},
+		{"tolerations are added to it", "lbnodeagent: {tolerations: [{key: dedicated, operator: Exists, effect: NoExecute}]}", "DaemonSet lbnodeagent", []string{"- effect: NoSchedule", "- effect: NoExecute\n        key: dedicated"}},
+		{"the port of the agents can be another", "lbnodeagent: {port: 17472}", "DaemonSet lbnodeagent", []string{"- --port=17472", "containerPort: 17472", `prometheus.io/port: "17472"`}},
+		{"the kubelet can be elsewhere, for agent and speaker", "lbnodeagent: {kubeletHealth: none}", "DaemonSet lbnodeagent", []string{
+			"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: PURELB_GOSSIP",
+			"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: K8GOBGP",
+		}},
+		{"addresses need not have metrics of their own", "lbnodeagent: {maxAddressMetrics: 0}", "DaemonSet lbnodeagent", []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""}},
+		{"agents may watch addresses of each other", "observer: {enabled: true}", "DaemonSet lbnodeagent", []string{"name: PURELB_OBSERVER\n          value: \"true\""}},
+		{"lease times", "leaseConfig: {leaseDuration: 1m4s, renewDeadline: 40s}", "DaemonSet lbnodeagent", []string{"name: PURELB_LEASE_DURATION\n          value: 1m4s", "name: PURELB_RETRY_PERIOD\n          value: 2s"}},
+		{"agents gossip at the address of their node", "", "DaemonSet lbnodeagent", []string{
+			"name: PURELB_GOSSIP_ADDRESS\n          valueFrom:\n            fieldRef:\n              fieldPath: status.hostIP",
+			"name: PURELB_GOSSIP_PORT\n          value: \"7934\"",
+			"name: PURELB_GOSSIP_SECRET\n          value: purelb-gossip",
+			"name: PURELB_GOSSIP_PATIENCE\n          value: 400ms",
+		}},
+		{"nodes may pause for longer", "gossip: {patience: 2s}", "DaemonSet lbnodeagent", []string{"name: PURELB_GOSSIP_PATIENCE\n          value: 2s"}},
+		{"the port and the key of the gossip can be others", "gossip: {port: 17934, secretName: mine}", "DaemonSet lbnodeagent", []string{"value: \"17934\"", "containerPort: 17934", "value: mine"}},
+		{"the allocator makes the key of the gossip", "gossip: {secretName: mine}", "Deployment allocator", []string{"name: PURELB_GOSSIP_SECRET\n          value: mine"}},
+		{"a priority class is for all pods", "priorityClassName: mine", "DaemonSet lbnodeagent", []string{"priorityClassName: mine", "!system-node-critical"}},
+		{"a priority class is for the allocator too", "priorityClassName: mine", "Deployment allocator", []string{"priorityClassName: mine"}},
+		{"both pods use the credentials of the registry", "imagePullSecrets: [{name: mine}]", "DaemonSet lbnodeagent", []string{"imagePullSecrets:\n      - name: mine", "terminationGracePeriodSeconds: 15"}},
+		{"no kubelet evicts an agent when the node runs out of memory or disk", "", "DaemonSet lbnodeagent", []string{"priorityClassName: system-node-critical"}},
+		{"a cluster that refuses that class can do without", "lbnodeagent: {priorityClassName: \"\"}", "DaemonSet lbnodeagent", []string{"!priorityClassName"}},
+		{"the allocator can go to another node", "", "Deployment allocator", []string{"!priorityClassName"}},
+		{"the default LBNodeAgent", "", "LBNodeAgent default", []string{"dummyInterface: kube-lb0", "localInterface: default"}},
+		{"the names of the chart of the first API still work", "lbnodeagent: {localint: enp1s0, extlbint: lb0, sendgarp: false, podSecurityPolicy: {enabled: true}}", "LBNodeAgent default", []string{
+			"localInterface: enp1s0",
+			"dummyInterface: lb0",
+			"sendgarp: false",
+		}},
+		{"all that an LBNodeAgent can say", "lbnodeagent: {interfaces: [eth1], garpConfig: {count: 5}, addressConfig: {localInterface: {validLifetime: 120}}}", "LBNodeAgent default", []string{
+			"interfaces:\n    - eth1",
+			"count: 5",
+			"validLifetime: 120",
+		}},
+		{"further LBNodeAgents", "lbnodeagent: {agents: [{name: storage, spec: {nodeSelector: {matchLabels: {rack: storage}}, local: {localInterface: bond0}}}]}", "LBNodeAgent storage", []string{
+			"namespace: purelb-system",
+			"rack: storage",
+			"localInterface: bond0",
+		}},
+		{"a ServiceGroup to begin with", "serviceGroup: {create: true, name: first, spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}}", "ServiceGroup first", []string{
+			"pool: 192.168.1.200-192.168.1.230",
+			"namespace: purelb-system",
+		}},
+		{"a headless Service for Prometheus", "Prometheus: {allocator: {Metrics: {enabled: true}}}", "Service allocator-metrics", []string{"clusterIP: None", "component: allocator", "port: 7472"}},
+		{"a ServiceMonitor", "Prometheus: {lbnodeagent: {serviceMonitor: {enabled: true, extraLabels: {release: prometheus}}}}", "ServiceMonitor lbnodeagent", []string{"release: prometheus", "- port: monitoring"}},
+		{"rules for alerts can be in another namespace", "Prometheus: {allocator: {prometheusRules: {enabled: true, namespace: monitoring}}}", "PrometheusRule allocator", []string{
+			"namespace: monitoring",
+			"PureLBPoolAlmostExhausted",
+			"{{ $labels.pool }}",
+		}},
+		{"the speaker is of the same release", "image: {repository: registry.example.org/lb, tag: abc}", "DaemonSet lbnodeagent", []string{
+			"image: registry.example.org/lb/k8gobgp:abc",
+			"containerPort: 179",
+			"containerPort: 7473",
+			"containerPort: 7474",
+		}},
+		{"what a speaker is asked and told has the names of old", "", "DaemonSet lbnodeagent", []string{"name: k8gobgp", "- name: NODE_NAME", "- name: POD_NAME", "- name: POD_NAMESPACE", "path: /healthz\n            port: bgp-health"}},
+		{"a BGPConfiguration to begin with", "gobgp: {configuration: {create: true, spec: {global: {asn: 65001}}}}", "BGPConfiguration default", []string{"namespace: purelb-system", "asn: 65001"}},
+		{"a headless Service for the metrics of the speakers", "Prometheus: {k8gobgp: {serviceMonitor: {enabled: true}}}", "Service purelb-k8gobgp-metrics", []string{
+			"clusterIP: None",
+			"component: lbnodeagent",
+			"port: 7473",
+			"targetPort: bgp-monitoring",
+		}},
+		{"a ServiceMonitor finds it", "Prometheus: {k8gobgp: {serviceMonitor: {enabled: true}}}", "ServiceMonitor k8gobgp", []string{"matchLabels:\n      app: purelb\n      component: k8gobgp"}},
+		{"templates in further objects are rendered", "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: \"of-{{ .Release.Name }}\"}}]", "ConfigMap of-purelb", []string{"kind: ConfigMap"}},
+		{"values of older charts that do nothing any more", "fullnameOverride: lb\nmemberlistSecretKey: abc\ngobgp: {enabled: true, image: {tag: 0.2.4}}", "Deployment allocator", []string{"name: allocator"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o, ok := mustRender(t, tt.values)[tt.object]
@@ -226,13 +111,9 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range tt.want {
-				if !strings.Contains(string(text), want) {
-					t.Errorf("no %q in\n%s", want, text)
-				}
-			}
-			for _, not := range tt.not {
-				if strings.Contains(string(text), not) {
-					t.Errorf("%q in\n%s", not, text)
+				not := strings.HasPrefix(want, "!")
+				if strings.Contains(string(text), strings.TrimPrefix(want, "!")) == not {
+					t.Errorf("want %q in\n%s", want, text)
 				}
 			}
 		})
@@ -284,17 +165,17 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 // A selector that does not match the pods would leave the object without them.
 func TestSelectorsMatchThePods(t *testing.T) {
 	objects := mustRender(t, "Prometheus: {allocator: {Metrics: {enabled: true}}, lbnodeagent: {Metrics: {enabled: true}}, k8gobgp: {Metrics: {enabled: true}}}")
-	d := typed[appsv1.Deployment](t, objects["Deployment allocator"]).Spec
-	ds := typed[appsv1.DaemonSet](t, objects["DaemonSet lbnodeagent"]).Spec
+	d := apitest.As[appsv1.Deployment](t, objects["Deployment allocator"]).Spec
+	ds := apitest.As[appsv1.DaemonSet](t, objects["DaemonSet lbnodeagent"]).Spec
 	for _, tt := range []struct {
 		name          string
 		selector, pod map[string]string
 	}{
 		{"Deployment", d.Selector.MatchLabels, d.Template.Labels},
 		{"DaemonSet", ds.Selector.MatchLabels, ds.Template.Labels},
-		{"metrics of the allocator", typed[corev1.Service](t, objects["Service allocator-metrics"]).Spec.Selector, d.Template.Labels},
-		{"metrics of the agents", typed[corev1.Service](t, objects["Service lbnodeagent-metrics"]).Spec.Selector, ds.Template.Labels},
-		{"metrics of the speakers", typed[corev1.Service](t, objects["Service purelb-k8gobgp-metrics"]).Spec.Selector, ds.Template.Labels},
+		{"metrics of the allocator", apitest.As[corev1.Service](t, objects["Service allocator-metrics"]).Spec.Selector, d.Template.Labels},
+		{"metrics of the agents", apitest.As[corev1.Service](t, objects["Service lbnodeagent-metrics"]).Spec.Selector, ds.Template.Labels},
+		{"metrics of the speakers", apitest.As[corev1.Service](t, objects["Service purelb-k8gobgp-metrics"]).Spec.Selector, ds.Template.Labels},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for k, want := range tt.selector {
@@ -310,7 +191,7 @@ func TestSelectorsMatchThePods(t *testing.T) {
 }
 
 func TestTheTolerationsOfTheAllocatorCanBeThoseOfKubernetes(t *testing.T) {
-	d := typed[appsv1.Deployment](t, mustRender(t, "allocator: {tolerationSeconds: null}")["Deployment allocator"])
+	d := apitest.As[appsv1.Deployment](t, mustRender(t, "allocator: {tolerationSeconds: null}")["Deployment allocator"])
 	if got := d.Spec.Template.Spec.Tolerations; len(got) > 0 {
 		t.Errorf("the tolerations are %v", got)
 	}
