@@ -36,6 +36,8 @@ type store struct {
 	calls []string
 }
 
+func newStore() *store { return &store{held: map[string]string{}} }
+
 func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
 	if s.allocating != nil {
 		if err := s.allocating(ctx, r); err != nil {
@@ -184,9 +186,8 @@ func (c *socketWorld) shows(group, want string) {
 }
 
 // serve runs a server on a socket until the end of the test.
-func (c *socketWorld) serve(socket string, s *store) {
+func (c *socketWorld) serve(socket string, s ipamv1.IPAMServer) {
 	c.Helper()
-	s.held = map[string]string{}
 	l, err := net.Listen("unix", c.socket(socket))
 	if err != nil {
 		c.Fatal(err)
@@ -203,7 +204,7 @@ func (c *socketWorld) serve(socket string, s *store) {
 }
 
 func TestIPAMServerGrantsAndReleases(t *testing.T) {
-	s := &store{}
+	s := newStore()
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", s)
 	c.ledger.want("lb", web, key("web", addr.V6))
@@ -235,24 +236,25 @@ func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 		}
 		return false
 	})
-	c.serve("a", &store{})
+	c.serve("a", newStore())
 	c.ledger.want("lb", web)
 	c.shows("lb", "web/v4=192.0.2.1")
 	c.shows("away", "wanted:1")
-	c.serve("b", &store{})
+	c.serve("b", newStore())
 	c.shows("away", "web/v4=192.0.2.1")
 	c.until("the fault ends", func() bool { return c.manager.States()[0].Fault == nil })
 }
 
 func TestHangingIPAMServerDelaysNoOtherGroup(t *testing.T) {
 	arrived, goOn := make(chan struct{}, 1), make(chan struct{})
-	s := &store{allocating: func(ctx context.Context, r *ipamv1.AllocateRequest) error {
+	s := newStore()
+	s.allocating = func(ctx context.Context, r *ipamv1.AllocateRequest) error {
 		if r.Pool == "slow" {
 			arrived <- struct{}{}
 			<-goOn
 		}
 		return nil
-	}}
+	}
 	c := newSocketWorld(t, map[string]string{"slow": "a", "fast": "a"})
 	c.serve("a", s)
 	c.ledger.want("slow", web)
@@ -267,12 +269,13 @@ func TestHangingIPAMServerDelaysNoOtherGroup(t *testing.T) {
 
 // A Service that the server cannot serve delays no other Service.
 func TestFailingServiceDelaysNoOther(t *testing.T) {
-	s := &store{allocating: func(_ context.Context, r *ipamv1.AllocateRequest) error {
+	s := newStore()
+	s.allocating = func(_ context.Context, r *ipamv1.AllocateRequest) error {
 		if r.Service == "default/web" {
 			return status.Error(codes.Internal, "no")
 		}
 		return nil
-	}}
+	}
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", s)
 	c.ledger.want("lb", web, api)
@@ -283,7 +286,7 @@ func TestFailingServiceDelaysNoOther(t *testing.T) {
 }
 
 func TestSocketIsChanged(t *testing.T) {
-	first, second := &store{}, &store{}
+	first, second := newStore(), newStore()
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", first)
 	c.serve("b", second)
@@ -299,17 +302,7 @@ func TestSocketIsChanged(t *testing.T) {
 // PureLB works with an IPAM server that does not implement Stats.
 func TestServerWithoutStatsHasAWarning(t *testing.T) {
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
-	s := &store{}
-	s.held = map[string]string{}
-	l, err := net.Listen("unix", c.socket("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	ipamv1.RegisterIPAMServer(server, allocatesOnly{store: s})
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(l) })
-	t.Cleanup(func() { server.Stop(); serving.Wait() })
+	c.serve("a", allocatesOnly{store: newStore()})
 	c.ledger.want("lb", web)
 	c.shows("lb", "web/v4=192.0.2.1")
 	c.until("the state shows the warning", func() bool {

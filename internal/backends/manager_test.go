@@ -90,38 +90,34 @@ func TestEndWaitsForTheCallInFlight(t *testing.T) {
 	})
 }
 
-func TestEndDoesNotWaitForAHangingCall(t *testing.T) {
-	in(t, func(w *world) {
-		stop := w.start(on("netbox.example", "lb", "192.0.2.0/24"))
-		after(time.Second)
-		w.servers["netbox.example"].SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.HangReply })
-		w.ledger.want("lb", web)
-		after(time.Second)
-		began := time.Now()
-		stop()
-		if took := time.Since(began); took > 2*time.Minute {
-			t.Errorf("the end took %s", took)
-		}
-		w.holds("lb", "wanted:1")
-	})
-}
-
-// Each request gets an answer, but together they take longer than a call may take.
-func TestEndDoesNotWaitForManySlowRequests(t *testing.T) {
-	in(t, func(w *world) {
-		stop := w.start(on("netbox.example", "lb", "192.0.2.0/24"))
-		w.ledger.want("lb", v4(40)...)
-		after(10 * time.Second)
-		w.servers["netbox.example"].Latency = func(*http.Request, int) time.Duration { return 15 * time.Second }
-		w.ledger.giveUp("lb", v4(40)...)
-		after(time.Second)
-		began := time.Now()
-		stop()
-		if took := time.Since(began); took > 2*time.Minute {
-			t.Errorf("the end took %s", took)
-		}
-		after(time.Minute) // NetBox finishes the last request
-	})
+// A request may hang. Or each request gets an answer, but together they take longer than a call may
+// take.
+func TestEndDoesNotWaitForTheBackend(t *testing.T) {
+	for name, delay := range map[string]func(*netboxtest.Server){
+		"a hanging request": func(s *netboxtest.Server) {
+			s.SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.HangReply })
+		},
+		"many slow requests": func(s *netboxtest.Server) {
+			s.Latency = func(*http.Request, int) time.Duration { return 15 * time.Second }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(w *world) {
+				stop := w.start(on("netbox.example", "lb", "192.0.2.0/24"))
+				w.ledger.want("lb", v4(40)...)
+				after(10 * time.Second)
+				delay(w.servers["netbox.example"])
+				w.ledger.giveUp("lb", v4(40)...)
+				after(time.Second)
+				began := time.Now()
+				stop()
+				if took := time.Since(began); took > 2*time.Minute {
+					t.Errorf("the end took %s", took)
+				}
+				after(time.Minute) // NetBox finishes the last request
+			})
+		})
+	}
 }
 
 // A manager may run again after its end: the leader may lose its Lease and get it again.

@@ -2,7 +2,6 @@ package backends
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,68 +13,6 @@ import (
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 )
-
-func fault(kind ipam.Kind, message string, retry time.Duration) *ipam.Error {
-	return &ipam.Error{Kind: kind, Message: message, RetryAfter: retry}
-}
-
-func TestDelaysGrow(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		faults []*ipam.Error
-		jitter float64
-		want   string
-	}{
-		{"away", []*ipam.Error{fault(ipam.KindUnavailable, "", 0), fault(ipam.KindUnknown, "", 0), fault(ipam.KindUnavailable, "", 0)}, 0, "[1s 2s 4s]"},
-		{"misconfigured", []*ipam.Error{fault(ipam.KindMisconfigured, "", 0), fault(ipam.KindMisconfigured, "", 0)}, 0, "[15s 30s]"},
-		{"each kind starts from the beginning", []*ipam.Error{fault(ipam.KindUnknown, "", 0), fault(ipam.KindMisconfigured, "", 0), fault(ipam.KindUnknown, "", 0)}, 0, "[1s 15s 1s]"},
-		{"as long as the backend asks for", []*ipam.Error{fault(ipam.KindUnavailable, "", time.Hour), fault(ipam.KindUnavailable, "", 0)}, 0, "[1h0m0s 2s]"},
-		{"with jitter", []*ipam.Error{fault(ipam.KindUnavailable, "", 0), fault(ipam.KindUnavailable, "", 0)}, 0.5, "[750ms 1.5s]"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var p pace
-			var got []time.Duration
-			now := time.Unix(0, 0)
-			for _, f := range tt.faults {
-				p.failed(now, f, tt.jitter)
-				got = append(got, p.next.Sub(now))
-			}
-			if fmt.Sprint(got) != tt.want {
-				t.Errorf("the delays are %s, want %s", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestResultOfACall(t *testing.T) {
-	first := fault(ipam.KindUnknown, "no answer", 0)
-	notAsked := &ipam.Error{Kind: ipam.KindUnavailable, Message: "not asked, because no answer", Cause: first}
-	for _, tt := range []struct {
-		name  string
-		errs  []error
-		want  string
-		stops bool
-	}{
-		{"all granted", []error{nil, nil}, "2 2 ", false},
-		{"a refusal of one claim", []error{fault(ipam.KindExhausted, "full", 0)}, "1 1 ", false},
-		{"one fails", []error{nil, first}, "2 1 no answer", false},
-		{"a failure with a requested delay", []error{nil, fault(ipam.KindUnknown, "500", time.Second)}, "2 1 500", true},
-		{"all fail", []error{notAsked, first}, "2 0 no answer", true},
-		{"the worst fault is shown", []error{fault(ipam.KindUnavailable, "away", 0), fault(ipam.KindMisconfigured, "mend me", 0), first}, "3 0 mend me", true},
-		{"an error without a kind", []error{errors.New("what")}, "1 0 what", true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := sum(tt.errs, faultOf)
-			message := ""
-			if r.fault != nil {
-				message = r.fault.Message
-			}
-			if got := fmt.Sprintf("%d %d %s", r.count, r.decided, message); got != tt.want || r.stops() != tt.stops {
-				t.Errorf("got %q, stops %t; want %q, %t", got, r.stops(), tt.want, tt.stops)
-			}
-		})
-	}
-}
 
 // scripted is a backend and a ledger. A claim with the key "bad" fails.
 type scripted struct {
@@ -101,7 +38,7 @@ func (s *scripted) Claim(_ context.Context, claims []ipam.Claim) []ipam.Answer {
 	for i, c := range claims {
 		s.claimed = append(s.claimed, fmt.Sprintf("%s %s", c.Key, time.Since(s.began)))
 		if c.Key == "bad" {
-			answers[i].Err = fault(ipam.KindUnknown, "failed", 0)
+			answers[i].Err = &ipam.Error{Kind: ipam.KindUnknown, Message: "failed"}
 		}
 	}
 	return answers
