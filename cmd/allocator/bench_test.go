@@ -115,9 +115,7 @@ func newBulkWorld(b *testing.B, server *apitest.Server) *bulkWorld {
 	cfg := *server.Config
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	clients, err := kubernetes.NewForConfig(&cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return &bulkWorld{B: b, server: server, clients: clients}
 }
 
@@ -227,23 +225,15 @@ func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{Name: name(0)},
 		Spec:       s.spec(),
 	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	address, err := w.clients.NetworkingV1().IPAddresses().Get(ctx, first.Spec.ClusterIP, metav1.GetOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	copies, addresses := s.copies(first, address, n)
 	// The API server looks up the cluster address of every Service that it sees.
-	if err := errors.Join(w.server.Store(addresses), w.server.Store(copies)); err != nil {
-		w.Fatal(err)
-	}
+	must(w, errors.Join(w.server.Store(addresses), w.server.Store(copies)))
 	for {
 		list, err := services.List(ctx, metav1.ListOptions{FieldSelector: "spec.type=" + string(s.kind)})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must(w, err)
 		if len(list.Items) == n {
 			made := make([]*corev1.Service, n)
 			for i := range made {
@@ -281,9 +271,7 @@ func (s set) copies(svc *corev1.Service, a *networkingv1.IPAddress, n int) (serv
 func (w *bulkWorld) erase(s set) {
 	w.Helper()
 	for _, key := range []string{"services/specs/" + s.namespace + "/bulk-", "ipaddresses/" + s.prefix} {
-		if err := w.server.Erase(key); err != nil {
-			w.Fatal(err)
-		}
+		must(w, w.server.Erase(key))
 	}
 }
 
@@ -301,9 +289,7 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 			Allocated: true, Reason: "Allocated", Message: "Assigned " + a.String() + " from pool default",
 		}
 		full, err := result.Patch(svc, time.Now())
-		if err != nil {
-			w.Fatal(err)
-		}
+		must(w, err)
 		status := regexp.MustCompile(`"loadBalancer":\{.*?\]\},`).FindString(string(full))
 		if status == "" {
 			w.Fatalf("the patch has no address: %s", full)
@@ -352,9 +338,7 @@ type instance struct {
 func (p *instance) read() {
 	p.w.Helper()
 	fresh, err := io.ReadAll(p.log)
-	if err != nil {
-		p.w.Fatal(err)
-	}
+	must(p.w, err)
 	p.begun = append(p.begun, fresh...)
 	ended := bytes.LastIndexByte(p.begun, '\n') + 1
 	p.assigned += bytes.Count(p.begun[:ended], []byte(`"msg":"addressAssigned"`))
@@ -365,27 +349,19 @@ func (w *bulkWorld) start() *instance {
 	w.Helper()
 	port := freePort(w)
 	exe, err := os.Executable()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	cmd := exec.Command(exe, "--namespace", "purelb-system", "--kubeconfig", w.server.Kubeconfig, "--port", port,
 		"--host", "127.0.0.1", "--health-address", "0", "--identity", "allocator-1")
 	cmd.Env = append(os.Environ(), asAllocator+"=1", "DEFAULT_ANNOUNCER=PureLB")
 	// A file, because a pipe would wake this process for every line.
 	path := filepath.Join(w.TempDir(), "log")
 	out, err := os.Create(path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
 	defer out.Close()
 	cmd.Stdout = out
 	log, err := os.Open(path)
-	if err != nil {
-		w.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		w.Fatal(err)
-	}
+	must(w, err)
+	must(w, cmd.Start())
 	p := &instance{w: w, cmd: cmd, metrics: "http://127.0.0.1:" + port + "/metrics", log: log}
 	w.Cleanup(p.kill)
 	return p
@@ -394,9 +370,7 @@ func (w *bulkWorld) start() *instance {
 func freePort(b *bulkWorld) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
@@ -413,9 +387,7 @@ func (p *instance) kill() {
 func (p *instance) end() {
 	p.w.Helper()
 	p.signal(syscall.SIGTERM)
-	if err := p.cmd.Wait(); err != nil {
-		p.w.Fatal(err)
-	}
+	must(p.w, p.cmd.Wait())
 }
 
 // until polls ok at this interval.
@@ -448,9 +420,7 @@ func (p *instance) uses(n int) {
 }
 
 func (p *instance) signal(s syscall.Signal) {
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.w.Fatal(err)
-	}
+	must(p.w, p.cmd.Process.Signal(s))
 }
 
 func (p *instance) value(name string) float64 { return p.scrape()[name] }
@@ -502,9 +472,7 @@ func (p *instance) idle() (services, all float64) {
 func (p *instance) memory() float64 {
 	p.w.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.w.Fatal(err)
-	}
+	must(p.w, err)
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
 			kb, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)

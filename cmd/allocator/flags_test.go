@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"flag"
 	"io"
 	"log/slog"
 	"strings"
@@ -94,19 +91,6 @@ func TestFlagErrorsNameTheCure(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
-	}
-}
-
-func TestHelpNamesEveryFlag(t *testing.T) {
-	var help bytes.Buffer
-	err := run(context.Background(), []string{"--help"}, func(string) string { return "" }, io.Discard, &help)
-	if !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("got %v", err)
-	}
-	for _, name := range []string{"namespace", "config-namespaces", "bgp-namespaces", "host", "port", "health-address", "kubeconfig", "default-announcer", "leader-elect", "identity", "log-level"} {
-		if !strings.Contains(help.String(), "-"+name) {
-			t.Errorf("the help does not mention --%s:\n%s", name, help.String())
-		}
 	}
 }
 

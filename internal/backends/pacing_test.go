@@ -63,8 +63,7 @@ func TestAbsentBackendIsRetriedSlowly(t *testing.T) {
 }
 
 func TestRetryAfterIsRespected(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		after(time.Second)
 		w.ledger.want("lb", web)
 		after(time.Second)
@@ -104,26 +103,21 @@ func TestMisconfigurationIsRetriedSlowly(t *testing.T) {
 
 // A token without the right to delete delays no Service.
 func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		w.ledger.want("lb", web)
 		after(time.Second)
 		s := w.servers["netbox.example"]
 		s.SetToken(netboxtest.AdminToken, netboxtest.Token{Writable: func(a netboxtest.Address) bool { return a.Prefix.Addr().String() != "192.0.2.1" }})
 		w.ledger.giveUp("lb", web)
 		after(time.Hour)
-		if kind, message := w.fault("lb"); kind != ipam.KindMisconfigured {
-			t.Errorf("the fault is %s: %s", kind, message)
-		}
+		w.hasFault("lb", ipam.KindMisconfigured)
 		w.ledger.want("lb", api)
 		after(time.Second)
 		w.holds("lb", "api/v4=192.0.2.2 releasing:1 departed:1")
 		s.SetToken(netboxtest.AdminToken, netboxtest.Token{})
 		after(6 * time.Minute)
 		w.holds("lb", "api/v4=192.0.2.2")
-		if kind, message := w.fault("lb"); kind != "" {
-			t.Errorf("the fault is %s: %s", kind, message)
-		}
+		w.hasFault("lb", "")
 	})
 }
 
@@ -140,38 +134,30 @@ func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 		w.ledger.want("lb", key("web", addr.V6))
 		after(6 * time.Minute)
 		w.holds("lb", "web/v6=2001:db8::10 wanted:1")
-		if kind, message := w.fault("lb"); kind != ipam.KindMisconfigured {
-			t.Errorf("the fault is %s: %s", kind, message)
-		}
+		w.hasFault("lb", ipam.KindMisconfigured)
 	})
 }
 
 // No Service waits for the claim that failed. The worker still sends requests, so that users see
 // when the backend works again.
 func TestFaultEndsWithoutWork(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		after(time.Second)
 		w.intercept("netbox.example", refuse(503, "X", ""))
 		w.ledger.want("lb", web)
 		after(10 * time.Minute)
 		w.ledger.giveUpIfHeld("lb", web)
 		after(10 * time.Minute)
-		if kind, _ := w.fault("lb"); kind != ipam.KindUnavailable {
-			t.Errorf("the fault is %q", kind)
-		}
+		w.hasFault("lb", ipam.KindUnavailable)
 		w.intercept("netbox.example", nil)
 		after(time.Minute)
-		if kind, message := w.fault("lb"); kind != "" {
-			t.Errorf("the fault is %s: %s", kind, message)
-		}
+		w.hasFault("lb", "")
 	})
 }
 
 // All calls that fail because of the token cause only one read of the Secret.
 func TestWrongTokenIsReadAgainOnce(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		w.ledger.want("lb", web)
 		after(10 * time.Second)
 		w.servers["netbox.example"].SetToken(netboxtest.AdminToken, netboxtest.Token{Expired: true})
@@ -235,8 +221,7 @@ func TestFewRequestsAreSentWhenNothingHappens(t *testing.T) {
 }
 
 func TestCountFollowsChangesSoon(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		after(time.Minute)
 		for n := range 60 {
 			w.ledger.want("lb", v4(60)[n])

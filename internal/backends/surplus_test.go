@@ -75,9 +75,7 @@ func TestAddressDuringReleaseIsNotGranted(t *testing.T) {
 		w.ledger.wantNamed("lb", web, "192.0.2.9")
 		after(time.Minute)
 		w.holds("lb", "wanted:1")
-		if kind, _ := w.fault("lb"); kind != ipam.KindUnknown {
-			t.Errorf("the fault is %s", kind)
-		}
+		w.hasFault("lb", ipam.KindUnknown)
 		w.ledger.unname("lb") // from now on any address will do, even the one in NetBox
 		after(10 * time.Minute)
 		w.holds("lb", "wanted:1")

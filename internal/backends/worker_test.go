@@ -16,8 +16,7 @@ var (
 )
 
 func TestClaimsAreGrantedAndReleased(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		w.ledger.want("lb", web, api)
 		after(5 * time.Second)
 		w.holds("lb", "api/v4=192.0.2.2 web/v4=192.0.2.1")
@@ -97,17 +96,14 @@ func TestClaimIsGrantedOnceWhateverFails(t *testing.T) {
 				after(5 * time.Minute)
 				w.holds("lb", "api/v4=192.0.2.2 web/v4=192.0.2.1")
 				w.keeps("netbox.example", "api/v4=192.0.2.2 web/v4=192.0.2.1")
-				if kind, _ := w.fault("lb"); kind != "" {
-					t.Errorf("the fault is %s", kind)
-				}
+				w.hasFault("lb", "")
 			})
 		})
 	}
 }
 
 func TestFaultIsShownAndEnds(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		after(time.Second)
 		down := func(*http.Request) netboxtest.Fault { return netboxtest.FailBefore }
 		w.servers["netbox.example"].SetFault(down)

@@ -66,6 +66,14 @@ func in(t *testing.T, test func(w *world)) {
 	})
 }
 
+// inGroup runs a test in a world whose manager has the group "lb" of 192.0.2.0/24.
+func inGroup(t *testing.T, test func(w *world)) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		test(w)
+	})
+}
+
 // serve adds a NetBox with a prefix of 254 addresses and a range of 6 IPv6 addresses.
 func (w *world) serve(name string) *netboxtest.Server {
 	s := netboxtest.New(netboxtest.V46)
@@ -189,6 +197,22 @@ func (w *world) fault(group string) (ipam.Kind, string) {
 		return f.Kind, f.Message
 	}
 	return "", ""
+}
+
+// hasFault fails unless the group has a fault of this kind, or none if kind is "".
+func (w *world) hasFault(group string, kind ipam.Kind) {
+	w.Helper()
+	if is, message := w.fault(group); is != kind {
+		w.Errorf("the fault of %s is %q (%s), want %q", group, is, message, kind)
+	}
+}
+
+// counts fails unless the last sweep found so many differences for the group.
+func (w *world) counts(group string, orphans, missing int) {
+	w.Helper()
+	if s := w.state(group); s.Orphans != orphans || s.Missing != missing {
+		w.Errorf("%d orphans and %d missing of %s, want %d and %d", s.Orphans, s.Missing, group, orphans, missing)
+	}
 }
 
 // holds compares the ledger's entry of a group with want.
