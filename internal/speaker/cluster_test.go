@@ -124,27 +124,15 @@ type member struct {
 	server *fakeServer
 	kernel *fakeKernel
 	stop   func()
-	log    *strings.Builder
-	logged func() string
+	book
 }
 
 // speak runs a speaker on node until the test ends.
 func (c install) speak(node string, change func(*Setup)) *member {
 	c.t.Helper()
-	var lock sync.Mutex
-	m := &member{server: newFakeServer(), kernel: newFakeKernel(), log: &strings.Builder{}}
-	write := func(p []byte) (int, error) {
-		lock.Lock()
-		defer lock.Unlock()
-		return m.log.Write(p)
-	}
-	m.logged = func() string {
-		lock.Lock()
-		defer lock.Unlock()
-		return m.log.String()
-	}
+	m := &member{server: newFakeServer(), kernel: newFakeKernel()}
 	setup := Setup{
-		Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(writer(write), nil)),
+		Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(m, nil)),
 		lastWrite: time.Minute, // enough for a busy API server
 	}
 	if change != nil {
@@ -161,16 +149,12 @@ func (c install) speak(node string, change func(*Setup)) *member {
 			c.t.Errorf("the speaker ended with %v", err)
 		}
 		if c.t.Failed() {
-			c.t.Log(m.log)
+			c.t.Log(m.logged())
 		}
 	})
 	c.t.Cleanup(m.stop)
 	return m
 }
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // eventuallyIs waits until text returns want.
 func eventuallyIs(t *testing.T, what, want string, text func() string) {
@@ -214,8 +198,8 @@ func TestPasswordsAreReadAndFollowed(t *testing.T) {
 		t.Error(all)
 	}
 	m.stop()
-	if strings.Contains(m.log.String(), "hush") {
-		t.Error(m.log)
+	if strings.Contains(m.logged(), "hush") {
+		t.Error(m.logged())
 	}
 }
 

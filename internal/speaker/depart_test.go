@@ -207,21 +207,6 @@ func TestRoutersHaveTimeToPreferOtherNodes(t *testing.T) {
 	}
 }
 
-func TestRoutersDoNotKeepAddressesThatGoDuringTheEnd(t *testing.T) {
-	inWorld(t, oneNeighbor, func(w *world) {
-		w.kernel.hold("kube-lb0", "203.0.113.7/32")
-		w.speaker.Endings = endOf(ending.Unknown) // the cause is unknown if the rights are gone
-	}, func(w *world) {
-		w.cancel()
-		pass(300 * time.Millisecond)
-		w.kernel.hold("kube-lb0") // the agent has seen that its DaemonSet was deleted
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
-		want(t, "the end", w.server.String(), "stopped, graceful false")
-	})
-}
-
 func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		release := make(chan struct{})

@@ -68,17 +68,6 @@ func TestARolloutKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
 	})
 }
 
-func TestLearnedRoutesGoWhenTheirNeighborStaysAway(t *testing.T) {
-	afterAnEarlierProcess(t, twoRouters, "10.0.0.0/8", func(w *world) {
-		left := w.kernel.String()
-		w.start()
-		pass(learnLimit - time.Second)
-		want(t, "at first", w.kernel.String(), left)
-		pass(2 * time.Second)
-		want(t, "routes when no neighbor announces them again", w.kernel.String(), "")
-	})
-}
-
 // learned adds two complete neighbors and the routes that they announce.
 func learned(w *world) {
 	learn(w)
@@ -120,37 +109,35 @@ func TestWithdrawnRoutesGoWhileAnotherBGPServerCannotStart(t *testing.T) {
 	})
 }
 
-func TestRoutesOfAnEarlierProcessStayWhenTheRulesChange(t *testing.T) {
-	afterAnEarlierProcess(t, twoRouters, "10.0.0.0/8", func(w *world) {
-		left := w.kernel.String()
-		w.start()
-		settle()
-		w.edit(strings.Replace(twoRouters, "tableId: 7", "tableId: 8, metric: 30", 1))
-		want(t, "routes with other rules", w.kernel.String(), left)
-		pass(learnLimit)
-		want(t, "when nobody tells it again", w.kernel.String(), "")
-	})
-}
-
-func TestRoutesOfAnEarlierProcessGoWithTheExport(t *testing.T) {
-	afterAnEarlierProcess(t, twoRouters, "10.0.0.0/8", func(w *world) {
-		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", oneNeighbor)}
-		w.start()
-		settle()
-		want(t, "routes", w.kernel.String(), "")
-	})
-}
-
-func TestADefaultRouteOfAnEarlierProcessGoesWithItsRule(t *testing.T) {
-	spec := strings.Replace(twoRouters, "tableId: 7", "tableId: 7, allowDefaultRoute: true", 1)
-	afterAnEarlierProcess(t, spec, "0.0.0.0/0", func(w *world) {
-		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", twoRouters)}
-		w.start()
-		settle()
-		w.server.change(complete("192.0.2.1"))
-		w.serves(complete("192.0.2.2"))
-		want(t, "routes", w.kernel.String(), "")
-	})
+func TestRoutesOfAnEarlierProcessGo(t *testing.T) {
+	for _, tt := range []struct{ name, spec, prefix, now, edit string }{
+		{"when no neighbor announces them again", twoRouters, "10.0.0.0/8", twoRouters, ""},
+		{"when no neighbor announces them again, with other rules", twoRouters, "10.0.0.0/8", twoRouters, strings.Replace(twoRouters, "tableId: 7", "tableId: 8, metric: 30", 1)},
+		{"with the export", twoRouters, "10.0.0.0/8", oneNeighbor, ""},
+		{"with the rule of a default route", strings.Replace(twoRouters, "tableId: 7", "tableId: 7, allowDefaultRoute: true", 1), "0.0.0.0/0", twoRouters, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			afterAnEarlierProcess(t, tt.spec, tt.prefix, func(w *world) {
+				left := w.kernel.String()
+				w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", tt.now)}
+				w.start()
+				settle()
+				if tt.edit != "" {
+					w.edit(tt.edit)
+				}
+				switch tt.now {
+				case tt.spec:
+					pass(learnLimit - 10*time.Second)
+					want(t, "routes at first", w.kernel.String(), left)
+					pass(20 * time.Second)
+				case twoRouters:
+					w.server.change(complete("192.0.2.1"))
+					w.serves(complete("192.0.2.2"))
+				}
+				want(t, "routes", w.kernel.String(), "")
+			})
+		})
+	}
 }
 
 func TestRoutesOfAnotherProgramAreReported(t *testing.T) {

@@ -56,18 +56,6 @@ func TestAGatewayNeighborFollowsTheDefaultRoute(t *testing.T) {
 	})
 }
 
-func TestANodeWithoutADefaultRouteReportsIt(t *testing.T) {
-	inWorld(t, byGateway, nil, func(w *world) {
-		want(t, "neighbors without a route", w.neighborNames(), "")
-		s := w.reports.last().Status
-		if s.Healthy || len(s.Neighbors) != 1 || s.Neighbors[0].Address != "gateway ipv4" || !strings.Contains(s.Neighbors[0].LastError, "this node has no default route of ipv4") {
-			t.Errorf("the status is %+v, want a neighbor without a default route", s)
-		}
-		w.routed(defaultGateway("192.0.2.1"))
-		want(t, "neighbors with a route", w.neighborNames(), "192.0.2.1")
-	})
-}
-
 func TestAnUnreadableRoutingTableChangesNoNeighbor(t *testing.T) {
 	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
 		w.routed(func(k *fakeKernel) { k.gateways, k.gatewayErr = nil, errors.New("interrupted") })

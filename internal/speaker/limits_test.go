@@ -233,6 +233,11 @@ func TestANeighborThatIsHeldDownIsNotAdmitted(t *testing.T) {
 }
 
 func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
+	// 0 means no limit.
+	inWorld(t, strings.Replace(limited, "1000}", "0, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
+		w.serves(announcing(2000, 2000))
+		want(t, "warnings without a limit", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
+	})
 	inWorld(t, strings.Replace(limited, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
 		w.serves(announcing(800, 800))
 		want(t, "warnings at 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
@@ -240,14 +245,6 @@ func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 		pass(time.Hour)
 		want(t, "warnings above 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "1")
 		want(t, "what is done", w.barred(), "")
-	})
-}
-
-// 0 means no limit.
-func TestWithoutALimitThereIsNoWarning(t *testing.T) {
-	inWorld(t, strings.Replace(limited, "1000}", "0, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
-		w.serves(announcing(2000, 2000))
-		want(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
 	})
 }
 

@@ -33,13 +33,3 @@ func TestALostRouteBesideARefusedConfigurationWithdrawsNoFamily(t *testing.T) {
 		want(t, "sessions without the route", w.server.String(), sessions1)
 	})
 }
-
-func TestANewRouteToANeighborChangesTheNextHop(t *testing.T) {
-	inWorld(t, oneNeighbor, nil, func(w *world) {
-		w.kernel.change(func(k *fakeKernel) {
-			k.egress[netip.MustParseAddr("192.0.2.1")] = peering.Egress{Interface: "eth1", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8:1::10")}}
-		})
-		atOnce()
-		want(t, "sessions", w.server.String(), strings.ReplaceAll(sessions1, "2001:db8::10", "2001:db8:1::10"))
-	})
-}

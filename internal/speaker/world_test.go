@@ -1,7 +1,6 @@
 package speaker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -40,18 +39,11 @@ type world struct {
 	memory  string
 	metrics *prometheus.Registry
 	speaker *Speaker
-	log     bytes.Buffer
-	logLock sync.Mutex
+	book
 	// end stops the speaker and returns the result of Run.
 	end func() error
 	// cancel stops the speaker, and does not wait.
 	cancel func()
-}
-
-func (w *world) Write(p []byte) (int, error) {
-	w.logLock.Lock()
-	defer w.logLock.Unlock()
-	return w.log.Write(p)
 }
 
 // reported returns the events since the last call.
@@ -72,13 +64,6 @@ func (w *world) state() string {
 	answer := httptest.NewRecorder()
 	w.speaker.MetricsHandler(prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/state", nil))
 	return answer.Body.String()
-}
-
-// logged returns everything that was logged.
-func (w *world) logged() string {
-	w.logLock.Lock()
-	defer w.logLock.Unlock()
-	return w.log.String()
 }
 
 // oneNeighbor is the spec of most tests.

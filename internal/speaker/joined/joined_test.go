@@ -99,17 +99,21 @@ type endOf ending.Cause
 
 func (e endOf) Ending(context.Context) ending.Ending { return ending.Ending{Cause: ending.Cause(e)} }
 
-// speak runs a speaker in this namespace. The function that it returns stops the speaker because
-// of cause.
-func speak(t *testing.T, c *cluster, r *reports, router *bgptest.Router, cause ending.Cause) (stop func()) {
-	t.Helper()
+// logTo returns a log that is shown if the test fails.
+func logTo(t testing.TB) *slog.Logger {
 	text := &book{}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(text)
 		}
 	})
-	log := slog.New(slog.NewTextHandler(text, nil))
+	return slog.New(slog.NewTextHandler(text, nil))
+}
+
+// speak runs a speaker in this namespace. The function that it returns stops the speaker because
+// of cause.
+func speak(t testing.TB, log *slog.Logger, c *cluster, r *reports, router *bgptest.Router, cause ending.Cause) (stop func()) {
+	t.Helper()
 	kernel, err := routing.New(log)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +204,8 @@ router bgp 64514
 	c := &cluster{changed: make(chan struct{}, 1), snapshot: snapshot(t, `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [
   {config: {neighborAddress: 192.0.2.2, peerAsn: 64514}, bfd: {enabled: true, detectionMultiplier: 50}}]}`)}
 	r := &reports{}
-	stop := speak(t, c, r, router, ending.Restart)
+	log := logTo(t)
+	stop := speak(t, log, c, r, router, ending.Restart)
 
 	const v4, v6 = "203.0.113.7/32 via 192.0.2.1", "2001:db8:9::7/128 via 2001:db8::1"
 	router.Await(v4, v6)
@@ -233,7 +238,7 @@ router bgp 64514
 	bgptest.Await(t, "the status again", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
 	monitor := there.Monitor()
 	stop()
-	stop = speak(t, c, r, router, ending.NodeDown)
+	stop = speak(t, log, c, r, router, ending.NodeDown)
 	bgptest.Await(t, "the status after a restart", "healthy true, 192.0.2.2 Established bfd Up sent 2", r.neighbors)
 	monitor.Quiet(t)
 
@@ -241,7 +246,7 @@ router bgp 64514
 	// keep the routes.
 	stop()
 	router.Await()
-	speak(t, c, r, router, ending.Restart)
+	speak(t, log, c, r, router, ending.Restart)
 	router.Await(v4, v6)
 
 	c.change(func(s *intent.Snapshot) { s.Configs = nil })

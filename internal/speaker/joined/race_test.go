@@ -1,26 +1,20 @@
 package joined_test
 
 import (
-	"context"
 	"log/slog"
 	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/record"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/bfd"
-	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
-	"purelb.io/purelb/internal/routing"
-	"purelb.io/purelb/internal/speaker"
 	"purelb.io/purelb/internal/testing/bgptest"
 )
 
@@ -78,7 +72,7 @@ func newRace(b *testing.B) *race {
 	w.watch()
 	w.kernel = newAddresses(b, bgptest.NewNamespace(b))
 	w.racers = [2]racer{newAddresses(b, here), newBare(b)}
-	w.speak()
+	speak(b, slog.New(slog.DiscardHandler), &cluster{changed: make(chan struct{}, 1), snapshot: benchSnapshot}, &reports{}, w.router, ending.Restart)
 	for side := range w.racers { // until it has a session
 		w.time(side, prefixes(side, 0, 1))
 	}
@@ -151,32 +145,4 @@ func (w *race) await(n int) time.Time {
 			w.Fatalf("after %v the router has %d routes, want %d\n%s", bgptest.Patience, len(seen), n, w.router.Ask("show bgp summary"))
 		}
 	}
-}
-
-// speak runs our speaker in this namespace.
-func (w *race) speak() {
-	log := slog.New(slog.DiscardHandler)
-	kernel, err := routing.New(log)
-	if err != nil {
-		w.Fatal(err)
-	}
-	watch, err := bfd.New(log)
-	if err != nil {
-		w.Fatal(err)
-	}
-	s := speaker.New(speaker.Options{
-		Node: "node-a", Namespace: "purelb", Server: gobgp.New(log), Kernel: kernel, BFD: watch,
-		Cluster: &cluster{changed: make(chan struct{}, 1), snapshot: benchSnapshot},
-		Reports: &reports{}, Events: record.NewFakeRecorder(1000), Metrics: speaker.NewMetrics(prometheus.NewRegistry(), false, 0), Log: log,
-	})
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	w.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			w.Errorf("the speaker ended with %v", err)
-		}
-		_ = kernel.Close()
-	})
 }
