@@ -36,6 +36,15 @@ func newLab(t testing.TB, config string) *lab {
 	return l
 }
 
+// labUp is a lab with a session that is up.
+func labUp(t testing.TB, config string) *lab {
+	t.Helper()
+	l := newLab(t, config)
+	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
+	await(t, l.engine, "192.0.2.2", Up)
+	return l
+}
+
 func newEngine(t testing.TB) *Engine {
 	t.Helper()
 	e, err := New(slog.New(slog.DiscardHandler))
@@ -160,9 +169,7 @@ func (l *lab) configure(lines string) {
 }
 
 func TestADisabledSessionOfTheRouterIsNoFailure(t *testing.T) {
-	l := newLab(t, onePeer)
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
-	await(t, l.engine, "192.0.2.2", Up)
+	l := labUp(t, onePeer)
 	l.configure("shutdown")
 	ev := nextEvent(t, l.engine, func(e Event) bool { return e.From == Up })
 	if ev.To != Down || !ev.RemoteAdminDown || ev.Failed() {
@@ -173,9 +180,7 @@ func TestADisabledSessionOfTheRouterIsNoFailure(t *testing.T) {
 }
 
 func TestTimersOfAnUpSessionChangeWithoutAFlap(t *testing.T) {
-	l := newLab(t, onePeer)
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
-	await(t, l.engine, "192.0.2.2", Up)
+	l := labUp(t, onePeer)
 	for _, tt := range []struct {
 		here         time.Duration
 		multiplier   uint8
@@ -214,9 +219,7 @@ func TestTimersOfAnUpSessionChangeWithoutAFlap(t *testing.T) {
 func TestASessionComesBackAfterARouterRestart(t *testing.T) {
 	// This end soon detects that the router is gone. The router never detects that this end
 	// is gone; it would report that.
-	l := newLab(t, strings.Replace(onePeer, "multiplier 200", "multiplier 20", 1))
-	set(t, l.engine, to("192.0.2.2", 100*time.Millisecond, 200))
-	await(t, l.engine, "192.0.2.2", Up)
+	l := labUp(t, strings.Replace(onePeer, "multiplier 200", "multiplier 20", 1))
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Detection == 2*time.Second }) {
 		t.Fatalf("the status is %+v, want other negotiated timers", status(l.engine, "192.0.2.2"))
 	}

@@ -60,38 +60,29 @@ func (s server) wrong() string {
 	return ""
 }
 
-// put adds an element that must not exist yet.
-func put[K comparable, T any](t *rapid.T, s server, m map[K]T, list []T, key func(T) K) {
-	for _, e := range list {
-		if _, there := m[key(e)]; there {
-			t.Fatalf("%v is added although it exists", key(e))
-		}
-		m[key(e)] = e
-		if wrong := s.wrong(); wrong != "" {
-			t.Fatalf("%s, after %v was added", wrong, key(e))
-		}
-	}
-}
+// change is a kind of change of a part.
+type change int
 
-func take[K comparable, T any](t *rapid.T, s server, m map[K]T, list []T, key func(T) K) {
-	for _, e := range list {
-		if _, there := m[key(e)]; !there {
-			t.Fatalf("%v is removed although it does not exist", key(e))
-		}
-		delete(m, key(e))
-		if wrong := s.wrong(); wrong != "" {
-			t.Fatalf("%s, after %v was removed", wrong, key(e))
-		}
-	}
-}
+const (
+	add change = iota
+	remove
+	update
+)
 
-// update replaces elements that must exist.
-func update[K comparable, T any](t *rapid.T, m map[K]T, list []T, key func(T) K) {
+// apply makes changes of one kind to a part. An element that is added must not exist, and any other
+// element must exist.
+func apply[K comparable, T any](t *rapid.T, s server, c change, m map[K]T, list []T, key func(T) K) {
 	for _, e := range list {
-		if _, there := m[key(e)]; !there {
-			t.Fatalf("%v is updated although it does not exist", key(e))
+		k := key(e)
+		if _, there := m[k]; there != (c != add) {
+			t.Fatalf("%v is changed by %d, and it exists: %v", k, c, there)
 		}
-		m[key(e)] = e
+		if m[k] = e; c == remove {
+			delete(m, k)
+		}
+		if wrong := s.wrong(); wrong != "" {
+			t.Fatalf("%s, after the change %d of %v", wrong, c, k)
+		}
 	}
 }
 
@@ -99,19 +90,19 @@ func update[K comparable, T any](t *rapid.T, m map[K]T, list []T, key func(T) K)
 func carryOut(t *rapid.T, found peering.State, c peering.Changes) server {
 	s := server{map[string]peering.Peer{}, map[string]peering.Group{}, map[netip.Prefix]peering.Dynamic{}}
 	dynamic := func(d peering.Dynamic) netip.Prefix { return d.Prefix }
-	put(t, s, s.groups, found.Groups, groupName)
-	put(t, s, s.dynamic, found.Dynamic, dynamic)
-	put(t, s, s.peers, found.Peers, peering.Peer.Name)
+	apply(t, s, add, s.groups, found.Groups, groupName)
+	apply(t, s, add, s.dynamic, found.Dynamic, dynamic)
+	apply(t, s, add, s.peers, found.Peers, peering.Peer.Name)
 
-	take(t, s, s.peers, c.RemovePeers, peering.Peer.Name)
-	take(t, s, s.dynamic, c.RemoveDynamic, dynamic)
-	take(t, s, s.groups, c.RemoveGroups, groupName)
-	put(t, s, s.groups, c.AddGroups, groupName)
-	put(t, s, s.peers, c.AddPeers, peering.Peer.Name)
-	put(t, s, s.dynamic, c.AddDynamic, dynamic)
-	update(t, s.groups, c.UpdateGroups, groupName)
-	update(t, s.dynamic, c.UpdateDynamic, dynamic)
-	update(t, s.peers, c.UpdatePeers, peering.Peer.Name)
+	apply(t, s, remove, s.peers, c.RemovePeers, peering.Peer.Name)
+	apply(t, s, remove, s.dynamic, c.RemoveDynamic, dynamic)
+	apply(t, s, remove, s.groups, c.RemoveGroups, groupName)
+	apply(t, s, add, s.groups, c.AddGroups, groupName)
+	apply(t, s, add, s.peers, c.AddPeers, peering.Peer.Name)
+	apply(t, s, add, s.dynamic, c.AddDynamic, dynamic)
+	apply(t, s, update, s.groups, c.UpdateGroups, groupName)
+	apply(t, s, update, s.dynamic, c.UpdateDynamic, dynamic)
+	apply(t, s, update, s.peers, c.UpdatePeers, peering.Peer.Name)
 	return s
 }
 

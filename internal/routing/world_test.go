@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -109,9 +108,6 @@ func (s space) linkLocal(t testing.TB, link string) netip.Addr {
 	})
 	return found
 }
-
-// patient is the time limit of all waits in these tests.
-const patient = time.Minute
 
 // eventually waits for an effect in the kernel.
 func eventually(t testing.TB, what string, is func() bool) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +103,24 @@ func (c install) password(name, value string) {
 		_, err = secrets.Update(c.t.Context(), secret, metav1.UpdateOptions{})
 	}
 	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// service makes the Service web with an address. It goes with the test.
+func (c install) service(address string, policy corev1.ServiceExternalTrafficPolicy, annotations map[string]string) {
+	c.t.Helper()
+	services := c.core.CoreV1().Services(c.namespace)
+	svc, err := services.Create(c.t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: annotations},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: policy, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = services.Delete(context.Background(), "web", metav1.DeleteOptions{}) })
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	if _, err := services.UpdateStatus(c.t.Context(), svc, metav1.UpdateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -315,22 +332,9 @@ func TestLabelsDrainMarksAndAnnotationsAreFollowed(t *testing.T) {
 	eventuallyIs(t, "the routes of an excluded node", "203.0.113.7/32 65535:0 pref 0", m.server.announces)
 	label(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":null}}}`)
 
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{peering.AnnotationCommunities: "65000:7"}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
-	}
-	services := c.core.CoreV1().Services(c.namespace)
-	svc, err := services.Create(t.Context(), svc, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = services.Delete(context.Background(), "web", metav1.DeleteOptions{}) })
-	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: netip.MustParseAddr("203.0.113.7").String()}}
-	if _, err := services.UpdateStatus(t.Context(), svc, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.service("203.0.113.7", corev1.ServiceExternalTrafficPolicyCluster, map[string]string{peering.AnnotationCommunities: "65000:7"})
 	eventuallyIs(t, "the routes of the Service", "203.0.113.7/32 65000:7", m.server.announces)
-	if _, err := services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+peering.AnnotationCommunities+`":null}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := c.core.CoreV1().Services(c.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+peering.AnnotationCommunities+`":null}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventuallyIs(t, "the routes without the annotation", "203.0.113.7/32", m.server.announces)

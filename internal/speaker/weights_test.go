@@ -132,24 +132,12 @@ func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 	c.configure("default", oneNeighbor)
 	eventuallyIs(t, "the routes", "203.0.113.1/32", m.server.announces)
 
-	svc, err := c.core.CoreV1().Services(c.namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: []corev1.ServicePort{{Port: 80}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
-	if _, err := c.core.CoreV1().Services(c.namespace).UpdateStatus(t.Context(), svc, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.service("203.0.113.1", corev1.ServiceExternalTrafficPolicyLocal, nil)
 	other, no := "another", false
 	endpoint := func(address string, on *string, ready *bool) discoveryv1.Endpoint {
 		return discoveryv1.Endpoint{Addresses: []string{address}, NodeName: on, Conditions: discoveryv1.EndpointConditions{Ready: ready}}
 	}
-	_, err = c.core.DiscoveryV1().EndpointSlices(c.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+	_, err := c.core.DiscoveryV1().EndpointSlices(c.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints: []discoveryv1.Endpoint{
