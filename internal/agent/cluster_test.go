@@ -125,22 +125,14 @@ func (c cluster) endpoint(name, node string, ready bool) {
 // eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(40 * time.Second); !is(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("this does not happen within 40 s: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventuallyIs(t, what, "true", func() string { return fmt.Sprint(is()) })
 }
 
 // eventuallyIs waits until text returns want.
 func eventuallyIs(t *testing.T, what, want string, text func() string) {
 	t.Helper()
-	var got string
-	for deadline := time.Now().Add(40 * time.Second); ; {
-		if got = text(); got == want {
-			return
-		}
+	got := text()
+	for deadline := time.Now().Add(40 * time.Second); got != want; got = text() {
 		if time.Now().After(deadline) {
 			t.Fatalf("after 40 s, %s differs (-want +got)\n%s", what, cmp.Diff(want, got))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -27,10 +26,6 @@ func (e endOf) Ending(context.Context) ending.Ending {
 
 func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 	const everything = bothAddresses + ", 203.0.113.7/32 kube-lb0"
-	taken := func(to string, message []byte) (membership.Message, bool) {
-		m, err := announce.Decode(message)
-		return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil
-	}
 	for _, tt := range []struct {
 		name   string
 		cause  ending.Cause
@@ -40,16 +35,16 @@ func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 		gone   bool
 		limit  time.Duration
 	}{
-		{"restart", ending.Restart, false, taken, everything, false, 0},
-		{"replaced", ending.Replaced, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
-		{"replaced, no other node", ending.Replaced, true, taken, everything, true, 0},
+		{"restart", ending.Restart, false, takes, everything, false, 0},
+		{"replaced", ending.Replaced, false, takes, "203.0.113.7/32 kube-lb0", true, 0},
+		{"replaced, no other node", ending.Replaced, true, takes, everything, true, 0},
 		{"replaced, no answer", ending.Replaced, false, nil, everything, true, time.Second},
-		{"evicted", ending.Evicted, false, taken, "203.0.113.7/32 kube-lb0", true, 0},
+		{"evicted", ending.Evicted, false, takes, "203.0.113.7/32 kube-lb0", true, 0},
 		{"evicted, no answer", ending.Evicted, false, nil, "203.0.113.7/32 kube-lb0", true, time.Second},
-		{"evicted, no other node", ending.Evicted, true, taken, "203.0.113.7/32 kube-lb0", true, 0},
-		{"uninstalled", ending.Uninstalled, false, taken, "", true, 0},
+		{"evicted, no other node", ending.Evicted, true, takes, "203.0.113.7/32 kube-lb0", true, 0},
+		{"uninstalled", ending.Uninstalled, false, takes, "", true, 0},
 		{"uninstalled, no answer", ending.Uninstalled, false, nil, "", true, time.Second},
-		{"uninstalled, no other node", ending.Uninstalled, true, taken, "", true, 0},
+		{"uninstalled, no other node", ending.Uninstalled, true, takes, "", true, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -97,22 +92,13 @@ func TestAHandoverIsTriedAgainAfterAFailedObservation(t *testing.T) {
 		t.Run(cause.String(), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.agent.Departures = endOf(cause)
-				w.peers.answer = func(to string, message []byte) (membership.Message, bool) {
-					m, err := announce.Decode(message)
-					return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil
-				}
+				w.peers.answer = takes
 				w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
 				w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
 			}, func(w *world) {
 				want(t, "kernel, before", w.kernel.String(), bothAddresses)
-				w.kernel.mu.Lock()
-				w.kernel.dumpErr = errors.New("dump interrupted")
-				w.kernel.mu.Unlock()
-				time.AfterFunc(300*time.Millisecond, func() {
-					w.kernel.mu.Lock()
-					defer w.kernel.mu.Unlock()
-					w.kernel.dumpErr = nil
-				})
+				w.kernel.change(func() { w.kernel.dumpErr = errors.New("dump interrupted") })
+				time.AfterFunc(300*time.Millisecond, func() { w.kernel.change(func() { w.kernel.dumpErr = nil }) })
 				w.end()
 				want(t, "kernel", w.kernel.String(), "")
 				want(t, "addresses that node-b was asked to take", testutil.ToFloat64(w.metrics.handovers), 2)
@@ -157,9 +143,8 @@ func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.agent.Departures = endOf(ending.Uninstalled)
 		w.peers.answer = func(to string, message []byte) (membership.Message, bool) {
-			m, err := announce.Decode(message)
 			asked++
-			return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil
+			return takes(to, message)
 		}
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a"), branded("far", "203.0.113.7")}
 		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
@@ -205,9 +190,7 @@ func TestAnAgentThatRestartsCompletesHandovers(t *testing.T) {
 				w.agent.Departures = endOf(ending.Restart)
 				want(t, "kernel, before", w.kernel.String(), bothAddresses)
 				if tt.taken {
-					w.peers.received <- membership.Message{
-						From: "node-b", Body: announce.Encode(announce.Taken, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0], Received: time.Now(),
-					}
+					w.peers.received <- from("node-b", announce.Taken)
 				}
 				w.end()
 				want(t, "kernel", w.kernel.String(), tt.want)

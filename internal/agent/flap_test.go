@@ -10,55 +10,43 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-func TestAnAddressOfAnotherMachineIsRetriedSlowly(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 1000 })
-		w.kernel.changes()
-		w.reported()
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		pass(time.Minute)
-		writes := w.notes.written()
-		pass(9 * time.Minute)
-		changes := w.kernel.changes()
-		if n := strings.Count(changes, "put 2001:db8::9"); n < 8 || n > 25 {
-			t.Errorf("the address was added %d times in ten minutes:\n%s", n, changes)
-		}
-		lacks(t, "changes", changes, "claim 2001:db8::9")
-		want(t, "slot writes without a change", w.notes.written()-writes, 0)
-		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
-		want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
-			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0\n"+
-			"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9 on interface eth0: "+announce.ErrVanishes6.Error())
-
-		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
-		pass(2 * time.Minute)
-		want(t, "events, when it is free", w.reported(), "Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
-		want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		want(t, "claims when the address is free", strings.Count(w.kernel.changes(), "claim 2001:db8::9"), 3)
-	})
+// withLifetime gives local addresses this lifetime in seconds; 0 is forever.
+func withLifetime(seconds int32) func(*world) {
+	spec := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: &seconds}}}
+	return func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", spec)} }
 }
 
 // The kernel keeps an address without a lifetime forever, also if another machine has it.
-func TestAPermanentAddressOfAnotherMachineIsRetried(t *testing.T) {
-	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
-	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
-	inWorld(t, before, func(w *world) {
-		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 1000 })
-		w.kernel.changes()
-		w.reported()
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		pass(10 * time.Minute)
-		if changes := w.kernel.changes(); strings.Count(changes, "put 2001:db8::9") < 8 || strings.Count(changes, "put 2001:db8::9") > 25 {
-			t.Errorf("in ten minutes the agent adds the address too rarely or too often:\n%s", changes)
-		}
-		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
-		if events := w.reported(); strings.Count(events, announce.ErrVanishes6.Error()) != 1 {
-			t.Errorf("the events are %s, want the failure once", events)
-		}
-		w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
-		pass(2 * time.Minute)
-		want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-	})
+func TestAnAddressOfAnotherMachineIsRetriedSlowly(t *testing.T) {
+	for name, lifetime := range map[string]int32{"with a lifetime": 60, "forever": 0} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, withLifetime(lifetime), func(w *world) {
+				w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 1000 })
+				w.kernel.changes()
+				w.reported()
+				w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
+				pass(time.Minute)
+				writes := w.notes.written()
+				pass(9 * time.Minute)
+				changes := w.kernel.changes()
+				if n := strings.Count(changes, "put 2001:db8::9"); n < 8 || n > 25 {
+					t.Errorf("the address was added %d times in ten minutes:\n%s", n, changes)
+				}
+				lacks(t, "changes", changes, "claim 2001:db8::9")
+				want(t, "slot writes without a change", w.notes.written()-writes, 0)
+				want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
+				want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+					"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0\n"+
+					"Warning AnnouncementFailed Node node-a could not announce 2001:db8::9 on interface eth0: "+announce.ErrVanishes6.Error())
+
+				w.kernel.change(func() { w.kernel.taken["2001:db8::9"] = 0 })
+				pass(2 * time.Minute)
+				want(t, "events, when it is free", w.reported(), "Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
+				want(t, "slots, when it is free", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+				want(t, "claims when the address is free", strings.Count(w.kernel.changes(), "claim 2001:db8::9"), 3)
+			})
+		})
+	}
 }
 
 func TestAClaimWaitsForDuplicateAddressDetection(t *testing.T) {
@@ -123,9 +111,7 @@ func TestAnAddressThatIsTentativeForLongIsRetriedSlowly(t *testing.T) {
 
 // A failed removal is an error like any other.
 func TestAFailedRemovalIsInTheState(t *testing.T) {
-	forever := v2.InterfaceSpec{AddressConfig: &v2.AddressConfig{LocalInterface: &v2.AddressAttributes{ValidLifetime: ptr(int32(0))}}}
-	before := func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", forever)} }
-	inWorld(t, before, func(w *world) {
+	inWorld(t, withLifetime(0), func(w *world) {
 		w.kernel.change(func() { w.kernel.taken["2001:db8::9"], w.kernel.removeErr = 1000, errors.New("no right to remove") })
 		w.cluster.change(serving(branded("web", "2001:db8::9")))
 		pass(10 * time.Second)

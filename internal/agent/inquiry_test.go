@@ -115,10 +115,12 @@ func TestOnlyTheAnswerToTheQuestionCounts(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		twist func(*membership.Message, *announce.Message)
+		late  time.Duration
 	}{
-		{"an answer of another node", func(got *membership.Message, _ *announce.Message) { got.From = "node-x" }},
-		{"an answer to another question", func(_ *membership.Message, m *announce.Message) { m.Number += 100 }},
-		{"an answer about other addresses", func(_ *membership.Message, m *announce.Message) { m.Addresses = []netip.Addr{addrOf("192.0.2.10")} }},
+		{"an answer of another node", func(got *membership.Message, _ *announce.Message) { got.From = "node-x" }, 0},
+		{"an answer to another question", func(_ *membership.Message, m *announce.Message) { m.Number += 100 }, 0},
+		{"an answer about other addresses", func(_ *membership.Message, m *announce.Message) { m.Addresses = []netip.Addr{addrOf("192.0.2.10")} }, 0},
+		{"an answer after the end of the question, repeated", func(*membership.Message, *announce.Message) {}, inquiryWait + time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -129,6 +131,10 @@ func TestOnlyTheAnswerToTheQuestionCounts(t *testing.T) {
 					if m, err := announce.Decode(got.Body); ok && err == nil && to == "node-c" {
 						tt.twist(&got, &m)
 						got.Body = m.Encode()
+						for range 2 {
+							time.AfterFunc(tt.late, func() { w.peers.received <- got })
+						}
+						return got, false
 					}
 					return got, ok
 				}
@@ -139,28 +145,6 @@ func TestOnlyTheAnswerToTheQuestionCounts(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An answer that arrives after the end of its question is late, also if it is repeated.
-func TestALateAnswerIsIgnored(t *testing.T) {
-	inWorld(t, func(w *world) {
-		everyNodeAnswers(w)
-		all := answers(map[string]announce.MessageKind{"node-b": announce.HaveNot, "node-c": announce.HaveNot})
-		w.peers.answer = func(to string, message []byte) (membership.Message, bool) {
-			got, ok := all(to, message)
-			if to == "node-c" && ok {
-				for range 2 {
-					time.AfterFunc(inquiryWait+time.Millisecond, func() { w.peers.received <- got })
-				}
-				return got, false
-			}
-			return got, ok
-		}
-	}, func(w *world) {
-		servedByThisNode(w)
-		pass(10 * time.Second)
-		want(t, "kernel", w.kernel.String(), "")
-	})
 }
 
 // asks sends the question of node-b's agent to node-a, and returns the answer.

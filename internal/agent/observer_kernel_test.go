@@ -89,6 +89,6 @@ func (s *segment) answers(name, address string, yes bool) {
 				prefix = have.Prefix
 			}
 		}
-		h.ip(s.t, fmt.Sprintf("addr %s %s dev eth0%s", do, prefix, more))
+		ip(s.t, fmt.Sprintf("addr %s %s dev eth0%s", do, prefix, more))
 	})
 }

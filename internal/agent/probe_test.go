@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -54,25 +53,17 @@ func newNeighborhood(t *testing.T) neighborhood {
 	return n
 }
 
-// do runs f in the neighborhood.
-func (n neighborhood) do(f func() error) {
-	n.t.Helper()
-	done := make(chan error)
-	n.tasks <- func() { done <- f() }
-	must(n.t, <-done)
+// in runs f in the neighborhood.
+func (n neighborhood) in(f func()) {
+	done := make(chan struct{})
+	n.tasks <- func() { defer close(done); f() }
+	<-done
 }
 
 // ip runs iproute2's command there, once per line of script.
 func (n neighborhood) ip(script string) {
 	n.t.Helper()
-	for line := range strings.Lines(script) {
-		n.do(func() error {
-			if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
-				return fmt.Errorf("ip %s: %w\n%s", strings.TrimSpace(line), err, out)
-			}
-			return nil
-		})
-	}
+	n.in(func() { ip(n.t, script) })
 }
 
 // token returns a token of the account. Its audience is the probe of ip, or the API server if ip
@@ -161,7 +152,11 @@ func TestAProbeDistinguishesNodesMachinesAndSilence(t *testing.T) {
 	far := newNeighborhood(t)
 	ip(t, "link set far0 netns "+far.path)
 	// Each host answers only for its own addresses.
-	far.do(func() error { return os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0) })
+	far.in(func() {
+		if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0); err != nil {
+			t.Error(err)
+		}
+	})
 	far.ip(`link set lo up
 		link set far0 up
 		link add nodeb link far0 address 02:00:00:00:00:02 type macvlan mode bridge

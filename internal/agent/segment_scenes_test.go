@@ -34,11 +34,7 @@ func (s *segment) exclude(name string, yes bool) {
 func (s *segment) third(t *testing.T) (stop func()) {
 	stop = s.start("c", nil)
 	s.exclude("c", true)
-	eventually(t, "the third node is known and is last in the election", func() bool {
-		s.exchange.mu.Lock()
-		defer s.exchange.mu.Unlock()
-		return s.exchange.members["c"].Draining
-	})
+	s.eventually("the third node is known and is last in the election", func() bool { return s.exchange.members["c"].Draining })
 	return stop
 }
 
@@ -47,11 +43,7 @@ func (s *segment) third(t *testing.T) (stop func()) {
 func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop map[string]func()) {
 	s = newSegment(t, "a", "b", "c")
 	stop = map[string]func(){"a": s.start("a", end), "b": s.start("b", end)}
-	eventually(t, "the nodes know each other", func() bool {
-		s.exchange.mu.Lock()
-		defer s.exchange.mu.Unlock()
-		return len(s.exchange.members) == 2
-	})
+	s.eventually("the nodes know each other", func() bool { return len(s.exchange.members) == 2 })
 	s.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 	eventually(t, "one node has each address", func() bool {
 		return len(s.holders("192.0.2.9")) == 1 && len(s.holders("2001:db8::9")) == 1
@@ -64,11 +56,7 @@ func pair(t *testing.T, end Departures) (s *segment, have, lacks string, stop ma
 	s.exclude(lacks, true)
 	s.expect("with an excluded node", have)
 	s.exclude(lacks, false)
-	eventually(t, "no node is excluded", func() bool {
-		s.exchange.mu.Lock()
-		defer s.exchange.mu.Unlock()
-		return !s.exchange.members[lacks].Draining
-	})
+	s.eventually("no node is excluded", func() bool { return !s.exchange.members[lacks].Draining })
 	return s, have, lacks, stop
 }
 
@@ -133,10 +121,8 @@ func TestSegmentAnsweredAddressesAreNotTaken(t *testing.T) {
 		return testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered")) >= before+6
 	})
 	s.expect("while the node answers", have)
-	s.hosts[have].in(func() {
-		s.hosts[have].ip(t, `addr del 192.0.2.9/24 dev eth0
+	s.hosts[have].ip(`addr del 192.0.2.9/24 dev eth0
 			addr del 2001:db8::9/64 dev eth0`)
-	})
 	s.expect("when the node does not answer", lacks)
 }
 
@@ -150,7 +136,7 @@ func (s *segment) answerWithoutStrictARP(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			h.ip(t, `link add kube-ipvs0 type bridge
+			ip(t, `link add kube-ipvs0 type bridge
 				link set kube-ipvs0 up
 				addr add 192.0.2.9/32 dev kube-ipvs0
 				addr add 2001:db8::9/128 dev kube-ipvs0 nodad`)
@@ -167,11 +153,7 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	for name := range s.hosts {
 		stop[name] = s.start(name, nil)
 	}
-	eventually(t, "the nodes know each other", func() bool {
-		s.exchange.mu.Lock()
-		defer s.exchange.mu.Unlock()
-		return len(s.exchange.members) == 3 && len(s.exchange.macs) == 3
-	})
+	s.eventually("the nodes know each other", func() bool { return len(s.exchange.members) == 3 && len(s.exchange.macs) == 3 })
 	s.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 	left := slices.Sorted(maps.Keys(s.hosts))
 	for _, what := range []string{"at first", "when the agent of the first holder has ended, and then its power"} {
@@ -195,7 +177,7 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 		}
 		ip(t, "link set port-"+have+" down")
 		left = lacks
-		s.hosts[have].in(func() { s.hosts[have].ip(t, "addr del 192.0.2.9/24 dev eth0") })
+		s.hosts[have].ip("addr del 192.0.2.9/24 dev eth0")
 	}
 	s.expectOn(t, left[0])
 	reported := map[string]bool{}
@@ -249,11 +231,7 @@ func TestSegmentAddressesLeaveAnIsolatedNode(t *testing.T) {
 	c.again(t)
 	_, _ = c.end(t)
 	ip(t, "link set port-"+have+" master br0")
-	eventually(t, "the other nodes answer again, and the node publishes its subnets", func() bool {
-		s.exchange.mu.Lock()
-		defer s.exchange.mu.Unlock()
-		return len(s.exchange.members[have].Subnets) > 0
-	})
+	s.eventually("the other nodes answer again, and the node publishes its subnets", func() bool { return len(s.exchange.members[have].Subnets) > 0 })
 	s.expect("when the former holder is not isolated any more", lacks)
 }
 

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,8 +39,8 @@ type segment struct {
 
 // host is a machine on the segment, and its agent.
 type host struct {
+	neighborhood
 	name    string
-	do      chan func()
 	stack   *linux.Stack
 	kernel  local
 	cluster *fakeCluster
@@ -74,28 +73,15 @@ func newSegment(t *testing.T, names ...string) *segment {
 // newHost creates a host. A thread works in the namespace of the host until the test ends.
 func (s *segment) newHost(name string, number int) *host {
 	t := s.t
-	h := &host{name: name, do: make(chan func()), cluster: newFakeCluster(name)}
-	ready := make(chan int)
-	go func() {
-		runtime.LockOSThread() // never unlocked
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			t.Error(err)
-		}
-		ready <- unix.Gettid()
-		for f := range h.do {
-			f()
-		}
-	}()
-	t.Cleanup(func() { close(h.do) })
-	thread := <-ready
-	ip(t, fmt.Sprintf(`link add port-%[1]s type veth peer name eth0 netns %[2]d
+	h := &host{name: name, neighborhood: newNeighborhood(t), cluster: newFakeCluster(name)}
+	ip(t, fmt.Sprintf(`link add port-%[1]s type veth peer name eth0 netns %[2]s
 		link set port-%[1]s master br0
-		link set port-%[1]s up`, name, thread))
+		link set port-%[1]s up`, name, h.path))
 	h.in(func() {
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
 			t.Logf("duplicate address detection could not be disabled: %v", err)
 		}
-		h.ip(t, fmt.Sprintf(`link set lo up
+		ip(t, fmt.Sprintf(`link set lo up
 			link set eth0 up
 			addr add 192.0.2.%[1]d/24 dev eth0
 			addr add 2001:db8::%[1]d/64 dev eth0 nodad
@@ -128,22 +114,6 @@ func newFakeCluster(node string) *fakeCluster {
 		Groups: []v2.ServiceGroup{localGroup("local", "192.0.2.0/25", "2001:db8::/96")},
 		Agents: []v2.LBNodeAgent{lbNodeAgent("default", lifetime)},
 	}}}
-}
-
-// in runs f in the namespace of h.
-func (h *host) in(f func()) {
-	done := make(chan struct{})
-	h.do <- func() { defer close(done); f() }
-	<-done
-}
-
-// ip must be called in the namespace of h.
-func (h *host) ip(t *testing.T, script string) {
-	for line := range strings.Lines(script) {
-		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
-			t.Errorf("ip %s: %v\n%s", strings.TrimSpace(line), err, out)
-		}
-	}
 }
 
 // start runs an agent on h, until stop is called.
@@ -194,6 +164,16 @@ func (s *segment) expect(what, holders string) {
 	for _, address := range []string{"192.0.2.9", "2001:db8::9"} {
 		eventuallyIs(s.t, what+": the holder of "+address, holders, func() string { return s.holders(address) })
 	}
+}
+
+// eventually waits until the exchange has what is says.
+func (s *segment) eventually(what string, is func() bool) {
+	s.t.Helper()
+	eventually(s.t, what, func() bool {
+		s.exchange.mu.Lock()
+		defer s.exchange.mu.Unlock()
+		return is()
+	})
 }
 
 // exchange replaces gossip. All nodes see a change at once.

@@ -34,6 +34,20 @@ func heldBy(node string) corev1.Service {
 	return web
 }
 
+// from returns a message of node about addresses, by default those of web.
+func from(node string, kind announce.MessageKind, ips ...netip.Addr) membership.Message {
+	if ips == nil {
+		ips = []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")}
+	}
+	return membership.Message{From: node, Body: announce.Encode(kind, ips)[0], Received: time.Now()}
+}
+
+// takes answers an offer: the node has taken the addresses.
+func takes(to string, message []byte) (membership.Message, bool) {
+	m, err := announce.Decode(message)
+	return from(to, announce.Taken, m.Addresses...), err == nil && m.Kind == announce.Take
+}
+
 const bothAddresses = "192.0.2.9/24 eth0, 2001:db8::9/64 eth0"
 
 func TestAnAddressOfAnotherMachineIsNotTaken(t *testing.T) {
@@ -119,15 +133,13 @@ func TestAnOfferedAddressIsTakenAtOnce(t *testing.T) {
 		settle()
 		want(t, "kernel, before", w.kernel.String(), "")
 		w.kernel.changes()
-		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		w.peers.received <- membership.Message{From: "node-b", Body: take, Received: time.Now()}
+		w.peers.received <- from("node-b", announce.Take)
 		settle()
 		want(t, "kernel", w.kernel.String(), bothAddresses)
 		if claims := w.kernel.claims(); len(claims) != 2 {
 			t.Errorf("the agent claims %v at once, want both addresses", claims)
 		}
-		taken := announce.Encode(announce.Taken, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		want(t, "messages", strings.Join(w.peers.messages(), "\n"), "node-b: "+string(taken))
+		want(t, "messages", strings.Join(w.peers.messages(), "\n"), "node-b: "+string(from("node-a", announce.Taken).Body))
 		w.peers.received <- membership.Message{From: "node-c", Body: []byte("nonsense")}
 		settle()
 		want(t, "kernel, after nonsense", w.kernel.String(), bothAddresses)
@@ -144,8 +156,7 @@ func TestAnAddressOfAnOldOfferIsProbedFirst(t *testing.T) {
 		goOn := w.kernel.stick()
 		w.kernel.change(func() {})
 		settle()
-		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		w.peers.received <- membership.Message{From: "node-b", Body: take, Received: time.Now()}
+		w.peers.received <- from("node-b", announce.Take)
 		pass(3 * time.Second)
 		goOn()
 		pass(time.Second)
@@ -170,10 +181,7 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (membership.
 }
 
 func TestAHolderYieldsWhenTheNextNodeHasTheAddresses(t *testing.T) {
-	handsOver(t, func(to string, message []byte) (membership.Message, bool) {
-		m, err := announce.Decode(message)
-		return membership.Message{From: to, Body: announce.Encode(announce.Taken, m.Addresses)[0], Received: time.Now()}, err == nil && m.Kind == announce.Take
-	}, func(w *world) {
+	handsOver(t, takes, func(w *world) {
 		want(t, "kernel", w.kernel.String(), "")
 		contains(t, "changes", w.kernel.changes(), "forget")
 		want(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
@@ -286,8 +294,7 @@ func TestAnOfferOfANodeThatLeftDoesNotCount(t *testing.T) {
 		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
 		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
 	}, func(w *world) {
-		take := announce.Encode(announce.Take, []netip.Addr{addrOf("192.0.2.9"), addrOf("2001:db8::9")})[0]
-		w.peers.received <- membership.Message{From: "node-b", Body: take, Received: time.Now()}
+		w.peers.received <- from("node-b", announce.Take)
 		pass(time.Second)
 		want(t, "kernel, while node-b may keep the addresses", w.kernel.String(), "")
 		w.peers.change(func(p *election.Peers) { p.Members = p.Members[:1] })
