@@ -105,9 +105,7 @@ func isClaim(frame []byte) bool {
 func TestClaimOnALinkWithoutNeighborsDoesNothing(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
-	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
-		t.Fatal(err)
-	}
+	dummy(t, s)
 	for _, link := range []string{"lo", "kube-lb0"} {
 		for _, addr := range []string{"192.0.2.9", "fd00::9"} {
 			if err := s.Claim(t.Context(), link, netip.MustParseAddr(addr)); err != nil {

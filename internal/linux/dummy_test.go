@@ -77,9 +77,7 @@ func TestEnsureDummyOfAnImpossibleNameIsAnError(t *testing.T) {
 func TestNewDummyIsQuietAndKeepsSecondaries(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
-	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
-		t.Fatal(err)
-	}
+	dummy(t, s)
 	put(t, s, with(remote("kube-lb0", "2001:db8::1/128"), func(a *announce.Address) { a.NoDAD = false }),
 		remote("kube-lb0", "192.0.2.1/24"), remote("kube-lb0", "192.0.2.2/24"))
 	settle(t, s)
@@ -103,9 +101,7 @@ func TestOnlyOwnLinksThatAreEmptyAreRemoved(t *testing.T) {
 			newWorld(t)
 			s := newStack(t)
 			ip(t, tt.before)
-			if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
-				t.Fatal(err)
-			}
+			dummy(t, s)
 			ip(t, tt.after)
 			for range 2 {
 				must(t, s.RemoveDummies(t.Context()))

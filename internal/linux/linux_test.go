@@ -35,19 +35,3 @@ func TestStackServesConcurrentCallers(t *testing.T) {
 	}
 	all.Wait()
 }
-
-// The sockets stay in their namespace, whichever thread uses them.
-func TestAStackStaysInItsNamespace(t *testing.T) {
-	newWorld(t)
-	s := newStack(t)
-	ip(t, "link add only-here type ifb")
-	done := make(chan struct{})
-	go func() { // on a thread in the namespace of the host
-		defer close(done)
-		node, err := s.Observe(t.Context())
-		if got, want := links(node), "only-here ifb\n"; err != nil || got != want {
-			t.Errorf("got %q, %v; want %q", got, err, want)
-		}
-	}()
-	<-done
-}

@@ -283,9 +283,7 @@ func TestSecondRoundChangesNothing(t *testing.T) {
 		addr add 192.0.2.9/32 dev kube-ipvs0
 		addr add fd00::9/128 dev kube-ipvs0
 		addr add 203.0.113.1/32 dev lo`)
-	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
-		t.Fatal(err)
-	}
+	dummy(t, s)
 	put(t, s, local("eth0", "192.0.2.7/24"), remote("kube-lb0", "198.51.100.1/32"), remote("kube-lb0", "2001:db8::1/128"))
 	foreign := unmarked(observe(t, s))
 	wanted := []announce.Address{

@@ -277,9 +277,7 @@ func TestProbeOfNoAddressSendsNothing(t *testing.T) {
 	other := newNeighborhood(t)
 	fd := other.capture(t)
 	s := newStack(t)
-	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
-		t.Fatal(err)
-	}
+	dummy(t, s)
 	long := announce.Probing{Count: 1, Wait: time.Hour}
 	for _, tt := range []struct {
 		link string

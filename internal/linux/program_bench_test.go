@@ -43,9 +43,7 @@ func BenchmarkProgram10k(b *testing.B) {
 func reportIdleWrites(b *testing.B, s *Stack, wanted []announce.Address) {
 	b.Helper()
 	kernel := count(b, s)
-	if _, err := s.EnsureDummy(b.Context(), "kube-lb0"); err != nil {
-		b.Fatal(err)
-	}
+	dummy(b, s)
 	round(b, s, wanted)
 	fmt.Printf("RESULT program_10k_idle_writes %d writes\n", kernel.writes)
 	if kernel.writes > 0 {
@@ -59,9 +57,7 @@ func onEmptyLink(b *testing.B, s *Stack, program func()) time.Duration {
 	if _, err := s.link(b.Context(), "kube-lb0"); err == nil {
 		ip(b, "link del kube-lb0")
 	}
-	if _, err := s.EnsureDummy(b.Context(), "kube-lb0"); err != nil {
-		b.Fatal(err)
-	}
+	dummy(b, s)
 	began := time.Now()
 	program()
 	return time.Since(began)

@@ -58,9 +58,7 @@ func TestNoChangeCausesNoWrite(t *testing.T) {
 	s := newStack(t)
 	kernel := count(t, s)
 	ip(t, "link add eth0 type bridge\nlink set eth0 up\naddr add 192.0.2.1/24 dev eth0")
-	if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
-		t.Fatal(err)
-	}
+	dummy(t, s)
 	wanted := append(block("kube-lb0", "198.18.0.1/32", 100), block("kube-lb0", "2001:db8::1/128", 100)...)
 	wanted = append(wanted, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
 	kernel.writes = 0
@@ -68,9 +66,7 @@ func TestNoChangeCausesNoWrite(t *testing.T) {
 	equal(t, "writes for new addresses", kernel.writes, len(wanted))
 	kernel.writes = 0
 	for range 5 {
-		if _, err := s.EnsureDummy(t.Context(), "kube-lb0"); err != nil {
-			t.Fatal(err)
-		}
+		dummy(t, s)
 		round(t, s, wanted)
 	}
 	equal(t, "writes without a change", kernel.writes, 0)

@@ -96,6 +96,13 @@ func remove(t testing.TB, s *Stack, addrs ...announce.Address) {
 	must(t, s.Remove(t.Context(), addrs))
 }
 
+// dummy makes the link kube-lb0.
+func dummy(t testing.TB, s *Stack) {
+	t.Helper()
+	_, err := s.EnsureDummy(t.Context(), "kube-lb0")
+	must(t, err)
+}
+
 // addresses lists the addresses of a link, without those that the kernel added.
 func addresses(t testing.TB, s *Stack, link string) string {
 	t.Helper()
