@@ -104,13 +104,20 @@ func written(t *testing.T, text string) []byte {
 	return got
 }
 
+// testGCM is AES-GCM of the standard library with testKey.
+func testGCM() (cipher.AEAD, error) {
+	block, err := aes.NewCipher(testKey)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
 // withNonce opens the part of sealed after the header. It uses only AES-GCM of the standard library.
 // It returns the text, sealed again with the nonce bytes 0, 1, 2 and so on.
 func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 	t.Helper()
-	block, err := aes.NewCipher(testKey)
-	must(t, err)
-	aead, err := cipher.NewGCM(block)
+	aead, err := testGCM()
 	must(t, err)
 	plain, err := aead.Open(nil, sealed[header:header+nonceSize], sealed[header+nonceSize:], context)
 	must(t, err)
@@ -166,11 +173,7 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 func readAsVersion1(packet []byte, to identity) error {
 	switch {
 	case len(packet) > 0 && packet[0] == 1:
-		block, err := aes.NewCipher(testKey)
-		if err != nil {
-			return err
-		}
-		aead, err := cipher.NewGCM(block)
+		aead, err := testGCM()
 		if err != nil {
 			return err
 		}
