@@ -128,7 +128,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	eventuallyIs(t, what, "true", func() string { return fmt.Sprint(is()) })
 }
 
-// eventuallyIs waits until text returns want.
+// eventuallyIs waits until text returns want. It asks again and again: the kernel, the API server and
+// the agents tell a test nothing.
 func eventuallyIs(t *testing.T, what, want string, text func() string) {
 	t.Helper()
 	got := text()

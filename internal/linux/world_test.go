@@ -160,7 +160,8 @@ func remote(link, prefix string) announce.Address {
 // patience is the longest wait in these tests.
 const patience = time.Minute
 
-// eventually waits for an effect in the kernel.
+// eventually waits for an effect in the kernel. It asks again and again, because the kernel's signals
+// are what is tested here.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !is(); {

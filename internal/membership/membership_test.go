@@ -294,7 +294,7 @@ func TestLeasesReachNodesOutsideOfGossip(t *testing.T) {
 }
 
 // exchange sends message from a to b until b has read one. It returns the message that b read. b
-// drops messages that arrive during a pause.
+// drops messages that arrive during a pause, so each sleep is the time that one message may take.
 func exchange(t *testing.T, a, b *member, message string) string {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

@@ -72,7 +72,7 @@ func TestAnAgentRejoinsWithoutTheAPIServer(t *testing.T) {
 	before := c.joinAs(2, "shared", func(o *Options) { o.Memory = path })
 	a.sees("node-1 node-2 node-3")
 	before.sees("node-1 node-2 node-3")
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // a written file is no event
 		if was, err := recall(path, "node-2"); err == nil && len(was.Peers) > 0 {
 			break
 		}

@@ -107,7 +107,7 @@ func (c cluster) expect(what string, r *Reader, want ending.Cause) {
 	}
 }
 
-// eventually waits until is returns true.
+// eventually waits until is returns true. It asks again and again: a Reader signals nothing.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
