@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -109,13 +108,8 @@ func TestAnswersAreChecked(t *testing.T) {
 		{"a valid and an invalid address", v4, []string{a, "web"}, "Unknown surplus " + a, `"web" is no IP address`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			socket := socketIn(t)
-			start(t, listen(t, socket), &answering{ips: tt.ips})
-			g, _ := open(t, socket)
-			var claims []ipam.Claim
-			for _, w := range tt.want {
-				claims = append(claims, claim("web", w))
-			}
+			g, _ := serve(t, &answering{ips: tt.ips})
+			claims := claimsOf("web", tt.want...)
 			answers := g.Claim(t.Context(), claims)
 			if diff := cmp.Diff(tt.got, printAnswers(answers)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -135,33 +129,6 @@ func TestAnswersAreChecked(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A server may answer with all addresses of a Service. The other claim of the Service knows the
-// other address.
-func TestAddressOfTheOtherFamilyIsNoSurplus(t *testing.T) {
-	socket := socketIn(t)
-	start(t, listen(t, socket), &answering{ips: []string{"192.0.2.1", "2001:db8::1"}})
-	g, _ := open(t, socket)
-	got := printAnswers(g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V6), claim("web", "192.0.2.1")}))
-	if want := "2001:db8::1; 192.0.2.1"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestSurplusIsGivenBack(t *testing.T) {
-	s := newStore()
-	socket := socketIn(t)
-	start(t, listen(t, socket), s)
-	g, _ := open(t, socket)
-	web := claim("web", addr.V4)
-	surplus := g.Claim(t.Context(), []ipam.Claim{web})[0].Grant.Address // as if the answer had another address, too
-	if err := errors.Join(g.Release(t.Context(), []ipam.Grant{{Key: web.Key, Address: surplus}})...); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.print(); got != "[]" {
-		t.Errorf("the server still holds %s", got)
 	}
 }
 
@@ -189,7 +156,7 @@ func TestUnreadableAnswersAreUnknown(t *testing.T) {
 					return []byte(tt.answer), nil
 				}))
 			g, _ := open(t, socket)
-			err := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err
+			err := failure(t, g)
 			want := ipam.KindUnknown
 			if strings.Contains(tt.says, "without") {
 				want = ipam.KindExhausted
@@ -198,13 +165,6 @@ func TestUnreadableAnswersAreUnknown(t *testing.T) {
 				t.Errorf("got %s (%v), want %s with %q", got, err, want, tt.says)
 			}
 		})
-	}
-}
-
-func TestWithoutKeepsTheOrder(t *testing.T) {
-	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
-	if got := without([]netip.Addr{c, a, b}, []netip.Addr{a}); !slices.Equal(got, []netip.Addr{c, b}) {
-		t.Errorf("got %v", got)
 	}
 }
 

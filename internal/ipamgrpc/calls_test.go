@@ -69,9 +69,7 @@ func shared(service, key string, f addr.Family) ipam.Claim {
 
 func TestBothFamiliesOfAServiceAreOneCall(t *testing.T) {
 	r := &recording{IPAMServer: newStore()}
-	socket := socketIn(t)
-	start(t, listen(t, socket), r)
-	g, _ := open(t, socket)
+	g, _ := serve(t, r)
 	const six = "2001:db8::5"
 	for _, tt := range []struct {
 		name   string
@@ -108,22 +106,10 @@ func TestBothFamiliesOfAServiceAreOneCall(t *testing.T) {
 	}
 }
 
-func TestSharersHaveOneAddress(t *testing.T) {
-	socket := socketIn(t)
-	start(t, listen(t, socket), newStore())
-	g, _ := open(t, socket)
-	answers := g.Claim(t.Context(), []ipam.Claim{shared("x", "dns", addr.V4), shared("y", "dns", addr.V4), claim("z", addr.V4)})
-	if got := printAnswers(answers); got != "192.0.2.1; 192.0.2.1; 192.0.2.2" && got != "192.0.2.2; 192.0.2.2; 192.0.2.1" {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestReleaseIsForOneAddressOrAll(t *testing.T) {
 	s := newStore()
 	r := &recording{IPAMServer: s}
-	socket := socketIn(t)
-	start(t, listen(t, socket), r)
-	g, _ := open(t, socket)
+	g, _ := serve(t, r)
 	web, web6, dns := claim("web", addr.V4), claim("web", addr.V6), shared("x", "dns", addr.V4)
 	var grants []ipam.Grant
 	for _, a := range g.Claim(t.Context(), []ipam.Claim{web, web6, dns}) {
@@ -195,9 +181,7 @@ func TestCapacityComesFromStats(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			socket := socketIn(t)
-			start(t, listen(t, socket), &statistician{reply: tt.reply})
-			g, _ := open(t, socket)
+			g, _ := serve(t, &statistician{reply: tt.reply})
 			got, err := g.Capacity(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -272,7 +256,7 @@ func TestACallHasTenSeconds(t *testing.T) {
 		given = append(given, d)
 		return context.WithTimeout(ctx, time.Hour)
 	}
-	if err := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err; err != nil {
+	if err := failure(t, g); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(given, []time.Duration{10 * time.Second}) || !deadline {

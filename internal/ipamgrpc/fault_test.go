@@ -82,7 +82,7 @@ func TestEachCodeHasItsMeaning(t *testing.T) {
 	} {
 		t.Run(tt.code.String(), func(t *testing.T) {
 			server.err = status.Error(tt.code, "because of the moon")
-			families := g.Claim(t.Context(), []ipam.Claim{claim("web", addr.V4)})[0].Err
+			families := failure(t, g)
 			explicit := g.Claim(t.Context(), []ipam.Claim{claim("web", "192.0.2.1")})[0].Err
 			release := g.Release(t.Context(), []ipam.Grant{{Key: claim("web", addr.V4).Key, Address: addressesOf(addr.V4)[0]}})[0]
 			all := g.ReleaseAll(t.Context(), claim("web", addr.V4).Key)
@@ -113,9 +113,7 @@ func TestEachCodeHasItsMeaning(t *testing.T) {
 }
 
 func TestAlreadyExistsNamesBothMeanings(t *testing.T) {
-	socket := socketIn(t)
-	start(t, listen(t, socket), &refusing{err: status.Error(codes.AlreadyExists, "held")})
-	g, _ := open(t, socket)
+	g, _ := serve(t, &refusing{err: status.Error(codes.AlreadyExists, "held")})
 	for _, c := range []ipam.Claim{claim("web", addr.V4), claim("web", "192.0.2.1")} {
 		err := g.Claim(t.Context(), []ipam.Claim{c})[0].Err
 		for _, want := range []string{"another Service holds", "this Service has its addresses already"} {

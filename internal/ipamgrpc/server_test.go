@@ -242,6 +242,15 @@ func open(t *testing.T, socket string) (*Group, *calls) {
 	return openIn(t, NewSockets(seen.observe), socket, "default"), seen
 }
 
+// serve runs a server on a socket of its own, and returns a group on it, with the calls that its
+// observer gets.
+func serve(t *testing.T, server ipamv1.IPAMServer, options ...grpc.ServerOption) (*Group, *calls) {
+	t.Helper()
+	socket := socketIn(t)
+	start(t, listen(t, socket), server, options...)
+	return open(t, socket)
+}
+
 func openIn(t *testing.T, sockets *Sockets, socket, pool string) *Group {
 	t.Helper()
 	g, err := sockets.Group(socket, pool, "test")
@@ -260,6 +269,25 @@ func openIn(t *testing.T, sockets *Sockets, socket, pool string) *Group {
 // patiently gives a call all the time that it may need on a busy machine.
 func patiently(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
+}
+
+// ask claims addresses for default/web, one for each of wants, and prints the answers.
+func ask(t *testing.T, g *Group, wants ...any) string {
+	t.Helper()
+	return printAnswers(g.Claim(t.Context(), claimsOf("web", wants...)))
+}
+
+func claimsOf(service string, wants ...any) (list []ipam.Claim) {
+	for _, want := range wants {
+		list = append(list, claim(service, want))
+	}
+	return list
+}
+
+// failure claims an IPv4 address for default/web, and returns the error.
+func failure(t *testing.T, g *Group) error {
+	t.Helper()
+	return g.Claim(t.Context(), claimsOf("web", addr.V4))[0].Err
 }
 
 // claim returns the claim of a Service, for a family or an address.
