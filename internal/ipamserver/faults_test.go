@@ -42,25 +42,6 @@ func TestNetBoxMayBeAwayAtTheStartAndLater(t *testing.T) {
 	}
 }
 
-// A 500 or a broken connection proves nothing. Neither may lead to a second address.
-func TestAddressOfALostAnswerIsFoundAgain(t *testing.T) {
-	for name, fault := range map[string]netboxtest.Fault{"a 500 after the commit": netboxtest.FailAfter, "a broken connection": netboxtest.LoseReply} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, netboxtest.V46)
-			w.fail(fault)
-			if got := text(w.server("prod").Allocate(t.Context(), both("default", "default/web"))); got != "Unknown" {
-				t.Errorf("got %s, want Unknown", got)
-			}
-			if got := text(w.server("prod").Allocate(t.Context(), both("default", "default/web"))); got != "192.0.2.1 2001:db8::10" {
-				t.Errorf("after a restart: %s", got)
-			}
-			if held := w.held(); strings.Count(held, "\n") != 1 {
-				t.Errorf("NetBox holds\n%s", held)
-			}
-		})
-	}
-}
-
 func TestANewTokenIsReadWithoutARestart(t *testing.T) {
 	w := newWorld(t, netboxtest.V46)
 	w.token("00000000000000000000000000000000deadbeef")
@@ -83,11 +64,8 @@ func TestANewTokenIsReadWithoutARestart(t *testing.T) {
 }
 
 func TestPoolIsPreparedAgainAfterAChangeOfNetBox(t *testing.T) {
-	w := newWorld(t, netboxtest.V46)
-	s := w.server("prod")
-	if _, err := s.Allocate(t.Context(), both("default", "default/web")); err != nil {
-		t.Fatal(err)
-	}
+	w, s := prod(t)
+	mustAllocate(t, s, both("default", "default/web"))
 	w.Strict = false // the schema has no filter for a removed field
 	w.RemoveField(netbox.DefaultField)
 	if got := text(s.Allocate(t.Context(), both("default", "default/other"))); got != "FailedPrecondition" {

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/status"
+
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipamgrpc"
@@ -90,6 +92,20 @@ func (w *world) server(cluster string) *Server {
 		w.t.Fatal(err)
 	}
 	return newServer(c, slog.New(slog.DiscardHandler), w.dial)
+}
+
+// prod returns a NetBox, and the server of the cluster prod.
+func prod(t testing.TB) (*world, *Server) {
+	t.Helper()
+	w := newWorld(t, netboxtest.V46)
+	return w, w.server("prod")
+}
+
+func mustAllocate(t testing.TB, s *Server, r *ipamv1.AllocateRequest) {
+	t.Helper()
+	if _, err := s.Allocate(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (w *world) dial(c netbox.Config) (*netbox.Client, error) {
@@ -195,7 +211,7 @@ func everything(service string) *ipamv1.ReleaseRequest {
 // text formats a reply or an error for comparison: "192.0.2.1 2001:db8::10", or the code.
 func text(reply *ipamv1.AllocateResponse, err error) string {
 	if err != nil {
-		return codeOf(err)
+		return status.Code(err).String()
 	}
 	var ips []string
 	for _, ip := range reply.Ips {
