@@ -85,8 +85,16 @@ func (b *memoryNetBox) prepared(c *netbox.Client) *netbox.Pool {
 	return p
 }
 
-func claimOf(service string, f addr.Family) ipam.Claim {
-	c := ipam.Claim{Group: "default", Service: "default/" + service, Family: f}
+// claimOf returns the claim of a Service, for a family or an address.
+func claimOf(service string, of any) ipam.Claim {
+	c := ipam.Claim{Group: "default", Service: "default/" + service}
+	switch of := of.(type) {
+	case addr.Family:
+		c.Family = of
+	case string:
+		c.Address = netip.MustParseAddr(of)
+		c.Family = addr.FamilyOf(c.Address)
+	}
 	c.Key = ipam.KeyOf("ipamtest", c)
 	return c
 }
@@ -96,9 +104,7 @@ func claimOne(b *memoryNetBox, c *netbox.Client) error {
 }
 
 func claimNamed(b *memoryNetBox, c *netbox.Client) error {
-	claim := claimOf("web", addr.V4)
-	claim.Address = netip.MustParseAddr("192.0.2.5")
-	return b.prepared(c).Claim(b.t.Context(), []ipam.Claim{claim})[0].Err
+	return b.prepared(c).Claim(b.t.Context(), []ipam.Claim{claimOf("web", "192.0.2.5")})[0].Err
 }
 
 func releaseOne(b *memoryNetBox, c *netbox.Client) error {

@@ -33,6 +33,17 @@ func want(t *testing.T, err error, kind ipam.Kind) {
 	}
 }
 
+// wantText checks the kind of an error, and that its text says something. It reports whether there
+// must be no error.
+func wantText(t *testing.T, err error, kind ipam.Kind, says string) (fine bool) {
+	t.Helper()
+	want(t, err, kind)
+	if err != nil && !strings.Contains(err.Error(), says) {
+		t.Errorf("%v does not say %q", err, says)
+	}
+	return err == nil
+}
+
 // claim claims one address.
 func claim(t *testing.T, p *netbox.Pool, c ipam.Claim) (ipam.Grant, error) {
 	t.Helper()
@@ -100,8 +111,7 @@ func TestLateNamedClaimIsGranted(t *testing.T) {
 			},
 		} {
 			b := newMemoryNetBox(t, netboxtest.V46, mode)
-			c := claimOf("web", addr.V4)
-			c.Address = netip.MustParseAddr("192.0.2.9")
+			c := claimOf("web", "192.0.2.9")
 			finished := false
 			h := interrupt(b.Server, late, func(w http.ResponseWriter, r *http.Request) {
 				if !finished {
@@ -154,9 +164,7 @@ func TestRestartAfterAnyFaultClaimsOnceAndReleasesAll(t *testing.T) {
 
 func failAndRestart(t *testing.T, version string, mode netbox.Mode, n int, fault netboxtest.Fault) {
 	b := newMemoryNetBox(t, version, mode)
-	named, free := claimOf("named", addr.V4), claimOf("free", addr.V4)
-	named.Address = netip.MustParseAddr("192.0.2.7")
-	claims := []ipam.Claim{named, free, claimOf("free", addr.V6)}
+	claims := []ipam.Claim{claimOf("named", "192.0.2.7"), claimOf("free", addr.V4), claimOf("free", addr.V6)}
 	p := b.pool("ipamtest")
 	b.SetFault(faultAt(n, fault))
 	for _, a := range p.Claim(t.Context(), claims) {

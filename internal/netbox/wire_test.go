@@ -37,22 +37,6 @@ func connect(t *testing.T, cfg netbox.Config) *netbox.Client {
 	return c
 }
 
-func TestClaimsOverTCP(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
-	server := httptest.NewServer(b.Server)
-	defer server.Close()
-	p := b.prepared(connect(t, netbox.Config{URL: server.URL}))
-	g := mustClaim(t, p, claimOf("web", addr.V4))
-	b.LoseAnswer()
-	_, err := claim(t, p, claimOf("api", addr.V4))
-	want(t, err, ipam.KindUnknown)
-	mustClaim(t, p, claimOf("api", addr.V4))
-	want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
-	if !strings.HasPrefix(g.Object, server.URL+"/ipam/ip-addresses/") || b.held() != 1 {
-		t.Errorf("the object is %s; %d addresses are held", g.Object, b.held())
-	}
-}
-
 // Half an answer has the status of success and a length that its body does not reach.
 func TestHalfAnAnswerIsUnknown(t *testing.T) {
 	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
@@ -66,10 +50,7 @@ func TestHalfAnAnswerIsUnknown(t *testing.T) {
 	defer server.Close()
 	p := b.prepared(connect(t, netbox.Config{URL: server.URL}))
 	_, err := claim(t, p, claimOf("web", addr.V4))
-	want(t, err, ipam.KindUnknown)
-	if !strings.Contains(err.Error(), "connection broke") {
-		t.Error(err)
-	}
+	wantText(t, err, ipam.KindUnknown, "connection broke")
 	mustClaim(t, p, claimOf("web", addr.V4))
 	if b.held() != 1 {
 		t.Errorf("%d addresses are held", b.held())
@@ -78,7 +59,7 @@ func TestHalfAnAnswerIsUnknown(t *testing.T) {
 
 // Nothing listens, so NetBox did not get the request.
 func TestRefusedConnectionIsUnavailable(t *testing.T) {
-	for name, refuse := range map[string]error{
+	for _, refuse := range map[string]error{
 		"refused":  &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED},
 		"no proxy": &net.OpError{Op: "proxyconnect", Net: "tcp", Err: syscall.ECONNREFUSED},
 		"no name":  &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "netbox.example", IsNotFound: true}},
@@ -86,10 +67,7 @@ func TestRefusedConnectionIsUnavailable(t *testing.T) {
 		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
 		down := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, refuse }}
 		_, err := connect(t, netbox.Config{URL: "http://netbox.example", Transport: down}).Prepare(t.Context(), b.group)
-		want(t, err, ipam.KindUnavailable)
-		if !strings.Contains(err.Error(), "no connection") {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantText(t, err, ipam.KindUnavailable, "no connection")
 	}
 }
 
@@ -102,15 +80,9 @@ func TestCertificatesMustBeTrusted(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	mustClaim(t, b.prepared(connect(t, netbox.Config{URL: server.URL, CA: ca})), claimOf("web", addr.V4))
 	_, err := connect(t, netbox.Config{URL: server.URL}).Prepare(t.Context(), b.group)
-	want(t, err, ipam.KindMisconfigured)
-	if !strings.Contains(err.Error(), "certificate is not trusted") {
-		t.Error(err)
-	}
+	wantText(t, err, ipam.KindMisconfigured, "certificate is not trusted")
 	_, err = connect(t, netbox.Config{URL: "https://" + plain(t)}).Prepare(t.Context(), b.group)
-	want(t, err, ipam.KindMisconfigured)
-	if !strings.Contains(err.Error(), "does not speak TLS") {
-		t.Error(err)
-	}
+	wantText(t, err, ipam.KindMisconfigured, "does not speak TLS")
 }
 
 // plain is the address of a server without TLS.
@@ -118,22 +90,6 @@ func plain(t *testing.T) string {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()
-}
-
-// A redirect could send the token to another server, and turns a POST into a GET.
-func TestRedirectsAreNotFollowed(t *testing.T) {
-	followed := false
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed = true }))
-	defer other.Close()
-	for _, status := range []int{301, 302, 303, 307, 308} {
-		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
-		_, err := connect(t, netbox.Config{URL: server.URL}).Prepare(t.Context(), netbox.Group{Cluster: "c", Mode: netbox.ModeReserved})
-		want(t, err, ipam.KindMisconfigured)
-		server.Close()
-	}
-	if followed {
-		t.Error("a redirect was followed")
-	}
 }
 
 // NetBox ignores a body without a length, and redirects a path without its final slash.
@@ -193,9 +149,9 @@ func TestUnusableConfigurationsAreRefused(t *testing.T) {
 		"has a user, a query or": {URL: "https://netbox.example.com/?token=secret", Token: "x"},
 	} {
 		_, err := netbox.New(cfg)
-		want(t, err, ipam.KindMisconfigured)
-		if !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret@") || strings.Contains(err.Error(), "=secret") {
-			t.Errorf("%v does not say %q", err, says)
+		wantText(t, err, ipam.KindMisconfigured, says)
+		if strings.Contains(err.Error(), "secret@") || strings.Contains(err.Error(), "=secret") {
+			t.Errorf("%v repeats the secret", err)
 		}
 	}
 }
