@@ -4,41 +4,30 @@ import (
 	"slices"
 	"testing"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/service"
 )
 
 func TestUnwantedClaimIsGivenBack(t *testing.T) {
 	t.Run("never sent", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
+		b, r := waiting(t)
 		b.drop(r)
 		b.send()
 		b.returns()
 	})
 	t.Run("granted after the Service has gone", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
+		b, r := waiting(t)
 		claims := b.send(webV4)
 		b.drop(r)
 		b.answer(claims, granted("203.0.113.7"))
 		b.returns("203.0.113.7")
 	})
 	t.Run("granted, and never written", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
-		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b, r := withGrant(t, "203.0.113.7")
 		b.drop(r)
 		b.returns("203.0.113.7")
 	})
 	t.Run("of unknown outcome", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
+		b, r := waiting(t)
 		b.answer(b.send(webV4), failed(ipam.KindUnknown))
 		b.drop(r)
 		b.returns()
@@ -46,20 +35,14 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		b.returns("203.0.113.7")
 	})
 	t.Run("refused by PureLB", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
-		b.answer(b.send(webV4), granted("198.51.100.11"))
+		b, r := withGrant(t, "198.51.100.11")
 		b.choose(r)
 		b.returns() // otherwise the backend would grant the same address again
 		b.drop(r)
 		b.returns("198.51.100.11")
 	})
 	t.Run("created again during the release", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
-		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b, r := withGrant(t, "203.0.113.7")
 		b.drop(r)
 		back := b.returns("203.0.113.7")
 		b.choose(r)
@@ -69,62 +52,42 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		back = b.returns("203.0.113.7")
 		b.Claims.Returned("box", back, []error{nil})
 		b.answer(b.send(webV4), granted("203.0.113.8"))
-		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
-			t.Errorf("chose %s", show(choice))
-		}
+		b.gets(r, 1)
 	})
 	t.Run("created again before the release", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
-		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b, r := withGrant(t, "203.0.113.7")
 		b.drop(r)
 		b.choose(r)
 		if !slices.Equal(b.woken, []ipam.Owner{"default/web"}) {
 			t.Errorf("the Service is not queued: %q", b.woken)
 		}
 		b.returns()
-		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
-			t.Errorf("chose %s", show(choice))
-		}
+		b.gets(r, 1)
 	})
 }
 
 func TestReleasedGrantIsNotReused(t *testing.T) {
-	b := newBacked(t, false)
-	r := web("4", of("box"))
-	b.choose(r)
-	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b, r := withGrant(t, "203.0.113.7")
 	b.drop(r)
 	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{failed(ipam.KindUnknown).Err})
-	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
-		t.Errorf("the Service uses a released grant: %s", show(choice))
-	}
+	b.gets(r, 0)
 }
 
 func TestUnusableGrantIsNotUsedLater(t *testing.T) {
-	b := newBacked(t, false)
-	r := web("4", of("box"))
-	b.choose(r)
-	b.answer(b.send(webV4), granted("198.51.100.11")) // an address of the pool of default
+	b, r := withGrant(t, "198.51.100.11") // an address of the pool of default
 	b.drop(r)
-	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
-		t.Errorf("chose %s", show(choice))
-	}
+	b.gets(r, 0)
 	b.Claims.Returned("box", b.returns("198.51.100.11"), []error{nil})
 	claims := b.send(webV4)
 	b.drop(r)
 	b.answer(claims, granted("198.51.100.11"))
-	if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
-		t.Errorf("the Service uses the unusable grant: %s", show(choice))
-	}
+	b.gets(r, 0)
 }
 
 func TestSharersOfAClaimCauseNoSendLoop(t *testing.T) {
 	b := newBacked(t, false)
 	b.Claims.SetCluster("test")
-	any, one := web("4", of("box"), sharing("key")), web("4", of("box"), sharing("key"), asking("203.0.113.9"))
-	one.Name = "api"
+	any, one := web("4", of("box"), sharing("key")), web("4", of("box"), sharing("key"), asking("203.0.113.9"), named("api"))
 	b.choose(any)
 	b.choose(one)
 	claims := b.send("test/default/shared:key/box/v4")
@@ -149,11 +112,7 @@ func TestClaimIsSentOncePerCall(t *testing.T) {
 }
 
 func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
-	b := newBacked(t, false)
-	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
-	g, _ := b.Groups.Group("box")
-	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
-	b.Store.Show(r.Held[0], "default/web")
+	b, r := adopted(t)
 	b.Claims.Register("box", b.Claims.Grants()["box"])
 	claims := b.send(webV4)
 	b.drop(r)

@@ -10,13 +10,8 @@ import (
 )
 
 func TestOnlyOrphansAreGivenBack(t *testing.T) {
-	b := newBacked(t, false)
-	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
-	g, _ := b.Groups.Group("box")
-	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
-	b.Store.Show(r.Held[0], "default/web")
-	waiting := web("4", of("box"))
-	waiting.Name = "api"
+	b, r := adopted(t)
+	waiting := web("4", of("box"), named("api"))
 	b.choose(waiting)
 	orphan := func(key, text string) ipam.Grant { return ipam.Grant{Key: key, Address: netip.MustParseAddr(text)} }
 	b.Claims.Orphans("box", []ipam.Grant{
@@ -65,24 +60,16 @@ func TestOrphanInUseBelongsToItsService(t *testing.T) {
 		b.returns("203.0.113.7")
 	})
 	t.Run("but not one that waits for it", func(t *testing.T) {
-		b := newBacked(t, false)
-		r := web("4", of("box"))
-		b.choose(r)
-		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b, r := withGrant(t, "203.0.113.7")
 		b.Claims.Orphans("box", orphan)
-		if choice := b.choose(r); len(choice.Result.Addresses) > 0 {
-			t.Errorf("chose %s", show(choice))
-		}
+		b.gets(r, 0)
 		b.returns("203.0.113.7")
 		b.answer(b.send(webV4), granted("203.0.113.8"))
-		if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
-			t.Errorf("chose %s", show(choice))
-		}
+		b.gets(r, 1)
 	})
 	t.Run("granted to it while another claim was in progress", func(t *testing.T) {
 		b := newBacked(t, false)
-		r, other := web("4", of("box")), web("4", of("box"))
-		other.Name = "api"
+		r, other := web("4", of("box")), web("4", of("box"), named("api"))
 		b.choose(other)
 		claims := b.send("test/default/api/box/v4")
 		b.drop(other)

@@ -39,6 +39,41 @@ func newBacked(t *testing.T, boxFirst bool) *backed {
 	return &backed{t: t, Cluster: c, now: time.Unix(1e9, 0)}
 }
 
+// waiting is a backed in which default/web waits for an address of "box".
+func waiting(t *testing.T) (*backed, service.Request) {
+	t.Helper()
+	b, r := newBacked(t, false), web("4", of("box"))
+	b.choose(r)
+	return b, r
+}
+
+// withGrant is a backed in which the backend has granted address to default/web, which has not
+// chosen it yet.
+func withGrant(t *testing.T, address string) (*backed, service.Request) {
+	t.Helper()
+	b, r := waiting(t)
+	b.answer(b.send(webV4), granted(address))
+	return b, r
+}
+
+// adopted is a backed whose backend manages 203.0.113.7, which default/web shows.
+func adopted(t *testing.T) (*backed, service.Request) {
+	t.Helper()
+	b, r := newBacked(t, false), web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	return b, r
+}
+
+// gets checks how many addresses r gets.
+func (b *backed) gets(r service.Request, n int) {
+	b.t.Helper()
+	if choice := b.choose(r); len(choice.Result.Addresses) != n {
+		b.t.Errorf("got %s, want %d addresses", show(choice), n)
+	}
+}
+
 // choose chooses for r, and stores the choice as the allocator does.
 func (b *backed) choose(r service.Request) ipam.Choice {
 	b.t.Helper()
@@ -203,8 +238,7 @@ func TestBothFamiliesAreClaimedTogether(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("46", of("box"))
 	b.choose(r)
-	other := web("4", of("box"))
-	other.Name = "api"
+	other := web("4", of("box"), named("api"))
 	b.choose(other)
 	if claims := b.Claims.Next("box", 1, b.now); len(claims) != 2 || claims[0].Key != webV4 || claims[1].Key != webV6 {
 		t.Fatalf("sent %+v", claims)
@@ -237,22 +271,15 @@ func TestServiceGetsTheRequestedBackendAddress(t *testing.T) {
 	}
 	b.answer(claims, granted("203.0.113.9"))
 	// Another Service cannot get the address by asking for it first.
-	thief := web("4", asking("203.0.113.9"))
-	thief.Name = "thief"
+	thief := web("4", asking("203.0.113.9"), named("thief"))
 	if choice := b.choose(thief); len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonInUse {
 		t.Errorf("the thief: %s", show(choice))
 	}
-	if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
-		t.Errorf("after the answer: %s", show(choice))
-	}
+	b.gets(r, 1)
 }
 
 func TestShownAddressIsAdoptedAndRegistered(t *testing.T) {
-	b := newBacked(t, false)
-	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
-	g, _ := b.Groups.Group("box")
-	b.Claims.Adopt(b.ClaimOf(r, g, addr.V4), r.Held[0])
-	b.Store.Show(r.Held[0], "default/web")
+	b, r := adopted(t)
 	b.send()
 	if choice := b.choose(r); choice.Refusal != nil || len(choice.Claims) > 0 || choice.Result.Reason != ipam.ReasonAllocated {
 		t.Fatalf("chose %s", show(choice))
@@ -271,10 +298,7 @@ func TestShownAddressIsAdoptedAndRegistered(t *testing.T) {
 }
 
 func TestGrantInsideALocalPoolIsNotUsed(t *testing.T) {
-	b := newBacked(t, false)
-	r := web("4", of("box"))
-	b.choose(r)
-	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b, r := withGrant(t, "203.0.113.7")
 	groups := append(slices.Clone(b.Groups.Usable), group(t, "new", ipam.AnnounceLocal, "203.0.113.7-203.0.113.9", "203.0.113.0/24"))
 	b.Groups = ipam.NewGroups(groups, groups, nil, nil)
 	if choice := b.choose(r); len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonInUse {
@@ -283,17 +307,12 @@ func TestGrantInsideALocalPoolIsNotUsed(t *testing.T) {
 }
 
 func TestGrantHeldByAnotherServiceComesLater(t *testing.T) {
-	b := newBacked(t, false)
-	r := web("4", of("box"))
-	b.choose(r)
-	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b, r := withGrant(t, "203.0.113.7")
 	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/api")
 	choice := b.choose(r)
 	if choice.Refusal == nil || choice.Refusal.Claiming || choice.Result.Reason != ipam.ReasonInUse || !slices.Contains(choice.Needs, ipam.Need{Addr: netip.MustParseAddr("203.0.113.7")}) {
 		t.Errorf("chose %s", show(choice))
 	}
 	b.Store.Forget("default/api")
-	if choice := b.choose(r); len(choice.Result.Addresses) != 1 {
-		t.Errorf("chose %s", show(choice))
-	}
+	b.gets(r, 1)
 }

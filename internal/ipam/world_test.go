@@ -156,6 +156,8 @@ func multiPool(on bool) func(*service.Request) {
 	return func(r *service.Request) { r.MultiPool = &on }
 }
 
+func named(name string) func(*service.Request) { return func(r *service.Request) { r.Name = name } }
+
 func in(namespace string) func(*service.Request) {
 	return func(r *service.Request) { r.Namespace = namespace }
 }
