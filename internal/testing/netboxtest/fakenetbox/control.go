@@ -8,9 +8,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
@@ -19,14 +17,11 @@ import (
 //
 //	GET  /addresses                      what NetBox holds
 //	GET  /requests                       how often each call was made
-//	POST /fault?kind=K&method=M&path=P&times=N
-//	                                     N requests (without N: all) fail; the kinds are the keys of faults below
-//	POST /stop?at=request|answer&method=M&path=P&times=N
-//	                                     N requests (without N: all) are held, before NetBox works on them or
-//	                                     before it answers
+//	POST /stop?at=request|answer&method=M&path=P
+//	                                     requests are held, before NetBox works on them or before it answers
 //	GET  /stopped                        waits until a request is held, and names it
 //	POST /resume?lose=true               releases the held requests; with lose, they fail
-//	POST /token?state=valid|disabled|read-only
+//	POST /token?state=valid|disabled
 //	POST /down, POST /up                 NetBox refuses connections, and accepts them again
 //	POST /exit                           the program ends
 //
@@ -44,7 +39,6 @@ func (c *control) routes() http.Handler {
 	for pattern, handle := range map[string]func(r *http.Request) (any, error){
 		"GET /addresses": c.addresses,
 		"GET /requests":  c.requests,
-		"POST /fault":    c.fault,
 		"POST /stop":     c.stop,
 		"GET /stopped":   func(r *http.Request) (any, error) { return c.gate.wait(r.Context()) },
 		"POST /resume":   c.resume,
@@ -71,7 +65,6 @@ type Address struct {
 	Address     netip.Prefix
 	Status      string
 	Description string
-	DNSName     string
 	// Fields are the custom fields.
 	Fields map[string]any
 	// URL is the web page of the address.
@@ -81,7 +74,7 @@ type Address struct {
 func (c *control) addresses(*http.Request) (any, error) {
 	list := []Address{}
 	for _, a := range c.netbox.Addresses() {
-		list = append(list, Address{ID: a.ID, Address: a.Prefix, Status: a.Status, Description: a.Description, DNSName: a.DNSName,
+		list = append(list, Address{ID: a.ID, Address: a.Prefix, Status: a.Status, Description: a.Description,
 			Fields: a.Fields, URL: fmt.Sprintf("http://%s/ipam/ip-addresses/%d/", c.site.address, a.ID)})
 	}
 	return list, nil
@@ -100,57 +93,13 @@ func (c *control) requests(*http.Request) (any, error) {
 	return counts, nil
 }
 
-// matching reads the match of the requests and their number. The number -1 means all.
-func matching(r *http.Request) (m match, times int, err error) {
-	query := r.URL.Query()
-	times = -1
-	if text := query.Get("times"); text != "" {
-		times, err = strconv.Atoi(text)
-	}
-	return match{method: query.Get("method"), path: query.Get("path")}, times, err
-}
-
-var faults = map[string]netboxtest.Fault{
-	"none":        netboxtest.None,
-	"fail-before": netboxtest.FailBefore,
-	"fail-after":  netboxtest.FailAfter,
-	"lose-reply":  netboxtest.LoseReply,
-	"hang-reply":  netboxtest.HangReply,
-}
-
-func (c *control) fault(r *http.Request) (any, error) {
-	kind := r.URL.Query().Get("kind")
-	fault, known := faults[kind]
-	if !known {
-		return nil, fmt.Errorf("the kind %q is not known: want one of %v", kind, slices.Sorted(maps.Keys(faults)))
-	}
-	m, left, err := matching(r)
-	if err != nil {
-		return nil, err
-	}
-	var mu sync.Mutex
-	c.netbox.SetFault(func(r *http.Request) netboxtest.Fault {
-		mu.Lock()
-		defer mu.Unlock()
-		if left == 0 || !m.of(r) {
-			return netboxtest.None
-		}
-		left--
-		return fault
-	})
-	return nil, nil
-}
-
 func (c *control) stop(r *http.Request) (any, error) {
-	m, times, err := matching(r)
-	if err != nil {
-		return nil, err
-	}
-	at := r.URL.Query().Get("at")
+	query := r.URL.Query()
+	at := query.Get("at")
 	if at != "request" && at != "answer" {
 		return nil, fmt.Errorf("at=%q is not known: want request or answer", at)
 	}
-	c.gate.arm(stop{match: m, answer: at == "answer", left: times})
+	c.gate.arm(stop{method: query.Get("method"), path: query.Get("path"), answer: at == "answer"})
 	return nil, nil
 }
 
@@ -161,7 +110,7 @@ func (c *control) resume(r *http.Request) (any, error) {
 
 func (c *control) setToken(r *http.Request) (any, error) {
 	state := r.URL.Query().Get("state")
-	tokens := map[string]netboxtest.Token{"valid": {}, "disabled": {Disabled: true}, "read-only": {ReadOnly: true}}
+	tokens := map[string]netboxtest.Token{"valid": {}, "disabled": {Disabled: true}}
 	token, known := tokens[state]
 	if !known {
 		return nil, fmt.Errorf("the state %q is not known: want one of %v", state, slices.Sorted(maps.Keys(tokens)))

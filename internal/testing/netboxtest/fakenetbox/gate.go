@@ -14,22 +14,11 @@ import (
 	"time"
 )
 
-// match selects requests. An empty field matches every request.
-type match struct {
-	method string
-	// path is a part of the path and the query.
-	path string
-}
-
-func (m match) of(r *http.Request) bool {
-	return (m.method == "" || m.method == r.Method) && strings.Contains(r.URL.RequestURI(), m.path)
-}
-
 // stop says which requests the gate holds: before NetBox works on them, or before it answers.
 type stop struct {
-	match
-	answer bool // before the answer
-	left   int  // how many more requests it holds; negative means all
+	// An empty method or path matches every request. path is a part of the path and the query.
+	method, path string
+	answer       bool // before the answer
 
 	held []string
 	// came is closed when the first request is held, resumed when held requests may continue.
@@ -103,10 +92,9 @@ func (g *gate) hold(r *http.Request, answer bool) *stop {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stop
-	if s == nil || s.answer != answer || s.left == 0 || !s.of(r) {
+	if s == nil || s.answer != answer || s.method != "" && s.method != r.Method || !strings.Contains(r.URL.RequestURI(), s.path) {
 		return nil
 	}
-	s.left--
 	if s.held = append(s.held, r.Method+" "+r.URL.RequestURI()); len(s.held) == 1 {
 		close(s.came)
 	}

@@ -38,10 +38,9 @@ func main() {
 
 // options are the flags.
 type options struct {
-	listen, control, version, token string
-	latency                         time.Duration
-	blocks                          []netboxtest.Block
-	reserved                        []netboxtest.Address
+	listen, control, token string
+	latency                time.Duration
+	blocks                 []netboxtest.Block
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -50,32 +49,15 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8000", "`address` of NetBox")
 	f.StringVar(&o.control, "control", "127.0.0.1:8001", "`address` of the control endpoint")
-	f.StringVar(&o.version, "version", netboxtest.V46, "version of NetBox: "+netboxtest.V44+" or "+netboxtest.V46)
 	f.StringVar(&o.token, "token", netboxtest.AdminToken, "the API token")
 	f.DurationVar(&o.latency, "latency", 0, "how long a request takes that reads or changes addresses")
-	f.Func("prefix", "a `prefix` of NetBox; may be repeated", func(text string) error {
-		p, err := netip.ParsePrefix(text)
-		o.blocks = append(o.blocks, netboxtest.Block{Prefix: p})
-		return err
-	})
 	f.Func("range", "an IP range of NetBox, as `FIRST-LAST/BITS`; may be repeated", func(text string) error {
 		b, err := parseRange(text)
 		o.blocks = append(o.blocks, b)
 		return err
 	})
-	f.Func("reserved", "an address that is reserved for a tenant, as `TENANT=ADDRESS/BITS`; may be repeated", func(text string) error {
-		tenant, address, _ := strings.Cut(text, "=")
-		p, err := netip.ParsePrefix(address)
-		o.reserved = append(o.reserved, netboxtest.Address{Prefix: p, Tenant: tenant, Status: "reserved"})
-		return err
-	})
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if o.version != netboxtest.V44 && o.version != netboxtest.V46 {
-		return o, fmt.Errorf("version %q is not known: want %s or %s", o.version, netboxtest.V44, netboxtest.V46)
-	}
-	return o, nil
+	err := f.Parse(args)
+	return o, err
 }
 
 func parseRange(text string) (netboxtest.Block, error) {
@@ -94,20 +76,12 @@ func parseRange(text string) (netboxtest.Block, error) {
 
 // netBox returns the server that the flags describe.
 func (o options) netBox() *netboxtest.Server {
-	s := netboxtest.New(o.version)
+	s := netboxtest.New(netboxtest.V46)
 	s.SetToken(netboxtest.AdminToken, netboxtest.Token{Disabled: true})
 	s.SetToken(o.token, netboxtest.Token{})
 	s.Latency = func(*http.Request, int) time.Duration { return o.latency }
 	for _, b := range o.blocks {
 		s.AddBlock(b)
-	}
-	tenants := map[string]bool{}
-	for _, a := range o.reserved {
-		if !tenants[a.Tenant] {
-			s.AddTenant(a.Tenant, a.Tenant)
-		}
-		tenants[a.Tenant] = true
-		s.AddAddress(a)
 	}
 	return s
 }
