@@ -238,4 +238,6 @@ func buildOnly(ctx context.Context, args []string) error {
 	return nil
 }
 
-func deps(ctx context.Context, _ []string) error { return preflight.Install(ctx, os.Stdout) }
+func deps(ctx context.Context, _ []string) error {
+	return preflight.Inspect(state.Default().Probe()).Install(ctx, os.Stdout)
+}

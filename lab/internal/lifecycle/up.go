@@ -38,8 +38,8 @@ func Up(ctx context.Context, dir state.Dir, o Options) error {
 		return err
 	}
 	o.World = world.Name
-	if err := preflight.Check(dir.Probe()); err != nil {
-		return err
+	if err := preflight.Inspect(dir.Probe()).Unready(); err != nil {
+		return fmt.Errorf("this host cannot run the lab yet:\n%w", err)
 	}
 	bin, err := build.Build(ctx, o.Out, programsOf(world)...)
 	if err != nil {

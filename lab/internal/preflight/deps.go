@@ -19,14 +19,14 @@ const policyFile = "/usr/sbin/policy-rc.d"
 var daemons = map[string]string{"containerd": "containerd", "frr": "frr", "bird2": "bird", "prometheus": "prometheus"}
 
 // Install installs the missing packages without letting them start anything.
-func Install(ctx context.Context, out io.Writer) error {
-	missing := Missing()
+func (h Host) Install(ctx context.Context, out io.Writer) error {
+	if err := h.Missing(); err != nil {
+		return err
+	}
+	missing := h.packages()
 	if len(missing) == 0 {
 		fmt.Fprintln(out, "all packages are installed")
 		return nil
-	}
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("installing packages needs root: %s", aptLine(missing))
 	}
 	fmt.Fprintln(out, "installing", strings.Join(missing, " "))
 	allow, err := forbidDaemons()

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -25,23 +26,24 @@ var namespaces = probe{"network and mount namespaces", "a container must be star
 
 // probes run in the namespaces that the first probe makes.
 var probes = []probe{
+	{"namespaces of containers", "use a kernel with CONFIG_PID_NS, CONFIG_IPC_NS and CONFIG_UTS_NS", container},
 	{"veth interfaces", "modprobe veth", veth},
 	{"bridges", "modprobe bridge", bridge},
 	{"dummy or ifb interfaces", "modprobe dummy", dummy},
 	{"packet filtering of bridged pods", "modprobe br_netfilter", bridgeFilter},
-	{"nftables", "modprobe nf_tables", nftables},
+	{"nftables with address translation", "modprobe -a nf_tables nft_masq nft_ct nft_numgen", nftables},
 	{"overlay file systems where the lab keeps its state", "modprobe overlay, or set LAB_STATE to a directory on an ordinary disk", overlay},
 	{"control groups", "mount cgroup2 on /sys/fs/cgroup", groups},
 }
 
 // kernel runs the probes on a thread that ends after them.
-func kernel(scratch string) []error {
+func kernel(scratch string) []Feature {
 	if !exists(bridgeSettings) {
 		// No program of the lab loads this module by itself. If the load fails, a probe reports the
 		// missing feature.
 		_ = exec.Command("/sbin/modprobe", "br_netfilter").Run()
 	}
-	done := make(chan []error)
+	done := make(chan []Feature)
 	go func() {
 		runtime.LockOSThread()
 		done <- runProbes(scratch)
@@ -49,21 +51,16 @@ func kernel(scratch string) []error {
 	return <-done
 }
 
-func runProbes(scratch string) []error {
+func runProbes(scratch string) (missing []Feature) {
 	if err := namespaces.try(scratch); err != nil {
-		return []error{namespaces.missing(err)}
+		return []Feature{{namespaces.feature, err, namespaces.remedy}}
 	}
-	var errs []error
 	for _, p := range probes {
 		if err := p.try(scratch); err != nil {
-			errs = append(errs, p.missing(err))
+			missing = append(missing, Feature{p.feature, err, p.remedy})
 		}
 	}
-	return errs
-}
-
-func (p probe) missing(err error) error {
-	return fmt.Errorf("- the kernel has no %s (%w): %s", p.feature, err, p.remedy)
+	return missing
 }
 
 func unshare(string) error {
@@ -71,6 +68,13 @@ func unshare(string) error {
 		return err
 	}
 	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+}
+
+// container runs a program in the other namespaces of a container.
+func container(string) error {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
+	return cmd.Run()
 }
 
 func veth(string) error {
@@ -106,13 +110,14 @@ func bridgeFilter(string) error {
 	return err
 }
 
-// nftables succeeds if the program is missing, because the package check reports that.
+// nftables tries what kube-proxy uses. It succeeds if the program is missing, because the package check reports that.
 func nftables(string) error {
 	const nft = "/usr/sbin/nft"
 	if !exists(nft) {
 		return nil
 	}
-	out, err := exec.Command(nft, "add table inet probe").CombinedOutput()
+	out, err := exec.Command(nft, "add table inet probe; add chain inet probe nat {type nat hook postrouting priority 100;}; "+
+		"add rule inet probe nat ct state new numgen random mod 2 vmap {0: accept}; add rule inet probe nat masquerade").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
