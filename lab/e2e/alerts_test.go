@@ -157,7 +157,7 @@ func (s *alertScene) noLeader() {
 	w := s.world
 	s.begin("the allocator is scaled to 0", "PureLBNoLeader")
 	resume := w.stopAllocator()
-	s.fire("PureLBNoLeader")
+	s.fire()
 	s.orphan()
 	resume()
 	s.query("Prometheus reads the new allocator", `purelb_address_pool_available{pool=~".*alert-soon"} == 8`+
@@ -169,11 +169,12 @@ func (s *alertScene) noLeader() {
 // an orphan only when it has found it twice.
 func (s *alertScene) orphan() {
 	w := s.world
-	const often = "PURELB_IPAM_SWEEP_INTERVAL"
 	s.begin("a Service with an address of NetBox is deleted while there is no allocator", "PureLBIPAMOrphans")
 	w.remove(inAlertGroup("lost", "netbox"))
-	kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", often+"=10s")
-	s.later(func() { kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", often+"-") })
+	kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL=10s", "PURELB_IPAM_PAGE_TIME=10s")
+	s.later(func() {
+		kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL-", "PURELB_IPAM_PAGE_TIME-")
+	})
 }
 
 // standing starts faults that last until the cluster is healed.
@@ -252,21 +253,21 @@ func (s *alertScene) bgp() {
   - config: {neighborAddress: 172.30.250.77, peerAsn: 64514, authPasswordSecretRef: {name: alert-none, key: password}}
 `)
 	restore := w.undoable(func() { w.apply(peering(withBFD)) })
-	s.fire("PureLBBGPConfigurationNotReady", "PureLBBGPSessionDown")
+	s.fire()
 	restore()
 	w.sessions()
 
 	s.begin("a policy refuses all routes", "PureLBRoutesMissing")
 	w.apply(strings.Replace(peering(withBFD), "global: {", "global: {applyPolicy: {exportPolicy: {defaultAction: reject}}, ", 1))
 	restore = w.undoable(func() { w.apply(peering(withBFD)) })
-	s.fire("PureLBRoutesMissing")
+	s.fire()
 	restore()
 	w.sessions()
 	w.detects()
 
 	s.begin("a firewall drops UDP port 3784", "PureLBBFDDown")
 	heal := s.dropBFD("node-2")
-	s.fire("PureLBBFDDown")
+	s.fire()
 	heal()
 
 	s.begin("the link to the router loses all packets for a moment, again and again", "PureLBBFDFlaps", "PureLBBGPSessionFlaps")
@@ -283,7 +284,7 @@ func (s *alertScene) bgp() {
 			break
 		}
 	}
-	s.fire("PureLBBFDFlaps", "PureLBBGPSessionFlaps")
+	s.fire()
 }
 
 // dropBFD drops the packets of BFD of a node.
@@ -308,7 +309,7 @@ func (s *alertScene) segment() {
 	}
 	takes(v4)
 	s.shout(v4)
-	s.fire("PureLBForeignMAC")
+	s.fire()
 	s.answeredTwice(nic, all[slices.IndexFunc(all, netip.Addr.Is6)])
 
 	s.begin("another machine has a free address of a group", "PureLBAddressesQuarantined")
@@ -334,7 +335,7 @@ func (s *alertScene) segment() {
 			break
 		}
 	}
-	s.fire("PureLBAddressMoves")
+	s.fire()
 }
 
 // unanswered makes the holders of local addresses drop all requests for them. So each agent on their
@@ -359,7 +360,7 @@ func (s *alertScene) unanswered(addresses []netip.Addr) {
 		}
 		w.rules(node, rules)
 	}
-	s.fire("PureLBObservedOutage")
+	s.fire()
 	heal()
 }
 
@@ -370,11 +371,7 @@ func (s *alertScene) answeredTwice(nic string, v6 netip.Addr) {
 	s.begin("another machine answers for all local addresses", "PureLBObservedDoubleAnswer")
 	s.router("ip", "address", "add", v6.String()+"/128", "dev", nic, "nodad")
 	leave := w.undoable(func() { s.router("ip", "address", "delete", v6.String()+"/128", "dev", nic) })
-	s.fire("PureLBObservedDoubleAnswer")
-	for _, node := range nodeNames() {
-		w.t.Logf("%s observed %s s, %s s unanswered, %s s double, by %s packets", node, w.metric(node, "purelb_observed_seconds_total"),
-			w.metric(node, "purelb_observed_unanswered_seconds_total"), w.metric(node, "purelb_observed_double_answer_seconds_total"), w.metric(node, "purelb_observed_packets_total"))
-	}
+	s.fire()
 	leave()
 }
 
@@ -416,7 +413,7 @@ func (s *alertScene) cutOff() {
 		"PureLBAddressAnnouncedTwice", "PureLBAgentGone", "PureLBLeaseUnhealthy", "PureLBAgentCutOff", "PureLBLeasesInsteadOfGossip")
 	mend := sever(w, []string{holder}, rest)
 	heal := cutOff(w, holder)
-	s.fire("PureLBAddressAnnouncedTwice", "PureLBAgentGone", "PureLBLeaseUnhealthy", "PureLBAgentCutOff", "PureLBLeasesInsteadOfGossip")
+	s.fire()
 	heal()
 	mend()
 	w.until(2*patience, "one node has "+v6.String(), func() bool { return len(w.holders(v6)) == 1 })
@@ -430,7 +427,7 @@ func (s *alertScene) ipam() {
 		w.t.Fatal(err)
 	}
 	w.apply(inAlertGroup("waits", "netbox"))
-	s.fire("PureLBIPAMUnhealthy")
+	s.fire()
 
 	s.begin("a request to NetBox takes 3 s", "PureLBIPAMSlow")
 	s.netbox = s.startNetBox("3s")
@@ -438,7 +435,7 @@ func (s *alertScene) ipam() {
 		w.apply(inAlertGroup(fmt.Sprint("slow-", i), "netbox"))
 		time.Sleep(2 * time.Second)
 	}
-	s.fire("PureLBIPAMSlow")
+	s.fire()
 }
 
 // noAgents makes the DaemonSet of the agents select no node.
@@ -451,7 +448,7 @@ func (s *alertScene) noAgents() {
 	}
 	selector(`"none"`)
 	restore := w.undoable(func() { selector("null") })
-	s.fire("PureLBNoAgents")
+	s.fire()
 	restore()
 	for _, n := range nodeNames() {
 		w.agentReady(n)

@@ -187,9 +187,12 @@ func (a *alarms) begin(what string, alerts ...string) {
 	a.faults = append(a.faults, alertFault{what, alerts, time.Now()})
 }
 
-// fire waits until these alerts have fired.
+// fire waits until these alerts have fired, or those of the last fault.
 func (a *alarms) fire(alerts ...string) {
 	a.t.Helper()
+	if len(alerts) == 0 {
+		alerts = a.faults[len(a.faults)-1].alerts
+	}
 	for limit := time.Now().Add(5 * patience * time.Duration(max(1, quickly/a.factor))); ; {
 		missing := slices.DeleteFunc(slices.Clone(alerts), func(name string) bool { return a.has(name) })
 		if len(missing) == 0 {
