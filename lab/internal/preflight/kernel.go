@@ -22,7 +22,9 @@ type probe struct {
 	try     func(scratch string) error
 }
 
-var namespaces = probe{"network and mount namespaces", "a container must be started with --privileged", unshare}
+var namespaces = probe{"network and mount namespaces", "start a container with --privileged, and bind the root of a chroot onto itself before it is entered: mount --rbind DIR DIR", unshare}
+
+var errNoMountPoint = errors.New("the root directory is no mount point, as in a plain chroot")
 
 // probes run in the namespaces that the first probe makes.
 var probes = []probe{
@@ -67,7 +69,11 @@ func unshare(string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
 		return err
 	}
-	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if errors.Is(err, unix.EINVAL) {
+		return errNoMountPoint
+	}
+	return err
 }
 
 // container runs a program in the other namespaces of a container.

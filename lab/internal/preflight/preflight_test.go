@@ -97,7 +97,7 @@ func TestTheFirstLineOfTheScript(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test runs commands as another user: run it as root")
 	}
-	bin := t.TempDir() // the PATH of a machine without apt-get
+	bin := t.TempDir()                                     // the PATH of a machine without apt-get
 	for _, dir := range []string{bin, filepath.Dir(bin)} { // the other user may read it
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
