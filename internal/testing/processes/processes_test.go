@@ -78,7 +78,7 @@ func TestEachTestHasItsResult(t *testing.T) {
 		},
 		{
 			name: "a test that hangs ends with -test.timeout",
-			args: []string{"-test.run=^(" + others + "TestHang)$", "-test.timeout=3s"},
+			args: []string{"-test.run=^(" + others + "TestHang)$", "-test.timeout=5s"},
 			code: 1, want: []string{"PASS TestPass", "SKIP TestSkip"},
 			says: "panic: test timed out after",
 		},
