@@ -10,16 +10,16 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// check fails t if the tree c violates an invariant of set. It returns the depth of c.
-func (c *chunk) check(t interface{ Fatalf(string, ...any) }, low, high addr.Number) (depth int) {
+// check fails t if the tree c violates an invariant of set. A tree in balance stays shallow.
+func (c *chunk) check(t *rapid.T, low, high addr.Number) {
 	if c == nil {
-		return 0
+		return
 	}
 	if c.base.Less(low) || high.Less(c.base) || c.base.Lo%chunkSize != 0 || c.bits == 0 {
 		t.Fatalf("chunk %v with bits %x is out of place between %v and %v", c.base, c.bits, low, high)
 	}
-	left := c.left.check(t, low, c.base.Minus(addr.Number{Lo: 1}))
-	right := c.right.check(t, c.base.Plus(1), high)
+	c.left.check(t, low, c.base.Minus(addr.Number{Lo: 1}))
+	c.right.check(t, c.base.Plus(1), high)
 	if c.chunks != c.left.weight()+c.right.weight()-1 ||
 		c.members != c.left.count()+c.right.count()+bits.OnesCount64(c.bits) {
 		t.Fatalf("chunk %v has %d chunks and %d members below it", c.base, c.chunks, c.members)
@@ -27,7 +27,6 @@ func (c *chunk) check(t interface{ Fatalf(string, ...any) }, low, high addr.Numb
 	if l, r := c.left.weight(), c.right.weight(); l > heavy*r || r > heavy*l {
 		t.Fatalf("chunk %v weighs %d on the left and %d on the right", c.base, l, r)
 	}
-	return 1 + max(left, right)
 }
 
 var highest = addr.Number{Hi: math.MaxUint64, Lo: math.MaxUint64}
@@ -111,33 +110,5 @@ func compare(t *rapid.T, s set, members map[addr.Number]bool, first, last addr.N
 	}
 	if ok != wantOK || ok && gap != want {
 		t.Fatalf("gap from %v to %v is %v, %t; want %v, %t", first, last, gap, ok, want, wantOK)
-	}
-}
-
-// The depth of the tree stays logarithmic even if members are added and removed in orders that
-// unbalance naive trees.
-func TestSetStaysShallow(t *testing.T) {
-	const n = 1 << 14
-	orders := map[string]func(i uint64) uint64{
-		"rising":         func(i uint64) uint64 { return i },
-		"falling":        func(i uint64) uint64 { return n - 1 - i },
-		"from both ends": func(i uint64) uint64 { return [2]uint64{i / 2, n - 1 - i/2}[i%2] },
-		"from inside":    func(i uint64) uint64 { return [2]uint64{n/2 + i/2, n/2 - 1 - i/2}[i%2] },
-		"scattered":      func(i uint64) uint64 { return i * 40503 % n },
-	}
-	for name, order := range orders {
-		var s set
-		for i := range uint64(n) {
-			s.add(num(7, order(i)*chunkSize))
-		}
-		if depth := s.root.check(t, addr.Number{}, highest); depth > 30 {
-			t.Errorf("%s: depth %d of %d chunks", name, depth, s.root.chunks)
-		}
-		for i := range uint64(n * 15 / 16) {
-			s.remove(num(7, order(i)*chunkSize))
-		}
-		if depth := s.root.check(t, addr.Number{}, highest); depth > 21 {
-			t.Errorf("%s: depth %d of %d chunks after removals", name, depth, s.root.chunks)
-		}
 	}
 }
