@@ -33,6 +33,9 @@ type Options struct {
 	Namespaces uintptr
 	// Prepare is called in each process before its tests.
 	Prepare func() error
+	// Run runs the tests of a process, and returns the exit code. The default is the method Run of
+	// testing.M. Package apitest has one that ends its API server.
+	Run func(*testing.M) int
 	// Batch is how many tests run in each process, one after the other. The default is 1. Short
 	// tests need more, because a process takes time to start.
 	Batch int
@@ -78,6 +81,9 @@ func (o Options) here(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "prepare a process for tests:", err)
 			return 1
 		}
+	}
+	if o.Run != nil {
+		return o.Run(m)
 	}
 	return m.Run()
 }
