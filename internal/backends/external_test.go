@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -319,11 +318,4 @@ type allocatesOnly struct {
 
 func (s allocatesOnly) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
 	return s.store.Allocate(ctx, r)
-}
-
-func parse(address string) netip.Addr {
-	if address == "" {
-		return netip.Addr{}
-	}
-	return netip.MustParseAddr(address)
 }

@@ -34,12 +34,10 @@ type accounts struct {
 	refused   map[string]error
 	releasing []ipam.Grant
 	departed  []string
-	// dismissed counts the holders, and orphans counts the grants passed to Orphans.
-	dismissed, orphans int
+	// orphans counts the grants passed to Orphans.
+	orphans int
 	// freed counts the calls of Freed.
 	freed int
-	// most is the largest number of claims that Wanted returned at once.
-	most int
 }
 
 func newLedger() *ledger {
@@ -80,7 +78,6 @@ func (l *ledger) Wanted(group string, most int) []ipam.Claim {
 	for _, c := range claims {
 		a.sent[c.Key] = c
 	}
-	a.most = max(a.most, len(claims))
 	return claims
 }
 
@@ -153,8 +150,6 @@ func (l *ledger) Dismissed(group string, keys []string, errs []error) {
 	for i, key := range keys {
 		if errs[i] != nil {
 			l.of(group).departed = append(l.of(group).departed, key)
-		} else {
-			l.of(group).dismissed++
 		}
 	}
 }
@@ -221,7 +216,7 @@ func (l *ledger) want(group string, keys ...string) {
 func (l *ledger) wantNamed(group, key, address string) {
 	l.mu.Lock()
 	c := claimOf(key)
-	c.Address = parse(address)
+	c.Address = netip.MustParseAddr(address)
 	l.of(group).queue = append(l.of(group).queue, c)
 	l.mu.Unlock()
 	l.poke(group)
@@ -232,7 +227,7 @@ func (l *ledger) unname(group string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range l.of(group).queue {
-		l.of(group).queue[i].Address = parse("")
+		l.of(group).queue[i].Address = netip.Addr{}
 	}
 }
 
@@ -316,7 +311,7 @@ func (l *ledger) refusal(group, key string) string {
 func (l *ledger) hold(group, key, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(group).held[key] = ipam.Grant{Key: key, Address: parse(address)}
+	l.of(group).held[key] = ipam.Grant{Key: key, Address: netip.MustParseAddr(address)}
 }
 
 // forget drops a grant without releasing it.

@@ -144,8 +144,12 @@ func TestFaultEndsWithoutWork(t *testing.T) {
 	inGroup(t, func(w *world) {
 		after(time.Second)
 		w.intercept("netbox.example", refuse(503, "X", ""))
+		began := time.Now()
 		w.ledger.want("lb", web)
 		after(10 * time.Minute)
+		if f := w.state("lb").Fault; f == nil || f.Kind != ipam.KindUnavailable || f.Since.Sub(began) > time.Second {
+			t.Errorf("the fault is %+v, want one since %s", f, began)
+		}
 		w.ledger.giveUpIfHeld("lb", web)
 		after(10 * time.Minute)
 		w.hasFault("lb", ipam.KindUnavailable)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
@@ -100,25 +99,4 @@ func TestClaimIsGrantedOnceWhateverFails(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestFaultIsShownAndEnds(t *testing.T) {
-	inGroup(t, func(w *world) {
-		after(time.Second)
-		down := func(*http.Request) netboxtest.Fault { return netboxtest.FailBefore }
-		w.servers["netbox.example"].SetFault(down)
-		began := time.Now()
-		w.ledger.want("lb", web)
-		after(10 * time.Minute)
-		w.holds("lb", "wanted:1")
-		if f := w.state("lb").Fault; f == nil || f.Kind != ipam.KindUnavailable || f.Since.Sub(began) > time.Second {
-			t.Errorf("the fault is %+v, want one since %s", f, began)
-		}
-		w.servers["netbox.example"].SetFault(nil)
-		after(time.Minute + time.Second)
-		w.holds("lb", "web/v4=192.0.2.1")
-		if f := w.state("lb").Fault; f != nil {
-			t.Errorf("the fault is %+v", f)
-		}
-	})
 }
