@@ -32,18 +32,7 @@ func BenchmarkLocalBesideADeadNetBox(b *testing.B) {
 	allocate := func() time.Duration {
 		start := time.Now()
 		w.each(burst, func(i int) error { return w.client.Create(b.Context(), balancer(fmt.Sprintf("local-%d", i))) })
-		w.within(2*time.Minute, func() error {
-			have := 0
-			for _, svc := range w.services() {
-				if addressesOf(&svc) != "" {
-					have++
-				}
-			}
-			if have != burst {
-				return fmt.Errorf("%d of %d Services have an address", have, burst)
-			}
-			return nil
-		})
+		w.settled(burst)
 		took := time.Since(start)
 		w.each(burst, func(i int) error { return w.client.Delete(b.Context(), balancer(fmt.Sprintf("local-%d", i))) })
 		return took

@@ -3,16 +3,15 @@ package allocator_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,14 +20,15 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// ipamServer serves purelb.ipam.v1 on a socket. Its pool has a few addresses of each
-// family.
+// ipamServer serves purelb.ipam.v1 on a socket. Package backends tests the rest of what such a
+// server may do.
 type ipamServer struct {
 	ipamv1.UnimplementedIPAMServer
 	socket string
 
-	mu    sync.Mutex
-	held  map[netip.Addr]string
+	mu sync.Mutex
+	// held are the numbers of the Services. The number is the last part of the addresses.
+	held  map[string]int
 	calls int
 }
 
@@ -37,7 +37,7 @@ func newIPAMServer(t *testing.T) *ipamServer {
 	folder, err := os.MkdirTemp("", "ipam") // The path of a socket must be short.
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(folder)) })
-	return &ipamServer{socket: filepath.Join(folder, "s"), held: map[netip.Addr]string{}}
+	return &ipamServer{socket: filepath.Join(folder, "s"), held: map[string]int{}}
 }
 
 // start serves until stop is called, or the test ends.
@@ -57,49 +57,24 @@ func (s *ipamServer) Allocate(_ context.Context, r *ipamv1.AllocateRequest) (*ip
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
+	for n := 1; s.held[r.Service] == 0; n++ {
+		if !slices.Contains(slices.Collect(maps.Values(s.held)), n) {
+			s.held[r.Service] = n
+		}
+	}
 	reply := &ipamv1.AllocateResponse{}
-	for first, wanted := range map[string]bool{"203.0.113.1": r.GetFamilies().GetWantIpv4(), "2001:db8::1": r.GetFamilies().GetWantIpv6()} {
-		if !wanted {
-			continue
+	for network, wanted := range map[string]bool{"203.0.113.": r.GetFamilies().GetWantIpv4(), "2001:db8::": r.GetFamilies().GetWantIpv6()} {
+		if wanted {
+			reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: fmt.Sprint(network, s.held[r.Service])})
 		}
-		a, ok := s.take(r.Service, netip.MustParseAddr(first))
-		if !ok {
-			return nil, status.Error(codes.ResourceExhausted, "nothing is free")
-		}
-		reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: a.String()})
 	}
 	return reply, nil
-}
-
-// take returns the address of service, or the first free one of three if it has none.
-func (s *ipamServer) take(service string, first netip.Addr) (netip.Addr, bool) {
-	free := netip.Addr{}
-	a := first
-	for range 3 {
-		switch s.held[a] {
-		case service:
-			return a, true
-		case "":
-			if !free.IsValid() {
-				free = a
-			}
-		}
-		a = a.Next()
-	}
-	if free.IsValid() {
-		s.held[free] = service
-	}
-	return free, free.IsValid()
 }
 
 func (s *ipamServer) Release(_ context.Context, r *ipamv1.ReleaseRequest) (*ipamv1.ReleaseResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for a, service := range s.held {
-		if service == r.Service && (r.GetAll() || r.GetIp() == a.String()) {
-			delete(s.held, a)
-		}
-	}
+	delete(s.held, r.Service)
 	return &ipamv1.ReleaseResponse{}, nil
 }
 
@@ -133,9 +108,7 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	web := balancer("web", inGroup("sidecar"), dualStack(corev1.IPFamilyPolicyRequireDualStack))
 	w.create(web)
 	w.says(web, metav1.ConditionFalse, ipam.ReasonBackendUnavailable, s.socket)
-	local := balancer("local")
-	w.create(local)
-	w.has(local, "198.51.100.1")
+	local := w.allocate(balancer("local"), "198.51.100.1")
 
 	stop := s.start(t)
 	w.gets(web, "203.0.113.1 2001:db8::1")
@@ -153,15 +126,13 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	calls := s.allocateCalls()
 	w.remove(local)
 	w.allocator()
-	again := balancer("again")
-	w.create(again)
-	w.has(again, "198.51.100.1")
+	w.allocate(balancer("again"), "198.51.100.1")
 	w.has(web, "203.0.113.1 2001:db8::1")
 	w.remove(first)
 	w.remove(web)
 	s.start(t)
 	w.within(asksAgain, func() error {
-		if got, want := s.holds(), "map[203.0.113.2:"+second.Namespace+"/shared:k]"; got != want {
+		if got, want := s.holds(), "map["+second.Namespace+"/shared:k:2]"; got != want {
 			return fmt.Errorf("the server holds %s, want %s", got, want)
 		}
 		return nil

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -104,12 +103,10 @@ func TestNetBoxGivesAndTakesBackAddresses(t *testing.T) {
 
 	web := balancer("web", inGroup("box"))
 	dual := balancer("dual", inGroup("box"), dualStack(corev1.IPFamilyPolicyRequireDualStack))
-	w.create(web)
-	w.has(web, "203.0.113.1")
+	w.allocate(web, "203.0.113.1")
 	w.says(web, metav1.ConditionTrue, ipam.ReasonAllocated, "from pool box")
 	w.hasEvent(web, "IPAMRecord", "NetBox holds 203.0.113.1 as "+b.http.URL+"/ipam/ip-addresses/")
-	w.create(dual)
-	w.has(dual, "203.0.113.2 2001:db8::1")
+	w.allocate(dual, "203.0.113.2 2001:db8::1")
 	record := fetch(w, dual).Annotations[service.AnnotationIPAMRecord]
 	for _, text := range []string{"203.0.113.2=" + b.http.URL + "/ipam/ip-addresses/", " 2001:db8::1=" + b.http.URL + "/ipam/ip-addresses/"} {
 		if !strings.Contains(record, text) {
@@ -141,8 +138,7 @@ func TestNetBoxGivesAndTakesBackAddresses(t *testing.T) {
 	before := len(b.Requests())
 	w.allocator()
 	fourth := balancer("fourth") // of the local group
-	w.create(fourth)
-	w.has(fourth, "198.51.100.1")
+	w.allocate(fourth, "198.51.100.1")
 	w.has(web, "203.0.113.1")
 	if is := fetch(w, web); is.ResourceVersion != recorded.ResourceVersion {
 		t.Errorf("the restart changed the Service: %v, was %v", is.Annotations, recorded.Annotations)
@@ -157,32 +153,6 @@ func TestNetBoxGivesAndTakesBackAddresses(t *testing.T) {
 		w.remove(svc)
 	}
 	b.active()
-}
-
-func TestOnlyNetBoxServicesWaitForNetBox(t *testing.T) {
-	w := newWorld(t)
-	b := newBox(w, "203.0.113.1/24")
-	w.create(w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
-	w.allocator()
-	web := balancer("web", inGroup("box"))
-	w.create(web)
-	b.ready(metav1.ConditionFalse, string(ipam.KindMisconfigured), "netbox-client")
-	w.says(web, metav1.ConditionFalse, ipam.ReasonBackendMisconfigured, "netbox-client")
-	local := balancer("local")
-	w.create(local)
-	w.has(local, "198.51.100.1")
-	if c := meta.FindStatusCondition(fetch(w, b.group).Status.Conditions, v2.ConditionAccepted); c == nil || c.Status != metav1.ConditionTrue {
-		t.Errorf("the group is %v", c)
-	}
-	for _, e := range w.events(web) {
-		if strings.Contains(e.Message, netboxtest.AdminToken) {
-			t.Errorf("an event shows the token: %s", e.Message)
-		}
-	}
-
-	b.token(netboxtest.AdminToken)
-	b.gets(web, "203.0.113.1")
-	b.ready(metav1.ConditionTrue, "Reached")
 }
 
 // The conditions of Services that wait for a backend, as docs/refusals.md quotes them.
@@ -216,9 +186,40 @@ func TestServiceConditionQuotesItsBackend(t *testing.T) {
 		return svc
 	}
 	says("misconfigured", "tokenless", ipam.ReasonBackendMisconfigured, saidMisconfigured)
+	w.soon(func() error {
+		return condition(fetch(w, tokenless).Status.Conditions, v2.ConditionBackendReady, metav1.ConditionFalse, string(ipam.KindMisconfigured), []string{"missing"})
+	})
+	w.judged(tokenless, "True", "Accepted")
 	says("unavailable", "own", ipam.ReasonBackendUnavailable, saidUnavailable)
 	waiting := says("waiting", "public", ipam.ReasonBackend, saidWaiting)
 	release()
 	w.gets(waiting, "203.0.113.1")
 	says("refused", "public", ipam.ReasonBackendRefused, saidRefused, ipv6)
+}
+
+// prefixGroup makes a prefix in NetBox, and a group that has it.
+func (b *box) prefixGroup(name, cidr string) *v2.ServiceGroup {
+	b.Helper()
+	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix(cidr)})
+	g := b.groupOf(name, v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{
+		URL: b.http.URL, Parents: []v2.NetboxParent{{Prefix: &v2.NetboxPrefix{CIDR: cidr}}},
+	}})
+	b.create(g)
+	return g
+}
+
+func TestAServiceMovesBetweenGroupsOfOneNetBox(t *testing.T) {
+	w := newWorld(t)
+	b := newBox(w)
+	b.token(netboxtest.AdminToken)
+	b.prefixGroup("first", "203.0.113.0/24")
+	b.prefixGroup("second", "192.0.2.0/24")
+	w.allocator()
+	web := w.allocate(balancer("web", inGroup("first")), "203.0.113.1")
+
+	w.patch(web, `{"metadata":{"annotations":{"purelb.io/service-group":"second","purelb.io/re-evaluate":"true"}}}`)
+	w.has(web, "192.0.2.1")
+	b.active("192.0.2.1/24 " + web.Namespace + "/web")
+	w.remove(web)
+	b.active()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -174,23 +173,21 @@ func TestManualQuotesTheMessages(t *testing.T) {
 			said[message] = true
 		}
 	}
-	for _, row := range badGroups {
+	for _, row := range badGroups(t) {
 		note(row.want)
 	}
-	for _, row := range badServices() {
+	for _, row := range badServices(t) {
 		note(row.want)
 	}
 	for _, message := range []string{saidClaimed, saidContested, saidPolicyLeft, saidWaiting, saidRefused, saidMisconfigured, saidUnavailable} {
 		said[message] = true
 	}
-	manual, err := os.ReadFile(apitest.File(t, "docs/refusals.md"))
-	must(t, err)
-	quotes := regexp.MustCompile("(?m)^> `(.*)`$").FindAllSubmatch(manual, -1)
+	quotes := regexp.MustCompile("(?m)^> `(.*)`$").FindAllStringSubmatch(apitest.Text(t, "docs/refusals.md"), -1)
 	if len(quotes) == 0 {
 		t.Error("the manual quotes no message")
 	}
 	for _, quote := range quotes {
-		if message := string(quote[1]); !said[message] {
+		if message := quote[1]; !said[message] {
 			t.Errorf("docs/refusals.md quotes a message that is not in the table:\n%s", message)
 		}
 	}

@@ -23,6 +23,7 @@ type badInputTest struct {
 	*world
 	running  *running
 	proxy    *proxy
+	groups   []badGroup
 	services []badService
 	// good is the number of Services without a mistake.
 	good int
@@ -42,9 +43,9 @@ func TestBadInputIsReportedAndStopsNoOther(t *testing.T) {
 	w.node("n1", "10.200.3.200")
 	w.create(w.lease("n1", "10.210.0.0/24", "purelb.io/gateways", "10.200.3.1",
 		"purelb.io/node-macs", "02:00:00:00:00:01", "purelb.io/claimed-addresses", "10.200.3.7=02:00:00:00:00:07"))
-	w.apply(fixtures)
+	w.apply(apitest.Text(t, "internal/allocator/testdata/bad_input_groups.yaml"))
 	through, p := w.proxied(func(*http.Request, string) proxyAction { return pass })
-	o := &badInputTest{world: w, proxy: p, services: badServices(), writes: map[string]int{}, seen: map[string]int{}}
+	o := &badInputTest{world: w, proxy: p, groups: badGroups(t), services: badServices(t), writes: map[string]int{}, seen: map[string]int{}}
 	for _, name := range []string{"twin-a", "twin-b"} {
 		twin := balancer(name, annotated(service.AnnotationAllocatedBy, service.Brand))
 		w.create(twin)
@@ -54,11 +55,11 @@ func TestBadInputIsReportedAndStopsNoOther(t *testing.T) {
 	o.running = through.allocator(func(opt *allocator.Options) { opt.ConfigNamespaces = []string{"bank", "torn"} })
 	o.fill("full", 14)
 	w.outdate(w.remote("default")) // the older of two conflicting groups is valid
-	for _, row := range badGroups {
+	for _, row := range o.groups {
 		t.Run(row.name, func(t *testing.T) { o.in(t).group(row) })
 	}
 	o.judge()
-	for _, row := range badGroups {
+	for _, row := range o.groups {
 		delete(o.writes, pathOf(row.object(w))) // from here on the allocator may write their counters
 	}
 	for _, row := range o.services {
@@ -171,7 +172,7 @@ func (o *badInputTest) group(row badGroup) {
 
 // judge waits until the condition of every bad group reports its mistake.
 func (o *badInputTest) judge() {
-	for _, row := range badGroups {
+	for _, row := range o.groups {
 		if strings.HasPrefix(row.want, "refused: ") {
 			continue
 		}

@@ -32,12 +32,7 @@ func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
 	w.Helper()
 	w.soon(func() error {
 		now := fetch(w, c)
-		got := "nothing"
-		for _, condition := range now.Status.Conditions {
-			if condition.Type == bgpv1.ConditionReady {
-				got = fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, condition.Message)
-			}
-		}
+		got := saying(now.Status.Conditions, bgpv1.ConditionReady)
 		if got != want || now.Status.ObservedGeneration != now.Generation {
 			return fmt.Errorf("%s has generation %d, and its condition for generation %d is %q, want %q", c.Name, now.Generation, now.Status.ObservedGeneration, got, want)
 		}
@@ -107,12 +102,7 @@ func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {
 		t.Errorf("a configuration that is not being deleted has the finalizers %v", all)
 	}
 	w.remove(fetch(w, c))
-	w.soon(func() error {
-		if all := strings.Join(fetch(w, c).Finalizers, " "); all != "example.org/theirs" {
-			return fmt.Errorf("the finalizers are %s", all)
-		}
-		return nil
-	})
+	w.until(func() bool { return strings.Join(fetch(w, c).Finalizers, " ") == "example.org/theirs" })
 	w.patch(c, `{"metadata": {"finalizers": null}}`)
 }
 

@@ -36,22 +36,17 @@ func TestNoWatchBeginsBeforeTheAPIServerAnswers(t *testing.T) {
 		return send(req)
 	})
 	r := w.allocator()
-	w.soon(func() error {
+	w.until(func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if probes < 3 && len(early) == 0 { // any number will do: the allocator should send only probes
-			return errNotYet
-		}
-		return nil
+		return probes >= 2 || len(early) > 0 // any number will do: the allocator should send only probes
 	})
 	mu.Lock()
 	if away = false; len(early) > 0 {
 		t.Errorf("%d requests while the API server was away, such as %s", len(early), early[0])
 	}
 	mu.Unlock()
-	svc := balancer("svc")
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
+	w.allocate(balancer("svc"), "192.0.2.1")
 	if strings.Count(r.log.String(), "waitingForAPIServer") != 1 {
 		t.Errorf("the log must say once that the allocator waits:\n%s", r.log)
 	}

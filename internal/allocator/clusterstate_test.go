@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -21,21 +23,38 @@ import (
 	"purelb.io/purelb/internal/lease"
 )
 
-// shuffled lists nodes and leases in a new order each time, as a cache does.
-type shuffled struct {
+// cluster lists its objects in a new order each time, as a cache does. It has the Service
+// default/kubernetes.
+type cluster struct {
 	client.Reader
-	nodes  []corev1.Node
-	leases []coordinationv1.Lease
+	nodes      []corev1.Node
+	leases     []coordinationv1.Lease
+	services   []networkingv1.ServiceCIDR
+	groups     []v2.ServiceGroup
+	kubernetes []string
+	err        error
+	// reads counts the reads of that Service.
+	reads int
 }
 
-func (s shuffled) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
+func (c *cluster) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
 	switch list := to.(type) {
 	case *corev1.NodeList:
-		list.Items = inAnyOrder(s.nodes)
+		list.Items = inAnyOrder(c.nodes)
 	case *coordinationv1.LeaseList:
-		list.Items = inAnyOrder(s.leases)
+		list.Items = inAnyOrder(c.leases)
+	case *networkingv1.ServiceCIDRList:
+		list.Items = inAnyOrder(c.services)
+	case *v2.ServiceGroupList:
+		list.Items = inAnyOrder(c.groups)
 	}
 	return nil
+}
+
+func (c *cluster) Get(_ context.Context, _ client.ObjectKey, to client.Object, _ ...client.GetOption) error {
+	c.reads++
+	to.(*corev1.Service).Spec.ClusterIPs = c.kubernetes
+	return c.err
 }
 
 func inAnyOrder[T any](items []T) []T {
@@ -68,29 +87,6 @@ func nodeWith(name string, addresses ...string) corev1.Node {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
 	}
 	return n
-}
-
-func TestObjectOrderChangesNothing(t *testing.T) {
-	cached := shuffled{}
-	for _, node := range []string{"n1", "n2", "n3", "n4"} {
-		cached.nodes = append(cached.nodes, nodeWith(node, "172.17.0.1"))
-		cached.leases = append(cached.leases, leaseOf(node, lease.AnnotationAddresses, "172.17.0.1,192.168.122.1,fd00::1"))
-	}
-	l := newConfigWatcher(t, cached)
-	for i := range 50 {
-		differ, err := l.refresh(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if differ != (i == 0) {
-			t.Fatalf("look %d: differ is %t", i, differ)
-		}
-	}
-	for a, why := range l.current().blocked {
-		if why != "an address of node n1" {
-			t.Errorf("%s is %s, want that of the first node by name", a, why)
-		}
-	}
 }
 
 func TestOwnStatusWritesCauseNoReconcile(t *testing.T) {
@@ -133,5 +129,24 @@ func TestOwnStatusWritesCauseNoReconcile(t *testing.T) {
 				t.Error("the reporter does not compare the status")
 			}
 		})
+	}
+}
+
+func TestRequeueOfAllServicesIsRetried(t *testing.T) {
+	var times int
+	l := newConfigWatcher(t, &cluster{nodes: []corev1.Node{nodeWith("n1", "192.0.2.1")}})
+	l.all = func(context.Context) error {
+		if times++; times < 3 {
+			return errors.New("the cache cannot be read")
+		}
+		return nil
+	}
+	for i := range 5 {
+		if _, err := l.Reconcile(t.Context(), reconcile.Request{}); (err != nil) != (i < 2) {
+			t.Errorf("attempt %d: %v", i, err)
+		}
+	}
+	if times != 3 {
+		t.Errorf("the Services were queued %d times, want 3", times)
 	}
 }

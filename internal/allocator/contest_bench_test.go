@@ -9,13 +9,9 @@ import (
 // BenchmarkContest counts how often the allocator writes in a minute to a Service whose
 // status another controller changes back at once.
 func BenchmarkContest(b *testing.B) {
-	w := newWorld(b)
-	w.create(w.small("default"))
-	r := w.allocator()
+	w, r := smallWorld(b)
 	for b.Loop() {
-		svc := balancer("contested")
-		w.create(svc)
-		w.has(svc, "192.0.2.1")
+		svc := w.allocate(balancer("contested"), "192.0.2.1")
 		before := r.counter("purelb_k8s_client_updates_total")
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 			if addressesOf(fetch(w, svc)) != "203.0.113.9" {

@@ -41,22 +41,6 @@ func TestAContestSlowsDown(t *testing.T) {
 	}
 }
 
-func TestThreeRestorationsAreAContest(t *testing.T) {
-	c, now := &contest{}, time.Unix(0, 0)
-	for n, want := range []turn{
-		{},
-		{restoring: true, rest: time.Minute},
-		{restoring: true, rest: time.Minute},
-		{restoring: true, contested: true, wait: time.Second, rest: time.Minute + time.Second},
-		{restoring: true, contested: true, wait: 2 * time.Second, rest: time.Minute + 2*time.Second},
-	} {
-		if got := c.turn(1, now); got != want {
-			t.Errorf("write %d: got %+v, want %+v", n, got, want)
-		}
-		*c = c.after(1, now)
-	}
-}
-
 func TestAContestEndsWhenTheStatusStays(t *testing.T) {
 	c, start := &contest{}, time.Unix(0, 0)
 	_, at := fight(c, start, 20*time.Second)
@@ -71,14 +55,6 @@ func TestAContestEndsWhenTheStatusStays(t *testing.T) {
 	*c = c.after(1, last.Add(rest))
 	if got := c.turn(1, last.Add(rest)); got.contested || got.wait > 0 {
 		t.Errorf("the next contest does not start from the beginning: %+v", got)
-	}
-}
-
-func TestNewDecisionIsNoRestoration(t *testing.T) {
-	c, now := &contest{}, time.Unix(0, 0)
-	fight(c, now, time.Hour)
-	if got := c.turn(2, now.Add(time.Hour)); got != (turn{}) {
-		t.Errorf("got %+v", got)
 	}
 }
 

@@ -28,14 +28,17 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// equalWorlds is how many random clusters are compared.
-const equalWorlds = 10000
+// equalWorlds is how many random clusters are compared. With -short they are fewer.
+const equalWorlds, fewWorlds = 10000, 1000
 
 // For any cluster, the plugin, the allocator and the agents agree: on the decisions about Services,
 // and on the nodes that announce each address.
 func TestAllocatorAgentsAndPluginAgree(t *testing.T) {
-	seen := map[string]int{}
-	for seed := range uint64(equalWorlds) {
+	seen, worlds := map[string]int{}, uint64(equalWorlds)
+	if testing.Short() {
+		worlds = fewWorlds
+	}
+	for seed := range worlds {
 		w := randomWorld(rand.New(rand.NewPCG(seed, 0)))
 		if complaint := cmp.Or(compareAllocator(w, seen), compareAgents(w, seen)); complaint != "" {
 			t.Fatalf("world %d: %s", seed, complaint)
@@ -43,7 +46,7 @@ func TestAllocatorAgentsAndPluginAgree(t *testing.T) {
 	}
 	for _, what := range []string{"Waiting", "Pending", "Contested", "Conflict", "local", "remote", "OK", "NotAnnounced", "another's", "moved", "no candidate", "Partial", "IPv6", "dual stack",
 		"shared", "shared across namespaces", "of a group that is gone", "backend not asked", "backend refuses", "backend away", "idle"} {
-		if seen[what] < 100 {
+		if seen[what]*200 < int(worlds) {
 			t.Errorf("the test compared %s only %d times, because the worlds are too similar", what, seen[what])
 		}
 	}
@@ -308,11 +311,7 @@ func askBackends(l *allocations, requests []service.Request, seen map[string]int
 
 // answers refuses all claims.
 func answers(claims []ipam.Claim, kind ipam.Kind, message string) []ipam.Answer {
-	all := make([]ipam.Answer, len(claims))
-	for i := range all {
-		all[i].Err = &ipam.Error{Kind: kind, Message: message}
-	}
-	return all
+	return slices.Repeat([]ipam.Answer{{Err: &ipam.Error{Kind: kind, Message: message}}}, len(claims))
 }
 
 // noteKinds counts the rare kinds that the Service of r belongs to.

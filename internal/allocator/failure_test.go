@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -48,34 +47,6 @@ func allocates(req *http.Request, name string) bool {
 	return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/services/"+name+"/status")
 }
 
-func TestAllocatorStartsWithoutAPIServer(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	var away atomic.Bool
-	away.Store(true)
-	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-		if away.Load() {
-			return nil, errors.New("connection refused by the test")
-		}
-		return send(req)
-	})
-	r := w.allocator()
-	select {
-	case err := <-r.done:
-		t.Fatalf("the allocator ended: %v", err)
-	case <-time.After(15 * time.Second): // longer than any wait of an allocator that gives up
-	}
-	svc := balancer("svc")
-	w.create(svc)
-	away.Store(false)
-	w.soon(func() error {
-		if n := len(fetch(w, svc).Status.LoadBalancer.Ingress); n != 1 {
-			return fmt.Errorf("%d addresses, want 1", n)
-		}
-		return nil
-	})
-}
-
 func TestFailedWriteIsRetriedWithTheSameAddress(t *testing.T) {
 	tests := []struct {
 		name string
@@ -106,14 +77,8 @@ func TestFailedWriteIsRetriedWithTheSameAddress(t *testing.T) {
 			r := w.allocator()
 			unlucky, other := balancer("unlucky"), balancer("other")
 			w.create(unlucky)
-			w.soon(func() error {
-				if failures.Load() == 0 {
-					return errNotYet
-				}
-				return nil
-			})
-			w.create(other)
-			w.has(other, "192.0.2.2")
+			w.until(func() bool { return failures.Load() != 0 })
+			w.allocate(other, "192.0.2.2")
 			w.has(unlucky, "192.0.2.1")
 			r.counts(2, "purelb_address_pool_addresses_in_use")
 		})
@@ -138,12 +103,7 @@ func TestSlowWriteDoesNotDelayOthers(t *testing.T) {
 	for i := range 20 {
 		svc := balancer(fmt.Sprintf("quick-%02d", i))
 		w.create(svc)
-		w.soon(func() error {
-			if addressesOf(fetch(w, svc)) == "" {
-				return errNotYet
-			}
-			return nil
-		})
+		w.until(func() bool { return addressesOf(fetch(w, svc)) != "" })
 	}
 	if a := addressesOf(fetch(w, slow)); a != "" {
 		t.Fatalf("the slow Service already has %s", a)
@@ -151,44 +111,4 @@ func TestSlowWriteDoesNotDelayOthers(t *testing.T) {
 	let()
 	w.settled(21)
 	w.exclusive()
-}
-
-func TestNothingIsAllocatedBeforeTheStoreIsComplete(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	first := w.allocator()
-	old := balancer("old")
-	w.create(old)
-	w.has(old, "192.0.2.1")
-	first.stop()
-
-	// The Services cannot be listed.
-	var lists atomic.Int32
-	release := make(chan struct{})
-	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-		if q := req.URL.Query(); strings.HasSuffix(req.URL.Path, "/v1/services") && q.Get("limit") == "500" && q.Get("watch") == "" {
-			lists.Add(1)
-			select {
-			case <-release:
-			case <-req.Context().Done():
-				return nil, req.Context().Err()
-			}
-		}
-		return send(req)
-	})
-	young := balancer("young")
-	w.create(young)
-	w.allocator()
-	w.soon(func() error {
-		if lists.Load() == 0 {
-			return errNotYet
-		}
-		return nil
-	})
-	time.Sleep(500 * time.Millisecond) // enough time for an allocator that does not wait
-	if a := addressesOf(fetch(w, young)); a != "" {
-		t.Errorf("the Service has %s before the store was complete", a)
-	}
-	close(release)
-	w.has(young, "192.0.2.2")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +122,9 @@ func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 			}
 			if got := texts(service.Ingress(p.svc)); got != "192.0.2.1" {
 				t.Errorf("the Service shows %q", got)
+			}
+			if n := testutil.ToFloat64(loop.metrics.updateErrors); n != 0 {
+				t.Errorf("the metric counts %g errors, although a conflict is none", n)
 			}
 			if last := loop.memories.at(named(svc).NamespacedName).last; last != (inflight{}) {
 				t.Errorf("the loop remembers a write of an older version: %+v", last)

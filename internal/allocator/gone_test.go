@@ -45,9 +45,7 @@ func TestRecreatedServiceInheritsNothing(t *testing.T) {
 			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"), group(t, "second", "198.51.100.1-198.51.100.9"))
 			s.gets(service.Read(first, true), "192.0.2.1")
 			result, err := s.loop(tt.cached, tt.live, &fakeWriter{svc: second}).Reconcile(t.Context(), named(first))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := texts(s.cluster.Store.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {
 				t.Errorf("the Service holds %q, want %q; the next reconcile is in %s", got, tt.want, result.RequeueAfter)
 			}

@@ -1,63 +1,38 @@
-package allocator
+package allocator_test
 
 import (
-	"context"
 	"encoding/base64"
-	"log/slog"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/allocator"
 )
 
 func TestGossipKeyIsRandomAndMadeOnce(t *testing.T) {
-	clients, err := kubernetes.NewForConfig(apitest.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := func(namespace string) string {
-		secrets := clients.CoreV1().Secrets(namespace)
-		k := &gossipKey{secrets: secrets, name: "purelb-gossip", log: slog.New(slog.DiscardHandler)}
-		if err := k.ensure(t.Context()); err != nil {
-			t.Fatal(err)
+	w := newWorld(t)
+	w.create(w.small("default"))
+	start := func(name string) (*running, *corev1.Secret) {
+		r := w.allocator(func(o *allocator.Options) { o.GossipSecret = name })
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+		w.until(func() bool { return w.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret) == nil })
+		if bytes, err := base64.StdEncoding.DecodeString(string(secret.Data["key"])); err != nil || len(bytes) != 32 {
+			t.Errorf("the key is %q: %v", secret.Data["key"], err)
 		}
-		s, err := secrets.Get(t.Context(), "purelb-gossip", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(s.Data["key"])
+		return r, secret
 	}
-	here, there := apitest.Namespace(t), apitest.Namespace(t)
-	first := key(here)
-	if bytes, err := base64.StdEncoding.DecodeString(first); err != nil || len(bytes) != 32 {
-		t.Errorf("the key is %q: %v", first, err)
+	r, first := start("first")
+	r.stop()
+	r, second := start("second")
+	r.stop()
+	if string(first.Data["key"]) == string(second.Data["key"]) {
+		t.Error("two Secrets have the same key")
 	}
-	if key(here) != first {
+	start("first")
+	w.allocate(balancer("svc"), "192.0.2.1")
+	if made := first.ResourceVersion; fetch(w, first).ResourceVersion != made {
 		t.Error("the second start replaced the key")
-	}
-	if key(there) == first {
-		t.Error("two clusters have the same key")
-	}
-}
-
-func TestExistingGossipKeyIsLeftAlone(t *testing.T) {
-	clients, err := kubernetes.NewForConfig(apitest.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	secrets := clients.CoreV1().Secrets(apitest.Namespace(t))
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Data: map[string][]byte{"key": []byte("theirs")}}
-	made, err := secrets.Create(t.Context(), theirs, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (&gossipKey{secrets: secrets, name: "mine"}).ensure(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if now, err := secrets.Get(t.Context(), "mine", metav1.GetOptions{}); err != nil || now.ResourceVersion != made.ResourceVersion {
-		t.Errorf("the allocator wrote the key: %v", err)
 	}
 }

@@ -1,8 +1,8 @@
 package allocator_test
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,36 +11,22 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
 // isLeases reports whether write is a write of the leader election, as proxy lists it.
 func isLeases(write string) bool { return strings.HasSuffix(write, "/leases/purelb-allocator") }
 
-// eventCount counts the Services that have an event with this reason.
-func (w *world) eventCount(reason string) int {
-	w.Helper()
-	var list corev1.EventList
-	must(w, w.client.List(context.Background(), &list, client.InNamespace("default")))
-	found := map[types.UID]bool{}
-	for _, e := range list.Items {
-		found[e.InvolvedObject.UID] = e.Reason == reason || found[e.InvolvedObject.UID]
-	}
-	var n int
-	for _, svc := range w.services() {
-		if found[svc.UID] {
-			n++
-		}
-	}
-	return n
-}
-
+// Agents renew their Leases, and the watches end, so that the allocator lists all objects again.
+// Neither makes it write anything but its own Lease.
 func TestIdleServicesCostOnlyTheLease(t *testing.T) {
-	const n = 501 // more than a page of a list
 	w := newWorld(t)
-	w.create(w.local("default", "10.64.0.0/20", "10.64.0.0/20"), w.lease("n1", "10.64.0.0/20"))
-	var over atomic.Bool // the watches have ended, and all objects are listed again
+	group := w.small("default")
+	w.create(group, w.lease("n1", "10.0.0.0/24"))
+	var over atomic.Bool // the watches have ended
 	var lists atomic.Int32
 	through, p := w.proxied(func(req *http.Request, _ string) proxyAction {
 		switch q := req.URL.Query(); {
@@ -53,36 +39,32 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 		}
 		return pass
 	})
-	through.allocator(eager("first"))
-	w.each(n, func(i int) error { return w.client.Create(context.Background(), balancer(fmt.Sprintf("svc-%03d", i))) })
-	w.settled(n)
-	w.within(2*time.Minute, func() error {
-		if count := w.eventCount("IPAllocated"); count != n {
-			return fmt.Errorf("%d Services have an event about their addresses, want %d", count, n)
-		}
-		if s := fetch(w, w.local("default")).Status; s.AllocatedIPv4 != n {
+	r := through.allocator(eager("first"))
+	w.create(balancer("a"), balancer("b"), balancer("refused"))
+	w.settled(2)
+	w.says(named("default", "refused"), "False", "Exhausted")
+	for _, name := range []string{"a", "b"} {
+		w.hasEvent(fetch(w, named("default", name)), "IPAllocated")
+	}
+	w.hasEvent(fetch(w, named("default", "refused")), "AllocationFailed")
+	w.soon(func() error { // the counters of the group are written last
+		if s := fetch(w, mustGroup(group)).Status; s.AllocatedIPv4 != 2 || !meta.IsStatusConditionTrue(s.Conditions, v2.ConditionIPv4Exhausted) {
 			return fmt.Errorf("status %+v", s)
 		}
 		return nil
 	})
-	rest := func() error {
-		time.Sleep(6500 * time.Millisecond) // the counters of a group are written last, up to 5 s after the writes before
-		if writes := slices.DeleteFunc(p.seen(), isLeases); len(writes) > 0 {
-			return fmt.Errorf("the allocator still writes: %q", writes[:1])
-		}
-		return nil
-	}
-	w.within(time.Minute, rest)
+	w.hasEvent(group, "Parsed")
 	before := w.versions()
+	p.seen()
+
+	for i := range 10 {
+		w.patch(w.lease("n1", ""), `{"spec":{"renewTime":"2026-01-02T03:04:%02d.000000Z"}}`, i)
+	}
+	w.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, `{"metadata":{"labels":{"a":"b"}}}`) // no group selects it
 	over.Store(true)
 	p.hangUp()
-	w.soon(func() error {
-		if lists.Load() == 0 {
-			return errNotYet
-		}
-		return nil
-	})
-	time.Sleep(3 * time.Second) // enough time for an allocator that writes every object after a new list
+	w.until(func() bool { return lists.Load() != 0 })
+	time.Sleep(3 * time.Second) // No event shows that nothing follows. This is enough time for an allocator that reacts.
 	var writes []string
 	w.soon(func() error {
 		if writes = append(writes, p.seen()...); !slices.ContainsFunc(writes, isLeases) {
@@ -93,7 +75,10 @@ func TestIdleServicesCostOnlyTheLease(t *testing.T) {
 	if others := slices.DeleteFunc(writes, isLeases); len(others) > 0 {
 		t.Errorf("%d writes, such as %q", len(others), others[0])
 	}
-	if !equalMaps(before, w.versions()) {
+	if !maps.Equal(before, w.versions()) {
 		t.Error("the version of a Service has changed")
+	}
+	if strings.Count(r.log.String(), "configChanged") != 1 {
+		t.Errorf("the configuration has changed:\n%s", r.log)
 	}
 }

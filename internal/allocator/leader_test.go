@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,27 +20,16 @@ func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
 	first := w.allocator(func(o *allocator.Options) { o.Identity = "first" })
-	a := balancer("a")
-	w.create(a)
-	w.has(a, "192.0.2.1")
+	a := w.allocate(balancer("a"), "192.0.2.1")
 	second := w.allocator(func(o *allocator.Options) { o.Identity = "second" })
-	w.soon(func() error {
-		if !strings.Contains(second.log.String(), "Attempting to acquire leader lease") {
-			return errNotYet
-		}
-		return nil
-	})
-	b := balancer("b")
-	w.create(b)
-	w.has(b, "192.0.2.2")
+	w.until(func() bool { return strings.Contains(second.log.String(), "Attempting to acquire leader lease") })
+	w.allocate(balancer("b"), "192.0.2.2")
 	if n := second.counter("purelb_k8s_client_updates_total"); n != 0 {
 		t.Errorf("the standby has written %v Services", n)
 	}
 	first.stop()
 	w.remove(a)
-	c := balancer("c")
-	w.create(c)
-	w.has(c, "192.0.2.1")
+	w.allocate(balancer("c"), "192.0.2.1")
 	if holder := fetch(w, w.leaderLease()).Spec.HolderIdentity; holder == nil || *holder != "second" {
 		t.Errorf("the leader is %v", holder)
 	}
@@ -56,20 +46,22 @@ func TestRestartInItsPodLeadsAtOnce(t *testing.T) {
 	w.allocator(func(o *allocator.Options) { o.Identity, o.LeaseDuration = name, time.Hour })
 	svc := balancer("svc")
 	w.create(svc)
-	w.soon(func() error { // and does not wait for the Lease to expire
-		if addressesOf(fetch(w, svc)) == "" {
-			return errNotYet
-		}
-		return nil
-	})
+	w.until(func() bool { return addressesOf(fetch(w, svc)) != "" })
 }
 
-func TestReadyProbeWaitsForTheStore(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	open := make(chan struct{})
+// The list of the Services is held back. Until it has arrived, the allocator is not ready and gives
+// no address: it does not know which addresses are in use.
+func TestNothingIsAllocatedBeforeTheStoreIsComplete(t *testing.T) {
+	w, first := smallWorld(t)
+	old, young := balancer("old"), balancer("young")
+	w.allocate(old, "192.0.2.1")
+	first.stop()
+
+	open, asked := make(chan struct{}), make(chan struct{})
+	ask := sync.OnceFunc(func() { close(asked) })
 	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 		if strings.HasSuffix(req.URL.Path, "/v1/services") && req.URL.Query().Get("limit") == "500" {
+			ask()
 			select {
 			case <-open:
 			case <-req.Context().Done():
@@ -79,6 +71,7 @@ func TestReadyProbeWaitsForTheStore(t *testing.T) {
 		return send(req)
 	})
 	health, metrics := freeAddress(t, "127.17.0.1"), freeAddress(t, "127.17.0.2")
+	w.create(young)
 	w.allocator(func(o *allocator.Options) { o.HealthAddress, o.MetricsAddress, o.Metrics = health, metrics, nil })
 	answers := func(url string, code int, texts ...string) {
 		t.Helper()
@@ -100,14 +93,19 @@ func TestReadyProbeWaitsForTheStore(t *testing.T) {
 			return nil
 		})
 	}
+	w.waitsFor(asked)
 	answers("http://"+health+"/healthz", http.StatusOK)
 	answers("http://"+health+"/healthz/allocations", http.StatusOK)
 	answers("http://"+health+"/readyz", http.StatusInternalServerError)
+	if a := addressesOf(fetch(w, young)); a != "" {
+		t.Errorf("the Service has %s before the store is complete", a)
+	}
 	close(open)
 	answers("http://"+health+"/readyz", http.StatusOK)
+	w.has(young, "192.0.2.2")
 	answers("http://"+metrics+"/metrics", http.StatusOK,
-		`purelb_address_pool_size{pool="default"} 4`, `purelb_address_pool_addresses_in_use{pool="default"} 0`,
-		`purelb_allocator_sg_status_writes_total{outcome="forbidden"} 0`, "purelb_k8s_client_updates_total 0",
+		`purelb_address_pool_size{pool="default"} 4`, `purelb_address_pool_addresses_in_use{pool="default"} 2`,
+		`purelb_allocator_sg_status_writes_total{outcome="forbidden"} 0`, "purelb_k8s_client_updates_total 1",
 		"purelb_k8s_client_update_errors_total 0", "purelb_k8s_client_config_loaded_bool 1")
 	answers("http://"+metrics+"/state", http.StatusOK, `"format":1`, `"leading":true`, `"complete":true`)
 }

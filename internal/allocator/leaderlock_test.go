@@ -54,14 +54,10 @@ func lead(t *testing.T, l *leaderLock) {
 	t.Helper()
 	if _, _, err := l.Get(t.Context()); apierrors.IsNotFound(err) {
 		err = l.Create(t.Context(), *heldBy("me"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return
 	}
-	if err := l.Update(t.Context(), *heldBy("me")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Update(t.Context(), *heldBy("me")))
 }
 
 func TestTakeoverIsCleanAfterARelease(t *testing.T) {

@@ -3,15 +3,12 @@ package allocator_test
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,17 +23,11 @@ func (w *world) small(name string) client.Object {
 }
 
 func TestServicesGetTheLowestAddresses(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
+	w, _ := smallWorld(t)
 	four, six := balancer("four"), balancer("six", ipv6)
-	w.create(four)
-	w.has(four, "192.0.2.1")
-	w.create(six)
-	w.has(six, "2001:db8::1")
-	both := balancer("both", dualStack(corev1.IPFamilyPolicyRequireDualStack))
-	w.create(both)
-	w.has(both, "192.0.2.2 2001:db8::2")
+	w.allocate(four, "192.0.2.1")
+	w.allocate(six, "2001:db8::1")
+	both := w.allocate(balancer("both", dualStack(corev1.IPFamilyPolicyRequireDualStack)), "192.0.2.2 2001:db8::2")
 	w.says(both, "True", "Allocated", "Assigned 192.0.2.2, 2001:db8::2 from pool default")
 	for _, message := range []string{"Assigned IP 192.0.2.2 from pool default", "Assigned IP 2001:db8::2 from pool default"} {
 		w.tells(both, "IPAllocated", message)
@@ -46,29 +37,10 @@ func TestServicesGetTheLowestAddresses(t *testing.T) {
 	}
 }
 
-func TestAddressIsReusedAfterDeletion(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
-	a, b := balancer("a", dualStack("RequireDualStack")), balancer("b", dualStack("RequireDualStack"))
-	w.create(a)
-	w.has(a, "192.0.2.1 2001:db8::1")
-	w.create(b)
-	w.has(b, "192.0.2.2 2001:db8::2")
-	w.remove(a)
-	c := balancer("c", dualStack("RequireDualStack"))
-	w.create(c)
-	w.has(c, "192.0.2.1 2001:db8::1")
-}
-
 func TestTypeChangeRemovesOurData(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
-	svc := balancer("svc", annotated("example.com/a", "b"))
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
-	w.patch(svc, `{"metadata":{"annotations":{"purelb.io/announcing-IPv4":"n1,eth0,192.0.2.1"}},"spec":{"type":"ClusterIP"}}`)
+	w, _ := smallWorld(t)
+	svc := w.allocate(balancer("svc", annotated("example.com/a", "b"), func(svc *corev1.Service) { svc.Spec.AllocateLoadBalancerNodePorts = new(bool) }), "192.0.2.1")
+	w.patch(svc, `{"metadata":{"annotations":{"purelb.io/announcing-IPv4":"n1,eth0,192.0.2.1"}},"spec":{"type":"ClusterIP","allocateLoadBalancerNodePorts":null}}`)
 	w.soon(func() error {
 		fetch(w, svc)
 		if len(svc.Annotations) != 1 || len(svc.Status.Conditions) > 0 {
@@ -77,46 +49,30 @@ func TestTypeChangeRemovesOurData(t *testing.T) {
 		return nil
 	})
 	w.tells(svc, "IPReleased", "Released IP 192.0.2.1 from pool default: the Service is of type ClusterIP, not LoadBalancer")
-	next := balancer("next")
-	w.create(next)
-	w.has(next, "192.0.2.1")
+	w.allocate(balancer("next"), "192.0.2.1")
 
-	w.patch(svc, `{"spec":{"type":"LoadBalancer"}}`)
+	w.patch(svc, `{"spec":{"type":"LoadBalancer","allocateLoadBalancerNodePorts":false}}`)
 	w.has(svc, "192.0.2.2")
+	w.hasNoNodePort(svc)
 }
 
 func TestTypeChangeDuringDowntimeIsCleanedUp(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	r := w.allocator()
-	svc := balancer("svc")
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
+	w, r := smallWorld(t)
+	svc := w.allocate(balancer("svc"), "192.0.2.1")
 	r.stop()
 	w.patch(svc, `{"spec":{"type":"NodePort"}}`)
 	w.allocator()
-	w.soon(func() error {
-		if len(fetch(w, svc).Annotations) > 0 {
-			return fmt.Errorf("annotations %v", svc.Annotations)
-		}
-		return nil
-	})
+	w.bare(svc)
 }
 
 func TestFamilyChangeKeepsTheOtherAddress(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	r := w.allocator()
-	svc := balancer("svc", dualStack("RequireDualStack"))
-	w.create(svc)
-	w.has(svc, "192.0.2.1 2001:db8::1")
+	w, r := smallWorld(t)
+	svc := w.allocate(balancer("svc", dualStack("RequireDualStack")), "192.0.2.1 2001:db8::1")
 	w.patch(svc, `{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv4"],"clusterIPs":[%q]}}`, svc.Spec.ClusterIP)
 	w.has(svc, "192.0.2.1")
 	w.tells(svc, "IPReleased", "Released IP 2001:db8::1 from pool default: the Service asks for no IPv6 address any more")
 	r.counts(1, "purelb_address_pool_addresses_in_use") // the address is free once the status no longer shows it
-	other := balancer("other", ipv6)
-	w.create(other)
-	w.has(other, "2001:db8::1")
+	w.allocate(balancer("other", ipv6), "2001:db8::1")
 	w.patch(svc, `{"spec":{"ipFamilyPolicy":"RequireDualStack","ipFamilies":["IPv4","IPv6"]}}`)
 	w.has(svc, "192.0.2.1 2001:db8::2")
 }
@@ -134,10 +90,8 @@ func TestOnlyOurServicesGetAddresses(t *testing.T) {
 			headless := balancer("headless", func(svc *corev1.Service) { svc.Spec.Type, svc.Spec.ClusterIP = "ClusterIP", "None" })
 			w.create(foreign, headless, without)
 			ours, alsoOurs := balancer("ours", class(service.ClassV1), ipv6), balancer("also-ours", class(service.ClassV2), ipv6)
-			w.create(ours)
-			w.has(ours, "2001:db8::1")
-			w.create(alsoOurs)
-			w.has(alsoOurs, "2001:db8::2")
+			w.allocate(ours, "2001:db8::1")
+			w.allocate(alsoOurs, "2001:db8::2")
 			if byDefault {
 				w.has(without, "192.0.2.1")
 			}
@@ -151,74 +105,6 @@ func TestOnlyOurServicesGetAddresses(t *testing.T) {
 	}
 }
 
-func TestForeignServicesAreLeftAlone(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	theirs := balancer("theirs")
-	theirs.Annotations = nil
-	w.create(theirs)
-	w.patchStatus(theirs, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
-	version := fetch(w, theirs).ResourceVersion
-	w.allocator()
-	ours := balancer("ours")
-	w.create(ours)
-	w.has(ours, "192.0.2.2") // 192.0.2.1 is in use, whichever controller gave it
-	if fetch(w, theirs); theirs.ResourceVersion != version || addressesOf(theirs) != "192.0.2.1" {
-		t.Errorf("the allocator wrote the Service: %v %v", theirs.Annotations, theirs.Status)
-	}
-}
-
-func TestRestartKeepsAddressesAndWritesNothing(t *testing.T) {
-	w := newWorld(t)
-	group := w.remote("default", "198.51.100.0/24", "198.51.100.0/24", "2001:db8:5::/120", "2001:db8:5::/64")
-	w.create(group)
-	r := w.allocator()
-	const n = 30
-	for i := range n {
-		w.create(balancer(fmt.Sprintf("svc-%02d", i), []func(*corev1.Service){ipv6, dualStack("PreferDualStack"), localPolicy}[i%3]))
-	}
-	have := w.settled(n)
-	w.create(balancer("refused", inGroup("blue")))
-	w.says(named("default", "refused"), "False", "UnknownPool")
-	w.soon(func() error {
-		if s := fetch(w, group).Status; s.AllocatedIPv4 != 20 || s.AllocatedIPv6 != 20 {
-			return fmt.Errorf("status %+v", s)
-		}
-		return nil
-	})
-	r.stop()
-
-	versions := w.versions()
-	r = w.allocator()
-	w.soon(func() error {
-		if r.counter("purelb_address_pool_addresses_in_use") != 40 || !strings.Contains(r.log.String(), "bookOpened") {
-			return errNotYet
-		}
-		return nil
-	})
-	// The new Service is served after the existing ones. Once it has its address, the loop
-	// has looked at all of them.
-	late := balancer("zz-late")
-	w.create(late)
-	w.soon(func() error {
-		if addressesOf(fetch(w, late)) == "" {
-			return errNotYet
-		}
-		return nil
-	})
-	now := w.versions()
-	delete(now, "Service default/zz-late")
-	for name, version := range versions {
-		if !strings.HasPrefix(name, "ServiceGroup") && now[name] != version {
-			t.Errorf("%s was written", name)
-		}
-	}
-	w.remove(late)
-	if again := w.settled(n); !equalMaps(again, have) {
-		t.Errorf("had %v, has %v", have, again)
-	}
-}
-
 // versions returns the resource versions of all Services and groups.
 func (w *world) versions() map[string]string {
 	w.Helper()
@@ -229,27 +115,16 @@ func (w *world) versions() map[string]string {
 	return all
 }
 
-func equalMaps(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if b[k] != v {
-			return false
-		}
-	}
-	return true
-}
-
 func TestAddressesSurviveGroupChanges(t *testing.T) {
 	w := newWorld(t)
 	group := w.small("default")
 	w.create(group)
 	r := w.allocator()
-	svc := balancer("svc", dualStack("RequireDualStack"))
-	w.create(svc)
-	w.has(svc, "192.0.2.1 2001:db8::1")
+	svc := w.allocate(balancer("svc", dualStack("RequireDualStack")), "192.0.2.1 2001:db8::1")
 	version := fetch(w, svc).ResourceVersion
+	w.patch(group, `{"spec":{"local":{"v4pools":[{"pool":"192.0.2.1-192.0.2.300","subnet":"192.0.2.0/24"}]}}}`)
+	w.judged(mustGroup(group), "False", "ParseError")
+	w.says(svc, "True", "Allocated")
 	w.remove(group)
 	r.counts(0, "purelb_address_pool_size")
 	refused := balancer("refused")
@@ -265,9 +140,7 @@ func TestAddressesSurviveGroupChanges(t *testing.T) {
 }
 
 func TestExhaustionHealsOldestFirst(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	r := w.allocator()
+	w, r := smallWorld(t)
 	first, second := balancer("first"), balancer("second")
 	w.create(first, second)
 	w.settled(2)
@@ -286,134 +159,72 @@ func TestExhaustionHealsOldestFirst(t *testing.T) {
 	w.says(third, "True", "Allocated")
 	w.says(fourth, "False", "Exhausted")
 	w.remove(second)
-	w.soon(func() error {
-		if addressesOf(fetch(w, fourth)) == "" {
-			return errNotYet
+	w.until(func() bool { return addressesOf(fetch(w, fourth)) != "" })
+}
+
+// Each row makes the address of a Service one that no Service may get. The holder keeps the
+// address until it asks for another one. Other Services get the address after the cause has ended.
+func TestReservedAddressesAreNotHandedOut(t *testing.T) {
+	annotates := func(annotation, value string) (begin, end func(*world)) {
+		begin = func(w *world) {
+			w.create(w.lease("n1", "192.0.2.0/23", "purelb.io/node-macs", "02:00:00:00:00:01", annotation, value))
 		}
-		return nil
-	})
+		return begin, func(w *world) { w.patch(w.lease("n1", ""), `{"metadata":{"annotations":{%q:null}}}`, annotation) }
+	}
+	deletesNode := func(w *world) { w.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) }
+	ownAddress, noAddress := annotates("purelb.io/node-addresses", "192.0.2.255,2001:db8::1")
+	gateway, noGateway := annotates("purelb.io/gateways", "192.0.2.255,2001:db8::1")
+	claim, noClaim := annotates("purelb.io/claimed-addresses", "192.0.2.255=02:00:00:00:00:07")
+	for _, tt := range []struct {
+		name string
+		// begin reserves 192.0.2.255, and end ends that.
+		begin, end func(*world)
+		why        string
+	}{
+		{"an address of a node", func(w *world) { w.node("n1", "192.0.2.255", "2001:db8::1") }, deletesNode, "an address of node n1"},
+		{"an address in the Lease of a node", ownAddress, noAddress, "an address of node n1"},
+		{"a default gateway", gateway, noGateway, "the default gateway of node n1"},
+		{"an address for which another machine answers", claim, noClaim, "an address of another machine, 02:00:00:00:00:07, as node n1 reports"},
+		{"a pod network", func(w *world) {
+			w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{PodCIDR: "192.0.2.0/24", PodCIDRs: []string{"192.0.2.0/24"}}})
+		}, deletesNode, "an address of the pod network 192.0.2.0/24 of node n1"},
+		{"a network of ClusterIPs", addServiceCIDR, removeServiceCIDR, "an address of the Service network 192.0.2.0/24"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.create(w.remote("default", "192.0.2.255-192.0.3.0", "192.0.2.0/23"))
+			w.allocator()
+			holder, asking, waiting := balancer("holder"), balancer("asking", annotated(service.AnnotationAddresses, "192.0.2.255")), balancer("waiting")
+			w.allocate(holder, "192.0.2.255")
+			tt.begin(w)
+			w.says(holder, "False", "AddressConflict", "192.0.2.255 is also "+tt.why, "purelb.io/re-evaluate")
+			w.hasEvent(holder, "AddressConflict", tt.why)
+			w.has(holder, "192.0.2.255")
+			w.patch(holder, `{"metadata":{"annotations":{"purelb.io/re-evaluate":"true"}}}`)
+			w.has(holder, "192.0.3.0")
+			w.says(holder, "True", "Allocated")
+			w.create(asking, waiting)
+			w.says(asking, "False", "AddressReserved", "192.0.2.255", tt.why)
+			w.says(waiting, "False", "Exhausted")
+			w.remove(asking)
+			tt.end(w)
+			w.has(waiting, "192.0.2.255")
+		})
+	}
 }
 
-func TestAPreferredFamilyComesLater(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.local("default", "192.0.2.1-192.0.2.2", "192.0.2.0/24"))
-	w.allocator()
-	svc := balancer("svc", dualStack(corev1.IPFamilyPolicyPreferDualStack))
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
-	w.says(svc, "True", "PartiallyAllocated", "no available addresses")
-	group := w.local("default")
-	w.patch(group, `{"spec":{"local":{"v6pools":[{"pool":"2001:db8::7-2001:db8::9","subnet":"2001:db8::/64"}]}}}`)
-	w.has(svc, "192.0.2.1 2001:db8::7")
-	w.says(svc, "True", "Allocated")
+// addServiceCIDR adds a network of ClusterIPs to the cluster.
+func addServiceCIDR(w *world) {
+	w.since(33, "there are no ServiceCIDRs")
+	w.create(&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"192.0.2.0/24"}}})
+	w.Cleanup(func() { removeServiceCIDR(w) })
 }
 
-func TestPinnedAddresses(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"), w.remote("far", "198.51.100.0/24", "198.51.100.0/24"))
-	w.allocator()
-	pinned := balancer("pinned", annotated(service.AnnotationAddresses, "198.51.100.77 , 2001:db8::2"), dualStack("RequireDualStack"))
-	w.create(pinned)
-	w.has(pinned, "198.51.100.77 2001:db8::2")
-	w.annotation(pinned, service.AnnotationAllocatedFrom, "far, default")
-
-	taken := balancer("taken", annotated(service.AnnotationAddresses, "198.51.100.77"))
-	outside := balancer("outside", annotated(service.AnnotationAddresses, "10.9.8.7"))
-	wrong := balancer("wrong", annotated(service.AnnotationAddresses, "nonsense"))
-	w.create(taken, outside, wrong)
-	w.says(taken, "False", "AddressInUse", "198.51.100.77", "already in use by default/pinned")
-	w.says(outside, "False", "AddressOutsidePools", "10.9.8.7")
-	w.says(wrong, "False", "InvalidRequest", `"nonsense" is not an IP address`)
-	w.remove(pinned)
-	w.has(taken, "198.51.100.77")
-	w.patch(wrong, `{"metadata":{"annotations":{"purelb.io/addresses":"192.0.2.2"}}}`)
-	w.has(wrong, "192.0.2.2")
-}
-
-func TestNodeAddressIsNeverGiven(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"), w.node("node-2", "192.0.2.1", "2001:db8::1"))
-	w.allocator()
-	svc := balancer("svc", dualStack("RequireDualStack"))
-	w.create(svc)
-	w.has(svc, "192.0.2.2 2001:db8::2")
-	asking := balancer("asking", annotated(service.AnnotationAddresses, "192.0.2.1"))
-	w.create(asking)
-	w.says(asking, "False", "AddressReserved", "192.0.2.1", "node-2")
-	w.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}})
-	w.has(asking, "192.0.2.1")
-}
-
-func TestAddressInANodeLeaseIsNeverGiven(t *testing.T) {
-	w := newWorld(t)
-	l := w.lease("node-2", "", "purelb.io/node-addresses", "192.0.2.1,2001:db8::1")
-	w.create(w.small("default"), l)
-	w.allocator()
-	svc := balancer("svc", dualStack("RequireDualStack"))
-	w.create(svc)
-	w.has(svc, "192.0.2.2 2001:db8::2")
-	asking := balancer("asking", annotated(service.AnnotationAddresses, "192.0.2.1"))
-	w.create(asking)
-	w.says(asking, "False", "AddressReserved", "192.0.2.1", "node-2")
-	w.patch(l, `{"metadata":{"annotations":{"purelb.io/node-addresses":"2001:db8::1"}}}`)
-	w.has(asking, "192.0.2.1")
-}
-
-func TestGatewaysAreNotHandedOut(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
-	holder := balancer("holder")
-	w.create(holder)
-	w.has(holder, "192.0.2.1")
-
-	// A node with that default route joins. The Service keeps its address.
-	l := w.lease("node-1", "192.0.2.0/24", "purelb.io/gateways", "192.0.2.1,2001:db8::1")
-	w.create(l)
-	w.says(holder, "False", "AddressConflict", "192.0.2.1 is also the default gateway of node node-1", "purelb.io/re-evaluate")
-	w.has(holder, "192.0.2.1")
-	w.patch(holder, `{"metadata":{"annotations":{"purelb.io/re-evaluate":"true"}}}`)
-	w.has(holder, "192.0.2.2")
-	w.says(holder, "True", "Allocated")
-
-	asking, six := balancer("asking", annotated(service.AnnotationAddresses, "192.0.2.1")), balancer("six", ipv6)
-	w.create(asking, six)
-	w.says(asking, "False", "AddressReserved", "192.0.2.1", "the default gateway of node node-1")
-	w.has(six, "2001:db8::2")
-	w.patch(l, `{"metadata":{"annotations":{"purelb.io/gateways":null}}}`)
-	w.has(asking, "192.0.2.1")
-}
-
-func TestQuarantinedAddressesAreNotGiven(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	l := w.lease("node-1", "192.0.2.0/24", "purelb.io/node-macs", "02:00:00:00:00:01")
-	w.create(l)
-	w.allocator()
-	holder := balancer("holder")
-	w.create(holder)
-	w.has(holder, "192.0.2.1")
-
-	// The Service keeps its address, and its condition reports the conflict.
-	w.patch(l, `{"metadata":{"annotations":{"purelb.io/claimed-addresses":"192.0.2.1=02:00:00:00:00:07"}}}`)
-	w.says(holder, "False", "AddressConflict", "192.0.2.1 is also an address of another machine, 02:00:00:00:00:07, as node node-1 reports", "purelb.io/re-evaluate")
-	w.hasEvent(holder, "AddressConflict", "02:00:00:00:00:07")
-	w.has(holder, "192.0.2.1")
-
-	// No other Service gets the address. Its holder gives it up on request.
-	w.patch(holder, `{"metadata":{"annotations":{"purelb.io/re-evaluate":"true"}}}`)
-	w.has(holder, "192.0.2.2")
-	w.says(holder, "True", "Allocated")
-	asking, waiting := balancer("asking", annotated(service.AnnotationAddresses, "192.0.2.1")), balancer("waiting")
-	w.create(asking)
-	w.says(asking, "False", "AddressReserved", "192.0.2.1", "02:00:00:00:00:07")
-	w.create(waiting)
-	w.says(waiting, "False", "Exhausted")
-	w.remove(asking)
-
-	// The report ends, and so does the quarantine.
-	w.patch(l, `{"metadata":{"annotations":{"purelb.io/claimed-addresses":null}}}`)
-	w.has(waiting, "192.0.2.1")
+func removeServiceCIDR(w *world) {
+	more := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}}
+	noFinalizer := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)) // no controller removes it here
+	must(w, client.IgnoreNotFound(w.client.Patch(context.Background(), more, noFinalizer)))
+	must(w, client.IgnoreNotFound(w.client.Delete(context.Background(), more)))
 }
 
 func (w *world) node(name string, addresses ...string) client.Object {
@@ -448,98 +259,9 @@ func TestPolicyIsResetWhenASubnetAppears(t *testing.T) {
 	w.create(four, six)
 	w.settled(2)
 	w.create(w.lease("n2", "10.0.0.0/24,2001:db8:6::/64"))
-	w.soon(func() error {
-		if p := fetch(w, six).Spec.ExternalTrafficPolicy; p != "Cluster" {
-			return fmt.Errorf("the policy is %s", p)
-		}
-		return nil
-	})
+	w.hasPolicy(six, "Cluster")
 	w.hasEvent(six, "LocalOverride", "2001:db8:6::1")
-	if p := fetch(w, four).Spec.ExternalTrafficPolicy; p != "Local" {
-		t.Errorf("the policy of an address in no node's subnet is %s", p)
-	}
-}
-
-func TestEditedStatusIsCorrected(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
-	a, b := balancer("a"), balancer("b")
-	w.create(a)
-	w.has(a, "192.0.2.1")
-	w.create(b)
-	w.has(b, "192.0.2.2")
-	w.patchStatus(b, `{"status":{"loadBalancer":{"ingress":null}}}`)
-	w.has(b, "192.0.2.2")
-	w.patchStatus(b, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
-	w.has(b, "192.0.2.2")
-	w.patchStatus(b, `{"status":{"conditions":[]},"metadata":{"annotations":{"purelb.io/allocated-from":null,"purelb.io/pool-type":"remote"}}}`)
-	w.says(b, "True", "Allocated")
-	w.annotation(b, service.AnnotationAllocatedFrom, "default")
-	w.has(a, "192.0.2.1")
-}
-
-func TestConcurrentWritersLoseNoAddress(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.local("default", "192.0.2.0/26", "192.0.2.0/26"))
-	r := w.allocator()
-	const n = 20
-	stop := make(chan struct{})
-	storm := make(chan error, 1)
-	go func() {
-		var err error
-		for i := 0; err == nil; i++ {
-			select {
-			case <-stop:
-				storm <- nil
-				return
-			default:
-			}
-			svc := named("default", fmt.Sprintf("svc-%02d", i%n))
-			patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/i":"%d"}}}`, i))
-			if err = w.client.Patch(context.Background(), svc, patch); apierrors.IsNotFound(err) {
-				err = nil
-			}
-		}
-		storm <- err
-	}()
-	for i := range n {
-		w.create(balancer(fmt.Sprintf("svc-%02d", i)))
-	}
-	w.settled(n)
-	close(stop)
-	must(t, <-storm)
-	w.exclusive()
-	r.counts(n, "purelb_address_pool_addresses_in_use")
-}
-
-func TestDoubledAddressStaysWithBothServices(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	given := func(name, key string) *corev1.Service {
-		svc := balancer(name, annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedFrom, "default"))
-		if key != "" {
-			svc.Annotations[service.AnnotationSharing] = key
-		}
-		w.create(svc)
-		w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
-		return svc
-	}
-	first := given("a-first", "")
-	second := given("b-second", "")
-	w.allocator()
-	w.says(first, "True", "Allocated")
-	w.says(second, "False", "AddressConflict", "192.0.2.1", "default/a-first")
-	w.hasEvent(second, "AddressConflict", "192.0.2.1", "default/a-first")
-	w.has(second, "192.0.2.1")
-	// The second Service still holds the address: it is not free when the first Service is
-	// deleted.
-	w.remove(first)
-	w.says(second, "True", "Allocated")
-	next := balancer("next")
-	w.create(next)
-	w.has(next, "192.0.2.2")
-	w.has(second, "192.0.2.1")
+	w.hasPolicy(four, "Local")
 }
 
 func TestSharingOfOlderReleasesIsKept(t *testing.T) {
@@ -567,45 +289,5 @@ func TestSharingOfOlderReleasesIsKept(t *testing.T) {
 	w.has(sharers[2], "192.0.2.1")
 	w.remove(sharers[0])
 	w.says(sharers[2], "True", "Allocated")
-	next := balancer("next")
-	w.create(next)
-	w.has(next, "192.0.2.2")
-}
-
-func TestAllocatorRestartsDoubleNoAddress(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.local("default", "10.64.0.0/22", "10.64.0.0/22", "2001:db8::/118", "2001:db8::/64"))
-	r := w.allocator()
-	const n = 200
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.each(n, func(i int) error {
-			return w.client.Create(context.Background(), balancer(fmt.Sprintf("svc-%03d", i), dualStack("RequireDualStack")))
-		})
-	}()
-	for range 2 {
-		w.within(time.Minute, func() error {
-			if len(w.services()) < n/4 {
-				return errNotYet
-			}
-			return nil
-		})
-		r.stop()
-		r = w.allocator()
-	}
-	<-done
-	w.settled(n)
-	w.exclusive()
-	for _, svc := range w.services() {
-		if a := service.Ingress(&svc); len(a) != 2 || !a[0].Is4() || !a[1].Is6() {
-			t.Errorf("%s has %v", svc.Name, a)
-		}
-	}
-	highest := netip.MustParseAddr("10.64.0.201")
-	for _, svc := range w.services() {
-		if a := service.Ingress(&svc)[0]; highest.Less(a) {
-			t.Errorf("%s has %s, as if addresses below it had leaked", svc.Name, a)
-		}
-	}
+	w.allocate(balancer("next"), "192.0.2.2")
 }

@@ -24,9 +24,7 @@ func TestListReadsTheNewestServices(t *testing.T) {
 	for _, version := range []string{"0", "", "17"} {
 		o := metav1.ListOptions{ResourceVersion: version, Limit: 500, Continue: "there"}
 		found, err := from.ListWithContext(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if o.ResourceVersion = ""; asked != o {
 			t.Errorf("for version %q the request is %v, want %v", version, asked, o)
 		}

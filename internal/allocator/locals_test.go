@@ -20,9 +20,7 @@ func TestSharerWithOtherPodsEndsPolicyLocal(t *testing.T) {
 	local := s.gets(s.wants("local", keyed("k", 80), localOf("app=web")), "192.0.2.1")
 	resets := func() bool {
 		d, err := s.decide(local)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return d.ClusterPolicy
 	}
 	same := s.gets(s.wants("same", keyed("k", 81), other("app=web")), "192.0.2.1")

@@ -1,32 +1,16 @@
 package allocator
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-
 	"purelb.io/purelb/internal/ipam"
 )
-
-// onlyGroups lists ServiceGroups, and nothing else.
-type onlyGroups struct {
-	client.Reader
-	groups []v2.ServiceGroup
-}
-
-func (o *onlyGroups) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
-	if list, ok := to.(*v2.ServiceGroupList); ok {
-		list.Items = slices.Clone(o.groups)
-	}
-	return nil
-}
 
 // groupWith returns a ServiceGroup with ranges in 192.0.2.0/24.
 func groupWith(uid types.UID, name string, ranges v2.Range) v2.ServiceGroup {
@@ -51,7 +35,7 @@ func TestGroupCountersEndWithTheGroup(t *testing.T) {
 		{"replaced by a group with the same name", []v2.ServiceGroup{groupWith("1", "other", first), groupWith("3", "blue", second)}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cached := &onlyGroups{groups: []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", second)}}
+			cached := &cluster{groups: []v2.ServiceGroup{groupWith("1", "other", first), groupWith("2", "blue", second)}}
 			l := newConfigWatcher(t, cached)
 			m := newMetrics(l.allocations, l.outOfScope)
 			l.metrics = m
@@ -88,7 +72,7 @@ func TestGroupCountersEndWithTheGroup(t *testing.T) {
 }
 
 func TestARefusedGroupIsAMetric(t *testing.T) {
-	cached := &onlyGroups{groups: []v2.ServiceGroup{
+	cached := &cluster{groups: []v2.ServiceGroup{
 		groupWith("1", "fine", "192.0.2.1-192.0.2.9"), groupWith("2", "broken", "192.0.2.9-192.0.2.1"),
 	}}
 	l := newConfigWatcher(t, cached)

@@ -74,9 +74,7 @@ func (m *model) flip(name string) bool { return rapid.IntRange(0, 3).Draw(m.t, n
 
 func (m *model) somePool(text, subnet string, exclude ...string) ipam.Pool {
 	p, err := ipam.ParsePool(text, subnet, "default", exclude...)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	p.Draining = rapid.IntRange(0, 4).Draw(m.t, "drain") == 0
 	return p
 }

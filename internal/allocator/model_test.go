@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"flag"
 	"maps"
 	"net/netip"
 	"slices"
@@ -143,9 +144,7 @@ func (m *model) begin(who ipam.Owner) {
 	}
 	before := m.allocations.cluster.Store.Held(who)
 	d, err := m.allocations.decide(r)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	m.fair(who, without(d.Result.Addresses, r.Held), before)
 	m.checkGranted(who, without(d.Result.Addresses, r.Held))
 	if now := m.live[who]; standing == ours && now != nil && now.ResourceVersion == svc.ResourceVersion {
@@ -188,9 +187,7 @@ func (m *model) leave(who ipam.Owner, svc *corev1.Service, r service.Request) {
 // release removes our annotations and our condition from a Service.
 func (m *model) release(who ipam.Owner, svc *corev1.Service) {
 	patch, err := service.ReleasePatch(svc)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	if patch != nil && !m.apply(who, svc, patch) {
 		m.queue[who] = true
 	}
@@ -233,48 +230,67 @@ func (m *model) fair(who ipam.Owner, fresh, before []netip.Addr) {
 	}
 }
 
+// The model runs for a few seconds, half of them with the same random numbers each time. make soak
+// runs it for longer, from a seed that it chooses.
 func TestNoFailureLosesOrDoublesAnAddress(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t)
-		steps := map[string]func(*rapid.T){
-			"": func(*rapid.T) {
-				m.check()
-				m.checkAnnounced()
-			},
-			"create":    func(*rapid.T) { m.create(m.anyone()) },
-			"edit":      func(*rapid.T) { m.change(m.anyone(), m.want) },
-			"retype":    func(*rapid.T) { m.retype(m.anyone()) },
-			"interfere": func(*rapid.T) { m.interfere(m.anyone()) },
-			"strip":     func(*rapid.T) { m.strip(m.anyone()) },
-			"remove":    func(*rapid.T) { m.remove(m.anyone()) },
-			"anew": func(*rapid.T) {
-				who := m.anyone()
-				m.remove(who)
-				m.create(who)
-			},
-			"sync":    func(*rapid.T) { m.sync(m.anyone()) },
-			"arrive":  func(*rapid.T) { m.arrive() },
-			"restart": func(*rapid.T) { m.restart() },
-			"announcer": func(t *rapid.T) {
-				m.byDefault = rapid.Bool().Draw(t, "default announcer")
-				m.restart()
-			},
-			"pools": func(*rapid.T) {
-				m.someGroups()
-				m.configure()
-			},
-			"begin": func(*rapid.T) { m.begin(m.anyone()) },
-			"finish": func(t *rapid.T) {
-				m.finish(m.anyone(), rapid.SampledFrom([]string{"well", "well", "lost", "late", "done"}).Draw(t, "outcome"))
-			},
-			"quiet": func(*rapid.T) {
-				m.quiet()
-				m.checkQuiet()
-			},
-		}
-		if m.backed {
-			maps.Copy(steps, m.boxSteps())
-		}
-		t.Repeat(steps)
-	})
+	if chosen := flag.Lookup("rapid.seed"); chosen.Value.String() != chosen.DefValue {
+		rapid.Check(t, failAtAnyStep)
+		return
+	}
+	for _, seed := range []string{"1", "0"} { // 0 stands for any
+		t.Run("seed "+seed, func(t *testing.T) {
+			for name, value := range map[string]string{"rapid.seed": seed, "rapid.checks": "1000"} {
+				f := flag.Lookup(name)
+				before := f.Value.String()
+				defer func() { _ = f.Value.Set(before) }()
+				must(t, f.Value.Set(value))
+			}
+			rapid.Check(t, failAtAnyStep)
+		})
+	}
+}
+
+// failAtAnyStep runs the model with random steps.
+func failAtAnyStep(t *rapid.T) {
+	m := newModel(t)
+	steps := map[string]func(*rapid.T){
+		"": func(*rapid.T) {
+			m.check()
+			m.checkAnnounced()
+		},
+		"create":    func(*rapid.T) { m.create(m.anyone()) },
+		"edit":      func(*rapid.T) { m.change(m.anyone(), m.want) },
+		"retype":    func(*rapid.T) { m.retype(m.anyone()) },
+		"interfere": func(*rapid.T) { m.interfere(m.anyone()) },
+		"strip":     func(*rapid.T) { m.strip(m.anyone()) },
+		"remove":    func(*rapid.T) { m.remove(m.anyone()) },
+		"anew": func(*rapid.T) {
+			who := m.anyone()
+			m.remove(who)
+			m.create(who)
+		},
+		"sync":    func(*rapid.T) { m.sync(m.anyone()) },
+		"arrive":  func(*rapid.T) { m.arrive() },
+		"restart": func(*rapid.T) { m.restart() },
+		"announcer": func(t *rapid.T) {
+			m.byDefault = rapid.Bool().Draw(t, "default announcer")
+			m.restart()
+		},
+		"pools": func(*rapid.T) {
+			m.someGroups()
+			m.configure()
+		},
+		"begin": func(*rapid.T) { m.begin(m.anyone()) },
+		"finish": func(t *rapid.T) {
+			m.finish(m.anyone(), rapid.SampledFrom([]string{"well", "well", "lost", "late", "done"}).Draw(t, "outcome"))
+		},
+		"quiet": func(*rapid.T) {
+			m.quiet()
+			m.checkQuiet()
+		},
+	}
+	if m.backed {
+		maps.Copy(steps, m.boxSteps())
+	}
+	t.Repeat(steps)
 }

@@ -55,9 +55,7 @@ func (m *model) finish(who ipam.Owner, outcome string) {
 // patch returns the patch of w, nil if there is nothing to write.
 func (m *model) patch(w write) []byte {
 	patch, err := w.result.Patch(w.svc, time.Unix(0, 0))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	return patch
 }
 
@@ -81,17 +79,11 @@ func (m *model) apply(who ipam.Owner, svc *corev1.Service, patch []byte) bool {
 		return false
 	}
 	before, err := json.Marshal(svc)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	text, err := jsonpatch.MergePatch(before, patch)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	after := &corev1.Service{}
-	if err := json.Unmarshal(text, after); err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, json.Unmarshal(text, after))
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}

@@ -1,9 +1,7 @@
 package allocator
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -11,41 +9,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/lease"
 )
-
-// cluster lists the objects that determine the networks of a cluster, in any order. It has the
-// Service default/kubernetes.
-type cluster struct {
-	client.Reader
-	nodes      []corev1.Node
-	services   []networkingv1.ServiceCIDR
-	groups     []v2.ServiceGroup
-	kubernetes []string
-	err        error
-	// reads counts the reads of that Service.
-	reads int
-}
-
-func (c *cluster) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
-	switch list := to.(type) {
-	case *corev1.NodeList:
-		list.Items = inAnyOrder(c.nodes)
-	case *networkingv1.ServiceCIDRList:
-		list.Items = inAnyOrder(c.services)
-	case *v2.ServiceGroupList:
-		list.Items = inAnyOrder(c.groups)
-	}
-	return nil
-}
-
-func (c *cluster) Get(_ context.Context, _ client.ObjectKey, to client.Object, _ ...client.GetOption) error {
-	c.reads++
-	to.(*corev1.Service).Spec.ClusterIPs = c.kubernetes
-	return c.err
-}
 
 func podsOf(node string, cidrs ...string) corev1.Node {
 	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{PodCIDR: cidrs[0], PodCIDRs: cidrs}}
@@ -65,13 +32,17 @@ func remoteGroup(name, cidr string) v2.ServiceGroup {
 	}
 }
 
-func TestClusterNetworksAreSorted(t *testing.T) {
+// Lists of objects come in any order. The order changes nothing, so no Service is looked at again.
+func TestOrderOfObjectsChangesNothing(t *testing.T) {
 	c := &cluster{
 		nodes: []corev1.Node{
 			podsOf("n2", "10.244.2.0/24", "fd00:10:244:2::/64"), podsOf("n1", "10.244.1.0/24"), podsOf("n3", "nonsense"),
 			{ObjectMeta: metav1.ObjectMeta{Name: "n4"}, Spec: corev1.NodeSpec{PodCIDR: "10.244.4.0/24"}}, nodeWith("n5"),
 		},
 		services: []networkingv1.ServiceCIDR{serviceCIDR("more", "10.200.0.0/16"), serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:10:96::/112")},
+	}
+	for _, node := range []string{"n1", "n2", "n3", "n4"} {
+		c.leases = append(c.leases, leaseOf(node, lease.AnnotationAddresses, "172.17.0.1,192.168.122.1,fd00::1"))
 	}
 	const want = "the Service network 10.96.0.0/16, the Service network 10.200.0.0/16, the pod network 10.244.1.0/24 of node n1, " +
 		"the pod network 10.244.2.0/24 of node n2, the pod network 10.244.4.0/24 of node n4, the Service network fd00:10:96::/112, " +
@@ -89,6 +60,11 @@ func TestClusterNetworksAreSorted(t *testing.T) {
 		}
 		if got := strings.Join(names, ", "); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+	}
+	for a, why := range l.current().blocked {
+		if why != "an address of node n1" {
+			t.Errorf("%s is %s, want that of the first node by name", a, why)
 		}
 	}
 	if c.reads > 0 {
@@ -115,9 +91,10 @@ func TestIgnoredPodCIDRsAreAllocatable(t *testing.T) {
 	}
 }
 
-// Before Kubernetes 1.33, no object tells the network of the ClusterIPs.
-func TestClusterIPHintsAtItsNetwork(t *testing.T) {
-	c := &cluster{kubernetes: []string{"10.96.0.1", "fd00:10:96::1"}, groups: []v2.ServiceGroup{remoteGroup("inside", "10.96.0.0/24")}}
+// Before Kubernetes 1.33, no object tells the network of the ClusterIPs. TestServiceCIDRsNeedNotBeServed
+// shows what the allocator concludes from the Service.
+func TestServiceKubernetesIsReadOnce(t *testing.T) {
+	c := &cluster{kubernetes: []string{"10.96.0.1", "fd00:10:96::1"}}
 	l := newConfigWatcher(t, c)
 	l.live = c
 	c.err = errors.New("the API server is away")
@@ -130,17 +107,7 @@ func TestClusterIPHintsAtItsNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if now := l.current().config; len(now.Groups.Usable) != 0 || !strings.Contains(fmt.Sprint(now.Problems), "10.96.0.1, the ClusterIP of the Service default/kubernetes") {
-		t.Errorf("groups %v, problems %v", now.Groups.Usable, now.Problems)
-	}
 	if c.reads != 2 {
 		t.Errorf("the Service was read %d times, want twice", c.reads)
-	}
-	c.groups = []v2.ServiceGroup{remoteGroup("elsewhere", "10.97.0.0/24")}
-	if _, err := l.refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if now := l.current().config; len(now.Groups.Usable) != 1 || len(now.Problems) != 0 {
-		t.Errorf("groups %v, problems %v", now.Groups.Usable, now.Problems)
 	}
 }

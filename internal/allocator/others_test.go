@@ -64,9 +64,7 @@ func TestAddressOfAFormerControllerIsNotTaken(t *testing.T) {
 	w.create(back)
 	w.gives(back, "203.0.113.77")
 	w.allocator()
-	ours := balancer("ours")
-	w.create(ours)
-	w.has(ours, "192.0.2.1")
+	w.allocate(balancer("ours"), "192.0.2.1")
 	w.bare(back)
 	w.gives(back)
 	w.has(back, "192.0.2.2")
@@ -93,14 +91,10 @@ func TestLeftoversAreRemovedFromForeignServices(t *testing.T) {
 }
 
 func TestDefaultAnnouncerChangeKeepsAddresses(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	r := w.allocator()
+	w, r := smallWorld(t)
 	kept, lost := balancer("kept"), balancer("lost")
-	w.create(kept)
-	w.has(kept, "192.0.2.1")
-	w.create(lost)
-	w.has(lost, "192.0.2.2")
+	w.allocate(kept, "192.0.2.1")
+	w.allocate(lost, "192.0.2.2")
 	r.stop()
 	w.allocator(func(o *allocator.Options) { o.DefaultAnnouncer = false })
 	w.gives(lost, "203.0.113.7")
@@ -139,19 +133,13 @@ func TestRestoredServiceGetsItsAddressBack(t *testing.T) {
 	w.create(mine)
 	w.allocator()
 	w.has(mine, "192.0.2.2")
-	w.create(copied)
-	w.has(copied, "192.0.2.1")
-	w.create(strange)
-	w.has(strange, "192.0.2.3")
+	w.allocate(copied, "192.0.2.1")
+	w.allocate(strange, "192.0.2.3")
 }
 
 func TestContestedStatusIsRestoredWithBackoff(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	r := w.allocator()
-	svc := balancer("svc")
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
+	w, r := smallWorld(t)
+	svc := w.allocate(balancer("svc"), "192.0.2.1")
 	// The other controller overwrites the status right after each write of PureLB.
 	began := time.Now()
 	w.within(time.Minute, func() error {
@@ -181,29 +169,20 @@ func TestContestedStatusIsRestoredWithBackoff(t *testing.T) {
 }
 
 func TestForeignStatusEntriesStay(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
-	svc := balancer("svc")
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
+	w, _ := smallWorld(t)
+	svc := w.allocate(balancer("svc"), "192.0.2.1")
 	w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP","ports":[{"port":80,"protocol":"TCP"}]},{"hostname":"lb.example.com"}]}}}`)
 	version := fetch(w, svc).ResourceVersion
-	next := balancer("next")
-	w.create(next)
-	w.has(next, "192.0.2.2")
+	w.allocate(balancer("next"), "192.0.2.2")
 	if fetch(w, svc).ResourceVersion != version {
 		t.Errorf("the status was written again: %v", svc.Status.LoadBalancer)
 	}
 }
 
 func TestAddressOfTwoControllersIsReported(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
+	w, _ := smallWorld(t)
 	ours, class := balancer("ours"), "example.com/lb"
-	w.create(ours)
-	w.has(ours, "192.0.2.1")
+	w.allocate(ours, "192.0.2.1")
 	theirs := balancer("theirs", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class })
 	w.create(theirs)
 	w.gives(theirs, "192.0.2.1")
@@ -276,31 +255,18 @@ func TestRefusedPolicyResetDoesNotDelayTheAddress(t *testing.T) {
 	w.denying("services")
 	w.create(w.small("default"))
 	w.allocator()
-	svc := balancer("web", labeled("hold", "1"), localPolicy)
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
+	svc := w.allocate(balancer("web", labeled("hold", "1"), localPolicy), "192.0.2.1")
 	w.hasEvent(svc, "AllocationFailed", "held by the test")
 	w.says(svc, "True", "Allocated", "externalTrafficPolicy is Local")
 }
 
 func TestPolicySetBackByAToolIsLeftAlone(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
-	svc := balancer("web", localPolicy)
-	w.create(svc)
-	w.has(svc, "192.0.2.1")
-	w.soon(func() error {
-		if p := fetch(w, svc).Spec.ExternalTrafficPolicy; p != "Cluster" {
-			return fmt.Errorf("the policy is %s", p)
-		}
-		return nil
-	})
+	w, _ := smallWorld(t)
+	svc := w.allocate(balancer("web", localPolicy), "192.0.2.1")
+	w.hasPolicy(svc, "Cluster")
 	w.patch(svc, `{"spec":{"externalTrafficPolicy":"Local"}}`)
 	w.says(svc, "True", "Allocated", saidPolicyLeft)
-	if p := fetch(w, svc).Spec.ExternalTrafficPolicy; p != "Local" {
-		t.Errorf("the policy is %s", p)
-	}
+	w.hasPolicy(svc, "Local")
 	w.patch(svc, `{"spec":{"externalTrafficPolicy":"Cluster"}}`)
 	w.soon(func() error {
 		if c := fetch(w, svc).Status.Conditions; len(c) != 1 || strings.Contains(c[0].Message, "externalTrafficPolicy") {

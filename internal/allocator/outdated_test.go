@@ -69,17 +69,13 @@ func twoPools(t *testing.T, draining bool) ipam.Group {
 func (s *fixture) written(svc *corev1.Service, version string) *corev1.Service {
 	s.Helper()
 	d, err := s.decide(service.Read(svc, true))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	after := svc.DeepCopy()
 	patch, err := d.Result.Patch(svc, time.Unix(1, 0))
 	if err == nil {
 		err = json.Unmarshal(patch, after)
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	after.ResourceVersion = version
 	s.settle(owner(service.Read(svc, true)), d.Result.Addresses)
 	return after

@@ -42,9 +42,7 @@ func panicInALoop(t *testing.T) {
 	mgr, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{
 		MapperProvider: mapper, Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	broken, decided := newAllocations(nil), 0
@@ -62,10 +60,6 @@ func panicInALoop(t *testing.T) {
 		q.Add(reconcile.Request{})
 		return nil
 	})
-	if err := loop(mgr, "services", decide, 1, one); err != nil {
-		t.Fatal(err)
-	}
-	if err := mgr.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, loop(mgr, "services", decide, 1, one))
+	must(t, mgr.Start(ctx))
 }

@@ -1,12 +1,9 @@
 package allocator_test
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,75 +66,6 @@ func show(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-func TestBadGroupsDoNotHarmGoodOnes(t *testing.T) {
-	w := newWorld(t)
-	good := w.small("default")
-	w.create(good)
-	r := w.allocator()
-	before := balancer("before")
-	w.create(before)
-	w.has(before, "192.0.2.1")
-	w.outdate(good) // the older of two conflicting groups is valid
-
-	elsewhere := w.local("elsewhere", "10.5.0.0/24", "10.5.0.0/24")
-	elsewhere.Namespace = "default"
-	swapped := v2.ServiceGroupSpec{Local: &v2.LocalSpec{Pools: v2.Pools{
-		V4Pools: []v2.AddressPool{{Pool: "2001:db8:4::/120", Subnet: "2001:db8:4::/64"}},
-	}}}
-	tests := []struct {
-		group         *v2.ServiceGroup
-		reason, event string
-		texts         []string
-	}{
-		{w.local("reversed", "2001:db8:1::9-2001:db8:1::1", "2001:db8:1::/64"), "ParseError", "ParseFailed", []string{"spec.local.v6pools[0]", "reversed"}},
-		{w.local("outside", "2001:db8:2::1-2001:db8:2::9", "2001:db8:3::/64"), "ParseError", "ParseFailed", []string{"2001:db8:2::1", "2001:db8:3::/64"}},
-		{w.groupOf("mixed", swapped), "ParseError", "ParseFailed", []string{"IPv4", "IPv6"}},
-		{w.local("around", "192.0.2.0/24", "192.0.2.0/24"), "Overlaps", "ParseFailed", []string{"default", "192.0.2.1-192.0.2.2"}},
-		{w.local("within", "192.0.2.2-192.0.2.2", "192.0.2.0/24"), "Overlaps", "ParseFailed", []string{"default"}},
-		{w.local("twice", "10.6.0.0/24", "10.6.0.0/24", "10.6.0.9-10.6.0.12", "10.6.0.0/24"), "Overlaps", "ParseFailed", []string{"10.6.0.9-10.6.0.12"}},
-		{elsewhere, "OutOfScope", "ServiceGroupOutOfScope", []string{w.namespace}},
-	}
-	for _, tt := range tests {
-		w.create(tt.group)
-	}
-	for _, tt := range tests {
-		t.Run(tt.group.Name, func(t *testing.T) {
-			w := &world{TB: t, cfg: w.cfg, client: w.client, namespace: w.namespace}
-			w.judged(tt.group, "False", tt.reason, tt.texts...)
-			w.hasEvent(tt.group, tt.event, tt.texts...)
-			if s := tt.group.Status; len(s.Addresses) > 0 || s.AvailableIPv4 != nil {
-				t.Errorf("status %+v", s)
-			}
-			svc := balancer("wants-"+tt.group.Name, inGroup(tt.group.Name))
-			w.create(svc)
-			reason, text := "NoUsablePool", "no usable pool"
-			if tt.reason == "OutOfScope" {
-				reason, text = "UnknownPool", "unknown pool"
-			}
-			w.says(svc, "False", reason, text, tt.group.Name)
-		})
-	}
-	after := balancer("after")
-	w.create(after)
-	w.has(after, "192.0.2.2")
-	w.has(before, "192.0.2.1")
-	r.counts(1, "purelb_servicegroups_out_of_scope", "namespace=default", "name=elsewhere", "type=local")
-
-	// A corrected group serves the Services that wait for it.
-	mended := tests[0].group
-	w.patch(mended, `{"spec":{"local":{"v6pools":null,"v4pools":[{"pool":"10.1.0.1-10.1.0.9","subnet":"10.1.0.0/24"}]}}}`)
-	w.judged(mended, "True", "Accepted")
-	w.has(named("default", "wants-reversed"), "10.1.0.1")
-
-	// A group that becomes invalid leaves its Services their addresses.
-	w.patch(good, `{"spec":{"local":{"v4pools":[{"pool":"192.0.2.1-192.0.2.300","subnet":"192.0.2.0/24"}]}}}`)
-	w.soon(func() error {
-		return condition(fetch(w, mustGroup(good)).Status.Conditions, "Accepted", "False", "ParseError", nil)
-	})
-	w.says(before, "True", "Allocated")
-	w.has(after, "192.0.2.2")
-}
-
 func TestGroupStatusNamesUnannouncedNetworks(t *testing.T) {
 	w := newWorld(t)
 	g := w.local("default", "192.0.2.0/25", "192.0.2.0/24", "203.0.113.0/24", "203.0.113.0/24", "2001:db8::/120", "2001:db8::/64")
@@ -190,16 +118,6 @@ func TestGroupStatusReportsExhaustionByFamily(t *testing.T) {
 	}
 }
 
-func TestGroupStatusReportsIneffectiveFields(t *testing.T) {
-	w := newWorld(t)
-	g := w.local("default", "192.0.2.0/24", "192.0.2.0/24")
-	g.Spec.Local.MultiPool, g.Spec.Local.BalancePools = true, true
-	w.create(g)
-	w.allocator()
-	w.judged(g, "True", "Accepted", "mutually exclusive")
-	w.hasEvent(g, "Parsed", "mutually exclusive")
-}
-
 func mustGroup(o client.Object) *v2.ServiceGroup { return o.(*v2.ServiceGroup) }
 
 func TestLBNodeAgentStatusReportsItsNodes(t *testing.T) {
@@ -233,57 +151,4 @@ func TestLBNodeAgentStatusReportsItsNodes(t *testing.T) {
 		w.patch(w.lease(node, ""), `{"metadata":{"annotations":{"purelb.io/problem":null}}}`)
 	}
 	says(good, "Announcing", "True", "Announcing", "(3)")
-}
-
-func TestGroupStatusIsWrittenOncePerSecond(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.local("default", "192.0.2.0/24", "192.0.2.0/24"))
-	start := time.Now()
-	r := w.allocator()
-	const n = 60
-	w.each(n, func(i int) error { return w.client.Create(context.Background(), balancer(fmt.Sprintf("svc-%02d", i))) })
-	w.settled(n)
-	w.soon(func() error {
-		if s := fetch(w, w.local("default")).Status; s.AllocatedIPv4 != n {
-			return fmt.Errorf("status counts %d", s.AllocatedIPv4)
-		}
-		return nil
-	})
-	writes, most := r.counter("purelb_allocator_sg_status_writes_total", "outcome=success"), time.Since(start).Seconds()+2
-	if writes > most {
-		t.Errorf("%v writes in %s", writes, time.Since(start))
-	}
-}
-
-func TestAnIdleAllocatorWritesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"), w.lease("n1", "10.0.0.0/24"))
-	r := w.allocator()
-	w.create(balancer("a"), balancer("b"), balancer("refused"))
-	w.says(named("default", "refused"), "False", "Exhausted")
-	w.settled(2)
-	group, a := w.local("default"), fetch(w, named("default", "a"))
-	quiet := func() string {
-		return fmt.Sprint(w.versions(), fetch(w, group).ResourceVersion, r.counter("purelb_k8s_client_updates_total"), len(w.events(a)))
-	}
-	w.soon(func() error { // the report of the group and the events are written
-		if s := fetch(w, group).Status; s.AllocatedIPv4 != 2 || !meta.IsStatusConditionTrue(s.Conditions, v2.ConditionIPv4Exhausted) {
-			return fmt.Errorf("status %+v", s)
-		}
-		return nil
-	})
-	w.hasEvent(a, "IPAllocated")
-	r.counts(3, "purelb_k8s_client_updates_total")
-	before := quiet()
-	// An agent renews its Lease. The renewal changes nothing for the allocator.
-	for i := range 10 {
-		w.patch(w.lease("n1", ""), `{"spec":{"renewTime":"2026-01-02T03:04:%02d.000000Z"}}`, i)
-	}
-	time.Sleep(1500 * time.Millisecond) // enough time for an allocator that reacts to a renewal
-	if after := quiet(); after != before {
-		t.Errorf("something was written:\n%s\n%s", before, after)
-	}
-	if strings.Count(r.log.String(), "configChanged") != 1 {
-		t.Errorf("the configuration has changed:\n%s", r.log)
-	}
 }

@@ -42,8 +42,6 @@ func TestGroupsInAllNamespacesAreUsed(t *testing.T) {
 	away.Namespace = "default"
 	w.create(away)
 	w.allocator(func(o *allocator.Options) { o.ConfigNamespaces = []string{config.Everywhere} })
-	svc := balancer("svc", inGroup("away"))
-	w.create(svc)
-	w.has(svc, "10.4.0.1")
+	w.allocate(balancer("svc", inGroup("away")), "10.4.0.1")
 	w.judged(away, "True", "Accepted")
 }

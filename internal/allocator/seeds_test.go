@@ -2,6 +2,7 @@ package allocator_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,9 +54,7 @@ func TestOverviewOfV1GetsBothFamilies(t *testing.T) {
 	w.has(svc, "192.168.10.240 fc00:270:154:0:8100::4")
 	w.annotation(svc, "purelb.io/allocated-from", "localaddrange")
 	w.annotation(svc, "purelb.io/pool-type", "remote") // no node has the subnet
-	if p := svc.Spec.Ports[0].NodePort; p != 0 {
-		t.Errorf("the node port is %d", p)
-	}
+	w.hasNoNodePort(svc)
 }
 
 func TestServicesPageOfV1(t *testing.T) {
@@ -74,9 +73,7 @@ func TestServicesPageOfV1(t *testing.T) {
 
 	endpoints := named("servicetest", "endpoints")
 	w.has(endpoints, "172.31.1.0") // no node has the subnet, and each address is a route
-	if p := fetch(w, endpoints).Spec.ExternalTrafficPolicy; p != "Local" {
-		t.Errorf("the policy of a remote address is %s, want Local", p)
-	}
+	w.hasPolicy(endpoints, "Local")
 
 	exposed := named("test", "echoserver-service")
 	w.has(exposed, "172.30.250.60")
@@ -92,38 +89,18 @@ func TestTheOptionsOfV1(t *testing.T) {
 	w.allocator()
 	w.has(named("servicetest", "addresses"), "172.30.250.80 fd00:172:30:250::27")
 	shared := named("servicetest", "shared")
-	w.soon(func() error {
-		if addressesOf(fetch(w, shared)) == "" {
-			return errNotYet
-		}
-		return nil
-	})
+	w.until(func() bool { return addressesOf(fetch(w, shared)) != "" })
 	w.says(shared, "True", "Allocated", "from pool virtualsub")
 	for _, name := range []string{"no-node-ports", "of-our-class"} {
 		svc := named("servicetest", name)
-		w.soon(func() error {
-			if len(fetch(w, svc).Status.LoadBalancer.Ingress) != 1 {
-				return errNotYet
-			}
-			return nil
-		})
+		w.until(func() bool { return len(fetch(w, svc).Status.LoadBalancer.Ingress) == 1 })
 	}
-	if p := fetch(w, named("servicetest", "no-node-ports")).Spec.Ports[0].NodePort; p != 0 {
-		t.Errorf("the node port is %d", p)
-	}
+	w.hasNoNodePort(named("servicetest", "no-node-ports"))
 	both := named("servicetest", "prefers-dual-stack")
-	w.soon(func() error {
-		if len(fetch(w, both).Status.LoadBalancer.Ingress) != 2 {
-			return errNotYet
-		}
-		return nil
-	})
+	w.until(func() bool { return len(fetch(w, both).Status.LoadBalancer.Ingress) == 2 })
 	six := named("servicetest", "only-ipv6")
-	w.soon(func() error {
-		if in := fetch(w, six).Status.LoadBalancer.Ingress; len(in) != 1 || in[0].IP[:4] != "fd00" {
-			return errNotYet
-		}
-		return nil
+	w.until(func() bool {
+		return strings.HasPrefix(addressesOf(fetch(w, six)), "fd00") && len(six.Status.LoadBalancer.Ingress) == 1
 	})
 	w.exclusive()
 }

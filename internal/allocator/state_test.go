@@ -38,11 +38,6 @@ func (s *stateServer) asked(t *testing.T, query string) (a allocstate.State, siz
 	return a, answer.Body.Len()
 }
 
-// backed is a group with the addresses of a backend.
-func backed(name string) ipam.Group {
-	return ipam.Group{Name: name, Announce: ipam.AnnounceRemote, Backend: "NetBox"}
-}
-
 func inGroup(name string) func(*service.Request) {
 	return func(r *service.Request) { r.Group = name }
 }
@@ -52,7 +47,7 @@ func TestStateSaysWhyServicesWait(t *testing.T) {
 		s := newFixture(t)
 		s.change(clusterState{})
 		now := s.now
-		now.config.Groups.Usable = []ipam.Group{group(t, "default", "192.0.2.1-192.0.2.2"), backed("box")}
+		now.config.Groups.Usable = []ipam.Group{group(t, "default", "192.0.2.1-192.0.2.2"), backedBox}
 		now.blocked = map[netip.Addr]string{netip.MustParseAddr("192.0.2.1"): "an address of another machine"}
 		now.quarantined = now.blocked
 		s.change(now)
@@ -97,7 +92,7 @@ true [] Exhausted 1
 
 // When a Service is deleted, its address goes back to the backend, which may take a while.
 func TestStateShowsReleases(t *testing.T) {
-	s := newFixture(t, backed("box"))
+	s := newFixture(t, backedBox)
 	r := s.wants("web", inGroup("box"))
 	s.gets(r, "")
 	claims := s.Wanted("box", 10)
@@ -127,22 +122,20 @@ func TestStateOfAStandbyNamesTheLeader(t *testing.T) {
 
 func TestStateIsBounded(t *testing.T) {
 	var groups []ipam.Group
-	for i := range 300 {
+	for i := range mostGroups + 10 {
 		groups = append(groups, group(t, fmt.Sprintf("%s-%d", strings.Repeat("long", 15), i), fmt.Sprintf("10.%d.%d.1-10.%d.%d.1", i/200, i%200, i/200, i%200)))
 	}
-	s := newFixture(t, append(groups, backed("box"))...)
-	for i := range 2000 {
+	s := newFixture(t, append(groups, backedBox)...)
+	const n = 300
+	for i := range n {
 		s.gets(s.wants(fmt.Sprintf("%s-%d", strings.Repeat("name", 12), i), inGroup([]string{"typo", "box"}[i%2])), "")
 	}
 	a, size := s.stateOf(&services{}).asked(t, "?service=default/"+strings.Repeat("name", 12)+"-0")
 	if size > allocstate.MaxBytes {
 		t.Errorf("the answer has %d bytes", size)
 	}
-	if n := len(a.Waiting) + a.WaitingLeftOut; n != 2000 {
-		t.Errorf("the answer counts %d waiting Services", n)
-	}
-	if n := len(a.Claims) + a.ClaimsLeftOut; n != 1000 {
-		t.Errorf("the answer counts %d claims", n)
+	if waiting, claims := len(a.Waiting)+a.WaitingLeftOut, len(a.Claims)+a.ClaimsLeftOut; waiting != n || claims != n/2 {
+		t.Errorf("the answer counts %d waiting Services and %d claims, want %d and %d", waiting, claims, n, n/2)
 	}
 	if a.Service == nil || a.Service.Waiting == nil || len(a.Service.Waiting.Groups) != mostGroups {
 		t.Errorf("the requested Service is shown as %+v", a.Service)

@@ -10,20 +10,6 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// many is how many Services wait in tests that count the cost of serving them.
-const many = 10_000
-
-// decideMany decides for many Services, and fails if any of them gets something other than want.
-func (s *fixture) decideMany(want string, change ...func(*service.Request)) []service.Request {
-	s.Helper()
-	all := make([]service.Request, many)
-	for i := range all {
-		all[i] = s.gets(s.wants(fmt.Sprintf("w%05d", i), change...), want)
-	}
-	clear(s.woken)
-	return all
-}
-
 // only fails unless exactly these Services were woken.
 func (s *fixture) only(owners ...ipam.Owner) {
 	s.Helper()
@@ -37,101 +23,41 @@ func (s *fixture) only(owners ...ipam.Owner) {
 	}
 }
 
-func TestFreedAddressCostsOneChoice(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
-	holder := s.gets(s.wants("holder"), "192.0.2.1")
-	waiting := s.decideMany("")
-	s.costs(1, "the holder goes", func() { s.forget(owner(holder)) })
-	s.only(owner(waiting[0]))
-	s.gets(s.wants("newcomer"), "")
-	s.gets(waiting[0], "192.0.2.1")
-	s.costs(0, "deleting a waiting Service", func() { s.forget(owner(waiting[1])) })
-	s.costs(1, "deleting the next holder", func() { s.forget(owner(waiting[0])) })
-	s.only(owner(waiting[0]), owner(waiting[2]))
-}
-
-func TestBothFamiliesFreedCostOneChoice(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
+// However many Services wait, a freed address costs a few choices, and the oldest of them gets it.
+func TestFreedAddressCostsFewChoices(t *testing.T) {
 	both := families(service.All, addr.V4, addr.V6)
-	holder := s.gets(s.wants("holder", both), "192.0.2.1 2001:db8::1")
-	waiting := s.decideMany("", both)
-	s.costs(1, "the holder goes", func() { s.forget(owner(holder)) })
-	s.only(owner(waiting[0]))
-	s.gets(waiting[0], "192.0.2.1 2001:db8::1")
-
-	// One free family alone helps no Service here.
-	clear(s.woken)
-	only4 := waiting[0]
-	families(service.All, addr.V4)(&only4)
-	s.costs(2, "freeing one family", func() { s.gets(only4, "192.0.2.1") })
-	s.gets(s.wants("newcomer", families(service.All, addr.V6)), "2001:db8::1")
-}
-
-func TestFreedPinnedAddressCostsFewChoices(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
-	holder, other := s.gets(s.wants("holder"), "192.0.2.1"), s.gets(s.wants("other"), "192.0.2.2")
-	waiting := s.decideMany("", asking("192.0.2.1"))
-	s.costs(0, "freeing another address", func() { s.forget(owner(other)) })
-	s.costs(1+mostHints, "the holder goes", func() { s.forget(owner(holder)) })
-	s.gets(waiting[0], "192.0.2.1")
-	// Services that ask later learn which Service has the address now.
-	if d, _ := s.decide(waiting[1]); !s.woken[owner(waiting[1])] || d.Refusal == nil {
-		t.Error("the next waiting Service does not learn about the new holder")
-	}
-}
-
-func TestPortChangeOfASharerCostsFewChoices(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
-	holder := s.gets(s.wants("holder", keyed("key", 80)), "192.0.2.1")
-	waiting := s.decideMany("", keyed("key", 80))
-	s.costs(1, "adding a sharer with a port that no other Service wants", func() {
-		s.gets(s.wants("another", keyed("key", 443)), "192.0.2.1")
-	})
-	s.only()
-	keyed("key", 8080)(&holder)
-	s.costs(2+mostHints, "freeing the port", func() { s.gets(holder, "192.0.2.1") })
-	if !s.woken[owner(waiting[0])] {
-		t.Fatal("the oldest waiting Service is not queued")
-	}
-	s.gets(waiting[0], "192.0.2.1")
-	s.gets(waiting[1], "")
-}
-
-func TestWaiterJoinsAnAddressThatItMayShare(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
-	holder := s.gets(s.wants("holder", keyed("", 80)), "192.0.2.1")
-	waiting := s.gets(s.wants("waiting", keyed("key", 443)), "")
-	conflicting := s.gets(s.wants("conflicting", keyed("key", 80)), "")
-	clear(s.woken)
-	keyed("key", 80)(&holder)
-	s.gets(holder, "192.0.2.1")
-	if !s.woken[owner(waiting)] {
-		t.Fatal("the Service that may share now is not queued")
-	}
-	s.gets(waiting, "192.0.2.1")
-	clear(s.woken)
-	keyed("key", 81)(&holder)
-	s.gets(holder, "192.0.2.1")
-	if !s.woken[owner(conflicting)] {
-		t.Fatal("the Service that may share now is not queued")
-	}
-	s.gets(conflicting, "192.0.2.1")
-}
-
-func TestCollisionEndsWithTheOtherSharer(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
-	a := s.gets(s.wants("a", keyed("key", 80)), "192.0.2.1")
-	b := s.gets(s.wants("b", keyed("key", 443)), "192.0.2.1")
-	keyed("key", 80)(&b)
-	d, err := s.decide(b)
-	if err != nil || d.Result.Allocated || texts(d.Result.Addresses) != "192.0.2.1" {
-		t.Fatalf("%v %+v", err, d.Result)
-	}
-	clear(s.woken)
-	s.forget(owner(a))
-	s.only(owner(b))
-	if d, _ = s.decide(b); !d.Result.Allocated {
-		t.Errorf("%+v", d.Result)
+	leaves := func(s *fixture, holder service.Request) { s.forget(owner(holder)) }
+	for _, tt := range []struct {
+		name            string
+		holder, waiting func(*service.Request)
+		// frees frees the address. It costs most choices.
+		frees func(s *fixture, holder service.Request)
+		most  int
+		want  string
+	}{
+		{"for any Service", keyed("", 80), keyed("", 80), leaves, 1, "192.0.2.1"},
+		{"of both families", both, both, leaves, 1, "192.0.2.1 2001:db8::1"},
+		{"that all ask for", keyed("", 80), asking("192.0.2.1"), leaves, 1 + mostHints, "192.0.2.1"},
+		{"by a sharer that changes its port", keyed("key", 80), keyed("key", 80), func(s *fixture, holder service.Request) {
+			keyed("key", 8080)(&holder)
+			s.gets(holder, "192.0.2.1")
+		}, 2 + mostHints, "192.0.2.1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1", "2001:db8::1-2001:db8::1"))
+			holder := s.gets(s.wants("holder", tt.holder), tt.want)
+			waiting := make([]service.Request, 1000)
+			for i := range waiting {
+				waiting[i] = s.gets(s.wants(fmt.Sprintf("w%03d", i), tt.waiting), "")
+			}
+			clear(s.woken)
+			s.costs(0, "the end of a waiting Service", func() { s.forget(owner(waiting[1])) })
+			s.costs(tt.most, "the free address", func() { tt.frees(s, holder) })
+			s.wakes(owner(waiting[0]))
+			s.gets(s.wants("newcomer", tt.waiting), "")
+			s.gets(waiting[0], tt.want)
+			s.gets(waiting[2], "")
+		})
 	}
 }
 
@@ -163,9 +89,7 @@ func TestRecreatedServiceWaitsAtTheEnd(t *testing.T) {
 func TestReplacementMayComeFromTheSamePool(t *testing.T) {
 	pools := func(exclude ...string) ipam.Group {
 		p, err := ipam.ParsePool("192.0.2.1-192.0.2.2", "192.0.2.0/24", "default", exclude...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{p}}
 	}
 	s := newFixture(t, pools())

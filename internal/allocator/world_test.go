@@ -33,11 +33,15 @@ import (
 	"purelb.io/purelb/internal/allocator"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/processes"
 )
 
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(apitest.Run(m))
+	// Half of the tests need an API server, which takes some seconds of CPU time in each process. They
+	// share it one after the other, because an allocator serves the whole cluster. So two processes have
+	// a server, and two have the other tests.
+	os.Exit(processes.Run(m, processes.Options{Run: apitest.Run, Batch: 35, AtOnce: 3}))
 }
 
 // world is an API server without objects of ours, and the namespace in which PureLB is installed.
@@ -50,17 +54,19 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	must(t, clientgoscheme.AddToScheme(scheme))
-	must(t, v2.AddToScheme(scheme))
-	must(t, bgpv1.AddToScheme(scheme))
-	cfg := apitest.Config(t)
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	must(t, err)
-	w := &world{TB: t, cfg: cfg, client: c, namespace: apitest.Namespace(t)}
+	c := apitest.Client(t, clientgoscheme.AddToScheme, v2.AddToScheme, bgpv1.AddToScheme)
+	w := &world{TB: t, cfg: apitest.Config(t), client: c, namespace: apitest.Namespace(t)}
 	w.clean()
 	t.Cleanup(w.clean)
 	return w
+}
+
+// smallWorld is a world with a running allocator, and a group default of two addresses of each family.
+func smallWorld(t testing.TB) (*world, *running) {
+	t.Helper()
+	w := newWorld(t)
+	w.create(w.small("default"))
+	return w, w.allocator()
 }
 
 func must(t testing.TB, err error) {
@@ -176,6 +182,17 @@ const patience = 30 * time.Second
 func (w *world) soon(what func() error) {
 	w.Helper()
 	w.within(patience, what)
+}
+
+// until waits until what returns true.
+func (w *world) until(what func() bool) {
+	w.Helper()
+	w.soon(func() error {
+		if !what() {
+			return errNotYet
+		}
+		return nil
+	})
 }
 
 func (w *world) within(limit time.Duration, what func() error) {
@@ -315,12 +332,38 @@ func (w *world) has(svc *corev1.Service, addresses string) {
 	})
 }
 
+// allocate creates svc, waits until it has these addresses, and returns it.
+func (w *world) allocate(svc *corev1.Service, addresses string) *corev1.Service {
+	w.Helper()
+	w.create(svc)
+	w.has(svc, addresses)
+	return svc
+}
+
 func addressesOf(svc *corev1.Service) string {
 	var all []string
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		all = append(all, in.IP)
 	}
 	return strings.Join(all, " ")
+}
+
+// hasPolicy waits until svc has this externalTrafficPolicy.
+func (w *world) hasPolicy(svc *corev1.Service, policy corev1.ServiceExternalTrafficPolicy) {
+	w.Helper()
+	w.soon(func() error {
+		if p := fetch(w, svc).Spec.ExternalTrafficPolicy; p != policy {
+			return fmt.Errorf("the policy of %s is %s, want %s", svc.Name, p, policy)
+		}
+		return nil
+	})
+}
+
+func (w *world) hasNoNodePort(svc *corev1.Service) {
+	w.Helper()
+	if p := fetch(w, svc).Spec.Ports[0].NodePort; p != 0 {
+		w.Errorf("the node port of %s is %d", svc.Name, p)
+	}
 }
 
 // says waits until the condition of svc has this status and reason, and a

@@ -90,20 +90,6 @@ func TestGateIsOpenWhileTheLeaseIsOurs(t *testing.T) {
 	})
 }
 
-func TestGateIsOpenWithoutAnElection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newWriteGate(0)
-		time.Sleep(time.Hour)
-		if err := ask(f, http.MethodPatch, web, "ok"); err != nil {
-			t.Error(err)
-		}
-		f.close()
-		if err := ask(f, http.MethodPatch, web, "ok"); !errors.Is(err, errNotLeading) {
-			t.Error(err)
-		}
-	})
-}
-
 func TestUnansweredWriteIsCancelled(t *testing.T) {
 	tests := []struct {
 		name string
@@ -182,6 +168,7 @@ func TestWriteIsInDoubtUntilItMustFail(t *testing.T) {
 		{"a write that the API server gave up, then a conflict", "timeout conflict", 0},
 		{"an unanswered write to a deleted object", "never gone", 0},
 		{"an unanswered write, then an invalid one", "never bad", 1},
+		{"a write of the status of a ServiceGroup, which the API server gave up", "group", 0},
 		{"a write that hits a fault of the API server", "fault", 1},
 		{"a write whose admission webhook is unreachable", "unreachable unreachable", 0},
 		{"a write that an admission webhook denies with a 500", "denied denied", 0},
@@ -194,8 +181,11 @@ func TestWriteIsInDoubtUntilItMustFail(t *testing.T) {
 				for answer := range strings.FieldsSeq(tt.answers) {
 					f.renew(time.Now())
 					path := web
-					if answer == "ok" {
+					switch answer {
+					case "ok":
 						path = strings.TrimSuffix(web, "/status") // the same object
+					case "group":
+						path, answer = "/apis/purelb.io/v2/namespaces/purelb-system/servicegroups/default/status", "timeout"
 					}
 					_ = ask(f, http.MethodPatch, path, answer)
 				}
@@ -208,27 +198,14 @@ func TestWriteIsInDoubtUntilItMustFail(t *testing.T) {
 	}
 }
 
-func TestOnlyServicesAreInDoubt(t *testing.T) {
-	f := newWriteGate(0)
-	defer f.close()
-	_ = ask(f, http.MethodPatch, "/apis/purelb.io/v2/namespaces/purelb-system/servicegroups/default/status", "timeout")
-	if n := f.doubts(); n != 0 {
-		t.Errorf("%d objects are in doubt after a write of the status of a ServiceGroup", n)
-	}
-}
-
 func TestBodyCanBeReadAfterTheGate(t *testing.T) {
 	f := newWriteGate(0)
 	defer f.close()
 	for _, asked := range []string{"fault", "denied"} {
 		req, err := http.NewRequest(http.MethodPatch, "http://api"+web, strings.NewReader(asked))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := f.wrap(fakeTransport{}).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || !strings.HasSuffix(string(body), `"code":500}`) {
 			t.Errorf("%s: the body is %q, error %v", asked, body, err)
