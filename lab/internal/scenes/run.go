@@ -63,17 +63,15 @@ func (r *Runner) Run(ctx context.Context, list []Scene) error {
 	if err := compile.Run(); err != nil {
 		return fmt.Errorf("compile lab/e2e: %w", err)
 	}
-	if err := r.share(ctx, program, together, alone); err != nil {
-		return err
-	}
+	err = r.share(ctx, program, together, alone)
 	for _, name := range r.failed {
 		fmt.Fprintln(r.Out, "failed:", name)
 	}
 	fmt.Fprintf(r.Out, "scenes took %s in %d labs\n%d passed, %d failed\n", time.Since(began).Round(time.Second), r.Labs, r.passed, len(r.failed))
 	if len(r.failed) > 0 {
-		return fmt.Errorf("%d scenes failed: %s; bin/scenes has all that they printed", len(r.failed), strings.Join(r.failed, ", "))
+		err = errors.Join(err, fmt.Errorf("%d scenes failed; bin/scenes has all that they printed", len(r.failed)))
 	}
-	return nil
+	return err
 }
 
 // share runs scenes in all labs, and then those that need the machine alone in the first lab.
@@ -126,7 +124,10 @@ func queued(scenes []Scene) <-chan Scene {
 	return queue
 }
 
-// ended records and prints the result of a scene, with all its output if it failed.
+// most is how many of the last lines of a failed scene are printed.
+const most = 300
+
+// ended records and prints the result of a scene, with the end of its output if it failed.
 func (r *Runner) ended(s Scene, lab int, took time.Duration, ok bool, output string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +137,12 @@ func (r *Runner) ended(s Scene, lab int, took time.Duration, ok bool, output str
 	} else {
 		r.failed = append(r.failed, s.Test)
 		word = "FAILED"
-		fmt.Fprint(r.Out, output)
+		lines := strings.SplitAfter(output, "\n")
+		if left := len(lines) - most; left > 0 {
+			fmt.Fprintf(r.Out, "(bin/scenes/lab-%d.log has %d lines before these)\n", lab, left)
+			lines = lines[left:]
+		}
+		fmt.Fprint(r.Out, strings.Join(lines, ""))
 	}
 	fmt.Fprintf(r.Out, "%s %4.0f s  lab %d  %s\n", word, took.Seconds(), lab, s.Test)
 }
