@@ -52,6 +52,23 @@ func TestOnlyPacketsSealedWithOurKeysAreOpened(t *testing.T) {
 	}
 }
 
+func TestReplayedPacketsAreDropped(t *testing.T) {
+	r := testKeys(t, testKey)
+	packet := r.sealPacket([]byte("once"))
+	for i := range 3 {
+		if _, err := r.openPacket(packet); (err == nil) != (i == 0) {
+			t.Errorf("opening the packet the %d. time returns %v", i+1, err)
+		}
+	}
+	for range recent - 1 {
+		_, err := r.openPacket(r.sealPacket([]byte("more")))
+		must(t, err)
+	}
+	if _, err := r.openPacket(packet); !errors.Is(err, errReplayed) {
+		t.Errorf("after %d other packets, opening it again returns %v", recent, err)
+	}
+}
+
 // talk connects a writer and a reader by a stream. It returns the bytes that the reader got, and
 // the error that ended it.
 func talk(t *testing.T, in, out *keyring, write func(*stream, net.Conn)) (string, error) {
