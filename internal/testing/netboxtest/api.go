@@ -66,7 +66,6 @@ var (
 		{regexp.MustCompile(`^/api/ipam/(ip-addresses)/([^/]+)/$`), (*Server).oneAddress, allMethods},
 		{regexp.MustCompile(`^/api/extras/(custom-fields)/$`), (*Server).customFields, []string{"GET", "POST"}},
 		{regexp.MustCompile(`^/api/(ipam/vrfs|tenancy/tenants|extras/tags)/$`), (*Server).namedList, []string{"GET", "POST"}},
-		{regexp.MustCompile(`^/api/(ipam/vrfs|tenancy/tenants|extras/tags)/([^/]+)/$`), (*Server).oneNamed, []string{"DELETE"}},
 	}
 )
 

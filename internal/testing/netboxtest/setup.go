@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -52,28 +51,6 @@ func (n *named) full(base string) map[string]any {
 		delete(m, "custom_fields")
 	}
 	return m
-}
-
-// oneNamed removes a named object, unless other objects refer to it.
-func (s *Server) oneNamed(q *question) (*answer, error) {
-	if q.token.Rights != nil {
-		return nil, errForbidden
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kind := kindOf(q)
-	i := slices.IndexFunc(s.db.named, func(n named) bool { return n.kind == kind && n.id == q.id })
-	if i < 0 {
-		return nil, noMatch("object")
-	}
-	n := s.db.named[i]
-	inUse := slices.ContainsFunc(s.db.addresses, func(a Address) bool { return kind == vrfs && a.VRF == n.name || kind == tenants && a.Tenant == n.slug }) ||
-		slices.ContainsFunc(s.db.blocks, func(b Block) bool { return kind == vrfs && b.VRF == n.name || kind == tenants && b.Tenant == n.slug })
-	if inUse {
-		return nil, detail(http.StatusConflict, "Unable to delete object. Dependent objects were found")
-	}
-	s.db.named = slices.Delete(s.db.named, i, i+1)
-	return &answer{status: http.StatusNoContent}, nil
 }
 
 // blockList lists prefixes or ranges, or makes one.
