@@ -1,4 +1,4 @@
-package announce
+package announce_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 )
 
@@ -27,7 +28,7 @@ func nodesBtoD() election.Peers {
 	return p
 }
 
-func TestWhoHasAnAddressOfThoseThatAnswer(t *testing.T) {
+func TestAnswers(t *testing.T) {
 	ip := netip.MustParseAddr("10.0.0.5")
 	for _, tt := range []struct{ answered, denied, asked, holder string }{
 		{"", "", "", ""},
@@ -48,7 +49,7 @@ func TestWhoHasAnAddressOfThoseThatAnswer(t *testing.T) {
 		{"t", "b", "", "t"},
 	} {
 		t.Run(tt.answered+" answers, "+tt.denied+" denies", func(t *testing.T) {
-			answers, denied := Answers{}, Denied{}
+			answers, denied := announce.Answers{}, announce.Denied{}
 			for _, letter := range []byte(tt.answered) {
 				answers[ip] = append(answers[ip], mac(letter))
 			}
@@ -65,7 +66,7 @@ func TestWhoHasAnAddressOfThoseThatAnswer(t *testing.T) {
 			slices.Sort(asked)
 			holder, found := answers.Holders(nodesBtoD(), denied)[ip]
 			if got := strings.Join(asked, ""); got != tt.asked || found != (tt.holder != "") || found && holder != mac(tt.holder[0]) {
-				t.Errorf("asked are %q, want %q; the holder is %s, want %q", got, tt.asked, MACText(holder), tt.holder)
+				t.Errorf("asked are %q, want %q; the holder is %s, want %q", got, tt.asked, announce.MACText(holder), tt.holder)
 			}
 		})
 	}
@@ -75,20 +76,16 @@ func TestWhoHasAnAddressOfThoseThatAnswer(t *testing.T) {
 func TestANodeIsAskedOnce(t *testing.T) {
 	peers, ip := nodesBtoD(), netip.MustParseAddr("10.0.0.5")
 	peers.MACs[mac('B')] = "node-b"
-	asked := Answers{ip: {mac('b'), mac('B')}}.ToAsk([]netip.Addr{ip}, peers)
-	if got := fmt.Sprint(asked); got != "map[node-b:[10.0.0.5]]" {
-		t.Errorf("asked are %s", got)
-	}
+	asked := announce.Answers{ip: {mac('b'), mac('B')}}.ToAsk([]netip.Addr{ip}, peers)
+	equal(t, fmt.Sprint(asked), "map[node-b:[10.0.0.5]]")
 }
 
-func TestWhatIsOnALinkThatLeadsNowhereIsNotCarried(t *testing.T) {
-	node := Node{
-		Links: []Link{{Name: "lo"}, {Name: "eth0"}, {Name: "dummy7", Kind: "dummy"}, {Name: "kube-ipvs0", Kind: "dummy"}},
+func TestCarried(t *testing.T) {
+	node := announce.Node{
+		Links: []announce.Link{{Name: "lo"}, {Name: "eth0"}, {Name: "dummy7", Kind: "dummy"}, {Name: "kube-ipvs0", Kind: "dummy"}},
 		Addresses: list(hasNode("eth0", "10.0.0.1/24"), hasNode("lo", "10.0.0.2/32"), hasNode("dummy7", "10.0.0.3/32"),
 			hasNode("kube-ipvs0", "10.0.0.4/32"), hasNode("kube-ipvs0", "10.0.0.5/32"), hasLocal("eth0", "10.0.0.5/24", lifetime)),
 	}
 	want := "map[10.0.0.1:true 10.0.0.4:false 10.0.0.5:true]"
-	if got := fmt.Sprint(Carried(node)); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	equal(t, fmt.Sprint(announce.Carried(node)), want)
 }

@@ -1,4 +1,4 @@
-package announce
+package announce_test
 
 import (
 	"errors"
@@ -11,52 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"purelb.io/purelb/internal/announce"
 )
 
-const lifetime = 60 * time.Second
-
-// wantLocal and wantRemote return addresses as they should be. hasLocal and hasRemote return
-// them as we put them there, and hasNode an address that is not ours.
-func wantLocal(link, prefix string) Address {
-	a := Address{Prefix: netip.MustParsePrefix(prefix), Link: link, Valid: lifetime, NoPrefixRoute: true}
-	if a.Prefix.Addr().Is4() {
-		a.Preferred = lifetime
-	}
-	return a
-}
-
-func wantRemote(link, prefix string) Address {
-	return Address{Prefix: netip.MustParsePrefix(prefix), Link: link, Valid: Forever, Preferred: Forever}
-}
-
-func hasLocal(link, prefix string, left time.Duration) Address {
-	a := wantLocal(link, prefix)
-	a.Valid, a.Mark = left, Mark
-	if a.Prefix.Addr().Is4() {
-		a.Preferred = left
-	}
-	return a
-}
-
-func hasRemote(link, prefix string) Address { return with(wantRemote(link, prefix), marked) }
-
-func hasNode(link, prefix string) Address { return wantRemote(link, prefix) }
-
-func marked(a *Address) { a.Mark = Mark }
-
-func with(a Address, change func(*Address)) Address {
-	change(&a)
-	return a
-}
-
-func list(addrs ...Address) []Address { return addrs }
-
 // render shows changes in the order in which they are applied.
-func render(c Changes) string {
+func render(c announce.Changes) string {
 	var b strings.Builder
 	for _, part := range []struct {
 		verb  string
-		addrs []Address
+		addrs []announce.Address
 	}{{"add", c.Add}, {"refresh", c.Refresh}, {"remove", c.Remove}} {
 		for _, a := range part.addrs {
 			fmt.Fprintf(&b, "%s %s %s\n", part.verb, a.Prefix, a.Link)
@@ -69,328 +33,201 @@ func render(c Changes) string {
 }
 
 func TestDiff(t *testing.T) {
-	tests := []struct {
-		name   string
-		wanted []Address
-		found  []Address
-		want   string
-	}{
-		{
-			name: "nothing wanted and nothing there is nothing to do",
-		},
-		{
-			name:   "what is missing is added, in the order wanted",
-			wanted: list(wantLocal("eth0", "fd00::9/64"), wantLocal("eth0", "192.0.2.9/24"), wantRemote("kube-lb0", "198.51.100.1/32")),
-			found:  list(hasNode("eth0", "192.0.2.1/24"), hasNode("eth0", "fd00::1/64")),
-			want:   "add fd00::9/64 eth0\nadd 192.0.2.9/24 eth0\nadd 198.51.100.1/32 kube-lb0\n",
-		},
-		{
-			name:   "what is there as wanted stays as it is",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "fd00::9/64"), wantRemote("kube-lb0", "198.51.100.1/32"), wantRemote("kube-lb0", "2001:db8::1/128")),
-			found:  list(hasLocal("eth0", "192.0.2.9/24", 31*time.Second), hasLocal("eth0", "fd00::9/64", 59*time.Second), hasRemote("kube-lb0", "198.51.100.1/32"), hasRemote("kube-lb0", "2001:db8::1/128")),
-		},
-		{
-			name:   "an address with less than half of its life left is refreshed",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "fd00::9/64")),
-			found:  list(hasLocal("eth0", "192.0.2.9/24", 29*time.Second), hasLocal("eth0", "fd00::9/64", 29*time.Second)),
-			want:   "refresh 192.0.2.9/24 eth0\nrefresh fd00::9/64 eth0\n",
-		},
-		{
-			name:   "an address that would outlive its agent is refreshed",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "fd00::9/64")),
-			found:  list(hasLocal("eth0", "192.0.2.9/24", 250*time.Second), hasLocal("eth0", "fd00::9/64", Forever)),
-			want:   "refresh 192.0.2.9/24 eth0\nrefresh fd00::9/64 eth0\n",
-		},
-		{
-			name:   "an address that must not expire is refreshed when it would",
-			wanted: list(wantRemote("kube-lb0", "198.51.100.1/32"), wantRemote("kube-lb0", "2001:db8::1/128")),
-			found: list(with(hasRemote("kube-lb0", "198.51.100.1/32"), func(a *Address) { a.Valid = time.Hour }),
-				with(hasRemote("kube-lb0", "2001:db8::1/128"), func(a *Address) { a.Preferred = time.Hour })),
-			want: "refresh 198.51.100.1/32 kube-lb0\nrefresh 2001:db8::1/128 kube-lb0\n",
-		},
-		{
-			name:   "an address that must not be a source is refreshed when it could be",
-			wanted: list(wantLocal("eth0", "fd00::9/64")),
-			found:  list(with(hasLocal("eth0", "fd00::9/64", lifetime), func(a *Address) { a.Preferred = lifetime })),
-			want:   "refresh fd00::9/64 eth0\n",
-		},
-		{
-			name:   "an address with other flags is refreshed",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "fd00::9/64")),
-			found: list(with(hasLocal("eth0", "192.0.2.9/24", lifetime), func(a *Address) { a.NoPrefixRoute = false }),
-				with(hasLocal("eth0", "fd00::9/64", lifetime), func(a *Address) { a.NoPrefixRoute = false })),
-			want: "refresh 192.0.2.9/24 eth0\nrefresh fd00::9/64 eth0\n",
-		},
-		{
-			name:   "whether duplicates are to be detected matters only when adding",
-			wanted: list(with(wantLocal("eth0", "fd00::9/64"), func(a *Address) { a.NoDAD = true })),
-			found:  list(hasLocal("eth0", "fd00::9/64", lifetime)),
-		},
-		{
-			name:   "ours that nobody wants is removed from every link",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24")),
-			found:  list(hasLocal("eth0", "192.0.2.9/24", lifetime), hasLocal("eth1", "192.0.2.9/24", lifetime), hasRemote("kube-lb0", "2001:db8::1/128"), hasRemote("old-lb0", "198.51.100.1/32")),
-			want:   "remove 192.0.2.9/24 eth1\nremove 2001:db8::1/128 kube-lb0\nremove 198.51.100.1/32 old-lb0\n",
-		},
-		{
-			name:   "a new mask is added before the old one is removed",
-			wanted: list(wantRemote("kube-lb0", "198.51.100.1/24"), wantRemote("kube-lb0", "2001:db8::1/64")),
-			found:  list(hasRemote("kube-lb0", "198.51.100.1/32"), hasRemote("kube-lb0", "2001:db8::1/128")),
-			want:   "add 198.51.100.1/24 kube-lb0\nadd 2001:db8::1/64 kube-lb0\nremove 198.51.100.1/32 kube-lb0\nremove 2001:db8::1/128 kube-lb0\n",
-		},
-		{
-			name:   "a new link is added before the old one is removed",
-			wanted: list(wantLocal("eth1", "192.0.2.9/24"), wantLocal("eth1", "fd00::9/64")),
-			found:  list(hasLocal("eth0", "192.0.2.9/24", lifetime), hasLocal("eth0", "fd00::9/64", lifetime)),
-			want:   "add 192.0.2.9/24 eth1\nadd fd00::9/64 eth1\nremove 192.0.2.9/24 eth0\nremove fd00::9/64 eth0\n",
-		},
-		{
-			name:   "the node's own addresses are neither added nor removed",
-			wanted: list(wantLocal("eth0", "192.0.2.1/24"), wantLocal("eth0", "fd00::1/64"), wantRemote("kube-lb0", "203.0.113.1/32")),
-			found:  list(hasNode("eth0", "192.0.2.1/24"), hasNode("eth0", "fd00::1/64"), hasNode("lo", "203.0.113.1/32"), hasNode("lo", "127.0.0.1/8")),
-			want: "refuse 192.0.2.1/24 eth0: nodeAddress: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n" +
-				"refuse fd00::1/64 eth0: nodeAddress: fd00::1 is an address of the node itself, on eth0; exclude it from the pool\n" +
-				"refuse 203.0.113.1/32 kube-lb0: nodeAddress: 203.0.113.1 is an address of the node itself, on lo; exclude it from the pool\n",
-		},
-		{
-			name:   "what the node takes for itself we give up",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24")),
-			found:  list(hasLocal("eth0", "192.0.2.9/24", lifetime), hasNode("lo", "192.0.2.9/32")),
-			want:   "remove 192.0.2.9/24 eth0\nrefuse 192.0.2.9/24 eth0: nodeAddress: 192.0.2.9 is an address of the node itself, on lo; exclude it from the pool\n",
-		},
-		{
-			name:   "an address that another program marked is not ours",
-			wanted: list(wantLocal("eth0", "fd00::9/64")),
-			found:  list(with(hasNode("eth0", "fd00::9/64"), func(a *Address) { a.Mark = 3 }), with(hasNode("eth0", "fd00::a/64"), func(a *Address) { a.Mark = 81 })),
-			want:   "refuse fd00::9/64 eth0: nodeAddress: fd00::9 is an address of the node itself, on eth0; exclude it from the pool\n",
-		},
-		{
-			name:   "what kube-proxy keeps on kube-ipvs0 is as if it were not there",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "fd00::9/64")),
-			found:  list(hasNode("kube-ipvs0", "192.0.2.9/32"), hasNode("kube-ipvs0", "fd00::9/128"), hasNode("kube-ipvs0", "10.96.0.1/32"), hasRemote("kube-ipvs0", "10.96.0.2/32")),
-			want:   "add 192.0.2.9/24 eth0\nadd fd00::9/64 eth0\n",
-		},
-		{
-			name:   "what is wanted twice is added once",
-			wanted: list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "192.0.2.9/24")),
-			want:   "add 192.0.2.9/24 eth0\n",
-		},
-	}
-	adoptNothing := func(a Address) bool {
+	local := list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "fd00::9/64"))
+	local4, local6 := hasLocal("eth0", "192.0.2.9/24", lifetime), hasLocal("eth0", "fd00::9/64", lifetime)
+	remote := list(wantRemote("kube-lb0", "198.51.100.1/32"), wantRemote("kube-lb0", "2001:db8::1/128"))
+	remote4, remote6 := hasRemote("kube-lb0", "198.51.100.1/32"), hasRemote("kube-lb0", "2001:db8::1/128")
+	adoptNothing := func(a announce.Address) bool {
 		t.Errorf("asked whether to adopt %s although the kernel has marks", a.Prefix)
 		return true
 	}
-	for _, tt := range tests {
+	for _, tt := range []struct {
+		name          string
+		wanted, found []announce.Address
+		want          string
+	}{
+		{"nothing wanted and nothing there is nothing to do", nil, nil, ""},
+		{"what is missing is added, in the order wanted",
+			list(wantLocal("eth0", "fd00::9/64"), wantLocal("eth0", "192.0.2.9/24"), wantRemote("kube-lb0", "198.51.100.1/32")),
+			list(hasNode("eth0", "192.0.2.1/24"), hasNode("eth0", "fd00::1/64")),
+			"add fd00::9/64 eth0\nadd 192.0.2.9/24 eth0\nadd 198.51.100.1/32 kube-lb0\n"},
+		{"what is there as wanted stays as it is",
+			slices.Concat(local, remote), list(hasLocal("eth0", "192.0.2.9/24", 31*time.Second), hasLocal("eth0", "fd00::9/64", 59*time.Second), remote4, remote6), ""},
+		{"an address with less than half of its life left is refreshed",
+			local, list(hasLocal("eth0", "192.0.2.9/24", 29*time.Second), hasLocal("eth0", "fd00::9/64", 29*time.Second)),
+			"refresh 192.0.2.9/24 eth0\nrefresh fd00::9/64 eth0\n"},
+		{"an address that would outlive its agent is refreshed",
+			local, list(hasLocal("eth0", "192.0.2.9/24", 250*time.Second), hasLocal("eth0", "fd00::9/64", announce.Forever)),
+			"refresh 192.0.2.9/24 eth0\nrefresh fd00::9/64 eth0\n"},
+		{"an address that must not expire is refreshed when it would",
+			remote, list(with(remote4, func(a *announce.Address) { a.Valid = time.Hour }), with(remote6, func(a *announce.Address) { a.Preferred = time.Hour })),
+			"refresh 198.51.100.1/32 kube-lb0\nrefresh 2001:db8::1/128 kube-lb0\n"},
+		{"an address that must not be a source is refreshed when it could be",
+			list(wantLocal("eth0", "fd00::9/64")), list(with(local6, func(a *announce.Address) { a.Preferred = lifetime })),
+			"refresh fd00::9/64 eth0\n"},
+		{"an address with other flags is refreshed", local, list(with(local4, routed), with(local6, routed)),
+			"refresh 192.0.2.9/24 eth0\nrefresh fd00::9/64 eth0\n"},
+		{"whether duplicates are to be detected matters only when adding",
+			list(with(wantLocal("eth0", "fd00::9/64"), func(a *announce.Address) { a.NoDAD = true })), list(local6), ""},
+		{"ours that nobody wants is removed from every link",
+			list(wantLocal("eth0", "192.0.2.9/24")), list(local4, hasLocal("eth1", "192.0.2.9/24", lifetime), remote6, hasRemote("old-lb0", "198.51.100.1/32")),
+			"remove 192.0.2.9/24 eth1\nremove 2001:db8::1/128 kube-lb0\nremove 198.51.100.1/32 old-lb0\n"},
+		{"a new mask is added before the old one is removed",
+			list(wantRemote("kube-lb0", "198.51.100.1/24"), wantRemote("kube-lb0", "2001:db8::1/64")), list(remote4, remote6),
+			"add 198.51.100.1/24 kube-lb0\nadd 2001:db8::1/64 kube-lb0\nremove 198.51.100.1/32 kube-lb0\nremove 2001:db8::1/128 kube-lb0\n"},
+		{"a new link is added before the old one is removed",
+			list(wantLocal("eth1", "192.0.2.9/24"), wantLocal("eth1", "fd00::9/64")), list(local4, local6),
+			"add 192.0.2.9/24 eth1\nadd fd00::9/64 eth1\nremove 192.0.2.9/24 eth0\nremove fd00::9/64 eth0\n"},
+		{"the node's own addresses are neither added nor removed",
+			list(wantLocal("eth0", "192.0.2.1/24"), wantLocal("eth0", "fd00::1/64"), wantRemote("kube-lb0", "203.0.113.1/32")),
+			list(hasNode("eth0", "192.0.2.1/24"), hasNode("eth0", "fd00::1/64"), hasNode("lo", "203.0.113.1/32"), hasNode("lo", "127.0.0.1/8")),
+			"refuse 192.0.2.1/24 eth0: nodeAddress: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n" +
+				"refuse fd00::1/64 eth0: nodeAddress: fd00::1 is an address of the node itself, on eth0; exclude it from the pool\n" +
+				"refuse 203.0.113.1/32 kube-lb0: nodeAddress: 203.0.113.1 is an address of the node itself, on lo; exclude it from the pool\n"},
+		{"what the node takes for itself we give up", list(wantLocal("eth0", "192.0.2.9/24")), list(local4, hasNode("lo", "192.0.2.9/32")),
+			"remove 192.0.2.9/24 eth0\nrefuse 192.0.2.9/24 eth0: nodeAddress: 192.0.2.9 is an address of the node itself, on lo; exclude it from the pool\n"},
+		{"an address that another program marked is not ours", list(wantLocal("eth0", "fd00::9/64")),
+			list(with(hasNode("eth0", "fd00::9/64"), func(a *announce.Address) { a.Mark = 3 }), with(hasNode("eth0", "fd00::a/64"), func(a *announce.Address) { a.Mark = 81 })),
+			"refuse fd00::9/64 eth0: nodeAddress: fd00::9 is an address of the node itself, on eth0; exclude it from the pool\n"},
+		{"what kube-proxy keeps on kube-ipvs0 is as if it were not there", local,
+			list(hasNode("kube-ipvs0", "192.0.2.9/32"), hasNode("kube-ipvs0", "fd00::9/128"), hasNode("kube-ipvs0", "10.96.0.1/32"), hasRemote("kube-ipvs0", "10.96.0.2/32")),
+			"add 192.0.2.9/24 eth0\nadd fd00::9/64 eth0\n"},
+		{"what is wanted twice is added once", list(wantLocal("eth0", "192.0.2.9/24"), wantLocal("eth0", "192.0.2.9/24")), nil,
+			"add 192.0.2.9/24 eth0\n"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Diff(tt.wanted, Node{Addresses: tt.found, MarksSupported: true}, adoptNothing)
-			if diff := cmp.Diff(tt.want, render(got)); diff != "" {
-				t.Errorf("changes (-want +got):\n%s", diff)
-			}
+			got := announce.Diff(tt.wanted, announce.Node{Addresses: tt.found, MarksSupported: true}, adoptNothing)
+			equal(t, render(got), tt.want)
 		})
 	}
 }
 
-func TestDiffOnAKernelWithoutMarksAdoptsByPredicate(t *testing.T) {
-	pooled := func(a Address) bool { return a.Link == "kube-lb0" }
+func TestDiffWithoutMarks(t *testing.T) {
+	pooled := func(a announce.Address) bool { return a.Link == "kube-lb0" }
 	found := list(hasNode("eth0", "192.0.2.1/24"), hasNode("kube-lb0", "198.51.100.1/32"), hasNode("kube-lb0", "2001:db8::2/128"))
 	wanted := list(wantLocal("eth0", "192.0.2.1/24"), wantRemote("kube-lb0", "198.51.100.1/32"))
 
-	got := render(Diff(wanted, Node{Addresses: found}, pooled))
+	got := render(announce.Diff(wanted, announce.Node{Addresses: found}, pooled))
 	want := "remove 2001:db8::2/128 kube-lb0\n" +
 		"refuse 192.0.2.1/24 eth0: nodeAddress: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("with a predicate (-want +got):\n%s", diff)
-	}
-	if c := Diff(nil, Node{Addresses: found}, nil); !c.Empty() {
+	equal(t, got, want)
+	if c := announce.Diff(nil, announce.Node{Addresses: found}, nil); !c.Empty() {
 		t.Errorf("without a predicate nothing unmarked is ours, got:\n%s", render(c))
 	}
 }
 
-// model is a kernel that applies changes. In IPv4 it keeps the same address with two masks.
-// In IPv6 it replaces one by the other, as the driver does.
-type model map[place]Address
+// kernel applies changes. In IPv4 it keeps the same address with two masks. In IPv6 it replaces
+// one by the other, as the driver does.
+type kernel []announce.Address
 
-func (m model) apply(c Changes) {
+func (k *kernel) apply(c announce.Changes) {
 	for _, a := range slices.Concat(c.Add, c.Refresh) {
-		for p := range m {
-			if a.Prefix.Addr().Is6() && p.link == a.Link && p.prefix.Addr() == a.Prefix.Addr() {
-				delete(m, p)
-			}
-		}
-		a.Mark = Mark
-		m[placeOf(a)] = a
+		k.drop(func(b announce.Address) bool {
+			return b.Link == a.Link && b.Prefix.Addr() == a.Prefix.Addr() && (b.Prefix == a.Prefix || a.Prefix.Addr().Is6())
+		})
+		a.Mark = announce.Mark
+		*k = append(*k, a)
 	}
 	for _, a := range c.Remove {
-		delete(m, placeOf(a))
+		k.drop(func(b announce.Address) bool { return b.Link == a.Link && b.Prefix == a.Prefix })
 	}
 }
 
-func (m model) node() Node {
-	node := Node{MarksSupported: true}
-	for _, a := range m {
-		node.Addresses = append(node.Addresses, a)
-	}
-	return node
+func (k *kernel) drop(which func(announce.Address) bool) {
+	*k = slices.DeleteFunc(slices.Clone(*k), which)
 }
 
-// draw creates addresses from a small set, so that they often meet.
-func draw(t *rapid.T, label string, change func(*rapid.T, *Address)) []Address {
-	prefixes := []string{"192.0.2.1/24", "192.0.2.1/32", "192.0.2.2/24", "192.0.2.3/24", "fd00::1/64", "fd00::1/128", "fd00::2/64", "fd00::3/64"}
-	links := []string{"eth0", "eth1", "lo", "kube-lb0", ipvsLink}
-	one := rapid.Custom(func(t *rapid.T) Address {
-		a := wantLocal(rapid.SampledFrom(links).Draw(t, "link"), rapid.SampledFrom(prefixes).Draw(t, "prefix"))
-		change(t, &a)
-		return a
-	})
-	return rapid.SliceOfN(one, 0, 12).Draw(t, label)
+// print prints the addresses that are ours, or those that are not.
+func (k kernel) print(ours bool) []string {
+	var all []string
+	for _, a := range k {
+		if ours == (a.Mark == announce.Mark && a.Link != "kube-ipvs0") {
+			all = append(all, fmt.Sprint(a.Prefix, a.Link, a.Valid, a.NoPrefixRoute))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func TestApplyingTheDifferenceGivesWhatIsWantedAndTouchesNothingElse(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		kernel := model{}
-		kernel.apply(Changes{Add: draw(t, "found", func(*rapid.T, *Address) {})})
-		for p, a := range kernel {
-			a.Mark = rapid.SampledFrom([]uint8{0, 3, Mark}).Draw(t, "mark")
-			a.Valid = rapid.SampledFrom([]time.Duration{1, lifetime, Forever}).Draw(t, "left")
-			kernel[p] = a
-		}
-		wanted := withoutContradictions(draw(t, "wanted", func(t *rapid.T, a *Address) {
-			if a.Link == ipvsLink {
-				a.Link = "eth0"
-			}
+	prefixes := []string{"192.0.2.1/24", "192.0.2.1/32", "192.0.2.2/24", "192.0.2.3/24", "fd00::1/64", "fd00::1/128", "fd00::2/64", "fd00::3/64"}
+	// on draws an address from a small set, so that addresses often meet.
+	on := func(links ...string) *rapid.Generator[announce.Address] {
+		return rapid.Custom(func(t *rapid.T) announce.Address {
+			a := wantLocal(rapid.SampledFrom(links).Draw(t, "link"), rapid.SampledFrom(prefixes).Draw(t, "prefix"))
 			a.NoPrefixRoute = rapid.Bool().Draw(t, "noprefixroute")
-		}))
-		foreign := foreignOf(kernel)
+			return a
+		})
+	}
+	place := func(a announce.Address) string { return a.Link + a.Prefix.Addr().String() }
+	rapid.Check(t, func(t *rapid.T) {
+		var is kernel
+		is.apply(announce.Changes{Add: rapid.SliceOfN(on("eth0", "eth1", "lo", "kube-lb0", "kube-ipvs0"), 0, 12).Draw(t, "found")})
+		for i := range is {
+			is[i].Mark = rapid.SampledFrom([]uint8{0, 3, announce.Mark}).Draw(t, "mark")
+			is[i].Valid = rapid.SampledFrom([]time.Duration{1, lifetime, announce.Forever}).Draw(t, "left")
+		}
+		wanted := rapid.SliceOfNDistinct(on("eth0", "eth1", "lo", "kube-lb0"), 0, 12, place).Draw(t, "wanted")
+		foreign := is.print(false)
 
-		c := Diff(wanted, kernel.node(), nil)
-		kernel.apply(c)
+		c := announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is}, nil)
+		is.apply(c)
 
-		if diff := cmp.Diff(foreign, foreignOf(kernel), cmp.Comparer(netipEqual)); diff != "" {
+		var should kernel
+		should.apply(announce.Changes{Add: wanted})
+		should.drop(func(a announce.Address) bool {
+			return slices.ContainsFunc(c.Refused, func(r announce.Refusal) bool { return place(r.Address) == place(a) })
+		})
+		if diff := cmp.Diff(foreign, is.print(false)); diff != "" {
 			t.Fatalf("foreign addresses changed (-before +after):\n%s", diff)
 		}
-		if diff := cmp.Diff(accepted(wanted, c.Refused), ours(kernel)); diff != "" {
+		if diff := cmp.Diff(should.print(true), is.print(true)); diff != "" {
 			t.Fatalf("addresses of ours (-want +got):\n%s", diff)
 		}
-		if again := Diff(wanted, kernel.node(), nil); !again.Empty() {
+		if again := announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is}, nil); !again.Empty() {
 			t.Fatalf("the second difference is not empty:\n%s", render(again))
 		}
 	})
 }
 
-// withoutContradictions keeps the first of several wanted addresses with the same IP on the
-// same link.
-func withoutContradictions(wanted []Address) []Address {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(wanted, func(a Address) bool {
-		key := a.Link + a.Prefix.Addr().String()
-		defer func() { seen[key] = true }()
-		return seen[key]
-	})
-}
-
-func netipEqual(a, b netip.Prefix) bool { return a == b }
-
-func foreignOf(m model) map[string]Address {
-	foreign := map[string]Address{}
-	for p, a := range m {
-		if a.Mark != Mark || a.Link == ipvsLink {
-			foreign[fmt.Sprint(p)] = a
-		}
-	}
-	return foreign
-}
-
-func accepted(wanted []Address, refused []Refusal) map[string]bool {
-	set := map[string]bool{}
-	for _, a := range wanted {
-		set[fmt.Sprint(a.Prefix, a.Link, a.Valid, a.NoPrefixRoute)] = true
-	}
-	for _, r := range refused {
-		delete(set, fmt.Sprint(r.Address.Prefix, r.Address.Link, r.Address.Valid, r.Address.NoPrefixRoute))
-	}
-	return set
-}
-
-func ours(m model) map[string]bool {
-	set := map[string]bool{}
-	for _, a := range m {
-		if a.Mark == Mark && a.Link != ipvsLink {
-			set[fmt.Sprint(a.Prefix, a.Link, a.Valid, a.NoPrefixRoute)] = true
-		}
-	}
-	return set
-}
-
-func TestWhatCouldNotBeAddedIsNotRemovedElsewhere(t *testing.T) {
-	moved, gone := hasLocal("eth0", "192.0.2.9/24", lifetime), hasLocal("eth0", "192.0.2.7/24", lifetime)
-	c := Changes{Add: list(wantLocal("eth1", "192.0.2.9/24")), Remove: list(moved, gone)}
-	one := &AddressError{Address: c.Add[0], Err: errors.New("no such device")}
-	tests := []struct {
+func TestFailedAddRemovesNothing(t *testing.T) {
+	moved, also, gone := hasLocal("eth0", "192.0.2.9/24", lifetime), hasLocal("eth0", "192.0.2.8/24", lifetime), hasLocal("eth0", "192.0.2.7/24", lifetime)
+	c := announce.Changes{Add: list(wantLocal("eth1", "192.0.2.9/24"), wantLocal("eth1", "192.0.2.8/24")), Remove: list(moved, also, gone)}
+	one := &announce.AddressError{Address: c.Add[0], Err: errors.New("no such device")}
+	equal(t, one.Error(), "192.0.2.9/24 on eth1: no such device")
+	for _, tt := range []struct {
 		name string
 		err  error
-		want []Address
+		want []announce.Address
 	}{
-		{"all was added", nil, list(moved, gone)},
-		{"one address failed", fmt.Errorf("put: %w", errors.Join(one)), list(gone)},
+		{"all was added", nil, list(moved, also, gone)},
+		{"one address failed", fmt.Errorf("put: %w", errors.Join(errors.New("another"), fmt.Errorf("v4: %w", one))), list(also, gone)},
 		{"nothing was added", errors.New("dump interrupted"), list(gone)},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, c.Removable(Failures(c.Add, tt.err)), cmp.Comparer(netipEqual)); diff != "" {
-				t.Errorf("removable (-want +got):\n%s", diff)
-			}
+			equal(t, c.Removable(announce.Failures(c.Add, tt.err)), tt.want)
 		})
-	}
-}
-
-func TestAddressErrorsAreFoundInWhateverWrapsThem(t *testing.T) {
-	a := &AddressError{Address: wantLocal("eth0", "192.0.2.9/24"), Err: errors.New("no such device")}
-	b := &AddressError{Address: wantLocal("eth0", "fd00::9/64"), Err: errors.New("permission denied")}
-	err := fmt.Errorf("announce: %w", errors.Join(a, errors.New("another"), fmt.Errorf("v6: %w", b)))
-	if got := AddressErrors(err); !slices.Equal(got, []*AddressError{a, b}) {
-		t.Errorf("got %v", got)
-	}
-	if got, want := a.Error(), "192.0.2.9/24 on eth0: no such device"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// BenchmarkDiff10k is the pass of an agent that has 10,000 addresses and no change.
-func BenchmarkDiff10k(b *testing.B) {
-	var wanted []Address
-	node := Node{MarksSupported: true}
-	ip := netip.MustParseAddr("198.18.0.1")
-	for range 10_000 {
-		p := netip.PrefixFrom(ip, 32).String()
-		wanted = append(wanted, wantRemote("kube-lb0", p))
-		node.Addresses = append(node.Addresses, hasRemote("kube-lb0", p))
-		ip = ip.Next()
-	}
-	for b.Loop() {
-		if !Diff(wanted, node, nil).Empty() {
-			b.Fatal("there is something to do")
-		}
 	}
 }
 
 // The kernel promotes one of our addresses when the node's own is taken off. An address that
 // is added beside it gets no connected route.
-func TestAddressesThatDisplaceTheNodesArePutAnew(t *testing.T) {
-	secondary := func(a *Address) { a.Secondary = true }
+func TestDisplacingAddressesArePutAnew(t *testing.T) {
+	secondary := func(a *announce.Address) { a.Secondary = true }
 	ours := list(hasLocal("eth0", "10.0.0.5/24", lifetime), with(hasLocal("eth0", "10.0.0.6/24", lifetime), secondary), hasLocal("eth0", "10.1.0.5/24", lifetime))
 	wanted := list(wantLocal("eth0", "10.0.0.5/24"), wantLocal("eth0", "10.0.0.6/24"), wantLocal("eth0", "10.1.0.5/24"))
 	for _, tt := range []struct {
 		name string
-		node Address
+		node announce.Address
 		want string
 	}{
 		{"the node's address is secondary", with(hasNode("eth0", "10.0.0.1/24"), secondary), "10.0.0.5/24 10.0.0.6/24"},
 		{"it is the first", hasNode("eth0", "10.0.0.1/24"), ""},
-		{"it needs no route", with(hasNode("eth0", "10.0.0.1/24"), func(a *Address) { a.Secondary, a.NoPrefixRoute = true, true }), ""},
+		{"it needs no route", with(hasNode("eth0", "10.0.0.1/24"), func(a *announce.Address) { a.Secondary, a.NoPrefixRoute = true, true }), ""},
 		{"it is on another link", with(hasNode("eth1", "10.0.0.1/24"), secondary), ""},
 	} {
 		var got []string
-		for _, a := range Diff(wanted, Node{Addresses: append(ours, tt.node), MarksSupported: true}, nil).Refresh {
+		for _, a := range announce.Diff(wanted, announce.Node{Addresses: append(ours, tt.node), MarksSupported: true}, nil).Refresh {
 			if a.Anew {
 				got = append(got, a.Prefix.String())
 			}
@@ -402,30 +239,28 @@ func TestAddressesThatDisplaceTheNodesArePutAnew(t *testing.T) {
 }
 
 func TestNextRefresh(t *testing.T) {
-	lasts := func(valid, preferred time.Duration) Address {
-		return Address{Prefix: netip.MustParsePrefix("10.0.0.5/24"), Link: "eth0", Valid: valid, Preferred: preferred, Mark: Mark}
+	lasts := func(valid, preferred time.Duration) announce.Address {
+		return announce.Address{Prefix: netip.MustParsePrefix("10.0.0.5/24"), Link: "eth0", Valid: valid, Preferred: preferred, Mark: announce.Mark}
 	}
 	elsewhere := lasts(40*time.Second, 40*time.Second)
 	elsewhere.Link = "eth1"
 	for _, tt := range []struct {
 		name   string
-		found  []Address
-		wanted Address
+		found  []announce.Address
+		wanted announce.Address
 		want   time.Duration
 	}{
 		{"a new address", nil, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
-		{"an address that is refreshed now", []Address{lasts(20*time.Second, 20*time.Second)}, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
-		{"an address that is refreshed later", []Address{lasts(40*time.Second, 40*time.Second)}, lasts(60*time.Second, 60*time.Second), 11 * time.Second},
+		{"an address that is refreshed now", []announce.Address{lasts(20*time.Second, 20*time.Second)}, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
+		{"an address that is refreshed later", []announce.Address{lasts(40*time.Second, 40*time.Second)}, lasts(60*time.Second, 60*time.Second), 11 * time.Second},
 		{"a new address that is preferred for a shorter time", nil, lasts(60*time.Second, 20*time.Second), 11 * time.Second},
-		{"an address that is preferred for a shorter time", []Address{lasts(55*time.Second, 15*time.Second)}, lasts(60*time.Second, 20*time.Second), 6 * time.Second},
+		{"an address that is preferred for a shorter time", []announce.Address{lasts(55*time.Second, 15*time.Second)}, lasts(60*time.Second, 20*time.Second), 6 * time.Second},
 		{"a deprecated address", nil, lasts(60*time.Second, 0), 31 * time.Second},
-		{"an address for ever", []Address{lasts(Forever, Forever)}, lasts(Forever, Forever), time.Minute},
-		{"an address that moves to another link", []Address{elsewhere}, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
+		{"an address for ever", []announce.Address{lasts(announce.Forever, announce.Forever)}, lasts(announce.Forever, announce.Forever), time.Minute},
+		{"an address that moves to another link", []announce.Address{elsewhere}, lasts(60*time.Second, 60*time.Second), 31 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := NextRefresh(begin, Node{Addresses: tt.found}, []Address{tt.wanted}, time.Minute).Sub(begin); got != tt.want {
-				t.Errorf("the next refresh is in %v, want %v", got, tt.want)
-			}
+			equal(t, announce.NextRefresh(begin, announce.Node{Addresses: tt.found}, list(tt.wanted), time.Minute).Sub(begin), tt.want)
 		})
 	}
 }

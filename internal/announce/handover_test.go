@@ -1,19 +1,18 @@
-package announce
+package announce_test
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"purelb.io/purelb/internal/announce"
 )
 
 // parting is a node that has v4 and v6 and must give them up.
 type parting struct {
 	t    *testing.T
-	does Handovers
+	does announce.Handovers
 	to   map[string]string // address to heir
 	dark bool              // the addresses are where no client gets an answer
 	told strings.Builder
@@ -23,11 +22,7 @@ type parting struct {
 // result.
 func (w *parting) do(step string) {
 	words := strings.Fields(step)
-	var ms int
-	if _, err := fmt.Sscan(words[0], &ms); err != nil {
-		w.t.Fatal(step, err)
-	}
-	now := begin.Add(time.Duration(ms) * time.Millisecond)
+	ms, now := clock(w.t, words[0])
 	switch words[1] {
 	case "to":
 		for _, ip := range words[3:] {
@@ -38,13 +33,9 @@ func (w *parting) do(step string) {
 	case "dark":
 		w.dark = true
 	case "taken":
-		for _, ip := range words[3:] {
-			w.does.Taken(words[2], []netip.Addr{netip.MustParseAddr(ip)})
-		}
+		w.does.Taken(words[2], addrs(words[3:]...))
 	case "unasked":
-		for _, ip := range words[3:] {
-			w.does.Unasked(words[2], []netip.Addr{netip.MustParseAddr(ip)})
-		}
+		w.does.Unasked(words[2], addrs(words[3:]...))
 	case "onlyTaken":
 		w.does.OnlyTaken = true
 	case "pass":
@@ -55,13 +46,13 @@ func (w *parting) do(step string) {
 }
 
 func (w *parting) pass(ms int, now time.Time, stay ...string) {
-	var p Plan
-	var remove []Address
-	for _, a := range []Address{hasLocal("eth0", v4+"/24", lifetime), hasLocal("eth0", v6+"/64", lifetime)} {
+	var p announce.Plan
+	var remove []announce.Address
+	for _, a := range []announce.Address{hasLocal("eth0", v4+"/24", lifetime), hasLocal("eth0", v6+"/64", lifetime)} {
 		ip := a.Prefix.Addr()
-		d := Decision{IP: ip, HandTo: w.to[ip.String()], Dark: w.dark}
+		d := announce.Decision{IP: ip, HandTo: w.to[ip.String()], Dark: w.dark}
 		if strings.Contains(strings.Join(stay, " "), ip.String()) {
-			d = Decision{IP: ip, Where: Local, Address: a}
+			d = announce.Decision{IP: ip, Where: announce.Local, Address: a}
 		} else {
 			remove = append(remove, a)
 		}
@@ -92,14 +83,12 @@ func TestHandovers(t *testing.T) {
 		steps []string
 		want  string
 	}{
-		{"what nobody is to have goes at once",
-			[]string{"0 pass"}, "0: remove 10.0.0.5; remove fd00::50\n"},
+		{"what nobody is to have goes at once", []string{"0 pass"}, "0: remove 10.0.0.5; remove fd00::50\n"},
 		{"the heir is asked once, and it goes when that has it",
 			[]string{"0 to node-b " + v4 + " " + v6, "0 pass", "5 pass", "20 taken node-b " + v6, "20 pass", "30 taken node-b " + v4, "30 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n5: next at 1000\n" +
 				"20: remove fd00::50; next at 1000\n30: remove 10.0.0.5; remove fd00::50\n"},
-		{"or when it has had the time",
-			[]string{"0 to node-b " + v4, "0 pass", "999 pass", "1000 pass"},
+		{"or when it has had the time", []string{"0 to node-b " + v4, "0 pass", "999 pass", "1000 pass"},
 			"0: remove fd00::50; ask node-b for [10.0.0.5]; next at 1000\n999: remove fd00::50; next at 1000\n1000: remove 10.0.0.5; remove fd00::50\n"},
 		{"another heir is asked too, and has as long",
 			[]string{"0 to node-b " + v6, "0 to node-b " + v4, "0 pass", "900 to node-c " + v6, "900 pass", "1000 pass", "1899 pass", "1900 pass"},
@@ -113,39 +102,31 @@ func TestHandovers(t *testing.T) {
 		{"another heir is asked if the first one cannot be asked",
 			[]string{"0 to node-b " + v4 + " " + v6, "0 pass", "20 unasked node-b " + v4 + " " + v6, "20 to node-c " + v4, "20 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: remove fd00::50; ask node-c for [10.0.0.5]; next at 1020\n"},
-		{"what is to stay after all is forgotten",
-			[]string{"0 to node-b " + v4 + " " + v6, "0 pass", "500 stay " + v4 + " " + v6, "900 pass"},
+		{"what is to stay after all is forgotten", []string{"0 to node-b " + v4 + " " + v6, "0 pass", "500 stay " + v4 + " " + v6, "900 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n500: \n900: ask node-b for [10.0.0.5 fd00::50]; next at 1900\n"},
 		{"what was taken goes also if it is found again",
 			[]string{"0 to node-b " + v4, "0 to node-b " + v6, "0 pass", "10 taken node-b " + v4 + " " + v6, "10 to node-c " + v4, "10 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n10: remove 10.0.0.5; remove fd00::50\n"},
-		{"where nobody is answered the heir is asked, and it goes at once",
-			[]string{"0 to node-b " + v4 + " " + v6, "0 dark", "0 pass", "5 pass"},
+		{"where nobody is answered the heir is asked, and it goes at once", []string{"0 to node-b " + v4 + " " + v6, "0 dark", "0 pass", "5 pass"},
 			"0: remove 10.0.0.5; remove fd00::50; ask node-b for [10.0.0.5 fd00::50]\n5: remove 10.0.0.5; remove fd00::50\n"},
-		{"also while it is being handed over",
-			[]string{"0 to node-b " + v4, "0 pass", "300 dark", "300 pass"},
+		{"also while it is being handed over", []string{"0 to node-b " + v4, "0 pass", "300 dark", "300 pass"},
 			"0: remove fd00::50; ask node-b for [10.0.0.5]; next at 1000\n300: remove 10.0.0.5; remove fd00::50\n"},
 		{"only what is taken goes: what nobody takes in time stays",
 			[]string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 pass", "20 taken node-b " + v6, "20 pass", "1000 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: remove fd00::50; next at 1000\n1000: remove fd00::50; leave 10.0.0.5\n"},
-		{"only what is taken goes: what cannot be asked for stays at once",
-			[]string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 pass", "20 unasked node-b " + v6, "20 pass"},
+		{"only what is taken goes: what cannot be asked for stays at once", []string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 pass", "20 unasked node-b " + v6, "20 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: leave fd00::50; next at 1000\n"},
-		{"only what is taken goes, and what nobody is answered at",
-			[]string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 dark", "0 pass"},
+		{"only what is taken goes, and what nobody is answered at", []string{"0 onlyTaken", "0 to node-b " + v4 + " " + v6, "0 dark", "0 pass"},
 			"0: remove 10.0.0.5; remove fd00::50; ask node-b for [10.0.0.5 fd00::50]\n"},
-		{"what cannot be asked for goes at once",
-			[]string{"0 to node-b " + v4 + " " + v6, "0 pass", "20 unasked node-b " + v4 + " " + v6, "20 pass"},
+		{"what cannot be asked for goes at once", []string{"0 to node-b " + v4 + " " + v6, "0 pass", "20 unasked node-b " + v4 + " " + v6, "20 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: remove 10.0.0.5; remove fd00::50\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &parting{t: t, to: map[string]string{}, does: Handovers{Limit: HandoverLimit}}
+			w := &parting{t: t, to: map[string]string{}, does: announce.Handovers{Limit: announce.HandoverLimit}}
 			for _, step := range tt.steps {
 				w.do(step)
 			}
-			if diff := cmp.Diff(tt.want, w.told.String()); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			equal(t, w.told.String(), tt.want)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package announce
+package announce_test
 
 import (
 	"fmt"
@@ -7,49 +7,38 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/service"
 )
 
-func affine(s *Service) { s.Affinity = true }
-func strict(s *Service) { s.LocalPolicy, s.AllowLocal = true, true }
+func plain(*announce.Service)    {}
+func affine(s *announce.Service) { s.Affinity = true }
+func strict(s *announce.Service) { s.LocalPolicy, s.AllowLocal = true, true }
 
 // sharer returns a change that makes a Service share its addresses, with this selector.
-func sharer(selector string, change func(*Service)) func(*Service) {
-	return func(s *Service) {
+func sharer(selector string, change func(*announce.Service)) func(*announce.Service) {
+	return func(s *announce.Service) {
 		s.Selector = selector
-		if change != nil {
-			change(s)
-		}
-	}
-}
-
-// in is slots and change.
-func in(slot string, change func(*Service)) func(*Service) {
-	return func(s *Service) {
-		slots(slot)(s)
 		change(s)
 	}
 }
 
 // endpoints gives web ready endpoints on these nodes, separated by spaces.
 func endpoints(nodes string) twist {
-	return func(s *Situation) { s.Endpoints = onNodes("default/web", strings.Fields(nodes)...) }
+	return func(s *announce.Situation) { s.Endpoints = onNodes("default/web", strings.Fields(nodes)...) }
 }
 
 // ending makes all endpoints of web end on these nodes, separated by spaces.
 func ending(nodes string) twist {
-	return func(s *Situation) { s.Ending = onNodes("default/web", strings.Fields(nodes)...) }
+	return func(s *announce.Situation) { s.Ending = onNodes("default/web", strings.Fields(nodes)...) }
 }
 
 // among changes the members with these names, separated by spaces.
 func among(names string, change func(*election.Member)) twist {
-	return func(s *Situation) {
+	return func(s *announce.Situation) {
 		for i := range s.Peers.Members {
 			if slices.Contains(strings.Fields(names), s.Peers.Members[i].Node) {
 				change(&s.Peers.Members[i])
@@ -71,19 +60,14 @@ func barred(names string) twist {
 }
 
 func contested(ips ...string) twist {
-	return func(s *Situation) {
-		s.Contested = map[netip.Addr]bool{}
-		for _, ip := range ips {
-			s.Contested[netip.MustParseAddr(ip)] = true
-		}
-	}
+	return func(s *announce.Situation) { s.Contested = each(true, ips...) }
 }
 
 // alone cuts this node off. It hears no other node on the wire either.
-func alone(s *Situation) { s.Peers.Trusted, s.Peers.CutOff = false, true }
+func alone(s *announce.Situation) { s.Peers.Trusted, s.Peers.CutOff = false, true }
 
 // cutOff cuts this node off. It hears other nodes on the wire.
-func cutOff(s *Situation) {
+func cutOff(s *announce.Situation) {
 	alone(s)
 	s.Answering = map[string]bool{"node-b": true, "node-c": true}
 }
@@ -93,7 +77,7 @@ var (
 	here6 = hasLocal("eth0", "fd00::50/64", lifetime)
 )
 
-func showChoice(d Decision) string {
+func showChoice(d announce.Decision) string {
 	text := fmt.Sprintf("%s %s", d.IP, d.Reason)
 	if d.Winner != "" {
 		text += ", " + d.Winner
@@ -117,16 +101,13 @@ func TestDecideByPreference(t *testing.T) {
 		given []twist
 		want  string // IPv4, then IPv6
 	}{
-		{"a node says why it has an address", []twist{serve(both...)},
-			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
+		{"a node says why it has an address", []twist{serve(both...)}, "10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
 
 		// Affinity.
 		{"affinity: to where the endpoints are", []twist{serveAs("default/web", affine, both...), endpoints("node-b")},
 			"10.0.0.5 lostElection, node-b by affinity\nfd00::50 lostElection, node-b by affinity\n"},
-		{"affinity: after them, if they move", []twist{serveAs("default/web", in("node-a,eth0,10.0.0.5", affine), both...), endpoints("node-b"), has(here4, here6), reachable("node-b")},
+		{"affinity: after them, if they move", []twist{serveAs("default/web", func(s *announce.Service) { affine(s); slots("node-a,eth0,10.0.0.5")(s) }, both...), endpoints("node-b"), has(here4, here6), reachable("node-b")},
 			"10.0.0.5 lostElection, node-b by affinity, hand to node-b\nfd00::50 lostElection, node-b by affinity, hand to node-b\n"},
-		{"affinity: without endpoints as without affinity", []twist{serveAs("default/web", affine, both...), endpoints("")},
-			"10.0.0.5 electionWon, node-a by affinityFallback\nfd00::50 electionWon, node-a by affinityFallback\n"},
 		{"affinity: as it was as long as the endpoints are not known", []twist{serveAs("default/web", affine, both...), has(here4)},
 			"10.0.0.5 kept\nfd00::50 undecided\n"},
 		{"affinity: not of a shared address", []twist{serveAs("default/web", affine, both...), serveAs("default/zzz", nil, both...), endpoints("node-b")},
@@ -136,16 +117,16 @@ func TestDecideByPreference(t *testing.T) {
 		{"allowed policy Local: only where endpoints are", []twist{serveAs("default/web", strict, both...), endpoints("node-c")},
 			"10.0.0.5 lostElection, node-c by affinity\nfd00::50 lostElection, node-c by affinity\n"},
 		{"allowed policy Local: of a shared address, if all have the same pods",
-			[]twist{serveAs("default/aaa", sharer("app=web", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
+			[]twist{serveAs("default/aaa", sharer("app=web", plain), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
 			"10.0.0.5 lostElection, node-c by affinity\n10.0.0.5 lostElection, node-c by affinity\n"},
 		{"allowed policy Local: of a shared address where one ends, if all have the same pods",
-			[]twist{serveAs("default/aaa", sharer("app=web", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-x"), ending("node-b")},
+			[]twist{serveAs("default/aaa", sharer("app=web", plain), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-x"), ending("node-b")},
 			"10.0.0.5 lostElection, node-b by affinity\n10.0.0.5 lostElection, node-b by affinity\n"},
 		{"allowed policy Local: not of a shared address, if not all have the same pods",
-			[]twist{serveAs("default/aaa", sharer("app=db", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
+			[]twist{serveAs("default/aaa", sharer("app=db", plain), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
 			"10.0.0.5 electionWon, node-a by hash\n10.0.0.5 electionWon, node-a by hash\n"},
 		{"allowed policy Local: not of a shared address, if the pods are of other namespaces",
-			[]twist{serveAs("aaa/web", sharer("app=web", nil), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
+			[]twist{serveAs("aaa/web", sharer("app=web", plain), "10.0.0.5"), serveAs("default/web", sharer("app=web", strict), "10.0.0.5"), endpoints("node-c")},
 			"10.0.0.5 electionWon, node-a by hash\n10.0.0.5 electionWon, node-a by hash\n"},
 		{"allowed policy Local: nowhere without any", []twist{serveAs("default/web", strict, both...), endpoints(""), has(here4, here6)},
 			"10.0.0.5 noEndpoints by noEndpoints\nfd00::50 noEndpoints by noEndpoints\n"},
@@ -153,16 +134,14 @@ func TestDecideByPreference(t *testing.T) {
 			"10.0.0.5 lostElection, node-b by affinity\nfd00::50 lostElection, node-b by affinity\n"},
 		{"allowed policy Local: not where one ends, if another node could have it", []twist{serveAs("default/web", strict, both...), endpoints("node-c"), ending("node-b")},
 			"10.0.0.5 lostElection, node-c by affinity\nfd00::50 lostElection, node-c by affinity\n"},
-		{"allowed policy Local: also on a node that drains", []twist{serveAs("default/web", strict, both...), endpoints("node-a"), drained("node-a")},
-			"10.0.0.5 electionWon, node-a by lastResort\nfd00::50 electionWon, node-a by lastResort\n"},
 		{"allowed policy Local: as it was as long as the endpoints are not known", []twist{serveAs("default/web", strict, both...), has(here6)},
 			"10.0.0.5 undecided\nfd00::50 kept\n"},
 		{"policy Local that is not allowed does not matter", []twist{serveAs("default/web", narrow, both...), endpoints("node-b")},
 			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
-		{"nor does permission without the policy", []twist{serveAs("default/web", func(s *Service) { s.AllowLocal = true }, both...), endpoints("node-b")},
+		{"nor does permission without the policy", []twist{serveAs("default/web", func(s *announce.Service) { s.AllowLocal = true }, both...), endpoints("node-b")},
 			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
 
-		{"wishes have no effect where nobody looks for endpoints", []twist{serveAs("default/web", func(s *Service) { affine(s); strict(s) }, both...), func(s *Situation) { s.Endpoints = nil }},
+		{"wishes have no effect where nobody looks for endpoints", []twist{serveAs("default/web", func(s *announce.Service) { affine(s); strict(s) }, both...), func(s *announce.Situation) { s.Endpoints = nil }},
 			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
 
 		// Going.
@@ -170,15 +149,13 @@ func TestDecideByPreference(t *testing.T) {
 			"10.0.0.5 lostElection, node-c by hash, hand to node-c\nfd00::50 lostElection, node-c by hash, hand to node-c\n"},
 		{"drain: only what is here is", []twist{serve(both...), has(here6), drained("node-a"), reachable("node-b node-c")},
 			"10.0.0.5 lostElection, node-c by hash\nfd00::50 lostElection, node-c by hash, hand to node-c\n"},
-		{"drain: not by the last node", []twist{serve(both...), has(here4, here6), drained("node-a node-b node-c"), reachable("node-b node-c")},
-			"10.0.0.5 electionWon, node-a by lastResort\nfd00::50 electionWon, node-a by lastResort\n"},
 		{"who cannot be asked is not", []twist{serve(both...), has(here4, here6), drained("node-a")},
 			"10.0.0.5 lostElection, node-c by hash\nfd00::50 lostElection, node-c by hash\n"},
 		{"goodbye: this node is barred, and hands over", []twist{serve(both...), has(here4, here6), barred("node-a"), reachable("node-b node-c")},
 			"10.0.0.5 lostElection, node-c by hash, hand to node-c\nfd00::50 lostElection, node-c by hash, hand to node-c\n"},
 		{"goodbye: what nobody can take goes", []twist{serve(both...), has(here4, here6), barred("node-a node-b node-c")},
 			"10.0.0.5 noEligibleNodes by noCandidates\nfd00::50 noEligibleNodes by noCandidates\n"},
-		{"the interface is down: handed over, without waiting", []twist{serve(both...), has(here4, here6), down("eth0"), func(s *Situation) { s.Agent.Interfaces = []string{"eth1"} },
+		{"the interface is down: handed over, without waiting", []twist{serve(both...), has(here4, here6), down("eth0"), func(s *announce.Situation) { s.Agent.Interfaces = []string{"eth1"} },
 			among("node-a", func(m *election.Member) { m.Subnets = nil }), reachable("node-b node-c")},
 			"10.0.0.5 noLocalInterface, node-c by hash, hand to node-c, go at once\nfd00::50 noLocalInterface, node-c by hash, hand to node-c, go at once\n"},
 		{"nor has it to wait without an LBNodeAgent", []twist{serve(both...), has(here4), dark("eth0"), noAgent,
@@ -200,7 +177,7 @@ func TestDecideByPreference(t *testing.T) {
 			"10.0.0.5 cutOff\nfd00::50 cutOff\n"},
 		{"cut off: what is here stays if no node answers on the wire, for all others may be dead", []twist{alone, serve(both...), has(here4, here6)},
 			"10.0.0.5 kept\nfd00::50 kept\n"},
-		{"cut off: it goes if one of many does", []twist{alone, serve(both...), has(here4, here6), func(s *Situation) { s.Answering = map[string]bool{"node-c": true} }},
+		{"cut off: it goes if one of many does", []twist{alone, serve(both...), has(here4, here6), func(s *announce.Situation) { s.Answering = map[string]bool{"node-c": true} }},
 			"10.0.0.5 cutOff\nfd00::50 cutOff\n"},
 		{"cut off: a node that gossip hears is cut off too, and takes nothing", []twist{cutOff, serve(both...), has(here4, here6), reachable("node-b node-c")},
 			"10.0.0.5 kept\nfd00::50 kept\n"},
@@ -210,77 +187,47 @@ func TestDecideByPreference(t *testing.T) {
 			"10.0.0.5 kept\nfd00::50 cutOff\n"},
 		{"cut off: what only this node has endpoints for stays", []twist{cutOff, serveAs("default/web", strict, both...), endpoints("node-a"), has(here4, here6)},
 			"10.0.0.5 kept\nfd00::50 kept\n"},
-		{"cut off: remote addresses stay", []twist{cutOff, serve("172.16.0.1", "fd16::1"), has(hasRemote("kube-lb0", "172.16.0.1/24"), hasRemote("kube-lb0", "fd16::1/64"))},
-			"172.16.0.1 kept\nfd16::1 kept\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := theSituation()
-			for _, change := range tt.given {
-				change(&s)
-			}
+			s := situation(tt.given...)
 			var got strings.Builder
-			for _, d := range Decide(s).Decisions {
+			for _, d := range announce.Decide(s).Decisions {
 				got.WriteString(showChoice(d) + "\n")
 				if d.Why() == "" {
 					t.Errorf("%s: no sentence", d.IP)
 				}
 			}
-			if diff := cmp.Diff(tt.want, got.String()); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			equal(t, got.String(), tt.want)
 		})
 	}
 }
 
-func TestADecisionKnowsWhatWasAnnouncedBefore(t *testing.T) {
+func TestDecisionsKnowTheHolderBefore(t *testing.T) {
 	s := theSituation()
 	serveAs("default/web", slots("node-z,eth0,10.0.0.5"), "10.0.0.5", "fd00::50")(&s)
-	d := Decide(s).Decisions
+	d := announce.Decide(s).Decisions
 	if !d[0].Used || d[1].Used {
 		t.Errorf("10.0.0.5: %t, fd00::50: %t", d[0].Used, d[1].Used)
 	}
 }
 
 func TestEveryDecisionSaysWhy(t *testing.T) {
-	for want, d := range map[string]Decision{
-		"node-b has it and can keep it":                     {Reason: ReasonLostElection, Winner: "node-b", Because: election.ReasonHolder},
-		"node-b has a ready endpoint of its Service":        {Reason: ReasonElected, Winner: "node-b", Because: election.ReasonAffinity},
-		"node-b has taken it":                               {Reason: ReasonLostElection, Winner: "node-b"},
-		"this node has no working interface in its network": {Reason: ReasonNoInterface},
-		"no usable LBNodeAgent is for this node":            {Reason: ReasonNoConfig},
-		"10.0.0.5 is an address of the node itself":         {Reason: ReasonNodeAddress, Message: "10.0.0.5 is an address of the node itself"},
-		"this node has no working interface in its network; node-b announces it; it goes as soon as node-b has it": {Reason: ReasonNoInterface, Winner: "node-b", HandTo: "node-b"},
-		"no usable LBNodeAgent is for this node; it goes at once, and node-b is asked to take it":                  {Reason: ReasonNoConfig, HandTo: "node-b", Dark: true},
-		"externalTrafficPolicy is Local, and this node has no ready endpoint of its Service":                       {Reason: ReasonNoEndpoints},
-		"externalTrafficPolicy is Local, and no node in its network has a ready endpoint of its Service":           {Reason: ReasonNoEndpoints, Because: election.ReasonNoEndpoints},
+	for want, d := range map[string]announce.Decision{
+		"node-b has it and can keep it":                     {Reason: announce.ReasonLostElection, Winner: "node-b", Because: election.ReasonHolder},
+		"node-b has a ready endpoint of its Service":        {Reason: announce.ReasonElected, Winner: "node-b", Because: election.ReasonAffinity},
+		"node-b has taken it":                               {Reason: announce.ReasonLostElection, Winner: "node-b"},
+		"this node has no working interface in its network": {Reason: announce.ReasonNoInterface},
+		"no usable LBNodeAgent is for this node":            {Reason: announce.ReasonNoConfig},
+		"10.0.0.5 is an address of the node itself":         {Reason: announce.ReasonNodeAddress, Message: "10.0.0.5 is an address of the node itself"},
+		"this node has no working interface in its network; node-b announces it; it goes as soon as node-b has it": {Reason: announce.ReasonNoInterface, Winner: "node-b", HandTo: "node-b"},
+		"no usable LBNodeAgent is for this node; it goes at once, and node-b is asked to take it":                  {Reason: announce.ReasonNoConfig, HandTo: "node-b", Dark: true},
+		"externalTrafficPolicy is Local, and this node has no ready endpoint of its Service":                       {Reason: announce.ReasonNoEndpoints},
+		"externalTrafficPolicy is Local, and no node in its network has a ready endpoint of its Service":           {Reason: announce.ReasonNoEndpoints, Because: election.ReasonNoEndpoints},
+		"no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints":          {Reason: announce.ReasonIdle},
+		"node-b stands in, because no node with a ready endpoint of its Service can have it":                       {Reason: announce.ReasonElected, Winner: "node-b", Because: election.ReasonAffinityFallback},
+		"node-b has it although that node is being drained, because no other can have it":                          {Reason: announce.ReasonElected, Winner: "node-b", Because: election.ReasonLastResort},
 	} {
-		if got := d.Why(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-func TestReadTakesTheWishesOfItsUser(t *testing.T) {
-	for _, tt := range []struct {
-		annotations          map[string]string
-		affinity, allowLocal bool
-	}{
-		{nil, false, false},
-		{map[string]string{AnnotationNodeAffinity: "service-endpoints"}, true, false},
-		{map[string]string{AnnotationNodeAffinity: "something-else"}, false, false},
-		{map[string]string{service.AnnotationAllowLocal: "true"}, false, true},
-		{map[string]string{service.AnnotationAllowLocal: ""}, false, true},
-	} {
-		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{service.AnnotationAllocatedBy: service.Brand}},
-			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.10"},
-		}
-		for name, value := range tt.annotations {
-			svc.Annotations[name] = value
-		}
-		if got, _ := Read(svc); got.Affinity != tt.affinity || got.AllowLocal != tt.allowLocal {
-			t.Errorf("%v: got %+v", tt.annotations, got)
-		}
+		equal(t, d.Why(), want)
 	}
 }
 
@@ -298,7 +245,7 @@ func TestOneNodeAnnouncesAndTheOthersHandOver(t *testing.T) {
 				withEndpoints = append(withEndpoints, m.Node)
 			}
 		}
-		svc := Service{Key: "default/web", Addresses: []netip.Addr{netip.MustParseAddr(rapid.SampledFrom([]string{"10.0.0.5", "fd00::50"}).Draw(t, "ip"))}}
+		svc := announce.Service{Key: "default/web", Addresses: []netip.Addr{netip.MustParseAddr(rapid.SampledFrom([]string{"10.0.0.5", "fd00::50"}).Draw(t, "ip"))}}
 		svc.Affinity = rapid.Bool().Draw(t, "affinity")
 		svc.LocalPolicy = rapid.Bool().Draw(t, "local")
 		svc.AllowLocal = svc.LocalPolicy
@@ -307,17 +254,18 @@ func TestOneNodeAnnouncesAndTheOthersHandOver(t *testing.T) {
 		}
 		contest := rapid.Bool().Draw(t, "contested")
 
-		announce, handed := map[string]bool{}, map[string]bool{}
+		carriers, handed := map[string]bool{}, map[string]bool{}
 		for _, m := range nodes {
-			s := seenFrom(m.Node, nodes, []Service{svc})
+			s := theSituation()
+			s.Self, s.Services, s.Peers.Members = m.Node, []announce.Service{svc}, nodes
 			s.Endpoints = onNodes(svc.Key, withEndpoints...)
 			if contest { // all have it, and hear each other
 				s.Contested = map[netip.Addr]bool{svc.Addresses[0]: true}
 				has(here4, here6)(&s)
 			}
-			d := Decide(s).Decisions[0]
-			if d.Where == Local {
-				announce[m.Node] = true
+			d := announce.Decide(s).Decisions[0]
+			if d.Where == announce.Local {
+				carriers[m.Node] = true
 			} else if d.HandTo != "" {
 				handed[d.HandTo] = true
 			}
@@ -326,12 +274,12 @@ func TestOneNodeAnnouncesAndTheOthersHandOver(t *testing.T) {
 		if svc.LocalPolicy && len(withEndpoints) == 0 {
 			want = 0
 		}
-		if len(announce) != want {
-			t.Fatalf("announced by %v, want %d", announce, want)
+		if len(carriers) != want {
+			t.Fatalf("announced by %v, want %d", carriers, want)
 		}
 		for heir := range handed {
-			if !announce[heir] {
-				t.Fatalf("handed to %s, announced by %v", heir, announce)
+			if !carriers[heir] {
+				t.Fatalf("handed to %s, announced by %v", heir, carriers)
 			}
 		}
 	})

@@ -1,12 +1,15 @@
-package announce
+package announce_test
 
 import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/service"
 )
@@ -21,39 +24,43 @@ func TestForeseeAgreesWithTheNodes(t *testing.T) {
 			s.Peers.Members[i].Unproven = rapid.IntRange(0, 3).Draw(t, "unproven") == 0
 		}
 		ip := netip.MustParseAddr(rapid.SampledFrom([]string{"10.0.0.5", "10.0.0.77", "fd00::50", "172.16.0.9", "172.17.0.9", "172.18.0.9"}).Draw(t, "ip"))
-		svc := Service{Key: "default/web", Addresses: []netip.Addr{ip}}
+		svc := announce.Service{Key: "default/web", Addresses: []netip.Addr{ip}}
 		svc.Affinity, svc.LocalPolicy, svc.AllowLocal = rapid.Bool().Draw(t, "affinity"), rapid.Bool().Draw(t, "policy"), rapid.Bool().Draw(t, "allow")
 		if holder := rapid.SampledFrom([]string{"", "node-a", "node-b", "node-z"}).Draw(t, "holder"); holder != "" {
 			svc.Slots = []service.Slot{{Node: holder, Interface: "eth0", Address: ip}}
 		}
+		of := announce.ServiceFamily{Service: svc.Key, Family: addr.FamilyOf(ip)}
 		ready := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"node-a", "node-b", "node-c"}), rapid.ID).Draw(t, "ready")
 		if rapid.Bool().Draw(t, "withdraw") {
 			withdrawing(&s)
 		}
-		s.Services, s.Endpoints = []Service{svc}, onNodes(svc.Key, ready...)
+		s.Services, s.Endpoints = []announce.Service{svc}, onNodes(svc.Key, ready...)
 		if rapid.IntRange(0, 4).Draw(t, "unknown") == 0 {
-			delete(s.Endpoints, svc.of(ip))
+			delete(s.Endpoints, of)
 		}
-		s.Idle = settled(s)
-		o := Foresee(s)[0]
-		d := Decide(s).Decisions[0]
-		if _, known := s.Endpoints[svc.of(ip)]; o.Undecided || o.Narrow && !known {
-			if d.Reason != ReasonKept && d.Reason != ReasonUndecided {
+		var damping announce.IdleDamping
+		for _, after := range []time.Duration{0, 5 * time.Second} {
+			s.Idle, _ = damping.Observe(begin.Add(after), damping.Withdrawing(s.Services, s.Config.Groups), s.Endpoints, nil)
+		}
+		o := announce.Foresee(s)[0]
+		d := announce.Decide(s).Decisions[0]
+		if _, known := s.Endpoints[of]; o.Undecided || o.Narrow && !known {
+			if d.Reason != announce.ReasonKept && d.Reason != announce.ReasonUndecided {
 				t.Fatalf("foreseen %+v, and decided %+v", o, d)
 			}
 			return
 		}
-		if o.Idle != (d.Reason == ReasonIdle) {
+		if o.Idle != (d.Reason == announce.ReasonIdle) {
 			t.Fatalf("foreseen %+v, and decided %+v", o, d)
 		}
 		here := !o.Narrow || slices.Contains(ready, s.Self)
-		if (o.Where == Remote && here) != (d.Where == Remote) {
+		if (o.Where == announce.Remote && here) != (d.Where == announce.Remote) {
 			t.Fatalf("foreseen %+v, and decided %+v", o, d)
 		}
-		if o.Where == Local && (o.Choice.Node != d.Winner || o.Choice.Reason != d.Because) {
+		if o.Where == announce.Local && (o.Choice.Node != d.Winner || o.Choice.Reason != d.Because) {
 			t.Fatalf("foreseen %+v, and decided %+v", o, d)
 		}
-		if o.Where == Nowhere && d.Where != Nowhere {
+		if o.Where == announce.Nowhere && d.Where != announce.Nowhere {
 			t.Fatalf("foreseen nowhere, and decided %+v", d)
 		}
 	})
@@ -80,7 +87,7 @@ func TestTheChosenNodeIsFit(t *testing.T) {
 		p.Strict = rapid.Bool().Draw(t, "strict")
 		ip := netip.MustParseAddr("10.0.0.5")
 		fit := map[string]bool{}
-		for _, c := range Candidates(members, ip, p) {
+		for _, c := range announce.Candidates(members, ip, p) {
 			if c.Why == "" {
 				t.Fatalf("nothing is said about %s", c.Node)
 			}

@@ -1,39 +1,38 @@
-package announce
+package announce_test
 
 import (
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 )
 
 const v4, v6 = "10.0.0.5", "fd00::50"
 
-var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // taking is a node-a that should have v4 and v6 on eth0, and has neither.
 type taking struct {
 	t    *testing.T
-	does Takeovers
+	does announce.Takeovers
 	used bool // the addresses were announced by some node before
-	node Node
+	node announce.Node
 	gone []string // addresses that are no longer wanted
 	told strings.Builder
 }
 
-func (w *taking) plan() (p Plan) {
-	for _, a := range []Address{{Prefix: netip.MustParsePrefix(v4 + "/24")}, {Prefix: netip.MustParsePrefix(v6 + "/64")}} {
+func (w *taking) plan() (p announce.Plan) {
+	for _, a := range []announce.Address{{Prefix: netip.MustParsePrefix(v4 + "/24")}, {Prefix: netip.MustParsePrefix(v6 + "/64")}} {
 		a.Link = "eth0"
 		if ip := a.Prefix.Addr(); !slices.Contains(w.gone, ip.String()) {
-			p.Decisions = append(p.Decisions, Decision{IP: ip, Where: Local, Address: a, Used: w.used})
+			p.Decisions = append(p.Decisions, announce.Decision{IP: ip, Where: announce.Local, Address: a, Used: w.used})
 			p.Wanted = append(p.Wanted, a)
 		}
 	}
@@ -44,11 +43,7 @@ func (w *taking) plan() (p Plan) {
 // fd00::50 was answered. After "pass" it records the result.
 func (w *taking) do(step string) {
 	words := strings.Fields(step)
-	var ms int
-	if _, err := fmt.Sscan(words[0], &ms); err != nil {
-		w.t.Fatal(step, err)
-	}
-	now := begin.Add(time.Duration(ms) * time.Millisecond)
+	ms, now := clock(w.t, words[0])
 	var ips []netip.Addr
 	for _, word := range words[2:] {
 		if ip, err := netip.ParseAddr(word); err == nil {
@@ -61,11 +56,7 @@ func (w *taking) do(step string) {
 	case "silent":
 		w.does.Probed(now, "eth0", ips, nil)
 	case "answered":
-		answers := map[netip.Addr][6]byte{}
-		for _, ip := range ips {
-			answers[ip] = [6]byte{2, 0, 0, 0, 0, 0xb}
-		}
-		w.does.Probed(now, "eth0", ips, answers)
+		w.does.Probed(now, "eth0", ips, each(mac(0xb), words[2:]...))
 	case "unprobed":
 		w.does.Unprobed(now, "eth0", ips)
 	case "offered":
@@ -73,10 +64,6 @@ func (w *taking) do(step string) {
 	case "has":
 		for _, ip := range ips {
 			w.node.Addresses = append(w.node.Addresses, hasLocal("eth0", map[string]string{v4: v4 + "/24", v6: v6 + "/64"}[ip.String()], lifetime))
-		}
-	case "remote":
-		for _, ip := range ips {
-			w.node.Addresses = append(w.node.Addresses, hasRemote("kube-lb0", netip.PrefixFrom(ip, ip.BitLen()).String()))
 		}
 	case "release":
 		w.gone = words[2:]
@@ -87,23 +74,32 @@ func (w *taking) do(step string) {
 	}
 }
 
+// clock reads how many milliseconds after begin a step is.
+func clock(t *testing.T, text string) (ms int, now time.Time) {
+	ms, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ms, begin.Add(time.Duration(ms) * time.Millisecond)
+}
+
 func (w *taking) pass(ms int, now time.Time) {
 	p := w.plan()
-	missing := slices.DeleteFunc(slices.Clone(p.Wanted), func(a Address) bool {
-		return slices.ContainsFunc(w.node.Addresses, func(f Address) bool {
+	missing := slices.DeleteFunc(slices.Clone(p.Wanted), func(a announce.Address) bool {
+		return slices.ContainsFunc(w.node.Addresses, func(f announce.Address) bool {
 			return f.Link == a.Link && f.Prefix.Addr() == a.Prefix.Addr() && f.Prefix.Bits() == a.Prefix.Bits()
 		})
 	})
 	s := w.does.Sift(now, p, missing, w.node)
 	var said []string
 	for _, a := range s.Add {
-		said = append(said, "add "+showAddress(Address{Prefix: a.Prefix, Link: a.Link, Valid: Forever, NoDAD: a.NoDAD}))
+		said = append(said, "add "+showAddress(announce.Address{Prefix: a.Prefix, Link: a.Link, Valid: announce.Forever, NoDAD: a.NoDAD}))
 	}
 	for _, a := range s.Probe {
 		said = append(said, "probe "+a.Prefix.Addr().String())
 	}
 	for _, c := range s.Contested {
-		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), MACText(c.MAC), c.Since.Sub(begin).Milliseconds()))
+		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), announce.MACText(c.MAC), c.Since.Sub(begin).Milliseconds()))
 	}
 	for _, node := range slices.Sorted(maps.Keys(s.Answer)) {
 		said = append(said, fmt.Sprintf("answer %s %v", node, s.Answer[node]))
@@ -114,18 +110,38 @@ func (w *taking) pass(ms int, now time.Time) {
 	fmt.Fprintf(&w.told, "%d: %s\n", ms, strings.Join(said, "; "))
 }
 
+// takeovers are steps of a node that takes v4 and v6, and what it says at each pass.
+type takeovers []struct {
+	name  string
+	used  bool
+	steps []string
+	want  string
+}
+
+// check checks all of them, after some first steps whose results do not matter.
+func (all takeovers) check(t *testing.T, first ...string) {
+	t.Helper()
+	for _, tt := range all {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &taking{t: t, used: tt.used, does: announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}}
+			w.node.Links = theSituation().Node.Links
+			for _, step := range first {
+				w.do(step)
+			}
+			w.told.Reset()
+			for _, step := range tt.steps {
+				w.do(step)
+			}
+			equal(t, w.told.String(), tt.want)
+		})
+	}
+}
+
 func TestTakeovers(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		used  bool
-		steps []string
-		want  string
-	}{
-		{"the segment is asked first, and silence is consent", false,
-			[]string{"0 pass", "100 pass", "200 silent " + v4 + " " + v6, "200 pass"},
+	takeovers{
+		{"the segment is asked first, and silence is consent", false, []string{"0 pass", "100 pass", "200 silent " + v4 + " " + v6, "200 pass"},
 			"0: probe 10.0.0.5; probe fd00::50\n100: \n200: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0\n"},
-		{"where another node had it the kernel does not ask again", true,
-			[]string{"0 pass", "200 silent " + v4 + " " + v6, "200 pass"},
+		{"where another node had it the kernel does not ask again", true, []string{"0 pass", "200 silent " + v4 + " " + v6, "200 pass"},
 			"0: probe 10.0.0.5; probe fd00::50\n200: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n"},
 		{"what is answered is not taken, and asked for again", false,
 			[]string{"0 pass", "200 answered " + v6, "200 silent " + v4, "200 pass", "500 pass", "700 silent " + v6, "700 pass"},
@@ -140,192 +156,136 @@ func TestTakeovers(t *testing.T) {
 				"401: 10.0.0.5 is contested by 02:00:00:00:00:0b since 1; next after 400ms\n" +
 				"1100: probe 10.0.0.5; 10.0.0.5 is contested by 02:00:00:00:00:0b since 1\n" +
 				"1101: 10.0.0.5 is contested by 02:00:00:00:00:0b since 1; next after 800ms\n"},
-		{"silence does not count for ever", false,
-			[]string{"0 release " + v6, "0 pass", "100 silent " + v4, "3099 pass", "3100 pass"},
-			"0: probe 10.0.0.5\n3099: add 10.0.0.5/24 dev eth0\n3100: probe 10.0.0.5\n"},
-		{"what could not be probed is not taken", false,
-			[]string{"0 release " + v4, "0 pass", "100 unprobed " + v6, "100 pass", "500 pass"},
+		{"what could not be probed is not taken", false, []string{"0 release " + v4, "0 pass", "100 unprobed " + v6, "100 pass", "500 pass"},
 			"0: probe fd00::50\n100: next after 200ms\n500: probe fd00::50\n"},
-		{"what the holder offers is taken while it answers", false,
-			[]string{"0 pass", "10 answered " + v4 + " " + v6, "20 offered node-b " + v4 + " " + v6, "20 pass"},
+		{"what the holder offers is taken while it answers", false, []string{"0 pass", "10 answered " + v4 + " " + v6, "20 offered node-b " + v4 + " " + v6, "20 pass"},
 			"0: probe 10.0.0.5; probe fd00::50\n20: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n"},
-		{"and when it is here the holder is told", false,
-			[]string{"0 offered node-b " + v4 + " " + v6, "0 pass", "10 has " + v6 + " " + v4, "10 pass", "20 pass"},
+		{"and when it is here the holder is told", false, []string{"0 offered node-b " + v4 + " " + v6, "0 pass", "10 has " + v6 + " " + v4, "10 pass", "20 pass"},
 			"0: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n10: answer node-b [10.0.0.5 fd00::50]\n20: \n"},
-		{"also when it was here already", false,
-			[]string{"0 has " + v6 + " " + v4, "0 offered node-b " + v6, "0 pass"},
+		{"also when it was here already", false, []string{"0 has " + v6 + " " + v4, "0 offered node-b " + v6, "0 pass"},
 			"0: answer node-b [fd00::50]\n"},
-		{"all nodes that offer it get an answer", false,
-			[]string{"0 release " + v6, "0 offered node-c " + v4, "10 offered node-b " + v4, "20 has " + v4, "20 pass", "30 pass"},
+		{"all nodes that offer it get an answer", false, []string{"0 release " + v6, "0 offered node-c " + v4, "10 offered node-b " + v4, "20 has " + v4, "20 pass", "30 pass"},
 			"20: answer node-b [10.0.0.5]; answer node-c [10.0.0.5]\n30: \n"},
-		{"an old offer does not count with a new one", false,
-			[]string{"0 release " + v6, "0 offered node-c " + v4, "2000 offered node-b " + v4, "2010 has " + v4, "2010 pass"},
+		{"an old offer does not count with a new one", false, []string{"0 release " + v6, "0 offered node-c " + v4, "2000 offered node-b " + v4, "2010 has " + v4, "2010 pass"},
 			"2010: answer node-b [10.0.0.5]\n"},
-		{"an offer that comes before its time is taken when it is", false,
-			[]string{"0 release " + v4 + " " + v6, "0 offered node-b " + v4, "0 pass", "500 want", "500 pass"},
+		{"an offer that comes before its time is taken when it is", false, []string{"0 release " + v4 + " " + v6, "0 offered node-b " + v4, "0 pass", "500 want", "500 pass"},
 			"0: \n500: add 10.0.0.5/24 dev eth0; probe fd00::50\n"},
-		{"an old one counts no more", false,
-			[]string{"0 release " + v6, "0 offered node-b " + v4, "2000 pass"},
-			"2000: probe 10.0.0.5\n"},
-		{"what is here is not asked for", false,
-			[]string{"0 has 10.0.0.5", "0 pass"}, "0: probe fd00::50\n"},
-		{"on the dummy interface it is", false,
-			[]string{"0 remote " + v4 + " " + v6, "0 pass"}, "0: probe 10.0.0.5; probe fd00::50\n"},
+		{"what is here is not asked for", false, []string{"0 has 10.0.0.5", "0 pass"}, "0: probe fd00::50\n"},
 		{"what is not wanted any more is forgotten", false,
 			[]string{"0 release " + v6, "0 pass", "100 release " + v4 + " " + v6, "100 pass", "150 silent " + v4, "200 want", "200 pass"},
 			"0: probe 10.0.0.5\n100: \n200: probe 10.0.0.5; probe fd00::50\n"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := &taking{t: t, used: tt.used, does: Takeovers{Self: "node-a", Limit: HandoverLimit}}
-			w.node.Links = theSituation().Node.Links
-			for _, step := range tt.steps {
-				w.do(step)
-			}
-			if diff := cmp.Diff(tt.want, w.told.String()); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
-	}
+	}.check(t)
 }
 
 // When a node without an agent loses its power, its addresses are taken soon after, whenever
 // that happens and however many they are.
-func TestAStationIsWatchedByOneOfItsAddresses(t *testing.T) {
-	const who = "is contested by 02:00:00:00:00:0b since 1"
+func TestStationIsWatched(t *testing.T) {
+	const both, who6 = v4 + " " + v6, "fd00::50 is contested by 02:00:00:00:00:0b since 1"
+	const who = "10.0.0.5 is contested by 02:00:00:00:00:0b since 1; " + who6
+	takeovers{
+		{"one address is asked for twice in a second", true, []string{"27000 pass", "27001 answered " + v4, "27001 pass", "27600 pass"},
+			"27000: probe 10.0.0.5; " + who + "; next after 1.3s\n27001: " + who + "; next after 300ms\n" +
+				"27600: probe 10.0.0.5; " + who + "; next after 700ms\n"},
+		{"when that is silent all others are asked for at once", true, []string{"27000 pass", "27100 silent " + v4, "27100 pass", "27200 silent " + v6, "27200 pass"},
+			"27000: probe 10.0.0.5; " + who + "; next after 1.3s\n27100: add 10.0.0.5/24 dev eth0; probe fd00::50; " + who6 + "\n" +
+				"27200: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n"},
+		{"when the station could not be asked, it is asked again as soon", true, []string{"27000 pass", "27100 unprobed " + v4, "27100 pass"},
+			"27000: probe 10.0.0.5; " + who + "; next after 1.3s\n27100: " + who + "; next after 300ms\n"},
+		{"a machine that has what no node had is asked seldom", false, []string{"27000 pass", "28500 pass"},
+			"27000: " + who + "; next after 700ms\n28500: probe 10.0.0.5; probe fd00::50; " + who + "\n"},
+	}.check(t, "0 pass", "1 answered "+both, "20000 pass", "20001 answered "+both, "22000 pass", "22001 answered "+both, "26000 pass", "26001 answered "+both) // with longer pauses each time
+}
+
+// Other machines do not hear of an address on the dummy interface or on a link that does not work.
+func TestKnownAddressesMoveUnasked(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		used  bool
-		steps []string
+		given []twist
 		want  string
 	}{
-		{"one address is asked for twice in a second", true,
-			[]string{"27000 pass", "27001 answered " + v4, "27001 pass", "27600 pass"},
-			"27000: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 1.3s\n27001: 10.0.0.5 WHO; fd00::50 WHO; next after 300ms\n" +
-				"27600: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 700ms\n"},
-		{"when that is silent all others are asked for at once", true,
-			[]string{"27000 pass", "27100 silent " + v4, "27100 pass", "27200 silent " + v6, "27200 pass"},
-			"27000: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 1.3s\n27100: add 10.0.0.5/24 dev eth0; probe fd00::50; fd00::50 WHO\n" +
-				"27200: add 10.0.0.5/24 dev eth0; add fd00::50/64 dev eth0 nodad\n"},
-		{"when the station could not be asked, it is asked again as soon", true,
-			[]string{"27000 pass", "27100 unprobed " + v4, "27100 pass"},
-			"27000: probe 10.0.0.5; 10.0.0.5 WHO; fd00::50 WHO; next after 1.3s\n27100: 10.0.0.5 WHO; fd00::50 WHO; next after 300ms\n"},
-		{"a machine that has what no node had is asked seldom", false,
-			[]string{"27000 pass", "28500 pass"},
-			"27000: 10.0.0.5 WHO; fd00::50 WHO; next after 700ms\n28500: probe 10.0.0.5; probe fd00::50; 10.0.0.5 WHO; fd00::50 WHO\n"},
+		{"from a link that works", []twist{has(hasLocal("eth1", v4+"/16", lifetime))}, "add 10.0.0.5/24 dev eth0; probe fd00::50"},
+		{"from the dummy interface", []twist{has(hasRemote("kube-lb0", v4+"/32"), hasRemote("kube-lb0", v6+"/128"))}, "probe 10.0.0.5; probe fd00::50"},
+		{"from a link without carrier", []twist{dark("eth1"), has(hasLocal("eth1", v4+"/16", lifetime), hasLocal("eth1", v6+"/64", lifetime))}, "probe 10.0.0.5; probe fd00::50"},
+		{"from a link that is down", []twist{down("eth1"), has(hasLocal("eth1", v4+"/16", lifetime), hasLocal("eth1", v6+"/64", lifetime))}, "probe 10.0.0.5; probe fd00::50"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &taking{t: t, used: tt.used, does: Takeovers{Self: "node-a", Limit: HandoverLimit}}
-			w.node.Links = theSituation().Node.Links
-			for _, at := range []int{0, 20000, 22000, 26000} { // with longer pauses each time
-				w.do(fmt.Sprintf("%d pass", at))
-				w.do(fmt.Sprintf("%d answered %s %s", at+1, v4, v6))
-			}
-			w.told.Reset()
-			for _, step := range tt.steps {
-				w.do(step)
-			}
-			if diff := cmp.Diff(strings.ReplaceAll(tt.want, "WHO", who), w.told.String()); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			w := &taking{t: t, node: situation(tt.given...).Node}
+			w.do("0 pass")
+			equal(t, w.told.String(), "0: "+tt.want+"\n")
 		})
 	}
-}
-
-func TestAnAddressOfTheSegmentMovesFromLinkToLinkUnasked(t *testing.T) {
-	w := &taking{t: t}
-	w.node.Addresses = []Address{hasLocal("eth1", v4+"/16", lifetime), hasRemote("kube-lb0", v6+"/128")}
-	w.node.Links = theSituation().Node.Links
-	w.do("0 pass")
-	if got, want := w.told.String(), "0: add 10.0.0.5/24 dev eth0; probe fd00::50\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestWhatIsOnALinkWithoutCarrierIsAskedForBeforeItMoves(t *testing.T) {
-	for name, change := range map[string]twist{"without carrier": dark("eth1"), "down": down("eth1")} {
-		w, s := &taking{t: t}, theSituation()
-		change(&s)
-		w.node.Addresses = []Address{hasLocal("eth1", v4+"/16", lifetime), hasLocal("eth1", v6+"/64", lifetime)}
-		w.node.Links = s.Node.Links
-		w.do("0 pass")
-		if got, want := w.told.String(), "0: probe 10.0.0.5; probe fd00::50\n"; got != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestRemoteAddressesAreNoMatterOfTheSegment(t *testing.T) {
 	a := hasRemote("kube-lb0", "172.16.0.1/24")
-	p := Plan{Decisions: []Decision{{IP: a.Prefix.Addr(), Where: Remote, Address: a}}, Wanted: []Address{a}}
-	var does Takeovers
-	if s := does.Sift(begin, p, p.Wanted, Node{}); len(s.Add) != 1 || len(s.Probe) != 0 {
-		t.Errorf("got %+v", s)
+	p := announce.Plan{Decisions: []announce.Decision{{IP: a.Prefix.Addr(), Where: announce.Remote, Address: a}}, Wanted: list(a)}
+	if s := new(announce.Takeovers).Sift(begin, p, p.Wanted, announce.Node{}); len(s.Add) != 1 || len(s.Probe) != 0 {
+		t.Errorf("a remote address: %+v", s)
 	}
 }
 
 func TestAContestNamesTheOther(t *testing.T) {
-	c := Contest{Address: hasLocal("eth0", v4+"/24", lifetime), MAC: [6]byte{2, 0, 0, 0, 0, 0xb}}
+	c := announce.Contest{Address: hasLocal("eth0", v4+"/24", lifetime), MAC: mac(0xb)}
 	if got := c.Message(election.Peers{}); !strings.HasPrefix(got, "10.0.0.5 on eth0 is answered by another machine, 02:00:00:00:00:0b; ") {
 		t.Error(got)
 	}
-	nodes := election.Peers{MACs: map[[6]byte]string{c.MAC: "node-b"}}
-	if got, want := c.Message(nodes), "10.0.0.5 on eth0 is answered by node node-b, 02:00:00:00:00:0b; it is not taken before that stops: "+
-		"if node node-b goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy"; got != want {
-		t.Errorf("of a node of the cluster: got %q, want %q", got, want)
-	}
-	shared := election.Peers{SharedMACs: map[[6]byte][]string{c.MAC: {"node-b", "node-c"}}}
-	if got, want := c.Message(shared), "10.0.0.5 on eth0 is answered by one of the nodes node-b, node-c, whose Leases all claim 02:00:00:00:00:0b; "+
-		"it is not taken before that stops: give each node a MAC of its own, and look for the node that answers"; got != want {
-		t.Errorf("of two nodes: got %q, want %q", got, want)
-	}
+	equal(t, c.Message(election.Peers{MACs: map[[6]byte]string{c.MAC: "node-b"}}), "10.0.0.5 on eth0 is answered by node node-b, 02:00:00:00:00:0b; it is not taken before that stops: "+
+		"if node node-b goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy")
+	equal(t, c.Message(election.Peers{SharedMACs: map[[6]byte][]string{c.MAC: {"node-b", "node-c"}}}), "10.0.0.5 on eth0 is answered by one of the nodes node-b, node-c, whose Leases all claim 02:00:00:00:00:0b; "+
+		"it is not taken before that stops: give each node a MAC of its own, and look for the node that answers")
+}
+
+// elected is a plan with v4 on link.
+func elected(link string) announce.Plan {
+	w := announce.Address{Prefix: netip.MustParsePrefix(v4 + "/24"), Link: link}
+	return announce.Plan{Decisions: []announce.Decision{{IP: w.Prefix.Addr(), Where: announce.Local, Address: w}}, Wanted: []announce.Address{w}}
+}
+
+// sift returns the steps of does if v4 is wanted on link.
+func sift(does *announce.Takeovers, now time.Time, link string) announce.Steps {
+	p := elected(link)
+	return does.Sift(now, p, p.Wanted, announce.Node{})
+}
+
+// answered returns the pause after a probe of v4 that another machine answers.
+func answered(does *announce.Takeovers, now time.Time) time.Duration {
+	sift(does, now, "eth0")
+	does.Probed(now, "eth0", addrs(v4), each(mac(2), v4))
+	return sift(does, now, "eth0").Next.Sub(now)
 }
 
 // Two nodes that both count an address as theirs, and probe for it at the same moment, must
 // not repeat that for ever.
-func TestNodesThatHearEachOtherAskDoNotStayInStep(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{2,12}`), 2, 2, rapid.ID[string]).Draw(t, "nodes")
-		ip := anAddress.Draw(t, "ip")
-		one, other := Takeovers{Self: names[0], Limit: HandoverLimit}, Takeovers{Self: names[1], Limit: HandoverLimit}
-		if one.stagger(ip, pauseMax) == other.stagger(ip, pauseMax) {
-			t.Skip("one in a thousand")
-		}
-		for _, node := range []Takeovers{one, other} {
-			if d := node.stagger(ip, pauseMax); d < 0 || d >= pauseMax {
-				t.Errorf("%s", d)
-			}
-		}
-	})
+func TestProbingNodesDoNotStayInStep(t *testing.T) {
+	one, other := answered(&announce.Takeovers{Self: "node-a"}, begin), answered(&announce.Takeovers{Self: "node-b"}, begin)
+	if one == other || min(one, other) < 200*time.Millisecond || max(one, other) >= 300*time.Millisecond {
+		t.Errorf("the nodes pause for %s and %s", one, other)
+	}
 }
 
 // For any sequence of messages: an address is added only while proven silence or an offer of
 // its holder is valid.
 func TestNothingIsTakenWithoutConsent(t *testing.T) {
 	ip := netip.MustParseAddr(v4)
-	w := Address{Prefix: netip.PrefixFrom(ip, 24), Link: "eth0"}
-	p := Plan{Decisions: []Decision{{IP: ip, Where: Local, Address: w}}, Wanted: []Address{w}}
 	rapid.Check(t, func(t *rapid.T) {
-		does, now, asked := Takeovers{Self: "node-a", Limit: HandoverLimit}, begin, false
+		does, now, asked := announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}, begin, false
 		var consent time.Time // until when
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(t, "ms")) * time.Millisecond)
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
 				if asked {
-					consent = now.Add(silence)
+					consent = now.Add(3 * time.Second)
 				}
 				does.Probed(now, "eth0", []netip.Addr{ip}, nil)
 				asked = false
 			case 1:
-				does.Probed(now, "eth0", []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
+				does.Probed(now, "eth0", []netip.Addr{ip}, each(mac(2), v4))
 				asked = false
 			case 2:
 				does.Offered(now, "node-b", []netip.Addr{ip})
-				if until := now.Add(2 * HandoverLimit); until.After(consent) {
+				if until := now.Add(2 * announce.HandoverLimit); until.After(consent) {
 					consent = until
 				}
 			default:
-				s := does.Sift(now, p, p.Wanted, Node{})
+				s := sift(&does, now, "eth0")
 				if len(s.Add) > 0 && !now.Before(consent) {
 					t.Fatalf("taken without consent: %+v", s)
 				}
@@ -342,32 +302,27 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 }
 
 // An address may be wanted on another link while a probe runs, or before its result is used.
-func TestSilenceOnOneLinkProvesNothingOnAnother(t *testing.T) {
-	ip := netip.MustParseAddr(v4)
+func TestSilenceCountsOnOneLink(t *testing.T) {
 	for name, silentAfter := range map[string]int{"before the change": 10, "after the change": 30} {
 		t.Run(name, func(t *testing.T) {
-			does := Takeovers{Self: "node-a", Limit: HandoverLimit}
+			does := announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}
 			after := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
-			sift := func(ms int, link string) Steps {
-				w := Address{Prefix: netip.PrefixFrom(ip, 24), Link: link}
-				return does.Sift(after(ms), Plan{Decisions: []Decision{{IP: ip, Where: Local, Address: w}}, Wanted: []Address{w}}, []Address{w}, Node{})
-			}
-			silent := func() { does.Probed(after(silentAfter), "eth0", []netip.Addr{ip}, nil) }
-			sift(0, "eth0")
+			silent := func() { does.Probed(after(silentAfter), "eth0", addrs(v4), nil) }
+			sift(&does, after(0), "eth0")
 			if silentAfter < 20 {
 				silent()
 			}
-			if s := sift(20, "eth1"); len(s.Probe) != 1 || s.Probe[0].Link != "eth1" || len(s.Add) > 0 {
+			if s := sift(&does, after(20), "eth1"); len(s.Probe) != 1 || s.Probe[0].Link != "eth1" || len(s.Add) > 0 {
 				t.Errorf("the steps after the change are %+v, want a probe on eth1", s)
 			}
 			if silentAfter > 20 {
 				silent()
 			}
-			if s := sift(40, "eth1"); len(s.Add) > 0 {
+			if s := sift(&does, after(40), "eth1"); len(s.Add) > 0 {
 				t.Errorf("the address is added on eth1, where no probe has ended")
 			}
-			does.Probed(after(50), "eth1", []netip.Addr{ip}, nil)
-			if s := sift(60, "eth1"); len(s.Add) != 1 {
+			does.Probed(after(50), "eth1", addrs(v4), nil)
+			if s := sift(&does, after(60), "eth1"); len(s.Add) != 1 {
 				t.Errorf("the steps after the probe on eth1 are %+v, want the address added", s)
 			}
 		})
@@ -376,23 +331,17 @@ func TestSilenceOnOneLinkProvesNothingOnAnother(t *testing.T) {
 
 // A holder that is cut off gives up after a while. Then no machine answers until the next
 // probe.
-func TestWhatIsAnsweredIsAskedForOftenAtFirst(t *testing.T) {
-	ip := netip.MustParseAddr(v4)
+func TestAnsweredIsProbedOftenAtFirst(t *testing.T) {
 	for _, tt := range []struct{ after, most time.Duration }{
 		{0, 300 * time.Millisecond}, {5 * time.Second, 1200 * time.Millisecond},
-		{soon - time.Second, 1200 * time.Millisecond}, {time.Minute, 6 * time.Second},
+		{3*election.Patience - time.Second, 1200 * time.Millisecond}, {time.Minute, 6 * time.Second},
 	} {
-		var does Takeovers
-		one := &takeover{}
-		does.each = map[netip.Addr]*takeover{ip: one}
-		now := begin
+		var does announce.Takeovers
 		var pause time.Duration
-		for ; !now.After(begin.Add(tt.after)); now = one.retry {
-			one.probing = true
-			does.Probed(now, "", []netip.Addr{ip}, map[netip.Addr][6]byte{ip: {2}})
-			pause = one.retry.Sub(now)
+		for now := begin; !now.After(begin.Add(tt.after)); now = now.Add(pause) {
+			pause = answered(&does, now)
 		}
-		if pause > tt.most {
+		if pause == 0 || pause > tt.most {
 			t.Errorf("after %s: asked again after %s, want %s at most", tt.after, pause, tt.most)
 		}
 	}

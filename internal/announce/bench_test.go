@@ -1,4 +1,4 @@
-package announce
+package announce_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/ipam"
 )
@@ -26,8 +27,7 @@ func BenchmarkDecideRouted(b *testing.B) {
 		s.Peers.Known = append(s.Peers.Known, netip.MustParsePrefix(network))
 	}
 	s.Self = s.Peers.Members[0].Node
-	groups := []ipam.Group{groupOf(ipam.AnnounceLocal, "10.0.0.0/9"), groupOf(ipam.AnnounceRemote, "172.16.0.0/12", "fd16::/64")}
-	s.Config.Groups = ipam.NewGroups(groups, groups, nil, nil)
+	s.Config.Groups = groupsOf(groupOf(ipam.AnnounceLocal, "10.0.0.0/9"), groupOf(ipam.AnnounceRemote, "172.16.0.0/12", "fd16::/64"))
 	for i := range 25_000 {
 		node, ip := i%5000, fmt.Sprintf("10.%d.%d.%d", i%5000/250, i%250, 10+i/5000)
 		serveAs(fmt.Sprintf("default/local-%05d", i), slots(fmt.Sprintf("node-%04d,eth0,%s", node, ip)), ip)(&s)
@@ -59,16 +59,16 @@ func BenchmarkDecideOrphans(b *testing.B) {
 
 // measureDecide prints the duration of a decision on s with its difference. It takes the
 // shortest of several runs, because the machine may be busy.
-func measureDecide(b *testing.B, s Situation, result string) {
+func measureDecide(b *testing.B, s announce.Situation, result string) {
 	b.Helper()
 	b.ReportAllocs()
 	s.Contests = &election.Contests{}
-	Decide(s) // the first decision has no memory yet
+	announce.Decide(s) // the first decision has no memory yet
 	shortest := time.Hour
 	for b.Loop() {
 		start := time.Now()
-		plan := Decide(s)
-		Diff(plan.Wanted, s.Node, nil)
+		plan := announce.Decide(s)
+		announce.Diff(plan.Wanted, s.Node, nil)
 		shortest = min(shortest, time.Since(start))
 	}
 	ms := float64(shortest.Microseconds()) / 1000
@@ -76,4 +76,39 @@ func measureDecide(b *testing.B, s Situation, result string) {
 	if ms > mostDecide {
 		b.Errorf("a decision took %.0f ms, want at most %d", ms, mostDecide)
 	}
+}
+
+// BenchmarkManyLinks is the part of a pass that looks at the link of each address: 10,000 addresses
+// on a node with the links of 500 pods.
+func BenchmarkManyLinks(b *testing.B) {
+	node := announce.Node{MarksSupported: true}
+	for i := range 500 {
+		node.Links = append(node.Links, announce.Link{Name: fmt.Sprintf("veth%03d", i), Index: i + 3, Kind: "veth", Up: true, Carrier: true})
+	}
+	node.Links = append(node.Links, announce.Link{Name: "eth0", Index: 2, Neighbors: true, Up: true, Carrier: true, MAC: [6]byte{2}})
+	ip := netip.MustParseAddr("10.0.0.0")
+	var p announce.Plan
+	for range 10_000 {
+		ip = ip.Next()
+		a := announce.Address{Prefix: netip.PrefixFrom(ip, 8), Link: "eth0", Mark: announce.Mark}
+		node.Addresses = append(node.Addresses, a)
+		p.Decisions = append(p.Decisions, announce.Decision{IP: ip, Where: announce.Local, Address: a})
+		p.Wanted = append(p.Wanted, a)
+	}
+	var began time.Time
+	for b.Loop() {
+		if began.IsZero() {
+			began = time.Now()
+		}
+		var t announce.Takeovers
+		if n := len(announce.Carried(node)); n != len(p.Wanted) {
+			b.Fatalf("it carries %d addresses, want %d", n, len(p.Wanted))
+		}
+		if n := len(t.Sift(began, p, p.Wanted, node).Add); n != len(p.Wanted) {
+			b.Fatalf("%d addresses are there, want %d", n, len(p.Wanted))
+		}
+		announce.Own(node, nil, nil)
+		announce.MACs(node)
+	}
+	fmt.Printf("RESULT links_500_addresses_10k_ms %.1f\n", b.Elapsed().Seconds()*1000/float64(b.N))
 }

@@ -1,0 +1,73 @@
+package announce_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/service"
+)
+
+// notes are the annotations of a Service that PureLB allocated, with further ones in pairs.
+func notes(pairs ...string) map[string]string {
+	all := map[string]string{service.AnnotationAllocatedBy: service.Brand}
+	for i := 0; i < len(pairs); i += 2 {
+		all[pairs[i]] = pairs[i+1]
+	}
+	return all
+}
+
+func TestRead(t *testing.T) {
+	const list, allow = service.AnnotationAllocatedAddresses, service.AnnotationAllowLocal
+	class := func(s *corev1.Service) { name := "example.com/lb"; s.Spec.LoadBalancerClass = &name }
+	nodePort := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }
+	old := func(s *corev1.Service) {
+		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: "True", Message: "Assigned 10.0.0.5 from pool blue"}}
+	}
+	for _, tt := range []struct {
+		name   string
+		notes  map[string]string
+		shown  []string
+		change func(*corev1.Service)
+		want   string // addresses, groups, slots, affinity, AllowLocal
+	}{
+		{"ours", notes(list, "10.0.0.5,fd00::50"), []string{"fd00::50", "10.0.0.5"}, nil, "[fd00::50 10.0.0.5]  [] false false"},
+		{"another address beside ours", notes(list, "10.0.0.5"), []string{"10.0.0.9", "10.0.0.5"}, nil, "[10.0.0.5]  [] false false"},
+		{"another address in place of ours", notes(list, "10.0.0.5"), []string{"10.0.0.9"}, nil, "[]  [] false false"},
+		{"a leftover brand on another class", notes(), []string{"10.0.0.9"}, class, "another's"},
+		{"a leftover brand on another type", notes(list, "10.0.0.5"), []string{"10.0.0.5"}, nodePort, "another's"},
+		{"without the brand", map[string]string{list: "10.0.0.5"}, []string{"10.0.0.5"}, nil, "another's"},
+		{"without annotations", nil, []string{"10.0.0.5"}, nil, "another's"},
+		{"of the version before, which wrote no list", notes(), []string{"10.0.0.5"}, old, "[10.0.0.5]  [] false false"},
+		{"of the version before, replaced", notes(), []string{"10.0.0.9"}, old, "[]  [] false false"},
+		{"of the first versions, which wrote a brand only", notes(), []string{"10.0.0.5"}, nil, "[10.0.0.5]  [] false false"},
+		{"the groups that gave it", notes(service.AnnotationAllocatedFrom, "far, near"), nil, nil, "[] far, near [] false false"},
+		{"a slot", notes(service.AnnotationAnnouncingIPv6, "node-b,eth0,fd00::50"), nil, nil, "[]  [node-b,eth0,fd00::50] false false"},
+		{"affinity", notes(announce.AnnotationNodeAffinity, "service-endpoints"), nil, nil, "[]  [] true false"},
+		{"no affinity that is known", notes(announce.AnnotationNodeAffinity, "something-else"), nil, nil, "[]  [] false false"},
+		{"policy Local allowed", notes(allow, "true"), nil, nil, "[]  [] false true"},
+		{"policy Local allowed in short", notes(allow, ""), nil, nil, "[]  [] false true"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			svc := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Annotations: tt.notes},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.10"},
+			}
+			for _, ip := range tt.shown {
+				svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+			}
+			if tt.change != nil {
+				tt.change(svc)
+			}
+			got := "another's"
+			if s, ours := announce.Read(svc); ours {
+				got = fmt.Sprint(s.Addresses, " ", s.From, " ", s.Slots, s.Affinity, s.AllowLocal)
+				equal(t, s.Key, "default/web")
+			}
+			equal(t, got, tt.want)
+		})
+	}
+}
