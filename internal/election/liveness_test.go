@@ -64,155 +64,49 @@ func show(l *election.Liveness, now time.Time) string {
 }
 
 func TestLiveness(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		steps []string
 		now   int
 		want  string
 	}{
-		{
-			name: "nothing was seen",
-			want: " trusted=false",
-		},
-		{
-			name:  "an observation before the first contact is not trusted",
-			steps: []string{"0 see a/1", "0 see b/1"},
-			now:   1, want: "a b trusted=false",
-		},
-		{
-			name:  "a Lease that existed at the start is alive for one duration",
-			steps: []string{"0 see a/1", "0-9 contact"},
-			now:   9, want: "a trusted=true",
-		},
-		{
-			name:  "a Lease that existed at the start is alive only for one duration",
-			steps: []string{"0 see a/1", "0-10 contact"},
-			now:   10, want: " trusted=true",
-		},
-		{
-			name:  "time before the first contact does not count",
-			steps: []string{"0 see a/1", "8-17 contact"},
-			now:   17, want: "a trusted=true",
-		},
-		{
-			name:  "a change keeps it alive",
-			steps: []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-16 contact"},
-			now:   16, want: "a trusted=true",
-		},
-		{
-			name:  "for one duration after the observed change",
-			steps: []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-17 contact"},
-			now:   17, want: " trusted=true",
-		},
-		{
-			name:  "an unchanged version is no change",
-			steps: []string{"0 see a/1", "0-7 contact", "7 see a/1", "8-10 contact"},
-			now:   10, want: " trusted=true",
-		},
-		{
-			name:  "any change counts, also to a smaller version",
-			steps: []string{"0 see a/2026-01-01", "0-7 contact", "7 see a/1970-01-01", "8-16 contact"},
-			now:   16, want: "a trusted=true",
-		},
-		{
-			name:  "a change revives a dead Lease",
-			steps: []string{"0 see a/1", "0-20 contact", "20 see a/2"},
-			now:   20, want: "a trusted=true",
-		},
-		{
-			name:  "only a change revives a dead Lease",
-			steps: []string{"0 see a/1", "0-20 contact", "20 see a/1", "21 contact"},
-			now:   21, want: " trusted=true",
-		},
-		{
-			name:  "a deleted Lease counts for no node",
-			steps: []string{"0 see a/1", "0 see b/1", "0-2 contact", "2 forget a"},
-			now:   2, want: "b trusted=true",
-		},
-		{
-			name:  "each Lease has its own time",
-			steps: []string{"0 see a/1", "0-5 contact", "5 see b/1", "6-10 contact"},
-			now:   10, want: "b trusted=true",
-		},
+		{"nothing was seen", nil, 0, " trusted=false"},
+		{"an observation before the first contact is not trusted", []string{"0 see a/1", "0 see b/1"}, 1, "a b trusted=false"},
+		{"a Lease that existed at the start is alive for one duration", []string{"0 see a/1", "0-9 contact"}, 9, "a trusted=true"},
+		{"a Lease that existed at the start is alive only for one duration", []string{"0 see a/1", "0-10 contact"}, 10, " trusted=true"},
+		{"time before the first contact does not count", []string{"0 see a/1", "8-17 contact"}, 17, "a trusted=true"},
+		{"a change keeps it alive", []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-16 contact"}, 16, "a trusted=true"},
+		{"for one duration after the observed change", []string{"0 see a/1", "0-7 contact", "7 see a/2", "8-17 contact"}, 17, " trusted=true"},
+		{"an unchanged version is no change", []string{"0 see a/1", "0-7 contact", "7 see a/1", "8-10 contact"}, 10, " trusted=true"},
+		{"any change counts, also to a smaller version",
+			[]string{"0 see a/2026-01-01", "0-7 contact", "7 see a/1970-01-01", "8-16 contact"}, 16, "a trusted=true"},
+		{"a change revives a dead Lease", []string{"0 see a/1", "0-20 contact", "20 see a/2"}, 20, "a trusted=true"},
+		{"only a change revives a dead Lease", []string{"0 see a/1", "0-20 contact", "20 see a/1", "21 contact"}, 21, " trusted=true"},
+		{"a deleted Lease counts for no node", []string{"0 see a/1", "0 see b/1", "0-2 contact", "2 forget a"}, 2, "b trusted=true"},
+		{"each Lease has its own time", []string{"0 see a/1", "0-5 contact", "5 see b/1", "6-10 contact"}, 10, "b trusted=true"},
 
 		// Contact.
-		{
-			name:  "contact is trusted for a while without proof",
-			steps: []string{"0 see a/1", "0-2 contact"},
-			now:   6, want: "a trusted=true",
-		},
-		{
-			name:  "contact without proof is not trusted for long",
-			steps: []string{"0 see a/1", "0-2 contact"},
-			now:   7, want: "a trusted=false",
-		},
-		{
-			name:  "no node dies without contact",
-			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost"},
-			now:   99, want: "a trusted=false",
-		},
-		{
-			name:  "no node dies without contact, even if the loss is not reported",
-			steps: []string{"0 see a/1", "0-9 contact"},
-			now:   99, want: "a trusted=false",
-		},
-		{
-			name:  "after a loss of contact, every node gets a full duration",
-			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost", "100-109 contact"},
-			now:   109, want: "a trusted=true",
-		},
-		{
-			name:  "after a loss of contact, no node gets more than one duration",
-			steps: []string{"0 see a/1", "0-9 contact", "10-99 lost", "100-110 contact"},
-			now:   110, want: " trusted=true",
-		},
-		{
-			name:  "every node gets a full duration, even if the loss was not reported",
-			steps: []string{"0 see a/1", "0-9 contact", "100-109 contact"},
-			now:   109, want: "a trusted=true",
-		},
-		{
-			name:  "a short loss counts if it is reported",
-			steps: []string{"0 see a/1", "0-8 contact", "9 lost", "10-19 contact"},
-			now:   19, want: "a trusted=true",
-		},
-		{
-			name:  "a short loss without a report is not noticed",
-			steps: []string{"0 see a/1", "0-8 contact", "10 contact"},
-			now:   10, want: " trusted=true",
-		},
-		{
-			name:  "a node that was dead before the loss stays dead",
-			steps: []string{"0 see a/1", "0-10 contact", "11-99 lost", "100-101 contact"},
-			now:   101, want: " trusted=true",
-		},
-		{
-			name:  "a change during the loss counts from its observation",
-			steps: []string{"0 see a/1", "0-5 contact", "6-17 lost", "19 see a/2", "18-28 contact"},
-			now:   28, want: "a trusted=true",
-		},
-		{
-			name:  "a reported loss takes effect at once",
-			steps: []string{"0 see a/1", "0-5 contact", "5 lost"},
-			now:   5, want: "a trusted=false",
-		},
-		{
-			name:  "a proof older than the loss does not end the loss",
-			steps: []string{"0 see a/1", "0-5 contact", "8 lost", "7 contact"},
-			now:   8, want: "a trusted=false",
-		},
-		{
-			name:  "a proof older than the loss does not hide the loss later",
-			steps: []string{"0 see a/1", "0-5 contact", "8 lost", "7 contact", "9-18 contact"},
-			now:   18, want: "a trusted=true",
-		},
-		{
-			name:  "a proof out of order adds nothing",
-			steps: []string{"0 see a/1", "0-10 contact", "3 contact"},
-			now:   10, want: " trusted=true",
-		},
-	}
-	for _, tt := range tests {
+		{"contact is trusted for a while without proof", []string{"0 see a/1", "0-2 contact"}, 6, "a trusted=true"},
+		{"contact without proof is not trusted for long", []string{"0 see a/1", "0-2 contact"}, 7, "a trusted=false"},
+		{"no node dies without contact", []string{"0 see a/1", "0-9 contact", "10-99 lost"}, 99, "a trusted=false"},
+		{"no node dies without contact, even if the loss is not reported", []string{"0 see a/1", "0-9 contact"}, 99, "a trusted=false"},
+		{"after a loss of contact, every node gets a full duration",
+			[]string{"0 see a/1", "0-9 contact", "10-99 lost", "100-109 contact"}, 109, "a trusted=true"},
+		{"after a loss of contact, no node gets more than one duration",
+			[]string{"0 see a/1", "0-9 contact", "10-99 lost", "100-110 contact"}, 110, " trusted=true"},
+		{"every node gets a full duration, even if the loss was not reported",
+			[]string{"0 see a/1", "0-9 contact", "100-109 contact"}, 109, "a trusted=true"},
+		{"a short loss counts if it is reported", []string{"0 see a/1", "0-8 contact", "9 lost", "10-19 contact"}, 19, "a trusted=true"},
+		{"a short loss without a report is not noticed", []string{"0 see a/1", "0-8 contact", "10 contact"}, 10, " trusted=true"},
+		{"a node that was dead before the loss stays dead", []string{"0 see a/1", "0-10 contact", "11-99 lost", "100-101 contact"}, 101, " trusted=true"},
+		{"a change during the loss counts from its observation",
+			[]string{"0 see a/1", "0-5 contact", "6-17 lost", "19 see a/2", "18-28 contact"}, 28, "a trusted=true"},
+		{"a reported loss takes effect at once", []string{"0 see a/1", "0-5 contact", "5 lost"}, 5, "a trusted=false"},
+		{"a proof older than the loss does not end the loss", []string{"0 see a/1", "0-5 contact", "8 lost", "7 contact"}, 8, "a trusted=false"},
+		{"a proof older than the loss does not hide the loss later",
+			[]string{"0 see a/1", "0-5 contact", "8 lost", "7 contact", "9-18 contact"}, 18, "a trusted=true"},
+		{"a proof out of order adds nothing", []string{"0 see a/1", "0-10 contact", "3 contact"}, 10, " trusted=true"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := show(livenessAfter(t, tt.steps...), at(tt.now)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)

@@ -34,114 +34,45 @@ func TestChoose(t *testing.T) {
 	all := func(subnets ...string) []election.Member {
 		return []election.Member{on("node-a", subnets...), on("node-b", subnets...), on("node-c", subnets...)}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		ip      string
 		members []election.Member
 		holder  string
 		want    election.Choice
 	}{
-		{
-			name: "the lowest hash wins", ip: "192.168.1.100",
-			members: all("192.168.1.0/24"),
-			want:    election.Choice{Node: "node-c", Reason: "hash"},
-		},
-		{
-			name: "the lowest hash wins, v6", ip: "2001:db8::1",
-			members: all("2001:db8::/64"),
-			want:    election.Choice{Node: "node-b", Reason: "hash"},
-		},
-		{
-			name: "the holder keeps it", ip: "192.168.1.100",
-			members: all("192.168.1.0/24"), holder: "node-a",
-			want: election.Choice{Node: "node-a", Reason: "holder"},
-		},
-		{
-			name: "the holder keeps it, v6", ip: "2001:db8::1",
-			members: all("10.0.0.0/8", "2001:db8::/64"), holder: "node-c",
-			want: election.Choice{Node: "node-c", Reason: "holder"},
-		},
-		{
-			name: "a dead holder loses it", ip: "192.168.1.100",
-			members: all("192.168.1.0/24"), holder: "node-d",
-			want: election.Choice{Node: "node-c", Reason: "hash"},
-		},
-		{
-			name: "an ineligible holder loses it", ip: "192.168.1.100",
-			members: []election.Member{barred(on("node-a", "192.168.1.0/24")), on("node-b", "192.168.1.0/24")}, holder: "node-a",
-			want: election.Choice{Node: "node-b", Reason: "hash"},
-		},
-		{
-			name: "a holder without the subnet loses it", ip: "2001:db8::1",
-			members: []election.Member{on("node-a", "2001:db8:1::/64"), on("node-b", "2001:db8::/64")}, holder: "node-a",
-			want: election.Choice{Node: "node-b", Reason: "hash"},
-		},
-		{
-			name: "an unproven node is not chosen", ip: "192.168.1.100",
-			members: []election.Member{on("node-a", "192.168.1.0/24"), unproven(on("node-c", "192.168.1.0/24"))},
-			want:    election.Choice{Node: "node-a", Reason: "hash"},
-		},
-		{
-			name: "an unproven node is not chosen, v6", ip: "2001:db8::1",
-			members: []election.Member{on("node-a", "2001:db8::/64"), unproven(on("node-b", "2001:db8::/64"))}, holder: "node-d",
-			want: election.Choice{Node: "node-a", Reason: "hash"},
-		},
-		{
-			name: "an unproven holder keeps it", ip: "192.168.1.100",
-			members: []election.Member{unproven(on("node-a", "192.168.1.0/24")), on("node-b", "192.168.1.0/24")}, holder: "node-a",
-			want: election.Choice{Node: "node-a", Reason: "holder"},
-		},
-		{
-			name: "an unproven node is not even the last resort", ip: "192.168.1.100",
-			members: []election.Member{unproven(on("node-a", "192.168.1.0/24"))},
-			want:    election.Choice{Reason: "noCandidates"},
-		},
-		{
-			name: "only nodes of the subnet count", ip: "192.168.1.100",
-			members: []election.Member{on("node-a", "192.168.1.0/24"), on("node-b", "192.168.2.0/24"), on("node-c", "192.168.1.128/25")},
-			want:    election.Choice{Node: "node-a", Reason: "hash"},
-		},
-		{
-			name: "masks of any length count", ip: "192.168.1.100",
-			members: []election.Member{on("node-a", "0.0.0.0/0"), on("node-b", "192.168.0.0/16"), on("node-c", "192.168.1.100/32")},
-			want:    election.Choice{Node: "node-c", Reason: "hash"},
-		},
-		{
-			name: "masks of any length count, v6", ip: "2001:db8::1",
-			members: []election.Member{on("node-a", "::/0"), on("node-b", "2001:db8::1/128"), on("node-c", "2001:db8::/65")},
-			want:    election.Choice{Node: "node-b", Reason: "hash"},
-		},
-		{
-			name: "a subnet may be written as an address in it", ip: "192.168.1.100",
-			members: []election.Member{on("node-a", "192.168.1.7/24")},
-			want:    election.Choice{Node: "node-a", Reason: "hash"},
-		},
-		{
-			name: "an address may be written as IPv4-mapped", ip: "::ffff:192.168.1.100",
-			members: all("192.168.1.0/24"), holder: "node-b",
-			want: election.Choice{Node: "node-b", Reason: "holder"},
-		},
-		{
-			name: "an IPv4-mapped address without a holder", ip: "::ffff:192.168.1.100",
-			members: all("192.168.1.0/24"),
-			want:    election.Choice{Node: "node-c", Reason: "hash"},
-		},
-		{
-			name: "the families are separate", ip: "192.168.1.100",
-			members: all("::/0"), holder: "node-a",
-			want: election.Choice{Reason: "noCandidates"},
-		},
-		{
-			name: "no node has the subnet", ip: "192.168.1.100",
-			members: all("192.168.2.0/24"),
-			want:    election.Choice{Reason: "noCandidates"},
-		},
-		{
-			name: "there are no members", ip: "2001:db8::1",
-			want: election.Choice{Reason: "noCandidates"},
-		},
-	}
-	for _, tt := range tests {
+		{"the lowest hash wins", "192.168.1.100", all("192.168.1.0/24"), "", election.Choice{Node: "node-c", Reason: "hash"}},
+		{"the lowest hash wins, v6", "2001:db8::1", all("2001:db8::/64"), "", election.Choice{Node: "node-b", Reason: "hash"}},
+		{"the holder keeps it", "192.168.1.100", all("192.168.1.0/24"), "node-a", election.Choice{Node: "node-a", Reason: "holder"}},
+		{"the holder keeps it, v6", "2001:db8::1", all("10.0.0.0/8", "2001:db8::/64"), "node-c", election.Choice{Node: "node-c", Reason: "holder"}},
+		{"a dead holder loses it", "192.168.1.100", all("192.168.1.0/24"), "node-d", election.Choice{Node: "node-c", Reason: "hash"}},
+		{"an ineligible holder loses it", "192.168.1.100", []election.Member{barred(on("node-a", "192.168.1.0/24")), on("node-b", "192.168.1.0/24")}, "node-a",
+			election.Choice{Node: "node-b", Reason: "hash"}},
+		{"a holder without the subnet loses it", "2001:db8::1", []election.Member{on("node-a", "2001:db8:1::/64"), on("node-b", "2001:db8::/64")}, "node-a",
+			election.Choice{Node: "node-b", Reason: "hash"}},
+		{"an unproven node is not chosen", "192.168.1.100", []election.Member{on("node-a", "192.168.1.0/24"), unproven(on("node-c", "192.168.1.0/24"))}, "",
+			election.Choice{Node: "node-a", Reason: "hash"}},
+		{"an unproven node is not chosen, v6", "2001:db8::1", []election.Member{on("node-a", "2001:db8::/64"), unproven(on("node-b", "2001:db8::/64"))}, "node-d",
+			election.Choice{Node: "node-a", Reason: "hash"}},
+		{"an unproven holder keeps it", "192.168.1.100", []election.Member{unproven(on("node-a", "192.168.1.0/24")), on("node-b", "192.168.1.0/24")}, "node-a",
+			election.Choice{Node: "node-a", Reason: "holder"}},
+		{"an unproven node is not even the last resort", "192.168.1.100", []election.Member{unproven(on("node-a", "192.168.1.0/24"))}, "",
+			election.Choice{Reason: "noCandidates"}},
+		{"only nodes of the subnet count", "192.168.1.100", []election.Member{on("node-a", "192.168.1.0/24"), on("node-b", "192.168.2.0/24"), on("node-c", "192.168.1.128/25")}, "",
+			election.Choice{Node: "node-a", Reason: "hash"}},
+		{"masks of any length count", "192.168.1.100", []election.Member{on("node-a", "0.0.0.0/0"), on("node-b", "192.168.0.0/16"), on("node-c", "192.168.1.100/32")}, "",
+			election.Choice{Node: "node-c", Reason: "hash"}},
+		{"masks of any length count, v6", "2001:db8::1", []election.Member{on("node-a", "::/0"), on("node-b", "2001:db8::1/128"), on("node-c", "2001:db8::/65")}, "",
+			election.Choice{Node: "node-b", Reason: "hash"}},
+		{"a subnet may be written as an address in it", "192.168.1.100", []election.Member{on("node-a", "192.168.1.7/24")}, "",
+			election.Choice{Node: "node-a", Reason: "hash"}},
+		{"an address may be written as IPv4-mapped", "::ffff:192.168.1.100", all("192.168.1.0/24"), "node-b",
+			election.Choice{Node: "node-b", Reason: "holder"}},
+		{"an IPv4-mapped address without a holder", "::ffff:192.168.1.100", all("192.168.1.0/24"), "", election.Choice{Node: "node-c", Reason: "hash"}},
+		{"the families are separate", "192.168.1.100", all("::/0"), "node-a", election.Choice{Reason: "noCandidates"}},
+		{"no node has the subnet", "192.168.1.100", all("192.168.2.0/24"), "", election.Choice{Reason: "noCandidates"}},
+		{"there are no members", "2001:db8::1", nil, "", election.Choice{Reason: "noCandidates"}},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := election.Choose(ip(tt.ip), tt.members, tt.holder, election.Preference{}); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
