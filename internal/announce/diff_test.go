@@ -149,7 +149,7 @@ func (k kernel) print(ours bool) []string {
 	return all
 }
 
-func TestApplyingTheDifferenceGivesWhatIsWantedAndTouchesNothingElse(t *testing.T) {
+func TestDiffTouchesNothingElse(t *testing.T) {
 	prefixes := []string{"192.0.2.1/24", "192.0.2.1/32", "192.0.2.2/24", "192.0.2.3/24", "fd00::1/64", "fd00::1/128", "fd00::2/64", "fd00::3/64"}
 	// on draws an address from a small set, so that addresses often meet.
 	on := func(links ...string) *rapid.Generator[announce.Address] {

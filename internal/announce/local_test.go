@@ -233,7 +233,7 @@ func TestEveryDecisionSaysWhy(t *testing.T) {
 
 // For any drained nodes and any endpoints: one node announces a local address as long as one
 // can have it, and every other node that has the address hands it to that node.
-func TestOneNodeAnnouncesAndTheOthersHandOver(t *testing.T) {
+func TestOneNodeAnnounces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []election.Member
 		var withEndpoints []string

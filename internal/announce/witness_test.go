@@ -52,7 +52,7 @@ func TestWitnessesAreOfTheSegment(t *testing.T) {
 	}
 }
 
-func TestWithoutAWitnessSilenceProvesNothing(t *testing.T) {
+func TestSilenceNeedsAWitness(t *testing.T) {
 	node, router := addrs("10.0.0.2"), addrs("10.0.0.254")
 	answer := func(ip string) announce.Answers { return announce.Answers{netip.MustParseAddr(ip): {{2}}} }
 	for _, tt := range []struct {
