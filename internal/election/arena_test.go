@@ -65,22 +65,3 @@ func TestNetworksContain(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkContests finds the winners of 1,000 addresses without a holder among the 5,000 nodes of
-// one network. In each round, another node is away.
-func BenchmarkContests(b *testing.B) {
-	members, addresses := cluster(5000, 1), services(1000, 1)
-	var contests election.Contests
-	round := func(i int) {
-		view := contests.View(append(members[:i:i], members[i+1:]...))
-		for _, a := range addresses {
-			view.Choose(a, "", election.Preference{})
-		}
-	}
-	round(0)
-	n := 0
-	for b.Loop() {
-		n++
-		round(n % len(members))
-	}
-}
