@@ -139,8 +139,8 @@ bench: deps kubebox ## RESULT lines of the benchmarks that match BENCH (all of t
 ##@ The lab
 
 .PHONY: deps
-deps: ## install the Debian packages that the lab needs (root)
-	@$(call root)
+deps: ## say what this machine lacks, and install the Debian packages that the lab needs (root)
+	@hack/preflight
 	$(LAB) deps
 
 .PHONY: kubebox

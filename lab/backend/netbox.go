@@ -112,10 +112,10 @@ func (n *NetBox) runs(ctx context.Context) bool {
 
 // Stop ends NetBox. Its data is lost.
 func (n *NetBox) Stop(ctx context.Context) error {
-	if err := n.Order(ctx, "exit", nil); err != nil {
-		return err
-	}
-	return kube.Until(ctx, func() (string, bool) { return "NetBox still runs", !n.runs(ctx) })
+	ordered := n.Order(ctx, "exit", nil) // NetBox may end before its answer is sent
+	return kube.Until(ctx, func() (string, bool) {
+		return fmt.Sprintf("NetBox still runs; the order to end: %v", ordered), !n.runs(ctx)
+	})
 }
 
 // Address is an address in NetBox.

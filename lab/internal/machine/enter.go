@@ -46,10 +46,20 @@ func setnsAll(pid int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}
+	// To enter mounts also means to leave a chroot: setns(2) makes the root of the namespace the root of
+	// the thread. The machine's root is that of its first process.
+	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("the root of process %d: %w", pid, err)
+	}
+	defer func() { _ = unix.Close(root) }()
 	const all = unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 		unix.CLONE_NEWPID | unix.CLONE_NEWCGROUP | unix.CLONE_NEWNS
 	if err := unix.Setns(fd, all); err != nil {
 		return fmt.Errorf("enter the namespaces of process %d: %w", pid, err)
+	}
+	if err := errors.Join(unix.Fchdir(root), unix.Chroot(".")); err != nil {
+		return fmt.Errorf("enter the root of process %d: %w", pid, err)
 	}
 	return nil
 }
