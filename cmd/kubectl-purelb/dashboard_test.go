@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -115,20 +113,7 @@ func TestDashboardScreens(t *testing.T) {
 			if !tt.color && strings.Contains(got, "\x1b") {
 				t.Error("there are escape sequences without color")
 			}
-			path := filepath.Join("testdata", "dashboard", tt.name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden(t, filepath.Join("testdata", "dashboard", tt.name+".txt"), got+"\n")
 		})
 	}
 }
@@ -175,14 +160,10 @@ func TestDashboardQuits(t *testing.T) {
 }
 
 func TestWithoutATerminalTheDashboardPrintsOneScreen(t *testing.T) {
-	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"dashboard", "-f", "testdata/cluster.yaml"}, strings.NewReader(""), &out, &errs)
-	want, err := os.ReadFile(filepath.Join("testdata", "dashboard", "addresses-80x24.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" || code != exitFine {
-		t.Errorf("exit code %d, %s (-want +got):\n%s", code, errs.String(), diff)
+	out, code := offline(t, "", "dashboard", "-f", "testdata/cluster.yaml")
+	golden(t, filepath.Join("testdata", "dashboard", "addresses-80x24.txt"), out)
+	if code != exitFine {
+		t.Errorf("exit code %d", code)
 	}
 }
 

@@ -74,20 +74,33 @@ func TestGolden(t *testing.T) {
 			var out, errs bytes.Buffer
 			code := run(t.Context(), strings.Fields(tt.args), strings.NewReader(""), &out, &errs)
 			got := fmt.Sprintf("$ kubectl purelb %s\n%s%sexit code %d\n", tt.args, out.String(), errs.String(), code)
-			path := filepath.Join("testdata", "golden", tt.name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden(t, filepath.Join("testdata", "golden", tt.name+".txt"), got)
 		})
+	}
+}
+
+// offline runs a command that needs no cluster. It returns the answer with what is said beside it.
+func offline(t *testing.T, input string, args ...string) (out string, code int) {
+	t.Helper()
+	var text bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(input), &text, &text)
+	return text.String(), code
+}
+
+// golden compares got with the text at path, or writes it there.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -270,43 +270,37 @@ func TestWaitingEndsWithTheRightCode(t *testing.T) {
 	}
 }
 
-// Lists are read by the page, and once more as a whole if a page has expired.
+// Lists are read by the page, and once more as a whole if a page has expired. An old API server
+// lists Services of other types too.
 func TestListsAreReadByThePage(t *testing.T) {
-	f := newFakeServer(t)
-	f.purelb(t)
-	for i := range 2*page + 100 {
-		f.objects[pathServices] = append(f.objects[pathServices], map[string]any{
-			"metadata": map[string]any{"name": fmt.Sprintf("s%d", i), "namespace": "many"},
-			"spec":     map[string]any{"type": "LoadBalancer", "clusterIP": "10.96.9.9", "loadBalancerClass": "purelb.io/purelbv2", "ipFamilies": []string{"IPv4"}},
+	for _, tt := range []struct {
+		name    string
+		old     bool
+		expires string
+		foreign bool
+		want    int
+	}{
+		{"as they are", false, "", false, 2*page + 103},
+		{"a page has expired", false, strconv.Itoa(page), false, 2*page + 103},
+		{"of an old API server", true, "", true, (2*page+100)/100 + 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.purelb(t)
+			f.old, f.expires = tt.old, tt.expires
+			for i := range 2*page + 100 {
+				spec := map[string]any{"type": "LoadBalancer", "clusterIP": "10.96.9.9", "loadBalancerClass": "purelb.io/purelbv2", "ipFamilies": []string{"IPv4"}}
+				if tt.foreign && i%100 > 0 {
+					spec = map[string]any{"type": "ClusterIP", "clusterIP": "10.96.9.9"}
+				}
+				f.objects[pathServices] = append(f.objects[pathServices], map[string]any{"metadata": map[string]any{"name": fmt.Sprintf("s%d", i), "namespace": "many"}, "spec": spec})
+			}
+			out, errs, code := f.ask(t, "services", "-o", "json")
+			var s explain.Services
+			if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != tt.want || code != exitFine {
+				t.Errorf("%d Services, exit code %d, %v %s", s.TotalServices, code, err, errs)
+			}
 		})
-	}
-	for _, expired := range []string{"", strconv.Itoa(page)} {
-		f.expires = expired
-		out, errs, code := f.ask(t, "services", "-o", "json")
-		var s explain.Services
-		if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != 2*page+103 || code != exitFine {
-			t.Errorf("with page %q expired: %d Services, exit code %d, %v %s", expired, s.TotalServices, code, err, errs)
-		}
-	}
-}
-
-func TestServicesOfAnOldAPIServerAreReadByThePage(t *testing.T) {
-	f := newFakeServer(t)
-	f.purelb(t)
-	f.old = true
-	for i := range 2*page + 100 {
-		spec := map[string]any{"type": "ClusterIP", "clusterIP": "10.96.9.9"}
-		if i%100 == 0 {
-			spec = map[string]any{"type": "LoadBalancer", "clusterIP": "10.96.9.9", "loadBalancerClass": "purelb.io/purelbv2", "ipFamilies": []string{"IPv4"}}
-		}
-		f.objects[pathServices] = append(f.objects[pathServices], map[string]any{
-			"metadata": map[string]any{"name": fmt.Sprintf("s%d", i), "namespace": "many"}, "spec": spec,
-		})
-	}
-	out, errs, code := f.ask(t, "services", "-o", "json")
-	var s explain.Services
-	if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != (2*page+100)/100+3 || code != exitFine {
-		t.Errorf("%d Services, exit code %d, %v %s", s.TotalServices, code, err, errs)
 	}
 }
 
@@ -321,11 +315,8 @@ func TestTheWrongNamespaceIsNamed(t *testing.T) {
 	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitProblems || !strings.Contains(out, "PureLB does not run in namespace default") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
-	text, errs, code := "", "", 0
-	var out, complaints bytes.Buffer
-	code = run(t.Context(), strings.Fields("status -f testdata/cluster.yaml -n default"), strings.NewReader(""), &out, &complaints)
-	if text, errs = out.String(), complaints.String(); code != exitFailed || !strings.Contains(errs, "use -n purelb-system") {
-		t.Errorf("of files: exit code %d:\n%s%s", code, text, errs)
+	if out, code := offline(t, "", strings.Fields("status -f testdata/cluster.yaml -n default")...); code != exitFailed || !strings.Contains(out, "use -n purelb-system") {
+		t.Errorf("of files: exit code %d:\n%s", code, out)
 	}
 }
 
@@ -350,14 +341,12 @@ func TestBothPlacesOfADuplicateAreSaid(t *testing.T) {
 ---
 {apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: a, namespace: purelb-system}, spec: {remote: {v4pools: [{subnet: 198.51.100.0/24, pool: 198.51.100.0/24}]}}}
 `
-	var out bytes.Buffer
-	run(t.Context(), strings.Fields("validate -f -"), strings.NewReader(twice), &out, &out)
+	out, _ := offline(t, twice, "validate", "-f", "-")
 	want := "FAIL  stdin:3: ServiceGroup purelb-system/a: this object is at stdin:1 too; PureLB sees only the one that is applied last, and this one is assumed to be the last\n"
-	if !strings.Contains(out.String(), want) {
-		t.Errorf("there is no line %q in\n%s", want, out.String())
+	if !strings.Contains(out, want) {
+		t.Errorf("there is no line %q in\n%s", want, out)
 	}
-	out.Reset()
-	if run(t.Context(), strings.Fields("explain ip 198.51.100.7 -f -"), strings.NewReader(twice), &out, &out); !strings.Contains(out.String(), "ServiceGroup a is free") {
-		t.Errorf("the last one is not taken:\n%s", out.String())
+	if out, _ = offline(t, twice, "explain", "ip", "198.51.100.7", "-f", "-"); !strings.Contains(out, "ServiceGroup a is free") {
+		t.Errorf("the last one is not taken:\n%s", out)
 	}
 }
