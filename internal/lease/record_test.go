@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,14 +18,6 @@ func written(r Record) *coordinationv1.Lease {
 }
 
 // many returns n addresses.
-func many(n int) []netip.Addr {
-	var all []netip.Addr
-	for i := range n {
-		all = append(all, netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0a000000+uint32(i)))))
-	}
-	return all
-}
-
 func TestGatewaysAreReadAsWritten(t *testing.T) {
 	gateways := []netip.Addr{netip.MustParseAddr("192.0.2.254"), netip.MustParseAddr("2001:db8::fe")}
 	if got := Gateways(written(Record{Gateways: gateways})); !slices.Equal(got, gateways) {

@@ -218,7 +218,7 @@ func TestProcessesDieWithTheirParent(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait()
+	defer func() { _ = cmd.Wait() }()
 	await(t, "the process", func() bool { _, err := os.Stat(file); return err == nil })
 	pid, err := os.ReadFile(file)
 	if err != nil {
