@@ -22,7 +22,7 @@ var All = []Scene{
 	{Test: "TestAnUninstallLeavesNothingBehind"},
 	{Test: "TestARebootHandsOverBeforeThePowerGoes", Promise: 12},
 	{Test: "TestTheStatusOfANodeShowsItsSessions"},
-	{Test: "TestNodesSettleAfterAPartition"},
+	{Test: "TestNodesSettleAfterAPartition", Alone: true},
 	{Test: "TestBlockedGossipLosesNothing", Promise: 8},
 	{Test: "TestFailoverTakesASecondWithoutTheAPIServer", Promise: 4},
 	{Test: "TestBGPWorksWithoutTheAPIServer"},
