@@ -9,12 +9,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/service"
 )
 
 // withAgents gives f the recorded cluster without n3, with agents on n1 and n2 that answer states.
@@ -22,8 +20,7 @@ import (
 func (f *fakeServer) withAgents(t *testing.T, states ...agentstate.State) {
 	t.Helper()
 	f.withAllocator(t, &allocstate.State{Complete: true})
-	const leases = "/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases"
-	f.objects[leases] = slices.DeleteFunc(f.objects[leases], func(o map[string]any) bool {
+	f.objects[pathLeases] = slices.DeleteFunc(f.objects[pathLeases], func(o map[string]any) bool {
 		return o["metadata"].(map[string]any)["name"] == "purelb-node-n3"
 	})
 	for _, s := range states {
@@ -139,58 +136,6 @@ func TestAnAgentThatIsNotHeardIsNamed(t *testing.T) {
 				t.Errorf("exit code %d, and it does not say %q:\n%s", code, tt.want, out)
 			}
 		})
-	}
-}
-
-// The answer about a remote address says which routers know it.
-func TestExplainNamesTheRouters(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		fault func(*explain.World)
-		first string
-	}{
-		{"all is well", func(*explain.World) {}, "; 203.0.113.0 is announced by BGP to 192.168.10.1, by 1 of 2 nodes"},
-		{"no session", func(w *explain.World) {
-			w.NodeStatuses[0].Status.Neighbors[0].State = "Active"
-		}, `, but no router knows 203.0.113.0: n1 has a route to it and tells it to no router: its neighbor 192.168.10.1 is Active ("kubectl purelb bgp sessions --node n1" says why)`},
-		{"speakers that are silent", func(w *explain.World) {
-			for i := range w.NodeStatuses {
-				w.NodeStatuses[i].Status.HeartbeatSeconds, w.NodeStatuses[i].Status.LastUpdated.Time = 60, w.Now.AddDate(0, 0, -1)
-			}
-		}, "; whether a router knows 203.0.113.0 is unknown"},
-		{"an address that is new", func(w *explain.World) {
-			w.NodeStatuses = w.NodeStatuses[1:]
-			for i := range w.Services {
-				if w.Services[i].Name == "api" {
-					w.Services[i].Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, LastTransitionTime: *w.NodeStatuses[0].Status.LastUpdated}}
-				}
-			}
-		}, "; whether a router knows 203.0.113.0 is unknown"},
-		{"no speaker", func(w *explain.World) { w.NodeStatuses = nil }, "all nodes announce it on their dummy interface as 203.0.113.0/32"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := recorded(t)
-			tt.fault(&w)
-			for _, tell := range []func() (explain.Story, error){
-				func() (explain.Story, error) { return explain.Service(w, "default/api") },
-				func() (explain.Story, error) { return explain.IP(w, "203.0.113.0") },
-			} {
-				s, err := tell()
-				if err != nil || !strings.HasSuffix(s.Summary, tt.first) || s.Problem != strings.Contains(tt.first, "no router") {
-					t.Errorf("%v: problem %t: %q does not end with %q", err, s.Problem, s.Summary, tt.first)
-				}
-			}
-		})
-	}
-	unrouted := recorded(t)
-	unrouted.NodeStatuses[0].Status.Neighbors[0].State = "Active"
-	if i, problem, err := explain.Inspect(unrouted, "default/api"); err != nil || !problem || i.Diagnosis.Reason != "NoRoute" {
-		t.Errorf("%v: inspect finds a problem: %t, and says %+v", err, problem, i.Diagnosis)
-	}
-	w := without(t, explain.KindNodeStatuses)
-	s, err := explain.Service(w, "default/api")
-	if err != nil || !slices.ContainsFunc(s.Unread, func(u explain.Unread) bool { return u.Kind == explain.KindNodeStatuses }) {
-		t.Errorf("%v: it does not say that the BGPNodeStatuses are unknown: %+v", err, s)
 	}
 }
 

@@ -176,3 +176,36 @@ rules:
 		}
 	}
 }
+
+// A real API server answers all that a check asks.
+func TestAClusterIsChecked(t *testing.T) {
+	applied(t)
+	out, code := cli(t, "", "check", "--pre")
+	for _, want := range []string{"√ the API server is recent enough", "√ you have the rights that are needed", "? how kube-proxy is configured is unknown: there is no ConfigMap", "√ no other load balancer"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q in\n%s", want, out)
+		}
+	}
+	if code != exitFine {
+		t.Errorf("exit code %d", code)
+	}
+	if out, _ := cli(t, "", "check", "--pre", "--as", "nobody", "--as-group", "system:authenticated"); !strings.Contains(out, "forbidden") {
+		t.Errorf("a user without rights is told\n%s", out)
+	}
+	out, code = cli(t, "", "check", "-o", "short")
+	if code != exitProblems || strings.Contains(out, "√") || !strings.Contains(out, "× ServiceGroup purelb-system/twice") || !strings.Contains(out, "see docs/kubectl-purelb.md#check-configuration") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+func TestTheClusterIsAskedWhatFilesWouldChange(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	out, errs, code := f.ask(t, "validate", "--against-cluster", "-f", "testdata/manifests/more")
+	if code != exitProblems || !strings.Contains(out, "CHANGE  testdata/manifests/more/services.yml:9: Service default/b would get 192.168.10.201") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	if _, errs, code := f.ask(t, "validate", "--against-cluster"); code != exitFailed || !strings.Contains(errs, "name them with -f") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}

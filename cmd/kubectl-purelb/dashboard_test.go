@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/service"
 )
 
 // press sends keys to d. A word is one key, and other text is typed.
@@ -54,53 +53,43 @@ func many(t *testing.T, n int) explain.World {
 	return w
 }
 
-// The screens of the dashboard in recorded worlds.
+// The screens of the dashboard in recorded worlds, after more news and some keys.
 func TestDashboardScreens(t *testing.T) {
+	moved := with(t, recorded(t), "Services web: {metadata: {annotations: {purelb.io/announcing-IPv4: 'n2,eth0,192.168.10.200'}}}")
+	failed := newsMsg{err: errors.New("read the cluster: connection refused"), stale: "no watch of Services"}
 	for _, tt := range []struct {
 		name          string
 		width, height int
 		color         bool
-		world         func(*testing.T) explain.World
-		then          func(dashboard) dashboard
+		news          []newsMsg
+		keys          string
 	}{
-		{"addresses-80x24", 80, 24, false, recorded, nil},
-		{"addresses-160x50", 160, 50, false, recorded, nil},
-		{"addresses-color-80x24", 80, 24, true, recorded, nil},
-		{"addresses-color-160x50", 160, 50, true, recorded, nil},
-		{"problems-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "2") }},
-		{"problems-160x50", 160, 50, false, recorded, func(d dashboard) dashboard { return press(d, "2", "down") }},
-		{"pools-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "3") }},
-		{"nodes-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "4") }},
-		{"bgp-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "5") }},
-		{"moves-80x24", 80, 24, false, recorded, func(d dashboard) dashboard {
-			w := d.world
-			w.Services = append([]corev1.Service(nil), w.Services...)
-			for i := range w.Services {
-				if w.Services[i].Name == "web" {
-					w.Services[i] = *w.Services[i].DeepCopy()
-					w.Services[i].Annotations[service.AnnotationAnnouncingIPv4] = "n2,eth0,192.168.10.200"
-				}
-			}
-			return press(send(d, newsMsg{world: w}), "6")
-		}},
-		{"explain-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "2", "down", "enter") }},
-		{"filter-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "/", "w", "e", "b") }},
-		{"filter-nothing-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "/", "x", "x", "enter") }},
-		{"help-80x24", 80, 24, false, recorded, func(d dashboard) dashboard { return press(d, "?") }},
-		{"many-80x24", 80, 24, false, func(t *testing.T) explain.World { return many(t, 1000) }, func(d dashboard) dashboard { return press(d, "end", "up", "up") }},
-		{"no-right-80x24", 80, 24, false, func(t *testing.T) explain.World { return without(t, explain.KindServices) }, nil},
-		{"no-leases-80x24", 80, 24, false, func(t *testing.T) explain.World { return without(t, explain.KindLeases) }, func(d dashboard) dashboard { return press(d, "4") }},
-		{"stale-80x24", 80, 24, false, recorded, func(d dashboard) dashboard {
-			return send(d, newsMsg{err: errors.New("read the cluster: connection refused"), stale: "no watch of Services"})
-		}},
+		{"addresses-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, ""},
+		{"addresses-160x50", 160, 50, false, []newsMsg{{world: recorded(t)}}, ""},
+		{"addresses-color-80x24", 80, 24, true, []newsMsg{{world: recorded(t)}}, ""},
+		{"addresses-color-160x50", 160, 50, true, []newsMsg{{world: recorded(t)}}, ""},
+		{"problems-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "2"},
+		{"problems-160x50", 160, 50, false, []newsMsg{{world: recorded(t)}}, "2 down"},
+		{"pools-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "3"},
+		{"nodes-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "4"},
+		{"bgp-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "5"},
+		{"moves-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}, {world: moved}}, "6"},
+		{"explain-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "2 down enter"},
+		{"filter-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "/ w e b"},
+		{"filter-nothing-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "/ x x enter"},
+		{"help-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}}, "?"},
+		{"many-80x24", 80, 24, false, []newsMsg{{world: many(t, 1000)}}, "end up up"},
+		{"no-right-80x24", 80, 24, false, []newsMsg{{world: without(t, explain.KindServices)}}, ""},
+		{"no-leases-80x24", 80, 24, false, []newsMsg{{world: without(t, explain.KindLeases)}}, "4"},
+		{"stale-80x24", 80, 24, false, []newsMsg{{world: recorded(t)}, failed}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := dashboard{namespace: "purelb-system", color: tt.color}
-			d = send(send(d, tea.WindowSizeMsg{Width: tt.width, Height: tt.height}), newsMsg{world: tt.world(t)})
-			if tt.then != nil {
-				d = tt.then(d)
+			d = send(d, tea.WindowSizeMsg{Width: tt.width, Height: tt.height})
+			for _, news := range tt.news {
+				d = send(d, news)
 			}
-			got := d.View().Content
+			got := press(d, strings.Fields(tt.keys)...).View().Content
 			lines := strings.Split(got, "\n")
 			if len(lines) != tt.height {
 				t.Errorf("%d lines on a screen of %d", len(lines), tt.height)

@@ -16,13 +16,7 @@ import (
 // manyRoutes is a cluster in which every node announces a route to each of n addresses.
 func manyRoutes(tb testing.TB, nodes, n int) explain.World {
 	tb.Helper()
-	o := &options{}
-	newRoot(o)
-	o.files = []string{"testdata/cluster.yaml"}
-	w, err := o.readFiles()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w := recorded(tb)
 	far := *w.Groups[1].DeepCopy()
 	far.Name, far.UID = "many", ""
 	far.Spec.Remote.V4Pools[0].Subnet, far.Spec.Remote.V4Pools[0].Pool = v2.Subnet("10.100.0.0/16"), v2.Range("10.100.0.0/16")

@@ -5,17 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/service"
 )
 
 // The text of a Service must not contain control sequences for the terminal of an operator.
 func TestAnnotationsDoNotSteerTheTerminal(t *testing.T) {
-	w := changed(t, "api", func(svc *corev1.Service) {
-		svc.Annotations[service.AnnotationSharing] = "edge\x1b]0;title\a\r\nforged\tline\u009b2J"
-	})
+	w := with(t, recorded(t), `Services api: {metadata: {annotations: {purelb.io/allow-shared-ip: "edge\e]0;title\a\r\nforged\tline\u009b2J"}}}`)
 	for name, a := range map[string]func() (answer, error){
 		"services": func() (answer, error) { return explain.ServicesOf(w, explain.Filter{}) },
 		"inspect":  func() (answer, error) { i, _, err := explain.Inspect(w, "default/api"); return i, err },

@@ -114,6 +114,7 @@ const (
 	pathServices = "/api/v1/services"
 	pathPods     = "/api/v1/namespaces/purelb-system/pods"
 	pathAllPods  = "/api/v1/pods"
+	pathLeases   = "/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases"
 	pathGroups   = "/apis/purelb.io/v2/servicegroups"
 	pathConfigs  = "/apis/bgp.purelb.io/v1/configs"
 	pathStatuses = "/apis/bgp.purelb.io/v1/bgpnodestatuses"
@@ -133,46 +134,26 @@ func (f *fakeServer) purelb(t *testing.T) { f.has(t, wellWorld(t)) }
 
 // has gives f the objects of w.
 func (f *fakeServer) has(t *testing.T, w explain.World) {
-	add := func(path string, o any) {
-		text, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var one map[string]any
-		if err := json.Unmarshal(text, &one); err != nil {
-			t.Fatal(err)
-		}
-		f.objects[path] = append(f.objects[path], one)
-	}
-	for i := range w.Groups {
-		add(pathGroups, w.Groups[i])
-	}
-	for i := range w.Agents {
-		add("/apis/purelb.io/v2/lbnodeagents", w.Agents[i])
-	}
-	for i := range w.Services {
-		add(pathServices, w.Services[i])
-	}
-	for i := range w.Nodes {
-		add("/api/v1/nodes", w.Nodes[i])
-	}
-	for i := range w.Pods {
-		add(pathPods, w.Pods[i])
-	}
 	for i := range w.Leases {
 		w.Leases[i].Spec.LeaseDurationSeconds = new(int32(1 << 30)) // The time is that of the fake's clock.
-		add("/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases", w.Leases[i])
-	}
-	for i := range w.Configurations {
-		add(pathConfigs, w.Configurations[i])
 	}
 	for i := range w.NodeStatuses {
 		w.NodeStatuses[i].Status.HeartbeatSeconds = 1 << 30
-		add(pathStatuses, w.NodeStatuses[i])
 	}
-	for i := range w.EndpointSlices {
-		add("/apis/discovery.k8s.io/v1/endpointslices", w.EndpointSlices[i])
-		add("/apis/discovery.k8s.io/v1/namespaces/"+w.EndpointSlices[i].Namespace+"/endpointslices", w.EndpointSlices[i])
+	for kind, path := range map[string]string{
+		explain.KindServices: pathServices, explain.KindGroups: pathGroups, explain.KindAgents: "/apis/purelb.io/v2/lbnodeagents", explain.KindLeases: pathLeases,
+		explain.KindNodes: "/api/v1/nodes", explain.KindPods: pathPods, explain.KindConfigurations: pathConfigs, explain.KindNodeStatuses: pathStatuses,
+		explain.KindEndpoints: "/apis/discovery.k8s.io/v1/endpointslices",
+	} {
+		var all []map[string]any
+		remade(t, listsOf(&w)[kind], &all)
+		for _, o := range all {
+			f.objects[path] = append(f.objects[path], o)
+			if kind == explain.KindEndpoints {
+				within := fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices", o["metadata"].(map[string]any)["namespace"])
+				f.objects[within] = append(f.objects[within], o)
+			}
+		}
 	}
 }
 

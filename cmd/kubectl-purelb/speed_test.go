@@ -13,13 +13,7 @@ import (
 
 // BenchmarkStatusOf judges ten thousand Services of a hundred groups.
 func BenchmarkStatusOf(b *testing.B) {
-	o := &options{}
-	newRoot(o)
-	o.files = []string{"testdata/cluster.yaml"}
-	w, err := o.readFiles()
-	if err != nil {
-		b.Fatal(err)
-	}
+	w := recorded(b)
 	far := w.Groups[1]
 	api := w.Services[2]
 	w.Services = nil
