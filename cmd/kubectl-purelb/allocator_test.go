@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,63 +39,6 @@ func (f *fakeServer) withAllocator(t *testing.T, s *allocstate.State) explain.Wo
 	}
 	f.texts[statePath] = string(text)
 	return w
-}
-
-func TestExplainTellsWhatTheAllocatorKnows(t *testing.T) {
-	late := "default/late"
-	for _, tt := range []struct {
-		name, command string
-		state         allocstate.State
-		want          []string
-	}{
-		{
-			"a claim that is refused", "explain service " + late,
-			allocstate.State{Complete: true, Service: &allocstate.Service{Service: late, Known: true,
-				Waiting: &allocstate.Waiting{Service: late, Reason: "Exhausted", Message: "all are in use"},
-				Claims:  []allocstate.Claim{{Group: "box", Family: "IPv4", Phase: "refused", Tries: 3, Failure: "no address is free"}},
-			}},
-			[]string{"What the allocator says", "  it waits: Exhausted: all are in use", "  the backend of ServiceGroup box, IPv4: it has refused 3 times; the next request is sent soon: no address is free"},
-		},
-		{
-			"a write that is refused", "explain service " + late,
-			allocstate.State{Complete: true, Service: &allocstate.Service{Service: late, Known: true,
-				Delayed: &allocstate.Delayed{Service: late, Why: "the API server refuses the change: no"},
-			}},
-			[]string{"  its status is not written for now: the API server refuses the change: no"},
-		},
-		{
-			"an address that is held and not shown", "explain ip 203.0.113.99",
-			allocstate.State{Complete: true, Address: &allocstate.Address{Address: netip.MustParseAddr("203.0.113.99"), Holders: []string{"default/quick"}}},
-			[]string{"203.0.113.99 is held by default/quick, according to the allocator; its status does not show it yet"},
-		},
-		{
-			"an address that is given back", "explain ip 203.0.113.99",
-			allocstate.State{Complete: true, Address: &allocstate.Address{Address: netip.MustParseAddr("203.0.113.99"),
-				Claim: &allocstate.Claim{Group: "box", Family: "IPv4", Phase: "returning", Address: netip.MustParseAddr("203.0.113.99")}}},
-			[]string{"  the backend of ServiceGroup box, IPv4: 203.0.113.99 is given back to it"},
-		},
-		{"who leads", "status", allocstate.State{Complete: true}, []string{"  allocator    1 of 1 ready; allocator-1 leads"}},
-		{"an allocator that begins", "status", allocstate.State{}, []string{"  the allocator allocator-1, which leads, has not read all Services yet: until then it gives no addresses"}},
-		{
-			"a write that is refused, in status", "status",
-			allocstate.State{Complete: true, Delayed: []allocstate.Delayed{{Service: "default/web", Why: "the API server refuses the change: no"}}},
-			[]string{"  Service default/web: its status is not written for now: the API server refuses the change: no"},
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFakeServer(t)
-			f.withAllocator(t, &tt.state)
-			out, errs, _ := f.ask(t, strings.Fields(tt.command)...)
-			for _, line := range tt.want {
-				if !slices.Contains(strings.Split(out, "\n"), line) {
-					t.Errorf("there is no line %q in\n%s%s", line, out, errs)
-				}
-			}
-			if strings.Contains(out, explain.KindAllocator) {
-				t.Errorf("it says that the state is unknown:\n%s", out)
-			}
-		})
-	}
 }
 
 // Without the answer of the allocator the others stay, and what is unknown is named.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -106,41 +105,10 @@ subjects: [{kind: User, name: jane, apiGroup: rbac.authorization.k8s.io}]
 	}
 }
 
-// A chart, a pipe or a wrong path must not look like a configuration without faults.
-func TestWhatCannotBeReadIsAFailure(t *testing.T) {
-	out, code := cli(t, "", "validate", "-f", filepath.Join(t.TempDir(), "nothing.yaml"))
-	if code != exitFailed {
-		t.Errorf("exit code %d: %s", code, out)
-	}
-	if out, code := cli(t, "", "validate", "-f", "-", "-o", "xml"); code != exitFailed {
-		t.Errorf("exit code %d: %s", code, out)
-	}
-}
-
-// A pipe whose first part fails gives nothing to validate, and a word that is mistyped is
-// no command.
-func TestWhatIsNotThereIsAFailure(t *testing.T) {
-	for _, args := range []string{"validate -f -", "validate --strict -f -", "valdate -f -", "explain svc default/web"} {
-		if out, code := cli(t, "# nothing\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n", strings.Fields(args)...); code != exitFailed {
-			t.Errorf("%s: exit code %d: %s", args, code, out)
-		}
-	}
+func TestACommandWithSubcommandsPrintsItsUsage(t *testing.T) {
 	for _, args := range []string{"", "explain", "explain --help"} {
-		if out, code := cli(t, "", strings.Fields(args)...); code != exitFine || !strings.Contains(out, "Usage:") {
+		if out, code := offline(t, "", strings.Fields(args)...); code != exitFine || !strings.Contains(out, "Usage:") {
 			t.Errorf("%q: exit code %d: %s", args, code, out)
-		}
-	}
-}
-
-// A group in another namespace is refused, and does not hide the one that is used.
-func TestExplainFindsTheGroupThatIsUsed(t *testing.T) {
-	const groups = `{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: default, namespace: purelb-system}, spec: {remote: {v4pools: [{subnet: 203.0.113.0/24, pool: 203.0.113.0/24}]}}}
----
-{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: default, namespace: team-a}, spec: {remote: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.0/24}]}}}
-`
-	for name, want := range map[string]string{"default": "203.0.113.0/24", "team-a/default": "is not in use"} {
-		if out, _ := cli(t, groups, "explain", "group", name, "-f", "-"); !strings.Contains(out, want) {
-			t.Errorf("%s: want %q in\n%s", name, want, out)
 		}
 	}
 }

@@ -315,19 +315,3 @@ func TestListsAreNeverNull(t *testing.T) {
 		}
 	}
 }
-
-// Of an object that is there twice the places of both are said.
-func TestBothPlacesOfADuplicateAreSaid(t *testing.T) {
-	const twice = `{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: a, namespace: purelb-system}, spec: {remote: {v4pools: [{subnet: 203.0.113.0/24, pool: 203.0.113.0/24}]}}}
----
-{apiVersion: purelb.io/v2, kind: ServiceGroup, metadata: {name: a, namespace: purelb-system}, spec: {remote: {v4pools: [{subnet: 198.51.100.0/24, pool: 198.51.100.0/24}]}}}
-`
-	out, _ := offline(t, twice, "validate", "-f", "-")
-	want := "FAIL  stdin:3: ServiceGroup purelb-system/a: this object is at stdin:1 too; PureLB sees only the one that is applied last, and this one is assumed to be the last\n"
-	if !strings.Contains(out, want) {
-		t.Errorf("there is no line %q in\n%s", want, out)
-	}
-	if out, _ = offline(t, twice, "explain", "ip", "198.51.100.7", "-f", "-"); !strings.Contains(out, "ServiceGroup a is free") {
-		t.Errorf("the last one is not taken:\n%s", out)
-	}
-}

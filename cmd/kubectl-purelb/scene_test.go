@@ -1,19 +1,71 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"purelb.io/purelb/internal/agentstate"
+	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 
-// The answers to changed worlds. A scene of testdata/scenes begins with "# name". Then it says what
-// is other than in testdata/cluster.yaml (see with), and after each command what the answer is.
-func TestScenes(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join("testdata", "scenes", "*.txt"))
+// A scene of testdata/scenes begins with "# name". Then it says what is other than in
+// testdata/cluster.yaml (see set), and after each command what the answer is.
+
+// The answers to changed worlds.
+func TestScenesOfWorlds(t *testing.T) {
+	scenes(t, "worlds", func(s stage) func(*testing.T, string) string { return s.answer })
+}
+
+// The answers that need no cluster. None is reachable here.
+func TestScenesOfFiles(t *testing.T) {
+	t.Setenv("KUBECONFIG", "testdata/none")
+	scenes(t, "files", func(s stage) func(*testing.T, string) string {
+		return func(t *testing.T, command string) string {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), strings.Fields(command), strings.NewReader(s.files), &out, &errs)
+			return shown(out.String(), errs.String(), code)
+		}
+	})
+}
+
+// The answers of a cluster whose allocator and agents say what they know. A report of it answers
+// alike.
+func TestScenesOfPrograms(t *testing.T) {
+	scenes(t, "programs", func(s stage) func(*testing.T, string) string {
+		return func(t *testing.T, command string) string {
+			f := newFakeServer(t)
+			if s.agents == nil {
+				f.withAllocator(t, s.allocator)
+			} else {
+				f.withAgents(t, s.agents...)
+			}
+			out, errs, code := f.ask(t, strings.Fields(command)...)
+			name := filepath.Join(t.TempDir(), "report.tar.gz")
+			for path, text := range maps.Clone(f.texts) { // A report asks without the name of the protocol.
+				f.texts[strings.Replace(path, "/http:", "/", 1)] = text
+			}
+			if out, errs, code := f.ask(t, "report", name); code != exitFine {
+				t.Fatal(code, out, errs)
+			}
+			first, _, _ := strings.Cut(out, "\n")
+			if opened, _, again := f.ask(t, append([]string{"report", "--open", name}, strings.Fields(command)...)...); !strings.HasPrefix(opened, first+"\n") || again != code {
+				t.Errorf("from a report the exit code of %s is %d, want %d, and it begins other than with %q:\n%s", command, again, code, first, opened)
+			}
+			return shown(out, errs, code)
+		}
+	})
+}
+
+// scenes compares the answers to commands with those in the scenes of a folder.
+func scenes(t *testing.T, folder string, asked func(stage) func(*testing.T, string) string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", "scenes", folder, "*.txt"))
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
 	}
@@ -25,37 +77,46 @@ func TestScenes(t *testing.T) {
 			}
 			var played []string
 			for scene := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-				played = append(played, play(t, scene))
+				setting, commands, _ := strings.Cut(scene, "\n$ ")
+				s := stage{world: recorded(t), facts: fine()}
+				s.set(t, setting)
+				answer := asked(s)
+				got := setting + "\n"
+				for part := range strings.SplitSeq(commands, "\n$ ") {
+					command, _, _ := strings.Cut(part, "\n")
+					got += "$ " + command + "\n" + answer(t, command) + "\n"
+				}
+				played = append(played, got)
 			}
 			golden(t, path, strings.Join(played, "\n"))
 		})
 	}
 }
 
-// play returns the scene with the answers that the commands in it get.
-func play(t *testing.T, scene string) string {
-	t.Helper()
-	setting, commands, _ := strings.Cut(scene, "\n$ ")
-	s := stage{world: recorded(t), facts: fine()}
-	s.set(t, setting)
-	played := setting + "\n"
-	for part := range strings.SplitSeq(commands, "\n$ ") {
-		command, _, _ := strings.Cut(part, "\n")
-		answer := s.answer(t, command)
-		if strings.Contains(answer, "\n\n") {
-			t.Errorf("the answer to %s is more than one part:\n%s", command, answer)
+// shown is what a command says, with "!" before what is beside the answer. Empty lines, and the
+// times of Leases in status, are left out.
+func shown(out, errs string, code int) string {
+	var lines []string
+	for part := range strings.SplitSeq(out, "\n\n") {
+		if !strings.HasPrefix(part, "Election\n") && part != "" {
+			lines = append(lines, strings.TrimSpace(part))
 		}
-		played += "$ " + command + "\n" + answer + "\n"
 	}
-	return played
+	for line := range strings.Lines(errs) {
+		lines = append(lines, "! "+strings.TrimSpace(line))
+	}
+	return strings.Join(append(lines, fmt.Sprintf("exit code %d", code)), "\n")
 }
 
 // stage is a cluster that commands are asked about.
 type stage struct {
 	world explain.World
 	facts explain.Facts
-	// files are what "validate --against-cluster" reads.
+	// files are what the command reads.
 	files string
+	// allocator and agents are what the programs say.
+	allocator *allocstate.State
+	agents    []agentstate.State
 }
 
 // answer returns what a command says of s: the first line of an explanation with the kinds that it
@@ -130,7 +191,7 @@ func found(c explain.Checkup) string {
 
 // Each check has a scene that breaks it, and a section of the manual.
 func TestEachCheckFindsItsFault(t *testing.T) {
-	scenes, err := os.ReadFile(filepath.Join("testdata", "scenes", "check.txt"))
+	scenes, err := os.ReadFile(filepath.Join("testdata", "scenes", "worlds", "check.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

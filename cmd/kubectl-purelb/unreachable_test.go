@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -36,24 +33,6 @@ func refusing(t *testing.T, code int) *fakeServer {
 	f := newFakeServer(t)
 	f.all = code
 	return f
-}
-
-func TestAKubeconfigWithoutAContextIsNamed(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "config")
-	const clusters = "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'https://192.0.2.1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\n"
-	if err := os.WriteFile(config, []byte(clusters), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for args, want := range map[string]string{
-		"status --kubeconfig " + config:                  "no cluster is chosen: the kubeconfig has no current context",
-		"status --kubeconfig /dev/null":                  "no cluster is chosen: the kubeconfig has no current context",
-		"status --kubeconfig " + config + " --context b": `the kubeconfig has no context "b"; "kubectl config get-contexts" lists the contexts`,
-	} {
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), &out, &errs); code != exitFailed || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s exits with %d\n got %swant %s", args, code, errs.String(), want)
-		}
-	}
 }
 
 // Without PureLB most answers are empty. An empty answer alone does not say why.

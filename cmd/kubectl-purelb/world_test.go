@@ -58,8 +58,8 @@ func with(tb testing.TB, w explain.World, text string) explain.World {
 // set changes s by the keys of text. "Nodes n1" has the fields of the object that differ: null
 // removes one, and 0 names the first element of a list. An object that is not there is added.
 // "gone" lists objects that are removed, and "unread" says why the objects of a kind are not known.
-// "well" is wellWorld, "facts" are the facts of a check that differ, "now" is the time, and "files"
-// are manifests.
+// "well" is wellWorld, "facts" are the facts of a check that differ, "now" is the time, "files"
+// are manifests, and "allocator" and "agents" are what these programs say.
 func (s *stage) set(tb testing.TB, text string) {
 	tb.Helper()
 	var changes map[string]any
@@ -73,6 +73,10 @@ func (s *stage) set(tb testing.TB, text string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
 		switch value := changes[key]; key {
+		case "allocator":
+			remade(tb, value, &s.allocator)
+		case "agents":
+			remade(tb, value, &s.agents)
 		case "facts":
 			remade(tb, value, &s.facts)
 		case "now":
