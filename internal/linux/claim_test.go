@@ -131,7 +131,7 @@ func TestImpossibleClaimIsAnError(t *testing.T) {
 		{"eth0", "fd00::9", "claim fd00::9 on eth0: no usable source address on the link"},
 	} {
 		err := s.Claim(t.Context(), tt.link, netip.MustParseAddr(tt.addr))
-		if got := errorText(err); !strings.HasPrefix(got, tt.want) {
+		if got := problems(err); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

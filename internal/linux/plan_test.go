@@ -50,8 +50,8 @@ func TestAPrimaryStaysWhenItsSecondariesCannotBeKept(t *testing.T) {
 	p.spare(p.links["eth0"], unix.EPERM)
 	want := "take off 192.0.2.2/24 for 192.0.2.2/24\ntake off fd00::1/64 for fd00::1/64\n"
 	equal(t, "steps", steps(p), want)
-	want = "192.0.2.1/24 on eth0: operation not permitted"
-	equal(t, "failures", errorText(errors.Join(p.failed...)), want)
+	want = "192.0.2.1/24 on eth0: operation not permitted\n"
+	equal(t, "failures", problems(errors.Join(p.failed...)), want)
 }
 
 func TestRemovingAMissingAddressIsNoFailure(t *testing.T) {
@@ -60,6 +60,6 @@ func TestRemovingAMissingAddressIsNoFailure(t *testing.T) {
 	p.remove(remote("eth0", "fd00::1/64"))
 	p.put(remote("eth0", "fd00::2/64"))
 	p.report([]error{unix.EADDRNOTAVAIL, unix.ENODEV, unix.ENODEV})
-	want := "fd00::2/64 on eth0: no such device"
-	equal(t, "failures", errorText(errors.Join(p.failed...)), want)
+	want := "fd00::2/64 on eth0: no such device\n"
+	equal(t, "failures", problems(errors.Join(p.failed...)), want)
 }
