@@ -7,11 +7,10 @@
 // The output of a process is printed when the process ends. So go test -v and go test -json show each
 // test as usual. All tests run in one process when a profile, coverage, a benchmark, a fuzz test, a
 // random order, an end at the first failure or a subtest is asked for, and when only one test matches.
-//
-// PURELB_TEST_PROCESSES is how many processes run at a time. 1 runs all tests in one process.
 package processes
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,14 +41,8 @@ type Options struct {
 	AtOnce int
 }
 
-const (
-	// inside is the environment variable of a process that runs the tests that its flags name.
-	inside = "PURELB_TEST_INSIDE"
-	// atOnce is the environment variable that overrides Options.AtOnce.
-	atOnce = "PURELB_TEST_PROCESSES"
-	// perCPU is the default of Options.AtOnce for each CPU.
-	perCPU = 4
-)
+// inside is the environment variable of a process that runs the tests that its flags name.
+const inside = "PURELB_TEST_INSIDE"
 
 // Run runs the tests of a package, and returns the exit code.
 func Run(m *testing.M, o Options) int {
@@ -61,13 +53,13 @@ func Run(m *testing.M, o Options) int {
 	if isSet("test.list") {
 		return m.Run()
 	}
-	batches, n, err := o.plan()
+	batches, err := o.plan()
 	switch {
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "run tests in several processes:", err)
+		fmt.Fprintln(os.Stderr, "list the tests:", err)
 		return 1
-	case len(batches) > 1 && n > 1:
-		return newRun(o.Namespaces).all(batches, n)
+	case len(batches) > 1:
+		return newRun(o.Namespaces).all(batches, cmp.Or(o.AtOnce, 4*runtime.NumCPU()))
 	case o.Namespaces == 0:
 		return o.here(m)
 	}
@@ -88,25 +80,13 @@ func (o Options) here(m *testing.M) int {
 	return m.Run()
 }
 
-// plan returns the names of the tests, by process, and how many processes run at a time.
-func (o Options) plan() (batches [][]string, n int, err error) {
-	n = o.AtOnce
-	if n == 0 {
-		n = perCPU * runtime.NumCPU()
-	}
-	if text := os.Getenv(atOnce); text != "" {
-		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			return nil, 0, fmt.Errorf("%s is %q, want a number of processes", atOnce, text)
-		}
-	}
-	if n == 1 || wantsOne() {
-		return nil, n, nil
+// plan returns the names of the tests, by process. It returns none if one process is to run all.
+func (o Options) plan() ([][]string, error) {
+	if wantsOne() {
+		return nil, nil
 	}
 	names, err := matching()
-	if err != nil {
-		return nil, 0, fmt.Errorf("list the tests: %w", err)
-	}
-	return slices.Collect(slices.Chunk(names, max(o.Batch, 1))), n, nil
+	return slices.Collect(slices.Chunk(names, max(o.Batch, 1))), err
 }
 
 // single are the flags that are about all tests in one process.
@@ -136,11 +116,7 @@ func matching() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := value("test.run")
-	if run == "" {
-		run = "."
-	}
-	list := exec.Command("/proc/self/exe", "-test.list="+run)
+	list := exec.Command("/proc/self/exe", "-test.list="+cmp.Or(value("test.run"), "."))
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {

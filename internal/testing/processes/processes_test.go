@@ -44,63 +44,41 @@ func start(t *testing.T, args ...string) (string, int) {
 }
 
 func TestEachTestHasItsResult(t *testing.T) {
-	t.Setenv("PURELB_TEST_PROCESSES", "2")
 	const others = "TestPass|TestSkip|"
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		args []string
 		code int
 		want []string // sorted
 		says string
 	}{
+		{"a name that begins like another runs once", []string{"-test.run=Pass"}, 0, []string{"PASS TestPass", "PASS TestPassToo"}, ""},
 		{
-			name: "a name that begins like another runs once",
-			args: []string{"-test.run=Pass"},
-			want: []string{"PASS TestPass", "PASS TestPassToo"},
+			"a failure fails the run, and the others still run", []string{"-test.run=^(" + others + "TestFail)$"},
+			1, []string{"FAIL TestFail", "PASS TestPass", "SKIP TestSkip"}, "one is not two",
 		},
 		{
-			name: "a failure fails the run, and the others still run",
-			args: []string{"-test.run=^(" + others + "TestFail)$"},
-			code: 1, want: []string{"FAIL TestFail", "PASS TestPass", "SKIP TestSkip"},
-			says: "one is not two",
+			"a panic", []string{"-test.run=^(" + others + "TestPanic)$"},
+			1, []string{"FAIL TestPanic", "PASS TestPass", "SKIP TestSkip"}, "panic: out of cheese",
 		},
 		{
-			name: "a panic",
-			args: []string{"-test.run=^(" + others + "TestPanic)$"},
-			code: 1, want: []string{"FAIL TestPanic", "PASS TestPass", "SKIP TestSkip"},
-			says: "panic: out of cheese",
+			"a process that dies", []string{"-test.run=^(" + others + "TestKilled)$"},
+			1, []string{"PASS TestPass", "SKIP TestSkip"}, "the process of TestKilled: signal: killed",
 		},
 		{
-			name: "a process that dies",
-			args: []string{"-test.run=^(" + others + "TestKilled)$"},
-			code: 1, want: []string{"PASS TestPass", "SKIP TestSkip"},
-			says: "the process of TestKilled: signal: killed",
+			"a test that hangs ends with -test.timeout", []string{"-test.run=^(" + others + "TestHang)$", "-test.timeout=5s"},
+			1, []string{"PASS TestPass", "SKIP TestSkip"}, "panic: test timed out after",
+		},
+		{"-test.skip", []string{"-test.run=Pass|Skip", "-test.skip=Too"}, 0, []string{"PASS TestPass", "SKIP TestSkip"}, "no such device"},
+		{
+			"-test.count", []string{"-test.run=Pass", "-test.count=2"},
+			0, []string{"PASS TestPass", "PASS TestPass", "PASS TestPassToo", "PASS TestPassToo"}, "",
 		},
 		{
-			name: "a test that hangs ends with -test.timeout",
-			args: []string{"-test.run=^(" + others + "TestHang)$", "-test.timeout=5s"},
-			code: 1, want: []string{"PASS TestPass", "SKIP TestSkip"},
-			says: "panic: test timed out after",
+			"-test.short, and fuzz tests, but no benchmarks", []string{"-test.run=Short|Seed|Benchmark", "-test.short"},
+			0, []string{"PASS FuzzSeed", "PASS TestShort"}, "short true",
 		},
-		{
-			name: "-test.skip",
-			args: []string{"-test.run=Pass|Skip", "-test.skip=Too"},
-			want: []string{"PASS TestPass", "SKIP TestSkip"},
-			says: "no such device",
-		},
-		{
-			name: "-test.count and arguments",
-			args: []string{"-test.run=Pass", "-test.count=2", "--", "argument"},
-			want: []string{"PASS TestPass", "PASS TestPass", "PASS TestPassToo", "PASS TestPassToo"},
-		},
-		{
-			name: "-test.short, and fuzz tests, but no benchmarks",
-			args: []string{"-test.run=Short|Seed|Benchmark", "-test.short"},
-			want: []string{"PASS FuzzSeed", "PASS TestShort"},
-			says: "short true",
-		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, code := start(t, append([]string{"-test.v"}, tt.args...)...)
 			var got []string
@@ -120,7 +98,6 @@ func TestEachTestHasItsResult(t *testing.T) {
 }
 
 func TestJSONShowsEachTest(t *testing.T) {
-	t.Setenv("PURELB_TEST_PROCESSES", "2")
 	cmd := exec.Command("go", "tool", "test2json", fixture, "-test.v=test2json", "-test.run=^(TestPass|TestPassToo|TestSkip|TestFail)$")
 	out, _ := cmd.Output()
 	var got []string
@@ -141,13 +118,6 @@ func TestJSONShowsEachTest(t *testing.T) {
 	}
 }
 
-// pids returns the processes in which the tests of the fixture ran.
-func pids(out string) []string {
-	all := regexp.MustCompile(`pid \d+`).FindAllString(out, -1)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 func TestEachTestHasAProcess(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -160,18 +130,12 @@ func TestEachTestHasAProcess(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, code := start(t, append([]string{"-test.v", "-test.run=Pass"}, tt.args...)...)
-			if got := pids(out); code != 0 || len(got) != tt.want {
+			got := regexp.MustCompile(`pid \d+`).FindAllString(out, -1)
+			slices.Sort(got)
+			if got = slices.Compact(got); code != 0 || len(got) != tt.want {
 				t.Errorf("exit code %d, processes %q, want %d of them\n%s", code, got, tt.want, out)
 			}
 		})
-	}
-	t.Setenv("PURELB_TEST_PROCESSES", "1")
-	if out, _ := start(t, "-test.v", "-test.run=Pass"); len(pids(out)) != 1 {
-		t.Errorf("several processes, want 1\n%s", out)
-	}
-	t.Setenv("PURELB_TEST_PROCESSES", "none")
-	if out, code := start(t, "-test.run=Pass"); code != 1 || !strings.Contains(out, `PURELB_TEST_PROCESSES is "none"`) {
-		t.Errorf("exit code %d, want 1 and the reason\n%s", code, out)
 	}
 }
 

@@ -3,7 +3,6 @@ package processes
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,8 +17,6 @@ import (
 // run is a run of tests in several processes.
 type run struct {
 	namespaces uintptr
-	// flags are the flags of this process, and rest is what follows them.
-	flags, rest []string
 	// end is when -test.timeout is over. Zero means never.
 	end time.Time
 	// log is the file in which the go command wants to find what files and variables the tests
@@ -34,15 +31,7 @@ type run struct {
 }
 
 func newRun(namespaces uintptr) *run {
-	r := &run{
-		namespaces: namespaces,
-		flags:      os.Args[1 : len(os.Args)-flag.NArg()],
-		rest:       flag.Args(),
-		log:        value("test.testlogfile"),
-	}
-	if n := len(r.flags); n > 0 && r.flags[n-1] == "--" {
-		r.flags = r.flags[:n-1]
-	}
+	r := &run{namespaces: namespaces, log: value("test.testlogfile")}
 	if limit, err := time.ParseDuration(value("test.timeout")); err == nil && limit > 0 {
 		r.end = time.Now().Add(limit)
 	}
@@ -78,7 +67,7 @@ func (r *run) all(batches [][]string, n int) int {
 
 // batch runs some tests in a process, and prints what it said.
 func (r *run) batch(names []string) {
-	args := append(slices.Clone(r.flags), "-test.run=^("+strings.Join(names, "|")+")$")
+	args := append(slices.Clone(os.Args[1:]), "-test.run=^("+strings.Join(names, "|")+")$")
 	if !r.end.IsZero() {
 		left := time.Until(r.end)
 		if left <= 0 {
@@ -92,7 +81,7 @@ func (r *run) batch(names []string) {
 		args = append(args, "-test.testlogfile="+log)
 		defer r.readLog(log)
 	}
-	cmd := child(r.namespaces, append(append(args, "--"), r.rest...))
+	cmd := child(r.namespaces, args)
 	cmd.WaitDelay = time.Second // for what a test started and left behind
 	out, err := cmd.CombinedOutput()
 	r.print(out)
