@@ -14,45 +14,6 @@ import (
 // elsewhere gives web another address, for which no machine answers.
 func elsewhere(s *objects) { serving(branded("web", "192.0.2.10"))(s) }
 
-func TestAnsweredAddressesAreReported(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
-		w.serve(branded("web", "192.0.2.9", "2001:db8::9"))
-		want(t, "reports at first", w.peers.reports(), "[]")
-		pass(10 * time.Second)
-		const both = "[192.0.2.9=02:00:00:00:00:07 2001:db8::9=02:00:00:00:00:07]"
-		want(t, "reported", w.peers.reports(), both)
-		pass(30 * time.Minute)
-		want(t, "reports while the machine answers", w.peers.reports(), both)
-		want(t, "different reports", w.peers.reportedTimes(), 2)
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(7 * time.Second)
-		want(t, "reports when the node has the addresses", w.peers.reports(), "[]")
-	})
-}
-
-// After the Service got another address, the report is the only reason to probe for the first
-// address.
-func TestReportsLastWhileTheMachineAnswers(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.kernel.answers["192.0.2.9"] = someMAC
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		pass(10 * time.Second)
-		w.cluster.change(elsewhere)
-		settle()
-		want(t, "published record when no Service has the address", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
-		w.reported()
-		pass(time.Hour)
-		want(t, "reports after an hour", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
-		want(t, "events about an address that no Service has", w.reported(), "")
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(5 * time.Minute)
-		want(t, "reports after five minutes of silence", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
-		pass(10 * time.Minute)
-		want(t, "reports after fifteen minutes of silence", w.peers.reports(), "[]")
-	})
-}
-
 // The previous agent reported two machines. One of them still answers.
 func TestRestartAsksAgainForReportedMachines(t *testing.T) {
 	const both = "[192.0.2.9=02:00:00:00:00:07 192.0.2.10=02:00:00:00:00:07]"

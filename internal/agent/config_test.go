@@ -98,29 +98,3 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 		})
 	}
 }
-
-func TestAnEmptyLBNodeAgentKeepsTheDefaults(t *testing.T) {
-	nothing := v2.LBNodeAgent{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "nothing", UID: "nothing", Generation: 1}}
-	inWorld(t, func(w *world) { w.cluster.snapshot.Agents = []v2.LBNodeAgent{nothing} }, func(w *world) {
-		w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7"))
-		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
-		want(t, "state", state(w), "default")
-		want(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/nothing ")
-
-		w.reported()
-		w.cluster.change(func(s *objects) { s.Agents = append(s.Agents, lbNodeAgent("other", v2.InterfaceSpec{})) })
-		settle()
-		want(t, "state beside an LBNodeAgent with interfaces", state(w), "configured")
-		want(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/other ")
-		want(t, "events", w.reported(), "")
-	})
-}
-
-func TestIgnoredLBNodeAgentsGetAnEvent(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.cluster.snapshot.Agents = append(w.cluster.snapshot.Agents, lbNodeAgent("second", v2.InterfaceSpec{}))
-	}, func(w *world) {
-		pass(time.Hour)
-		want(t, "events", w.reported(), "Warning ConfigIgnored LBNodeAgent purelb/default takes precedence on node node-a")
-	})
-}

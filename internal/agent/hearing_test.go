@@ -42,28 +42,6 @@ func TestNothingIsTakenFromASegmentWithoutAnyAnswer(t *testing.T) {
 	})
 }
 
-func TestAnAnswerOfARouterProvesThatTheSegmentWorks(t *testing.T) {
-	inWorld(t, func(w *world) { withNodeB(&w.peers.peers) }, func(w *world) {
-		w.kernel.reroute("192.0.2.254", "2001:db8::fe")
-		w.kernel.change(func() { w.kernel.answers["192.0.2.254"], w.kernel.answers["2001:db8::fe"] = someMAC, someMAC })
-		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-		pass(time.Second)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
-	})
-}
-
-func TestTheOnlyLiveNodeTakesSilentAddresses(t *testing.T) {
-	inWorld(t, func(w *world) {
-		withNodeB(&w.peers.peers)
-		w.peers.peers.Members[1].Reachable = false
-	}, func(w *world) {
-		w.kernel.reroute("192.0.2.254")
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		pass(time.Second)
-		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
-	})
-}
-
 // The agent speaks no ARP and no Neighbor Discovery on InfiniBand, WireGuard and tun.
 func TestALinkWithoutNeighborsIsLoggedOnce(t *testing.T) {
 	noNeighbors := func(w *world) { w.kernel.links[1].Neighbors = false }

@@ -108,23 +108,6 @@ func TestANodeWithAWrongClockDoesNotReportOldAddresses(t *testing.T) {
 	}
 }
 
-// All nodes rename the interface at the same moment, which would cause many events.
-func TestARenamedDummyInterfaceCausesNoEvent(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.serve(branded("far", "203.0.113.7", "2001:db8:9::7"))
-		w.reported()
-		w.logged()
-		w.cluster.change(func(s *objects) {
-			s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{DummyInterface: "lb1"})}
-			s.Agents[0].Generation = 2
-		})
-		pass(10 * time.Second)
-		want(t, "kernel", w.kernel.String(), "2001:db8:9::7/128 lb1, 203.0.113.7/32 lb1")
-		want(t, "events", w.reported(), "")
-		want(t, "log", w.logged("address", "interface"), "announcingNonLocal 203.0.113.7 lb1\nannouncingNonLocal 2001:db8:9::7 lb1")
-	})
-}
-
 // eventStore is the events of an API server.
 type eventStore struct {
 	mu      sync.Mutex
@@ -210,31 +193,6 @@ func TestABootingNodeReportsOnlyNewAddresses(t *testing.T) {
 	})
 }
 
-func TestAnAddressWithoutEndpointsGoesAndComesBack(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.cluster.change(func(s *objects) {
-			withdrawing(s)
-			s.Endpoints = map[string][]string{"default/web": {"node-b"}}
-			serving(branded("web", "192.0.2.9", "203.0.113.7"))(s)
-		})
-		settle()
-		const both = "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0"
-		want(t, "kernel, with an endpoint", w.kernel.String(), both)
-		w.reported()
-		w.logged()
-		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": nil} })
-		pass(10 * time.Minute)
-		want(t, "kernel, without endpoints", w.kernel.String(), "")
-		want(t, "slots without", w.slots("web"), "")
-		const why = ": no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints"
-		want(t, "events", w.reported(), "Normal AddressWithdrawn Node node-a withdrew 192.0.2.9"+why+"\nNormal AddressWithdrawn Node node-a withdrew 203.0.113.7"+why)
-		want(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noEndpointsAnywhere\nwithdrawAddress 203.0.113.7 noEndpointsAnywhere")
-		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/web": {"node-b"}} })
-		pass(10 * time.Second)
-		want(t, "kernel, with an endpoint again", w.kernel.String(), both)
-	})
-}
-
 // withdrawing makes all groups withdraw idle addresses.
 func withdrawing(s *objects) {
 	s.Groups[0].Spec.Local.WithdrawWithoutEndpoints, s.Groups[1].Spec.Remote.WithdrawWithoutEndpoints = true, true
@@ -293,25 +251,6 @@ func TestFlappingEndpointsAreDamped(t *testing.T) {
 	})
 }
 
-// Without endpoints, the address has no server. An agent that restarts does not know the deleted
-// group.
-func TestAnAddressOfADeletedGroupNeedsEndpoints(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		web := branded("web", "203.0.113.7")
-		web.Annotations[service.AnnotationPoolType] = service.PoolRemote
-		w.cluster.change(withdrawing)
-		w.cluster.change(webEndpoints())
-		w.cluster.change(serving(web))
-		pass(10 * time.Second)
-		w.cluster.change(func(s *objects) { s.Groups = s.Groups[:1] })
-		pass(10 * time.Minute)
-		want(t, "kernel, without the group", w.kernel.String(), "")
-		w.cluster.change(webEndpoints("node-b"))
-		pass(10 * time.Second)
-		want(t, "kernel, with an endpoint", w.kernel.String(), "203.0.113.7/32 kube-lb0")
-	})
-}
-
 func TestTheEndpointsOfOtherServicesAreNotFollowed(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		local := branded("local", "203.0.113.8")
@@ -329,32 +268,5 @@ func TestTheEndpointsOfOtherServicesAreNotFollowed(t *testing.T) {
 		})
 		settle()
 		follows("when a group withdraws", "default/far", "default/local")
-	})
-}
-
-func TestOnlyAddressesOfThisNodeAreLogged(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"))
-		web := branded("web", "192.0.2.9", "192.0.2.77")
-		web.Annotations[service.AnnotationAnnouncingIPv4] = "node-b,eth0,192.0.2.9 node-b,eth0,192.0.2.77"
-		serving(web)(&w.cluster.snapshot)
-		w.kernel.hold(ours("eth0", "192.0.2.77/24", 55*time.Second)) // of the previous agent
-	}, func(w *world) {
-		pass(10 * time.Second)
-		want(t, "log", w.logged("address"), "subnetsChanged\nlostElection 192.0.2.77\nwithdrawAddress 192.0.2.77")
-	})
-}
-
-// The Lease shows an operator that a node has no subnets. So it must also show the reason, also
-// before the first decision.
-func TestAProblemIsReportedWithTheEmptyLease(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.peers.peers.Trusted = false
-		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "wlan0"})}
-	}, func(w *world) {
-		settle()
-		problem := `no interface matches "wlan0"; the node has eth0, eth1`
-		want(t, "published", w.peers.publications(), "[] purelb/default "+problem)
-		want(t, "events", w.reported(), "Warning ConfigError Node node-a is announcing nothing on its interfaces: "+problem)
 	})
 }

@@ -1,13 +1,11 @@
 package agent
 
 import (
-	"errors"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -49,54 +47,6 @@ func takes(to string, message []byte) (membership.Message, bool) {
 }
 
 const bothAddresses = "192.0.2.9/24 eth0, 2001:db8::9/64 eth0"
-
-func TestAnAddressOfAnotherMachineIsNotTaken(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
-		w.serve(branded("web", "192.0.2.9", "2001:db8::9"))
-		want(t, "events, at first", w.reported(), "")
-		writes := w.notes.written()
-		pass(9 * time.Minute)
-		want(t, "kernel", w.kernel.String(), "")
-		want(t, "slots", w.slots("web"), "")
-		tail := " on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool"
-		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
-		contains(t, "the published record", w.peers.publications(), "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07")
-		want(t, "slot writes while the agent waits", w.notes.written()-writes, 0)
-		want(t, "conflicts that the metric counts", testutil.ToFloat64(w.metrics.conflicts), 2)
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(7 * time.Second)
-		want(t, "kernel, when no machine answers any more", w.kernel.String(), bothAddresses)
-		want(t, "slots, when no machine answers any more", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-	})
-}
-
-func TestAnAgentWaitsForANodeThatStillAnswers(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
-	}, func(w *world) {
-		pass(time.Minute)
-		want(t, "kernel", w.kernel.String(), "")
-		want(t, "events", w.reported(), "")
-		want(t, "slots", w.slots("web"), "node-b,eth0,192.0.2.9 node-b,eth0,2001:db8::9")
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(700 * time.Millisecond)
-		want(t, "kernel, when that node has lost its power", w.kernel.String(), bothAddresses)
-	})
-}
-
-func TestNothingIsTakenWhenProbesFail(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.kernel.change(func() { w.kernel.probeErr = errors.New("no carrier") })
-		w.cluster.change(serving(branded("web", "192.0.2.9"), branded("far", "203.0.113.7")))
-		pass(time.Minute)
-		want(t, "kernel", w.kernel.String(), "203.0.113.7/32 kube-lb0")
-		w.kernel.change(func() { w.kernel.probeErr = nil })
-		pass(7 * time.Second)
-		want(t, "kernel, when probes work", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
-	})
-}
 
 func TestOldSilenceIsProbedAgain(t *testing.T) {
 	for name, wake := range map[string]func(*fakeKernel){
@@ -239,28 +189,6 @@ func TestAMoveFromALinkWithoutCarrierProbesFirst(t *testing.T) {
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(7 * time.Second)
 		want(t, "kernel, when no other node has it", w.kernel.String(), "192.0.2.9/24 eth1")
-	})
-}
-
-func TestTheLastNodeKeepsAddressesWhenItIsExcluded(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.cluster.change(serving(heldBy("node-a")))
-		w.cluster.change(excluded)
-		pass(time.Minute)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
-	})
-}
-
-func TestAnAffinityThatNoNodeFulfillsIsCounted(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		web := branded("web", "192.0.2.9")
-		web.Annotations[announce.AnnotationNodeAffinity] = "service-endpoints"
-		w.cluster.change(func(s *objects) {
-			s.Services, s.Endpoints = []corev1.Service{web}, map[string][]string{"default/web": {"node-x"}}
-		})
-		pass(10 * time.Minute)
-		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
-		want(t, "affinity_fallback_total", testutil.ToFloat64(w.metrics.affinityFallback.WithLabelValues("192.0.2.9")), 1)
 	})
 }
 
