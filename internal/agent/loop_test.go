@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
-
 )
 
 func TestANewAddressIsAnnouncedAndReported(t *testing.T) {
