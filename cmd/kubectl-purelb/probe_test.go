@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"purelb.io/purelb/internal/probe"
 )
 
@@ -64,75 +62,14 @@ func probedCluster(t *testing.T, forbidden string, answers map[string]probe.Answ
 	return kubeconfig
 }
 
-func TestProbeJoinsTheAnswersOfAllAgents(t *testing.T) {
-	holder := probe.Machine{MAC: "02:00:00:00:00:01", Node: "n1"}
-	foreign := probe.Machine{MAC: "02:00:00:00:00:07"}
-	control := []probe.Control{{Node: "n1", Answered: true}, {}}
-	all := map[string]probe.Answer{
-		"n1": {Interface: "eth0", Result: probe.Silent, Here: true, Controls: control},
-		"n2": {Interface: "eth0", Result: probe.Answered, Machines: []probe.Machine{holder}, Controls: control},
-		"n3": {Interface: "eth0", Result: probe.Answered, Machines: []probe.Machine{holder}, Controls: control},
-	}
-	contested := map[string]probe.Answer{
-		"n1": {Interface: "eth0", Result: probe.Answered, Machines: []probe.Machine{foreign}, Here: true, Controls: control},
-		"n2": {Interface: "eth0", Result: probe.Answered, Machines: []probe.Machine{foreign, holder}, Controls: control},
-	}
-	for _, tt := range []struct {
-		name, args, forbidden string
-		answers               map[string]probe.Answer
-		want                  string
-	}{
-		{"as it should be", "192.0.2.9", "", all, `192.0.2.9 is answered by node n1 (seen by n2, n3)
-
-NODE   INTERFACE   HAS IT   ANSWER   MAC                 CONTROLS
-n1     eth0        yes      none     -                   1 of 2
-n2     eth0        no       n1       02:00:00:00:00:01   1 of 2
-n3     eth0        no       n1       02:00:00:00:00:01   1 of 2
-exit code 0
-`},
-		{"a foreign machine, and an agent that is busy", "192.0.2.9", "", contested, `192.0.2.9 is answered by another machine, 02:00:00:00:00:07 (seen by n1, n2), and is on node n1 too
-
-NODE   INTERFACE   HAS IT   ANSWER                                                                                    MAC                 CONTROLS
-n1     eth0        yes      another machine                                                                           02:00:00:00:00:07   1 of 2
-n2     eth0        no       another machine                                                                           02:00:00:00:00:07   1 of 2
-n2     eth0        no       n1                                                                                        02:00:00:00:00:01   1 of 2
-n3     -           no       unknown: the agent said: other probes run on this node; try again in a few seconds   -                   0 of 0
-exit code 1
-`},
-		{"some nodes", "192.0.2.9 --node n1", "", all, `192.0.2.9 is on node n1; no other machine answers for it, and no other node could ask
-
-NODE   INTERFACE   HAS IT   ANSWER   MAC   CONTROLS
-n1     eth0        yes      none     -     1 of 2
-exit code 0
-`},
-		{"a node without an agent", "192.0.2.9 --node n9", "", all, "error: no agent runs on node n9\nexit code 2\n"},
-		{"no right to list pods", "192.0.2.9", "/pods", all, "error: list the agents: no right to /pods (the Role purelb-prober of namespace purelb-system has that right)\nexit code 2\n"},
-		{"no right to make a token", "192.0.2.9", "/serviceaccounts", all, "error: make a token for the agents: no right to /serviceaccounts (the Role purelb-prober of namespace purelb-system has that right)\nexit code 2\n"},
-		{"no right to use the proxy", "192.0.2.9 --node n1", "/pods/http:", all, `who answers for 192.0.2.9 is unknown: node n1: no right to /pods/http: (the Role purelb-prober of namespace purelb-system has that right)
-
-NODE   INTERFACE   HAS IT   ANSWER                                                                                                  MAC   CONTROLS
-n1     -           no       unknown: no right to /pods/http: (the Role purelb-prober of namespace purelb-system has that right)   -     0 of 0
-exit code 1
-`},
-		{"no address", "web", "", all, "error: \"web\" is not an IP address; write one such as 192.0.2.10 or 2001:db8::10\nexit code 2\n"},
-		{"files", "192.0.2.9 -f testdata/cluster.yaml", "", all, "error: probe asks the agents of a cluster; it cannot use an archive or files\nexit code 2\n"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			config := probedCluster(t, tt.forbidden, tt.answers)
+// The answers of all agents are joined.
+func TestScenesOfProbes(t *testing.T) {
+	scenes(t, "probes", func(s stage) func(*testing.T, string) string {
+		return func(t *testing.T, command string) string {
+			config := probedCluster(t, s.forbidden, s.probes)
 			var out, errs bytes.Buffer
-			code := run(t.Context(), append([]string{"--kubeconfig", config, "probe"}, strings.Fields(tt.args)...), strings.NewReader(""), &out, &errs)
-			// Only the words count, not how wide the columns are.
-			words := func(text string) string {
-				var lines []string
-				for line := range strings.Lines(text) {
-					lines = append(lines, strings.Join(strings.Fields(line), " "))
-				}
-				return strings.Join(lines, "\n")
-			}
-			got := fmt.Sprintf("%s%sexit code %d\n", out.String(), errs.String(), code)
-			if diff := cmp.Diff(words(tt.want), words(got)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+			code := run(t.Context(), append(strings.Fields(command), "--kubeconfig", config), strings.NewReader(""), &out, &errs)
+			return shown(out.String(), errs.String(), code)
+		}
+	})
 }

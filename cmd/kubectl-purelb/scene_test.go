@@ -12,6 +12,7 @@ import (
 	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/probe"
 )
 
 // A scene of testdata/scenes begins with "# name". Then it says what is other than in
@@ -117,6 +118,10 @@ type stage struct {
 	// allocator and agents are what the programs say.
 	allocator *allocstate.State
 	agents    []agentstate.State
+	// probes are what the agents of nodes say when they are asked to probe, and forbidden is the path
+	// below the namespace of PureLB that the user has no right to.
+	probes    map[string]probe.Answer
+	forbidden string
 }
 
 // answer returns what a command says of s: the first line of an explanation with the kinds that it

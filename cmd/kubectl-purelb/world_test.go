@@ -59,7 +59,8 @@ func with(tb testing.TB, w explain.World, text string) explain.World {
 // removes one, and 0 names the first element of a list. An object that is not there is added.
 // "gone" lists objects that are removed, and "unread" says why the objects of a kind are not known.
 // "well" is wellWorld, "facts" are the facts of a check that differ, "now" is the time, "files"
-// are manifests, and "allocator" and "agents" are what these programs say.
+// are manifests, and "allocator" and "agents" are what these programs say. For "probes" and
+// "forbidden" see stage.
 func (s *stage) set(tb testing.TB, text string) {
 	tb.Helper()
 	var changes map[string]any
@@ -77,6 +78,10 @@ func (s *stage) set(tb testing.TB, text string) {
 			remade(tb, value, &s.allocator)
 		case "agents":
 			remade(tb, value, &s.agents)
+		case "probes":
+			remade(tb, value, &s.probes)
+		case "forbidden":
+			s.forbidden = value.(string)
 		case "facts":
 			remade(tb, value, &s.facts)
 		case "now":
