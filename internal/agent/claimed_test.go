@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/lease"
 )
 
@@ -44,42 +43,6 @@ func TestAnotherMachineEndsTheReportOfTheFirst(t *testing.T) {
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = [6]byte{2, 0, 0, 0, 0, 8} }) // another node
 		pass(15 * time.Minute)
 		want(t, "reported", w.peers.reports(), "[]")
-	})
-}
-
-func TestClaimsOfHeldAddressesAreReported(t *testing.T) {
-	holdingBoth(t, true, func(w *world) {
-		w.peers.change(func(p *election.Peers) { p.MACs = map[[6]byte]string{{2, 0, 0, 0, 0, 3}: "node-b"} })
-		settle()
-		for _, mac := range []byte{8, 3, 7} { // a machine outside of the cluster is reported before a node
-			w.kernel.heard <- heard("192.0.2.9", mac)
-		}
-		settle()
-		want(t, "reported", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
-		pass(12 * time.Minute)
-		want(t, "reported after twelve minutes without a claim", w.peers.reports(), "[]")
-	})
-}
-
-// The Lease of a node has its MACs, and is deleted when its agent leaves. After that, the allocator
-// must not take the node for a machine outside of the cluster.
-func TestTheReportNamesANodeAfterItHasLeft(t *testing.T) {
-	holdingBoth(t, true, func(w *world) {
-		macs := func(nodes map[[6]byte]string) {
-			w.peers.change(func(p *election.Peers) { p.MACs = nodes })
-			settle()
-		}
-		macs(map[[6]byte]string{someMAC: "node-b"})
-		w.kernel.heard <- heard("192.0.2.9", 7)
-		settle()
-		const named = "[192.0.2.9=02:00:00:00:00:07=node-b]"
-		want(t, "reported", w.peers.reports(), named)
-		macs(nil)
-		pass(time.Minute)
-		want(t, "reports when the node has left", w.peers.reports(), named)
-		w.kernel.heard <- heard("192.0.2.9", 7)
-		settle()
-		want(t, "reports when the machine claims again", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 	})
 }
 

@@ -71,16 +71,6 @@ func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 	})
 }
 
-func TestAConflictWithANodeNamesTheNode(t *testing.T) {
-	holdingBoth(t, true, func(w *world) {
-		w.peers.change(func(p *election.Peers) { p.MACs = map[[6]byte]string{{2, 0, 0, 0, 0, 7}: "node-b"} })
-		w.kernel.heard <- heard("192.0.2.9", 7)
-		settle()
-		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9, which node node-a has on eth0, is claimed by node node-b, 02:00:00:00:00:07: "+
-			"clients reach one or the other; if node node-b goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy")
-	})
-}
-
 func TestAnARPRequestIsNoConflict(t *testing.T) {
 	holdingBoth(t, true, func(w *world) {
 		probe := heard("192.0.2.9", 7)
@@ -93,19 +83,6 @@ func TestAnARPRequestIsNoConflict(t *testing.T) {
 		settle()
 		want(t, "changes", w.kernel.changes(), "")
 		want(t, "events", w.reported(), "")
-	})
-}
-
-func TestAnAgentWithoutGARPClaimsNothing(t *testing.T) {
-	holdingBoth(t, false, func(w *world) {
-		w.cluster.change(serving(heldBy("node-a"), branded("new", "192.0.2.10")))
-		pass(time.Hour)
-		w.reported()
-		w.kernel.heard <- heard("192.0.2.9", 7)
-		settle()
-		want(t, "claims", strings.Join(w.kernel.claims(), "\n"), "")
-		want(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0, "+bothAddresses)
-		contains(t, "the events", w.reported(), "AddressConflict")
 	})
 }
 
@@ -137,18 +114,6 @@ func TestTheNodeThatIsNotElectedYieldsASharedAddress(t *testing.T) {
 		}
 		settle()
 		want(t, "kernel", w.kernel.String(), strings.Join(chosen, ", "))
-	})
-}
-
-func TestAnAddressIsClaimedAgainEveryTenMinutes(t *testing.T) {
-	holdingBoth(t, true, func(w *world) {
-		pass(time.Hour)
-		claims := strings.Join(w.kernel.claims(), "\n")
-		for _, ip := range []string{"192.0.2.9", "2001:db8::9"} {
-			if n := strings.Count(claims, ip); n < 5 || n > 6 {
-				t.Errorf("%s is claimed %d times in an hour, which is not every ten minutes:\n%s", ip, n, claims)
-			}
-		}
 	})
 }
 

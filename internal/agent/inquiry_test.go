@@ -169,39 +169,6 @@ func (w *world) asks(number uint64, addresses ...string) string {
 	return strings.Join(answers, ", ")
 }
 
-func TestAnAgentAnswersWhatItsNodeHas(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
-		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.9/32"), permanent("kube-ipvs0", "192.0.2.10/32"), permanent("lo", "192.0.2.11/32"))
-		w.kernel.probing = time.Second
-	}, func(w *world) {
-		want(t, "answer about the node's own address", w.asks(1, "192.0.2.1"), "have[192.0.2.1]")
-		want(t, "answer about addresses of kube-proxy and lo", w.asks(2, "192.0.2.10", "192.0.2.11", "192.0.2.12"), "have not[192.0.2.10 192.0.2.11 192.0.2.12]")
-		want(t, "answer about both kinds", w.asks(3, "192.0.2.1", "192.0.2.10"), "have[192.0.2.1], have not[192.0.2.10]")
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		pass(500 * time.Millisecond)
-		want(t, "answer about an address that the agent is taking", w.asks(4, "192.0.2.9"), "have[192.0.2.9]")
-		pass(time.Second)
-		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
-		want(t, "answer about an address that the node has", w.asks(5, "192.0.2.9"), "have[192.0.2.9]")
-		w.serve()
-		want(t, "kernel, afterwards", w.kernel.String(), "")
-		want(t, "answer about an address that the node had", w.asks(6, "192.0.2.9"), "have not[192.0.2.9]")
-	})
-}
-
-func TestAnAgentThatCannotReadItsNodeDoesNotAnswer(t *testing.T) {
-	inWorld(t, func(w *world) { w.kernel.dumpErr = fmt.Errorf("interrupted") }, func(w *world) {
-		want(t, "answer before the first observation", w.asks(1, "192.0.2.9"), "")
-		w.kernel.change(func() { w.kernel.dumpErr = nil })
-		pass(2 * time.Minute)
-		want(t, "answer after an observation", w.asks(2, "192.0.2.9"), "have not[192.0.2.9]")
-		w.kernel.change(func() { w.kernel.dumpErr = fmt.Errorf("interrupted") })
-		settle()
-		want(t, "answer when the observation fails", w.asks(3, "192.0.2.9"), "")
-	})
-}
-
 func TestAnswersAreLimitedPerSecond(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		looks := w.kernel.observations()
@@ -312,19 +279,4 @@ func TestStrictARPEndsTheWarning(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A gratuitous ARP would make clients send to a node that has not taken the address.
-func TestAddressesOfKubeProxyAreNotClaimed(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
-		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.9/32"))
-		w.kernel.answers["192.0.2.9"] = someMAC
-	}, func(w *world) {
-		w.cluster.change(serving(branded("web", "192.0.2.9")))
-		pass(30 * time.Minute)
-		want(t, "kernel", w.kernel.String(), "")
-		want(t, "claims", strings.Join(w.kernel.claims(), "\n"), "")
-		want(t, "answer to another node", w.asks(1, "192.0.2.9"), "have not[192.0.2.9]")
-	})
 }

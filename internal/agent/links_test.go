@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 )
 
-// A link is silent as soon as on a node with one link (TestAddressesLeaveALinkWithoutAnyAnswer).
+// A link is silent as soon as on a node with one link (see "addresses leave a link without any answer" in testdata).
 func TestManyLinksFallSilentTogether(t *testing.T) {
 	const many = 10
 	inWorld(t, func(w *world) {

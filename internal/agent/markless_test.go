@@ -29,36 +29,6 @@ func withoutMarks(t *testing.T, before func(*world), test func(*world)) {
 	})
 }
 
-func TestAKernelWithoutMarksKeepsTheNodesOwnAddress(t *testing.T) {
-	withoutMarks(t, func(w *world) {
-		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "192.0.2.8/24", time.Minute))
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a"), branded("far", "203.0.113.7")}
-	}, func(w *world) {
-		settle()
-		want(t, "kernel", w.kernel.String(), "192.0.2.8/24 eth0, 192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
-		pass(10 * time.Minute)
-		want(t, "kernel, when leftovers have expired", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
-		w.serve()
-		want(t, "kernel, without Services", w.kernel.String(), "")
-	})
-}
-
-func TestAKernelWithoutMarksMovesAddressesToAnotherDummyInterface(t *testing.T) {
-	withoutMarks(t, func(w *world) {
-		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
-	}, func(w *world) {
-		settle()
-		want(t, "kernel", w.kernel.String(), "203.0.113.7/32 kube-lb0")
-		agent := lbNodeAgent("default", v2.InterfaceSpec{DummyInterface: "lb9"})
-		agent.Generation = 2
-		w.reported()
-		w.cluster.change(func(s *objects) { s.Agents = []v2.LBNodeAgent{agent} })
-		settle()
-		want(t, "kernel, with another name", w.kernel.String(), "203.0.113.7/32 lb9")
-		want(t, "events", w.reported(), "")
-	})
-}
-
 // No pool contains an address of a backend. The address is ours while a Service has it, and then
 // until the agent has removed it.
 func TestAKernelWithoutMarksRemovesAddressesOfBackends(t *testing.T) {
@@ -97,30 +67,6 @@ func TestAKernelWithoutMarksKeepsAddressesWithoutTheAPIServer(t *testing.T) {
 		w.end()
 		want(t, "kernel, after the end of an agent that never knew the cluster", w.kernel.String(), bothAddresses)
 	})
-}
-
-// These attributes of local addresses are those of many nodes' own addresses.
-func TestAKernelWithoutMarksKnowsConfiguredAttributes(t *testing.T) {
-	for name, attributes := range map[string]v2.AddressAttributes{
-		"no end of lifetime": {ValidLifetime: ptr(int32(0))},
-		"a prefix route":     {NoPrefixRoute: ptr(false)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withoutMarks(t, func(w *world) {
-				w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{
-					AddressConfig: &v2.AddressConfig{LocalInterface: &attributes},
-				})}
-			}, func(w *world) {
-				w.cluster.change(serving(branded("web", "192.0.2.9")))
-				pass(10 * time.Minute)
-				want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
-				want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9")
-				want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
-				w.serve()
-				want(t, "kernel, without Services", w.kernel.String(), "")
-			})
-		})
-	}
 }
 
 // The agent did not run, or could not remove the addresses, when the name changed.

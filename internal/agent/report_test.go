@@ -203,29 +203,6 @@ func webEndpoints(nodes ...string) func(*objects) {
 	return func(s *objects) { s.Endpoints = map[string][]string{"default/web": nodes} }
 }
 
-// A replica is replaced, so its endpoint is gone for some seconds.
-func TestAShortLossOfEndpointsMovesNothing(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		w.cluster.change(withdrawing)
-		w.cluster.change(webEndpoints("node-b"))
-		w.cluster.change(serving(branded("web", "192.0.2.9", "203.0.113.7")))
-		pass(20 * time.Second)
-		w.kernel.changes()
-		w.reported()
-		for range 5 {
-			w.cluster.change(webEndpoints())
-			pass(4 * time.Second)
-			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
-			w.cluster.change(webEndpoints("node-b"))
-			pass(30 * time.Second)
-		}
-		want(t, "events", w.reported(), "")
-		if changes := w.kernel.changes(); strings.Contains(changes, "remove") || strings.Contains(changes, "put 203.0.113.7") {
-			t.Errorf("the agent did\n%s", changes)
-		}
-	})
-}
-
 // A server crashes repeatedly.
 func TestFlappingEndpointsAreDamped(t *testing.T) {
 	inWorld(t, nil, func(w *world) {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,22 +27,26 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Each scene of testdata/scenes.txt has a world of its own. A scene begins with "# name". A line is a
-// word of act or ask. What follows with "->" is the answer to the line before it. The agent starts at
-// the line "start", or before the first line.
+// Each scene of testdata has a world of its own. A scene begins with "# name". A line is a word of act
+// or ask. What follows with "->" is the answer to the line before it. The agent starts at the line
+// "start", or before the first line.
 func TestScenes(t *testing.T) {
-	text, err := os.ReadFile("testdata/scenes.txt")
+	files, err := filepath.Glob("testdata/*.txt")
 	must(t, err)
-	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-		name, script, _ := strings.Cut(part, "\n")
-		t.Run(strings.TrimPrefix(name, "# "), func(t *testing.T) {
-			before, after, cut := strings.Cut(script, "start\n")
-			if !cut {
-				before, after = "", script
-			}
-			s := &scene{}
-			inWorld(t, func(w *world) { s.world = w; s.play(t, before) }, func(*world) { s.play(t, after) })
-		})
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		for part := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+			name, script, _ := strings.Cut(part, "\n")
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+strings.TrimPrefix(name, "# "), func(t *testing.T) {
+				before, after, cut := strings.Cut(script, "start\n")
+				if !cut {
+					before, after = "", script
+				}
+				s := &scene{}
+				inWorld(t, func(w *world) { s.world = w; s.play(t, before) }, func(*world) { s.play(t, after) })
+			})
+		}
 	}
 }
 
@@ -107,12 +114,51 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 		})
 	case "trusted", "untrusted":
 		s.peers.change(func(p *election.Peers) { p.Trusted, p.CutOff = verb == "trusted", rest == "cut off" })
-	case "own": // addresses of a node itself
-		s.peers.change(func(p *election.Peers) { p.Own = ownedBy(args[0], args[1:]...) })
-	case "hold": // a local address of an earlier agent
+	case "own": // addresses of nodes themselves: "node-b 192.0.2.2; ..."
+		own := map[netip.Addr]string{}
+		for part := range strings.SplitSeq(rest, ";") {
+			words := strings.Fields(part)
+			maps.Copy(own, ownedBy(words[0], words[1:]...))
+		}
+		s.peers.change(func(p *election.Peers) { p.Own = own })
+	case "macs": // the last byte of the MAC of a node, or no MACs: "7 node-b"
+		nodes := map[[6]byte]string{}
+		if len(args) > 0 {
+			nodes[heard("192.0.2.9", lastByte(t, args[0])).MAC] = args[1]
+		}
+		s.peers.change(func(p *election.Peers) { p.MACs = nodes })
+	case "claim": // of a machine with this last byte of its MAC
+		s.kernel.heard <- heard(args[0], lastByte(t, args[1]))
+	case "offer": // of web's addresses by a node
+		s.peers.received <- from(rest, announce.Take)
+	case "taken": // by another machine: so many attempts to add the address will fail, each after a time
+		s.kernel.taken[args[0]], _ = strconv.Atoi(args[1])
+		var err error
+		s.kernel.detecting, err = time.ParseDuration(args[2])
+		must(t, err)
+	case "plug", "unplug": // the cable of a link
+		s.kernel.plug(args[0], verb == "plug")
+	case "probing": // how long a probe lasts
+		var err error
+		s.kernel.probing, err = time.ParseDuration(rest)
+		must(t, err)
+	case "markless":
+		s.kernel.markless = true
+	case "ipvs": // addresses on kube-ipvs0, which kube-proxy uses
+		s.kernel.change(func() {
+			s.kernel.links = append(s.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
+			for _, prefix := range args {
+				s.kernel.hold(permanent("kube-ipvs0", prefix))
+			}
+		})
+	case "hold", "leased": // a local address of an earlier agent, or of the node
 		left, err := time.ParseDuration(args[2])
 		must(t, err)
-		s.kernel.change(func() { s.kernel.hold(ours(args[0], args[1], left)) })
+		a := ours(args[0], args[1], left)
+		if verb == "leased" {
+			a.Mark = 0
+		}
+		s.kernel.change(func() { s.kernel.hold(a) })
 	case "foreign":
 		s.kernel.change(func() { s.kernel.hold(permanent(args[0], args[1])) })
 	case "remote": // an address of an earlier agent on kube-lb0
@@ -189,6 +235,9 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 		return strconv.Itoa(s.peers.reportedTimes()), true
 	case "selector":
 		return state(s.world), true
+	case "asked": // what node-b asks this node, with the number of the question
+		number, _ := strconv.ParseUint(args[0], 10, 64)
+		return s.asks(number, args[1:]...), true
 	case "writes": // of slots
 		return strconv.Itoa(s.notes.written() - s.written), true
 	case "remaining": // all addresses of the node
@@ -210,6 +259,12 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 		return within(s.kernel.observations()-s.looked, 0, high), true
 	}
 	return "", false
+}
+
+func lastByte(t *testing.T, text string) byte {
+	b, err := strconv.ParseUint(text, 16, 8)
+	must(t, err)
+	return byte(b)
 }
 
 func within(n, low, high int) string {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -32,35 +31,6 @@ func holding(t *testing.T, test func(*world)) {
 	})
 }
 
-func TestAddressesLeaveALinkWithoutAnyAnswer(t *testing.T) {
-	holding(t, func(w *world) {
-		looks := w.kernel.observations()
-		pass(29 * time.Second)
-		if n := w.kernel.observations() - looks; n > 1 {
-			t.Errorf("%d passes in half a minute without a change, want at most 1", n)
-		}
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(3 * time.Second)
-		want(t, "kernel, after one or two probes", w.kernel.String(), bothAddresses)
-		pass(4 * time.Second)
-		want(t, "kernel, after three probes", w.kernel.String(), "")
-		if record := w.peers.publications(); !strings.HasPrefix(record, "[] ") {
-			t.Errorf("the published record is %q, want no subnets", record)
-		}
-		if events := w.reported(); strings.Count(events, "Warning InterfaceSilent Node node-a hears no machine on interface eth0") != 1 {
-			t.Errorf("the events are %q, want one InterfaceSilent", events)
-		}
-		pass(time.Hour)
-		want(t, "kernel, after an hour without an answer", w.kernel.String(), "")
-		w.kernel.change(func() { w.kernel.answers["192.0.2.3"] = someMAC })
-		pass(8 * time.Second)
-		want(t, "kernel, eight seconds after an answer", w.kernel.String(), "")
-		w.kernel.change(func() { w.kernel.answers["2001:db8::3"] = someMAC })
-		pass(10 * time.Second)
-		want(t, "kernel, after ten seconds with answers", w.kernel.String(), bothAddresses)
-	})
-}
-
 func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
 	for name, change := range map[string]func(*election.Peers){
 		"gossip does not reach the others":                     func(p *election.Peers) { p.Members[1].Reachable, p.Members[2].Reachable = false, false },
@@ -77,18 +47,6 @@ func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnswersOfARouterKeepAddressesOnALink(t *testing.T) {
-	holding(t, func(w *world) {
-		w.kernel.reroute("192.0.2.254")
-		w.kernel.change(func() {
-			clear(w.kernel.answers)
-			w.kernel.answers["192.0.2.254"] = someMAC
-		})
-		pass(time.Hour)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
-	})
 }
 
 // The machines that should answer may be nodes that pause. A pause that gossip tolerates must not

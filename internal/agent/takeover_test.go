@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/membership"
@@ -172,26 +171,6 @@ func TestAddressesLeaveALinkWithoutCarrierAtOnce(t *testing.T) {
 	})
 }
 
-func TestAMoveFromALinkWithoutCarrierProbesFirst(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), permanent("eth1", "192.0.2.2/24"))
-		w.kernel.probing = 100 * time.Millisecond
-		w.cluster.snapshot.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{Interfaces: []v2.InterfaceName{"eth1"}})}
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
-	}, func(w *world) {
-		settle()
-		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = someMAC })
-		w.kernel.plug("eth0", false)
-		settle()
-		want(t, "kernel, during the probes", w.kernel.String(), "192.0.2.9/24 eth0")
-		pass(time.Second)
-		want(t, "kernel, while another node has it", w.kernel.String(), "")
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(7 * time.Second)
-		want(t, "kernel, when no other node has it", w.kernel.String(), "192.0.2.9/24 eth1")
-	})
-}
-
 // A pass that adds thousands of addresses takes long. The request is sent after it.
 func TestTheNextNodeHasASecondAfterALongPass(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -212,24 +191,5 @@ func TestTheNextNodeHasASecondAfterALongPass(t *testing.T) {
 		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses+", 203.0.113.7/32 kube-lb0")
 		pass(time.Second)
 		want(t, "kernel, after the second", w.kernel.String(), "203.0.113.7/32 kube-lb0")
-	})
-}
-
-// An agent whose pod is replaced keeps the addresses that no other node takes in time.
-func TestAnOfferOfANodeThatLeftDoesNotCount(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
-		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
-	}, func(w *world) {
-		w.peers.received <- from("node-b", announce.Take)
-		pass(time.Second)
-		want(t, "kernel, while node-b may keep the addresses", w.kernel.String(), "")
-		w.peers.change(func(p *election.Peers) { p.Members = p.Members[:1] })
-		pass(10 * time.Second)
-		want(t, "kernel, when node-b has left and still answers", w.kernel.String(), "")
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(7 * time.Second)
-		want(t, "kernel, when node-b is silent", w.kernel.String(), bothAddresses)
 	})
 }
