@@ -29,6 +29,11 @@ func TestTheTestsOfPromisesExist(t *testing.T) {
 				t.Errorf("promise %s: %s has no %s", row[1], folder, named[2])
 			}
 		}
+		for _, scene := range regexp.MustCompile("`([a-z0-9/]+)\\.TestScenes` \\*([^*]*)\\*").FindAllStringSubmatch(row[2], -1) {
+			if !slices.Contains(scenesIn(t, folderOf(scene[1])), scene[2]) {
+				t.Errorf("promise %s: %s has no scene %q", row[1], scene[1], scene[2])
+			}
+		}
 		for ring, cell := range strings.Split(row[2], " | ")[1:] {
 			if strings.TrimSpace(cell) != "" && !test.MatchString(cell) && !strings.Contains(cell, "not yet proven") {
 				t.Errorf("promise %s, ring %d: %q names no test", row[1], ring+1, cell)
@@ -61,6 +66,23 @@ func testsIn(t *testing.T, folder string) (names []string) {
 			t.Fatal(err)
 		}
 		names = append(names, matches(regexp.MustCompile(`(?m)^func (Test\w+)\(t `), string(text))...)
+	}
+	return names
+}
+
+// scenesIn returns the names of the scenes that TestScenes of a folder plays.
+func scenesIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(folder + "/testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no scenes: %v", folder, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, matches(regexp.MustCompile(`(?m)^# (.*)$`), string(text))...)
 	}
 	return names
 }
