@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,10 +40,11 @@ func BenchmarkAgentIdle(b *testing.B) {
 		w.until(5*time.Minute, "every node carries every address", func() bool { return w.fewestCarried("10.241.") == services })
 		writes := w.countWrites()
 		w.idle(writes)
-		wrote, began := writes.Load(), time.Now()
+		writes.take()
+		began := time.Now()
 		time.Sleep(long)
 		took := time.Since(began)
-		fmt.Printf("RESULT agent_idle_api_writes_per_minute %.2f\n", float64(writes.Load()-wrote)/took.Minutes()/float64(len(lab.Nodes())))
+		fmt.Printf("RESULT agent_idle_api_writes_per_minute %.2f\n", float64(len(writes.take()))/took.Minutes()/float64(len(lab.Nodes())))
 	}
 }
 
@@ -96,9 +96,30 @@ func (w *world) fewestCarried(prefix string) int {
 	return fewest
 }
 
-// countWrites counts the writes of agents from now on: Leases, slots and conditions of Services,
-// events, and the statuses of LBNodeAgents. It does not count writes that change nothing.
-func (w *world) countWrites() *atomic.Int64 {
+// writeLog has the writes of agents: the kind of each object, and its name.
+type writeLog struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// take returns the writes since the last call.
+func (l *writeLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.all
+	l.all = nil
+	return all
+}
+
+func (l *writeLog) add(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, what)
+}
+
+// countWrites notes the writes of agents from now on: Leases, slots and conditions of Services,
+// events, and the statuses of LBNodeAgents. It does not note writes that change nothing.
+func (w *world) countWrites() *writeLog {
 	w.t.Helper()
 	watching, err := lab.watching()
 	if err != nil {
@@ -106,17 +127,17 @@ func (w *world) countWrites() *atomic.Int64 {
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.t.Cleanup(cancel)
-	var writes atomic.Int64
+	writes := &writeLog{}
 	for _, kind := range []client.ObjectList{&coordinationv1.LeaseList{}, &corev1.ServiceList{}, &corev1.EventList{}} {
 		for _, ns := range []string{namespace, product.Namespace} {
-			w.follow(ctx, watching, kind.DeepCopyObject().(client.ObjectList), ns, &writes)
+			w.follow(ctx, watching, kind.DeepCopyObject().(client.ObjectList), ns, writes)
 		}
 	}
-	return &writes
+	return writes
 }
 
-// follow counts the changes of one kind of object in a namespace.
-func (w *world) follow(ctx context.Context, watching client.WithWatch, kind client.ObjectList, ns string, writes *atomic.Int64) {
+// follow notes the changes of one kind of object in a namespace.
+func (w *world) follow(ctx context.Context, watching client.WithWatch, kind client.ObjectList, ns string, writes *writeLog) {
 	w.t.Helper()
 	if err := watching.List(ctx, kind, client.InNamespace(ns)); err != nil {
 		w.t.Fatal(err)
@@ -128,11 +149,16 @@ func (w *world) follow(ctx context.Context, watching client.WithWatch, kind clie
 	go func() {
 		for e := range events.ResultChan() {
 			o, ok := e.Object.(client.Object)
-			_, event := o.(*corev1.Event)
-			expired := event && e.Type == watch.Deleted // the API server deletes events after an hour
-			if ok && e.Type != watch.Bookmark && e.Type != watch.Error && o.GetName() != "purelb-allocator" && !expired {
-				writes.Add(1)
+			event, isEvent := o.(*corev1.Event)
+			expired := isEvent && e.Type == watch.Deleted // the API server deletes events after an hour
+			if !ok || e.Type == watch.Bookmark || e.Type == watch.Error || o.GetName() == "purelb-allocator" || expired {
+				continue
 			}
+			what := fmt.Sprintf("%T %s", o, o.GetName())
+			if isEvent {
+				what += " " + event.Reason + ": " + event.Message
+			}
+			writes.add(what)
 		}
 		if ctx.Err() == nil {
 			w.t.Errorf("the watch of %T ended early", kind)
@@ -140,13 +166,13 @@ func (w *world) follow(ctx context.Context, watching client.WithWatch, kind clie
 	}()
 }
 
-// idle waits for ten seconds in which only Leases are written.
-func (w *world) idle(writes *atomic.Int64) {
+// idle waits for ten seconds in which no agent writes more than its Lease.
+func (w *world) idle(writes *writeLog) {
 	w.t.Helper()
-	last, since := writes.Load(), time.Now()
+	since, wrote := time.Now(), 0
 	w.until(3*time.Minute, "only Leases are written", func() bool {
-		if now := writes.Load(); now-last > int64(len(lab.Nodes())) {
-			last, since = now, time.Now()
+		if wrote += len(writes.take()); wrote > len(lab.Nodes()) {
+			since, wrote = time.Now(), 0
 		}
 		return time.Since(since) > 10*time.Second
 	})
