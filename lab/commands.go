@@ -84,7 +84,14 @@ func worldNames() (names []string) {
 	return names
 }
 
-func down(context.Context, []string) error { return lifecycle.Down(state.Default(), os.Stdout) }
+// down also takes down labs beside the usual one that a broken run of scenes has left.
+func down(context.Context, []string) error {
+	err := lifecycle.Down(state.Default(), os.Stdout)
+	for n := 2; state.Default().Beside(n).Exists(); n++ {
+		err = errors.Join(err, lifecycle.Down(state.Default().Beside(n), io.Discard))
+	}
+	return err
+}
 
 func status(ctx context.Context, _ []string) error {
 	c, err := cluster.Recorded(state.Default())

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/lifecycle"
 	"purelb.io/purelb/lab/internal/state"
 )
@@ -51,6 +52,10 @@ func (r *Runner) Run(ctx context.Context, list []Scene) error {
 		} else {
 			together = append(together, s)
 		}
+	}
+	// This may take minutes, the first time, and says so.
+	if _, err := build.Build(ctx, r.Out, build.Always()...); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "purelb-scenes-")
 	if err != nil {
@@ -163,10 +168,7 @@ type lab struct {
 
 // open brings a lab up and starts the tests in it, which wait for names.
 func (r *Runner) open(ctx context.Context, program string, number int) (*lab, error) {
-	l := &lab{r: r, number: number, dir: state.Default()}
-	if number > 1 {
-		l.dir = state.Dir(fmt.Sprintf("%s-%d", l.dir, number))
-	}
+	l := &lab{r: r, number: number, dir: state.Default().Beside(number)}
 	began := time.Now()
 	var said bytes.Buffer
 	if err := lifecycle.Up(ctx, l.dir, lifecycle.Options{Nodes: 4, World: r.World, Out: &said}); err != nil {

@@ -28,6 +28,15 @@ func Default() Dir {
 	return usual
 }
 
+// Beside returns the directory of the lab with that number among labs beside each other. The first is
+// d itself.
+func (d Dir) Beside(number int) Dir {
+	if number == 1 {
+		return d
+	}
+	return Dir(fmt.Sprintf("%s-%d", d, number))
+}
+
 // name returns the name of a host-wide object of this lab. The usual lab has plain names. So labs
 // with different directories can be up at the same time.
 func (d Dir) name(plain string) string {
