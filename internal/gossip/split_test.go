@@ -28,14 +28,11 @@ func heardOf(a *agent) (heard, dead, unknown int) {
 // segment takes 100 ms, so a shorter mistake moves no address.
 func TestTheSmallerSideOfASplitNoticesAtOnce(t *testing.T) {
 	t.Parallel()
-	nodes := 60
+	const nodes = 60
 	for _, tt := range []struct {
 		cut      int
 		patience time.Duration
 	}{{12, 0}, {21, 0}, {18, 2 * time.Second}} {
-		if testing.Short() { // the tests of package detector split larger clusters
-			nodes, tt.cut = 24, tt.cut/3
-		}
 		inCluster(t, 0, func(c *cluster) {
 			for i := range nodes {
 				c.start(nodeName(i), i, func(o *Options) { o.Patience = tt.patience })
@@ -52,11 +49,7 @@ func TestTheSmallerSideOfASplitNoticesAtOnce(t *testing.T) {
 // later, but it gives up none: it would have to be wrong for election.Patience.
 func TestTheSmallerSideNoticesDuringARollout(t *testing.T) {
 	t.Parallel()
-	const every, away = 500 * time.Millisecond, 900 * time.Millisecond
-	nodes, cut := 40, 13
-	if testing.Short() {
-		nodes, cut = 20, 6
-	}
+	const nodes, cut, every, away = 40, 13, 500 * time.Millisecond, 900 * time.Millisecond
 	inCluster(t, nodes, func(c *cluster) {
 		c.pass(5 * time.Second)
 		for i := range nodes {
