@@ -36,7 +36,8 @@ func TestAddressesMatchTheReferenceInIproute2(t *testing.T) {
 		"inet 192.0.2.9/24 brd 192.0.2.255 scope global secondary dynamic noprefixroute eth0",
 		"inet6 fd00::9/64 scope global nodad deprecated dynamic noprefixroute",
 	} {
-		if got := ip(t, "-o addr show dev eth0"); !strings.Contains(got, want) {
+		// The iproute2 of Debian 13 shows the mark, that of Debian 12 does not know it.
+		if got := strings.ReplaceAll(ip(t, "-o addr show dev eth0"), " proto 0x50", ""); !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}

@@ -39,11 +39,20 @@ func FRR(t testing.TB, n *Namespace, config string) *Router {
 	r.file("empty.conf", "")
 	r.daemon("zebra", "-s", "90000000")
 	r.daemon("bgpd", "-p", "179")
-	r.daemon("bfdd", "--bfdctl", r.path("bfdd.sock"))
+	r.daemon("bfdd", controlSocket(r.path("bfdd.sock"))...)
 	if out, err := vtysh("-f", r.file("frr.conf", config)); err != nil {
 		t.Fatalf("configure FRR: %v\n%s", err, out)
 	}
 	return r
+}
+
+// controlSocket returns the option of bfdd for its control socket, which all bfdd would share. FRR 10,
+// as in Debian 13, has no such socket.
+func controlSocket(path string) []string {
+	if help, _ := exec.Command(frrHome+"bfdd", "--help").CombinedOutput(); !strings.Contains(string(help), "--bfdctl") {
+		return nil
+	}
+	return []string{"--bfdctl", path}
 }
 
 // routerDir makes a directory that the user of FRR can enter.
