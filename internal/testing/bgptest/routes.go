@@ -197,8 +197,12 @@ func (n *Namespace) AwaitWeights(prefix, want string) {
 			if !learned(r) || r.Dst == nil || r.Dst.String() != prefix {
 				continue
 			}
+			sum := 0
 			for _, hop := range r.MultiPath {
-				weights = append(weights, fmt.Sprintf("%s=%d", hop.Gw, hop.Hops+1))
+				sum += hop.Hops + 1
+			}
+			for _, hop := range r.MultiPath {
+				weights = append(weights, fmt.Sprintf("%s=%.0f", hop.Gw, 100*float64(hop.Hops+1)/float64(sum)))
 			}
 		}
 		slices.Sort(weights)
