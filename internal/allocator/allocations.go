@@ -55,6 +55,9 @@ type record struct {
 	// is ours. The store holds the addresses of that Service, so that no Service of ours
 	// gets them.
 	foreign string
+	// notAdopted says that PureLB was asked to adopt the Service and cannot. A change of the
+	// cluster may permit it.
+	notAdopted bool
 	// waiting is the Service in the queues. It is nil if the Service has all that it wants.
 	waiting *waiter
 }

@@ -16,23 +16,27 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// contest slows down the writes of a status that another controller keeps changing.
+// contest slows down the writes of what another writer keeps changing: the status of a Service, or
+// its annotations.
 //
 // The allocator restores such a status. It does so at once twice, and then waits
 // before each further restoration: 1 s, 2 s, 4 s and so on, up to 5 minutes. So a
 // contest costs O(log t) writes in its first ten minutes, and 12 an hour after that.
-// It ends when the status stays for a minute longer than the next wait.
+// It ends when the status stays for a minute longer than the next wait. Annotations are only for
+// people, so they wait longer: 5 s, 10 s, 20 s and so on.
 //
 // This state is lost when the process ends. The condition StatusContested tells the next
 // allocator that there is a contest, see service.Ownership.Displaced.
 type contest struct {
+	// annotations says that the contest is about annotations.
+	annotations bool
 	// content is a hash of the last written content and of the Service's generation.
 	content uint64
 	// written is the time of the last write. It is zero before the first write.
 	written time.Time
 	// restored is how often the same content was written again.
 	restored int
-	// rival is the field manager that changes the status, "" if it is not known.
+	// rival is the field manager of the other writer, "" if it is not known.
 	rival string
 	// reported says that an event was written for the contest.
 	reported bool
@@ -53,8 +57,11 @@ type turn struct {
 const (
 	// freeRestorations is the number of restorations without a wait.
 	freeRestorations = 2
-	mostDelay        = 5 * time.Minute
-	calmAfter        = time.Minute
+	// firstDelay is the wait before the first restoration that has one, annotationDelay that of
+	// annotations.
+	firstDelay, annotationDelay = time.Second, 5 * time.Second
+	mostDelay                   = 5 * time.Minute
+	calmAfter                   = time.Minute
 )
 
 // seed is the seed of the content hashes. The hashes never leave this process.
@@ -81,7 +88,7 @@ func (c contest) turn(content uint64, now time.Time) turn {
 
 // after returns c after content was written into the Service.
 func (c contest) after(content uint64, now time.Time) contest {
-	next := contest{content: content, written: now}
+	next := contest{annotations: c.annotations, content: content, written: now}
 	if c.turn(content, now).restoring {
 		next.restored, next.rival, next.reported = c.restored+1, c.rival, c.reported
 	}
@@ -90,11 +97,14 @@ func (c contest) after(content uint64, now time.Time) contest {
 
 // delay is how long the next restoration waits after the last write.
 func (c contest) delay() time.Duration {
-	n := c.restored - freeRestorations
+	n, first := c.restored-freeRestorations, firstDelay
+	if c.annotations {
+		n, first = c.restored, annotationDelay
+	}
 	if n < 0 {
 		return 0
 	}
-	return min(mostDelay, time.Second<<min(n, 30))
+	return min(mostDelay, first<<min(n, 30))
 }
 
 // calm is how long after the last write the contest ends.
@@ -112,30 +122,38 @@ func contested(result service.Result, rival string) service.Result {
 	return result
 }
 
-// findRival asks the API server which other field manager wrote the load balancer status of a
-// Service last. It returns "" if this is unknown. The cache cannot answer, because it drops field
-// managers.
-func (s *services) findRival(ctx context.Context, name types.NamespacedName) string {
+// findRival asks the API server which other field manager wrote a part of a Service last. It returns
+// "" if this is unknown. The cache cannot answer, because it drops field managers.
+func (s *services) findRival(ctx context.Context, name types.NamespacedName, p part) string {
 	svc := &corev1.Service{}
 	if err := s.live.Get(ctx, name, svc); err != nil {
 		s.log.Debug("rivalUnknown", "service", name.String(), "error", err)
 		return ""
 	}
-	return rivalOf(svc.ManagedFields)
+	return rivalOf(svc.ManagedFields, p)
 }
 
-// rivalOf returns the manager other than PureLB that wrote the load balancer status last,
-// or "" if there is none. A manager that cleared the status owns no field in it. In that
-// case rivalOf returns the manager other than PureLB that wrote any status last.
-func rivalOf(fields []metav1.ManagedFieldsEntry) string {
+// part is a part of a Service that others may change: a field, and the subresource by which it is
+// written.
+type part struct{ field, subresource string }
+
+var (
+	statusPart     = part{`"f:loadBalancer"`, "status"}
+	annotationPart = part{`"f:annotations"`, ""}
+)
+
+// rivalOf returns the manager other than PureLB that wrote the part last, or "" if there is none. A
+// manager that removed all fields of the part owns none. In that case rivalOf returns the manager
+// other than PureLB that wrote anything last by the same subresource.
+func rivalOf(fields []metav1.ManagedFieldsEntry, p part) string {
 	var last metav1.ManagedFieldsEntry
 	rank := func(f metav1.ManagedFieldsEntry) int {
 		switch {
 		case slices.Contains(managers, f.Manager) || f.FieldsV1 == nil || f.Time == nil:
 			return 0
-		case strings.Contains(f.FieldsV1.GetRawString(), `"f:loadBalancer"`):
+		case strings.Contains(f.FieldsV1.GetRawString(), p.field):
 			return 2
-		case f.Subresource == "status":
+		case f.Subresource == p.subresource:
 			return 1
 		}
 		return 0
@@ -159,7 +177,7 @@ func (s *services) withContest(ctx context.Context, svc *corev1.Service, m *memo
 		return result
 	}
 	if t.wait == 0 && m.contest.rival == "" {
-		m.contest.rival = s.findRival(ctx, client.ObjectKeyFromObject(svc))
+		m.contest.rival = s.findRival(ctx, client.ObjectKeyFromObject(svc), statusPart)
 	}
 	said, rival := contested(service.Result{}, m.contest.rival).Message, m.contest.rival
 	result = contested(result, rival)
@@ -169,4 +187,34 @@ func (s *services) withContest(ctx context.Context, svc *corev1.Service, m *memo
 		s.log.Warn("statusContested", "service", svc.Namespace+"/"+svc.Name, "manager", rival)
 	}
 	return result
+}
+
+// reasonAnnotations is the reason of the event about annotations that another writer removes.
+const reasonAnnotations = "AnnotationsReplaced"
+
+// mend writes the annotations of svc, whose status is right. It reports whether it wrote, or how
+// long it waits. The addresses do not depend on the annotations, so another writer may remove these
+// as often as it likes. That is told once, and only the second time: one edit is nobody's habit.
+func (s *services) mend(ctx context.Context, svc *corev1.Service, m *memory, content uint64, patch []byte) (wrote bool, wait time.Duration, err error) {
+	now := time.Now()
+	t := m.mended.turn(content, now)
+	if t.wait > 0 {
+		return false, t.wait, nil
+	}
+	if err := s.status(ctx, svc, m, patch); err != nil {
+		return false, 0, err
+	}
+	m.mended = m.mended.after(content, now)
+	s.log.Info("annotationsMended", "service", svc.Namespace+"/"+svc.Name)
+	if t.restoring && !m.mended.reported {
+		m.mended.reported = true
+		who := "another program"
+		if rival := s.findRival(ctx, client.ObjectKeyFromObject(svc), annotationPart); rival != "" {
+			who = fmt.Sprintf("another program (field manager %q)", rival)
+		}
+		s.event(svc, corev1.EventTypeNormal, reasonAnnotations, who+" removes or changes annotations that PureLB wrote; "+
+			"the addresses stay announced, as they stand in the status, and PureLB writes the annotations again ever more slowly; "+
+			"have that program leave annotations alone that it did not write")
+	}
+	return true, 0, nil
 }

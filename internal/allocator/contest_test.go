@@ -76,7 +76,7 @@ func TestTheRivalIsNamed(t *testing.T) {
 		{"the last writer of a status, after it cleared the ingress", []metav1.ManagedFieldsEntry{entry("kubectl", "", spec, 9), entry("metallb", "status", conditions, 3)}, "metallb"},
 	}
 	for _, tt := range tests {
-		if got := rivalOf(tt.fields); got != tt.want {
+		if got := rivalOf(tt.fields, statusPart); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}

@@ -93,11 +93,14 @@ func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r 
 		return wait, err
 	}
 	m.refusal = ""
+	now, content := time.Now(), contentOf(svc, service.Result{})
 	patch, err := service.ReleasePatch(svc)
+	if r.NotAdopted != "" {
+		patch, err = service.RefuseAdoptionPatch(svc, r.NotAdopted, r.Reason, now)
+	}
 	if err != nil || patch == nil {
 		return reconcile.Result{}, err
 	}
-	now, content := time.Now(), contentOf(svc, service.Result{})
 	if t := m.contest.turn(content, now); t.wait > 0 {
 		return s.pause(svc, t.wait), nil
 	}
@@ -106,13 +109,22 @@ func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r 
 	}
 	m.contest = m.contest.after(content, now)
 	s.log.Info("leftToAnother", "service", r.Key(), "reason", r.Reason)
+	if r.NotAdopted != "" && !service.Says(svc, r.NotAdopted, r.Reason) {
+		s.event(svc, corev1.EventTypeWarning, "NotAdopted", r.Reason)
+	}
 	return reconcile.Result{}, nil
 }
 
 // book books the addresses of svc, which another controller serves. If a Service of ours
-// holds one of them, it writes an event for svc.
+// holds one of them, it writes an event for svc. It writes another one when a Service that would be
+// ours without these addresses is left to that controller: nothing else tells the user.
 func (s *services) book(svc *corev1.Service, r service.Request) {
-	for _, a := range s.allocations.note(r) {
+	contended, news := s.allocations.note(r)
+	if news && r.Reason == service.ReasonGiven {
+		s.event(svc, corev1.EventTypeNormal, "LeftToAnother", "PureLB leaves this Service alone: "+r.Reason+"; if that controller is gone, set the annotation "+
+			service.AnnotationAdopt+`: "true" to have PureLB serve the Service at these addresses`)
+	}
+	for _, a := range contended {
 		for _, holder := range s.allocations.holders(a) {
 			s.event(svc, corev1.EventTypeWarning, "AddressConflict", a.String()+" is held by "+string(holder)+
 				", which PureLB serves; take it out of the pools of the controller that gave it to this Service")
@@ -120,19 +132,12 @@ func (s *services) book(svc *corev1.Service, r service.Request) {
 	}
 }
 
-// takeOver makes svc, which was another controller's, ours. It first frees the addresses from the
-// other controller, because PureLB must not treat these as its own.
+// takeOver makes sure that svc, which was another controller's, is ours in the API server too. The
+// next decision frees what that controller gave, except for what is PureLB's by right.
 func (s *services) takeOver(ctx context.Context, svc *corev1.Service, r service.Request) (reconcile.Result, error) {
-	var ours bool
-	wait, err := s.unlessOutdated(ctx, svc, nil, func() {
-		s.allocations.takeOver(owner(r))
+	return s.unlessOutdated(ctx, svc, r.Held, func() {
 		s.log.Info("takenOver", "service", r.Key(), "reason", "no other controller serves it any more")
-		ours = true
 	})
-	if !ours {
-		return wait, err
-	}
-	return s.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(svc)})
 }
 
 // now returns the Service of this name as the API server has it, or nil if there is none.

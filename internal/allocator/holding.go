@@ -12,15 +12,10 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// judged returns r as the allocations see it. If another controller has replaced the addresses of
-// the Service, judged leaves the Service to that controller, unless the allocations know it as
-// ours.
+// judged returns r as the allocations see it.
 func (l *allocations) judged(r service.Request) service.Request {
 	who := owner(r)
-	if l.isKnown(who) && l.of(who).foreign == "" {
-		return r
-	}
-	return census.Unwatched(r)
+	return census.Judged(l.cluster, r, l.isKnown(who) && l.of(who).foreign == "")
 }
 
 // isKnown reports whether a Service holds an address or waits for one.
@@ -34,6 +29,10 @@ func (l *allocations) isKnown(who ipam.Owner) bool {
 // Service is forged.
 func (l *allocations) shown(r service.Request) []netip.Addr {
 	who, store := owner(r), l.cluster.Store
+	if l.of(who).foreign != "" || r.Adopt && r.Owner == service.Adopted {
+		l.keepOnly(who, r.Held) // and no other Service gets what is freed before this one has chosen
+		l.adopt(r)
+	}
 	if !l.isKnown(who) {
 		l.adopt(r)
 		l.recall(r)
@@ -67,7 +66,7 @@ func (l *allocations) adoptAll(requests []service.Request) []service.Request {
 // adopt makes the store hold for the Service of r what its status shows.
 func (l *allocations) adopt(r service.Request) {
 	who, rec := owner(r), l.of(owner(r))
-	rec.uid, rec.foreign = r.UID, ""
+	rec.uid, rec.foreign, rec.notAdopted = r.UID, "", r.NotAdopted != ""
 	if r.Owner == service.Anothers {
 		rec.foreign = foreignReason(r)
 	}
@@ -173,17 +172,18 @@ func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 
 // note holds the addresses of a Service that another controller serves, so that no Service of ours
 // gets them: the pools of two controllers may overlap. note returns those that Services of ours
-// hold and that it did not return before.
-func (l *allocations) note(r service.Request) []netip.Addr {
+// hold and that it did not return before. news says that it was not known that this controller serves the Service.
+func (l *allocations) note(r service.Request) (contended []netip.Addr, news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	news = l.of(owner(r)).foreign != foreignReason(r)
 	before := l.cluster.Store.Contended(owner(r))
 	l.drop(owner(r))
 	l.claim(owner(r), ipam.Choice{})
 	l.adopt(r)
 	l.keepOnly(owner(r), r.Held)
 	l.serve()
-	return without(l.cluster.Store.Contended(owner(r)), before)
+	return without(l.cluster.Store.Contended(owner(r)), before), news
 }
 
 // holders returns the Services that hold a.
@@ -191,16 +191,6 @@ func (l *allocations) holders(a netip.Addr) []ipam.Owner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cluster.Store.Holders(a)
-}
-
-// takeOver makes a Service ours that another controller served, and frees what that
-// controller gave it.
-func (l *allocations) takeOver(who ipam.Owner) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.keepOnly(who, nil)
-	l.of(who).foreign = ""
-	l.serve()
 }
 
 // forget frees what the Service of this name holds, because it is gone. If the Service has

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,11 @@ type memory struct {
 	// last is the last write, for as long as the cache may still have the version that the
 	// write replaces.
 	last inflight
-	// contest counts the writes that repeat each other.
-	contest contest
+	// contest counts the writes that repeat each other. mended counts those of annotations only.
+	contest, mended contest
+	// reevaluated are the times in the last hour at which the Service was re-evaluated, and the
+	// annotation that asked for it was removed.
+	reevaluated []time.Time
 	// refusal is the API server's message when it refused a write. The message was reported in an
 	// event. An admission policy or a webhook may refuse a write, so the condition of the Service
 	// cannot report this.
@@ -57,7 +61,7 @@ func (m *memories) at(name types.NamespacedName) *memory {
 		m.of = map[types.NamespacedName]*memory{}
 	}
 	if m.of[name] == nil {
-		m.of[name] = &memory{}
+		m.of[name] = &memory{mended: contest{annotations: true}}
 	}
 	return m.of[name]
 }
@@ -134,4 +138,20 @@ func (m *memory) isNewRefusal(said string) bool {
 	is := m.refusal != said
 	m.refusal = said
 	return is
+}
+
+// mostReevaluations is how often in an hour PureLB removes the annotation that asks to re-evaluate
+// a Service. A person sets it again to have an effect again. A tool sets it again for ever: then it
+// stays, and the record of the Service says that it has had its effect.
+const mostReevaluations = 3
+
+// reevaluate reports whether a re-evaluation at the time now may remove its annotation, and counts
+// it.
+func (m *memory) reevaluate(now time.Time) bool {
+	m.reevaluated = slices.DeleteFunc(m.reevaluated, func(t time.Time) bool { return now.Sub(t) > time.Hour })
+	if len(m.reevaluated) >= mostReevaluations {
+		return false
+	}
+	m.reevaluated = append(m.reevaluated, now)
+	return true
 }

@@ -126,8 +126,8 @@ func TestForgedGroupsDoNotBecomeAnyNumberOfLabels(t *testing.T) {
 			t.Errorf("%s has %d series", name, len(got))
 		}
 	}
-	if got := published(t, m, "purelb_services_waiting"); !slices.Contains(got, "default,partial=1") || !slices.Contains(got, "<unknown>,partial=50") {
-		t.Errorf("the metric does not count Services of the group and of unknown groups: %q", got)
+	if got := published(t, m, "purelb_services_waiting"); !slices.Contains(got, "default,partial=151") {
+		t.Errorf("the metric does not count Services by the group of their addresses: %q", got)
 	}
 }
 
@@ -140,6 +140,7 @@ func TestForeignServicesAreCounted(t *testing.T) {
 	}{
 		{"it is ours", func(*corev1.Service) {}, ""},
 		{"it has another class", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class }, foreignClass},
+		{"its annotation leaves it", func(svc *corev1.Service) { svc.Annotations = map[string]string{service.AnnotationLeave: "true"} }, foreignLeft},
 		{"it has no cluster IP", func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone }, foreignHeadless},
 		{"another controller gave it an address", func(svc *corev1.Service) {
 			svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}}

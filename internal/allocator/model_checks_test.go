@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
@@ -147,6 +148,19 @@ func (m *model) checkUsage(used map[netip.Addr]bool) {
 		}
 		if u.total() != n {
 			m.t.Fatalf("%d addresses of %s are in use, and the store has %d", n, u.group.Name, u.total())
+		}
+	}
+}
+
+// checkAdopted fails if a Service that PureLB adopts loses an address of a family that it wants.
+func (m *model) checkAdopted(r service.Request, now []netip.Addr) {
+	if r.Owner != service.Adopted || !r.Adopt || r.Reevaluate {
+		return
+	}
+	for _, ip := range without(r.Held, now) {
+		f := addr.FamilyOf(ip)
+		if r.Wants(f) && !slices.ContainsFunc(r.Asked, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {
+			m.t.Fatalf("%s shows %s and is adopted, but loses %s and gets %s", r.Key(), r.Held, ip, now)
 		}
 	}
 }

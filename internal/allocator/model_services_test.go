@@ -151,4 +151,16 @@ func (m *model) strip(who ipam.Owner) {
 	})
 }
 
+// invite asks PureLB to adopt a Service, or to leave it to another controller, or takes that back.
+func (m *model) invite(who ipam.Owner) {
+	m.change(who, func(svc *corev1.Service) {
+		name := rapid.SampledFrom([]string{service.AnnotationAdopt, service.AnnotationAdopt, service.AnnotationLeave}).Draw(m.t, "invitation")
+		if svc.Annotations[name] != "" {
+			delete(svc.Annotations, name)
+		} else {
+			svc.Annotations[name] = "true"
+		}
+	})
+}
+
 func (m *model) remove(who ipam.Owner) { delete(m.live, who) }

@@ -136,18 +136,17 @@ func (m *model) begin(who ipam.Owner) {
 		m.leave(who, svc, r)
 		return
 	case formerlyForeign:
-		if m.outdated(who, svc, nil) {
+		if m.outdated(who, svc, r.Held) {
 			return
 		}
-		m.allocations.takeOver(who)
-		r, _ = m.allocations.identify(r)
 	}
 	before := m.allocations.cluster.Store.Held(who)
 	d, err := m.allocations.decide(r)
 	must(m.t, err)
 	m.fair(who, without(d.Result.Addresses, r.Held), before)
 	m.checkGranted(who, without(d.Result.Addresses, r.Held))
-	if now := m.live[who]; standing == ours && now != nil && now.ResourceVersion == svc.ResourceVersion {
+	m.checkAdopted(r, d.Result.Addresses)
+	if now := m.live[who]; now != nil && now.ResourceVersion == svc.ResourceVersion {
 		m.checkStays(r, d.Result.Addresses)
 	}
 	// The cache may still have an earlier Service of the same name. That one gets its own
@@ -263,6 +262,7 @@ func failAtAnyStep(t *rapid.T) {
 		"retype":    func(*rapid.T) { m.retype(m.anyone()) },
 		"interfere": func(*rapid.T) { m.interfere(m.anyone()) },
 		"strip":     func(*rapid.T) { m.strip(m.anyone()) },
+		"invite":    func(*rapid.T) { m.invite(m.anyone()) },
 		"remove":    func(*rapid.T) { m.remove(m.anyone()) },
 		"anew": func(*rapid.T) {
 			who := m.anyone()

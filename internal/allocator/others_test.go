@@ -269,7 +269,7 @@ func TestPolicySetBackByAToolIsLeftAlone(t *testing.T) {
 	w.hasPolicy(svc, "Local")
 	w.patch(svc, `{"spec":{"externalTrafficPolicy":"Cluster"}}`)
 	w.soon(func() error {
-		if c := fetch(w, svc).Status.Conditions; len(c) != 1 || strings.Contains(c[0].Message, "externalTrafficPolicy") {
+		if c := fetch(w, svc).Status.Conditions; len(c) != 2 || strings.Contains(c[0].Message, "externalTrafficPolicy") {
 			return fmt.Errorf("conditions: %v", c)
 		}
 		return nil

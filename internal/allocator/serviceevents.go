@@ -100,8 +100,8 @@ func whyEnded(a netip.Addr, r service.Request, fresh []netip.Addr) string {
 // reportReleased reports that svc has lost a. svc is the Service before the write.
 func (s *services) reportReleased(svc *corev1.Service, a netip.Addr, why string) {
 	from := ""
-	if group := svc.Annotations[service.AnnotationAllocatedFrom]; group != "" {
-		from = " from pool " + group
+	if given, _ := service.RecordOf(svc); given.From != "" {
+		from = " from pool " + given.From
 	}
 	s.event(svc, corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Released IP %s%s: %s", a, from, why))
 }

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case foreignService:
 		return s.leave(ctx, svc, m, r)
 	case formerlyForeign:
-		return s.takeOver(ctx, svc, r)
+		if wait, err := s.takeOver(ctx, svc, r); err != nil || wait.RequeueAfter > 0 {
+			return wait, err
+		}
 	}
 	d, err := s.allocations.decide(r)
 	if err != nil {
@@ -100,53 +103,65 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 		d.Result.Message = d.Result.And(policyLeft)
 	}
 	settle := func() { s.allocations.settle(owner(r), d.Result.Addresses) }
-	switch wrote, wait, err := s.put(ctx, svc, m, r, d); {
+	switch o, err := s.put(ctx, svc, m, r, d); {
 	case err != nil:
 		return s.wait(r.Key(), s.complain(svc, m, d, err))
-	case wait > 0:
-		return s.pause(svc, wait), nil
-	case !wrote:
-		return s.unlessOutdated(ctx, svc, d.Result.Addresses, settle)
+	case !o.shows:
+		return s.pause(svc, o.wait), nil
+	case !o.wrote:
+		wait, err := s.unlessOutdated(ctx, svc, d.Result.Addresses, settle)
+		return reconcile.Result{RequeueAfter: cmp.Or(wait.RequeueAfter, o.wait)}, err
 	}
 	settle()
 	return reconcile.Result{}, nil
 }
 
-// put makes the status of svc show d, and reports whether it wrote. If another controller contests
-// the status, put delays the write. If the status is right during a contest, put returns how long
-// the contest still lasts.
-func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (wrote bool, wait time.Duration, err error) {
+// written says what put did.
+type written struct {
+	// wrote says that it wrote into the Service. shows says that the status is as decided.
+	wrote, shows bool
+	// wait is when to look at the Service again.
+	wait time.Duration
+}
+
+// put makes svc show d. If another controller contests the status, put delays the write. If the
+// status is right during a contest, put returns how long the contest still lasts.
+func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r service.Request, d decision) (o written, err error) {
 	if len(svc.Status.LoadBalancer.Ingress) == 0 && r.Leaving {
-		return false, 0, nil
+		return written{shows: true}, nil
 	}
 	now, content := time.Now(), contentOf(svc, d.Result)
-	t := turn{}
-	if !d.Result.Reevaluated {
-		t = m.contest.turn(content, now)
+	t := m.contest.turn(content, now)
+	if d.Result.Reevaluated {
+		t, d.Result.KeepReevaluate = turn{}, !m.reevaluate(now)
 	}
-	patch, err := s.withContest(ctx, svc, m, d.Result, t).Patch(svc, now)
+	result := s.withContest(ctx, svc, m, d.Result, t)
+	patch, err := result.Patch(svc, now)
 	switch {
 	case err != nil:
-		return false, 0, err
+		return written{}, err
 	case patch == nil && t.contested:
-		return false, t.rest, nil
+		return written{shows: true, wait: t.rest}, nil
 	case patch == nil:
-		wrote, err = s.supersede(ctx, svc, m, d.Result)
-		return wrote, 0, err
+		wrote, err := s.supersede(ctx, svc, m, d.Result)
+		return written{wrote: wrote, shows: true}, err
+	case !d.Result.Reevaluated && result.InStatus(svc):
+		wrote, wait, err := s.mend(ctx, svc, m, content, patch)
+		return written{wrote: wrote, shows: true, wait: wait}, err
 	case t.wait > 0:
-		return false, t.wait, nil
+		return written{wait: t.wait}, nil
 	}
 	if err = s.status(ctx, svc, m, patch); err != nil {
-		return false, 0, err
+		return written{}, err
 	}
 	m.contest, m.refusal = m.contest.after(content, now), ""
 	if t.restoring {
 		s.metrics.restored.Inc()
 		s.log.Info("statusRestored", "service", r.Key(), "address", texts(d.Result.Addresses))
-		return true, 0, nil
+	} else {
+		s.reportChanges(svc, r, d)
 	}
-	s.reportChanges(svc, r, d)
-	return true, 0, nil
+	return written{wrote: true, shows: true}, nil
 }
 
 // pause delays the next write of svc, because another controller contests its status.

@@ -22,6 +22,11 @@ func (l *allocations) serveAll() {
 	if !l.isOpen() {
 		return
 	}
+	for who, rec := range l.services {
+		if rec.notAdopted {
+			l.wake(who)
+		}
+	}
 	for _, w := range slices.SortedFunc(l.waiters(), olderWaiter) {
 		if l.again(w) {
 			l.wake(owner(w.request))

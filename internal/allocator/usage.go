@@ -157,12 +157,13 @@ func (l *allocations) foreign() map[string]int {
 // Reasons why another controller serves a Service, as labels of a metric.
 const (
 	foreignHeadless   = "headless"
+	foreignLeft       = "leave_annotation"
 	foreignClass      = "load_balancer_class"
 	foreignController = "another_controller"
 	foreignDefault    = "not_default_announcer"
 )
 
-var foreignReasons = []string{foreignHeadless, foreignClass, foreignController, foreignDefault}
+var foreignReasons = []string{foreignHeadless, foreignLeft, foreignClass, foreignController, foreignDefault}
 
 // foreignReason returns the label of the reason why another controller serves the Service of
 // r.
@@ -172,6 +173,8 @@ func foreignReason(r service.Request) string {
 		return foreignHeadless
 	case !r.Classless:
 		return foreignClass
+	case r.Unfit:
+		return foreignLeft
 	case len(r.Strange) > 0:
 		return foreignController
 	}

@@ -22,10 +22,18 @@ func notes(pairs ...string) map[string]string {
 
 func TestRead(t *testing.T) {
 	const list, allow = service.AnnotationAllocatedAddresses, service.AnnotationAllowLocal
+	shown := []string{"10.0.0.5"}
 	class := func(s *corev1.Service) { name := "example.com/lb"; s.Spec.LoadBalancerClass = &name }
 	nodePort := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }
 	old := func(s *corev1.Service) {
 		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: "True", Message: "Assigned 10.0.0.5 from pool blue"}}
+	}
+	given := func(s *corev1.Service) {
+		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionRecord, Status: "True", Message: `{"addresses":["10.0.0.5"],"from":"blue","poolType":"local"}`}}
+	}
+	rolledBack := func(s *corev1.Service) {
+		given(s)
+		s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: service.ConditionAllocated, Status: "True", Message: "Assigned 10.0.0.9 from pool red"})
 	}
 	for _, tt := range []struct {
 		name   string
@@ -39,17 +47,20 @@ func TestRead(t *testing.T) {
 		{"another address in place of ours", notes(list, "10.0.0.5"), []string{"10.0.0.9"}, nil, "[]  [] false false"},
 		{"a leftover brand on another class", notes(), []string{"10.0.0.9"}, class, "another's"},
 		{"a leftover brand on another type", notes(list, "10.0.0.5"), []string{"10.0.0.5"}, nodePort, "another's"},
-		{"without the brand", map[string]string{list: "10.0.0.5"}, []string{"10.0.0.5"}, nil, "another's"},
+		{"of a version without records, without the brand", map[string]string{list: "10.0.0.5"}, []string{"10.0.0.5"}, nil, "another's"},
 		{"without annotations", nil, []string{"10.0.0.5"}, nil, "another's"},
+		{"with all annotations replaced", map[string]string{"example.com/mine": "yes"}, []string{"10.0.0.5"}, given, "[10.0.0.5] blue [] false false"},
+		{"with older annotations applied again", notes(list, "10.0.0.7", service.AnnotationAllocatedFrom, "red"), []string{"10.0.0.5"}, given, "[10.0.0.5] blue [] false false"},
+		{"with an older record, written by a version without records", notes(list, "10.0.0.9"), []string{"10.0.0.9"}, rolledBack, "[10.0.0.9]  [] false false"},
 		{"of the version before, which wrote no list", notes(), []string{"10.0.0.5"}, old, "[10.0.0.5]  [] false false"},
 		{"of the version before, replaced", notes(), []string{"10.0.0.9"}, old, "[]  [] false false"},
 		{"of the first versions, which wrote a brand only", notes(), []string{"10.0.0.5"}, nil, "[10.0.0.5]  [] false false"},
-		{"the groups that gave it", notes(service.AnnotationAllocatedFrom, "far, near"), nil, nil, "[] far, near [] false false"},
-		{"a slot", notes(service.AnnotationAnnouncingIPv6, "node-b,eth0,fd00::50"), nil, nil, "[]  [node-b,eth0,fd00::50] false false"},
-		{"affinity", notes(announce.AnnotationNodeAffinity, "service-endpoints"), nil, nil, "[]  [] true false"},
-		{"no affinity that is known", notes(announce.AnnotationNodeAffinity, "something-else"), nil, nil, "[]  [] false false"},
-		{"policy Local allowed", notes(allow, "true"), nil, nil, "[]  [] false true"},
-		{"policy Local allowed in short", notes(allow, ""), nil, nil, "[]  [] false true"},
+		{"the groups that gave it", notes(service.AnnotationAllocatedFrom, "far, near"), shown, nil, "[10.0.0.5] far, near [] false false"},
+		{"a slot", notes(service.AnnotationAnnouncingIPv6, "node-b,eth0,fd00::50"), shown, nil, "[10.0.0.5]  [node-b,eth0,fd00::50] false false"},
+		{"affinity", notes(announce.AnnotationNodeAffinity, "service-endpoints"), shown, nil, "[10.0.0.5]  [] true false"},
+		{"no affinity that is known", notes(announce.AnnotationNodeAffinity, "something-else"), shown, nil, "[10.0.0.5]  [] false false"},
+		{"policy Local allowed", notes(allow, "true"), shown, nil, "[10.0.0.5]  [] false true"},
+		{"policy Local allowed in short", notes(allow, ""), shown, nil, "[10.0.0.5]  [] false true"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			svc := &corev1.Service{

@@ -64,26 +64,27 @@ const (
 // Read reads svc. ok is false for a Service that PureLB does not announce. The result has
 // only those addresses that PureLB gave.
 //
-// Agents need not know the default announcer: the allocator removes the brand from a Service
+// Agents need not know the default announcer: the allocator removes the record from a Service
 // that it leaves to another controller.
 func Read(svc *corev1.Service) (s Service, ok bool) {
 	owned := service.OwnershipOf(svc, true)
-	if owned.Owner == service.Anothers || !service.Branded(svc) {
+	if owned.Owner == service.Anothers || len(owned.Vouched) == 0 {
 		return Service{}, false
 	}
+	given, _ := service.RecordOf(svc)
 	_, allowLocal := svc.Annotations[service.AnnotationAllowLocal]
 	return Service{
 		Key:       svc.Namespace + "/" + svc.Name,
 		Addresses: owned.Shown,
 		Slots: append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
 			service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...),
-		PoolType:    svc.Annotations[service.AnnotationPoolType],
-		From:        svc.Annotations[service.AnnotationAllocatedFrom],
+		PoolType:    given.PoolType,
+		From:        given.From,
 		LocalPolicy: service.LocalPolicy(svc),
 		AllowLocal:  allowLocal,
 		Selector:    service.Selector(svc),
 		Affinity:    svc.Annotations[AnnotationNodeAffinity] == affinityEndpoints,
-		SkipIPv6DAD: svc.Annotations[service.AnnotationSkipIPv6DAD] == "true",
+		SkipIPv6DAD: given.SkipIPv6DAD,
 	}, true
 }
 

@@ -17,13 +17,37 @@ func ByAge(a, b service.Request) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Key(), b.Key()))
 }
 
-// Unwatched returns r as seen by an allocator that did not watch the Service before. If another
-// controller replaced the addresses of the Service, Unwatched leaves the Service to it.
-func Unwatched(r service.Request) service.Request {
-	if !r.Displaced() {
-		return r
+// Judged returns r as PureLB sees it beside the groups and the other Services of c. watched says that
+// the allocator watched the Service before.
+//
+// PureLB adopts a Service of another controller if its user asks for that, and if all its addresses
+// lie in groups that serve it. It also adopts a Service that a first version of PureLB served,
+// although PureLB is not the default announcer any more. If another controller replaced the
+// addresses of a Service while no allocator watched, the Service is left to it.
+func Judged(c ipam.Cluster, r service.Request, watched bool) service.Request {
+	switch {
+	case r.Adopt, r.Legacy && gaveAll(c, r):
+		refusal := c.RefusesAdoption(r)
+		if refusal == nil {
+			return r.Adopted()
+		}
+		if r.Adopt {
+			r.NotAdopted, r.Reason = refusal.Reason, refusal.Message
+		}
+	case r.Displaced() && !watched:
+		return r.Left("another controller replaced its addresses while no allocator was running")
 	}
-	return r.Left("another controller replaced its addresses while no allocator was running")
+	return r
+}
+
+// gaveAll reports whether the groups that the annotations of the Service of r name have all its
+// addresses.
+func gaveAll(c ipam.Cluster, r service.Request) bool {
+	from := strings.Split(r.From, ", ")
+	return !slices.ContainsFunc(r.Strange, func(a netip.Addr) bool {
+		g, _, ok := c.GroupOf(a)
+		return !ok || !slices.Contains(from, g.DisplayName())
+	})
 }
 
 // TermsOf returns the terms under which the Service of r holds addresses.

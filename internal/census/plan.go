@@ -35,7 +35,7 @@ func (s State) Holdings(requests []service.Request) (ipam.Cluster, []service.Req
 	c := s.Cluster()
 	requests = slices.SortedFunc(slices.Values(requests), ByAge)
 	for i, r := range requests {
-		requests[i] = Unwatched(r)
+		requests[i] = Judged(c, r, false)
 		adopt(c, requests[i])
 	}
 	for _, r := range requests {

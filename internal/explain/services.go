@@ -216,7 +216,7 @@ func (v *view) unannounceable(r service.Request) string {
 
 // unsure says why it is unknown which addresses the Service of r gets, or returns "".
 func (v *view) unsure(r service.Request) string {
-	if !v.Settled && r.Classless && !service.Branded(v.objects[r.Key()]) {
+	if !v.Settled && r.Classless && len(r.Vouched) == 0 {
 		if why := v.unknown(KindPods); why != "" && !v.absent(KindPods) {
 			return "whether PureLB serves it, which has no loadBalancerClass, is " + why
 		}

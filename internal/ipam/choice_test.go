@@ -119,7 +119,7 @@ func TestServiceKeepsItsAddresses(t *testing.T) {
 		{name: "from a group that is gone", request: web("46", holding("10.1.1.1", "fd00::1"), from("gone", "remote")),
 			before: []string{"default/web 10.1.1.1 fd00::1"}, want: "10.1.1.1 fd00::1 from gone (remote)"},
 		{name: "with the former name of its group", request: web("4", holding("192.0.2.2"), from("renamed", "local")),
-			before: []string{"default/web 192.0.2.2"}, want: "192.0.2.2 from renamed (local)"},
+			before: []string{"default/web 192.0.2.2"}, want: "192.0.2.2 from default (local)"},
 		{name: "from an allocator that wrote no type", request: web("4", holding("198.51.100.3"), from("far", "")),
 			before: []string{"default/web 198.51.100.3"}, want: "198.51.100.3 from far (remote)"},
 		{name: "several of a family, from an earlier allocator", request: web("4", holding("192.0.2.2", "192.0.2.100"), from("default", "local")),
@@ -183,7 +183,7 @@ policy Cluster`},
 		{name: "of an automatic group, in no subnet of a node", request: web("6", localPolicy, of("auto")), want: "2001:db8:6::1 from auto (remote)"},
 		{name: "of no group, in a subnet of a node", request: web("4", localPolicy, holding("203.0.113.200"), from("gone", "remote")),
 			before: []string{"default/web 203.0.113.200"}, want: `
-203.0.113.200 from gone (remote)
+203.0.113.200 from gone (local)
 policy Cluster`},
 		{name: "not with the annotation that allows Local", request: web("4", localPolicy, allowLocal), want: "192.0.2.2 from default (local)"},
 		{name: "without addresses", request: web("4", localPolicy, of("blue")), want: `

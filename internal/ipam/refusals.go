@@ -227,3 +227,28 @@ func pools(groups []*Group) string {
 	}
 	return "pools " + groupNames(groups)
 }
+
+// RefusesAdoption returns the reason why PureLB cannot adopt the Service of r, which another
+// controller served, at the addresses that it shows, or nil.
+func (c Cluster) RefusesAdoption(r service.Request) *Refusal {
+	ch := newChooser(c, r)
+	for _, a := range r.Strange {
+		g, _, ok := c.GroupOf(a)
+		if !ok {
+			return &Refusal{Metric: metricOther, Pool: noPool, Reason: ReasonOutside, Message: fmt.Sprintf(
+				"PureLB cannot adopt this Service: %s is in no ServiceGroup that is in use; add a range that contains it", a)}
+		}
+		if denied := ch.denied(g); denied != nil {
+			denied.Message = "PureLB cannot adopt this Service: " + denied.Message
+			return denied
+		}
+		by, held := c.Store.Holder(a)
+		terms := c.Store.Terms(by)
+		if held && by != ch.me && !terms.Foreign && (r.SharingKey == "" || terms.Key != r.SharingKey) {
+			return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, Message: fmt.Sprintf(
+				"PureLB cannot adopt this Service: %s is held by %s; give both Services the same annotation %s, or give that Service another address",
+				a, by, service.AnnotationSharing)}
+		}
+	}
+	return nil
+}

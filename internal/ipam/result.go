@@ -11,20 +11,16 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// result says which addresses the Service gets, and from which groups. If the addresses
-// stay, their annotations stay too: a Service does not change because a group was renamed
-// or removed.
+// result says which addresses the Service gets, and from which groups. The kind of addresses that
+// stay is what it was at their allocation, according to the Service's record. An older version left
+// no record, but annotations, which anybody may have changed.
 func (c *chooser) result(d decision) service.Result {
 	result := service.Result{
-		Addresses: d.addresses, From: c.r.From, PoolType: c.r.PoolType,
-		SkipIPv6DAD: c.skipIPv6DAD(d.addresses), Reevaluated: c.r.Reevaluate && !d.unfit,
-		Records: c.records(d.addresses),
+		Addresses: d.addresses, From: c.from(d.addresses), PoolType: c.r.PoolType,
+		SkipIPv6DAD: c.skipIPv6DAD(d.addresses), Records: c.records(d.addresses),
+		Reevaluated: c.r.Reevaluate && !d.unfit, KeepReevaluate: c.r.Reevaluated,
 	}
-	changed := !slices.Equal(d.addresses, c.r.Held)
-	if changed || c.r.From == "" {
-		result.From = c.from(d.addresses)
-	}
-	if changed || c.r.PoolType == "" {
+	if !c.r.Recorded || c.r.PoolType == "" || !slices.Equal(d.addresses, c.r.Held) {
 		result.PoolType = c.poolType(d.addresses)
 	}
 	return result
@@ -122,7 +118,7 @@ func (c *chooser) condition(result *service.Result, d decision) {
 	case n == 0:
 		set(false, ReasonDeleting, "the Service is being deleted")
 	default:
-		set(true, ReasonAllocated, result.Having(cmp.Or(c.ignores(), c.aside(*result))))
+		set(true, ReasonAllocated, result.Having(cmp.Or(c.ignores(), c.aside(*result), c.reevaluated())))
 	}
 }
 
@@ -138,4 +134,13 @@ func (c *chooser) aside(result service.Result) string {
 	}
 	return fmt.Sprintf("the annotation %s is not in effect, as a Service keeps the addresses that it has; set %s: \"true\" to have them replaced",
 		service.AnnotationGroup, service.AnnotationReevaluate)
+}
+
+// reevaluated says that the annotation that asks for a re-evaluation has no more effect.
+func (c *chooser) reevaluated() string {
+	if !c.r.Reevaluated {
+		return ""
+	}
+	return fmt.Sprintf("the annotation %s has had its effect, and a tool sets it again and again; take it out of the tool's manifest, "+
+		"and set it anew to have the addresses replaced once more", service.AnnotationReevaluate)
 }

@@ -16,7 +16,7 @@ const (
 	// Ours: PureLB decides. The status shows only addresses that PureLB gave.
 	Ours Owner = "ours"
 	// Adopted: PureLB decides. An earlier version gave the addresses and wrote no
-	// list of them.
+	// record of them.
 	Adopted Owner = "adopted"
 	// Contested: PureLB decides, but the status shows addresses that PureLB did not
 	// give.
@@ -30,8 +30,12 @@ const (
 // addresses.
 type Ownership struct {
 	Owner Owner
-	// Reason says why another controller decides. Otherwise it is "".
+	// Reason says why another controller decides. Otherwise it is "". Unfit says that PureLB cannot
+	// decide, whatever the status shows.
 	Reason string
+	Unfit  bool
+	// Recorded says that the Service has a Record, see RecordOf.
+	Recorded bool
 	// Vouched are the addresses that PureLB gave, whether the status shows them or
 	// not. If another controller decides now, they are leftovers.
 	Vouched []netip.Addr
@@ -65,7 +69,12 @@ func (o Ownership) Displaced() bool {
 // When byDefault is turned off, a Service without a class keeps the addresses that PureLB gave it.
 // It stays ours until another controller changes its addresses.
 func OwnershipOf(svc *corev1.Service, byDefault bool) Ownership {
-	o := Ownership{Reason: unfit(svc), Vouched: vouched(svc), Classless: svc.Spec.LoadBalancerClass == nil}
+	given, recorded := RecordOf(svc)
+	return ownershipOf(svc, byDefault, given, recorded)
+}
+
+func ownershipOf(svc *corev1.Service, byDefault bool, given Record, recorded bool) Ownership {
+	o := Ownership{Reason: unfit(svc), Vouched: given.Addresses, Recorded: recorded, Classless: svc.Spec.LoadBalancerClass == nil}
 	if c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated); c != nil {
 		o.Contesting = c.Reason == ReasonContested
 	}
@@ -76,7 +85,8 @@ func OwnershipOf(svc *corev1.Service, byDefault bool) Ownership {
 			o.Strange = append(o.Strange, a)
 		}
 	}
-	if o.Reason == "" && o.Classless {
+	o.Unfit = o.Reason != ""
+	if !o.Unfit && o.Classless {
 		o.Reason = o.left(svc, byDefault)
 	}
 	switch {
@@ -84,7 +94,7 @@ func OwnershipOf(svc *corev1.Service, byDefault bool) Ownership {
 		o.Owner, o.Shown, o.Strange = Anothers, nil, Ingress(svc)
 	case len(o.Strange) > 0:
 		o.Owner = Contested
-	case len(o.Shown) > 0 && svc.Annotations[AnnotationAllocatedAddresses] == "":
+	case len(o.Shown) > 0 && !recorded:
 		o.Owner = Adopted
 	default:
 		o.Owner = Ours
@@ -95,16 +105,23 @@ func OwnershipOf(svc *corev1.Service, byDefault bool) Ownership {
 // left returns the reason why svc, which names no class, is left to another
 // controller, or "".
 func (o Ownership) left(svc *corev1.Service, byDefault bool) string {
-	intact := len(o.Shown) > 0 && len(o.Strange) == 0 && listed(svc)
+	intact := len(o.Shown) > 0 && len(o.Strange) == 0 && (o.Recorded || listed(svc))
 	given := len(svc.Status.LoadBalancer.Ingress) > 0 && len(o.Shown) == 0
 	switch {
-	case !byDefault && !intact:
+	case !byDefault && !intact && !(o.Recorded && adopts(svc)):
 		return "no loadBalancerClass, and PureLB is not the default announcer"
-	case given && (len(o.Vouched) == 0 || !Branded(svc)):
-		return "another controller gave it its addresses"
+	case given && (len(o.Vouched) == 0 || !o.Recorded && !Branded(svc)):
+		return ReasonGiven
 	}
 	return ""
 }
+
+// adopts reports whether the user of svc asks PureLB to adopt it.
+func adopts(svc *corev1.Service) bool { return annotation(svc, AnnotationAdopt) == "true" }
+
+// ReasonGiven is the Reason of a Service without a class whose status shows addresses of another
+// controller.
+const ReasonGiven = "another controller gave it its addresses"
 
 // ReasonHeadless is the Reason of a Service without a cluster IP.
 const ReasonHeadless = "headless"
@@ -119,28 +136,14 @@ func unfit(svc *corev1.Service) string {
 		return ReasonHeadless
 	case class != nil && *class != ClassV1 && *class != ClassV2:
 		return "loadBalancerClass is " + *class
+	case annotation(svc, AnnotationLeave) == "true":
+		return "the annotation " + AnnotationLeave + " leaves it to another controller"
 	}
 	return ""
 }
 
-// vouched returns the addresses that PureLB gave to svc, from the list in its annotations. Versions
-// without the list named them in the condition. Versions before those wrote only the brand. In that
-// case all addresses in the status are treated as PureLB's.
-func vouched(svc *corev1.Service) []netip.Addr {
-	if list := ParseAddresses(svc.Annotations[AnnotationAllocatedAddresses]); len(list) > 0 {
-		return list
-	}
-	if c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated); c != nil {
-		return named(c.Message)
-	}
-	if Branded(svc) {
-		return Ingress(svc)
-	}
-	return nil
-}
-
-// listed reports whether svc names the addresses that PureLB gave, in its list or
-// in its condition.
+// listed reports whether an older version named the addresses that it gave to svc, in the
+// annotation with their list or in the condition.
 func listed(svc *corev1.Service) bool {
 	return svc.Annotations[AnnotationAllocatedAddresses] != "" ||
 		meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated) != nil

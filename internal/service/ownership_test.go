@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -15,6 +16,25 @@ func said(message string) func(*corev1.Service) {
 	return func(s *corev1.Service) {
 		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, Message: message}}
 	}
+}
+
+// alsoSaid adds our condition with message.
+func alsoSaid(message string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: service.ConditionAllocated, Status: metav1.ConditionTrue, Message: message})
+	}
+}
+
+// recorded sets the record of addresses.
+func recorded(addresses ...string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		text, _ := json.Marshal(map[string]any{"addresses": addresses})
+		s.Status.Conditions = []metav1.Condition{{Type: service.ConditionRecord, Status: metav1.ConditionTrue, Message: string(text)}}
+	}
+}
+
+func badRecord(s *corev1.Service) {
+	s.Status.Conditions = []metav1.Condition{{Type: service.ConditionRecord, Status: metav1.ConditionTrue, Message: `{"addresses":["no address"]}`}}
 }
 
 // contesting sets the reason of our condition to StatusContested.
@@ -69,10 +89,20 @@ func TestOwnership(t *testing.T) {
 		{"headless", svc(clusterIP("None")), "another's, shown [], strange []: headless", ""},
 		{"without a cluster address", svc(clusterIP("")), "another's, shown [], strange []: headless", ""},
 
-		{"ours", svc(listing(a+","+b), showing(a, b)), "ours, shown [192.0.2.1 192.0.2.2], strange []", ""},
-		{"ours, with a host name of another controller", svc(listing(a), showing(a), hostname), "ours, shown [192.0.2.1], strange []", ""},
+		{"ours", svc(recorded(a, b), showing(a, b)), "ours, shown [192.0.2.1 192.0.2.2], strange []", ""},
+		{"ours, with annotations of others", svc(recorded(a), listing(b), showing(a)), "ours, shown [192.0.2.1], strange []", ""},
+		{"ours, with an unreadable record", svc(badRecord, listing(a), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
+		{"ours, with a record of an impossible address", svc(recorded("127.0.0.1"), listing(a), showing(a)), "adopted, shown [192.0.2.1], strange []", ""},
+		{"ours, with the addresses of a version without records, which ran after us", svc(recorded(a), listing(b), showing(b), alsoSaid("Assigned "+b+" from pool default")),
+			"adopted, shown [192.0.2.2], strange []", ""},
+		{"ours, with a long condition that was cut", svc(recorded(a, b), showing(a, b), alsoSaid("Assigned "+a+", 192....")), "ours, shown [192.0.2.1 192.0.2.2], strange []", ""},
+		{"ours, replaced, without the brand", svc(recorded(a), showing(b)), "contested, shown [], strange [192.0.2.2], displaced",
+			"another's, shown [], strange [192.0.2.2]: " + noClass},
+
+		{"of the previous version", svc(listing(a+","+b), showing(a, b)), "adopted, shown [192.0.2.1 192.0.2.2], strange []", ""},
+		{"ours, with a host name of another controller", svc(recorded(a), showing(a), hostname), "ours, shown [192.0.2.1], strange []", ""},
 		{"ours, cleared", svc(listing(a)), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
-		{"ours, with one address removed", svc(listing(a+","+b), showing(b)), "ours, shown [192.0.2.2], strange []", ""},
+		{"ours, with one address removed", svc(recorded(a, b), showing(b)), "ours, shown [192.0.2.2], strange []", ""},
 		{"ours, with an added address", svc(listing(a), showing(a, b)), "contested, shown [192.0.2.1], strange [192.0.2.2]",
 			"another's, shown [], strange [192.0.2.1 192.0.2.2]: " + noClass},
 		{"ours, replaced", svc(listing(a), showing(b)), "contested, shown [], strange [192.0.2.2], displaced",
@@ -106,7 +136,7 @@ func TestOwnership(t *testing.T) {
 		{"of the first versions, which had only a brand", svc(brand, showing(a)), "adopted, shown [192.0.2.1], strange []",
 			"another's, shown [], strange [192.0.2.1]: " + noClass},
 		{"of the first versions, without addresses", svc(brand), "ours, shown [], strange []", "another's, shown [], strange []: " + noClass},
-		{"an unreadable list", svc(listing("no address,"), showing(a), said("Assigned "+a)), "ours, shown [192.0.2.1], strange []", ""},
+		{"an unreadable list", svc(listing("no address,"), showing(a), said("Assigned "+a)), "adopted, shown [192.0.2.1], strange []", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,7 +18,10 @@ import (
 // if svc already shows r. The patch is for this version of svc only: for any other
 // version the API server refuses it.
 func (r Result) Patch(svc *corev1.Service, now time.Time) ([]byte, error) {
-	p := r.conditionPatch(svc, now)
+	p := patch{Status: &status{}}
+	if conditions, changed := r.conditions(svc, now); changed {
+		p.Status.Conditions = &conditions
+	}
 	p.Metadata.Annotations = changes(svc.Annotations, r.annotations())
 	if wanted := ingress(svc, r.Addresses); !saysIngress(svc, wanted) {
 		p.Status.LoadBalancer = &loadBalancer{Ingress: wanted}
@@ -29,24 +32,44 @@ func (r Result) Patch(svc *corev1.Service, now time.Time) ([]byte, error) {
 // ReleasePatch returns the merge patch of services/status that removes our annotations and our
 // condition from svc, which is no longer ours. It returns nil if there are none. It leaves the
 // addresses in the status to the present owner.
-func ReleasePatch(svc *corev1.Service) ([]byte, error) {
+func ReleasePatch(svc *corev1.Service) ([]byte, error) { return release(svc, nil) }
+
+// RefuseAdoptionPatch is ReleasePatch for a Service that PureLB was asked to adopt and cannot. The
+// condition says why.
+func RefuseAdoptionPatch(svc *corev1.Service, reason, message string, now time.Time) ([]byte, error) {
+	says := Result{Reason: reason, Message: message}.condition(svc, now)
+	return release(svc, &says)
+}
+
+// release removes our annotations and our record from svc, and leaves only says of our conditions.
+func release(svc *corev1.Service, says *metav1.Condition) ([]byte, error) {
 	p := patch{Status: &status{}}
 	p.Metadata.Annotations = changes(svc.Annotations, without)
 	conditions := slices.Clone(svc.Status.Conditions)
-	if meta.RemoveStatusCondition(&conditions, ConditionAllocated) {
+	changed := meta.RemoveStatusCondition(&conditions, ConditionRecord)
+	if says != nil {
+		changed = meta.SetStatusCondition(&conditions, *says) || changed
+	} else {
+		changed = meta.RemoveStatusCondition(&conditions, ConditionAllocated) || changed
+	}
+	if changed {
 		p.Status.Conditions = &conditions
 	}
 	return p.bytes(svc)
 }
 
-// conditionPatch returns a patch that writes the condition of r into svc.
-func (r Result) conditionPatch(svc *corev1.Service, now time.Time) patch {
-	p := patch{Status: &status{}}
-	conditions := slices.Clone(svc.Status.Conditions)
-	if meta.SetStatusCondition(&conditions, r.condition(svc, now)) {
-		p.Status.Conditions = &conditions
-	}
-	return p
+// InStatus reports whether the status of svc shows r, whatever the annotations say.
+func (r Result) InStatus(svc *corev1.Service) bool {
+	_, changed := r.conditions(svc, time.Time{})
+	return !changed && saysIngress(svc, ingress(svc, r.Addresses))
+}
+
+// conditions returns the conditions of svc with those of r, and whether they differ.
+func (r Result) conditions(svc *corev1.Service, now time.Time) (conditions []metav1.Condition, changed bool) {
+	conditions = slices.Clone(svc.Status.Conditions)
+	said := meta.SetStatusCondition(&conditions, r.condition(svc, now))
+	recorded := r.record().set(&conditions, metav1.NewTime(now))
+	return conditions, said || recorded
 }
 
 // ClusterPolicyPatch returns the merge patch of services that sets the external
@@ -72,7 +95,7 @@ var without = map[string]string{
 // the annotation must be absent.
 func (r Result) annotations() map[string]string {
 	wanted := maps.Clone(without)
-	if r.Reevaluated {
+	if r.Reevaluated && !r.KeepReevaluate {
 		wanted[AnnotationReevaluate] = ""
 	}
 	if len(r.Addresses) == 0 {
@@ -85,7 +108,7 @@ func (r Result) annotations() map[string]string {
 	if r.SkipIPv6DAD {
 		wanted[AnnotationSkipIPv6DAD] = "true"
 	}
-	wanted[AnnotationIPAMRecord] = recordText(r.Records)
+	wanted[AnnotationIPAMRecord] = objectsText(r.Records)
 	delete(wanted, AnnotationAnnouncingUnknown)
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		if slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {

@@ -67,7 +67,9 @@ func TestAnAllocationIsOnePatch(t *testing.T) {
 		`"purelb.io/allocated-addresses":"192.0.2.1,2001:db8::1","purelb.io/allocated-by":"PureLB","purelb.io/allocated-from":"blue","purelb.io/ipam-record":"192.0.2.1=https://netbox/1/","purelb.io/pool-type":"local","purelb.io/skip-ipv6-dad":"true"}},` +
 		`"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP"},{"ip":"2001:db8::1","ipMode":"VIP"}]},` +
 		`"conditions":[{"type":"purelb.io/Allocated","status":"True","observedGeneration":3,"lastTransitionTime":"2026-02-03T04:05:06Z",` +
-		`"reason":"Allocated","message":"as asked"}]}}`
+		`"reason":"Allocated","message":"as asked"},{"type":"purelb.io/Record","status":"True","lastTransitionTime":"2026-02-03T04:05:06Z","reason":"Given",` +
+		`"message":"{\"addresses\":[\"192.0.2.1\",\"2001:db8::1\"],\"from\":\"blue\",\"poolType\":\"local\",\"skipIPv6DAD\":true,` +
+		`\"objects\":{\"192.0.2.1\":\"https://netbox/1/\"}}"}]}}`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -118,7 +120,7 @@ func TestForeignDataStays(t *testing.T) {
 	if diff := cmp.Diff(want, s.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(other, s.Status.Conditions[0]); diff != "" || len(s.Status.Conditions) != 2 {
+	if diff := cmp.Diff(other, s.Status.Conditions[0]); diff != "" || len(s.Status.Conditions) != 3 {
 		t.Errorf("conditions: %v", s.Status.Conditions)
 	}
 }

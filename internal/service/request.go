@@ -36,6 +36,13 @@ type Request struct {
 	Created time.Time
 	// Ownership says whose the Service is, and which addresses PureLB gave it.
 	Ownership
+	// Adopt says that another controller gave the Service its addresses, and that its user asks
+	// PureLB to adopt it. Legacy says that only the annotations of the first versions of PureLB,
+	// which anybody can write, say that PureLB gave them.
+	Adopt, Legacy bool
+	// NotAdopted is the reason of the condition of a Service that PureLB cannot adopt, or "".
+	// Reason has the message.
+	NotAdopted string
 	// Leaving says that the Service is being deleted. It keeps its addresses and
 	// gets no others.
 	Leaving bool
@@ -66,18 +73,17 @@ type Request struct {
 	// MultiPool is AnnotationMultiPool. It is nil if the group decides.
 	MultiPool *bool
 	// Reevaluate is AnnotationReevaluate: it asks to replace addresses that the
-	// Service would not get today.
-	Reevaluate bool
+	// Service would not get today. Reevaluated says that the annotation is there, and that it has
+	// had its effect: a tool sets it again and again.
+	Reevaluate, Reevaluated bool
 
 	// Held are the addresses in the status that the Service has by right: those that PureLB gave,
 	// or all of them if another controller decides.
 	Held []netip.Addr
-	// From, PoolType and SkipIPv6DAD are the present annotations.
+	// From, PoolType, SkipIPv6DAD and Records are those of the Record.
 	From, PoolType string
 	SkipIPv6DAD    bool
-	// Records are the objects of IPAM systems that hold addresses, from
-	// AnnotationIPAMRecord.
-	Records map[netip.Addr]string
+	Records        map[netip.Addr]string
 	// LocalPolicy says that externalTrafficPolicy is Local. AllowLocal says that
 	// AnnotationAllowLocal is present.
 	LocalPolicy, AllowLocal bool
@@ -106,14 +112,23 @@ func (r Request) Left(reason string) Request {
 	return r
 }
 
+// Adopted returns r as the request of a Service that PureLB takes over from another controller, with
+// all addresses that its status shows.
+func (r Request) Adopted() Request {
+	r.Owner, r.Reason = Adopted, ""
+	r.Vouched, r.Shown, r.Held, r.Strange = r.Strange, r.Strange, r.Strange, nil
+	return r
+}
+
 // Read reads svc. byDefault says that Services without a class are ours.
 func Read(svc *corev1.Service, byDefault bool) Request {
+	given, recorded := RecordOf(svc)
 	r := Request{
 		Namespace:   svc.Namespace,
 		Name:        svc.Name,
 		UID:         svc.UID,
 		Created:     svc.CreationTimestamp.Time,
-		Ownership:   OwnershipOf(svc, byDefault),
+		Ownership:   ownershipOf(svc, byDefault, given, recorded),
 		Leaving:     svc.DeletionTimestamp != nil,
 		Group:       cmp.Or(annotation(svc, AnnotationGroup), annotation(svc, AnnotationPool)),
 		SharingKey:  svc.Annotations[AnnotationSharing],
@@ -121,16 +136,21 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		Ports:       ports(svc.Spec.Ports),
 		Labels:      svc.Labels,
 		Hostname:    hostname(svc),
-		Reevaluate:  annotation(svc, AnnotationReevaluate) == "true",
-		From:        svc.Annotations[AnnotationAllocatedFrom],
-		PoolType:    svc.Annotations[AnnotationPoolType],
-		SkipIPv6DAD: svc.Annotations[AnnotationSkipIPv6DAD] == "true",
+		From:        given.From,
+		PoolType:    given.PoolType,
+		SkipIPv6DAD: given.SkipIPv6DAD,
 		LocalPolicy: LocalPolicy(svc),
-		Records:     recordsOf(svc),
+		Records:     given.Objects,
+	}
+	if annotation(svc, AnnotationReevaluate) == "true" {
+		r.Reevaluate, r.Reevaluated = !given.Reevaluated, given.Reevaluated
 	}
 	r.Held = r.Shown
 	if r.Owner == Anothers {
 		r.Held = r.Strange
+		candidate := !r.Unfit && r.Classless && len(r.Strange) > 0
+		r.Adopt = candidate && adopts(svc)
+		r.Legacy = candidate && !recorded && !listed(svc) && Branded(svc)
 	}
 	r.Families, r.Policy = families(svc.Spec)
 	_, r.AllowLocal = svc.Annotations[AnnotationAllowLocal]

@@ -29,9 +29,19 @@ type Result struct {
 	// Allocated is the status of ConditionAllocated, with Reason and Message.
 	Allocated       bool
 	Reason, Message string
-	// Reevaluated says that AnnotationReevaluate has had its effect and must be
-	// removed.
-	Reevaluated bool
+	// Reevaluated says that AnnotationReevaluate has had its effect. It is removed, unless
+	// KeepReevaluate says that a tool sets it again and again: then the Record says that it has no
+	// more effect.
+	Reevaluated, KeepReevaluate bool
+}
+
+// record returns what the status says that r gave.
+func (r Result) record() Record {
+	given := Record{Reevaluated: r.KeepReevaluate}
+	if len(r.Addresses) > 0 {
+		given.Addresses, given.From, given.PoolType, given.SkipIPv6DAD, given.Objects = r.Addresses, r.From, r.PoolType, r.SkipIPv6DAD, r.Records
+	}
+	return given
 }
 
 // condition returns the condition of r.
@@ -107,8 +117,11 @@ func clipTo(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
+	return strings.ToValidUTF8(text[:most], "") + cut
 }
+
+// cut is the end of a message that was too long.
+const cut = "..."
 
 // ingress returns the ingress that the status of svc must show: first addresses, in this order,
 // then the entries of other controllers that have no address, such as host names. If another

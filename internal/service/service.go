@@ -31,8 +31,14 @@ const (
 	// Any other value gets one address of each family, whatever the group says.
 	AnnotationMultiPool = "purelb.io/multi-pool"
 	// AnnotationReevaluate is "true" to replace addresses that the Service would
-	// not get today. PureLB removes the annotation after that.
+	// not get today. PureLB removes the annotation after that, but not for ever if a tool sets it
+	// again and again.
 	AnnotationReevaluate = "purelb.io/re-evaluate"
+	// AnnotationAdopt is "true" to have PureLB serve a Service that another controller served, at
+	// the addresses that it shows. AnnotationLeave is "true" to leave a Service to another
+	// controller, with its addresses. It takes precedence.
+	AnnotationAdopt = "purelb.io/adopt"
+	AnnotationLeave = "purelb.io/leave"
 	// AnnotationAllowLocal, with any value, keeps the external traffic policy
 	// Local, although a local address is on one node only.
 	AnnotationAllowLocal = "purelb.io/allow-local"
@@ -43,14 +49,14 @@ const (
 	annotationOldHostname = "external-dns.alpha.kubernetes.io/hostname"
 )
 
-// Annotations that PureLB sets.
+// Annotations that PureLB sets. They are for people, and for programs of older versions. Programs
+// of this version read the Record.
 const (
 	// AnnotationAllocatedBy is the brand. Its value is Brand on Services whose
-	// addresses PureLB allocated, and only such Services are announced.
+	// addresses PureLB allocated.
 	AnnotationAllocatedBy = "purelb.io/allocated-by"
 	// AnnotationAllocatedAddresses lists the addresses that PureLB gave, separated
-	// by ",". It is there whenever the brand is. Agents announce no other
-	// addresses.
+	// by ",". It is there whenever the brand is.
 	AnnotationAllocatedAddresses = "purelb.io/allocated-addresses"
 	// AnnotationAllocatedFrom names the groups, separated by ", ".
 	AnnotationAllocatedFrom = "purelb.io/allocated-from"
@@ -87,7 +93,7 @@ const (
 	ClassV2 = "purelb.io/purelbv2"
 )
 
-// Branded reports whether PureLB allocated the addresses of svc.
+// Branded reports whether the annotations of svc say that PureLB allocated its addresses.
 func Branded(svc *corev1.Service) bool {
 	return svc.Annotations[AnnotationAllocatedBy] == Brand
 }

@@ -95,7 +95,8 @@ func keepService(svc *corev1.Service) (intent.ServiceFacts, bool) {
 			facts.Annotations[name] = value
 		}
 	}
-	facts.Recorded = svc.Annotations[service.AnnotationIPAMRecord] != ""
+	given, _ := service.RecordOf(svc)
+	facts.Recorded = len(given.Objects) > 0
 	return facts, (len(facts.Annotations) > 0 || facts.Recorded) && len(facts.Addresses) > 0
 }
 
@@ -111,7 +112,8 @@ func keepLocal(svc *corev1.Service) (intent.ServiceFacts, bool) {
 // keepManaged keeps the Services that have addresses of groups.
 func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	facts := serviceFacts(svc)
-	facts.From = svc.Annotations[service.AnnotationAllocatedFrom]
+	given, _ := service.RecordOf(svc)
+	facts.From = given.From
 	return facts, facts.From != "" && len(facts.Addresses) > 0
 }
 
