@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -24,8 +26,8 @@ type Write struct {
 	Namespace, Name string
 	// Version is the resourceVersion for which Patch is valid.
 	Version string
-	// Patch is a merge patch of services/status.
-	Patch string
+	// Patch is a merge patch of services/status. Change is the part of it that changes annotations.
+	Patch, Change string
 	// Done, if set, is called after the write succeeded.
 	Done func()
 }
@@ -43,7 +45,7 @@ func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, 
 	name := svc.name()
 	return Write{
 		Namespace: name.Namespace, Name: name.Name, Version: svc.Version,
-		Patch: slotPatch(svc, change),
+		Patch: slotPatch(svc, change), Change: slotPatch(&Service{}, change),
 		Done: func() {
 			for _, s := range stolen {
 				r.stolen(svc, s.Node, s.Address)
@@ -129,7 +131,10 @@ func slotPatch(svc *Service, change map[string]*string) string {
 }
 
 // Slots writes annotations, several Services at a time, so that a slow API server does not
-// delay the kernel. It is safe for concurrent use.
+// delay the kernel. A program that owns a Service may remove them again and again. Then Slots
+// writes them again once, and after that 5 s, 10 s, 20 s and so on after its last write, up to 5
+// minutes: the address is announced all the time. Slots keeps its last writes in memory for that.
+// It is safe for concurrent use.
 type Slots struct {
 	services typedcorev1.ServicesGetter
 	metrics  *Metrics
@@ -139,6 +144,37 @@ type Slots struct {
 	mu sync.Mutex
 	// wanted holds the pending writes. done holds those that the caches do not show yet.
 	wanted, done map[string]Write
+	// repeats holds the last write of each Service, for as long as it delays another one.
+	// It is swept when it has sweepAt entries.
+	repeats map[string]repeat
+	sweepAt int
+}
+
+// repeat is a write that another program may undo.
+type repeat struct {
+	change string
+	at     time.Time
+	// times is how often the same change was written again.
+	times int
+}
+
+const (
+	firstRepeat, longestRepeat = 5 * time.Second, 5 * time.Minute
+	// repeatsEnd is how long after the longest wait a change counts as a new one.
+	repeatsEnd = time.Minute
+)
+
+// pause is how long after r the same change is written again.
+func (r repeat) pause() time.Duration {
+	if r.times == 0 {
+		return 0
+	}
+	return backoff.After(r.times, firstRepeat, longestRepeat, 0)
+}
+
+// repeats reports whether a write of change at the time now repeats r.
+func (r repeat) repeats(change string, now time.Time) bool {
+	return r.change == change && now.Sub(r.at) < r.pause()+repeatsEnd
 }
 
 const (
@@ -152,7 +188,7 @@ func NewSlots(services typedcorev1.ServicesGetter, metrics *Metrics, log *slog.L
 	return &Slots{
 		services: services, metrics: metrics, log: log,
 		queue:  workqueue.NewTypedRateLimitingQueue(limiter),
-		wanted: map[string]Write{}, done: map[string]Write{},
+		wanted: map[string]Write{}, done: map[string]Write{}, repeats: map[string]repeat{},
 	}
 }
 
@@ -168,10 +204,19 @@ func (s *Slots) Want(writes map[string]Write) {
 		}
 		wanted[key] = w
 		if before, ok := s.wanted[key]; !ok || !before.same(w) {
-			s.queue.Add(key)
+			s.queue.AddAfter(key, s.due(key, w))
 		}
 	}
 	s.wanted, s.done = wanted, done
+}
+
+// due returns how long the write w for key must wait.
+func (s *Slots) due(key string, w Write) time.Duration {
+	now := time.Now()
+	if last := s.repeats[key]; last.repeats(w.Change, now) {
+		return last.pause() - now.Sub(last.at)
+	}
+	return 0
 }
 
 // Run writes until ctx is done.
@@ -206,8 +251,13 @@ func (s *Slots) work(ctx context.Context) {
 func (s *Slots) write(ctx context.Context, key string) bool {
 	s.mu.Lock()
 	w, ok := s.wanted[key]
+	wait := s.due(key, w)
 	s.mu.Unlock()
 	if !ok {
+		return true
+	}
+	if wait > 0 {
+		s.queue.AddAfter(key, wait)
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, slotTimeout)
@@ -234,8 +284,25 @@ func (s *Slots) finish(key string, w Write, done bool) {
 		delete(s.wanted, key)
 		s.done[key] = w
 	}
+	if done {
+		s.note(key, w.Change, time.Now())
+	}
 	s.mu.Unlock()
 	if done && w.Done != nil {
 		w.Done()
+	}
+}
+
+// note notes that change was written for key at the time now. It forgets writes that delay nothing
+// any more.
+func (s *Slots) note(key, change string, now time.Time) {
+	r := repeat{change: change, at: now}
+	if last := s.repeats[key]; last.repeats(change, now) {
+		r.times = last.times + 1
+	}
+	s.repeats[key] = r
+	if len(s.repeats) >= s.sweepAt {
+		maps.DeleteFunc(s.repeats, func(_ string, r repeat) bool { return !r.repeats(r.change, now) })
+		s.sweepAt = max(1000, 2*len(s.repeats))
 	}
 }

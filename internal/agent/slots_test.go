@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -90,7 +93,7 @@ func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
 		IP: service.Ingress(svc)[0], Where: announce.Local, Address: announce.Address{Link: "eth0"},
 	}})
 	return map[string]Write{svc.Name: {
-		Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion, Patch: slotPatch(read, change), Done: done,
+		Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion, Patch: slotPatch(read, change), Change: slotPatch(&Service{}, change), Done: done,
 	}}
 }
 
@@ -139,6 +142,37 @@ func TestASlotWriteIsNotRepeatedBeforeTheCacheHasIt(t *testing.T) {
 	if c.get("web").ResourceVersion == version {
 		t.Error("the slot was not written into a later version of the Service")
 	}
+}
+
+// stripped is a Service whose annotations another program removes after each write.
+type stripped struct {
+	typedcorev1.ServicesGetter
+	typedcorev1.ServiceInterface
+	writes chan time.Time
+}
+
+func (s stripped) Services(string) typedcorev1.ServiceInterface { return s }
+
+func (s stripped) Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*corev1.Service, error) {
+	s.writes <- time.Now()
+	return nil, nil
+}
+
+func TestSlotsThatAreRemovedAgainAndAgainComeBackEverMoreSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stripped{writes: make(chan time.Time, 1)}
+		slots, _, stop := writer(t, s)
+		began, svc, at := time.Now(), branded("web", "192.0.2.9"), ""
+		for i := range 8 {
+			svc.ResourceVersion = strconv.Itoa(i)
+			slots.Want(claimOf(&svc, "node-a", nil))
+			at += fmt.Sprint((<-s.writes).Sub(began).Round(time.Second), " ")
+		}
+		want(t, "the times of the writes", at, "0s 0s 5s 15s 35s 1m15s 2m35s 5m15s ")
+		slots.Want(claimOf(&svc, "node-b", nil))
+		want(t, "the time of another change", (<-s.writes).Sub(began).Round(time.Second), 5*time.Minute+15*time.Second)
+		stop()
+	})
 }
 
 // unreliable fails its first writes.
