@@ -168,6 +168,7 @@ var harmful = []attempt{
 	{"another address of a Service", "PATCH", webStatus, `{"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}}}`, notShown},
 	{"no address of a Service", "PATCH", webStatus, `{"status": {"loadBalancer": {"ingress": null}}}`, notShown},
 	{"a condition of a Service", "PATCH", webStatus, `{"status": {"conditions": [{"type": "purelb.io/Allocated", "status": "False", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`, notShown},
+	{"the record of a Service", "PATCH", webStatus, `{"status": {"conditions": [{"type": "purelb.io/Record", "status": "True", "reason": "Given", "message": "{\"addresses\":[\"203.0.113.1\"]}", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`, notShown},
 	{"an entry of another node", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-1,eth0,192.168.1.200 node-2,eth0,192.168.1.202"`), notOwn},
 	{"an entry of another node whose name begins like its own", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth0,192.168.1.201 node-10,eth0,192.168.1.202"`), notOwn},
 	{"an entry with another interface of another node", "PATCH", webStatus, annotate("announcing-IPv4", `"node-2,eth1,192.168.1.201"`), notOwn},

@@ -17,6 +17,8 @@ var All = []Scene{
 	{Test: "TestTheLongestPatienceAppliesToAllAgents"},
 	{Test: "TestAGracefulShutdownHandsOver"},
 	{Test: "TestAnIdleClusterIsQuiet", Promise: 10},
+	{Test: "TestAnOperatorThatReplacesAllAnnotationsLosesNothing", Promise: 18},
+	{Test: "TestAnEnforcedExportOfAServiceLosesNothing"},
 	{Test: "TestNodesPeerWithTheirDefaultGateway"},
 	{Test: "TestAddressesWithoutEndpointsAreWithdrawn"},
 	{Test: "TestAnUninstallLeavesNothingBehind"},
