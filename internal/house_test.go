@@ -82,11 +82,11 @@ var house = []room{
 
 	{decisions, "internal/explain", "internal/agentstate internal/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/ipam internal/service internal/config internal/election internal/announce internal/peering internal/lease internal/census", "types"}, // of lease only what a Lease says
 
-	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process", "process manager klog"},
+	{programs, "cmd/allocator", "internal/allocator internal/config internal/apiserver internal/process internal/service", "process manager klog"},
 	{programs, "cmd/lbnodeagent", "internal/agent internal/linux internal/lease internal/membership internal/config internal/apiserver internal/process internal/shutdown", "process klog"},
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process klog"},
 
-	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe internal/backoff", "process types apiserver manager klog http yaml cli"},
+	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe internal/backoff internal/service", "process types apiserver manager klog http yaml cli"},
 
 	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 

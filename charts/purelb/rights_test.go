@@ -19,6 +19,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/speaker"
 	"purelb.io/purelb/internal/testing/apitest"
 )
@@ -95,7 +96,7 @@ func TestRightsAreSufficient(t *testing.T) {
 	node := &kernel{}
 	start(t, "allocator", func(ctx context.Context, log *slog.Logger) error {
 		return allocator.Run(ctx, as("allocator", server.Config), allocator.Options{
-			Namespace: "purelb-system", DefaultAnnouncer: true, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", BGP: true, Log: log,
+			Namespace: "purelb-system", Rules: service.Rules{ByDefault: true}, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", BGP: true, Log: log,
 			Metrics: prometheus.NewRegistry(),
 		})
 	})

@@ -17,6 +17,7 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/service"
 )
 
 // defaultAnnouncer is the value of --default-announcer that makes Services without a load
@@ -41,20 +42,22 @@ type flags struct {
 	healthAddress string
 	kubeconfig    string
 	announcer     string
-	podCIDRs      bool
-	leaderElect   bool
-	identity      string
-	gossipSecret  string
-	clusterName   string
-	sweeps        allocator.Sweeps
-	bgp           bool
-	level         slog.Level
+	// others are the products whose annotations of Services count.
+	others       []string
+	podCIDRs     bool
+	leaderElect  bool
+	identity     string
+	gossipSecret string
+	clusterName  string
+	sweeps       allocator.Sweeps
+	bgp          bool
+	level        slog.Level
 }
 
 // parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
-	var others, peerings string
+	var others, peerings, products string
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
 	sweepEvery := cmp.Or(env("PURELB_IPAM_SWEEP_INTERVAL"), "10m")
 	set := flag.NewFlagSet("allocator", flag.ContinueOnError)
@@ -67,6 +70,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.healthAddress, "health-address", ":8081", "the `address:port` to serve /healthz and /readyz on, 0 for none")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the kubeconfig `file` for the API server (KUBECONFIG); default: the service account of the pod")
 	set.StringVar(&f.announcer, "default-announcer", env("DEFAULT_ANNOUNCER"), "\"PureLB\" to serve Services without a loadBalancerClass too (DEFAULT_ANNOUNCER)")
+	set.StringVar(&products, "read-annotations", env("PURELB_READ_ANNOTATIONS"), "the `products`, of "+strings.Join(service.Products(), ", ")+", whose annotations of Services count where those of PureLB are absent, separated by commas (PURELB_READ_ANNOTATIONS); default: none")
 	set.BoolVar(&f.podCIDRs, "pod-cidrs", env("PURELB_POD_CIDRS") != "false", "never assign addresses of spec.podCIDRs of Nodes; set false if the network plugin does not use them (PURELB_POD_CIDRS)")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader among the allocators; only the leader works")
 	set.StringVar(&f.identity, "identity", env("PURELB_POD_NAME"), "the unique `name` of this allocator in the leader election (PURELB_POD_NAME); default: a random name")
@@ -81,7 +85,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, peerings))
+	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, peerings, products))
 }
 
 // times reads the times of comparisons with NetBox. Two of them have no flag: they shorten the tests
@@ -104,7 +108,7 @@ func (f *flags) times(every string, env func(string) string) error {
 }
 
 // complete fills in defaults, and returns an error for wrong values.
-func (f *flags) complete(level, others, peerings string) error {
+func (f *flags) complete(level, others, peerings, products string) error {
 	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
 	switch {
 	case f.namespace == "":
@@ -126,6 +130,9 @@ func (f *flags) complete(level, others, peerings string) error {
 	}
 	if f.bgpNamespaces, err = config.Namespaces(peerings); err != nil {
 		return fmt.Errorf("--bgp-namespaces: %w", err)
+	}
+	if f.others, err = service.ParseProducts(products); err != nil {
+		return fmt.Errorf("--read-annotations: %w", err)
 	}
 	f.level, err = process.Level(level)
 	return err

@@ -19,6 +19,7 @@ import (
 	"purelb.io/purelb/internal/allocator"
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/process"
+	"purelb.io/purelb/internal/service"
 )
 
 func main() {
@@ -50,16 +51,16 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	return allocator.Run(ctx, cfg, allocator.Options{
 		Namespace:        f.namespace,
 		ConfigNamespaces: f.configNamespaces, BGPNamespaces: f.bgpNamespaces,
-		DefaultAnnouncer: f.announcer == defaultAnnouncer,
-		IgnorePodCIDRs:   !f.podCIDRs,
-		LeaderElect:      f.leaderElect,
-		Identity:         f.identity,
-		GossipSecret:     f.gossipSecret,
-		ClusterName:      f.clusterName,
-		Sweeps:           f.sweeps,
-		BGP:              f.bgp,
-		MetricsAddress:   f.metricsAddress(),
-		HealthAddress:    f.healthAddress,
-		Log:              log,
+		Rules:          service.Rules{ByDefault: f.announcer == defaultAnnouncer, Others: f.others},
+		IgnorePodCIDRs: !f.podCIDRs,
+		LeaderElect:    f.leaderElect,
+		Identity:       f.identity,
+		GossipSecret:   f.gossipSecret,
+		ClusterName:    f.clusterName,
+		Sweeps:         f.sweeps,
+		BGP:            f.bgp,
+		MetricsAddress: f.metricsAddress(),
+		HealthAddress:  f.healthAddress,
+		Log:            log,
 	})
 }

@@ -7,12 +7,13 @@ import (
 
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/service"
 )
 
 // settle sets how PureLB is installed. It reads the settings of the allocator's container, in a
 // pod of w or in template. Without such a container it assumes the defaults of the chart.
 func settle(w *explain.World, template *corev1.PodSpec) {
-	w.DefaultAnnouncer = true
+	w.Rules.ByDefault = true
 	specs := []*corev1.PodSpec{template}
 	for i := range w.Pods {
 		specs = append(specs, &w.Pods[i].Spec)
@@ -20,7 +21,9 @@ func settle(w *explain.World, template *corev1.PodSpec) {
 	for _, spec := range specs {
 		if c := container(spec, "allocator"); c != nil {
 			w.Settled = true
-			w.DefaultAnnouncer = setting(c, "DEFAULT_ANNOUNCER", "default-announcer") == "PureLB"
+			w.Rules.ByDefault = setting(c, "DEFAULT_ANNOUNCER", "default-announcer") == "PureLB"
+			// An allocator with unknown products does not start.
+			w.Rules.Others, _ = service.ParseProducts(setting(c, "PURELB_READ_ANNOTATIONS", "read-annotations"))
 			w.IgnorePodCIDRs = setting(c, "PURELB_POD_CIDRS", "pod-cidrs") == "false"
 			// An allocator with invalid namespaces does not start.
 			w.ConfigNamespaces, _ = config.Namespaces(setting(c, "PURELB_CONFIG_NAMESPACES", "config-namespaces"))

@@ -57,7 +57,7 @@ func TestAnAdoptedServiceKeepsItsStatus(t *testing.T) {
 	theirs := w.theirs("theirs", "192.0.2.2")
 	w.patchStatus(theirs, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.2","ipMode":"VIP","ports":[{"port":80,"protocol":"TCP"}]},{"hostname":"lb.example.com"}]}}}`)
 	before := fetch(w, theirs).Status.LoadBalancer
-	r := w.allocator(func(o *allocator.Options) { o.DefaultAnnouncer = false })
+	r := w.allocator(func(o *allocator.Options) { o.Rules.ByDefault = false })
 	w.annotate(theirs, service.AnnotationAdopt, "true")
 	w.says(theirs, "True", "Allocated", "192.0.2.2")
 	if diff := cmp.Diff(theirs.Status.LoadBalancer.String(), before.String()); diff != "" {
@@ -66,7 +66,7 @@ func TestAnAdoptedServiceKeepsItsStatus(t *testing.T) {
 	w.gives(theirs) // the former controller cleans up
 	w.has(theirs, "192.0.2.2")
 	r.stop()
-	w.allocator(func(o *allocator.Options) { o.DefaultAnnouncer = false })
+	w.allocator(func(o *allocator.Options) { o.Rules.ByDefault = false })
 	w.gives(theirs)
 	w.has(theirs, "192.0.2.2")
 
@@ -111,7 +111,7 @@ func TestServicesOfTheFirstVersionsStayWithAnotherDefaultAnnouncer(t *testing.T)
 	w.create(mine, strange)
 	w.gives(mine, "192.0.2.1")
 	w.gives(strange, "203.0.113.1")
-	w.allocator(func(o *allocator.Options) { o.DefaultAnnouncer = false })
+	w.allocator(func(o *allocator.Options) { o.Rules.ByDefault = false })
 	w.says(mine, "True", "Allocated", "192.0.2.1")
 	w.has(mine, "192.0.2.1")
 	w.bare(strange)
@@ -129,5 +129,32 @@ func TestAServiceThatIsLeftToAnotherSaysSo(t *testing.T) {
 	w.hasEvent(later, "LeftToAnother", service.ReasonGiven, service.AnnotationAdopt)
 	for _, e := range w.events(before) { // a restart tells nothing again
 		t.Errorf("event %s: %s", e.Reason, e.Message)
+	}
+}
+
+func TestAnnotationsThatMeanNothingAreNamedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	r := w.allocator()
+	svc := w.allocate(balancer("svc", annotated("metallb.io/loadBalancerIPs", "192.0.2.2")), "192.0.2.1")
+	w.says(svc, "True", "Allocated", "metallb.io/loadBalancerIPs is not read; use purelb.io/addresses")
+	w.hasEvent(svc, "ConfigurationWarning", "metallb.io/loadBalancerIPs is not read")
+	w.annotate(svc, "purelb.io/adresses", "192.0.2.2")
+	w.says(svc, "True", "Allocated", "did you mean purelb.io/addresses?", "metallb.io/loadBalancerIPs")
+	w.hasEvent(svc, "ConfigurationWarning", "did you mean purelb.io/addresses?")
+	r.stop()
+	w.allocator(func(o *allocator.Options) { o.Rules.Others = []string{"metallb"} })
+	w.says(svc, "True", "Allocated", "did you mean purelb.io/addresses?")
+	w.has(svc, "192.0.2.2")
+	told := map[string]int{}
+	for _, e := range w.events(svc) {
+		if e.Reason == "ConfigurationWarning" {
+			told[e.Message] += int(max(e.Count, 1))
+		}
+	}
+	for message, n := range told {
+		if n > 1 || len(told) != 2 {
+			t.Errorf("%d times: %s", n, message)
+		}
 	}
 }

@@ -174,11 +174,11 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	recorder.Busy = writer.busy
 	services := &services{
 		cached: cached, live: mgr.GetAPIReader(), write: writer, allocations: allocations, events: recorder,
-		metrics: metrics, changed: changed, byDefault: opt.DefaultAnnouncer, log: log,
+		metrics: metrics, changed: changed, rules: opt.Rules, log: log,
 	}
 	bootstrap := &bootstrap{
 		cached: cached, live: mgr.GetAPIReader(), write: writer, allocations: allocations, configWatcher: configWatcher, queue: queue,
-		unclean: leader.isUnclean, touched: map[ipam.Owner]bool{}, workers: opt.Workers, byDefault: opt.DefaultAnnouncer, log: log,
+		unclean: leader.isUnclean, touched: map[ipam.Owner]bool{}, workers: opt.Workers, rules: opt.Rules, log: log,
 	}
 	reporter := &reporter{
 		cached: cached, client: gated, configWatcher: configWatcher, allocations: allocations,

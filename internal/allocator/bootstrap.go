@@ -47,9 +47,8 @@ type bootstrap struct {
 	touched map[ipam.Owner]bool
 	// workers is how many Services are touched in parallel.
 	workers int
-	// byDefault says that Services without a class are ours.
-	byDefault bool
-	log       *slog.Logger
+	rules   service.Rules
+	log     *slog.Logger
 }
 
 // Start implements source.Source: it starts the watch of Services. The queue gets their
@@ -110,7 +109,7 @@ func (o *bootstrap) read(ctx context.Context) ([]service.Request, error) {
 	}
 	requests := make([]service.Request, len(all.Items))
 	for i := range all.Items {
-		requests[i] = service.Read(&all.Items[i], o.byDefault)
+		requests[i] = o.rules.Read(&all.Items[i])
 	}
 	return requests, nil
 }

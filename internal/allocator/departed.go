@@ -79,7 +79,7 @@ func (s *services) release(ctx context.Context, svc *corev1.Service) error {
 	if _, err = s.write.status(ctx, svc, patch); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	s.reportTypeChange(svc, service.OwnershipOf(svc, s.byDefault).Vouched)
+	s.reportTypeChange(svc, service.OwnershipOf(svc, s.rules.ByDefault).Vouched)
 	return nil
 }
 

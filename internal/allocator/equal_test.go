@@ -56,7 +56,7 @@ var worldTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // randomWorld is a cluster of up to four nodes with a few groups and Services.
 func randomWorld(r *rand.Rand) explain.World {
-	w := explain.World{Now: worldTime, Settled: true, DefaultAnnouncer: r.IntN(5) > 0}
+	w := explain.World{Now: worldTime, Settled: true, Rules: service.Rules{ByDefault: r.IntN(5) > 0}}
 	w.Namespace = "purelb"
 	w.Agents = []v2.LBNodeAgent{{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "purelb", UID: "agent"}, Spec: v2.LBNodeAgentSpec{Local: &v2.InterfaceSpec{}}}}
 	for i := range 1 + r.IntN(4) {
@@ -217,7 +217,7 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 	l.change(clusterState{config: s.Config, namespaces: s.Namespaces, boundaries: s.Boundaries, subnets: s.Subnets, blocked: s.Blocked, quarantined: s.Quarantined, networks: s.Networks})
 	var requests []service.Request
 	for i := range w.Services {
-		requests = append(requests, service.Read(&w.Services[i], w.DefaultAnnouncer))
+		requests = append(requests, w.Rules.Read(&w.Services[i]))
 	}
 	slices.SortFunc(requests, census.ByAge)
 	l.open(requests)

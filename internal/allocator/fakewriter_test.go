@@ -69,7 +69,7 @@ func (s *fixture) loop(cached, live client.Reader, p *fakeWriter) *services {
 	return &services{
 		cached: cached, live: live, write: writer, allocations: s.allocations, metrics: writer.metrics,
 		events:  events.New(nil, corev1.EventSource{}, slog.New(slog.DiscardHandler)), /* not run: nothing is written */
-		changed: make(chan struct{}, 1), byDefault: true, log: slog.New(slog.DiscardHandler),
+		changed: make(chan struct{}, 1), rules: service.Rules{ByDefault: true}, log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -164,7 +164,7 @@ func TestTakeoverTouchesOnlyOurServices(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &fakeWriter{svc: tt.svc}
-			o := &bootstrap{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, byDefault: true}
+			o := &bootstrap{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, rules: service.Rules{ByDefault: true}}
 			r, err := o.touch(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
 			if got := strings.Join(p.done, ", "); got != tt.want || err != nil || r == nil {
 				t.Fatalf("the writes are %q, want %q; %v", got, tt.want, err)
@@ -211,7 +211,7 @@ func TestFailedTakeoverTouchesAllAgain(t *testing.T) {
 	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
 	o := &bootstrap{
 		live: away{}, allocations: s.allocations, touched: map[ipam.Owner]bool{"default/other": true},
-		workers: 1, byDefault: true, log: slog.New(slog.DiscardHandler),
+		workers: 1, rules: service.Rules{ByDefault: true}, log: slog.New(slog.DiscardHandler),
 	}
 	if _, err := o.takeover(t.Context(), []service.Request{service.Read(plain(), true)}); err == nil || len(o.touched) > 0 {
 		t.Errorf("%v, and %d Services would not be written again", err, len(o.touched))

@@ -85,7 +85,7 @@ func TestOnlyOurServicesGetAddresses(t *testing.T) {
 		t.Run(fmt.Sprintf("default announcer %t", byDefault), func(t *testing.T) {
 			w := newWorld(t)
 			w.create(w.small("default"))
-			w.allocator(func(o *allocator.Options) { o.DefaultAnnouncer = byDefault })
+			w.allocator(func(o *allocator.Options) { o.Rules.ByDefault = byDefault })
 			without, foreign := balancer("without"), balancer("foreign", class("example.com/lb"))
 			headless := balancer("headless", func(svc *corev1.Service) { svc.Spec.Type, svc.Spec.ClusterIP = "ClusterIP", "None" })
 			w.create(foreign, headless, without)

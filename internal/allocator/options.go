@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"purelb.io/purelb/internal/backends"
+	"purelb.io/purelb/internal/service"
 )
 
 // Options are what the allocator needs to know. Only Namespace and Log are
@@ -20,9 +21,8 @@ type Options struct {
 	ConfigNamespaces []string
 	// BGPNamespaces are further namespaces whose BGPConfigurations PureLB uses.
 	BGPNamespaces []string
-	// DefaultAnnouncer says that Services without a load balancer class are
-	// ours.
-	DefaultAnnouncer bool
+	// Rules say how Services are read.
+	Rules service.Rules
 	// IgnorePodCIDRs says that the network plugin does not use spec.podCIDRs of Nodes, so
 	// that Services may have these addresses.
 	IgnorePodCIDRs bool

@@ -96,7 +96,7 @@ func TestDefaultAnnouncerChangeKeepsAddresses(t *testing.T) {
 	w.allocate(kept, "192.0.2.1")
 	w.allocate(lost, "192.0.2.2")
 	r.stop()
-	w.allocator(func(o *allocator.Options) { o.DefaultAnnouncer = false })
+	w.allocator(func(o *allocator.Options) { o.Rules.ByDefault = false })
 	w.gives(lost, "203.0.113.7")
 	w.bare(lost)
 	w.has(lost, "203.0.113.7")

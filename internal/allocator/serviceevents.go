@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
@@ -31,6 +32,12 @@ func (s *services) reportChanges(svc *corev1.Service, r service.Request, d decis
 			kind = corev1.EventTypeWarning
 		}
 		s.event(svc, kind, n.Reason, n.Message)
+	}
+	said := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionAllocated)
+	for _, w := range d.Result.Warnings {
+		if said == nil || !strings.Contains(said.Message, w) {
+			s.event(svc, corev1.EventTypeWarning, "ConfigurationWarning", w)
+		}
 	}
 	for _, c := range d.Counts {
 		s.metrics.allocated(c)

@@ -33,9 +33,8 @@ type services struct {
 	memories     memories
 	// changed gets a signal when the allocations may have changed.
 	changed chan struct{}
-	// byDefault says that Services without a class are ours.
-	byDefault bool
-	log       *slog.Logger
+	rules   service.Rules
+	log     *slog.Logger
 }
 
 // later makes the loop reconcile a Service again after a second, or earlier if the cache gets a
@@ -62,7 +61,7 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if m.outdates(svc) {
 		return later, nil
 	}
-	r, standing := s.allocations.identify(service.Read(svc, s.byDefault))
+	r, standing := s.allocations.identify(s.rules.Read(svc))
 	switch standing {
 	case replaced:
 		return s.renew(ctx, svc)

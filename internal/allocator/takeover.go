@@ -95,7 +95,7 @@ func (o *bootstrap) touch(ctx context.Context, name types.NamespacedName) (*serv
 	for ctx.Err() == nil {
 		svc := &corev1.Service{}
 		err := o.live.Get(ctx, name, svc)
-		if r := service.Read(svc, o.byDefault); err == nil && r.Owner != service.Anothers && !r.Displaced() {
+		if r := o.rules.Read(svc); err == nil && r.Owner != service.Anothers && !r.Displaced() {
 			svc, err = o.mark(ctx, svc)
 		}
 		switch {
@@ -106,7 +106,7 @@ func (o *bootstrap) touch(ctx context.Context, name types.NamespacedName) (*serv
 		case err != nil:
 			return nil, fmt.Errorf("touch service %s: %w", name, err)
 		}
-		r := service.Read(svc, o.byDefault)
+		r := o.rules.Read(svc)
 		return &r, nil
 	}
 	return nil, context.Cause(ctx)

@@ -119,7 +119,7 @@ func (w *world) allocator(change ...func(*allocator.Options)) *running {
 	w.Helper()
 	r := &running{world: w, metrics: prometheus.NewRegistry(), log: &log{}, done: make(chan error, 1)}
 	opt := allocator.Options{
-		Namespace: w.namespace, DefaultAnnouncer: true, LeaderElect: true, Metrics: r.metrics,
+		Namespace: w.namespace, Rules: service.Rules{ByDefault: true}, LeaderElect: true, Metrics: r.metrics,
 		// The times are long: a busy machine that stops this process or the API server for
 		// some seconds must neither end the allocator nor make it repeat a write.
 		LeaseDuration: time.Minute, RenewDeadline: 50 * time.Second,

@@ -118,7 +118,7 @@ func applied(live, files World) World {
 		})
 	})
 	if files.Settled {
-		w.Settled, w.DefaultAnnouncer, w.Install = true, files.DefaultAnnouncer, files.Install
+		w.Settled, w.Rules, w.Install = true, files.Rules, files.Install
 	}
 	return w
 }

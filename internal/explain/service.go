@@ -27,7 +27,7 @@ func Service(w World, key string) (Story, error) {
 func (v *view) service(r service.Request) Story {
 	s := Story{Subject: "Service " + r.Key(), Unread: v.unread(KindServices, KindGroups, KindLeases, KindNodes, KindNamespaces)}
 	if r.Owner == service.Anothers {
-		s.setSummary(false, "", r.Key()+" is not served by PureLB: "+r.Reason)
+		s.setSummary(r.NotAdopted != "", r.NotAdopted, r.Key()+" is not served by PureLB: "+r.Reason)
 		if len(r.Strange) > 0 {
 			s.add("Addresses", "another controller gave it "+texts(r.Strange)+"; PureLB gives no other Service the same")
 		}
@@ -35,6 +35,7 @@ func (v *view) service(r service.Request) Story {
 	}
 	choice := v.plan.Choices[ipam.Owner(r.Key())]
 	v.summarize(&s, r, choice)
+	s.add("Warnings", choice.Result.Warnings...)
 	v.addAddresses(&s, r, choice)
 	if v.knows(KindGroups) {
 		s.add("Groups that were looked at", v.standings(r, v.plan.Cluster, r.Families)...)

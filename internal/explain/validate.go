@@ -323,6 +323,9 @@ func (v *view) checkServices() []Check {
 	for _, r := range v.plan.Requests {
 		choice, ours := v.plan.Choices[ipam.Owner(r.Key())]
 		o := Object{"Service", r.Namespace, r.Name}
+		for _, w := range choice.Result.Warnings {
+			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "metadata.annotations"), Message: o.String() + ": " + w})
+		}
 		switch {
 		case !ours || r.Leaving:
 		case v.unsure(r) != "":

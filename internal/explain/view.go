@@ -60,7 +60,7 @@ func newView(w World) *view {
 	for i := range v.Services {
 		svc := &v.Services[i]
 		v.objects[svc.Namespace+"/"+svc.Name] = svc
-		requests = append(requests, service.Read(svc, w.DefaultAnnouncer))
+		requests = append(requests, w.Rules.Read(svc))
 	}
 	v.held, _ = v.state.Holdings(requests)
 	for _, r := range requests {

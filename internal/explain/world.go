@@ -11,14 +11,15 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/service"
 )
 
 // World is the known part of a cluster.
 type World struct {
 	census.Objects
-	// DefaultAnnouncer says that PureLB serves Services without a class.
-	DefaultAnnouncer bool
-	Services         []corev1.Service
+	// Rules say how PureLB reads Services.
+	Rules    service.Rules
+	Services []corev1.Service
 	// EndpointSlices are read if what nodes announce depends on them: see NeedsEndpoints.
 	EndpointSlices []discoveryv1.EndpointSlice
 	Configurations []bgpv1.BGPConfiguration

@@ -120,6 +120,10 @@ func (c *chooser) condition(result *service.Result, d decision) {
 	default:
 		set(true, ReasonAllocated, result.Having(cmp.Or(c.ignores(), c.aside(*result), c.reevaluated())))
 	}
+	result.Warnings = c.r.Unread
+	for _, w := range result.Warnings {
+		result.Message = result.And(w)
+	}
 }
 
 // aside says that the Service names another group than the group of its addresses. It says nothing

@@ -12,30 +12,29 @@ import (
 
 // asked returns the addresses that svc asks for. byField says that svc does so by
 // spec.loadBalancerIP.
-func asked(svc *corev1.Service) (addresses []netip.Addr, byField bool, err error) {
-	if text := annotation(svc, AnnotationAddresses); text != "" {
-		addresses, err = parseAsked(strings.Split(text, ","))
+func (ru Rules) asked(svc *corev1.Service) (addresses []netip.Addr, byField bool, err error) {
+	if text, name := ru.asks(svc, AnnotationAddresses); text != "" {
+		addresses, err = parseAsked(text)
 		if err != nil {
-			return nil, false, fmt.Errorf("annotation %s: %w; write one address, or one of each family separated by a comma",
-				AnnotationAddresses, err)
+			return nil, false, fmt.Errorf("annotation %s: %w; write one address, or one of each family separated by a comma", name, err)
 		}
 		return addresses, false, nil
 	}
-	text := svc.Spec.LoadBalancerIP // deprecated, and still in use
+	text := svc.Spec.LoadBalancerIP // deprecated, and still in use; kube-vip's users write two families
 	if text == "" {
 		return nil, false, nil
 	}
-	if addresses, err = parseAsked([]string{text}); err != nil {
-		return nil, false, fmt.Errorf("spec.loadBalancerIP: %w; write one address, or better the annotation %s instead",
+	if addresses, err = parseAsked(text); err != nil {
+		return nil, false, fmt.Errorf("spec.loadBalancerIP: %w; write one address, or one of each family separated by a comma, or better the annotation %s instead",
 			err, AnnotationAddresses)
 	}
 	return addresses, true, nil
 }
 
 // parseAsked reads addresses. It allows at most one of each family.
-func parseAsked(texts []string) ([]netip.Addr, error) {
+func parseAsked(list string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
-	for _, text := range texts {
+	for text := range strings.SplitSeq(list, ",") {
 		a, err := parseAddress(text)
 		if err != nil {
 			return nil, err
@@ -60,6 +59,8 @@ func parseAddress(text string) (netip.Addr, error) {
 		return a, fmt.Errorf("%s is not an IP address", addr.Quote(text))
 	case a.Zone() != "":
 		return a, fmt.Errorf("%s has a zone, and service addresses have none", addr.Quote(text))
+	case a.IsUnspecified():
+		return a, fmt.Errorf("%s asks for an address of a DHCP server, and PureLB has no DHCP", addr.Quote(text))
 	}
 	return a.Unmap(), nil
 }

@@ -57,6 +57,9 @@ type Request struct {
 	// ByField says that it uses the deprecated spec.loadBalancerIP.
 	Asked   []netip.Addr
 	ByField bool
+	// Unread are sentences about annotations that mean nothing to PureLB although their author
+	// seems to expect something.
+	Unread []string
 	// Malformed says what cannot be read, and how to correct it, or "".
 	Malformed string
 	// SharingKey is the value of AnnotationSharing, or "".
@@ -121,17 +124,22 @@ func (r Request) Adopted() Request {
 }
 
 // Read reads svc. byDefault says that Services without a class are ours.
-func Read(svc *corev1.Service, byDefault bool) Request {
+func Read(svc *corev1.Service, byDefault bool) Request { return Rules{ByDefault: byDefault}.Read(svc) }
+
+// Read reads svc.
+func (ru Rules) Read(svc *corev1.Service) Request {
 	given, recorded := RecordOf(svc)
+	group, _ := ru.asks(svc, AnnotationGroup)
+	key, _ := ru.asks(svc, AnnotationSharing)
 	r := Request{
 		Namespace:   svc.Namespace,
 		Name:        svc.Name,
 		UID:         svc.UID,
 		Created:     svc.CreationTimestamp.Time,
-		Ownership:   ownershipOf(svc, byDefault, given, recorded),
+		Ownership:   ownershipOf(svc, ru.ByDefault, given, recorded),
 		Leaving:     svc.DeletionTimestamp != nil,
-		Group:       cmp.Or(annotation(svc, AnnotationGroup), annotation(svc, AnnotationPool)),
-		SharingKey:  svc.Annotations[AnnotationSharing],
+		Group:       cmp.Or(annotation(svc, AnnotationGroup), annotation(svc, AnnotationPool), group),
+		SharingKey:  cmp.Or(svc.Annotations[AnnotationSharing], key),
 		Selector:    Selector(svc),
 		Ports:       ports(svc.Spec.Ports),
 		Labels:      svc.Labels,
@@ -141,6 +149,7 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		SkipIPv6DAD: given.SkipIPv6DAD,
 		LocalPolicy: LocalPolicy(svc),
 		Records:     given.Objects,
+		Unread:      ru.unread(svc),
 	}
 	if annotation(svc, AnnotationReevaluate) == "true" {
 		r.Reevaluate, r.Reevaluated = !given.Reevaluated, given.Reevaluated
@@ -159,7 +168,7 @@ func Read(svc *corev1.Service, byDefault bool) Request {
 		r.MultiPool = &on
 	}
 	var err error
-	if r.Asked, r.ByField, err = asked(svc); err != nil {
+	if r.Asked, r.ByField, err = ru.asked(svc); err != nil {
 		r.Malformed = err.Error()
 	}
 	return r

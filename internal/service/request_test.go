@@ -172,9 +172,7 @@ func TestMalformedRequestsNameTheCure(t *testing.T) {
 		{"two of IPv6", annotation("2001:db8::1, 2001:db8::2"), `annotation purelb.io/addresses: 2001:db8::1 and 2001:db8::2 are both IPv6` + mend},
 		{"the same twice", annotation("192.0.2.1,192.0.2.1"), `annotation purelb.io/addresses: 192.0.2.1 and 192.0.2.1 are both IPv4` + mend},
 		{"loadBalancerIP", svc(field("192.0.2.256")),
-			`spec.loadBalancerIP: "192.0.2.256" is not an IP address; write one address, or better the annotation purelb.io/addresses instead`},
-		{"two in loadBalancerIP", svc(field("192.0.2.1,2001:db8::1")),
-			`spec.loadBalancerIP: "192.0.2.1,2001:db8::1" is not an IP address; write one address, or better the annotation purelb.io/addresses instead`},
+			`spec.loadBalancerIP: "192.0.2.256" is not an IP address; write one address, or one of each family separated by a comma, or better the annotation purelb.io/addresses instead`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -29,6 +29,8 @@ type Result struct {
 	// Allocated is the status of ConditionAllocated, with Reason and Message.
 	Allocated       bool
 	Reason, Message string
+	// Warnings are the parts of Message that are told in events of their own.
+	Warnings []string
 	// Reevaluated says that AnnotationReevaluate has had its effect. It is removed, unless
 	// KeepReevaluate says that a tool sets it again and again: then the Record says that it has no
 	// more effect.

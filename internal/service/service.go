@@ -73,7 +73,7 @@ const (
 // Reads reports whether the annotation of this name means anything to this package. Caches drop the
 // others.
 func Reads(name string) bool {
-	return strings.HasPrefix(name, "purelb.io/") || name == AnnotationHostname || name == annotationOldHostname
+	return strings.HasPrefix(name, prefix) || name == AnnotationHostname || name == annotationOldHostname || isOthers(name)
 }
 
 // Brand is the value of AnnotationAllocatedBy.
@@ -131,7 +131,7 @@ func LocalPolicy(svc *corev1.Service) bool {
 // selectors have equal texts. It is "" for a Service without a selector, because the pods of such a
 // Service are unknown.
 func Selector(svc *corev1.Service) string {
-	if svc.Annotations[AnnotationSharing] == "" {
+	if sharingKey(svc) == "" {
 		return ""
 	}
 	return labels.Set(svc.Spec.Selector).String()

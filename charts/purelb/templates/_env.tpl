@@ -25,6 +25,10 @@
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 - name: DEFAULT_ANNOUNCER
   value: {{ .Values.defaultAnnouncer | quote }}
+{{- with .Values.readAnnotations }}
+- name: PURELB_READ_ANNOTATIONS
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- if .Values.gossip.enabled }}
 - name: PURELB_GOSSIP_SECRET
   value: {{ .Values.gossip.secretName | quote }}
