@@ -158,3 +158,17 @@ func TestAnnotationsThatMeanNothingAreNamedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A Service of the first versions has an address that no group and no node has any more.
+func TestAnAddressThatNobodyAnnouncesIsNoSuccess(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"), w.lease("n1", "192.0.2.0/24"))
+	svc := balancer("svc", annotated(service.AnnotationAllocatedBy, service.Brand))
+	w.create(svc)
+	w.gives(svc, "203.0.113.5")
+	w.allocator()
+	w.says(svc, "False", "AddressOutsidePools", "no node announces 203.0.113.5")
+	w.has(svc, "203.0.113.5")
+	w.create(w.local("more", "203.0.113.1-203.0.113.9", "203.0.113.0/24"))
+	w.says(svc, "True", "Allocated", "203.0.113.5 from pool more")
+}

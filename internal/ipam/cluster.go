@@ -56,6 +56,9 @@ func (c *chooser) needs(d decision) []Need {
 		needs = d.refusal.needs
 	}
 	needs = slices.Concat(needs, c.growing(d.lasting))
+	for _, a := range c.stranded(d.addresses) {
+		needs = append(needs, Need{Addr: a})
+	}
 	if c.r.SharingKey != "" && len(needs)+len(c.claims) > 0 {
 		needs = append(needs, Need{SharingKey: c.r.SharingKey}, Need{SharingKey: c.r.SharingKey, Namespace: c.r.Namespace})
 	}

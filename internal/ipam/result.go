@@ -80,6 +80,18 @@ func (c *chooser) poolType(addresses []netip.Addr) string {
 	return service.PoolLocal
 }
 
+// stranded returns those addresses that nobody announces: they are in no group, in no network of a
+// node, and were local when they were given. It returns none while no node is known.
+func (c *chooser) stranded(addresses []netip.Addr) []netip.Addr {
+	if len(c.Subnets) == 0 || c.r.PoolType == service.PoolRemote {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
+		_, _, known := c.GroupOf(a)
+		return known || c.local(a)
+	})
+}
+
 // local reports whether only one node announces a: a is in the subnet of a node, or its
 // group has local addresses.
 func (c *chooser) local(a netip.Addr) bool {
@@ -117,6 +129,9 @@ func (c *chooser) condition(result *service.Result, d decision) {
 		set(false, d.refusal.Reason, result.Having(d.refusal.Message))
 	case n == 0:
 		set(false, ReasonDeleting, "the Service is being deleted")
+	case len(c.stranded(d.addresses)) > 0:
+		set(false, ReasonOutside, result.Having(fmt.Sprintf("no node announces %s, because it is in no ServiceGroup and in no network of a node; "+
+			"add a range that contains it, or set the annotation %s: \"true\" to get another address", c.stranded(d.addresses)[0], service.AnnotationReevaluate)))
 	default:
 		set(true, ReasonAllocated, result.Having(cmp.Or(c.ignores(), c.aside(*result), c.reevaluated())))
 	}
