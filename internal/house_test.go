@@ -66,8 +66,6 @@ var house = []room{
 	{drivers, "internal/netbox", "internal/addr internal/ipam internal/config internal/backoff", "process http"},
 	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox internal/backoff", "process"},
 
-	{drivers, "internal/ipamserver", "internal/addr internal/ipam internal/config internal/netbox api/ipam/v1 api/purelb/v2", "process grpc yaml"},
-
 	{drivers, "internal/events", "internal/backoff", "process types apiserver"},
 	{drivers, "internal/callers", "", "process types apiserver"},
 	{drivers, "internal/process", "internal/buildinfo", "process http metrics"},
@@ -87,8 +85,6 @@ var house = []room{
 	{programs, "cmd/k8gobgp", "internal/speaker internal/gobgp internal/bfd internal/routing internal/config internal/apiserver internal/process internal/shutdown", "process klog"},
 
 	{programs, "cmd/kubectl-purelb", "internal/agentstate internal/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/census internal/config internal/explain internal/lease internal/buildinfo internal/probe internal/backoff internal/service", "process types apiserver manager klog http yaml cli"},
-
-	{programs, "cmd/purelb-ipam-netbox", "internal/ipamserver internal/process", "process"},
 
 	{programs, "docs/examples/ipam-server", "api/ipam/v1", "process grpc"},
 
@@ -124,9 +120,9 @@ var doors = []door{
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",
-		"only internal/ipamgrpc talks to IPAM servers, by api/ipam/v1, and internal/ipamserver is one; decisions get what these grant as values"},
+		"only internal/ipamgrpc talks to IPAM servers, by api/ipam/v1; decisions get what these grant as values"},
 	{"yaml", "sigs.k8s.io/yaml sigs.k8s.io/json go.yaml.in/yaml",
-		"only internal/ipamserver has a configuration in a file, and cmd/kubectl-purelb reads manifests; all others have custom resources and flags"},
+		"only cmd/kubectl-purelb reads manifests; all others have custom resources and flags"},
 	{"cli", "github.com/spf13 k8s.io/cli-runtime charm.land/bubbletea",
 		"only the plugin for kubectl has commands and kubectl's flags; the programs of the cluster have package flag"},
 	{"manager", "sigs.k8s.io/controller-runtime",

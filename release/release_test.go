@@ -309,7 +309,7 @@ func TestPluginReportsItsRelease(t *testing.T) {
 
 func TestEachProgramHasAnSBOM(t *testing.T) {
 	b := release(t)
-	for _, program := range []string{"allocator", "lbnodeagent", "k8gobgp", "purelb-ipam-netbox", "kubectl-purelb"} {
+	for _, program := range []string{"allocator", "lbnodeagent", "k8gobgp", "kubectl-purelb"} {
 		doc, err := spdxjson.Read(bytes.NewReader(b.read(t, program+"-"+version+"_linux_amd64.spdx.json")))
 		if err != nil {
 			t.Fatal(err)

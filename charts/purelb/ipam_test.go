@@ -107,7 +107,6 @@ func TestIPAMValuesInTheManualWork(t *testing.T) {
 	const socket = ", ipam-socket /var/run/purelb, ipam-no-token /var/run/secrets/kubernetes.io/serviceaccount read-only"
 	want := []string{ // for each example, in order
 		"ipam: state /state" + socket,
-		"ipam: ipam-config /etc/purelb-ipam-netbox read-only, netbox /etc/netbox read-only" + socket,
 	}
 	var got []string
 	for _, part := range strings.Split(apitest.Text(t, "docs/ipam.md"), "\n```\nallocator:\n")[1:] {

@@ -21,9 +21,6 @@ func TestGroupsMayWithdrawIdleAddresses(t *testing.T) {
 	} {
 		g := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}, Spec: spec}
 		want := name != "not"
-		if got := config.WithdrawsIdle(g); got != want {
-			t.Errorf("withdrawal of idle addresses for %s: %t", name, got)
-		}
 		c := config.For([]v2.ServiceGroup{g}, nil, home)
 		if groups := c.Groups.Usable; len(groups) != 1 || groups[0].WithdrawIdle != want {
 			t.Errorf("%s is read as %+v, %v", name, groups, c.Problems)

@@ -41,14 +41,6 @@ func (r *reading) netbox(spec v2.NetboxSpec) {
 	r.backend = &Backend{NetBox: &n}
 }
 
-// ReadNetBox reads spec for a program that has no ServiceGroup. field is the path
-// of spec, for messages. It does not read the Secrets, announce and aggregation.
-func ReadNetBox(field string, spec v2.NetboxSpec) (NetBox, []Problem) {
-	f := &findings{}
-	n := f.netBoxOf(field, spec)
-	return n, f.problems
-}
-
 // netBoxOf reads what spec says about NetBox itself. field is the path of spec.
 func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
 	f.url(field+".url", spec.URL)

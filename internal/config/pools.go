@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
@@ -47,12 +46,6 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 		forms = append(forms, form{name: "the flat form", field: "spec", announce: ipam.AnnounceAuto, single: spec.Single})
 	}
 	return forms
-}
-
-// WithdrawsIdle reports whether g asks to withdraw its addresses while their
-// Services have no endpoint. It does not matter whether g is usable.
-func WithdrawsIdle(g v2.ServiceGroup) bool {
-	return slices.ContainsFunc(formsOf(g.Spec), func(f form) bool { return f.withdrawal.WithdrawWithoutEndpoints })
 }
 
 func announceOf(a v2.Announce) ipam.Announce {

@@ -70,7 +70,6 @@ func (p *Pool) useField(f customField) error {
 	case f.FilterLogic.Value == "disabled":
 		return misconfigured("the custom field %s in NetBox cannot be searched for: set its filter logic to exact", f.Name)
 	case !f.Unique:
-		p.facts.Repeats = true
 		p.warn("the values of the custom field %s in NetBox are not unique: after a lost answer a claim may hold a second address until the sweep; set unique (NetBox 4.1 and newer)", f.Name)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package netbox_test
 
 import (
-	"net/http"
 	"net/netip"
 	"testing"
 
@@ -39,30 +38,5 @@ func TestAGrantOfALostCallIsNotNew(t *testing.T) {
 	}
 	if a := b.pool("ipamtest").Claim(t.Context(), []ipam.Claim{c})[0]; a.Err != nil || a.New {
 		t.Errorf("got %+v", a)
-	}
-}
-
-func TestAPoolSaysWhetherKeysMayRepeat(t *testing.T) {
-	for _, tt := range []struct {
-		name, version  string
-		unique, repeat bool
-	}{
-		{"unique", "4.6.8", true, false},
-		{"not unique", "4.6.8", false, true},
-		{"an old NetBox", "4.0.9", true, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
-			b.RemoveField(netbox.DefaultField)
-			b.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: tt.unique})
-			h := interrupt(b.Server, list("/status/"), jsonAnswer(http.StatusOK, `{"netbox-version":"`+tt.version+`"}`))
-			p, err := b.clientOf(t, h).Prepare(t.Context(), b.group)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := p.Facts().Repeats; got != tt.repeat {
-				t.Errorf("got %t", got)
-			}
-		})
 	}
 }

@@ -30,9 +30,6 @@ type Facts struct {
 	Version string
 	// Parents describes the prefixes and ranges in words.
 	Parents []string
-	// Repeats says that NetBox may hold two addresses for one key, because it does not
-	// keep the values of the field unique.
-	Repeats bool
 	// Warnings name settings that work but are not safe, and say how to correct them.
 	Warnings []string
 }
@@ -87,7 +84,6 @@ func (p *Pool) judgeVersion(v version) error {
 	case v.before(3, 6, 4):
 		return misconfigured("NetBox %s at %s is too old, for it loses the keys of claims: upgrade it to 4.1 or newer", v, p.client.base)
 	case v.before(4, 1, 0):
-		p.facts.Repeats = true
 		p.warn("NetBox %s has no custom fields with unique values: after a lost answer a claim may hold a second address until the sweep; upgrade it to 4.1 or newer", v)
 	}
 	if p.group.Mode == ModeReserved && !p.etags {

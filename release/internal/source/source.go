@@ -34,7 +34,6 @@ var Programs = []Program{
 	{"allocator", "65534:65534", "The allocator of PureLB: gives addresses to Services of type LoadBalancer"},
 	{"lbnodeagent", "0:0", "The node agent of PureLB: announces addresses of Services on the node"},
 	{"k8gobgp", "0:0", "The BGP speaker of PureLB: tells routers of the addresses of Services"},
-	{"purelb-ipam-netbox", "65534:65534", "The IPAM server of PureLB for NetBox"},
 }
 
 // Platform is an operating system and a processor, by Go's names.
