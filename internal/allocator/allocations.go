@@ -38,13 +38,14 @@ type allocations struct {
 	cluster ipam.Cluster
 	// services has a record of each Service. The store has the addresses of the Services.
 	services map[ipam.Owner]*record
-	queues   waitQueues
+	// waiters are the waiting Services, the oldest first.
+	waiters []*waiter
 	// marked are the addresses that have changed since the waiting Services were last asked
 	// about them.
 	marked []netip.Addr
-	// choices counts the choices that were made. offers counts how often a waiting Service was
-	// asked about an address. Tests measure the cost of work with these counters, not with time.
-	choices, offers int
+	// choices counts the choices that were made. Tests measure the cost of work with it, not with
+	// time.
+	choices int
 }
 
 // record is the state of a Service, except for its addresses.
@@ -58,7 +59,7 @@ type record struct {
 	// notAdopted says that PureLB was asked to adopt the Service and cannot. A change of the
 	// cluster may permit it.
 	notAdopted bool
-	// waiting is the Service in the queues. It is nil if the Service has all that it wants.
+	// waiting is the Service among the waiters. It is nil if the Service has all that it wants.
 	waiting *waiter
 }
 
@@ -70,7 +71,6 @@ func newAllocations(wake func(...ipam.Owner)) *allocations {
 		opened:   make(chan struct{}),
 		cluster:  ipam.Cluster{Store: store, Claims: ipam.NewClaims(store)},
 		services: map[ipam.Owner]*record{},
-		queues:   waitQueues{},
 	}
 }
 
@@ -92,7 +92,7 @@ func (l *allocations) open(requests []service.Request) {
 	defer l.mu.Unlock()
 	for _, r := range l.adoptAll(requests) {
 		if r.Owner != service.Anothers {
-			l.of(owner(r)).waiting = &waiter{request: r}
+			l.enlist(&waiter{request: r})
 		}
 	}
 	close(l.opened)

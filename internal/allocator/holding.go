@@ -122,7 +122,7 @@ func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 		}
 		if shared {
 			l.doubtLocals(who, []netip.Addr{a})
-		} else {
+		} else if !l.heldAlone(a) {
 			l.mark(a)
 		}
 	}

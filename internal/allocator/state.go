@@ -146,8 +146,7 @@ func (l *allocations) describe(a *allocstate.State, limit int, service string, i
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.Complete, a.Services = l.isOpen(), len(l.services)
-	waiters := slices.SortedFunc(l.waiters(), olderWaiter)
-	shown, left := atMost(waiters, limit)
+	shown, left := atMost(l.waiters, limit)
 	a.WaitingLeftOut = left
 	for i, w := range shown {
 		one := l.showWaiter(w)

@@ -105,7 +105,7 @@ func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]del
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := map[backlog]delay{}
-	for w := range l.waiters() {
+	for _, w := range l.waiters {
 		if w.since.IsZero() {
 			continue // No choice was made for this Service yet.
 		}

@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 
@@ -97,59 +96,24 @@ func distinct(needs []Need) []Need {
 	return once
 }
 
-// Prospect is an address from the viewpoint of waiting Services.
-type Prospect struct {
-	Addr netip.Addr
-	// Needs are the needs that the address may satisfy now.
-	Needs []Need
-
-	store *Store
-	pool  Pool
-	wide  bool
-}
-
-// Prospect returns a with its present use.
-func (c Cluster) Prospect(a netip.Addr) Prospect {
+// Meets returns the needs that a may satisfy now.
+func (c Cluster) Meets(a netip.Addr) []Need {
+	needs := []Need{{Addr: a}}
 	g, p, grouped := c.GroupOf(a)
-	x := Prospect{Addr: a, Needs: []Need{{Addr: a}}, store: c.Store, pool: p, wide: g.SharedAcrossNamespaces}
 	switch first, key, held := c.Store.Use(a); {
 	case held && key == "" || !held && (!grouped || !c.offers(p, a)):
 	case !held:
-		x.Needs = append(x.Needs, Need{Group: g.Ref(), Family: p.Family()})
-	case x.wide:
-		x.Needs = append(x.Needs, Need{SharingKey: key})
+		needs = append(needs, Need{Group: g.Ref(), Family: p.Family()})
+	case g.SharedAcrossNamespaces:
+		needs = append(needs, Need{SharingKey: key})
 	default:
-		x.Needs = append(x.Needs, Need{SharingKey: key, Namespace: first.Namespace()})
+		needs = append(needs, Need{SharingKey: key, Namespace: first.Namespace()})
 	}
-	return x
-}
-
-// SamePool reports whether one of addresses is from the pool of x.
-func (x Prospect) SamePool(addresses []netip.Addr) bool {
-	return slices.ContainsFunc(addresses, x.pool.Contains)
-}
-
-// Bar returns the Service that prevents owner from having x, or from having its terms on x, and
-// the reason. It returns the zero value if no Service does.
-func (x Prospect) Bar(owner Owner) HeldError {
-	var held *HeldError
-	if errors.As(x.store.bars(x.Addr, owner, x.wide), &held) {
-		return *held
-	}
-	return HeldError{}
+	return needs
 }
 
 // offers reports whether p hands out a.
 func (c Cluster) offers(p Pool, a netip.Addr) bool {
 	_, blocked := c.Store.Blocked(a)
 	return !blocked && !p.Draining && p.handsOut(a)
-}
-
-// HasFree reports whether the group of n has a free address of its family.
-func (c Cluster) HasFree(n Need) bool {
-	g, _ := c.Groups.Group(n.Group)
-	return slices.ContainsFunc(g.Pools, func(p Pool) bool {
-		_, free := c.Store.Next(p)
-		return free && p.Family() == n.Family
-	})
 }
