@@ -190,5 +190,5 @@ func refusals(t *testing.T, o *unstructured.Unstructured) string {
 	return oldLimit.ReplaceAllString(apitest.Refusals(t, refused), "may not be more than $1 bytes")
 }
 
-// oldLimit is how Kubernetes 1.30 says that a text is too long.
+// oldLimit is how Kubernetes before 1.32 says that a text is too long.
 var oldLimit = regexp.MustCompile(`may not be longer than ([0-9]+)`)

@@ -345,9 +345,9 @@ func TestPoliciesCanBeLeftOut(t *testing.T) {
 }
 
 func TestUnsupportedKubernetesIsRefused(t *testing.T) {
-	_, _, err := helm(t, "template", "purelb", ".", "--kube-version", "1.29.9")
-	if err == nil || !strings.Contains(err.Error(), ">=1.30.0") {
-		t.Errorf("Kubernetes 1.29 has no ValidatingAdmissionPolicies of version v1, but the error is %v", err)
+	_, _, err := helm(t, "template", "purelb", ".", "--kube-version", "1.30.14")
+	if err == nil || !strings.Contains(err.Error(), ">=1.31.0") {
+		t.Errorf("Kubernetes 1.30 cannot select Services by their type, but the error is %v", err)
 	}
 }
 

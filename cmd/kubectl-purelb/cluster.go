@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -229,29 +228,7 @@ func newClient(cfg *rest.Config, clock *serverClock) (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the client: %w", err)
 	}
-	return balancedClient{c}, nil
-}
-
-// balancedClient lists Services of type LoadBalancer. It selects them itself if the API server
-// cannot select by type (before Kubernetes 1.31).
-type balancedClient struct{ client.Client }
-
-// List implements client.Reader.
-func (c balancedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	err := c.Client.List(ctx, list, opts...)
-	services, ok := list.(*corev1.ServiceList)
-	if !ok || !apierrors.IsBadRequest(err) {
-		return err
-	}
-	all := slices.DeleteFunc(slices.Clone(opts), func(o client.ListOption) bool {
-		_, selects := o.(client.MatchingFields)
-		return selects
-	})
-	if err := c.Client.List(ctx, services, all...); err != nil {
-		return err
-	}
-	services.Items = slices.DeleteFunc(services.Items, func(s corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeLoadBalancer })
-	return nil
+	return c, nil
 }
 
 // mapper returns the mapping of all resources that the plugin uses.

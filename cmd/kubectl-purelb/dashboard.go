@@ -14,7 +14,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -148,18 +147,12 @@ func (f *follower) run(ctx context.Context) {
 // watch watches one kind until the watch ends, and reports whether it began. The API server sends
 // only the metadata of objects.
 func (f *follower) watch(ctx context.Context, kind, path string) (began bool) {
-	request := func() *rest.Request {
-		return f.client.Get().AbsPath(path).Param("watch", "1").Param("timeoutSeconds", "300").
-			SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").MaxRetries(0)
-	}
-	selected := request()
+	request := f.client.Get().AbsPath(path).Param("watch", "1").Param("timeoutSeconds", "300").
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").MaxRetries(0)
 	if kind == explain.KindServices {
-		selected.Param("fieldSelector", "spec.type=LoadBalancer")
+		request.Param("fieldSelector", "spec.type=LoadBalancer")
 	}
-	stream, err := selected.Stream(ctx)
-	if apierrors.IsBadRequest(err) { // Before Kubernetes 1.31, Services cannot be selected by type.
-		stream, err = request().Stream(ctx)
-	}
+	stream, err := request.Stream(ctx)
 	if err == nil {
 		defer stream.Close()
 		f.follows(kind)

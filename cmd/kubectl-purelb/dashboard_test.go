@@ -233,15 +233,3 @@ func TestDashboardShowsAllColumns(t *testing.T) {
 		}
 	}
 }
-
-func TestTheDashboardFollowsServicesOfAnOldAPIServer(t *testing.T) {
-	server := newFakeServer(t)
-	server.old = true
-	f, err := newFollower(&rest.Config{Host: server.URL}, "purelb-system")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !f.watch(t.Context(), explain.KindServices, pathServices) {
-		t.Errorf("the watch did not begin; requests: %q", server.asked)
-	}
-}

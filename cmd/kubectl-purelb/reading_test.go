@@ -30,8 +30,6 @@ type fakeServer struct {
 	faults  map[string]int
 	// all is the code that it answers each request with, or 0.
 	all int
-	// old says that it is from before Kubernetes 1.31: it cannot select Services by their type.
-	old bool
 	// expires is the page that has expired.
 	expires string
 	// asked are the requests, in the order in which they came.
@@ -64,10 +62,6 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	version, kind := kindAt(r.URL.Path)
 	if kind == "" { // Such as the version of the server.
 		f.status(w, http.StatusNotFound)
-		return
-	}
-	if f.old && r.URL.Query().Has("fieldSelector") {
-		f.status(w, http.StatusBadRequest)
 		return
 	}
 	items := f.objects[r.URL.Path]
@@ -251,34 +245,26 @@ func TestWaitingEndsWithTheRightCode(t *testing.T) {
 	}
 }
 
-// Lists are read by the page, and once more as a whole if a page has expired. An old API server
-// lists Services of other types too.
+// Lists are read by the page, and once more as a whole if a page has expired.
 func TestListsAreReadByThePage(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		old     bool
 		expires string
-		foreign bool
-		want    int
 	}{
-		{"as they are", false, "", false, 2*page + 103},
-		{"a page has expired", false, strconv.Itoa(page), false, 2*page + 103},
-		{"of an old API server", true, "", true, (2*page+100)/100 + 3},
+		{"as they are", ""},
+		{"a page has expired", strconv.Itoa(page)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeServer(t)
 			f.purelb(t)
-			f.old, f.expires = tt.old, tt.expires
+			f.expires = tt.expires
 			for i := range 2*page + 100 {
 				spec := map[string]any{"type": "LoadBalancer", "clusterIP": "10.96.9.9", "loadBalancerClass": "purelb.io/purelbv2", "ipFamilies": []string{"IPv4"}}
-				if tt.foreign && i%100 > 0 {
-					spec = map[string]any{"type": "ClusterIP", "clusterIP": "10.96.9.9"}
-				}
 				f.objects[pathServices] = append(f.objects[pathServices], map[string]any{"metadata": map[string]any{"name": fmt.Sprintf("s%d", i), "namespace": "many"}, "spec": spec})
 			}
 			out, errs, code := f.ask(t, "services", "-o", "json")
 			var s explain.Services
-			if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != tt.want || code != exitFine {
+			if err := json.Unmarshal([]byte(out), &s); err != nil || s.TotalServices != 2*page+103 || code != exitFine {
 				t.Errorf("%d Services, exit code %d, %v %s", s.TotalServices, code, err, errs)
 			}
 		})

@@ -319,7 +319,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	if err != nil {
 		return err
 	}
-	caches, err := NewCaches(config, s.Node, s.Namespace, s.Log, s.ConfigNamespaces...)
+	caches, err := NewCaches(config, s.Node, s.Namespace, s.ConfigNamespaces...)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ type Caches struct {
 }
 
 // NewCaches returns Caches that know nothing before Run. The API server may be away.
-func NewCaches(to *rest.Config, node, namespace string, log *slog.Logger, others ...string) (*Caches, error) {
+func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Caches, error) {
 	core, err := apiserver.Client(to, corev1.SchemeGroupVersion, corev1.AddToScheme)
 	discovery, err2 := apiserver.Client(to, discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme)
 	purelb, err3 := apiserver.Client(to, v2.GroupVersion, v2.AddToScheme)
@@ -58,9 +57,8 @@ func NewCaches(to *rest.Config, node, namespace string, log *slog.Logger, others
 		return nil, fmt.Errorf("set up the watches: %w", err)
 	}
 	in, every := toolscache.NewListWatchFromClient, fields.Everything()
-	services := toolscache.NewFilteredListWatchFromClient(core, "services", metav1.NamespaceAll, func(*metav1.ListOptions) {})
 	c := &Caches{changed: make(chan struct{}, 1), follow: make(chan struct{})}
-	c.services = watch(c, apiserver.LoadBalancers(services, log), readService, sameService)
+	c.services = watch(c, apiserver.LoadBalancers(core), readService, sameService)
 	c.nodes = watch(c, in(core, "nodes", metav1.NamespaceAll, fields.OneTermEqualSelector("metadata.name", node)), slimNode, sameNode)
 	for _, ns := range config.Watched(namespace, others) {
 		c.groups = append(c.groups, watch(c, in(purelb, "servicegroups", ns, every), slimGroup, sameGroup))

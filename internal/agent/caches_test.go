@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 	c.patch("anothers", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, service.AnnotationAllocatedBy))
 	c.serve("plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 
-	caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler))
+	caches, err := NewCaches(c.config, c.node, c.namespace)
 	must(t, err)
 	if _, complete := caches.Read(); complete {
 		t.Error("the caches are complete before they start")
@@ -99,7 +98,7 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 
 func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 	c := newCluster(t)
-	caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler))
+	caches, err := NewCaches(c.config, c.node, c.namespace)
 	must(t, err)
 	var read sync.Map // by "namespace/name", whether a Service is ours
 	balanced := func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }
@@ -153,7 +152,7 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 
 // Most Services of a cluster have no address from a group that withdraws idle addresses.
 func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
-	c, err := NewCaches(&rest.Config{}, "node-a", "purelb", slog.New(slog.DiscardHandler))
+	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
 	must(t, err)
 	c.followed.Store(&map[string]bool{"default/web": true})
 	for service, signals := range map[string]int{"web": 1, "other": 0} {
@@ -172,7 +171,7 @@ func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
 
 // A pass asks for the endpoints of a few Services. A cluster may have 20,000 EndpointSlices.
 func TestEndpointsOfOtherServicesCostNothing(t *testing.T) {
-	c, err := NewCaches(&rest.Config{}, "node-a", "purelb", slog.New(slog.DiscardHandler))
+	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
 	must(t, err)
 	all := &discoveryv1.EndpointSliceList{}
 	for i := range 1000 {
@@ -234,7 +233,7 @@ func TestCachesShowTheConfiguredNamespaces(t *testing.T) {
 		{[]string{team.namespace}, "mine theirs agent theirs"},
 		{[]string{config.Everywhere}, "mine other theirs agent theirs"},
 	} {
-		caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler), tt.others...)
+		caches, err := NewCaches(c.config, c.node, c.namespace, tt.others...)
 		must(t, err)
 		run(t, caches.Run)
 		eventuallyIs(t, fmt.Sprintf("the view of %q", tt.others), tt.want, func() string {

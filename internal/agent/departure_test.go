@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -161,7 +160,7 @@ func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newCluster(t)
-	caches, err := NewCaches(c.config, c.node, c.namespace, slog.New(slog.DiscardHandler))
+	caches, err := NewCaches(c.config, c.node, c.namespace)
 	must(t, err)
 	if caches.nodeDeleted() {
 		t.Error("the caches report a deleted node before they have read the nodes")

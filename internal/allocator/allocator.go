@@ -112,7 +112,7 @@ func newManager(cfg *rest.Config, opt Options, leader *leaderLock) (manager.Mana
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
 	}
-	cached, err := cacheOptions(opt.Namespace, opt.Log)
+	cached, err := cacheOptions(opt.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("say what to cache: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -137,10 +136,6 @@ func (o *bootstrap) leftovers(ctx context.Context) error {
 	const page = 1000
 	for token := ""; ; {
 		err := o.live.List(ctx, list, client.MatchingFieldsSelector{Selector: others}, client.Limit(page), client.Continue(token))
-		if apierrors.IsBadRequest(err) && !others.Empty() {
-			others = fields.Everything() // before Kubernetes 1.31; the loop leaves Services of type LoadBalancer as they are
-			continue
-		}
 		if err != nil {
 			return fmt.Errorf("list services: %w", err)
 		}

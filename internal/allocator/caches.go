@@ -72,17 +72,15 @@ func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	return m, nil
 }
 
-// newInformer returns a function with which a cache makes an informer.
-func newInformer(log *slog.Logger) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
-	return func(from toolscache.ListerWatcher, o runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
-		switch o.(type) {
-		case *corev1.Service:
-			from = current(apiserver.LoadBalancers(from, log))
-		case *networkingv1.ServiceCIDR:
-			from = ifServed(from)
-		}
-		return toolscache.NewSharedIndexInformer(from, o, resync, by)
+// newInformer returns the informer of a cache for the kind of o.
+func newInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
+	switch o.(type) {
+	case *corev1.Service:
+		from = current(from)
+	case *networkingv1.ServiceCIDR:
+		from = ifServed(from)
 	}
+	return toolscache.NewSharedIndexInformer(from, o, resync, by)
 }
 
 // listing lists Services in their present state. An informer does not: its first list accepts any

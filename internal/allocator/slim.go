@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"log/slog"
 	"maps"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/service"
 )
@@ -41,7 +41,7 @@ func namespaceList() *metav1.PartialObjectMetadataList {
 
 // cacheOptions say which objects are cached, and which of their fields. Readers of the cache must
 // not change the objects.
-func cacheOptions(namespace string, log *slog.Logger) (cache.Options, error) {
+func cacheOptions(namespace string) (cache.Options, error) {
 	agents, err := labels.Parse(lease.Selector)
 	if err != nil {
 		return cache.Options{}, err
@@ -49,11 +49,11 @@ func cacheOptions(namespace string, log *slog.Logger) (cache.Options, error) {
 	shared := true
 	return cache.Options{
 		ReaderFailOnMissingInformer:  true,
-		NewInformer:                  newInformer(log),
+		NewInformer:                  newInformer,
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		DefaultUnsafeDisableDeepCopy: &shared,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Service{}: {Transform: slim(slimService)}, // newInformer selects those of type LoadBalancer
+			&corev1.Service{}: {Field: apiserver.IsLoadBalancer, Transform: slim(slimService)},
 			&corev1.Node{}:    {Transform: slim(slimNode)},
 			namespaceKind():   {Transform: slim(slimNamespace)},
 			&coordinationv1.Lease{}: {

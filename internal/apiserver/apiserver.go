@@ -1,7 +1,6 @@
 // Package apiserver connects the programs to the API server, and lets them start
 // while it is away. It watches objects for the programs, and keeps of each only what
-// the program uses. It does not know what the objects mean, with one exception: it
-// finds the Services of type LoadBalancer when the API server cannot.
+// the program uses. It does not know what the objects mean.
 package apiserver
 
 import (

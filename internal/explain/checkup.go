@@ -201,7 +201,7 @@ func (c Checkup) headline() string {
 }
 
 // minor is the oldest minor version of Kubernetes 1 that PureLB works with.
-const minor = 30
+const minor = 31
 
 func checkVersion(_ *view, f Facts) result {
 	if why := f.Unsaid["version"]; why != "" {

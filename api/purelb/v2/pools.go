@@ -150,11 +150,10 @@ type LocalOptions struct {
 	SkipIPv6DAD bool `json:"skipIPv6DAD,omitempty"`
 }
 
-// The rules of these types do not use the functions ip and cidr of CEL: an API
-// server of Kubernetes 1.30 refuses a CRD with them, because it accepts only what
-// 1.29 knows. So IPv4 addresses are compared as numbers that are parsed from
-// their text, and the allocator checks the order of IPv6 addresses. Exclusions
-// have few rules, because the API server limits the cost of all rules together.
+// The rules of these types compare IPv4 addresses as numbers that are parsed from
+// their text. The allocator checks the order of IPv6 addresses, because the
+// functions ip and cidr of CEL do not compare addresses. Exclusions have few
+// rules, because the API server limits the cost of all rules together.
 //
 // CEL has no variables. A rule that needs one uses [VALUE].all(name, ...). In the
 // rule that pool must lie inside subnet, a are three addresses: that of the

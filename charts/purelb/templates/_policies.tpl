@@ -36,7 +36,7 @@ spec:
   reason: Forbidden
   message: >-
     The token of the node agent names no node. Use the token that the kubelet mounts into the agent's pod: Kubernetes
-    1.30 and later write the node into it, unless the feature gate ServiceAccountTokenPodNodeInfo is off. To run
+    writes the node into it, unless the feature gate ServiceAccountTokenPodNodeInfo is off. To run
     without this check, set admissionPolicies.enabled=false in the chart of PureLB.
 {{- end }}
 

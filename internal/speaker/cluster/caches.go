@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -122,8 +121,7 @@ func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, kee
 }
 
 func (c *Caches) watchServices(keep func(*corev1.Service) (intent.ServiceFacts, bool)) *apiserver.Watch[intent.ServiceFacts] {
-	all := toolscache.NewFilteredListWatchFromClient(c.clients.Core, "services", corev1.NamespaceAll, func(*metav1.ListOptions) {})
-	return watch(c, apiserver.LoadBalancers(all, c.log), keep, sameService)
+	return watch(c, apiserver.LoadBalancers(c.clients.Core), keep, sameService)
 }
 
 // Run watches until ctx is done.

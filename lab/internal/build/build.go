@@ -21,7 +21,7 @@ import (
 const kubeVersion = "v1.36.3"
 
 // oldestVersion must match oldest/go.mod.
-const oldestVersion = "v1.30.14"
+const oldestVersion = "v1.31.14"
 
 // KubePrograms are the names under which kubebox can be called.
 var KubePrograms = []string{
@@ -35,7 +35,7 @@ const (
 
 var (
 	kubeLDFlags   = ldflags + versionFlags(kubeVersion, "36")
-	oldestLDFlags = ldflags + versionFlags(oldestVersion, "30")
+	oldestLDFlags = ldflags + versionFlags(oldestVersion, "31")
 )
 
 // versionFlags set the version that the programs of Kubernetes report.
