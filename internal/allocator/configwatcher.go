@@ -89,7 +89,6 @@ func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 		l.allocations.nameCluster(s.cluster)
 		l.allocations.change(s)
 		l.backends.set(s.config.Backends)
-		l.metrics.countOnly(s.config)
 	}
 	l.metrics.loaded.Set(1)
 	return differ, nil

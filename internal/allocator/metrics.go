@@ -1,11 +1,7 @@
 package allocator
 
 import (
-	"strings"
-	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,9 +24,6 @@ type metrics struct {
 	loaded       prometheus.Gauge
 	quarantined  prometheus.Gauge
 	build        prometheus.Collector
-
-	unknown unknownPools
-	groups  countedGroups
 
 	backends *backendMetrics
 	// states returns the states of the backends.
@@ -136,7 +129,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, u := range m.allocations.usages(m.states()) {
 		name := u.group.DisplayName()
-		m.begin(u.group)
+		m.begin(name)
 		ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, u.size, name)
 		ch <- prometheus.MustNewConstMetric(m.inUse, prometheus.GaugeValue, float64(u.total()), name)
 		for f, free := range u.free {
@@ -173,7 +166,7 @@ func (m *metrics) collectRefused(ch chan<- prometheus.Metric) {
 
 // collectServices reports the Services that wait, and those of other controllers.
 func (m *metrics) collectServices(ch chan<- prometheus.Metric) {
-	for b, s := range m.allocations.backlogs(m.unknown.label) {
+	for b, s := range m.allocations.backlogs() {
 		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(s.services), b.group, b.reason)
 		ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, time.Since(s.since).Seconds(), b.group, b.reason)
 	}
@@ -182,9 +175,22 @@ func (m *metrics) collectServices(ch chan<- prometheus.Metric) {
 	}
 }
 
+// begin makes the counters of a group read 0 before the first event. A counter that appears with
+// its first event shows no increase.
+func (m *metrics) begin(group string) {
+	for _, reason := range []string{
+		"exhausted", "port_conflict", "sharing_key_conflict", "multipool_refused", "namespace_denied", "no_usable_pool", "other",
+	} {
+		m.rejected.WithLabelValues(group, reason)
+	}
+	for _, vector := range m.given {
+		vector.WithLabelValues(group)
+	}
+}
+
 // reject counts a refusal.
 func (m *metrics) reject(r *ipam.Refusal) {
-	m.rejected.WithLabelValues(m.unknown.label(r), r.Metric).Inc()
+	m.rejected.WithLabelValues(r.Pool, r.Metric).Inc()
 }
 
 // refuseWrite counts that the API server refuses to write what a Service gets. from is the
@@ -209,41 +215,4 @@ func kindOf(spec v2.ServiceGroupSpec) string {
 		return "external"
 	}
 	return "local"
-}
-
-// mostUnknownPools limits how many names of missing ServiceGroups become labels of a
-// metric. Any user can write such names into annotations, and each one costs a time series.
-const mostUnknownPools = 100
-
-// longestPoolName is the length of the longest "namespace/name" of an object.
-const longestPoolName = 63 + 1 + 253
-
-// unknownPools are the names of missing ServiceGroups in annotations of Services.
-type unknownPools struct {
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-// label returns the pool label for r: the name in the annotation, even if no such group exists. It
-// returns at most mostUnknownPools names of missing groups.
-func (u *unknownPools) label(r *ipam.Refusal) string {
-	if r.Named == "" || !fitsLabel(r.Named) {
-		return r.Pool
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.seen[r.Named] && len(u.seen) >= mostUnknownPools {
-		return r.Pool
-	}
-	if u.seen == nil {
-		u.seen = map[string]bool{}
-	}
-	u.seen[r.Named] = true
-	return r.Named
-}
-
-// fitsLabel reports whether name can be a label value that people can read.
-func fitsLabel(name string) bool {
-	return len(name) <= longestPoolName && utf8.ValidString(name) &&
-		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }

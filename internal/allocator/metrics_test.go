@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -81,8 +83,8 @@ func TestWaitingServicesAreCounted(t *testing.T) {
 		s.gets(s.wants("second"), "")
 		s.gets(s.wants("lost", func(r *service.Request) { r.Group = "nowhere" }), "")
 		for name, want := range map[string][]string{
-			"purelb_services_waiting":                {"default,exhausted=2", "nowhere,unknown_pool=1"},
-			"purelb_services_oldest_waiting_seconds": {"default,exhausted=3600", "nowhere,unknown_pool=0"},
+			"purelb_services_waiting":                {"default,exhausted=2", "<unknown>,unknown_pool=1"},
+			"purelb_services_oldest_waiting_seconds": {"default,exhausted=3600", "<unknown>,unknown_pool=0"},
 		} {
 			got := published(t, m, name)
 			slices.Sort(got)
@@ -100,33 +102,27 @@ func TestWaitingServicesAreCounted(t *testing.T) {
 }
 
 // Users can write the annotation allocated-from, and each new label costs a time series.
-func TestForgedGroupsDoNotBecomeAnyNumberOfLabels(t *testing.T) {
+func TestForgedGroupsAreNoLabels(t *testing.T) {
 	multi := group(t, "default", "192.0.2.1-192.0.2.200", "198.51.100.1-198.51.100.1")
 	multi.MultiPool = true
 	s := newFixture(t, multi)
 	m := s.metrics()
 	s.gets(s.wants("first"), "192.0.2.1 198.51.100.1")
 	s.gets(s.wants("honest"), "192.0.2.2")
-	invalid := []string{"a\xff", "a\x00b", strings.Repeat("a", 400)} // no label can have these values
-	for i := range mostUnknownPools + 50 {
-		a := netip.MustParseAddr("192.0.2.3")
-		for range i {
-			a = a.Next()
-		}
-		r := s.gets(s.wants(fmt.Sprintf("web-%d", i)), a.String())
-		r.From = fmt.Sprintf("forged-%d", i)
-		if i < len(invalid) {
-			r.From = invalid[i]
-		}
-		s.gets(r, a.String())
+	for i, forged := range []string{"a\xff", "a\x00b", strings.Repeat("a", 400), "forged", "forged-2"} {
+		a := fmt.Sprintf("192.0.2.%d", 3+i)
+		r := s.gets(s.wants("web-"+a), a)
+		r.From = forged
+		s.gets(r, a)
 		m.refuseWrite(r.From)
 	}
-	for _, name := range []string{"purelb_services_waiting", "purelb_address_pool_allocation_rejected_total"} {
-		if got := published(t, m, name); len(got) > mostUnknownPools+2 {
-			t.Errorf("%s has %d series", name, len(got))
+	rejected := published(t, m, "purelb_address_pool_allocation_rejected_total")
+	for _, want := range []string{"<unknown>,write_refused=5", "default,exhausted=0"} {
+		if !slices.Contains(rejected, want) {
+			t.Errorf("%s is missing in %q", want, rejected)
 		}
 	}
-	if got := published(t, m, "purelb_services_waiting"); !slices.Contains(got, "default,partial=151") {
+	if got := published(t, m, "purelb_services_waiting"); !slices.Contains(got, "default,partial=6") {
 		t.Errorf("the metric does not count Services by the group of their addresses: %q", got)
 	}
 }
@@ -162,5 +158,33 @@ func TestForeignServicesAreCounted(t *testing.T) {
 				t.Errorf("the metric counts %d Services after the deletion", n)
 			}
 		})
+	}
+}
+
+// groupWith returns a ServiceGroup with ranges in 192.0.2.0/24.
+func groupWith(uid types.UID, name string, ranges v2.Range) v2.ServiceGroup {
+	return v2.ServiceGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: uid},
+		Spec: v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{Pools: v2.Pools{
+			V4Pools: []v2.AddressPool{{Pool: ranges, Subnet: "192.0.2.0/24"}},
+		}}},
+	}
+}
+
+func TestARefusedGroupIsAMetric(t *testing.T) {
+	cached := &cluster{groups: []v2.ServiceGroup{
+		groupWith("1", "fine", "192.0.2.1-192.0.2.9"), groupWith("2", "broken", "192.0.2.9-192.0.2.1"),
+	}}
+	l := newConfigWatcher(t, cached)
+	m := newMetrics(l.allocations, l.outOfScope)
+	m.problems, l.metrics = l.problems, m
+	for _, want := range []string{"ServiceGroup,broken,purelb=1", ""} {
+		if _, err := l.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(published(t, m, "purelb_configuration_refused"), " "); got != want {
+			t.Errorf("refused: %q, want %q", got, want)
+		}
+		cached.groups = cached.groups[:1]
 	}
 }

@@ -99,9 +99,8 @@ type delay struct {
 	since    time.Time
 }
 
-// backlogs returns how many Services wait, by group and reason. label returns the name of
-// the group of a refusal.
-func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]delay {
+// backlogs returns how many Services wait, by group and reason.
+func (l *allocations) backlogs() map[backlog]delay {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := map[backlog]delay{}
@@ -113,7 +112,7 @@ func (l *allocations) backlogs(label func(*ipam.Refusal) string) map[backlog]del
 		if r == nil {
 			r = l.cluster.Groups.Partial(w.last.Result.From)
 		}
-		b := backlog{group: label(r), reason: r.Metric}
+		b := backlog{group: r.Pool, reason: r.Metric}
 		s := all[b]
 		if s.services == 0 || w.since.Before(s.since) {
 			s.since = w.since
