@@ -123,7 +123,7 @@ func TestServiceAccountsHaveOnlyNeededRights(t *testing.T) {
 			"namespaces: get list watch",
 			"nodes: get list watch",
 			"servicecidrs.networking.k8s.io: get list watch",
-			"servicegroups.purelb.io/status: patch",
+			"servicegroups.purelb.io/status: update patch",
 			"servicegroups.purelb.io: get list watch",
 			"services/status: patch",
 			"services: get list watch patch",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"runtime/debug"
 	"time"
@@ -36,18 +37,18 @@ type reporter struct {
 	metrics       *metrics
 	// changed gets a signal when there may be something to report.
 	changed chan struct{}
-	// paces are the paces of the groups. next is when the first group with changed counters may be
-	// written, or zero. Only the goroutine of Start uses both.
-	paces paces
+	// wrote is when the status of each group was written in the last statusPeriod. next is when the
+	// first of the changed ones may be written again, or zero. Only the goroutine of Start uses both.
+	wrote map[types.UID]time.Time
 	next  time.Time
 	// burst notices the end of a burst of Services, after which memory is returned.
 	burst process.Burst
 	log   *slog.Logger
 }
 
-// reportPause is the pause between two rounds of reports: each object is written once a second
-// at most.
-const reportPause = time.Second
+// reportPause is the pause between two rounds of reports. The status of a group is written at once
+// after its first change, and then at most once per statusPeriod.
+const reportPause, statusPeriod = time.Second, 5 * time.Second
 
 // Start reports until ctx is done. It reports nothing before the store is complete.
 func (r *reporter) Start(ctx context.Context) error {
@@ -96,10 +97,10 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 	for _, u := range r.allocations.usages(r.metrics.states()) {
 		used[u.group.UID] = &u
 	}
-	if r.paces == nil {
-		r.paces = paces{}
+	if r.wrote == nil {
+		r.wrote = map[types.UID]time.Time{}
 	}
-	r.paces.keepOnly(groups)
+	maps.DeleteFunc(r.wrote, func(_ types.UID, at time.Time) bool { return time.Since(at) >= statusPeriod })
 	r.next = time.Time{}
 	var errs []error
 	for i := range groups {
@@ -108,11 +109,17 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 			continue // The group is newer than the state in now: the next round reports it.
 		}
 		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s, time.Now())
-		if !r.mayWrite(was, now) {
+		if equality.Semantic.DeepEqual(was.Status, withTimes(now.Status, was.Status)) {
+			continue
+		}
+		if at, wait := r.wrote[was.UID]; wait {
+			if due := at.Add(statusPeriod); r.next.IsZero() || due.Before(r.next) {
+				r.next = due
+			}
 			continue
 		}
 		err := r.write(ctx, was, now)
-		r.paces.of(was.UID).written(time.Now())
+		r.wrote[was.UID] = time.Now()
 		r.metrics.statusWrites.WithLabelValues(outcome(err)).Inc()
 		if err == nil {
 			r.reportGroup(was, now)
@@ -122,25 +129,14 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 	return errors.Join(errs...)
 }
 
-// mayWrite reports whether the status of now may be written at once over that of was. It returns
-// false if nothing has changed, or if only counters have changed and it is too early to write them.
-func (r *reporter) mayWrite(was, now *v2.ServiceGroup) bool {
-	pace := r.paces.of(was.UID)
-	if equality.Semantic.DeepEqual(was.Status, withTimes(now.Status, was.Status)) {
-		pace.settled()
-		return false
+// withTimes returns s with the times of t. A change of these times alone is not worth a
+// write.
+func withTimes(s, t v2.ServiceGroupStatus) v2.ServiceGroupStatus {
+	if s.Backend != nil && t.Backend != nil {
+		s.Backend = s.Backend.DeepCopy()
+		s.Backend.LastReached = t.Backend.LastReached
 	}
-	if !equality.Semantic.DeepEqual(withTimes(withCounters(was.Status, now.Status), now.Status), now.Status) {
-		return true
-	}
-	due := pace.due(time.Now())
-	if !due.After(time.Now()) {
-		return true
-	}
-	if r.next.IsZero() || due.Before(r.next) {
-		r.next = due
-	}
-	return false
+	return s
 }
 
 func (r *reporter) reportAgents(ctx context.Context, agents []v2.LBNodeAgent, cfg config.Config, leases []coordinationv1.Lease) error {

@@ -50,7 +50,7 @@ func (b fakeGroupStatus) Patch(_ context.Context, o client.Object, _ client.Patc
 	return nil
 }
 
-func TestCountersAreWrittenAtAPace(t *testing.T) {
+func TestStatusOfAGroupIsWrittenAtOnceAndThenAtAPace(t *testing.T) {
 	tests := []struct {
 		name string
 		// after are the pauses before each allocation.
@@ -58,11 +58,11 @@ func TestCountersAreWrittenAtAPace(t *testing.T) {
 		want  []string
 	}{
 		{"without a change", nil, nil},
-		{"after one change", []time.Duration{0}, []string{"2s: 1"}},
-		{"after changes within two seconds", []time.Duration{0, time.Second, 0}, []string{"2s: 3"}},
+		{"after one change", []time.Duration{0}, []string{"0s: 1"}},
+		{"after a second change", []time.Duration{0, time.Second}, []string{"0s: 1", "5s: 2"}},
 		{
-			"while changes go on", []time.Duration{0, 2500 * time.Millisecond, time.Second, time.Second, time.Second},
-			[]string{"2s: 1", "7s: 5"},
+			"while changes go on", []time.Duration{0, 2500 * time.Millisecond, time.Second, time.Second, time.Second, time.Second},
+			[]string{"0s: 1", "5.5s: 4", "10.5s: 6"},
 		},
 		{"after the last address is allocated", []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0}, []string{"0s: 9"}},
 	}
