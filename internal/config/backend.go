@@ -50,7 +50,8 @@ type NetBox struct {
 	Tags         []string
 }
 
-// NetBoxParent is a prefix or an IP range of NetBox. Empty fields are not compared.
+// NetBoxParent is a prefix or an IP range of NetBox: its id, or its first address or CIDR with the
+// VRF.
 type NetBoxParent struct {
 	// Range says that it is an IP range.
 	Range bool
@@ -59,10 +60,8 @@ type NetBoxParent struct {
 	// Prefix is the CIDR of a prefix. Start is the first address of an IP range.
 	Prefix netip.Prefix
 	Start  netip.Addr
-	// VRF is a name or a route distinguisher, or "global" for the table without a VRF.
+	// VRF is a name or a route distinguisher, or "global" for the table without a VRF. "" means any.
 	VRF string
-	// Role, Tag, Tenant and Site are slugs. An IP range has no site.
-	Role, Tag, Tenant, Site string
 }
 
 // SecretKey names a value of a Secret.

@@ -30,19 +30,31 @@ func TestBackends(t *testing.T) {
 			 backend team/a http://netbox/ token {team netbox-client user-token} reserved tenant "ipam-purelb" ` + rest},
 		{"all of NetBox",
 			`a: {netbox: {url: "https://n/", announce: local, tenant: us, field: claim, status: dhcp, role: vip, tags: [k8s, lb], tokenSecret: {name: t, key: k}, caSecret: {name: c}, ` +
-				`parents: [{rangeID: 7}, {prefixID: 8}, {range: {start: "2001:db8::1", vrf: global}}, {prefix: {cidr: 192.0.2.0/24, vrf: blue, role: r, tag: t, tenant: u, site: s}}]}}`,
+				`parents: [{rangeID: 7}, {prefixID: 8}, {range: {start: "2001:db8::1", vrf: global}}, {prefix: {cidr: 192.0.2.0/24, vrf: blue}}]}}`,
 			`group a Local by NetBox/32/128
 			 backend a https://n/ token {purelb-system t k} CA {purelb-system c ca.crt}` +
-				` in {Range:true ID:7 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag: Tenant: Site:}` +
-				` in {Range:false ID:8 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag: Tenant: Site:}` +
-				` in {Range:true ID:0 Prefix:invalid Prefix Start:2001:db8::1 VRF:global Role: Tag: Tenant: Site:}` +
-				` in {Range:false ID:0 Prefix:192.0.2.0/24 Start:invalid IP VRF:blue Role:r Tag:t Tenant:u Site:s}` +
+				` in {Range:true ID:7 Prefix:invalid Prefix Start:invalid IP VRF:}` +
+				` in {Range:false ID:8 Prefix:invalid Prefix Start:invalid IP VRF:}` +
+				` in {Range:true ID:0 Prefix:invalid Prefix Start:2001:db8::1 VRF:global}` +
+				` in {Range:false ID:0 Prefix:192.0.2.0/24 Start:invalid IP VRF:blue}` +
 				` tenant "us" field claim status dhcp role "vip" tags ["k8s" "lb"]`},
 		{"mode prefix has no default tenant, and the Secret has its default name",
-			`a: {netbox: {url: "http://netbox/", mode: prefix, tokenSecret: {key: k}, parents: [{prefix: {tag: lb}}]}}`,
+			`a: {netbox: {url: "http://netbox/", mode: prefix, tokenSecret: {key: k}, parents: [{prefix: {cidr: 192.0.2.0/24}}]}}`,
 			`group a Remote by NetBox/32/128
 			 backend a http://netbox/ token {purelb-system netbox-client k}` +
-				` in {Range:false ID:0 Prefix:invalid Prefix Start:invalid IP VRF: Role: Tag:lb Tenant: Site:} tenant "" ` + rest},
+				` in {Range:false ID:0 Prefix:192.0.2.0/24 Start:invalid IP VRF:} tenant "" ` + rest},
+		{"traits of parents are not compared, and a parent with traits alone is left out",
+			`a: {netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.0/24, vrf: blue, role: lb, tag: t, tenant: u, site: s}}, {prefix: {vrf: blue, site: s}}, {range: {vrf: blue}}, {rangeID: 7}]}}
+			 b: {netbox: {url: "http://n/", parents: [{range: {tag: t}}]}}`,
+			`group a Remote by NetBox/32/128
+			 backend a http://n/ token {purelb-system netbox-client user-token}` +
+				` in {Range:false ID:0 Prefix:192.0.2.0/24 Start:invalid IP VRF:blue}` +
+				` in {Range:true ID:7 Prefix:invalid Prefix Start:invalid IP VRF:} tenant "" ` + rest + `
+			 Warning NotSupported a: spec.netbox.parents[0].prefix: not supported, and not compared: role, tag, tenant, site; only cidr and vrf count; remove the rest, or write prefixID
+			 Warning NotSupported a: spec.netbox.parents[1].prefix: this is left out, because NetBox is not searched by site: write prefixID, or cidr and vrf
+			 Warning NotSupported a: spec.netbox.parents[2].range: this is left out, because NetBox is not searched by vrf alone: write rangeID, or start and vrf
+			 Warning NotSupported b: spec.netbox.parents[0].range: this is left out, because NetBox is not searched by tag: write rangeID, or start and vrf
+			 Refused NotSupported b: spec.netbox.parents: no prefix or IP range of NetBox is left, so PureLB cannot make addresses: name at least one by its id, or by its cidr or start`},
 		{"IPAM servers, two groups on one socket", `a: {external: {provider: acme, announce: local}}
 			 b: {external: {provider: acme, announce: remote, socket: /var/run/purelb/ipam.sock}}
 			 c: {external: {provider: other, announce: remote, socket: /run/c.sock}}`,
@@ -118,10 +130,10 @@ func TestInvalidBackends(t *testing.T) {
 		{"reserved with tags", `netbox: {url: "http://n/", tags: [a]}`, "spec.netbox: " + unowned},
 
 		{"an empty parent", `netbox: {url: "http://n/", parents: [{prefixID: 1}, {}]}`, "spec.netbox.parents[1]: exactly one of prefixID, rangeID, prefix and range must be given, and 0 are"},
-		{"two selectors in one parent", `netbox: {url: "http://n/", parents: [{prefixID: 1, range: {tag: a}}]}`, "spec.netbox.parents[0]: exactly one of prefixID, rangeID, prefix and range must be given, and 2 are"},
+		{"two selectors in one parent", `netbox: {url: "http://n/", parents: [{prefixID: 1, range: {start: 192.0.2.1}}]}`, "spec.netbox.parents[0]: exactly one of prefixID, rangeID, prefix and range must be given, and 2 are"},
 		{"an id below 1", `netbox: {url: "http://n/", parents: [{rangeID: -1}]}`, "spec.netbox.parents[0]: the id is -1: write the number that NetBox has for it, 1 or more"},
-		{"a prefix without a selector", `netbox: {url: "http://n/", parents: [{prefix: {vrf: ""}}]}`, "spec.netbox.parents[0].prefix: this describes nothing: give cidr, vrf, role, tag, tenant or site"},
-		{"a range without a selector", `netbox: {url: "http://n/", parents: [{range: {}}]}`, "spec.netbox.parents[0].range: this describes nothing: give start, vrf, role, tag or tenant"},
+		{"a prefix without a selector", `netbox: {url: "http://n/", parents: [{prefix: {vrf: ""}}]}`, "spec.netbox.parents[0].prefix: this describes nothing: write prefixID, or cidr and vrf"},
+		{"a range without a selector", `netbox: {url: "http://n/", parents: [{range: {}}]}`, "spec.netbox.parents[0].range: this describes nothing: write rangeID, or start and vrf"},
 		{"a prefix without mask", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.0}}]}`, `spec.netbox.parents[0].prefix.cidr: "192.0.2.0": the mask is missing; for this one address write 192.0.2.0/32`},
 		{"bits after the mask", `netbox: {url: "http://n/", parents: [{prefix: {cidr: 192.0.2.9/24}}]}`, `spec.netbox.parents[0].prefix.cidr: "192.0.2.9/24" has bits after its mask: write 192.0.2.0/24`},
 		{"a start with a mask", `netbox: {url: "http://n/", parents: [{range: {start: 192.0.2.9/24}}]}`, `spec.netbox.parents[0].range.start: "192.0.2.9/24" is not an IP address: write the first one of the IP range, such as 192.0.2.10`},

@@ -43,7 +43,7 @@ func FuzzFor(f *testing.F) {
 			{ObjectMeta: meta(1, "netbox"), Spec: v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{
 				URL: name, Mode: dummy, Announce: expression, Tenant: name, Field: dummy, Aggregation: v2.NetboxAggregation(aggregation),
 				Parents: []v2.NetboxParent{
-					{PrefixID: int64(seconds)}, {Prefix: &v2.NetboxPrefix{CIDR: subnet, Site: v2.NetboxSlug(name)}}, {Range: &v2.NetboxRange{Start: pool}},
+					{PrefixID: int64(seconds)}, {Prefix: &v2.NetboxPrefix{CIDR: subnet, NetboxTraits: v2.NetboxTraits{VRF: name}, Site: dummy}}, {Range: &v2.NetboxRange{Start: pool}},
 				},
 			}}},
 			{ObjectMeta: meta(1, "ranges"), Spec: v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{

@@ -132,7 +132,8 @@ func (r *reading) secret(written *v2.SecretKey, name, key string) SecretKey {
 	return SecretKey{Namespace: r.sg.Namespace, Name: name, Key: key}
 }
 
-// parents reads prefixes and IP ranges of NetBox.
+// parents reads prefixes and IP ranges of NetBox. A group cannot be used if it has none that PureLB
+// can find.
 func (f *findings) parents(field string, written []v2.NetboxParent) []NetBoxParent {
 	var parents []NetBoxParent
 	for i, w := range written {
@@ -146,6 +147,9 @@ func (f *findings) parents(field string, written []v2.NetboxParent) []NetBoxPare
 			continue
 		}
 		parents = append(parents, p)
+	}
+	if len(written) > 0 && len(parents) == 0 && !f.refused() {
+		f.refuse(ReasonNotSupported, field, "no prefix or IP range of NetBox is left, so PureLB cannot make addresses: name at least one by its id, or by its cidr or start")
 	}
 	return parents
 }
@@ -175,46 +179,52 @@ func (f *findings) parent(field string, w v2.NetboxParent) (p NetBoxParent, ok b
 
 // prefix reads the description of a prefix.
 func (f *findings) prefix(field string, w v2.NetboxPrefix) (p NetBoxParent, ok bool) {
-	p = described(w.NetboxTraits)
-	p.Site = string(w.Site)
-	if w.CIDR != "" {
-		prefix, err := addr.ParseCIDR(w.CIDR)
-		switch {
-		case err != nil:
-			f.refuse(ReasonParseError, field+".cidr", "%s", err)
-			return p, false
-		case prefix != prefix.Masked():
-			f.refuse(ReasonParseError, field+".cidr", "%s has bits after its mask: write %s", addr.Quote(w.CIDR), prefix.Masked())
-			return p, false
-		}
-		p.Prefix = prefix
-	}
-	if p == (NetBoxParent{}) {
-		f.refuse(ReasonParseError, field, "this describes nothing: give cidr, vrf, role, tag, tenant or site")
+	if !f.described(field, w.CIDR, "prefixID", "cidr", w.NetboxTraits, w.Site) {
 		return p, false
 	}
-	return p, true
+	prefix, err := addr.ParseCIDR(w.CIDR)
+	switch {
+	case err != nil:
+		f.refuse(ReasonParseError, field+".cidr", "%s", err)
+		return p, false
+	case prefix != prefix.Masked():
+		f.refuse(ReasonParseError, field+".cidr", "%s has bits after its mask: write %s", addr.Quote(w.CIDR), prefix.Masked())
+		return p, false
+	}
+	return NetBoxParent{Prefix: prefix, VRF: w.VRF}, true
 }
 
 // iprange reads the description of an IP range.
 func (f *findings) iprange(field string, w v2.NetboxRange) (p NetBoxParent, ok bool) {
-	p = described(w.NetboxTraits)
-	if w.Start != "" {
-		start, err := netip.ParseAddr(w.Start)
-		if err != nil || start.Zone() != "" || start.Is4In6() {
-			f.refuse(ReasonParseError, field+".start", "%s is not an IP address: write the first one of the IP range, such as 192.0.2.10", addr.Quote(w.Start))
-			return p, false
-		}
-		p.Start = start
-	}
-	if p == (NetBoxParent{}) {
-		f.refuse(ReasonParseError, field, "this describes nothing: give start, vrf, role, tag or tenant")
+	if !f.described(field, w.Start, "rangeID", "start", w.NetboxTraits, "") {
 		return p, false
 	}
-	p.Range = true
-	return p, true
+	start, err := netip.ParseAddr(w.Start)
+	if err != nil || start.Zone() != "" || start.Is4In6() {
+		f.refuse(ReasonParseError, field+".start", "%s is not an IP address: write the first one of the IP range, such as 192.0.2.10", addr.Quote(w.Start))
+		return p, false
+	}
+	return NetBoxParent{Range: true, Start: start, VRF: w.VRF}, true
 }
 
-func described(by v2.NetboxTraits) NetBoxParent {
-	return NetBoxParent{VRF: by.VRF, Role: string(by.Role), Tag: string(by.Tag), Tenant: string(by.Tenant)}
+// described reports whether a description has the place that it needs: a CIDR, or the first address
+// of an IP range. It warns of everything that earlier versions compared. id and place name the
+// fields to use.
+func (f *findings) described(field, given, id, place string, by v2.NetboxTraits, site string) bool {
+	var unsupported []string
+	for _, w := range []struct{ name, value string }{{"role", by.Role}, {"tag", by.Tag}, {"tenant", by.Tenant}, {"site", site}} {
+		if w.value != "" {
+			unsupported = append(unsupported, w.name)
+		}
+	}
+	names := strings.Join(unsupported, ", ")
+	switch {
+	case given != "" && names != "":
+		f.warn(ReasonNotSupported, field, "not supported, and not compared: %s; only %s and vrf count; remove the rest, or write %s", names, place, id)
+	case given == "" && (names != "" || by.VRF != ""):
+		f.warn(ReasonNotSupported, field, "this is left out, because NetBox is not searched by %s: write %s, or %s and vrf", cmp.Or(names, "vrf alone"), id, place)
+	case given == "":
+		f.refuse(ReasonParseError, field, "this describes nothing: write %s, or %s and vrf", id, place)
+	}
+	return given != ""
 }

@@ -32,6 +32,9 @@ const (
 	// ReasonAdjusted is only for warnings: something other than the written value
 	// is in effect.
 	ReasonAdjusted = "Adjusted"
+	// ReasonNotSupported is the reason for settings that PureLB had, or that another
+	// generation has, and that have no effect any more.
+	ReasonNotSupported = "NotSupported"
 )
 
 // Kinds of the objects that problems are about.

@@ -59,8 +59,7 @@ func GroupOf(name, cluster string, n config.NetBox) Group {
 		g.Mode = ModeReserved
 	}
 	for _, p := range n.Parents {
-		parent := Parent{Kind: Prefix, ID: p.ID, Prefix: p.Prefix, Start: p.Start,
-			VRF: p.VRF, Role: p.Role, Tag: p.Tag, Tenant: p.Tenant, Site: p.Site}
+		parent := Parent{Kind: Prefix, ID: p.ID, Prefix: p.Prefix, Start: p.Start, VRF: p.VRF}
 		if p.Range {
 			parent.Kind = Range
 		}

@@ -21,8 +21,7 @@ const (
 	Range ParentKind = "range"
 )
 
-// Parent names a prefix or IP range of NetBox for a group: by its id, or by a
-// description. Empty fields are not compared.
+// Parent names a prefix or IP range of NetBox for a group: by its id, or by its place and VRF.
 type Parent struct {
 	Kind ParentKind
 	// ID is the id in NetBox. If it is set, no other field is needed.
@@ -32,10 +31,8 @@ type Parent struct {
 	// Start is the first address of a range.
 	Start netip.Addr
 	// VRF is the name or the route distinguisher; GlobalVRF means the table without a
-	// VRF.
+	// VRF. "" means any.
 	VRF string
-	// Role, Tag, Tenant and Site are slugs. A range has no site.
-	Role, Tag, Tenant, Site string
 }
 
 // GlobalVRF means the global table.
@@ -58,10 +55,6 @@ func (p Parent) String() string {
 		say("start", p.Start.String())
 	}
 	say("VRF", p.VRF)
-	say("role", p.Role)
-	say("tag", p.Tag)
-	say("tenant", p.Tenant)
-	say("site", p.Site)
 	return string(p.Kind) + " with " + strings.Join(parts, ", ")
 }
 
@@ -76,10 +69,8 @@ func (p Parent) problem() string {
 		return "a range has no prefix: give its first address"
 	case p.Kind == Prefix && p.Start.IsValid():
 		return "a prefix has no first address: give the prefix"
-	case p.Kind == Range && p.Site != "":
-		return "NetBox knows no site of a range: use a tag or a role"
-	case p == Parent{Kind: p.Kind}:
-		return "it names no id, prefix, VRF, role, tag, tenant or site"
+	case p.ID == 0 && !p.Prefix.IsValid() && !p.Start.IsValid():
+		return "it names no id, prefix or first address"
 	case p.Prefix.IsValid() && p.Prefix != p.Prefix.Masked():
 		return fmt.Sprintf("%s has bits after its mask: write %s", p.Prefix, p.Prefix.Masked())
 	}
@@ -97,34 +88,19 @@ func (k ParentKind) path() string {
 // query returns the filter for p. matches compares VRFs later, because NetBox filters
 // only by their ids.
 func (p Parent) query() url.Values {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Set(name, value)
-		}
+	if p.Kind == Range {
+		return url.Values{"start_address": {p.Start.String()}}
 	}
-	if p.Prefix.IsValid() {
-		q.Set("prefix", p.Prefix.String())
-	}
-	if p.Start.IsValid() {
-		q.Set("start_address", p.Start.String())
-	}
-	set("role", p.Role)
-	set("tag", p.Tag)
-	set("tenant", p.Tenant)
-	set("site", p.Site)
-	return q
+	return url.Values{"prefix": {p.Prefix.String()}}
 }
 
 // matches reports whether p describes b. A server may ignore a filter.
 func (p Parent) matches(b block) bool {
-	return p.matchesVRF(b.VRF) &&
-		(p.Role == "" || b.Role != nil && b.Role.Slug == p.Role) &&
-		(p.Tenant == "" || b.Tenant != nil && b.Tenant.Slug == p.Tenant) &&
-		(p.Tag == "" || slices.ContainsFunc(b.Tags, func(t reference) bool { return t.Slug == p.Tag })) &&
-		(p.Site == "" || p.matchesSite(b)) &&
-		(!p.Prefix.IsValid() || b.Prefix == p.Prefix.String()) &&
-		(!p.Start.IsValid() || b.start() == p.Start)
+	place := b.Prefix == p.Prefix.String()
+	if p.Kind == Range {
+		place = b.start() == p.Start
+	}
+	return p.ID != 0 || place && p.matchesVRF(b.VRF)
 }
 
 func (p Parent) matchesVRF(vrf *reference) bool {
@@ -136,15 +112,6 @@ func (p Parent) matchesVRF(vrf *reference) bool {
 	default:
 		return p.VRF == vrf.Name || p.VRF == vrf.RD
 	}
-}
-
-// matchesSite compares the site. NetBox's filter also returns a prefix in a location of the site,
-// but such a prefix does not name its site.
-func (p Parent) matchesSite(b block) bool {
-	if b.ScopeType == "dcim.site" || b.ScopeType == "" && b.Scope != nil {
-		return b.Scope != nil && b.Scope.Slug == p.Site
-	}
-	return b.ScopeType == "dcim.location" || b.Site != nil && b.Site.Slug == p.Site
 }
 
 func (b block) start() netip.Addr {
@@ -229,9 +196,9 @@ func (p parent) usable() addr.Range {
 	return r
 }
 
-// choose returns the parents that a description names: one of each family. If there are
-// several of one family, choose refuses them, with the list.
-func choose(description Parent, found []block) ([]parent, *ipam.Error) {
+// choose returns the parent that a description names. If several match, choose refuses them, with the
+// list.
+func choose(description Parent, found []block) (parent, *ipam.Error) {
 	var matching []parent
 	for _, b := range found {
 		if !description.matches(b) {
@@ -239,19 +206,17 @@ func choose(description Parent, found []block) ([]parent, *ipam.Error) {
 		}
 		p, err := readParent(description.Kind, b)
 		if err != nil {
-			return nil, misconfigured("NetBox has a %s with id %d that cannot be used: %v", description.Kind, b.ID, err)
+			return parent{}, misconfigured("NetBox has a %s with id %d that cannot be used: %v", description.Kind, b.ID, err)
 		}
 		matching = append(matching, p)
 	}
-	if len(matching) == 0 {
-		return nil, misconfigured("NetBox has no %s that the token may see: make it, correct the group, or let the token's user view it", description)
+	switch len(matching) {
+	case 0:
+		return parent{}, misconfigured("NetBox has no %s that the token may see: make it, correct the group, or let the token's user view it", description)
+	case 1:
+		return matching[0], nil
 	}
-	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		if same := ofFamily(matching, f); len(same) > 1 {
-			return nil, misconfigured("NetBox has more than one %s: %s; give the group the id of one of them", description, names(same))
-		}
-	}
-	return matching, nil
+	return parent{}, misconfigured("NetBox has more than one %s: %s; give the group the id of one of them", description, names(matching))
 }
 
 func ofFamily(list []parent, f addr.Family) []parent {

@@ -153,14 +153,12 @@ func (p *Pool) findParents(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		parents, refusal := choose(description, found)
+		one, refusal := choose(description, found)
 		if refusal != nil {
 			refusal.Message = fmt.Sprintf("the group %s: %s", p.group.Name, refusal.Message)
 			return refusal
 		}
-		for _, one := range parents {
-			p.addParent(one)
-		}
+		p.addParent(one)
 	}
 	return nil
 }

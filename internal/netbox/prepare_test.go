@@ -17,15 +17,11 @@ import (
 func withParents(t *testing.T, version string) *memoryNetBox {
 	b := newMemoryNetBox(t, version, netbox.ModePrefix) // prefix 1 in lb-vrf, range 1 in lb-vrf
 	b.AddVRF("other", "", true)
-	b.AddRole("LB", "lb")
-	b.AddSite("Berlin", "ber")
-	b.AddTag("Pool", "pool", "9e9e9e")
 	for _, p := range []netboxtest.Block{
-		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "other"},                                     // 2
-		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), Role: "lb"},                                       // 3
-		{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Tags: []string{"pool"}, Tenant: "ipam-purelb"}, // 4
-		{Prefix: netip.MustParsePrefix("2001:db8:4::/64"), Tags: []string{"pool"}},                        // 5
-		{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Site: "ber"},                                    // 6
+		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "other"},             // 2
+		{Prefix: netip.MustParsePrefix("192.0.2.0/28")},                           // 3
+		{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Tenant: "ipam-purelb"}, // 4
+		{Prefix: netip.MustParsePrefix("2001:db8:4::/64")},                        // 5
 	} {
 		b.AddBlock(p)
 	}
@@ -45,18 +41,15 @@ func TestParentsAreFound(t *testing.T) {
 		{"by the name of the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "other"}, "192.0.2.0/28", ""},
 		{"by the distinguisher of the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "64512:99"}, "192.0.2.0/28", ""},
 		{"in the global table", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: netbox.GlobalVRF}, "192.0.2.0/28", ""},
-		{"by role", netbox.Parent{Kind: netbox.Prefix, Role: "lb"}, "192.0.2.0/28", ""},
-		{"one of each family by tag", netbox.Parent{Kind: netbox.Prefix, Tag: "pool"}, "198.51.100.0/24 2001:db8:4::/64", ""},
-		{"by tenant", netbox.Parent{Kind: netbox.Prefix, Tenant: "ipam-purelb"}, "198.51.100.0/24", ""},
-		{"by site", netbox.Parent{Kind: netbox.Prefix, Site: "ber"}, "203.0.113.0/24", ""},
+		{"of IPv6", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("2001:db8:4::/64")}, "2001:db8:4::/64", ""},
+		{"a range by its first address", netbox.Parent{Kind: netbox.Range, Start: netip.MustParseAddr("2001:db8::10"), VRF: "lb-vrf"}, "2001:db8::10-2001:db8::15", ""},
 		{"several", netbox.Parent{Kind: netbox.Prefix, Prefix: p28}, "", "more than one prefix with prefix 192.0.2.0/28: prefix 192.0.2.0/28 (id 1, VRF lb-vrf), prefix 192.0.2.0/28 (id 2, VRF other), prefix 192.0.2.0/28 (id 3, global table); give the group the id"},
 		{"none", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("10.0.0.0/8")}, "", "no prefix with prefix 10.0.0.0/8"},
 		{"none in the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "missing"}, "", "no prefix with prefix 192.0.2.0/28, VRF missing"},
 		{"no such id", netbox.Parent{Kind: netbox.Prefix, ID: 99}, "", "No Prefix matches"},
-		{"no such role", netbox.Parent{Kind: netbox.Prefix, Role: "nope"}, "", "Select a valid choice"},
+		{"no range in the VRF", netbox.Parent{Kind: netbox.Range, Start: netip.MustParseAddr("2001:db8::10"), VRF: netbox.GlobalVRF}, "", "no range with start 2001:db8::10, VRF global"},
 		{"host bits", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("192.0.2.1/28")}, "", "write 192.0.2.0/28"},
-		{"no selector", netbox.Parent{Kind: netbox.Prefix}, "", "it names no id"},
-		{"a range by site", netbox.Parent{Kind: netbox.Range, Site: "ber"}, "", "no site of a range"},
+		{"no selector", netbox.Parent{Kind: netbox.Prefix, VRF: "lb-vrf"}, "", "it names no id"},
 		{"no kind", netbox.Parent{ID: 1}, "", "not prefix or range"},
 	}
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {

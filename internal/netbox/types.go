@@ -35,20 +35,13 @@ const addressFields = "id,address,vrf,tenant,status,description,custom_fields,cr
 
 // block is a prefix or an IP range in NetBox.
 type block struct {
-	ID        int64       `json:"id"`
-	Prefix    string      `json:"prefix"`
-	Start     string      `json:"start_address"`
-	End       string      `json:"end_address"`
-	VRF       *reference  `json:"vrf"`
-	Tenant    *reference  `json:"tenant"`
-	Role      *reference  `json:"role"`
-	Tags      []reference `json:"tags"`
-	IsPool    bool        `json:"is_pool"`
-	Populated bool        `json:"mark_populated"`
-	// Site is the field of NetBox before 4.2. Later versions have a scope instead.
-	Site      *reference `json:"site"`
-	ScopeType string     `json:"scope_type"`
-	Scope     *reference `json:"scope"`
+	ID        int64      `json:"id"`
+	Prefix    string     `json:"prefix"`
+	Start     string     `json:"start_address"`
+	End       string     `json:"end_address"`
+	VRF       *reference `json:"vrf"`
+	IsPool    bool       `json:"is_pool"`
+	Populated bool       `json:"mark_populated"`
 }
 
 // customField is the definition of a custom field.

@@ -98,9 +98,8 @@ type NetboxSpec struct {
 }
 
 // NetboxParent is a prefix or an IP range of NetBox, by its id or by a
-// description. A description must match one object of NetBox, or one of each
-// family. Otherwise the group gives no addresses, and its conditions list the
-// matching objects.
+// description. A description must match one object of NetBox. Otherwise the
+// group gives no addresses, and its conditions list the matching objects.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.prefixID), has(self.rangeID), has(self.prefix), has(self.range)].filter(given, given).size() == 1",message="exactly one of prefixID, rangeID, prefix and range must be given"
 type NetboxParent struct {
@@ -123,8 +122,8 @@ type NetboxParent struct {
 	Range *NetboxRange `json:"range,omitempty"`
 }
 
-// NetboxPrefix describes a prefix of NetBox. Fields that are left out are not
-// compared.
+// NetboxPrefix describes a prefix of NetBox by its CIDR, and by its VRF if
+// several VRFs have it.
 //
 // +kubebuilder:validation:MinProperties=1
 type NetboxPrefix struct {
@@ -136,13 +135,14 @@ type NetboxPrefix struct {
 
 	NetboxTraits `json:",inline"`
 
-	// site is the slug of the site that the prefix is for.
+	// site is not supported: see role.
+	// +kubebuilder:validation:MaxLength=100
 	// +optional
-	Site NetboxSlug `json:"site,omitempty"`
+	Site string `json:"site,omitempty"`
 }
 
-// NetboxRange describes an IP range of NetBox. Fields that are left out are not
-// compared.
+// NetboxRange describes an IP range of NetBox by its first address, and by its
+// VRF if several VRFs have it.
 //
 // +kubebuilder:validation:MinProperties=1
 type NetboxRange struct {
@@ -163,17 +163,21 @@ type NetboxTraits struct {
 	// +optional
 	VRF string `json:"vrf,omitempty"`
 
-	// role is the slug of a role.
+	// role is not supported, and has no effect: use an id, or the CIDR or first
+	// address.
+	// +kubebuilder:validation:MaxLength=100
 	// +optional
-	Role NetboxSlug `json:"role,omitempty"`
+	Role string `json:"role,omitempty"`
 
-	// tag is the slug of a tag.
+	// tag is not supported: see role.
+	// +kubebuilder:validation:MaxLength=100
 	// +optional
-	Tag NetboxSlug `json:"tag,omitempty"`
+	Tag string `json:"tag,omitempty"`
 
-	// tenant is the slug of a tenant.
+	// tenant is not supported: see role.
+	// +kubebuilder:validation:MaxLength=100
 	// +optional
-	Tenant NetboxSlug `json:"tenant,omitempty"`
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // NetboxSlug is the name of an object in the URLs of NetBox.
