@@ -44,7 +44,7 @@ func (p *Pool) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 
 // problem returns why c can never be granted, or "".
 func (p *Pool) problem(c ipam.Claim) string {
-	if problem := p.key.problem(c.Key); problem != "" {
+	if problem := keyProblem(c.Key); problem != "" {
 		return problem
 	}
 	if c.Family != addr.V4 && c.Family != addr.V6 {

@@ -12,7 +12,7 @@ import (
 
 // findField checks the custom field for keys, or creates it.
 func (p *Pool) findField(ctx context.Context) error {
-	p.key = keyField{name: p.group.Field}
+	p.key = keyField(p.group.Field)
 	var found page[customField]
 	look := call{name: "prepare", method: http.MethodGet, path: "extras/custom-fields/",
 		query: url.Values{"name": {p.group.Field}}, what: "look for the custom field " + p.group.Field}
@@ -93,15 +93,9 @@ func (p *Pool) makeField(ctx context.Context) error {
 	return p.useField(made)
 }
 
-// withoutField refuses, or stores keys as descriptions: earlier versions used reserved
-// addresses without a custom field.
+// withoutField refuses the group, because a claim is found by its key only.
 func (p *Pool) withoutField(cause error) error {
-	how := fmt.Sprintf("in NetBox make a custom field %s for IP addresses (object type ipam.ipaddress), type text, unique, filter logic exact, or let the token's user add extras.customfield", p.group.Field)
-	if p.group.Mode == ModeReserved {
-		p.key = keyField{}
-		p.warn("NetBox has no custom field %s, so claims are written into the descriptions, and only reserved addresses without a description are used: %s", p.group.Field, how)
-		return nil
-	}
-	return &ipam.Error{Kind: ipam.KindMisconfigured, Cause: cause,
-		Message: fmt.Sprintf("NetBox at %s has no custom field %s for the claims: %s", p.client.base, p.group.Field, how)}
+	return &ipam.Error{Kind: ipam.KindMisconfigured, Cause: cause, Message: fmt.Sprintf(
+		"NetBox at %s has no custom field %s for the claims: in NetBox make a custom field %[2]s for IP addresses (object type ipam.ipaddress), type text, unique, filter logic exact, "+
+			"or let the token's user add extras.customfield", p.client.base, p.group.Field)}
 }

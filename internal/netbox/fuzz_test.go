@@ -47,7 +47,7 @@ func checkReply(t *testing.T, what call, r reply) {
 	var p page[address]
 	if decode(what, r, &p) == nil && p.Results != nil {
 		for _, a := range *p.Results {
-			keyField{DefaultField}.of(a)
+			keyField(DefaultField).of(a)
 			a.created()
 			parent{}.has(a)
 		}

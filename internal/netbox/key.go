@@ -15,50 +15,36 @@ import (
 // first line of a request.
 const longestQuery = 2500
 
-// keyField is where NetBox stores the key of a claim: in the custom field of this name,
-// or in the description if the name is "".
-type keyField struct{ name string }
+// keyField is the name of the custom field in which NetBox stores the key of a claim.
+type keyField string
 
 // filter returns the name of NetBox's filter for keys.
-func (k keyField) filter() string {
-	if k.name == "" {
-		return "description"
-	}
-	return "cf_" + k.name
-}
+func (k keyField) filter() string { return "cf_" + string(k) }
 
 // of returns the key of a, or "". It returns false if the reply lacks the field: NetBox
 // then does not know the field, and ignores the filter for it.
 func (k keyField) of(a address) (string, bool) {
-	if k.name == "" {
-		return a.Description, true
-	}
-	value, ok := a.CustomFields[k.name]
+	value, ok := a.CustomFields[string(k)]
 	key, _ := value.(string)
 	return key, ok
 }
 
 // write puts the key into the body of a request. The key "" removes it.
 func (k keyField) write(body map[string]any, key string) {
-	switch {
-	case k.name == "":
-		body["description"] = key
-	case key == "":
-		body["custom_fields"] = map[string]any{k.name: nil}
-	default:
-		body["custom_fields"] = map[string]any{k.name: key}
+	value := any(key)
+	if key == "" {
+		value = nil
 	}
+	body["custom_fields"] = map[string]any{string(k): value}
 }
 
-// problem returns why NetBox cannot store a key, or "".
-func (k keyField) problem(key string) string {
+// keyProblem returns why NetBox cannot store a key, or "".
+func keyProblem(key string) string {
 	switch {
 	case key == "":
 		return "it has no key"
 	case key != strings.TrimSpace(key):
 		return "its key has blanks at its ends"
-	case k.name == "" && len(key) > 200:
-		return "its key is longer than a description can be: make the custom field for keys in NetBox"
 	}
 	return ""
 }

@@ -16,7 +16,7 @@ func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	var keys []string
 	for i, g := range grants {
-		if problem := p.key.problem(g.Key); problem != "" {
+		if problem := keyProblem(g.Key); problem != "" {
 			errs[i] = &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("cannot release %s in NetBox: %s", g.Address, problem)}
 			continue
 		}

@@ -144,16 +144,10 @@ func (p *Pool) countReserved(ctx context.Context, c *ipam.Capacity) error {
 		switch {
 		case p.isFree(a):
 			c.Size[f]++
-		case p.claimed(key):
+		case key != "":
 			c.Size[f]++
 			c.InUse[f]++
 		}
 	}
 	return nil
-}
-
-// claimed reports whether text is the key of a claim, of any cluster. A description is
-// a key only if it has the form of one.
-func (p *Pool) claimed(key string) bool {
-	return key != "" && (p.key.name != "" || ipam.HolderOf(key) != "" && (strings.HasSuffix(key, "/v4") || strings.HasSuffix(key, "/v6")))
 }

@@ -3,7 +3,6 @@ package netbox_test
 import (
 	"net/http"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
@@ -120,33 +119,16 @@ func TestNamedReservedAddresses(t *testing.T) {
 
 // Earlier versions took reserved addresses with only the rights to view and change addresses, and
 // without a custom field.
-func TestReservedAddressesWithoutAFieldForKeys(t *testing.T) {
+func TestReservedAddressesNeedAFieldForKeys(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		b := newMemoryNetBox(t, version, netbox.ModeReserved)
 		b.RemoveField(netbox.DefaultField)
-		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: []string{"ipam.view_ipaddress", "ipam.change_ipaddress"}})
-		b.ChangeAddress(b.at("192.0.2.1").ID, func(a *netboxtest.Address) { a.Description = "mine" })
-		p := b.pool("ipamtest")
-		if !strings.Contains(strings.Join(p.Facts().Warnings, "; "), "written into the descriptions") {
-			t.Errorf("warnings are %q", p.Facts().Warnings)
-		}
-		g := mustClaim(t, p, claimOf("web", addr.V4))
-		again := mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
-		if g.Address.String() != "192.0.2.2" || again.Address != g.Address {
-			t.Errorf("%s: got %s, then %s", version, g.Address, again.Address)
-		}
-		if d := b.at("192.0.2.1").Description; d != "mine" {
-			t.Errorf("the description of a foreign address is %q", d)
-		}
-		grants, err := p.Grants(t.Context())
-		want(t, err, "")
-		if len(grants) != 1 || grants[0].Address != g.Address {
-			t.Errorf("%s: the sweep sees %v", version, grants)
-		}
-		want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
-		if a := b.at("192.0.2.2"); a.Status != "reserved" || a.Description != "" {
-			t.Errorf("%s: after the release NetBox has %+v", version, a)
-		}
+		rights := []string{"ipam.view_ipaddress", "ipam.change_ipaddress", "tenancy.view_tenant"}
+		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: rights})
+		_, err := b.client().Prepare(t.Context(), b.group)
+		wantText(t, err, ipam.KindMisconfigured, "in NetBox make a custom field purelb_claim for IP addresses")
+		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: append(rights, "extras.view_customfield", "extras.add_customfield")})
+		mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
 	}
 }
 
