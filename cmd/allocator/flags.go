@@ -24,11 +24,8 @@ import (
 // balancer class ours.
 const defaultAnnouncer = "PureLB"
 
-// The variables of the times that have no flag.
-const (
-	pageTime = "PURELB_IPAM_PAGE_TIME"
-	grace    = "PURELB_IPAM_ORPHAN_GRACE"
-)
+// pageTime is the variable of the time that has no flag.
+const pageTime = "PURELB_IPAM_PAGE_TIME"
 
 // flags are the values from the command line and the environment.
 type flags struct {
@@ -88,8 +85,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, peerings, products))
 }
 
-// times reads the times of comparisons with NetBox. Two of them have no flag: they shorten the tests
-// of PureLB, and nobody else needs them.
+// times reads the times of comparisons with NetBox. One has no flag: it shortens the tests of
+// PureLB, and nobody else needs it.
 func (f *flags) times(every string, env func(string) string) error {
 	read := func(to *time.Duration, name, value, least, usual string) error {
 		lowest, _ := time.ParseDuration(least)
@@ -103,7 +100,6 @@ func (f *flags) times(every string, env func(string) string) error {
 	return errors.Join(
 		read(&f.sweeps.SweepEvery, "--ipam-sweep-interval", every, "10s", "10m"),
 		read(&f.sweeps.PageTime, pageTime, cmp.Or(env(pageTime), "2m"), "1s", "2m"),
-		read(&f.sweeps.Grace, grace, cmp.Or(env(grace), "15m"), "1s", "15m"),
 	)
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -34,6 +35,8 @@ type fakeServer struct {
 	expires string
 	// asked are the requests, in the order in which they came.
 	asked []string
+	// patches are the paths and bodies of the patches.
+	patches []string
 }
 
 func newFakeServer(t *testing.T) *fakeServer {
@@ -47,6 +50,13 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, r.URL.RequestURI())
+	if r.Method == http.MethodPatch {
+		body, _ := io.ReadAll(r.Body)
+		f.patches = append(f.patches, r.URL.Path+" "+string(body))
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, "{}")
+		return
+	}
 	if code := cmp.Or(f.all, f.faults[r.URL.Path]); code != 0 {
 		f.status(w, code)
 		return

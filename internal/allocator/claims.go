@@ -162,18 +162,16 @@ func (l *allocations) Register(group string, missing []ipam.Grant) {
 	l.poke(group)
 }
 
-// Orphans implements backends.Ledger. It wakes the Services that have one of the addresses,
-// because the group of the address has become known only now.
-func (l *allocations) Orphans(group string, grants []ipam.Grant) {
+// Learn implements backends.Ledger. It wakes the Services that have one of the addresses, because the
+// group of the address has become known only now.
+func (l *allocations) Learn(group string, grants []ipam.Grant) (orphans []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found, known := l.cluster.Claims.Orphans(group, grants)
-	if found {
-		l.poke(group)
-	}
+	orphans, known := l.cluster.Claims.Learn(group, grants)
 	for _, a := range known {
 		l.wake(l.cluster.Store.Holders(a)...)
 		l.mark(a)
 	}
 	l.serve()
+	return orphans
 }

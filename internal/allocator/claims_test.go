@@ -33,7 +33,7 @@ func TestServiceIsQueuedWhenItsGroupBecomesKnown(t *testing.T) {
 	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonOutside {
 		t.Fatalf("before the sweep: %s, %v", d.Result.Reason, err)
 	}
-	s.Orphans("box", []ipam.Grant{{Key: "test/default/web/v4", Address: r.Held[0]}})
+	s.Learn("box", []ipam.Grant{{Key: "test/default/web/v4", Address: r.Held[0]}})
 	s.wakes(owner(r))
 	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonAllocated || d.Result.From != "box" {
 		t.Errorf("after the sweep: %s from %q, %v", d.Result.Reason, d.Result.From, err)

@@ -103,14 +103,16 @@ func once[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 }
 
 // judging is like once, for kinds of objects whose status the reporter writes. An update of the
-// status alone changes no decision unless it changes the standing of the object. It only makes the
+// status alone changes no decision unless it changes the standing of the object. Of the annotations,
+// only the one that releases orphans counts. It only makes the
 // reporter compare the status with the desired one.
 func judging[T client.Object](changed chan struct{}, standing func(T) int) handler.TypedEventHandler[T, reconcile.Request] {
 	all := once[T]()
 	return handler.TypedFuncs[T, reconcile.Request]{
 		CreateFunc: all.Create, DeleteFunc: all.Delete, GenericFunc: all.Generic,
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() && standing(e.ObjectOld) == standing(e.ObjectNew) {
+			confirmed := e.ObjectOld.GetAnnotations()[config.AnnotationReleaseOrphans] != e.ObjectNew.GetAnnotations()[config.AnnotationReleaseOrphans]
+			if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() && standing(e.ObjectOld) == standing(e.ObjectNew) && !confirmed {
 				backoff.Poke(changed)
 				return
 			}

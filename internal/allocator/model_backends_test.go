@@ -57,8 +57,9 @@ type box struct {
 	starts int
 	// surplus are the addresses that, as the worker knows, the backend holds needlessly.
 	surplus []ipam.Grant
-	// sweep is the running sweep, or nil.
-	sweep *boxSweep
+	// sweep is the running sweep, or nil. orphans are those that the last sweep counted.
+	sweep   *boxSweep
+	orphans map[string]bool
 }
 
 // boxGrant is an address that the backend holds for a key.
@@ -66,8 +67,9 @@ type boxGrant struct {
 	id  int
 	key string
 	ip  netip.Addr
-	// by is the call that made the grant, or nil.
-	by *boxCall
+	// by is the call that made the grant, or nil. starts is the worker that made it.
+	by     *boxCall
+	starts int
 }
 
 // boxCall is a call with several requests: claims or releases.
@@ -189,7 +191,7 @@ func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 
 func (b *box) grant(key string, ip netip.Addr, by *boxCall) ipam.Answer {
 	b.ids++
-	b.grants = append(b.grants, &boxGrant{id: b.ids, key: key, ip: ip, by: by})
+	b.grants = append(b.grants, &boxGrant{id: b.ids, key: key, ip: ip, by: by, starts: b.starts})
 	return ipam.Answer{Grant: ipam.Grant{Key: key, Address: ip}}
 }
 

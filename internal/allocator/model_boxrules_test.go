@@ -81,8 +81,14 @@ func (m *model) checkRelease(g ipam.Grant) {
 // their addresses have one claim for several addresses.
 func (m *model) checkBox() {
 	for _, g := range m.box.grants {
-		if !m.box.byHolder && !m.isOwned(g) {
+		if m.box.byHolder || m.isOwned(g) {
+			continue
+		}
+		if m.box.starts == g.starts {
 			m.t.Fatalf("the backend holds %s for %s, and no Service has it or waits for it", g.ip, g.key)
+		}
+		if !m.box.orphans[boxHold(ipam.Grant{Key: g.key, Address: g.ip})] {
+			m.t.Fatalf("the sweep does not count %s, which the backend holds for %s", g.ip, g.key)
 		}
 	}
 	for who, svc := range m.live {

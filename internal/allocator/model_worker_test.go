@@ -232,7 +232,10 @@ func (b *box) endSweep() {
 			missing = append(missing, s.before[hold])
 		}
 	}
-	b.m.allocations.Orphans("box", orphans)
+	b.orphans = map[string]bool{}
+	for _, g := range b.m.allocations.Learn("box", orphans) {
+		b.orphans[boxHold(g)] = true
+	}
 	b.m.allocations.Register("box", missing)
 }
 

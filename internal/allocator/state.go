@@ -128,7 +128,10 @@ func (s *stateServer) backends() []allocstate.Backend {
 	for _, group := range slices.Sorted(maps.Keys(states)) {
 		known := states[group]
 		b := allocstate.Backend{
-			Group: group, Name: known.Backend, Reached: known.Reached, Orphans: known.Orphans, Missing: known.Missing,
+			Group: group, Name: known.Backend, Reached: known.Reached, Orphans: known.Orphans, Missing: known.Missing, Digest: known.Digest,
+		}
+		for _, g := range known.Listed {
+			b.Listed = append(b.Listed, allocstate.Orphan{Address: g.Address, Key: g.Key})
 		}
 		for _, warning := range known.Warnings {
 			b.Warnings = append(b.Warnings, clip(warning, mostText))

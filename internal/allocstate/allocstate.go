@@ -143,8 +143,19 @@ type Backend struct {
 	FaultKind string    `json:"faultKind,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Warnings  []string  `json:"warnings,omitempty"`
-	Orphans   int       `json:"orphans,omitempty"`
-	Missing   int       `json:"missing,omitempty"`
+	// Orphans counts the addresses that it holds for this cluster and that no Service has. Listed
+	// are the first of them, and Digest identifies all of them. Missing counts the opposite.
+	Orphans int      `json:"orphans,omitempty"`
+	Listed  []Orphan `json:"listed,omitempty"`
+	Digest  string   `json:"digest,omitempty"`
+	Missing int      `json:"missing,omitempty"`
+}
+
+// Orphan is an address that a backend holds for this cluster and that no Service has.
+type Orphan struct {
+	Address netip.Addr `json:"address"`
+	// Key names its claim: the cluster, the holder, the group and the family.
+	Key string `json:"key"`
 }
 
 // Service is all that the allocator knows of one Service.

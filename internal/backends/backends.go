@@ -17,7 +17,6 @@
 //	pace     how often a task failed in a row: the count starts again at 0
 //	surplus  addresses that a backend holds without need: the next answer or sweep names them
 //	pool     what is known of a group in NetBox: it is found again
-//	sighting when an orphan was first seen: its waiting time starts again
 package backends
 
 import (
@@ -74,10 +73,9 @@ type Ledger interface {
 	// Register reports grants that the cluster has but the backend does not. Wanted then returns
 	// claims for exactly these addresses.
 	Register(group string, missing []ipam.Grant)
-	// Orphans reports grants that the backend has but Holds does not. If the key of a grant has no
-	// open claim and no Service has the address, Releasing then returns it. The ledger decides
-	// this, because only the ledger knows the claims that are being sent.
-	Orphans(group string, grants []ipam.Grant)
+	// Learn takes grants that the backend has but Holds does not. It returns the orphans: those
+	// whose key has no open claim, and whose address no Service has.
+	Learn(group string, grants []ipam.Grant) (orphans []ipam.Grant)
 }
 
 // ErrNoSecret is the error of Options.Secret for a missing value.
@@ -113,9 +111,6 @@ type Sweeps struct {
 	SweepEvery time.Duration
 	// PageTime is the least interval for each page of NetBox's list. Default: 2 min.
 	PageTime time.Duration
-	// Grace is how long an orphan must be seen before it is released. It must be longer
-	// than any request may last. Default: 15 min.
-	Grace time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -127,7 +122,6 @@ func (o Options) withDefaults() Options {
 	}
 	o.SweepEvery = cmp.Or(o.SweepEvery, sweepEvery)
 	o.PageTime = cmp.Or(o.PageTime, pageTime)
-	o.Grace = cmp.Or(o.Grace, grace)
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
@@ -253,7 +247,7 @@ func (m *Manager) stop(group string, w *worker) {
 // open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Cluster, *b.NetBox), state: state}
+		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Cluster, *b.NetBox), state: state, confirmed: b.ReleaseOrphans}
 	}
 	return openExternal(m.sockets, b)
 }

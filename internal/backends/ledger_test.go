@@ -34,8 +34,6 @@ type accounts struct {
 	refused   map[string]error
 	releasing []ipam.Grant
 	departed  []string
-	// orphans counts the grants passed to Orphans.
-	orphans int
 	// freed counts the calls of Freed.
 	freed int
 }
@@ -174,20 +172,15 @@ func (l *ledger) Register(group string, missing []ipam.Grant) {
 	}
 }
 
-func (l *ledger) Orphans(group string, grants []ipam.Grant) {
+func (l *ledger) Learn(_ string, grants []ipam.Grant) (orphans []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.of(group)
 	for _, g := range grants {
-		a.orphans++
-		if l.open(g.Key) {
-			continue
-		}
-		same := func(other ipam.Grant) bool { return other.Key == g.Key && other.Address == g.Address }
-		if !slices.ContainsFunc(a.releasing, same) {
-			a.releasing = append(a.releasing, g)
+		if !l.open(g.Key) && g.Address != l.shown {
+			orphans = append(orphans, g)
 		}
 	}
+	return orphans
 }
 
 // open reports whether a claim with this key is in progress or granted.
@@ -325,13 +318,6 @@ func (l *ledger) setIncomplete(incomplete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.incomplete = incomplete
-}
-
-// orphans returns how many orphans of the group were reported.
-func (l *ledger) orphans(group string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.of(group).orphans
 }
 
 const cluster = "prod"

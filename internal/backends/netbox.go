@@ -21,6 +21,8 @@ type netBox struct {
 	server *server
 	group  netbox.Group
 	state  *entry
+	// confirmed is the digest of the orphans that a person lets PureLB release, or "".
+	confirmed string
 
 	*netbox.Pool // nil until it is prepared
 	client       *netbox.Client
@@ -59,7 +61,7 @@ func (n *netBox) adopt(client *netbox.Client, pool *netbox.Pool) {
 			s.Ranges = facts.Parents
 		}
 	})
-	n.server.enter(member{group: n.group, pool: pool, state: n.state})
+	n.server.enter(member{group: n.group, pool: pool, state: n.state, confirmed: n.confirmed})
 }
 
 func (n *netBox) renew()       { n.stale = true }

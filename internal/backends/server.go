@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
@@ -40,6 +41,9 @@ type server struct {
 	members   map[string]member
 	// costs are how many requests it takes to count the addresses of each group.
 	costs map[string]int
+
+	// confirmed gets a signal when a person confirms the release of orphans.
+	confirmed chan struct{}
 }
 
 // member is a group that was found on the server.
@@ -47,10 +51,12 @@ type member struct {
 	group netbox.Group
 	pool  *netbox.Pool
 	state *entry
+	// confirmed is the digest of the orphans that a person lets PureLB release, or "".
+	confirmed string
 }
 
 func newServer(id serverID, m *Manager) *server {
-	return &server{id: id, manager: m, members: map[string]member{}, costs: map[string]int{}}
+	return &server{id: id, manager: m, members: map[string]member{}, costs: map[string]int{}, confirmed: make(chan struct{}, 1)}
 }
 
 // connect returns a client with the present credentials of the Secrets. It returns the
@@ -112,6 +118,9 @@ func (s *server) enter(m member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.members[m.group.Name] = m
+	if m.confirmed != "" {
+		backoff.Poke(s.confirmed)
+	}
 }
 
 // leave removes a group whose worker ends.

@@ -24,9 +24,12 @@ type State struct {
 	Fault *Fault
 	// Warnings say what works, but not safely or not completely, and how to correct it.
 	Warnings []string
-	// Orphans counts the addresses that the backend holds for this cluster but that the
-	// cluster does not use. They are released after some time. Missing counts the opposite.
+	// Orphans counts the addresses that the backend holds for this cluster but that none of its
+	// Services has. Listed are the first of them, and Digest identifies all of them. Missing counts
+	// the addresses that Services have but that the backend does not hold for them.
 	Orphans, Missing int
+	Listed           []ipam.Grant
+	Digest           string
 }
 
 // Fault is why a backend does not work.

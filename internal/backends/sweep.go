@@ -3,12 +3,14 @@ package backends
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
@@ -19,84 +21,133 @@ const (
 	firstSweep = time.Minute
 	sweepEvery = 10 * time.Minute
 	pageTime   = 2 * time.Minute
-	// grace is longer than a request to NetBox may last.
-	grace = 15 * time.Minute
+	// mostListed is how many orphans of a group the State lists.
+	mostListed = 100
 )
-
-// sightings are the orphans of a custom field, with the time of the sweep that first saw
-// each.
-type sightings map[hold]time.Time
 
 // sweepUntil compares the addresses in NetBox with those of the cluster, until ctx ends.
 func (s *server) sweepUntil(ctx context.Context) {
-	seen := map[string]sightings{}
 	every, page := s.manager.options.SweepEvery, s.manager.options.PageTime
-	for wait := min(firstSweep, every); backoff.Sleep(ctx, wait); {
+	for wait := min(firstSweep, every); s.pause(ctx, wait); {
 		pages := 0
-		for field, members := range s.byField() {
-			found := s.sweep(ctx, members, seen[field])
-			seen[field] = found.seen
-			pages += found.pages
+		for _, members := range s.byField() {
+			pages += s.sweep(ctx, members)
 		}
 		wait = max(every, time.Duration(pages)*page)
 		wait += time.Duration(s.manager.options.Random() * float64(wait) / 10)
 	}
 }
 
-// found is the result of a sweep. A failed sweep found nothing.
-type found struct {
-	seen  sightings
-	pages int
+// pause returns true after the pause d, or when a person confirms the release of orphans. It returns
+// false if ctx ends.
+func (s *server) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.confirmed:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
-// sweep compares the grants of all groups that use one custom field. It reads the addresses of the
-// cluster before and after the list. So it ignores an address that was added or removed meanwhile.
-func (s *server) sweep(ctx context.Context, members []member, seen sightings) found {
+// sweep compares the grants of all groups that use one custom field, and returns how many pages
+// NetBox's list has. It changes nothing in NetBox, because an address that no Service of this cluster
+// has may be in use: another cluster may have the same name, or this cluster may be a copy of another
+// one. A person who knows confirms the release.
+//
+// sweep reads the addresses of the cluster before and after the list. So it ignores an address that
+// was added or removed meanwhile.
+func (s *server) sweep(ctx context.Context, members []member) (pages int) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	before, beforeByGroup, complete := s.manager.holds()
 	works := slices.IndexFunc(members, func(m member) bool { return !m.state.away() })
 	if !complete || works < 0 {
-		return found{seen: seen}
+		return 0
 	}
-	grants, err := members[works].pool.Grants(call)
+	pool := members[works].pool
+	grants, err := pool.Grants(call)
 	if err != nil {
-		warnAll(members, "what NetBox holds cannot be compared with what the cluster has: "+err.Error())
-		return found{seen: seen}
+		for _, m := range members {
+			m.state.warn("sweep", "what NetBox holds cannot be compared with what the cluster has: "+err.Error())
+		}
+		return 0
 	}
 	after, _, complete := s.manager.holds()
 	if !complete {
-		return found{seen: seen}
+		return 0
 	}
 	listed := map[hold]bool{}
-	orphans := sightings{}
-	now := time.Now()
-	var old []ipam.Grant
+	unknown := map[string][]ipam.Grant{}
 	for _, g := range grants {
 		h := holdOf(g)
-		if listed[h] = true; before[h] || after[h] {
-			continue
-		}
-		orphans[h] = now
-		if first, again := seen[h]; again {
-			orphans[h] = first
-			old = append(old, g)
+		if listed[h] = true; !before[h] && !after[h] {
+			group := groupOf(members, g)
+			unknown[group] = append(unknown[group], g)
 		}
 	}
-	s.giveOrphans(members, old, orphans)
+	for _, m := range members {
+		s.count(call, pool, m, s.manager.ledger.Learn(m.group.Name, unknown[m.group.Name]))
+	}
 	s.register(members, beforeByGroup, after, listed)
-	return found{seen: orphans, pages: 1 + len(grants)/pageSize}
+	return 1 + len(grants)/pageSize
 }
 
-// warnAll replaces the warning of the groups; "" means none.
-func warnAll(members []member, warning string) {
-	for _, m := range members {
-		if warning == "" {
-			m.state.warn("sweep")
-		} else {
-			m.state.warn("sweep", warning)
-		}
+// count shows the orphans of a group, and releases them if a person has confirmed exactly these.
+func (s *server) count(ctx context.Context, pool *netbox.Pool, m member, orphans []ipam.Grant) {
+	slices.SortFunc(orphans, func(a, b ipam.Grant) int {
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
+	})
+	digest, warning := digestOf(orphans), ""
+	if len(orphans) > 0 && digest == m.confirmed {
+		orphans, warning = s.giveBack(ctx, pool, m, orphans)
 	}
+	switch {
+	case warning != "":
+		m.state.warn("sweep", warning)
+	case len(orphans) > 0:
+		m.state.warn("sweep", fmt.Sprintf("NetBox holds %d addresses for cluster %q that none of its Services has, such as %s (%s), and PureLB does not release them: "+
+			"another cluster may have the same clusterName, or one of the two may be a copy of the other. If nothing uses the addresses: kubectl purelb ipam release-orphans %s",
+			len(orphans), m.group.Cluster, orphans[0].Address, orphans[0].Key, m.group.Name))
+	default:
+		m.state.warn("sweep")
+	}
+	m.state.update(func(state *State) {
+		state.Orphans, state.Digest = len(orphans), ""
+		state.Listed = slices.Clone(orphans[:min(len(orphans), mostListed)])
+		if len(orphans) > 0 {
+			state.Digest = digestOf(orphans)
+		}
+	})
+}
+
+// digestOf returns a short text that is the same only for the same orphans.
+func digestOf(orphans []ipam.Grant) string {
+	sum := sha256.New()
+	for _, g := range orphans {
+		fmt.Fprintln(sum, g.Key, g.Address)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// giveBack releases orphans. It returns those that are left, and why.
+func (s *server) giveBack(ctx context.Context, pool *netbox.Pool, m member, orphans []ipam.Grant) (left []ipam.Grant, why string) {
+	if s.manager.mixed(m.group, s.id.url) {
+		return orphans, "addresses without a Service are not released, for groups with prefixes and groups with reserved addresses have their claims in the same custom field: give the groups different custom fields"
+	}
+	for i, err := range pool.Release(ctx, orphans) {
+		if err != nil {
+			left = append(left, orphans[i])
+			why = "an address without a Service cannot be released: " + err.Error()
+			continue
+		}
+		s.manager.options.Log.InfoContext(ctx, "released an address that no Service has", "group", m.group.Name, "address", orphans[i].Address, "claim", orphans[i].Key)
+	}
+	if len(left) < len(orphans) {
+		s.manager.ledger.Freed(m.group.Name)
+	}
+	return left, why
 }
 
 // mixed reports whether groups that have the claims of their addresses in the same custom field of
@@ -118,34 +169,8 @@ func (m *Manager) mixed(of netbox.Group, url string) bool {
 	return false
 }
 
-// giveOrphans counts the orphans, and gives the ledger the orphans that were seen for long enough.
-func (s *server) giveOrphans(members []member, orphans []ipam.Grant, seen sightings) {
-	count, due := map[string]int{}, map[string][]ipam.Grant{}
-	now, grace := time.Now(), s.manager.options.Grace
-	for _, g := range orphans {
-		group := groupOf(members, g)
-		count[group]++
-		if now.Sub(seen[holdOf(g)]) >= grace && now.Sub(g.Created) >= grace {
-			due[group] = append(due[group], g)
-		}
-	}
-	warning := ""
-	if len(orphans) > 0 && s.manager.mixed(members[0].group, s.id.url) {
-		clear(due)
-		warning = "addresses without a Service are not released, for groups with prefixes and groups with reserved addresses have their claims in the same custom field: give the groups different custom fields"
-	}
-	warnAll(members, warning)
-	for _, m := range members {
-		m.state.update(func(state *State) { state.Orphans = count[m.group.Name] })
-		if list := due[m.group.Name]; len(list) > 0 {
-			s.manager.ledger.Orphans(m.group.Name, list)
-			s.manager.Poke(m.group.Name)
-		}
-	}
-}
-
-// groupOf returns the group that releases an orphan: the one whose prefixes contain the
-// address, or the first.
+// groupOf returns the group that shows an orphan: the one whose prefixes contain the address, or the
+// first.
 func groupOf(members []member, g ipam.Grant) string {
 	for _, m := range members {
 		if m.has(g.Address) {

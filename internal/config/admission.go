@@ -47,7 +47,7 @@ func (c *Config) addBackend(r *reading) {
 		return
 	}
 	b := *r.backend
-	b.Group = r.group.Ref()
+	b.Group, b.ReleaseOrphans = r.group.Ref(), r.sg.Annotations[AnnotationReleaseOrphans]
 	c.Backends = append(c.Backends, b)
 }
 

@@ -11,6 +11,10 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
+// AnnotationReleaseOrphans of a ServiceGroup lets PureLB release the addresses that its backend holds
+// for no Service. Its value identifies these addresses, so that no others are released.
+const AnnotationReleaseOrphans = "purelb.io/release-orphans"
+
 // Backend says which system manages the addresses of a ServiceGroup, and how to
 // reach it. Either External or NetBox is set.
 type Backend struct {
@@ -18,6 +22,9 @@ type Backend struct {
 	Group    string
 	External *External
 	NetBox   *NetBox
+	// ReleaseOrphans identifies the addresses that the backend holds for no Service, and that a
+	// person lets PureLB release. It is "" if there are none.
+	ReleaseOrphans string
 }
 
 // External is an IPAM server that serves purelb.ipam.v1.IPAM.

@@ -195,7 +195,7 @@ func (v *view) backendLines(g ipam.Group) []string {
 	}
 	lines = append(lines, b.Warnings...)
 	if b.Orphans > 0 {
-		lines = append(lines, fmt.Sprintf("it holds %d addresses for this cluster that no Service has; they are given back after some time", b.Orphans))
+		lines = append(lines, fmt.Sprintf("it holds %d addresses for this cluster that no Service has; to release them: kubectl purelb ipam release-orphans %s", b.Orphans, g.Ref()))
 	}
 	if b.Missing > 0 {
 		lines = append(lines, fmt.Sprintf("it does not know %d addresses that Services have; it is told of them", b.Missing))

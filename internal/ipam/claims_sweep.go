@@ -40,50 +40,35 @@ func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 	return counts
 }
 
-// Orphans takes grants that the backend of a group has but Grants does not. It queues those that no
-// claim may have, to be given back. It reports whether there are such grants.
+// Learn takes grants that the backend of a group has but Grants does not. It returns the orphans:
+// those that no claim may have, and whose addresses no Service has.
 //
 // If a grant has another key, but a Service has its address, the grant belongs to that Service: the
 // Service had another sharing key earlier. The same holds if Claims did not know that the address
-// is from a backend. Orphans returns these addresses, and GroupOf finds them after that.
-//
-// If a claim of another group is about to be given back, this group gives it back. The other group
-// may have been renamed, and then has no worker.
-func (c *Claims) Orphans(group string, grants []Grant) (found bool, known []netip.Addr) {
-	open, left := map[string]bool{}, map[string]*claimed{}
+// is from a backend. Learn returns these addresses as known, and GroupOf finds them after that.
+func (c *Claims) Learn(group string, grants []Grant) (orphans []Grant, known []netip.Addr) {
+	open := map[string]bool{}
 	for id, e := range c.of {
-		if id.group != group && e.state == claimEnded && !e.telling && len(e.wanters) == 0 {
-			left[id.key] = e
-			continue
-		}
-		open[id.key] = true
+		// The group of a claim that only waits to be given back may have no worker any more.
+		open[id.key] = open[id.key] || id.group == group || e.state != claimEnded || e.telling || len(e.wanters) > 0
 	}
 	for _, g := range grants {
 		g.Address = plain(g.Address)
-		if e := left[g.Key]; e != nil && !open[g.Key] {
-			delete(c.of, e.id())
-		}
 		has := c.at[g.Address]
 		switch {
 		case open[g.Key]:
-			continue
 		case has != nil && (has.telling || c.isHeld(g.Address)):
 			c.rename(has, g)
-			continue
-		case has != nil:
-			c.repeat(has)
-		}
-		e := &claimed{Claim: Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}, grant: g, doubtful: true}
-		c.of[e.id()] = e
-		if c.isHeld(g.Address) {
+		case c.isHeld(g.Address):
+			e := &claimed{Claim: Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}}
+			c.of[e.id()] = e
 			c.grant(e, g)
 			known = append(known, g.Address)
-			continue
+		default:
+			orphans = append(orphans, g)
 		}
-		c.queue(e, claimEnded)
-		found = true
 	}
-	return found, known
+	return orphans, known
 }
 
 // repeat sends e again, because the backend does not hold its address for it. No Service

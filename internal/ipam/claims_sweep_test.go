@@ -9,24 +9,27 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-func TestOnlyOrphansAreGivenBack(t *testing.T) {
+func TestOrphansAreOnlyNamed(t *testing.T) {
 	b, r := adopted(t)
 	waiting := web("4", of("box"), named("api"))
 	b.choose(waiting)
 	orphan := func(key, text string) ipam.Grant { return ipam.Grant{Key: key, Address: netip.MustParseAddr(text)} }
-	b.Claims.Orphans("box", []ipam.Grant{
+	orphans, _ := b.Claims.Learn("box", []ipam.Grant{
 		orphan("test/default/gone/box/v4", "203.0.113.8"),
 		orphan("test/default/api/box/v4", "203.0.113.9"),        // its claim is in progress
 		orphan("test/default/shared:old/box/v4", "203.0.113.7"), // the address of web
 	})
-	b.returns("203.0.113.8")
+	if len(orphans) != 1 || orphans[0].Address.String() != "203.0.113.8" {
+		t.Errorf("orphans %v", orphans)
+	}
+	b.returns()
 	b.drop(r)
 	if back := b.returns("203.0.113.7"); back[0].Key != "test/default/shared:old/box/v4" {
 		t.Errorf("given back under the key %s", back[0].Key)
 	}
 }
 
-func TestAddressOfARenamedGroupIsGivenBack(t *testing.T) {
+func TestAddressOfARenamedGroupIsAnOrphan(t *testing.T) {
 	b := newBacked(t, false)
 	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
 	g, _ := b.Groups.Group("box")
@@ -36,17 +39,14 @@ func TestAddressOfARenamedGroupIsGivenBack(t *testing.T) {
 	b.Claims.Adopt(claim, r.Held[0])
 	b.Store.Show(r.Held[0], "default/web")
 	grants := []ipam.Grant{{Key: claim.Key, Address: r.Held[0]}}
-	if found, _ := b.Claims.Orphans("box", grants); found {
+	if orphans, _ := b.Claims.Learn("box", grants); len(orphans) > 0 {
 		t.Error("the sweep takes an address in use for an orphan")
 	}
 	b.drop(r)
-	if found, _ := b.Claims.Orphans("box", grants); !found {
+	if orphans, _ := b.Claims.Learn("box", grants); len(orphans) != 1 {
 		t.Error("the sweep misses an orphan of a renamed group")
 	}
-	b.returns("203.0.113.7")
-	if back := b.Claims.Returns(before.Ref(), 10); len(back) > 0 {
-		t.Errorf("the former group gives back %v, too", back)
-	}
+	b.returns()
 }
 
 func TestOrphanInUseBelongsToItsService(t *testing.T) {
@@ -54,18 +54,10 @@ func TestOrphanInUseBelongsToItsService(t *testing.T) {
 	t.Run("without a claim", func(t *testing.T) {
 		b := newBacked(t, false)
 		b.Store.Show(orphan[0].Address, "default/web") // no record says that a backend granted the address
-		b.Claims.Orphans("box", orphan)
+		b.Claims.Learn("box", orphan)
 		b.returns()
 		b.drop(web("4"))
 		b.returns("203.0.113.7")
-	})
-	t.Run("but not one that waits for it", func(t *testing.T) {
-		b, r := withGrant(t, "203.0.113.7")
-		b.Claims.Orphans("box", orphan)
-		b.gets(r, 0)
-		b.returns("203.0.113.7")
-		b.answer(b.send(webV4), granted("203.0.113.8"))
-		b.gets(r, 1)
 	})
 	t.Run("granted to it while another claim was in progress", func(t *testing.T) {
 		b := newBacked(t, false)

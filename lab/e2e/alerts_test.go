@@ -165,8 +165,7 @@ func (s *alertScene) noLeader() {
 }
 
 // orphan deletes a Service with an address of NetBox while there is no allocator that releases the
-// address. The next allocator compares its addresses more often than by default, because it counts
-// an orphan only when it has found it twice.
+// address. The next allocator compares its addresses more often than by default.
 func (s *alertScene) orphan() {
 	w := s.world
 	s.begin("a Service with an address of NetBox is deleted while there is no allocator", "PureLBIPAMOrphans")

@@ -111,7 +111,8 @@ type BackendStatus struct {
 	SizeIPv6 *int64 `json:"sizeIPv6,omitempty"`
 
 	// orphans is how many addresses the system holds for this cluster although no
-	// Service has them. PureLB gives them back after a while.
+	// Service has them. PureLB does not release them, because another cluster may
+	// use them: see the command "kubectl purelb ipam release-orphans".
 	// +optional
 	Orphans int32 `json:"orphans,omitempty"`
 
