@@ -36,11 +36,6 @@ func (n Number) In(f Family) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// Less reports whether n is less than m.
-func (n Number) Less(m Number) bool {
-	return n.Hi < m.Hi || n.Hi == m.Hi && n.Lo < m.Lo
-}
-
 // Plus returns n + d, modulo 2^128.
 func (n Number) Plus(d uint64) Number {
 	lo, carry := bits.Add64(n.Lo, d, 0)

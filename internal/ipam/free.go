@@ -10,92 +10,114 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// index is the addresses of one family, in order.
-type index struct {
-	// taken are the addresses that are held or blocked.
-	taken set
-	// blocked are the addresses that are blocked and not held.
-	blocked set
-	// shared are the addresses on which a key is in effect. Each is listed twice:
-	// with the namespace of its first owner, and without a namespace.
-	shared map[sharing]*set
+// span is what the Store knows of the addresses of a range: how many of them are in use. It
+// begins when somebody first asks about the range, and follows each change.
+type span struct {
+	// held and taken count the addresses that are held, and those that are held or blocked.
+	held, taken int
+	// All addresses of the range below low are taken, except for gaps. gaps are sorted, and
+	// some of them may be taken again.
+	low  netip.Addr
+	gaps []netip.Addr
+}
+
+// span returns what the Store knows of r. It counts the addresses once.
+func (s *Store) span(r addr.Range) *span {
+	if known := s.spans[r]; known != nil {
+		return known
+	}
+	known := &span{low: r.From}
+	for a := range s.holdings {
+		if r.Contains(a) {
+			known.held++
+			known.taken++
+		}
+	}
+	for a := range s.blocked {
+		if _, held := s.holdings[a]; !held && r.Contains(a) {
+			known.taken++
+		}
+	}
+	s.spans[r] = known
+	return known
+}
+
+// count updates the spans after a, which was held by nobody, is held, or the reverse.
+func (s *Store) count(a netip.Addr, held bool) {
+	_, blocked := s.blocked[a]
+	n := -1
+	if held {
+		n = 1
+	}
+	for r, known := range s.spans {
+		if !r.Contains(a) {
+			continue
+		}
+		known.held += n
+		if blocked {
+			continue
+		}
+		known.taken += n
+		if at, already := slices.BinarySearchFunc(known.gaps, a, netip.Addr.Compare); !held && !already && a.Less(known.low) {
+			known.gaps = slices.Insert(known.gaps, at, a)
+		}
+	}
+}
+
+// taken reports whether a is held or blocked.
+func (s *Store) taken(a netip.Addr) bool {
+	_, held := s.holdings[a]
+	_, blocked := s.blocked[a]
+	return held || blocked
+}
+
+// lowest returns the lowest address of r that is not taken, if there is one.
+func (s *Store) lowest(r addr.Range) (netip.Addr, bool) {
+	known := s.span(r)
+	for len(known.gaps) > 0 {
+		if a := known.gaps[0]; !s.taken(a) {
+			return a, true
+		}
+		known.gaps = known.gaps[1:]
+	}
+	for s.taken(known.low) {
+		if known.low == r.To {
+			return netip.Addr{}, false
+		}
+		known.low = known.low.Next()
+	}
+	return known.low, true
 }
 
 // sharing is a key that is in effect on an address, with the namespace of the first owner
 // there.
 type sharing struct{ key, namespace string }
 
-// use is what the index knows of an address. The zero value means that no owner holds the
-// address.
-type use struct {
-	held bool
-	sharing
-}
-
-// reindex updates the index after the use of a has changed.
-func (s *Store) reindex(a netip.Addr, was, is use) {
+// reshare updates the lists of shared addresses after the key in effect on a, or its first
+// owner, has changed. The zero value says that no key is in effect.
+func (s *Store) reshare(a netip.Addr, was, is sharing) {
 	if was == is {
 		return
 	}
-	x := &s.v6
-	if a.Is4() {
-		x = &s.v4
+	for _, how := range was.lists() {
+		at, _ := slices.BinarySearchFunc(s.shared[how], a, netip.Addr.Compare)
+		if s.shared[how] = slices.Delete(s.shared[how], at, at+1); len(s.shared[how]) == 0 {
+			delete(s.shared, how)
+		}
 	}
-	_, blocked := s.blocked[a]
-	x.change(a, was, is, blocked)
-}
-
-// change updates x after the use of a has changed. blocked says whether a is blocked.
-func (x *index) change(a netip.Addr, was, is use, blocked bool) {
-	n := addr.NumberOf(a)
-	switch {
-	case was.held == is.held:
-	case is.held && blocked:
-		x.blocked.remove(n)
-	case is.held:
-		x.taken.add(n)
-	case blocked:
-		x.blocked.add(n)
-	default:
-		x.taken.remove(n)
-	}
-	if was.sharing == is.sharing {
-		return
-	}
-	if was.key != "" {
-		x.unlist(sharing{key: was.key}, n)
-		x.unlist(was.sharing, n)
-	}
-	if is.key != "" {
-		x.list(sharing{key: is.key}, n)
-		x.list(is.sharing, n)
+	for _, how := range is.lists() {
+		at, _ := slices.BinarySearchFunc(s.shared[how], a, netip.Addr.Compare)
+		s.shared[how] = slices.Insert(s.shared[how], at, a)
 	}
 }
 
-// list adds n to the addresses with this sharing.
-func (x *index) list(how sharing, n addr.Number) {
-	members := x.shared[how]
-	if members == nil {
-		members = &set{}
-		x.shared[how] = members
+// lists returns the lists that have an address with this sharing: that of the namespace, and
+// that of all namespaces.
+func (how sharing) lists() []sharing {
+	if how.key == "" {
+		return nil
 	}
-	members.add(n)
-}
-
-// unlist undoes list.
-func (x *index) unlist(how sharing, n addr.Number) {
-	members := x.shared[how]
-	if members.remove(n); members.root == nil {
-		delete(x.shared, how)
-	}
-}
-
-// index returns the index of a family.
-func (s *Store) index(f addr.Family) *index {
-	if f == addr.V4 {
-		return &s.v4
-	}
-	return &s.v6
+	return []sharing{how, {key: how.key}}
 }
 
 // Next returns the lowest free address of p: p hands it out, it is not blocked, and no
@@ -104,10 +126,9 @@ func (s *Store) Next(p Pool) (netip.Addr, bool) {
 	if p.Draining {
 		return netip.Addr{}, false
 	}
-	taken := &s.index(p.Family()).taken
 	for r := range s.open(p) {
-		if free, ok := taken.gap(addr.NumberOf(r.From), addr.NumberOf(r.To)); ok {
-			return free.In(p.Family()), true
+		if free, ok := s.lowest(r); ok {
+			return free, true
 		}
 	}
 	return netip.Addr{}, false
@@ -115,10 +136,7 @@ func (s *Store) Next(p Pool) (netip.Addr, bool) {
 
 // InUse returns how many addresses of p are held. An address that owners share counts
 // once.
-func (s *Store) InUse(p Pool) int64 {
-	x, first, last := s.index(p.Family()), addr.NumberOf(p.Range.From), addr.NumberOf(p.Range.To)
-	return int64(x.taken.between(first, last) - x.blocked.between(first, last))
-}
+func (s *Store) InUse(p Pool) int64 { return int64(s.span(p.Range).held) }
 
 // Available returns how many addresses of p are free, in the sense of Next.
 func (s *Store) Available(p Pool) *big.Int {
@@ -126,10 +144,9 @@ func (s *Store) Available(p Pool) *big.Int {
 	if p.Draining {
 		return free
 	}
-	taken := &s.index(p.Family()).taken
 	for r := range s.open(p) {
-		size, n := r.Size(), taken.between(addr.NumberOf(r.From), addr.NumberOf(r.To))
-		free.Add(free, size.Sub(size, big.NewInt(int64(n))))
+		size := r.Size()
+		free.Add(free, size.Sub(size, big.NewInt(int64(s.span(r).taken))))
 	}
 	return free
 }
@@ -166,39 +183,13 @@ func (s *Store) Blocked(a netip.Addr) (reason string, ok bool) {
 // SetBlocked replaces the single addresses that are not handed out, each with the
 // reason. An owner that holds such an address keeps it.
 func (s *Store) SetBlocked(reasons map[netip.Addr]string) {
-	blocked := make(map[netip.Addr]string, len(reasons))
+	s.blocked = make(map[netip.Addr]string, len(reasons))
 	for a, reason := range reasons {
 		if a = plain(a); a.IsValid() {
-			blocked[a] = reason
+			s.blocked[a] = reason
 		}
 	}
-	for a := range s.blocked {
-		if _, still := blocked[a]; !still {
-			s.block(a, false)
-		}
-	}
-	for a := range blocked {
-		if _, already := s.blocked[a]; !already {
-			s.block(a, true)
-		}
-	}
-	s.blocked = blocked
-}
-
-// block adds a to the blocked addresses of the index, or removes it, unless an owner holds
-// a.
-func (s *Store) block(a netip.Addr, blocked bool) {
-	if _, held := s.holdings[a]; held {
-		return
-	}
-	x, n := s.index(addr.FamilyOf(a)), addr.NumberOf(a)
-	if blocked {
-		x.taken.add(n)
-		x.blocked.add(n)
-	} else {
-		x.taken.remove(n)
-		x.blocked.remove(n)
-	}
+	clear(s.spans)
 }
 
 // Network is a range of addresses that are not handed out.
@@ -227,6 +218,7 @@ func (s *Store) SetNetworks(all []Network) {
 		ranges[i] = n.Range
 	}
 	s.networks.whole = addr.Merge(ranges)
+	clear(s.spans)
 }
 
 // in returns the parts of r that are in networks, as addr.Range.Without takes them.

@@ -65,7 +65,8 @@ func (s *Store) enter(a netip.Addr, by Owner) {
 	case !held:
 		h = holding{first: by}
 		s.holdings[a] = h
-		s.reindex(a, use{}, s.useOf(h))
+		s.count(a, true)
+		s.reshare(a, sharing{}, s.sharingOf(h))
 	default:
 		if h.sharers == nil {
 			h.sharers = newSharers(h.first, s.terms[h.first])
@@ -84,12 +85,13 @@ func (s *Store) Release(a netip.Addr, by Owner) bool {
 	if !held || !s.holds(a, by, h) {
 		return false
 	}
-	was, is := s.useOf(h), use{}
+	was, is := s.sharingOf(h), sharing{}
 	if h.sharers == nil {
 		delete(s.holdings, a)
+		s.count(a, false)
 	} else {
 		h = h.without(by, s.terms[by])
-		s.holdings[a], is = h, s.useOf(h)
+		s.holdings[a], is = h, s.sharingOf(h)
 	}
 	if left := s.held[by]; len(left) == 1 {
 		delete(s.held, by)
@@ -97,7 +99,7 @@ func (s *Store) Release(a netip.Addr, by Owner) bool {
 		at, _ := slices.BinarySearchFunc(left, a, netip.Addr.Compare)
 		s.held[by] = slices.Delete(left, at, at+1)
 	}
-	s.reindex(a, was, is)
+	s.reshare(a, was, is)
 	return true
 }
 
@@ -143,8 +145,8 @@ func (s *Store) keyOf(h holding) string {
 	return h.sharers.key
 }
 
-// useOf returns the use of the held address of h.
-func (s *Store) useOf(h holding) use { return use{true, sharing{s.keyOf(h), h.first.Namespace()}} }
+// sharingOf returns the sharing of the held address of h.
+func (s *Store) sharingOf(h holding) sharing { return sharing{s.keyOf(h), h.first.Namespace()} }
 
 // without returns h, which several owners share, without by. terms are those of by.
 func (h holding) without(by Owner, terms Terms) holding {

@@ -84,9 +84,9 @@ func (t Terms) wants(p Port) bool {
 // They are in effect on each address that it holds alone. What is in effect on a shared
 // address is kept with the address: see sharers.
 //
-// Each method takes O(log n) steps for n held addresses, whatever the size of the pool, and
-// one more step for each port of the owner. A Store is not safe for concurrent use: its
-// user must lock.
+// A change takes one step for each range about which somebody asked, and one for each port of the
+// owner. A question takes one step, whatever the size of the pool, and the first one about a range
+// one for each held address. A Store is not safe for concurrent use: its user must lock.
 type Store struct {
 	holdings map[netip.Addr]holding
 	// held are the addresses of each owner, sorted.
@@ -98,11 +98,14 @@ type Store struct {
 	// terms are the terms of each owner, tidy. An owner with zero terms has no entry.
 	terms map[Owner]Terms
 
-	// v4 and v6 are the indexes of free and of shared addresses.
-	v4, v6 index
+	// shared are the addresses on which a key is in effect, sorted. Each is listed twice:
+	// with the namespace of its first owner, and without a namespace.
+	shared map[sharing][]netip.Addr
+	// spans count the addresses in use of the ranges about which somebody asked.
+	spans map[addr.Range]*span
 	// blocked are single addresses that are not handed out, with the reason.
 	blocked map[netip.Addr]string
-	// networks are ranges that are not handed out. The index does not have their addresses.
+	// networks are ranges that are not handed out. The spans do not have their addresses.
 	networks networks
 }
 
@@ -114,8 +117,8 @@ func NewStore() *Store {
 		contenders: map[netip.Addr][]Owner{},
 		contended:  map[Owner][]netip.Addr{},
 		terms:      map[Owner]Terms{},
-		v4:         index{shared: map[sharing]*set{}},
-		v6:         index{shared: map[sharing]*set{}},
+		shared:     map[sharing][]netip.Addr{},
+		spans:      map[addr.Range]*span{},
 		blocked:    map[netip.Addr]string{},
 	}
 }
@@ -135,15 +138,7 @@ func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
 // Shared returns the addresses of family f on which key is in effect and whose first owner is of
 // namespace, sorted. The namespace "" means all namespaces. For the key "" the result is empty.
 func (s *Store) Shared(key, namespace string, f addr.Family) []netip.Addr {
-	members := s.index(f).shared[sharing{key, namespace}]
-	if members == nil {
-		return nil
-	}
-	var shared []netip.Addr
-	for n := range members.all() {
-		shared = append(shared, n.In(f))
-	}
-	return shared
+	return slices.DeleteFunc(slices.Clone(s.shared[sharing{key, namespace}]), func(a netip.Addr) bool { return addr.FamilyOf(a) != f })
 }
 
 // Alike reports whether all other owners of a select the same pods as by: they have its
@@ -192,12 +187,12 @@ func (s *Store) Grant(by Owner, want Terms) {
 	}
 	for _, a := range s.held[by] {
 		h := s.holdings[a]
-		was := use{true, sharing{had.Key, by.Namespace()}}
+		was := sharing{had.Key, by.Namespace()}
 		if h.sharers != nil {
-			was = s.useOf(h)
+			was = s.sharingOf(h)
 			h.sharers.change(by, had, want)
 		}
-		s.reindex(a, was, s.useOf(h))
+		s.reshare(a, was, s.sharingOf(h))
 	}
 }
 
