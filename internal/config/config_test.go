@@ -109,7 +109,7 @@ func printGroup(b *strings.Builder, g ipam.Group) {
 		fmt.Fprintf(b, " by %s/%d/%d", g.Backend, g.Mask(addr.V4), g.Mask(addr.V6))
 	}
 	b.WriteString(when(g.Alias != "", " alias "+g.Alias) + when(g.SkipIPv6DAD, " skipIPv6DAD") +
-		when(g.MultiPool, " multiPool") + when(g.AllowMultiPool, " allowMultiPool") + when(g.BalancePools, " balancePools") +
+		when(g.MultiPool, " multiPool") + when(g.ForbidMultiPool, " no multiPool by request") + when(g.BalancePools, " balancePools") +
 		when(g.SharedAcrossNamespaces, " shared across namespaces") + boundary(g.Boundary) + "\n")
 }
 

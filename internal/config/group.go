@@ -68,7 +68,7 @@ func (f *findings) unknownBefore(of v2.RouteAttributes) {
 func (r *reading) own(form form) {
 	r.group.Announce, r.group.SkipIPv6DAD = form.announce, form.skipIPv6DAD
 	r.group.MultiPool, r.group.BalancePools = form.pools.MultiPool, form.pools.BalancePools
-	r.group.AllowMultiPool = form.pools.AllowMultiPool
+	r.group.ForbidMultiPool = form.pools.AllowMultiPool != nil && !*form.pools.AllowMultiPool
 	r.modes(form)
 	r.ranges = r.rangesOf(form)
 	for _, w := range r.ranges {

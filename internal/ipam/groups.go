@@ -54,8 +54,8 @@ type Group struct {
 	// MultiPool gives a Service one address of every pool. BalancePools gives it an address
 	// of the pool with the fewest addresses in use. They exclude each other for a Service.
 	MultiPool, BalancePools bool
-	// AllowMultiPool lets a Service ask for MultiPool.
-	AllowMultiPool bool
+	// ForbidMultiPool says that no Service may ask for MultiPool.
+	ForbidMultiPool bool
 	// SharedAcrossNamespaces lets Services of different namespaces share an address.
 	// Without it only Services of one namespace may.
 	SharedAcrossNamespaces bool

@@ -10,13 +10,12 @@ import (
 )
 
 // multi reports whether the Service gets an address of every pool of g. A Service may always turn
-// this off. It may turn this on only if the group allows it, because the operator decides how fast
-// the group's addresses are used up.
+// this off. It may turn this on unless the group forbids it.
 func (c *chooser) multi(g Group) bool {
 	if c.r.MultiPool == nil {
 		return g.MultiPool
 	}
-	return *c.r.MultiPool && (g.MultiPool || g.AllowMultiPool)
+	return *c.r.MultiPool && (g.MultiPool || !g.ForbidMultiPool)
 }
 
 func (c *chooser) isMulti(g *Group) bool { return c.multi(*g) }
@@ -144,7 +143,7 @@ func (c *chooser) mismatch(groups []*Group) *Refusal {
 }
 
 // unoffered refuses an address of every pool to a Service that asks for it although its
-// group does not allow it. The Service keeps addresses, which are all that it has.
+// group forbids it. The Service keeps addresses, which are all that it has.
 func (c *chooser) unoffered(addresses []netip.Addr) []*Refusal {
 	if c.r.MultiPool == nil || !*c.r.MultiPool {
 		return nil
@@ -155,8 +154,8 @@ func (c *chooser) unoffered(addresses []netip.Addr) []*Refusal {
 			continue
 		}
 		refusals = append(refusals, &Refusal{Metric: metricMultiPool, Pool: g.DisplayName(), Reason: ReasonMultiPool, Message: fmt.Sprintf(
-			"the annotation %s: \"true\" is not in effect, because ServiceGroup %q has neither multiPool nor allowMultiPool; "+
-				"set allowMultiPool: true in the group, or remove the annotation", service.AnnotationMultiPool, g.DisplayName())})
+			"the annotation %s: \"true\" is not in effect, because ServiceGroup %q has allowMultiPool: false; "+
+				"remove that from the group, or remove the annotation", service.AnnotationMultiPool, g.DisplayName())})
 	}
 	return refusals
 }

@@ -29,12 +29,12 @@ func everywhere(change func(*ipam.Cluster)) func(*ipam.Cluster) {
 	}
 }
 
-func multi(g *ipam.Group)    { g.MultiPool = true }
-func allowing(g *ipam.Group) { g.AllowMultiPool = true }
-func balanced(g *ipam.Group) { g.BalancePools = true }
-func remote(g *ipam.Group)   { g.Announce = ipam.AnnounceRemote }
-func drains(i int) option    { return func(g *ipam.Group) { g.Pools[i].Draining = true } }
-func reversed(g *ipam.Group) { g.Pools[0], g.Pools[1] = g.Pools[1], g.Pools[0] }
+func multi(g *ipam.Group)      { g.MultiPool = true }
+func forbidding(g *ipam.Group) { g.ForbidMultiPool = true }
+func balanced(g *ipam.Group)   { g.BalancePools = true }
+func remote(g *ipam.Group)     { g.Announce = ipam.AnnounceRemote }
+func drains(i int) option      { return func(g *ipam.Group) { g.Pools[i].Draining = true } }
+func reversed(g *ipam.Group)   { g.Pools[0], g.Pools[1] = g.Pools[1], g.Pools[0] }
 
 func TestMultiPoolGivesAnAddressOfEveryRange(t *testing.T) {
 	has := holding("10.1.1.1", "fd01::1")
@@ -56,7 +56,7 @@ count multi-pool of racks`},
 fd01::1 10.1.1.1 10.1.2.1 from racks (local)
 count multi-pool of racks`},
 		{name: "not if the Service opts out", request: web("46", of("racks"), multiPool(false)), change: racks(t, multi), want: "10.1.1.1 fd01::1 from racks (local)"},
-		{name: "if the Service opts in", request: web("4", of("racks"), multiPool(true)), change: everywhere(racks(t, allowing)), want: `
+		{name: "if the Service opts in", request: web("4", of("racks"), multiPool(true)), change: everywhere(racks(t)), want: `
 10.1.1.1 10.1.2.1 from racks (local)
 count multi-pool of racks`},
 		{name: "except a full one", request: web("4", of("racks")), change: everywhere(racks(t, multi)), before: []string{"other/a 10.1.1.1 10.1.1.2"}, want: `
@@ -76,7 +76,7 @@ count multi-pool of racks`},
 10.1.2.1 10.1.1.1 from racks (local)
 count multi-pool of racks`},
 		{name: "with the other family from the same group", request: web("46", holding("10.1.1.1", "10.1.2.1"), from("racks", "local"), multiPool(true)),
-			change: everywhere(racks(t, allowing)), before: []string{"default/web 10.1.1.1 10.1.2.1"}, want: `
+			change: everywhere(racks(t)), before: []string{"default/web 10.1.1.1 10.1.2.1"}, want: `
 10.1.1.1 10.1.2.1 fd01::1 from racks (local)
 count multi-pool of racks`},
 		{name: "except in a family with a requested address", request: web("46", asking("10.1.2.2"), of("racks")), change: everywhere(racks(t, multi)), want: `
@@ -105,7 +105,7 @@ count partial of racks`},
 		{name: "beside balancePools", request: web("4", of("racks")), change: racks(t, multi, balanced), want: `
 false MultiPoolRefused: multi-pool and balancePools allocation are mutually exclusive for pool racks; turn one off in the group, or set the annotation purelb.io/multi-pool: "false"
 refused: pool racks, multipool_refused`},
-		{name: "beside balancePools, by the Service", request: web("4", of("racks"), multiPool(true)), change: racks(t, balanced, allowing), want: `
+		{name: "beside balancePools, by the Service", request: web("4", of("racks"), multiPool(true)), change: racks(t, balanced), want: `
 false MultiPoolRefused: multi-pool and balancePools allocation are mutually exclusive for pool racks; turn one off in the group, or set the annotation purelb.io/multi-pool: "false"
 refused: pool racks, multipool_refused`},
 		{name: "not if the Service opts out", request: web("4", of("racks"), multiPool(false)), change: racks(t, multi, balanced), want: `
@@ -115,12 +115,12 @@ count balanced of racks`},
 false MultiPoolRefused: multi-pool allocation from pool racks and the annotation purelb.io/allow-shared-ip are mutually exclusive; remove the annotation, or set purelb.io/multi-pool: "false"
 refused: pool racks, multipool_refused`},
 		{name: "for addresses of several groups", request: web("46", holding("10.1.1.1", "fd00::9:1"), from("racks, default", "remote"), multiPool(true)),
-			change: everywhere(racks(t, allowing)), before: []string{"default/web 10.1.1.1 fd00::9:1"}, want: `
+			change: everywhere(racks(t)), before: []string{"default/web 10.1.1.1 fd00::9:1"}, want: `
 10.1.1.1 fd00::9:1 from racks, default (remote)
 false MultiPoolMismatch: Assigned 10.1.1.1, fd00::9:1 from pool racks, default; multi-pool allocation for service default/web refused: its addresses would be from several groups ("default", "racks"); set the annotation purelb.io/re-evaluate: "true" to get all of them from one, or purelb.io/multi-pool: "false"
 refused: pool <unknown>, multipool_pool_mismatch`},
 		{name: "to a Service with one address behind a boundary", request: web("4", in("b"), holding("10.1.1.1"), from("racks", "local"), multiPool(true)),
-			change: everywhere(racks(t, namespaces("a"), enforced, allowing)), before: []string{"b/web 10.1.1.1"}, want: "10.1.1.1 from racks (local)"},
+			change: everywhere(racks(t, namespaces("a"), enforced)), before: []string{"b/web 10.1.1.1"}, want: "10.1.1.1 from racks (local)"},
 		{name: "to a Service whose address has no replacement yet", request: web("46", of("racks"), anew, holding("10.1.1.1", "fd00::9:1"), from("racks, default", "remote")),
 			change: everywhere(racks(t, multi)), before: []string{"default/web 10.1.1.1 fd00::9:1", "other/a 10.1.2.1 10.1.2.2 fd01::1 fd01::2"}, want: `
 10.1.1.1 fd00::9:1 from racks, default (remote)
@@ -175,28 +175,33 @@ refused: pool racks, other`},
 	})
 }
 
-// TestServiceCannotTurnMultiPoolOn: a user sets the annotation, but only the operator decides about
-// the group.
-func TestServiceCannotTurnMultiPoolOn(t *testing.T) {
-	const refusal = `the annotation purelb.io/multi-pool: "true" is not in effect, because ServiceGroup "racks" has neither multiPool nor ` +
-		`allowMultiPool; set allowMultiPool: true in the group, or remove the annotation
+// TestGroupForbidsMultiPoolByRequest: a user sets the annotation, and the operator of the group has
+// the last word.
+func TestGroupForbidsMultiPoolByRequest(t *testing.T) {
+	const refusal = `the annotation purelb.io/multi-pool: "true" is not in effect, because ServiceGroup "racks" has allowMultiPool: false; ` +
+		`remove that from the group, or remove the annotation
 refused: pool racks, multipool_refused
 `
 	check(t, []example{
-		{name: "a new Service gets one address of each family", request: web("46", of("racks"), multiPool(true)), change: everywhere(racks(t)), want: `
+		{name: "a new Service gets one address of each family", request: web("46", of("racks"), multiPool(true)), change: everywhere(racks(t, forbidding)), want: `
 10.1.1.1 fd01::1 from racks (local)
 false MultiPoolRefused: Assigned 10.1.1.1, fd01::1 from pool racks; ` + refusal},
 		{name: "a Service with an address gets no further one", request: web("4", of("racks"), multiPool(true), holding("10.1.1.1"), from("racks", "local")),
-			change: everywhere(racks(t)), before: []string{"default/web 10.1.1.1"}, want: `
+			change: everywhere(racks(t, forbidding)), before: []string{"default/web 10.1.1.1"}, want: `
 10.1.1.1 from racks (local)
 false MultiPoolRefused: Assigned 10.1.1.1 from pool racks; ` + refusal},
 		{name: "a Service with several addresses keeps them", request: web("4", of("racks"), multiPool(true), holding("10.1.1.1", "10.1.2.1"), from("racks", "local")),
-			change: everywhere(racks(t)), before: []string{"default/web 10.1.1.1 10.1.2.1"}, want: "10.1.1.1 10.1.2.1 from racks (local)"},
-		{name: "no effect in a group with one range", request: web("6", of("racks"), multiPool(true)), change: everywhere(racks(t)), want: "fd01::1 from racks (local)"},
-		{name: "with a sharing key", request: web("4", of("racks"), multiPool(true), sharing("k", 80)), change: everywhere(racks(t)), want: `
+			change: everywhere(racks(t, forbidding)), before: []string{"default/web 10.1.1.1 10.1.2.1"}, want: "10.1.1.1 10.1.2.1 from racks (local)"},
+		{name: "no effect in a group with one range", request: web("6", of("racks"), multiPool(true)), change: everywhere(racks(t, forbidding)), want: "fd01::1 from racks (local)"},
+		{name: "with a sharing key", request: web("4", of("racks"), multiPool(true), sharing("k", 80)), change: everywhere(racks(t, forbidding)), want: `
 10.1.1.1 from racks (local)
 false MultiPoolRefused: Assigned 10.1.1.1 from pool racks; ` + refusal},
-		{name: "no effect on a requested address", request: web("4", asking("10.1.2.2"), multiPool(true)), change: everywhere(racks(t)), want: "10.1.2.2 from racks (local)"},
-		{name: "a group that allows it", request: web("4", of("racks")), change: everywhere(racks(t, allowing)), want: "10.1.1.1 from racks (local)"},
+		{name: "no effect on a requested address", request: web("4", asking("10.1.2.2"), multiPool(true)), change: everywhere(racks(t, forbidding)), want: "10.1.2.2 from racks (local)"},
+		{name: "a group with multiPool for everybody", request: web("4", of("racks"), multiPool(true)), change: everywhere(racks(t, forbidding, multi)), want: `
+10.1.1.1 10.1.2.1 from racks (local)
+count multi-pool of racks`},
+		{name: "beside balancePools, one address", request: web("4", of("racks"), multiPool(true)), change: everywhere(racks(t, forbidding, balanced)), want: `
+10.1.1.1 from racks (local)
+false MultiPoolRefused: Assigned 10.1.1.1 from pool racks; ` + refusal + `count balanced of racks`},
 	})
 }

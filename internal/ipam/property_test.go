@@ -44,7 +44,7 @@ func one(t *rapid.T, n int, what string) bool {
 func anyOptions(t *rapid.T) []option {
 	all := []option{
 		namespaces("a", "b"), namespacesWith("team=red"), servicesWith("app=web"), priority(1), priority(2),
-		byDefault, byName, multi, allowing, balanced, wide, func(g *ipam.Group) { g.Announce = ipam.AnnounceLocal },
+		byDefault, byName, multi, forbidding, balanced, wide, func(g *ipam.Group) { g.Announce = ipam.AnnounceLocal },
 		func(g *ipam.Group) { namespaces("a")(g); g.Enforce = true },
 	}
 	return rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "options")

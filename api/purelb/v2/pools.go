@@ -34,19 +34,18 @@ type Pools struct {
 	// +optional
 	MultiPool bool `json:"multiPool,omitempty"`
 
-	// allowMultiPool lets a Service ask for one address of every range by its
-	// annotation "purelb.io/multi-pool: true". Without allowMultiPool and
-	// multiPool, such a Service gets one address per family, and its condition
-	// says so. Services that already have several addresses keep them. Default:
-	// false.
+	// allowMultiPool: false forbids Services to ask for one address of every
+	// range by their annotation "purelb.io/multi-pool: true", unless multiPool is
+	// true. Such a Service gets one address per family, and its condition says
+	// so. Services that already have several addresses keep them. Default: true.
 	// +optional
-	AllowMultiPool bool `json:"allowMultiPool,omitempty"`
+	AllowMultiPool *bool `json:"allowMultiPool,omitempty"`
 
 	// balancePools takes an address from the range with the fewest addresses in
 	// use, instead of the first range with a free one. Default: false. It cannot
 	// be combined with multiPool: a Service gets no address from a group with
-	// both, unless its annotation "purelb.io/multi-pool" turns multiPool off. The
-	// condition Accepted says so.
+	// both, unless its annotation "purelb.io/multi-pool" turns multiPool off (the
+	// condition Accepted says so), and none if that annotation turns it on.
 	// +optional
 	BalancePools bool `json:"balancePools,omitempty"`
 }
