@@ -113,7 +113,7 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"a prefix without a selector", "{netbox: {url: 'http://n', parents: [{prefix: {}}]}}", "spec.netbox.parents[0].prefix: spec.netbox.parents[0].prefix in body should have at least 1 properties"},
 		{"a prefix without its mask", "{netbox: {url: 'http://n', parents: [{prefix: {cidr: 192.0.2.0}}]}}", "spec.netbox.parents[0].prefix.cidr: cidr must be a CIDR such as 192.0.2.0/24 or 2001:db8::/64"},
 		{"the start of a range with a mask", "{netbox: {url: 'http://n', parents: [{range: {start: 192.0.2.0/24}}]}}", "spec.netbox.parents[0].range.start: start must be the first address of the IP range, without a mask, such as 192.0.2.10"},
-		{"a role by its name", "{netbox: {url: 'http://n', parents: [{range: {role: Load Balancer}}]}}", "spec.netbox.parents[0].range.role: this must be the slug that NetBox has for it: letters, digits, '-' and '_'"},
+		{"a role by its name", "{netbox: {url: 'http://n', parents: [{prefixID: 1}], role: Load Balancer}}", "spec.netbox.role: this must be the slug that NetBox has for it: letters, digits, '-' and '_'"},
 		{"too many parents", "{netbox: {url: 'http://n', parents: [" + strings.Repeat("{prefixID: 1}, ", 33) + "]}}", "spec.netbox.parents: Too many: 33: must have at most 32 items"},
 		{"half a custom field", "{netbox: {url: 'http://n', field: purelb__claim}}", "spec.netbox.field: field must be the name of a custom field: letters, digits and single underscores"},
 		{"certificates without a Secret", "{netbox: {url: 'https://n', caSecret: {key: ca.crt}}}", "spec.netbox.caSecret: caSecret must name the Secret that has the certificates"},
