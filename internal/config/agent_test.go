@@ -129,7 +129,7 @@ func TestInvalidAgents(t *testing.T) {
 			 Warning Adjusted a: spec.local.addressConfig.localInterface.validLifetime: -5 is less than the shortest lifetime and counts as 60: write 0 for ever, otherwise 60 or more
 			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: -1 counts as 60, which is validLifetime: write a number from 0 to 60`},
 		{"in another namespace", `default/a: {local: {}}`,
-			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`},
+			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is not the PureLB install namespace, and not in configNamespaces of the chart. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func (f *findings) inScope(o metav1.ObjectMeta, resource, impact string, s scope
 	if InScope(o.Namespace, s.home, s.others) {
 		return true
 	}
-	const format = "ignored, so %[5]s: namespace %[2]q is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to %[4]q: " +
+	const format = "ignored, so %[5]s: namespace %[2]q is not the PureLB install namespace, and not in configNamespaces of the chart. Move it to %[4]q: " +
 		"kubectl get %[1]s %[3]s -n %[2]s -o yaml | " +
 		"sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: %[4]s/' | " +
 		"kubectl apply -f - && kubectl delete %[1]s %[3]s -n %[2]s"

@@ -155,7 +155,7 @@ func TestInvalidGroups(t *testing.T) {
 		{"in another namespace", `purelb/a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 			 a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24
-			 Refused OutOfScope a: metadata.namespace: ignored, so no Service gets an address from it: namespace "purelb" is neither the PureLB install namespace nor in configNamespaces of the chart. Move it to "purelb-system": kubectl get servicegroup a -n purelb -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup a -n purelb`},
+			 Refused OutOfScope a: metadata.namespace: ignored, so no Service gets an address from it: namespace "purelb" is not the PureLB install namespace, and not in configNamespaces of the chart. Move it to "purelb-system": kubectl get servicegroup a -n purelb -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete servicegroup a -n purelb`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

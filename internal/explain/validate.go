@@ -219,7 +219,7 @@ func (v *view) checkNamespaces() []Check {
 		choice := v.state.Cluster().Choose(r)
 		for _, n := range choice.Notes {
 			if n.Warning {
-				checks = append(checks, Check{Status: Warn, Code: ipam.ReasonAmbiguous, Message: "namespace " + ns + ": " + n.Message})
+				checks = append(checks, Check{Status: Fail, Code: ipam.ReasonAmbiguous, Message: "namespace " + ns + ": " + n.Message})
 			}
 		}
 		if choice.Refusal != nil && choice.Refusal.Reason == ipam.ReasonAmbiguous {
@@ -239,7 +239,7 @@ func (v *view) checkReach() []Check {
 		for _, p := range census.Unreached(g, v.state.Subnets) {
 			o := Object{config.KindServiceGroup, g.Namespace, g.Name}
 			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "spec"), Message: fmt.Sprintf(
-				"%s: no node announces addresses of %s, because none has an interface in %s; correct the subnet, have an LBNodeAgent use the interfaces that are there, or make the group a remote one",
+				"%s: %s is not covered by any node, because none has an interface in %s; correct the subnet, have an LBNodeAgent use the interfaces that are there, or make the group a remote one",
 				o, p.Text, p.Subnet)})
 		}
 	}
@@ -265,7 +265,7 @@ func (v *view) checkAgents() []Check {
 		}
 		if matches == 0 {
 			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "spec.nodeSelector"),
-				Message: fmt.Sprintf("%s: its nodeSelector (%s) matches none of the %d nodes", o, a.Selector, len(v.Nodes))})
+				Message: fmt.Sprintf("%s: its nodeSelector (%s) matches 0 of the %d nodes", o, a.Selector, len(v.Nodes))})
 		}
 	}
 	for _, n := range v.Nodes {

@@ -109,20 +109,20 @@ func (c *chooser) sequence(bound []*Group) candidates {
 // ambiguous returns DefaultGroup in place of bound, because no rule chooses a group of bound. It
 // refuses if the namespace may use only its own groups.
 func (c *chooser) ambiguous(bound []*Group) candidates {
-	what := "none sets namespaceDefault"
+	what := "none sets namespaceDefault; exactly one must"
 	if slices.ContainsFunc(bound, func(g *Group) bool { return g.Default }) {
-		what = "more than one sets namespaceDefault"
+		what = "more than one sets namespaceDefault; exactly one must"
 	}
-	why := fmt.Sprintf("ServiceGroups %s are for Service %s, and %s", groupNames(bound), c.r.Key(), what)
+	why := fmt.Sprintf("Service %s is served by ServiceGroups %s, and %s", c.r.Key(), groupNames(bound), what)
 	if c.Boundaries.of(c.r.Namespace).enforced {
 		return candidates{refusal: &Refusal{Metric: metricAmbiguous, Pool: noPool, Reason: ReasonAmbiguous, Message: fmt.Sprintf(
-			"ambiguous namespace default: %s; set it on one of them, or name one with the annotation %s", why, service.AnnotationGroup)}}
+			"ambiguous namespace default: %s, or name one with the annotation %s", why, service.AnnotationGroup)}}
 	}
 	if d, ok := c.fallback(); ok {
 		return candidates{groups: []*Group{d}, why: why}
 	}
 	refusal := c.noDefault()
-	refusal.Message = why + "; " + refusal.Message
+	refusal.Reason, refusal.Message = ReasonAmbiguous, why+"; "+refusal.Message
 	return candidates{refusal: refusal}
 }
 

@@ -105,18 +105,18 @@ func TestGroupOfAServiceWithoutAGroupName(t *testing.T) {
 		{name: "several, without a default", request: web("4", in("a")),
 			change: only(made("red", 1, namespaces("a")), made("blue", 2, namespaces("a")), made("default", 3)), want: `
 10.0.3.1 from default (remote)
-Warning ConfigurationWarning: ServiceGroups "red", "blue" are for Service a/web, and none sets namespaceDefault; allocated from "default" instead`},
+Warning ConfigurationWarning: Service a/web is served by ServiceGroups "red", "blue", and none sets namespaceDefault; exactly one must; allocated from "default" instead`},
 		{name: "several defaults", request: web("46", in("a")),
 			change: only(made("red", 1, namespaces("a"), byDefault), made("blue", 2, namespaces("a"), byDefault), made("default", 3)), want: `
 10.0.3.1 fd00::3:1 from default (remote)
-Warning ConfigurationWarning: ServiceGroups "red", "blue" are for Service a/web, and more than one sets namespaceDefault; allocated from "default" instead`},
+Warning ConfigurationWarning: Service a/web is served by ServiceGroups "red", "blue", and more than one sets namespaceDefault; exactly one must; allocated from "default" instead`},
 		{name: "several, without a default, behind a boundary", request: web("4", in("a")),
 			change: only(made("red", 1, namespaces("a"), enforced), made("blue", 2, namespaces("a")), made("default", 3)), want: `
-false AmbiguousNamespaceDefault: ambiguous namespace default: ServiceGroups "red", "blue" are for Service a/web, and none sets namespaceDefault; set it on one of them, or name one with the annotation purelb.io/service-group
+false AmbiguousNamespaceDefault: ambiguous namespace default: Service a/web is served by ServiceGroups "red", "blue", and none sets namespaceDefault; exactly one must, or name one with the annotation purelb.io/service-group
 refused: pool <none>, ambiguous_namespace_default`},
 		{name: "several, and no group default", request: web("4", in("a")),
 			change: only(made("red", 1, namespaces("a")), made("blue", 2, namespaces("a"))), want: `
-false UnknownPool: ServiceGroups "red", "blue" are for Service a/web, and none sets namespaceDefault; unknown pool "default": the Service names no ServiceGroup, and there is none of that name; create it, or name another one with the annotation purelb.io/service-group
+false AmbiguousNamespaceDefault: Service a/web is served by ServiceGroups "red", "blue", and none sets namespaceDefault; exactly one must; unknown pool "default": the Service names no ServiceGroup, and there is none of that name; create it, or name another one with the annotation purelb.io/service-group
 refused: pool <none>, unknown_pool`},
 		{name: "default, though it lists other namespaces", request: web("4", in("c")),
 			change: only(made("default", 1, namespaces("a"))), want: "10.0.1.1 from default (remote)"},
