@@ -90,7 +90,7 @@ func TestAdoptionIsRefusedUntilItIsSafe(t *testing.T) {
 	w.gives(taken, "192.0.2.1")
 
 	w.annotate(outside, service.AnnotationAdopt, "true")
-	w.says(outside, "False", "AddressOutsidePools", "203.0.113.5 is in no ServiceGroup")
+	w.says(outside, "False", "AddressOutsidePools", saidNotAdopted)
 	w.hasEvent(outside, "NotAdopted", "203.0.113.5")
 	w.patch(taken, `{"metadata":{"annotations":{"purelb.io/leave":null,"purelb.io/adopt":"true"}}}`)
 	w.says(taken, "False", "AddressInUse", "held by default/ours")
@@ -167,7 +167,7 @@ func TestAnAddressThatNobodyAnnouncesIsNoSuccess(t *testing.T) {
 	w.create(svc)
 	w.gives(svc, "203.0.113.5")
 	w.allocator()
-	w.says(svc, "False", "AddressOutsidePools", "no node announces 203.0.113.5")
+	w.says(svc, "False", "AddressOutsidePools", saidStranded)
 	w.has(svc, "203.0.113.5")
 	w.create(w.local("more", "203.0.113.1-203.0.113.9", "203.0.113.0/24"))
 	w.says(svc, "True", "Allocated", "203.0.113.5 from pool more")

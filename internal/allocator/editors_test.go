@@ -165,3 +165,15 @@ func TestAReevaluationInAManifestEndsSoon(t *testing.T) {
 		return nil
 	})
 }
+
+func TestRemovedAddressesOfOthersAreNamedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	class := service.ClassV2
+	svc := balancer("svc", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class })
+	w.create(svc)
+	w.gives(svc, "203.0.113.9")
+	w.allocator()
+	w.has(svc, "192.0.2.1")
+	w.hasEvent(svc, "AddressRemoved", "203.0.113.9", `field manager "other-controller"`, service.AnnotationLeave)
+}

@@ -47,6 +47,11 @@ type memory struct {
 	// event. An admission policy or a webhook may refuse a write, so the condition of the Service
 	// cannot report this.
 	refusal string
+	// warned is when the refusal of the Service was last told in an event, or was first seen by
+	// this process. It is zero without a refusal.
+	warned time.Time
+	// removed are the addresses of others that were removed from the status and told in an event.
+	removed string
 	// policyReset says that the allocator has reset the external traffic policy. It does so
 	// only once. If the policy is Local again later, a tool that enforces the manifest has
 	// set it back, and the allocator does not fight that tool.
@@ -154,4 +159,22 @@ func (m *memory) reevaluate(now time.Time) bool {
 	}
 	m.reevaluated = append(m.reevaluated, now)
 	return true
+}
+
+// remindAfter is how often the refusal of a Service that still waits is told again. The API server
+// keeps an event for an hour, and kubectl describe shows no conditions of a Service.
+const remindAfter = 50 * time.Minute
+
+// remind reports whether the refusal of a Service must be told again at the time now, and how long
+// after that it must be told the next time. A process that has just started tells nothing.
+func (m *memory) remind(refused bool, now time.Time) (tell bool, next time.Duration) {
+	if !refused {
+		m.warned = time.Time{}
+		return false, 0
+	}
+	tell = !m.warned.IsZero() && now.Sub(m.warned) >= remindAfter
+	if tell || m.warned.IsZero() {
+		m.warned = now
+	}
+	return tell, remindAfter - now.Sub(m.warned)
 }

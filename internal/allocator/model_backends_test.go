@@ -112,7 +112,13 @@ func (b *box) abandon(c *boxCall, i int) {
 		return
 	}
 	if c.claims != nil {
-		b.late = append(b.late, func() { b.claim(c.claims[i], nil) })
+		starts := b.starts
+		b.late = append(b.late, func() {
+			n := len(b.grants)
+			if b.claim(c.claims[i], nil); len(b.grants) > n {
+				b.grants[n].starts = starts // a worker that was started since does not know of the claim
+			}
+		})
 		return
 	}
 	// A release names the objects that it found.

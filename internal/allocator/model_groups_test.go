@@ -220,7 +220,11 @@ func (m *model) lawful(r service.Request, fresh []netip.Addr) {
 // completes reports whether g gives one address of every pool and r has one of them, or had
 // one until another controller removed it from the status.
 func (m *model) completes(g ipam.Group, r service.Request) bool {
-	return g.MultiPool && slices.ContainsFunc(slices.Concat(r.Held, m.given[owner(r)]), func(a netip.Addr) bool { _, in := g.PoolOf(a); return in })
+	multi := g.MultiPool
+	if r.MultiPool != nil {
+		multi = *r.MultiPool
+	}
+	return multi && slices.ContainsFunc(slices.Concat(r.Held, m.given[owner(r)]), func(a netip.Addr) bool { _, in := g.PoolOf(a); return in })
 }
 
 // checkNamed fails if a Service that names a group waits although the group has an address

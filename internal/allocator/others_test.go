@@ -22,7 +22,10 @@ import (
 const (
 	saidClaimed = `Assigned 192.0.2.1 from pool default; another controller gave 192.0.2.1 to default/theirs too; ` +
 		`take it out of that controller's pools, or set the annotation purelb.io/re-evaluate: "true" to get another address`
-	saidContested = `Assigned 192.0.2.1 from pool default; another controller (field manager "other-controller") keeps changing the status of this Service, ` +
+	saidStranded = `Assigned 203.0.113.5; no node announces 203.0.113.5, because it is in no ServiceGroup and in no network of a node; ` +
+		`add a range that contains it, or set the annotation purelb.io/re-evaluate: "true" to get another address`
+	saidNotAdopted = `PureLB cannot adopt this Service: 203.0.113.5 is in no ServiceGroup that is in use; add a range that contains it`
+	saidContested  = `Assigned 192.0.2.1 from pool default; another controller (field manager "other-controller") keeps changing the status of this Service, ` +
 		`and PureLB restores it ever more slowly; set spec.loadBalancerClass so that one of the two controllers serves the Service, ` +
 		`or have that controller leave it alone`
 	saidPolicyLeft = `Assigned 192.0.2.1 from pool default; externalTrafficPolicy is Local although the node that has the address takes all its traffic: ` +

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
@@ -123,8 +125,29 @@ func (s *services) reportRefusal(svc *corev1.Service, r service.Request, d decis
 		s.log.Warn("addressConflict", "service", r.Key(), "reason", d.Result.Message)
 	}
 	if d.Refusal != nil {
-		s.event(svc, corev1.EventTypeWarning, "AllocationFailed", fmt.Sprintf("Failed to allocate IP for %q: %s", r.Key(), d.Refusal.Message))
+		s.reportFailed(svc, r, d)
 	}
+}
+
+// reportFailed reports a refusal.
+func (s *services) reportFailed(svc *corev1.Service, r service.Request, d decision) {
+	s.event(svc, corev1.EventTypeWarning, "AllocationFailed", fmt.Sprintf("Failed to allocate IP for %q: %s", r.Key(), d.Refusal.Message))
+}
+
+// removed returns the event about the addresses of another controller that the next write removes
+// from the status of svc, or "" if it was told before. It asks for the name of that controller,
+// which the write makes the API server forget.
+func (s *services) removed(ctx context.Context, svc *corev1.Service, m *memory, r service.Request) string {
+	addresses := texts(r.Strange)
+	if addresses == "" || addresses == m.removed {
+		return ""
+	}
+	who := "another controller"
+	if rival := s.findRival(ctx, client.ObjectKeyFromObject(svc), statusPart); rival != "" {
+		who = fmt.Sprintf("another controller (field manager %q)", rival)
+	}
+	return fmt.Sprintf("PureLB serves this Service, so it removed %s from the status, which %s wrote; "+
+		"set the annotation %s: \"true\" to leave the Service to that controller", addresses, who, service.AnnotationLeave)
 }
 
 // reportPolicy reports that the external traffic policy of svc was reset.

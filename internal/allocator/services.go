@@ -80,7 +80,15 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{RequeueAfter: quickAnswer}, nil
 	}
 	s.countRefusal(r, d)
-	return s.apply(ctx, svc, m, r, d)
+	result, err := s.apply(ctx, svc, m, r, d)
+	tell, again := m.remind(d.Refusal != nil && !d.Refusal.Claiming, time.Now())
+	if tell {
+		s.reportFailed(svc, r, d)
+	}
+	if err == nil && again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+		result.RequeueAfter = again
+	}
+	return result, err
 }
 
 // quickAnswer is how long Reconcile waits for the answer of a backend before it writes a condition
@@ -150,10 +158,15 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 	case t.wait > 0:
 		return written{wait: t.wait}, nil
 	}
+	removed := s.removed(ctx, svc, m, r)
 	if err = s.status(ctx, svc, m, patch); err != nil {
 		return written{}, err
 	}
 	m.contest, m.refusal = m.contest.after(content, now), ""
+	if removed != "" {
+		m.removed = texts(r.Strange)
+		s.event(svc, corev1.EventTypeNormal, "AddressRemoved", removed)
+	}
 	if t.restoring {
 		s.metrics.restored.Inc()
 		s.log.Info("statusRestored", "service", r.Key(), "address", texts(d.Result.Addresses))

@@ -15,7 +15,7 @@ func (c *chooser) multi(g Group) bool {
 	if c.r.MultiPool == nil {
 		return g.MultiPool
 	}
-	return *c.r.MultiPool && (g.MultiPool || !g.ForbidMultiPool)
+	return *c.r.MultiPool && (g.MultiPool || !g.ForbidMultiPool && g.Backend == "")
 }
 
 func (c *chooser) isMulti(g *Group) bool { return c.multi(*g) }
