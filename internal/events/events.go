@@ -1,25 +1,19 @@
 // Package events writes Kubernetes Events, for people to read. It writes a Warning at once,
-// because a person who misses something then looks for the reason. It collects the Normal events
-// of about a second, and delays them while the program writes something urgent.
+// because a person who misses something then looks for the reason. It writes a Normal event about a
+// second later, and later still while the program writes something urgent. (The broadcaster of
+// client-go writes every event at once. At that moment the API server and the other nodes are busy
+// with the reported change.)
 //
-// It writes a few Warnings and one Normal event in parallel. An admission webhook may delay or
-// refuse an event. Then only the events of the same namespace wait (queue.go).
-//
-// A Warning is about a lasting state, such as a mistake in a configuration. After a restart, a
-// program finds the state again, and does not know what the previous process reported. So the name
-// of a Warning is a hash of its content. If an event with this name exists, its time is updated,
-// and no second event is created. If it cannot be updated, an event with another name is created.
-//
-// (The recorders of client-go write at once. At that moment the API server and the other nodes are
-// busy with the reported change. These recorders also drop events beyond a thousand.) The rules of
-// client-go decide which events are repetitions, and count them.
+// The correlator of client-go decides which events are repetitions, and counts them. An event that
+// finds no place in the queue, or that the API server refuses, is lost: the conditions of the object
+// say the same.
 package events
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -38,28 +32,20 @@ import (
 )
 
 const (
-	// longest is how many events may wait in a queue. A full queue drops old events, because
-	// conditions or /state show the same facts.
-	longest = 20_000
-	// gather is the mean time for which events are collected. The actual time is random, from half
-	// to one and a half of it: a new address causes events on all nodes at the same moment.
+	// longest is how many Warnings, and how many Normal events, may wait.
+	longest = 5000
+	// gather is the mean delay of a Normal event. The actual delay is random, from half to one and a
+	// half of it: a new address causes events on all nodes at the same moment.
 	gather = time.Second
 	// look is the pause between two checks for urgent writes. most is how long an event waits for
 	// them.
 	look, most = 10 * time.Millisecond, 500 * time.Millisecond
-	// retryMin and retryMax are the pauses after a write that may succeed later. stale is the age
-	// after which a write is not tried again: the API server deletes events after an hour.
-	retryMin, retryMax = time.Second, 10 * time.Second
-	stale              = time.Hour
-	// mostFaults is how often an event may cause an internal error of the API server. A webhook
-	// may cause such an error each time.
-	mostFaults = 5
-	// warningsAtOnce is how many Warnings are written in parallel.
-	warningsAtOnce = 4
+	// An event is written at most tries times, with pauses of retry, while the API server is away.
+	tries, retry = 12, 10 * time.Second
 	// writeLimit is how long one write may take. lastWords is how long all writes may take after
 	// the program is told to end.
 	writeLimit, lastWords = 10 * time.Second, time.Second
-	// mostMessage is the API server's limit for a message, in bytes.
+	// mostMessage is the limit for a message in the API events.k8s.io, in bytes.
 	mostMessage = 1024
 	// counted is how many recent events have a count of their repetitions. Each needs 2 KB. If an
 	// older event is repeated, it is written as a new event.
@@ -83,18 +69,18 @@ type Recorder struct {
 	Log  *slog.Logger
 
 	// urgent holds Warnings. later holds Normal events.
-	urgent, later queue
-	// failing says that the last write failed.
-	failing atomic.Bool
+	urgent, later chan *corev1.Event
+	correlator    *record.EventCorrelator
+	dropped       atomic.Int64
 }
 
 // New returns a Recorder, which writes nothing before Run.
 func New(sink Sink, source corev1.EventSource, log *slog.Logger) *Recorder {
-	r := &Recorder{Sink: sink, Source: source, Log: log}
-	for _, q := range []*queue{&r.urgent, &r.later} {
-		q.namespaces, q.more, q.again = map[string]*namespace{}, make(chan struct{}, 1), make(chan struct{}, 1)
+	return &Recorder{
+		Sink: sink, Source: source, Log: log,
+		urgent: make(chan *corev1.Event, longest), later: make(chan *corev1.Event, longest),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: counted, Clock: wallClock{}}),
 	}
-	return r
 }
 
 // Eventf queues an event about an object, and returns at once. about is a *corev1.ObjectReference.
@@ -105,52 +91,35 @@ func (r *Recorder) Eventf(about runtime.Object, kind, reason, format string, arg
 		r.Log.Error("eventAboutNothing", "reason", reason, "type", fmt.Sprintf("%T", about))
 		return
 	}
-	q := &r.later
+	queue := r.later
 	if kind == corev1.EventTypeWarning {
-		q = &r.urgent
+		queue = r.urgent
 	}
-	q.add(&waiting{about: *to, kind: kind, reason: reason, message: clip(fmt.Sprintf(format, args...)), since: time.Now()})
+	select {
+	case queue <- r.event(*to, kind, reason, fmt.Sprintf(format, args...)):
+	default:
+		r.dropped.Add(1)
+	}
 }
 
-// event returns the Event to write for w.
-func (r *Recorder) event(w *waiting) *corev1.Event {
-	at := metav1.NewTime(w.since)
-	e := &corev1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: w.namespace()},
-		InvolvedObject:      w.about,
-		Type:                w.kind,
-		Reason:              w.reason,
-		Message:             w.message,
+func (r *Recorder) event(about corev1.ObjectReference, kind, reason, message string) *corev1.Event {
+	now := time.Now()
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      util.GenerateEventName(about.Name, now.UnixNano()),
+			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault), // that of an event about a Node
+		},
+		InvolvedObject:      about,
+		Type:                kind,
+		Reason:              reason,
+		Message:             strings.ToValidUTF8(message[:min(len(message), mostMessage)], ""),
 		Source:              r.Source,
 		ReportingController: r.Source.Component,
 		ReportingInstance:   r.Source.Host,
-		FirstTimestamp:      at,
-		LastTimestamp:       at,
+		FirstTimestamp:      metav1.NewTime(now),
+		LastTimestamp:       metav1.NewTime(now),
 		Count:               1,
 	}
-	name := w.since.UnixNano()
-	if w.kind == corev1.EventTypeWarning {
-		name = digest(e)
-	}
-	e.Name = util.GenerateEventName(w.about.Name, name)
-	return e
-}
-
-// digest returns a hash of the object, the reason, the message and the source of e.
-func digest(e *corev1.Event) int64 {
-	h := fnv.New64a()
-	for _, text := range []string{
-		e.InvolvedObject.Kind, string(e.InvolvedObject.UID), e.InvolvedObject.Namespace, e.InvolvedObject.Name,
-		e.Reason, e.Message, e.Source.Component, e.Source.Host,
-	} {
-		_, _ = h.Write(append([]byte(text), 0)) // never fails
-	}
-	return int64(h.Sum64() >> 1)
-}
-
-// clip returns text without the part that is too long for an event.
-func clip(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), mostMessage)], "")
 }
 
 // Run writes events until ctx is done. Then it writes the remaining events, for at most a second.
@@ -161,190 +130,87 @@ func (r *Recorder) Run(ctx context.Context) error {
 		backoff.Sleep(life, lastWords)
 		end()
 	})()
-	w := writer{r, life, record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: counted, Clock: wallClock{}})}
-	nothing := func() {}
-	stand := func() { r.stand(ctx) }
-	var wg sync.WaitGroup
-	for range warningsAtOnce {
-		wg.Go(func() { w.drain(ctx, &r.urgent, nothing, nothing) })
-	}
-	wg.Go(func() { w.retry(ctx, &r.urgent, nothing) })
-	wg.Go(func() { w.retry(ctx, &r.later, stand) })
-	w.drain(ctx, &r.later, func() { backoff.Sleep(ctx, gather/2+rand.N(gather)) }, stand)
-	wg.Wait()
-	// While a writer writes its last event, the other writers do not see later events of that
-	// namespace, and may end.
-	for _, q := range []*queue{&r.urgent, &r.later} {
-		w.rest(ctx, q, nothing)
-	}
+	var writers sync.WaitGroup
+	writers.Go(func() { r.drain(ctx, life, r.urgent, func(*corev1.Event) {}) })
+	writers.Go(func() { r.drain(ctx, life, r.later, func(e *corev1.Event) { r.stand(ctx, e) }) })
+	writers.Wait()
 	return nil
 }
 
-// writer writes the events of a Recorder until life ends.
-type writer struct {
-	*Recorder
-	life       context.Context
-	correlator *record.EventCorrelator
-}
-
-// drain writes the ready events of q until ctx is done, and then each remaining event once. It
-// calls collect when events arrive, and yield before each event.
-func (w writer) drain(ctx context.Context, q *queue, collect, yield func()) {
+// drain writes the events of a queue until ctx is done, and then the remaining ones until life ends.
+// It calls wait before each event.
+func (r *Recorder) drain(ctx, life context.Context, queue <-chan *corev1.Event, wait func(*corev1.Event)) {
 	for {
 		select {
+		case e := <-queue:
+			wait(e)
+			r.write(ctx, life, e)
+			continue
 		case <-ctx.Done():
-		case <-q.more:
-			collect()
 		}
-		for w.next(ctx, q, false, yield) != nothingLeft {
+		for ; len(queue) > 0 && life.Err() == nil; r.write(ctx, life, <-queue) {
 		}
-		if ctx.Err() != nil {
-			w.rest(ctx, q, yield)
+		return
+	}
+}
+
+// stand waits until e is old enough and no urgent write is left. For urgent writes it waits no longer
+// than most, so events are slow then, but do not stop.
+func (r *Recorder) stand(ctx context.Context, e *corev1.Event) {
+	backoff.Sleep(ctx, time.Until(e.FirstTimestamp.Add(gather/2+rand.N(gather))))
+	for waited := time.Duration(0); r.Busy != nil && r.Busy() && waited < most && ctx.Err() == nil; waited += look {
+		backoff.Sleep(ctx, look)
+	}
+}
+
+// write writes an event, or increases the count of the event that it repeats. While the API server is
+// away, it tries again until ctx is done.
+func (r *Recorder) write(ctx, life context.Context, e *corev1.Event) {
+	if n := r.dropped.Swap(0); n > 0 {
+		r.Log.Warn("eventsDropped", "count", n)
+	}
+	result, err := r.correlator.EventCorrelate(e)
+	if err != nil || result.Skip {
+		return
+	}
+	for try := 1; ; try++ {
+		written, err := r.send(life, result)
+		if err == nil {
+			r.correlator.UpdateState(written)
+			return
+		}
+		if try == 1 {
+			r.Log.Warn("eventNotWritten", "event", e.Reason, "object", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "error", err)
+		}
+		if try == tries || !passing(err) || !backoff.Sleep(ctx, retry) {
 			return
 		}
 	}
 }
 
-// rest writes each event of q once, except those that are being written.
-func (w writer) rest(ctx context.Context, q *queue, yield func()) {
-	for w.next(ctx, q, false, yield) != nothingLeft || w.next(ctx, q, true, yield) != nothingLeft {
-	}
-}
-
-// retry repeats failed writes, one after another, until ctx is done. It pauses after each failure.
-func (w writer) retry(ctx context.Context, q *queue, yield func()) {
-	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-q.again:
-			pauses.Reset()
-		}
-		wait, result := pauses.Next(), failed
-		for result != nothingLeft && backoff.Sleep(ctx, wait) {
-			wait = 0
-			if result = w.next(ctx, q, true, yield); result == failed {
-				wait = pauses.Next()
-			} else {
-				pauses.Reset()
-			}
-		}
-	}
-}
-
-// result is the outcome of next.
-type result int
-
-const (
-	settled result = iota // written, or not to be written
-	failed
-	nothingLeft
-)
-
-// next writes the next ready event of q, or, if again is true, the next failed one.
-func (w writer) next(ctx context.Context, q *queue, again bool, yield func()) result {
-	if w.life.Err() != nil {
-		return nothingLeft
-	}
-	n, e := q.take(again, w.Log)
-	if n == nil {
-		return nothingLeft
-	}
-	yield()
-	fails := w.write(e)
-	q.done(n, e, fails && ctx.Err() == nil)
-	if fails {
-		return failed
-	}
-	return settled
-}
-
-// stand waits until no urgent write is left, but not longer than most. So events are slow then,
-// but do not stop.
-func (r *Recorder) stand(ctx context.Context) {
-	if r.Busy == nil {
-		return
-	}
-	for waited := time.Duration(0); ctx.Err() == nil && r.Busy() && waited < most; waited += look {
-		backoff.Sleep(ctx, look)
-	}
-}
-
-// write writes an event, or increases the count of the event that it repeats. It reports whether
-// another attempt may succeed.
-func (w writer) write(of *waiting) (again bool) {
-	if of.result == nil {
-		result, err := w.correlator.EventCorrelate(w.event(of))
-		if err != nil || result.Skip {
-			return false
-		}
-		of.result = result
-	}
-	written, err := w.send(w.life, of.result)
-	if err == nil {
-		w.correlator.UpdateState(written)
-		w.failing.Store(false)
+// passing reports whether err comes from an API server that is away or busy, and not from the event
+// or from an admission webhook.
+func passing(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	// Only the first failure is a warning, because later ones usually have the same cause.
-	level := slog.LevelDebug
-	if !w.failing.Swap(true) && w.life.Err() == nil {
-		level = slog.LevelWarn
-	}
-	w.Log.Log(w.life, level, "eventNotWritten", "event", of.reason, "object", of.about.Namespace+"/"+of.about.Name, "error", err)
-	if apierrors.IsInternalError(err) {
-		of.faults++
-	}
-	return w.life.Err() == nil && of.faults < mostFaults && passing(err) && time.Since(of.since) <= stale
-}
-
-// passing reports whether err may come from an API server that is away, slow or busy, and not from
-// the event. An internal error may have either cause.
-func passing(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
 }
 
 func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult) (*corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	e := result.Event
-	if e.Count > 1 {
-		written, err := r.Sink.Patch(ctx, e, result.Patch)
-		if err == nil || passing(err) {
-			return written, err
-		}
-	} else {
-		written, err := r.Sink.Create(ctx, e)
-		if !apierrors.IsAlreadyExists(err) {
-			return written, err
-		}
-		if e.Type == corev1.EventTypeWarning {
-			written, err = r.Sink.Patch(ctx, e, contents(e))
-		}
-		if err == nil || passing(err) {
-			return written, err
-		}
+	if e.Count == 1 {
+		return r.Sink.Create(ctx, e)
 	}
-	// The event with this name is deleted, or this program may not change it.
+	written, err := r.Sink.Patch(ctx, e, result.Patch)
+	if !apierrors.IsNotFound(err) {
+		return written, err
+	}
 	e = e.DeepCopy()
 	e.Name, e.UID, e.ResourceVersion = util.GenerateEventName(e.InvolvedObject.Name, time.Now().UnixNano()), "", ""
 	return r.Sink.Create(ctx, e)
-}
-
-// contents returns the patch that gives an existing event the content of e. Any account that may
-// write events can predict the name of a Warning. So only the first time and the count of the existing
-// event are trusted.
-func contents(e *corev1.Event) []byte {
-	patch, err := json.Marshal(map[string]any{
-		"involvedObject": e.InvolvedObject, "type": e.Type, "reason": e.Reason, "message": e.Message, "lastTimestamp": e.LastTimestamp,
-		"source": e.Source, "reportingComponent": e.ReportingController, "reportingInstance": e.ReportingInstance,
-		"action": "", "related": nil, "series": nil,
-	})
-	if err != nil {
-		panic(err) // texts and times only
-	}
-	return patch
 }
 
 // wallClock is the clock of the correlator.

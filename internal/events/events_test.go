@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,10 +107,10 @@ func about(name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: name}
 }
 
-// fill records n events of a kind about different objects of a namespace.
-func fill(r *Recorder, n int, kind, namespace string) {
+// fill records n events of a kind about different objects.
+func fill(r *Recorder, n int, kind string) {
 	for i := range n {
-		r.Eventf(in(namespace, fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
+		r.Eventf(about(fmt.Sprint(i)), kind, "AllocationFailed", "no address is free")
 	}
 }
 
@@ -134,7 +135,7 @@ func TestEventsWaitWhileServicesAreWritten(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
 		busy.Store(true)
-		fill(r, 100, "Normal", "default")
+		fill(r, 100, "Normal")
 		time.Sleep(6 * time.Second)
 		if n := to.lines(); n == 0 || n > 12 {
 			t.Errorf("%d events during 6 s of writes, want a few", n)
@@ -149,7 +150,7 @@ func TestWarningsAreWrittenAtOnce(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, busy *atomic.Bool) {
 		busy.Store(true)
-		fill(r, 100, "Normal", "default")
+		fill(r, 100, "Normal")
 		for range 2 {
 			r.Eventf(about("web"), "Warning", "AllocationFailed", "no address is free")
 			synctest.Wait() // no time passes
@@ -162,83 +163,18 @@ func TestWarningsAreWrittenAtOnce(t *testing.T) {
 	})
 }
 
-// Each process finds the same mistake when it starts.
-func TestARestartWritesNoWarningTwice(t *testing.T) {
-	to := &sink{}
-	for process, repeats := range []int{1, 1, 2} {
-		recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-			time.Sleep(time.Duration(process) * time.Hour)
-			for range repeats {
-				r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
-				time.Sleep(time.Minute)
-			}
-		})
-	}
-	equal(t, "the result", to.String(), "web AnnouncementFailed x2: no such interface\n")
-	for _, e := range to.events {
-		equal(t, "the time from the first to the last", e.LastTimestamp.Sub(e.FirstTimestamp.Time), 2*time.Hour+time.Minute)
-	}
-}
-
-// The name of a warning is predictable, so another client can create an event with that name first.
-func TestAWarningReplacesAnEventWithItsName(t *testing.T) {
-	to := &sink{}
-	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
-		time.Sleep(time.Second)
-	})
-	for _, e := range to.events {
-		e.InvolvedObject.Name, e.Type, e.Reason, e.Message = "another", "Normal", "Fine", "all is well"
-		e.Source, e.ReportingController, e.ReportingInstance, e.Action = corev1.EventSource{}, "", "", "Sleeping"
-		e.Related, e.Series = about("another"), &corev1.EventSeries{Count: 7}
-	}
-	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
-		time.Sleep(time.Second)
-	})
-	equal(t, "the result", to.String(), "web AnnouncementFailed x1: no such interface\n")
-	for _, e := range to.events {
-		if e.Type != "Warning" || e.Source.Host != "node-a" || e.ReportingController != "purelb-test" || e.ReportingInstance != "node-a" ||
-			e.Action != "" || e.Related != nil || e.Series != nil {
-			t.Errorf("the event is %+v", e)
-		}
-	}
-}
-
-func TestAnEventThatCannotBePatchedGetsAnotherName(t *testing.T) {
-	events := schema.GroupResource{Resource: "events"}
-	for name, err := range map[string]error{
-		"another client deletes it": apierrors.NewNotFound(events, "web"),
-		"the patch is forbidden":    apierrors.NewForbidden(events, "web", errors.New("no such right")),
-		"the patch is invalid":      apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "web", nil),
-	} {
-		t.Run(name, func(t *testing.T) {
-			to := &sink{refuse: func(*corev1.Event) error { return err }}
-			for range 2 { // two processes: the second finds the event of the first
-				recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-					r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
-					time.Sleep(time.Minute)
-				})
-			}
-			equal(t, "the result", to.String(), strings.Repeat("web AnnouncementFailed x1: no such interface\n", 2))
-			recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-				for range 2 {
-					r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
-					time.Sleep(time.Minute)
-				}
-			})
-			equal(t, "events about the address", strings.Count(to.String(), "db IPAllocated "), 2)
-		})
-	}
-}
-
 func TestDifferentWarningsAreAllWritten(t *testing.T) {
 	to := &sink{}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
-		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such address")
-		r.Eventf(about("web"), "Warning", "AddressConflict", "no such address")
-		r.Eventf(about("db"), "Warning", "AnnouncementFailed", "no such address")
+		for _, e := range [][3]string{
+			{"web", "AnnouncementFailed", "no such interface"},
+			{"web", "AnnouncementFailed", "no such address"},
+			{"web", "AddressConflict", "no such address"},
+			{"db", "AnnouncementFailed", "no such address"},
+		} {
+			r.Eventf(about(e[0]), "Warning", e[1], "%s", e[2])
+			time.Sleep(time.Nanosecond) // the name of an event has its time
+		}
 		other := New(to, corev1.EventSource{Component: "purelb-test", Host: "node-b"}, slog.New(slog.DiscardHandler))
 		other.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
 		ctx, end := context.WithCancel(context.Background())
@@ -262,31 +198,87 @@ func TestWarningsAreWrittenAtTheEnd(t *testing.T) {
 	})
 }
 
+func TestADeletedEventIsWrittenAgain(t *testing.T) {
+	to := &sink{}
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		for range 2 {
+			r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+			time.Sleep(time.Minute)
+			to.mu.Lock()
+			clear(to.events)
+			to.order = nil
+			to.mu.Unlock()
+		}
+		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
+		time.Sleep(time.Minute)
+		equal(t, "the result", to.String(), "web AnnouncementFailed x3: no such interface\n")
+	})
+}
+
 func TestEventsWaitForAnUnreachableAPIServer(t *testing.T) {
 	var away atomic.Bool
+	var requests atomic.Int32
 	to := &sink{fail: func() error {
+		requests.Add(1)
 		if away.Load() {
 			return errors.New("connection refused")
 		}
 		return nil
 	}}
+	for _, kind := range []string{"Warning", "Normal"} {
+		recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+			away.Store(true)
+			fill(r, 20, kind)
+			time.Sleep(time.Minute)
+			equal(t, kind+": requests within a minute", requests.Swap(0), 6)
+			away.Store(false)
+			time.Sleep(retry)
+			equal(t, kind+": events after the outage", to.lines(), 20)
+			away.Store(true)
+			r.Eventf(about("old"), kind, "AnnouncingLocal", "Announcing")
+			time.Sleep((tries + 1) * retry)
+			r.Eventf(about("new"), kind, "AnnouncingLocal", "Announcing")
+			away.Store(false)
+			time.Sleep(retry)
+			if got := to.String(); strings.Contains(got, "old ") || !strings.Contains(got, "new ") {
+				t.Errorf("the events are\n%s\nwant not the one of long ago, and the new one", got)
+			}
+		})
+		to.events, to.order = nil, nil
+		requests.Store(0)
+	}
+}
+
+// A webhook that does not answer costs each event the time of one write.
+func TestASlowWebhookDelaysOthersForSeconds(t *testing.T) {
+	to := &sink{webhook: func(ctx context.Context, e *corev1.Event) error {
+		if e.InvolvedObject.Name == "slow" {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}}
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-		away.Store(true)
-		fill(r, 20, "Normal", "default")
-		time.Sleep(10 * time.Minute)
-		away.Store(false)
-		time.Sleep(retryMax)
-		equal(t, "events after the outage", to.lines(), 20)
-		away.Store(true)
-		r.Eventf(about("old"), "Normal", "AnnouncingLocal", "Announcing")
-		time.Sleep(stale + 2*retryMax)
-		r.Eventf(about("new"), "Normal", "AnnouncingLocal", "Announcing")
-		away.Store(false)
-		time.Sleep(retryMax)
-		if got := to.String(); strings.Contains(got, "old ") || !strings.Contains(got, "new ") {
-			t.Errorf("after more than an hour, the events are\n%s\nwant no old ones, and the new one", got)
+		r.Eventf(about("slow"), "Warning", "AllocationFailed", "no address is free")
+		fill(r, 20, "Warning")
+		time.Sleep(writeLimit)
+		synctest.Wait()
+		equal(t, "events of other objects", to.lines(), 20)
+	})
+}
+
+func TestTooManyEventsAreDropped(t *testing.T) {
+	to := &sink{}
+	var log bytes.Buffer
+	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
+		r.Log = slog.New(slog.NewTextHandler(&log, nil))
+		for i := range longest + 5 {
+			r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
 		}
 	})
+	if n := to.lines(); n < longest || n >= longest+5 || strings.Count(log.String(), "eventsDropped") != 1 {
+		t.Errorf("%d events are written, and the log is %s", n, log.String())
+	}
 }
 
 func TestARefusedEventDelaysNoOther(t *testing.T) {
@@ -301,47 +293,6 @@ func TestARefusedEventDelaysNoOther(t *testing.T) {
 		time.Sleep(3 * gather / 2)
 	})
 	equal(t, "the result", to.String(), "db IPAllocated x1: Assigned\n")
-}
-
-// broken returns a webhook that fails for events about objects with this name.
-func broken(name string) func(context.Context, *corev1.Event) error {
-	return func(_ context.Context, e *corev1.Event) error {
-		if e.InvolvedObject.Name == name {
-			return apierrors.NewInternalError(errors.New("failed calling webhook"))
-		}
-		return nil
-	}
-}
-
-func TestAFaultOfTheAPIServerDelaysOthersForSeconds(t *testing.T) {
-	var tries atomic.Int32
-	to := &sink{webhook: func(ctx context.Context, e *corev1.Event) error {
-		err := broken("web")(ctx, e)
-		if err != nil {
-			tries.Add(1)
-		}
-		return err
-	}}
-	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
-		r.Eventf(about("web"), "Normal", "IPAllocated", "Assigned")
-		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
-		time.Sleep(20 * time.Second)
-		equal(t, "the result", to.String(), "db IPAllocated x1: Assigned\n")
-		time.Sleep(time.Hour)
-	})
-	equal(t, "tries", tries.Load(), mostFaults)
-}
-
-func TestTooManyEventsDropTheOldest(t *testing.T) {
-	r := recorder(&sink{})
-	for i := range longest + 5 {
-		r.Eventf(about(fmt.Sprint(i)), "Normal", "IPAllocated", "Assigned")
-	}
-	q := &r.later
-	size, dropped := q.size, q.dropped
-	if _, first := q.take(false, r.Log); size != longest || dropped != 5 || first.about.Name != "5" {
-		t.Errorf("%d events wait and %d are dropped", size, dropped)
-	}
 }
 
 func TestEventsOfOneSecondAreWrittenTogether(t *testing.T) {
@@ -427,13 +378,7 @@ func (stuck) Create(ctx context.Context, _ *corev1.Event) (*corev1.Event, error)
 func TestEventsNameTheirSourceAndObject(t *testing.T) {
 	r := recorder(&sink{})
 	r.Eventf(&corev1.ObjectReference{Kind: "Node", Name: "node-a", UID: "node-a"}, "Warning", "ConfigError", "%s is %d", "this", 7)
-	first := func(q *queue) *corev1.Event {
-		if _, w := q.take(false, r.Log); w != nil {
-			return r.event(w)
-		}
-		return nil
-	}
-	e := first(&r.urgent)
+	e := <-r.urgent
 	if e.Namespace != "default" || e.InvolvedObject.Namespace != "" || e.InvolvedObject.UID != "node-a" {
 		t.Errorf("the event is about %+v, in the namespace %q", e.InvolvedObject, e.Namespace)
 	}
@@ -445,11 +390,9 @@ func TestEventsNameTheirSourceAndObject(t *testing.T) {
 	}
 	r.Eventf((*corev1.ObjectReference)(nil), "Normal", "Nothing", "about nothing")
 	r.Eventf(nil, "Normal", "Nothing", "about nothing")
-	if e := first(&r.later); e != nil {
-		t.Errorf("there is an event without an object: %+v", e)
-	}
+	equal(t, "events without an object", len(r.later), 0)
 	r.Eventf(about("web"), "Normal", "Long", "%s", strings.Repeat("ü", mostMessage))
-	equal(t, "bytes of the message", len(first(&r.later).Message), mostMessage)
+	equal(t, "bytes of the message", len((<-r.later).Message), mostMessage)
 }
 
 // equal fails the test unless got is want.
