@@ -87,7 +87,7 @@ func newInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Du
 // state that a replica of the API server has had (resource version 0), and a later list accepts the
 // version at which its watch broke off. For lists in pages, the API server returns exactly the
 // requested version. listing requests pages, which take half the time of a stream of all Services
-// (WatchList). It keeps only the needed fields of each Service.
+// (WatchList).
 type listing struct{ *toolscache.ListWatch }
 
 func current(from toolscache.ListerWatcher) listing {
@@ -98,7 +98,7 @@ func current(from toolscache.ListerWatcher) listing {
 			found, err := of.ListWithContext(ctx, o)
 			if list, ok := found.(*corev1.ServiceList); ok && err == nil {
 				for i := range list.Items {
-					list.Items[i] = *slimService(&list.Items[i])
+					_, _ = slim(&list.Items[i]) // before the next page takes memory
 				}
 			}
 			return found, err
