@@ -28,6 +28,12 @@ type allocations struct {
 	// here too.
 	poke func(groups ...string)
 
+	// binds says that only Services with service.Finalizer claim addresses of backends.
+	binds bool
+	// departures are the groups whose backends must still release everything of a Service that is
+	// being deleted, with the key of a claim.
+	departures map[ipam.Owner]map[string]string
+
 	// opened is closed once the store is complete.
 	opened chan struct{}
 
@@ -66,11 +72,12 @@ type record struct {
 func newAllocations(wake func(...ipam.Owner)) *allocations {
 	store := ipam.NewStore()
 	return &allocations{
-		wake:     wake,
-		poke:     func(...string) {},
-		opened:   make(chan struct{}),
-		cluster:  ipam.Cluster{Store: store, Claims: ipam.NewClaims(store)},
-		services: map[ipam.Owner]*record{},
+		wake:       wake,
+		poke:       func(...string) {},
+		opened:     make(chan struct{}),
+		departures: map[ipam.Owner]map[string]string{},
+		cluster:    ipam.Cluster{Store: store, Claims: ipam.NewClaims(store)},
+		services:   map[ipam.Owner]*record{},
 	}
 }
 
@@ -181,6 +188,8 @@ type decision struct {
 	ended []netip.Addr
 	// since is when the Service began to wait for something. Without a wait, it is zero.
 	since time.Time
+	// bind says that the Service needs service.Finalizer, and unbind that it needs it no longer.
+	bind, unbind bool
 }
 
 // decide chooses for the Service of r, which is ours, and makes the store hold the chosen
@@ -194,7 +203,8 @@ func (l *allocations) decide(r service.Request) (decision, error) {
 		return decision{}, err
 	}
 	d.ended = without(r.Held, d.Result.Addresses)
-	l.claim(owner(r), d.Choice)
+	l.claim(owner(r), l.claims(r, d.Choice))
+	d.bind, d.unbind = l.bound(r, d.Choice)
 	d.news = l.wait(r, d.Choice)
 	if w := l.of(owner(r)).waiting; w != nil {
 		d.since = w.since

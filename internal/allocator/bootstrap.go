@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -140,7 +141,7 @@ func (o *bootstrap) leftovers(ctx context.Context) error {
 			return fmt.Errorf("list services: %w", err)
 		}
 		for _, svc := range list.Items {
-			if _, ours := svc.Annotations[service.AnnotationAllocatedBy]; ours {
+			if _, ours := svc.Annotations[service.AnnotationAllocatedBy]; ours || slices.Contains(svc.Finalizers, service.Finalizer) {
 				o.queue.add(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
 			}
 		}

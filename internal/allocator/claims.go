@@ -27,9 +27,9 @@ func (l *allocations) clusterName() string {
 	return l.cluster.Claims.Cluster()
 }
 
-// claim records the claims that a Service waits for after choice was made for it.
-func (l *allocations) claim(who ipam.Owner, choice ipam.Choice) {
-	groups, granted := l.cluster.Claims.Want(who, choice.Claims)
+// claim records the claims that a Service waits for.
+func (l *allocations) claim(who ipam.Owner, claims []ipam.Claim) {
+	groups, granted := l.cluster.Claims.Want(who, claims)
 	if len(groups) > 0 {
 		l.poke(groups...)
 	}
@@ -83,6 +83,11 @@ func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	more := l.cluster.Claims.Returned(group, grants, errs)
+	for i, g := range grants {
+		if who := ipam.OwnerOf(g.Key); errs[i] == nil && who != "" {
+			l.wake(who) // it may need its finalizer no longer
+		}
+	}
 	if l.cluster.Claims.Retry(group) || more {
 		l.poke(group)
 	}
@@ -130,9 +135,12 @@ func (l *allocations) Dismissed(group string, keys []string, errs []error) {
 	for i, key := range keys {
 		if errs[i] != nil {
 			l.cluster.Claims.Depart(group, key)
-		} else {
-			freed = true
+			continue
 		}
+		freed = true
+		who := ipam.OwnerOf(key)
+		delete(l.departures[who], group)
+		l.wake(who)
 	}
 	if freed {
 		l.retry(group)

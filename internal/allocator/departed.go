@@ -36,6 +36,9 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 		s.forget(name, now.UID)
 		return later, nil
 	}
+	if service.Bound(now) {
+		return s.depart(ctx, now, s.memories.at(name))
+	}
 	s.forget(name, "")
 	if err := s.release(ctx, now); err != nil {
 		return s.wait(name.String(), err)
@@ -97,6 +100,9 @@ func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r 
 	patch, err := service.ReleasePatch(svc)
 	if r.NotAdopted != "" {
 		patch, err = service.RefuseAdoptionPatch(svc, r.NotAdopted, r.Reason, now)
+	}
+	if err == nil && patch == nil && r.Bound && s.allocations.unclaimed(r) {
+		return s.bind(ctx, svc, m, false)
 	}
 	if err != nil || patch == nil {
 		return reconcile.Result{}, err

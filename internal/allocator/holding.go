@@ -179,7 +179,7 @@ func (l *allocations) note(r service.Request) (contended []netip.Addr, news bool
 	news = l.of(owner(r)).foreign != foreignReason(r)
 	before := l.cluster.Store.Contended(owner(r))
 	l.drop(owner(r))
-	l.claim(owner(r), ipam.Choice{})
+	l.claim(owner(r), nil)
 	l.adopt(r)
 	l.keepOnly(owner(r), r.Held)
 	l.serve()
@@ -201,10 +201,11 @@ func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
 	if remaining != "" && !l.isReplaced(who, remaining) {
 		return false
 	}
-	l.claim(who, ipam.Choice{})
+	l.claim(who, nil)
 	l.leave(l.cluster.Store.Forget(who))
 	l.drop(who)
 	delete(l.services, who)
+	delete(l.departures, who)
 	l.serve()
 	return true
 }

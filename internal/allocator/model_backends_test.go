@@ -55,6 +55,8 @@ type box struct {
 	late  []func()
 	// starts counts how often the worker was started.
 	starts int
+	// sent is the worker that sent the request that is being performed.
+	sent int
 	// surplus are the addresses that, as the worker knows, the backend holds needlessly.
 	surplus []ipam.Grant
 	// sweep is the running sweep, or nil. orphans are those that the last sweep counted.
@@ -104,6 +106,7 @@ func (b *box) restart() {
 	}
 	b.calls, b.surplus, b.sweep = nil, nil, nil
 	b.starts++
+	b.sent = b.starts
 }
 
 // abandon gives up a request. It may still be performed later.
@@ -114,10 +117,9 @@ func (b *box) abandon(c *boxCall, i int) {
 	if c.claims != nil {
 		starts := b.starts
 		b.late = append(b.late, func() {
-			n := len(b.grants)
-			if b.claim(c.claims[i], nil); len(b.grants) > n {
-				b.grants[n].starts = starts // a worker that was started since does not know of the claim
-			}
+			b.sent = starts
+			b.claim(c.claims[i], nil)
+			b.sent = b.starts
 		})
 		return
 	}
@@ -197,7 +199,7 @@ func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 
 func (b *box) grant(key string, ip netip.Addr, by *boxCall) ipam.Answer {
 	b.ids++
-	b.grants = append(b.grants, &boxGrant{id: b.ids, key: key, ip: ip, by: by, starts: b.starts})
+	b.grants = append(b.grants, &boxGrant{id: b.ids, key: key, ip: ip, by: by, starts: b.sent})
 	return ipam.Answer{Grant: ipam.Grant{Key: key, Address: ip}}
 }
 

@@ -61,6 +61,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if m.outdates(svc) {
 		return later, nil
 	}
+	if svc.DeletionTimestamp != nil && service.Bound(svc) {
+		return s.depart(ctx, svc, m)
+	}
 	r, standing := s.allocations.identify(s.rules.Read(svc))
 	switch standing {
 	case replaced:
@@ -75,6 +78,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	d, err := s.allocations.decide(r)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if d.bind || d.unbind {
+		return s.bind(ctx, svc, m, d.bind)
 	}
 	if d.Refusal != nil && d.Refusal.Claiming && time.Since(d.since) < quickAnswer {
 		return reconcile.Result{RequeueAfter: quickAnswer}, nil

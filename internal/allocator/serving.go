@@ -78,7 +78,7 @@ func (l *allocations) again(w *waiter) bool {
 	if err := l.hold(owner(w.request), choice); err != nil {
 		return true // The loop reconciles the Service, and reports the same error.
 	}
-	l.claim(owner(w.request), choice)
+	l.claim(owner(w.request), l.claims(w.request, choice))
 	differs := !same(choice, w.last)
 	w.last = choice
 	return differs

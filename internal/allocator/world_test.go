@@ -91,6 +91,7 @@ func (w *world) since(minor int, reason string) {
 // clean removes what earlier tests left on the shared server.
 func (w *world) clean() {
 	w.Helper()
+	must(w, allocator.RemoveFinalizers(context.Background(), w.client))
 	for _, list := range []client.ObjectList{
 		&corev1.ServiceList{}, &corev1.NodeList{}, &v2.ServiceGroupList{}, &v2.LBNodeAgentList{}, &coordinationv1.LeaseList{},
 	} {

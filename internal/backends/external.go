@@ -36,7 +36,6 @@ func (x *external) prepare(context.Context) error {
 
 func (x *external) renew()              {}
 func (x *external) batch() int          { return externalBatch }
-func (x *external) byHolder() bool      { return true }
 func (x *external) nearby() bool        { return true }
 func (x *external) rest() time.Duration { return rest }
 

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
@@ -69,10 +70,11 @@ func (n *netBox) batch() int   { return netBoxBatch }
 func (n *netBox) nearby() bool { return false }
 func (n *netBox) close()       { n.server.leave(n.group.Name) }
 
-// ReleaseAll does nothing: NetBox finds a claim by its key, and the sweep finds the claims
-// of holders that are gone.
-func (n *netBox) ReleaseAll(context.Context, string) error { return nil }
-func (n *netBox) byHolder() bool                           { return false }
+// ReleaseAll releases both families. A former allocator may have sent a claim that this one does not
+// know.
+func (n *netBox) ReleaseAll(ctx context.Context, key string) error {
+	return errors.Join(n.Release(ctx, []ipam.Grant{{Key: ipam.KeyIn(key, addr.V4)}, {Key: ipam.KeyIn(key, addr.V6)}})...)
+}
 
 func (n *netBox) measuring(err error) *ipam.Error { return faultOf(err) }
 

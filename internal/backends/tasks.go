@@ -33,9 +33,8 @@ func (w *worker) release(ctx context.Context) result {
 func (w *worker) dismiss(ctx context.Context) result {
 	keys := w.ledger.Departed(w.config.Group, w.backend.batch())
 	errs := make([]error, len(keys))
-	if len(keys) == 0 || !w.backend.byHolder() {
-		w.ledger.Dismissed(w.config.Group, keys, errs)
-		return result{count: len(keys)}
+	if len(keys) == 0 {
+		return result{}
 	}
 	call, cancel := deadline(ctx)
 	defer cancel()

@@ -21,10 +21,8 @@ type backend interface {
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
 	Release(ctx context.Context, grants []ipam.Grant) []error
 	Capacity(ctx context.Context) (ipam.Capacity, error)
-	// ReleaseAll releases everything of the holder of a key. It is called only if byHolder
-	// is true.
+	// ReleaseAll releases everything of the holder of a key.
 	ReleaseAll(ctx context.Context, key string) error
-	byHolder() bool
 	// batch is how many claims one call takes.
 	batch() int
 	// nearby says that calls cost nothing: the backend is in the same Pod.

@@ -184,6 +184,22 @@ func (c *Claims) SetFault(group string, fault *Error) (concerned []Owner) {
 	return concerned
 }
 
+// Fault returns the reason why the backend of a group answers no claims, or nil.
+func (c *Claims) Fault(group string) *Error { return c.faults[group] }
+
+// Has reports whether the backend may hold something for claim that concerns by: an address that it
+// has, waits for, or gives back. A claim that only others share does not concern it.
+func (c *Claims) Has(claim Claim, by Owner) bool {
+	e := c.of[claim.id()]
+	if e == nil {
+		return false
+	}
+	if len(e.wanters) == 0 && (e.state != claimGranted || !c.isHeld(e.grant.Address)) {
+		return true // it ends
+	}
+	return slices.Contains(e.owners(), by) || slices.Contains(c.store.Holders(e.grant.Address), by)
+}
+
 // Want replaces the claims that by waits for. It returns the groups whose workers have something to
 // do. It also returns the owners that must choose again, because they get a claim that was about to
 // be given back.

@@ -123,7 +123,7 @@ func (c *Claims) Returned(group string, grants []Grant, errs []error) (more bool
 		}
 		delete(c.of, e.id())
 		if !c.hasHolder(group, g.Key) {
-			c.queues[group].departed = append(c.queues[group].departed, g.Key)
+			c.Depart(group, g.Key)
 			more = true
 		}
 	}
@@ -148,15 +148,26 @@ func (c *Claims) Departed(group string, most int) []string {
 	if q == nil {
 		return nil
 	}
-	all := slices.DeleteFunc(q.departed, func(key string) bool { return c.hasHolder(group, key) })
-	n := min(most, len(all))
-	q.departed = slices.Clone(all[n:])
-	return all[:n]
+	var gone, rest []string
+	for _, key := range q.departed {
+		if len(gone) == most || c.hasHolder(group, key) {
+			rest = append(rest, key)
+		} else {
+			gone = append(gone, key)
+		}
+	}
+	q.departed = rest
+	return gone
 }
 
-// Depart notes that the holder of key must be dismissed again, because an attempt failed.
+// Depart notes that everything of the holder of key must be given back.
 func (c *Claims) Depart(group, key string) {
-	if q := c.queues[group]; q != nil {
+	q := c.queues[group]
+	if q == nil {
+		q = &claimQueues{}
+		c.queues[group] = q
+	}
+	if !slices.Contains(q.departed, key) {
 		q.departed = append(q.departed, key)
 	}
 }

@@ -144,6 +144,8 @@ type metadata struct {
 	UID             string             `json:"uid,omitempty"`
 	ResourceVersion string             `json:"resourceVersion"`
 	Annotations     map[string]*string `json:"annotations,omitempty"`
+	// Finalizers are all finalizers of the Service.
+	Finalizers *[]string `json:"finalizers,omitempty"`
 }
 
 type spec struct {
@@ -165,7 +167,7 @@ func (p patch) bytes(svc *corev1.Service) ([]byte, error) {
 	if p.Status != nil && *p.Status == (status{}) {
 		p.Status = nil
 	}
-	if p.Spec == nil && p.Status == nil && len(p.Metadata.Annotations) == 0 {
+	if p.Spec == nil && p.Status == nil && len(p.Metadata.Annotations) == 0 && p.Metadata.Finalizers == nil {
 		return nil, nil
 	}
 	p.Metadata.UID, p.Metadata.ResourceVersion = string(svc.UID), svc.ResourceVersion

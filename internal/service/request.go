@@ -46,6 +46,8 @@ type Request struct {
 	// Leaving says that the Service is being deleted. It keeps its addresses and
 	// gets no others.
 	Leaving bool
+	// Bound says that the Service has the Finalizer.
+	Bound bool
 
 	// Families are the families that the Service wants, in the order that its
 	// addresses must have.
@@ -138,6 +140,7 @@ func (ru Rules) Read(svc *corev1.Service) Request {
 		Created:     svc.CreationTimestamp.Time,
 		Ownership:   ownershipOf(svc, ru.ByDefault, given, recorded),
 		Leaving:     svc.DeletionTimestamp != nil,
+		Bound:       Bound(svc),
 		Group:       cmp.Or(annotation(svc, AnnotationGroup), annotation(svc, AnnotationPool), group),
 		SharingKey:  cmp.Or(svc.Annotations[AnnotationSharing], key),
 		Selector:    Selector(svc),
