@@ -225,7 +225,7 @@ manifests: ## plain YAML of the chart, into dist/ (HELM_ARGS='--set ...' for oth
 	@mkdir -p dist
 	cat charts/purelb/crds/*.yaml > dist/crds.yaml
 	printf 'apiVersion: v1\nkind: Namespace\nmetadata:\n  name: purelb-system\n  labels:\n    pod-security.kubernetes.io/enforce: privileged\n' > dist/purelb.yaml
-	$(TOOL) helm template purelb charts/purelb --namespace purelb-system --kube-version 1.36.0 --skip-tests $(HELM_ARGS) >> dist/purelb.yaml
+	$(TOOL) helm template purelb charts/purelb --namespace purelb-system --kube-version 1.36.0 --no-hooks $(HELM_ARGS) >> dist/purelb.yaml
 
 .PHONY: clean
 clean: ## remove bin/ and dist/ (the lab: make down)

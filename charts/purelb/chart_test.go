@@ -79,7 +79,7 @@ func render(t *testing.T, values string) (map[string]*unstructured.Unstructured,
 // renderAs renders as a release of that name in that namespace.
 func renderAs(t *testing.T, release, namespace, values string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
-	all, err := renderAll(t, release, namespace, values, "--skip-tests")
+	all, err := renderAll(t, release, namespace, values, "--no-hooks")
 	objects := map[string]*unstructured.Unstructured{}
 	for _, o := range all {
 		objects[o.GetKind()+" "+o.GetName()] = o

@@ -108,7 +108,8 @@ func runTest(t *testing.T, api, service *httptest.Server) (string, error) {
 	return string(out), err
 }
 
-// "make manifests" is for kubectl, which would keep the Service of the test and its address.
+// "make manifests" is for kubectl, which would keep the Service of the test and its address, and run
+// the Job of the uninstall at once.
 func TestTheManifestsHaveNoTest(t *testing.T) {
 	recipe, err := exec.Command("make", "--no-print-directory", "--dry-run", "-C", "../..", "manifests").Output()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"purelb.io/purelb/internal/allocator"
@@ -47,6 +48,13 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	cfg, err := apiserver.Config(f.kubeconfig, log)
 	if err != nil {
 		return err
+	}
+	if f.removeFinalizers {
+		c, err := client.New(cfg, client.Options{})
+		if err != nil {
+			return fmt.Errorf("make the client: %w", err)
+		}
+		return allocator.RemoveFinalizers(ctx, c)
 	}
 	return allocator.Run(ctx, cfg, allocator.Options{
 		Namespace:        f.namespace,
