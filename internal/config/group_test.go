@@ -47,7 +47,9 @@ func TestGroupsOfEveryGeneration(t *testing.T) {
 				`2001:db8:1::20-2001:db8:1::2f/64 2001:db8:1::10-2001:db8:1::1f/64 2001:db8::1-2001:db8::9/64`},
 		{"a CIDR starts at the written address",
 			`a: {local: {v4pools: [{subnet: 192.0.2.0/24, pool: 192.0.2.100/24}], v6pools: [{subnet: "fc00:270:154::/64", pool: "fc00:270:154:0:8100::4/64"}]}}`,
-			`group a Local 192.0.2.100-192.0.2.255/24 fc00:270:154:0:8100::4-fc00:270:154:0:ffff:ffff:ffff:ffff/64`},
+			`group a Local 192.0.2.100-192.0.2.255/24 fc00:270:154:0:8100::4-fc00:270:154:0:ffff:ffff:ffff:ffff/64
+			 Warning Adjusted a: spec.local.v4pools[0].pool: "192.0.2.100/24" is read as 192.0.2.100-192.0.2.254, 155 addresses, and not as 192.0.2.0/24, 254 addresses; write the one that is meant
+			 Warning Adjusted a: spec.local.v6pools[0].pool: "fc00:270:154:0:8100::4/64" is read as fc00:270:154:0:8100::4-fc00:270:154:0:ffff:ffff:ffff:ffff, 9151314442816847868 addresses, and not as fc00:270:154::/64, 18446744073709551615 addresses; write the one that is meant`},
 		{"a remote group with routes per address",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /32}, v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/120", aggregation: /128}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/32 2001:db8::-2001:db8::ff/128`},

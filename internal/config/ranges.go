@@ -64,6 +64,9 @@ func (f *findings) pool(s source, announce ipam.Announce) (ipam.Pool, bool) {
 		return ipam.Pool{}, false
 	}
 	p.Virtual = announce != ipam.AnnounceLocal && p.Bits == p.Family().Bits()
+	if misread := p.Misread(); misread != "" {
+		f.warn(ReasonAdjusted, s.field+".pool", "%s", misread)
+	}
 	return p, f.offers(p, s)
 }
 

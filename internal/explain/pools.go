@@ -44,6 +44,8 @@ type PoolRange struct {
 	Available   *big.Int `json:"available"`
 	UtilPercent *float64 `json:"utilPercent"`
 	Services    []string `json:"services"`
+	// Warning says how the range could be read otherwise.
+	Warning string `json:"warning,omitempty"`
 }
 
 // PoolsOf returns how full the ranges of group are, or of all groups if group is "". It
@@ -117,7 +119,7 @@ func (v *view) groupObject(g ipam.Group) *v2.ServiceGroup {
 }
 
 func (v *view) rangeOf(p ipam.Pool) PoolRange {
-	r := PoolRange{Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Services: v.servicesIn(p.Range)}
+	r := PoolRange{Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Services: v.servicesIn(p.Range), Warning: p.Misread()}
 	if v.counted() {
 		free, used := v.held.Store.Available(p), v.held.Store.InUse(p)
 		r.Used, r.Available, r.UtilPercent = &used, free, new(percent(used, free))
@@ -179,6 +181,13 @@ func (p Pools) Tables() []Table {
 				for _, s := range r.Services {
 					t.Rows = append(t.Rows, []string{"  " + s})
 				}
+			}
+		}
+	}
+	for _, g := range p.ServiceGroups {
+		for _, r := range g.Ranges {
+			if r.Warning != "" {
+				t.Lines = append(t.Lines, g.Name+": "+r.Warning)
 			}
 		}
 	}

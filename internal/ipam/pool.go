@@ -46,6 +46,21 @@ func (p Pool) Contains(a netip.Addr) bool { return p.Range.Contains(a) }
 // Prefix returns a with the mask that it has on the dummy interface.
 func (p Pool) Prefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a.Unmap(), p.Bits) }
 
+// Misread says how p reads a CIDR whose address is not its first one, and how else it could be read.
+// It is "" for any other text.
+func (p Pool) Misread() string {
+	block, err := addr.ParseCIDR(p.Text)
+	usable := p.Usable()
+	if err != nil || block == block.Masked() || len(usable) == 0 {
+		return ""
+	}
+	read := addr.Range{From: usable[0].From, To: usable[len(usable)-1].To}
+	whole := p
+	whole.Range = addr.Range{From: block.Masked().Addr(), To: addr.Last(block)}
+	return fmt.Sprintf("%s is read as %s, %s addresses, and not as %s, %s addresses; write the one that is meant",
+		addr.Quote(p.Text), read, p.Size(), block.Masked(), whole.Size())
+}
+
 // Usable returns the addresses that p hands out if it is not draining, ascending. These are its
 // Range without the excluded addresses. If Range is not explicit, the result also lacks the
 // addresses that the subnet reserves. It may be empty.
