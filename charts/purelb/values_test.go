@@ -12,6 +12,15 @@ import (
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
+// memoryLimit is how a container reads its memory limit.
+const memoryLimit = `- name: MEMORY_LIMIT_MIB
+          valueFrom:
+            resourceFieldRef:
+              divisor: 1Mi
+              resource: limits.memory
+        - name: GOMEMLIMIT
+          value: $(MEMORY_LIMIT_MIB)000000B`
+
 func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 	for _, tt := range []struct {
 		name, values, object string
@@ -40,6 +49,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 		}},
 		{"addresses need not have metrics of their own", "lbnodeagent: {maxAddressMetrics: 0}", "DaemonSet lbnodeagent", []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""}},
 		{"agents may watch addresses of each other", "observer: {enabled: true}", "DaemonSet lbnodeagent", []string{"name: PURELB_OBSERVER\n          value: \"true\""}},
+		{"the Go runtime knows the memory limit of the allocator", "", "Deployment allocator", []string{memoryLimit}},
+		{"the Go runtime knows the memory limits of the agent and the speaker", "", "DaemonSet lbnodeagent", []string{
+			memoryLimit + "\n        - name: PURELB_NAMESPACE", memoryLimit + "\n        - name: NODE_NAME",
+		}},
+		{"the limit of the Go runtime can be another", "allocator: {extraEnv: [{name: GOMEMLIMIT, value: 99MiB}]}", "Deployment allocator", []string{"!MEMORY_LIMIT_MIB", "value: 99MiB"}},
 		{"lease times", "leaseConfig: {leaseDuration: 1m4s, renewDeadline: 40s}", "DaemonSet lbnodeagent", []string{"name: PURELB_LEASE_DURATION\n          value: 1m4s", "name: PURELB_RETRY_PERIOD\n          value: 2s"}},
 		{"agents gossip at the address of their node", "", "DaemonSet lbnodeagent", []string{
 			"name: PURELB_GOSSIP_ADDRESS\n          valueFrom:\n            fieldRef:\n              fieldPath: status.hostIP",

@@ -48,7 +48,6 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 
 	apiserver.NoticeDeadConnections()
 	process.CollectSooner()
-	process.RespectMemoryLimit(os.DirFS("/"))
 	cfg, err := apiserver.Config(f.kubeconfig, log)
 	if err != nil {
 		return err

@@ -1,12 +1,8 @@
 package process
 
 import (
-	"io/fs"
-	"math"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
 )
 
 // garbage is the value of GOGC: how much garbage may be in memory before it is collected, in
@@ -30,33 +26,6 @@ func CollectUsually() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(usualGarbage)
 	}
-}
-
-// usable is how much of a container's memory the runtime may take, in percent. The rest is
-// for memory that the runtime does not count.
-const usable = 90
-
-// RespectMemoryLimit makes the runtime collect garbage more often before it takes more memory
-// than its container has. GOMEMLIMIT takes precedence. files is the root of the file system.
-func RespectMemoryLimit(files fs.FS) {
-	if limit, ok := containerMemory(files); ok && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit / 100 * usable)
-	}
-}
-
-// containerMemory returns the memory limit of the container in bytes, if it has one.
-func containerMemory(files fs.FS) (int64, bool) {
-	for _, name := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			continue
-		}
-		// Without a limit, the file of cgroup v2 contains "max", and the file of cgroup v1
-		// contains a number that is too large.
-		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		return limit, err == nil && limit > 0 && limit < math.MaxInt64/2
-	}
-	return 0, false
 }
 
 // manyMore is by how much the number of things in memory must change before memory is returned.

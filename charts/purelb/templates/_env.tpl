@@ -18,7 +18,25 @@
 {{- end }}
 {{- end }}
 
+{{/* The limit of the Go runtime: with more memory in use, it collects garbage more often. The MiB of the
+     container's limit, read as MB, are 95 % of it. The argument is the environment of the values. */}}
+{{- define "purelb.memoryEnv" -}}
+{{- $names := list -}}
+{{- range . -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- if not (has "GOMEMLIMIT" $names) -}}
+- name: MEMORY_LIMIT_MIB
+  valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: 1Mi}}
+- name: GOMEMLIMIT
+  value: $(MEMORY_LIMIT_MIB)000000B
+{{- end }}
+{{- end }}
+
 {{- define "purelb.allocatorEnv" -}}
+{{- with include "purelb.memoryEnv" .Values.allocator.extraEnv }}
+{{ . }}
+{{- end }}
 - name: PURELB_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: PURELB_POD_NAME
@@ -56,6 +74,9 @@
 {{- end }}
 
 {{- define "purelb.agentEnv" -}}
+{{- with include "purelb.memoryEnv" .Values.lbnodeagent.extraEnv }}
+{{ . }}
+{{- end }}
 - name: PURELB_NAMESPACE
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: PURELB_NODE_NAME

@@ -6,6 +6,7 @@ name: k8gobgp
 image: {{ include "purelb.image" (list . "k8gobgp") | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 env:
+{{ include "purelb.memoryEnv" list }}
 - name: NODE_NAME
   valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
 - name: POD_NAMESPACE
