@@ -2,6 +2,7 @@ package allocator_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
@@ -141,4 +143,30 @@ func TestNoExampleIsForgotten(t *testing.T) {
 func isBalancer(o *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "type")
 	return o.GetKind() == "Service" && kind == "LoadBalancer"
+}
+
+// TestStatusSaysTheDefaultOfAnnounce: each version of the API stores its own default, and the text of
+// a manifest does not tell which one holds.
+func TestStatusSaysTheDefaultOfAnnounce(t *testing.T) {
+	w := newWorld(t)
+	w.allocator()
+	g := &v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "g"}}
+	const fine = "Services get addresses from this group"
+	const auto = fine + "; spec.local.announce is auto, the default of purelb.io/v1, and stays so if a v2 manifest without announce is applied"
+	for _, how := range [][]string{{"apply", "-f", "-"}, {"apply", "--server-side", "-f", "-"}} {
+		for _, step := range []struct{ version, announce, want string }{
+			{"v1", "", auto},
+			{"v2", "", auto},
+			{"v2", "announce: local, ", fine},
+			{"v1", "announce: local, ", fine},
+		} {
+			text := fmt.Sprintf("apiVersion: purelb.io/%s\nkind: ServiceGroup\nmetadata: {name: g, namespace: %s}\n"+
+				"spec: {local: {%sv4pools: [{pool: 192.0.2.0/24, subnet: 192.0.2.0/24}]}}\n", step.version, w.namespace, step.announce)
+			if out, err := apitest.Shared(t).Kubectl(text, how...); err != nil {
+				t.Fatalf("%v: %s: %v", how, out, err)
+			}
+			w.judged(g, "True", "Accepted", step.want)
+		}
+		must(w, w.client.Delete(context.Background(), g))
+	}
 }

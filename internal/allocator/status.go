@@ -29,7 +29,7 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	s := v2.ServiceGroupStatus{Conditions: slices.Clone(g.Status.Conditions)}
 	fine := "Services get addresses from this group"
 	if used != nil {
-		fine += nowhere(used.group, around.subnets)
+		fine += nowhere(used.group, around.subnets) + byDefault(g.Spec)
 		s.Announce, s.IPAM = string(used.group.Announce), cmp.Or(used.group.Backend, "Cluster")
 		s.Addresses = ranges(used.group)
 		if used.group.Backend != "" {
@@ -48,6 +48,16 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	}
 	setOrNot(&s.Conditions, backendReady(used), g.Generation, now)
 	return s
+}
+
+// byDefault names the default that holds if a manifest of the group leaves out local.announce. The
+// two versions of the API have different ones, and the stored one stays when a manifest of the
+// other version is applied.
+func byDefault(spec v2.ServiceGroupSpec) string {
+	if spec.Local == nil || spec.Local.Announce != v2.AnnounceAuto {
+		return ""
+	}
+	return "; spec.local.announce is auto, the default of purelb.io/v1, and stays so if a v2 manifest without announce is applied"
 }
 
 // backendStatus returns the state of the backend of a group.
