@@ -26,8 +26,12 @@ type Write struct {
 	Namespace, Name string
 	// Version is the resourceVersion for which Patch is valid.
 	Version string
-	// Patch is a merge patch of services/status. Change is the part of it that changes annotations.
-	Patch, Change string
+	// Patch is a merge patch of services/status.
+	Patch string
+	// Change is the part of Patch that changes annotations. It is "" if the annotations name another
+	// node for an address of this one: then the write must not wait, because all nodes take that
+	// node for the holder.
+	Change string
 	// Done, if set, is called after the write succeeded.
 	Done func()
 }
@@ -43,15 +47,19 @@ func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, 
 		return Write{}, false
 	}
 	name := svc.name()
-	return Write{
+	w = Write{
 		Namespace: name.Namespace, Name: name.Name, Version: svc.Version,
-		Patch: slotPatch(svc, change), Change: slotPatch(&Service{}, change),
+		Patch: slotPatch(svc, change),
 		Done: func() {
 			for _, s := range stolen {
 				r.stolen(svc, s.Node, s.Address)
 			}
 		},
-	}, true
+	}
+	if len(stolen) == 0 {
+		w.Change = slotPatch(&Service{}, change)
+	}
+	return w, true
 }
 
 // slotChanges returns how the announcing annotations of svc must change to show what this
@@ -132,8 +140,8 @@ func slotPatch(svc *Service, change map[string]*string) string {
 
 // Slots writes annotations, several Services at a time, so that a slow API server does not
 // delay the kernel. A program that owns a Service may remove them again and again. Then Slots
-// writes them again once, and after that 5 s, 10 s, 20 s and so on after its last write, up to 5
-// minutes: the address is announced all the time. Slots keeps its last writes in memory for that.
+// writes them again 10 s, 20 s, 40 s and so on after its last write, up to 5 minutes: the address is
+// announced all the time. Slots keeps its last writes in memory for that.
 // It is safe for concurrent use.
 type Slots struct {
 	services typedcorev1.ServicesGetter
@@ -159,22 +167,19 @@ type repeat struct {
 }
 
 const (
-	firstRepeat, longestRepeat = 5 * time.Second, 5 * time.Minute
+	firstRepeat, longestRepeat = 10 * time.Second, 5 * time.Minute
 	// repeatsEnd is how long after the longest wait a change counts as a new one.
 	repeatsEnd = time.Minute
 )
 
 // pause is how long after r the same change is written again.
 func (r repeat) pause() time.Duration {
-	if r.times == 0 {
-		return 0
-	}
-	return backoff.After(r.times, firstRepeat, longestRepeat, 0)
+	return backoff.After(r.times+1, firstRepeat, longestRepeat, 0)
 }
 
 // repeats reports whether a write of change at the time now repeats r.
 func (r repeat) repeats(change string, now time.Time) bool {
-	return r.change == change && now.Sub(r.at) < r.pause()+repeatsEnd
+	return change != "" && r.change == change && now.Sub(r.at) < r.pause()+repeatsEnd
 }
 
 const (

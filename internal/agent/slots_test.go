@@ -168,9 +168,9 @@ func TestSlotsThatAreRemovedAgainAndAgainComeBackEverMoreSlowly(t *testing.T) {
 			slots.Want(claimOf(&svc, "node-a", nil))
 			at += fmt.Sprint((<-s.writes).Sub(began).Round(time.Second), " ")
 		}
-		want(t, "the times of the writes", at, "0s 0s 5s 15s 35s 1m15s 2m35s 5m15s ")
+		want(t, "the times of the writes", at, "0s 10s 30s 1m10s 2m30s 5m10s 10m10s 15m10s ")
 		slots.Want(claimOf(&svc, "node-b", nil))
-		want(t, "the time of another change", (<-s.writes).Sub(began).Round(time.Second), 5*time.Minute+15*time.Second)
+		want(t, "the time of another change", (<-s.writes).Sub(began).Round(time.Second), 15*time.Minute+10*time.Second)
 		stop()
 	})
 }

@@ -23,7 +23,7 @@ import (
 // before each further restoration: 1 s, 2 s, 4 s and so on, up to 5 minutes. So a
 // contest costs O(log t) writes in its first ten minutes, and 12 an hour after that.
 // It ends when the status stays for a minute longer than the next wait. Annotations are only for
-// people, so they wait longer: 5 s, 10 s, 20 s and so on.
+// people, so they wait longer: 10 s, 20 s, 40 s and so on.
 //
 // This state is lost when the process ends. The condition StatusContested tells the next
 // allocator that there is a contest, see service.Ownership.Displaced.
@@ -59,7 +59,7 @@ const (
 	freeRestorations = 2
 	// firstDelay is the wait before the first restoration that has one, annotationDelay that of
 	// annotations.
-	firstDelay, annotationDelay = time.Second, 5 * time.Second
+	firstDelay, annotationDelay = time.Second, 10 * time.Second
 	mostDelay                   = 5 * time.Minute
 	calmAfter                   = time.Minute
 )

@@ -64,7 +64,7 @@ func TestAnOperatorMayReplaceAllAnnotations(t *testing.T) {
 	svc := w.allocate(balancer("svc"), "192.0.2.1")
 	ours := func(svc *corev1.Service) bool { return svc.Annotations[service.AnnotationAllocatedBy] != "" }
 	n := 0
-	writes := w.edits(svc, "[192.0.2.1]", 8*time.Second, func(svc *corev1.Service) bool {
+	writes := w.edits(svc, "[192.0.2.1]", 15*time.Second, func(svc *corev1.Service) bool {
 		if len(svc.Annotations) == 1 {
 			return false
 		}
@@ -72,8 +72,8 @@ func TestAnOperatorMayReplaceAllAnnotations(t *testing.T) {
 		svc.Annotations = map[string]string{"example.com/revision": fmt.Sprint(n)}
 		return true
 	})
-	if writes > 3 { // at once, after 5 s, and one that crossed an edit
-		t.Errorf("PureLB wrote %d times in 8 s", writes)
+	if writes > 3 { // at once, after 10 s, and one that crossed an edit
+		t.Errorf("PureLB wrote %d times in 15 s", writes)
 	}
 	w.hasEvent(svc, "AnnotationsReplaced", `field manager "operator"`)
 	told := 0
@@ -117,7 +117,7 @@ func TestAnExportedManifestMayBeEnforced(t *testing.T) {
 		service.AnnotationAllocatedBy: service.Brand, service.AnnotationAllocatedAddresses: "192.0.2.2",
 		service.AnnotationAllocatedFrom: "default", service.AnnotationPoolType: "remote",
 	}
-	writes := w.edits(svc, "[192.0.2.1]", 8*time.Second, func(svc *corev1.Service) bool {
+	writes := w.edits(svc, "[192.0.2.1]", 15*time.Second, func(svc *corev1.Service) bool {
 		if svc.Annotations[service.AnnotationAllocatedAddresses] == "192.0.2.2" {
 			return false
 		}
@@ -125,7 +125,7 @@ func TestAnExportedManifestMayBeEnforced(t *testing.T) {
 		return true
 	})
 	if writes > 3 {
-		t.Errorf("PureLB wrote %d times in 8 s", writes)
+		t.Errorf("PureLB wrote %d times in 15 s", writes)
 	}
 	w.allocate(balancer("next"), "192.0.2.2")
 }

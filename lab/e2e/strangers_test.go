@@ -104,7 +104,9 @@ func TestAnOperatorThatReplacesAllAnnotationsLosesNothing(t *testing.T) {
 	d := strangersFor(t)
 	w := newWorldFor(t, d)
 	s := watchLocal(w)
-	w.apply(service("far", "remote"))
+	// BFD would drop the nodes when this machine does not run the router for a second.
+	w.apply(peering(withoutBFD), service("far", "remote"))
+	w.undoable(func() { w.apply(peering(withBFD)) })
 	far := w.addresses("far", families())
 	w.answers(far...)
 	s.begin()
