@@ -38,6 +38,7 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			"- key: dedicated",
 		}},
 		{"Services can have addresses of pod networks that are not in use", "allocator: {podCIDRs: false}", "Deployment allocator", []string{"name: PURELB_POD_CIDRS\n          value: \"false\""}},
+		{"the cluster can replace another one", "allocator: {ipam: {replacesCluster: 12-ab}}", "Deployment allocator", []string{"name: PURELB_REPLACES_CLUSTER\n          value: 12-ab"}},
 		{"the cluster can have a name in NetBox", "allocator: {ipam: {clusterName: production}}", "Deployment allocator", []string{"name: PURELB_CLUSTER_NAME\n          value: production"}},
 		{"Services without a class can be left to others", "defaultAnnouncer: nobody", "Deployment allocator", []string{"name: DEFAULT_ANNOUNCER\n          value: nobody"}},
 		{"the agents run on every node of Linux, also where nothing is scheduled", "", "DaemonSet lbnodeagent", []string{"kubernetes.io/os: linux", "- effect: NoSchedule\n        operator: Exists"}},

@@ -46,11 +46,13 @@ type flags struct {
 	identity     string
 	gossipSecret string
 	clusterName  string
-	sweeps       allocator.Sweeps
+	// replaces is the UID of a former cluster of that name.
+	replaces string
+	sweeps   allocator.Sweeps
 	// removeFinalizers says to do only that.
 	removeFinalizers bool
-	bgp          bool
-	level        slog.Level
+	bgp              bool
+	level            slog.Level
 }
 
 // parse reads the command line. The environment gives values for flags that are not set.
@@ -75,6 +77,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.identity, "identity", env("PURELB_POD_NAME"), "the unique `name` of this allocator in the leader election (PURELB_POD_NAME); default: a random name")
 	set.StringVar(&f.gossipSecret, "gossip-secret", env("PURELB_GOSSIP_SECRET"), "the `name` of the Secret with the gossip key, which the allocator makes if it is absent (PURELB_GOSSIP_SECRET); default: no Secret")
 	set.StringVar(&f.clusterName, "cluster-name", env("PURELB_CLUSTER_NAME"), "the `name` of this cluster in NetBox and other IPAM systems, one word (PURELB_CLUSTER_NAME); default: the UID of the namespace kube-system")
+	set.StringVar(&f.replaces, "replaces-cluster", env("PURELB_REPLACES_CLUSTER"), "the `UID` of the namespace kube-system of the former cluster of this --cluster-name, whose addresses in NetBox this cluster takes over (PURELB_REPLACES_CLUSTER); default: none")
 	set.StringVar(&sweepEvery, "ipam-sweep-interval", sweepEvery, "the `time`, 10s to 24h, between two comparisons of NetBox with the cluster (PURELB_IPAM_SWEEP_INTERVAL); long lists are compared less often")
 	set.BoolVar(&f.removeFinalizers, "remove-finalizers", false, "only remove PureLB's finalizers from all Services, after PureLB was uninstalled")
 	set.BoolVar(&f.bgp, "bgp", env("PURELB_BGP") == "true", "keep the status of BGPConfigurations (PURELB_BGP=true)")

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		LeaderElect:    f.leaderElect,
 		Identity:       f.identity,
 		GossipSecret:   f.gossipSecret,
-		ClusterName:    f.clusterName,
+		ClusterName:    f.clusterName, ReplacesCluster: f.replaces,
 		Sweeps:         f.sweeps,
 		BGP:            f.bgp,
 		MetricsAddress: f.metricsAddress(),

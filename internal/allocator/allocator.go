@@ -166,7 +166,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, clusterName: opt.ClusterName, changed: changed, log: log}
 	metrics := newMetrics(allocations, configWatcher.outOfScope)
 	metrics.problems = configWatcher.problems
-	workers := &backendWorkers{allocations: allocations, secrets: core, metrics: metrics.backends, changed: changed, sweeps: opt.Sweeps, log: log}
+	workers := &backendWorkers{allocations: allocations, secrets: core, metrics: metrics.backends, changed: changed, sweeps: opt.Sweeps, replaces: opt.ReplacesCluster, log: log}
 	allocations.poke, metrics.states = workers.poke, workers.states
 	configWatcher.metrics, configWatcher.backends = metrics, workers
 	configWatcher.all = func(ctx context.Context) error { return requeueAll(ctx, cached, allocations, queue) }

@@ -16,6 +16,7 @@ import (
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
 )
 
 // backendWorkers carry claims to backends while this process leads. They begin after the
@@ -28,7 +29,9 @@ type backendWorkers struct {
 	// changed gets a signal when there is something to report.
 	changed chan struct{}
 	sweeps  backends.Sweeps
-	log     *slog.Logger
+	// replaces is the UID of a former cluster: see netbox.Identity.
+	replaces string
+	log      *slog.Logger
 
 	mu      sync.Mutex
 	manager *backends.Manager // nil before Start
@@ -43,7 +46,7 @@ func (b *backendWorkers) Start(ctx context.Context) error {
 	case <-b.allocations.opened:
 	}
 	m := backends.New(b.allocations, backends.Options{
-		Cluster: b.allocations.clusterName(), Sweeps: b.sweeps,
+		Identity: netbox.Identity{Cluster: b.allocations.clusterName(), UID: b.allocations.clusterUID(), Replaces: b.replaces}, Sweeps: b.sweeps,
 		Secret:  b.secret,
 		Changed: b.noteState,
 		Log:     b.log,

@@ -27,6 +27,13 @@ func (l *allocations) clusterName() string {
 	return l.cluster.Claims.Cluster()
 }
 
+// clusterUID returns the UID of the namespace kube-system.
+func (l *allocations) clusterUID() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now.uid
+}
+
 // claim records the claims that a Service waits for.
 func (l *allocations) claim(who ipam.Owner, claims []ipam.Claim) {
 	groups, granted := l.cluster.Claims.Want(who, claims)

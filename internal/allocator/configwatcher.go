@@ -129,13 +129,15 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 		Namespaces: namespaces.Items, ClusterIPs: clusterIPs,
 		Install: census.Install{Namespace: l.namespace, ConfigNamespaces: l.configNamespaces, IgnorePodCIDRs: l.ignorePodCIDRs},
 	})
-	cluster := cmp.Or(l.clusterName, uidOf(namespaces.Items, metav1.NamespaceSystem))
+	uid := uidOf(namespaces.Items, metav1.NamespaceSystem)
+	cluster := cmp.Or(l.clusterName, uid)
 	if cluster == "" && len(s.Config.Backends) > 0 {
 		return clusterState{}, fmt.Errorf("find the namespace %s, whose UID names the cluster to backends: set --cluster-name", metav1.NamespaceSystem)
 	}
 	return clusterState{
 		config:      s.Config,
 		cluster:     cluster,
+		uid:         uid,
 		namespaces:  s.Namespaces,
 		boundaries:  s.Boundaries,
 		subnets:     s.Subnets,
@@ -160,8 +162,8 @@ func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
 // clusterState is everything that decisions depend on, except Services.
 type clusterState struct {
 	config config.Config
-	// cluster names the cluster to backends.
-	cluster string
+	// cluster names the cluster to backends. uid is the UID of the namespace kube-system.
+	cluster, uid string
 	// subnets are the networks of all nodes, sorted. They come from all existing Leases: a
 	// node that is down is still part of its network.
 	subnets []netip.Prefix

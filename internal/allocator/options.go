@@ -45,6 +45,9 @@ type Options struct {
 	// cluster that is rebuilt under the same name finds its addresses again. Default: the UID of
 	// the namespace kube-system.
 	ClusterName string
+	// ReplacesCluster is the UID of the namespace kube-system of a former cluster with the same
+	// ClusterName. Its addresses in NetBox are then those of this cluster. Default: none.
+	ReplacesCluster string
 	// Sweeps are the times at which the allocator compares the addresses in NetBox with those of
 	// the cluster.
 	Sweeps Sweeps

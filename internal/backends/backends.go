@@ -84,8 +84,8 @@ var ErrNoSecret = errors.New("there is no such value")
 // Options are what a Manager needs besides the ledger. Options without a default must be
 // set.
 type Options struct {
-	// Cluster is the first part of the keys of claims.
-	Cluster string
+	// Identity is how NetBox knows the cluster.
+	netbox.Identity
 	// Secret reads a value of a Secret. It returns ErrNoSecret, wrapped or not, if the
 	// Secret or the value is not there.
 	Secret func(ctx context.Context, key config.SecretKey) ([]byte, error)
@@ -247,7 +247,7 @@ func (m *Manager) stop(group string, w *worker) {
 // open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Cluster, *b.NetBox), state: state, confirmed: b.ReleaseOrphans}
+		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Identity, *b.NetBox), state: state, confirmed: b.ReleaseOrphans}
 	}
 	return openExternal(m.sockets, b)
 }

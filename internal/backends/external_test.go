@@ -22,6 +22,7 @@ import (
 	"purelb.io/purelb/internal/backends"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/netbox"
 )
 
 // store is an IPAM server in memory, with four addresses of each family.
@@ -132,7 +133,7 @@ func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	c := &socketWorld{T: t, ledger: newLedger(), folder: folder, news: make(chan struct{}, 1)}
 	c.ledger.news = c.notify
-	c.manager = backends.New(c.ledger, backends.Options{Cluster: cluster, Changed: func(string) { c.notify() },
+	c.manager = backends.New(c.ledger, backends.Options{Identity: netbox.Identity{Cluster: cluster}, Changed: func(string) { c.notify() },
 		Log: slog.New(slog.DiscardHandler), Call: func(string, string, string, time.Duration) { c.notify() }})
 	c.ledger.poke = c.manager.Poke
 	c.set(sockets)

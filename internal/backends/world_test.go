@@ -49,7 +49,7 @@ func in(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, ledger: newLedger(), servers: map[string]*netboxtest.Server{}, handlers: map[string]http.Handler{},
 			secrets: map[config.SecretKey]string{token: netboxtest.AdminToken}}
-		w.options = backends.Options{Cluster: cluster, Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
+		w.options = backends.Options{Identity: netbox.Identity{Cluster: cluster}, Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
 			NetBox: w.client, Exchange: w.noteExchange, Random: func() float64 { return 0 }}
 		w.serve("netbox.example")
 		w.ledger.poke = func(group string) {

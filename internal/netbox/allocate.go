@@ -129,7 +129,7 @@ func addresses(n int) string {
 
 // body describes the address that NetBox must create for c.
 func (p *Pool) body(c ipam.Claim) map[string]any {
-	body := map[string]any{"status": p.group.Status, "description": description(c.Service)}
+	body := map[string]any{"status": p.group.Status, "description": p.describe("", c)}
 	p.key.write(body, c.Key)
 	if c.Hostname != "" {
 		body["dns_name"] = c.Hostname
@@ -144,14 +144,6 @@ func (p *Pool) body(c ipam.Claim) map[string]any {
 		body["tags"] = p.tags
 	}
 	return body
-}
-
-// description cuts a text to the length that NetBox accepts.
-func description(text string) string {
-	if runes := []rune(text); len(runes) > 200 {
-		return string(runes[:200])
-	}
-	return text
 }
 
 // sortOut answers the claims that NetBox refused, and returns the others. If a key is

@@ -84,6 +84,10 @@ func (p *Pool) answerHeld(ctx context.Context, b *board, c ipam.Claim, held []ad
 			break
 		}
 	}
+	if uid := p.another(best); uid != "" {
+		b.answers[c.Key] = ipam.Answer{Err: p.notOurs(c, best, uid)}
+		return
+	}
 	g := p.grant(c.Key, best)
 	var e *ipam.Error
 	switch {

@@ -34,7 +34,7 @@ func newMemoryNetBox(t testing.TB, version string, mode netbox.Mode) *memoryNetB
 	b.AddTag("LB managed", "lb-managed", "2196f3")
 	b.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: true})
 	b.SetFault(b.loseOnce)
-	b.group = netbox.Group{Name: "default", Cluster: "ipamtest", Mode: mode}
+	b.group = netbox.Group{Name: "default", Identity: netbox.Identity{Cluster: "ipamtest"}, Mode: mode}
 	if mode == netbox.ModeReserved {
 		b.reserve()
 		if version == netboxtest.V44 {

@@ -31,9 +31,8 @@ const (
 type Group struct {
 	// Name is the name of the ServiceGroup.
 	Name string
-	// Cluster is the part of the keys before the first slash.
-	Cluster string
-	Mode    Mode
+	Identity
+	Mode Mode
 	// Parents are the places in which addresses are created, in this order. Only for
 	// ModePrefix.
 	Parents []Parent
@@ -49,10 +48,21 @@ type Group struct {
 	Tags []string
 }
 
+// Identity is how a cluster is known in NetBox.
+type Identity struct {
+	// Cluster is the part of the keys before the first slash.
+	Cluster string
+	// UID is the UID of the namespace kube-system. Two clusters may have the same name by mistake, so
+	// descriptions have the UID.
+	UID string
+	// Replaces is the UID of a former cluster, whose addresses are now this one's, or "".
+	Replaces string
+}
+
 // GroupOf returns the group called name, from n, with the keys of a cluster.
-func GroupOf(name, cluster string, n config.NetBox) Group {
+func GroupOf(name string, of Identity, n config.NetBox) Group {
 	g := Group{
-		Name: name, Cluster: cluster, Mode: ModePrefix,
+		Name: name, Identity: of, Mode: ModePrefix,
 		Tenant: n.Tenant, Field: n.Field, Status: n.Status, Role: n.Role, Tags: slices.Clone(n.Tags),
 	}
 	if n.Reserved {

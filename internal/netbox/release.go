@@ -54,7 +54,7 @@ func stopsReleases(err error) bool {
 // field is not unique.
 func (p *Pool) releaseAll(ctx context.Context, g ipam.Grant, held []address) error {
 	for _, a := range held {
-		if g.Address.IsValid() && a.ip() != g.Address.Unmap() {
+		if g.Address.IsValid() && a.ip() != g.Address.Unmap() || p.another(a) != "" {
 			continue
 		}
 		if err := p.releaseOne(ctx, g, a); err != nil {

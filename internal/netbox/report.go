@@ -31,7 +31,7 @@ func (p *Pool) Grants(ctx context.Context) ([]ipam.Grant, error) {
 		switch {
 		case !known, !hasPrefixFold(key, prefix):
 			return nil, p.filterIgnored(what)
-		case strings.HasPrefix(key, prefix) && a.ip().IsValid():
+		case strings.HasPrefix(key, prefix) && a.ip().IsValid() && p.another(a) == "":
 			grants = append(grants, p.grant(key, a))
 		}
 	}

@@ -113,7 +113,7 @@ func (p *Pool) take(ctx context.Context, b *board, c ipam.Claim, a address) bool
 	}
 	body := map[string]any{"status": "active"}
 	if now.Description == "" {
-		body["description"] = description(ourDescription + c.Service)
+		body["description"] = p.describe(ourDescription, c)
 	}
 	p.key.write(body, c.Key)
 	what := call{name: "claim", method: http.MethodPatch, path: fmt.Sprintf("ipam/ip-addresses/%d/", a.ID), claims: 1,

@@ -147,7 +147,7 @@ func TestTokenIsNotRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Prepare(t.Context(), netbox.Group{Cluster: "c", Mode: netbox.ModeReserved})
+	_, err = c.Prepare(t.Context(), netbox.Group{Identity: netbox.Identity{Cluster: "c"}, Mode: netbox.ModeReserved})
 	want(t, err, ipam.KindMisconfigured)
 	if strings.Contains(fmt.Sprintf("%v %+v", err, err), "secretsecret") {
 		t.Error(err)

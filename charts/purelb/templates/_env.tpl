@@ -66,6 +66,10 @@
 - name: PURELB_CLUSTER_NAME
   value: {{ . | toJson }}
 {{- end }}
+{{- with .Values.allocator.ipam.replacesCluster }}
+- name: PURELB_REPLACES_CLUSTER
+  value: {{ . | toJson }}
+{{- end }}
 {{- with include "purelb.configNamespaces" . }}
 {{ . }}
 {{- end }}
