@@ -165,13 +165,16 @@ func (s *alertScene) noLeader() {
 }
 
 // orphan deletes a Service with an address of NetBox while there is no allocator that releases the
-// address. The next allocator compares its addresses more often than by default.
+// address, and takes away the finalizer that would keep the Service until there is one. The next
+// allocator compares its addresses more often than by default, and a person lets it release them.
 func (s *alertScene) orphan() {
 	w := s.world
 	s.begin("a Service with an address of NetBox is deleted while there is no allocator", "PureLBIPAMOrphans")
+	kubectl(w, "patch", "service", "lost", "--namespace", "e2e", "--type=json", `--patch=[{"op":"remove","path":"/metadata/finalizers"}]`)
 	w.remove(inAlertGroup("lost", "netbox"))
 	kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL=10s", "PURELB_IPAM_PAGE_TIME=10s")
 	s.later(func() {
+		(&troubled{w, buildPlugin(w.t)}).asks("ipam release-orphans alert-netbox --confirm")
 		kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL-", "PURELB_IPAM_PAGE_TIME-")
 	})
 }
