@@ -135,7 +135,7 @@ func (c *chooser) condition(result *service.Result, d decision) {
 	default:
 		set(true, ReasonAllocated, result.Having(cmp.Or(c.ignores(), c.aside(*result), c.reevaluated())))
 	}
-	result.Warnings = c.r.Unread
+	result.Warnings = c.warnings(d.addresses)
 	for _, w := range result.Warnings {
 		result.Message = result.And(w)
 	}

@@ -64,3 +64,15 @@ func parseAddress(text string) (netip.Addr, error) {
 	}
 	return a.Unmap(), nil
 }
+
+// external returns the addresses in spec.externalIPs of svc. kube-proxy takes their traffic, on nodes
+// to which other routers send it.
+func external(svc *corev1.Service) []netip.Addr {
+	var addresses []netip.Addr
+	for _, text := range svc.Spec.ExternalIPs {
+		if a, err := netip.ParseAddr(text); err == nil {
+			addresses = append(addresses, a.Unmap())
+		}
+	}
+	return addresses
+}

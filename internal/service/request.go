@@ -62,6 +62,8 @@ type Request struct {
 	// Unread are sentences about annotations that mean nothing to PureLB although their author
 	// seems to expect something.
 	Unread []string
+	// External are the addresses in spec.externalIPs.
+	External []netip.Addr
 	// Malformed says what cannot be read, and how to correct it, or "".
 	Malformed string
 	// SharingKey is the value of AnnotationSharing, or "".
@@ -153,6 +155,7 @@ func (ru Rules) Read(svc *corev1.Service) Request {
 		LocalPolicy: LocalPolicy(svc),
 		Records:     given.Objects,
 		Unread:      ru.unread(svc),
+		External:    external(svc),
 	}
 	if annotation(svc, AnnotationReevaluate) == "true" {
 		r.Reevaluate, r.Reevaluated = !given.Reevaluated, given.Reevaluated
