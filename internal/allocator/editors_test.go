@@ -177,3 +177,20 @@ func TestRemovedAddressesOfOthersAreNamedOnce(t *testing.T) {
 	w.has(svc, "192.0.2.1")
 	w.hasEvent(svc, "AddressRemoved", "203.0.113.9", `field manager "other-controller"`, service.AnnotationLeave)
 }
+
+// The program that would remove the finalizer is gone.
+func TestAServiceThatDiesForEverIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	w.allocator()
+	dying := w.allocate(balancer("dying", func(svc *corev1.Service) { svc.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} }), "192.0.2.1")
+	waiter := balancer("waiter", annotated(service.AnnotationAddresses, "192.0.2.1"))
+	w.create(waiter)
+	w.says(waiter, "False", "AddressInUse", "in use by default/dying")
+	w.remove(dying)
+	const why = "it is being deleted, and the finalizer service.kubernetes.io/load-balancer-cleanup of a cloud controller manager keeps it"
+	w.says(dying, "True", "Allocated", why)
+	w.says(waiter, "False", "AddressInUse", "in use by default/dying", why)
+	w.patch(dying, `{"metadata":{"finalizers":null}}`)
+	w.has(waiter, "192.0.2.1")
+}

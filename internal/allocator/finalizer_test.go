@@ -38,7 +38,7 @@ func (w *world) vanishes(svc *corev1.Service) {
 	w.within(asksAgain, func() error {
 		err := w.client.Get(w.Context(), client.ObjectKeyFromObject(svc), &corev1.Service{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s is still there: %v", svc.Name, err)
+			return fmt.Errorf("%s is still there: %s", svc.Name, fmt.Sprint(err))
 		}
 		return nil
 	})

@@ -102,7 +102,7 @@ func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
 	if was.Selector != is.Selector {
 		l.doubtLocals(who, store.Held(who))
 	}
-	if was.Key == is.Key && slices.Equal(was.Ports, is.Ports) {
+	if was.Key == is.Key && was.Dying == is.Dying && slices.Equal(was.Ports, is.Ports) {
 		return
 	}
 	for _, a := range store.Held(who) {

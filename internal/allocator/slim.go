@@ -4,7 +4,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -59,8 +58,8 @@ func cacheOptions(namespace string) (cache.Options, error) {
 
 // slim removes large parts of an object that nothing reads.
 func slim(o any) (any, error) {
-	m, err := meta.Accessor(o)
-	if err != nil {
+	m, ok := o.(metav1.Object)
+	if !ok {
 		return o, nil // such as a cache.DeletedFinalStateUnknown
 	}
 	m.SetManagedFields(nil)

@@ -68,7 +68,6 @@ func (s *scripted) renew()                                              {}
 func (s *scripted) Release(context.Context, []ipam.Grant) []error       { return nil }
 func (s *scripted) Capacity(context.Context) (c ipam.Capacity, _ error) { return c, nil }
 func (s *scripted) ReleaseAll(context.Context, string) error            { return nil }
-func (s *scripted) byHolder() bool                                      { return true }
 func (s *scripted) batch() int                                          { return 10 }
 func (s *scripted) nearby() bool                                        { return true }
 func (s *scripted) rest() time.Duration                                 { return 24 * time.Hour }

@@ -48,7 +48,7 @@ func checkOthers(v *view, f Facts) result {
 	for i := range v.Services {
 		svc := &v.Services[i]
 		name, mark := otherLoadBalancerOf(svc)
-		if name == "" || found[name] {
+		if name == "" || found[name] || svc.DeletionTimestamp != nil {
 			continue
 		}
 		found[name] = true

@@ -36,6 +36,9 @@ func (v *view) service(r service.Request) Story {
 	choice := v.plan.Choices[ipam.Owner(r.Key())]
 	v.summarize(&s, r, choice)
 	s.add("Warnings", choice.Result.Warnings...)
+	if r.Dying != "" {
+		s.Summary += "; " + r.Dying
+	}
 	v.addAddresses(&s, r, choice)
 	if v.knows(KindGroups) {
 		s.add("Groups that were looked at", v.standings(r, v.plan.Cluster, r.Families)...)

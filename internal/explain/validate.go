@@ -326,6 +326,9 @@ func (v *view) checkServices() []Check {
 		for _, w := range choice.Result.Warnings {
 			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "metadata.annotations"), Message: o.String() + ": " + w})
 		}
+		if ours && r.Dying != "" {
+			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, ""), Message: o.String() + ": " + r.Dying})
+		}
 		switch {
 		case !ours || r.Leaving:
 		case v.unsure(r) != "":

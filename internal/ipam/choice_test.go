@@ -191,14 +191,3 @@ false UnknownPool: unknown pool "blue": there is no ServiceGroup of that name; c
 refused: pool <unknown>, unknown_pool`},
 	})
 }
-
-func TestRefusalNamesTheMissingGroup(t *testing.T) {
-	for name, want := range map[string]string{"nowhere": "nowhere", "": "", "default": ""} {
-		c := cluster(t)
-		only(made("blue", 2), made("default", 1, byName))(&c)
-		choice := c.Choose(web("4", of(name)))
-		if choice.Refusal != nil && choice.Refusal.Named != want || choice.Refusal == nil && want != "" {
-			t.Errorf("of %q: the refusal is %+v", name, choice.Refusal)
-		}
-	}
-}

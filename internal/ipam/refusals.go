@@ -68,8 +68,6 @@ func Reasons() []string {
 type Refusal struct {
 	// Metric is the reason, and Pool is the group, in the metric that counts refusals.
 	Metric, Pool string
-	// Named is the group that the Service names, if there is no group of that name.
-	Named string
 	// Reason and Message are for the Service's condition.
 	Reason, Message string
 
@@ -122,7 +120,7 @@ func (gs Groups) labeled(metric, from string) *Refusal {
 	if _, ok := gs.Group(from); ok || from == "" {
 		return &Refusal{Metric: metric, Pool: cmp.Or(from, noPool)}
 	}
-	return &Refusal{Metric: metric, Pool: unknownPool, Named: from}
+	return &Refusal{Metric: metric, Pool: unknownPool}
 }
 
 // merge makes one refusal from several. The first one determines the metric and the reason of the
@@ -152,7 +150,7 @@ func (c *chooser) unknown(name string) *Refusal {
 	if refusal := c.unusable(name); refusal != nil {
 		return refusal
 	}
-	return &Refusal{Metric: metricUnknown, Pool: unknownPool, Named: name, Reason: ReasonUnknown,
+	return &Refusal{Metric: metricUnknown, Pool: unknownPool, Reason: ReasonUnknown,
 		Message: fmt.Sprintf("unknown pool %s: there is no ServiceGroup of that name; create it, or change the annotation %s",
 			addr.Quote(name), service.AnnotationGroup)}
 }
@@ -164,7 +162,7 @@ func (c *chooser) several(name string) *Refusal {
 	if len(refs) == 0 {
 		return nil
 	}
-	return &Refusal{Metric: metricUnknown, Pool: unknownPool, Named: name, Reason: ReasonUnknown,
+	return &Refusal{Metric: metricUnknown, Pool: unknownPool, Reason: ReasonUnknown,
 		Message: fmt.Sprintf("unknown pool %s: several namespaces have a ServiceGroup of that name; write one of %s in the annotation %s",
 			addr.Quote(name), strings.Join(refs, ", "), service.AnnotationGroup)}
 }

@@ -133,7 +133,7 @@ func (c *chooser) condition(result *service.Result, d decision) {
 		set(false, ReasonOutside, result.Having(fmt.Sprintf("no node announces %s, because it is in no ServiceGroup and in no network of a node; "+
 			"add a range that contains it, or set the annotation %s: \"true\" to get another address", c.stranded(d.addresses)[0], service.AnnotationReevaluate)))
 	default:
-		set(true, ReasonAllocated, result.Having(cmp.Or(c.ignores(), c.aside(*result), c.reevaluated())))
+		set(true, ReasonAllocated, result.Having(cmp.Or(c.r.Dying, c.ignores(), c.aside(*result), c.reevaluated())))
 	}
 	result.Warnings = c.warnings(d.addresses)
 	for _, w := range result.Warnings {

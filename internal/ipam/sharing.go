@@ -53,6 +53,9 @@ func (c *chooser) taken(held *HeldError, group string) *Refusal {
 	default:
 		refusal.Message = fmt.Sprintf("%s was asked for, but is already in use by %s; ask for another address", held.Addr, held.By)
 	}
+	if dying := c.Store.terms[held.By].Dying; dying != "" {
+		refusal.Message += ". As to " + string(held.By) + ": " + dying
+	}
 	return refusal
 }
 

@@ -46,13 +46,15 @@ type Terms struct {
 	// Foreign says that the owner is a Service of another controller, which gave it the
 	// addresses.
 	Foreign bool
+	// Dying says why the owner is still there although it is being deleted, or "".
+	Dying string
 	// Ports are the ports that no other owner may have on the same address.
 	Ports []Port
 }
 
 // TermsOf returns the terms under which the Service of r holds addresses.
 func TermsOf(r service.Request) Terms {
-	t := Terms{Key: r.SharingKey, Selector: r.Selector, Local: r.SharingKey != "" && r.LocalPolicy && r.AllowLocal}
+	t := Terms{Key: r.SharingKey, Selector: r.Selector, Local: r.SharingKey != "" && r.LocalPolicy && r.AllowLocal, Dying: r.Dying}
 	for _, p := range r.Ports {
 		t.Ports = append(t.Ports, Port{Protocol: p.Protocol, Number: p.Number})
 	}
@@ -62,7 +64,7 @@ func TermsOf(r service.Request) Terms {
 // equal reports whether t and o have the same fields, with the ports in the same
 // order.
 func (t Terms) equal(o Terms) bool {
-	return t.Key == o.Key && t.Selector == o.Selector && t.Local == o.Local && t.Foreign == o.Foreign && slices.Equal(t.Ports, o.Ports)
+	return t.Key == o.Key && t.Selector == o.Selector && t.Local == o.Local && t.Foreign == o.Foreign && t.Dying == o.Dying && slices.Equal(t.Ports, o.Ports)
 }
 
 // tidy returns t with a sorted copy of its ports, in which each port occurs once.

@@ -73,18 +73,6 @@ func (ru Rules) asks(svc *corev1.Service, ours string) (value, name string) {
 	return "", ours
 }
 
-// isOthers reports whether an annotation of this name asks another product for something.
-func isOthers(name string) bool {
-	for _, of := range products {
-		for _, theirs := range of {
-			if slices.Contains(theirs, name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // unread returns what is wrong with the annotations of svc that mean nothing to PureLB although
 // their author seems to expect something: those of other products, and misspelled ones.
 func (ru Rules) unread(svc *corev1.Service) []string {

@@ -108,7 +108,7 @@ func (o Ownership) left(svc *corev1.Service, byDefault bool) string {
 	intact := len(o.Shown) > 0 && len(o.Strange) == 0 && (o.Recorded || listed(svc))
 	given := len(svc.Status.LoadBalancer.Ingress) > 0 && len(o.Shown) == 0
 	switch {
-	case !byDefault && !intact && !(o.Recorded && adopts(svc)):
+	case !byDefault && !intact && (!o.Recorded || !adopts(svc)):
 		return "no loadBalancerClass, and PureLB is not the default announcer"
 	case given && (len(o.Vouched) == 0 || !o.Recorded && !Branded(svc)):
 		return ReasonGiven

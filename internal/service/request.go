@@ -46,6 +46,8 @@ type Request struct {
 	// Leaving says that the Service is being deleted. It keeps its addresses and
 	// gets no others.
 	Leaving bool
+	// Dying says why a Service that is being deleted is still there, see Dying.
+	Dying string
 	// Bound says that the Service has the Finalizer.
 	Bound bool
 
@@ -143,6 +145,7 @@ func (ru Rules) Read(svc *corev1.Service) Request {
 		Ownership:   ownershipOf(svc, ru.ByDefault, given, recorded),
 		Leaving:     svc.DeletionTimestamp != nil,
 		Bound:       Bound(svc),
+		Dying:       Dying(svc),
 		Group:       cmp.Or(annotation(svc, AnnotationGroup), annotation(svc, AnnotationPool), group),
 		SharingKey:  cmp.Or(svc.Annotations[AnnotationSharing], key),
 		Selector:    Selector(svc),

@@ -9,7 +9,6 @@ package service
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -69,12 +68,6 @@ const (
 	// system names no object for it.
 	AnnotationIPAMRecord = "purelb.io/ipam-record"
 )
-
-// Reads reports whether the annotation of this name means anything to this package. Caches drop the
-// others.
-func Reads(name string) bool {
-	return strings.HasPrefix(name, prefix) || name == AnnotationHostname || name == annotationOldHostname || isOthers(name)
-}
 
 // Brand is the value of AnnotationAllocatedBy.
 const Brand = "PureLB"
