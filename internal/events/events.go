@@ -140,17 +140,16 @@ func (r *Recorder) Run(ctx context.Context) error {
 // drain writes the events of a queue until ctx is done, and then the remaining ones until life ends.
 // It calls wait before each event.
 func (r *Recorder) drain(ctx, life context.Context, queue <-chan *corev1.Event, wait func(*corev1.Event)) {
-	for {
+	for ctx.Err() == nil {
 		select {
 		case e := <-queue:
 			wait(e)
 			r.write(ctx, life, e)
-			continue
 		case <-ctx.Done():
 		}
-		for ; len(queue) > 0 && life.Err() == nil; r.write(ctx, life, <-queue) {
-		}
-		return
+	}
+	for len(queue) > 0 && life.Err() == nil {
+		r.write(ctx, life, <-queue)
 	}
 }
 
