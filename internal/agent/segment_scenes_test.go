@@ -156,6 +156,7 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	s.eventually("the nodes know each other", func() bool { return len(s.exchange.members) == 3 && len(s.exchange.macs) == 3 })
 	s.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 	left := slices.Sorted(maps.Keys(s.hosts))
+	ended := "" // the former holders, as an event names them
 	for _, what := range []string{"at first", "when the agent of the first holder has ended, and then its power"} {
 		eventually(t, what+", one node takes it", func() bool { return slices.Contains(left, s.holders("192.0.2.9")) })
 		have := s.holders("192.0.2.9")
@@ -168,6 +169,7 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 		}
 		before := answered()
 		stop[have]()
+		ended += "is answered by node " + have + ","
 		s.exchange.lose(have)
 		eventually(t, "the next node has probed several times", func() bool { return answered() >= before+3 })
 		for _, name := range lacks {
@@ -185,7 +187,7 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 		for len(h.events.Events) > 0 {
 			if e := <-h.events.Events; strings.Contains(e, eventNotStrict) && strings.Contains(e, "Node "+name+" answers") && !reported[name] {
 				reported[name] = true
-			} else if strings.Contains(e, eventNotStrict) || strings.Contains(e, eventConflict) {
+			} else if strings.Contains(e, eventNotStrict) || strings.Contains(e, eventConflict) && !aboutAny(ended, e) {
 				t.Errorf("%s has a wrong or a second warning: %s", name, e)
 			}
 		}
@@ -193,6 +195,17 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	if len(reported) < 2 {
 		t.Errorf("only the nodes %v warn that they answer for addresses that they do not have", reported)
 	}
+}
+
+// aboutAny reports whether e contains one of the texts in ended. On a slow machine a node waits for a
+// former holder, which goes on answering until its power ends, for so long that it says so.
+func aboutAny(ended, e string) bool {
+	for text := range strings.SplitSeq(strings.TrimSuffix(ended, ","), ",") {
+		if text != "" && strings.Contains(e, text+",") {
+			return true
+		}
+	}
+	return false
 }
 
 // expectOn waits until only one node has the IPv4 address of web.
