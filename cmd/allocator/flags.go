@@ -91,8 +91,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, peerings, products))
 }
 
-// times reads the times of comparisons with NetBox. One has no flag: it shortens the tests of
-// PureLB, and nobody else needs it.
+// times reads the times of comparisons with NetBox. One has no flag, because only the tests of
+// PureLB set it.
 func (f *flags) times(every string, env func(string) string) error {
 	read := func(to *time.Duration, name, value, least, usual string) error {
 		lowest, _ := time.ParseDuration(least)

@@ -28,8 +28,6 @@ type allocations struct {
 	// here too.
 	poke func(groups ...string)
 
-	// binds says that only Services with service.Finalizer claim addresses of backends.
-	binds bool
 	// departures are the groups whose backends must still release everything of a Service that is
 	// being deleted, with the key of a claim.
 	departures map[ipam.Owner]map[string]string

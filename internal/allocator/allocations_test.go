@@ -80,6 +80,7 @@ func (s *fixture) wants(name string, change ...func(*service.Request)) service.R
 	r := service.Request{
 		Namespace: "default", Name: name, Created: time.Unix(s.age, 0),
 		Policy: service.All, Families: []addr.Family{addr.V4}, Ports: []service.Port{{Protocol: "TCP", Number: 80}},
+		Bound: true, // it may claim addresses of backends
 	}
 	for _, c := range change {
 		c(&r)

@@ -162,7 +162,6 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	log, cached, changed := opt.Log, mgr.GetCache(), make(chan struct{}, 1)
 	queue := &queue{}
 	allocations := newAllocations(queue.wake)
-	allocations.binds = true
 	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, clusterName: opt.ClusterName, changed: changed, log: log}
 	metrics := newMetrics(allocations, configWatcher.outOfScope)
 	metrics.problems = configWatcher.problems

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -104,7 +105,7 @@ func (c contest) delay() time.Duration {
 	if n < 0 {
 		return 0
 	}
-	return min(mostDelay, first<<min(n, 30))
+	return backoff.After(n+1, first, mostDelay, 0)
 }
 
 // calm is how long after the last write the contest ends.
@@ -112,14 +113,18 @@ func (c contest) calm() time.Duration { return c.delay() + calmAfter }
 
 // contested returns result with a condition that says that rival keeps changing the status.
 func contested(result service.Result, rival string) service.Result {
-	who := "another controller"
-	if rival != "" {
-		who = fmt.Sprintf("another controller (field manager %q)", rival)
-	}
 	result.Allocated, result.Reason = false, service.ReasonContested
-	result.Message = result.Having(who + " keeps changing the status of this Service, and PureLB restores it ever more slowly; " +
+	result.Message = result.Having(managing("another controller", rival) + " keeps changing the status of this Service, and PureLB restores it ever more slowly; " +
 		"set spec.loadBalancerClass so that one of the two controllers serves the Service, or have that controller leave it alone")
 	return result
+}
+
+// managing returns who, with the name of its field manager if that is known.
+func managing(who, manager string) string {
+	if manager == "" {
+		return who
+	}
+	return fmt.Sprintf("%s (field manager %q)", who, manager)
 }
 
 // findRival asks the API server which other field manager wrote a part of a Service last. It returns
@@ -193,8 +198,8 @@ func (s *services) withContest(ctx context.Context, svc *corev1.Service, m *memo
 const reasonAnnotations = "AnnotationsReplaced"
 
 // mend writes the annotations of svc, whose status is right. It reports whether it wrote, or how
-// long it waits. The addresses do not depend on the annotations, so another writer may remove these
-// as often as it likes. That is told once, and only the second time: one edit is nobody's habit.
+// long it waits. If another writer removes them again, mend writes one event. It writes none the
+// first time, because a person may remove an annotation once.
 func (s *services) mend(ctx context.Context, svc *corev1.Service, m *memory, content uint64, patch []byte) (wrote bool, wait time.Duration, err error) {
 	now := time.Now()
 	t := m.mended.turn(content, now)
@@ -208,10 +213,7 @@ func (s *services) mend(ctx context.Context, svc *corev1.Service, m *memory, con
 	s.log.Info("annotationsMended", "service", svc.Namespace+"/"+svc.Name)
 	if t.restoring && !m.mended.reported {
 		m.mended.reported = true
-		who := "another program"
-		if rival := s.findRival(ctx, client.ObjectKeyFromObject(svc), annotationPart); rival != "" {
-			who = fmt.Sprintf("another program (field manager %q)", rival)
-		}
+		who := managing("another program", s.findRival(ctx, client.ObjectKeyFromObject(svc), annotationPart))
 		s.event(svc, corev1.EventTypeNormal, reasonAnnotations, who+" removes or changes annotations that PureLB wrote; "+
 			"the addresses stay announced, as they stand in the status, and PureLB writes the annotations again ever more slowly; "+
 			"have that program leave annotations alone that it did not write")

@@ -103,9 +103,9 @@ func once[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 }
 
 // judging is like once, for kinds of objects whose status the reporter writes. An update of the
-// status alone changes no decision unless it changes the standing of the object. Of the annotations,
-// only the one that releases orphans counts. It only makes the
-// reporter compare the status with the desired one.
+// status alone changes no decision unless it changes the standing of the object. It only makes the
+// reporter compare the status with the desired one. Of the annotations, only the one that releases
+// orphans counts.
 func judging[T client.Object](changed chan struct{}, standing func(T) int) handler.TypedEventHandler[T, reconcile.Request] {
 	all := once[T]()
 	return handler.TypedFuncs[T, reconcile.Request]{

@@ -141,8 +141,12 @@ func (s *services) book(svc *corev1.Service, r service.Request) {
 // takeOver makes sure that svc, which was another controller's, is ours in the API server too. The
 // next decision frees what that controller gave, except for what is PureLB's by right.
 func (s *services) takeOver(ctx context.Context, svc *corev1.Service, r service.Request) (reconcile.Result, error) {
+	why := "no other controller serves it any more"
+	if r.Owner == service.Adopted {
+		why = "PureLB adopts it at the addresses that it shows"
+	}
 	return s.unlessOutdated(ctx, svc, r.Held, func() {
-		s.log.Info("takenOver", "service", r.Key(), "reason", "no other controller serves it any more")
+		s.log.Info("takenOver", "service", r.Key(), "reason", why)
 	})
 }
 

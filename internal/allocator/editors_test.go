@@ -109,7 +109,7 @@ func TestAnnotationsThatAreLostOnceComeBack(t *testing.T) {
 	}
 }
 
-// Somebody exported a manifest when the Service had another address, and a tool enforces it.
+// A tool enforces a manifest that was exported when the Service had another address.
 func TestAnExportedManifestMayBeEnforced(t *testing.T) {
 	w, _ := smallWorld(t)
 	svc := w.allocate(balancer("svc"), "192.0.2.1")

@@ -143,7 +143,8 @@ func randomGroup(r *rand.Rand, i int) v2.ServiceGroup {
 
 func randomService(r *rand.Rand, i int) corev1.Service {
 	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{
-		Name: fmt.Sprintf("s%d", i), Namespace: []string{"default", "shop"}[r.IntN(2)], UID: types.UID(fmt.Sprint(i)), Annotations: map[string]string{},
+		Finalizers: []string{service.Finalizer}, // it may claim addresses of backends
+		Name:       fmt.Sprintf("s%d", i), Namespace: []string{"default", "shop"}[r.IntN(2)], UID: types.UID(fmt.Sprint(i)), Annotations: map[string]string{},
 		CreationTimestamp: metav1.NewTime(worldTime.Add(time.Duration(r.IntN(5)-9) * time.Minute)),
 	}}
 	svc.Spec = corev1.ServiceSpec{

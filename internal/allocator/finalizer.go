@@ -29,7 +29,7 @@ import (
 // claims returns the claims of choice that may be sent: none for a Service without the finalizer, or
 // for one that is being deleted.
 func (l *allocations) claims(r service.Request, choice ipam.Choice) []ipam.Claim {
-	if l.binds && (!r.Bound || r.Leaving) {
+	if !r.Bound || r.Leaving {
 		return nil
 	}
 	return choice.Claims
@@ -37,7 +37,7 @@ func (l *allocations) claims(r service.Request, choice ipam.Choice) []ipam.Claim
 
 // bound reports whether the Service of r needs the finalizer and lacks it, or has it without need.
 func (l *allocations) bound(r service.Request, choice ipam.Choice) (bind, unbind bool) {
-	if !l.binds || r.Leaving {
+	if r.Leaving {
 		return false, false
 	}
 	needs := len(choice.Claims) > 0 || len(l.claimed(r)) > 0

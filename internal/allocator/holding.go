@@ -172,7 +172,8 @@ func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 
 // note holds the addresses of a Service that another controller serves, so that no Service of ours
 // gets them: the pools of two controllers may overlap. note returns those that Services of ours
-// hold and that it did not return before. news says that it was not known that this controller serves the Service.
+// hold and that it did not return before. news says that it was not known that this controller
+// serves the Service.
 func (l *allocations) note(r service.Request) (contended []netip.Addr, news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

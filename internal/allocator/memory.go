@@ -150,15 +150,10 @@ func (m *memory) isNewRefusal(said string) bool {
 // stays, and the record of the Service says that it has had its effect.
 const mostReevaluations = 3
 
-// reevaluate reports whether a re-evaluation at the time now may remove its annotation, and counts
-// it.
-func (m *memory) reevaluate(now time.Time) bool {
+// mayReevaluate reports whether a re-evaluation at the time now may remove its annotation.
+func (m *memory) mayReevaluate(now time.Time) bool {
 	m.reevaluated = slices.DeleteFunc(m.reevaluated, func(t time.Time) bool { return now.Sub(t) > time.Hour })
-	if len(m.reevaluated) >= mostReevaluations {
-		return false
-	}
-	m.reevaluated = append(m.reevaluated, now)
-	return true
+	return len(m.reevaluated) < mostReevaluations
 }
 
 // remindAfter is how often the refusal of a Service that still waits is told again. The API server

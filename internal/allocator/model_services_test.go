@@ -48,6 +48,7 @@ func (m *model) create(who ipam.Owner) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: who.Namespace(), Name: string(who[len(who.Namespace())+1:]), CreationTimestamp: created,
 		UID: types.UID(fmt.Sprint(m.version)), Annotations: map[string]string{},
+		Finalizers: []string{service.Finalizer}, // it may claim addresses of the backend
 	}}
 	svc.Spec.ClusterIP = "10.96.0.1"
 	delete(m.given, who)

@@ -142,10 +142,7 @@ func (s *services) removed(ctx context.Context, svc *corev1.Service, m *memory, 
 	if addresses == "" || addresses == m.removed {
 		return ""
 	}
-	who := "another controller"
-	if rival := s.findRival(ctx, client.ObjectKeyFromObject(svc), statusPart); rival != "" {
-		who = fmt.Sprintf("another controller (field manager %q)", rival)
-	}
+	who := managing("another controller", s.findRival(ctx, client.ObjectKeyFromObject(svc), statusPart))
 	return fmt.Sprintf("PureLB serves this Service, so it removed %s from the status, which %s wrote; "+
 		"set the annotation %s: \"true\" to leave the Service to that controller", addresses, who, service.AnnotationLeave)
 }

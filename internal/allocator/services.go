@@ -33,8 +33,9 @@ type services struct {
 	memories     memories
 	// changed gets a signal when the allocations may have changed.
 	changed chan struct{}
-	rules   service.Rules
-	log     *slog.Logger
+	// rules say how Services are read.
+	rules service.Rules
+	log   *slog.Logger
 }
 
 // later makes the loop reconcile a Service again after a second, or earlier if the cache gets a
@@ -146,7 +147,7 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 	now, content := time.Now(), contentOf(svc, d.Result)
 	t := m.contest.turn(content, now)
 	if d.Result.Reevaluated {
-		t, d.Result.KeepReevaluate = turn{}, !m.reevaluate(now)
+		t, d.Result.KeepReevaluate = turn{}, !m.mayReevaluate(now)
 	}
 	result := s.withContest(ctx, svc, m, d.Result, t)
 	patch, err := result.Patch(svc, now)
@@ -169,6 +170,9 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 		return written{}, err
 	}
 	m.contest, m.refusal = m.contest.after(content, now), ""
+	if d.Result.Reevaluated {
+		m.reevaluated = append(m.reevaluated, now)
+	}
 	if removed != "" {
 		m.removed = texts(r.Strange)
 		s.event(svc, corev1.EventTypeNormal, "AddressRemoved", removed)

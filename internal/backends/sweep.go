@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
@@ -25,10 +26,11 @@ const (
 	mostListed = 100
 )
 
-// sweepUntil compares the addresses in NetBox with those of the cluster, until ctx ends.
+// sweepUntil compares the addresses in NetBox with those of the cluster, until ctx ends. It does so at
+// intervals, and when a person confirms the release of orphans.
 func (s *server) sweepUntil(ctx context.Context) {
 	every, page := s.manager.options.SweepEvery, s.manager.options.PageTime
-	for wait := min(firstSweep, every); s.pause(ctx, wait); {
+	for wait := min(firstSweep, every); backoff.Wait(ctx, wait, s.confirmed); {
 		pages := 0
 		for _, members := range s.byField() {
 			pages += s.sweep(ctx, members)
@@ -38,23 +40,10 @@ func (s *server) sweepUntil(ctx context.Context) {
 	}
 }
 
-// pause returns true after the pause d, or when a person confirms the release of orphans. It returns
-// false if ctx ends.
-func (s *server) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.confirmed:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}
-
 // sweep compares the grants of all groups that use one custom field, and returns how many pages
 // NetBox's list has. It changes nothing in NetBox, because an address that no Service of this cluster
 // has may be in use: another cluster may have the same name, or this cluster may be a copy of another
-// one. A person who knows confirms the release.
+// one. A person confirms the release.
 //
 // sweep reads the addresses of the cluster before and after the list. So it ignores an address that
 // was added or removed meanwhile.

@@ -8,8 +8,8 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Package service tells users about annotations that nobody reads. It cannot ask the packages that
-// read them.
+// Package service warns of annotations that no package reads. It has a list of those that other
+// packages read.
 func TestAllAnnotationsOfServicesAreKnown(t *testing.T) {
 	for _, name := range []string{
 		announce.AnnotationNodeAffinity,

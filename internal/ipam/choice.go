@@ -16,7 +16,6 @@
 //	  contenders.go  Services that show an address which others hold
 //	  conflicts.go   why a Service cannot hold an address
 //	  free.go        which addresses are free, and which are blocked
-//	  set.go tree.go ordered sets of addresses
 //	cluster.go     a Cluster is all that a choice depends on; what keeps a Service from an
 //	               address, what a Service waits for, and what an address is good for
 //	choice.go      Choose decides about one Service, in the steps of the next files
@@ -30,7 +29,7 @@
 //	  sharing.go     addresses that several Services share
 //	  asked.go       addresses that the Service asks for
 //	  result.go      what is written into the Service
-//	  notes.go       what events report
+//	  notes.go       what events report, and what the condition warns of
 //	  refusals.go    why it gets less than it wants
 //	survey.go      what each group and each address means to a Service, for people who ask
 //	claim.go       the contract with backends

@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// span is what the Store knows of the addresses of a range: how many of them are in use. It
-// begins when somebody first asks about the range, and follows each change.
+// span is what the Store knows of the addresses of a range: how many of them are in use. The Store
+// makes it at the first question about the range, and updates it with each change.
 type span struct {
 	// held and taken count the addresses that are held, and those that are held or blocked.
 	held, taken int

@@ -22,5 +22,5 @@ func Dying(svc *corev1.Service) string {
 	}
 	f := svc.Finalizers[i]
 	return fmt.Sprintf("it is being deleted, and the finalizer %s%s keeps it with its addresses; if that program is gone: "+
-		`kubectl patch service -n %s %s --type=merge -p '{"metadata":{"finalizers":null}}'`, f, keepers[f], svc.Namespace, svc.Name)
+		`kubectl patch service -n %s %s --type=json -p '[{"op":"remove","path":"/metadata/finalizers/%d"}]'`, f, keepers[f], svc.Namespace, svc.Name, i)
 }

@@ -131,8 +131,7 @@ func TestAnOperatorThatReplacesAllAnnotationsLosesNothing(t *testing.T) {
 	w.annotatedAgain("far")
 }
 
-// Somebody exported a manifest from the cluster when the Service had another address, and a tool
-// enforces it.
+// A tool enforces a manifest that was exported when the Service had another address.
 func TestAnEnforcedExportOfAServiceLosesNothing(t *testing.T) {
 	d := strangersFor(t)
 	w := newWorldFor(t, d)
