@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,10 +170,13 @@ func (w *world) follow(ctx context.Context, watching client.WithWatch, kind clie
 // idle waits for ten seconds in which no agent writes more than its Lease.
 func (w *world) idle(writes *writeLog) {
 	w.t.Helper()
-	since, wrote := time.Now(), 0
+	since, leases := time.Now(), 0
 	w.until(3*time.Minute, "only Leases are written", func() bool {
-		if wrote += len(writes.take()); wrote > len(lab.Nodes()) {
-			since, wrote = time.Now(), 0
+		wrote := writes.take()
+		leases += len(wrote)
+		others := slices.ContainsFunc(wrote, func(what string) bool { return !strings.HasPrefix(what, "*v1.Lease ") })
+		if others || leases > len(lab.Nodes()) { // speakers take a new configuration one after the other, 8 s apart
+			since, leases = time.Now(), 0
 		}
 		return time.Since(since) > 10*time.Second
 	})
