@@ -17,8 +17,9 @@ import (
 // connection by the same time, so such a session never comes up.
 const minSession = time.Second
 
-// holdTimerExpired is GoBGP's text for a NOTIFICATION of RFC 4271, 6.5.
-const holdTimerExpired = "code 4("
+// holdTimerExpired is the part of GoBGP's text that stands for a NOTIFICATION of RFC 4271, 6.5. The
+// space keeps subcodes out: "subcode 4(administrative reset)" is the reset that Down asks for.
+const holdTimerExpired = " code 4("
 
 // repairMin and repairMax limit the pauses before a failed renewal is repeated.
 const (

@@ -21,6 +21,10 @@ import (
 func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) {
 	s.mu.Lock()
 	e, about := s.engine, s.descriptions()
+	there := map[netip.Addr]bool{}
+	for _, f := range s.found.peers {
+		there[f.address] = true // the list lacks it for the moment of a renewal
+	}
 	s.mu.Unlock()
 	if e == nil {
 		return nil, nil
@@ -29,7 +33,6 @@ func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list neighbors: %w", err)
 	}
-	there := map[netip.Addr]bool{}
 	var out []peering.NeighborStatus
 	for _, p := range peers {
 		n := s.neighbor(p, about)
