@@ -24,9 +24,9 @@ type allocations struct {
 	// wake queues Services for the loop. The allocations call it while they are locked, so it must
 	// not call them.
 	wake func(...ipam.Owner)
-	// poke tells the workers of backends that groups have work for them. The rule of wake applies
+	// poke tells the workers of backends that holders have work for them. The rule of wake applies
 	// here too.
-	poke func(groups ...string)
+	poke func(...ipam.Holder)
 
 	// departures are the groups whose backends must still release everything of a Service that is
 	// being deleted, with the key of a claim.
@@ -71,7 +71,7 @@ func newAllocations(wake func(...ipam.Owner)) *allocations {
 	store := ipam.NewStore()
 	return &allocations{
 		wake:       wake,
-		poke:       func(...string) {},
+		poke:       func(...ipam.Holder) {},
 		opened:     make(chan struct{}),
 		departures: map[ipam.Owner]map[string]string{},
 		cluster:    ipam.Cluster{Store: store, Claims: ipam.NewClaims(store)},

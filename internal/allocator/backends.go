@@ -76,12 +76,10 @@ func (b *backendWorkers) running() *backends.Manager {
 	return b.manager
 }
 
-// poke tells the workers that groups have work for them.
-func (b *backendWorkers) poke(groups ...string) {
-	if m := b.running(); m != nil {
-		for _, g := range groups {
-			m.Poke(g)
-		}
+// poke tells the workers that holders have work for them.
+func (b *backendWorkers) poke(due ...ipam.Holder) {
+	if m := b.running(); m != nil && len(due) > 0 {
+		m.Poke(due...)
 	}
 }
 

@@ -3,8 +3,8 @@ package allocator
 import (
 	"net/netip"
 	"slices"
-	"time"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
 )
 
@@ -36,10 +36,8 @@ func (l *allocations) clusterUID() string {
 
 // claim records the claims that a Service waits for.
 func (l *allocations) claim(who ipam.Owner, claims []ipam.Claim) {
-	groups, granted := l.cluster.Claims.Want(who, claims)
-	if len(groups) > 0 {
-		l.poke(groups...)
-	}
+	due, granted := l.cluster.Claims.Want(who, claims)
+	l.poke(due...)
 	l.wake(granted...)
 }
 
@@ -51,19 +49,34 @@ func (l *allocations) noteFault(group string, fault *ipam.Error) {
 	l.wake(l.cluster.Claims.SetFault(group, fault)...)
 }
 
-// Wanted implements backends.Ledger.
-func (l *allocations) Wanted(group string, most int) []ipam.Claim {
+// Pending implements backends.Ledger.
+func (l *allocations) Pending(group string) []ipam.Holder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cluster.Claims.Next(group, most, time.Now())
+	return l.cluster.Claims.Pending(group)
+}
+
+// Work implements backends.Ledger. It dismisses no holder for which the backend may hold an address
+// that a Service has.
+func (l *allocations) Work(h ipam.Holder) ipam.Work {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.cluster.Claims.Work(h)
+	l.learn(w.Kept)
+	if w.Dismiss != "" && l.mayHave(h.Group, w.Dismiss) {
+		l.cluster.Claims.Dismissed(h, nil)
+		return ipam.Work{}
+	}
+	return w
 }
 
 // Answered implements backends.Ledger. It chooses again at once for the Services that wait for the
 // claims, so that no other Service gets their grants.
-func (l *allocations) Answered(_ string, claims []ipam.Claim, answers []ipam.Answer) {
+func (l *allocations) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, v := range l.cluster.Claims.Answered(claims, answers, time.Now(), l.cluster.Usable) {
+	verdicts, again := l.cluster.Claims.Answered(h, claims, answers, l.cluster.Usable)
+	for _, v := range verdicts {
 		for _, who := range v.Wanters {
 			if rec := l.services[who]; rec != nil && rec.waiting != nil {
 				l.again(rec.waiting)
@@ -72,31 +85,46 @@ func (l *allocations) Answered(_ string, claims []ipam.Claim, answers []ipam.Ans
 		}
 		if v.Address.IsValid() {
 			l.mark(v.Address) // a Service that may share v.Address may wait for it
+			l.retry(h.Group, v.Claim.Family)
 		}
 	}
 	l.serve()
-}
-
-// Releasing implements backends.Ledger.
-func (l *allocations) Releasing(group string, most int) []ipam.Grant {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cluster.Claims.Returns(group, most)
+	return again
 }
 
 // Released implements backends.Ledger. The backend can now grant the released addresses to
 // Services that it refused before.
-func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) {
+func (l *allocations) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	more := l.cluster.Claims.Returned(group, grants, errs)
+	again = l.cluster.Claims.Released(h, grants, errs)
 	for i, g := range grants {
-		if who := ipam.OwnerOf(g.Key); errs[i] == nil && who != "" {
-			l.wake(who) // it may need its finalizer no longer
+		if errs[i] == nil {
+			l.wakeOwner(g.Key)
+			l.retry(h.Group, addr.FamilyOf(g.Address))
 		}
 	}
-	if l.cluster.Claims.Retry(group) || more {
-		l.poke(group)
+	return again
+}
+
+// Dismissed implements backends.Ledger. The addresses that the backend had for the holder may be free
+// now.
+func (l *allocations) Dismissed(h ipam.Holder, key string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cluster.Claims.Dismissed(h, err); err != nil {
+		return
+	}
+	delete(l.departures[ipam.OwnerOf(key)], h.Group)
+	l.wakeOwner(key)
+	l.retry(h.Group, addr.V4)
+	l.retry(h.Group, addr.V6)
+}
+
+// wakeOwner wakes the Service of a key, which may need its finalizer no longer.
+func (l *allocations) wakeOwner(key string) {
+	if who := ipam.OwnerOf(key); who != "" {
+		l.wake(who)
 	}
 }
 
@@ -104,22 +132,16 @@ func (l *allocations) Released(group string, grants []ipam.Grant, errs []error) 
 func (l *allocations) Freed(group string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.retry(group)
+	l.retry(group, addr.V4)
+	l.retry(group, addr.V6)
 }
 
-// retry lets the claims be sent again that were refused because no address was free.
-func (l *allocations) retry(group string) {
-	if l.cluster.Claims.Retry(group) {
-		l.poke(group)
+// retry lets one claim be sent again that was refused because no address was free. If it is granted,
+// the next one follows.
+func (l *allocations) retry(group string, f addr.Family) {
+	if h, ok := l.cluster.Claims.Exhausted(group, f); ok {
+		l.poke(h)
 	}
-}
-
-// Departed implements backends.Ledger. It omits a holder if the backend may hold an address for it
-// that a Service has.
-func (l *allocations) Departed(group string, most int) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.DeleteFunc(l.cluster.Claims.Departed(group, most), func(key string) bool { return l.mayHave(group, key) })
 }
 
 // mayHave reports whether a Service may have an address that the backend of the group holds under
@@ -133,27 +155,6 @@ func (l *allocations) mayHave(group, key string) bool {
 	})
 }
 
-// Dismissed implements backends.Ledger. Holders whose dismissal failed are dismissed again.
-// The addresses that the backend had for the others may be free now.
-func (l *allocations) Dismissed(group string, keys []string, errs []error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	freed := false
-	for i, key := range keys {
-		if errs[i] != nil {
-			l.cluster.Claims.Depart(group, key)
-			continue
-		}
-		freed = true
-		who := ipam.OwnerOf(key)
-		delete(l.departures[who], group)
-		l.wake(who)
-	}
-	if freed {
-		l.retry(group)
-	}
-}
-
 // Holds implements backends.Ledger.
 func (l *allocations) Holds() (grants map[string][]ipam.Grant, complete bool) {
 	l.mu.Lock()
@@ -161,32 +162,29 @@ func (l *allocations) Holds() (grants map[string][]ipam.Grant, complete bool) {
 	return l.cluster.Claims.Grants(), l.isOpen()
 }
 
-// Has implements backends.Ledger.
-func (l *allocations) Has(a netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, held := l.cluster.Store.Holder(a)
-	return held
-}
-
 // Register implements backends.Ledger.
 func (l *allocations) Register(group string, missing []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cluster.Claims.Register(group, missing)
-	l.poke(group)
+	l.poke(l.cluster.Claims.Register(group, missing)...)
 }
 
-// Learn implements backends.Ledger. It wakes the Services that have one of the addresses, because the
-// group of the address has become known only now.
+// Learn implements backends.Ledger.
 func (l *allocations) Learn(group string, grants []ipam.Grant) (orphans []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	orphans, known := l.cluster.Claims.Learn(group, grants)
-	for _, a := range known {
+	l.learn(known)
+	return orphans
+}
+
+// learn wakes the Services that have one of addresses, whose group has become known.
+func (l *allocations) learn(addresses []netip.Addr) {
+	for _, a := range addresses {
 		l.wake(l.cluster.Store.Holders(a)...)
 		l.mark(a)
 	}
-	l.serve()
-	return orphans
+	if len(addresses) > 0 {
+		l.serve()
+	}
 }

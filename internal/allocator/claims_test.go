@@ -9,6 +9,35 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
+// takeAll takes the work of all holders of a group.
+func takeAll(l *allocations, group string) (claims []ipam.Claim, back []ipam.Grant, gone []string) {
+	for _, h := range l.Pending(group) {
+		w := l.Work(h)
+		claims, back = append(claims, w.Claims...), append(back, w.Release...)
+		if w.Dismiss != "" {
+			gone = append(gone, w.Dismiss)
+		}
+	}
+	return claims, back, gone
+}
+
+// takeClaims takes the claims of a group that must be sent.
+func takeClaims(l *allocations, group string) []ipam.Claim {
+	claims, _, _ := takeAll(l, group)
+	return claims
+}
+
+// answerEach answers claims.
+func answerEach(l *allocations, claims []ipam.Claim, answers ...ipam.Answer) {
+	for i, c := range claims {
+		l.Answered(c.Holder(), claims[i:i+1], answers[i:i+1])
+	}
+}
+
+func refusal(kind ipam.Kind, message string) ipam.Answer {
+	return ipam.Answer{Err: &ipam.Error{Kind: kind, Message: message}}
+}
+
 var backedBox = ipam.Group{Name: "box", Announce: ipam.AnnounceRemote, Backend: "NetBox"}
 
 // Neither the annotation nor the status of a Service proves that a backend granted an address.
@@ -19,7 +48,7 @@ func TestOnlyABackendGrantsItsAddresses(t *testing.T) {
 	s.gets(r, "")
 	r.Held = r.Vouched
 	s.gets(r, "")
-	if claims := s.Wanted("box", 9); len(claims) != 1 {
+	if claims := takeClaims(s.allocations, "box"); len(claims) != 1 {
 		t.Errorf("claims %v", claims)
 	}
 }
@@ -47,11 +76,11 @@ func TestAddressStaysWithoutABackendReplacement(t *testing.T) {
 		r.Vouched, r.Group, r.Reevaluate = r.Held, "box", true
 	})
 	s.gets(r, "203.0.113.7")
-	claims := s.Wanted("box", 9)
+	claims := takeClaims(s.allocations, "box")
 	if len(claims) != 1 || claims[0].Address.IsValid() {
 		t.Fatalf("claims %v, want any address", claims)
 	}
-	s.Answered("box", claims, []ipam.Answer{{Err: &ipam.Error{Kind: ipam.KindExhausted, Message: "nothing is free"}}})
+	answerEach(s.allocations, claims, refusal(ipam.KindExhausted, "nothing is free"))
 	if d, err := s.decide(r); err != nil || !slices.Equal(d.Result.Addresses, r.Held) || d.Result.Reevaluated {
 		t.Errorf("chose %s, re-evaluated %v, %v", d.Result.Addresses, d.Result.Reevaluated, err)
 	}
@@ -83,8 +112,11 @@ func TestHolderStaysWhileAServiceMayUseIt(t *testing.T) {
 				s.gets(s.wants("second", has("203.0.113.8"), test.stays), "203.0.113.8")
 			}
 			s.forget(owner(first))
-			s.Released("box", s.Releasing("box", 9), []error{nil})
-			if keys := s.Departed("box", 9); len(keys) != test.want {
+			_, back, _ := takeAll(s.allocations, "box")
+			for _, g := range back {
+				s.Released(ipam.Holder{Group: "box", Name: ipam.HolderOf(g.Key)}, []ipam.Grant{g}, []error{nil})
+			}
+			if _, _, keys := takeAll(s.allocations, "box"); len(keys) != test.want {
 				t.Errorf("dismisses %q, want %d", keys, test.want)
 			}
 		})
@@ -92,27 +124,27 @@ func TestHolderStaysWhileAServiceMayUseIt(t *testing.T) {
 }
 
 func TestRefusedClaimIsRetriedWhenTheBackendHasAddresses(t *testing.T) {
-	gone := []string{"test/default/gone/v4"}
+	gone := ipam.Holder{Group: "box", Name: "default/gone"}
+	const key = "test/default/gone/box/v4"
 	for name, test := range map[string]struct{ before, after func(*fixture) }{
 		"a surplus is released": {func(s *fixture) { s.Freed("other") }, func(s *fixture) { s.Freed("box") }},
 		"a holder is dismissed": {
-			func(s *fixture) {
-				s.Dismissed("box", gone, []error{&ipam.Error{Kind: ipam.KindUnavailable, Message: "it is away"}})
-			},
-			func(s *fixture) { s.Dismissed("box", gone, []error{nil}) },
+			func(s *fixture) { s.Dismissed(gone, key, refusal(ipam.KindUnavailable, "it is away").Err) },
+			func(s *fixture) { s.Dismissed(gone, key, nil) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, backedBox)
+			s.cluster.Claims.SetCluster("test")
 			s.gets(s.wants("web", inGroup("box")), "")
-			s.Answered("box", s.Wanted("box", 9), []ipam.Answer{{Err: &ipam.Error{Kind: ipam.KindExhausted, Message: "nothing is free"}}})
-			test.before(s)
-			if claims := s.Wanted("box", 9); len(claims) != 0 {
-				t.Errorf("claims %v, although no address became free", claims)
+			answerEach(s.allocations, takeClaims(s.allocations, "box"), refusal(ipam.KindExhausted, "nothing is free"))
+			var due []ipam.Holder
+			s.poke = func(holders ...ipam.Holder) { due = append(due, holders...) }
+			if test.before(s); len(due) > 0 {
+				t.Errorf("%v are due, although no address became free", due)
 			}
-			test.after(s)
-			if claims := s.Wanted("box", 9); len(claims) != 1 {
-				t.Errorf("claims %v, although the backend has a free address", claims)
+			if test.after(s); len(due) == 0 || due[0].Name != "default/web" {
+				t.Errorf("%v are due, although the backend has a free address", due)
 			}
 		})
 	}

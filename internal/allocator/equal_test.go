@@ -279,7 +279,7 @@ func askBackends(l *allocations, requests []service.Request, seen map[string]int
 		if g.Backend == "" {
 			continue
 		}
-		claims := l.Wanted(g.Ref(), 10)
+		claims := takeClaims(l, g.Ref())
 		for _, c := range claims {
 			claimed[c.Service] = true
 		}
@@ -290,10 +290,10 @@ func askBackends(l *allocations, requests []service.Request, seen map[string]int
 		case (i+len(claims))%3 == 1:
 			seen["backend away"]++
 			l.noteFault(g.Ref(), &ipam.Error{Kind: ipam.KindUnavailable, Message: "connection refused"})
-			l.Answered(g.Ref(), claims, answers(claims, ipam.KindUnavailable, "connection refused"))
+			answerEach(l, claims, answers(claims, ipam.KindUnavailable, "connection refused")...)
 		default:
 			seen["backend refuses"]++
-			l.Answered(g.Ref(), claims, answers(claims, ipam.KindExhausted, "no address is free there"))
+			answerEach(l, claims, answers(claims, ipam.KindExhausted, "no address is free there")...)
 		}
 	}
 	for _, r := range requests {

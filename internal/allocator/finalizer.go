@@ -82,8 +82,9 @@ func (l *allocations) depart(r service.Request) (waits []string) {
 		l.drop(who)
 		l.serve()
 		for group, key := range l.departures[who] {
-			l.cluster.Claims.Depart(group, key)
-			l.poke(group)
+			h := ipam.Holder{Group: group, Name: ipam.HolderOf(key)}
+			l.cluster.Claims.Depart(h, key)
+			l.poke(h)
 		}
 	}
 	left := l.claimed(r)

@@ -53,12 +53,12 @@ type box struct {
 	// still perform them.
 	calls []*boxCall
 	late  []func()
+	// due are the holders that the allocations named.
+	due []ipam.Holder
 	// starts counts how often the worker was started.
 	starts int
 	// sent is the worker that sent the request that is being performed.
 	sent int
-	// surplus are the addresses that, as the worker knows, the backend holds needlessly.
-	surplus []ipam.Grant
 	// sweep is the running sweep, or nil. orphans are those that the last sweep counted.
 	sweep   *boxSweep
 	orphans map[string]bool
@@ -74,8 +74,9 @@ type boxGrant struct {
 	starts int
 }
 
-// boxCall is a call with several requests: claims or releases.
+// boxCall is a call with the requests of a holder: claims or releases.
 type boxCall struct {
+	holder ipam.Holder
 	claims []ipam.Claim
 	grants []ipam.Grant
 	// done are the answers to the requests that were performed.
@@ -104,7 +105,7 @@ func (b *box) restart() {
 			b.abandon(c, i)
 		}
 	}
-	b.calls, b.surplus, b.sweep = nil, nil, nil
+	b.calls, b.sweep = nil, nil
 	b.starts++
 	b.sent = b.starts
 }

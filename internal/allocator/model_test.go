@@ -73,6 +73,7 @@ func (m *model) restart() {
 			m.queue[o] = true
 		}
 	})
+	m.allocations.poke = func(due ...ipam.Holder) { m.box.due = append(m.box.due, due...) }
 	m.allocations.cluster.Claims.SetCluster(clusterName)
 	m.box.restart()
 	m.configure()

@@ -3,7 +3,6 @@ package allocator
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -12,51 +11,31 @@ import (
 
 // This file has the worker of the model. It carries claims to the backend and answers back.
 
-const mostOfCall = 3
-
-// send begins a call with claims. With rested, it includes refused claims whose pause is
-// over.
-func (b *box) send(rested bool) bool {
-	claims := b.m.allocations.cluster.Claims
-	var list []ipam.Claim
-	if rested {
-		list = claims.Next("box", mostOfCall, time.Now().Add(time.Hour))
-	} else {
-		list = b.m.allocations.Wanted("box", mostOfCall)
+// someDue returns a holder that has work and no request in flight.
+func (b *box) someDue() (ipam.Holder, bool) {
+	due := slices.DeleteFunc(b.m.allocations.Pending("box"), b.busy)
+	if len(due) == 0 {
+		return ipam.Holder{}, false
 	}
-	if len(list) > 0 {
-		b.begin(&boxCall{claims: list, done: map[int]ipam.Answer{}})
-	}
-	return len(list) > 0
+	return rapid.SampledFrom(due).Draw(b.m.t, "holder"), true
 }
 
-// giveBack begins a call with releases.
-func (b *box) giveBack() bool {
-	grants := b.m.allocations.Releasing("box", mostOfCall)
-	for _, g := range grants {
+func (b *box) busy(h ipam.Holder) bool {
+	return slices.ContainsFunc(b.calls, func(c *boxCall) bool { return c.holder == h })
+}
+
+// serve takes the work of a holder.
+func (b *box) serve(h ipam.Holder) {
+	w := b.m.allocations.Work(h)
+	for _, g := range w.Release {
 		b.m.checkRelease(g)
 	}
-	if len(grants) > 0 {
-		b.begin(&boxCall{grants: grants, done: map[int]ipam.Answer{}})
+	if len(w.Claims)+len(w.Release) > 0 {
+		b.calls = append(b.calls, &boxCall{holder: h, claims: w.Claims, grants: w.Release, done: map[int]ipam.Answer{}})
 	}
-	return len(grants) > 0
-}
-
-// begin sends a call. It fails if another call with one of its keys is in flight.
-func (b *box) begin(c *boxCall) {
-	seen := map[string]bool{}
-	for _, other := range b.calls {
-		for _, key := range other.keys() {
-			seen[key] = true
-		}
+	if w.Dismiss != "" {
+		b.dismiss(h, w.Dismiss)
 	}
-	for _, key := range c.keys() {
-		if seen[key] {
-			b.m.t.Fatalf("a call with the key %s is sent while another is in flight", key)
-		}
-		seen[key] = true
-	}
-	b.calls = append(b.calls, c)
 }
 
 // someCall returns a call in flight, or nil.
@@ -85,14 +64,26 @@ func (b *box) answer(c *boxCall) {
 		answers = append(answers, b.answerOf(c, i))
 	}
 	if c.claims != nil {
-		b.answered(c, answers)
+		for i, claim := range c.claims {
+			if b.honest && claim.Address.IsValid() {
+				b.refused[claim.Address] = answers[i].Err != nil
+			}
+		}
+		b.later(c.holder, b.m.allocations.Answered(c.holder, c.claims, answers))
 		return
 	}
 	var errs []error
 	for _, a := range answers {
 		errs = append(errs, a.Err)
 	}
-	b.m.allocations.Released("box", c.grants, errs)
+	b.later(c.holder, b.m.allocations.Released(c.holder, c.grants, errs))
+}
+
+// later makes a holder due.
+func (b *box) later(h ipam.Holder, due bool) {
+	if due {
+		b.due = append(b.due, h)
+	}
 }
 
 // answerOf returns the worker's answer to a request.
@@ -113,61 +104,18 @@ func (b *box) answerOf(c *boxCall, i int) ipam.Answer {
 	return boxError(ipam.KindUnknown)
 }
 
-// answered delivers the answers to claims. Like the worker of package backends, it holds
-// back a grant that it is releasing as surplus.
-func (b *box) answered(c *boxCall, answers []ipam.Answer) {
-	for i, a := range answers {
-		if claim := c.claims[i]; b.honest && claim.Address.IsValid() {
-			b.refused[claim.Address] = a.Err != nil
-		}
-		if a.Err == nil && slices.ContainsFunc(b.surplus, func(g ipam.Grant) bool { return boxHold(g) == boxHold(a.Grant) }) {
-			answers[i] = boxError(ipam.KindUnavailable)
-		}
+// dismiss forgets a holder that has left. A backend that knows holders gives back everything that it
+// has. For other backends, the sweep finds it.
+func (b *box) dismiss(h ipam.Holder, key string) {
+	way := b.draw("dismiss", "well", "lost", "away")
+	var err error
+	if way != "well" {
+		err = boxFault(ipam.KindUnavailable)
 	}
-	b.m.allocations.Answered("box", c.claims, answers)
-	for i, a := range answers {
-		for _, ip := range a.Surplus {
-			b.surplus = append(b.surplus, ipam.Grant{Key: c.claims[i].Key, Address: ip})
-		}
+	if way != "away" && b.byHolder {
+		b.releaseAll(h.Name)
 	}
-}
-
-// releaseSurplus releases what the backend holds needlessly, unless the cluster has it.
-func (b *box) releaseSurplus() (some bool) {
-	grants, _ := b.m.allocations.Holds()
-	var failed []ipam.Grant
-	for _, g := range b.surplus {
-		if slices.ContainsFunc(grants["box"], func(held ipam.Grant) bool { return boxHold(held) == boxHold(g) }) || b.m.allocations.Has(g.Address) {
-			continue
-		}
-		some = true
-		c := &boxCall{grants: []ipam.Grant{g}, done: map[int]ipam.Answer{}}
-		if a := b.answerOf(c, 0); a.Err != nil {
-			failed = append(failed, g)
-		} else {
-			b.m.allocations.Freed("box")
-		}
-	}
-	b.surplus = failed
-	return some
-}
-
-// dismiss forgets the holders that have left. A backend that knows holders gives back
-// everything that they have. For other backends, the sweep finds it.
-func (b *box) dismiss() bool {
-	keys := b.m.allocations.Departed("box", mostOfCall)
-	errs := make([]error, len(keys))
-	for i := range errs {
-		way := b.draw("dismiss", "well", "lost", "away")
-		if way != "well" {
-			errs[i] = boxFault(ipam.KindUnavailable)
-		}
-		if way != "away" && b.byHolder {
-			b.releaseAll(ipam.HolderOf(keys[i]))
-		}
-	}
-	b.m.allocations.Dismissed("box", keys, errs)
-	return len(keys) > 0
+	b.m.allocations.Dismissed(h, key, err)
 }
 
 // releaseAll gives back everything that a holder has. It may include an address of another
@@ -250,7 +198,8 @@ func sortedKeys(grants map[string]ipam.Grant) []string {
 
 // rest makes the backend and the worker finish all their work.
 func (b *box) rest() {
-	for n := range 100 {
+	b.due = b.m.allocations.Pending("box")
+	for range 100 {
 		for len(b.calls) > 0 {
 			b.answer(b.calls[0])
 		}
@@ -258,9 +207,14 @@ func (b *box) rest() {
 			b.arrive()
 		}
 		b.m.quiet()
-		back, surplus, gone := b.giveBack(), b.releaseSurplus(), b.dismiss()
-		if sent := b.send(n == 0); !back && !surplus && !gone && !sent {
+		due := b.due
+		if b.due = nil; len(due) == 0 {
 			return
+		}
+		for _, h := range due {
+			if !b.busy(h) {
+				b.serve(h)
+			}
 		}
 	}
 	b.m.t.Fatal("the worker of the backend does not come to rest")
@@ -286,16 +240,15 @@ func (m *model) calm() {
 func (m *model) boxSteps() map[string]func(*rapid.T) {
 	b := m.box
 	return map[string]func(*rapid.T){
-		"send":      func(t *rapid.T) { b.send(rapid.Bool().Draw(t, "rested")) },
-		"give back": func(*rapid.T) { b.giveBack() },
-		"work":      func(*rapid.T) { b.work() },
-		"answer":    func(*rapid.T) { b.answer(b.someCall()) },
-		"late":      func(*rapid.T) { b.arrive() },
-		"forget":    func(*rapid.T) { b.forget() },
-		"surplus": func(*rapid.T) {
-			b.releaseSurplus()
-			b.dismiss()
+		"serve": func(*rapid.T) {
+			if h, ok := b.someDue(); ok {
+				b.serve(h)
+			}
 		},
+		"work":   func(*rapid.T) { b.work() },
+		"answer": func(*rapid.T) { b.answer(b.someCall()) },
+		"late":   func(*rapid.T) { b.arrive() },
+		"forget": func(*rapid.T) { b.forget() },
 		"fault": func(t *rapid.T) {
 			kind := rapid.SampledFrom([]ipam.Kind{ipam.KindUnavailable, ipam.KindMisconfigured, ipam.KindUnknown}).Draw(t, "kind")
 			m.allocations.noteFault("box", boxFault(kind))

@@ -158,7 +158,7 @@ func (l *allocations) describe(a *allocstate.State, limit int, service string, i
 		}
 		a.Waiting = append(a.Waiting, one)
 	}
-	pending := l.cluster.Claims.Pending()
+	pending := l.cluster.Claims.Open()
 	claims, left := atMost(pending, limit)
 	a.ClaimsLeftOut = left
 	for _, c := range claims {
@@ -244,7 +244,7 @@ func (l *allocations) showAddress(ip netip.Addr, pending []ipam.PendingClaim) *a
 // showClaim returns what /state shows of a claim.
 func showClaim(c ipam.PendingClaim) allocstate.Claim {
 	one := allocstate.Claim{
-		Group: c.Group, Family: c.Family.String(), Services: []string{}, Phase: string(c.Phase), Address: c.Address, Tries: c.Tries, Again: c.Again,
+		Group: c.Group, Family: c.Family.String(), Services: []string{}, Phase: string(c.Phase), Address: c.Address,
 	}
 	if c.Returned.IsValid() {
 		one.Address = c.Returned

@@ -116,11 +116,8 @@ type Claim struct {
 	Phase string `json:"phase"`
 	// Address is the address that is given back, or that the Services ask for.
 	Address netip.Addr `json:"address,omitzero"`
-	// Failure is why the last attempt failed. Tries counts refusals, and Again is when the next
-	// attempt is due.
-	Failure string    `json:"failure,omitempty"`
-	Tries   int       `json:"tries,omitempty"`
-	Again   time.Time `json:"again,omitzero"`
+	// Failure is why the last attempt failed.
+	Failure string `json:"failure,omitempty"`
 }
 
 // Withheld is an address that no Service gets, and why.

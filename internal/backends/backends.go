@@ -3,19 +3,18 @@
 // the ledger gives up, and compares the holdings of both. It decides nothing about an address, and
 // knows no Service.
 //
-// Each group has a worker, which is a goroutine. So a slow or missing backend delays only its own
-// group, and nothing else in the allocator. The groups on one NetBox server share a sweep, and a
-// client that sends one request at a time.
+// Each group has a queue of the holders that have work: so a slow or missing backend delays only its
+// own group, and nothing else in the allocator. The requests for one holder are sent one after the
+// other. The groups on one NetBox server share a sweep, and a client that sends one request at a
+// time.
 //
-// Read backends.go (the ledger and the manager), worker.go (the loop of a group), tasks.go (the
-// tasks of a worker), pace.go (when a task is tried again), external.go and netbox.go (the two
-// kinds of backend), server.go and sweep.go (what groups on one NetBox share), state.go (what
-// people see).
+// Read backends.go (the ledger and the manager), group.go (the work of a group), pace.go (when it is
+// tried again), external.go and netbox.go (the two kinds of backend), server.go and sweep.go (what
+// groups on one NetBox share), state.go (what people see).
 //
 // The package keeps the following state. Any of it may be lost at any time:
 //
-//	pace     how often a task failed in a row: the count starts again at 0
-//	surplus  addresses that a backend holds without need: the next answer or sweep names them
+//	pace     how often a group or a holder failed in a row: the count starts again at 0
 //	pool     what is known of a group in NetBox: it is found again
 package backends
 
@@ -25,12 +24,10 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"net/netip"
 	"reflect"
 	"sync"
 	"time"
 
-	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/ipamgrpc"
@@ -39,38 +36,26 @@ import (
 
 // Ledger lists the requests to backends, and takes the answers. It has all state of claims. Its
 // methods are quick and safe for concurrent use.
-//
-// An item that the ledger returns is marked as sent until its answer arrives. After a failure the
-// item goes to the end of its queue, and the next call returns it again. The worker waits before
-// that call.
 type Ledger interface {
-	// Wanted returns up to most claims of a group that must be sent. It returns all claims of a
-	// holder (ipam.HolderOf) together or none.
-	Wanted(group string, most int) []ipam.Claim
-	// Answered takes the answers to claims of Wanted, in their order. If the backend refused a
-	// claim for a reason of the claim itself (ipam.KindExhausted, KindTaken, KindInvalid), Wanted
-	// returns that claim only after something has changed. So the worker does not wait.
-	Answered(group string, claims []ipam.Claim, answers []ipam.Answer)
-	// Releasing returns up to most grants of a group that must be released.
-	Releasing(group string, most int) []ipam.Grant
-	// Released takes the outcome for grants of Releasing, in their order. Until the release of a
-	// grant has succeeded, Wanted must not return a claim with its key.
-	Released(group string, grants []ipam.Grant, errs []error)
-	// Freed reports that the backend has released surplus addresses, which Releasing does not
-	// name. Claims that were refused because no address was free may succeed now.
+	// Pending returns the holders of a group that have work.
+	Pending(group string) []ipam.Holder
+	// Work returns what to ask for a holder, and marks it as sent until one of the next three methods
+	// gets its outcome. These report whether the holder has other work than what failed or was
+	// refused.
+	Work(ipam.Holder) ipam.Work
+	// Released takes the outcome of Work.Release, in its order.
+	Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool)
+	// Answered takes the answers to Work.Claims, in their order.
+	Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool)
+	// Dismissed takes the outcome of Work.Dismiss.
+	Dismissed(h ipam.Holder, key string, err error)
+	// Freed reports that the backend has released addresses that Work did not name. Claims that
+	// were refused because no address was free may succeed now.
 	Freed(group string)
-	// Departed returns up to most keys, one for each holder that has left the group. The
-	// worker releases everything that the backend holds for these holders.
-	Departed(group string, most int) []string
-	// Dismissed takes the outcome for keys of Departed, in their order.
-	Dismissed(group string, keys []string, errs []error)
 	// Holds returns the grants (Key and Address) of the cluster, by group. It includes
 	// groups that are gone. complete says that all Services were read.
 	Holds() (grants map[string][]ipam.Grant, complete bool)
-	// Has reports whether a Service has an address, from any source. Such an address is
-	// never released.
-	Has(a netip.Addr) bool
-	// Register reports grants that the cluster has but the backend does not. Wanted then returns
+	// Register reports grants that the cluster has but the backend does not. Work then has
 	// claims for exactly these addresses.
 	Register(group string, missing []ipam.Grant)
 	// Learn takes grants that the backend has but Holds does not. It returns the orphans: those
@@ -128,21 +113,21 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Manager has a worker for each group with a backend.
+// Manager works for each group with a backend.
 type Manager struct {
 	ledger  Ledger
 	options Options
 	states  *states
 	sockets *ipamgrpc.Sockets
-	all     sync.WaitGroup // the workers and sweeps
+	all     sync.WaitGroup // the groups and sweeps
 
 	mu sync.Mutex // guards what follows
 	// running is the context of Run. It is nil while Run does not run.
 	running context.Context
 	wanted  map[string]config.Backend
-	workers map[string]*worker
-	// ended is closed when the last worker of a group has ended. A group has one worker at
-	// a time.
+	groups  map[string]*group
+	// ended is closed when the last work for a group has ended. A change of its backend waits for
+	// that.
 	ended   map[string]<-chan struct{}
 	servers map[serverID]*server
 }
@@ -155,14 +140,14 @@ func New(ledger Ledger, options Options) *Manager {
 		options: options,
 		states:  newStates(options.Changed),
 		sockets: ipamgrpc.NewSockets(options.Call),
-		workers: map[string]*worker{},
+		groups:  map[string]*group{},
 		ended:   map[string]<-chan struct{}{},
 		servers: map[serverID]*server{},
 	}
 }
 
-// Set sets the backends of the groups. Workers whose backend is unchanged continue. The worker of a
-// changed group first ends its call. Set does not wait for that.
+// Set sets the backends of the groups. Groups whose backend is unchanged continue. A changed group
+// first ends its calls. Set does not wait for that.
 func (m *Manager) Set(list []config.Backend) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,26 +168,26 @@ func (m *Manager) Run(ctx context.Context) error {
 	<-ctx.Done()
 	m.mu.Lock()
 	m.running = nil
-	for group, w := range m.workers {
-		m.stop(group, w)
+	for name, g := range m.groups {
+		m.stop(name, g)
 	}
 	m.mu.Unlock()
 	m.all.Wait()
 	return m.sockets.Close()
 }
 
-// apply starts and stops workers until they match wanted.
+// apply starts and stops groups until they match wanted.
 func (m *Manager) apply() {
 	if m.running == nil || m.running.Err() != nil {
 		return
 	}
-	for group, w := range m.workers {
-		if _, wanted := m.wanted[group]; !wanted {
-			m.stop(group, w)
+	for name, g := range m.groups {
+		if _, wanted := m.wanted[name]; !wanted {
+			m.stop(name, g)
 		}
 	}
-	for group, b := range m.wanted {
-		old := m.workers[group]
+	for name, b := range m.wanted {
+		old := m.groups[name]
 		if old != nil && reflect.DeepEqual(old.config, b) {
 			continue
 		}
@@ -213,7 +198,7 @@ func (m *Manager) apply() {
 	}
 }
 
-// start starts a worker. It begins when the previous worker of the group has ended.
+// start starts the work for a group. It begins when the previous work for it has ended.
 func (m *Manager) start(b config.Backend) {
 	ctx, stop := context.WithCancel(m.running)
 	before := m.ended[b.Group]
@@ -223,42 +208,42 @@ func (m *Manager) start(b config.Backend) {
 		begin.Backend = b.External.Provider
 	}
 	state := m.states.add(begin)
-	w := newWorker(m, b, m.open(b, state), state)
-	w.stop = stop
-	m.workers[b.Group], m.ended[b.Group] = w, ended
+	g := newGroup(m, b, m.open(b, state), state, stop)
+	m.groups[b.Group], m.ended[b.Group] = g, ended
 	m.all.Go(func() {
 		defer close(ended)
 		defer stop()
 		if before != nil {
 			<-before
 		}
-		w.run(ctx)
-		w.backend.close()
+		g.run(ctx)
+		g.backend.close()
 	})
 }
 
-// stop ends the worker of a group that no longer has a backend.
-func (m *Manager) stop(group string, w *worker) {
-	w.stop()
-	delete(m.workers, group)
-	m.states.remove(group)
+// stop ends the work for a group that no longer has a backend.
+func (m *Manager) stop(name string, g *group) {
+	g.stop()
+	delete(m.groups, name)
+	m.states.remove(name)
 }
 
 // open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Identity, *b.NetBox), state: state, confirmed: b.ReleaseOrphans}
+		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Identity, *b.NetBox), state: state, confirmed: b.ReleaseOrphans, turn: make(chan struct{}, 1)}
 	}
 	return openExternal(m.sockets, b)
 }
 
-// Poke says that there is new work for a group.
-func (m *Manager) Poke(group string) {
+// Poke says that holders have work.
+func (m *Manager) Poke(due ...ipam.Holder) {
 	m.mu.Lock()
-	w := m.workers[group]
-	m.mu.Unlock()
-	if w != nil {
-		backoff.Poke(w.poked)
+	defer m.mu.Unlock()
+	for _, h := range due {
+		if g := m.groups[h.Group]; g != nil {
+			g.queue.Add(h)
+		}
 	}
 }
 

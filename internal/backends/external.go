@@ -9,13 +9,10 @@ import (
 	"purelb.io/purelb/internal/ipamgrpc"
 )
 
-// externalBatch is how many claims one call takes. Eight requests run in parallel.
-const externalBatch = 64
-
 // external is the backend of a group with an IPAM server.
 type external struct {
-	*ipamgrpc.Group
-	// fault is the reason if there is no Group.
+	group *ipamgrpc.Group
+	// fault is the reason if there is no group.
 	fault *ipam.Error
 }
 
@@ -24,24 +21,28 @@ func openExternal(sockets *ipamgrpc.Sockets, b config.Backend) backend {
 	if err != nil {
 		return &external{fault: misconfigured("%v: correct spec.external.socket", err)}
 	}
-	return &external{Group: g}
+	return &external{group: g}
 }
 
-func (x *external) prepare(context.Context) error {
+func (x *external) ready(context.Context) (driver, error) {
 	if x.fault != nil {
-		return x.fault
+		return nil, x.fault
 	}
-	return nil
+	return x.group, nil
 }
 
-func (x *external) renew()              {}
-func (x *external) batch() int          { return externalBatch }
-func (x *external) nearby() bool        { return true }
-func (x *external) rest() time.Duration { return rest }
+func (x *external) renew() {}
 
-// measuring treats only an unreachable server as a fault, because a server need not
+func (x *external) parallel() int { return 8 }
+
+// The server is in the same Pod, so attempts and counts cost nothing.
+func (x *external) longest() time.Duration { return 5 * time.Second }
+func (x *external) settle() time.Duration  { return 5 * time.Second }
+func (x *external) rest() time.Duration    { return rest }
+
+// uncounted treats only an unreachable server as a fault, because a server need not
 // implement Stats.
-func (x *external) measuring(err error) *ipam.Error {
+func (x *external) uncounted(err error) *ipam.Error {
 	if fault := faultOf(err); fault != nil && fault.Kind == ipam.KindUnavailable {
 		return fault
 	}
@@ -49,7 +50,7 @@ func (x *external) measuring(err error) *ipam.Error {
 }
 
 func (x *external) close() {
-	if x.Group != nil {
-		_ = x.Close() // a failed close has no consequence
+	if x.group != nil {
+		_ = x.group.Close() // a failed close has no consequence
 	}
 }

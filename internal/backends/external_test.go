@@ -31,12 +31,22 @@ type store struct {
 	// allocating, if set, is called before each allocation. The server returns its error.
 	allocating func(ctx context.Context, r *ipamv1.AllocateRequest) error
 
+	// prefix begins the IPv4 addresses.
+	prefix string
+
 	mu    sync.Mutex
 	held  map[string]string // the owner of each address
 	calls []string
 }
 
-func newStore() *store { return &store{held: map[string]string{}} }
+func newStore() *store { return &store{prefix: "192.0.2.", held: map[string]string{}} }
+
+// another returns a server with other addresses.
+func another() *store {
+	s := newStore()
+	s.prefix = "198.51.100."
+	return s
+}
 
 func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
 	if s.allocating != nil {
@@ -49,7 +59,7 @@ func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv
 	s.calls = append(s.calls, "allocate "+r.Pool+" "+r.Service)
 	owner := r.Pool + " " + r.Service
 	reply := &ipamv1.AllocateResponse{}
-	for prefix, wanted := range map[string]bool{"192.0.2.": r.GetFamilies().GetWantIpv4(), "2001:db8::": r.GetFamilies().GetWantIpv6()} {
+	for prefix, wanted := range map[string]bool{s.prefix: r.GetFamilies().GetWantIpv4(), "2001:db8::": r.GetFamilies().GetWantIpv6()} {
 		if !wanted {
 			continue
 		}
@@ -240,8 +250,8 @@ func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 	c.ledger.want("lb", web)
 	c.shows("lb", "web/v4=192.0.2.1")
 	c.shows("away", "wanted:1")
-	c.serve("b", newStore())
-	c.shows("away", "web/v4=192.0.2.1")
+	c.serve("b", another())
+	c.shows("away", "web/v4=198.51.100.1")
 	c.until("the fault ends", func() bool { return c.manager.States()[0].Fault == nil })
 }
 
@@ -286,7 +296,7 @@ func TestFailingServiceDelaysNoOther(t *testing.T) {
 }
 
 func TestSocketIsChanged(t *testing.T) {
-	first, second := newStore(), newStore()
+	first, second := newStore(), another()
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", first)
 	c.serve("b", second)
@@ -295,7 +305,7 @@ func TestSocketIsChanged(t *testing.T) {
 	c.set(map[string]string{"lb": "b"})
 	c.ledger.want("lb", api)
 	c.until("both servers hold an address", func() bool {
-		return first.print() == "lb default/web 192.0.2.1" && second.print() == "lb default/api 192.0.2.1"
+		return first.print() == "lb default/web 192.0.2.1" && second.print() == "lb default/api 198.51.100.1"
 	})
 }
 

@@ -1,9 +1,7 @@
 package backends_test
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,271 +11,212 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// ledger is a Ledger in memory that keeps the contract, for tests.
+// ledger is the allocator's store and its claims, without Services: a test says what they want.
 type ledger struct {
-	mu sync.Mutex
+	mu     sync.Mutex
+	store  *ipam.Store
+	claims *ipam.Claims
+	// wants are the claims of each Service.
+	wants map[ipam.Owner][]ipam.Claim
 	// incomplete says that the allocator has not read all Services yet.
 	incomplete bool
-	groups     map[string]*accounts
-	// shown is an address that a Service has besides its grants.
-	shown netip.Addr
-	poke  func(group string)
+	poke       func(...ipam.Holder)
 	// news is called after each answer.
 	news func()
 }
 
-// accounts are the accounts of one group.
-type accounts struct {
-	queue     []ipam.Claim
-	sent      map[string]ipam.Claim
-	held      map[string]ipam.Grant
-	refused   map[string]error
-	releasing []ipam.Grant
-	departed  []string
-	// freed counts the calls of Freed.
-	freed int
-}
-
 func newLedger() *ledger {
-	return &ledger{groups: map[string]*accounts{}, poke: func(string) {}, news: func() {}}
-}
-
-// of returns the accounts of a group. The caller holds the lock.
-func (l *ledger) of(group string) *accounts {
-	if l.groups[group] == nil {
-		l.groups[group] = &accounts{sent: map[string]ipam.Claim{}, held: map[string]ipam.Grant{}, refused: map[string]error{}}
+	store := ipam.NewStore()
+	return &ledger{
+		store: store, claims: ipam.NewClaims(store), wants: map[ipam.Owner][]ipam.Claim{},
+		poke: func(...ipam.Holder) {}, news: func() {},
 	}
-	return l.groups[group]
 }
 
-func (l *ledger) Has(a netip.Addr) bool {
+// act calls do under the lock, and pokes the holders that it returns.
+func (l *ledger) act(do func() []ipam.Holder) {
+	l.mu.Lock()
+	due := do()
+	l.mu.Unlock()
+	l.poke(due...)
+}
+
+func (l *ledger) Pending(group string) []ipam.Holder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, of := range l.groups {
-		for _, g := range of.held {
-			if g.Address == a {
-				return true
+	return l.claims.Pending(group)
+}
+
+func (l *ledger) Work(h ipam.Holder) ipam.Work {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claims.Work(h)
+}
+
+// Answered makes the Services show what they get.
+func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool) {
+	defer l.news()
+	l.act(func() (due []ipam.Holder) {
+		var verdicts []ipam.Verdict
+		verdicts, again = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return nil })
+		for _, v := range verdicts {
+			if v.Address.IsValid() {
+				l.store.Show(v.Address, ownerOf(v.Claim.Key))
+				due = append(due, l.withdraw(v.Claim)...)
+				if next, ok := l.claims.Exhausted(h.Group, v.Claim.Family); ok {
+					due = append(due, next)
+				}
 			}
 		}
-	}
-	return a == l.shown
+		return due
+	})
+	return again
 }
 
-func (l *ledger) Wanted(group string, most int) []ipam.Claim {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.of(group)
-	n := min(most, len(a.queue))
-	for n > 0 && n < len(a.queue) && ipam.HolderOf(a.queue[n-1].Key) == ipam.HolderOf(a.queue[n].Key) {
-		n--
-	}
-	claims := slices.Clone(a.queue[:n])
-	a.queue = slices.Clone(a.queue[n:])
-	for _, c := range claims {
-		a.sent[c.Key] = c
-	}
-	return claims
+func (l *ledger) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool) {
+	defer l.news()
+	l.act(func() (due []ipam.Holder) {
+		again = l.claims.Released(h, grants, errs)
+		for _, g := range grants {
+			if next, ok := l.claims.Exhausted(h.Group, addr.FamilyOf(g.Address)); ok {
+				due = append(due, next)
+			}
+		}
+		return due
+	})
+	return again
 }
 
-func (l *ledger) Answered(group string, claims []ipam.Claim, answers []ipam.Answer) {
+func (l *ledger) Dismissed(h ipam.Holder, _ string, err error) {
 	defer l.news()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.of(group)
-	for i, c := range claims {
-		delete(a.sent, c.Key)
-		var e *ipam.Error
-		switch err := answers[i].Err; {
-		case err == nil:
-			a.held[c.Key] = answers[i].Grant
-			delete(a.refused, c.Key)
-		case errors.As(err, &e) && slices.Contains([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}, e.Kind):
-			a.refused[c.Key] = err
-		default:
-			a.refused[c.Key] = err
-			a.queue = append(a.queue, c)
-		}
-	}
+	l.claims.Dismissed(h, err)
 }
 
-func (l *ledger) Releasing(group string, most int) []ipam.Grant {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.of(group)
-	n := min(most, len(a.releasing))
-	grants := slices.Clone(a.releasing[:n])
-	a.releasing = slices.Clone(a.releasing[n:])
-	return grants
-}
-
-func (l *ledger) Released(group string, grants []ipam.Grant, errs []error) {
-	defer l.news()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, g := range grants {
-		if errs[i] != nil {
-			l.of(group).releasing = append(l.of(group).releasing, g)
-		}
-	}
-}
-
-func (l *ledger) Freed(group string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.of(group).freed++
-}
-
-// Departed implements Ledger. A holder departs after its last release.
-func (l *ledger) Departed(group string, most int) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.of(group)
-	if len(a.releasing) > 0 {
-		return nil
-	}
-	n := min(most, len(a.departed))
-	keys := slices.Clone(a.departed[:n])
-	a.departed = slices.Clone(a.departed[n:])
-	return keys
-}
-
-func (l *ledger) Dismissed(group string, keys []string, errs []error) {
-	defer l.news()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, key := range keys {
-		if errs[i] != nil {
-			l.of(group).departed = append(l.of(group).departed, key)
-		}
-	}
-}
+func (l *ledger) Freed(string) {}
 
 func (l *ledger) Holds() (map[string][]ipam.Grant, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := map[string][]ipam.Grant{}
-	for group, a := range l.groups {
-		all[group] = slices.Collect(maps.Values(a.held))
-	}
-	return all, !l.incomplete
+	return l.claims.Grants(), !l.incomplete
 }
 
 func (l *ledger) Register(group string, missing []ipam.Grant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, g := range missing {
-		c := claimOf(g.Key)
-		c.Address = g.Address
-		l.of(group).queue = append(l.of(group).queue, c)
-	}
+	l.act(func() []ipam.Holder { return l.claims.Register(group, missing) })
 }
 
-func (l *ledger) Learn(_ string, grants []ipam.Grant) (orphans []ipam.Grant) {
+func (l *ledger) Learn(group string, grants []ipam.Grant) []ipam.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, g := range grants {
-		if !l.open(g.Key) && g.Address != l.shown {
-			orphans = append(orphans, g)
-		}
-	}
+	orphans, _ := l.claims.Learn(group, grants)
 	return orphans
 }
 
-// open reports whether a claim with this key is in progress or granted.
-func (l *ledger) open(key string) bool {
-	for _, a := range l.groups {
-		_, held := a.held[key]
-		_, sent := a.sent[key]
-		if held || sent || slices.ContainsFunc(a.queue, func(c ipam.Claim) bool { return c.Key == key }) {
-			return true
-		}
-	}
-	return false
+// wait makes the Service of c wait for it. The caller holds the lock.
+func (l *ledger) wait(c ipam.Claim) []ipam.Holder {
+	due := l.withdraw(c)
+	who := ownerOf(c.Key)
+	l.wants[who] = append(l.wants[who], c)
+	more, _ := l.claims.Want(who, l.wants[who])
+	return append(due, more...)
 }
 
-// want queues claims with these keys.
+// withdraw ends the wait for c. The caller holds the lock.
+func (l *ledger) withdraw(c ipam.Claim) []ipam.Holder {
+	who := ownerOf(c.Key)
+	l.wants[who] = slices.DeleteFunc(l.wants[who], func(other ipam.Claim) bool { return other.Key == c.Key && other.Group == c.Group })
+	due, _ := l.claims.Want(who, l.wants[who])
+	return due
+}
+
+// want makes Services wait for claims with these keys.
 func (l *ledger) want(group string, keys ...string) {
-	l.mu.Lock()
-	for _, key := range keys {
-		l.of(group).queue = append(l.of(group).queue, claimOf(key))
-	}
-	l.mu.Unlock()
-	l.poke(group)
+	l.act(func() (due []ipam.Holder) {
+		for _, key := range keys {
+			due = append(due, l.wait(claimOf(group, key))...)
+		}
+		return due
+	})
 }
 
-// wantNamed queues a claim for a certain address.
+// wantNamed makes a Service wait for a certain address, or for any address if it is "".
 func (l *ledger) wantNamed(group, key, address string) {
-	l.mu.Lock()
-	c := claimOf(key)
-	c.Address = netip.MustParseAddr(address)
-	l.of(group).queue = append(l.of(group).queue, c)
-	l.mu.Unlock()
-	l.poke(group)
+	l.act(func() []ipam.Holder {
+		c := claimOf(group, key)
+		c.Address, _ = netip.ParseAddr(address)
+		return l.wait(c)
+	})
 }
 
-// unname makes the waiting claims accept any address.
-func (l *ledger) unname(group string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.of(group).queue {
-		l.of(group).queue[i].Address = netip.Addr{}
-	}
-}
-
-// giveUp queues the release of the grants with these keys.
+// giveUp makes Services leave the grants with these keys, or no longer wait for them.
 func (l *ledger) giveUp(group string, keys ...string) {
-	l.mu.Lock()
-	a := l.of(group)
-	for _, key := range keys {
-		a.releasing = append(a.releasing, a.held[key])
-		a.departed = append(a.departed, key)
-		delete(a.held, key)
-	}
-	l.mu.Unlock()
-	l.poke(group)
-}
-
-// giveUpIfHeld calls giveUp if the key has a grant. Otherwise it withdraws the claim.
-func (l *ledger) giveUpIfHeld(group, key string) {
-	l.mu.Lock()
-	_, held := l.of(group).held[key]
-	l.of(group).queue = slices.DeleteFunc(l.of(group).queue, func(c ipam.Claim) bool { return c.Key == key })
-	l.mu.Unlock()
-	if held {
-		l.giveUp(group, key)
-	}
+	l.act(func() (due []ipam.Holder) {
+		for _, key := range keys {
+			due = append(due, l.withdraw(claimOf(group, key))...)
+			who := ownerOf(key)
+			kept := l.store.Held(who)
+			for _, g := range l.claims.Grants()[group] {
+				if g.Key == key {
+					kept = slices.DeleteFunc(kept, func(a netip.Addr) bool { return a == g.Address })
+				}
+			}
+			left, _ := l.store.Keep(who, kept)
+			due = append(due, l.claims.Left(left)...)
+		}
+		return due
+	})
 }
 
 // restart leaves only the knowledge of a new allocator: the addresses that Services show, and the
-// claims.
-func (l *ledger) restart() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.groups {
-		for _, key := range slices.Sorted(maps.Keys(a.sent)) {
-			a.queue = append(a.queue, a.sent[key])
+// claims that they wait for. without is the key of a grant that the new one does not know.
+func (l *ledger) restart(without string) {
+	l.act(func() (due []ipam.Holder) {
+		before, wants := l.claims.Grants(), l.wants
+		fresh := newLedger()
+		l.store, l.claims, l.wants = fresh.store, fresh.claims, fresh.wants
+		for group, grants := range before {
+			for _, g := range grants {
+				if g.Key != without {
+					l.claims.Adopt(claimOf(group, g.Key), g.Address)
+					l.store.Show(g.Address, ownerOf(g.Key))
+				}
+			}
 		}
-		clear(a.sent)
-		a.releasing, a.departed = nil, nil
-	}
+		for _, list := range wants {
+			for _, c := range list {
+				due = append(due, l.wait(c)...)
+			}
+		}
+		return due
+	})
 }
 
-// print lists the grants and the waiting claims of a group, sorted.
+// print lists the grants of a group, sorted, and how many claims are waiting. A refused claim is not
+// counted.
 func (l *ledger) print(group string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.of(group)
 	var lines []string
-	for key, g := range a.held {
-		lines = append(lines, short(key)+"="+g.Address.String())
+	for _, g := range l.claims.Grants()[group] {
+		lines = append(lines, short(g.Key)+"="+g.Address.String())
 	}
 	slices.Sort(lines)
-	for _, part := range []struct {
-		name string
-		n    int
-	}{{"wanted", len(a.queue)}, {"sent", len(a.sent)}, {"releasing", len(a.releasing)}, {"departed", len(a.departed)}} {
-		if part.n > 0 {
-			lines = append(lines, fmt.Sprintf("%s:%d", part.name, part.n))
+	count := map[string]int{}
+	for _, p := range l.claims.Open() {
+		switch {
+		case p.Group != group || p.Failure != nil && slices.Contains([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}, p.Failure.Kind):
+		case p.Phase == ipam.PhaseSent:
+			count["sent"]++
+		case p.Returned.IsValid():
+			count["releasing"]++
+		default:
+			count["wanted"]++
+		}
+	}
+	for _, name := range []string{"wanted", "sent", "releasing"} {
+		if count[name] > 0 {
+			lines = append(lines, fmt.Sprintf("%s:%d", name, count[name]))
 		}
 	}
 	return strings.Join(lines, " ")
@@ -287,31 +226,35 @@ func (l *ledger) print(group string) string {
 func (l *ledger) heldBy(group string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.of(group).held)
+	return len(l.claims.Grants()[group])
 }
 
 // refusal returns the reason of the last refusal of a claim, or "".
 func (l *ledger) refusal(group, key string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.of(group).refused[key]; err != nil {
-		return err.Error()
+	for _, p := range l.claims.Open() {
+		if p.Group == group && p.Key == key && p.Failure != nil {
+			return p.Failure.Message
+		}
 	}
 	return ""
 }
 
-// hold notes that a Service has an address.
+// show notes that a Service has an address from another source.
+func (l *ledger) show(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.store.Show(netip.MustParseAddr(address), "default/other")
+}
+
+// hold notes that a Service has an address of the group.
 func (l *ledger) hold(group, key, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(group).held[key] = ipam.Grant{Key: key, Address: netip.MustParseAddr(address)}
-}
-
-// forget drops a grant without releasing it.
-func (l *ledger) forget(group, key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.of(group).held, key)
+	a := netip.MustParseAddr(address)
+	l.claims.Adopt(claimOf(group, key), a)
+	l.store.Show(a, ownerOf(key))
 }
 
 func (l *ledger) setIncomplete(incomplete bool) {
@@ -327,6 +270,8 @@ func key(service string, f addr.Family) string {
 	return ipam.KeyOf(cluster, ipam.Claim{Group: "default", Service: "default/" + service, Family: f})
 }
 
+func ownerOf(key string) ipam.Owner { return ipam.OwnerOf(key) }
+
 // short returns a key without the parts that the keys of all Services have in common.
 func short(key string) string {
 	return strings.Replace(strings.TrimPrefix(key, cluster+"/default/"), "/default/v", "/v", 1)
@@ -341,9 +286,9 @@ func v4(n int) []string {
 	return keys
 }
 
-// claimOf returns the claim with a key.
-func claimOf(key string) ipam.Claim {
-	c := ipam.Claim{Key: key, Group: "default", Service: ipam.HolderOf(key), Family: addr.V4}
+// claimOf returns the claim of a group with a key.
+func claimOf(group, key string) ipam.Claim {
+	c := ipam.Claim{Key: key, Group: group, Service: ipam.HolderOf(key), Family: addr.V4}
 	if strings.HasSuffix(key, "/v6") {
 		c.Family = addr.V6
 	}

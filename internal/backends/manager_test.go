@@ -3,6 +3,7 @@ package backends_test
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -15,29 +16,30 @@ import (
 func TestChangeOfOneGroupDisturbsNoOther(t *testing.T) {
 	in(t, func(w *world) {
 		w.serve("other.example")
-		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("other.example", "b", "192.0.2.0/24")
+		w.servers["netbox.example"].AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("198.51.100.0/24")})
+		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("other.example", "b", "10.0.0.0/16")
 		defer w.start(a, b)()
 		w.ledger.want("a", web)
 		w.ledger.want("b", web)
 		after(2 * time.Minute)
 		before := len(w.servers["other.example"].Requests())
-		a = on("netbox.example", "a", "10.0.0.0/16")
+		a = on("netbox.example", "a", "198.51.100.0/24")
 		w.manager.Set([]config.Backend{a, b, on("netbox.example", "c", "192.0.2.0/24")})
 		w.ledger.want("a", api)
 		w.ledger.want("c", v4(1)...)
 		after(time.Minute)
-		w.holds("a", "api/v4=10.0.0.1 web/v4=192.0.2.1")
+		w.holds("a", "api/v4=198.51.100.1 web/v4=192.0.2.1")
 		w.holds("c", "web-0/v4=192.0.2.2")
 		if n := len(w.servers["other.example"].Requests()); n != before {
 			t.Errorf("%d requests for the group that did not change", n-before)
 		}
-		if s := w.state("a"); s.Ranges[0] != "10.0.0.0/16" || s.Size[addr.V4] != 65534 {
+		if s := w.state("a"); s.Ranges[0] != "198.51.100.0/24" || s.Size[addr.V4] != 254 {
 			t.Errorf("the state is %+v", s)
 		}
 		w.manager.Set([]config.Backend{b})
 		w.ledger.want("a", v4(1)...)
 		after(time.Minute)
-		w.holds("a", "api/v4=10.0.0.1 web/v4=192.0.2.1 wanted:1")
+		w.holds("a", "api/v4=198.51.100.1 web/v4=192.0.2.1 wanted:1")
 		if list := w.manager.States(); len(list) != 1 || list[0].Group != "b" {
 			t.Errorf("the states are %+v", list)
 		}
@@ -156,13 +158,13 @@ func TestRestartInEachStateLeavesOneAddressForAClaim(t *testing.T) {
 				go func() { ended <- w.manager.Run(ctx) }()
 				w.ledger.want("lb", web, api)
 				after(time.Second)
-				w.ledger.giveUpIfHeld("lb", web)
+				w.ledger.giveUp("lb", web)
 				after(time.Minute)
 				cancel()
 				if err := <-ended; err != nil {
 					t.Error(err)
 				}
-				w.ledger.restart()
+				w.ledger.restart("")
 				w.manager = backends.New(w.ledger, w.options)
 				defer w.start(lb...)()
 				w.ledger.want("lb", web)

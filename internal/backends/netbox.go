@@ -3,16 +3,13 @@ package backends
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
 )
-
-// netBoxBatch is the size of a batch of claims. NetBox processes a batch in one request, and other
-// requests wait for the end of that request.
-const netBoxBatch = 40
 
 // pageSize is how many addresses one request lists.
 const pageSize = 1000
@@ -25,36 +22,43 @@ type netBox struct {
 	// confirmed is the digest of the orphans that a person lets PureLB release, or "".
 	confirmed string
 
-	*netbox.Pool // nil until it is prepared
-	client       *netbox.Client
-	stale        bool
+	stale atomic.Bool
+	// turn is full while a call looks for the group. It guards what follows.
+	turn   chan struct{}
+	pool   *netbox.Pool // nil until it is found
+	client *netbox.Client
 }
 
-// prepare finds the group in NetBox, with the present token of the Secret. If that fails, the
+// ready finds the group in NetBox, with the present token of the Secret. If that fails, the
 // previous pool stays, so that requests which still succeed with it continue.
-func (n *netBox) prepare(ctx context.Context) error {
-	if n.Pool != nil && !n.stale && n.server.current(n.client) {
-		return nil
+func (n *netBox) ready(ctx context.Context) (driver, error) {
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return nil, &ipam.Error{Kind: ipam.KindUnavailable, Message: "another request still looks for the group in NetBox"}
 	}
-	n.stale = false
+	if n.pool != nil && !n.stale.Load() && n.server.current(n.client) {
+		return pool{n.pool, n}, nil
+	}
+	n.stale.Store(false)
 	client, err := n.server.connect(ctx)
 	if err == nil {
-		var pool *netbox.Pool
-		if pool, err = client.Prepare(ctx, n.group); err == nil {
-			n.adopt(client, pool)
-			return nil
+		var found *netbox.Pool
+		if found, err = client.Prepare(ctx, n.group); err == nil {
+			n.adopt(client, found)
 		}
 	}
-	if n.Pool != nil {
-		return nil
+	if n.pool == nil {
+		return nil, err
 	}
-	return err
+	return pool{n.pool, n}, nil
 }
 
-// adopt stores a pool that was just prepared.
-func (n *netBox) adopt(client *netbox.Client, pool *netbox.Pool) {
-	n.client, n.Pool = client, pool
-	facts := pool.Facts()
+// adopt stores a pool that was just found. The caller has the turn.
+func (n *netBox) adopt(client *netbox.Client, found *netbox.Pool) {
+	n.client, n.pool = client, found
+	facts := found.Facts()
 	n.state.warn("prepare", facts.Warnings...)
 	n.state.update(func(s *State) {
 		s.Backend, s.Reached = "NetBox "+facts.Version, time.Now()
@@ -62,33 +66,43 @@ func (n *netBox) adopt(client *netbox.Client, pool *netbox.Pool) {
 			s.Ranges = facts.Parents
 		}
 	})
-	n.server.enter(member{group: n.group, pool: pool, state: n.state, confirmed: n.confirmed})
+	n.server.enter(member{group: n.group, pool: found, state: n.state, confirmed: n.confirmed})
 }
 
-func (n *netBox) renew()       { n.stale = true }
-func (n *netBox) batch() int   { return netBoxBatch }
-func (n *netBox) nearby() bool { return false }
-func (n *netBox) close()       { n.server.leave(n.group.Name) }
+func (n *netBox) renew() { n.stale.Store(true) }
 
-// ReleaseAll releases both families. A former allocator may have sent a claim that this one does not
-// know.
-func (n *netBox) ReleaseAll(ctx context.Context, key string) error {
-	return errors.Join(n.Release(ctx, []ipam.Grant{{Key: ipam.KeyIn(key, addr.V4)}, {Key: ipam.KeyIn(key, addr.V6)}})...)
-}
+// parallel is 1 because the client sends one request at a time.
+func (n *netBox) parallel() int { return 1 }
 
-func (n *netBox) measuring(err error) *ipam.Error { return faultOf(err) }
-
-// Capacity counts the addresses, and notes how many requests that takes.
-func (n *netBox) Capacity(ctx context.Context) (ipam.Capacity, error) {
-	c, err := n.Pool.Capacity(ctx)
-	if err == nil {
-		listed := min(c.InUse[addr.V4], 1e6) + min(c.InUse[addr.V6], 1e6)
-		n.server.note(n.group.Name, len(c.Ranges)+int(listed/pageSize))
-	}
-	return c, err
-}
+func (n *netBox) longest() time.Duration { return time.Minute }
+func (n *netBox) settle() time.Duration  { return 30 * time.Second }
 
 // rest limits the groups of a server to one counting request per minute.
 func (n *netBox) rest() time.Duration {
 	return max(rest, time.Duration(n.server.cost())*time.Minute)
+}
+
+func (n *netBox) uncounted(err error) *ipam.Error { return faultOf(err) }
+func (n *netBox) close()                          { n.server.leave(n.group.Name) }
+
+// pool is the driver of a group that was found.
+type pool struct {
+	*netbox.Pool
+	of *netBox
+}
+
+// ReleaseAll releases both families. A former allocator may have sent a claim that this one does not
+// know.
+func (p pool) ReleaseAll(ctx context.Context, key string) error {
+	return errors.Join(p.Release(ctx, []ipam.Grant{{Key: ipam.KeyIn(key, addr.V4)}, {Key: ipam.KeyIn(key, addr.V6)}})...)
+}
+
+// Capacity counts the addresses, and notes how many requests that takes.
+func (p pool) Capacity(ctx context.Context) (ipam.Capacity, error) {
+	c, err := p.Pool.Capacity(ctx)
+	if err == nil {
+		listed := min(c.InUse[addr.V4], 1e6) + min(c.InUse[addr.V6], 1e6)
+		p.of.server.note(p.of.group.Name, len(c.Ranges)+int(listed/pageSize))
+	}
+	return c, err
 }

@@ -41,7 +41,7 @@ func TestAbsentBackendIsRetriedSlowly(t *testing.T) {
 		w.ledger.want("lb", web)
 		for range 600 {
 			after(time.Second)
-			w.ledger.poke("lb") // new work does not end the delay
+			w.ledger.poke(ipam.Holder{Group: "lb", Name: "default/other"}) // new work does not end the delay
 		}
 		got := gaps(w.requests())
 		for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60, 60} {
@@ -113,7 +113,7 @@ func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
 		w.hasFault("lb", ipam.KindMisconfigured)
 		w.ledger.want("lb", api)
 		after(time.Second)
-		w.holds("lb", "api/v4=192.0.2.2 releasing:1 departed:1")
+		w.holds("lb", "api/v4=192.0.2.2 releasing:1")
 		s.SetToken(netboxtest.AdminToken, netboxtest.Token{})
 		after(6 * time.Minute)
 		w.holds("lb", "api/v4=192.0.2.2")
@@ -150,7 +150,7 @@ func TestFaultEndsWithoutWork(t *testing.T) {
 		if f := w.state("lb").Fault; f == nil || f.Kind != ipam.KindUnavailable || f.Since.Sub(began) > time.Second {
 			t.Errorf("the fault is %+v, want one since %s", f, began)
 		}
-		w.ledger.giveUpIfHeld("lb", web)
+		w.ledger.giveUp("lb", web)
 		after(10 * time.Minute)
 		w.hasFault("lb", ipam.KindUnavailable)
 		w.intercept("netbox.example", nil)

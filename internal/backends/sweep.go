@@ -191,7 +191,6 @@ func (s *server) register(members []member, held map[string][]ipam.Grant, still 
 		m.state.update(func(state *State) { state.Missing = len(missing) })
 		if len(missing) > 0 {
 			s.manager.ledger.Register(m.group.Name, missing)
-			s.manager.Poke(m.group.Name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backends"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/netbox"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
@@ -67,7 +68,7 @@ func TestClustersOfOneNameDeleteNothing(t *testing.T) {
 	in(t, func(w *world) {
 		other := &world{T: w.T, ledger: newLedger(), servers: w.servers, handlers: w.handlers, secrets: w.secrets, options: w.options}
 		other.options.NetBox, other.options.Secret, other.options.Changed = other.client, other.secret, other.noteChange
-		other.ledger.poke = func(group string) { other.manager.Poke(group) }
+		other.ledger.poke = func(due ...ipam.Holder) { other.manager.Poke(due...) }
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
 		defer other.start(on("netbox.example", "lb", "192.0.2.0/24"))()
 		w.ledger.want("lb", web)
@@ -143,8 +144,8 @@ func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 		w.intercept("netbox.example", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			s.ServeHTTP(rw, r)
 			if r.URL.Query().Has("cf_" + netbox.DefaultField + "__isw") {
-				w.ledger.forget("lb", key("goes", addr.V4))
-				w.ledger.forget("lb", key("left", addr.V4))
+				w.ledger.restart(key("goes", addr.V4))
+				w.ledger.restart(key("left", addr.V4))
 			}
 		}))
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
@@ -310,7 +311,7 @@ func TestReservedOrphanIsReservedAgain(t *testing.T) {
 		w.ledger.want("lb", web)
 		after(5 * time.Second)
 		w.holds("lb", "web/v4=198.51.100.1")
-		w.ledger.forget("lb", web)
+		w.ledger.restart(web)
 		after(15 * time.Minute)
 		w.manager.Set([]config.Backend{confirmed(w, b)})
 		after(time.Minute)
@@ -360,7 +361,7 @@ func TestReservedOrphanOutlivesItsGroup(t *testing.T) {
 		w.ledger.want("a", web)
 		after(time.Minute)
 		w.manager.Set([]config.Backend{b})
-		w.ledger.forget("a", web)
+		w.ledger.restart(web)
 		after(15 * time.Minute)
 		w.manager.Set([]config.Backend{confirmed(w, b)})
 		after(time.Minute)

@@ -52,9 +52,9 @@ func in(t *testing.T, test func(w *world)) {
 		w.options = backends.Options{Identity: netbox.Identity{Cluster: cluster}, Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
 			NetBox: w.client, Exchange: w.noteExchange, Random: func() float64 { return 0 }}
 		w.serve("netbox.example")
-		w.ledger.poke = func(group string) {
+		w.ledger.poke = func(due ...ipam.Holder) {
 			if w.manager != nil {
-				w.manager.Poke(group)
+				w.manager.Poke(due...)
 			}
 		}
 		test(w)

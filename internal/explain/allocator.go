@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -119,7 +118,7 @@ func (v *view) claimLine(c allocstate.Claim) string {
 	case ipam.PhaseSent:
 		line += "it was asked for an address, and has not answered yet"
 	case ipam.PhaseRefused:
-		line += fmt.Sprintf("it has refused %s; the next request is sent%s", times(c.Tries), cmp.Or(v.until(c.Again), " soon"))
+		line += "it has granted none; the request is repeated"
 	case ipam.PhaseEnded, ipam.PhaseReturning:
 		line += fmt.Sprintf("%s is given back to it", c.Address)
 	default:
@@ -129,13 +128,6 @@ func (v *view) claimLine(c allocstate.Claim) string {
 		line += ": " + c.Failure
 	}
 	return line
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 // since describes how long something has lasted, or returns "" if that is not known.

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"time"
 )
 
 // Claims are the claims of a cluster on backends: what to ask of a backend, what a backend
-// holds, and what to give back. Claims does not talk to backends: a worker takes claims
-// from Next and brings the answers to Answered.
+// holds, and what to give back. Claims does not talk to backends: a worker asks for the Work of a
+// holder, and brings the outcome back.
 //
 // A claim belongs to the Services that wait for it. When no Service waits for it, and the Store has
 // its address for no Service, Claims gives the address back. A claim with an unknown outcome is
@@ -21,13 +20,15 @@ type Claims struct {
 	cluster string
 	store   *Store
 	of      map[claimID]*claimed
+	holders map[Holder]*holder
+	// made counts the claims that were ever made.
+	made int
 	// at are the granted claims, by their address.
 	at map[netip.Addr]*claimed
 	// wanted are the claims that an owner waits for.
 	wanted map[Owner][]claimID
-	// queues are the claims of each group in the order in which they are sent or given back. An
-	// entry is skipped if the state of its claim has changed meanwhile.
-	queues map[string]*claimQueues
+	// exhausted are the claims that were refused because no address was free.
+	exhausted map[*claimed]bool
 	// faults are the reasons why the backend of a group answers no claims.
 	faults map[string]*Error
 }
@@ -37,51 +38,42 @@ type claimID struct{ group, key string }
 
 func (c Claim) id() claimID { return claimID{c.Group, c.Key} }
 
-// claimQueues are the queues of a group.
-type claimQueues struct {
-	send, back []*claimed
-	// departed are keys of holders that have no claim left in the group.
-	departed []string
+// Holder is who has claims in a group: a Service, or Services that share an address. Name is that of
+// HolderOf.
+type Holder struct{ Group, Name string }
+
+// Holder returns the holder of c.
+func (c Claim) Holder() Holder { return Holder{c.Group, HolderOf(c.Key)} }
+
+// holder has the claims of a Holder.
+type holder struct {
+	claims []*claimed
+	// departed is a key of a holder whose addresses must all be given back, or "".
+	departed string
 }
-
-// claimState is the next step of a claim.
-type claimState int
-
-const (
-	// claimQueued must be sent.
-	claimQueued claimState = iota
-	// claimSent waits for its answer.
-	claimSent
-	// claimRefused was refused: the backend grants it only after something has changed.
-	claimRefused
-	// claimGranted has an address.
-	claimGranted
-	// claimEnded must be given back.
-	claimEnded
-	// claimReturning is being given back.
-	claimReturning
-)
 
 // claimed is a claim and its outcome.
 type claimed struct {
 	Claim
-	state claimState
-	// grant has the address of a claim that is granted or being given back, or an address
-	// that the backend granted but that no Service can have.
-	grant Grant
-	// doubtful says that the backend may no longer hold grant, or that no Service can have
-	// its address. It is given back before the claim is sent again.
+	// number orders the claims by their age.
+	number int
+	// granted says that grant has the address of the claim. If it is false, a valid grant is an
+	// address that the backend granted but that no Service can have.
+	granted bool
+	grant   Grant
+	// back are addresses that the backend has for the key, and that must be given back before the
+	// claim is sent again. doubtful says that the backend may no longer have them.
+	back     []netip.Addr
 	doubtful bool
+	// busy says that a request is in flight.
+	busy bool
 	// failure is why the last attempt failed, or nil.
 	failure *Error
 	// unsure says that the backend may have granted the claim although no answer came.
 	unsure bool
-	// again is when a refused claim is sent again. tries counts its refusals.
-	again time.Time
-	tries int
 	// register says that the claim must inform the backend of a grant that the backend does not
-	// know. telling says that this request is running.
-	register, telling bool
+	// know.
+	register bool
 	// wanters are the owners that wait for the claim, in the order in which they came.
 	wanters []wanter
 }
@@ -113,11 +105,16 @@ func (e *claimed) owners() []Owner {
 	return owners
 }
 
+// asksFor reports whether a satisfies the claim.
+func (e *claimed) asksFor(a netip.Addr) bool {
+	return !e.Address.IsValid() || plain(e.Address) == plain(a)
+}
+
 // NewClaims returns Claims without any claim. store says which addresses are in use.
 func NewClaims(store *Store) *Claims {
 	return &Claims{
-		store: store, of: map[claimID]*claimed{}, at: map[netip.Addr]*claimed{},
-		wanted: map[Owner][]claimID{}, queues: map[string]*claimQueues{}, faults: map[string]*Error{},
+		store: store, of: map[claimID]*claimed{}, holders: map[Holder]*holder{}, at: map[netip.Addr]*claimed{},
+		wanted: map[Owner][]claimID{}, exhausted: map[*claimed]bool{}, faults: map[string]*Error{},
 	}
 }
 
@@ -157,7 +154,7 @@ func (c *Claims) outcome(want Claim) outcome {
 	switch e := c.of[want.id()]; {
 	case e == nil:
 		return outcome{}
-	case e.state == claimGranted:
+	case e.granted:
 		return outcome{address: e.grant.Address}
 	default:
 		return outcome{failure: cmp.Or(e.failure, c.faults[want.Group])}
@@ -194,63 +191,52 @@ func (c *Claims) Has(claim Claim, by Owner) bool {
 	if e == nil {
 		return false
 	}
-	if len(e.wanters) == 0 && (e.state != claimGranted || !c.isHeld(e.grant.Address)) {
+	if len(e.wanters) == 0 && !(e.granted && c.isHeld(e.grant.Address)) {
 		return true // it ends
 	}
 	return slices.Contains(e.owners(), by) || slices.Contains(c.store.Holders(e.grant.Address), by)
 }
 
-// Want replaces the claims that by waits for. It returns the groups whose workers have something to
-// do. It also returns the owners that must choose again, because they get a claim that was about to
-// be given back.
-func (c *Claims) Want(by Owner, claims []Claim) (groups []string, granted []Owner) {
+// Want replaces the claims that by waits for. It returns the holders that have work. It also returns
+// the owners that must choose again, because they get a claim that was about to be given back.
+func (c *Claims) Want(by Owner, claims []Claim) (due []Holder, granted []Owner) {
 	if len(claims) == 0 && len(c.wanted[by]) == 0 {
 		return nil, nil
 	}
-	note := func(e *claimed) {
-		was := e.state
-		if c.changed(e) {
-			groups = append(groups, e.Group)
-		}
-		if was != claimGranted && e.state == claimGranted {
-			granted = append(granted, e.owners()...)
-		}
-	}
 	ids := make([]claimID, 0, len(claims))
+	var touched []*claimed
 	for _, want := range claims {
 		ids = append(ids, want.id())
-		if e := c.want(by, want); e != nil {
-			note(e)
-		} else {
-			groups = append(groups, want.Group)
-		}
+		touched = append(touched, c.want(by, want))
 	}
 	for _, id := range c.wanted[by] {
-		if slices.Contains(ids, id) {
-			continue
+		if e := c.of[id]; !slices.Contains(ids, id) {
+			e.wanters = slices.DeleteFunc(e.wanters, func(w wanter) bool { return w.by == by })
+			touched = append(touched, e)
 		}
-		e := c.of[id]
-		e.wanters = slices.DeleteFunc(e.wanters, func(w wanter) bool { return w.by == by })
-		note(e)
+	}
+	for _, e := range touched {
+		was := e.granted
+		if c.changed(e) {
+			due = append(due, e.Holder())
+		}
+		if !was && e.granted {
+			granted = append(granted, e.owners()...)
+		}
 	}
 	if len(ids) == 0 {
 		delete(c.wanted, by)
 	} else {
 		c.wanted[by] = ids
 	}
-	return groups, granted
+	return due, granted
 }
 
-// want adds by to the Services that wait for want. It returns the claim, or nil if the claim is
-// new.
+// want adds by to the Services that wait for want, and returns the claim.
 func (c *Claims) want(by Owner, want Claim) *claimed {
 	e := c.of[want.id()]
 	if e == nil {
-		e = &claimed{Claim: want}
-		c.of[want.id()] = e
-		e.wanters = []wanter{{by, want}}
-		c.queue(e, claimQueued)
-		return nil
+		e = c.add(want)
 	}
 	if i := slices.IndexFunc(e.wanters, func(w wanter) bool { return w.by == by }); i >= 0 {
 		e.wanters[i].claim = want
@@ -260,98 +246,118 @@ func (c *Claims) want(by Owner, want Claim) *claimed {
 	return e
 }
 
-// changed records that other owners wait for e, or that they want something else. It reports
-// whether a worker has something to do.
-func (c *Claims) changed(e *claimed) bool {
-	another := e.agree()
-	switch {
-	case e.state == claimEnded && !e.doubtful && len(e.wanters) > 0 && e.asksFor(e.grant.Address) && c.free(e.grant.Address):
-		c.grant(e, e.grant)
-	case e.state == claimRefused && another:
-		e.state = claimQueued // it is still in the queue
-		return true
+// add adds a claim.
+func (c *Claims) add(claim Claim) *claimed {
+	c.made++
+	e := &claimed{Claim: claim, number: c.made}
+	c.of[claim.id()] = e
+	h := c.holder(claim.Holder())
+	h.claims = append(h.claims, e)
+	return e
+}
+
+// holder returns the claims of h, which may be none.
+func (c *Claims) holder(h Holder) *holder {
+	if c.holders[h] == nil {
+		c.holders[h] = &holder{}
 	}
-	return c.endUnwanted(e)
+	return c.holders[h]
+}
+
+// remove removes a claim for which the backend has nothing.
+func (c *Claims) remove(e *claimed) {
+	delete(c.of, e.id())
+	delete(c.exhausted, e)
+	h := c.holder(e.Holder())
+	h.claims = slices.DeleteFunc(h.claims, func(other *claimed) bool { return other == e })
+	if len(h.claims) == 0 && h.departed == "" {
+		delete(c.holders, e.Holder())
+	}
+}
+
+// changed records that other owners wait for e, or that they want something else. It reports
+// whether the holder has work.
+func (c *Claims) changed(e *claimed) (due bool) {
+	another := e.agree()
+	a := e.grant.Address
+	if !e.granted && !e.busy && !e.doubtful && slices.Equal(e.back, []netip.Addr{a}) && len(e.wanters) > 0 && e.asksFor(a) && c.free(a) {
+		e.back = nil
+		c.grant(e, e.grant)
+	}
+	if another && !e.granted {
+		e.failure = nil
+	}
+	return c.endUnwanted(e) || !e.busy && (another || e.failure == nil && c.sends(e))
 }
 
 // free reports whether no granted claim and no Service has a.
 func (c *Claims) free(a netip.Addr) bool { return !c.isHeld(a) && c.at[plain(a)] == nil }
 
-// asksFor reports whether a satisfies the claim.
-func (e *claimed) asksFor(a netip.Addr) bool {
-	return !e.Address.IsValid() || plain(e.Address) == plain(a)
+// isHeld reports whether a Service has a.
+func (c *Claims) isHeld(a netip.Addr) bool {
+	_, held := c.store.Holder(a)
+	return held
 }
 
 // Left records that owners have left addresses. An address is given back if the Store has it for no
-// Service and no Service waits for it. Left returns the groups whose workers have something to do.
-func (c *Claims) Left(addresses []netip.Addr) (groups []string) {
+// Service and no Service waits for it. Left returns the holders that have work.
+func (c *Claims) Left(addresses []netip.Addr) (due []Holder) {
 	for _, a := range addresses {
 		if e := c.at[plain(a)]; e != nil && c.endUnwanted(e) {
-			groups = append(groups, e.Group)
+			due = append(due, e.Holder())
 		}
 	}
-	return groups
+	return due
 }
 
 // endUnwanted ends e if no owner waits for it and the Store has its address for no Service.
-// It reports whether a worker has something to do.
-func (c *Claims) endUnwanted(e *claimed) bool {
-	switch e.state {
-	case claimSent, claimEnded, claimReturning:
-		return false // the answer decides
-	case claimGranted:
+// It reports whether the holder has work.
+func (c *Claims) endUnwanted(e *claimed) (due bool) {
+	switch {
+	case e.granted:
 		if c.isHeld(e.grant.Address) || len(e.wanters) > 0 && e.asksFor(e.grant.Address) {
 			return false
 		}
 		c.end(e)
 		return true
-	case claimQueued, claimRefused:
-	}
-	switch {
-	case len(e.wanters) > 0:
-		return false
+	case len(e.wanters) > 0 || e.busy || len(e.back) > 0:
+		return false // an answer decides, or the claim goes on
 	case e.grant.Address.IsValid():
 		c.end(e)
 		return true
 	case e.unsure:
 		return true
 	}
-	delete(c.of, e.id())
+	c.remove(e)
 	return false
 }
 
-// end queues e to be given back.
+// end makes the address of e be given back.
 func (c *Claims) end(e *claimed) {
 	c.ungrant(e)
 	e.register = false
-	c.queue(e, claimEnded)
+	c.giveBack(e, e.grant.Address)
+}
+
+// giveBack makes an address that the backend has for the key of e be given back.
+func (c *Claims) giveBack(e *claimed, a netip.Addr) {
+	if a = plain(a); a.IsValid() && !slices.Contains(e.back, a) {
+		e.back = append(e.back, a)
+	}
 }
 
 // grant notes that the backend holds grant for e.
 func (c *Claims) grant(e *claimed, grant Grant) {
-	e.state, e.grant, e.failure, e.tries = claimGranted, grant, nil, 0
+	e.granted, e.grant, e.failure = true, grant, nil
 	e.unsure, e.doubtful = false, false
+	delete(c.exhausted, e)
 	c.at[plain(grant.Address)] = e
 }
 
 // ungrant removes e from the granted addresses.
 func (c *Claims) ungrant(e *claimed) {
+	e.granted = false
 	if a := plain(e.grant.Address); c.at[a] == e {
 		delete(c.at, a)
-	}
-}
-
-// queue puts e into the queue of its next state.
-func (c *Claims) queue(e *claimed, next claimState) {
-	e.state = next
-	q := c.queues[e.Group]
-	if q == nil {
-		q = &claimQueues{}
-		c.queues[e.Group] = q
-	}
-	if next == claimEnded {
-		q.back = append(q.back, e)
-	} else {
-		q.send = append(q.send, e)
 	}
 }

@@ -12,16 +12,14 @@ func (c *Claims) Adopt(claim Claim, a netip.Addr) {
 	if c.of[claim.id()] != nil || c.at[plain(a)] != nil {
 		return
 	}
-	e := &claimed{Claim: claim}
-	c.of[claim.id()] = e
-	c.grant(e, Grant{Key: claim.Key, Address: plain(a)})
+	c.grant(c.add(claim), Grant{Key: claim.Key, Address: plain(a)})
 }
 
 // Grants returns the granted addresses, by group, in no order.
 func (c *Claims) Grants() map[string][]Grant {
 	grants := map[string][]Grant{}
 	for id, e := range c.of {
-		if e.state == claimGranted {
+		if e.granted {
 			grants[id.group] = append(grants[id.group], e.grant)
 		}
 	}
@@ -50,19 +48,17 @@ func (c *Claims) Learn(group string, grants []Grant) (orphans []Grant, known []n
 	open := map[string]bool{}
 	for id, e := range c.of {
 		// The group of a claim that only waits to be given back may have no worker any more.
-		open[id.key] = open[id.key] || id.group == group || e.state != claimEnded || e.telling || len(e.wanters) > 0
+		open[id.key] = open[id.key] || id.group == group || len(e.back) == 0 || e.busy || len(e.wanters) > 0
 	}
 	for _, g := range grants {
 		g.Address = plain(g.Address)
 		has := c.at[g.Address]
 		switch {
 		case open[g.Key]:
-		case has != nil && (has.telling || c.isHeld(g.Address)):
+		case has != nil && (has.busy || c.isHeld(g.Address)):
 			c.rename(has, g)
 		case c.isHeld(g.Address):
-			e := &claimed{Claim: Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}}
-			c.of[e.id()] = e
-			c.grant(e, g)
+			c.grant(c.add(Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}), g)
 			known = append(known, g.Address)
 		default:
 			orphans = append(orphans, g)
@@ -71,64 +67,26 @@ func (c *Claims) Learn(group string, grants []Grant) (orphans []Grant, known []n
 	return orphans, known
 }
 
-// repeat sends e again, because the backend does not hold its address for it. No Service
-// has that address yet.
-func (c *Claims) repeat(e *claimed) {
-	c.ungrant(e)
-	e.grant, e.register, e.unsure = Grant{}, false, true
-	c.queue(e, claimQueued)
-}
-
-// rename notes that the backend holds the address of e under the key of g. It returns false and
-// does nothing while an owner waits for e, or while the request that informs the backend of e is
-// running.
-func (c *Claims) rename(e *claimed, g Grant) bool {
-	if e.telling || len(e.wanters) > 0 {
-		return false
+// rename notes that the backend holds the address of e under the key of g. It does nothing while an
+// owner waits for e, or while a request for e is in flight.
+func (c *Claims) rename(e *claimed, g Grant) {
+	if e.busy || len(e.wanters) > 0 {
+		return
 	}
-	delete(c.of, e.id())
-	e.Key, e.grant, e.register = g.Key, g, false
-	c.of[e.id()] = e
-	return true
+	c.remove(e)
+	claim := e.Claim
+	claim.Key = g.Key
+	c.grant(c.add(claim), g)
 }
 
-// Register makes Next return grants of a group that its backend does not know, as claims
-// for exactly these addresses.
-func (c *Claims) Register(group string, missing []Grant) {
+// Register makes Work return grants of a group that its backend does not know, as claims for exactly
+// these addresses. It returns the holders that have work.
+func (c *Claims) Register(group string, missing []Grant) (due []Holder) {
 	for _, g := range missing {
-		if e := c.of[claimID{group, g.Key}]; e != nil && e.state == claimGranted && e.grant.Address == g.Address && !e.register && !e.telling {
+		if e := c.of[claimID{group, g.Key}]; e != nil && e.granted && e.grant.Address == g.Address && !e.busy {
 			e.register = true
-			c.queue(e, claimGranted)
+			due = append(due, e.Holder())
 		}
 	}
-}
-
-// registered takes the answer to a claim that was sent to register a grant. A Service that has the
-// address keeps it, whatever the answer is. If the backend refuses to register a grant that no
-// Service has yet, the address is claimed again.
-func (c *Claims) registered(e *claimed, a Answer) {
-	e.telling = false
-	switch {
-	case e.state != claimGranted: // the Service has left the address in the meantime
-	case a.Err == nil && plain(a.Grant.Address) == e.grant.Address:
-		e.grant, e.failure = a.Grant, nil
-	case !c.isHeld(e.grant.Address) && denies(a):
-		c.repeat(e)
-	case a.Err != nil:
-		e.failure = AsError(a.Err)
-	}
-}
-
-// denies reports whether the backend says that it does not hold the address that was to be
-// registered.
-func denies(a Answer) bool {
-	if a.Err == nil {
-		return true // the backend holds another address
-	}
-	switch AsError(a.Err).Kind {
-	case KindExhausted, KindTaken, KindInvalid:
-		return true
-	case KindMisconfigured, KindUnavailable, KindUnknown:
-	}
-	return false
+	return due
 }

@@ -90,12 +90,12 @@ func TestLostGrantIsClaimedAgain(t *testing.T) {
 			b.choose(r)
 			b.answer(b.send(webV4, webV6), granted("203.0.113.7"), failed(ipam.KindExhausted))
 			b.choose(r) // the Service waits for the other family, so it does not have the address yet
-			b.Claims.Register("box", b.Claims.Grants()["box"])
-			b.answer(b.send(webV4), answer)
+			b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+			b.answer(b.send(webV4, webV6), answer, failed(ipam.KindExhausted))
 			if _, known := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); known {
 				t.Error("the address is still granted to it")
 			}
-			if claims := b.send(webV4); claims[0].Address.IsValid() {
+			if claims := b.send(webV4, webV6); claims[0].Address.IsValid() {
 				t.Errorf("asks for %s", claims[0].Address)
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
@@ -17,9 +16,13 @@ import (
 type backed struct {
 	t *testing.T
 	ipam.Cluster
-	now time.Time
 	// woken are the owners that the last choice woke.
 	woken []ipam.Owner
+	// due are the holders with work, and busy those with a request in flight.
+	due  []ipam.Holder
+	busy map[ipam.Holder]bool
+	// taken is the work that was taken and not yet checked.
+	taken ipam.Work
 }
 
 func newBacked(t *testing.T, boxFirst bool) *backed {
@@ -36,7 +39,7 @@ func newBacked(t *testing.T, boxFirst bool) *backed {
 	c := ipam.Cluster{Groups: ipam.NewGroups(groups, groups, nil, nil), Store: store, Claims: ipam.NewClaims(store)}
 	c.Claims.SetCluster("test")
 	c.Boundaries = ipam.BoundariesOf(c.Groups, map[string]map[string]string{"default": {}})
-	return &backed{t: t, Cluster: c, now: time.Unix(1e9, 0)}
+	return &backed{t: t, Cluster: c, busy: map[ipam.Holder]bool{}}
 }
 
 // waiting is a backed in which default/web waits for an address of "box".
@@ -84,22 +87,53 @@ func (b *backed) choose(r service.Request) ipam.Choice {
 			b.t.Fatal(err)
 		}
 	}
-	_, b.woken = b.Claims.Want(who, choice.Claims)
+	var due []ipam.Holder
+	due, b.woken = b.Claims.Want(who, choice.Claims)
+	b.due = append(b.due, due...)
 	return choice
 }
 
 // drop ends everything that a Service holds and waits for.
 func (b *backed) drop(r service.Request) {
 	who := ipam.Owner(r.Key())
-	b.Claims.Want(who, nil)
+	due, _ := b.Claims.Want(who, nil)
 	left, _ := b.Store.Forget(who)
-	b.Claims.Left(left)
+	b.due = append(append(b.due, due...), b.Claims.Left(left)...)
 }
+
+// take takes the work of the holders that are due.
+func (b *backed) take() {
+	var later []ipam.Holder
+	for i, h := range b.due {
+		if slices.Contains(b.due[:i], h) {
+			continue
+		}
+		if h.Group != "box" {
+			continue // it has no worker
+		}
+		if b.busy[h] {
+			later = append(later, h)
+			continue
+		}
+		w := b.Claims.Work(h)
+		b.busy[h] = len(w.Claims)+len(w.Release) > 0
+		b.taken.Claims, b.taken.Release = append(b.taken.Claims, w.Claims...), append(b.taken.Release, w.Release...)
+		b.taken.Dismiss += w.Dismiss
+	}
+	b.due = later
+}
+
+// later makes everything due that has work.
+func (b *backed) later() { b.due = append(b.due, b.Claims.Pending("box")...) }
+
+func holderOf(key string) ipam.Holder { return ipam.Holder{Group: "box", Name: ipam.HolderOf(key)} }
 
 // send takes the claims that must be sent. It fails if their keys differ from keys.
 func (b *backed) send(keys ...string) []ipam.Claim {
 	b.t.Helper()
-	claims := b.Claims.Next("box", 100, b.now)
+	b.take()
+	claims := b.taken.Claims
+	b.taken.Claims = nil
 	var got []string
 	for _, c := range claims {
 		got = append(got, c.Key)
@@ -110,15 +144,38 @@ func (b *backed) send(keys ...string) []ipam.Claim {
 	return claims
 }
 
-func (b *backed) answer(claims []ipam.Claim, answers ...ipam.Answer) []ipam.Verdict {
-	return b.Claims.Answered(claims, answers, b.now, b.Usable)
+func (b *backed) answer(claims []ipam.Claim, answers ...ipam.Answer) (verdicts []ipam.Verdict) {
+	for len(claims) > 0 {
+		h, n := claims[0].Holder(), 1
+		for n < len(claims) && claims[n].Holder() == h {
+			n++
+		}
+		some, again := b.Claims.Answered(h, claims[:n], answers[:n], b.Usable)
+		verdicts, claims, answers = append(verdicts, some...), claims[n:], answers[n:]
+		b.done(h, again)
+	}
+	return verdicts
+}
+
+// released ends the release of grants of one holder.
+func (b *backed) released(grants []ipam.Grant, errs ...error) {
+	h := holderOf(grants[0].Key)
+	b.done(h, b.Claims.Released(h, grants, errs))
+}
+
+func (b *backed) done(h ipam.Holder, again bool) {
+	if b.busy[h] = false; again {
+		b.due = append(b.due, h)
+	}
 }
 
 // returns takes the grants that must be given back. It fails if their addresses differ from
 // addresses.
 func (b *backed) returns(addresses ...string) []ipam.Grant {
 	b.t.Helper()
-	grants := b.Claims.Returns("box", 100)
+	b.take()
+	grants := b.taken.Release
+	b.taken.Release = nil
 	var got []netip.Addr
 	for _, g := range grants {
 		got = append(got, g.Address)
@@ -169,9 +226,9 @@ func TestServiceWaitsForItsBackend(t *testing.T) {
 	b.returns()
 	b.drop(r)
 	back := b.returns("203.0.113.7")
-	b.Claims.Returned("box", back, []error{nil})
-	if got := b.Claims.Departed("box", 9); !slices.Equal(got, []string{webV4}) {
-		t.Errorf("departed: %q", got)
+	b.released(back, nil)
+	if b.take(); b.taken.Dismiss != webV4 {
+		t.Errorf("departed: %q", b.taken.Dismiss)
 	}
 	if left := b.Claims.Grants()["box"]; len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -180,20 +237,19 @@ func TestServiceWaitsForItsBackend(t *testing.T) {
 
 func TestBackendAnswerDecidesTheNextStep(t *testing.T) {
 	tests := map[string]struct {
-		answer  ipam.Answer
-		reason  string
-		resends bool   // right away
-		next    string // the address of the next group
+		answer ipam.Answer
+		reason string
+		next   string // the address of the next group
 	}{
-		"exhausted":     {failed(ipam.KindExhausted), ipam.ReasonAllocated, false, "198.51.100.10"},
-		"taken":         {failed(ipam.KindTaken), ipam.ReasonInUse, false, ""},
-		"invalid":       {failed(ipam.KindInvalid), ipam.ReasonBackendRefused, false, ""},
-		"misconfigured": {failed(ipam.KindMisconfigured), ipam.ReasonBackendMisconfigured, true, ""},
-		"unavailable":   {failed(ipam.KindUnavailable), ipam.ReasonBackendUnavailable, true, ""},
-		"unknown":       {failed(ipam.KindUnknown), ipam.ReasonBackendUnavailable, true, ""},
-		"another pool":  {granted("198.51.100.11"), ipam.ReasonInUse, false, ""},
-		"loopback":      {granted("127.0.0.1"), ipam.ReasonInUse, false, ""},
-		"other family":  {granted("2001:db8::1"), ipam.ReasonInUse, false, ""},
+		"exhausted":     {failed(ipam.KindExhausted), ipam.ReasonAllocated, "198.51.100.10"},
+		"taken":         {failed(ipam.KindTaken), ipam.ReasonInUse, ""},
+		"invalid":       {failed(ipam.KindInvalid), ipam.ReasonBackendRefused, ""},
+		"misconfigured": {failed(ipam.KindMisconfigured), ipam.ReasonBackendMisconfigured, ""},
+		"unavailable":   {failed(ipam.KindUnavailable), ipam.ReasonBackendUnavailable, ""},
+		"unknown":       {failed(ipam.KindUnknown), ipam.ReasonBackendUnavailable, ""},
+		"another pool":  {granted("198.51.100.11"), ipam.ReasonInUse, ""},
+		"loopback":      {granted("127.0.0.1"), ipam.ReasonInUse, ""},
+		"other family":  {granted("2001:db8::1"), ipam.ReasonInUse, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -209,12 +265,8 @@ func TestBackendAnswerDecidesTheNextStep(t *testing.T) {
 			if choice.Result.Reason != test.reason || got != test.next {
 				t.Errorf("chose %q with %s, want %q with %s", got, choice.Result.Reason, test.next, test.reason)
 			}
-			if test.resends {
-				b.send(webV4)
-				return
-			}
-			b.send()
-			b.now = b.now.Add(time.Minute)
+			b.send() // not at once
+			b.later()
 			if test.next == "" {
 				b.send(webV4)
 			}
@@ -240,20 +292,21 @@ func TestBothFamiliesAreClaimedTogether(t *testing.T) {
 	b.choose(r)
 	other := web("4", of("box"), named("api"))
 	b.choose(other)
-	if claims := b.Claims.Next("box", 1, b.now); len(claims) != 2 || claims[0].Key != webV4 || claims[1].Key != webV6 {
-		t.Fatalf("sent %+v", claims)
-	} else {
-		b.answer(claims, granted("203.0.113.7"), failed(ipam.KindExhausted))
-	}
+	claims := b.send(webV4, webV6, "test/default/api/box/v4")
+	b.answer(claims[:2], granted("203.0.113.7"), failed(ipam.KindExhausted))
 	choice := b.choose(r)
 	if len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonExhausted {
 		t.Fatalf("with one of two grants: %s", show(choice))
 	}
 	b.returns() // the Service keeps its grant while it waits for the rest
-	if !b.Claims.Retry("box") {
-		t.Error("the granted claim is sent again")
+	if h, ok := b.Claims.Exhausted("box", addr.V6); !ok || h != holderOf(webV6) {
+		t.Errorf("%v waits for a free address", h)
 	}
-	b.answer(b.send("test/default/api/box/v4", webV6)[1:], granted("2001:db8::7"))
+	if h, ok := b.Claims.Exhausted("box", addr.V4); ok {
+		t.Errorf("%v waits for a free address", h)
+	}
+	b.later()
+	b.answer(b.send(webV6), granted("2001:db8::7"))
 	if choice = b.choose(r); len(choice.Result.Addresses) != 2 {
 		t.Errorf("with both: %s", show(choice))
 	}
@@ -284,7 +337,7 @@ func TestShownAddressIsAdoptedAndRegistered(t *testing.T) {
 	if choice := b.choose(r); choice.Refusal != nil || len(choice.Claims) > 0 || choice.Result.Reason != ipam.ReasonAllocated {
 		t.Fatalf("chose %s", show(choice))
 	}
-	b.Claims.Register("box", b.Claims.Grants()["box"])
+	b.due = b.Claims.Register("box", b.Claims.Grants()["box"])
 	claims := b.send(webV4)
 	if claims[0].Address != r.Held[0] {
 		t.Fatalf("registers %v", claims[0].Address)

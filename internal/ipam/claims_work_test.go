@@ -29,6 +29,7 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 	t.Run("of unknown outcome", func(t *testing.T) {
 		b, r := waiting(t)
 		b.answer(b.send(webV4), failed(ipam.KindUnknown))
+		b.later()
 		b.drop(r)
 		b.returns()
 		b.answer(b.send(webV4), granted("203.0.113.7")) // the answer is the grant to give back
@@ -47,10 +48,11 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		back := b.returns("203.0.113.7")
 		b.choose(r)
 		b.send() // not at the same time as its release
-		b.Claims.Returned("box", back, []error{failed(ipam.KindUnknown).Err})
+		b.released(back, failed(ipam.KindUnknown).Err)
+		b.later()
 		b.send()
 		back = b.returns("203.0.113.7")
-		b.Claims.Returned("box", back, []error{nil})
+		b.released(back, nil)
 		b.answer(b.send(webV4), granted("203.0.113.8"))
 		b.gets(r, 1)
 	})
@@ -69,7 +71,7 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 func TestReleasedGrantIsNotReused(t *testing.T) {
 	b, r := withGrant(t, "203.0.113.7")
 	b.drop(r)
-	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{failed(ipam.KindUnknown).Err})
+	b.released(b.returns("203.0.113.7"), failed(ipam.KindUnknown).Err)
 	b.gets(r, 0)
 }
 
@@ -77,7 +79,7 @@ func TestUnusableGrantIsNotUsedLater(t *testing.T) {
 	b, r := withGrant(t, "198.51.100.11") // an address of the pool of default
 	b.drop(r)
 	b.gets(r, 0)
-	b.Claims.Returned("box", b.returns("198.51.100.11"), []error{nil})
+	b.released(b.returns("198.51.100.11"), nil)
 	claims := b.send(webV4)
 	b.drop(r)
 	b.answer(claims, granted("198.51.100.11"))
@@ -113,16 +115,16 @@ func TestClaimIsSentOncePerCall(t *testing.T) {
 
 func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b, r := adopted(t)
-	b.Claims.Register("box", b.Claims.Grants()["box"])
+	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
 	claims := b.send(webV4)
 	b.drop(r)
 	b.returns()
 	b.answer(claims, granted("203.0.113.7"))
-	b.Claims.Returned("box", b.returns("203.0.113.7"), []error{nil})
+	b.released(b.returns("203.0.113.7"), nil)
 	// The next grant can be registered, too.
 	r = web("4", of("box"))
 	b.choose(r)
 	b.answer(b.send(webV4), granted("203.0.113.8"))
-	b.Claims.Register("box", b.Claims.Grants()["box"])
+	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
 	b.send(webV4)
 }
