@@ -121,9 +121,6 @@ type Answer struct {
 	// grant to a claim of this call. The caller releases them with the key of the claim. It keeps
 	// those for which it has another grant, because only the caller knows its grants.
 	Surplus []netip.Addr
-	// New says that this call made the grant. So no Service has the address yet, and a caller may
-	// release it at once. Only NetBox reports this.
-	New bool
 }
 
 // Capacity is what a backend reports about the addresses that it has for a group.

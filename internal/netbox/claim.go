@@ -2,6 +2,7 @@ package netbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,37 +11,60 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Claim claims addresses. Each answer is a grant or an *ipam.Error. There are two errors with a
-// surplus address: NetBox holds another address for the claim than the requested one, or the
-// address also belongs to another user of NetBox. The caller must release the surplus first.
+// Claim claims one address after the other. Each answer is a grant or an *ipam.Error. There are two
+// errors with a surplus address: NetBox holds another address for the claim than the requested one,
+// or the address also belongs to another user of NetBox. The caller must release the surplus first.
 func (p *Pool) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
-	b := newBoard(claims)
+	answers := make([]ipam.Answer, len(claims))
 	done, err := p.startTaking(ctx)
-	if err != nil {
-		b.fail(b.claims, err)
-		return b.list(claims)
+	if err == nil {
+		defer done()
 	}
-	defer done()
-	for _, c := range b.waiting(anyClaim) {
-		if problem := p.problem(c); problem != "" {
-			b.fail([]ipam.Claim{c}, &ipam.Error{Kind: ipam.KindInvalid,
-				Message: fmt.Sprintf("cannot claim an address for %s in NetBox: %s", c.Service, problem)})
+	for i, c := range claims {
+		if err != nil {
+			answers[i].Err = err
+			continue
 		}
+		c.Address = c.Address.Unmap()
+		answers[i] = p.claim(ctx, c)
+		err = away(answers[i].Err)
 	}
-	p.look(ctx, b, b.waiting(anyClaim))
-	for _, c := range b.waiting(namedClaim) {
-		if b.stop == nil {
-			p.claimNamed(ctx, b, c)
-		}
-	}
-	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		if b.stop == nil {
-			p.claimFree(ctx, b, f)
-		}
-	}
-	b.failRest(b.waiting(anyClaim))
-	return b.list(claims)
+	return answers
 }
+
+// away returns the error of what is not tried after err, or nil if err is not that of an outage.
+func away(err error) error {
+	var e *ipam.Error
+	if !errors.As(err, &e) || e.Kind != ipam.KindUnavailable && e.Kind != ipam.KindUnknown {
+		return nil
+	}
+	return &ipam.Error{Kind: ipam.KindUnavailable, Message: "not tried after an error: " + e.Message, RetryAfter: e.RetryAfter, Cause: e}
+}
+
+// claim claims an address. NetBox may already have one for c.
+func (p *Pool) claim(ctx context.Context, c ipam.Claim) ipam.Answer {
+	if problem := p.problem(c); problem != "" {
+		return fail(&ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("cannot claim an address for %s in NetBox: %s", c.Service, problem)})
+	}
+	named, reserved := c.Address.IsValid(), p.group.Mode == ModeReserved
+	held, err := p.find(ctx, c.Key)
+	switch {
+	case err != nil:
+		return fail(err)
+	case len(held) > 0:
+		return p.answerHeld(ctx, c, held)
+	case named && reserved:
+		return p.takeNamed(ctx, c)
+	case named:
+		return p.claimNamed(ctx, c)
+	case reserved:
+		return p.takeFree(ctx, c)
+	}
+	return p.makeFree(ctx, c)
+}
+
+// fail returns the answer to a claim that is not granted.
+func fail(err error) ipam.Answer { return ipam.Answer{Err: err} }
 
 // problem returns why c can never be granted, or "".
 func (p *Pool) problem(c ipam.Claim) string {
@@ -56,27 +80,10 @@ func (p *Pool) problem(c ipam.Claim) string {
 	return ""
 }
 
-// look answers the claims for which NetBox already has an address.
-func (p *Pool) look(ctx context.Context, b *board, claims []ipam.Claim) {
-	if len(claims) == 0 {
-		return
-	}
-	found, err := p.find(ctx, keysOf(claims))
-	if err != nil {
-		b.fail(claims, err)
-		return
-	}
-	for _, c := range claims {
-		if held := found[c.Key]; len(held) > 0 {
-			p.answerHeld(ctx, b, c, held)
-		}
-	}
-}
-
 // answerHeld answers a claim for which NetBox has addresses. There is only one, unless
 // the field is not unique. If there are several, it answers with the one that c asks
 // for, or with the first.
-func (p *Pool) answerHeld(ctx context.Context, b *board, c ipam.Claim, held []address) {
+func (p *Pool) answerHeld(ctx context.Context, c ipam.Claim, held []address) ipam.Answer {
 	best := held[0]
 	for _, a := range held {
 		if a.ip() == c.Address {
@@ -85,8 +92,7 @@ func (p *Pool) answerHeld(ctx context.Context, b *board, c ipam.Claim, held []ad
 		}
 	}
 	if uid := p.another(best); uid != "" {
-		b.answers[c.Key] = ipam.Answer{Err: p.notOurs(c, best, uid)}
-		return
+		return fail(p.notOurs(c, best, uid))
 	}
 	g := p.grant(c.Key, best)
 	var e *ipam.Error
@@ -101,14 +107,14 @@ func (p *Pool) answerHeld(ctx context.Context, b *board, c ipam.Claim, held []ad
 	}
 	answer := ipam.Answer{Grant: g}
 	if e != nil {
-		answer = ipam.Answer{Err: e}
+		answer = fail(e)
 	}
 	for _, a := range held {
 		if e != nil || a.ip() != best.ip() {
 			answer.Surplus = append(answer.Surplus, a.ip())
 		}
 	}
-	b.answers[c.Key] = answer
+	return answer
 }
 
 // has reports whether a is an address of the pool.
@@ -149,26 +155,6 @@ func (p *Pool) grant(key string, a address) ipam.Grant {
 // object returns the page of an address, for people.
 func (p *Pool) object(id int64) string {
 	return p.client.base + "ipam/ip-addresses/" + strconv.FormatInt(id, 10) + "/"
-}
-
-// claimFree claims addresses of a family. NetBox chooses them.
-func (p *Pool) claimFree(ctx context.Context, b *board, f addr.Family) {
-	waiting := b.waiting(unnamed(f))
-	if len(waiting) == 0 {
-		return
-	}
-	if p.group.Mode == ModeReserved {
-		p.takeFree(ctx, b, f, waiting)
-	} else {
-		p.makeFree(ctx, b, f, waiting)
-	}
-	waiting = b.waiting(unnamed(f))
-	b.failRest(waiting)
-	if b.stop == nil {
-		b.fail(waiting, p.exhausted(f))
-	} else if b.stop.Kind == ipam.KindMisconfigured {
-		b.stop = nil // the other family has other prefixes
-	}
 }
 
 func (p *Pool) exhausted(f addr.Family) *ipam.Error {

@@ -4,16 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 
 	"purelb.io/purelb/internal/ipam"
 )
-
-// longestQuery limits the filter for keys. gunicorn accepts 4,094 bytes for the whole
-// first line of a request.
-const longestQuery = 2500
 
 // keyField is the name of the custom field in which NetBox stores the key of a claim.
 type keyField string
@@ -49,39 +43,23 @@ func keyProblem(key string) string {
 	return ""
 }
 
-// requests divides keys into parts that fit into a URL.
-func (k keyField) requests(keys []string) [][]string {
-	var parts [][]string
-	length := longestQuery
-	for _, key := range keys {
-		size := len(k.filter()) + len(url.QueryEscape(key)) + 2
-		if length+size > longestQuery {
-			parts = append(parts, nil)
-			length = 0
-		}
-		length += size
-		parts[len(parts)-1] = append(parts[len(parts)-1], key)
+// find returns the addresses that NetBox holds for a key, lowest id first.
+func (p *Pool) find(ctx context.Context, key string) ([]address, error) {
+	what := call{name: "look", method: http.MethodGet, path: "ipam/ip-addresses/",
+		query: fields(addressFields), what: "look for 1 claim"}
+	what.query.Set(p.key.filter(), key)
+	all, err := list[address](ctx, p.client, what)
+	if err != nil {
+		return nil, err
 	}
-	return parts
-}
-
-// find returns the addresses that NetBox holds for keys, lowest id first.
-func (p *Pool) find(ctx context.Context, keys []string) (map[string][]address, error) {
-	found := map[string][]address{}
-	for _, part := range p.key.requests(keys) {
-		what := call{name: "look", method: http.MethodGet, path: "ipam/ip-addresses/",
-			query: fields(addressFields), what: fmt.Sprintf("look for %s", count(len(part), "claim"))}
-		what.query[p.key.filter()] = part
-		all, err := list[address](ctx, p.client, what)
-		if err != nil {
-			return nil, err
+	var found []address
+	for _, a := range all {
+		has, known := p.key.of(a)
+		if !known || !containsFold(has, key) {
+			return nil, p.filterIgnored(what)
 		}
-		for _, a := range all {
-			key, known := p.key.of(a)
-			if !known || !slices.ContainsFunc(part, func(asked string) bool { return containsFold(key, asked) }) {
-				return nil, p.filterIgnored(what)
-			}
-			found[key] = append(found[key], a)
+		if has == key {
+			found = append(found, a)
 		}
 	}
 	return found, nil
@@ -97,12 +75,4 @@ func containsFold(text, part string) bool {
 func (p *Pool) filterIgnored(what call) *ipam.Error {
 	return p.client.report(misconfigured("%s", p.client.about(what, fmt.Sprintf(
 		"the filter %s was ignored, so nothing is known: the custom field is not there any more, or the token may not see it; make it again for IP addresses (type text, unique, filter logic exact)", p.key.filter()))))
-}
-
-// count says how many things there are.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -2,7 +2,6 @@ package netbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -14,27 +13,21 @@ import (
 )
 
 // claimNamed claims the address that c names.
-func (p *Pool) claimNamed(ctx context.Context, b *board, c ipam.Claim) {
-	if p.group.Mode == ModeReserved {
-		p.takeNamed(ctx, b, c)
-		return
-	}
+func (p *Pool) claimNamed(ctx context.Context, c ipam.Claim) ipam.Answer {
 	in, refusal := p.parentFor(c)
 	if refusal != nil {
-		b.fail([]ipam.Claim{c}, refusal)
-		return
+		return fail(refusal)
 	}
 	holders, err := p.holders(ctx, c.Address, in)
 	switch {
 	case err != nil:
-		b.fail([]ipam.Claim{c}, err)
+		return fail(err)
 	case len(holders) > 0 && p.isOf(holders[0], c):
-		p.answerHeld(ctx, b, c, holders)
+		return p.answerHeld(ctx, c, holders)
 	case len(holders) > 0:
-		b.fail([]ipam.Claim{c}, p.taken(c, holders[0]))
-	default:
-		p.makeNamed(ctx, b, c, in)
+		return fail(p.taken(c, holders[0]))
 	}
+	return p.makeNamed(ctx, c, in)
 }
 
 // parentFor returns the prefix or range that contains the address of c. NetBox does not
@@ -98,32 +91,7 @@ func (p *Pool) taken(c ipam.Claim, holder address) *ipam.Error {
 // makeNamed creates the address. If an address with the same number was created earlier, makeNamed
 // gives the new one back. NetBox creates an address twice with some roles, and in a VRF without
 // unique space.
-func (p *Pool) makeNamed(ctx context.Context, b *board, c ipam.Claim, in parent) {
-	only := []ipam.Claim{c}
-	made, err := p.postNamed(ctx, c, in)
-	said := refused(err)
-	switch {
-	case said.status == http.StatusBadRequest && hasComplaint(said.complaints.of(), complaint.notUnique):
-		p.lookAgain(ctx, b, only)
-		return
-	case err != nil:
-		b.fail(only, err)
-		return
-	}
-	if e := p.challenge(ctx, c, in, made); e != nil {
-		if e.Kind == ipam.KindTaken {
-			if err := p.remove(ctx, made.ID, c.Key); err != nil {
-				b.answers[c.Key] = ipam.Answer{Err: e, Surplus: []netip.Addr{made.ip()}}
-				return
-			}
-		}
-		b.fail(only, e)
-		return
-	}
-	b.grant(c, p.grant(c.Key, made))
-}
-
-func (p *Pool) postNamed(ctx context.Context, c ipam.Claim, in parent) (address, error) {
+func (p *Pool) makeNamed(ctx context.Context, c ipam.Claim, in parent) ipam.Answer {
 	body := p.body(c)
 	body["address"] = netip.PrefixFrom(c.Address, in.bits).String()
 	body["vrf"] = nil
@@ -132,29 +100,23 @@ func (p *Pool) postNamed(ctx context.Context, c ipam.Claim, in parent) (address,
 	}
 	what := call{name: "claim", method: http.MethodPost, path: "ipam/ip-addresses/", claims: 1, body: body,
 		what: fmt.Sprintf("claim %s of the %s", c.Address, in)}
-	var raw json.RawMessage
-	r, err := p.client.do(ctx, what, &raw)
-	if err != nil {
-		return address{}, err
+	made, err := p.make(ctx, what, in, c)
+	switch said := refused(err); {
+	case said.status == http.StatusBadRequest && said.complaints.have(complaint.notUnique):
+		return p.lookAgain(ctx, c)
+	case err != nil:
+		return fail(err)
+	case made.ip() != c.Address:
+		return fail(p.client.strange(what, reply{status: http.StatusCreated}, "it has "+made.Address))
 	}
-	made, err := readMade(r, raw)
-	if err == nil && len(made) != 1 {
-		err = fmt.Errorf("it has %d addresses", len(made))
-	}
-	if err != nil {
-		return address{}, p.client.strange(what, r, err.Error())
-	}
-	a := made[0]
-	key, _ := p.key.of(a)
+	e := p.challenge(ctx, c, in, made)
 	switch {
-	case key == "":
-		return address{}, p.undo(ctx, what, made)
-	case key != c.Key || a.ID == 0 || a.ip() != c.Address || !in.has(a):
-		return address{}, p.client.strange(what, r, fmt.Sprintf("it has %s for %s", a.Address, short(key)))
-	case a.Status.Value != p.group.Status:
-		return address{}, p.client.strange(what, r, "the status is "+a.Status.Value)
+	case e == nil:
+		return p.granted(c, made)
+	case e.Kind == ipam.KindTaken && p.remove(ctx, made.ID, c.Key) != nil:
+		return ipam.Answer{Err: e, Surplus: []netip.Addr{made.ip()}}
 	}
-	return a, nil
+	return fail(e)
 }
 
 // challenge refuses an address that another user of NetBox had earlier. NetBox numbers addresses in

@@ -9,45 +9,31 @@ import (
 	"purelb.io/purelb/internal/ipam"
 )
 
-// Release gives grants back. It first looks for their keys, and removes only an address that has
-// both the key and the number of the grant. So an outdated grant does no harm, and Release never
-// changes an address without a key. A grant without an address means all addresses with its key.
+// Release gives one grant back after the other. It first looks for the key, and removes only an
+// address that has both the key and the number of the grant. So an outdated grant does no harm, and
+// Release never changes an address without a key. A grant without an address means all addresses with
+// its key.
 func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
-	var keys []string
+	var down error
 	for i, g := range grants {
-		if problem := keyProblem(g.Key); problem != "" {
-			errs[i] = &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("cannot release %s in NetBox: %s", g.Address, problem)}
-			continue
-		}
-		keys = append(keys, g.Key)
-	}
-	if len(keys) == 0 {
-		return errs
-	}
-	found, err := p.find(ctx, keys)
-	for i, g := range grants {
-		switch {
-		case errs[i] != nil:
-		case err != nil:
-			errs[i] = err
-		default:
-			errs[i] = p.releaseAll(ctx, g, found[g.Key])
-			if stopsReleases(errs[i]) {
-				err = errs[i]
-			}
+		if errs[i] = down; down == nil {
+			errs[i] = p.release(ctx, g)
+			down = away(errs[i])
 		}
 	}
 	return errs
 }
 
-// stopsReleases reports whether the other releases would fail too.
-func stopsReleases(err error) bool {
-	if err == nil {
-		return false
+func (p *Pool) release(ctx context.Context, g ipam.Grant) error {
+	if problem := keyProblem(g.Key); problem != "" {
+		return &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("cannot release %s in NetBox: %s", g.Address, problem)}
 	}
-	e, ok := err.(*ipam.Error) //nolint:errorlint // the driver's own errors are not wrapped
-	return ok && (e.Kind == ipam.KindUnavailable || e.Kind == ipam.KindUnknown)
+	held, err := p.find(ctx, g.Key)
+	if err != nil {
+		return err
+	}
+	return p.releaseAll(ctx, g, held)
 }
 
 // releaseAll releases each address that NetBox holds for g. There is one, unless the

@@ -29,46 +29,40 @@ func (p *Pool) startTaking(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// takeFree takes reserved addresses of a family.
-func (p *Pool) takeFree(ctx context.Context, b *board, f addr.Family, waiting []ipam.Claim) {
-	free, err := p.reserved(ctx, url.Values{"family": {familyName(f)}, "status": {"reserved"}})
+// takeFree takes the lowest reserved address that is free.
+func (p *Pool) takeFree(ctx context.Context, c ipam.Claim) ipam.Answer {
+	free, err := p.reserved(ctx, url.Values{"family": {familyName(c.Family)}, "status": {"reserved"}})
 	if err != nil {
-		b.fail(waiting, err)
-		return
+		return fail(err)
 	}
-	free = slices.DeleteFunc(free, func(a address) bool { return addr.FamilyOf(a.ip()) != f || !p.isFree(a) })
+	free = slices.DeleteFunc(free, func(a address) bool { return addr.FamilyOf(a.ip()) != c.Family || !p.isFree(a) })
 	slices.SortFunc(free, func(a, b address) int { return a.ip().Compare(b.ip()) })
-	for _, c := range waiting {
-		for len(free) > 0 && b.stop == nil {
-			a := free[0]
-			free = free[1:]
-			if p.take(ctx, b, c, a) {
-				break
-			}
+	for _, a := range free {
+		if answer, lost := p.take(ctx, c, a); !lost {
+			return answer
 		}
 	}
+	return fail(p.exhausted(c.Family))
 }
 
 // takeNamed takes the reserved address that c names.
-func (p *Pool) takeNamed(ctx context.Context, b *board, c ipam.Claim) {
-	only := []ipam.Claim{c}
+func (p *Pool) takeNamed(ctx context.Context, c ipam.Claim) ipam.Answer {
 	found, err := p.reserved(ctx, url.Values{"address": {c.Address.String()}})
 	if err != nil {
-		b.fail(only, err)
-		return
+		return fail(err)
 	}
 	found = slices.DeleteFunc(found, func(a address) bool { return a.ip() != c.Address })
-	if len(found) == 0 {
-		b.fail(only, &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("%s is not an address of the tenant %s in NetBox at %s: make it there with the status reserved, or ask for another one", c.Address, p.group.Tenant, p.client.base)})
-		return
+	switch {
+	case len(found) == 0:
+		return fail(&ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("%s is not an address of the tenant %s in NetBox at %s: make it there with the status reserved, or ask for another one", c.Address, p.group.Tenant, p.client.base)})
+	case p.isOf(found[0], c):
+		return p.answerHeld(ctx, c, found[:1])
+	case p.isFree(found[0]):
+		if answer, lost := p.take(ctx, c, found[0]); !lost {
+			return answer
+		}
 	}
-	if p.isOf(found[0], c) {
-		p.answerHeld(ctx, b, c, found[:1])
-		return
-	}
-	if !p.isFree(found[0]) || !p.take(ctx, b, c, found[0]) {
-		b.fail(only, p.taken(c, found[0]))
-	}
+	return fail(p.taken(c, found[0]))
 }
 
 // reserved lists addresses of the tenant.
@@ -94,22 +88,18 @@ func (p *Pool) isFree(a address) bool {
 	return known && key == "" && a.Status.Value == "reserved" && a.ip().IsValid()
 }
 
-// take takes the reserved address a for c. If another client took it first, take returns false and
-// gives c no answer.
-func (p *Pool) take(ctx context.Context, b *board, c ipam.Claim, a address) bool {
-	only := []ipam.Claim{c}
+// take takes the reserved address a for c. lost says that another client took it first.
+func (p *Pool) take(ctx context.Context, c ipam.Claim, a address) (answer ipam.Answer, lost bool) {
 	now, etag, err := p.read(ctx, a.ID)
 	switch {
 	case refused(err).status == http.StatusNotFound:
-		return false
+		return ipam.Answer{}, true
 	case err != nil:
-		b.fail(only, err)
-		return true
+		return fail(err), false
 	case p.isOf(now, c):
-		p.answerHeld(ctx, b, c, []address{now})
-		return true
+		return p.answerHeld(ctx, c, []address{now}), false
 	case !p.isFree(now) || now.ip() != a.ip():
-		return false
+		return ipam.Answer{}, true
 	}
 	body := map[string]any{"status": "active"}
 	if now.Description == "" {
@@ -118,7 +108,7 @@ func (p *Pool) take(ctx context.Context, b *board, c ipam.Claim, a address) bool
 	p.key.write(body, c.Key)
 	what := call{name: "claim", method: http.MethodPatch, path: fmt.Sprintf("ipam/ip-addresses/%d/", a.ID), claims: 1,
 		body: body, ifMatch: p.ifMatch(etag), what: fmt.Sprintf("take the reserved address %s", a.Address)}
-	return p.patch(ctx, b, c, what, a)
+	return p.patch(ctx, c, what, a)
 }
 
 // ifMatch returns the condition of a change. Before NetBox 4.6 there is none.
@@ -130,35 +120,30 @@ func (p *Pool) ifMatch(etag string) string {
 }
 
 // patch sends the change that takes a, and checks that NetBox has made it.
-func (p *Pool) patch(ctx context.Context, b *board, c ipam.Claim, what call, a address) bool {
-	only := []ipam.Claim{c}
+func (p *Pool) patch(ctx context.Context, c ipam.Claim, what call, a address) (answer ipam.Answer, lost bool) {
 	var taken address
 	r, err := p.client.do(ctx, what, &taken)
 	said := refused(err)
 	switch {
 	case said.status == http.StatusPreconditionFailed:
-		return false
-	case said.status == http.StatusBadRequest && hasComplaint(said.complaints.of(), complaint.notUnique):
-		p.lookAgain(ctx, b, only)
-		return true
+		return ipam.Answer{}, true
+	case said.status == http.StatusBadRequest && said.complaints.have(complaint.notUnique):
+		return p.lookAgain(ctx, c), false
 	case err == nil && what.ifMatch == "":
 		// Without ETags the last change wins, so read again which key the address has.
 		if taken, _, err = p.read(ctx, a.ID); err != nil {
 			err = asUnknown(err)
 		} else if key, _ := p.key.of(taken); key != c.Key {
-			return false
+			return ipam.Answer{}, true
 		}
 	}
 	if err != nil {
-		b.fail(only, err)
-		return true
+		return fail(err), false
 	}
 	if key, _ := p.key.of(taken); key != c.Key || taken.ID != a.ID || taken.ip() != a.ip() || taken.Status.Value != "active" {
-		b.fail(only, p.client.strange(what, r, fmt.Sprintf("%s has the key %q and the status %s", taken.Address, short(key), taken.Status.Value)))
-		return true
+		return fail(p.client.strange(what, r, fmt.Sprintf("%s has the key %q and the status %s", taken.Address, short(key), taken.Status.Value))), false
 	}
-	b.grant(c, p.grant(c.Key, taken))
-	return true
+	return p.granted(c, taken), false
 }
 
 // restore sets the address to reserved again. If another client changes the address meanwhile,
