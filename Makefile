@@ -189,6 +189,7 @@ vulncheck: ## known vulnerabilities that the code calls, by VULNDB (https://vuln
 generate: ## deep copies, CRDs and gRPC code from the types in api/
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=charts/purelb/crds
+	go -C tools run ./crds ../charts/purelb/crds
 	go -C tools run ./protogen .. api/ipam/v1/ipam.proto
 
 GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml api/ipam/v1/*.pb.go

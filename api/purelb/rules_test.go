@@ -85,6 +85,8 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"a range outside its subnet", "{local: {v4pool: {pool: 192.0.2.1-192.0.2.9, subnet: 198.51.100.0/24}}}", "spec.local.v4pool: " + outside},
 		{"a range that begins before its subnet", "{remote: {v4pools: [POOL, {pool: 10.0.0.255-10.0.1.9, subnet: 10.0.1.0/24}]}}", "spec.remote.v4pools[1]: " + outside},
 		{"a range that ends after its subnet", "{remote: {v4pool: {pool: ' 10.0.1.9 - 10.0.1.128 ', subnet: 10.0.1.0/25}}}", "spec.remote.v4pool: " + outside},
+		{"a range of IPv6 addresses outside its subnet", "{remote: {v6pool: {pool: '2001:db8:2::1-2001:db8:2::9', subnet: '2001:db8:3::/64'}}}", "spec.remote.v6pool: " + outside},
+		{"a CIDR of IPv6 addresses wider than its subnet", "{local: {v6pools: [{pool: '2001:db8::/63', subnet: '2001:db8::/64'}]}}", "spec.local.v6pools[0]: " + outside},
 		{"a CIDR wider than its subnet", "{local: {v4pools: [{pool: 10.0.0.0/23, subnet: 10.0.0.0/24}]}}", "spec.local.v4pools[0]: " + outside},
 		{"a CIDR next to its subnet", "{local: {v4pool: {pool: 10.0.2.0/25, subnet: 10.0.0.0/23}}}", "spec.local.v4pool: " + outside},
 		{"a range next to a subnet of one address", "{local: {v4pool: {pool: 192.0.2.1-192.0.2.1, subnet: 192.0.2.0/32}}}", "spec.local.v4pool: " + outside},

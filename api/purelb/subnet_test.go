@@ -14,39 +14,56 @@ import (
 )
 
 // TestSubnetRuleAgreesWithPackageAddr compares the rule that pool must lie inside subnet with
-// package addr, for 256 ranges. Pools and subnets are close together, so that many pools just fit
-// or just do not fit.
+// package addr, for 256 ranges of each family. Pools and subnets are close together, so that many
+// pools just fit or just do not fit.
 func TestSubnetRuleAgreesWithPackageAddr(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	near := func() netip.Addr {
-		return addr.NumberOf(netip.MustParseAddr("127.255.255.224")).Plus(random.Uint64N(256)).In(addr.V4)
-	}
-	var specs, want []string
-	for len(specs) < 256 {
-		mask := 20 + random.IntN(7)
-		subnet := fmt.Sprintf("%s/%d", near(), mask)
-		pool := fmt.Sprintf("%s/%d", near(), min(32, mask+random.IntN(4)))
-		if a, b := near(), near(); random.IntN(2) == 0 {
-			pool = fmt.Sprintf("%s-%s", a, b)
-			if b.Less(a) {
-				pool = fmt.Sprintf("%s-%s", b, a)
+	for field, first := range map[string]string{"v4pools": "127.255.255.224", "v6pools": "2001:db8::ffff:ffff:ffff:ffe0"} {
+		base := netip.MustParseAddr(first)
+		near := func() netip.Addr {
+			return addr.NumberOf(base).Plus(random.Uint64N(256)).In(addr.FamilyOf(base))
+		}
+		var specs, want []string
+		for len(specs) < 256 {
+			mask := base.BitLen() - 12 + random.IntN(7)
+			subnet := netip.PrefixFrom(near(), mask)
+			pool, fits := randomPool(t, random, near, subnet)
+			if !fits {
+				want = append(want, fmt.Sprintf("spec.remote.%s[%d]: %s", field, len(specs), outside))
 			}
+			specs = append(specs, fmt.Sprintf("{pool: '%s', subnet: '%s'}", pool, subnet))
 		}
-		r, _, err := addr.ParseRange(pool)
-		if err != nil {
-			t.Fatal(err)
+		slices.Sort(want)
+		if n := len(want); n < 50 || n > 206 {
+			t.Fatalf("%d of 256 ranges are outside of their subnets, which is too few or too many to prove the rule", n)
 		}
-		if of := netip.MustParsePrefix(subnet).Masked(); !of.Contains(r.From) || !of.Contains(r.To) {
-			want = append(want, fmt.Sprintf("spec.remote.v4pools[%d]: %s", len(specs), outside))
+		got := refusals(t, objectOf(t, "v2", "{remote: {"+field+": ["+strings.Join(specs, ", ")+"]}}"))
+		if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {
+			t.Errorf("refused of %q (-want +got):\n%s", specs, diff)
 		}
-		specs = append(specs, fmt.Sprintf("{pool: %s, subnet: %s}", pool, subnet))
 	}
-	slices.Sort(want)
-	if n := len(want); n < 50 || n > 206 {
-		t.Fatalf("%d of 256 ranges are outside of their subnets, which is too few or too many to prove the rule", n)
+}
+
+// randomPool returns a pool near a subnet, and whether it is inside by the rule. The rule leaves a
+// CIDR that is larger than the subnet to the allocator, unless it is written with its first address.
+func randomPool(t *testing.T, random *rand.Rand, near func() netip.Addr, subnet netip.Prefix) (pool string, fits bool) {
+	t.Helper()
+	block := netip.PrefixFrom(near(), min(subnet.Addr().BitLen(), subnet.Bits()-1+random.IntN(5)))
+	if random.IntN(4) == 0 {
+		block = block.Masked()
 	}
-	got := refusals(t, objectOf(t, "v2", "{remote: {v4pools: ["+strings.Join(specs, ", ")+"]}}"))
-	if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {
-		t.Errorf("refused of %q (-want +got):\n%s", specs, diff)
+	pool = block.String()
+	if a, b := near(), near(); random.IntN(2) == 0 {
+		pool = fmt.Sprintf("%s-%s", a, b)
+		if b.Less(a) {
+			pool = fmt.Sprintf("%s-%s", b, a)
+		}
 	}
+	r, explicit, err := addr.ParseRange(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := subnet.Masked()
+	left := !explicit && block.Bits() < of.Bits() && block != block.Masked()
+	return pool, of.Contains(r.From) && (left || of.Contains(r.To))
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"os"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -107,6 +109,7 @@ func TestVersionsDifferInOneDefault(t *testing.T) {
 			t.Errorf("%s: want v1 and v2 served and v2 stored", crd.Name)
 		}
 		setAnnounceDefault(v1.Schema, v2.Schema)
+		takeDescriptions(t, crd.Name, v2.Schema.OpenAPIV3Schema)
 		v1.Name, v1.Storage = v2.Name, v2.Storage
 		if diff := gocmp.Diff(v1, v2); diff != "" {
 			t.Errorf("%s (-v1 +v2):\n%s", crd.Name, diff)
@@ -125,4 +128,54 @@ func setAnnounceDefault(schema, from *apiextensionsv1.CustomResourceValidation) 
 	other := from.OpenAPIV3Schema.Properties["spec"].Properties["local"].Properties["announce"].Default.Raw
 	announce.Default = &apiextensionsv1.JSON{Raw: json.RawMessage(other)}
 	local.Properties["announce"] = announce
+}
+
+// takeDescriptions checks that all fields of a schema have descriptions, and removes these: v1 has
+// none, because kubectl explain shows v2.
+func takeDescriptions(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	schema.Description = ""
+	for name, field := range schema.Properties {
+		if field.Description == "" && name != "metadata" {
+			t.Errorf("%s.%s has no description", path, name)
+		}
+		takeDescriptions(t, path+"."+name, &field)
+		schema.Properties[name] = field
+	}
+	if schema.Items != nil {
+		takeDescriptions(t, path+"[]", schema.Items.Schema)
+	}
+}
+
+// TestDefinitionsAreSmall: kubectl apply stores a definition in an annotation a second time, and an
+// API server keeps several forms of each version of it in memory.
+func TestDefinitionsAreSmall(t *testing.T) {
+	const most = 150_000
+	folder := apitest.File(t, "charts/purelb/crds")
+	files, err := os.ReadDir(folder)
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d files in %s, %v", len(files), folder, err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > most {
+			t.Errorf("%s has %d bytes, more than %d", f.Name(), info.Size(), most)
+		}
+	}
+}
+
+func TestKubectlExplainsTheStoredVersion(t *testing.T) {
+	for field, want := range map[string]string{
+		"servicegroup.spec.remote.v6pools.pool": "as in \"2001:db8::100/120\"",
+		"lbnodeagent.spec.local.localInterface": "localInterface",
+	} {
+		out, err := apitest.Shared(t).Kubectl("", "explain", field)
+		text := strings.Join(strings.Fields(out), " ")
+		if err != nil || !strings.Contains(text, "VERSION: v2") || !strings.Contains(text, "DESCRIPTION: "+field[strings.LastIndex(field, ".")+1:]+" ") || !strings.Contains(text, want) {
+			t.Errorf("kubectl explain %s: %v\n%s", field, err, out)
+		}
+	}
 }

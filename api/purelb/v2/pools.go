@@ -52,19 +52,17 @@ type Pools struct {
 
 // AddressPool is a range of addresses of one subnet.
 //
-// +kubebuilder:validation:XValidation:rule="!(self.pool.contains(':') && self.subnet.contains('.') && !self.subnet.contains(':') || self.subnet.contains(':') && self.pool.contains('.') && !self.pool.contains(':'))",message="pool and subnet must be of one family"
-// +kubebuilder:validation:XValidation:rule="!self.subnet.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}/([0-9]|[12][0-9]|3[0-2]) *$') || !self.pool.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}(/([0-9]|[12][0-9]|3[0-2])| *- *([0-9]{1,3}[.]){3}[0-9]{1,3}) *$') || (self.pool + ' ' + self.subnet).matches('25[6-9]|2[6-9][0-9]|[3-9][0-9][0-9]') || [[self.subnet.trim().split('/', 2)[0].split('.', 4), self.pool.split('-', 2)[0].trim().split('/', 2)[0].split('.', 4), self.pool.substring(self.pool.indexOf('-') + 1).trim().split('/', 2)[0].split('.', 4)]].all(a, [[((int(a[0][0]) * 256 + int(a[0][1])) * 256 + int(a[0][2])) * 256 + int(a[0][3]), ((int(a[1][0]) * 256 + int(a[1][1])) * 256 + int(a[1][2])) * 256 + int(a[1][3]), ((int(a[2][0]) * 256 + int(a[2][1])) * 256 + int(a[2][2])) * 256 + int(a[2][3])]].all(n, [[4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1]].all(size, [[size[int(self.subnet.trim().split('/', 2)[1])], size[self.pool.contains('/') ? int(self.pool.trim().split('/', 2)[1]) : 32]]].all(s, n[1] / s[0] == n[0] / s[0] && (n[2] / s[1] * s[1] + s[1] - 1) / s[0] == n[0] / s[0]))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
+// +kubebuilder:validation:XValidation:rule="!(self.pool + '=' + self.subnet).matches('^[^:=]*[.][^:=]*=.*:|:.*=[^:]*[.][^:]*$')",message="pool and subnet must be of one family"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self.subnet.trim()) || !(self.pool + self.subnet).matches('^([^:]*|[^.]*)$') || [cidr(self.subnet.trim())].all(s, self.pool.replace(' ', ' '.trim()).split('-', 2).all(p, isCIDR(p) ? [cidr(p)].all(c, s.containsIP(c.ip()) && (c.prefixLength() >= s.prefixLength() || c != c.masked())) : !isIP(p) || s.containsIP(ip(p))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
 type AddressPool struct {
-	// pool is the range: either the first and the last address, as in
+	// pool is the range: its first and its last address, as in
 	// "192.168.1.100-192.168.1.150", or a CIDR, as in "2001:db8::100/120", which
 	// begins with the address as written and ends with the last address of the
-	// CIDR. PureLB does not hand out the network, broadcast and IPv6
-	// subnet-router anycast addresses of the subnet, except in two cases: the
-	// range is written as first and last address; or the range is virtual, which
-	// means that aggregation is /32 or /128, the group is not local, and no node
-	// is in the subnet. The range must lie inside the subnet. The API server
-	// refuses an IPv4 range that does not, and a group with such an IPv6 range is
-	// not accepted.
+	// CIDR. It must lie inside subnet. PureLB does not hand out the network,
+	// broadcast and IPv6 subnet-router anycast addresses of subnet, except in two
+	// cases: the range is written as first and last address; or it is virtual,
+	// which means that aggregation is /32 or /128, the group is not local, and no
+	// node is in the subnet.
 	// +required
 	Pool Range `json:"pool"`
 
@@ -75,24 +73,23 @@ type AddressPool struct {
 
 	// aggregation is the mask of the addresses on the dummy interface, and so of
 	// the routes that routers learn. "default" is the mask of the subnet; "/32"
-	// (IPv4) or "/128" (IPv6) gives each address its own route. It has no effect
-	// on local addresses: these get the mask of the node's interface. Default:
-	// "default".
+	// (IPv4) or "/128" (IPv6) gives each address its own route. Local addresses
+	// get the mask of the node's interface instead. Default: "default".
 	// +optional
 	Aggregation Aggregation `json:"aggregation,omitempty"`
 
 	// exclude are addresses of pool that PureLB never hands out: each entry is a
 	// range, a CIDR (all of it, from its first address to its last) or a single
-	// address. They must lie inside pool; otherwise the group is not accepted. A
-	// Service that already has one keeps it. Default: none.
+	// address. All must lie inside pool. A Service that already has one keeps it.
+	// Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	Exclude []Exclusion `json:"exclude,omitempty"`
 
-	// drain stops handing out addresses of this range, so that you can remove the
-	// range when no Service has an address of it any more. Services keep their
-	// addresses. Default: false.
+	// drain stops handing out addresses of this range, so that you can remove it
+	// when no Service has one of them any more. Services keep their addresses.
+	// Default: false.
 	// +optional
 	Drain bool `json:"drain,omitempty"`
 }
@@ -103,8 +100,8 @@ type AddressPool struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.subnet) == has(self.pool)",message="subnet and pool belong together: give both or none"
 // +kubebuilder:validation:XValidation:rule="!has(self.aggregation) || has(self.pool)",message="aggregation at this level belongs to subnet and pool beside it: give them too, or put it into the range that it is meant for"
-// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !(self.pool.contains(':') && self.subnet.contains('.') && !self.subnet.contains(':') || self.subnet.contains(':') && self.pool.contains('.') && !self.pool.contains(':'))",message="pool and subnet must be of one family"
-// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !self.subnet.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}/([0-9]|[12][0-9]|3[0-2]) *$') || !self.pool.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3}(/([0-9]|[12][0-9]|3[0-2])| *- *([0-9]{1,3}[.]){3}[0-9]{1,3}) *$') || (self.pool + ' ' + self.subnet).matches('25[6-9]|2[6-9][0-9]|[3-9][0-9][0-9]') || [[self.subnet.trim().split('/', 2)[0].split('.', 4), self.pool.split('-', 2)[0].trim().split('/', 2)[0].split('.', 4), self.pool.substring(self.pool.indexOf('-') + 1).trim().split('/', 2)[0].split('.', 4)]].all(a, [[((int(a[0][0]) * 256 + int(a[0][1])) * 256 + int(a[0][2])) * 256 + int(a[0][3]), ((int(a[1][0]) * 256 + int(a[1][1])) * 256 + int(a[1][2])) * 256 + int(a[1][3]), ((int(a[2][0]) * 256 + int(a[2][1])) * 256 + int(a[2][2])) * 256 + int(a[2][3])]].all(n, [[4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1]].all(size, [[size[int(self.subnet.trim().split('/', 2)[1])], size[self.pool.contains('/') ? int(self.pool.trim().split('/', 2)[1]) : 32]]].all(s, n[1] / s[0] == n[0] / s[0] && (n[2] / s[1] * s[1] + s[1] - 1) / s[0] == n[0] / s[0]))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
+// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !(self.pool + '=' + self.subnet).matches('^[^:=]*[.][^:=]*=.*:|:.*=[^:]*[.][^:]*$')",message="pool and subnet must be of one family"
+// +kubebuilder:validation:XValidation:rule="!has(self.pool) || !has(self.subnet) || !isCIDR(self.subnet.trim()) || !(self.pool + self.subnet).matches('^([^:]*|[^.]*)$') || [cidr(self.subnet.trim())].all(s, self.pool.replace(' ', ' '.trim()).split('-', 2).all(p, isCIDR(p) ? [cidr(p)].all(c, s.containsIP(c.ip()) && (c.prefixLength() >= s.prefixLength() || c != c.masked())) : !isIP(p) || s.containsIP(ip(p))))",message="pool must lie inside subnet: make the range smaller or the subnet larger"
 type Single struct {
 	// pool is a range of addresses, in the notation of v4pool. Required with
 	// subnet.
@@ -149,40 +146,38 @@ type LocalOptions struct {
 	SkipIPv6DAD bool `json:"skipIPv6DAD,omitempty"`
 }
 
-// The rules of these types compare IPv4 addresses as numbers that are parsed from
-// their text. The allocator checks the order of IPv6 addresses, because the
-// functions ip and cidr of CEL do not compare addresses. Exclusions have few
-// rules, because the API server limits the cost of all rules together.
+// Exclusions have few rules, because the API server limits the cost of all rules together. It
+// estimates that cost, and assumes the worst of a text whose length it does not know: so rules
+// split texts with a limit, and use neither map nor contains on the parts.
 //
-// CEL has no variables. A rule that needs one uses [VALUE].all(name, ...). In the
-// rule that pool must lie inside subnet, a are three addresses: that of the
-// subnet, the first of the pool, and the one after its '-' or before its '/'. n
-// are these as numbers. size has the number of addresses of each mask. s are the
-// sizes of the subnet and of the block at the end of the pool, which is one
-// address after a '-'. The rule ignores a number above 255, for which the
-// allocator has a better message.
+// CEL has no variables. A rule that needs one uses [VALUE].all(name, ...). The functions ip and cidr
+// of CEL do not compare addresses: the rule about the order of a range compares IPv4 addresses as
+// numbers, and the allocator checks the order of IPv6 addresses. The rule that pool must lie inside
+// subnet leaves a few cases to the allocator: IPv6 addresses with dots, and a CIDR that is larger
+// than its subnet but is written with an address inside it. ' '.trim() is an empty text, because
+// gofmt changes two quotes in a comment.
 
 // Range is a range of addresses: "from-to" or a CIDR.
 //
 // +kubebuilder:validation:MaxLength=128
 // +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+(/[0-9]{1,3}| *- *[0-9A-Fa-f:.]+) *$')",message="pool must be a range such as 192.168.1.100-192.168.1.150 or a CIDR such as 2001:db8::100/120; write a single address as 192.168.1.5/32"
-// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9][0-9]|0[0-9]+) *$') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
-// +kubebuilder:validation:XValidation:rule="!self.contains('-') || self.split('-', 2)[0].contains(':') == self.split('-', 2)[1].contains(':')",message="the first and the last address must be of one family"
-// +kubebuilder:validation:XValidation:rule="!self.matches('^ *([0-9]{1,3}[.]){3}[0-9]{1,3} *- *([0-9]{1,3}[.]){3}[0-9]{1,3} *$') || [[self.split('-', 2)[0].trim().split('.', 4), self.split('-', 2)[1].trim().split('.', 4)]].all(r, ((int(r[0][0]) * 256 + int(r[0][1])) * 256 + int(r[0][2])) * 256 + int(r[0][3]) <= ((int(r[1][0]) * 256 + int(r[1][1])) * 256 + int(r[1][2])) * 256 + int(r[1][3]))",message="the range is reversed: write the lower address first"
+// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9]{2}|0[0-9])') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[^:]+-.*:|:.*-[^:]+$')",message="the first and the last address must be of one family"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^( *([0-9]{1,3}[.]){3}[0-9]{1,3} *(-|$)){2}$') || [self.replace('-', '.').replace(' ', ' '.trim()).split('.', 9)].all(n, ((int(n[0]) * 256 + int(n[1])) * 256 + int(n[2])) * 256 + int(n[3]) <= ((int(n[4]) * 256 + int(n[5])) * 256 + int(n[6])) * 256 + int(n[7]))",message="the range is reversed: write the lower address first"
 type Range string
 
 // Exclusion is a range of addresses, a CIDR or a single address.
 //
 // +kubebuilder:validation:MaxLength=96
 // +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+(/[0-9]{1,3}| *- *[0-9A-Fa-f:.]+)? *$')",message="exclude must hold ranges such as 192.168.1.100-192.168.1.110, CIDRs such as 192.168.1.128/28 or single addresses such as 192.168.1.5"
-// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9][0-9]|0[0-9]+) *$') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
+// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9]{2}|0[0-9])') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
 type Exclusion string
 
 // Subnet is a network as a CIDR.
 //
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:XValidation:rule="self.matches('^ *[0-9A-Fa-f:.]+/[0-9]{1,3} *$')",message="subnet must be a CIDR such as 192.168.1.0/24 or 2001:db8::/64"
-// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9][0-9]|0[0-9]+) *$') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
+// +kubebuilder:validation:XValidation:rule="self.contains(':') ? !self.matches('/(129|1[3-9][0-9]|[2-9][0-9]{2}|0[0-9])') : !self.matches('/(3[3-9]|[4-9][0-9]|[0-9]{3}|0[0-9]+) *$')",message="the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"
 type Subnet string
 
 // Aggregation is "default" or a mask from /8 to /128.

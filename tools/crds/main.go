@@ -1,0 +1,137 @@
+// Command crds makes custom resource definitions small: what controller-gen writes is larger
+// than what `kubectl apply` and some tools can store.
+//
+//	crds FOLDER
+//
+// It rewrites each YAML file of the folder. Only the stored version keeps its descriptions, which
+// `kubectl explain` shows. No line is folded, and a mapping without nested ones takes one line.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "crds:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: crds FOLDER")
+	}
+	files, err := filepath.Glob(filepath.Join(args[0], "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := rewrite(file); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func rewrite(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return err
+	}
+	crd := document.Content[0]
+	for _, version := range get(get(crd, "spec"), "versions").Content {
+		if get(version, "storage").Value != "true" {
+			removeDescriptions(version)
+		}
+	}
+	compact(crd)
+	out := bytes.NewBufferString("---\n")
+	encoder := yaml.NewEncoder(out)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	if err := encoder.Encode(crd); err != nil {
+		return err
+	}
+	return os.WriteFile(file, out.Bytes(), 0o644)
+}
+
+// get returns the value of a key of a mapping.
+func get(mapping *yaml.Node, key string) *yaml.Node {
+	for i := 0; i < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return &yaml.Node{}
+}
+
+// removeDescriptions removes the descriptions in n. A property that is called description is not a
+// text.
+func removeDescriptions(n *yaml.Node) {
+	if n.Kind == yaml.MappingNode {
+		for i := len(n.Content) - 2; i >= 0; i -= 2 {
+			if isDescription(n.Content[i], n.Content[i+1]) {
+				n.Content = slices.Delete(n.Content, i, i+2)
+			}
+		}
+	}
+	for _, child := range n.Content {
+		removeDescriptions(child)
+	}
+}
+
+func isDescription(key, value *yaml.Node) bool {
+	return key.Value == "description" && value.Kind == yaml.ScalarNode
+}
+
+// lineWidth is how many characters of texts a line has at most, unless it is one item: that of the
+// longest rules.
+const lineWidth = 600
+
+// compact joins the lines of each paragraph of the descriptions in n, and writes n on one line if it
+// has no description and is short, or has only scalars, or one item. It returns how many characters
+// of texts the line has, or 0 if n has more lines.
+func compact(n *yaml.Node) (width int) {
+	if n.Kind == yaml.ScalarNode {
+		if strings.Contains(n.Value, "'") && !strings.ContainsAny(n.Value, "\"\\\n") {
+			n.Style = yaml.DoubleQuotedStyle // single quotes would be doubled
+		}
+		return len(n.Value) + 1
+	}
+	flat, simple := true, len(n.Content) > 0
+	for i, child := range n.Content {
+		w := compact(child)
+		flat, simple = flat && w > 0, simple && child.Kind == yaml.ScalarNode
+		width += w
+		if n.Kind == yaml.MappingNode && i%2 == 1 && isDescription(n.Content[i-1], child) {
+			child.Value, child.Style = paragraphs(child.Value), 0
+			flat = false
+		}
+	}
+	one := n.Kind == yaml.SequenceNode && len(n.Content) == 1
+	if !flat || !simple && !one && width > lineWidth {
+		return 0
+	}
+	n.Style = yaml.FlowStyle
+	return width
+}
+
+// lineEnd is the end of a line inside a paragraph: the next line is no item of a list.
+var lineEnd = regexp.MustCompile(`([^\n])\n([^-\s])`)
+
+// paragraphs joins the lines of each paragraph of text.
+func paragraphs(text string) string { return lineEnd.ReplaceAllString(text, "$1 $2") }
