@@ -70,7 +70,7 @@ func allocators(pods []corev1.Pod, leader string) []monitored {
 // allocatorState asks the leading allocator for its state, if the command needs it. unheard says
 // why there is no state.
 func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader string) (state *allocstate.State, unheard *explain.Unread) {
-	if r.about == nil {
+	if !r.asksAllocator {
 		return nil, nil
 	}
 	asked := allocators(pods, leader)
@@ -82,7 +82,7 @@ func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader s
 		return nil, explain.NewUnheard(explain.Failed, oneLine(err))
 	}
 	for _, one := range asked {
-		s, err := c.state(ctx, one, r.about)
+		s, err := c.state(ctx, one)
 		switch {
 		case err != nil:
 			unheard = r.unheardBy(one.pod, err)
@@ -112,10 +112,10 @@ func (r *reader) noProxyRight() string {
 }
 
 // state asks the allocator in a pod.
-func (p *prober) state(ctx context.Context, at monitored, about url.Values) (*allocstate.State, error) {
+func (p *prober) state(ctx context.Context, at monitored) (*allocstate.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, allocatorTimeout)
 	defer cancel()
-	text, err := p.get(ctx, at, allocstate.Path, about, 2*allocstate.MaxBytes)
+	text, err := p.get(ctx, at, allocstate.Path, nil, allocstate.MaxBytes)
 	if err != nil {
 		return nil, err
 	}

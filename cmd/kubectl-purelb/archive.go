@@ -136,8 +136,7 @@ func (o *options) openArchive(name string) (explain.World, error) {
 	return w, nil
 }
 
-// archivedState returns the answer of the leading allocator in the files of an archive. This
-// answer is about all Services, so details of one Service may be missing.
+// archivedState returns the answer of the leading allocator in the files of an archive.
 func archivedState(files map[string][]byte, unheard *explain.Unread) (*allocstate.State, *explain.Unread) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !strings.HasSuffix(name, ".allocator.state") {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -55,8 +54,8 @@ type reader struct {
 	// the endpoints of all Services.
 	endpointsOf string
 	everything  bool
-	// about are the parameters of the request to the allocator. nil means no request.
-	about url.Values
+	// asksAllocator says that the answer needs the state of the allocator.
+	asksAllocator bool
 	// noBGP says that the answer needs no BGP objects, unless its subject needs them.
 	noBGP   bool
 	subject *explain.Subject
@@ -72,7 +71,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, about: o.about, noBGP: o.noBGP, subject: o.subject}, nil
+	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
 }
 
 // connection returns the connection that flags and kubeconfig choose.

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"net/url"
-
 	"github.com/spf13/cobra"
 
-	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -15,28 +12,26 @@ type explainable struct {
 	story                      func(explain.World, string) (explain.Story, error)
 	// form accepts what names an object of this kind.
 	form func(string) error
-	// asksAllocator says that the allocator knows more about this kind. about is the parameter of
-	// the request that names the object, or "" for a request without a parameter.
+	// asksAllocator says that the allocator knows more about this kind.
 	asksAllocator bool
-	about         string
 }
 
 var explainables = []explainable{
 	{
 		explain.OfService, "NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it",
-		"  kubectl purelb explain service default/web", explain.Service, isService, true, allocstate.ByService,
+		"  kubectl purelb explain service default/web", explain.Service, isService, true,
 	},
 	{
 		explain.OfIP, "ADDRESS", "Which group has this address, who holds it, and which node announces it",
-		"  kubectl purelb explain ip 192.0.2.10", explain.IP, isAddress, true, allocstate.ByAddress,
+		"  kubectl purelb explain ip 192.0.2.10", explain.IP, isAddress, true,
 	},
 	{
 		explain.OfGroup, "NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is",
-		"  kubectl purelb explain group default", explain.Group, isName, true, "",
+		"  kubectl purelb explain group default", explain.Group, isName, true,
 	},
 	{
 		explain.OfNode, "NAME", "What this node announces, and what keeps it from announcing",
-		"  kubectl purelb explain node node-1", explain.Node, isName, false, "",
+		"  kubectl purelb explain node node-1", explain.Node, isName, false,
 	},
 }
 
@@ -58,12 +53,8 @@ is 1 if it tells of a problem.`,
 		})
 		c.PreRun = func(_ *cobra.Command, args []string) {
 			o.subject = &explain.Subject{Kind: one.kind, Name: args[0]}
-			if !one.asksAllocator {
-				return
-			}
-			o.about, o.noBGP = url.Values{}, true
-			if one.about != "" {
-				o.about.Set(one.about, args[0])
+			if one.asksAllocator {
+				o.asksAllocator, o.noBGP = true, true
 			}
 		}
 		cmd.AddCommand(c)

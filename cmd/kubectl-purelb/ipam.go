@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -42,7 +41,7 @@ annotation ` + config.AnnotationReleaseOrphans + ` of the ServiceGroup.`,
 			if o.archive != "" || len(o.files) > 0 {
 				return errors.New("release-orphans asks the allocator of a cluster; it cannot use an archive or files")
 			}
-			o.about, o.noBGP = url.Values{}, true
+			o.asksAllocator, o.noBGP = true, true
 			r, err := o.newReader()
 			if err != nil {
 				return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -81,7 +80,7 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 	if err != nil {
 		return err
 	}
-	r.everything, r.about = true, url.Values{}
+	r.everything, r.asksAllocator = true, true
 	w, err := r.read(ctx)
 	if err != nil {
 		return err

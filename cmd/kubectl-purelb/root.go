@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,9 +28,8 @@ type options struct {
 	archive string
 	// endpointsOf is the Service, "namespace/name", whose endpoints the command needs.
 	endpointsOf string
-	// about are the parameters of the request to the allocator. It is nil if the command does not
-	// ask the allocator.
-	about url.Values
+	// asksAllocator says that the command needs the state of the allocator.
+	asksAllocator bool
 	// noBGP says that the command needs no BGP objects, unless its subject needs them.
 	noBGP bool
 	// subject is what the command explains. It is nil for all other commands.

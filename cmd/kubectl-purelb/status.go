@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
 		Example: `  kubectl purelb status
   kubectl purelb status --wait --timeout 2m
   kubectl purelb status -o json`,
-		PreRun: func(*cobra.Command, []string) { o.about = url.Values{} },
+		PreRun: func(*cobra.Command, []string) { o.asksAllocator = true },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !wait || len(o.files) > 0 || o.archive != "" {
 				w, err := o.world(cmd.Context())

@@ -226,7 +226,7 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 		return ""
 	}
 	w.Allocator = &allocstate.State{Format: allocstate.Format, Leading: true}
-	l.describe(w.Allocator, mostListed, "", netip.Addr{})
+	l.describe(w.Allocator)
 	told, err := explain.ServicesOf(w, explain.Filter{})
 	if err != nil {
 		return err.Error()

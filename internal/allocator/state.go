@@ -3,10 +3,8 @@ package allocator
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -32,14 +30,11 @@ type stateServer struct {
 }
 
 const (
-	// mostListed is how many entries of each kind an answer has, and mostSurveyed how many
-	// Services it explains group by group.
-	mostListed, mostSurveyed = 1000, 50
-	// mostGroups is how many groups it names for a Service and a family, and mostSkipped how
-	// many skipped addresses for each group.
-	mostGroups, mostSkipped = 200, 8
+	// mostListed is how many entries of each kind an answer has, and mostServices how many Services
+	// of one claim.
+	mostListed, mostServices = 500, 10
 	// mostText is the maximum length of a sentence.
-	mostText = 1000
+	mostText = 500
 )
 
 // ServeHTTP implements http.Handler.
@@ -48,43 +43,17 @@ func (s *stateServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET is supported", http.StatusMethodNotAllowed)
 		return
 	}
-	query := r.URL.Query()
-	service, ip := query.Get(allocstate.ByService), netip.Addr{}
-	if text := query.Get(allocstate.ByAddress); text != "" {
-		var err error
-		if ip, err = netip.ParseAddr(text); err != nil {
-			http.Error(w, fmt.Sprintf("%s=%q is not an IP address", allocstate.ByAddress, text), http.StatusBadRequest)
-			return
-		}
-	}
 	s.one.Lock()
 	defer s.one.Unlock()
-	text, err := s.text(time.Now(), service, ip.Unmap().WithZone(""))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text)
+	_ = json.NewEncoder(w).Encode(s.state(time.Now())) // an error means that the client is gone
 }
 
-// text returns the state as JSON, with as many entries of each kind as fit.
-func (s *stateServer) text(now time.Time, service string, ip netip.Addr) (text []byte, err error) {
-	for limit := mostListed; ; limit /= 4 {
-		text, err = json.Marshal(s.state(now, limit, service, ip))
-		if err != nil || len(text) <= allocstate.MaxBytes || limit == 0 {
-			return text, err
-		}
-	}
-}
-
-// state returns what this process knows, with at most limit entries of each kind. It answers
-// about service and ip in detail, unless they are zero.
-func (s *stateServer) state(now time.Time, limit int, service string, ip netip.Addr) allocstate.State {
+// state returns what this process knows.
+func (s *stateServer) state(now time.Time) allocstate.State {
 	a := allocstate.State{
 		Format: allocstate.Format, Version: buildinfo.Version(), At: now, Identity: s.leader.Identity(),
-		Waiting: []allocstate.Waiting{}, Delayed: []allocstate.Delayed{}, Claims: []allocstate.Claim{},
-		Withheld: []allocstate.Withheld{}, Backends: []allocstate.Backend{},
+		Waiting: []allocstate.Waiting{}, Delayed: []allocstate.Delayed{}, Claims: []allocstate.Claim{}, Backends: []allocstate.Backend{},
 	}
 	a.Leader, a.Leading = s.leader.lead()
 	if s.alone {
@@ -99,15 +68,9 @@ func (s *stateServer) state(now time.Time, limit int, service string, ip netip.A
 		return a
 	}
 	a.DoubtfulWrites = s.leader.gate.doubts()
-	delays := s.delays()
-	a.Delayed, a.DelayedLeftOut = atMost(delays, limit)
-	a.Backends, a.BackendsLeftOut = atMost(s.backends(), limit)
-	s.allocations.describe(&a, limit, service, ip)
-	if a.Service != nil {
-		if i := slices.IndexFunc(delays, func(d allocstate.Delayed) bool { return d.Service == service }); i >= 0 {
-			a.Service.Delayed = &delays[i]
-		}
-	}
+	a.Delayed, a.DelayedLeftOut = atMost(s.delays(), mostListed)
+	a.Backends, a.BackendsLeftOut = atMost(s.backends(), mostListed)
+	s.allocations.describe(&a)
 	return a
 }
 
@@ -145,100 +108,25 @@ func (s *stateServer) backends() []allocstate.Backend {
 }
 
 // describe adds what the allocations know to a.
-func (l *allocations) describe(a *allocstate.State, limit int, service string, ip netip.Addr) {
+func (l *allocations) describe(a *allocstate.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.Complete, a.Services = l.isOpen(), len(l.services)
-	shown, left := atMost(l.waiters, limit)
+	waiting, left := atMost(l.waiters, mostListed)
 	a.WaitingLeftOut = left
-	for i, w := range shown {
-		one := l.showWaiter(w)
-		if i < mostSurveyed {
-			one.Groups = l.survey(w)
-		}
-		a.Waiting = append(a.Waiting, one)
+	for _, w := range waiting {
+		a.Waiting = append(a.Waiting, allocstate.Waiting{
+			Service: w.request.Key(), Since: w.since, Reason: w.last.Result.Reason, Message: clip(w.last.Result.Message, mostText),
+		})
 	}
-	pending := l.cluster.Claims.Open()
-	claims, left := atMost(pending, limit)
+	claims, left := atMost(l.cluster.Claims.Open(), mostListed)
 	a.ClaimsLeftOut = left
 	for _, c := range claims {
 		a.Claims = append(a.Claims, showClaim(c))
 	}
-	withheld, left := atMost(slices.SortedFunc(maps.Keys(l.now.blocked), netip.Addr.Compare), limit)
-	a.WithheldLeftOut = left
-	for _, b := range withheld {
-		_, quarantined := l.now.quarantined[b]
-		a.Withheld = append(a.Withheld, allocstate.Withheld{Address: b, Why: l.now.blocked[b], Quarantined: quarantined})
+	for i, d := range a.Delayed {
+		a.Delayed[i].Holds = l.cluster.Store.Held(ipam.Owner(d.Service))
 	}
-	if service != "" {
-		a.Service = l.showService(service, pending)
-	}
-	if ip.IsValid() {
-		a.Address = l.showAddress(ip, pending)
-	}
-}
-
-// showWaiter returns what /state shows of a waiting Service, without groups.
-func (l *allocations) showWaiter(w *waiter) allocstate.Waiting {
-	return allocstate.Waiting{
-		Service: w.request.Key(), Since: w.since,
-		Reason: w.last.Result.Reason, Message: clip(w.last.Result.Message, mostText), Gets: w.last.Result.Addresses,
-	}
-}
-
-// survey returns whether and how each group can serve the Service of w.
-func (l *allocations) survey(w *waiter) []allocstate.Group {
-	var all []allocstate.Group
-	for _, f := range w.request.Families {
-		standings, _ := atMost(l.cluster.Survey(w.request, f), mostGroups)
-		for _, s := range standings {
-			g := allocstate.Group{
-				Group: s.Group, Family: f.String(), Place: s.Place, Why: clip(s.Why, mostText), Free: s.Free, Lacks: clip(s.Lacks, mostText),
-			}
-			if s.Free.IsValid() {
-				var skipped []ipam.Skipped
-				skipped, g.MoreSkipped = l.cluster.Below(s.Free, mostSkipped)
-				for _, one := range skipped {
-					g.Skipped = append(g.Skipped, allocstate.Withheld{Address: one.Addr, Why: one.Why})
-				}
-			}
-			all = append(all, g)
-		}
-	}
-	return all
-}
-
-// showService returns all that the allocations know of a Service.
-func (l *allocations) showService(key string, pending []ipam.PendingClaim) *allocstate.Service {
-	who := ipam.Owner(key)
-	rec, known := l.services[who]
-	s := &allocstate.Service{Service: clip(key, mostText), Known: known, Holds: l.cluster.Store.Held(who)}
-	if known && rec.waiting != nil {
-		w := l.showWaiter(rec.waiting)
-		w.Groups = l.survey(rec.waiting)
-		s.Waiting = &w
-	}
-	for _, c := range pending {
-		if slices.Contains(c.Owners, who) {
-			s.Claims = append(s.Claims, showClaim(c))
-		}
-	}
-	return s
-}
-
-// showAddress returns all that the allocations know of an address.
-func (l *allocations) showAddress(ip netip.Addr, pending []ipam.PendingClaim) *allocstate.Address {
-	a := &allocstate.Address{Address: ip, Why: l.cluster.Unfree(ip), Holders: []string{}}
-	for _, who := range l.cluster.Store.Holders(ip) {
-		a.Holders = append(a.Holders, string(who))
-	}
-	for _, c := range pending {
-		if c.Address == ip || c.Returned == ip {
-			claim := showClaim(c)
-			a.Claim = &claim
-		}
-	}
-	return a
 }
 
 // showClaim returns what /state shows of a claim.
@@ -252,7 +140,8 @@ func showClaim(c ipam.PendingClaim) allocstate.Claim {
 	if c.Failure != nil {
 		one.Failure = clip(c.Failure.Message, mostText)
 	}
-	for _, who := range c.Owners {
+	first, _ := atMost(c.Owners, mostServices)
+	for _, who := range first {
 		one.Services = append(one.Services, string(who))
 	}
 	return one

@@ -12,19 +12,12 @@ import (
 // Path is the path of the answer, on the port of the allocator's metrics.
 const Path = "/state"
 
-// The parameters of a request, which ask about one object in detail. ByService is a Service
-// as "namespace/name", and ByAddress is an IP address.
-const (
-	ByService = "service"
-	ByAddress = "ip"
-)
-
 // Format is the version of State. It rises when a field changes its meaning or goes away. New
 // fields do not change it.
-const Format = 1
+const Format = 2
 
-// MaxBytes is the maximum length of an answer.
-const MaxBytes = 1 << 20
+// MaxBytes is more than any answer has.
+const MaxBytes = 4 << 20
 
 // State is what one allocator knows at a time.
 type State struct {
@@ -51,17 +44,10 @@ type State struct {
 	Delayed        []Delayed `json:"delayed"`
 	DelayedLeftOut int       `json:"delayedLeftOut,omitempty"`
 	// Claims are the requests to backends that are not granted, or that are given back.
-	Claims        []Claim `json:"claims"`
-	ClaimsLeftOut int     `json:"claimsLeftOut,omitempty"`
-	// Withheld are the addresses that no Service gets.
-	Withheld        []Withheld `json:"withheld"`
-	WithheldLeftOut int        `json:"withheldLeftOut,omitempty"`
-	Backends        []Backend  `json:"backends"`
-	BackendsLeftOut int        `json:"backendsLeftOut,omitempty"`
-
-	// Service answers ByService. Address answers ByAddress.
-	Service *Service `json:"service,omitempty"`
-	Address *Address `json:"address,omitempty"`
+	Claims          []Claim   `json:"claims"`
+	ClaimsLeftOut   int       `json:"claimsLeftOut,omitempty"`
+	Backends        []Backend `json:"backends"`
+	BackendsLeftOut int       `json:"backendsLeftOut,omitempty"`
 }
 
 // Waiting is a Service that lacks an address.
@@ -73,29 +59,6 @@ type Waiting struct {
 	// Reason and Message are those of the last decision.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Gets are the addresses that it has or gets nevertheless.
-	Gets []netip.Addr `json:"gets,omitempty"`
-	// Groups says what each ServiceGroup means to it. In answers about all Services only the
-	// first ones have it, and no answer has more than 200 groups for a family.
-	Groups []Group `json:"groups,omitempty"`
-}
-
-// Group says what a ServiceGroup means to a Service that needs an address of a family.
-type Group struct {
-	Group  string `json:"group"`
-	Family string `json:"family"`
-	// Place is the position at which the group is tried: 1 is the first, and 0 means never.
-	// Why explains it.
-	Place int    `json:"place"`
-	Why   string `json:"why"`
-	// Free is the address that the group would give now, if it has one. Lacks says why it has
-	// none.
-	Free  netip.Addr `json:"free,omitzero"`
-	Lacks string     `json:"lacks,omitempty"`
-	// Skipped are addresses before Free that the group does not give. MoreSkipped says that
-	// there are more.
-	Skipped     []Withheld `json:"skipped,omitempty"`
-	MoreSkipped bool       `json:"moreSkipped,omitempty"`
 }
 
 // Delayed is a Service whose status is not written for now.
@@ -104,13 +67,16 @@ type Delayed struct {
 	Why     string `json:"why"`
 	// Until is when the allocator writes it at the latest. It is zero if that is not known.
 	Until time.Time `json:"until,omitzero"`
+	// Holds are the addresses that are its own for the allocator. Its status may lag behind.
+	Holds []netip.Addr `json:"holds,omitempty"`
 }
 
 // Claim is a request to the backend of a group.
 type Claim struct {
 	Group  string `json:"group"`
 	Family string `json:"family"`
-	// Services wait for it. There are none if its address is given back.
+	// Services wait for it, of which these are the first. There are none if its address is given
+	// back.
 	Services []string `json:"services"`
 	// Phase is the next step, as an ipam.Phase.
 	Phase string `json:"phase"`
@@ -118,14 +84,6 @@ type Claim struct {
 	Address netip.Addr `json:"address,omitzero"`
 	// Failure is why the last attempt failed.
 	Failure string `json:"failure,omitempty"`
-}
-
-// Withheld is an address that no Service gets, and why.
-type Withheld struct {
-	Address netip.Addr `json:"address"`
-	Why     string     `json:"why"`
-	// Quarantined says that a machine outside the cluster has it.
-	Quarantined bool `json:"quarantined,omitempty"`
 }
 
 // Backend is the IPAM system that has the addresses of a group.
@@ -153,27 +111,4 @@ type Orphan struct {
 	Address netip.Addr `json:"address"`
 	// Key names its claim: the cluster, the holder, the group and the family.
 	Key string `json:"key"`
-}
-
-// Service is all that the allocator knows of one Service.
-type Service struct {
-	Service string `json:"service"`
-	// Known says that the allocator has seen it.
-	Known bool `json:"known"`
-	// Holds are the addresses that are its own for the allocator. Its status may lag behind.
-	Holds   []netip.Addr `json:"holds"`
-	Waiting *Waiting     `json:"waiting,omitempty"`
-	Delayed *Delayed     `json:"delayed,omitempty"`
-	Claims  []Claim      `json:"claims,omitempty"`
-}
-
-// Address is all that the allocator knows of one address.
-type Address struct {
-	Address netip.Addr `json:"address"`
-	// Holders are the Services that it is for. Their statuses may lag behind.
-	Holders []string `json:"holders"`
-	// Why says why no other Service gets it, or is "".
-	Why string `json:"why,omitempty"`
-	// Claim is the claim that asks for it or gives it back, if there is one.
-	Claim *Claim `json:"claim,omitempty"`
 }

@@ -31,82 +31,55 @@ func (v *view) unheard(unread []Unread) []Unread {
 	return append(slices.Clone(unread), *v.Unheard)
 }
 
-// heard returns what the allocator knows of each Service that it names.
-func heard(s *allocstate.State) map[string]allocstate.Service {
-	of := map[string]allocstate.Service{}
+// said is what the allocator reports of a Service.
+type said struct {
+	waiting *allocstate.Waiting
+	delayed *allocstate.Delayed
+	claims  []allocstate.Claim
+}
+
+// heard returns what the allocator reports of each Service that it names.
+func heard(s *allocstate.State) map[string]said {
+	of := map[string]said{}
 	if s == nil {
 		return of
 	}
-	change := func(key string, f func(*allocstate.Service)) {
+	change := func(key string, f func(*said)) {
 		one := of[key]
-		one.Service, one.Known = key, true
 		f(&one)
 		of[key] = one
 	}
 	for _, w := range s.Waiting {
-		change(w.Service, func(one *allocstate.Service) { one.Waiting = &w })
+		change(w.Service, func(one *said) { one.waiting = &w })
 	}
 	for _, d := range s.Delayed {
-		change(d.Service, func(one *allocstate.Service) { one.Delayed = &d })
+		change(d.Service, func(one *said) { one.delayed = &d })
 	}
 	for _, c := range s.Claims {
 		for _, key := range c.Services {
-			change(key, func(one *allocstate.Service) { one.Claims = append(one.Claims, c) })
+			change(key, func(one *said) { one.claims = append(one.claims, c) })
 		}
-	}
-	if s.Service != nil {
-		of[s.Service.Service] = *s.Service
 	}
 	return of
 }
 
-// addAllocator adds what the allocator knows of the Service of r.
+// addAllocator adds what the allocator reports of the Service of r.
 func (v *view) addAllocator(s *Story, r service.Request) {
-	said, ok := v.allocatorSays[r.Key()]
-	if !ok {
-		return
-	}
+	of := v.allocatorSays[r.Key()]
 	var lines []string
-	if coming := missing(said.Holds, r.Shown); len(coming) > 0 {
-		lines = append(lines, "it has chosen "+texts(coming)+" for the Service, whose status does not show that yet")
-	}
-	if w := said.Waiting; w != nil {
+	if w := of.waiting; w != nil {
 		lines = append(lines, fmt.Sprintf("it waits%s: %s: %s", v.since(w.Since), w.Reason, w.Message))
-		if !v.knows(KindGroups) {
-			s.add("Groups that the allocator looked at", groupLines(w.Groups)...)
-		}
 	}
-	if d := said.Delayed; d != nil {
+	if d := of.delayed; d != nil {
+		if coming := missing(d.Holds, r.Shown); len(coming) > 0 {
+			lines = append(lines, "it has chosen "+texts(coming)+" for the Service, whose status does not show that yet")
+		}
 		lines = append(lines, "its status is not written for now"+v.until(d.Until)+": "+d.Why)
 	}
-	for _, c := range said.Claims {
+	for _, c := range of.claims {
 		lines = append(lines, v.claimLine(c))
 	}
 	s.add("What the allocator says", lines...)
-}
-
-// groupLines returns the lines about the groups that the allocator looked at.
-func groupLines(groups []allocstate.Group) []string {
-	var lines []string
-	for _, g := range groups {
-		line := fmt.Sprintf("%s, %s: %s", g.Family, g.Group, g.Why)
-		switch {
-		case g.Place == 0:
-			line = fmt.Sprintf("%s, %s: not tried, because %s", g.Family, g.Group, g.Why)
-		case g.Free.IsValid():
-			line += "; it gives " + g.Free.String()
-		case g.Lacks != "":
-			line += "; " + g.Lacks
-		}
-		lines = append(lines, line)
-		for _, one := range g.Skipped {
-			lines = append(lines, one.Address.String()+" was skipped, because "+one.Why)
-		}
-		if g.MoreSkipped {
-			lines = append(lines, "and more")
-		}
-	}
-	return lines
 }
 
 // claimLine describes the progress of a claim.
@@ -154,10 +127,27 @@ func missing(wanted, shown []netip.Addr) []netip.Addr {
 // heldUnshown returns the Services that hold a according to the allocator, but whose statuses do
 // not show a yet.
 func (v *view) heldUnshown(a netip.Addr, shown []ipam.Owner) []string {
-	if v.Allocator == nil || v.Allocator.Address == nil || v.Allocator.Address.Address != a {
-		return nil
+	var holders []string
+	for key, of := range v.allocatorSays {
+		if of.delayed != nil && slices.Contains(of.delayed.Holds, a) && !slices.Contains(shown, ipam.Owner(key)) {
+			holders = append(holders, key)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(v.Allocator.Address.Holders), func(key string) bool { return slices.Contains(shown, ipam.Owner(key)) })
+	slices.Sort(holders)
+	return holders
+}
+
+// claimsOf returns the lines about the claims for a.
+func (v *view) claimsOf(a netip.Addr) []string {
+	var lines []string
+	if v.Allocator != nil {
+		for _, c := range v.Allocator.Claims {
+			if c.Address == a {
+				lines = append(lines, v.claimLine(c))
+			}
+		}
+	}
+	return lines
 }
 
 // backend returns the allocator's report on the backend of g, or false.

@@ -77,9 +77,7 @@ func (v *view) ip(a netip.Addr) Story {
 		lines = append(lines, string(o))
 	}
 	s.add("Services", lines...)
-	if told := v.Allocator; told != nil && told.Address != nil && told.Address.Claim != nil {
-		s.add("What the allocator says", v.claimLine(*told.Address.Claim))
-	}
+	s.add("What the allocator says", v.claimsOf(a)...)
 	if len(holders) == 0 {
 		s.Unread = v.unheard(s.Unread)
 	}

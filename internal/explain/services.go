@@ -247,8 +247,8 @@ func (v *view) allocated(r service.Request) *metav1.Condition {
 // knows the answer of a backend. If the allocator was not asked, the condition of the Service has
 // what it last wrote there.
 func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message string) {
-	if said := v.allocatorSays[r.Key()]; said.Waiting != nil && len(said.Claims) > 0 {
-		return said.Waiting.Reason, said.Waiting.Message
+	if said := v.allocatorSays[r.Key()]; said.waiting != nil && len(said.claims) > 0 {
+		return said.waiting.Reason, said.waiting.Message
 	}
 	if choice.Refusal == nil || !choice.Refusal.Claiming {
 		return choice.Result.Reason, choice.Result.Message
@@ -302,7 +302,7 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 	if v.unknown(KindServices, KindLeases, KindNodes) != "" {
 		text = "it is to get an address from " + choice.Result.From // the free addresses are unknown
 	}
-	if why := v.whyUnwritten(r, choice); why != "" {
+	if why := v.whyUnwritten(r); why != "" {
 		return text + why
 	}
 	if c := v.allocated(r); c != nil && c.Reason != ipam.ReasonAllocated {
@@ -316,21 +316,17 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 
 // whyUnwritten returns the end of a sentence: the allocator's reason why it has not served a
 // Service that it should have served. It returns "" if the allocator gives none.
-func (v *view) whyUnwritten(r service.Request, choice ipam.Choice) string {
-	said, ok := v.allocatorSays[r.Key()]
+func (v *view) whyUnwritten(r service.Request) string {
+	said := v.allocatorSays[r.Key()]
 	switch {
 	case v.Allocator == nil:
 		return ""
 	case !v.Allocator.Complete:
 		return ", but the allocator " + v.Allocator.Identity + ", which leads, has not read all Services yet"
-	case said.Delayed != nil:
-		return ", but its status is not written for now" + v.until(said.Delayed.Until) + ": " + said.Delayed.Why
-	case said.Waiting != nil:
-		return ", but for the allocator it waits (" + said.Waiting.Reason + "): " + said.Waiting.Message
-	case ok && !said.Known:
-		return ", but the allocator has not seen it yet"
-	case ok && len(missing(choice.Result.Addresses, said.Holds)) == 0:
-		return "; the allocator has chosen that, and its status does not show it yet"
+	case said.delayed != nil:
+		return ", but its status is not written for now" + v.until(said.delayed.Until) + ": " + said.delayed.Why
+	case said.waiting != nil:
+		return ", but for the allocator it waits (" + said.waiting.Reason + "): " + said.waiting.Message
 	}
 	return ""
 }

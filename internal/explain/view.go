@@ -10,7 +10,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
@@ -36,7 +35,7 @@ type view struct {
 	objects map[string]*corev1.Service
 	has     map[string][]netip.Addr
 	// allocatorSays is what the allocator reports of Services, by key.
-	allocatorSays map[string]allocstate.Service
+	allocatorSays map[string]said
 }
 
 // node is the content of a node's Lease.
