@@ -28,68 +28,53 @@ func (l *allocations) isKnown(who ipam.Owner) bool {
 // PureLB gave according to the Service. Later, an address that the store does not have for the
 // Service is forged.
 func (l *allocations) shown(r service.Request) []netip.Addr {
-	who, store := owner(r), l.cluster.Store
+	who := owner(r)
 	if l.of(who).foreign != "" || r.Adopt && r.Owner == service.Adopted {
 		l.keepOnly(who, r.Held) // and no other Service gets what is freed before this one has chosen
 		l.adopt(r)
 	}
 	if !l.isKnown(who) {
 		l.adopt(r)
-		l.recall(r)
+		census.Recall(l.cluster, r)
+		l.poke(l.cluster.Claims.Left(r.Vouched)...)
 	} else {
 		census.AdoptClaims(l.cluster, r)
 		l.grant(who, ipam.TermsOf(r))
-		for _, a := range store.Contended(who) {
-			if slices.Contains(r.Held, a) {
-				l.show(a, who) // its sharing terms may match those of the holders now
+		for _, a := range l.cluster.Store.Contended(who) {
+			if slices.Contains(r.Held, a) { // its sharing terms may match those of the holders now
+				l.wake(l.cluster.Store.Show(a, who)...)
+				l.mark(a)
 			}
 		}
 	}
-	booked := store.Shown(who)
-	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(booked, a) })
+	return census.Shown(l.cluster, r)
 }
 
 // adoptAll makes the store hold the addresses of the Services, and returns the requests in order of
-// age. Addresses that a status shows now take precedence over addresses that it showed earlier.
+// age.
 func (l *allocations) adoptAll(requests []service.Request) []service.Request {
-	requests = slices.SortedFunc(slices.Values(requests), census.ByAge)
-	for i, r := range requests {
-		requests[i] = l.judged(r)
-		l.adopt(requests[i])
-	}
+	requests = census.Open(l.cluster, requests)
 	for _, r := range requests {
-		l.recall(r)
+		l.enroll(r)
 	}
 	return requests
 }
 
-// adopt makes the store hold for the Service of r what its status shows.
-func (l *allocations) adopt(r service.Request) {
-	who, rec := owner(r), l.of(owner(r))
+// enroll records whose the Service of r is.
+func (l *allocations) enroll(r service.Request) {
+	rec := l.of(owner(r))
 	rec.uid, rec.foreign, rec.notAdopted = r.UID, "", r.NotAdopted != ""
 	if r.Owner == service.Anothers {
 		rec.foreign = foreignReason(r)
 	}
-	l.grant(who, census.TermsOf(r))
-	for _, a := range r.Held {
-		l.show(a, who)
-	}
-	census.AdoptClaims(l.cluster, r)
 }
 
-// show notes that a Service shows a.
-func (l *allocations) show(a netip.Addr, who ipam.Owner) {
-	l.wake(l.cluster.Store.Show(a, who)...)
-	l.mark(a)
-}
-
-// recall makes the store hold the addresses that the Service of r has by right but does not show:
-// see census.Recall.
-func (l *allocations) recall(r service.Request) {
-	census.Recall(l.cluster, r)
-	if r.Owner != service.Anothers {
-		l.poke(l.cluster.Claims.Left(r.Vouched)...)
-	}
+// adopt makes the store hold for the Service of r what its status shows.
+func (l *allocations) adopt(r service.Request) {
+	l.enroll(r)
+	l.grant(owner(r), census.TermsOf(r))
+	l.wake(census.Adopt(l.cluster, r)...)
+	l.marked = append(l.marked, r.Held...)
 }
 
 // grant notes the terms under which a Service shares its addresses. With new terms, another

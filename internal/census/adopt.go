@@ -58,6 +58,40 @@ func TermsOf(r service.Request) ipam.Terms {
 	return ipam.TermsOf(r)
 }
 
+// Open makes c hold what an allocator holds at its start: for each Service the addresses in its
+// status and those that it owns by right. Addresses that a status shows now take precedence over
+// addresses that it showed earlier. Open returns the requests as that allocator sees them, the oldest
+// first.
+func Open(c ipam.Cluster, requests []service.Request) []service.Request {
+	requests = slices.SortedFunc(slices.Values(requests), ByAge)
+	for i, r := range requests {
+		requests[i] = Judged(c, r, false)
+		Adopt(c, requests[i])
+	}
+	for _, r := range requests {
+		Recall(c, r)
+	}
+	return requests
+}
+
+// Adopt makes c hold for the Service of r the addresses in its status. It returns the Services whose
+// conditions mention that.
+func Adopt(c ipam.Cluster, r service.Request) (concerned []ipam.Owner) {
+	who := ipam.Owner(r.Key())
+	c.Store.Grant(who, TermsOf(r))
+	for _, a := range r.Held {
+		concerned = append(concerned, c.Store.Show(a, who)...)
+	}
+	AdoptClaims(c, r)
+	return concerned
+}
+
+// Shown returns the addresses in the status of the Service of r that c holds for it.
+func Shown(c ipam.Cluster, r service.Request) []netip.Addr {
+	has := c.Store.Shown(ipam.Owner(r.Key()))
+	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(has, a) })
+}
+
 // AdoptClaims records which addresses of the Service of r come from a backend: the addresses in its
 // status that are in no pool, if the Service names a group with a backend. The annotation with
 // PureLB's addresses is no proof, because users may write it. If the status does not show an
@@ -67,9 +101,8 @@ func AdoptClaims(c ipam.Cluster, r service.Request) {
 	if r.Owner == service.Anothers || r.From == "" {
 		return
 	}
-	has := c.Store.Shown(ipam.Owner(r.Key()))
-	for _, a := range r.Held {
-		if _, _, known := c.GroupOf(a); known || !slices.Contains(has, a) {
+	for _, a := range Shown(c, r) {
+		if _, _, known := c.GroupOf(a); known {
 			continue
 		}
 		if g, ok := backedGroup(c, r.From); ok {

@@ -1,9 +1,6 @@
 package census
 
 import (
-	"net/netip"
-	"slices"
-
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -28,20 +25,10 @@ func (s State) Cluster() ipam.Cluster {
 	}
 }
 
-// Holdings returns the cluster as an allocator sees it at its start. In it, Services have the
-// addresses in their statuses and the addresses that they own by right. Holdings also returns the
-// requests as that allocator sees them, the oldest first.
+// Holdings returns the cluster as an allocator sees it at its start, and the requests: see Open.
 func (s State) Holdings(requests []service.Request) (ipam.Cluster, []service.Request) {
 	c := s.Cluster()
-	requests = slices.SortedFunc(slices.Values(requests), ByAge)
-	for i, r := range requests {
-		requests[i] = Judged(c, r, false)
-		adopt(c, requests[i])
-	}
-	for _, r := range requests {
-		Recall(c, r)
-	}
-	return c, requests
+	return c, Open(c, requests)
 }
 
 // Plan decides about all requests. Services keep their addresses, and get missing ones in the
@@ -61,21 +48,11 @@ func (s State) Plan(requests []service.Request) Plan {
 	return p
 }
 
-// adopt records that the Service of r has the addresses in its status.
-func adopt(c ipam.Cluster, r service.Request) {
-	who := ipam.Owner(r.Key())
-	c.Store.Grant(who, TermsOf(r))
-	for _, a := range r.Held {
-		c.Store.Show(a, who)
-	}
-	AdoptClaims(c, r)
-}
-
 // decide chooses for the Service of r, and holds the choice.
 func (p *Plan) decide(r service.Request) {
 	who, store := ipam.Owner(r.Key()), p.Cluster.Store
 	shown := store.Shown(who)
-	r.Held = slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(shown, a) })
+	r.Held = Shown(p.Cluster, r)
 	choice := p.Cluster.Choose(r)
 	for _, a := range without(choice.Result.Addresses, shown) {
 		// The address was free when the choice was made, and nothing has changed since.
