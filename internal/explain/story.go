@@ -148,16 +148,23 @@ func (v *view) whereabouts(o announce.Outlook) string {
 	return "node " + at.Node + " announces it on " + at.Interface
 }
 
-// skips returns the lines about the addresses before a that were not given.
+// skips returns the lines about the addresses of the pool before a that were not given. It reads
+// only the first addresses of the pool: a pool of IPv6 may have more than a process can count.
 func skips(c ipam.Cluster, a netip.Addr) []string {
-	const most = 8
-	skipped, more := c.Below(a, most)
-	var lines []string
-	for _, s := range skipped {
-		lines = append(lines, s.Addr.String()+" was skipped, because "+s.Why)
+	const mostLines, mostRead = 8, 4096
+	_, p, ok := c.GroupOf(a)
+	if !ok {
+		return nil
 	}
-	if more {
-		lines = append(lines, "and more")
+	var lines []string
+	read := 0
+	for before := p.Range.From; before.Less(a); before = before.Next() {
+		if read++; len(lines) == mostLines || read > mostRead {
+			return append(lines, "and more")
+		}
+		if why := c.Unfree(before); why != "" {
+			lines = append(lines, before.String()+" was skipped, because "+why)
+		}
 	}
 	return lines
 }

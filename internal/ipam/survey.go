@@ -102,36 +102,6 @@ func (c *chooser) whyNot(g Group, f addr.Family, tried []*Group) string {
 	return "it has no priority and is not called " + DefaultGroup + ", so only Services that name it get addresses from it"
 }
 
-// Skipped is an address that was not given, with the reason.
-type Skipped struct {
-	Addr netip.Addr
-	Why  string
-}
-
-// belowMost limits how many addresses Below reads: an IPv6 pool may have more than a process can
-// count.
-const belowMost = 4096
-
-// Below explains why a Service got a and not a lower address of the pool. It returns at most most
-// of the lower addresses that are not free, each with the reason. more says that there may be
-// others, which Below has not read.
-func (c Cluster) Below(a netip.Addr, most int) (skipped []Skipped, more bool) {
-	_, p, ok := c.GroupOf(a)
-	if !ok {
-		return nil, false
-	}
-	looked := 0
-	for at := p.Range.From; at.Less(a.Unmap()); at = at.Next() {
-		if looked++; len(skipped) == most || looked > belowMost {
-			return skipped, true
-		}
-		if why := c.Unfree(at); why != "" {
-			skipped = append(skipped, Skipped{at, why})
-		}
-	}
-	return skipped, false
-}
-
 // Unfree returns the reason why a Service without special requests does not get a, or "".
 func (c Cluster) Unfree(a netip.Addr) string {
 	_, p, ok := c.GroupOf(a)

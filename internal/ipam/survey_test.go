@@ -97,36 +97,3 @@ func TestSurveyListsEveryGroup(t *testing.T) {
 		})
 	}
 }
-
-// A /64 has too many addresses to visit all of them before the last one.
-func TestBelowEndsInAnyPool(t *testing.T) {
-	c := cluster(t)
-	g := group(t, "default", ipam.AnnounceLocal, "fd00::/64", "fd00::/64")
-	c.Groups = ipam.Groups{Usable: []ipam.Group{g}}
-	skipped, more := c.Below(netip.MustParseAddr("fd00::ffff:ffff:ffff:ffff"), 10)
-	if len(skipped) != 1 || !more {
-		t.Errorf("got %v, more %t", skipped, more)
-	}
-}
-
-func TestBelowListsSkippedAddresses(t *testing.T) {
-	c := cluster(t)
-	g := group(t, "default", ipam.AnnounceLocal, "10.0.0.0/24", "10.0.0.0/24")
-	g.Pools[0].Exclude = []addr.Range{{From: netip.MustParseAddr("10.0.0.3"), To: netip.MustParseAddr("10.0.0.3")}}
-	c.Groups = ipam.Groups{Usable: []ipam.Group{g}}
-	c.Store.SetBlocked(map[netip.Addr]string{netip.MustParseAddr("10.0.0.1"): "the default gateway of node n1"})
-	hold(t, c, "default/other", "10.0.0.2")
-	skipped, more := c.Below(netip.MustParseAddr("10.0.0.4"), 10)
-	want := []ipam.Skipped{
-		{Addr: netip.MustParseAddr("10.0.0.0"), Why: "it is the network address of 10.0.0.0/24"},
-		{Addr: netip.MustParseAddr("10.0.0.1"), Why: "it is the default gateway of node n1"},
-		{Addr: netip.MustParseAddr("10.0.0.2"), Why: "it is held by default/other"},
-		{Addr: netip.MustParseAddr("10.0.0.3"), Why: "it is excluded"},
-	}
-	if diff := cmp.Diff(want, skipped, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" || more {
-		t.Errorf("more %t (-want +got):\n%s", more, diff)
-	}
-	if _, more := c.Below(netip.MustParseAddr("10.0.0.4"), 2); !more {
-		t.Error("Below lists more than two addresses")
-	}
-}
