@@ -195,6 +195,7 @@ type decision struct {
 func (l *allocations) decide(r service.Request) (decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.cluster.Store.Age(time.Now())
 	r.Held = l.shown(r)
 	d := decision{Choice: l.choose(r)}
 	if err := l.hold(owner(r), d.Choice); err != nil {

@@ -8,7 +8,10 @@
 // Read services.go first: Reconcile handles one Service. These parts keep state between two rounds:
 //
 //	allocations    which Service has which address, and which Services wait for one.
-//	               They make one decision at a time; statuses lag behind them
+//	               They make one decision at a time; statuses lag behind them. For ten
+//	               minutes they know which Service gave up an address, so that an edit
+//	               that is taken back changes no address. A new process has forgotten
+//	               that: it gives the lowest free address
 //	memories       what the API server does not know of each Service: the outcome of
 //	               the last write, a contest, what was reported
 //	configWatcher  the state of the cluster that decisions depend on, as last read.

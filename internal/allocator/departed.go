@@ -39,6 +39,7 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 	if service.Bound(now) {
 		return s.depart(ctx, now, s.memories.at(name))
 	}
+	s.allocations.settle(ipam.Owner(name.String()), nil) // the type may change back
 	s.forget(name, "")
 	if err := s.release(ctx, now); err != nil {
 		return s.wait(name.String(), err)

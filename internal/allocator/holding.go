@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -123,9 +124,12 @@ func (l *allocations) doubtLocals(who ipam.Owner, addresses []netip.Addr) {
 	}
 }
 
-// keepOnly frees everything that the store has for a Service, except addresses.
+// keepOnly frees everything that the store has for a Service, except addresses. If the Service takes
+// an edit back, it gets the freed addresses again.
 func (l *allocations) keepOnly(who ipam.Owner, addresses []netip.Addr) {
-	l.leave(l.cluster.Store.Keep(who, addresses))
+	left, concerned := l.cluster.Store.Keep(who, addresses)
+	l.cluster.Store.Vacate(who, left, time.Now())
+	l.leave(left, concerned)
 }
 
 // leave notes that a Service no longer holds the addresses left, and wakes the concerned

@@ -49,10 +49,10 @@ func TestTypeChangeRemovesOurData(t *testing.T) {
 		return nil
 	})
 	w.tells(svc, "IPReleased", "Released IP 192.0.2.1 from pool default: the Service is of type ClusterIP, not LoadBalancer")
-	w.allocate(balancer("next"), "192.0.2.1")
+	w.allocate(balancer("next"), "192.0.2.2")
 
 	w.patch(svc, `{"spec":{"type":"LoadBalancer","allocateLoadBalancerNodePorts":false}}`)
-	w.has(svc, "192.0.2.2")
+	w.has(svc, "192.0.2.1")
 	w.hasNoNodePort(svc)
 }
 
@@ -72,9 +72,9 @@ func TestFamilyChangeKeepsTheOtherAddress(t *testing.T) {
 	w.has(svc, "192.0.2.1")
 	w.tells(svc, "IPReleased", "Released IP 2001:db8::1 from pool default: the Service asks for no IPv6 address any more")
 	r.counts(1, "purelb_address_pool_addresses_in_use") // the address is free once the status no longer shows it
-	w.allocate(balancer("other", ipv6), "2001:db8::1")
+	w.allocate(balancer("other", ipv6), "2001:db8::2")
 	w.patch(svc, `{"spec":{"ipFamilyPolicy":"RequireDualStack","ipFamilies":["IPv4","IPv6"]}}`)
-	w.has(svc, "192.0.2.1 2001:db8::2")
+	w.has(svc, "192.0.2.1 2001:db8::1")
 }
 
 func TestOnlyOurServicesGetAddresses(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 type span struct {
 	// held and taken count the addresses that are held, and those that are held or blocked.
 	held, taken int
-	// All addresses of the range below low are taken, except for gaps. gaps are sorted, and
-	// some of them may be taken again.
+	// All addresses of the range below low are taken or vacated, except for gaps. gaps are sorted,
+	// and some of them may be taken or vacated again.
 	low  netip.Addr
 	gaps []netip.Addr
 }
@@ -58,29 +58,39 @@ func (s *Store) count(a netip.Addr, held bool) {
 			continue
 		}
 		known.taken += n
-		if at, already := slices.BinarySearchFunc(known.gaps, a, netip.Addr.Compare); !held && !already && a.Less(known.low) {
+	}
+	if !held {
+		s.reopen(a)
+	}
+}
+
+// reopen notes that a may be free and not vacated now.
+func (s *Store) reopen(a netip.Addr) {
+	for r, known := range s.spans {
+		if at, already := slices.BinarySearchFunc(known.gaps, a, netip.Addr.Compare); !already && r.Contains(a) && a.Less(known.low) {
 			known.gaps = slices.Insert(known.gaps, at, a)
 		}
 	}
 }
 
-// taken reports whether a is held or blocked.
-func (s *Store) taken(a netip.Addr) bool {
+// passed reports whether a is held, blocked or vacated.
+func (s *Store) passed(a netip.Addr) bool {
 	_, held := s.holdings[a]
 	_, blocked := s.blocked[a]
-	return held || blocked
+	_, vacated := s.vacated[a]
+	return held || blocked || vacated
 }
 
-// lowest returns the lowest address of r that is not taken, if there is one.
+// lowest returns the lowest address of r that is neither taken nor vacated, if there is one.
 func (s *Store) lowest(r addr.Range) (netip.Addr, bool) {
 	known := s.span(r)
 	for len(known.gaps) > 0 {
-		if a := known.gaps[0]; !s.taken(a) {
+		if a := known.gaps[0]; !s.passed(a) {
 			return a, true
 		}
 		known.gaps = known.gaps[1:]
 	}
-	for s.taken(known.low) {
+	for s.passed(known.low) {
 		if known.low == r.To {
 			return netip.Addr{}, false
 		}
@@ -120,8 +130,8 @@ func (how sharing) lists() []sharing {
 	return []sharing{how, {key: how.key}}
 }
 
-// Next returns the lowest free address of p: p hands it out, it is not blocked, and no
-// owner holds it. A draining pool has none.
+// Next returns the lowest free address of p: p hands it out, it is not blocked, and no owner holds
+// it. Vacated addresses are last, in the order of time. A draining pool has none.
 func (s *Store) Next(p Pool) (netip.Addr, bool) {
 	if p.Draining {
 		return netip.Addr{}, false
@@ -131,7 +141,7 @@ func (s *Store) Next(p Pool) (netip.Addr, bool) {
 			return free, true
 		}
 	}
-	return netip.Addr{}, false
+	return s.longestVacated(p)
 }
 
 // InUse returns how many addresses of p are held. An address that owners share counts

@@ -65,6 +65,7 @@ func (s *Store) enter(a netip.Addr, by Owner) {
 	case !held:
 		h = holding{first: by}
 		s.holdings[a] = h
+		delete(s.vacated, a)
 		s.count(a, true)
 		s.reshare(a, sharing{}, s.sharingOf(h))
 	default:

@@ -97,6 +97,8 @@ func checkModel(t *testing.T, pools []ipam.Pool, prepare func(pair)) {
 			"adopt":         p.adopt,
 			"release":       p.release,
 			"leave":         p.leave,
+			"vacate":        p.vacate,
+			"wait":          p.wait,
 			"block":         p.block,
 			"":              p.compare,
 		})

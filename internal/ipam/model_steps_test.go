@@ -95,6 +95,23 @@ func (p pair) leave(t *rapid.T) {
 	p.model.grant(by, ipam.Terms{})
 }
 
+// vacate makes a Service give up some of its addresses.
+func (p pair) vacate(t *rapid.T) {
+	by := anOwner(t)
+	kept := slices.DeleteFunc(p.book.Held(by), func(netip.Addr) bool { return rapid.Bool().Draw(t, "given up") })
+	left, _ := p.book.Keep(by, kept)
+	for _, a := range left {
+		p.model.release(a, by)
+	}
+	p.book.Vacate(by, left, p.model.time())
+	p.model.vacate(left)
+}
+
+func (p pair) wait(t *rapid.T) {
+	p.model.now += rapid.IntRange(1, 11).Draw(t, "minutes")
+	p.book.Age(p.model.time())
+}
+
 func (p pair) block(t *rapid.T) {
 	p.model.blocked = map[netip.Addr]string{}
 	for range rapid.IntRange(0, 20).Draw(t, "addresses") {

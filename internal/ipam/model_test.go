@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/ipam"
@@ -15,6 +16,14 @@ type model struct {
 	uses    map[netip.Addr]*modelUse
 	terms   map[ipam.Owner]ipam.Terms
 	blocked map[netip.Addr]string
+	// vacated are in the order of time. now is in minutes.
+	vacated []modelVacancy
+	now     int
+}
+
+type modelVacancy struct {
+	addr netip.Addr
+	at   int
 }
 
 // modelUse is the state of an address in use.
@@ -72,6 +81,7 @@ func (m *model) enter(a netip.Addr, by ipam.Owner) {
 	if t == nil {
 		t = &modelUse{}
 		m.uses[a] = t
+		m.vacated = slices.DeleteFunc(m.vacated, func(v modelVacancy) bool { return v.addr == a })
 	}
 	if slices.Contains(t.owners, by) {
 		return
@@ -182,7 +192,19 @@ func (m *model) shared(key, namespace string, f addr.Family) []netip.Addr {
 	})
 }
 
-// free returns the free addresses that p hands out, ascending.
+func (m *model) time() time.Time { return time.Unix(0, 0).Add(time.Duration(m.now) * time.Minute) }
+
+// vacate notes that the addresses were given up now.
+func (m *model) vacate(addresses []netip.Addr) {
+	for _, a := range addresses {
+		if m.uses[a] == nil {
+			m.vacated = append(m.vacated, modelVacancy{a, m.now})
+		}
+	}
+}
+
+// free returns the free addresses that p hands out, in the order in which it does so: ascending, and
+// then the vacated ones.
 func (m *model) free(p ipam.Pool) (all []netip.Addr) {
 	if p.Draining {
 		return nil
@@ -194,5 +216,9 @@ func (m *model) free(p ipam.Pool) (all []netip.Addr) {
 			}
 		}
 	}
+	when := func(a netip.Addr) int {
+		return slices.IndexFunc(m.vacated, func(v modelVacancy) bool { return v.addr == a && m.now-v.at < 10 })
+	}
+	slices.SortStableFunc(all, func(a, b netip.Addr) int { return when(a) - when(b) })
 	return all
 }

@@ -109,6 +109,10 @@ type Store struct {
 	blocked map[netip.Addr]string
 	// networks are ranges that are not handed out. The spans do not have their addresses.
 	networks networks
+	// vacated are free addresses that other Services get last: see Vacate. vacancies have them in the
+	// order of time, and others that are vacated no longer.
+	vacated   map[netip.Addr]vacancy
+	vacancies []vacancy
 }
 
 // NewStore returns a Store in which no address is held.
@@ -122,6 +126,7 @@ func NewStore() *Store {
 		shared:     map[sharing][]netip.Addr{},
 		spans:      map[addr.Range]*span{},
 		blocked:    map[netip.Addr]string{},
+		vacated:    map[netip.Addr]vacancy{},
 	}
 }
 

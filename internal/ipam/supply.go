@@ -20,10 +20,8 @@ func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
 	if c.multi(*g) {
 		return c.everyPool(*g, f, nil)
 	}
-	for _, p := range c.poolsOf(*g, f) {
-		if a, ok := c.next(p); ok {
-			return []netip.Addr{a}
-		}
+	if a, ok := c.next(c.poolsOf(*g, f)...); ok {
+		return []netip.Addr{a}
 	}
 	return nil
 }
@@ -35,7 +33,7 @@ func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
 	if !c.balances(g) || len(pools) < 2 {
 		return pools
 	}
-	used := func(p Pool) int64 { return c.Store.InUse(p) - int64(len(c.pending(p))) }
+	used := func(p Pool) int64 { return c.Store.InUse(p) - int64(len(addressesIn(p, c.pending()))) }
 	slices.SortStableFunc(pools, func(p, q Pool) int { return cmp.Compare(used(p), used(q)) })
 	return pools
 }
@@ -44,27 +42,29 @@ func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
 // a sharing key does not, because Services that share want one address, whatever its pool.
 func (c *chooser) balances(g Group) bool { return g.BalancePools && c.r.SharingKey == "" }
 
-// next returns an address of p: one that was chosen for the Service but not written yet, or
-// the lowest free one.
-func (c *chooser) next(p Pool) (netip.Addr, bool) {
-	for _, a := range c.pending(p) {
-		if c.offers(p, a) {
+// next returns an address of pools: one that was chosen for the Service but not written yet, or one
+// that it vacated, or a free one of the first pool that has one.
+func (c *chooser) next(pools ...Pool) (netip.Addr, bool) {
+	for _, a := range append(c.pending(), c.Store.vacatedBy(c.me)...) {
+		if slices.ContainsFunc(pools, func(p Pool) bool { return c.offers(p, a) }) {
 			return a, true
 		}
 	}
-	return c.Store.Next(p)
-}
-
-// pending returns the addresses of p that the Store holds for the Service but that it does
-// not have yet.
-func (c *chooser) pending(p Pool) []netip.Addr {
-	var pending []netip.Addr
-	for _, a := range c.booked {
-		if p.Contains(a) && !slices.Contains(c.has, a) {
-			pending = append(pending, a)
+	for _, p := range pools {
+		if a, ok := c.Store.Next(p); ok {
+			return a, true
 		}
 	}
-	return pending
+	return netip.Addr{}, false
+}
+
+// pending returns the addresses that the Store holds for the Service but that it does not have yet.
+func (c *chooser) pending() []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(c.booked), func(a netip.Addr) bool { return slices.Contains(c.has, a) })
+}
+
+func addressesIn(p Pool, addresses []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(addresses, func(a netip.Addr) bool { return !p.Contains(a) })
 }
 
 // exhausted returns the refusal for groups without a free address of family f.

@@ -126,6 +126,9 @@ func (c Cluster) Unfree(a netip.Addr) string {
 	if p.Draining {
 		return fmt.Sprintf("the range %s is being drained", p.Text)
 	}
+	if v, vacated := c.Store.vacated[a]; vacated {
+		return fmt.Sprintf("%s gave it up a short time ago, so other Services get it last", v.by)
+	}
 	return ""
 }
 
