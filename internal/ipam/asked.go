@@ -69,6 +69,9 @@ func (c *chooser) malformed() []*Refusal {
 
 // refuseAsked returns the reason why the Service cannot have a, which it asks for, or nil.
 func (c *chooser) refuseAsked(a netip.Addr) *Refusal {
+	if refusal := c.listedElsewhere(a); refusal != nil {
+		return refusal
+	}
 	g, p, ok := c.GroupOf(a)
 	if !ok {
 		if refusal, asked := c.askBackend(a); asked {

@@ -16,6 +16,7 @@
 //	  contenders.go  Services that show an address which others hold
 //	  conflicts.go   why a Service cannot hold an address
 //	  free.go        which addresses are free, and which are blocked
+//	  external.go    addresses in spec.externalIPs
 //	  vacated.go     addresses that a Service gave up a short time ago
 //	cluster.go     a Cluster is all that a choice depends on; what keeps a Service from an
 //	               address, what a Service waits for, and what an address is good for

@@ -101,7 +101,7 @@ func (c Cluster) Meets(a netip.Addr) []Need {
 	needs := []Need{{Addr: a}}
 	g, p, grouped := c.GroupOf(a)
 	switch first, key, held := c.Store.Use(a); {
-	case held && key == "" || !held && (!grouped || !c.offers(p, a)):
+	case held && key == "" || !held && (!grouped || !c.offers(p, a, "")):
 	case !held:
 		needs = append(needs, Need{Group: g.Ref(), Family: p.Family()})
 	case g.SharedAcrossNamespaces:
@@ -112,8 +112,8 @@ func (c Cluster) Meets(a netip.Addr) []Need {
 	return needs
 }
 
-// offers reports whether p hands out a.
-func (c Cluster) offers(p Pool, a netip.Addr) bool {
-	_, blocked := c.Store.Blocked(a)
-	return !blocked && !p.Draining && p.handsOut(a)
+// offers reports whether p hands out a to by.
+func (c Cluster) offers(p Pool, a netip.Addr, by Owner) bool {
+	_, withheld := c.Store.Withheld(a, by)
+	return !withheld && !p.Draining && p.handsOut(a)
 }

@@ -66,7 +66,7 @@ func (s *Store) Refuses(a netip.Addr, by Owner, wide bool) error {
 	if mine {
 		return nil
 	}
-	if reason, ok := s.Blocked(a); ok {
+	if reason, ok := s.Withheld(a, by); ok {
 		return &BlockedError{a, reason}
 	}
 	if !held {

@@ -13,7 +13,7 @@ import (
 // span is what the Store knows of the addresses of a range: how many of them are in use. The Store
 // makes it at the first question about the range, and updates it with each change.
 type span struct {
-	// held and taken count the addresses that are held, and those that are held or blocked.
+	// held and taken count the addresses that are held, and those that are held, blocked or listed.
 	held, taken int
 	// All addresses of the range below low are taken or vacated, except for gaps. gaps are sorted,
 	// and some of them may be taken or vacated again.
@@ -38,6 +38,12 @@ func (s *Store) span(r addr.Range) *span {
 			known.taken++
 		}
 	}
+	for a := range s.listers {
+		_, held := s.holdings[a]
+		if _, blocked := s.blocked[a]; !held && !blocked && r.Contains(a) {
+			known.taken++
+		}
+	}
 	s.spans[r] = known
 	return known
 }
@@ -45,6 +51,7 @@ func (s *Store) span(r addr.Range) *span {
 // count updates the spans after a, which was held by nobody, is held, or the reverse.
 func (s *Store) count(a netip.Addr, held bool) {
 	_, blocked := s.blocked[a]
+	_, listed := s.listers[a]
 	n := -1
 	if held {
 		n = 1
@@ -54,7 +61,7 @@ func (s *Store) count(a netip.Addr, held bool) {
 			continue
 		}
 		known.held += n
-		if blocked {
+		if blocked || listed {
 			continue
 		}
 		known.taken += n
@@ -73,12 +80,13 @@ func (s *Store) reopen(a netip.Addr) {
 	}
 }
 
-// passed reports whether a is held, blocked or vacated.
+// passed reports whether a is held, blocked, listed or vacated.
 func (s *Store) passed(a netip.Addr) bool {
 	_, held := s.holdings[a]
 	_, blocked := s.blocked[a]
+	_, listed := s.listers[a]
 	_, vacated := s.vacated[a]
-	return held || blocked || vacated
+	return held || blocked || listed || vacated
 }
 
 // lowest returns the lowest address of r that is neither taken nor vacated, if there is one.
@@ -130,8 +138,8 @@ func (how sharing) lists() []sharing {
 	return []sharing{how, {key: how.key}}
 }
 
-// Next returns the lowest free address of p: p hands it out, it is not blocked, and no owner holds
-// it. Vacated addresses are last, in the order of time. A draining pool has none.
+// Next returns the lowest free address of p: p hands it out, it is neither blocked nor listed, and no
+// owner holds it. Vacated addresses are last, in the order of time. A draining pool has none.
 func (s *Store) Next(p Pool) (netip.Addr, bool) {
 	if p.Draining {
 		return netip.Addr{}, false

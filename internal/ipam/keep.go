@@ -108,7 +108,7 @@ func (c *chooser) spare(a netip.Addr, others []netip.Addr) bool {
 // group makes no difference, and neither do its free addresses.
 func (c *chooser) fits(a netip.Addr) bool {
 	g, p, ok := c.GroupOf(a)
-	return ok && c.offers(p, a) && c.mayHave(g, a) && c.rightful(a)
+	return ok && c.offers(p, a, c.me) && c.mayHave(g, a) && c.rightful(a)
 }
 
 // mayHave reports whether the Service may have a of group g.
@@ -144,7 +144,7 @@ func (c *chooser) outside(o Owner) bool { return o.Namespace() != c.r.Namespace 
 // machine outside the cluster has a better right.
 func (c *chooser) conflict(addresses []netip.Addr) string {
 	for _, a := range addresses {
-		if why, blocked := c.Store.Blocked(a); blocked {
+		if why, withheld := c.Store.Withheld(a, c.me); withheld {
 			return fmt.Sprintf("%s is also %s, so clients may not reach this Service; set the annotation %s: \"true\" "+
 				"to get another address, or remove it there", a, why, service.AnnotationReevaluate)
 		}

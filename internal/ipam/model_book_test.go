@@ -97,6 +97,7 @@ func checkModel(t *testing.T, pools []ipam.Pool, prepare func(pair)) {
 			"adopt":         p.adopt,
 			"release":       p.release,
 			"leave":         p.leave,
+			"list":          p.list,
 			"vacate":        p.vacate,
 			"wait":          p.wait,
 			"block":         p.block,

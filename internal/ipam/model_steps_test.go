@@ -112,6 +112,21 @@ func (p pair) wait(t *rapid.T) {
 	p.book.Age(p.model.time())
 }
 
+func (p pair) list(t *rapid.T) {
+	by := anOwner(t)
+	var addresses []netip.Addr
+	for range rapid.IntRange(0, 3).Draw(t, "addresses") {
+		addresses = append(addresses, p.anAddress(t))
+	}
+	p.model.listings = slices.DeleteFunc(p.model.listings, func(l modelListing) bool { return l.by == by && !slices.Contains(addresses, l.addr) })
+	for _, a := range addresses {
+		if l := (modelListing{a, by}); !slices.Contains(p.model.listings, l) {
+			p.model.listings = append(p.model.listings, l)
+		}
+	}
+	p.book.List(by, addresses)
+}
+
 func (p pair) block(t *rapid.T) {
 	p.model.blocked = map[netip.Addr]string{}
 	for range rapid.IntRange(0, 20).Draw(t, "addresses") {

@@ -16,9 +16,16 @@ type model struct {
 	uses    map[netip.Addr]*modelUse
 	terms   map[ipam.Owner]ipam.Terms
 	blocked map[netip.Addr]string
+	// listings are in order of arrival.
+	listings []modelListing
 	// vacated are in the order of time. now is in minutes.
 	vacated []modelVacancy
 	now     int
+}
+
+type modelListing struct {
+	addr netip.Addr
+	by   ipam.Owner
 }
 
 type modelVacancy struct {
@@ -114,6 +121,12 @@ func (m *model) refuses(a netip.Addr, by ipam.Owner, wide, adopting bool) string
 	}
 	if why, blocked := m.blocked[a]; blocked && !adopting {
 		return fmt.Sprintf("%s cannot be handed out: %s", a, why)
+	}
+	for _, l := range m.listings {
+		alike := want.Key != "" && m.terms[l.by].Key == want.Key && l.by.Namespace() == by.Namespace()
+		if l.addr == a && l.by != by && !alike && !adopting {
+			return fmt.Sprintf("%s cannot be handed out: in spec.externalIPs of %s", a, l.by)
+		}
 	}
 	if t == nil {
 		return ""
@@ -211,7 +224,8 @@ func (m *model) free(p ipam.Pool) (all []netip.Addr) {
 	}
 	for _, r := range p.Usable() {
 		for a := range every(r) {
-			if _, blocked := m.blocked[a]; !blocked && m.uses[a] == nil {
+			listed := slices.ContainsFunc(m.listings, func(l modelListing) bool { return l.addr == a })
+			if _, blocked := m.blocked[a]; !blocked && !listed && m.uses[a] == nil {
 				all = append(all, a)
 			}
 		}

@@ -69,7 +69,7 @@ func (c *chooser) grow(good []netip.Addr) ([]netip.Addr, []*Refusal) {
 // Store still has for it.
 func (c *chooser) grown(a netip.Addr) bool {
 	g, p, ok := c.GroupOf(a)
-	if !ok || !c.offers(p, a) || !c.rightful(a) || !c.multi(g) || c.denied(g) != nil {
+	if !ok || !c.offers(p, a, c.me) || !c.rightful(a) || !c.multi(g) || c.denied(g) != nil {
 		return false
 	}
 	once := slices.DeleteFunc(slices.Clone(c.r.Vouched), func(b netip.Addr) bool { return !slices.Contains(c.booked, b) })

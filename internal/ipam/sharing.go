@@ -21,7 +21,7 @@ func (c *chooser) join(groups []*Group, f addr.Family) (netip.Addr, *Refusal) {
 	}
 	for _, a := range c.Store.Shared(c.r.SharingKey, namespace, f) {
 		g, p, ok := c.GroupOf(a)
-		if !ok || !among(groups, g) || !c.offers(p, a) || slices.Contains(c.has, a) {
+		if !ok || !among(groups, g) || !c.offers(p, a, c.me) || slices.Contains(c.has, a) {
 			continue
 		}
 		err := c.keptFrom(a)

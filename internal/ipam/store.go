@@ -109,6 +109,10 @@ type Store struct {
 	blocked map[netip.Addr]string
 	// networks are ranges that are not handed out. The spans do not have their addresses.
 	networks networks
+	// listed are the addresses that each owner has in spec.externalIPs: see List. listers are the
+	// owners that list an address, in order of arrival.
+	listed  map[Owner][]netip.Addr
+	listers map[netip.Addr][]Owner
 	// vacated are free addresses that other Services get last: see Vacate. vacancies have them in the
 	// order of time, and others that are vacated no longer.
 	vacated   map[netip.Addr]vacancy
@@ -126,6 +130,8 @@ func NewStore() *Store {
 		shared:     map[sharing][]netip.Addr{},
 		spans:      map[addr.Range]*span{},
 		blocked:    map[netip.Addr]string{},
+		listed:     map[Owner][]netip.Addr{},
+		listers:    map[netip.Addr][]Owner{},
 		vacated:    map[netip.Addr]vacancy{},
 	}
 }

@@ -46,7 +46,7 @@ func (c *chooser) balances(g Group) bool { return g.BalancePools && c.r.SharingK
 // that it vacated, or a free one of the first pool that has one.
 func (c *chooser) next(pools ...Pool) (netip.Addr, bool) {
 	for _, a := range append(c.pending(), c.Store.vacatedBy(c.me)...) {
-		if slices.ContainsFunc(pools, func(p Pool) bool { return c.offers(p, a) }) {
+		if slices.ContainsFunc(pools, func(p Pool) bool { return c.offers(p, a, c.me) }) {
 			return a, true
 		}
 	}

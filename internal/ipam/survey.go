@@ -108,7 +108,7 @@ func (c Cluster) Unfree(a netip.Addr) string {
 	if !ok {
 		return "no usable ServiceGroup has it"
 	}
-	if why, blocked := c.Store.Blocked(a); blocked {
+	if why, withheld := c.Store.Withheld(a, ""); withheld {
 		return "it is " + why
 	}
 	if holders := c.Store.Holders(a); len(holders) > 0 {

@@ -60,7 +60,7 @@ func (s *Store) vacatedBy(by Owner) []netip.Addr {
 // one.
 func (s *Store) longestVacated(p Pool) (netip.Addr, bool) {
 	for _, v := range s.vacancies {
-		if _, blocked := s.Blocked(v.addr); s.vacated[v.addr] == v && p.handsOut(v.addr) && !blocked {
+		if _, withheld := s.Withheld(v.addr, ""); s.vacated[v.addr] == v && p.handsOut(v.addr) && !withheld {
 			return v.addr, true
 		}
 	}
