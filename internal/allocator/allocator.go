@@ -1,9 +1,10 @@
 // Package allocator gives Services of type LoadBalancer their addresses.
 //
 // It watches Services, ServiceGroups, LBNodeAgents, Nodes, the labels of Namespaces and the
-// Leases of the node agents. Package ipam decides. The allocator writes each decision into
-// its Service with one patch, and reports what it sees in events, conditions and metrics.
-// It knows nothing of interfaces and announces nothing.
+// Leases of the node agents. Of Services that are not of type LoadBalancer it keeps only those
+// that matter. Package ipam decides. The allocator writes each decision into its Service with
+// one patch, and reports what it sees in events, conditions and metrics. It knows nothing of
+// interfaces and announces nothing.
 //
 // Read services.go first: Reconcile handles one Service. These parts keep state between two rounds:
 //
@@ -164,6 +165,10 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	}
 	log, cached, changed := opt.Log, mgr.GetCache(), make(chan struct{}, 1)
 	queue := &queue{}
+	others, err := watchOthers(mgr.GetConfig(), queue)
+	if err != nil {
+		return err
+	}
 	allocations := newAllocations(queue.wake)
 	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, clusterName: opt.ClusterName, changed: changed, log: log}
 	metrics := newMetrics(allocations, configWatcher.outOfScope)
@@ -180,7 +185,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		metrics: metrics, changed: changed, rules: opt.Rules, log: log,
 	}
 	bootstrap := &bootstrap{
-		cached: cached, live: mgr.GetAPIReader(), write: writer, allocations: allocations, configWatcher: configWatcher, queue: queue,
+		cached: cached, live: mgr.GetAPIReader(), others: others, write: writer, allocations: allocations, configWatcher: configWatcher, queue: queue,
 		unclean: leader.isUnclean, touched: map[ipam.Owner]bool{}, workers: opt.Workers, rules: opt.Rules, log: log,
 	}
 	reporter := &reporter{
@@ -196,7 +201,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		}
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
-	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, manager.RunnableFunc(bootstrap.sweep), key, workers}
+	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, key, workers}
 	if opt.BGP {
 		configs, err := newBGPConfigs(mgr, gated, core.Secrets(opt.Namespace), opt)
 		if err != nil {

@@ -179,7 +179,7 @@ func TestManualQuotesTheMessages(t *testing.T) {
 	for _, row := range badServices(t) {
 		note(row.want)
 	}
-	for _, message := range []string{saidClaimed, saidContested, saidPolicyLeft, saidStranded, saidNotAdopted, saidWaiting, saidRefused, saidMisconfigured, saidUnavailable} {
+	for _, message := range []string{saidListed, saidListedToo, saidClaimed, saidContested, saidPolicyLeft, saidStranded, saidNotAdopted, saidWaiting, saidRefused, saidMisconfigured, saidUnavailable} {
 		said[message] = true
 	}
 	quotes := regexp.MustCompile("(?m)^> `(.*)`$").FindAllStringSubmatch(apitest.Text(t, "docs/refusals.md"), -1)

@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -19,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
@@ -32,10 +29,11 @@ import (
 // writes of the previous leader, and an address that this leader allocated is not free.
 type bootstrap struct {
 	// cached has the Services of type LoadBalancer after Start; filled says that it has all of
-	// them. live asks the API server about any Service.
+	// them. live asks the API server about any Service. others has those of other types that matter.
 	cached        cache.Cache
 	filled        toolscache.DoneChecker
 	live          client.Reader
+	others        *apiserver.Watch[other]
 	write         *writer
 	allocations   *allocations
 	configWatcher *configWatcher
@@ -51,7 +49,7 @@ type bootstrap struct {
 	log     *slog.Logger
 }
 
-// Start implements source.Source: it starts the watch of Services. The queue gets their
+// Start implements source.Source: it starts the watches of Services. The queue gets their
 // events before the allocations know any Service, so no change is missed.
 func (o *bootstrap) Start(ctx context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	o.queue.use(to)
@@ -60,6 +58,7 @@ func (o *bootstrap) Start(ctx context.Context, to workqueue.TypedRateLimitingInt
 		return fmt.Errorf("watch services: %w", err)
 	}
 	o.filled = informer.HasSyncedChecker()
+	go o.others.Run(ctx)
 	return (&source.Informer{Informer: informer, Handler: &handler.EnqueueRequestForObject{}}).Start(ctx, to)
 }
 
@@ -91,6 +90,10 @@ func (o *bootstrap) open(ctx context.Context) error {
 			return err
 		}
 	}
+	others, _ := o.others.All()
+	for _, svc := range others {
+		o.allocations.noteExternal(ipam.Owner(svc.name.String()), svc.external)
+	}
 	o.allocations.open(requests)
 	o.log.Info("bookOpened", "services", len(requests), "duration", time.Since(start).String())
 	return nil
@@ -100,7 +103,11 @@ func (o *bootstrap) open(ctx context.Context) error {
 func (o *bootstrap) read(ctx context.Context) ([]service.Request, error) {
 	// The cache is filled before the queue has all events. Reading the cache here means
 	// that the first Services do not wait for the queue.
-	if !toolscache.WaitFor(ctx, "", o.filled) {
+	full := toolscache.WaitFor(ctx, "", o.filled)
+	for full && !o.others.Synced() {
+		full = backoff.Sleep(ctx, 10*time.Millisecond)
+	}
+	if !full {
 		return nil, fmt.Errorf("wait for the services: %w", context.Cause(ctx))
 	}
 	var all corev1.ServiceList
@@ -112,41 +119,4 @@ func (o *bootstrap) read(ctx context.Context) ([]service.Request, error) {
 		requests[i] = o.rules.Read(&all.Items[i])
 	}
 	return requests, nil
-}
-
-// sweep removes leftovers, after the allocations are open.
-func (o *bootstrap) sweep(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-o.allocations.opened:
-	}
-	for err := o.leftovers(ctx); err != nil && ctx.Err() == nil; err = o.leftovers(ctx) {
-		o.log.Warn("sweepFailed", "error", err)
-		backoff.Sleep(ctx, time.Minute)
-	}
-	return nil
-}
-
-// leftovers finds Services that ceased to be of type LoadBalancer while no allocator was
-// running. It queues them, so that the loop removes what PureLB wrote into them.
-func (o *bootstrap) leftovers(ctx context.Context) error {
-	others := fields.OneTermNotEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer))
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
-	const page = 1000
-	for token := ""; ; {
-		err := o.live.List(ctx, list, client.MatchingFieldsSelector{Selector: others}, client.Limit(page), client.Continue(token))
-		if err != nil {
-			return fmt.Errorf("list services: %w", err)
-		}
-		for _, svc := range list.Items {
-			if _, ours := svc.Annotations[service.AnnotationAllocatedBy]; ours || slices.Contains(svc.Finalizers, service.Finalizer) {
-				o.queue.add(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
-			}
-		}
-		if token = list.GetContinue(); token == "" {
-			return nil
-		}
-	}
 }

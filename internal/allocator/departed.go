@@ -28,6 +28,11 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	who, external := ipam.Owner(name.String()), []netip.Addr(nil)
+	if now != nil {
+		external = service.External(now)
+	}
+	s.allocations.noteExternal(who, external) // before an address that it lists now is free
 	switch {
 	case now == nil:
 		s.forget(name, "")
@@ -39,7 +44,7 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 	if service.Bound(now) {
 		return s.depart(ctx, now, s.memories.at(name))
 	}
-	s.allocations.settle(ipam.Owner(name.String()), nil) // the type may change back
+	s.allocations.settle(who, nil) // if the type changes back, the Service gets its addresses again
 	s.forget(name, "")
 	if err := s.release(ctx, now); err != nil {
 		return s.wait(name.String(), err)

@@ -40,6 +40,7 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 		l.poke(l.cluster.Claims.Left(r.Vouched)...)
 	} else {
 		census.AdoptClaims(l.cluster, r)
+		l.list(who, r.External)
 		l.grant(who, ipam.TermsOf(r))
 		for _, a := range l.cluster.Store.Contended(who) {
 			if slices.Contains(r.Held, a) { // its sharing terms may match those of the holders now
@@ -73,9 +74,28 @@ func (l *allocations) enroll(r service.Request) {
 // adopt makes the store hold for the Service of r what its status shows.
 func (l *allocations) adopt(r service.Request) {
 	l.enroll(r)
+	l.list(owner(r), r.External)
 	l.grant(owner(r), census.TermsOf(r))
 	l.wake(census.Adopt(l.cluster, r)...)
 	l.marked = append(l.marked, r.Held...)
+}
+
+// noteExternal notes which addresses a Service has in spec.externalIPs that is gone or not of type
+// LoadBalancer.
+func (l *allocations) noteExternal(who ipam.Owner, addresses []netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list(who, addresses)
+	l.serve()
+}
+
+// list notes which addresses a Service has in spec.externalIPs. The condition of a Service that has
+// one of them mentions that, and other Services may wait for one that is listed no longer.
+func (l *allocations) list(who ipam.Owner, addresses []netip.Addr) {
+	for _, a := range l.cluster.Store.List(who, addresses) {
+		l.wake(l.cluster.Store.Holders(a)...)
+		l.mark(a)
+	}
 }
 
 // grant notes the terms under which a Service shares its addresses. With new terms, another

@@ -82,7 +82,7 @@ func (m *model) restart() {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			all = append(all, service.Read(svc, m.byDefault))
 		}
-		m.queue[who] = true // the cache lists every Service, and the sweep finds leftovers
+		m.queue[who] = true // the cache lists every Service, and the watch of other Services finds leftovers
 	}
 	m.allocations.open(all)
 }

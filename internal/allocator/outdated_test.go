@@ -7,7 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -21,7 +23,10 @@ type reader struct {
 	svc *corev1.Service
 }
 
-func (r reader) Get(_ context.Context, _ client.ObjectKey, to client.Object, _ ...client.GetOption) error {
+func (r reader) Get(_ context.Context, key client.ObjectKey, to client.Object, _ ...client.GetOption) error {
+	if r.svc == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, key.Name)
+	}
 	r.svc.DeepCopyInto(to.(*corev1.Service))
 	return nil
 }

@@ -65,9 +65,9 @@ func parseAddress(text string) (netip.Addr, error) {
 	return a.Unmap(), nil
 }
 
-// external returns the addresses in spec.externalIPs of svc. kube-proxy takes their traffic, on nodes
+// External returns the addresses in spec.externalIPs of svc. kube-proxy takes their traffic, on nodes
 // to which other routers send it.
-func external(svc *corev1.Service) []netip.Addr {
+func External(svc *corev1.Service) []netip.Addr {
 	var addresses []netip.Addr
 	for _, text := range svc.Spec.ExternalIPs {
 		if a, err := netip.ParseAddr(text); err == nil {

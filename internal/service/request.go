@@ -158,7 +158,7 @@ func (ru Rules) Read(svc *corev1.Service) Request {
 		LocalPolicy: LocalPolicy(svc),
 		Records:     given.Objects,
 		Unread:      ru.unread(svc),
-		External:    external(svc),
+		External:    External(svc),
 	}
 	if annotation(svc, AnnotationReevaluate) == "true" {
 		r.Reevaluate, r.Reevaluated = !given.Reevaluated, given.Reevaluated
