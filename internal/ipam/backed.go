@@ -48,7 +48,7 @@ func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 	if special, ok := (addr.Range{From: a, To: a}).Special(); ok {
 		return refuse("is %s", special.What)
 	}
-	if why, blocked := c.Store.Blocked(a); blocked {
+	if why, withheld := c.Store.Withheld(a, Owner(claim.Service)); withheld {
 		return refuse("is %s", why)
 	}
 	if g, _, ok := c.Groups.GroupOf(a); ok {

@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"purelb.io/purelb/internal/ipam"
@@ -86,4 +87,16 @@ func TestListingChangesWhatIsFree(t *testing.T) {
 	changes([]string{"192.0.2.1"}, "default/b")
 	changes(nil, "default/b")
 	expect("at last", 4, "192.0.2.0")
+}
+
+func TestGrantedAddressInExternalIPsIsNotGiven(t *testing.T) {
+	b, r := withGrant(t, "203.0.113.7")
+	b.Store.List("default/old", addrs("203.0.113.7"))
+	const want = "the backend granted 203.0.113.7, which is in spec.externalIPs of default/old; take this address out of the backend's pool"
+	if got := show(b.Choose(r)); !strings.Contains(got, want) {
+		t.Errorf("got %s", got)
+	}
+	b.Store.List("default/old", nil)
+	b.Store.List("default/web", addrs("203.0.113.7"))
+	b.gets(r, 1)
 }
