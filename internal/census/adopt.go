@@ -78,6 +78,7 @@ func Open(c ipam.Cluster, requests []service.Request) []service.Request {
 // conditions mention that.
 func Adopt(c ipam.Cluster, r service.Request) (concerned []ipam.Owner) {
 	who := ipam.Owner(r.Key())
+	c.Store.List(who, r.External)
 	c.Store.Grant(who, TermsOf(r))
 	for _, a := range r.Held {
 		concerned = append(concerned, c.Store.Show(a, who)...)

@@ -28,6 +28,7 @@ import (
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/service"
 )
 
 // Install says how PureLB is installed in a cluster.
@@ -40,7 +41,7 @@ type Install struct {
 	IgnorePodCIDRs bool
 }
 
-// Objects are the objects on which allocation depends, except for the Services.
+// Objects are the objects on which allocation depends, except for the Services of type LoadBalancer.
 type Objects struct {
 	Install
 	Groups     []v2.ServiceGroup
@@ -52,6 +53,8 @@ type Objects struct {
 	// ClusterIPs are those of the Service default/kubernetes. They are set if the API server
 	// serves no ServiceCIDRs.
 	ClusterIPs []netip.Addr
+	// Others are Services of other types with addresses in spec.externalIPs.
+	Others []corev1.Service
 }
 
 // State is the meaning of Objects.
@@ -72,6 +75,8 @@ type State struct {
 	Namespaces map[string]map[string]string
 	// Boundaries say which groups are for which namespaces.
 	Boundaries ipam.Boundaries
+	// Listed are the addresses that Services of other types have in spec.externalIPs.
+	Listed map[ipam.Owner][]netip.Addr
 }
 
 // Of reads objects. The answer does not depend on their order.
@@ -95,7 +100,16 @@ func Of(o Objects) State {
 		Networks:    networks,
 		Namespaces:  namespaces,
 		Boundaries:  ipam.BoundariesOf(c.Groups, namespaces),
+		Listed:      listed(o.Others),
 	}
+}
+
+func listed(services []corev1.Service) map[ipam.Owner][]netip.Addr {
+	all := make(map[ipam.Owner][]netip.Addr, len(services))
+	for i := range services {
+		all[ipam.Owner(services[i].Namespace+"/"+services[i].Name)] = service.External(&services[i])
+	}
+	return all
 }
 
 // labelsOf returns the labels of namespaces, if c selects namespaces by labels.

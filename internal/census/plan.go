@@ -20,6 +20,9 @@ func (s State) Cluster() ipam.Cluster {
 	store := ipam.NewStore()
 	store.SetBlocked(s.Blocked)
 	store.SetNetworks(s.Networks)
+	for by, addresses := range s.Listed {
+		store.List(by, addresses)
+	}
 	return ipam.Cluster{
 		Groups: s.Config.Groups, Store: store, Claims: ipam.NewClaims(store), Subnets: s.Subnets, Boundaries: s.Boundaries,
 	}
