@@ -166,8 +166,10 @@ func objectsOf(w explain.World, r *redactor) ([]byte, error) {
 	for i := range w.NodeStatuses {
 		put(bgpv1.GroupVersion, "BGPNodeStatus", &w.NodeStatuses[i])
 	}
-	for i := range w.Services {
-		put(corev1.SchemeGroupVersion, "Service", &w.Services[i])
+	for _, services := range [][]corev1.Service{w.Services, w.Others} {
+		for i := range services {
+			put(corev1.SchemeGroupVersion, "Service", &services[i])
+		}
 	}
 	for i := range w.Nodes {
 		put(corev1.SchemeGroupVersion, "Node", &w.Nodes[i])

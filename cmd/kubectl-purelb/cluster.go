@@ -104,7 +104,7 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	questions := []question{
 		{explain.KindGroups, &l.groups, nil},
 		{explain.KindAgents, &l.agents, nil},
-		{explain.KindServices, &l.services, []client.ListOption{client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}}},
+		{explain.KindServices, &l.services, nil},
 		{explain.KindLeases, &l.leases, []client.ListOption{home}},
 		{explain.KindNodes, &l.nodes, nil},
 		{explain.KindNetworks, &l.networks, nil},
@@ -255,9 +255,12 @@ func mapper() meta.RESTMapper {
 // world returns the world of these lists, for an installation in namespace.
 func (l *lists) world(namespace string) explain.World {
 	w := explain.World{
-		Services: l.services.Items, Configurations: l.configurations.Items, NodeStatuses: l.nodeStatuses.Items, Pods: l.pods.Items,
+		Configurations: l.configurations.Items, NodeStatuses: l.nodeStatuses.Items, Pods: l.pods.Items,
 	}
 	w.Namespace = namespace
+	for _, svc := range l.services.Items {
+		addService(&w, svc)
+	}
 	w.Groups, w.Agents, w.Nodes = l.groups.Items, l.agents.Items, l.nodes.Items
 	w.Networks, w.Namespaces = l.networks.Items, l.namespaces.Items
 	for _, o := range l.leases.Items {
@@ -267,6 +270,16 @@ func (l *lists) world(namespace string) explain.World {
 	}
 	settle(&w, nil)
 	return w
+}
+
+// addService adds svc to w, if it matters to PureLB.
+func addService(w *explain.World, svc corev1.Service) {
+	switch {
+	case svc.Spec.Type == corev1.ServiceTypeLoadBalancer:
+		w.Services = append(w.Services, svc)
+	case len(svc.Spec.ExternalIPs) > 0:
+		w.Others = append(w.Others, svc)
+	}
 }
 
 // kubernetesIPs returns the ClusterIPs of the Service default/kubernetes, or nil if it cannot read

@@ -229,9 +229,7 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		var services []corev1.Service
 		err := add(l, o, text, &services, func(svc *corev1.Service) { svc.Namespace = o.Namespace; l.complete(svc) })
 		for _, svc := range services {
-			if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-				l.w.Services = append(l.w.Services, svc)
-			}
+			addService(&l.w, svc)
 		}
 		return err
 	},

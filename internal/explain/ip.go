@@ -39,7 +39,8 @@ func (v *view) ip(a netip.Addr) Story {
 	holders := v.held.Store.Holders(a)
 	why := v.held.Unfree(a)
 	g, p, grouped := v.state.Config.Groups.GroupOf(a)
-	blocked, isBlocked := v.held.Store.Blocked(a)
+	holder, _ := v.held.Store.Holder(a)
+	blocked, isBlocked := v.held.Store.Withheld(a, holder)
 	coming := v.heldUnshown(a, holders)
 	unknown := v.unknown(KindServices)
 	if v.absent(KindServices) {
