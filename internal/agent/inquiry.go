@@ -23,7 +23,7 @@ const (
 	// answersPerSecond limits the questions that an agent answers. Each costs a message.
 	answersPerSecond = 500
 	// quietAfterRemoval is the time after the removal of an address in which the agent does not
-	// take an answer of this node for a mistake of the kernel.
+	// take an answer of this node for that address for a mistake of the kernel.
 	quietAfterRemoval = 10 * time.Second
 )
 
@@ -165,17 +165,20 @@ type snapshot struct {
 	coming map[netip.Addr]bool
 	// mistaken says that the kernel answers for addresses that only kube-proxy has.
 	mistaken bool
-	// removed is when the node last removed an address.
-	removed time.Time
+	// removed is when the node removed addresses in the last quietAfterRemoval.
+	removed map[netip.Addr]time.Time
 }
 
-// note replaces the snapshot after a pass.
-func (n *answering) note(next snapshot, removed bool) {
-	if last := n.snapshot.Load(); removed {
-		next.removed = next.at
-	} else if last != nil {
-		next.removed = last.removed
+// note replaces the snapshot after a pass, which removed the addresses gone.
+func (n *answering) note(next snapshot, gone []netip.Addr) {
+	next.removed = make(map[netip.Addr]time.Time, len(gone))
+	if last := n.snapshot.Load(); last != nil {
+		maps.Copy(next.removed, last.removed)
 	}
+	for _, ip := range gone {
+		next.removed[ip] = next.at
+	}
+	maps.DeleteFunc(next.removed, func(_ netip.Addr, at time.Time) bool { return next.at.Sub(at) > quietAfterRemoval })
 	if !next.mistaken {
 		n.misled.Store(nil)
 	}
@@ -236,7 +239,7 @@ func (n *answering) answer(now time.Time, m announce.Message) (answers []announc
 			have.Addresses = append(have.Addresses, ip)
 			continue
 		}
-		if found && s.mistaken && ip.Is4() && now.Sub(s.removed) > quietAfterRemoval {
+		if found && s.mistaken && ip.Is4() && now.Sub(s.removed[ip]) > quietAfterRemoval {
 			n.misled.CompareAndSwap(nil, &ip)
 		}
 		haveNot.Addresses = append(haveNot.Addresses, ip)

@@ -248,6 +248,18 @@ func TestANodeThatAnswersByMistakeWarnsOnce(t *testing.T) {
 	})
 }
 
+// Addresses come and go all the time in a busy cluster.
+func TestTheRemovalOfAnotherAddressDelaysNoWarning(t *testing.T) {
+	inWorld(t, misled, func(w *world) {
+		w.serve(branded("web", "192.0.2.9"))
+		w.serve()
+		w.reported()
+		w.asks(1, "192.0.2.10")
+		pass(5 * time.Minute)
+		want(t, "events", w.reported(), notStrict)
+	})
+}
+
 func TestStrictARPEndsTheWarning(t *testing.T) {
 	for name, mend := range map[string]func(k *fakeKernel){
 		"arp_ignore is 1": func(k *fakeKernel) { k.looseARP = false },

@@ -30,7 +30,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	done.fail(notDropped)
 	carried := announce.Carried(seen.Node)
 	a.held.hold(announce.Holds(seen.Situation, plan, carried, done.added, done.failed))
-	a.answering.note(a.snapshot(now, seen, carried), done.removed)
+	a.answering.note(a.snapshot(now, seen, carried), done.gone)
 	a.addresses.Fail(done.failed)
 	next := together(waits,
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
