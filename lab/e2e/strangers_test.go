@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -168,14 +169,14 @@ func (w *world) toldOnce(reason, text string) {
 	if err := w.List(w.ctx, &events, client.InNamespace(namespace)); err != nil {
 		w.t.Fatal(err)
 	}
-	of := map[string]int32{}
+	of := map[types.UID]int32{}
 	for _, e := range events.Items {
 		if e.Reason != reason {
 			continue
 		}
-		of[e.InvolvedObject.Name] += max(e.Count, 1)
-		if e.Type != corev1.EventTypeNormal || !strings.Contains(e.Message, text) || of[e.InvolvedObject.Name] > 1 {
-			w.t.Errorf("event %s %s (%d times): %s", e.Type, reason, of[e.InvolvedObject.Name], e.Message)
+		of[e.InvolvedObject.UID] += max(e.Count, 1)
+		if e.Type != corev1.EventTypeNormal || !strings.Contains(e.Message, text) || of[e.InvolvedObject.UID] > 1 {
+			w.t.Errorf("event %s %s (%d times): %s", e.Type, reason, of[e.InvolvedObject.UID], e.Message)
 		}
 	}
 }

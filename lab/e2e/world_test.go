@@ -29,6 +29,8 @@ type world struct {
 	ctx context.Context
 	*kube.Client
 	net *safetyNet
+	// started is the second in which the test started.
+	started time.Time
 }
 
 const groups = `
@@ -61,7 +63,7 @@ func newWorldFor(t testing.TB, busy time.Duration) *world {
 	t.Helper()
 	// A test that takes longer hangs. The error of its wait says what it waits for.
 	ctx, cancel := context.WithTimeoutCause(context.Background(), busy+10*time.Minute, fmt.Errorf("the test took too long"))
-	w := &world{t: t, ctx: ctx, Client: lab.kube}
+	w := &world{t: t, ctx: ctx, Client: lab.kube, started: time.Now().Truncate(time.Second)}
 	w.net = w.spread()
 	w.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n", groups, peering(withBFD))
 	t.Cleanup(func() {
@@ -295,7 +297,8 @@ func (w *world) deploymentReady(name string) {
 	}
 }
 
-// eventually waits for an event with the reason in the test's namespace.
+// eventually waits for an event with the reason in the test's namespace. Events live for an hour, so
+// those from before the test do not count.
 func (w *world) eventually(reason string) { w.eventuallyIn(namespace, reason) }
 
 func (w *world) eventuallyIn(namespace, reason string) {
@@ -306,7 +309,7 @@ func (w *world) eventuallyIn(namespace, reason string) {
 			w.t.Fatal(err)
 		}
 		for _, e := range events.Items {
-			if e.Reason == reason {
+			if e.Reason == reason && !e.LastTimestamp.Time.Before(w.started) {
 				return true
 			}
 		}
