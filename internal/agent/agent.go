@@ -216,6 +216,9 @@ const (
 	// afterwards is the pause before the loop checks that new addresses have stayed, and whether it
 	// can return memory.
 	afterwards = time.Second
+	// flowsLast is how long the flows to a removed address last, for the answers to packets that
+	// arrived before.
+	flowsLast = time.Second
 	// retryMin and retryMax limit the pauses after failed passes.
 	retryMin, retryMax = time.Second, 30 * time.Second
 )

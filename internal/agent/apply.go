@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 )
 
 // outcome is the result of applying a plan.
@@ -125,10 +126,11 @@ func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 	return err
 }
 
-// forgetFlows returns the task that ends the flows to the addresses. With a million
+// forgetFlows returns the task that ends the flows to the addresses after a pause. With a million
 // connections the kernel needs a while to find them.
-func (a *Agent) forgetFlows(ips []netip.Addr) task {
+func (a *Agent) forgetFlows(ips []netip.Addr, pause time.Duration) task {
 	return func(ctx context.Context) completion {
+		backoff.Sleep(ctx, pause)
 		ctx, cancel := context.WithTimeout(ctx, passLimit)
 		defer cancel()
 		if _, err := a.Kernel.ForgetFlows(ctx, ips); err != nil && ctx.Err() == nil {

@@ -67,7 +67,7 @@ func (a *Agent) followUp(now time.Time, plan announce.Plan, done outcome) todo {
 		next.next = now.Add(afterwards)
 	}
 	if len(done.gone) > 0 {
-		next.tasks = append(next.tasks, a.forgetFlows(done.gone))
+		next.tasks = append(next.tasks, a.forgetFlows(done.gone, flowsLast))
 	}
 	return together(next, a.freeMemory(len(plan.Decisions), done))
 }
@@ -345,7 +345,7 @@ func (a *Agent) removeDummies(ctx context.Context) error {
 func (a *Agent) freeFlows(ctx context.Context, gone []netip.Addr) {
 	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
 	defer end()
-	a.forgetFlows(gone)(ctx)
+	a.forgetFlows(gone, 0)(ctx)
 }
 
 // handoverRetry is the pause after a handoverPass that failed, as an interrupted dump does.
