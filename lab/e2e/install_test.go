@@ -3,13 +3,11 @@
 package e2e
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"purelb.io/purelb/lab/probe"
 	"purelb.io/purelb/lab/product"
 )
 
@@ -26,7 +24,7 @@ func TestAnUpgradeFromTheCommitBeforeLosesNothing(t *testing.T) {
 
 	before.helm("install", product.Release, "CHART", "--create-namespace", "--wait", "--timeout", "5m")
 	before.runs()
-	s := serve(w)
+	s := serve(w, withBFD)
 	marked := w.dummies()
 	s.losesNothing("helm upgrade", func() {
 		after.define()
@@ -98,57 +96,6 @@ func (w *world) leavesOnly(allowed ...string) {
 			return
 		}
 	}
-}
-
-// served is a Service with local addresses and a Service with remote addresses. Clients use both.
-type served struct {
-	*watched
-	remote []netip.Addr
-}
-
-// serve makes the Services and waits until clients reach all addresses.
-func serve(w *world) *served {
-	w.t.Helper()
-	w.apply(groups, peering(withBFD))
-	w.sessions()
-	s := &served{watched: watchLocal(w)}
-	w.apply(service("far", "remote"))
-	s.remote = w.addresses("far", families())
-	w.everywhere(s.remote...)
-	w.answers(s.remote...)
-	return s
-}
-
-// losesNothing fails the test if a client loses a datagram or a connection during change.
-func (s *served) losesNothing(name string, change func()) {
-	s.t.Helper()
-	began := time.Now()
-	s.everywhere(s.remote...)
-	s.begin()
-	far := s.spray(s.remote)
-	lines := len(s.lines)
-	for _, a := range s.remote {
-		line, err := probe.Dial(s.ctx, lab.Netns("client"), netip.AddrPortFrom(a, 81), 50*time.Millisecond)
-		if err != nil {
-			s.t.Fatalf("open a connection to %s: %v", a, err)
-		}
-		s.lines = append(s.lines, line)
-	}
-	holder := s.holder()
-	change()
-	time.Sleep(3 * time.Second) // a late loss counts too
-	for i, a := range s.remote {
-		if talk := s.lines[lines+i].Stop(patience); talk.Broken != nil || talk.Returned < talk.Said {
-			s.t.Errorf("%s: the connection to %s did not last: %s", name, a, talk)
-		}
-	}
-	lost, sent := far.lost()
-	if lost > 0 {
-		s.t.Errorf("%s: %d of %d datagrams to remote addresses have no answer", name, lost, sent)
-	}
-	s.stays(holder)
-	s.end(nothing)
-	s.t.Logf("%s: %s; %d of %d datagrams to remote addresses were lost", name, time.Since(began).Round(time.Second), lost, sent)
 }
 
 // leaves waits until no node has an address of the Services. Then it waits until no node has the

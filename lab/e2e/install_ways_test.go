@@ -16,7 +16,7 @@ func TestAReleaseIsInstalledByHelmFromItsRegistry(t *testing.T) {
 	w.replaceTree()
 	now.helm("install", product.Release, "CHART", "--create-namespace", "--wait", "--timeout", "5m")
 	now.runs()
-	s := serve(w)
+	s := serve(w, withBFD)
 	marked := w.dummies()
 	if len(marked) != len(lab.Nodes()) {
 		t.Errorf("kube-lb0 is on %v, want it on all nodes", marked)
@@ -37,7 +37,7 @@ func TestManifestsInstallUpgradeAndRemove(t *testing.T) {
 	w.replaceTree()
 	before.define()
 	before.manifests()
-	s := serve(w)
+	s := serve(w, withBFD)
 	marked := w.dummies()
 	s.losesNothing("kubectl apply", func() {
 		after.define()

@@ -1,12 +1,18 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
 
@@ -45,23 +51,28 @@ func TestNodesOfBothVersionsFailOverDuringAnUpgrade(t *testing.T) {
 	}
 }
 
+// earlier writes the source of the earlier commit.
+func (w *world) earlier() (tree product.Tree, commit string) {
+	w.t.Helper()
+	commit, err := lab.tree.Before(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Logf("the earlier commit is %s", commit)
+	tree = product.Tree{Root: w.t.TempDir(), Log: lab.tree.Log}
+	if err := lab.tree.Checkout(w.ctx, commit, tree.Root); err != nil {
+		w.t.Fatal(err)
+	}
+	return tree, commit
+}
+
 // earlierAgent builds the agent of the earlier commit and returns its image.
 func (w *world) earlierAgent() (image string) {
 	w.t.Helper()
-	commit := os.Getenv("UPGRADE_FROM")
-	if commit == "" {
-		var err error
-		if commit, err = lab.tree.Before(w.ctx); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	dir := w.t.TempDir()
-	if err := lab.tree.Checkout(w.ctx, commit, dir); err != nil {
-		w.t.Fatal(err)
-	}
-	program := filepath.Join(dir, "lbnodeagent-of-before")
+	tree, commit := w.earlier()
+	program := filepath.Join(tree.Root, "lbnodeagent-of-before")
 	build := exec.CommandContext(w.ctx, "go", "build", "-ldflags", "-s -w", "-o", program, "./cmd/lbnodeagent")
-	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = tree.Root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		w.t.Fatalf("build the agent of %s: %v\n%s", commit, err, out)
 	}
@@ -69,7 +80,6 @@ func (w *world) earlierAgent() (image string) {
 	if _, err := lab.AddImage(image, program); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Logf("the earlier commit is %s", commit)
 	return image
 }
 
@@ -84,4 +94,90 @@ func (w *world) runAgent(node, image string) {
 		p, ok := w.productPod("lbnodeagent", node)
 		return ok && agentIn(p) != before
 	})
+}
+
+// agentsStay makes an installation change the DaemonSet of the agents, but none of their pods.
+var agentsStay = []string{"lbnodeagent.updateStrategy.type=OnDelete", "lbnodeagent.updateStrategy.rollingUpdate=null"}
+
+// TestVersionsOfAllocatorAndAgentsMix rolls the product back to an earlier commit and upgrades it
+// again. Both times, the allocator comes first and the agents follow. Clients work all the time. In
+// each state, new Services get addresses and are reached, and those of the last state can go.
+func TestVersionsOfAllocatorAndAgentsMix(t *testing.T) {
+	w := newWorldFor(t, 10*time.Minute)
+	before, _ := w.earlier()
+	t.Cleanup(func() {
+		if err := lab.install(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := serve(w, withoutBFD) // this machine may not run the router for a second
+	w.steady()
+	var made []string
+	for _, step := range []struct {
+		name   string
+		tree   product.Tree
+		agents []string
+	}{
+		{"the allocator is of the commit before", before, agentsStay},
+		{"the agents are of the commit before too", before, []string{oneByOne}},
+		{"the allocator is of this commit", lab.tree, agentsStay},
+		{"the agents are of this commit too", lab.tree, []string{oneByOne}},
+	} {
+		agents := w.versions("allocator") // the agents were of the same version
+		s.losesNothing(step.name, func() {
+			if err := step.tree.Deploy(w.ctx, lab, lab.Kubeconfig(), slices.Concat(lab.World().Values, step.agents)...); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+		})
+		if step.agents[0] == oneByOne {
+			agents = w.versions("allocator")
+		}
+		if got := w.versions("lbnodeagent"); !slices.Equal(got, agents) {
+			t.Errorf("%s: the agents have the versions %v, want %v", step.name, got, agents)
+		}
+		made = w.replaceServices(made)
+	}
+}
+
+// versions returns the tags of the images of a component's pods.
+func (w *world) versions(component string) (tags []string) {
+	w.t.Helper()
+	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": component})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil {
+			_, tag, _ := strings.Cut(p.Spec.Containers[0].Image, ":")
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+// replaceServices makes a Service with local addresses and one with remote addresses, and waits until
+// clients reach them. Then it removes the old ones. It returns the names of the new ones.
+func (w *world) replaceServices(old []string) (names []string) {
+	w.t.Helper()
+	for _, group := range []string{"local", "remote"} {
+		name := fmt.Sprintf("%s-%d", group, time.Now().UnixMilli())
+		names = append(names, name)
+		w.apply(service(name, group))
+		addresses := w.addresses(name, families())
+		if group == "remote" {
+			w.everywhere(addresses...)
+		}
+		w.answers(addresses...)
+	}
+	for _, name := range old {
+		svc := w.service(name)
+		if err := w.Delete(w.ctx, svc); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, a := range kube.Addresses(svc) {
+			w.until(patience, "no node carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
+		}
+	}
+	return names
 }

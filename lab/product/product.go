@@ -85,10 +85,18 @@ func (t Tree) Build(ctx context.Context, dir string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }
 
-// Install builds the product, gives its images to the cluster, and installs or upgrades its
-// release. It then waits until every pod of the release is ready. values are further settings for
-// the chart, as in "helm --set".
+// Install defines the kinds of objects of the product, and then does what Deploy does.
 func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, values ...string) error {
+	if err := t.define(ctx, kubeconfig); err != nil {
+		return fmt.Errorf("define the kinds of objects: %w", err)
+	}
+	return t.Deploy(ctx, images, kubeconfig, values...)
+}
+
+// Deploy builds the product, gives its images to the cluster, and installs, upgrades or downgrades
+// its release. It then waits until every pod of the release is ready. values are further settings
+// for the chart, as in "helm --set".
+func (t Tree) Deploy(ctx context.Context, images Images, kubeconfig string, values ...string) error {
 	dir, unlock, err := t.programs()
 	if err != nil {
 		return err
@@ -103,9 +111,6 @@ func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, val
 		if _, err := images.AddImage(name, filepath.Join(dir, p)); err != nil {
 			return fmt.Errorf("image of %s: %w", p, err)
 		}
-	}
-	if err := t.define(ctx, kubeconfig); err != nil {
-		return fmt.Errorf("define the kinds of objects: %w", err)
 	}
 	args := []string{"upgrade", "--install", Release, "charts/purelb", "--kubeconfig", kubeconfig,
 		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "3m",

@@ -9,6 +9,7 @@ var All = []Scene{
 	{Test: "TestANodeThatIsOffGetsNoNewAddress"},
 	{Test: "TestACrashLoopingAgentLosesItsAddressOnceAtMost"},
 	{Test: "TestChaos"},
+	{Test: "TestVersionsOfAllocatorAndAgentsMix"},
 	{Test: "TestNodesOfBothVersionsFailOverDuringAnUpgrade"},
 	{Test: "TestARoutingDaemonOfTheUserAnnouncesRemoteAddresses"},
 	{Test: "TestTheAddressesOfAHangingAgentMove"},
