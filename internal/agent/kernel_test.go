@@ -238,8 +238,12 @@ func (m machine) expectLocalAttributes() {
 			if !a.NoPrefixRoute || a.Valid > time.Minute || a.Preferred != 0 {
 				m.t.Errorf("the attributes of an address are wrong: %+v", a)
 			}
-		case "203.0.113.7", "2001:db8:9::7":
+		case "203.0.113.7":
 			if a.NoPrefixRoute || a.Valid != announce.Forever || a.Preferred != announce.Forever {
+				m.t.Errorf("the attributes of an address are wrong: %+v", a)
+			}
+		case "2001:db8:9::7":
+			if a.NoPrefixRoute || a.Valid != announce.Forever || a.Preferred != 0 {
 				m.t.Errorf("the attributes of an address are wrong: %+v", a)
 			}
 		}

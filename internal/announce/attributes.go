@@ -43,9 +43,15 @@ func (d *decider) localAddress(ip netip.Addr, link string, prefix netip.Prefix) 
 	return a
 }
 
+// remoteAddress returns prefix as a remote address. An IPv6 address is always deprecated: a node whose
+// uplinks have only link-local addresses, as with BGP unnumbered, chooses its source among the addresses
+// of all links.
 func (d *decider) remoteAddress(prefix netip.Prefix) Address {
 	a := lifetimes(d.Agent.RemoteAddress)
 	a.Prefix, a.Link = prefix, d.Agent.Dummy
+	if prefix.Addr().Is6() {
+		a.Preferred = 0
+	}
 	return a
 }
 

@@ -59,10 +59,11 @@ func TestDecide(t *testing.T) {
 			"172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev kube-lb0\nfd16::1: remote, announcingNonLocal, fd16::1/64 dev kube-lb0\n"},
 		{"an automatic group is remote where no node has the network", []twist{serve("172.17.0.1", "fd17::1")},
 			"172.17.0.1: remote, announcingNonLocal, 172.17.0.1/24 dev kube-lb0\nfd17::1: remote, announcingNonLocal, fd17::1/64 dev kube-lb0\n"},
-		{"on the dummy interface, addresses have the attributes that the configuration gives them", []twist{serve("fd16::1"), func(s *announce.Situation) {
+		{"on the dummy interface, addresses have the attributes that the configuration gives them", []twist{serve("172.16.0.1", "fd16::1"), func(s *announce.Situation) {
 			s.Agent.RemoteAddress = config.AddressOptions{Valid: 2 * time.Minute, Preferred: time.Minute, NoPrefixRoute: true}
 		}},
-			"fd16::1: remote, announcingNonLocal, fd16::1/64 dev kube-lb0 valid 2m0s preferred 1m0s noprefixroute true\n"},
+			"172.16.0.1: remote, announcingNonLocal, 172.16.0.1/24 dev kube-lb0 valid 2m0s preferred 1m0s noprefixroute true\n" +
+				"fd16::1: remote, announcingNonLocal, fd16::1/64 dev kube-lb0 valid 2m0s preferred 0s noprefixroute true\n"},
 		{"local ones can be for ever", []twist{serve("10.0.0.5", "fd00::50"), func(s *announce.Situation) { s.Agent.LocalAddress = config.AddressOptions{} }},
 			"10.0.0.5: local, electionWon, 10.0.0.5/24 dev eth0\nfd00::50: local, electionWon, fd00::50/64 dev eth0\n"},
 		{"without its group, a remote address stays as it is", []twist{serve("172.16.0.1", "fd16::1"), noGroups, has(hasRemote("kube-lb0", "172.16.0.1/24"), hasRemote("kube-lb0", "fd16::1/64"))},

@@ -34,7 +34,11 @@ func wantLocal(link, prefix string) announce.Address {
 }
 
 func wantRemote(link, prefix string) announce.Address {
-	return announce.Address{Prefix: netip.MustParsePrefix(prefix), Link: link, Valid: announce.Forever, Preferred: announce.Forever}
+	a := hasNode(link, prefix)
+	if a.Prefix.Addr().Is6() {
+		a.Preferred = 0
+	}
+	return a
 }
 
 func hasLocal(link, prefix string, left time.Duration) announce.Address {
@@ -48,7 +52,9 @@ func hasLocal(link, prefix string, left time.Duration) announce.Address {
 
 func hasRemote(link, prefix string) announce.Address { return with(wantRemote(link, prefix), marked) }
 
-func hasNode(link, prefix string) announce.Address { return wantRemote(link, prefix) }
+func hasNode(link, prefix string) announce.Address {
+	return announce.Address{Prefix: netip.MustParsePrefix(prefix), Link: link, Valid: announce.Forever, Preferred: announce.Forever}
+}
 
 func list(addrs ...announce.Address) []announce.Address { return addrs }
 
@@ -304,7 +310,7 @@ func showAddress(a announce.Address) string {
 	switch {
 	case a.Valid == local.Valid && a.Preferred == local.Preferred && a.NoPrefixRoute:
 		text += " expiring"
-	case a.Valid != announce.Forever:
+	case a.Valid != announce.Forever || a.Prefix.Addr().Is6() && a.Preferred != 0:
 		text += fmt.Sprintf(" valid %s preferred %s", a.Valid, a.Preferred)
 		fallthrough
 	case a.NoPrefixRoute:

@@ -169,3 +169,25 @@ func TestMarkSupportIsReadFromTheKernel(t *testing.T) {
 		t.Errorf("asking left something:\n%s", got)
 	}
 }
+
+// A node whose uplinks have only link-local addresses chooses its source among the addresses of all
+// links, by the longest prefix that they have in common with the destination.
+func TestADeprecatedRemoteAddressIsNoSource(t *testing.T) {
+	newWorld(t)
+	newNeighborhood(t)
+	s := newStack(t)
+	dummy(t, s)
+	ip(t, `-6 addr add fd00:5::5/128 dev lo
+		-6 route add default via fe80::ff dev eth0`)
+	source := func() string {
+		_, after, _ := strings.Cut(ip(t, "-6 route get 2001:4860:4860::8888"), " src ")
+		return strings.Fields(after)[0]
+	}
+	a := remote("kube-lb0", "2001:db8:9::1/128")
+	put(t, s, a)
+	settle(t, s)
+	equal(t, "the source beside a preferred address", source(), "2001:db8:9::1")
+	a.Preferred = 0
+	put(t, s, a)
+	equal(t, "the source beside a deprecated address", source(), "fd00:5::5")
+}
