@@ -255,8 +255,6 @@ func (k *kernel) EnsureDummy(context.Context, string) (string, error) { return "
 
 func (k *kernel) RemoveDummies(context.Context) error { return nil }
 
-func (k *kernel) ForgetFlows(context.Context, []netip.Addr) (int, error) { return 0, nil }
-
 func (k *kernel) Claim(context.Context, string, netip.Addr) error { return nil }
 
 func (k *kernel) Probe(context.Context, string, []netip.Addr, announce.Probing) (announce.Answers, error) {

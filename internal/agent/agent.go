@@ -216,9 +216,6 @@ const (
 	// afterwards is the pause before the loop checks that new addresses have stayed, and whether it
 	// can return memory.
 	afterwards = time.Second
-	// flowsLast is how long the flows to a removed address last, for the answers to packets that
-	// arrived before.
-	flowsLast = time.Second
 	// retryMin and retryMax limit the pauses after failed passes.
 	retryMin, retryMax = time.Second, 30 * time.Second
 )
@@ -244,8 +241,6 @@ type Kernel interface {
 	EnsureDummy(ctx context.Context, name string) (kind string, err error)
 	// RemoveDummies deletes the links that EnsureDummy created and that carry no address.
 	RemoveDummies(ctx context.Context) error
-	// ForgetFlows ends the UDP flows to the addresses, and returns their number.
-	ForgetFlows(ctx context.Context, addresses []netip.Addr) (int, error)
 	// Claim announces once on the segment of a link that the address is here.
 	Claim(ctx context.Context, link string, address netip.Addr) error
 	// Probe asks the segment of a link which machines have the addresses, and returns

@@ -10,7 +10,6 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/backoff"
 )
 
 // outcome is the result of applying a plan.
@@ -124,20 +123,6 @@ func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 		return slices.Contains(drop, found) && stays[found.Prefix.Addr()] == nil
 	})
 	return err
-}
-
-// forgetFlows returns the task that ends the flows to the addresses after a pause. With a million
-// connections the kernel needs a while to find them.
-func (a *Agent) forgetFlows(ips []netip.Addr, pause time.Duration) task {
-	return func(ctx context.Context) completion {
-		backoff.Sleep(ctx, pause)
-		ctx, cancel := context.WithTimeout(ctx, passLimit)
-		defer cancel()
-		if _, err := a.Kernel.ForgetFlows(ctx, ips); err != nil && ctx.Err() == nil {
-			a.Log.WarnContext(ctx, "flowsNotForgotten", "node", a.Node, "addresses", len(ips), "error", err)
-		}
-		return nil
-	}
 }
 
 // ensureDummy creates the link for remote addresses once its name is certain.

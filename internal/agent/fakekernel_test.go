@@ -41,8 +41,6 @@ type fakeKernel struct {
 	stuck     chan struct{}
 	// keepsLinks says that the deletion of a link does not end in time.
 	keepsLinks bool
-	// manyFlows says that it does not free flows in time.
-	manyFlows bool
 	// markless says that the kernel does not return marks.
 	markless bool
 	// answers are the machines that answer probes, by address. probeErr is the error of probes, and
@@ -279,17 +277,6 @@ func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ a
 
 func (k *fakeKernel) Listen(context.Context, func() map[netip.Addr]string) (<-chan announce.Heard, error) {
 	return k.heard, nil
-}
-
-func (k *fakeKernel) ForgetFlows(ctx context.Context, ips []netip.Addr) (int, error) {
-	if k.manyFlows {
-		<-ctx.Done()
-		return 0, ctx.Err()
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.note("forget", ips)
-	return 0, nil
 }
 
 // change changes the kernel without the agent's knowledge.

@@ -66,9 +66,6 @@ func (a *Agent) followUp(now time.Time, plan announce.Plan, done outcome) todo {
 	case done.put:
 		next.next = now.Add(afterwards)
 	}
-	if len(done.gone) > 0 {
-		next.tasks = append(next.tasks, a.forgetFlows(done.gone, flowsLast))
-	}
 	return together(next, a.freeMemory(len(plan.Decisions), done))
 }
 
@@ -260,8 +257,8 @@ const leaveText = "the agent is leaving"
 // as a rule. It is longer than the wait for one node.
 func (a *Agent) partLimit() time.Duration { return a.Handover * 6 / 5 }
 
-// leaveLimit is how long the agent may take to say goodbye afterwards, then to delete the links
-// that it created, and then to free flows: 0.5 s each as a rule.
+// leaveLimit is how long the agent may take to say goodbye afterwards, and then to delete the links
+// that it created: 0.5 s each as a rule.
 func (a *Agent) leaveLimit() time.Duration { return a.Handover / 2 }
 
 // depart keeps the addresses, hands them over or withdraws them, as the cause of the end demands.
@@ -283,19 +280,15 @@ func (a *Agent) depart(ctx context.Context) {
 	// Handovers start with a fresh limit. If the next pod is about to come, an address that no
 	// node takes stays: the other agents may be ending too.
 	a.handovers = announce.Handovers{Limit: a.Handover, OnlyTaken: addresses == ending.Offer}
-	var gone []netip.Addr
-	err := a.handOver(ctx, &gone)
+	err := a.handOver(ctx)
 
 	// Each step has its own limit: if one takes too long, the next ones still succeed.
 	ctx = context.WithoutCancel(ctx)
 	// Withdraw the addresses that no node was asked to take last: the other nodes replace them
 	// only after the goodbye. The goodbye does not wait for the deletion of the links.
-	err = errors.Join(err, a.sayGoodbye(ctx, addresses, &gone))
+	err = errors.Join(err, a.sayGoodbye(ctx, addresses))
 	if addresses == ending.Withdraw {
 		err = errors.Join(err, a.removeDummies(ctx))
-	}
-	if len(gone) > 0 {
-		a.freeFlows(ctx, gone)
 	}
 	a.logDeparted(ctx, began, err)
 }
@@ -318,20 +311,14 @@ func (a *Agent) completeHandovers(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, a.partLimit())
 	defer cancel()
 	a.handovers.OnlyTaken = true
-	var gone []netip.Addr
-	err := a.handOver(waiting, &gone)
-	if len(gone) > 0 {
-		a.freeFlows(ctx, gone)
-	}
-	a.logDeparted(ctx, began, err)
+	a.logDeparted(ctx, began, a.handOver(waiting))
 }
 
-// sayGoodbye removes the addresses that must not stay, adds them to gone, and leaves the other
-// agents.
-func (a *Agent) sayGoodbye(ctx context.Context, addresses ending.Addresses, gone *[]netip.Addr) error {
+// sayGoodbye removes the addresses that must not stay, and leaves the other agents.
+func (a *Agent) sayGoodbye(ctx context.Context, addresses ending.Addresses) error {
 	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
 	defer end()
-	return errors.Join(a.withdraw(ctx, addresses, gone), a.Peers.Leave(ctx))
+	return errors.Join(a.withdraw(ctx, addresses), a.Peers.Leave(ctx))
 }
 
 func (a *Agent) removeDummies(ctx context.Context) error {
@@ -340,20 +327,12 @@ func (a *Agent) removeDummies(ctx context.Context) error {
 	return a.Kernel.RemoveDummies(ctx)
 }
 
-// freeFlows is limited too: the speaker of the pod ends after the agent, and needs the rest of
-// the grace period.
-func (a *Agent) freeFlows(ctx context.Context, gone []netip.Addr) {
-	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
-	defer end()
-	a.forgetFlows(gone, 0)(ctx)
-}
-
 // handoverRetry is the pause after a handoverPass that failed, as an interrupted dump does.
 const handoverRetry = 50 * time.Millisecond
 
-// handOver asks other nodes to take the addresses that they can have, and adds the removed
-// addresses to gone. An address whose handover fails does not delay the others.
-func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
+// handOver asks other nodes to take the addresses that they can have, and removes what they have taken.
+// An address whose handover fails does not delay the others.
+func (a *Agent) handOver(ctx context.Context) error {
 	tasks, stop := context.WithCancel(ctx)
 	defer a.background.wait.Wait()
 	defer stop()
@@ -362,10 +341,8 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 		now := time.Now()
 		a.drain()
 		var going announce.Withdrawals
-		var went []netip.Addr
-		going, went, err = a.handoverPass(ctx, now)
+		going, err = a.handoverPass(ctx, now)
 		a.background.start(tasks, a.departureTasks(going).tasks)
-		*gone = append(*gone, went...)
 		switch {
 		case len(going.Waiting) > 0:
 		case err == nil:
@@ -378,12 +355,11 @@ func (a *Agent) handOver(ctx context.Context, gone *[]netip.Addr) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// handoverPass is a pass that only hands over. It returns the withdrawals and the removed
-// addresses.
-func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withdrawals, []netip.Addr, error) {
+// handoverPass is a pass that only hands over. It returns the withdrawals.
+func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withdrawals, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
-		return announce.Withdrawals{}, nil, err
+		return announce.Withdrawals{}, err
 	}
 	a.publish(seen)
 	plan := announce.Decide(seen.Situation)
@@ -395,12 +371,12 @@ func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withd
 		return !successors[w.Prefix.Addr()]
 	})
 	going := a.handovers.Sift(time.Now(), plan, leaving)
-	_, went, err := a.remove(ctx, going.Remove, nil)
-	return going, went, err
+	_, _, err = a.remove(ctx, going.Remove, nil)
+	return going, err
 }
 
-// withdraw removes the addresses that must not stay, and adds them to gone.
-func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *[]netip.Addr) error {
+// withdraw removes the addresses that must not stay.
+func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses) error {
 	if addresses == ending.Offer {
 		return nil
 	}
@@ -414,7 +390,6 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses, gone *
 		// Without marks, an address that looks like ours may belong to the node.
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
-	_, went, err := a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)
-	*gone = append(*gone, went...)
+	_, _, err = a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)
 	return err
 }

@@ -40,8 +40,6 @@ type Stack struct {
 	route *rtnetlink.Conn
 	// port is the netlink port of route.
 	port uint32
-	// flows is the connection tracking table of the kernel, or nil if there is none.
-	flows *rtnetlink.Conn
 	// wire sends frames and receives none.
 	wire     int
 	receiver *receiver
@@ -79,9 +77,6 @@ func New(log *slog.Logger) (*Stack, error) {
 	if s.ignore, err = os.Open("/proc/sys/net/ipv4/conf/all/arp_ignore"); err != nil {
 		log.Debug("the setting of ARP for all links is not readable", "error", err)
 	}
-	if s.flows, err = openFlows(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open connection tracking: %w", err), s.Close())
-	}
 	return s, nil
 }
 
@@ -96,9 +91,6 @@ func (s *Stack) Close() error {
 	}
 	if s.ignore != nil {
 		err = errors.Join(err, s.ignore.Close())
-	}
-	if s.flows != nil {
-		err = errors.Join(err, s.flows.Close())
 	}
 	return err
 }

@@ -31,8 +31,10 @@ func openPacketSocket(protocol uint16) (*packetSocket, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
-		return nil, errors.Join(os.NewSyscallError("setsockopt", err), unix.Close(fd))
+	// Without the privilege the buffer is the largest that the system allows, and the socket loses
+	// packets sooner.
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
 	file := os.NewFile(uintptr(fd), "packets")
 	raw, err := file.SyscallConn()
