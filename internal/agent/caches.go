@@ -230,20 +230,21 @@ func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// slimNode keeps the labels of a Node and the signals that the Node should be avoided.
+// slimNode keeps the labels and addresses of a Node and the signals that the Node should be avoided.
 func slimNode(n *corev1.Node) (corev1.Node, bool) {
 	slim := corev1.Node{ObjectMeta: slimMeta(n.ObjectMeta)}
 	slim.Labels, slim.DeletionTimestamp = n.Labels, n.DeletionTimestamp
 	for _, t := range n.Spec.Taints {
 		slim.Spec.Taints = append(slim.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
 	}
-	slim.Status.Conditions = ending.Telling(n)
+	slim.Status.Conditions, slim.Status.Addresses = ending.Telling(n), n.Status.Addresses
 	return slim, true
 }
 
 func sameNode(a, b corev1.Node) bool {
 	return a.UID == b.UID && maps.Equal(a.Labels, b.Labels) && a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() &&
-		slices.Equal(a.Spec.Taints, b.Spec.Taints) && slices.Equal(a.Status.Conditions, b.Status.Conditions)
+		slices.Equal(a.Spec.Taints, b.Spec.Taints) && slices.Equal(a.Status.Conditions, b.Status.Conditions) &&
+		slices.Equal(a.Status.Addresses, b.Status.Addresses)
 }
 
 func slimGroup(g *v2.ServiceGroup) (v2.ServiceGroup, bool) {

@@ -30,6 +30,8 @@ type fakeKernel struct {
 	putErr  map[string]error // by address
 	// looseARP says that the kernel answers for addresses of other links.
 	looseARP bool
+	// anySender says that the kernel asks with any of its addresses as the sender.
+	anySender bool
 	// putting is the time that a Put takes.
 	putting time.Duration
 	// removeErr is the error of every Remove.
@@ -131,7 +133,7 @@ func (k *fakeKernel) Addresses(context.Context) ([]announce.Address, error) {
 
 // now returns the present state.
 func (k *fakeKernel) now() announce.Node {
-	node := announce.Node{Links: slices.Clone(k.links), Gateways: k.gateways, LooseARP: k.looseARP, MarksSupported: true}
+	node := announce.Node{Links: slices.Clone(k.links), Gateways: k.gateways, LooseARP: k.looseARP, AnySender: k.anySender, MarksSupported: true}
 	k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return !h.expires.IsZero() && !h.expires.After(time.Now()) })
 	for _, h := range k.addresses {
 		a := h.Address

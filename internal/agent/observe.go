@@ -35,6 +35,8 @@ type observation struct {
 	// problem is what is wrong with the configuration, or "". The record has it too.
 	problem string
 	record  lease.Record
+	// hazards are what else is wrong on the node. The record has them too.
+	hazards []announce.Hazard
 	// again is when another observation is needed without an event, or zero.
 	again time.Time
 	// misled is an address for which this node answered although it does not have it.
@@ -77,7 +79,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	if misled := a.answering.misled.Load(); misled != nil && announce.AnswersByMistake(node) {
 		o.misled = *misled
 	}
-	o.record.Problem = joined(o.problem, a.conflicts.Problem(o.Services))
+	o.hazards = announce.Hazards(o.Situation, o.adopt)
+	o.record.Problem = joined(append([]string{o.problem, a.conflicts.Problem(o.Services)}, textsOf(o.hazards)...)...)
 	o.Contested, o.Answering = a.conflicts.Contested(now), a.segments.unheard.answering
 	if o.Complete {
 		var again time.Time
@@ -90,6 +93,14 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Claims = claimsOf(a.conflicts, o.Held)
 	}
 	return o, nil
+}
+
+// textsOf returns the texts of hazards as sentences about the node.
+func textsOf(hazards []announce.Hazard) (all []string) {
+	for _, h := range hazards {
+		all = append(all, "it "+h.Text)
+	}
+	return all
 }
 
 // publish tells the other nodes about this node. Then it reads the view of all nodes, because what
@@ -146,6 +157,11 @@ func joined(texts ...string) string {
 func (a *Agent) read(o *observation, objects Snapshot) {
 	o.Config = a.config.of(objects.Groups, objects.Agents, a.Namespace, a.ConfigNamespaces)
 	o.record.NodeUID = objects.Node.UID
+	for _, at := range objects.Node.Status.Addresses {
+		if ip, err := netip.ParseAddr(at.Address); err == nil { // the others are names
+			o.NodeAddresses = append(o.NodeAddresses, ip)
+		}
+	}
 	if agent, ok := o.Config.AgentFor(objects.Node.Labels); ok {
 		o.Agent, o.chosen = &agent, &agent
 	} else if broken, ok := o.Config.BrokenFor(objects.Node.Labels); ok {

@@ -385,6 +385,11 @@ func (r *reporter) problemsOf(seen *observation) []reportedProblem {
 			"them on kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), or net.ipv4.conf.all.arp_ignore to 1 on the node",
 			r.node, seen.misled)
 	}
+	for _, h := range seen.hazards {
+		if seen.chosen != nil {
+			add(*seen.chosen, h.Reason, "Node %s %s", r.node, h.Text)
+		}
+	}
 	for _, a := range seen.overruled {
 		add(a, eventConfigIgnored, "LBNodeAgent %s takes precedence on node %s", seen.record.Agent, r.node)
 	}

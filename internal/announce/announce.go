@@ -93,6 +93,9 @@ type Node struct {
 	// LooseARP says that the kernel answers ARP requests on some link for addresses that it has
 	// on other links: net.ipv4.conf.*.arp_ignore is 0.
 	LooseARP bool
+	// AnySender says that the kernel asks on some link with any of the node's addresses as the sender:
+	// net.ipv4.conf.*.arp_announce is 0.
+	AnySender bool
 	// MarksSupported says whether this kernel keeps IFA_PROTO. If it does, an address without
 	// Mark is not ours.
 	MarksSupported bool

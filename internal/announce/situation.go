@@ -113,6 +113,8 @@ type Situation struct {
 	Agent  *config.Agent
 	Broken bool
 	Node   Node
+	// NodeAddresses are the addresses of this node in Kubernetes.
+	NodeAddresses []netip.Addr
 	// Held holds the local addresses that this agent has had until now, and their links.
 	Held map[netip.Addr]string
 	// HeldRemote holds the addresses that this agent has had on the dummy interface until now, and

@@ -14,8 +14,8 @@ const (
 	// skipStats is RTEXT_FILTER_SKIP_STATS. Counters are most of a link's message, and this
 	// package does not read them.
 	skipStats = 1 << 3
-	// arpIgnore is IPV4_DEVCONF_ARP_IGNORE, promoteSecondaries IPV4_DEVCONF_PROMOTE_SECONDARIES.
-	arpIgnore, promoteSecondaries = 19, 20
+	// The numbers of IPV4_DEVCONF_ARP_ANNOUNCE, ARP_IGNORE and PROMOTE_SECONDARIES.
+	arpAnnounce, arpIgnore, promoteSecondaries = 18, 19, 20
 	// forwardingIPv6 is DEVCONF_FORWARDING.
 	forwardingIPv6 = 0
 	// operTesting and operDormant are the states of RFC 2863 in which a link has a carrier
@@ -33,8 +33,8 @@ type link struct {
 	flaps uint32
 	// promotes means that secondary addresses stay when the primary is removed.
 	promotes bool
-	// arpIgnore is the arp_ignore of the link.
-	arpIgnore uint32
+	// arp are the ARP settings of the link.
+	arp arpSettings
 	// forwards means that the node is an IPv6 router on the link.
 	forwards bool
 }
@@ -104,7 +104,8 @@ func parseLink(body []byte) (link, error) {
 			l.Kind = rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:
 			inet := rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF)
-			l.promotes, l.arpIgnore = setting(inet, promoteSecondaries-1) != 0, setting(inet, arpIgnore-1)
+			l.promotes = setting(inet, promoteSecondaries-1) != 0
+			l.arp = arpSettings{announce: setting(inet, arpAnnounce-1), ignore: setting(inet, arpIgnore-1)}
 			l.forwards = setting(rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET6), unix.IFLA_INET6_CONF), forwardingIPv6) != 0
 		}
 	}

@@ -12,12 +12,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -49,8 +45,8 @@ type Stack struct {
 	missed atomic.Uint64
 	// marks means that the kernel stores the mark of an address.
 	marks bool
-	// ignore is net.ipv4.conf.all.arp_ignore of the namespace, or nil if it cannot be read.
-	ignore *os.File
+	// arp reads the ARP settings for all links of the namespace.
+	arp arpFiles
 	// wait is how a probe waits.
 	wait func(context.Context, time.Duration) error
 }
@@ -74,9 +70,7 @@ func New(log *slog.Logger) (*Stack, error) {
 	if s.receiver, err = openReceiver(log); err != nil {
 		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
 	}
-	if s.ignore, err = os.Open("/proc/sys/net/ipv4/conf/all/arp_ignore"); err != nil {
-		log.Debug("the setting of ARP for all links is not readable", "error", err)
-	}
+	s.arp = openARP(log)
 	return s, nil
 }
 
@@ -89,10 +83,7 @@ func (s *Stack) Close() error {
 	if s.receiver != nil {
 		err = errors.Join(err, s.receiver.close())
 	}
-	if s.ignore != nil {
-		err = errors.Join(err, s.ignore.Close())
-	}
-	return err
+	return errors.Join(err, s.arp.close())
 }
 
 // Observe returns the current links, addresses and gateways of this node.
@@ -117,7 +108,7 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 		return announce.Node{}, fmt.Errorf("read links: %w", err)
 	}
 	node := announce.Node{MarksSupported: s.marks, Gateways: gatewaysOf(slices.Concat(routes4, routes6))}
-	default4, default6, ignore := bestLinks(routes4), bestLinks(routes6), s.arpIgnore()
+	default4, default6 := bestLinks(routes4), bestLinks(routes6)
 	names := make(map[int]string, len(links))
 	for _, l := range links {
 		l.Default4, l.Default6 = default4[l.Index], default6[l.Index]
@@ -125,7 +116,7 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 		names[l.Index] = l.Name
 	}
 	node.Addresses = onLinks(held, names)
-	node.LooseARP = looseARP(links, ignore, node.Addresses)
+	node.LooseARP, node.AnySender = s.arp.read().loose(links, node.Addresses)
 	return node, nil
 }
 
@@ -145,45 +136,6 @@ func (s *Stack) Addresses(ctx context.Context) ([]announce.Address, error) {
 	}
 	return onLinks(held, names), nil
 }
-
-// arpIgnore returns net.ipv4.conf.all.arp_ignore, or 0 if it cannot be read.
-func (s *Stack) arpIgnore() uint32 {
-	var text [16]byte
-	if s.ignore == nil {
-		return 0
-	}
-	n, err := s.ignore.ReadAt(text[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0
-	}
-	value, err := strconv.ParseUint(strings.TrimSpace(string(text[:n])), 10, 32)
-	if err != nil {
-		return 0
-	}
-	return uint32(value)
-}
-
-// looseARP reports whether the kernel answers ARP requests on one of the links for
-// addresses that it has on other links. all is the setting for all links. The kernel uses
-// the larger one of all and the setting of the link.
-//
-// It ignores links without an IPv4 address that other machines can reach. Such links are the veths
-// of pods: they have no address, a link-local address, or an address with a /32 mask.
-func looseARP(links []link, all uint32, addresses []announce.Address) bool {
-	networks := map[string]bool{}
-	for _, a := range addresses {
-		ip := a.Prefix.Addr()
-		networks[a.Link] = networks[a.Link] || ip.Is4() && !a.Prefix.IsSingleIP() && ip.IsGlobalUnicast()
-	}
-	return slices.ContainsFunc(links, func(l link) bool {
-		return l.Neighbors && l.Up && networks[l.Name] && !strictARP(max(all, l.arpIgnore))
-	})
-}
-
-// strictARP reports whether a kernel with this arp_ignore answers only for addresses of the
-// link. With 3 it answers for all addresses with a scope wider than that of a host. The
-// kernel handles the undefined values 4 to 7 like 0.
-func strictARP(ignore uint32) bool { return ignore == 1 || ignore == 2 || ignore == 8 }
 
 // onLinks sets the links of the addresses, and leaves out addresses whose link has gone.
 func onLinks(held []held, names map[int]string) []announce.Address {

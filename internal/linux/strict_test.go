@@ -7,6 +7,26 @@ import (
 )
 
 // The kernel takes the larger of the two settings.
+func TestObserveTheSenderOfARP(t *testing.T) {
+	for _, tt := range []struct {
+		all, eth0 string
+		want      bool
+	}{
+		{"0", "0", true}, {"1", "0", false}, {"0", "2", false}, {"2", "2", false},
+	} {
+		t.Run(tt.all+" for all, "+tt.eth0+" for eth0", func(t *testing.T) {
+			newWorld(t)
+			ip(t, `link add eth0 type veth peer name far
+				link set eth0 up
+				addr add 192.0.2.1/24 dev eth0`)
+			sysctl(t, "ipv4.conf.all.arp_announce", tt.all)
+			sysctl(t, "ipv4.conf.eth0.arp_announce", tt.eth0)
+			equal(t, "any sender", observe(t, newStack(t)).AnySender, tt.want)
+		})
+	}
+}
+
+// The kernel takes the larger of the two settings.
 func TestObserveLooseARP(t *testing.T) {
 	for _, tt := range []struct {
 		all, eth0 string

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// known sets the addresses of the node in Kubernetes.
+func known(ips ...string) func(*objects) {
+	return func(s *objects) {
+		s.Node = s.Node.DeepCopy()
+		s.Node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "node-a"}}
+		for _, ip := range ips {
+			s.Node.Status.Addresses = append(s.Node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+		}
+	}
+}
+
+// A kubelet without --node-ip takes the first address of an interface. For IPv6 that is the newest one.
+func TestAServiceAddressThatKubernetesTakesForTheNodesIsNamedOnce(t *testing.T) {
+	const text = "has the address of Service default/web, 2001:db8::9, as its own in Kubernetes, so other nodes reach it there: " +
+		"set --node-ip for its kubelet (node-ip with K3s and RKE2), and IP_AUTODETECTION_METHOD=kubernetes-internal-ip with Calico"
+	inWorld(t, nil, func(w *world) {
+		w.serve(branded("web", "192.0.2.9", "2001:db8::9"))
+		w.cluster.change(known("2001:db8::1"))
+		pass(time.Minute)
+		w.reported()
+		w.cluster.change(known("2001:db8::9"))
+		pass(time.Minute)
+		want(t, "events", w.reported(), "Warning ServiceIsNodeAddress Node node-a "+text)
+		contains(t, "the published record", w.peers.publications(), "purelb/default it "+text)
+		w.cluster.change(known("2001:db8::1"))
+		pass(time.Minute)
+		lacks(t, "the published record, with --node-ip", w.peers.publications(), "kubelet")
+	})
+}
+
+func TestANodeThatAsksInTheNameOfAServiceIsNamedOnce(t *testing.T) {
+	inWorld(t, func(w *world) { w.kernel.anySender = true }, func(w *world) {
+		pass(time.Minute)
+		want(t, "events before there is a remote address", w.reported(), "")
+		w.serve(branded("far", "203.0.113.7"))
+		pass(5 * time.Minute)
+		contains(t, "events", w.reported(), "Warning ARPSenderNotStrict Node node-a asks for its gateway as 203.0.113.7, the address of a Service")
+		pass(5 * time.Minute)
+		want(t, "events later", w.reported(), "")
+	})
+}

@@ -1,0 +1,61 @@
+package announce
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Hazard is a setting of the node, or of another program on it, with which the addresses of Services do
+// harm. Text says what the node does and what to change.
+type Hazard struct{ Reason, Text string }
+
+// Reasons of hazards.
+const (
+	HazardSender   = "ARPSenderNotStrict"
+	HazardMistaken = "ServiceIsNodeAddress"
+)
+
+// Hazards returns the hazards of the node. adopt is as for Diff.
+func Hazards(s Situation, adopt func(Address) bool) []Hazard {
+	var all []Hazard
+	if ip, wrong := s.wrongSender(adopt); wrong {
+		all = append(all, Hazard{HazardSender, fmt.Sprintf("asks for its gateway as %s, the address of a Service, and routers that check the sender "+
+			"do not answer: set net.ipv4.conf.all.arp_announce to 2", ip)})
+	}
+	if ip, service, mistaken := s.mistakenAddress(adopt); mistaken {
+		all = append(all, Hazard{HazardMistaken, fmt.Sprintf("has the address of Service %s, %s, as its own in Kubernetes, so other nodes reach it there: "+
+			"set --node-ip for its kubelet (node-ip with K3s and RKE2), and IP_AUTODETECTION_METHOD=kubernetes-internal-ip with Calico", service, ip)})
+	}
+	return all
+}
+
+// wrongSender returns a remote IPv4 address that the kernel names as the sender of ARP requests. The
+// answers of a Service have this address as their source, and the kernel asks for the gateway in the name
+// of that source.
+func (s Situation) wrongSender(adopt func(Address) bool) (ip netip.Addr, wrong bool) {
+	if !s.Node.AnySender {
+		return ip, false
+	}
+	i := slices.IndexFunc(s.Node.Addresses, func(a Address) bool {
+		return onDummy(a, s.Agent) && a.Prefix.Addr().Is4() && s.Node.isOurs(a, adopt)
+	})
+	if i < 0 {
+		return ip, false
+	}
+	return s.Node.Addresses[i].Prefix.Addr(), true
+}
+
+// mistakenAddress returns an address of a Service that Kubernetes takes for an address of the node, and
+// the Service. A kubelet without --node-ip takes the first address of an interface, and the kernel lists
+// the newest IPv6 address first.
+func (s Situation) mistakenAddress(adopt func(Address) bool) (ip netip.Addr, service string, mistaken bool) {
+	for _, svc := range s.Services {
+		for _, ip := range svc.Addresses {
+			if slices.Contains(s.NodeAddresses, ip) && !slices.Contains(Own(s.Node, adopt, s.Services), ip) {
+				return ip, svc.Key, true
+			}
+		}
+	}
+	return ip, "", false
+}
