@@ -172,6 +172,8 @@ type Agent struct {
 	claiming bool
 	// macs are the Ethernet addresses of the links, by name.
 	macs map[string][6]byte
+	// noDummy says why the link for remote addresses could not be created, or is "".
+	noDummy string
 	// burst notices that many addresses came or went.
 	burst process.Burst
 	// node is the last object of this node.

@@ -125,7 +125,8 @@ func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 	return err
 }
 
-// ensureDummy creates the link for remote addresses once its name is certain.
+// ensureDummy creates the link for remote addresses once its name is certain. Without it the node still
+// announces local addresses.
 func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 	if seen.Agent == nil || !seen.sure() {
 		return nil
@@ -133,7 +134,11 @@ func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 	if slices.ContainsFunc(seen.Node.Links, func(l announce.Link) bool { return l.Name == seen.Agent.Dummy && l.Up }) {
 		return nil
 	}
+	a.noDummy = ""
 	_, err := a.Kernel.EnsureDummy(ctx, seen.Agent.Dummy)
+	if err != nil {
+		a.noDummy = err.Error()
+	}
 	return err
 }
 

@@ -43,6 +43,8 @@ type fakeKernel struct {
 	stuck     chan struct{}
 	// keepsLinks says that the deletion of a link does not end in time.
 	keepsLinks bool
+	// dummyErr is the error of EnsureDummy.
+	dummyErr error
 	// markless says that the kernel does not return marks.
 	markless bool
 	// answers are the machines that answer probes, by address. probeErr is the error of probes, and
@@ -223,6 +225,9 @@ func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note("dummy", name)
+	if k.dummyErr != nil {
+		return "", k.dummyErr
+	}
 	k.links = append(k.links, announce.Link{Name: name, Index: 9, Kind: "dummy", Up: true, Carrier: true, Made: true})
 	return "dummy", nil
 }

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,5 +48,24 @@ func TestANodeThatAsksInTheNameOfAServiceIsNamedOnce(t *testing.T) {
 		contains(t, "events", w.reported(), "Warning ARPSenderNotStrict Node node-a asks for its gateway as 203.0.113.7, the address of a Service")
 		pass(5 * time.Minute)
 		want(t, "events later", w.reported(), "")
+	})
+}
+
+func TestWithoutADummyDriverLocalAddressesAreAnnounced(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.dummyErr = errors.New("no driver: install its package")
+		w.cluster.snapshot.Services = []corev1.Service{branded("web", "192.0.2.9", "2001:db8::9")}
+	}, func(w *world) {
+		pass(5 * time.Minute)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+		const text = "announces no remote addresses: no driver: install its package"
+		want(t, "events", strings.Count(w.reported(), "Warning NoDummyInterface Node node-a "+text), 1)
+		contains(t, "the published record", w.peers.publications(), "it "+text)
+		w.kernel.change(func() { w.kernel.dummyErr = nil })
+		pass(time.Minute)
+		lacks(t, "the published record, with the driver", w.peers.publications(), "driver")
+		if !w.kernel.has("kube-lb0") {
+			t.Error("the agent does not try again")
+		}
 	})
 }

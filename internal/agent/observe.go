@@ -80,6 +80,9 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.misled = *misled
 	}
 	o.hazards = announce.Hazards(o.Situation, o.adopt)
+	if a.noDummy != "" {
+		o.hazards = append(o.hazards, announce.Hazard{Reason: eventNoDummy, Text: "announces no remote addresses: " + a.noDummy})
+	}
 	o.record.Problem = joined(append([]string{o.problem, a.conflicts.Problem(o.Services)}, textsOf(o.hazards)...)...)
 	o.Contested, o.Answering = a.conflicts.Contested(now), a.segments.unheard.answering
 	if o.Complete {

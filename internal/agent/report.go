@@ -331,6 +331,7 @@ const (
 	eventInvalidSelector = "InvalidNodeSelector"
 	eventLinkSilent      = "InterfaceSilent"
 	eventNotStrict       = "ARPNotStrict"
+	eventNoDummy         = "NoDummyInterface"
 )
 
 // reportedProblem is a reported problem of the configuration.

@@ -43,6 +43,10 @@ func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
 		s.log.InfoContext(ctx, "no dummy driver in this kernel, using ifb", "interface", name)
 		err = s.route.Do(ctx, newLink(name, "ifb"))
 	}
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return link{}, fmt.Errorf("the kernel has neither a dummy nor an ifb driver: install its further modules (Ubuntu: linux-modules-extra-%s, "+
+			"RHEL and Rocky: kernel-modules-extra), or make the interface before the agent starts (ip link add %s type bridge): %w", release(), name, err)
+	}
 	if errors.Is(err, unix.EEXIST) {
 		return s.link(ctx, name) // another program created the link first, and owns it
 	}
@@ -57,6 +61,15 @@ func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {
 	up := setLink(l.Index, true, true)
 	up.Add(unix.IFLA_IFALIAS, []byte(dummyAlias))
 	return l, s.route.Do(ctx, up)
+}
+
+// release returns the release of the kernel, which is a part of the names of its packages.
+func release() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "RELEASE"
+	}
+	return unix.ByteSliceToString(name.Release[:])
 }
 
 // RemoveDummies deletes the links that EnsureDummy created, also under an earlier name. It

@@ -1,10 +1,15 @@
 package linux
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 func TestEnsureDummy(t *testing.T) {
@@ -100,4 +105,39 @@ func TestALinkThatAnotherProgramCreatesMeanwhileStaysUnmarked(t *testing.T) {
 func with(a announce.Address, change func(*announce.Address)) announce.Address {
 	change(&a)
 	return a
+}
+
+// without is a socket to a kernel that lacks drivers: it knows no link of these kinds.
+type without struct {
+	rtnetlink.Transport
+	kinds []string
+}
+
+func (w without) Send(msg []byte) error {
+	for _, kind := range w.kinds {
+		msg = bytes.ReplaceAll(msg, []byte(kind), bytes.Repeat([]byte("x"), len(kind)))
+	}
+	return w.Transport.Send(msg)
+}
+
+func TestTheErrorWithoutADriverNamesThePackage(t *testing.T) {
+	newWorld(t)
+	s := newStack(t)
+	sock, err := rtnetlink.Open(unix.NETLINK_ROUTE)
+	must(t, err)
+	must(t, s.route.Close())
+	s.route = rtnetlink.NewConn(without{sock, []string{"dummy", "ifb"}})
+	_, err = s.EnsureDummy(t.Context(), "kube-lb0")
+	if !errors.Is(err, unix.EOPNOTSUPP) {
+		t.Fatalf("got %v", err)
+	}
+	for _, part := range []string{"neither a dummy nor an ifb driver", "linux-modules-extra-" + release(), "ip link add kube-lb0 type bridge"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in %q", part, err)
+		}
+	}
+	ip(t, "link add kube-lb0 type bridge")
+	if kind, err := s.EnsureDummy(t.Context(), "kube-lb0"); kind != "bridge" || err != nil {
+		t.Errorf("with a bridge: %s, %v", kind, err)
+	}
 }
