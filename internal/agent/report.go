@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -41,6 +40,8 @@ type reporter struct {
 	// reported is nil before the first report. The addresses that are in place then are adopted,
 	// and need no report.
 	reported reports
+	// quota limits the messages about addresses that are not here.
+	quota quota
 	// problems and subnets hold what was reported about the configuration.
 	problems map[reportedProblem]bool
 	subnets  string
@@ -48,6 +49,7 @@ type reporter struct {
 
 // report reports what changed, and returns the annotations to write.
 func (r *reporter) report(now time.Time, seen *observation, decisions []announce.Decision, done outcome) map[string]Write {
+	r.quota.turn(now, r.log, r.node)
 	next, writes := make(reports, len(decisions)), map[string]Write{}
 	var written []announce.Decision
 	for of := range byService(decisions) {
@@ -178,8 +180,10 @@ func (r *reporter) reportChange(svc *Service, f, before fact, news, here bool) {
 		if news {
 			r.event(svc.ref(), corev1.EventTypeNormal, eventWithdrawn, "Node %s withdrew %s: %s", r.node, d.IP, d.Why())
 		}
-	case was.Service == "" || here || was.Reason != d.Reason || was.Winner != d.Winner:
+	case was.Service == "" || here || was.Reason != d.Reason:
 		r.reportNotAnnounced(d, here)
+	case was.Winner != d.Winner && d.Reason == announce.ReasonLostElection:
+		r.metrics.losses.Inc()
 	}
 }
 
@@ -212,22 +216,21 @@ func (r *reporter) reportWarning(svc *Service, d announce.Decision) {
 }
 
 // reportNotAnnounced reports that this node does not announce an address. here says that it did
-// until now. Most addresses never were here, so the log level is then Debug.
+// until now.
 func (r *reporter) reportNotAnnounced(d announce.Decision, here bool) {
 	facts := []any{"service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason, "winner", d.Winner}
-	level := slog.LevelDebug
-	if here {
-		level = slog.LevelInfo
-	}
 	switch d.Reason {
 	case announce.ReasonLostElection:
 		r.metrics.losses.Inc()
-		r.log.Log(context.Background(), level, "lostElection", facts...)
+		r.quota.info(r.log, "lostElection", facts...)
 	case announce.ReasonNoInterface:
-		r.log.Log(context.Background(), level, "noLocalInterface", facts...)
+		r.quota.info(r.log, "noLocalInterface", facts...)
+	case announce.ReasonUndecided:
+	default:
+		here = true // no message of its own says so
 	}
 	if here {
-		r.log.Info("withdrawAddress", facts...)
+		r.quota.info(r.log, "withdrawAddress", facts...)
 	}
 }
 
@@ -239,7 +242,7 @@ func (r *reporter) reportFailure(svc *Service, f fact, here bool) {
 		"interface", d.Address.Link, "reason", d.Reason, "error", f.failure)
 	if d.Where == announce.Nowhere {
 		if here {
-			r.log.Info("withdrawAddress", "service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason)
+			r.quota.info(r.log, "withdrawAddress", "service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason)
 		}
 		r.event(svc.ref(), corev1.EventTypeWarning, eventFailed, "Node %s could not announce %s: %s", r.node, d.IP, f.failure)
 		return
@@ -251,7 +254,7 @@ func (r *reporter) reportFailure(svc *Service, f fact, here bool) {
 // forget reports that a Service no longer has an address.
 func (r *reporter) forget(s subject, f fact) {
 	if f.decided().Where != announce.Nowhere {
-		r.log.Info("withdrawAddress", "service", s.service, "address", s.ip, "node", r.node, "reason", "released")
+		r.quota.info(r.log, "withdrawAddress", "service", s.service, "address", s.ip, "node", r.node, "reason", "released")
 	}
 }
 
