@@ -13,6 +13,7 @@
 //	apply      what a pass changes in the kernel, asks a segment and tells other nodes
 //	inquiry    the questions of agents to each other
 //	segment    the links that lead to no other machine
+//	proxy      the machines that answer for every address
 //	garp       the announcements on a segment
 //	conflicts  the other machines that claim our addresses
 //	report     events, logs and problems
@@ -197,7 +198,7 @@ func New(opt Options) *Agent {
 		conflicts:  announce.Conflicts{},
 		claimants:  claimants{},
 		addresses:  announce.Memory{},
-		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, unaskable: map[string]bool{}},
+		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, proxies: map[proxy]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
 		inbox:      make(chan mail, inboxSize),

@@ -217,8 +217,10 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // the silence counts from now, even if the loop reads it later
-		holders := a.holders(ctx, ips, answers, peers)
+		alone, proxies := a.withoutProxies(ctx, link, ips, answers, seen)
+		holders := a.holders(ctx, ips, alone, peers)
 		return func() {
+			a.noteProxies(ctx, link, proxies)
 			for family, some := range byFamily(ips) {
 				if err != nil {
 					a.notProbed(ended, link, some)

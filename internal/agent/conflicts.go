@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/lease"
@@ -29,7 +30,7 @@ const defendEvery = 10 * time.Second
 // where kube-proxy is in IPVS mode, the kernels of all nodes answer the gratuitous ARP of
 // this node.
 func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
-	if h.Probe || !a.claims(h) {
+	if h.Probe || a.segments.proxies[proxy{linkFamily{h.Link, addr.FamilyOf(h.Addr)}, h.MAC}] || !a.claims(h) {
 		return false
 	}
 	nodes := announce.Askable(h.MAC, a.Peers.Peers())

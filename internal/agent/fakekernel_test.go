@@ -51,6 +51,7 @@ type fakeKernel struct {
 	// probing is their duration. heard is the channel of Listen.
 	answers  map[string][6]byte
 	others   map[string][][6]byte // further machines that answer
+	proxy    [6]byte              // a machine that answers for every address
 	probeErr error
 	probing  time.Duration
 	heard    chan announce.Heard
@@ -277,6 +278,9 @@ func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ a
 	for _, ip := range ips {
 		if mac, ok := k.answers[ip.String()]; ok {
 			answers[ip] = append([][6]byte{mac}, k.others[ip.String()]...)
+		}
+		if k.proxy != [6]byte{} {
+			answers[ip] = append(answers[ip], k.proxy)
 		}
 	}
 	return answers, nil

@@ -28,6 +28,8 @@ type segments struct {
 	silentLinks map[indexedLink]bool
 	questions   atomic.Pointer[[]standing]
 	unheard     unheard
+	// proxies are the machines that answer for every address of a family on a link.
+	proxies map[proxy]bool
 }
 
 // linkFamily is one family on one link. ARP and Neighbor Discovery may fail independently.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"testing"
+	"time"
 
 	"purelb.io/purelb/internal/announce"
 )
@@ -66,6 +67,27 @@ func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 					return s.Probe(t.Context(), "eth0", addrsOf("192.0.2.9", "fd00::9"), asking)
 				})
 			})
+		})
+	}
+}
+
+// A router with local proxy ARP answers for the addresses of its own network.
+func TestARouterWithLocalProxyARPAnswersForEveryAddress(t *testing.T) {
+	newWorld(t)
+	router := newNeighborhood(t)
+	ip(t, "addr add 192.0.2.1/24 dev eth0")
+	router.ip(t, "addr add 192.0.2.254/24 dev eth0")
+	router.do(func() {
+		sysctl(t, "ipv4.ip_forward", "1")
+		sysctl(t, "ipv4.conf.eth0.proxy_arp_pvlan", "1")
+	})
+	s := newStack(t)
+	for _, ip := range []string{"192.0.2.9", "192.0.2.77", "192.0.2.200"} {
+		answersAre(t, ip+" 020000000002\n", func() announce.Answers {
+			asking := announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 60 * time.Millisecond, Sources: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
+			answers, err := s.Probe(t.Context(), "eth0", []netip.Addr{netip.MustParseAddr(ip)}, asking)
+			must(t, err)
+			return answers
 		})
 	}
 }

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// proxied is a world with a router that answers for every address.
+func proxied(t *testing.T, before func(*world), test func(*world)) {
+	t.Helper()
+	inWorld(t, func(w *world) {
+		w.kernel.proxy = [6]byte{2, 0, 0, 0, 0, 0xfe}
+		w.cluster.snapshot.Services = []corev1.Service{branded("web", "192.0.2.9", "2001:db8::9")}
+		if before != nil {
+			before(w)
+		}
+	}, test)
+}
+
+func TestAMachineThatAnswersForEveryAddressBlocksNone(t *testing.T) {
+	proxied(t, nil, func(w *world) {
+		pass(10 * time.Second)
+		want(t, "kernel", w.kernel.String(), bothAddresses)
+		lacks(t, "events", w.reported(), "AddressConflict")
+		want(t, "lines about it in the log", strings.Count(w.logged("mac"), "proxyAnswers 02:00:00:00:00:fe"), 2) // IPv4, IPv6
+		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("next", "192.0.2.10")))
+		pass(10 * time.Second)
+		contains(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0")
+		lacks(t, "the log of the next address", w.logged(), "proxyAnswers")
+		w.reported()
+		w.kernel.heard <- heard("192.0.2.9", 0xfe)
+		pass(time.Minute)
+		want(t, "events, when it claims an address", w.reported(), "")
+	})
+}
+
+func TestAHolderBesideAProxyIsFound(t *testing.T) {
+	proxied(t, func(w *world) { w.kernel.answers["192.0.2.9"] = [6]byte{2, 0, 0, 0, 0, 7} }, func(w *world) {
+		pass(time.Minute)
+		want(t, "kernel", w.kernel.String(), "2001:db8::9/64 eth0")
+		contains(t, "events", w.reported(), "AddressConflict 192.0.2.9 on eth0 is answered by another machine, 02:00:00:00:00:07")
+	})
+}
