@@ -213,12 +213,13 @@ func (a *Agent) departureTasks(going announce.Withdrawals) todo {
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
 	asking.Everyone = true
-	peers := seen.Peers
+	peers, long := seen.Peers, a.answeredLong(ips, seen)
 	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // the silence counts from now, even if the loop reads it later
 		alone, proxies := a.withoutProxies(ctx, link, ips, answers, seen)
 		holders := a.holders(ctx, ips, alone, peers)
+		a.dropDead(ctx, link, long, holders, peers)
 		return func() {
 			a.noteProxies(ctx, link, proxies)
 			for family, some := range byFamily(ips) {

@@ -41,6 +41,8 @@ type Caches struct {
 	agents   apiserver.Watches[v2.LBNodeAgent]
 	slices   *apiserver.Watch[discoveryv1.EndpointSlice]
 	changed  chan struct{}
+	// core reads single objects.
+	core rest.Interface
 
 	// followed are the Services whose endpoints matter, by "namespace/name". It is nil until
 	// there are any. follow is closed then.
@@ -57,7 +59,7 @@ func NewCaches(to *rest.Config, node, namespace string, others ...string) (*Cach
 		return nil, fmt.Errorf("set up the watches: %w", err)
 	}
 	in, every := toolscache.NewListWatchFromClient, fields.Everything()
-	c := &Caches{changed: make(chan struct{}, 1), follow: make(chan struct{})}
+	c := &Caches{changed: make(chan struct{}, 1), core: core, follow: make(chan struct{})}
 	c.services = watch(c, apiserver.LoadBalancers(core), readService, sameService)
 	c.nodes = watch(c, in(core, "nodes", metav1.NamespaceAll, fields.OneTermEqualSelector("metadata.name", node)), slimNode, sameNode)
 	for _, ns := range config.Watched(namespace, others) {
@@ -150,6 +152,13 @@ func (c *Caches) Endpoints(services map[string]bool) (ready, ending announce.End
 		return nil, nil
 	}
 	return announce.EndpointNodes(all, services)
+}
+
+// KubeletSilent implements Cluster.
+func (c *Caches) KubeletSilent(ctx context.Context, node string) (bool, error) {
+	var n corev1.Node
+	err := c.core.Get().Resource("nodes").Name(node).Do(ctx).Into(&n)
+	return err == nil && ending.Silent(&n), err
 }
 
 // Service is the part of a Service that the agent keeps. It is small, because a cluster may have

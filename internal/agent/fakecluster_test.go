@@ -24,6 +24,8 @@ type objects struct {
 	Services []corev1.Service
 	// Endpoints and Ending are the nodes with endpoints. They are the same for both families.
 	Endpoints, Ending map[string][]string
+	// KubeletsSilent are the nodes whose kubelets are silent.
+	KubeletsSilent []string
 }
 
 // fakeCluster is the objects of a cluster.
@@ -65,6 +67,12 @@ func (c *fakeCluster) Endpoints(services map[string]bool) (ready, ending announc
 		}
 	}
 	return ready, ending
+}
+
+func (c *fakeCluster) KubeletSilent(_ context.Context, node string) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.snapshot.KubeletsSilent, node), nil
 }
 
 func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }

@@ -95,6 +95,19 @@ func addsRoutes(agent *config.Agent) bool { return agent != nil && !agent.LocalA
 // address from DHCP has such a lifetime, and at least half of it is left while an agent refreshes it.
 const ageless = 10 * 365 * 24 * time.Hour
 
+// LongestLasting returns how long a local address of any node lasts without a refresh. ends is false if
+// some node has addresses that do not expire.
+func LongestLasting(s Situation) (longest time.Duration, ends bool) {
+	longest = lasting(s)
+	for _, agent := range s.Config.Agents {
+		if agent.LocalAddress.Valid == 0 {
+			return 0, false
+		}
+		longest = max(longest, agent.LocalAddress.Valid+time.Second)
+	}
+	return longest, true
+}
+
 // lasting returns how long a local address lasts without a refresh. The kernel counts in
 // seconds.
 func lasting(s Situation) time.Duration {

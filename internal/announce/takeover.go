@@ -114,6 +114,14 @@ func (t *Takeovers) Probed(now time.Time, link string, addresses []netip.Addr, a
 	t.watch(now, ended)
 }
 
+// AnsweredSince returns those of addresses for which machines have answered since at or longer.
+func (t *Takeovers) AnsweredSince(at time.Time, addresses []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addresses), func(ip netip.Addr) bool {
+		one := t.each[ip]
+		return one == nil || one.answered.IsZero() || one.answered.After(at)
+	})
+}
+
 // Coming returns the addresses that this node is about to take without an offer: it probes for
 // them now, or its last probe had no answer.
 func (t *Takeovers) Coming() map[netip.Addr]bool {

@@ -172,7 +172,7 @@ func (e Evidence) decide() Ending {
 		return Ending{NodeDown, mark.Reason}
 	case evicted != "":
 		return Ending{Evicted, evicted}
-	case silent(node):
+	case Silent(node):
 		return Ending{NodeDown, "the kubelet is not heard"}
 	case emptied != "":
 		return Ending{Drained, emptied}

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/election"
+)
+
+// answeredForNodeB is a world in which a fabric answers for node-b, which had web and is gone.
+func answeredForNodeB(t *testing.T, test func(*world)) {
+	t.Helper()
+	inWorld(t, func(w *world) {
+		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
+		w.peers.peers.MACs = map[[6]byte]string{someMAC: "node-b"}
+	}, test)
+}
+
+func TestTheAnswersOfAFabricForADeadNodeEnd(t *testing.T) {
+	answeredForNodeB(t, func(w *world) {
+		pass(10 * time.Minute)
+		want(t, "kernel, as long as the kubelet of node-b works", w.kernel.String(), "")
+		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
+		w.logged()
+		pass(15 * time.Second)
+		want(t, "kernel, when the kubelet is silent too", w.kernel.String(), bothAddresses)
+		want(t, "lines about it in the log", strings.Count(w.logged("of"), "answeredForDeadNode node-b"), 2)
+		lacks(t, "the published claims", w.peers.reports(), "192.0.2.9")
+	})
+}
+
+// The addresses of a node without an agent expire. Before that, the node may have them.
+func TestTheAnswersOfANodeCountUntilItsAddressesExpire(t *testing.T) {
+	answeredForNodeB(t, func(w *world) {
+		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
+		pass(50 * time.Second)
+		want(t, "kernel after 50 s", w.kernel.String(), "")
+		pass(30 * time.Second)
+		want(t, "kernel after 80 s", w.kernel.String(), bothAddresses)
+	})
+}
+
+func TestALivingNodeThatAnswersIsBelieved(t *testing.T) {
+	answeredForNodeB(t, func(w *world) {
+		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
+		w.peers.change(func(p *election.Peers) {
+			other := peer("node-b") // its Lease is renewed
+			other.Subnets = nil
+			p.Members = append(p.Members, other)
+		})
+		pass(10 * time.Minute)
+		want(t, "kernel", w.kernel.String(), "")
+	})
+}
