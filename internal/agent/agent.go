@@ -121,7 +121,7 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what an Agent needs. All fields but Departures, Handover, Callers, Observed
+// Options holds what an Agent needs. All fields but Departures, Handover, Callers, Gossip, Observed
 // and State are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
@@ -145,6 +145,9 @@ type Options struct {
 	// Callers admits people who ask for a probe. If it is nil, the agent answers no such
 	// request.
 	Callers Callers
+	// Gossip is the address of this node at which the other agents reach it at the start, or the zero
+	// value without gossip.
+	Gossip netip.AddrPort
 	// Observed counts what the agent sees of the addresses of other nodes. If it is nil, the agent
 	// does not watch them.
 	Observed *Observed
@@ -176,6 +179,8 @@ type Agent struct {
 	claiming bool
 	// macs are the Ethernet addresses of the links, by name.
 	macs map[string][6]byte
+	// gossip is the present gossip address of this node.
+	gossip netip.AddrPort
 	// noDummy says why the link for remote addresses could not be created, or is "".
 	noDummy string
 	// burst notices that many addresses came or went.
@@ -196,6 +201,7 @@ func New(opt Options) *Agent {
 	opt.Handover = cmp.Or(opt.Handover, announce.HandoverLimit)
 	a := &Agent{
 		Options:    opt,
+		gossip:     opt.Gossip,
 		takeovers:  announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
 		handovers:  announce.Handovers{Limit: opt.Handover},
 		conflicts:  announce.Conflicts{},
@@ -355,7 +361,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: end,
 		Events:     recorder,
-		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Observed: observed,
+		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Gossip: s.Gossip.Bind, Observed: observed,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away notices its return late.

@@ -93,6 +93,7 @@ type fakePeers struct {
 	own       string
 	gateways  string
 	macs      string
+	gossip    string
 	claims    []string
 	inherited []lease.Heard
 	drains    string
@@ -123,7 +124,7 @@ func (p *fakePeers) Publish(r lease.Record) {
 	defer p.mu.Unlock()
 	text := fmt.Sprintf("%v %s %s", r.Subnets, r.Agent, r.Problem)
 	p.own, p.gateways, p.drains = fmt.Sprint(r.Addresses), fmt.Sprint(r.Gateways), r.Draining
-	p.macs = fmt.Sprint(r.MACs)
+	p.macs, p.gossip = fmt.Sprint(r.MACs), r.Gossip.String()
 	if claims := fmt.Sprint(r.Claims); len(p.claims) == 0 || p.claims[len(p.claims)-1] != claims {
 		p.claims = append(p.claims, claims)
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +68,16 @@ func TestWithoutADummyDriverLocalAddressesAreAnnounced(t *testing.T) {
 		if !w.kernel.has("kube-lb0") {
 			t.Error("the agent does not try again")
 		}
+	})
+}
+
+func TestTheGossipAddressFollowsTheNode(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.agent.gossip = netip.MustParseAddrPort("192.0.2.99:7934")
+	}, func(w *world) {
+		want(t, "gossip address", w.peers.gossip, "192.0.2.99:7934")
+		w.cluster.change(known("192.0.2.1"))
+		settle()
+		want(t, "gossip address of the renumbered node", w.peers.gossip, "192.0.2.1:7934")
 	})
 }

@@ -92,6 +92,10 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
+		if a.gossip.IsValid() {
+			a.gossip = netip.AddrPortFrom(announce.Moved(a.gossip.Addr(), o.Situation, o.adopt), a.gossip.Port())
+			o.record.Gossip = a.gossip
+		}
 		a.inheritConflicts(o)
 		o.record.Claims = claimsOf(a.conflicts, o.Held)
 	}

@@ -30,6 +30,22 @@ func Hazards(s Situation, adopt func(Address) bool) []Hazard {
 	return all
 }
 
+// Moved returns the address at which other nodes reach this node instead of now, an address of the node, or
+// now itself. It is another one if the node was renumbered, or if now is an address of a Service, as the
+// kubelet may report it. The address must be known to Kubernetes, on the node, and of the same family.
+func Moved(now netip.Addr, s Situation, adopt func(Address) bool) netip.Addr {
+	here := foreign(s.Node, adopt)
+	if _, there := here[now]; there {
+		return now
+	}
+	for _, ip := range s.NodeAddresses {
+		if _, there := here[ip]; there && ip.Is4() == now.Is4() {
+			return ip
+		}
+	}
+	return now
+}
+
 // wrongSender returns a remote IPv4 address that the kernel names as the sender of ARP requests. The
 // answers of a Service have this address as their source, and the kernel asks for the gateway in the name
 // of that source.

@@ -41,3 +41,23 @@ func TestHazards(t *testing.T) {
 		})
 	}
 }
+
+func TestTheGossipAddressOfANode(t *testing.T) {
+	known := func(ips ...string) twist { return func(s *announce.Situation) { s.NodeAddresses = addrs(ips...) } }
+	for _, tt := range []struct {
+		name, now string
+		given     []twist
+		want      string
+	}{
+		{"it is on the node", "10.0.0.1", []twist{known("192.168.1.1")}, "10.0.0.1"},
+		{"the node was renumbered", "10.0.0.99", []twist{known("fd00::a", "10.0.0.1")}, "10.0.0.1"},
+		{"Kubernetes does not know that yet, or the address is gone for a moment", "10.0.0.99", []twist{known("10.0.0.99", "fd00::a")}, "10.0.0.99"},
+		{"it is the address of a Service, which is here", "fd00::50", []twist{has(here6), known("fd00::50", "fd00::a")}, "fd00::a"},
+		{"or elsewhere", "fd00::50", []twist{known("fd00::a")}, "fd00::a"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := situation(tt.given...)
+			equal(t, announce.Moved(addrs(tt.now)[0], s, announce.Adopt(s)), addrs(tt.want)[0])
+		})
+	}
+}

@@ -82,6 +82,8 @@ type Record struct {
 	Problem string
 	// Draining is the reason to prefer other nodes, or "".
 	Draining string
+	// Gossip is the gossip address of the node, or the zero value if it does not gossip.
+	Gossip netip.AddrPort
 }
 
 // Digest returns a number that changes with the part of r that other agents read from the
@@ -100,7 +102,7 @@ func digest(subnets, addresses, macs, agent string) uint64 {
 
 // Equal reports whether r and s have the same contents.
 func (r Record) Equal(s Record) bool {
-	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining &&
+	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining && r.Gossip == s.Gossip &&
 		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses) &&
 		slices.Equal(r.Gateways, s.Gateways) && slices.Equal(r.MACs, s.MACs) && slices.Equal(r.Claims, s.Claims)
 }
@@ -124,7 +126,7 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 		AnnotationClaims:   join(r.Claims[:min(len(r.Claims), MaxClaims)]),
 		AnnotationProblem:  r.Problem,
 		AnnotationDraining: r.Draining,
-		AnnotationGossip:   addrPortText(l.opt.Gossip),
+		AnnotationGossip:   addrPortText(r.Gossip),
 	} {
 		if value == "" {
 			delete(o.Annotations, name)

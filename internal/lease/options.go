@@ -3,21 +3,17 @@ package lease
 import (
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// Options configure the Leases of a node agent. All but Gossip, Renewed and Random are
-// required.
+// Options configure the Leases of a node agent. All but Renewed and Random are required.
 type Options struct {
 	// Client accesses the Leases of the install namespace.
 	Client coordination.LeaseInterface
 	// Node is the name of this node. Instance is the UID of this agent's pod.
 	Node, Instance string
-	// Gossip is the gossip address of this node, or the zero value if it does not gossip.
-	Gossip netip.AddrPort
 	// Duration is how long a fast Lease counts after its last change was seen. The agent
 	// renews it three times in that time.
 	Duration time.Duration

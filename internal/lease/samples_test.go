@@ -260,13 +260,12 @@ func TestDeleteIsFinal(t *testing.T) {
 }
 
 func TestTheLeaseCarriesGossipAddressAndDraining(t *testing.T) {
-	l := New(Options{Node: "node-a", Gossip: netip.MustParseAddrPort("[2001:db8::1]:7934")})
+	l, gossip := New(Options{Node: "node-a"}), netip.MustParseAddrPort("[2001:db8::1]:7934")
 	o := &coordinationv1.Lease{}
-	l.write(o, Record{Draining: "cordoned"}, time.Minute, at(0))
-	if got, why := Gossip(o), o.Annotations[AnnotationDraining]; got != l.opt.Gossip || why != "cordoned" || !Draining(o) {
+	l.write(o, Record{Draining: "cordoned", Gossip: gossip}, time.Minute, at(0))
+	if got, why := Gossip(o), o.Annotations[AnnotationDraining]; got != gossip || why != "cordoned" || !Draining(o) {
 		t.Errorf("the Lease has the gossip address %s and draining %q", got, why)
 	}
-	l.opt.Gossip = netip.AddrPort{}
 	l.write(o, Record{}, time.Minute, at(0))
 	if _, there := o.Annotations[AnnotationGossip]; there || Draining(o) {
 		t.Errorf("the annotations are %v", o.Annotations)

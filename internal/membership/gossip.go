@@ -2,6 +2,8 @@ package membership
 
 import (
 	"context"
+	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -62,8 +64,11 @@ func (m *Membership) gossipWith(ctx context.Context, ring *keyring) {
 		case <-ring.filled:
 		}
 		err := m.gossipOnce(ctx, ring)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
+		case errors.Is(err, errMoved):
+			continue
 		}
 		m.relyOnLeases()
 		if text := errorText(err); text != last {
@@ -81,23 +86,48 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// gossipOnce runs gossip until ctx is done or gossip fails.
+// errMoved means that this node has another gossip address now.
+var errMoved = errors.New("the gossip address of this node changed")
+
+// gossipOnce runs gossip until ctx is done, gossip fails, or the address of this node changes.
 func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	g, err := gossip.New(gossip.Options{
-		Node: m.Lease.Node, Bind: m.Bind, Keys: ring.keys(), Patience: m.Patience,
+		Node: m.Lease.Node, Bind: m.place(), Keys: ring.keys(), Patience: m.Patience,
 		Seeds: m.seeds, Timing: m.timing, Receive: m.receive, Log: m.Log,
 	})
 	if err != nil {
 		return err
 	}
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer end()
+	defer end(nil)
 	wg.Go(func() { m.tend(ctx, g, ring) })
+	wg.Go(func() {
+		for backoff.Wait(ctx, idle, m.moved) {
+			if g.Address() != m.place() {
+				end(errMoved)
+			}
+		}
+	})
 	m.beginGossip(g)
 	defer m.endGossip()
-	return g.Run(ctx)
+	err = g.Run(ctx)
+	if errors.Is(context.Cause(ctx), errMoved) {
+		m.Log.InfoContext(ctx, "gossipMoves", "node", m.Lease.Node, "from", g.Address())
+		return errMoved
+	}
+	return err
+}
+
+// place returns the gossip address of this node.
+func (m *Membership) place() netip.AddrPort {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.record == nil {
+		return m.Bind
+	}
+	return m.record.Gossip
 }
 
 // beginGossip makes g the gossip that Membership reads.
@@ -106,6 +136,7 @@ func (m *Membership) beginGossip(g *gossip.Gossip) {
 	defer m.mu.Unlock()
 	if m.record != nil {
 		g.Publish(gossiped(*m.record))
+		backoff.Poke(m.moved) // the address may have changed meanwhile
 	}
 	m.gossip, m.mode.alone, m.mode.began = g, false, time.Now()
 	backoff.Poke(m.wake)

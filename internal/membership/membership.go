@@ -37,8 +37,9 @@ import (
 
 // Gossiping configures the gossip of the agents.
 type Gossiping struct {
-	// Bind is the address and the port of this node at which the others reach it. The zero
-	// value turns gossip off: then the Leases alone decide which nodes are alive.
+	// Bind is the address and the port of this node at which the others reach it, unless a record
+	// names another address. The zero value turns gossip off: then the Leases alone decide which nodes
+	// are alive.
 	Bind netip.AddrPort
 	// Secret is the name of the Secret with the keys, in the install
 	// namespace.
@@ -58,7 +59,7 @@ func (g Gossiping) Validate() error { return gossip.ValidPatience(g.Patience) }
 // Options configure the membership of a node agent.
 type Options struct {
 	Gossiping
-	// Lease configures this node's Lease, and names the node. New fills in Gossip and Log.
+	// Lease configures this node's Lease, and names the node. New fills in Log.
 	Lease lease.Options
 	// Secrets reads the Secrets of the install namespace.
 	Secrets typedcorev1.SecretInterface
@@ -85,6 +86,7 @@ type Membership struct {
 	inbox                   chan Message
 	published               chan struct{} // closed when there is a record
 	recollect               chan struct{} // closed when gossip has to start from the remembered keys
+	moved                   chan struct{} // signals that gossip has to move to another address
 	sent, received, dropped atomic.Uint64
 
 	mu     sync.Mutex
@@ -100,7 +102,7 @@ type Membership struct {
 
 // New returns the membership of opt. It starts nothing: Run does.
 func New(opt Options) *Membership {
-	opt.Lease.Gossip, opt.Lease.Log = opt.Bind, opt.Log
+	opt.Lease.Log = opt.Log
 	if opt.joining == 0 {
 		opt.joining = joining
 	}
@@ -110,7 +112,7 @@ func New(opt Options) *Membership {
 	m := &Membership{
 		Options: opt, leases: lease.New(opt.Lease),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), inbox: make(chan Message, inboxSize),
-		published: make(chan struct{}), recollect: make(chan struct{}), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
+		published: make(chan struct{}), recollect: make(chan struct{}), moved: make(chan struct{}, 1), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
 	}
 	if !m.mode.alone {
 		m.leases.SetMode(lease.Mode{}) // until it is clear whether gossip works
@@ -195,8 +197,14 @@ func (m *Membership) Publish(r lease.Record) {
 func (m *Membership) publish(r lease.Record) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !r.Gossip.IsValid() || !m.Bind.IsValid() {
+		r.Gossip = m.Bind
+	}
 	if m.left || m.record != nil && m.record.Equal(r) {
 		return false
+	}
+	if m.gossip != nil && m.gossip.Address() != r.Gossip {
+		backoff.Poke(m.moved)
 	}
 	if m.record == nil {
 		close(m.published)

@@ -323,3 +323,35 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A node is renumbered while its agent runs.
+func TestGossipMovesToAnotherAddress(t *testing.T) {
+	c := newCluster(t)
+	a, b := c.join(1, "shared"), c.join(2, "shared")
+	a.sees("node-1 node-2")
+	b.sees("node-1 node-2")
+	r := *b.record
+	r.Gossip = c.place(9)
+	b.Publish(r)
+	at := func(m *member) string {
+		if g := m.gossiping(); g != nil {
+			for _, one := range g.Members() {
+				if one.Node == "node-2" {
+					return one.Address.String()
+				}
+			}
+		}
+		return ""
+	}
+	for deadline := time.Now().Add(time.Minute); at(a) != c.place(9).String() || at(b) != c.place(9).String(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute node-2 is at %q for node-1 and at %q for itself", at(a), at(b))
+		}
+	}
+	a.sees("node-1 node-2")
+	b.sees("node-1 node-2")
+	want(t, "the message", exchange(t, a, b, "take"), "node-1: take")
+	o, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-2", metav1.GetOptions{})
+	must(t, err)
+	want(t, "the address in the Lease", o.Annotations[lease.AnnotationGossip], c.place(9).String())
+}
