@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // The state and the events name the present reason of a missing address.
@@ -24,5 +26,37 @@ func TestAnOldFailureGivesWayToAnotherMachine(t *testing.T) {
 		if state := string(text); !strings.Contains(state, "is answered by") || strings.Contains(state, "no memory") {
 			t.Errorf("the state is %s, want the other machine as the reason", state)
 		}
+	})
+}
+
+// The kernel refuses an address, or another program removes it again and again.
+func TestAnAddressThatANodeCannotHaveGoesToAnother(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.putErr["192.0.2.9"] = errors.New("no memory")
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
+	}, func(w *world) {
+		pass(4 * time.Second)
+		want(t, "addresses that the node cannot have, after 4 s", w.peers.unable, "[]")
+		pass(6 * time.Second)
+		want(t, "addresses that the node cannot have", w.peers.unable, "[192.0.2.9]")
+		contains(t, "log", w.logged("address", "winner"), "lostElection 192.0.2.9 node-b")
+		want(t, "slots", w.slots("web"), "node-a,eth0,2001:db8::9")
+		w.kernel.change(func() { clear(w.kernel.putErr) })
+		pass(11 * time.Minute)
+		want(t, "addresses that the node cannot have, 10 minutes later", w.peers.unable, "[]")
+	})
+}
+
+func TestTheOnlyNodeThatCannotHaveAnAddressGoesOnTrying(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kernel.putErr["192.0.2.9"] = errors.New("no memory")
+		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
+	}, func(w *world) {
+		pass(time.Minute)
+		want(t, "kernel", w.kernel.String(), "2001:db8::9/64 eth0")
+		w.kernel.change(func() { clear(w.kernel.putErr) })
+		pass(time.Minute)
+		want(t, "kernel, when the address can be added", w.kernel.String(), bothAddresses)
 	})
 }

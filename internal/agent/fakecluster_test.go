@@ -94,6 +94,7 @@ type fakePeers struct {
 	gateways  string
 	macs      string
 	gossip    string
+	unable    string
 	claims    []string
 	inherited []lease.Heard
 	drains    string
@@ -125,6 +126,7 @@ func (p *fakePeers) Publish(r lease.Record) {
 	text := fmt.Sprintf("%v %s %s", r.Subnets, r.Agent, r.Problem)
 	p.own, p.gateways, p.drains = fmt.Sprint(r.Addresses), fmt.Sprint(r.Gateways), r.Draining
 	p.macs, p.gossip = fmt.Sprint(r.MACs), r.Gossip.String()
+	p.unable = fmt.Sprint(r.Unable)
 	if claims := fmt.Sprint(r.Claims); len(p.claims) == 0 || p.claims[len(p.claims)-1] != claims {
 		p.claims = append(p.claims, claims)
 	}

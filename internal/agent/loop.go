@@ -31,8 +31,8 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	carried := announce.Carried(seen.Node)
 	a.held.hold(announce.Holds(seen.Situation, plan, carried, done.added, done.failed))
 	a.answering.note(a.snapshot(now, seen, carried), done.gone)
-	a.addresses.Fail(done.failed)
 	next := together(waits,
+		todo{next: a.addresses.Fail(now, plan, done.failed)},
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
 		todo{next: seen.again},
 		a.noteConflicts(now, seen, plan, done),

@@ -97,7 +97,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 			o.record.Gossip = a.gossip
 		}
 		a.inheritConflicts(o)
-		o.record.Claims = claimsOf(a.conflicts, o.Held)
+		o.record.Claims, o.record.Unable = claimsOf(a.conflicts, o.Held), a.addresses.Unable(now)
 	}
 	return o, nil
 }
@@ -149,7 +149,7 @@ func (a *Agent) ofThisNode(p election.Peers, o *observation) election.Peers {
 	for i := range p.Members {
 		if m := &p.Members[i]; m.Node == a.Node {
 			m.Draining, m.Eligible = o.record.Draining != "", m.Eligible && a.leaving == ""
-			m.Unconfigured = o.Agent == nil
+			m.Unconfigured, m.Unable = o.Agent == nil, o.record.Unable
 		}
 	}
 	return p

@@ -1,7 +1,9 @@
 package announce
 
 import (
+	"errors"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -15,6 +17,8 @@ type Remembered struct {
 	Damping FlapDamping
 	// Failing is the error of the last attempt to add it.
 	Failing error
+	// FailingSince is when a local address began to fail. Until UnableUntil, other nodes should have it.
+	FailingSince, UnableUntil time.Time
 	// GARP says when to announce it, and Periodic when to announce it again after it has been
 	// here for long.
 	GARP     GARP
@@ -26,7 +30,7 @@ type Remembered struct {
 }
 
 func (r *Remembered) empty() bool {
-	return r.Arrived.IsZero() && r.Damping == FlapDamping{} && r.Failing == nil && r.GARP.Link == "" &&
+	return r.Arrived.IsZero() && r.Damping == FlapDamping{} && r.Failing == nil && r.UnableUntil.IsZero() && r.GARP.Link == "" &&
 		r.Periodic.IsZero() && r.Defended.IsZero() && r.Named == ""
 }
 
@@ -46,14 +50,53 @@ func (m Memory) Of(ip netip.Addr) *Remembered {
 	return one
 }
 
+const (
+	// unableAfter is how long a local address must fail until other nodes should have it.
+	unableAfter = 5 * time.Second
+	// unableFor is how long this node is then no candidate for the address.
+	unableFor = 10 * time.Minute
+)
+
 // Fail records which addresses could not be added, and why. It replaces the earlier failures.
-func (m Memory) Fail(failed map[netip.Addr]error) {
+//
+// An IPv6 address that does not stay is most likely another machine's, and would not stay on another
+// node either. next is when Unable may change, or zero.
+func (m Memory) Fail(now time.Time, p Plan, failed map[netip.Addr]error) (next time.Time) {
 	for ip := range failed {
 		m.Of(ip)
 	}
+	local := p.Locals()
 	for ip, one := range m {
 		one.Failing = failed[ip]
+		_, elected := local[ip]
+		switch {
+		case !elected || one.Failing == nil || errors.Is(one.Failing, ErrVanishes6):
+			one.FailingSince = time.Time{}
+		case one.FailingSince.IsZero():
+			one.FailingSince = now
+			next = Sooner(next, now.Add(unableAfter))
+		case now.Sub(one.FailingSince) < unableAfter:
+			next = Sooner(next, one.FailingSince.Add(unableAfter))
+		default:
+			if one.UnableUntil.IsZero() {
+				next = now
+			}
+			one.UnableUntil = now.Add(unableFor)
+		}
 	}
+	return next
+}
+
+// Unable returns the addresses that other nodes should have at the time now, sorted.
+func (m Memory) Unable(now time.Time) []netip.Addr {
+	var all []netip.Addr
+	for ip, one := range m {
+		if now.Before(one.UnableUntil) {
+			all = append(all, ip)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all
 }
 
 // Forget clears the parts of a record that are only for an address that is wanted (Damping),
@@ -73,6 +116,9 @@ func (m Memory) Forget(now time.Time, p Plan, held map[netip.Addr]string) {
 		}
 		if held[ip] == "" {
 			one.Arrived, one.Periodic, one.Defended = time.Time{}, time.Time{}, time.Time{}
+		}
+		if !now.Before(one.UnableUntil) {
+			one.UnableUntil = time.Time{}
 		}
 		if now.Sub(one.Arrived) >= arrivedFor {
 			one.Arrived = time.Time{}

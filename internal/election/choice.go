@@ -65,8 +65,15 @@ func (p Preference) reason(node, holder string, draining bool) string {
 //
 // If holder is one of the best candidates, it keeps the address. Otherwise the Winner of these
 // candidates gets it. So a node that returns takes no address from the node that replaced it.
+//
+// A node that cannot add ip is chosen only if there is no other.
 func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
 	ip = ip.Unmap()
+	if nodes := v.unable[ip]; len(nodes) > 0 {
+		if c := v.without(nodes).Choose(ip, holder, p); c.Node != "" {
+			return c
+		}
+	}
 	if node := v.steady.choose(ip, holder, p); node != "" {
 		return Choice{Node: node, Reason: p.reason(node, holder, false)}
 	}

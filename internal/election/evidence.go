@@ -48,6 +48,8 @@ type Leased struct {
 	// Alive and Renewed come from Liveness, which watched the Leases.
 	Alive   bool
 	Renewed time.Time
+	// Unable are addresses that the node cannot add, or that do not stay there.
+	Unable []netip.Addr
 	// Unconfigured says that no LBNodeAgent is in force on the node.
 	Unconfigured bool
 	// Slow says that the node renews its Lease rarely. Such a Lease is valid for minutes.

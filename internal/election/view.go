@@ -18,6 +18,8 @@ type Member struct {
 	// Unproven says that the node is known only from a Lease, and may have died after it wrote that
 	// Lease. The node keeps its addresses, and is chosen for no others.
 	Unproven bool
+	// Unable are addresses that the node cannot add, or that do not stay there.
+	Unable []netip.Addr
 	// Unconfigured says that no LBNodeAgent is in force on the node, so that the node
 	// announces nothing.
 	Unconfigured bool
@@ -32,12 +34,23 @@ type Member struct {
 // The candidates for an address are the eligible members with a subnet that
 // contains it. An unproven member is a candidate only for the addresses that it
 // holds.
-type View struct{ steady, draining candidateSet }
+type View struct {
+	steady, draining candidateSet
+	members          []Member
+	// unable are the nodes that cannot add an address.
+	unable map[netip.Addr]map[string]bool
+}
 
 // NewView returns the View of members.
 func NewView(members []Member) View {
-	v := View{newCandidateSet(), newCandidateSet()}
+	v := View{newCandidateSet(), newCandidateSet(), members, map[netip.Addr]map[string]bool{}}
 	for _, m := range members {
+		for _, ip := range m.Unable {
+			if v.unable[ip] == nil {
+				v.unable[ip] = map[string]bool{}
+			}
+			v.unable[ip][m.Node] = true
+		}
 		switch {
 		case !m.Eligible:
 		case m.Draining:
@@ -47,6 +60,11 @@ func NewView(members []Member) View {
 		}
 	}
 	return v
+}
+
+// without returns the View of the members that are not in nodes.
+func (v View) without(nodes map[string]bool) View {
+	return NewView(slices.DeleteFunc(slices.Clone(v.members), func(m Member) bool { return nodes[m.Node] }))
 }
 
 // IsCandidate reports whether node may announce ip if it holds it.

@@ -38,6 +38,9 @@ const (
 	// "address=MAC", or "address=MAC=node" if the machine is another node of
 	// the cluster; it is absent when there are none.
 	AnnotationClaims = "purelb.io/claimed-addresses"
+	// AnnotationUnable are the addresses of Services that the node cannot add, or that do not stay
+	// there, separated by commas. It is absent if there are none.
+	AnnotationUnable = "purelb.io/unable-addresses"
 	// AnnotationInstance is the UID of the pod that renews the Lease.
 	AnnotationInstance = "purelb.io/instance"
 	// AnnotationAgent is the LBNodeAgent in force, "namespace/name".
@@ -56,9 +59,9 @@ const (
 // Selector selects the Leases of node agents.
 const Selector = "app.kubernetes.io/name=purelb,app.kubernetes.io/component=lbnodeagent"
 
-// These limits apply when a Lease is read, whoever wrote it. The limits for gateways and
-// MACs also apply when a Lease is written.
-const maxSubnets, maxAddresses, maxGateways, maxMACs = 256, 1024, 64, 64
+// These limits apply when a Lease is read, whoever wrote it. The limits for gateways, MACs and
+// unable addresses also apply when a Lease is written.
+const maxSubnets, maxAddresses, maxGateways, maxMACs, maxUnable = 256, 1024, 64, 64, 64
 
 // MaxClaims is the largest number of claims that one Lease may carry.
 const MaxClaims = 64
@@ -76,6 +79,8 @@ type Record struct {
 	// other machines. The Lease carries only the first 64 of each.
 	MACs   []MAC
 	Claims []Claim
+	// Unable are the addresses that the node cannot have. The Lease carries only the first 64.
+	Unable []netip.Addr
 	// Agent is the LBNodeAgent in force, "namespace/name", or "".
 	Agent string
 	// Problem is the reason why the node announces nothing or too little, or "".
@@ -89,14 +94,18 @@ type Record struct {
 // Digest returns a number that changes with the part of r that other agents read from the
 // Lease and not from gossip alone. It is never 0.
 func (r Record) Digest() uint64 {
-	return digest(join(r.Subnets), join(r.Addresses), join(r.MACs[:min(len(r.MACs), maxMACs)]), r.Agent)
+	return digest(join(r.Subnets), join(r.Addresses), join(r.MACs[:min(len(r.MACs), maxMACs)]), join(r.Unable[:min(len(r.Unable), maxUnable)]), r.Agent)
 }
 
 // digest computes Record.Digest from the annotations of a Lease. Other agents need only know
-// whether there is an LBNodeAgent.
-func digest(subnets, addresses, macs, agent string) uint64 {
+// whether there is an LBNodeAgent. Agents of earlier versions do not know the addresses in unable.
+func digest(subnets, addresses, macs, unable, agent string) uint64 {
 	configured := agent != ""
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%t", subnets, addresses, macs, configured))
+	text := fmt.Appendf(nil, "%s\n%s\n%s\n%t", subnets, addresses, macs, configured)
+	if unable != "" {
+		text = fmt.Append(text, "\n"+unable)
+	}
+	sum := sha256.Sum256(text)
 	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }
 
@@ -104,7 +113,8 @@ func digest(subnets, addresses, macs, agent string) uint64 {
 func (r Record) Equal(s Record) bool {
 	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining && r.Gossip == s.Gossip &&
 		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses) &&
-		slices.Equal(r.Gateways, s.Gateways) && slices.Equal(r.MACs, s.MACs) && slices.Equal(r.Claims, s.Claims)
+		slices.Equal(r.Gateways, s.Gateways) && slices.Equal(r.MACs, s.MACs) && slices.Equal(r.Claims, s.Claims) &&
+		slices.Equal(r.Unable, s.Unable)
 }
 
 // write writes r into o, with the renewal time now and this duration.
@@ -124,6 +134,7 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 	for name, value := range map[string]string{
 		AnnotationGateways: join(r.Gateways[:min(len(r.Gateways), maxGateways)]),
 		AnnotationClaims:   join(r.Claims[:min(len(r.Claims), MaxClaims)]),
+		AnnotationUnable:   join(r.Unable[:min(len(r.Unable), maxUnable)]),
 		AnnotationProblem:  r.Problem,
 		AnnotationDraining: r.Draining,
 		AnnotationGossip:   addrPortText(r.Gossip),

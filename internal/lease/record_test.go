@@ -82,3 +82,14 @@ func TestLeasesStaySmall(t *testing.T) {
 		t.Errorf("%d claims, %d MACs and %d gateways are read", len(Claims(o)), len(macs), len(Gateways(o)))
 	}
 }
+
+func TestAddressesThatANodeCannotHaveAreReadAsWritten(t *testing.T) {
+	r := Record{Unable: []netip.Addr{netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9")}}
+	got := read("node-a", written(r), time.Minute)
+	if !slices.Equal(got.unable, r.Unable) || got.digest != r.Digest() {
+		t.Errorf("they are read as %v, with the digest %x for %x", got.unable, got.digest, r.Digest())
+	}
+	if none := (Record{}); none.Digest() == r.Digest() || got.equal(read("node-a", written(none), time.Minute)) {
+		t.Error("other agents do not notice the addresses")
+	}
+}

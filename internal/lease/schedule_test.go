@@ -91,7 +91,7 @@ func TestAChangedLeaseIsRead(t *testing.T) {
 
 func TestReasonsToReadALease(t *testing.T) {
 	const other = 1
-	same := digest("192.0.2.0/24", "", "", "")
+	same := digest("192.0.2.0/24", "", "", "", "")
 	for _, tt := range []struct {
 		name   string
 		change func(*table)
@@ -356,7 +356,7 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			{"the agents of the other nodes restart", func(t *table) {
 				t.digests = map[string]Digest{}
 				for node := range t.contents {
-					t.digests[node] = Digest{Value: digest("192.0.2.0/24", "", "", "")}
+					t.digests[node] = Digest{Value: digest("192.0.2.0/24", "", "", "", "")}
 				}
 			}, 4 * time.Minute, 0, 0},
 			{"a node loses power", func(t *table) { t.lost = map[string]time.Time{"node-0": at(0)} }, 4 * time.Minute, 0, 2},

@@ -34,6 +34,7 @@ type content struct {
 	gossip       netip.AddrPort
 	duration     time.Duration
 	unconfigured bool
+	unable       []netip.Addr
 	digest       uint64
 }
 
@@ -47,7 +48,8 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) content 
 	agent, told := o.Annotations[AnnotationAgent]
 	return content{
 		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
-		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs], agent),
+		unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable),
+		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs], o.Annotations[AnnotationUnable], agent),
 	}
 }
 
@@ -55,7 +57,7 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) content 
 // digests.
 func (s content) equal(o content) bool {
 	return s.gossip == o.gossip && s.unconfigured == o.unconfigured && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
-		slices.Equal(s.MACs, o.MACs)
+		slices.Equal(s.MACs, o.MACs) && slices.Equal(s.unable, o.unable)
 }
 
 // view returns the known state at now.
@@ -78,7 +80,7 @@ func (t *table) view(now time.Time) View {
 		}
 		v.Leases = append(v.Leases, election.Leased{
 			Record: s.Record, Alive: alive, Renewed: later(t.live.Renewed(node), t.renewed[node]), Slow: s.duration > t.duration,
-			Unconfigured: s.unconfigured,
+			Unconfigured: s.unconfigured, Unable: s.unable,
 		})
 	}
 	slices.SortFunc(v.Leases, func(a, b election.Leased) int { return cmp.Compare(a.Node, b.Node) })

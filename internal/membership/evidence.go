@@ -65,6 +65,7 @@ func samePeers(a, b election.Peers) bool {
 		maps.Equal(a.MACs, b.MACs) && maps.EqualFunc(a.SharedMACs, b.SharedMACs, slices.Equal) &&
 		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
 			return m.Node == n.Node && m.Eligible == n.Eligible && m.Draining == n.Draining &&
-				m.Reachable == n.Reachable && m.Unproven == n.Unproven && m.Unconfigured == n.Unconfigured && slices.Equal(m.Subnets, n.Subnets)
+				m.Reachable == n.Reachable && m.Unproven == n.Unproven && m.Unconfigured == n.Unconfigured && slices.Equal(m.Subnets, n.Subnets) &&
+				slices.Equal(m.Unable, n.Unable)
 		})
 }
