@@ -2,8 +2,6 @@ package agent
 
 import (
 	"net/netip"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -25,7 +22,6 @@ type Metrics struct {
 	wins, losses                           prometheus.Counter
 	passErrors                             prometheus.Counter
 	slotSteals, probes, affinityFallback   *prometheus.CounterVec
-	steals                                 steals
 	handovers, conflicts                   prometheus.Counter
 	selectorState                          *prometheus.GaugeVec
 
@@ -144,12 +140,9 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// The series of a Service, an address or a node are deleted together with it. Otherwise the number
-// of series would grow without limit.
-
-// stealsKept is how long the agent keeps the series of a node that is gone. Usually a node is gone
-// when its addresses are taken, so the series must outlive the node.
-const stealsKept = time.Hour
+// The series of a Service or an address are deleted together with it. Otherwise the number of series
+// would grow without limit. The series of a node stay: they are few, and a node is usually gone when its
+// addresses are taken.
 
 // forget deletes the series of the Services and addresses that were reported before and are gone
 // now.
@@ -173,48 +166,6 @@ func (m *Metrics) forget(before, now reports, services map[string]*Service) {
 	for ip := range gone {
 		m.affinityFallback.DeleteLabelValues(ip.String())
 	}
-}
-
-// steals holds when an address was last taken from each node.
-type steals struct {
-	mu   sync.Mutex
-	last map[string]time.Time
-}
-
-// stolen counts an address that the node to took from the node from.
-func (m *Metrics) stolen(now time.Time, from, to string) {
-	m.steals.mu.Lock()
-	defer m.steals.mu.Unlock()
-	if m.steals.last == nil {
-		m.steals.last = map[string]time.Time{}
-	}
-	m.steals.last[from] = now
-	m.slotSteals.WithLabelValues(from, to).Inc()
-}
-
-// forgetNodes deletes the series of nodes that peers no longer know.
-func (m *Metrics) forgetNodes(now time.Time, self string, peers election.Peers) {
-	m.steals.mu.Lock()
-	defer m.steals.mu.Unlock()
-	for node, at := range m.steals.last {
-		if now.Sub(at) >= stealsKept && !knows(peers, node) {
-			delete(m.steals.last, node)
-			m.slotSteals.DeleteLabelValues(node, self)
-		}
-	}
-}
-
-// knows reports whether node is there, or is remembered for its own addresses.
-func knows(p election.Peers, node string) bool {
-	if slices.ContainsFunc(p.Members, func(m election.Member) bool { return m.Node == node }) {
-		return true
-	}
-	for _, other := range p.Own {
-		if other == node {
-			return true
-		}
-	}
-	return false
 }
 
 // addressState is what this node does with an address. An address that several Services share may

@@ -68,7 +68,6 @@ func (r *reporter) report(now time.Time, seen *observation, decisions []announce
 		}
 	}
 	r.metrics.forget(r.reported, next, seen.services)
-	r.metrics.forgetNodes(now, r.node, seen.Peers)
 	r.reported = next
 	r.metrics.announced.show(r.node, next, len(done.waiting))
 	r.metrics.observe(seen)
@@ -260,7 +259,7 @@ func (r *reporter) forget(s subject, f fact) {
 
 // stolen reports that this node took an address from another node.
 func (r *reporter) stolen(svc *Service, from string, ip netip.Addr) {
-	r.metrics.stolen(time.Now(), from, r.node)
+	r.metrics.slotSteals.WithLabelValues(from, r.node).Inc()
 	r.event(svc.ref(), corev1.EventTypeNormal, eventSlotSteal, "Node %s took %s over from %s", r.node, ip, from)
 }
 
