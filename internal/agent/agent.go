@@ -160,7 +160,6 @@ type Options struct {
 type Agent struct {
 	Options
 	config    parsed
-	contests  election.Contests
 	soft      soft
 	endings   announce.Endings
 	idle      announce.IdleDamping

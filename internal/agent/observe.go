@@ -62,7 +62,6 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	objects, complete := a.Cluster.Read()
 	o := &observation{services: make(map[string]*Service, len(objects.Services)), agents: len(objects.Agents)}
 	o.Self, o.Node, o.Held, o.HeldRemote = a.Node, node, a.held.read(), a.held.remote
-	o.Contests = &a.contests
 	objects.Node = a.lastSeen(objects.Node)
 	// A node without an object is about to leave, or its name is a mistake. In both cases the
 	// agent cannot know which LBNodeAgent is meant for it.

@@ -121,8 +121,6 @@ type Situation struct {
 	// the name of that link. It is set only on a kernel without marks.
 	HeldRemote map[netip.Addr]string
 	Peers      election.Peers
-	// Contests, if set, remembers the winner of each address from one Situation to the next.
-	Contests *election.Contests
 	// Answering are the nodes that gossip does not hear and that answered on the wire since
 	// this node is cut off. It holds all such nodes if this node reaches no machine.
 	Answering map[string]bool

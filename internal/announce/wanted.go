@@ -32,7 +32,7 @@ func newDecider(s Situation) *decider {
 	adopt := Adopt(s)
 	d := &decider{
 		Situation: s,
-		view:      s.Contests.View(s.Peers.Members),
+		view:      election.NewView(s.Peers.Members),
 		known:     election.NewNetworks(s.Peers.Known),
 		homes:     map[addr.Family][]home{},
 		ours:      make(map[netip.Addr][]Address, len(s.Node.Addresses)),

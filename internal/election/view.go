@@ -28,8 +28,7 @@ type Member struct {
 }
 
 // View is the members at one moment, arranged for looking up many addresses. Its
-// answers never change. It is safe for concurrent use, unless it belongs to a
-// Contests.
+// answers never change. It is safe for concurrent use.
 //
 // The candidates for an address are the eligible members with a subnet that
 // contains it. An unproven member is a candidate only for the addresses that it
@@ -76,12 +75,12 @@ func (v View) IsCandidate(node string, ip netip.Addr) bool {
 // candidateSet is a set of nodes, by their subnets.
 type candidateSet struct {
 	subnets  map[string][]netip.Prefix // of each node
-	arenas   byLength[*arena]          // of each subnet, without unproven nodes
+	nodes    byLength[[]string]        // of each subnet, without unproven nodes
 	unproven map[string]bool
 }
 
 func newCandidateSet() candidateSet {
-	return candidateSet{map[string][]netip.Prefix{}, newByLength[*arena](0), map[string]bool{}}
+	return candidateSet{map[string][]netip.Prefix{}, newByLength[[]string](0), map[string]bool{}}
 }
 
 func (f *candidateSet) enter(m Member) {
@@ -94,12 +93,7 @@ func (f *candidateSet) enter(m Member) {
 			f.unproven[m.Node] = true
 			continue
 		}
-		a := f.arenas.values[s]
-		if a == nil {
-			a = &arena{}
-			f.arenas.put(s, a)
-		}
-		a.nodes = append(a.nodes, m.Node)
+		f.nodes.put(s, append(f.nodes.values[s], m.Node))
 	}
 }
 
@@ -136,11 +130,11 @@ func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, holder string)
 
 // winner returns the Winner of all nodes that can have ip, or "".
 func (f candidateSet) winner(ip netip.Addr) string {
-	var best ranking
-	for a := range f.arenas.with(ip) {
-		if c := a.ranking(ip); best.winner == "" || c.beats(best) {
-			best = c
+	c := rankingFor(ip)
+	for nodes := range f.nodes.with(ip) {
+		for _, node := range nodes {
+			c.enter(node)
 		}
 	}
-	return best.winner
+	return c.winner
 }
