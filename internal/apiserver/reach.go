@@ -76,6 +76,9 @@ const noticed, silent = 15 * time.Second, 10 * time.Second
 // finds dead connections by pings. Here the kernel finds them. If the connection
 // ends at a proxy, the kernel does not notice that the connection behind the proxy
 // is dead.
+//
+// The kernel sends nothing more on a connection that is closed, or whose process has ended. So a
+// write that was given up does not arrive later.
 func ForWrites(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.NextProtos = []string{"http/1.1"}
@@ -97,7 +100,9 @@ func dialer() *net.Dialer {
 		Control: func(_, _ string, c syscall.RawConn) error {
 			var refused error
 			err := c.Control(func(fd uintptr) {
-				refused = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(noticed.Milliseconds()))
+				refused = errors.Join(
+					syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(noticed.Milliseconds())),
+					syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1}))
 			})
 			return errors.Join(err, refused)
 		},

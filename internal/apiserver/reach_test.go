@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -109,6 +110,22 @@ func TestWritesHaveTheirOwnConnections(t *testing.T) {
 		}
 	})
 	must(t, err)
+}
+
+// A connection that is closed in the usual way still delivers what was written to it.
+func TestAClosedConnectionOfWritesDeliversNothingMore(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer server.Close()
+	c, err := ForWrites(&rest.Config{}).Dial(t.Context(), "tcp", server.Addr().String())
+	must(t, err)
+	at, err := server.Accept()
+	must(t, err)
+	defer at.Close()
+	must(t, c.Close())
+	if _, err := at.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection ends with %v, want a reset", err)
+	}
 }
 
 func TestClientOfOneGroup(t *testing.T) {
