@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -112,24 +111,6 @@ func (l *allocations) isOpen() bool {
 	default:
 		return false
 	}
-}
-
-// pending returns those requests, the oldest first, for which open could choose other addresses
-// than those that they hold. It changes nothing.
-func (l *allocations) pending(requests []service.Request) []service.Request {
-	l.mu.Lock()
-	now, name := l.now, l.cluster.Claims.Cluster()
-	l.mu.Unlock()
-	trial := newAllocations(func(...ipam.Owner) {})
-	trial.change(now)
-	trial.cluster.Claims.SetCluster(name)
-	return slices.DeleteFunc(trial.adoptAll(requests), func(r service.Request) bool {
-		if r.Owner == service.Anothers {
-			return true
-		}
-		choice := trial.choose(r)
-		return !r.Reevaluate && choice.Refusal == nil && len(choice.Needs) == 0 && slices.Equal(choice.Result.Addresses, r.Held)
-	})
 }
 
 // change stores a new state of the cluster, and serves the waiting Services for which it

@@ -17,14 +17,14 @@
 //	               the last write, a contest, what was reported
 //	configWatcher  the state of the cluster that decisions depend on, as last read.
 //	               When the state changes, it has the waiting Services served
-//	writeGate      which writes are running or have an unknown outcome. It lets writes
-//	               through while the Lease is surely ours
+//	writeGate      which writes are running. It lets writes through while the Lease is
+//	               surely ours, and limits how late they take effect
 //	leaderLock     the Lease of the leader election, which opens and closes the gate
 //
 // These parts read their input each time:
 //
-//	bootstrap      fills the allocations from the API server, before the loop begins;
-//	               takeover ensures that no write of a former leader takes effect late
+//	bootstrap      fills the allocations from the API server, before the loop begins and
+//	               when no write of a former leader can take effect any more
 //	backendWorkers carry claims to NetBox and IPAM servers, and return the answers.
 //	               They keep only how to reach the servers
 //	census.State   (package census) what the objects of the cluster mean for decisions,
@@ -58,7 +58,6 @@ import (
 	"purelb.io/purelb/internal/allocstate"
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/events"
-	"purelb.io/purelb/internal/ipam"
 )
 
 // grace is how long running writes may still take after the process was asked to stop.
@@ -177,7 +176,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	allocations.poke, metrics.states = workers.poke, workers.states
 	configWatcher.metrics, configWatcher.backends = metrics, workers
 	configWatcher.all = func(ctx context.Context) error { return requeueAll(ctx, cached, allocations, queue) }
-	writer := &writer{client: gated, metrics: metrics, settled: leader.gate.settled}
+	writer := &writer{client: gated, metrics: metrics}
 	recorder := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: component}, log)
 	recorder.Busy = writer.busy
 	services := &services{
@@ -185,8 +184,8 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		metrics: metrics, changed: changed, rules: opt.Rules, log: log,
 	}
 	bootstrap := &bootstrap{
-		cached: cached, live: mgr.GetAPIReader(), others: others, write: writer, allocations: allocations, configWatcher: configWatcher, queue: queue,
-		unclean: leader.isUnclean, touched: map[ipam.Owner]bool{}, workers: opt.Workers, rules: opt.Rules, log: log,
+		cached: cached, live: mgr.GetAPIReader(), others: others, allocations: allocations, configWatcher: configWatcher, queue: queue,
+		quiet: leader.quiet, rules: opt.Rules, log: log,
 	}
 	reporter := &reporter{
 		cached: cached, client: gated, configWatcher: configWatcher, allocations: allocations,

@@ -34,24 +34,23 @@ type bootstrap struct {
 	filled        toolscache.DoneChecker
 	live          client.Reader
 	others        *apiserver.Watch[other]
-	write         *writer
 	allocations   *allocations
 	configWatcher *configWatcher
 	queue         *queue
-	// unclean reports whether writes of an earlier leader may still be in progress.
-	unclean func() bool
-	// touched are the Services that were changed since then. A write of the earlier leader to them
-	// must fail.
-	touched map[ipam.Owner]bool
-	// workers is how many Services are touched in parallel.
-	workers int
-	rules   service.Rules
-	log     *slog.Logger
+	// quiet returns how long writes of an earlier leader may still take effect.
+	quiet func() time.Duration
+	rules service.Rules
+	log   *slog.Logger
 }
 
 // Start implements source.Source: it starts the watches of Services. The queue gets their
-// events before the allocations know any Service, so no change is missed.
+// events before the allocations know any Service, so no change is missed. The watches begin when no
+// write of an earlier leader can take effect any more.
 func (o *bootstrap) Start(ctx context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if quiet := o.quiet(); quiet > 0 {
+		o.log.Info("waitingForEarlierWrites", "reason", "the former leader has not released the Lease", "duration", quiet.String())
+		backoff.Sleep(ctx, quiet)
+	}
 	o.queue.use(to)
 	informer, err := o.cached.GetInformer(ctx, &corev1.Service{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -84,11 +83,6 @@ func (o *bootstrap) open(ctx context.Context) error {
 	}
 	if _, err := o.configWatcher.refresh(ctx); err != nil {
 		return err
-	}
-	if o.unclean() {
-		if requests, err = o.takeover(ctx, requests); err != nil {
-			return err
-		}
 	}
 	others, _ := o.others.All()
 	for _, svc := range others {

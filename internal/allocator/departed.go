@@ -74,9 +74,6 @@ func (s *services) forget(name types.NamespacedName, remaining types.UID) {
 		return
 	}
 	s.memories.forget(name)
-	if s.write.settled != nil {
-		s.write.settled(name)
-	}
 }
 
 // release removes what PureLB wrote from svc, which is now of another type.
@@ -97,7 +94,7 @@ func (s *services) release(ctx context.Context, svc *corev1.Service) error {
 // addresses, so that no Service of ours gets them.
 func (s *services) leave(ctx context.Context, svc *corev1.Service, m *memory, r service.Request) (reconcile.Result, error) {
 	s.log.Debug("notOurs", "service", r.Key(), "reason", r.Reason)
-	wait, err := s.unlessOutdated(ctx, svc, r.Held, func() { s.book(svc, r) })
+	wait, err := s.unlessOutdated(ctx, svc, m, r.Held, func() { s.book(svc, r) })
 	if err != nil || wait.RequeueAfter > 0 {
 		return wait, err
 	}
@@ -146,12 +143,12 @@ func (s *services) book(svc *corev1.Service, r service.Request) {
 
 // takeOver makes sure that svc, which was another controller's, is ours in the API server too. The
 // next decision frees what that controller gave, except for what is PureLB's by right.
-func (s *services) takeOver(ctx context.Context, svc *corev1.Service, r service.Request) (reconcile.Result, error) {
+func (s *services) takeOver(ctx context.Context, svc *corev1.Service, m *memory, r service.Request) (reconcile.Result, error) {
 	why := "no other controller serves it any more"
 	if r.Owner == service.Adopted {
 		why = "PureLB adopts it at the addresses that it shows"
 	}
-	return s.unlessOutdated(ctx, svc, r.Held, func() {
+	return s.unlessOutdated(ctx, svc, m, r.Held, func() {
 		s.log.Info("takenOver", "service", r.Key(), "reason", why)
 	})
 }
@@ -169,13 +166,21 @@ func (s *services) now(ctx context.Context, name types.NamespacedName) (*corev1.
 }
 
 // unlessOutdated calls do, which frees everything that is held for svc except addresses, the ones
-// that svc shows. If there is anything to free, it first asks the API server. If the API server has
-// a newer version of svc, unlessOutdated does not call do, because that version may show more
-// addresses.
-func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, addresses []netip.Addr, do func()) (reconcile.Result, error) {
+// that svc shows. If there is anything to free, it first waits until no earlier write can take effect
+// any more, and then asks the API server. If the API server has a newer version of svc, unlessOutdated
+// does not call do, because that version may show more addresses.
+func (s *services) unlessOutdated(ctx context.Context, svc *corev1.Service, m *memory, addresses []netip.Addr, do func()) (reconcile.Result, error) {
 	name := client.ObjectKeyFromObject(svc)
 	if s.allocations.holdsMore(ipam.Owner(name.String()), addresses) {
+		if wait := time.Until(m.settled); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, nil
+		}
 		now, err := s.now(ctx, name)
+		if err == nil && !m.settled.IsZero() {
+			// If etcd has stalled since, it may perform the write when it answers again. A second
+			// answer shows the write.
+			now, err = s.now(ctx, name)
+		}
 		switch {
 		case err != nil:
 			return reconcile.Result{}, err

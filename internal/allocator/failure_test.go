@@ -3,7 +3,6 @@ package allocator_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -26,21 +25,6 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 var errCut = errors.New("connection cut by the test")
-
-// bodyOf reads the body of req. withBody replaces it.
-func bodyOf(t testing.TB, req *http.Request) string {
-	t.Helper()
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		t.Error(err)
-	}
-	return string(body)
-}
-
-func withBody(req *http.Request, body string) *http.Request {
-	req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-	return req
-}
 
 // allocates reports whether req writes the status of a Service.
 func allocates(req *http.Request, name string) bool {

@@ -13,12 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"purelb.io/purelb/internal/events"
-	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -27,6 +25,8 @@ type fakeWriter struct {
 	client.Client
 	svc  *corev1.Service
 	done []string
+	// err is the error of all writes.
+	err error
 }
 
 // fakeStatusWriter is the part of a fakeWriter that writes the status.
@@ -55,6 +55,9 @@ func (p *fakeWriter) write(what string, o client.Object, patch client.Patch) err
 		return err
 	}
 	p.done = append(p.done, what+" of "+after.ResourceVersion)
+	if p.err != nil {
+		return p.err
+	}
 	if after.ResourceVersion != p.svc.ResourceVersion {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "services"}, o.GetName(), nil)
 	}
@@ -127,8 +130,8 @@ func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 			if n := testutil.ToFloat64(loop.metrics.updateErrors); n != 0 {
 				t.Errorf("the metric counts %g errors, although a conflict is none", n)
 			}
-			if last := loop.memories.at(named(svc).NamespacedName).last; last != (inflight{}) {
-				t.Errorf("the loop remembers a write of an older version: %+v", last)
+			if replaced := loop.memories.at(named(svc).NamespacedName).replaced; replaced != "" {
+				t.Errorf("the loop remembers a write of an older version: %s", replaced)
 			}
 		})
 	}
@@ -153,69 +156,8 @@ func TestNoTimerRetriesARefusedService(t *testing.T) {
 	}
 }
 
-func TestTakeoverTouchesOnlyOurServices(t *testing.T) {
-	tests := []struct {
-		name string
-		svc  *corev1.Service
-		want string
-	}{
-		{"without an address", plain(), "status of 1"},
-		{"with an address that another controller gave meanwhile", plain(showing("203.0.113.7")), ""},
-		{"one with ours", plain(showing("192.0.2.1"), func(svc *corev1.Service) { svc.Annotations[service.AnnotationAllocatedBy] = service.Brand }), "status of 1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := &fakeWriter{svc: tt.svc}
-			o := &bootstrap{live: reader{svc: tt.svc}, write: &writer{client: p, metrics: newMetrics(nil, nil)}, rules: service.Rules{ByDefault: true}}
-			r, err := o.touch(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"})
-			if got := strings.Join(p.done, ", "); got != tt.want || err != nil || r == nil {
-				t.Fatalf("the writes are %q, want %q; %v", got, tt.want, err)
-			}
-			// Without its annotations the Service still has the same owner.
-			p.svc.Annotations = nil
-			if after := service.Read(p.svc, true); after.Reason != r.Reason {
-				t.Errorf("without annotations the owner changes: reason %q, was %q", after.Reason, r.Reason)
-			}
-		})
-	}
-}
-
-func TestServiceStaysOursWithoutItsBrand(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
-	svc := s.written(plain(), "2")
-	p := &fakeWriter{svc: svc}
-	loop := s.loop(reader{svc: svc}, reader{svc: svc}, p)
-	loop.memories.at(named(svc).NamespacedName).note(svc, nil, context.DeadlineExceeded)
-	if _, err := loop.Reconcile(t.Context(), named(svc)); err != nil || p.svc.Status.Conditions[0].Reason != reasonPending {
-		t.Fatalf("%v, %v", err, p.svc.Status.Conditions)
-	}
-	p.svc.Annotations = nil
-	if r := service.Read(p.svc, true); r.Owner == service.Anothers {
-		t.Errorf("another controller owns the Service: %s", r.Reason)
-	}
-}
-
 func showing(address string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
-	}
-}
-
-// away is an API server that does not answer.
-type away struct{ client.Reader }
-
-func (away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return context.DeadlineExceeded
-}
-
-// When the store opens again, the cache may not have the versions that the takeover wrote.
-func TestFailedTakeoverTouchesAllAgain(t *testing.T) {
-	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"))
-	o := &bootstrap{
-		live: away{}, allocations: s.allocations, touched: map[ipam.Owner]bool{"default/other": true},
-		workers: 1, rules: service.Rules{ByDefault: true}, log: slog.New(slog.DiscardHandler),
-	}
-	if _, err := o.takeover(t.Context(), []service.Request{service.Read(plain(), true)}); err == nil || len(o.touched) > 0 {
-		t.Errorf("%v, and %d Services would not be written again", err, len(o.touched))
 	}
 }

@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,39 +47,6 @@ func TestRecreatedServiceInheritsNothing(t *testing.T) {
 			must(t, err)
 			if got := texts(s.cluster.Store.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {
 				t.Errorf("the Service holds %q, want %q; the next reconcile is in %s", got, tt.want, result.RequeueAfter)
-			}
-		})
-	}
-}
-
-// TestDeletedServiceIsNotInDoubt deletes a Service whose last write got no answer. No later write
-// to it follows.
-func TestDeletedServiceIsNotInDoubt(t *testing.T) {
-	cluster := plain()
-	cluster.Spec.Type = corev1.ServiceTypeClusterIP
-	for _, tt := range []struct {
-		name string
-		live client.Reader
-		want int
-	}{
-		{"it was deleted", nothing{}, 0},
-		{"it changes its type", reader{svc: cluster}, 0},
-		{"it is there", reader{svc: plain()}, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newWriteGate(0)
-			defer f.close()
-			for _, prefix := range []string{"", "/behind/a/proxy"} {
-				_ = ask(f, http.MethodPatch, prefix+web, "timeout")
-				s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(nothing{}, tt.live, &fakeWriter{svc: plain()})
-				s.write.settled = f.settled
-				if _, err := s.Reconcile(t.Context(), named(plain())); err != nil {
-					t.Fatal(err)
-				}
-				if n := f.doubts(); n != tt.want {
-					t.Errorf("%d objects are in doubt, want %d", n, tt.want)
-				}
-				f.doubtful = map[string]bool{}
 			}
 		})
 	}

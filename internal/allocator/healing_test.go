@@ -1,10 +1,7 @@
 package allocator_test
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,54 +134,4 @@ func TestForeignServicesAreLeftAlone(t *testing.T) {
 			t.Errorf("%s was written: %v %v", svc.Name, svc.Annotations, svc.Status)
 		}
 	}
-}
-
-func TestDoubtfulWriteFailsBeforeItsAddressIsFree(t *testing.T) {
-	w := newWorld(t)
-	far := func() *v2.ServiceGroup { return w.remote("far", "198.51.100.9-198.51.100.9", "198.51.100.0/24") }
-	w.create(w.small("default"))
-	// Writes of the new address are cut off. The first of them is performed later.
-	held := make(chan func() (*http.Response, error), 1)
-	w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-		if !allocates(req, "svc") {
-			return send(req)
-		}
-		body := bodyOf(t, req)
-		if !strings.Contains(body, `"ip":"198.51.100.9"`) {
-			return send(withBody(req, body))
-		}
-		late := withBody(req.Clone(context.Background()), body)
-		select {
-		case held <- func() (*http.Response, error) { return send(late) }:
-		default:
-		}
-		return nil, errCut
-	})
-	w.allocator()
-	older, svc := balancer("a-older"), balancer("svc")
-	w.allocate(older, "192.0.2.1")
-	w.allocate(svc, "192.0.2.2")
-	w.asks(svc, "198.51.100.9")
-	w.says(svc, "False", "AddressOutsidePools")
-	w.create(far())
-	w.until(func() bool { return len(held) != 0 })
-	// The group is deleted. The status of the Service is already right. The Service is nevertheless
-	// written again before its old address becomes free.
-	version := fetch(w, svc).ResourceVersion
-	w.remove(far())
-	w.until(func() bool { return fetch(w, svc).ResourceVersion != version })
-	// The group comes back, and the older Service is served first.
-	w.asks(older, "198.51.100.9")
-	w.says(older, "False", "AddressOutsidePools")
-	w.says(svc, "False", "AddressOutsidePools")
-	w.create(far())
-	w.has(older, "198.51.100.9")
-	resp, err := (<-held)()
-	must(t, err)
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusConflict {
-		t.Errorf("the late write gets %s, want a conflict", resp.Status)
-	}
-	w.exclusive()
-	w.has(svc, "192.0.2.2")
 }

@@ -71,7 +71,7 @@ func TestHangingAPIServerKeepsTheProbeHealthy(t *testing.T) {
 				_, _ = loop.Reconcile(t.Context(), named(plain()))
 			}
 		}()
-		for began := time.Now(); time.Since(began) < 10*writeTimeout; time.Sleep(10 * time.Second) {
+		for began := time.Now(); time.Since(began) < 10*answerTimeout; time.Sleep(10 * time.Second) {
 			synctest.Wait()
 			if err := p.check(time.Now()); err != nil {
 				t.Fatalf("after %s: %v", time.Since(began), err)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"purelb.io/purelb/internal/backoff"
 )
 
 // leaseName is the Lease that the leader holds.
@@ -27,8 +29,8 @@ const (
 )
 
 // leaderLock is the lock of the leader election. It sees each read and write of the Lease. It keeps
-// the write gate open while the Lease is renewed, and knows whether the previous leader ended in an
-// orderly way.
+// the write gate open while the Lease is renewed, and knows how long writes of the previous leader may
+// still take effect.
 type leaderLock struct {
 	resourcelock.Interface
 	gate *writeGate
@@ -36,16 +38,13 @@ type leaderLock struct {
 	end func(error)
 
 	mu sync.Mutex
-	// holder is the holder of the Lease as last read, or "". term is how long other allocators wait
-	// for that holder.
-	holder string
-	term   time.Duration
-	// missed is when this process first found that the Lease of holder was gone.
-	missed time.Time
+	// holder is the holder of the Lease as last read, or "". deleted says that the Lease is gone since.
+	holder  string
+	deleted bool
 	// leading says that this process has held the Lease. over says that it has given up the lead.
 	leading, over bool
-	// unclean says that the previous holder did not release the Lease.
-	unclean bool
+	// settled is when the writes of the previous leader have ended.
+	settled time.Time
 }
 
 var (
@@ -80,31 +79,11 @@ func (t *leaderLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 	case err == nil:
 		t.see(record)
 	case apierrors.IsNotFound(err):
-		err = t.miss(err)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.deleted = true
 	}
 	return record, raw, err
-}
-
-// miss returns the error of a Lease that does not exist.
-//
-// A holder notices that its Lease was deleted only at its next renewal, and writes until then. So a
-// standby process regards the Lease as held until the holder's last renewal must have expired. The
-// elector creates a Lease only after a NotFound, so miss returns another error during that time.
-// The holder creates the Lease again when it renews.
-func (t *leaderLock) miss(notFound error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.leading || t.holder == "" || t.holder == t.Identity() {
-		return notFound
-	}
-	if t.missed.IsZero() {
-		t.missed = time.Now()
-	}
-	if left := t.term - time.Since(t.missed); left > 0 {
-		// The election creates the Lease when this error wraps a NotFound.
-		return fmt.Errorf("the Lease was deleted, and its holder %s may still write for %s", t.holder, left)
-	}
-	return notFound
 }
 
 // see notes the holder of the Lease. A process that has led ends when it sees another holder,
@@ -113,7 +92,7 @@ func (t *leaderLock) see(record *resourcelock.LeaderElectionRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	holder := record.HolderIdentity
-	t.holder, t.term, t.missed = holder, time.Duration(record.LeaseDurationSeconds)*time.Second, time.Time{}
+	t.holder, t.deleted = holder, false
 	if t.leading && !t.over && holder != t.Identity() {
 		t.over = true
 		t.gate.close()
@@ -129,7 +108,7 @@ func (t *leaderLock) Create(ctx context.Context, r resourcelock.LeaderElectionRe
 // Update implements resourcelock.Interface.
 func (t *leaderLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
-		return t.release(func() error { return t.Interface.Update(ctx, r) })
+		return t.release(ctx, func() error { return t.Interface.Update(ctx, r) })
 	}
 	return t.take(func() error { return t.Interface.Update(ctx, r) })
 }
@@ -146,16 +125,28 @@ func (t *leaderLock) take(write func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.leading {
-		t.leading, t.unclean = true, t.holder != ""
+		t.leading, t.settled = true, time.Now().Add(t.former())
 	}
 	t.holder = t.Identity()
 	t.gate.renew(sent)
 	return nil
 }
 
-// release releases the Lease, unless the outcome of one of our writes is unknown. In that case the
-// next leader must not see an orderly end.
-func (t *leaderLock) release(write func() error) error {
+// former returns how long writes of the previous leader may still take effect.
+func (t *leaderLock) former() time.Duration {
+	switch {
+	case t.holder == "":
+		return 0 // it released the Lease after that time
+	case t.holder == t.Identity():
+		return writeEnds // it was killed before this process started
+	case t.deleted:
+		return t.gate.lasts + writeEnds // it may not know that its Lease is gone
+	}
+	return 0 // its Lease expired after that time
+}
+
+// release releases the Lease when none of our writes can take effect any more.
+func (t *leaderLock) release(ctx context.Context, write func() error) error {
 	t.mu.Lock()
 	t.over = true
 	holder := t.holder
@@ -165,8 +156,8 @@ func (t *leaderLock) release(write func() error) error {
 	if holder != t.Identity() {
 		return errOvertaken
 	}
-	if n := t.gate.doubts(); n > 0 {
-		return fmt.Errorf("the Lease is left to expire: the outcome of writes to %d Services is not known", n)
+	if !backoff.Sleep(ctx, t.gate.quiet()) {
+		return context.Cause(ctx)
 	}
 	return write()
 }
@@ -177,13 +168,11 @@ func (t *leaderLock) isOver() bool {
 	return t.over
 }
 
-// isUnclean reports whether the previous leader did not release the Lease that we hold, so that its
-// writes may still arrive. The previous leader may have had our identity: that process was killed,
-// but its writes may still arrive.
-func (t *leaderLock) isUnclean() bool {
+// quiet returns how long writes of the previous leader may still take effect.
+func (t *leaderLock) quiet() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.unclean
+	return time.Until(t.settled)
 }
 
 // lead returns the holder of the Lease as last read, or "", and whether this process is the leader.

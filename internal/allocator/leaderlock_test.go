@@ -60,25 +60,36 @@ func lead(t *testing.T, l *leaderLock) {
 	must(t, l.Update(t.Context(), *heldBy("me")))
 }
 
-func TestTakeoverIsCleanAfterARelease(t *testing.T) {
+func TestTakeoverWaitsForWritesOfTheFormerLeader(t *testing.T) {
+	seen := func(l *leaderLock) { _, _, _ = l.Get(context.Background()) }
 	for _, tt := range []struct {
 		name   string
 		record *resourcelock.LeaderElectionRecord
 		before func(*leaderLock, *fakeLease)
-		want   bool
+		want   time.Duration
 	}{
-		{"nobody ever led", nil, nil, false},
-		{"it was released", heldBy(""), nil, false},
-		{"another was cut off", heldBy("other"), nil, true},
-		{"a process of the same name was killed", heldBy("me"), nil, true},
-		{"the Lease of another holder was deleted", heldBy("other"), func(l *leaderLock, s *fakeLease) {
-			_, _, _ = l.Get(context.Background())
+		{"nobody ever led", nil, nil, 0},
+		{"it was released", heldBy(""), nil, 0},
+		{"the Lease of another expired", heldBy("other"), nil, 0},
+		{"a process of the same name was killed", heldBy("me"), nil, 6 * time.Second},
+		{"the Lease of another was deleted", heldBy("other"), func(l *leaderLock, s *fakeLease) {
+			seen(l)
 			s.record = nil
-		}, true},
+		}, 20 * time.Second},
+		{"a released Lease was deleted", heldBy(""), func(l *leaderLock, s *fakeLease) {
+			seen(l)
+			s.record = nil
+		}, 0},
+		{"the Lease of another was deleted, made again, and expired", heldBy("other"), func(l *leaderLock, s *fakeLease) {
+			seen(l)
+			s.record = nil
+			seen(l)
+			s.record = heldBy("other")
+		}, 0},
 		{"another released it while we stood by", heldBy("other"), func(l *leaderLock, s *fakeLease) {
-			_, _, _ = l.Get(context.Background())
+			seen(l)
 			s.record = heldBy("")
-		}, false},
+		}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,9 +99,12 @@ func TestTakeoverIsCleanAfterARelease(t *testing.T) {
 					tt.before(l, s)
 				}
 				lead(t, l)
-				lead(t, l) // a renewal changes nothing
-				if got := l.isUnclean(); got != tt.want {
-					t.Errorf("unclean is %t, want %t", got, tt.want)
+				if got := max(0, l.quiet()); got != tt.want {
+					t.Errorf("writes of the former leader may take effect for %s, want %s", got, tt.want)
+				}
+				lead(t, l) // a renewal, which takes a second
+				if got := max(0, l.quiet()); got != max(0, tt.want-time.Second) {
+					t.Errorf("a renewal makes it %s", got)
 				}
 			})
 		})
@@ -135,20 +149,24 @@ func TestLeaderEndsWhenAnotherHoldsTheLease(t *testing.T) {
 	}
 }
 
-func TestLeaseIsReleasedWithoutDoubtfulWrites(t *testing.T) {
+func TestLeaseIsReleasedWhenNoWriteCanTakeEffect(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		before func(*leaderLock, *fakeLease)
-		want   string
+		holder string
+		waits  time.Duration
 	}{
-		{"after nothing", func(*leaderLock, *fakeLease) {}, ""},
-		{"after a write", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "ok") }, ""},
+		{"after nothing", func(*leaderLock, *fakeLease) {}, "", 0},
+		{"after a write", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "ok") }, "", 0},
 		{"while a write is in progress", func(l *leaderLock, _ *fakeLease) {
 			go func() { _ = ask(l.gate, http.MethodPatch, web, "never") }()
 			synctest.Wait()
-		}, "me"},
-		{"after a write without an answer", func(l *leaderLock, _ *fakeLease) { _ = ask(l.gate, http.MethodPatch, web, "timeout") }, "me"},
-		{"if another allocator holds it", func(_ *leaderLock, s *fakeLease) { s.record = heldBy("other") }, "other"},
+		}, "", 6 * time.Second},
+		{"after a write without an answer", func(l *leaderLock, _ *fakeLease) {
+			_ = ask(l.gate, http.MethodPatch, web, "timeout")
+			time.Sleep(2 * time.Second)
+		}, "", 4 * time.Second},
+		{"if another allocator holds it", func(_ *leaderLock, s *fakeLease) { s.record = heldBy("other") }, "other", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -156,9 +174,14 @@ func TestLeaseIsReleasedWithoutDoubtfulWrites(t *testing.T) {
 				lead(t, l)
 				tt.before(l, s)
 				_, _, _ = l.Get(t.Context())
+				start := time.Now()
 				err := l.Update(t.Context(), *heldBy(""))
-				if got := s.record.HolderIdentity; got != tt.want || (err == nil) != (tt.want == "") {
-					t.Errorf("the holder is %q, want %q; error %v", got, tt.want, err)
+				took := time.Since(start)
+				if tt.holder == "" {
+					took -= time.Second // the write of the Lease
+				}
+				if got := s.record.HolderIdentity; got != tt.holder || (err == nil) != (tt.holder == "") || took != tt.waits {
+					t.Errorf("the holder is %q, want %q; error %v; after %s, want %s", got, tt.holder, err, took, tt.waits)
 				}
 				if err := ask(l.gate, http.MethodPatch, web, "ok"); !errors.Is(err, errNotLeading) {
 					t.Errorf("a write has the error %v", err)
@@ -168,59 +191,15 @@ func TestLeaseIsReleasedWithoutDoubtfulWrites(t *testing.T) {
 	}
 }
 
-// TestStandbyWaitsOutADeletedLease deletes the Lease of a leader. The leader does not know that
-// yet. It may write until its Lease would have expired.
-func TestStandbyWaitsOutADeletedLease(t *testing.T) {
-	const lasts = 20 * time.Second
-	for _, tt := range []struct {
-		name   string
-		holder string
-		waits  time.Duration
-	}{
-		{"another holds it", "other", lasts},
-		{"it was released", "", 0},
-		{"an earlier process of this name held it", "me", 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				record := heldBy(tt.holder)
-				record.LeaseDurationSeconds = int(lasts / time.Second)
-				l, s, _ := candidate(record)
-				defer l.gate.close()
-				_, _, _ = l.Get(t.Context())
-				time.Sleep(time.Minute)
-				s.record = nil
-				deleted := time.Now()
-				for _, _, err := l.Get(t.Context()); !apierrors.IsNotFound(err); _, _, err = l.Get(t.Context()) {
-					if err == nil || time.Since(deleted) > time.Minute {
-						t.Fatalf("after %s: %v", time.Since(deleted), err)
-					}
-					time.Sleep(time.Second)
-				}
-				if waited := time.Since(deleted); waited != tt.waits {
-					t.Errorf("the Lease can be taken after %s, want %s", waited, tt.waits)
-				}
-			})
-		})
-	}
-}
-
-func TestReturningHolderRestartsTheWait(t *testing.T) {
+func TestLeaseIsNotReleasedWithoutTimeForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		record := heldBy("other")
-		record.LeaseDurationSeconds = 20
-		l, s, _ := candidate(record)
-		defer l.gate.close()
-		for range 3 {
-			s.record = record
-			_, _, _ = l.Get(t.Context())
-			s.record = nil
-			for range 3 {
-				if _, _, err := l.Get(t.Context()); err == nil || apierrors.IsNotFound(err) {
-					t.Fatalf("another took the Lease although its holder made it again: %v", err)
-				}
-				time.Sleep(5 * time.Second)
-			}
+		l, s, _ := candidate(nil)
+		lead(t, l)
+		_ = ask(l.gate, http.MethodPatch, web, "timeout")
+		ctx, cancel := context.WithTimeout(t.Context(), writeEnds-time.Second)
+		defer cancel()
+		if err := l.Update(ctx, *heldBy("")); err == nil || s.record.HolderIdentity != "me" {
+			t.Errorf("the Lease is released although a write may take effect: %v", err)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -15,8 +14,8 @@ import (
 //
 // The loop reads the state of the world again in each round. A memory holds only facts that the API
 // server does not know: the outcome of the allocator's last write, how often it repeated a write,
-// and which facts it has reported. A new process has none of these. The write gate and the takeover
-// protect it from the writes of earlier processes.
+// and which facts it has reported. A new process has none of these. The write gate protects it
+// from the writes of earlier processes.
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
@@ -35,9 +34,12 @@ type delayed struct {
 // memory is what the loop keeps of one Service. One worker at a time looks at a
 // Service, so a memory needs no lock.
 type memory struct {
-	// last is the last write, for as long as the cache may still have the version that the
-	// write replaces.
-	last inflight
+	// replaced is the version that the last write has replaced, for as long as the cache may still
+	// have it.
+	replaced string
+	// settled is when the writes have ended that failed since the last successful one. Until then,
+	// one of them may still take effect, so the addresses of the Service are not freed.
+	settled time.Time
 	// contest counts the writes that repeat each other. mended counts those of annotations only.
 	contest, mended contest
 	// reevaluated are the times in the last hour at which the Service was re-evaluated, and the
@@ -103,38 +105,24 @@ func (m *memories) delays() map[types.NamespacedName]delayed {
 	return maps.Clone(m.delayed)
 }
 
-// inflight is a write whose outcome has not reached the cache.
-type inflight struct {
-	// version is the version that the write replaces. It is "" if there is no write.
-	version string
-	// done says that the API server has answered with a newer version. Otherwise the
-	// outcome is unknown: while the Service has that version, the API server may still
-	// perform the write.
-	done bool
-}
-
 // note notes the outcome of a write of svc. after is the Service after the write, nil on an
-// error.
+// error. A successful write replaces the version that all earlier ones are for, so they must fail.
 func (m *memory) note(svc, after *corev1.Service, err error) {
-	m.last = inflight{version: svc.ResourceVersion, done: err == nil}
-	// A conflict proves no newer version: a webhook may claim one.
-	if err == nil && after.ResourceVersion == svc.ResourceVersion || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		m.last = inflight{}
+	switch {
+	case err != nil:
+		m.replaced, m.settled = "", time.Now().Add(writeEnds)
+	case after.ResourceVersion != svc.ResourceVersion:
+		m.replaced, m.settled = svc.ResourceVersion, time.Time{}
 	}
 }
 
 // outdates reports whether the last write has replaced the version of svc, which comes from
 // the cache.
 func (m *memory) outdates(svc *corev1.Service) bool {
-	if m.last.version != svc.ResourceVersion {
-		m.last = inflight{}
+	if m.replaced != svc.ResourceVersion {
+		m.replaced = ""
 	}
-	return m.last.done
-}
-
-// doubts reports whether the last write may still change svc.
-func (m *memory) doubts(svc *corev1.Service) bool {
-	return m.last == inflight{version: svc.ResourceVersion}
+	return m.replaced != ""
 }
 
 // isNewRefusal stores the API server's message about a refused write, and reports whether

@@ -24,6 +24,7 @@ func (m *model) quiet() {
 	for len(m.late) > 0 {
 		m.arrive()
 	}
+	clear(m.unsettled)
 	for range 100 {
 		m.syncAll()
 		if len(m.queue) == 0 {

@@ -27,9 +27,10 @@ type model struct {
 	// live is the state of the API server, cached that of the cache.
 	live, cached map[ipam.Owner]*corev1.Service
 	// late are writes whose answer was lost, and that the API server may still perform.
-	// doubts are the versions that such writes are for.
-	late   []write
-	doubts map[ipam.Owner]string
+	// unsettled are the Services with a failed write since the last successful one. Such writes may be
+	// among the late ones.
+	late      []write
+	unsettled map[ipam.Owner]bool
 	// busy are decisions whose write is running.
 	busy map[ipam.Owner]write
 	// queue are the Services that the loop must look at.
@@ -64,9 +65,13 @@ func newModel(t *rapid.T) *model {
 	return m
 }
 
-// restart starts another allocator. The cache stays.
+// restart starts another allocator. Before it reads the Services, it waits until late writes have
+// arrived or never will. The cache stays.
 func (m *model) restart() {
-	m.late, m.doubts, m.busy = nil, map[ipam.Owner]string{}, map[ipam.Owner]write{}
+	for len(m.late) > 0 && rapid.Bool().Draw(m.t, "arrives") {
+		m.arrive()
+	}
+	m.late, m.unsettled, m.busy = nil, map[ipam.Owner]bool{}, map[ipam.Owner]write{}
 	m.queue = map[ipam.Owner]bool{}
 	m.allocations = newAllocations(func(owners ...ipam.Owner) {
 		for _, o := range owners {
@@ -152,7 +157,7 @@ func (m *model) begin(who ipam.Owner) {
 	}
 	// The cache may still have an earlier Service of the same name. That one gets its own
 	// address again, which the rules may deny to the present Service.
-	if now := m.live[who]; m.doubts[who] == "" && now != nil && now.UID == svc.UID {
+	if now := m.live[who]; !m.unsettled[who] && now != nil && now.UID == svc.UID {
 		m.lawful(r, without(without(d.Result.Addresses, r.Held), m.given[who]))
 	}
 	if r.Owner == service.Contested {
@@ -188,17 +193,19 @@ func (m *model) leave(who ipam.Owner, svc *corev1.Service, r service.Request) {
 func (m *model) release(who ipam.Owner, svc *corev1.Service) {
 	patch, err := service.ReleasePatch(svc)
 	must(m.t, err)
-	if patch != nil && !m.apply(who, svc, patch) {
+	if patch != nil {
+		m.unsettled[who] = !m.apply(who, svc, patch)
+	}
+	if m.unsettled[who] {
 		m.queue[who] = true
 	}
-	delete(m.doubts, who)
 }
 
-// outdated reports whether something besides addresses is held for a Service and svc is not
-// the newest version.
+// outdated reports whether something besides addresses is held for a Service, and svc is not
+// the newest version or may still change.
 func (m *model) outdated(who ipam.Owner, svc *corev1.Service, addresses []netip.Addr) bool {
 	now, exists := m.live[who]
-	outdated := m.allocations.holdsMore(who, addresses) && (!exists || now.ResourceVersion != svc.ResourceVersion)
+	outdated := m.allocations.holdsMore(who, addresses) && (!exists || now.ResourceVersion != svc.ResourceVersion || m.unsettled[who])
 	if outdated {
 		m.queue[who] = true
 	}
@@ -209,7 +216,7 @@ func (m *model) forget(who ipam.Owner, remaining types.UID) {
 	if !m.allocations.forget(who, remaining) {
 		return
 	}
-	delete(m.doubts, who)
+	delete(m.unsettled, who)
 }
 
 // fair fails if fresh has an address that other Services have and that this Service may not share
@@ -272,6 +279,7 @@ func failAtAnyStep(t *rapid.T) {
 		},
 		"sync":    func(*rapid.T) { m.sync(m.anyone()) },
 		"arrive":  func(*rapid.T) { m.arrive() },
+		"age":     func(*rapid.T) { m.age(m.anyone()) },
 		"restart": func(*rapid.T) { m.restart() },
 		"announcer": func(t *rapid.T) {
 			m.byDefault = rapid.Bool().Draw(t, "default announcer")

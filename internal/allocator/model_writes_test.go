@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -26,19 +27,15 @@ func (m *model) finish(who ipam.Owner, outcome string) {
 	}
 	delete(m.busy, who)
 	if m.patch(w) == nil {
-		if m.doubts[who] != w.svc.ResourceVersion {
-			if !m.outdated(who, w.svc, w.result.Addresses) {
-				m.allocations.settle(who, w.result.Addresses)
-			}
-			return
+		if !m.outdated(who, w.svc, w.result.Addresses) {
+			m.allocations.settle(who, w.result.Addresses)
 		}
-		w.result.Allocated, w.result.Reason = false, reasonPending
-		w.result.Message = w.result.Having("again")
+		return
 	}
+	m.unsettled[who] = true
 	switch outcome {
 	case "lost", "late", "done":
 		m.queue[who] = true
-		m.doubts[who] = w.svc.ResourceVersion
 		if outcome == "late" {
 			m.late = append(m.late, w)
 		}
@@ -47,6 +44,7 @@ func (m *model) finish(who ipam.Owner, outcome string) {
 		}
 	default:
 		if m.write(w) {
+			m.unsettled[who] = false
 			m.allocations.settle(who, w.result.Addresses)
 		}
 	}
@@ -89,6 +87,12 @@ func (m *model) apply(who ipam.Owner, svc *corev1.Service, patch []byte) bool {
 	}
 	m.put(who, after)
 	return true
+}
+
+// age lets so much time pass that the late writes of a Service take no effect any more.
+func (m *model) age(who ipam.Owner) {
+	m.late = slices.DeleteFunc(m.late, func(w write) bool { return w.who == who })
+	delete(m.unsettled, who)
 }
 
 // arrive performs the oldest of the late writes.

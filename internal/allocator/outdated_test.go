@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +61,58 @@ func TestLaggingCacheFreesNothing(t *testing.T) {
 			s.sees(one, one, "198.51.100.1")
 		})
 	}
+}
+
+// reads is a reader that reads these versions of a Service, one after the other.
+type reads struct {
+	client.Reader
+	versions []*corev1.Service
+}
+
+func (r *reads) Get(_ context.Context, _ client.ObjectKey, to client.Object, _ ...client.GetOption) error {
+	r.versions[0].DeepCopyInto(to.(*corev1.Service))
+	if len(r.versions) > 1 {
+		r.versions = r.versions[1:]
+	}
+	return nil
+}
+
+// A write got no answer. Then the group of its address goes, so that the status of the Service is
+// right without a write.
+func TestAddressOfAFailedWriteIsHeldUntilTheWriteEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFixture(t)
+		before := s.written(plain(), "1")
+		s.offer(group(t, "default", "192.0.2.1-192.0.2.1"))
+		after := s.written(before, "2")
+		for _, tt := range []struct {
+			name string
+			live []*corev1.Service
+			want string
+		}{
+			{"it has taken effect", []*corev1.Service{after}, "192.0.2.1"},
+			{"it takes effect when etcd answers again", []*corev1.Service{before, after}, "192.0.2.1"},
+			{"it has taken no effect", []*corev1.Service{before}, ""},
+		} {
+			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+			loop := s.loop(reader{svc: before}, &reads{versions: tt.live}, &fakeWriter{svc: before, err: context.DeadlineExceeded})
+			if _, err := loop.Reconcile(t.Context(), named(before)); err == nil {
+				t.Fatalf("%s: the write succeeds", tt.name)
+			}
+			s.offer()
+			result, err := loop.Reconcile(t.Context(), named(before))
+			if held := texts(s.cluster.Store.Held("default/web")); err != nil || held != "192.0.2.1" || result.RequeueAfter != writeEnds {
+				t.Errorf("%s: after the change, held is %q, and the next reconcile is in %s; %v", tt.name, held, result.RequeueAfter, err)
+			}
+			time.Sleep(result.RequeueAfter)
+			if _, err = loop.Reconcile(t.Context(), named(before)); err != nil {
+				t.Error(err)
+			}
+			if held := texts(s.cluster.Store.Held("default/web")); held != tt.want {
+				t.Errorf("%s: at the end, held is %q, want %q", tt.name, held, tt.want)
+			}
+		}
+	})
 }
 
 // twoPools returns a group that gives one address of each of two pools. The second pool may

@@ -72,7 +72,7 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case foreignService:
 		return s.leave(ctx, svc, m, r)
 	case formerlyForeign:
-		if wait, err := s.takeOver(ctx, svc, r); err != nil || wait.RequeueAfter > 0 {
+		if wait, err := s.takeOver(ctx, svc, m, r); err != nil || wait.RequeueAfter > 0 {
 			return wait, err
 		}
 	}
@@ -123,7 +123,7 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 	case !o.shows:
 		return s.pause(svc, o.wait), nil
 	case !o.wrote:
-		wait, err := s.unlessOutdated(ctx, svc, d.Result.Addresses, settle)
+		wait, err := s.unlessOutdated(ctx, svc, m, d.Result.Addresses, settle)
 		return reconcile.Result{RequeueAfter: cmp.Or(wait.RequeueAfter, o.wait)}, err
 	}
 	settle()
@@ -157,8 +157,7 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 	case patch == nil && t.contested:
 		return written{shows: true, wait: t.rest}, nil
 	case patch == nil:
-		wrote, err := s.supersede(ctx, svc, m, d.Result)
-		return written{wrote: wrote, shows: true}, err
+		return written{shows: true}, nil
 	case !d.Result.Reevaluated && result.InStatus(svc):
 		wrote, wait, err := s.mend(ctx, svc, m, content, patch)
 		return written{wrote: wrote, shows: true, wait: wait}, err
@@ -190,26 +189,6 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 func (s *services) pause(svc *corev1.Service, wait time.Duration) reconcile.Result {
 	s.memories.delay(client.ObjectKeyFromObject(svc), delayed{"another controller changes its status again and again", time.Now().Add(wait)})
 	return reconcile.Result{RequeueAfter: wait}
-}
-
-// reasonPending is the reason of a condition whose only purpose is to make an older write fail.
-const reasonPending = "Pending"
-
-// supersede protects svc, whose status is right, against an older write whose outcome is
-// unknown. If there may be such a write, supersede writes a new version of svc, so that the
-// older write fails. The loop corrects the condition as soon as the cache has that version.
-// supersede reports whether it wrote.
-func (s *services) supersede(ctx context.Context, svc *corev1.Service, m *memory, result service.Result) (bool, error) {
-	if !m.doubts(svc) {
-		return false, nil
-	}
-	result.Allocated, result.Reason = false, reasonPending
-	result.Message = result.Having("a write of this status was interrupted and is being repeated")
-	patch, err := result.Patch(svc, time.Now())
-	if err != nil || patch == nil {
-		return false, err
-	}
-	return true, s.status(ctx, svc, m, patch)
 }
 
 // status patches the status of svc and remembers the outcome.

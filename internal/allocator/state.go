@@ -67,7 +67,6 @@ func (s *stateServer) state(now time.Time) allocstate.State {
 	if !a.Leading {
 		return a
 	}
-	a.DoubtfulWrites = s.leader.gate.doubts()
 	a.Delayed, a.DelayedLeftOut = atMost(s.delays(), mostListed)
 	a.Backends, a.BackendsLeftOut = atMost(s.backends(), mostListed)
 	s.allocations.describe(&a)

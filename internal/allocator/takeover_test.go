@@ -1,28 +1,25 @@
 package allocator_test
 
 import (
+	"context"
+	"encoding/pem"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"purelb.io/purelb/internal/allocator"
 	"purelb.io/purelb/internal/service"
 )
-
-// hasty makes an allocator end soon after it fails to renew its Lease. It renews often, so
-// that a machine that stops it for some seconds does not end it.
-func hasty(identity string) func(*allocator.Options) {
-	return func(o *allocator.Options) {
-		o.Identity = identity
-		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 12*time.Second, 500*time.Millisecond
-	}
-}
 
 // eager makes an allocator take a free Lease soon.
 func eager(identity string) func(*allocator.Options) {
@@ -57,86 +54,85 @@ func (w *world) waitsFor(held <-chan struct{}) {
 	}
 }
 
-// There are two Services and one address. The first allocator has sent a write that gives the
-// address to the younger Service, but the write has not arrived. Then the older Service is edited,
-// so that it may have the address too. The second allocator cannot know of that write, and gives
-// the address to the older Service.
-func TestLateWriteOfAFormerLeaderFails(t *testing.T) {
-	tests := []struct {
-		name string
-		// end ends the first allocator. It may use cut to cut off its connections.
-		end       func(first *running, cut func())
-		successor string
-		waits     bool
-	}{
-		{"it was cut off", func(first *running, cut func()) {
-			cut()
-			if err := first.ends(); err == nil || !strings.Contains(err.Error(), "leader election lost") {
-				first.world.Errorf("the first allocator ends with the error %v", err)
-			}
-		}, "second", true},
-		{"it was stopped, and the write took too long", func(first *running, _ func()) {
-			first.cancel()
-			if err := first.ends(); err != nil {
-				first.world.Error(err)
-			}
-		}, "second", true},
-		{"it was killed, and is restarted under its name", func(first *running, cut func()) {
-			cut()
-			first.world.Cleanup(func() {
-				first.cancel()
-				_ = first.ends()
-			})
-		}, "first", false},
+// There are two Services and one address. The allocator is killed while a write that gives the address
+// to the younger Service is on its way. Then the older Service is edited, so that it may have the address
+// too. The write takes effect while the next allocator waits.
+func TestTakeoverSeesALateWriteOfTheFormerLeader(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
+	var away atomic.Bool
+	behind, former := w.proxied(func(req *http.Request, _ string) proxyAction {
+		switch {
+		case away.Load():
+			return cut
+		case allocates(req, "younger"):
+			return hold
+		}
+		return pass
+	})
+	first := behind.allocator(eager("pod"))
+	older, younger := balancer("older", inGroup("missing")), balancer("younger")
+	w.create(older)
+	w.says(older, "False", "UnknownPool")
+	w.create(younger)
+	w.waitsFor(former.held)
+	away.Store(true)
+	w.Cleanup(func() {
+		first.cancel()
+		_ = first.ends()
+	})
+	w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
+	second := w.allocator(eager("pod"))
+	w.until(func() bool { return strings.Contains(second.log.String(), "waitingForEarlierWrites") })
+	former.letGo()
+	if status := <-former.late; status != http.StatusOK {
+		t.Fatalf("the late write is answered with %d", status)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if testing.Short() && tt.waits {
-				t.Skip("it waits 7 to 12 s for the end of the first allocator: TestUnansweredWriteIsCancelled and TestTakeoverIsCleanAfterARelease show that end in virtual time")
-			}
-			w := newWorld(t)
-			w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
-			var away atomic.Bool
-			behind, former := w.proxied(func(req *http.Request, _ string) proxyAction {
-				switch {
-				case away.Load():
-					return cut
-				case allocates(req, "younger"):
-					return hold
-				}
-				return pass
-			})
-			first := behind.allocator(hasty("first"))
-			older, younger := balancer("older", inGroup("missing")), balancer("younger")
-			w.create(older)
-			w.says(older, "False", "UnknownPool")
-			w.create(younger)
-			w.waitsFor(former.held)
-			tt.end(first, func() { away.Store(true) })
-			w.patch(w.leaderLease(), `{"spec":{"leaseDurationSeconds":1}}`) // as if most of its duration had passed
-			w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
+	w.says(older, "False", "Exhausted")
+	w.has(younger, "192.0.2.1")
+}
 
-			// The proxy also holds back the second allocator's later writes to the younger Service.
-			// So only the takeover write can stop the late write.
-			beyond, latter := w.proxied(func(req *http.Request, body string) proxyAction {
-				if allocates(req, "younger") && !strings.Contains(body, `"Pending"`) {
-					return hold
-				}
-				return pass
-			})
-			beyond.allocator(eager(tt.successor))
-			w.has(older, "192.0.2.1")
-			w.waitsFor(latter.held)
-			former.letGo()
-			if status := <-former.late; status != http.StatusConflict {
-				t.Errorf("the late write is answered with %d, want %d", status, http.StatusConflict)
-			}
-			w.exclusive()
-			w.has(younger, "")
-			latter.letGo()
-			w.says(younger, "False", "Exhausted")
-			w.has(older, "192.0.2.1")
-		})
+// The API server calls a webhook that does not answer in time, and that it ignores then. The write
+// waits for the webhook for longer than its timeout.
+func TestAPIServerWritesNothingAfterTheTimeout(t *testing.T) {
+	w := newWorld(t)
+	svc := balancer("web")
+	w.create(svc)
+	called := make(chan struct{}, 100)
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		called <- struct{}{}
+		time.Sleep(1500 * time.Millisecond)
+	}))
+	w.Cleanup(hook.Close)
+	url, ignore, none := hook.URL, admissionv1.Ignore, admissionv1.SideEffectClassNone
+	config := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "slow"}, Webhooks: []admissionv1.ValidatingWebhook{{
+		Name: "slow.example.com", FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+		ClientConfig: admissionv1.WebhookClientConfig{
+			URL: &url, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}),
+		},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Update},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services/status"}},
+		}},
+	}}}
+	w.create(config)
+	w.Cleanup(func() { must(w, w.client.Delete(context.Background(), config)) })
+	core, err := typedcorev1.NewForConfig(w.cfg)
+	must(t, err)
+	write := func(value string) error {
+		return core.RESTClient().Patch(types.MergePatchType).Namespace("default").Resource("services").Name("web").SubResource("status").
+			Param("timeout", "1s").Body([]byte(`{"metadata":{"annotations":{"example.com/value":"` + value + `"}}}`)).Do(t.Context()).Error()
+	}
+	// The API server does not know the webhook at once.
+	w.until(func() bool { return write("before") != nil })
+	<-called
+	before := fetch(w, svc).ResourceVersion
+	if err := write("after"); err == nil {
+		t.Error("the write succeeds")
+	}
+	time.Sleep(2 * time.Second)
+	if after := fetch(w, svc).ResourceVersion; after != before {
+		t.Errorf("the write takes effect after its timeout: the version changes from %s to %s", before, after)
 	}
 }
 
@@ -158,10 +154,8 @@ func TestRestartKeepsAddressesAndWritesNothing(t *testing.T) {
 				balancer("d", annotated(service.AnnotationSharing, "k")), balancer("e", localPolicy),
 				balancer("f", annotated(service.AnnotationAddresses, "192.0.2.9")))
 			w.settled(6)
-			if tt.holder == "" { // after any other end, a Service without an address is written
-				w.create(balancer("refused", inGroup("blue")))
-				w.says(named("default", "refused"), "False", "UnknownPool")
-			}
+			w.create(balancer("refused", inGroup("blue")))
+			w.says(named("default", "refused"), "False", "UnknownPool")
 			first.stop()
 			if tt.holder != "" {
 				w.patch(w.leaderLease(), `{"spec":{"holderIdentity":%q,"leaseDurationSeconds":1}}`, tt.holder)

@@ -1,29 +1,23 @@
 package allocator
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // writeGate stands between the leader and the API server. It lets writes through only while the
-// Lease is surely ours. It is the first of three guards against a leader that does not know that it
-// has lost the lead:
+// Lease is surely ours, and limits how late a write can take effect:
 //
-//   - the gate: when the Lease may have expired, it sends no more writes, and cancels
-//     writes without an answer;
-//   - Run returns only when no write is running any more, and leaderLock releases the
-//     Lease only if the outcome of every write is known;
-//   - the API server refuses a write that left the gate in time but arrives late, because
-//     the next leader has touched the Service (takeover).
+//   - When the Lease may have expired, the gate sends no more writes, and cancels those without an
+//     answer.
+//   - The API server gives up each write after writeTimeout.
+//   - Whoever depends on the outcome of a write without an answer waits for writeEnds: the next leader
+//     before it reads the Services (leaderLock.quiet), a leader that stops before it releases the Lease,
+//     and the loop of Services before it frees an address (memory).
 type writeGate struct {
 	// lasts is how long the Lease is surely ours after a renewal was sent. 0 means for ever.
 	lasts time.Duration
@@ -38,9 +32,18 @@ type writeGate struct {
 	underway map[*http.Request]context.CancelCauseFunc
 	// ended is closed, and replaced by nil, when the last running write ends.
 	ended chan struct{}
-	// doubtful are the Services with a write whose outcome is unknown.
-	doubtful map[string]bool
+	// unanswered is when the last write ended whose outcome is unknown.
+	unanswered time.Time
 }
+
+// writeTimeout is how long the API server may work on a write. It counts from the arrival of the
+// write. After that the API server sends nothing to etcd for it.
+const writeTimeout = 5 * time.Second
+
+// writeEnds is how long a write may still take effect after it was given up. It allows a second for
+// the way to the API server and to etcd. It is not longer than leaseDuration - renewDeadline, so the
+// writes of a leader end before its Lease expires.
+const writeEnds = writeTimeout + time.Second
 
 var (
 	errNotLeading = errors.New("not sent: this allocator does not lead any more")
@@ -48,11 +51,7 @@ var (
 )
 
 func newWriteGate(lasts time.Duration) *writeGate {
-	f := &writeGate{
-		lasts:    lasts,
-		underway: map[*http.Request]context.CancelCauseFunc{},
-		doubtful: map[string]bool{},
-	}
+	f := &writeGate{lasts: lasts, underway: map[*http.Request]context.CancelCauseFunc{}}
 	f.expiry = time.AfterFunc(lasts, f.expire)
 	return f
 }
@@ -94,12 +93,11 @@ func (f *writeGate) wait() {
 	}
 }
 
-// doubts returns how many Services have a write whose outcome is unknown: the API server
-// may have performed it, or may still perform it.
-func (f *writeGate) doubts() int {
+// quiet returns how long writes may still take effect, after the last of them has ended.
+func (f *writeGate) quiet() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.doubtful)
+	return writeEnds - time.Since(f.unanswered)
 }
 
 // shut returns the reason why nothing may be sent now, or nil. Neither of two clocks may show that
@@ -138,7 +136,8 @@ type through func(*http.Request) (*http.Response, error)
 
 func (t through) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
-// send sends a write, and cancels it when the time of the Lease ends.
+// send sends a write with the timeout of the API server, and cancels it when the time of the Lease
+// ends.
 func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	if err := f.enter(req, cancel); err != nil {
@@ -148,8 +147,12 @@ func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Respo
 		}
 		return nil, err
 	}
-	resp, err := next.RoundTrip(req.WithContext(ctx))
-	f.leave(req, resp, stopped(resp))
+	limited := req.Clone(ctx)
+	query := limited.URL.Query()
+	query.Set("timeout", writeTimeout.String())
+	limited.URL.RawQuery = query.Encode()
+	resp, err := next.RoundTrip(limited)
+	f.leave(req, resp)
 	if err != nil {
 		cancel(err)
 		return nil, err
@@ -172,66 +175,19 @@ func (f *writeGate) enter(req *http.Request, cancel context.CancelCauseFunc) err
 	return nil
 }
 
-// leave records the outcome of a write.
-//
-// Each write is for one version of its object. After an answer of success or conflict, that version
-// is replaced, so all earlier writes for it must fail. The same holds if the object is gone.
-// Without such an answer the API server may still perform the write much later. A write that
-// admission has stopped is not performed.
-//
-// Only the outcomes for Services are recorded. A late write of the status of another object gives
-// no address to any Service, and the reporter corrects it.
-func (f *writeGate) leave(req *http.Request, resp *http.Response, stopped bool) {
+// leave records the end of a write. Without an answer, or after an answer that names a fault of the
+// server, the API server may still perform it.
+func (f *writeGate) leave(req *http.Request, resp *http.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	object := strings.TrimSuffix(req.URL.Path, "/status")
-	switch {
-	case stopped:
-	case resp == nil, resp.StatusCode >= http.StatusInternalServerError:
-		if strings.Contains(object, "/services/") {
-			f.doubtful[object] = true
-		}
-	case resp.StatusCode < http.StatusBadRequest, resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusNotFound:
-		delete(f.doubtful, object)
+	if resp == nil || resp.StatusCode >= http.StatusInternalServerError {
+		f.unanswered = time.Now()
 	}
 	delete(f.underway, req)
 	if len(f.underway) == 0 {
 		close(f.ended)
 		f.ended = nil
 	}
-}
-
-// settled records that the Service of this name is gone, has another type, or was replaced by
-// another Service. Its old version no longer exists, so earlier writes of it must fail.
-func (f *writeGate) settled(name types.NamespacedName) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	path := "/api/v1/namespaces/" + name.Namespace + "/services/" + name.Name
-	// The API server may be behind a proxy that adds a prefix.
-	maps.DeleteFunc(f.doubtful, func(object string, _ bool) bool { return strings.HasSuffix(object, path) })
-}
-
-// mostFault limits how much is read of an error answer.
-const mostFault = 64 << 10
-
-// stopped reports whether resp is a failure of an admission webhook. The API server calls webhooks
-// before it writes anything, so the write was not performed. Without this check, the outcome would
-// stay unknown for ever for a Service with a broken webhook. The body can be read again afterwards.
-func stopped(resp *http.Response) bool {
-	if resp == nil || resp.StatusCode != http.StatusInternalServerError {
-		return false
-	}
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, mostFault))
-	resp.Body = &again{io.MultiReader(bytes.NewReader(said), resp.Body), resp.Body}
-	// The texts are those of k8s.io/apiserver; the answer may be JSON or protobuf.
-	return bytes.Contains(said, []byte("failed calling webhook")) ||
-		bytes.Contains(said, []byte("admission webhook")) && bytes.Contains(said, []byte("denied the request"))
-}
-
-// again is a body whose beginning is read again.
-type again struct {
-	io.Reader
-	io.Closer
 }
 
 // answer is the body of an answer. It can be read until it is closed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,24 +17,22 @@ type writer struct {
 	// client writes through the write gate.
 	client  client.Client
 	metrics *metrics
-	// settled, if set, is called with Services whose earlier writes must fail.
-	settled func(types.NamespacedName)
 	// underWay is how many writes are running.
 	underWay atomic.Int32
 }
 
-// writeTimeout is how long the allocator waits for a write. The API server may still
-// perform a write that takes longer.
-const writeTimeout = 30 * time.Second
+// answerTimeout is how long the allocator waits for the answer to a write. The API server answers
+// within writeTimeout.
+const answerTimeout = 2 * writeTimeout
 
 // begin returns the context of a write. A process that stops begins no more writes, but finishes
-// the running ones. If it cancelled a write, the outcome would be unknown, and the process could
-// not release the Lease.
+// the running ones. If it cancelled a write, the outcome would be unknown, and the process would
+// release the Lease later.
 func begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	return ctx, cancel, nil
 }
 

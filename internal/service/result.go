@@ -101,26 +101,19 @@ func texts(addresses []netip.Addr, separator string) string {
 // Says reports whether the condition of svc already has this reason and message.
 func Says(svc *corev1.Service, reason, message string) bool {
 	c := meta.FindStatusCondition(svc.Status.Conditions, ConditionAllocated)
-	if c == nil || c.Reason != reason {
-		return false
-	}
-	said, _, touched := strings.Cut(c.Message, takeoverNote)
-	return c.Message == clip(message) || touched && said == clipTo(message, mostBeforeTakeover)
+	return c != nil && c.Reason == reason && c.Message == clip(message)
 }
 
 // clip cuts text to a length that people can read and that the API server accepts.
-func clip(text string) string { return clipTo(text, mostMessage) }
-
-// mostMessage is the maximum length of a message. The note of a takeover is added to at most
-// mostBeforeTakeover of it.
-const mostMessage, mostBeforeTakeover = 4096, 3800
-
-func clipTo(text string, most int) string {
-	if len(text) <= most {
+func clip(text string) string {
+	if len(text) <= mostMessage {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + cut
+	return strings.ToValidUTF8(text[:mostMessage], "") + cut
 }
+
+// mostMessage is the maximum length of a message.
+const mostMessage = 4096
 
 // cut is the end of a message that was too long.
 const cut = "..."
