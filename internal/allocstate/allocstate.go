@@ -35,8 +35,6 @@ type State struct {
 	Complete bool `json:"complete"`
 	// Services is how many Services it knows.
 	Services int `json:"services"`
-	// DoubtfulWrites is how many writes may have reached the API server although no answer came.
-	DoubtfulWrites int `json:"doubtfulWrites"`
 
 	Waiting        []Waiting `json:"waiting"`
 	WaitingLeftOut int       `json:"waitingLeftOut,omitempty"`
