@@ -64,7 +64,7 @@ var house = []room{
 
 	{drivers, "internal/ipamgrpc", "internal/addr internal/ipam api/ipam/v1", "process grpc"},
 	{drivers, "internal/netbox", "internal/addr internal/ipam internal/config internal/backoff", "process http"},
-	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox internal/backoff", "process"},
+	{drivers, "internal/backends", "internal/addr internal/ipam internal/config internal/ipamgrpc internal/netbox internal/backoff", "process apiserver"},
 
 	{drivers, "internal/events", "internal/backoff", "process types apiserver"},
 	{drivers, "internal/callers", "", "process types apiserver"},
@@ -116,7 +116,7 @@ var doors = []door{
 	{"gobgp", "github.com/osrg/gobgp",
 		"only internal/gobgp runs a BGP server, and internal/bfd uses its packets; decisions say in peering's words what it is to be"},
 	{"apiserver", "k8s.io/client-go",
-		"only the loops, internal/lease, internal/membership, internal/events, internal/callers, internal/shutdown and internal/apiserver talk to the API server; decisions get its objects as values"},
+		"only the loops, internal/lease, internal/membership, internal/events, internal/callers, internal/shutdown and internal/apiserver talk to the API server; decisions get its objects as values. internal/backends has a queue of client-go"},
 	{"gossip", "github.com/hashicorp/memberlist",
 		"only internal/gossip talks to the other agents; decisions get what it knows of them as values"},
 	{"grpc", "google.golang.org/grpc google.golang.org/protobuf",

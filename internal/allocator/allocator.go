@@ -184,7 +184,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		metrics: metrics, changed: changed, rules: opt.Rules, log: log,
 	}
 	bootstrap := &bootstrap{
-		cached: cached, live: mgr.GetAPIReader(), others: others, allocations: allocations, configWatcher: configWatcher, queue: queue,
+		cached: cached, others: others, allocations: allocations, configWatcher: configWatcher, queue: queue,
 		quiet: leader.quiet, rules: opt.Rules, log: log,
 	}
 	reporter := &reporter{

@@ -10,7 +10,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -29,10 +28,9 @@ import (
 // writes of the previous leader, and an address that this leader allocated is not free.
 type bootstrap struct {
 	// cached has the Services of type LoadBalancer after Start; filled says that it has all of
-	// them. live asks the API server about any Service. others has those of other types that matter.
+	// them. others has those of other types that matter.
 	cached        cache.Cache
 	filled        toolscache.DoneChecker
-	live          client.Reader
 	others        *apiserver.Watch[other]
 	allocations   *allocations
 	configWatcher *configWatcher
