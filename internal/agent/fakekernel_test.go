@@ -54,6 +54,7 @@ type fakeKernel struct {
 	proxy    [6]byte              // a machine that answers for every address
 	probeErr error
 	probing  time.Duration
+	probed   map[netip.Addr]bool // the addresses of all probes
 	heard    chan announce.Heard
 }
 
@@ -71,7 +72,7 @@ func newFakeKernel(addresses ...announce.Address) *fakeKernel {
 			{Name: "eth1", Index: 3, Up: true, Carrier: true},
 		},
 		changed: make(chan struct{}, 1), made: time.Now(), putErr: map[string]error{}, taken: map[string]int{}, detecting: time.Second,
-		answers: map[string][6]byte{}, heard: make(chan announce.Heard),
+		answers: map[string][6]byte{}, probed: map[netip.Addr]bool{}, heard: make(chan announce.Heard),
 	}
 	k.hold(permanent("eth0", "192.0.2.1/24"), permanent("eth0", "2001:db8::1/64"), permanent("eth1", "198.51.100.1/24"))
 	k.hold(addresses...)
@@ -276,6 +277,7 @@ func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ a
 	}
 	answers := announce.Answers{}
 	for _, ip := range ips {
+		k.probed[ip] = true
 		if mac, ok := k.answers[ip.String()]; ok {
 			answers[ip] = append([][6]byte{mac}, k.others[ip.String()]...)
 		}

@@ -17,22 +17,24 @@ type proxy struct {
 }
 
 // withoutProxies returns the answers for ips without those of machines that answer for every address, and
-// these machines, by family. It asks only if there is an answer. The map has no entry for a family that
-// was not asked about.
+// these machines, by family. It asks only if a machine answered that is no node of the cluster. The map has
+// no entry for a family that was not asked about.
 func (a *Agent) withoutProxies(
 	ctx context.Context, link string, ips []netip.Addr, answers announce.Answers, seen *observation,
 ) (announce.Answers, map[addr.Family][][6]byte) {
 	left, proxies := announce.Answers{}, map[addr.Family][][6]byte{}
 	for family, some := range byFamily(ips) {
-		answered := slices.DeleteFunc(slices.Clone(some), func(ip netip.Addr) bool { return len(answers[ip]) == 0 })
-		if len(answered) > 0 {
+		strange := slices.IndexFunc(some, func(ip netip.Addr) bool {
+			return slices.ContainsFunc(answers[ip], func(mac [6]byte) bool { return len(announce.NodesOf(mac, seen.Peers)) == 0 })
+		})
+		if strange >= 0 {
 			asking := seen.asking(link)
-			decoys := seen.Decoys(answered[0], asking.Sources)
+			decoys := seen.Decoys(some[strange], asking.Sources)
 			if second, err := a.Kernel.Probe(ctx, link, decoys, asking); err == nil && len(decoys) > 0 {
 				proxies[family] = second.Proxies(decoys)
 			}
 		}
-		maps.Copy(left, answers.Without(answered, proxies[family]))
+		maps.Copy(left, answers.Without(some, proxies[family]))
 	}
 	return left, proxies
 }

@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,4 +46,22 @@ func TestAHolderBesideAProxyIsFound(t *testing.T) {
 		want(t, "kernel", w.kernel.String(), "2001:db8::9/64 eth0")
 		contains(t, "events", w.reported(), "AddressConflict 192.0.2.9 on eth0 is answered by another machine, 02:00:00:00:00:07")
 	})
+}
+
+// A node that answers is no proxy, and how soon another node takes its addresses depends on the probes.
+func TestOnlyStrangersMayBeProxies(t *testing.T) {
+	for name, nodes := range map[string]map[[6]byte]string{"a node": {someMAC: "node-b"}, "a stranger": nil} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.kernel.answers["192.0.2.9"] = someMAC
+				w.cluster.snapshot.Services = []corev1.Service{branded("web", "192.0.2.9")}
+				w.peers.peers.MACs = nodes
+			}, func(w *world) {
+				pass(time.Minute)
+				decoys := maps.Clone(w.kernel.probed)
+				maps.DeleteFunc(decoys, func(ip netip.Addr, _ bool) bool { return ip == addrOf("192.0.2.9") || slices.Contains(w.kernel.gateways, ip) })
+				want(t, "the agent asks for other addresses", len(decoys) == 3, nodes == nil)
+			})
+		})
+	}
 }
