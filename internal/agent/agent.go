@@ -156,7 +156,7 @@ type Options struct {
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, prober.seen, answering, inquiries and inbox.
+// segments.questions, prober.seen, answering, inquiries, kubelets and inbox.
 type Agent struct {
 	Options
 	config    parsed
@@ -177,7 +177,8 @@ type Agent struct {
 	// claiming says that gratuitous ARP is on.
 	claiming bool
 	// macs are the Ethernet addresses of the links, by name.
-	macs map[string][6]byte
+	macs     map[string][6]byte
+	kubelets kubelets
 	// gossip is the present gossip address of this node.
 	gossip netip.AddrPort
 	// noDummy says why the link for remote addresses could not be created, or is "".

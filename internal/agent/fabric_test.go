@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/election"
 )
@@ -24,9 +25,12 @@ func TestTheAnswersOfAFabricForADeadNodeEnd(t *testing.T) {
 	answeredForNodeB(t, func(w *world) {
 		pass(10 * time.Minute)
 		want(t, "kernel, as long as the kubelet of node-b works", w.kernel.String(), "")
+		if n := w.cluster.kubeletsRead; n == 0 || n > 40 {
+			t.Errorf("the agent asks %d times in 10 minutes for the node, want 40 at most", n)
+		}
 		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
 		w.logged()
-		pass(15 * time.Second)
+		pass(30 * time.Second)
 		want(t, "kernel, when the kubelet is silent too", w.kernel.String(), bothAddresses)
 		want(t, "lines about it in the log", strings.Count(w.logged("of"), "answeredForDeadNode node-b"), 2)
 		lacks(t, "the published claims", w.peers.reports(), "192.0.2.9")
@@ -39,8 +43,8 @@ func TestTheAnswersOfANodeCountUntilItsAddressesExpire(t *testing.T) {
 		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
 		pass(50 * time.Second)
 		want(t, "kernel after 50 s", w.kernel.String(), "")
-		pass(30 * time.Second)
-		want(t, "kernel after 80 s", w.kernel.String(), bothAddresses)
+		pass(40 * time.Second)
+		want(t, "kernel after 90 s", w.kernel.String(), bothAddresses)
 	})
 }
 
@@ -55,4 +59,23 @@ func TestALivingNodeThatAnswersIsBelieved(t *testing.T) {
 		pass(10 * time.Minute)
 		want(t, "kernel", w.kernel.String(), "")
 	})
+}
+
+func TestASilentKubeletIsOneThatTheNodeControllerFound(t *testing.T) {
+	c := newCluster(t)
+	caches, err := NewCaches(c.config, c.node, c.namespace)
+	must(t, err)
+	for status, silent := range map[corev1.ConditionStatus]bool{corev1.ConditionTrue: false, corev1.ConditionFalse: false, corev1.ConditionUnknown: true} {
+		n, err := c.core.CoreV1().Nodes().Get(t.Context(), c.node, metav1.GetOptions{})
+		must(t, err)
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+		_, err = c.core.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
+		must(t, err)
+		got, err := caches.KubeletSilent(t.Context(), c.node)
+		must(t, err)
+		want(t, "the kubelet is silent, with Ready "+string(status), got, silent)
+	}
+	if _, err := caches.KubeletSilent(t.Context(), "no-such-node"); err == nil {
+		t.Error("a node that does not exist is read")
+	}
 }

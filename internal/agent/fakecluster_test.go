@@ -36,6 +36,8 @@ type fakeCluster struct {
 	changed  chan struct{}
 	// followed are the Services of the last call of Endpoints.
 	followed []string
+	// kubeletsRead counts the calls of KubeletSilent.
+	kubeletsRead int
 }
 
 func (c *fakeCluster) Read() (Snapshot, bool) {
@@ -72,6 +74,7 @@ func (c *fakeCluster) Endpoints(services map[string]bool) (ready, ending announc
 func (c *fakeCluster) KubeletSilent(_ context.Context, node string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.kubeletsRead++
 	return slices.Contains(c.snapshot.KubeletsSilent, node), nil
 }
 
