@@ -164,7 +164,7 @@ func (g *group) serveOne(ctx context.Context, h ipam.Holder) {
 		g.ledger.Dismissed(h, w.Dismiss, errs[0])
 	default:
 		g.queue.Forget(h)
-		g.settled(ctx, h)
+		g.settled(h)
 		return
 	}
 	fault := worst(errs)
@@ -246,7 +246,7 @@ func (g *group) failed(ctx context.Context, h ipam.Holder, fault *ipam.Error, al
 
 // settled notes that h has no work left. If no holder fails any more, only a count shows whether the
 // backend works.
-func (g *group) settled(ctx context.Context, h ipam.Holder) {
+func (g *group) settled(h ipam.Holder) {
 	g.mu.Lock()
 	_, failed := g.failing[h]
 	delete(g.failing, h)

@@ -191,7 +191,7 @@ func (c *Claims) Has(claim Claim, by Owner) bool {
 	if e == nil {
 		return false
 	}
-	if len(e.wanters) == 0 && !(e.granted && c.isHeld(e.grant.Address)) {
+	if len(e.wanters) == 0 && (!e.granted || !c.isHeld(e.grant.Address)) {
 		return true // it ends
 	}
 	return slices.Contains(e.owners(), by) || slices.Contains(c.store.Holders(e.grant.Address), by)
