@@ -92,6 +92,7 @@ var house = []room{
 	{testHelp, "internal/testing/netboxtest/fakenetbox", "internal/testing/netboxtest", "process http"},
 	{testHelp, "internal/testing/ipamtest", "internal/addr internal/ipam", "process"},
 	{testHelp, "internal/testing/processes", "", "process exec"},
+	{testHelp, "internal/testing/expect", "", "diffs"},
 	{testHelp, "internal/testing/bgptest", "internal/testing/processes", "process kernel exec"},
 	{testHelp, "internal/testing/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver manager http exec"},
 }
@@ -133,6 +134,8 @@ var doors = []door{
 		"HTTP is served by internal/process (metrics and probes, as the loops answer them) and by nothing else; internal/apiserver stands between client-go and the wire, and internal/netbox talks to NetBox"},
 	{"metrics", "github.com/prometheus/client_golang",
 		"a decision returns its reason; the loop counts it in its metrics.go. Of the drivers only internal/membership has metrics, because no loop sees what it counts, and internal/process has that of the release"},
+	{"diffs", "github.com/google/go-cmp",
+		"only tests show what differs, by internal/testing/expect"},
 	{"exec", "os/exec",
 		"no program of the product runs another program; only tests do"},
 }

@@ -33,6 +33,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const (
@@ -115,7 +116,7 @@ func newBulkWorld(b *testing.B, server *apitest.Server) *bulkWorld {
 	cfg := *server.Config
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	clients, err := kubernetes.NewForConfig(&cfg)
-	must(b, err)
+	expect.NoError(b, err)
 	return &bulkWorld{B: b, server: server, clients: clients}
 }
 
@@ -225,15 +226,15 @@ func (w *bulkWorld) create(s set, n int) []*corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{Name: name(0)},
 		Spec:       s.spec(),
 	}, metav1.CreateOptions{})
-	must(w, err)
+	expect.NoError(w, err)
 	address, err := w.clients.NetworkingV1().IPAddresses().Get(ctx, first.Spec.ClusterIP, metav1.GetOptions{})
-	must(w, err)
+	expect.NoError(w, err)
 	copies, addresses := s.copies(first, address, n)
 	// The API server looks up the cluster address of every Service that it sees.
-	must(w, errors.Join(w.server.Store(addresses), w.server.Store(copies)))
+	expect.NoError(w, errors.Join(w.server.Store(addresses), w.server.Store(copies)))
 	for {
 		list, err := services.List(ctx, metav1.ListOptions{FieldSelector: "spec.type=" + string(s.kind)})
-		must(w, err)
+		expect.NoError(w, err)
 		if len(list.Items) == n {
 			made := make([]*corev1.Service, n)
 			for i := range made {
@@ -271,7 +272,7 @@ func (s set) copies(svc *corev1.Service, a *networkingv1.IPAddress, n int) (serv
 func (w *bulkWorld) erase(s set) {
 	w.Helper()
 	for _, key := range []string{"services/specs/" + s.namespace + "/bulk-", "ipaddresses/" + s.prefix} {
-		must(w, w.server.Erase(key))
+		expect.NoError(w, w.server.Erase(key))
 	}
 }
 
@@ -289,7 +290,7 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 			Allocated: true, Reason: "Allocated", Message: "Assigned " + a.String() + " from pool default",
 		}
 		full, err := result.Patch(svc, time.Now())
-		must(w, err)
+		expect.NoError(w, err)
 		status := regexp.MustCompile(`"loadBalancer":\{.*?\]\},`).FindString(string(full))
 		if status == "" {
 			w.Fatalf("the patch has no address: %s", full)
@@ -338,7 +339,7 @@ type instance struct {
 func (p *instance) read() {
 	p.w.Helper()
 	fresh, err := io.ReadAll(p.log)
-	must(p.w, err)
+	expect.NoError(p.w, err)
 	p.begun = append(p.begun, fresh...)
 	ended := bytes.LastIndexByte(p.begun, '\n') + 1
 	p.assigned += bytes.Count(p.begun[:ended], []byte(`"msg":"addressAssigned"`))
@@ -349,19 +350,19 @@ func (w *bulkWorld) start() *instance {
 	w.Helper()
 	port := freePort(w)
 	exe, err := os.Executable()
-	must(w, err)
+	expect.NoError(w, err)
 	cmd := exec.Command(exe, "--namespace", "purelb-system", "--kubeconfig", w.server.Kubeconfig, "--port", port,
 		"--host", "127.0.0.1", "--health-address", "0", "--identity", "allocator-1")
 	cmd.Env = append(os.Environ(), asAllocator+"=1", "DEFAULT_ANNOUNCER=PureLB")
 	// A file, because a pipe would wake this process for every line.
 	path := filepath.Join(w.TempDir(), "log")
 	out, err := os.Create(path)
-	must(w, err)
+	expect.NoError(w, err)
 	defer out.Close()
 	cmd.Stdout = out
 	log, err := os.Open(path)
-	must(w, err)
-	must(w, cmd.Start())
+	expect.NoError(w, err)
+	expect.NoError(w, cmd.Start())
 	p := &instance{w: w, cmd: cmd, metrics: "http://127.0.0.1:" + port + "/metrics", log: log}
 	w.Cleanup(p.kill)
 	return p
@@ -370,7 +371,7 @@ func (w *bulkWorld) start() *instance {
 func freePort(b *bulkWorld) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(b, err)
+	expect.NoError(b, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
@@ -387,7 +388,7 @@ func (p *instance) kill() {
 func (p *instance) end() {
 	p.w.Helper()
 	p.signal(syscall.SIGTERM)
-	must(p.w, p.cmd.Wait())
+	expect.NoError(p.w, p.cmd.Wait())
 }
 
 // until polls ok at this interval.
@@ -420,7 +421,7 @@ func (p *instance) uses(n int) {
 }
 
 func (p *instance) signal(s syscall.Signal) {
-	must(p.w, p.cmd.Process.Signal(s))
+	expect.NoError(p.w, p.cmd.Process.Signal(s))
 }
 
 func (p *instance) value(name string) float64 { return p.scrape()[name] }
@@ -472,7 +473,7 @@ func (p *instance) idle() (services, all float64) {
 func (p *instance) memory() float64 {
 	p.w.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	must(p.w, err)
+	expect.NoError(p.w, err)
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
 			kb, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)

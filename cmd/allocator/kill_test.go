@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // asAllocator is the environment variable that makes the test binary run as an allocator, so that
@@ -30,24 +31,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // start starts an allocator as a separate process.
 func start(t *testing.T, kubeconfig string) (cmd *exec.Cmd, output *bytes.Buffer) {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	expect.NoError(t, err)
 	output = &bytes.Buffer{}
 	cmd = exec.Command(exe, "--namespace", "purelb-system", "--kubeconfig", kubeconfig, "--port", "0", "--health-address", "0",
 		"--identity", "allocator-1")
 	cmd.Env = append(os.Environ(), asAllocator+"=1", "DEFAULT_ANNOUNCER=PureLB")
 	cmd.Stdout, cmd.Stderr = output, output
-	must(t, cmd.Start())
+	expect.NoError(t, cmd.Start())
 	return cmd, output
 }
 
@@ -73,7 +67,7 @@ func TestRepeatedKillsDoubleAndLoseNoAddress(t *testing.T) {
 		}
 	}
 	clients, err := kubernetes.NewForConfig(server.Config)
-	must(t, err)
+	expect.NoError(t, err)
 	const rounds, each = 8, 20
 	for i := range rounds {
 		var wg sync.WaitGroup
@@ -126,7 +120,7 @@ func await(t *testing.T, clients kubernetes.Interface, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // the other process says nothing when it is done
 		list, err := clients.CoreV1().Services("default").List(context.Background(), metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
-		must(t, err)
+		expect.NoError(t, err)
 		holders := map[string]string{}
 		for _, svc := range list.Items {
 			for _, in := range svc.Status.LoadBalancer.Ingress {

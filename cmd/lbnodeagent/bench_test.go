@@ -20,6 +20,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const (
@@ -60,7 +61,7 @@ func inFreshNamespace(b *testing.B) {
 	cmd := child(b, "benchmark", "-test.run=^$", "-test.bench=^BenchmarkIdle10k$", "-test.benchtime=1x", "-test.timeout=20m")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	cmd.Stdout = os.Stdout
-	must(b, cmd.Run())
+	expect.NoError(b, cmd.Run())
 }
 
 const ground = `
@@ -121,7 +122,7 @@ func (w *idleWorld) start(i int) *exec.Cmd {
 	w.apply("apiVersion: v1\nkind: Node\nmetadata: {name: " + node + "}\n")
 	cmd := child(w.B, "agent", "--namespace=purelb-system", "--kubeconfig="+w.server.Kubeconfig, "--node-name="+node,
 		"--host=127.0.0.1", fmt.Sprintf("--port=%d", 7470+i), fmt.Sprintf("--gossip-address=127.0.0.%d", i))
-	must(w, cmd.Start())
+	expect.NoError(w, cmd.Start())
 	w.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it says that it was killed
@@ -134,7 +135,7 @@ func (w *idleWorld) serve() {
 	w.Helper()
 	ctx := context.Background()
 	clients, err := kubernetes.NewForConfig(w.server.Config)
-	must(w, err)
+	expect.NoError(w, err)
 	services := clients.CoreV1().Services("default")
 	svc, err := services.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "bulk-00000"},
@@ -142,17 +143,17 @@ func (w *idleWorld) serve() {
 			Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.128.0", AllocateLoadBalancerNodePorts: new(bool), Ports: []corev1.ServicePort{{Port: 80}},
 		},
 	}, metav1.CreateOptions{})
-	must(w, err)
+	expect.NoError(w, err)
 	first := netip.MustParseAddr("10.64.0.1")
 	patch, err := service.Result{
 		Addresses: []netip.Addr{first}, From: "default", PoolType: service.PoolRemote,
 		Allocated: true, Reason: "Allocated", Message: "Assigned " + first.String() + " from pool default",
 	}.Patch(svc, time.Now())
-	must(w, err)
+	expect.NoError(w, err)
 	if svc, err = services.Patch(ctx, svc.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		w.Fatal(err)
 	}
-	must(w, w.server.Store(copies(svc, first)))
+	expect.NoError(w, w.server.Store(copies(svc, first)))
 }
 
 // copies are further Services like svc, which has the address first.
@@ -183,7 +184,7 @@ func (w *idleWorld) measure() {
 	})
 	w.until("every event is written", w.noMoreEvents())
 	ticker := child(w.B, "ticker")
-	must(w, ticker.Start())
+	expect.NoError(w, ticker.Start())
 	defer func() {
 		_ = ticker.Process.Kill()
 		_ = ticker.Wait()
@@ -204,7 +205,7 @@ func (w *idleWorld) measure() {
 func (w *idleWorld) noMoreEvents() func() bool {
 	w.Helper()
 	clients, err := kubernetes.NewForConfig(w.server.Config)
-	must(w, err)
+	expect.NoError(w, err)
 	var before int64
 	return func() bool {
 		some, err := clients.CoreV1().Events("").List(context.Background(), metav1.ListOptions{Limit: 1})

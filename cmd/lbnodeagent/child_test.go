@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // asChild says in the environment what a process of this test binary is to be.
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 func child(b *testing.B, as string, args ...string) *exec.Cmd {
 	b.Helper()
 	exe, err := os.Executable()
-	must(b, err)
+	expect.NoError(b, err)
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), asChild+"="+as)
 	cmd.Stderr = os.Stderr
@@ -56,7 +58,7 @@ func (w *idleWorld) usage(cmd *exec.Cmd) (u usage) {
 	}
 	for _, thread := range threads {
 		times, err := os.ReadFile(thread + "/schedstat")
-		must(w, err)
+		expect.NoError(w, err)
 		ns, _ := strconv.ParseFloat(strings.Fields(string(times))[0], 64)
 		u.cpu += ns / 1e9
 		u.wakeups += w.field(thread+"/status", "voluntary_ctxt_switches:")
@@ -74,7 +76,7 @@ func (w *idleWorld) memory(cmd *exec.Cmd) float64 {
 func (w *idleWorld) field(path, name string) float64 {
 	w.Helper()
 	text, err := os.ReadFile(path)
-	must(w, err)
+	expect.NoError(w, err)
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, name); ok {
 			n, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
@@ -83,12 +85,4 @@ func (w *idleWorld) field(path, name string) float64 {
 	}
 	w.Fatalf("%s has no %s", path, name)
 	return 0
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

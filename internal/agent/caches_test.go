@@ -25,6 +25,7 @@ import (
 	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
@@ -39,7 +40,7 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 	c.serve("plain", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 
 	caches, err := NewCaches(c.config, c.node, c.namespace)
-	must(t, err)
+	expect.NoError(t, err)
 	if _, complete := caches.Read(); complete {
 		t.Error("the caches are complete before they start")
 	}
@@ -99,7 +100,7 @@ func TestCachesShowTheObjectsOfThisNode(t *testing.T) {
 func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 	c := newCluster(t)
 	caches, err := NewCaches(c.config, c.node, c.namespace)
-	must(t, err)
+	expect.NoError(t, err)
 	var read sync.Map // by "namespace/name", whether a Service is ours
 	balanced := func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }
 	caches.services = watch(caches, apiserver.Selected(c.core.CoreV1().Services(""), balanced), func(svc *corev1.Service) (*Service, bool) {
@@ -138,7 +139,7 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 	drain(t, caches.Changed())
 	create("pending")
 	c.patch("pending", `{"metadata":{"labels":{"changed":"yes"}}}`)
-	must(t, services.Delete(t.Context(), "pending", metav1.DeleteOptions{}))
+	expect.NoError(t, services.Delete(t.Context(), "pending", metav1.DeleteOptions{}))
 	create("last")
 	eventuallyIs(t, "one without an address, after all changes of another Service", "false true", ours("last"))
 	if len(caches.Changed()) > 0 {
@@ -153,7 +154,7 @@ func TestServicesThatAreNotOursSignalNoChange(t *testing.T) {
 // Most Services of a cluster have no address from a group that withdraws idle addresses.
 func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
 	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
-	must(t, err)
+	expect.NoError(t, err)
 	c.followed.Store(&map[string]bool{"default/web": true})
 	for service, signals := range map[string]int{"web": 1, "other": 0} {
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
@@ -161,7 +162,7 @@ func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
 		}}
 		for _, change := range [][2]*discoveryv1.EndpointSlice{{nil, slice}, {slice, slice.DeepCopy()}, {slice, nil}} {
 			c.endpointsChanged(change[0], change[1])
-			want(t, "signals of the endpoints of "+service, len(c.Changed()), signals)
+			expect.Equal(t, "signals of the endpoints of "+service, len(c.Changed()), signals)
 			for len(c.Changed()) > 0 {
 				<-c.Changed()
 			}
@@ -172,7 +173,7 @@ func TestEndpointsThatAreNotFollowedSignalNoChange(t *testing.T) {
 // A pass asks for the endpoints of a few Services. A cluster may have 20,000 EndpointSlices.
 func TestEndpointsOfOtherServicesCostNothing(t *testing.T) {
 	c, err := NewCaches(&rest.Config{}, "node-a", "purelb")
-	must(t, err)
+	expect.NoError(t, err)
 	all := &discoveryv1.EndpointSliceList{}
 	for i := range 1000 {
 		service := fmt.Sprint("service-", i)
@@ -234,7 +235,7 @@ func TestCachesShowTheConfiguredNamespaces(t *testing.T) {
 		{[]string{config.Everywhere}, "mine other theirs agent theirs"},
 	} {
 		caches, err := NewCaches(c.config, c.node, c.namespace, tt.others...)
-		must(t, err)
+		expect.NoError(t, err)
 		run(t, caches.Run)
 		eventuallyIs(t, fmt.Sprintf("the view of %q", tt.others), tt.want, func() string {
 			s, complete := caches.Read()

@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The kernel of a node may also answer a gratuitous ARP for an address on its kube-ipvs0.
@@ -32,7 +33,7 @@ func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 				w.kernel.heard <- heard("192.0.2.9", 7)
 				pass(time.Second)
 			}
-			want(t, "events", w.reported(), "")
+			expect.Equal(t, "events", w.reported(), "")
 			if claims := w.kernel.claims(); len(claims) > 2 {
 				t.Errorf("the claims are %q, want at most one for each address in ten minutes", claims)
 			}
@@ -57,7 +58,7 @@ func TestAClaimThatItsNodeDeniesIsNoConflict(t *testing.T) {
 				if events := w.reported(); strings.Count(events, "AddressConflict") != 1 || !strings.Contains(events, "node node-b") {
 					t.Errorf("the events are %q, want one AddressConflict with node-b", events)
 				}
-				contains(t, "the changes of the agent", w.kernel.changes(), "claim 192.0.2.9")
+				expect.Contains(t, "the changes of the agent", w.kernel.changes(), "claim 192.0.2.9")
 			})
 		})
 	}
@@ -87,7 +88,7 @@ func TestAClaimOfASharedMACIsAConflictUnlessAllNodesDenyIt(t *testing.T) {
 				w.kernel.heard <- heard("192.0.2.9", 7)
 				pass(time.Second)
 				events := w.reported()
-				want(t, "there is a conflict", strings.Contains(events, "AddressConflict"), tt.conflict)
+				expect.Equal(t, "there is a conflict", strings.Contains(events, "AddressConflict"), tt.conflict)
 				if tt.conflict && !strings.Contains(events, "one of the nodes node-b, node-c") {
 					t.Errorf("the events are %q, want both nodes in them", events)
 				}
@@ -104,8 +105,8 @@ func TestQuestionsToANodeAreLimited(t *testing.T) {
 		c.note(now, "node-b", announce.Heard{Addr: ip})
 	}
 	due, _ := c.due(now)
-	want(t, "addresses that the node is asked about", len(due["node-b"]), maxClaims)
-	want(t, "a claim a second later is due", fmt.Sprint(c.note(now.Add(time.Second), "node-b", announce.Heard{Addr: ip})), "false")
+	expect.Equal(t, "addresses that the node is asked about", len(due["node-b"]), maxClaims)
+	expect.Equal(t, "a claim a second later is due", fmt.Sprint(c.note(now.Add(time.Second), "node-b", announce.Heard{Addr: ip})), "false")
 	if _, next := c.due(now.Add(time.Second)); !next.Equal(now.Add(askClaimantEvery)) {
 		t.Errorf("the next question is due at %s", next)
 	}

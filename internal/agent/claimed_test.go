@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // elsewhere gives web another address, for which no machine answers.
@@ -23,14 +24,14 @@ func TestRestartAsksAgainForReportedMachines(t *testing.T) {
 		w.kernel.answers["192.0.2.9"] = someMAC
 	}, func(w *world) {
 		settle()
-		want(t, "reports at the start", w.peers.reports(), both)
+		expect.Equal(t, "reports at the start", w.peers.reports(), both)
 		pass(5 * time.Minute)
-		want(t, "reports nine minutes after the last answers", w.peers.reports(), both)
+		expect.Equal(t, "reports nine minutes after the last answers", w.peers.reports(), both)
 		pass(2 * time.Minute)
-		want(t, "reports eleven minutes after the last answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		expect.Equal(t, "reports eleven minutes after the last answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
 		pass(time.Hour)
-		want(t, "reports while one machine answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
-		want(t, "events about earlier reports", w.reported(), "")
+		expect.Equal(t, "reports while one machine answers", w.peers.reports(), "[192.0.2.9=02:00:00:00:00:07]")
+		expect.Equal(t, "events about earlier reports", w.reported(), "")
 	})
 }
 
@@ -42,7 +43,7 @@ func TestAnotherMachineEndsTheReportOfTheFirst(t *testing.T) {
 		w.cluster.change(elsewhere)
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = [6]byte{2, 0, 0, 0, 0, 8} }) // another node
 		pass(15 * time.Minute)
-		want(t, "reported", w.peers.reports(), "[]")
+		expect.Equal(t, "reported", w.peers.reports(), "[]")
 	})
 }
 
@@ -56,7 +57,7 @@ func TestReportsAreFew(t *testing.T) {
 		}
 		w.cluster.change(serving(branded("web", ips...)))
 		pass(time.Minute)
-		want(t, "reported addresses", strings.Count(w.peers.reports(), "="), 64)
+		expect.Equal(t, "reported addresses", strings.Count(w.peers.reports(), "="), 64)
 	})
 }
 
@@ -65,6 +66,6 @@ func TestTheMACsOfTheNodeArePublished(t *testing.T) {
 		w.kernel.links[1].MAC = [6]byte{2, 0, 0, 0, 0, 1}
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "veth7", Index: 7, MAC: [6]byte{2, 0, 0, 0, 0, 2}})
 	}, func(w *world) {
-		want(t, "published MACs", w.peers.macs, "[02:00:00:00:00:01]")
+		expect.Equal(t, "published MACs", w.peers.macs, "[02:00:00:00:00:01]")
 	})
 }

@@ -22,6 +22,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -41,7 +42,7 @@ func newCluster(t *testing.T) cluster {
 	c := cluster{t: t, config: apitest.Config(t), namespace: apitest.Namespace(t)}
 	c.node = "node-of-" + c.namespace
 	scheme := runtime.NewScheme()
-	must(t, v2.AddToScheme(scheme))
+	expect.NoError(t, v2.AddToScheme(scheme))
 	var err error
 	if c.core, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
@@ -61,7 +62,7 @@ func (c cluster) apply(o client.Object) {
 	o.SetNamespace(c.namespace)
 	o.SetUID("")
 	o.SetGeneration(0)
-	must(c.t, c.objects.Create(c.t.Context(), o))
+	expect.NoError(c.t, c.objects.Create(c.t.Context(), o))
 }
 
 // serve creates a Service and gives it addresses as the allocator does. The Service is deleted at
@@ -93,13 +94,13 @@ func (c cluster) serve(name string, change func(*corev1.Service), ips ...string)
 func (c cluster) patch(name, patch string, subresource ...string) {
 	c.t.Helper()
 	_, err := c.core.CoreV1().Services(c.namespace).Patch(c.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
-	must(c.t, err)
+	expect.NoError(c.t, err)
 }
 
 func (c cluster) get(name string) *corev1.Service {
 	c.t.Helper()
 	svc, err := c.core.CoreV1().Services(c.namespace).Get(c.t.Context(), name, metav1.GetOptions{})
-	must(c.t, err)
+	expect.NoError(c.t, err)
 	return svc
 }
 

@@ -11,6 +11,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func state(w *world) string {
@@ -34,16 +35,16 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 				w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7"))
 				before, slots := w.kernel.String(), w.slots("web")
 				w.reported()
-				want(t, "state", state(w), "configured")
+				expect.Equal(t, "state", state(w), "configured")
 				w.cluster.change(func(s *objects) {
 					s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: tt.expression})}
 					s.Agents[0].Generation = 2
 				})
 				w.peers.change(func(p *election.Peers) { p.Known, p.Members = nil, []election.Member{{Node: "node-a", Eligible: true}} })
 				pass(10 * time.Minute)
-				want(t, "kernel", w.kernel.String(), before)
-				want(t, "slots", w.slots("web"), slots)
-				want(t, "state", state(w), tt.state)
+				expect.Equal(t, "kernel", w.kernel.String(), before)
+				expect.Equal(t, "slots", w.slots("web"), slots)
+				expect.Equal(t, "state", state(w), tt.state)
 				if got := w.reported(); !strings.HasPrefix(got, tt.event) || strings.Count(got, "\n") > 0 {
 					t.Errorf("the events are %q, want one that begins with %q", got, tt.event)
 				}
@@ -65,8 +66,8 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 				})
 				settle()
 				lacks(t, "changes by the correct configuration", w.kernel.changes(), "remove")
-				want(t, "kernel, mended", w.kernel.String(), before)
-				want(t, "slots, mended", w.slots("web"), slots)
+				expect.Equal(t, "kernel, mended", w.kernel.String(), before)
+				expect.Equal(t, "slots, mended", w.slots("web"), slots)
 			})
 		})
 	}
@@ -89,11 +90,11 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 				w.logged()
 				w.cluster.change(func(s *objects) { s.Agents = tt.agents })
 				settle()
-				want(t, "kernel", w.kernel.String(), "")
-				want(t, "slots", w.slots("web"), "")
-				want(t, "state", state(w), tt.state)
-				want(t, "published", w.peers.publications(), "[]  ")
-				contains(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noConfig")
+				expect.Equal(t, "kernel", w.kernel.String(), "")
+				expect.Equal(t, "slots", w.slots("web"), "")
+				expect.Equal(t, "state", state(w), tt.state)
+				expect.Equal(t, "published", w.peers.publications(), "[]  ")
+				expect.Contains(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noConfig")
 			})
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // holdingBoth runs test on a node that has held both addresses for a minute.
@@ -45,9 +46,9 @@ func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 		}
 		tail := ", which node node-a has on eth0, is claimed by another machine, 02:00:00:00:00:07: clients reach one or the other; " +
 			"if this is no node of the cluster, give it another address, or exclude this one from the pool"
-		want(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
-		contains(t, "the published record", w.peers.publications(), "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07")
+		expect.Equal(t, "events", w.reported(), "Warning AddressConflict 192.0.2.9"+tail+"\nWarning AddressConflict 2001:db8::9"+tail)
+		expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
+		expect.Contains(t, "the published record", w.peers.publications(), "192.0.2.9 on eth0 is claimed by another machine, 02:00:00:00:00:07")
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		pass(10 * time.Second)
 		w.kernel.heard <- heard("192.0.2.9", 7)
@@ -55,19 +56,19 @@ func TestAForeignClaimIsReportedOnceAndAnsweredRarely(t *testing.T) {
 		if claims := w.kernel.claims(); len(claims) != 4 {
 			t.Errorf("ten seconds later, all claims are %v", claims)
 		}
-		want(t, "events, within ten minutes", w.reported(), "")
+		expect.Equal(t, "events, within ten minutes", w.reported(), "")
 		w.kernel.heard <- heard("192.0.2.9", 8)
 		settle()
 		if events := w.reported(); strings.Count(events, "\n") != 0 || !strings.Contains(events, "00:08") {
 			t.Errorf("the events of a second machine are %q, want one with its MAC", events)
 		}
-		want(t, "conflicts that the metric counts", testutil.ToFloat64(w.metrics.conflicts), 3)
+		expect.Equal(t, "conflicts that the metric counts", testutil.ToFloat64(w.metrics.conflicts), 3)
 		pass(12 * time.Minute)
-		want(t, "published record after the conflict", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		expect.Equal(t, "published record after the conflict", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
 		w.reported()
 		w.kernel.heard <- heard("192.0.2.9", 7)
 		settle()
-		contains(t, "the events of a new conflict", w.reported(), "00:07")
+		expect.Contains(t, "the events of a new conflict", w.reported(), "00:07")
 	})
 }
 
@@ -81,8 +82,8 @@ func TestAnARPRequestIsNoConflict(t *testing.T) {
 			w.kernel.heard <- h
 		}
 		settle()
-		want(t, "changes", w.kernel.changes(), "")
-		want(t, "events", w.reported(), "")
+		expect.Equal(t, "changes", w.kernel.changes(), "")
+		expect.Equal(t, "events", w.reported(), "")
 	})
 }
 
@@ -101,7 +102,7 @@ func TestTheNodeThatIsNotElectedYieldsASharedAddress(t *testing.T) {
 		w.agent.Annotations = unwritten{}
 	}, func(w *world) {
 		pass(10 * time.Second)
-		want(t, "kernel, while no other node claims them", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.11/24 eth0, 192.0.2.12/24 eth0, 192.0.2.9/24 eth0")
+		expect.Equal(t, "kernel, while no other node claims them", w.kernel.String(), "192.0.2.10/24 eth0, 192.0.2.11/24 eth0, 192.0.2.12/24 eth0, 192.0.2.9/24 eth0")
 		var chosen []string
 		for _, ip := range []string{"192.0.2.10", "192.0.2.11", "192.0.2.12", "192.0.2.9"} {
 			w.kernel.heard <- heard(ip, 7)
@@ -113,7 +114,7 @@ func TestTheNodeThatIsNotElectedYieldsASharedAddress(t *testing.T) {
 			t.Fatalf("the test needs other addresses: node-a is elected for %v, want some of them", chosen)
 		}
 		settle()
-		want(t, "kernel", w.kernel.String(), strings.Join(chosen, ", "))
+		expect.Equal(t, "kernel", w.kernel.String(), strings.Join(chosen, ", "))
 	})
 }
 
@@ -124,7 +125,7 @@ func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 		inWorld(t, nil, func(w *world) {
 			w.cluster.change(web)
 			pass(500 * time.Millisecond)
-			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+			expect.Equal(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 			unstick := w.kernel.stick()
 			backoff.Poke(w.kernel.changed)
 			pass(500 * time.Millisecond)
@@ -133,18 +134,18 @@ func TestAHandoverDuringASlowPassIsNoConflict(t *testing.T) {
 			unstick()
 			w.kernel.heard <- claim
 			settle()
-			want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
+			expect.Equal(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0")
 			pass(5 * time.Second)
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
-			contains(t, "the events when the machine claims the address again", w.reported(), "AddressConflict")
+			expect.Contains(t, "the events when the machine claims the address again", w.reported(), "AddressConflict")
 		})
 	})
 	t.Run("the address is added late in the pass", func(t *testing.T) {
 		inWorld(t, func(w *world) { w.kernel.putting = 3 * time.Second }, func(w *world) {
 			w.cluster.change(web)
 			pass(3500 * time.Millisecond)
-			want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
+			expect.Equal(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0")
 			w.kernel.heard <- heard("192.0.2.9", 7)
 			settle()
 			lacks(t, "the events", w.reported(), "AddressConflict")

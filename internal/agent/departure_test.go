@@ -14,6 +14,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // endOf is an end that always has this cause.
@@ -54,17 +55,17 @@ func TestTheAddressesAfterTheEndOfAnAgent(t *testing.T) {
 					w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
 				}
 			}, func(w *world) {
-				want(t, "kernel, before", w.kernel.String(), everything)
+				expect.Equal(t, "kernel, before", w.kernel.String(), everything)
 				w.kernel.changes()
 				began := time.Now()
 				w.end()
 				if took := time.Since(began); took > tt.limit+time.Millisecond || took < tt.limit {
 					t.Errorf("the end took %s, want %s", took, tt.limit)
 				}
-				want(t, "kernel", w.kernel.String(), tt.want)
-				want(t, "the dummy interface exists", w.kernel.has("kube-lb0"), (tt.cause != ending.Uninstalled))
-				want(t, "the agent calls Leave", w.peers.gone, tt.gone)
-				want(t, "the agent publishes that it drains", w.peers.draining() != "", tt.gone)
+				expect.Equal(t, "kernel", w.kernel.String(), tt.want)
+				expect.Equal(t, "the dummy interface exists", w.kernel.has("kube-lb0"), (tt.cause != ending.Uninstalled))
+				expect.Equal(t, "the agent calls Leave", w.peers.gone, tt.gone)
+				expect.Equal(t, "the agent publishes that it drains", w.peers.draining() != "", tt.gone)
 			})
 		})
 	}
@@ -92,12 +93,12 @@ func TestAHandoverIsTriedAgainAfterAFailedObservation(t *testing.T) {
 				w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
 				w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
 			}, func(w *world) {
-				want(t, "kernel, before", w.kernel.String(), bothAddresses)
+				expect.Equal(t, "kernel, before", w.kernel.String(), bothAddresses)
 				w.kernel.change(func() { w.kernel.dumpErr = errors.New("dump interrupted") })
 				time.AfterFunc(300*time.Millisecond, func() { w.kernel.change(func() { w.kernel.dumpErr = nil }) })
 				w.end()
-				want(t, "kernel", w.kernel.String(), "")
-				want(t, "addresses that node-b was asked to take", testutil.ToFloat64(w.metrics.handovers), 2)
+				expect.Equal(t, "kernel", w.kernel.String(), "")
+				expect.Equal(t, "addresses that node-b was asked to take", testutil.ToFloat64(w.metrics.handovers), 2)
 			})
 		})
 	}
@@ -106,7 +107,7 @@ func TestAHandoverIsTriedAgainAfterAFailedObservation(t *testing.T) {
 // The other nodes take the addresses only after Leave.
 func TestLeaveDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
 	atUninstall(t, func(w *world) { w.kernel.keepsLinks = true }, func(w *world) {
-		want(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
 		if !w.peers.gone {
 			t.Error("the agent does not call Leave while the kernel deletes the link")
 		}
@@ -117,7 +118,7 @@ func TestLeaveDoesNotWaitForTheDeletionOfTheLink(t *testing.T) {
 // request may take too long.
 func TestTheLinkIsDeletedWhenLeaveTakesTooLong(t *testing.T) {
 	atUninstall(t, func(w *world) { w.peers.deaf = true }, func(w *world) {
-		want(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
 		if w.kernel.has("kube-lb0") {
 			t.Error("the dummy interface exists after the end of the agent")
 		}
@@ -136,9 +137,9 @@ func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
 	}, func(w *world) {
 		w.cluster.change(func(s *objects) { s.Node = nil })
-		want(t, "kernel, without a Node", w.kernel.String(), bothAddresses+", 203.0.113.7/32 kube-lb0")
+		expect.Equal(t, "kernel, without a Node", w.kernel.String(), bothAddresses+", 203.0.113.7/32 kube-lb0")
 		w.end()
-		want(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
 		if asked == 0 {
 			t.Error("no other node was asked to take the addresses")
 		}
@@ -148,7 +149,7 @@ func TestTheAgentOfADeletedNodeHandsOver(t *testing.T) {
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newCluster(t)
 	caches, err := NewCaches(c.config, c.node, c.namespace)
-	must(t, err)
+	expect.NoError(t, err)
 	if caches.nodeDeleted() {
 		t.Error("the caches report a deleted node before they have read the nodes")
 	}
@@ -160,7 +161,7 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 	if caches.nodeDeleted() {
 		t.Error("the caches report that an existing node is deleted")
 	}
-	must(t, c.core.CoreV1().Nodes().Delete(t.Context(), c.node, metav1.DeleteOptions{}))
+	expect.NoError(t, c.core.CoreV1().Nodes().Delete(t.Context(), c.node, metav1.DeleteOptions{}))
 	eventually(t, "the caches report the deleted node", caches.nodeDeleted)
 }
 
@@ -174,12 +175,12 @@ func TestAnAgentThatRestartsCompletesHandovers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			handsOver(t, nil, func(w *world) {
 				w.agent.Departures = endOf(ending.Restart)
-				want(t, "kernel, before", w.kernel.String(), bothAddresses)
+				expect.Equal(t, "kernel, before", w.kernel.String(), bothAddresses)
 				if tt.taken {
 					w.peers.received <- from("node-b", announce.Taken)
 				}
 				w.end()
-				want(t, "kernel", w.kernel.String(), tt.want)
+				expect.Equal(t, "kernel", w.kernel.String(), tt.want)
 				if w.peers.gone {
 					t.Error("the agent calls Leave")
 				}
@@ -196,7 +197,7 @@ func TestOnlyAnAgentThatLeavesReportsNoSubnets(t *testing.T) {
 			handsOver(t, nil, func(w *world) {
 				w.agent.Departures = endOf(cause)
 				w.end()
-				want(t, "the last record has no subnets", strings.HasPrefix(w.peers.publications(), "[] "), none)
+				expect.Equal(t, "the last record has no subnets", strings.HasPrefix(w.peers.publications(), "[] "), none)
 			})
 		})
 	}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestSignalsToAvoidANode(t *testing.T) {
@@ -45,13 +47,13 @@ func TestSignalsToAvoidANode(t *testing.T) {
 					settle()
 				}
 				become(tt.node)
-				want(t, "reason at first", w.peers.draining(), tt.first)
+				expect.Equal(t, "reason at first", w.peers.draining(), tt.first)
 				pass(9 * time.Second)
-				want(t, "reason after nine seconds", w.peers.draining(), tt.first)
+				expect.Equal(t, "reason after nine seconds", w.peers.draining(), tt.first)
 				pass(2 * time.Second)
-				want(t, "reason after eleven seconds", w.peers.draining(), tt.then)
+				expect.Equal(t, "reason after eleven seconds", w.peers.draining(), tt.then)
 				become(&corev1.Node{})
-				want(t, "reason without a signal", w.peers.draining(), "")
+				expect.Equal(t, "reason without a signal", w.peers.draining(), "")
 			})
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // withLifetime gives local addresses this lifetime in seconds; 0 is forever.
@@ -23,9 +24,9 @@ func TestAClaimWaitsForDuplicateAddressDetection(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(10 * time.Second)
 		for _, text := range []string{"100ms claim 192.0.2.9", "1.1s claim 2001:db8::9", "2.1s claim 2001:db8::9"} {
-			contains(t, "claims", strings.Join(w.kernel.claims(), "\n"), text)
+			expect.Contains(t, "claims", strings.Join(w.kernel.claims(), "\n"), text)
 		}
-		want(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+		expect.Equal(t, "slots", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
 	})
 }
 
@@ -40,9 +41,9 @@ func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 		if changes := w.kernel.changes(); strings.Count(changes, "put") > 30 {
 			t.Errorf("the agent adds the address after each removal:\n%s", changes)
 		}
-		contains(t, "events", w.reported(), announce.ErrVanishes4.Error())
+		expect.Contains(t, "events", w.reported(), announce.ErrVanishes4.Error())
 		pass(2 * time.Minute)
-		want(t, "left alone", w.kernel.String(), "192.0.2.9/24 eth0")
+		expect.Equal(t, "left alone", w.kernel.String(), "192.0.2.9/24 eth0")
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestClaimsFollowTheirScheduleAndEndWithTheAddress(t *testing.T) {
@@ -21,10 +23,10 @@ func TestClaimsFollowTheirScheduleAndEndWithTheAddress(t *testing.T) {
 			text string
 			n    int
 		}{{"192.0.2.9 eth0", 3}, {"2001:db8::9 eth0", 2}, {"203.0.113.7", 0}, {"100ms claim", 2}, {"600ms claim", 2}, {"1.1s claim", 1}} {
-			want(t, fmt.Sprintf("claims with %q", wanted.text), strings.Count(claims, wanted.text), wanted.n)
+			expect.Equal(t, fmt.Sprintf("claims with %q", wanted.text), strings.Count(claims, wanted.text), wanted.n)
 		}
-		want(t, "garp_sent_total", testutil.ToFloat64(w.metrics.garpSent), 3)
-		want(t, "na_sent_total", testutil.ToFloat64(w.metrics.naSent), 2)
+		expect.Equal(t, "garp_sent_total", testutil.ToFloat64(w.metrics.garpSent), 3)
+		expect.Equal(t, "na_sent_total", testutil.ToFloat64(w.metrics.naSent), 2)
 	})
 }
 
@@ -43,7 +45,7 @@ func TestAnAddressInTheSlotOfAnotherNodeIsClaimedAgain(t *testing.T) {
 		if claims := strings.Join(w.kernel.claims()[before:], "\n"); strings.Count(claims, "192.0.2.9 eth0") < 2 || strings.Contains(claims, "2001:db8::9") {
 			t.Errorf("the new claims are\n%s\nwant some of 192.0.2.9 only", claims)
 		}
-		contains(t, "the slots", w.slots("web"), "node-a,eth0,192.0.2.9")
+		expect.Contains(t, "the slots", w.slots("web"), "node-a,eth0,192.0.2.9")
 	})
 }
 
@@ -61,6 +63,6 @@ func TestAddressesAreClaimedAgainWhenTheMACChanges(t *testing.T) {
 			t.Errorf("the claims after the change are\n%s\nwant one of each address that is here", claims)
 		}
 		pass(time.Minute)
-		want(t, "claims in the minute after the change", len(w.kernel.claims())-before, 8)
+		expect.Equal(t, "claims in the minute after the change", len(w.kernel.claims())-before, 8)
 	})
 }

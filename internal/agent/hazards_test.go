@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // known sets the addresses of the node in Kubernetes.
@@ -32,8 +34,8 @@ func TestAServiceAddressThatKubernetesTakesForTheNodesIsNamedOnce(t *testing.T) 
 		w.reported()
 		w.cluster.change(known("2001:db8::9"))
 		pass(time.Minute)
-		want(t, "events", w.reported(), "Warning ServiceIsNodeAddress Node node-a "+text)
-		contains(t, "the published record", w.peers.publications(), "purelb/default it "+text)
+		expect.Equal(t, "events", w.reported(), "Warning ServiceIsNodeAddress Node node-a "+text)
+		expect.Contains(t, "the published record", w.peers.publications(), "purelb/default it "+text)
 		w.cluster.change(known("2001:db8::1"))
 		pass(time.Minute)
 		lacks(t, "the published record, with --node-ip", w.peers.publications(), "kubelet")
@@ -43,12 +45,12 @@ func TestAServiceAddressThatKubernetesTakesForTheNodesIsNamedOnce(t *testing.T) 
 func TestANodeThatAsksInTheNameOfAServiceIsNamedOnce(t *testing.T) {
 	inWorld(t, func(w *world) { w.kernel.anySender = true }, func(w *world) {
 		pass(time.Minute)
-		want(t, "events before there is a remote address", w.reported(), "")
+		expect.Equal(t, "events before there is a remote address", w.reported(), "")
 		w.serve(branded("far", "203.0.113.7"))
 		pass(5 * time.Minute)
-		contains(t, "events", w.reported(), "Warning ARPSenderNotStrict Node node-a asks for its gateway as 203.0.113.7, the address of a Service")
+		expect.Contains(t, "events", w.reported(), "Warning ARPSenderNotStrict Node node-a asks for its gateway as 203.0.113.7, the address of a Service")
 		pass(5 * time.Minute)
-		want(t, "events later", w.reported(), "")
+		expect.Equal(t, "events later", w.reported(), "")
 	})
 }
 
@@ -58,10 +60,10 @@ func TestWithoutADummyDriverLocalAddressesAreAnnounced(t *testing.T) {
 		w.cluster.snapshot.Services = []corev1.Service{branded("web", "192.0.2.9", "2001:db8::9")}
 	}, func(w *world) {
 		pass(5 * time.Minute)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
 		const text = "announces no remote addresses: no driver: install its package"
-		want(t, "events", strings.Count(w.reported(), "Warning NoDummyInterface Node node-a "+text), 1)
-		contains(t, "the published record", w.peers.publications(), "it "+text)
+		expect.Equal(t, "events", strings.Count(w.reported(), "Warning NoDummyInterface Node node-a "+text), 1)
+		expect.Contains(t, "the published record", w.peers.publications(), "it "+text)
 		w.kernel.change(func() { w.kernel.dummyErr = nil })
 		pass(time.Minute)
 		lacks(t, "the published record, with the driver", w.peers.publications(), "driver")
@@ -75,9 +77,9 @@ func TestTheGossipAddressFollowsTheNode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.agent.gossip = netip.MustParseAddrPort("192.0.2.99:7934")
 	}, func(w *world) {
-		want(t, "gossip address", w.peers.gossip, "192.0.2.99:7934")
+		expect.Equal(t, "gossip address", w.peers.gossip, "192.0.2.99:7934")
 		w.cluster.change(known("192.0.2.1"))
 		settle()
-		want(t, "gossip address of the renumbered node", w.peers.gossip, "192.0.2.1:7934")
+		expect.Equal(t, "gossip address of the renumbered node", w.peers.gossip, "192.0.2.1:7934")
 	})
 }

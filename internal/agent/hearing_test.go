@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // withNodeB adds node-b, a live node on the segment with its own addresses. node-b is drained, so
@@ -25,7 +26,7 @@ func TestNothingIsTakenFromASegmentWithoutAnyAnswer(t *testing.T) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		w.logged()
 		pass(time.Minute)
-		want(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
 		if log := w.logged("interface", "family"); strings.Count(log, "segmentSilent eth0 IPv4") != 1 || strings.Count(log, "\n") != 1 {
 			t.Errorf("the log is\n%s\nwant one message segmentSilent for eth0 and IPv4", log)
 		}
@@ -34,11 +35,11 @@ func TestNothingIsTakenFromASegmentWithoutAnyAnswer(t *testing.T) {
 		}
 		w.kernel.change(func() { w.kernel.answers["192.0.2.2"] = someMAC })
 		pass(2 * time.Second)
-		want(t, "kernel, when the other node answers by IPv4", w.kernel.String(), "192.0.2.9/24 eth0")
-		want(t, "log, when the other node answers by IPv4", w.logged("family"), "segmentHeard IPv4\nelectionWon")
+		expect.Equal(t, "kernel, when the other node answers by IPv4", w.kernel.String(), "192.0.2.9/24 eth0")
+		expect.Equal(t, "log, when the other node answers by IPv4", w.logged("family"), "segmentHeard IPv4\nelectionWon")
 		w.kernel.change(func() { w.kernel.answers["2001:db8::2"] = someMAC })
 		pass(2 * time.Second)
-		want(t, "kernel, when it answers by IPv6 too", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel, when it answers by IPv6 too", w.kernel.String(), bothAddresses)
 	})
 }
 
@@ -49,7 +50,7 @@ func TestALinkWithoutNeighborsIsLoggedOnce(t *testing.T) {
 		w.logged()
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(time.Minute)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
 		w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
 		pass(time.Minute)
 		if log := w.logged("interface"); strings.Count(log, "linkWithoutNeighbors eth0") != 1 {

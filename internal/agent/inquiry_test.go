@@ -14,6 +14,7 @@ import (
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // everyNodeAnswers makes node-b and node-c answer for both addresses of web. Nodes whose
@@ -94,15 +95,15 @@ func TestNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 			}, func(w *world) {
 				servedByThisNode(w)
 				settle()
-				want(t, "the nodes that the agent asked", fmt.Sprint(w.asked()), tt.asked)
+				expect.Equal(t, "the nodes that the agent asked", fmt.Sprint(w.asked()), tt.asked)
 				if tt.taken {
-					want(t, "kernel, at once", w.kernel.String(), bothAddresses)
-					want(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
+					expect.Equal(t, "kernel, at once", w.kernel.String(), bothAddresses)
+					expect.Equal(t, "events", w.reported(), "Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 						"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
 					return
 				}
 				pass(2 * time.Minute)
-				want(t, "kernel", w.kernel.String(), "")
+				expect.Equal(t, "kernel", w.kernel.String(), "")
 				if events := w.reported(); strings.Count(events, "is answered by "+tt.contest) != 2 || strings.Count(events, "\n") != 1 {
 					t.Errorf("events are %q, want one for each address that names %s", events, tt.contest)
 				}
@@ -141,7 +142,7 @@ func TestOnlyTheAnswerToTheQuestionCounts(t *testing.T) {
 			}, func(w *world) {
 				servedByThisNode(w)
 				pass(10 * time.Second)
-				want(t, "kernel", w.kernel.String(), "")
+				expect.Equal(t, "kernel", w.kernel.String(), "")
 			})
 		})
 	}
@@ -177,10 +178,10 @@ func TestAnswersAreLimitedPerSecond(t *testing.T) {
 			w.peers.received <- membership.Message{From: "node-b", Body: bytes.Clone(question), Received: time.Now()}
 		}
 		settle()
-		want(t, "answers", len(w.peers.messages()), answersPerSecond)
-		want(t, "observations because of the questions", w.kernel.observations()-looks, 0)
+		expect.Equal(t, "answers", len(w.peers.messages()), answersPerSecond)
+		expect.Equal(t, "observations because of the questions", w.kernel.observations()-looks, 0)
 		pass(time.Second)
-		want(t, "answer a second later", w.asks(7, "192.0.2.9"), "have not[192.0.2.9]")
+		expect.Equal(t, "answer a second later", w.asks(7, "192.0.2.9"), "have not[192.0.2.9]")
 	})
 }
 
@@ -193,15 +194,15 @@ func TestAQuestionIsAnsweredDuringAPass(t *testing.T) {
 		defer unstick()
 		backoff.Poke(w.kernel.changed)
 		pass(time.Second)
-		want(t, "answer", w.asks(1, "192.0.2.9", "192.0.2.10"), "have[192.0.2.9], have not[192.0.2.10]")
+		expect.Equal(t, "answer", w.asks(1, "192.0.2.9", "192.0.2.10"), "have[192.0.2.9], have not[192.0.2.10]")
 		offer := announce.Message{Kind: announce.Take, Addresses: []netip.Addr{addrOf("192.0.2.10")}}
 		w.peers.received <- membership.Message{From: "node-c", Body: offer.Encode(), Received: time.Now()}
 		settle()
-		want(t, "answer after an offer that the loop has not read", w.asks(2, "192.0.2.10"), "have[192.0.2.10]")
+		expect.Equal(t, "answer after an offer that the loop has not read", w.asks(2, "192.0.2.10"), "have[192.0.2.10]")
 		pass(announce.OfferLimit(announce.HandoverLimit))
-		want(t, "answer after the end of the offer", w.asks(3, "192.0.2.10"), "have not[192.0.2.10]")
+		expect.Equal(t, "answer after the end of the offer", w.asks(3, "192.0.2.10"), "have not[192.0.2.10]")
 		pass(fullCheck + passLimit)
-		want(t, "answer long after the last pass", w.asks(4, "192.0.2.9"), "")
+		expect.Equal(t, "answer long after the last pass", w.asks(4, "192.0.2.9"), "")
 	})
 }
 
@@ -213,7 +214,7 @@ func TestAQuestionIsAnsweredWhileTheAgentLeaves(t *testing.T) {
 		settle()
 		go w.end()
 		pass(announce.HandoverLimit / 2)
-		want(t, "answer", w.asks(1, "192.0.2.9"), "have[192.0.2.9]")
+		expect.Equal(t, "answer", w.asks(1, "192.0.2.9"), "have[192.0.2.9]")
 		pass(announce.HandoverLimit)
 	})
 }
@@ -240,11 +241,11 @@ func TestANodeThatAnswersByMistakeWarnsOnce(t *testing.T) {
 		pass(5 * time.Minute)
 		w.asks(2, "2001:db8::a")
 		pass(5 * time.Minute)
-		want(t, "events about other addresses: just removed, on lo, absent, of IPv6", w.reported(), "")
+		expect.Equal(t, "events about other addresses: just removed, on lo, absent, of IPv6", w.reported(), "")
 		w.asks(3, "192.0.2.10")
 		w.asks(4, "192.0.2.9")
 		pass(5 * time.Minute)
-		want(t, "events", w.reported(), notStrict)
+		expect.Equal(t, "events", w.reported(), notStrict)
 	})
 }
 
@@ -256,7 +257,7 @@ func TestTheRemovalOfAnotherAddressDelaysNoWarning(t *testing.T) {
 		w.reported()
 		w.asks(1, "192.0.2.10")
 		pass(5 * time.Minute)
-		want(t, "events", w.reported(), notStrict)
+		expect.Equal(t, "events", w.reported(), notStrict)
 	})
 }
 
@@ -272,7 +273,7 @@ func TestStrictARPEndsTheWarning(t *testing.T) {
 				pass(time.Minute)
 				w.asks(1, "192.0.2.10")
 				pass(time.Minute)
-				want(t, "events", w.reported(), notStrict)
+				expect.Equal(t, "events", w.reported(), notStrict)
 				links := slices.Clone(w.kernel.links)
 				w.kernel.change(func() { mend(w.kernel) })
 				pass(time.Minute)
@@ -281,13 +282,13 @@ func TestStrictARPEndsTheWarning(t *testing.T) {
 				}
 				w.asks(2, "192.0.2.10")
 				pass(time.Minute)
-				want(t, "events, when the kernel does not answer", w.reported(), "")
+				expect.Equal(t, "events, when the kernel does not answer", w.reported(), "")
 				w.kernel.change(func() { w.kernel.looseARP, w.kernel.links = true, links })
 				pass(time.Minute)
-				want(t, "events, before another node asks again", w.reported(), "")
+				expect.Equal(t, "events, before another node asks again", w.reported(), "")
 				w.asks(3, "192.0.2.10")
 				pass(time.Minute)
-				want(t, "events, when it happens again", w.reported(), notStrict)
+				expect.Equal(t, "events, when it happens again", w.reported(), notStrict)
 			})
 		})
 	}

@@ -24,6 +24,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/linux"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func addrOf(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -44,7 +45,7 @@ func newMachine(t *testing.T) machine {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	must(t, os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0))
+	expect.NoError(t, os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0))
 	ip(t, `link set lo up
 		link add eth0 type veth peer name far0
 		link add eth1 type veth peer name far1
@@ -90,7 +91,7 @@ func (m machine) start(log *bytes.Buffer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.t.Cleanup(cancel)
 	changes, err := m.stack.Changes(ctx)
-	must(m.t, err)
+	expect.NoError(m.t, err)
 	end := run(m.t, func(ctx context.Context) error {
 		return Run(ctx, m.config, local{m.stack, changes}, Setup{
 			Node: m.node, Namespace: m.namespace, Address: "127.0.0.1:0",
@@ -105,7 +106,7 @@ func (m machine) start(log *bytes.Buffer) (stop func()) {
 // that the kernel adds.
 func (m machine) carries() string {
 	node, err := m.stack.Observe(m.t.Context())
-	must(m.t, err)
+	expect.NoError(m.t, err)
 	own := []string{"192.0.2.1/24", "2001:db8::1/64", "198.51.100.1/24", "2001:db8:1::1/64", "127.0.0.1/8", "::1/128"}
 	var lines []string
 	for _, a := range node.Addresses {
@@ -141,7 +142,7 @@ func TestTheAgentWithARealKernelAndAPIServer(t *testing.T) {
 	// A leftover of an earlier agent, a foreign address in our pool, and a Service that has
 	// the node's own address.
 	left := announce.Address{Prefix: netip.MustParsePrefix("192.0.2.77/24"), Link: "eth0", Valid: time.Minute, Preferred: time.Minute, NoPrefixRoute: true}
-	must(t, m.stack.Put(t.Context(), []announce.Address{left}))
+	expect.NoError(t, m.stack.Put(t.Context(), []announce.Address{left}))
 	ip(t, "addr add 192.0.2.78/24 dev eth0")
 	m.serve("own", nil, "192.0.2.1", "2001:db8::1")
 	m.expect("the node before", "eth0 192.0.2.77/24", "eth0 192.0.2.78/24 foreign")
@@ -169,7 +170,7 @@ func TestTheAgentWithARealKernelAndAPIServer(t *testing.T) {
 
 	// Between two agents the addresses stay, and the next agent has none to add.
 	stop()
-	want(t, "the addresses after the end of the agent", m.carries(), strings.Join(all, "\n"))
+	expect.Equal(t, "the addresses after the end of the agent", m.carries(), strings.Join(all, "\n"))
 	m.serve("meanwhile", nil, "192.0.2.10")
 	log.Reset()
 	stop = m.start(&log)
@@ -203,7 +204,7 @@ func TestWithoutAnAPIServerAddressesAreKeptAndRefreshed(t *testing.T) {
 		if a.Prefix.Addr().Is6() {
 			a.Preferred = 0
 		}
-		must(t, m.stack.Put(t.Context(), []announce.Address{a}))
+		expect.NoError(t, m.stack.Put(t.Context(), []announce.Address{a}))
 	}
 	put("eth0", "192.0.2.9/24", 29*time.Second)
 	put("eth0", "2001:db8::9/64", 29*time.Second)
@@ -212,22 +213,22 @@ func TestWithoutAnAPIServerAddressesAreKeptAndRefreshed(t *testing.T) {
 	m.start(new(bytes.Buffer))
 	eventually(t, "both addresses are refreshed", func() bool {
 		node, err := m.stack.Observe(t.Context())
-		must(t, err)
+		expect.NoError(t, err)
 		return !slices.ContainsFunc(node.Addresses, func(a announce.Address) bool { return a.Valid < 30*time.Second })
 	})
-	want(t, "the addresses", m.carries(), before)
+	expect.Equal(t, "the addresses", m.carries(), before)
 }
 
 func (m machine) delete(name string) {
 	m.t.Helper()
-	must(m.t, m.core.CoreV1().Services(m.namespace).Delete(m.t.Context(), name, metav1.DeleteOptions{}))
+	expect.NoError(m.t, m.core.CoreV1().Services(m.namespace).Delete(m.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // expectLocalAttributes checks the attributes that carries does not show.
 func (m machine) expectLocalAttributes() {
 	m.t.Helper()
 	node, err := m.stack.Observe(m.t.Context())
-	must(m.t, err)
+	expect.NoError(m.t, err)
 	for _, a := range node.Addresses {
 		switch a.Prefix.Addr().String() {
 		case "192.0.2.9":
@@ -254,7 +255,7 @@ func (m machine) expectEvents(reason, about string) {
 	m.t.Helper()
 	eventually(m.t, "event "+reason+" about "+about, func() bool {
 		events, err := m.core.CoreV1().Events(m.namespace).List(m.t.Context(), metav1.ListOptions{})
-		must(m.t, err)
+		expect.NoError(m.t, err)
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
 			return e.Reason == reason && e.InvolvedObject.Kind == "Service" && e.InvolvedObject.Name == about && e.Source.Component == "purelb-lbnodeagent"
 		})
@@ -264,8 +265,8 @@ func (m machine) expectEvents(reason, about string) {
 func (m machine) expectLease(subnets string) {
 	m.t.Helper()
 	l, err := m.core.CoordinationV1().Leases(m.namespace).Get(m.t.Context(), lease.Prefix+m.node, metav1.GetOptions{})
-	must(m.t, err)
-	want(m.t, "the subnets of the Lease", l.Annotations[lease.AnnotationSubnets], subnets)
+	expect.NoError(m.t, err)
+	expect.Equal(m.t, "the subnets of the Lease", l.Annotations[lease.AnnotationSubnets], subnets)
 	if len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID == "" {
 		m.t.Errorf("the Lease belongs to %+v", l.OwnerReferences)
 	}

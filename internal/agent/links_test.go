@@ -8,6 +8,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // A link is silent as soon as on a node with one link (see "addresses leave a link without any answer" in testdata).
@@ -35,13 +36,13 @@ func TestManyLinksFallSilentTogether(t *testing.T) {
 		}
 		w.cluster.change(serving(branded("web", ips...)))
 		pass(time.Minute)
-		want(t, "addresses, before", fmt.Sprint(len(w.agent.held.read())), fmt.Sprint(many))
+		expect.Equal(t, "addresses, before", fmt.Sprint(len(w.agent.held.read())), fmt.Sprint(many))
 		w.kernel.change(func() {
 			clear(w.kernel.answers)
 			w.kernel.probing = 2 * standingWait
 		})
 		pass(9 * time.Second)
-		want(t, "kernel, after three questions", w.kernel.String(), "")
+		expect.Equal(t, "kernel, after three questions", w.kernel.String(), "")
 	})
 }
 
@@ -69,13 +70,13 @@ func TestALinkThatIsMadeAnewIsNotSilent(t *testing.T) {
 		eth0 := w.kernel.links[1]
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(9 * time.Second)
-		want(t, "kernel, on a silent link", w.kernel.String(), "")
+		expect.Equal(t, "kernel, on a silent link", w.kernel.String(), "")
 		w.kernel.change(func() { w.kernel.answers["192.0.2.2"], w.kernel.answers["2001:db8::2"] = someMAC, someMAC })
 		w.replace(eth0)
 		pass(time.Second)
-		want(t, "kernel, on the new link", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel, on the new link", w.kernel.String(), bothAddresses)
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(12 * time.Second)
-		want(t, "kernel, when the new link is silent too", w.kernel.String(), "")
+		expect.Equal(t, "kernel, when the new link is silent too", w.kernel.String(), "")
 	})
 }

@@ -9,21 +9,23 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestANewAddressIsAnnouncedAndReported(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.kernel.changes()
 		w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7", "2001:db8:9::7"))
-		want(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8:9::7/128 kube-lb0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
-		want(t, "slots of web", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		want(t, "slots of far", w.slots("far"), "")
-		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0\n"+
+		expect.Equal(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 2001:db8:9::7/128 kube-lb0, 2001:db8::9/64 eth0, 203.0.113.7/32 kube-lb0")
+		expect.Equal(t, "slots of web", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+		expect.Equal(t, "slots of far", w.slots("far"), "")
+		expect.Equal(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0\n"+
 			"Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
 			"Normal AnnouncingLocal Node node-a announcing 192.0.2.9 on interface eth0\n"+
 			"Normal AnnouncingLocal Node node-a announcing 2001:db8::9 on interface eth0")
-		want(t, "log", w.logged("address"), "subnetsChanged\nannouncingNonLocal 203.0.113.7\nannouncingNonLocal 2001:db8:9::7\nelectionWon 192.0.2.9\nelectionWon 2001:db8::9")
-		want(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
+		expect.Equal(t, "log", w.logged("address"), "subnetsChanged\nannouncingNonLocal 203.0.113.7\nannouncingNonLocal 2001:db8:9::7\nelectionWon 192.0.2.9\nelectionWon 2001:db8::9")
+		expect.Equal(t, "published", w.peers.publications(), "[192.0.2.0/24 2001:db8::/64] purelb/default ")
 		if err := testutil.CollectAndCompare(w.metrics.announced, strings.NewReader(`
 # HELP purelb_lbnodeagent_announced 1 for each address that this node announces.
 # TYPE purelb_lbnodeagent_announced gauge
@@ -69,7 +71,7 @@ func TestTheNodeIsObservedASecondAfterARemoteAddress(t *testing.T) {
 			t.Helper()
 			before := w.kernel.observations()
 			pass(within)
-			want(t, fmt.Sprintf("%s: observations within %s", what, within), w.kernel.observations()-before, times)
+			expect.Equal(t, fmt.Sprintf("%s: observations within %s", what, within), w.kernel.observations()-before, times)
 		}
 		pass(2 * afterwards)
 		w.cluster.change(serving(branded("far", "203.0.113.7")))
@@ -96,6 +98,6 @@ func TestAddressesThatCameOneByOneAreRefreshedTogether(t *testing.T) {
 		if n := w.kernel.observations() - looks; n > 20 {
 			t.Errorf("%d passes in ten minutes without a change, want at most 20", n)
 		}
-		want(t, "addresses", fmt.Sprint(len(w.agent.held.read())), "25")
+		expect.Equal(t, "addresses", fmt.Sprint(len(w.agent.held.read())), "25")
 	})
 }

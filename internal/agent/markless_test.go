@@ -12,6 +12,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // withoutMarks runs test with a kernel without marks. The node's own address is in a pool and has a
@@ -45,14 +46,14 @@ func TestAKernelWithoutMarksRemovesAddressesOfBackends(t *testing.T) {
 		w.cluster.snapshot.Services = []corev1.Service{svc}
 	}, func(w *world) {
 		pass(10 * time.Minute)
-		want(t, "kernel", w.kernel.String(), "198.18.0.7/32 kube-lb0, 198.18.0.8/32 kube-lb0, 198.18.0.9/32 kube-lb0")
-		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 198.18.0.7 from node node-a interface kube-lb0")
+		expect.Equal(t, "kernel", w.kernel.String(), "198.18.0.7/32 kube-lb0, 198.18.0.8/32 kube-lb0, 198.18.0.9/32 kube-lb0")
+		expect.Equal(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 198.18.0.7 from node node-a interface kube-lb0")
 		w.kernel.change(func() { w.kernel.removeErr = errors.New("busy") })
 		w.cluster.change(serving())
 		pass(10 * time.Second)
 		w.kernel.change(func() { w.kernel.removeErr = nil })
 		pass(10 * time.Minute)
-		want(t, "kernel, without Services", w.kernel.String(), "198.18.0.9/32 kube-lb0")
+		expect.Equal(t, "kernel, without Services", w.kernel.String(), "198.18.0.9/32 kube-lb0")
 	})
 }
 
@@ -63,9 +64,9 @@ func TestAKernelWithoutMarksKeepsAddressesWithoutTheAPIServer(t *testing.T) {
 		w.agent.Departures = endOf(ending.Uninstalled)
 	}, func(w *world) {
 		pass(10 * time.Minute)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
 		w.end()
-		want(t, "kernel, after the end of an agent that never knew the cluster", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel, after the end of an agent that never knew the cluster", w.kernel.String(), bothAddresses)
 	})
 }
 
@@ -79,7 +80,7 @@ func TestAKernelWithoutMarksClearsAnEarlierDummyInterface(t *testing.T) {
 		w.cluster.snapshot.Services = []corev1.Service{branded("far", "203.0.113.7")}
 	}, func(w *world) {
 		settle()
-		want(t, "kernel", w.kernel.String(), "198.18.0.9/32 lb9, 203.0.113.7/32 kube-lb0")
-		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0")
+		expect.Equal(t, "kernel", w.kernel.String(), "198.18.0.9/32 lb9, 203.0.113.7/32 kube-lb0")
+		expect.Equal(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMemoryIsFreedOnceAfterManyChanges(t *testing.T) {
@@ -25,7 +26,7 @@ func TestMemoryIsFreedOnceAfterManyChanges(t *testing.T) {
 		{"few go", 4500, nil, false},
 		{"after many went", 4000, nil, true},
 	} {
-		want(t, step.name+": memory is freed", len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1, step.want)
+		expect.Equal(t, step.name+": memory is freed", len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1, step.want)
 	}
 }
 
@@ -42,6 +43,6 @@ func TestGarbageIsCollectedSoonerWithManyAddresses(t *testing.T) {
 		}
 		got := debug.SetGCPercent(100)
 		debug.SetGCPercent(got)
-		want(t, fmt.Sprintf("with %d addresses the GC percentage", step.addresses), got, step.want)
+		expect.Equal(t, fmt.Sprintf("with %d addresses the GC percentage", step.addresses), got, step.want)
 	}
 }

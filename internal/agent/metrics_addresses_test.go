@@ -11,6 +11,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestAddressesAreCountedByState(t *testing.T) {
@@ -62,7 +63,7 @@ func TestAnAddressThatAnotherMachineTookCountsAsWaiting(t *testing.T) {
 		pass(time.Minute)
 		counts := func(when string, series, local, waiting int) {
 			t.Helper()
-			want(t, when+": series", testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"), series)
+			expect.Equal(t, when+": series", testutil.CollectAndCount(w.metrics.announced, "purelb_lbnodeagent_announced", "purelb_lbnodeagent_announced_local"), series)
 			got := w.metrics.announced.last.Load().count()
 			if got[addressLocal] != local || got[addressWaiting] != waiting {
 				t.Errorf("%s: %d local addresses and %d that wait, want %d and %d", when, got[addressLocal], got[addressWaiting], local, waiting)
@@ -71,11 +72,11 @@ func TestAnAddressThatAnotherMachineTookCountsAsWaiting(t *testing.T) {
 		counts("at first", 2, 1, 0)
 		w.kernel.change(func() { w.kernel.addresses, w.kernel.answers["192.0.2.9"] = w.kernel.addresses[:3], someMAC })
 		pass(5 * time.Minute)
-		want(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
 		counts("while another machine has it", 0, 0, 1)
 		w.kernel.change(func() { clear(w.kernel.answers) })
 		pass(time.Minute)
-		want(t, "kernel, when no machine answers any more", w.kernel.String(), "192.0.2.9/24 eth0")
+		expect.Equal(t, "kernel, when no machine answers any more", w.kernel.String(), "192.0.2.9/24 eth0")
 		counts("when it is back", 2, 1, 0)
 	})
 }
@@ -96,8 +97,8 @@ func TestTooManyAddressesHaveNoOwnSeries(t *testing.T) {
 		}
 		a.show("node-a", report, 2)
 		what := fmt.Sprintf("of %d local and %d remote addresses", tt.local, tt.remote)
-		want(t, "local series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced_local"), tt.localSeries)
-		want(t, "series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced"), tt.series)
+		expect.Equal(t, "local series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced_local"), tt.localSeries)
+		expect.Equal(t, "series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced"), tt.series)
 		text := fmt.Sprintf(`
 # HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because they are too many.
 # TYPE purelb_lbnodeagent_announced_omitted gauge

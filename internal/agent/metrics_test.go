@@ -14,6 +14,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestProbes(t *testing.T) {
@@ -24,24 +25,24 @@ func TestProbes(t *testing.T) {
 			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 			return answer.Code
 		}
-		want(t, "before the first decision, readiness", ask("/readyz"), 503)
+		expect.Equal(t, "before the first decision, readiness", ask("/readyz"), 503)
 		w.peers.change(func(p *election.Peers) { p.Trusted = true })
 		settle()
 		if ready, healthy, metrics := ask("/readyz"), ask("/healthz"), ask("/metrics"); ready != 200 || healthy != 200 || metrics != 200 {
 			t.Errorf("after a decision, readiness is %d, health is %d and metrics are %d", ready, healthy, metrics)
 		}
 		pass(time.Hour)
-		want(t, "the health of an idle agent", ask("/healthz"), 200)
+		expect.Equal(t, "the health of an idle agent", ask("/healthz"), 200)
 		stuck := make(chan struct{})
 		w.kernel.change(func() { w.kernel.stuck = stuck })
 		pass(2 * time.Minute)
-		want(t, "the health of a stuck agent", ask("/healthz"), 503)
+		expect.Equal(t, "the health of a stuck agent", ask("/healthz"), 503)
 		w.kernel.mu.Lock()
 		w.kernel.stuck = nil
 		w.kernel.mu.Unlock()
 		close(stuck)
 		synctest.Wait()
-		want(t, "the health of an agent that is no longer stuck", ask("/healthz"), 200)
+		expect.Equal(t, "the health of an agent that is no longer stuck", ask("/healthz"), 200)
 	})
 }
 
@@ -77,7 +78,7 @@ func TestCountersReadZeroBeforeTheFirstEvent(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	NewMetrics(registry, 1000)
 	families, err := registry.Gather()
-	must(t, err)
+	expect.NoError(t, err)
 	got := map[string]bool{}
 	for _, f := range families {
 		got[f.GetName()] = true

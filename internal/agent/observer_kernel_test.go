@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // observe makes the next agent on the host name watch the addresses of others.
@@ -40,7 +42,7 @@ func TestTheObserverCountsMissingAndDoubleAnswers(t *testing.T) {
 			s.start("c", nil)
 			eventually(t, "the address is seen to be answered", func() bool { return testutil.ToFloat64(o.observed) >= 4 })
 			for what, counter := range map[string]prometheus.Counter{"unanswered": o.unanswered, "double": o.double} {
-				want(t, what+" seconds while one node has the address", testutil.ToFloat64(counter), 0)
+				expect.Equal(t, what+" seconds while one node has the address", testutil.ToFloat64(counter), 0)
 			}
 			stopA()
 			stopB()
@@ -56,8 +58,8 @@ func TestTheObserverCountsMissingAndDoubleAnswers(t *testing.T) {
 			o.rounds(t, 3) // the answers to earlier probes are counted by then
 			unanswered, observed := testutil.ToFloat64(o.unanswered), testutil.ToFloat64(o.observed)
 			o.rounds(t, 3)
-			want(t, "unanswered seconds while c is isolated", testutil.ToFloat64(o.unanswered), unanswered)
-			want(t, "observed seconds while c is isolated", testutil.ToFloat64(o.observed), observed)
+			expect.Equal(t, "unanswered seconds while c is isolated", testutil.ToFloat64(o.unanswered), unanswered)
+			expect.Equal(t, "observed seconds while c is isolated", testutil.ToFloat64(o.observed), observed)
 			t.Logf("%v packets, %v s observed, %v s unanswered, %v s double", testutil.ToFloat64(o.packets),
 				testutil.ToFloat64(o.observed), testutil.ToFloat64(o.unanswered), testutil.ToFloat64(o.double))
 		})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // pinger sends echo requests to an address repeatedly. It records the requests without an answer.
@@ -31,7 +33,7 @@ const every = 5 * time.Millisecond
 func newPinger(t *testing.T, address string) *pinger {
 	t.Helper()
 	conn, err := net.ListenPacket("ip4:icmp", "192.0.2.254")
-	must(t, err)
+	expect.NoError(t, err)
 	keepAnswers(t, conn.(*net.IPConn))
 	c := &pinger{conn: conn, to: &net.IPAddr{IP: net.ParseIP(address)}, stop: make(chan struct{}), answered: map[int]bool{}}
 	c.asking.Go(c.ask)
@@ -44,10 +46,10 @@ func newPinger(t *testing.T, address string) *pinger {
 func keepAnswers(t *testing.T, conn *net.IPConn) {
 	t.Helper()
 	raw, err := conn.SyscallConn()
-	must(t, err)
+	expect.NoError(t, err)
 	var refused error
 	err = raw.Control(func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20) })
-	must(t, errors.Join(err, refused))
+	expect.NoError(t, errors.Join(err, refused))
 }
 
 func (c *pinger) ask() {

@@ -26,6 +26,7 @@ import (
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/probe"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // neighborhood is another network namespace with its own thread.
@@ -48,7 +49,7 @@ func newNeighborhood(t *testing.T) neighborhood {
 			f()
 		}
 	}()
-	must(t, <-made)
+	expect.NoError(t, <-made)
 	t.Cleanup(func() { close(n.tasks) })
 	return n
 }
@@ -75,7 +76,7 @@ func (c cluster) token(account, ip string) string {
 		request.Spec.Audiences = []string{probe.Audience(addrOf(ip))}
 	}
 	request, err := c.core.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), account, request, metav1.CreateOptions{})
-	must(c.t, err)
+	expect.NoError(c.t, err)
 	return request.Status.Token
 }
 
@@ -171,7 +172,7 @@ func TestAProbeDistinguishesNodesMachinesAndSilence(t *testing.T) {
 		addr add 2001:db8::50/64 dev other nodad`)
 	eventually(t, "eth0 is up", func() bool {
 		node, err := m.stack.Observe(t.Context())
-		must(t, err)
+		expect.NoError(t, err)
 		for _, l := range node.Links {
 			if l.Name == "eth0" {
 				return l.Works()
@@ -180,7 +181,7 @@ func TestAProbeDistinguishesNodesMachinesAndSilence(t *testing.T) {
 		return false
 	})
 	changes, err := m.stack.Changes(t.Context())
-	must(t, err)
+	expect.NoError(t, err)
 	handler := probingAgent(t, local{m.stack, changes}, everyone{}, slog.New(slog.DiscardHandler))
 	for ip, want := range map[string]string{
 		"192.0.2.50":    "answered 02:00:00:00:00:07",

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // proxied is a world with a router that answers for every address.
@@ -26,25 +28,25 @@ func proxied(t *testing.T, before func(*world), test func(*world)) {
 func TestAMachineThatAnswersForEveryAddressBlocksNone(t *testing.T) {
 	proxied(t, nil, func(w *world) {
 		pass(10 * time.Second)
-		want(t, "kernel", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
 		lacks(t, "events", w.reported(), "AddressConflict")
-		want(t, "lines about it in the log", strings.Count(w.logged("mac"), "proxyAnswers 02:00:00:00:00:fe"), 2) // IPv4, IPv6
+		expect.Equal(t, "lines about it in the log", strings.Count(w.logged("mac"), "proxyAnswers 02:00:00:00:00:fe"), 2) // IPv4, IPv6
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9"), branded("next", "192.0.2.10")))
 		pass(10 * time.Second)
-		contains(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0")
+		expect.Contains(t, "kernel", w.kernel.String(), "192.0.2.10/24 eth0")
 		lacks(t, "the log of the next address", w.logged(), "proxyAnswers")
 		w.reported()
 		w.kernel.heard <- heard("192.0.2.9", 0xfe)
 		pass(time.Minute)
-		want(t, "events, when it claims an address", w.reported(), "")
+		expect.Equal(t, "events, when it claims an address", w.reported(), "")
 	})
 }
 
 func TestAHolderBesideAProxyIsFound(t *testing.T) {
 	proxied(t, func(w *world) { w.kernel.answers["192.0.2.9"] = [6]byte{2, 0, 0, 0, 0, 7} }, func(w *world) {
 		pass(time.Minute)
-		want(t, "kernel", w.kernel.String(), "2001:db8::9/64 eth0")
-		contains(t, "events", w.reported(), "AddressConflict 192.0.2.9 on eth0 is answered by another machine, 02:00:00:00:00:07")
+		expect.Equal(t, "kernel", w.kernel.String(), "2001:db8::9/64 eth0")
+		expect.Contains(t, "events", w.reported(), "AddressConflict 192.0.2.9 on eth0 is answered by another machine, 02:00:00:00:00:07")
 	})
 }
 
@@ -59,8 +61,10 @@ func TestOnlyStrangersMayBeProxies(t *testing.T) {
 			}, func(w *world) {
 				pass(time.Minute)
 				decoys := maps.Clone(w.kernel.probed)
-				maps.DeleteFunc(decoys, func(ip netip.Addr, _ bool) bool { return ip == addrOf("192.0.2.9") || slices.Contains(w.kernel.gateways, ip) })
-				want(t, "the agent asks for other addresses", len(decoys) == 3, nodes == nil)
+				maps.DeleteFunc(decoys, func(ip netip.Addr, _ bool) bool {
+					return ip == addrOf("192.0.2.9") || slices.Contains(w.kernel.gateways, ip)
+				})
+				expect.Equal(t, "the agent asks for other addresses", len(decoys) == 3, nodes == nil)
 			})
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // besideNodeB is a world in which node-b has the addresses of web.
@@ -24,21 +25,21 @@ func besideNodeB(t *testing.T, services []corev1.Service, test func(*world)) {
 func TestANodeSaysOnceWhyItDoesNotHaveAnAddress(t *testing.T) {
 	besideNodeB(t, []corev1.Service{heldBy("node-b")}, func(w *world) {
 		pass(10 * time.Minute)
-		want(t, "log of the loser", w.logged("address", "reason", "winner"),
+		expect.Equal(t, "log of the loser", w.logged("address", "reason", "winner"),
 			"subnetsChanged\nlostElection 192.0.2.9 lostElection node-b\nlostElection 2001:db8::9 lostElection node-b")
 		w.cluster.change(func(s *objects) {
 			s.Agents = []v2.LBNodeAgent{lbNodeAgent("default", v2.InterfaceSpec{LocalInterface: "eth1"})}
 			s.Agents[0].Generation = 2
 		})
 		pass(10 * time.Minute)
-		contains(t, "log without the network", w.logged("address", "reason"),
+		expect.Contains(t, "log without the network", w.logged("address", "reason"),
 			"noLocalInterface 192.0.2.9 noLocalInterface\nnoLocalInterface 2001:db8::9 noLocalInterface")
 		w.cluster.change(func(s *objects) { s.Agents = nil })
 		pass(10 * time.Minute)
-		contains(t, "log without an LBNodeAgent", w.logged("address", "reason"),
+		expect.Contains(t, "log without an LBNodeAgent", w.logged("address", "reason"),
 			"withdrawAddress 192.0.2.9 noConfig\nwithdrawAddress 2001:db8::9 noConfig")
 		pass(10 * time.Minute)
-		want(t, "log later", w.logged(), "")
+		expect.Equal(t, "log later", w.logged(), "")
 	})
 }
 
@@ -53,11 +54,11 @@ func TestANodeNamesAHundredAddressesInAMinute(t *testing.T) {
 	}
 	besideNodeB(t, many, func(w *world) {
 		settle()
-		want(t, "addresses in the log", strings.Count(w.logged(), "lostElection"), 100)
+		expect.Equal(t, "addresses in the log", strings.Count(w.logged(), "lostElection"), 100)
 		pass(3 * time.Minute)
-		want(t, "log after the minute", w.logged("message", "addresses"), "notLogged lostElection 150")
+		expect.Equal(t, "log after the minute", w.logged("message", "addresses"), "notLogged lostElection 150")
 		w.cluster.change(func(s *objects) { s.Agents = nil })
 		settle()
-		want(t, "addresses in the log of a later minute", strings.Count(w.logged("reason"), "withdrawAddress noConfig"), 100)
+		expect.Equal(t, "addresses in the log of a later minute", strings.Count(w.logged("reason"), "withdrawAddress noConfig"), 100)
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/events"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // eventCount counts events.
@@ -52,7 +53,7 @@ func TestSixteenOfAThousandNodesReportARemoteAddress(t *testing.T) {
 	}
 	for _, n := range counts {
 		most = max(most, n)
-		want(t, "nodes that report an address", n, 16)
+		expect.Equal(t, "nodes that report an address", n, 16)
 	}
 	fmt.Printf("RESULT events_per_remote_service_1000_nodes %d\n", most)
 }
@@ -91,7 +92,7 @@ func TestOnlyNodesThatAnnounceReport(t *testing.T) {
 				}
 			}
 		}
-		want(t, tt.name+": nodes that report the address", n, tt.want)
+		expect.Equal(t, tt.name+": nodes that report the address", n, tt.want)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestANodeWithAWrongClockDoesNotReportOldAddresses(t *testing.T) {
 	far := branded("far", "203.0.113.7")
 	for ahead, reports := range map[time.Duration]bool{0: true, time.Minute: true, -time.Minute: true, time.Hour: false, -time.Hour: false} {
 		r := reporter{node: "node-a"} // the agent has just started
-		want(t, fmt.Sprintf("with a clock that is %s ahead, the node reports", ahead), r.speaks(time.Now().Add(ahead), seen, kept(&far), addrOf("203.0.113.7")), reports)
+		expect.Equal(t, fmt.Sprintf("with a clock that is %s ahead, the node reports", ahead), r.speaks(time.Now().Add(ahead), seen, kept(&far), addrOf("203.0.113.7")), reports)
 	}
 }
 
@@ -162,10 +163,10 @@ func TestARestartRepeatsNoNormalEvent(t *testing.T) {
 	}, func(w *world) {
 		first := restarted(t, w, store)
 		for _, reason := range []string{eventConfigIgnored, eventInvalidSelector, eventFailed} {
-			contains(t, "the events of the first agent", first, reason+" ")
+			expect.Contains(t, "the events of the first agent", first, reason+" ")
 		}
 		for range 2 {
-			want(t, "Normal events after a restart", strings.Count(restarted(t, w, store), "Normal "), 0)
+			expect.Equal(t, "Normal events after a restart", strings.Count(restarted(t, w, store), "Normal "), 0)
 		}
 	})
 }
@@ -181,8 +182,8 @@ func TestABootingNodeReportsOnlyNewAddresses(t *testing.T) {
 		serving(old, renewed, branded("new", "2001:db8:9::7"))(&w.cluster.snapshot)
 	}, func(w *world) {
 		settle()
-		want(t, "kernel", w.kernel.String(), "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0, 203.0.113.8/32 kube-lb0")
-		want(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
+		expect.Equal(t, "kernel", w.kernel.String(), "2001:db8:9::7/128 kube-lb0, 203.0.113.7/32 kube-lb0, 203.0.113.8/32 kube-lb0")
+		expect.Equal(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 2001:db8:9::7 from node node-a interface kube-lb0\n"+
 			"Normal AnnouncingNonLocal Announcing 203.0.113.8 from node node-a interface kube-lb0")
 	})
 }
@@ -218,7 +219,7 @@ func TestFlappingEndpointsAreDamped(t *testing.T) {
 			}
 		}
 		pass(2 * time.Minute)
-		want(t, "kernel, when the server stays", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
+		expect.Equal(t, "kernel, when the server stays", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
 	})
 }
 
@@ -230,7 +231,7 @@ func TestTheEndpointsOfOtherServicesAreNotFollowed(t *testing.T) {
 			t.Helper()
 			w.cluster.mu.Lock()
 			defer w.cluster.mu.Unlock()
-			want(t, what, fmt.Sprint(w.cluster.followed), fmt.Sprint(services))
+			expect.Equal(t, what, fmt.Sprint(w.cluster.followed), fmt.Sprint(services))
 		}
 		w.serve(branded("web", "192.0.2.9"), branded("far", "203.0.113.7"), local)
 		follows("by default", "default/local")

@@ -25,6 +25,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // Each scene of testdata has a world of its own. A scene begins with "# name". A line is a word of act
@@ -32,10 +33,10 @@ import (
 // "start", or before the first line.
 func TestScenes(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	must(t, err)
+	expect.NoError(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		expect.NoError(t, err)
 		for part := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 			name, script, _ := strings.Cut(part, "\n")
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+strings.TrimPrefix(name, "# "), func(t *testing.T) {
@@ -72,7 +73,7 @@ func (s *scene) play(t *testing.T, script string) {
 		if !asked {
 			t.Fatalf("there is no word %q", verb)
 		}
-		want(t, line, strings.TrimSpace(got), strings.Join(answer, "\n"))
+		expect.Equal(t, line, strings.TrimSpace(got), strings.Join(answer, "\n"))
 	}
 }
 
@@ -135,13 +136,13 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 		s.kernel.taken[args[0]], _ = strconv.Atoi(args[1])
 		var err error
 		s.kernel.detecting, err = time.ParseDuration(args[2])
-		must(t, err)
+		expect.NoError(t, err)
 	case "plug", "unplug": // the cable of a link
 		s.kernel.plug(args[0], verb == "plug")
 	case "probing": // how long a probe lasts
 		var err error
 		s.kernel.probing, err = time.ParseDuration(rest)
-		must(t, err)
+		expect.NoError(t, err)
 	case "markless":
 		s.kernel.markless = true
 	case "ipvs": // addresses on kube-ipvs0, which kube-proxy uses
@@ -153,7 +154,7 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 		})
 	case "hold", "leased": // a local address of an earlier agent, or of the node
 		left, err := time.ParseDuration(args[2])
-		must(t, err)
+		expect.NoError(t, err)
 		a := ours(args[0], args[1], left)
 		if verb == "leased" {
 			a.Mark = 0
@@ -190,7 +191,7 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 		s.kernel.reroute(args...)
 	case "pass":
 		d, err := time.ParseDuration(rest)
-		must(t, err)
+		expect.NoError(t, err)
 		pass(d)
 		return true
 	case "forget": // what was until now
@@ -263,7 +264,7 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 
 func lastByte(t *testing.T, text string) byte {
 	b, err := strconv.ParseUint(text, 16, 8)
-	must(t, err)
+	expect.NoError(t, err)
 	return byte(b)
 }
 
@@ -324,7 +325,7 @@ func (s *scene) agents(t *testing.T, text string) (all []v2.LBNodeAgent) {
 		if spec == "" {
 			a.Spec.Local = nil
 		}
-		must(t, yaml.Unmarshal([]byte(spec), &a.Spec.Local))
+		expect.NoError(t, yaml.Unmarshal([]byte(spec), &a.Spec.Local))
 		all = append(all, a)
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/ending"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // exclude excludes a node from the election, or includes it again.
@@ -256,8 +257,8 @@ func TestSegmentAForeignMachineIsReported(t *testing.T) {
 		for _, prefix := range []string{"192.0.2.9/24", "2001:db8::9/64"} {
 			p := netip.MustParsePrefix(prefix)
 			a := announce.Address{Prefix: p, Link: "eth0", Valid: announce.Forever, Preferred: announce.Forever, NoPrefixRoute: true, NoDAD: p.Addr().Is6()}
-			must(t, foreign.stack.Put(t.Context(), []announce.Address{a}))
-			must(t, foreign.stack.Claim(t.Context(), "eth0", p.Addr()))
+			expect.NoError(t, foreign.stack.Put(t.Context(), []announce.Address{a}))
+			expect.NoError(t, foreign.stack.Claim(t.Context(), "eth0", p.Addr()))
 		}
 	}
 	reported := map[string]bool{}

@@ -27,6 +27,7 @@ import (
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/linux"
 	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // segment is an Ethernet segment with hosts. Each host is a network namespace whose eth0 is on a
@@ -148,7 +149,7 @@ func (s *segment) holders(address string) string {
 	var names []string
 	for name, h := range s.hosts {
 		node, err := h.stack.Observe(s.t.Context())
-		must(s.t, err)
+		expect.NoError(s.t, err)
 		if slices.ContainsFunc(node.Addresses, func(a announce.Address) bool {
 			return a.Link == "eth0" && a.Prefix.Addr() == netip.MustParseAddr(address)
 		}) {

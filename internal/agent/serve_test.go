@@ -15,6 +15,7 @@ import (
 
 	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // shows returns the answer of /state.
@@ -43,7 +44,7 @@ func TestTheStateShowsAddressesAndReasons(t *testing.T) {
 			}
 			got += "\n"
 		}
-		want(t, "state", got, `node-a true purelb/default [192.0.2.0/24 2001:db8::/64] true 1 map[gossip:well]
+		expect.Equal(t, "state", got, `node-a true purelb/default [192.0.2.0/24 2001:db8::/64] true 1 map[gossip:well]
 default/far 203.0.113.7 kube-lb0 announcingNonLocal  - every node announces it, or every node with a ready endpoint where externalTrafficPolicy is Local - 
 default/web 192.0.2.9 eth0 electionWon node-a - node-a has it and can keep it - 
 
@@ -51,7 +52,7 @@ default/out 198.51.100.9  noLocalInterface  - this node has no working interface
 default/taken 192.0.2.10 eth0 electionWon node-a - node-a has the lowest hash of the nodes in its network - 192.0.2.10 on eth0 is answered by another machine, 02:00:00:00:00:07; it is not taken before that stops: if this is no node of the cluster, give it another address, or exclude this one from the pool
 
 `)
-		want(t, "the format of the state", s.Format, agentstate.Format)
+		expect.Equal(t, "the format of the state", s.Format, agentstate.Format)
 		if len(s.Conflicts) != 1 || s.Conflicts[0].MAC != "02:00:00:00:00:07" || s.Conflicts[0].Here {
 			t.Errorf("the conflicts are %+v", s.Conflicts)
 		}

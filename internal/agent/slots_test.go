@@ -22,6 +22,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestSlotsOfTheAnnotations(t *testing.T) {
@@ -119,8 +120,8 @@ func TestOneOfTwoConcurrentSlotWritesIsRefused(t *testing.T) {
 	}
 	var winners []string
 	won.Range(func(node, _ any) bool { winners = append(winners, node.(string)); return true })
-	want(t, fmt.Sprintf("writes that succeed, of %v", winners), len(winners), 1)
-	want(t, "the slot", c.get("web").Annotations[service.AnnotationAnnouncingIPv4], winners[0]+",eth0,192.0.2.9")
+	expect.Equal(t, fmt.Sprintf("writes that succeed, of %v", winners), len(winners), 1)
+	expect.Equal(t, "the slot", c.get("web").Annotations[service.AnnotationAnnouncingIPv4], winners[0]+",eth0,192.0.2.9")
 }
 
 func TestASlotWriteIsNotRepeatedBeforeTheCacheHasIt(t *testing.T) {
@@ -138,7 +139,7 @@ func TestASlotWriteIsNotRepeatedBeforeTheCacheHasIt(t *testing.T) {
 	slots.Want(nil)
 	slots.Want(claimOf(c.get("web"), "node-b", func() { done <- struct{}{} }))
 	<-done
-	want(t, "writes that the metric counts", testutil.ToFloat64(metrics.updates), 2)
+	expect.Equal(t, "writes that the metric counts", testutil.ToFloat64(metrics.updates), 2)
 	if c.get("web").ResourceVersion == version {
 		t.Error("the slot was not written into a later version of the Service")
 	}
@@ -168,9 +169,9 @@ func TestSlotsThatAreRemovedAgainAndAgainComeBackEverMoreSlowly(t *testing.T) {
 			slots.Want(claimOf(&svc, "node-a", nil))
 			at += fmt.Sprint((<-s.writes).Sub(began).Round(time.Second), " ")
 		}
-		want(t, "the times of the writes", at, "0s 10s 30s 1m10s 2m30s 5m10s 10m10s 15m10s ")
+		expect.Equal(t, "the times of the writes", at, "0s 10s 30s 1m10s 2m30s 5m10s 10m10s 15m10s ")
 		slots.Want(claimOf(&svc, "node-b", nil))
-		want(t, "the time of another change", (<-s.writes).Sub(began).Round(time.Second), 15*time.Minute+10*time.Second)
+		expect.Equal(t, "the time of another change", (<-s.writes).Sub(began).Round(time.Second), 15*time.Minute+10*time.Second)
 		stop()
 	})
 }
@@ -209,6 +210,6 @@ func TestAFailedSlotWriteIsRetried(t *testing.T) {
 	done := make(chan struct{})
 	slots.Want(claimOf(c.get("web"), "node-a", func() { close(done) }))
 	<-done
-	want(t, "the slot", c.get("web").Annotations[service.AnnotationAnnouncingIPv6], "node-a,eth0,2001:db8::9")
-	want(t, "errors that the metric counts", testutil.ToFloat64(metrics.updateErrors), 3)
+	expect.Equal(t, "the slot", c.get("web").Annotations[service.AnnotationAnnouncingIPv6], "node-a,eth0,2001:db8::9")
+	expect.Equal(t, "errors that the metric counts", testutil.ToFloat64(metrics.updateErrors), 3)
 }

@@ -7,6 +7,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // holding gives the addresses of web to node-a. node-b and node-c are on the segment too. Only
@@ -24,7 +25,7 @@ func holding(t *testing.T, test func(*world)) {
 	}, func(w *world) {
 		w.cluster.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
 		pass(time.Minute)
-		want(t, "kernel, before", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel, before", w.kernel.String(), bothAddresses)
 		w.reported()
 		w.logged()
 		test(w)
@@ -42,8 +43,8 @@ func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
 				w.peers.change(change)
 				w.kernel.change(func() { clear(w.kernel.answers) })
 				pass(time.Hour)
-				want(t, "kernel", w.kernel.String(), bothAddresses)
-				want(t, "events", w.reported(), "")
+				expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
+				expect.Equal(t, "events", w.reported(), "")
 			})
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/membership"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var someMAC = [6]byte{2, 0, 0, 0, 0, 7}
@@ -65,7 +66,7 @@ func TestOldSilenceIsProbedAgain(t *testing.T) {
 				pass(5 * time.Second)
 				goOn()
 				pass(time.Second)
-				want(t, "kernel", w.kernel.String(), "")
+				expect.Equal(t, "kernel", w.kernel.String(), "")
 			})
 		})
 	}
@@ -80,18 +81,18 @@ func TestAnOfferedAddressIsTakenAtOnce(t *testing.T) {
 		w.peers.peers.Members = append(w.peers.peers.Members, b)
 	}, func(w *world) {
 		settle()
-		want(t, "kernel, before", w.kernel.String(), "")
+		expect.Equal(t, "kernel, before", w.kernel.String(), "")
 		w.kernel.changes()
 		w.peers.received <- from("node-b", announce.Take)
 		settle()
-		want(t, "kernel", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
 		if claims := w.kernel.claims(); len(claims) != 2 {
 			t.Errorf("the agent claims %v at once, want both addresses", claims)
 		}
-		want(t, "messages", strings.Join(w.peers.messages(), "\n"), "node-b: "+string(from("node-a", announce.Taken).Body))
+		expect.Equal(t, "messages", strings.Join(w.peers.messages(), "\n"), "node-b: "+string(from("node-a", announce.Taken).Body))
 		w.peers.received <- membership.Message{From: "node-c", Body: []byte("nonsense")}
 		settle()
-		want(t, "kernel, after nonsense", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel, after nonsense", w.kernel.String(), bothAddresses)
 	})
 }
 
@@ -109,7 +110,7 @@ func TestAnAddressOfAnOldOfferIsProbedFirst(t *testing.T) {
 		pass(3 * time.Second)
 		goOn()
 		pass(time.Second)
-		want(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
 	})
 }
 
@@ -131,20 +132,20 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (membership.
 
 func TestAHolderYieldsWhenTheNextNodeHasTheAddresses(t *testing.T) {
 	handsOver(t, takes, func(w *world) {
-		want(t, "kernel", w.kernel.String(), "")
-		want(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
 	})
 }
 
 func TestAHolderYieldsAfterASecondWithoutAnAnswer(t *testing.T) {
 	handsOver(t, nil, func(w *world) {
 		pass(900 * time.Millisecond)
-		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
-		want(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		want(t, "questions to node-b", len(w.peers.messages()), 1)
+		expect.Equal(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
+		expect.Equal(t, "questions to node-b", len(w.peers.messages()), 1)
 		pass(200 * time.Millisecond)
-		want(t, "kernel", w.kernel.String(), "")
-		want(t, "slots", w.slots("web"), "")
+		expect.Equal(t, "kernel", w.kernel.String(), "")
+		expect.Equal(t, "slots", w.slots("web"), "")
 	})
 }
 
@@ -161,12 +162,12 @@ func TestAddressesLeaveALinkWithoutCarrierAtOnce(t *testing.T) {
 	}, func(w *world) {
 		w.kernel.plug("eth0", false)
 		settle()
-		want(t, "kernel, without a carrier", w.kernel.String(), "")
-		want(t, "messages", len(w.peers.messages()), 1)
+		expect.Equal(t, "kernel, without a carrier", w.kernel.String(), "")
+		expect.Equal(t, "messages", len(w.peers.messages()), 1)
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC })
 		w.kernel.plug("eth0", true)
 		pass(5 * time.Second)
-		want(t, "kernel, with a carrier, while another node has them", w.kernel.String(), "")
+		expect.Equal(t, "kernel, with a carrier, while another node has them", w.kernel.String(), "")
 	})
 }
 
@@ -187,8 +188,8 @@ func TestTheNextNodeHasASecondAfterALongPass(t *testing.T) {
 			pass(10 * time.Millisecond)
 		}
 		pass(900 * time.Millisecond)
-		want(t, "kernel, before the second is over", w.kernel.String(), bothAddresses+", 203.0.113.7/32 kube-lb0")
+		expect.Equal(t, "kernel, before the second is over", w.kernel.String(), bothAddresses+", 203.0.113.7/32 kube-lb0")
 		pass(time.Second)
-		want(t, "kernel, after the second", w.kernel.String(), "203.0.113.7/32 kube-lb0")
+		expect.Equal(t, "kernel, after the second", w.kernel.String(), "203.0.113.7/32 kube-lb0")
 	})
 }

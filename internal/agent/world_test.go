@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,29 +203,6 @@ func (w *world) serve(services ...corev1.Service) {
 func excluded(s *objects) {
 	s.Node = s.Node.DeepCopy()
 	s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
-}
-
-func want[T any](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// contains fails the test unless part is in got.
-func contains(t *testing.T, what, got, part string) {
-	t.Helper()
-	if !strings.Contains(got, part) {
-		t.Errorf("%s: no %q in\n%s", what, part, got)
-	}
 }
 
 // lacks fails the test if part is in got.

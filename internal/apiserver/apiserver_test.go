@@ -11,9 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // answer is an API server. 0 means that the server is away. Any other value is the HTTP status of
@@ -36,7 +37,7 @@ func TestAwaitReturnsWhenTheAPIServerAnswers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &answer{}
 			clients, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: server, QPS: -1})
-			must(t, err)
+			expect.NoError(t, err)
 			var began atomic.Bool
 			go func() {
 				Await(t.Context(), clients.Discovery(), 2*time.Second, slog.New(slog.DiscardHandler))
@@ -60,7 +61,7 @@ func TestAwaitReturnsWhenTheAPIServerAnswers(t *testing.T) {
 func TestAwaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: &answer{}, QPS: -1})
-		must(t, err)
+		expect.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		Await(ctx, clients.Discovery(), 2*time.Second, slog.New(slog.DiscardHandler))
@@ -68,20 +69,4 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 			t.Error("Await succeeded without the API server")
 		}
 	})
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -21,13 +21,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // write writes text into a new file and returns its name.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(name, []byte(text), 0o600))
+	expect.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -39,9 +40,9 @@ func TestConfigReadsKubeconfigWithoutRateLimit(t *testing.T) {
 	defer server.Close()
 	config, err := Config(write(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: here}}],
 		clusters: [{name: here, cluster: {server: "`+server.URL+`"}}]}`), slog.New(slog.DiscardHandler))
-	must(t, err)
+	expect.NoError(t, err)
 	clients, err := kubernetes.NewForConfig(config)
-	must(t, err)
+	expect.NoError(t, err)
 	if version, err := clients.Discovery().ServerVersion(); err != nil || version.GitVersion != "v1.36.0" {
 		t.Errorf("reached %v, %v", version, err)
 	}
@@ -63,7 +64,7 @@ func TestNamespaceOfThePod(t *testing.T) {
 		{"in a pod", write(t, "purelb-system\n"), "purelb-system"},
 		{"outside of a pod", "/no/such/file", ""},
 	} {
-		equal(t, tt.name, namespaceIn(tt.file), tt.want)
+		expect.Equal(t, tt.name, namespaceIn(tt.file), tt.want)
 	}
 }
 
@@ -72,7 +73,7 @@ func TestDeadConnectionSettingsOfTheEnvironment(t *testing.T) {
 	t.Setenv(idle, "")
 	t.Setenv(ping, "7")
 	NoticeDeadConnections()
-	equal(t, "the limits for an idle and an unanswered connection", os.Getenv(idle)+" "+os.Getenv(ping), "10 7")
+	expect.Equal(t, "the limits for an idle and an unanswered connection", os.Getenv(idle)+" "+os.Getenv(ping), "10 7")
 }
 
 func TestWritesHaveTheirOwnConnections(t *testing.T) {
@@ -89,19 +90,19 @@ func TestWritesHaveTheirOwnConnections(t *testing.T) {
 		want   string
 	}{{usual, "HTTP/2.0"}, {ForWrites(usual), "HTTP/1.1"}} {
 		client, err := rest.HTTPClientFor(tt.config)
-		must(t, err)
+		expect.NoError(t, err)
 		answer, err := client.Get(server.URL)
-		must(t, err)
+		expect.NoError(t, err)
 		_ = answer.Body.Close()
-		equal(t, "the protocol of the client", <-protocols, tt.want)
+		expect.Equal(t, "the protocol of the client", <-protocols, tt.want)
 	}
 
 	to := server.Listener.Addr()
 	c, err := ForWrites(usual).Dial(t.Context(), to.Network(), to.String())
-	must(t, err)
+	expect.NoError(t, err)
 	defer c.Close()
 	raw, err := c.(*net.TCPConn).SyscallConn()
-	must(t, err)
+	expect.NoError(t, err)
 	err = raw.Control(func(fd uintptr) {
 		for option, want := range map[int]int{tcpUserTimeout: 15000, syscall.TCP_KEEPIDLE: 10, syscall.TCP_KEEPINTVL: 5, syscall.TCP_KEEPCNT: 1} {
 			if got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, option); got != want || err != nil {
@@ -109,20 +110,20 @@ func TestWritesHaveTheirOwnConnections(t *testing.T) {
 			}
 		}
 	})
-	must(t, err)
+	expect.NoError(t, err)
 }
 
 // A connection that is closed in the usual way still delivers what was written to it.
 func TestAClosedConnectionOfWritesDeliversNothingMore(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	expect.NoError(t, err)
 	defer server.Close()
 	c, err := ForWrites(&rest.Config{}).Dial(t.Context(), "tcp", server.Addr().String())
-	must(t, err)
+	expect.NoError(t, err)
 	at, err := server.Accept()
-	must(t, err)
+	expect.NoError(t, err)
 	defer at.Close()
-	must(t, c.Close())
+	expect.NoError(t, c.Close())
 	if _, err := at.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the connection ends with %v, want a reset", err)
 	}
@@ -146,7 +147,7 @@ func TestClientOfOneGroup(t *testing.T) {
 		{v2.GroupVersion, v2.AddToScheme, "/apis/purelb.io/v2/things/x application/json"},
 	} {
 		client, err := Client(&rest.Config{Host: server.URL}, tt.group, tt.add)
-		must(t, err)
+		expect.NoError(t, err)
 		if err := client.Get().Resource("things").Name("x").Do(t.Context()).Error(); err == nil {
 			t.Error("the client finds what is not there")
 		}

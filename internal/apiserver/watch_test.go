@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // shownNodes is an API server with Nodes.
@@ -76,13 +78,13 @@ func ptr[T any](t T) *T { return &t }
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(node("b", "east"), node("a", "west"), node("c", ""))
-		equal(t, "before it runs", w.show(), "[] [] false")
+		expect.Equal(t, "before it runs", w.show(), "[] [] false")
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go w.Run(ctx)
 		synctest.Wait()
 		slices.Sort(w.told)
-		equal(t, "the first list", w.show(), "[> >east >west] [west east] true")
+		expect.Equal(t, "the first list", w.show(), "[> >east >west] [west east] true")
 		for _, tt := range []struct {
 			name   string
 			change func(*corev1.Node)
@@ -99,7 +101,7 @@ func TestWatch(t *testing.T) {
 		} {
 			tt.change(&tt.node)
 			synctest.Wait()
-			equal(t, tt.name, w.show(), tt.want)
+			expect.Equal(t, tt.name, w.show(), tt.want)
 		}
 	})
 }
@@ -119,10 +121,10 @@ func TestPartsAreReadByTheirGroup(t *testing.T) {
 	}
 	check := func(name, got, want string) {
 		t.Helper()
-		equal(t, name, got, want)
+		expect.Equal(t, name, got, want)
 	}
 	check("before the first list", in("west"), "[] false")
-	must(t, to.Replace([]any{ptr(node("a", "west")), ptr(node("b", "West")), ptr(node("c", "east")), ptr(node("d", ""))}, ""))
+	expect.NoError(t, to.Replace([]any{ptr(node("a", "west")), ptr(node("b", "West")), ptr(node("c", "east")), ptr(node("d", ""))}, ""))
 	check("two of a group", in("west"), "[West west] true")
 	check("two groups", in("west", "east"), "[West east west] true")
 	check("an unknown group", in("north"), "[] true")
@@ -138,11 +140,11 @@ func TestPartsAreReadByTheirGroup(t *testing.T) {
 		{to.Delete, node("a", "west"), "[] true", "[East east] true"},
 		{to.Delete, node("d", ""), "[] true", "[East east] true"},
 	} {
-		must(t, tt.change(&tt.node))
+		expect.NoError(t, tt.change(&tt.node))
 		check(tt.node.Name+" is in "+tt.node.Labels["zone"], in("west"), tt.west)
 		check(tt.node.Name+" is in "+tt.node.Labels["zone"], in("west", "east"), tt.all)
 	}
-	must(t, to.Replace([]any{ptr(node("f", "west"))}, ""))
+	expect.NoError(t, to.Replace([]any{ptr(node("f", "west"))}, ""))
 	check("another list", in("west", "east"), "[west] true")
 }
 
@@ -160,9 +162,9 @@ func TestAnotherListShowsWhatChangedMeanwhile(t *testing.T) {
 			name, zone, _ := strings.Cut(one, "=")
 			list = append(list, ptr(node(name, zone)))
 		}
-		must(t, to.Replace(list, ""))
+		expect.NoError(t, to.Replace(list, ""))
 		slices.Sort(w.told)
-		equal(t, tt.list, w.show(), tt.want)
+		expect.Equal(t, tt.list, w.show(), tt.want)
 	}
 }
 
@@ -172,15 +174,15 @@ func TestTheFirstObjectsAreCutDownAsTheyArrive(t *testing.T) {
 	var list []any
 	for _, n := range []corev1.Node{node("a", "west"), node("b", "")} {
 		slim, err := to.Transformer()(&n)
-		must(t, err)
+		expect.NoError(t, err)
 		key, err := toolscache.MetaNamespaceKeyFunc(slim)
 		if err != nil || key != n.Name {
 			t.Errorf("the key of %s is %q, %v", n.Name, key, err)
 		}
 		list = append(list, slim)
 	}
-	must(t, to.Replace(list, ""))
-	equal(t, "the result", w.show(), "[>west >] [west] true")
+	expect.NoError(t, to.Replace(list, ""))
+	expect.Equal(t, "the result", w.show(), "[>west >] [west] true")
 }
 
 func TestARefusalIsNews(t *testing.T) {
@@ -230,6 +232,6 @@ func TestTheObjectsOfSeveralWatchesAreOne(t *testing.T) {
 		{Watches[string]{watch(true, "a/x"), watch(false)}, "[a/x] false"},
 	} {
 		kept, synced := tt.watches.All()
-		equal(t, "the result", fmt.Sprint(kept, synced), tt.want)
+		expect.Equal(t, "the result", fmt.Sprint(kept, synced), tt.want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestSleep(t *testing.T) {
@@ -53,7 +53,7 @@ func TestPausesDoubleUpToTheLongest(t *testing.T) {
 	}
 	p.Reset()
 	got = append(got, p.Next(), p.Next())
-	equal(t, "the result", fmt.Sprint(got), "[1s 2s 4s 5s 5s 1s 2s]")
+	expect.Equal(t, "the result", fmt.Sprint(got), "[1s 2s 4s 5s 5s 1s 2s]")
 }
 
 func TestPausesAreSpreadAroundTheirMean(t *testing.T) {
@@ -73,7 +73,7 @@ func TestPausesAreSpreadAroundTheirMean(t *testing.T) {
 
 func TestTheZeroPausesDoNotWait(t *testing.T) {
 	p := Pauses{Spread: true}
-	equal(t, "the pause", p.Next(), 0)
+	expect.Equal(t, "the pause", p.Next(), 0)
 }
 
 func TestPauseAfterFailures(t *testing.T) {
@@ -89,14 +89,6 @@ func TestPauseAfterFailures(t *testing.T) {
 		{7, 0, time.Minute},
 		{1000, 0, time.Minute},
 	} {
-		equal(t, fmt.Sprintf("after %d failures, with a spread of %v", tt.failures, tt.spread), After(tt.failures, time.Second, time.Minute, tt.spread), tt.want)
-	}
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
+		expect.Equal(t, fmt.Sprintf("after %d failures, with a spread of %v", tt.failures, tt.spread), After(tt.failures, time.Second, time.Minute, tt.spread), tt.want)
 	}
 }

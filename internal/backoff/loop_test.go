@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var errBroken = errors.New("broken")
@@ -90,7 +92,7 @@ func TestSchedule(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &story{Schedule: tt.of, start: time.Unix(0, 0)}
 			tt.tell(s)
-			equal(t, "runs", strings.Join(s.text, " "), tt.want)
+			expect.Equal(t, "runs", strings.Join(s.text, " "), tt.want)
 		})
 	}
 }
@@ -159,7 +161,7 @@ func TestLoop(t *testing.T) {
 30m1s run
 40m1s run
 50m1s run`
-		equal(t, "the result", strings.Join(told, "\n"), want)
+		expect.Equal(t, "the result", strings.Join(told, "\n"), want)
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const testInterval = 64 * time.Millisecond
@@ -74,38 +76,38 @@ func (p *subject) introduced() int { return int(Introduction / p.interval) }
 
 func TestHeartbeatsGoToTheWatchers(t *testing.T) {
 	p := newSubject(t, "a b c d e")
-	want(t, "five peers", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives")
+	expect.Equal(t, "five peers", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives")
 	p.peersAre("a b? c d e")
-	want(t, "with a dead peer", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	expect.Equal(t, "with a dead peer", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
 	p.peersAre("a b c d e")
-	want(t, "b is alive again, but e may not know it", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
-	want(t, "e knows that b is alive", p.ticks(p.introduced()+1, "b c d e"), "b: a lives, c: a lives, d: a lives")
+	expect.Equal(t, "b is alive again, but e may not know it", p.ticks(1, ""), "b: a lives, c: a lives, d: a lives, e: a lives")
+	expect.Equal(t, "e knows that b is alive", p.ticks(p.introduced()+1, "b c d e"), "b: a lives, c: a lives, d: a lives")
 }
 
 func TestWatchersSuspectASilentPeer(t *testing.T) {
 	const beats = "b: a lives, c: a lives, d: a lives"
 	const alarm = "b: e silent, c: e silent, d: e silent, e: e silent"
 	p := newSubject(t, "a b c d e")
-	want(t, "with heartbeats of all watched peers", p.ticks(100, "c d e"), beats)
-	want(t, "before the miss limit", p.ticks(MissLimit-1, "c d"), beats)
+	expect.Equal(t, "with heartbeats of all watched peers", p.ticks(100, "c d e"), beats)
+	expect.Equal(t, "before the miss limit", p.ticks(MissLimit-1, "c d"), beats)
 	for range Repeats {
-		want(t, "at the miss limit", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
+		expect.Equal(t, "at the miss limit", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
 	}
-	want(t, "after three suspicions", p.ticks(1, "c d"), beats)
+	expect.Equal(t, "after three suspicions", p.ticks(1, "c d"), beats)
 	p.peersAre("a b c d e?")
 	again := int(Renewal / p.interval)
-	want(t, "before the next miss limit", p.ticks(again-1, "c d"), beats)
-	want(t, "at the next miss limit", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
+	expect.Equal(t, "before the next miss limit", p.ticks(again-1, "c d"), beats)
+	expect.Equal(t, "at the next miss limit", p.ticks(1, "c d"), beats+", "+alarm+", missed e")
 	const ours = ", b: a lives, c: a lives, d: a lives, e: a lives"
-	want(t, "e is alive again: all peers learn that e and a are alive", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
+	expect.Equal(t, "e is alive again: all peers learn that e and a are alive", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats+ours+ours)
 	p.peersAre("a b c d e")
-	want(t, "one tick later", p.ticks(1, "c d e"), beats)
+	expect.Equal(t, "one tick later", p.ticks(1, "c d e"), beats)
 }
 
 func TestANewPeerIsSuspectedLater(t *testing.T) {
 	p := newSubject(t, "a b c")
 	const beats = "b: a lives, c: a lives"
-	want(t, "no heartbeat so far", p.ticks(p.introduced()+MissLimit-1, ""), beats)
+	expect.Equal(t, "no heartbeat so far", p.ticks(p.introduced()+MissLimit-1, ""), beats)
 	if got := p.ticks(1, ""); !strings.Contains(got, "missed b") || !strings.Contains(got, "missed c") {
 		t.Errorf("no peer is suspected: %s", got)
 	}
@@ -115,7 +117,7 @@ func TestOthersTakeOverFromDeadWatchers(t *testing.T) {
 	p := newSubject(t, "a b c d e f")
 	p.ticks(100, "d e f")
 	p.peersAre("a b c d? e f")
-	contains(t, "when no other peer watches c", p.ticks(2*MissLimit, "e f"), "c silent")
+	expect.Contains(t, "when no other peer watches c", p.ticks(2*MissLimit, "e f"), "c silent")
 }
 
 // c has just joined, and its watcher d dies. A long grace for c would hide a split that comes soon
@@ -126,7 +128,7 @@ func TestOthersTakeOverANewPeer(t *testing.T) {
 	p.peersAre("a b c d e f")
 	p.ticks(MissLimit, "d e f")
 	p.peersAre("a b c d? e f")
-	contains(t, "when no other peer watches c", p.ticks(2*MissLimit, "e f"), "c silent")
+	expect.Contains(t, "when no other peer watches c", p.ticks(2*MissLimit, "e f"), "c silent")
 }
 
 func TestASuspectedProcessRefutes(t *testing.T) {
@@ -136,9 +138,9 @@ func TestASuspectedProcessRefutes(t *testing.T) {
 	p.says("d", "a!")
 	const all = ", b: a lives, c: a lives, d: a lives, e: a lives"
 	for range Repeats {
-		want(t, "two refutations to all peers", p.ticks(1, "c d e"), beats+all+all)
+		expect.Equal(t, "two refutations to all peers", p.ticks(1, "c d e"), beats+all+all)
 	}
-	want(t, "no further refutation", p.ticks(1, "c d e"), beats)
+	expect.Equal(t, "no further refutation", p.ticks(1, "c d e"), beats)
 }
 
 func TestASecondAccuserCorroborates(t *testing.T) {
@@ -165,7 +167,7 @@ func TestASecondAccuserCorroborates(t *testing.T) {
 		p := newSubject(t, tt.peers)
 		p.ticks(10, "b c d e")
 		tt.accuse(p)
-		want(t, tt.name+": the suspicion is corroborated", p.actions.Corroborated, tt.want)
+		expect.Equal(t, tt.name+": the suspicion is corroborated", p.actions.Corroborated, tt.want)
 	}
 }
 
@@ -175,12 +177,12 @@ func TestAHeardPeerIsRefutedForOthers(t *testing.T) {
 	p.ticks(10, "c d e")
 	p.says("d", "e!")
 	p.says("b", "e!")
-	want(t, "a watched peer is refuted to all, once", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats)
+	expect.Equal(t, "a watched peer is refuted to all, once", p.ticks(1, "c d e"), "b: e lives, c: e lives, d: e lives, e: e lives, "+beats)
 	p.says("d", "b!")
-	want(t, "an unwatched peer", p.ticks(1, "c d e"), beats+", missed b")
+	expect.Equal(t, "an unwatched peer", p.ticks(1, "c d e"), beats+", missed b")
 	p.ticks(1, "c d")
 	p.says("d", "e!")
-	want(t, "a peer that a does not hear either", p.ticks(1, "c d"), beats+", missed e")
+	expect.Equal(t, "a peer that a does not hear either", p.ticks(1, "c d"), beats+", missed e")
 }
 
 // a watches d, e and f. It never hears f.
@@ -210,7 +212,7 @@ func TestPausedProcessDoesNotVouch(t *testing.T) {
 	}
 	p.tick("c d e")
 	p.says("d", "e!")
-	contains(t, "after a new heartbeat, a sends", p.tick("c d e"), all)
+	expect.Contains(t, "after a new heartbeat, a sends", p.tick("c d e"), all)
 }
 
 // a suspects e, and stands still when the next heartbeat of e arrives.
@@ -221,7 +223,7 @@ func TestPausedProcessRefutesLater(t *testing.T) {
 	p.ticks(MissLimit, "c d")
 	p.now = p.now.Add(p.interval)
 	lacks(t, "after a pause of one interval, a sends", p.tick("c d e"), "e lives")
-	contains(t, "after a new heartbeat, a sends", p.tick("c d e"), all)
+	expect.Contains(t, "after a new heartbeat, a sends", p.tick("c d e"), all)
 }
 
 func TestAnUnknownPeerMaySuspectThisProcess(t *testing.T) {
@@ -241,11 +243,11 @@ func TestIsolatedProcessSendsNoSuspicions(t *testing.T) {
 	got := p.ticks(1, "")
 	lacks(t, "an isolated process sends", got, "silent")
 	for _, name := range []string{"c", "d", "e"} {
-		contains(t, "an isolated process", got, "missed "+name)
+		expect.Contains(t, "an isolated process", got, "missed "+name)
 	}
 	p.ticks(2*Repeats, "c d e")
-	want(t, "after the isolation", p.ticks(1, "c d e"), beats)
-	contains(t, "when e is silent again", p.ticks(MissLimit, "c d"), "e silent")
+	expect.Equal(t, "after the isolation", p.ticks(1, "c d e"), beats)
+	expect.Contains(t, "when e is silent again", p.ticks(MissLimit, "c d"), "e silent")
 }
 
 func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
@@ -262,7 +264,7 @@ func TestTheMissLimitOfAVouchedPeerDoubles(t *testing.T) {
 		t.Errorf("%d suspicions in two minutes, which is too many", alarms)
 	}
 	p.ticks(10, "c d e")
-	contains(t, "at the normal miss limit after a heartbeat", p.ticks(MissLimit, "c d"), "e silent")
+	expect.Contains(t, "at the normal miss limit after a heartbeat", p.ticks(MissLimit, "c d"), "e silent")
 }
 
 func TestReplayedHeartbeatIsIgnored(t *testing.T) {
@@ -274,8 +276,8 @@ func TestReplayedHeartbeatIsIgnored(t *testing.T) {
 		p.ticks(1, "c d")
 	}
 	p.Receive(replay, &p.actions)
-	contains(t, "after replayed heartbeats", p.ticks(1, "c d"), "e silent")
-	want(t, "counted replays", p.replayed, MissLimit)
+	expect.Contains(t, "after replayed heartbeats", p.ticks(1, "c d"), "e silent")
+	expect.Equal(t, "counted replays", p.replayed, MissLimit)
 	p.says("x", "a!", "c!", "x")
 	p.says("c", "x!")
 	p.says("a", "d!") // an own heartbeat of a that was sent back
@@ -287,22 +289,7 @@ func TestReplayedHeartbeatIsIgnored(t *testing.T) {
 	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e']}, &p.actions)
 	p.actions = Actions{}
 	p.Receive(Heartbeat{From: 'e', About: 'e', Number: p.numbers['e'] - 5}, &p.actions)
-	want(t, "heartbeats that count, of one that arrives late", len(p.actions.Heard), 1)
-}
-
-func want[T comparable](t *testing.T, when string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s:\n\tgot  %v\n\twant %v", when, got, want)
-	}
-}
-
-// contains fails the test unless part is in got.
-func contains(t *testing.T, what, got, part string) {
-	t.Helper()
-	if !strings.Contains(got, part) {
-		t.Errorf("%s: no %q in\n%s", what, part, got)
-	}
+	expect.Equal(t, "heartbeats that count, of one that arrives late", len(p.actions.Heard), 1)
 }
 
 // lacks fails the test if part is in got.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // names returns the one-letter names of the peers. A "?" follows the name of each peer that counts
@@ -46,8 +48,8 @@ func TestTheNextThreeLivePeersWatch(t *testing.T) {
 		{"a b? c d e f", "c", "d e f", "b? a f e"},
 	} {
 		r, self := ringOf(tt.ring), PeerID(tt.self[0])
-		want(t, fmt.Sprintf("watchers of %s of %q", tt.self, tt.ring), names(r.WatchersOf(self)), tt.watchers)
-		want(t, fmt.Sprintf("peers that %s of %q watches", tt.self, tt.ring), names(r.WatchedBy(self)), tt.watched)
+		expect.Equal(t, fmt.Sprintf("watchers of %s of %q", tt.self, tt.ring), names(r.WatchersOf(self)), tt.watchers)
+		expect.Equal(t, fmt.Sprintf("peers that %s of %q watches", tt.self, tt.ring), names(r.WatchedBy(self)), tt.watched)
 	}
 }
 
@@ -69,6 +71,6 @@ func TestWatchersAndWatchedAgree(t *testing.T) {
 				fmt.Fprintln(&of, slices.Contains(r.WatchedBy(b.ID), a), a.ID, b.ID)
 			}
 		}
-		want(t, fmt.Sprintf("watchers and watched peers in %s", nodes), by.String(), of.String())
+		expect.Equal(t, fmt.Sprintf("watchers and watched peers in %s", nodes), by.String(), of.String())
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var epoch = time.Unix(1000, 0)
@@ -39,7 +41,7 @@ func TestSuspicionExpiresUnlessRefuted(t *testing.T) {
 		if !e.Next.IsZero() {
 			next = fmt.Sprint(e.Next.Sub(epoch).Milliseconds())
 		}
-		want(t, tt.name, fmt.Sprintf("dead %v, late %d, next %s", e.Dead, e.Late, next), tt.want)
+		expect.Equal(t, tt.name, fmt.Sprintf("dead %v, late %d, next %s", e.Dead, e.Late, next), tt.want)
 	}
 }
 
@@ -61,6 +63,6 @@ func TestMessagesAfterAPauseAreNotFresh(t *testing.T) {
 		for _, ms := range tt.running {
 			g.Running(after(ms))
 		}
-		want(t, tt.name+": the message is fresh", g.Fresh(after(tt.at)), tt.want)
+		expect.Equal(t, tt.name+": the message is fresh", g.Fresh(after(tt.at)), tt.want)
 	}
 }

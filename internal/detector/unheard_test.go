@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // established returns the detector of a. The peers of its ring have sent heartbeats for a long time.
@@ -30,11 +32,11 @@ func TestSilentPeerLeavesOthersHeard(t *testing.T) {
 	for _, watcher := range []string{"d", "e", "f"} {
 		p.says(watcher, "c!")
 		p.tick("n o p")
-		want(t, "suspected", p.unheardBy(), "c")
+		expect.Equal(t, "suspected", p.unheardBy(), "c")
 	}
 	p.peersAre("a b c? d e f g h i j k l m n o p")
 	p.tick("n o p")
-	want(t, "dead", p.unheardBy(), "")
+	expect.Equal(t, "dead", p.unheardBy(), "")
 }
 
 func TestRackPowerLossLeavesOthersHeard(t *testing.T) {
@@ -50,7 +52,7 @@ func TestRackPowerLossLeavesOthersHeard(t *testing.T) {
 		}
 		p.tick("n o p")
 	}
-	want(t, "three are suspected", p.unheardBy(), "eij")
+	expect.Equal(t, "three are suspected", p.unheardBy(), "eij")
 }
 
 // a, b, h and i are on this side of the cut. Every other peer that one of them watches is
@@ -64,18 +66,18 @@ func TestPeersBehindACutAreUnheard(t *testing.T) {
 		p.says("i", "f!", "g!")
 		p.tick("")
 	}
-	want(t, "at first", p.unheardBy(), "cdefgjklmnop")
+	expect.Equal(t, "at first", p.unheardBy(), "cdefgjklmnop")
 	p.peersAre("a b c d e? f? g? h i j k l m n? o? p?")
 	p.ticks(MissLimit, "")
-	want(t, "once the suspected peers are believed dead", p.unheardBy(), "cdjklm")
+	expect.Equal(t, "once the suspected peers are believed dead", p.unheardBy(), "cdjklm")
 	p.says("c", "c")
 	p.tick("")
-	want(t, "after a heartbeat of c", p.unheardBy(), "djklm")
+	expect.Equal(t, "after a heartbeat of c", p.unheardBy(), "djklm")
 	p.says("h", "d!")
 	p.tick("")
-	want(t, "after h suspects d", p.unheardBy(), "djklm")
+	expect.Equal(t, "after h suspects d", p.unheardBy(), "djklm")
 	p.ticks(2*unheardTicks, "b h i")
-	want(t, "after a long time without suspicions", p.unheardBy(), "")
+	expect.Equal(t, "after a long time without suspicions", p.unheardBy(), "")
 }
 
 // This process heard no peer for a second, and suspected all peers. Peers that it does not watch
@@ -92,13 +94,13 @@ func TestOutageLeavesNoSuspicions(t *testing.T) {
 	p.ticks(MissLimit, "b c d n o p")
 	p.peersAre(sixteen)
 	p.ticks(2*unheardTicks, "n o p")
-	want(t, "long after", p.unheardBy(), "")
+	expect.Equal(t, "long after", p.unheardBy(), "")
 	p.says("d", "c!")
 	p.tick("n o p")
-	want(t, "a suspicion of a peer that was heard since", p.unheardBy(), "c")
+	expect.Equal(t, "a suspicion of a peer that was heard since", p.unheardBy(), "c")
 	p.says("i", "f!")
 	p.tick("n o p")
-	want(t, "and of a peer that was not", p.unheardBy(), "cf")
+	expect.Equal(t, "and of a peer that was not", p.unheardBy(), "cf")
 }
 
 // If all watchers of a peer die together with other peers, the peer sends heartbeats to the rest.
@@ -107,12 +109,12 @@ func TestPeerWithoutWatchersSendsHeartbeats(t *testing.T) {
 	p.says("e", "b!", "c!", "d!")
 	p.says("f", "c!", "d!")
 	p.says("g", "d!")
-	want(t, "how often k, which does not watch a, learns that a is alive", p.tells('k', 2*MissLimit), 3)
+	expect.Equal(t, "how often k, which does not watch a, learns that a is alive", p.tells('k', 2*MissLimit), 3)
 	// Others count a as heard only if they heard it after the last fault.
 	p.says("h", "g!")
-	want(t, "how often k learns that a is alive, after a late suspicion", p.tells('k', 2*MissLimit), 3)
+	expect.Equal(t, "how often k learns that a is alive, after a late suspicion", p.tells('k', 2*MissLimit), 3)
 	p.says("i", "g!")
-	want(t, "how often k learns that a is alive, without another fault", p.tells('k', 2*MissLimit), 0)
+	expect.Equal(t, "how often k learns that a is alive, without another fault", p.tells('k', 2*MissLimit), 0)
 }
 
 // tells returns how often the process tells id in n ticks that it is alive.
@@ -153,7 +155,7 @@ func (p *subject) isCut(t *testing.T) {
 		p.says("i", "f!", "g!")
 		p.tick("")
 	}
-	want(t, "unheard", p.unheardBy(), "cdefgjklmnop")
+	expect.Equal(t, "unheard", p.unheardBy(), "cdefgjklmnop")
 }
 
 // a learns the peers of an old cluster in two halves. The cut comes when a has known the first half
@@ -171,7 +173,7 @@ func TestReachedPeersAreHeardBesideOtherFaults(t *testing.T) {
 	p := established(t, sixteen, "n o p")
 	p.says("k", "c!", "h!", "i!", "j!")
 	p.tick("n o p")
-	want(t, "without its watchers", p.unheardBy(), "bcdefghij")
+	expect.Equal(t, "without its watchers", p.unheardBy(), "bcdefghij")
 	p.says("h", "h")
 	p.says("i", "i")
 	p.says("j", "j")
@@ -181,5 +183,5 @@ func TestReachedPeersAreHeardBesideOtherFaults(t *testing.T) {
 		p.says("m", "m")
 		p.tick("n o p")
 	}
-	want(t, "with its watchers", p.unheardBy(), "c")
+	expect.Equal(t, "with its watchers", p.unheardBy(), "c")
 }

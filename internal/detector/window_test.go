@@ -3,6 +3,8 @@ package detector
 import (
 	"fmt"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestWindowRemembersTheLast64(t *testing.T) {
@@ -14,6 +16,6 @@ func TestWindowRemembersTheLast64(t *testing.T) {
 		{1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {100, true}, {37, true}, {37, false},
 		{36, false}, {3, false}, {99, true}, {1000, true}, {100, false}, {999, true},
 	} {
-		want(t, fmt.Sprintf("the number %d is new", tt.number), w.First(tt.number), tt.want)
+		expect.Equal(t, fmt.Sprintf("the number %d is new", tt.number), w.First(tt.number), tt.want)
 	}
 }

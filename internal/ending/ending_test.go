@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // evidence returns the evidence about a pod that a user deleted, with changes.
@@ -208,8 +210,8 @@ func TestCausesHaveTheirEffects(t *testing.T) {
 		{Evicted, Leave, false, false},
 		{Uninstalled, Withdraw, false, false},
 	} {
-		equal(t, fmt.Sprintf("%s: addresses", tt.cause), tt.cause.Addresses(), tt.addresses)
-		equal(t, fmt.Sprintf("%s: open", tt.cause), tt.cause.Open(), tt.open)
-		equal(t, fmt.Sprintf("%s: keeps routes", tt.cause), tt.cause.KeepsRoutes(), tt.keepRoutes)
+		expect.Equal(t, fmt.Sprintf("%s: addresses", tt.cause), tt.cause.Addresses(), tt.addresses)
+		expect.Equal(t, fmt.Sprintf("%s: open", tt.cause), tt.cause.Open(), tt.open)
+		expect.Equal(t, fmt.Sprintf("%s: keeps routes", tt.cause), tt.cause.KeepsRoutes(), tt.keepRoutes)
 	}
 }

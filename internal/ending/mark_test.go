@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // node returns a Node with the given parts.
@@ -61,10 +62,10 @@ func TestNodesAreMarkedAsDrainingOrLeaving(t *testing.T) {
 		{"drained earlier, then uncordoned", node(conditioned(corev1.NodeDrained, yes, "")), DrainMark{}},
 		{"drained and leaving", node(unschedulable, conditioned(corev1.NodeDrained, yes, ""), tainted(taintToBeDeleted)), DrainMark{"taint " + taintToBeDeleted, true}},
 	} {
-		equal(t, tt.name, Marked(tt.node), tt.want)
+		expect.Equal(t, tt.name, Marked(tt.node), tt.want)
 		slim := tt.node.DeepCopy()
 		slim.Status.Conditions = Telling(tt.node)
-		equal(t, tt.name+", from the relevant conditions", Marked(slim), tt.want)
+		expect.Equal(t, tt.name+", from the relevant conditions", Marked(slim), tt.want)
 	}
 }
 
@@ -76,13 +77,5 @@ func TestHeartbeatChangesNoRelevantCondition(t *testing.T) {
 	}
 	if after := Telling(n); !slices.Equal(before, after) {
 		t.Errorf("before %v, after %v", before, after)
-	}
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

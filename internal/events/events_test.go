@@ -14,10 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // sink is an API server for events. It keeps the events and prints them.
@@ -128,7 +129,7 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 		time.Sleep(2 * time.Second)
 	})
 	want := "web IPAllocated x3: Assigned 192.0.2.1\ndb IPAllocated x1: Assigned 192.0.2.2\n"
-	equal(t, "the result", to.String(), want)
+	expect.Equal(t, "the result", to.String(), want)
 }
 
 func TestEventsWaitWhileServicesAreWritten(t *testing.T) {
@@ -142,7 +143,7 @@ func TestEventsWaitWhileServicesAreWritten(t *testing.T) {
 		}
 		busy.Store(false)
 		time.Sleep(time.Second)
-		equal(t, "events after the writes", to.lines(), 100)
+		expect.Equal(t, "events after the writes", to.lines(), 100)
 	})
 }
 
@@ -154,7 +155,7 @@ func TestWarningsAreWrittenAtOnce(t *testing.T) {
 		for range 2 {
 			r.Eventf(about("web"), "Warning", "AllocationFailed", "no address is free")
 			synctest.Wait() // no time passes
-			equal(t, "warnings that are written at once", strings.Count(to.String(), "web AllocationFailed "), 1)
+			expect.Equal(t, "warnings that are written at once", strings.Count(to.String(), "web AllocationFailed "), 1)
 			time.Sleep(time.Second)
 		}
 		if got := to.String(); !strings.Contains(got, "web AllocationFailed x2: ") {
@@ -182,7 +183,7 @@ func TestDifferentWarningsAreAllWritten(t *testing.T) {
 		time.Sleep(time.Second)
 		end()
 	})
-	equal(t, "events that are written once", strings.Count(to.String(), "x1: "), 5)
+	expect.Equal(t, "events that are written once", strings.Count(to.String(), "x1: "), 5)
 }
 
 func TestWarningsAreWrittenAtTheEnd(t *testing.T) {
@@ -194,7 +195,7 @@ func TestWarningsAreWrittenAtTheEnd(t *testing.T) {
 		r.Eventf(about("web"), "Normal", "IPReleased", "Released")
 		r.Eventf(about("db"), "Warning", "AllocationFailed", "no address is free")
 		_ = r.Run(ctx)
-		equal(t, "written events", to.lines(), 2)
+		expect.Equal(t, "written events", to.lines(), 2)
 	})
 }
 
@@ -211,7 +212,7 @@ func TestADeletedEventIsWrittenAgain(t *testing.T) {
 		}
 		r.Eventf(about("web"), "Warning", "AnnouncementFailed", "no such interface")
 		time.Sleep(time.Minute)
-		equal(t, "the result", to.String(), "web AnnouncementFailed x3: no such interface\n")
+		expect.Equal(t, "the result", to.String(), "web AnnouncementFailed x3: no such interface\n")
 	})
 }
 
@@ -230,10 +231,10 @@ func TestEventsWaitForAnUnreachableAPIServer(t *testing.T) {
 			away.Store(true)
 			fill(r, 20, kind)
 			time.Sleep(time.Minute - time.Second) // at no moment of a retry
-			equal(t, kind+": requests within a minute", requests.Swap(0), 6)
+			expect.Equal(t, kind+": requests within a minute", requests.Swap(0), 6)
 			away.Store(false)
 			time.Sleep(retry + time.Second)
-			equal(t, kind+": events after the outage", to.lines(), 20)
+			expect.Equal(t, kind+": events after the outage", to.lines(), 20)
 			away.Store(true)
 			r.Eventf(about("old"), kind, "AnnouncingLocal", "Announcing")
 			time.Sleep((tries + 1) * retry)
@@ -263,7 +264,7 @@ func TestASlowWebhookDelaysOthersForSeconds(t *testing.T) {
 		fill(r, 20, "Warning")
 		time.Sleep(writeLimit)
 		synctest.Wait()
-		equal(t, "events of other objects", to.lines(), 20)
+		expect.Equal(t, "events of other objects", to.lines(), 20)
 	})
 }
 
@@ -292,7 +293,7 @@ func TestARefusedEventDelaysNoOther(t *testing.T) {
 		r.Eventf(about("db"), "Normal", "IPAllocated", "Assigned")
 		time.Sleep(3 * gather / 2)
 	})
-	equal(t, "the result", to.String(), "db IPAllocated x1: Assigned\n")
+	expect.Equal(t, "the result", to.String(), "db IPAllocated x1: Assigned\n")
 }
 
 func TestEventsOfOneSecondAreWrittenTogether(t *testing.T) {
@@ -300,11 +301,11 @@ func TestEventsOfOneSecondAreWrittenTogether(t *testing.T) {
 	recording(t, to, func(r *Recorder, _ *atomic.Bool) {
 		for i := range 5 {
 			r.Eventf(about(fmt.Sprint(i)), "Normal", "AnnouncingNonLocal", "Announcing")
-			equal(t, "events before the second is over", to.String(), "")
+			expect.Equal(t, "events before the second is over", to.String(), "")
 			time.Sleep(99 * time.Millisecond)
 		}
 		time.Sleep(3 * gather / 2)
-		equal(t, "events after the second", to.lines(), 5)
+		expect.Equal(t, "events after the second", to.lines(), 5)
 	})
 }
 
@@ -363,7 +364,7 @@ func TestAHangingAPIServerDoesNotDelayTheEnd(t *testing.T) {
 		end()
 		began := time.Now()
 		_ = r.Run(ctx)
-		equal(t, "the time until the recorder ends", time.Since(began), lastWords)
+		expect.Equal(t, "the time until the recorder ends", time.Since(began), lastWords)
 	})
 }
 
@@ -394,15 +395,7 @@ func TestEventsNameTheirSourceAndObject(t *testing.T) {
 	}
 	r.Eventf((*corev1.ObjectReference)(nil), "Normal", "Nothing", "about nothing")
 	r.Eventf(nil, "Normal", "Nothing", "about nothing")
-	equal(t, "events without an object", len(r.later), 0)
+	expect.Equal(t, "events without an object", len(r.later), 0)
 	r.Eventf(about("web"), "Normal", "Long", "%s", strings.Repeat("ü", mostMessage))
-	equal(t, "bytes of the message", len((<-r.later).Message), mostMessage)
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	expect.Equal(t, "bytes of the message", len((<-r.later).Message), mostMessage)
 }

@@ -12,9 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"purelb.io/purelb/internal/detector"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var testKey = []byte("0123456789abcdef")
@@ -77,7 +76,7 @@ func (c *cluster) start(node string, i int, change func(*Options)) *agent {
 		change(&opt)
 	}
 	g, err := New(opt)
-	must(c.t, err)
+	expect.NoError(c.t, err)
 	a.Gossip = g
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
@@ -180,22 +179,6 @@ func (c *cluster) powerOff(i int) *agent {
 func (c *cluster) expect(when, view string) {
 	c.t.Helper()
 	for _, a := range c.agents {
-		equal(c.t, when+": the view of "+a.self.node, a.view(), view)
-	}
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		expect.Equal(c.t, when+": the view of "+a.self.node, a.view(), view)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // kill powers off some machines at once, several times. It returns the sorted times that each
@@ -82,7 +84,7 @@ func TestAPauseOf100MillisecondsIsNoDeath(t *testing.T) {
 				c.agents[i%nodes].port.hold(100 * time.Millisecond)
 				c.pass(time.Second)
 			}
-			equal(t, fmt.Sprintf("%d nodes: live nodes seen as dead", nodes), c.wronged(), 0)
+			expect.Equal(t, fmt.Sprintf("%d nodes: live nodes seen as dead", nodes), c.wronged(), 0)
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func lone(t *testing.T, node string, received *[]string) *Gossip {
@@ -15,7 +17,7 @@ func lone(t *testing.T, node string, received *[]string) *Gossip {
 		Node: node, Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler),
 		Receive: func(from string, message []byte) { *received = append(*received, from+": "+string(message)) },
 	})
-	must(t, err)
+	expect.NoError(t, err)
 	return g
 }
 
@@ -63,7 +65,7 @@ func TestMessagesFromAPauseAreDropped(t *testing.T) {
 			}
 			run()
 			send()
-			equal(t, name+": messages later", len(got), 2)
+			expect.Equal(t, name+": messages later", len(got), 2)
 		})
 	}
 }

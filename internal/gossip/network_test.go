@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // real is an agent with its own loopback address on the real network.
@@ -34,7 +36,7 @@ func unused(t *testing.T) netip.AddrPort {
 		at := netip.AddrPortFrom(netip.IPv6Loopback(), uint16(10000+rand.IntN(20000)))
 		n, err := listen(at, &counters{})
 		if err == nil {
-			must(t, n.Shutdown())
+			expect.NoError(t, n.Shutdown())
 			return at
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
@@ -55,7 +57,7 @@ func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.Ad
 		Seeds:   func(context.Context) ([]netip.AddrPort, error) { return seeds, nil },
 		Receive: func(from string, message []byte) { r.got <- from + ": " + string(message) },
 	})
-	must(t, err)
+	expect.NoError(t, err)
 	r.Gossip = g
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -91,9 +93,9 @@ func TestAgentsMeetOnTheNetwork(t *testing.T) {
 	for _, r := range []*real{a, b, c} {
 		r.await(t, "a alive, b alive, c alive")
 	}
-	equal(t, "received", tell(t, a, b, "take"), "a: take")
+	expect.Equal(t, "received", tell(t, a, b, "take"), "a: take")
 	sendInvalid(t, at[0])
-	must(t, b.Leave(t.Context()))
+	expect.NoError(t, b.Leave(t.Context()))
 	c.stop()
 	a.await(t, "a alive, b left, c dead")
 	eventually(t, "invalid packets are counted", func() bool { return a.Health().BadFormat > 0 })
@@ -113,7 +115,7 @@ func TestAgentsMeetOnTheNetwork(t *testing.T) {
 func tell(t *testing.T, from, to *real, message string) (got string) {
 	t.Helper()
 	eventually(t, "a message is received", func() bool {
-		must(t, from.Send(t.Context(), to.self.node, []byte(message)))
+		expect.NoError(t, from.Send(t.Context(), to.self.node, []byte(message)))
 		select {
 		case got = <-to.got:
 			return true
@@ -145,7 +147,7 @@ func sendInvalid(t *testing.T, at netip.AddrPort) {
 	for _, network := range []string{"udp", "tcp"} {
 		for _, size := range []int{0, 1, 5, 1232, 1233, 60000} {
 			conn, err := net.Dial(network, at.String())
-			must(t, err)
+			expect.NoError(t, err)
 			junk := make([]byte, size)
 			for i := range junk {
 				junk[i] = byte(rand.IntN(256))
@@ -211,10 +213,10 @@ const flood = 1920
 func TestTheKernelKeepsAFloodUntilTheNextPoll(t *testing.T) {
 	at := loopback()
 	n, err := listen(at, &counters{})
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = n.Shutdown() })
 	conn, err := net.Dial("udp", at.String())
-	must(t, err)
+	expect.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	for i := range flood {
 		_, _ = conn.Write(make([]byte, heartbeatSize1)) // a packet that does not fit is lost

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestKeyRotationLosesNoMember(t *testing.T) {
@@ -19,7 +20,7 @@ func TestKeyRotationLosesNoMember(t *testing.T) {
 		c.pass(5 * time.Second)
 		for _, keys := range [][][]byte{{testKey, otherKey}, {otherKey, testKey}, {otherKey}} {
 			for _, a := range c.agents {
-				must(t, a.SetKeys(keys))
+				expect.NoError(t, a.SetKeys(keys))
 				c.pass(time.Second)
 			}
 		}
@@ -29,9 +30,9 @@ func TestKeyRotationLosesNoMember(t *testing.T) {
 			}
 		}
 		c.pass(time.Minute)
-		equal(t, "live nodes seen as dead", c.wronged(), 0)
+		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
 		for _, a := range c.agents {
-			equal(t, "packets lost", a.Health().BadKey, 0)
+			expect.Equal(t, "packets lost", a.Health().BadKey, 0)
 		}
 		if _, err := c.agents[0].keys.openPacket(testKeys(t, testKey).sealPacket(nil)); err == nil {
 			t.Error("the old key still opens packets")
@@ -44,7 +45,7 @@ func TestAnAgentWithAForeignKeyCannotJoin(t *testing.T) {
 		c.start("node-002", 2, func(o *Options) { o.Keys = [][]byte{otherKey} })
 		c.pass(20 * time.Second)
 		for i, want := range []string{"node-000 alive, node-001 alive", "node-000 alive, node-001 alive", "node-002 alive"} {
-			equal(t, fmt.Sprintf("the view of node %d", i), c.agents[i].view(), want)
+			expect.Equal(t, fmt.Sprintf("the view of node %d", i), c.agents[i].view(), want)
 		}
 		if h := c.agents[2].Health(); h.JoinFailures == 0 || c.agents[0].Health().BadKey == 0 {
 			t.Errorf("the counters of refused packets are %+v", h)
@@ -95,10 +96,10 @@ func TestTheJoinerSleepsWhileNoMemberIsMissing(t *testing.T) {
 			return n
 		}
 		c.pass(time.Minute)
-		equal(t, "joiners that sleep with all members", asleep(), 3)
+		expect.Equal(t, "joiners that sleep with all members", asleep(), 3)
 		c.powerOff(0)
 		c.pass(time.Minute)
-		equal(t, "joiners that sleep with a missing member", asleep(), 0)
+		expect.Equal(t, "joiners that sleep with a missing member", asleep(), 0)
 	})
 }
 
@@ -162,8 +163,8 @@ func TestAFloodOfInvalidPacketsKillsNoMember(t *testing.T) {
 			c.pass(10 * time.Millisecond) // 30,000 packets in a second
 		}
 		c.pass(5 * time.Second)
-		equal(t, "packets read", victim.Health().BadKey, packets)
-		equal(t, "live nodes seen as dead", c.wronged(), 0)
+		expect.Equal(t, "packets read", victim.Health().BadKey, packets)
+		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
 		c.expect("after the flood", "node-000 alive, node-001 alive, node-002 alive")
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // inPatientCluster runs a cluster of n agents. The first agent has this patience.
@@ -77,7 +79,7 @@ func TestTheLibraryHasTheSamePatience(t *testing.T) {
 			quiet.port.hold(1500 * time.Millisecond)
 			c.pass(10 * time.Second)
 		}
-		equal(t, "agents without heartbeats that pause and are seen as dead", c.wronged(), 0)
+		expect.Equal(t, "agents without heartbeats that pause and are seen as dead", c.wronged(), 0)
 		c.powerOff(3)
 		c.pass(10 * time.Second)
 		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
@@ -86,24 +88,24 @@ func TestTheLibraryHasTheSamePatience(t *testing.T) {
 
 func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
-		expect := func(when string, want time.Duration) {
+		isPatient := func(when string, want time.Duration) {
 			t.Helper()
 			for _, a := range c.agents {
-				equal(t, fmt.Sprintf("%s: the patience of %s", when, a.self.node), a.Patience(), want)
+				expect.Equal(t, fmt.Sprintf("%s: the patience of %s", when, a.self.node), a.Patience(), want)
 			}
 		}
-		expect("with a node of two seconds", 2*time.Second)
+		isPatient("with a node of two seconds", 2*time.Second)
 		c.start("node-003", 3, func(o *Options) { o.Patience = MaxPatience })
 		c.start("node-004", 4, func(o *Options) { o.versions = unstated })
 		c.pass(5 * time.Second)
-		expect("with another node of five seconds", MaxPatience)
+		isPatient("with another node of five seconds", MaxPatience)
 		c.powerOff(3)
 		c.pass(10 * time.Second)
-		expect("when that node is dead", 2*time.Second)
-		must(t, c.agents[0].Leave(c.t.Context()))
+		isPatient("when that node is dead", 2*time.Second)
+		expect.NoError(t, c.agents[0].Leave(c.t.Context()))
 		c.powerOff(0)
 		c.pass(2 * time.Minute)
-		expect("when the other node has left", DefaultPatience)
+		isPatient("when the other node has left", DefaultPatience)
 	})
 }
 
@@ -129,9 +131,9 @@ func TestThePatienceOfARefutedNodeCountsAtOnce(t *testing.T) {
 	table.hear(id, netip.AddrPort{}, said{patience: MaxPatience}, epoch)
 	table.suspect(id, epoch, epoch)
 	table.settle(epoch)
-	equal(t, "with a dead node, the patience", table.patience, 0)
+	expect.Equal(t, "with a dead node, the patience", table.patience, 0)
 	table.refute(id, epoch)
-	equal(t, "after the node refuted its death, the patience", table.patience, MaxPatience)
+	expect.Equal(t, "after the node refuted its death, the patience", table.patience, MaxPatience)
 }
 
 func TestPatienceHasLimits(t *testing.T) {
@@ -139,12 +141,12 @@ func TestPatienceHasLimits(t *testing.T) {
 		"0s": true, "400ms": true, "2s": true, "5s": true, "300ms": false, "5.1s": false, "450ms": false, "-1s": false,
 	} {
 		d, err := time.ParseDuration(text)
-		must(t, err)
+		expect.NoError(t, err)
 		if err := ValidPatience(d); (err == nil) != want {
 			t.Errorf("the patience %s: the error is %v, want it accepted: %t", text, err, want)
 		}
 	}
 	for b, want := range map[byte]time.Duration{0: DefaultPatience, 3: DefaultPatience, 4: DefaultPatience, 20: 2 * time.Second, 50: MaxPatience, 255: MaxPatience} {
-		equal(t, fmt.Sprintf("the patience of a record with the byte %d", b), readPatience(b), want)
+		expect.Equal(t, fmt.Sprintf("the patience of a record with the byte %d", b), readPatience(b), want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func prefixes(list ...string) (all []netip.Prefix) {
@@ -50,7 +52,7 @@ func TestRecordEncoding(t *testing.T) {
 			if err != nil || r.leaving || !r.beats {
 				t.Fatal(r, err)
 			}
-			equal(t, "the result", show(r.Record), tt.want)
+			expect.Equal(t, "the result", show(r.Record), tt.want)
 		})
 	}
 }
@@ -64,7 +66,7 @@ func TestARecordThatDoesNotFitIsTruncated(t *testing.T) {
 	for _, r := range []Record{big, {Own: big.Own}, {Subnets: big.Subnets[:101], Own: big.Own[:1]}} {
 		buf := r.encode(supported, DefaultPatience)
 		got, err := decode(buf)
-		must(t, err)
+		expect.NoError(t, err)
 		if len(buf) > memberlist.MetaMaxSize || len(buf) < memberlist.MetaMaxSize-20 {
 			t.Errorf("the record has %d bytes, want at most %d and not much less", len(buf), memberlist.MetaMaxSize)
 		}
@@ -105,7 +107,7 @@ func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 			netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, b}), 64))
 	}
 	got, err := decode(r.encode(supported, DefaultPatience))
-	must(t, err)
+	expect.NoError(t, err)
 	if len(got.Subnets) != 67 || len(got.Own) != 0 || !got.Truncated {
 		t.Errorf("%d of %d subnets, own %v, truncated %t", len(got.Subnets), len(r.Subnets), got.Own, got.Truncated)
 	}
@@ -140,7 +142,7 @@ func FuzzRecord(f *testing.F) {
 			t.Fatalf("%v: %s", err, show(first.Record))
 		}
 		again, err := decode(plain.encode(supported, DefaultPatience))
-		must(t, err)
-		equal(t, "the result", show(again.Record), show(plain.Record))
+		expect.NoError(t, err)
+		expect.Equal(t, "the result", show(again.Record), show(plain.Record))
 	})
 }

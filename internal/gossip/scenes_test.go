@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestAnAgentThatLeavesIsNotDead(t *testing.T) {
 	inCluster(t, 4, func(c *cluster) {
 		c.pass(5 * time.Second)
-		must(t, c.agents[3].Leave(c.t.Context()))
+		expect.NoError(t, c.agents[3].Leave(c.t.Context()))
 		c.pass(4 * (Timing{}).withDefaults().Beat)
 		const want = "node-000 alive, node-001 alive, node-002 alive, node-003 left"
 		c.expect("at once", want)
@@ -41,7 +43,7 @@ func TestSeparatedHalvesJoinAgain(t *testing.T) {
 				"node-000 dead, node-001 dead, node-002 dead, node-003 alive, node-004 alive, node-005 alive",
 			} {
 				for _, a := range c.agents[3*i : 3*i+3] {
-					equal(t, fmt.Sprintf("the view of %s after %v", a.self.node, tt.cut), a.view(), want)
+					expect.Equal(t, fmt.Sprintf("the view of %s after %v", a.self.node, tt.cut), a.view(), want)
 				}
 			}
 			for _, a := range c.agents {
@@ -87,7 +89,7 @@ func TestAPublishedRecordReachesAllMembers(t *testing.T) {
 			c.agents[4].Publish(r)
 			c.pass(6 * (Timing{}).withDefaults().Beat)
 			for _, a := range c.agents {
-				equal(t, "the record that "+a.self.node+" knows", show(a.Members()[4].Record), show(r))
+				expect.Equal(t, "the record that "+a.self.node+" knows", show(a.Members()[4].Record), show(r))
 			}
 		}
 	})
@@ -110,7 +112,7 @@ func TestTwoAgentsOfOneNodeDoNotMakeItFlap(t *testing.T) {
 		if m := c.agents[0].Members()[3]; m.State != Alive || m.Since != since {
 			t.Errorf("the end of the older agent changed the node: %+v", m)
 		}
-		equal(t, "nodes seen as dead", c.wronged(), 0)
+		expect.Equal(t, "nodes seen as dead", c.wronged(), 0)
 	})
 }
 
@@ -142,6 +144,6 @@ func TestAMessageReachesTheAgentOfANode(t *testing.T) {
 		if err := a.Send(ctx, "node-001", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 100*time.Millisecond {
 			t.Errorf("after %v, sending to a dead node returns %v", time.Since(start), err)
 		}
-		equal(t, "failed messages", a.Health().SendFailures, 3)
+		expect.Equal(t, "failed messages", a.Health().SendFailures, 3)
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var otherKey = bytes.Repeat([]byte{7}, 32)
@@ -14,7 +16,7 @@ var otherKey = bytes.Repeat([]byte{7}, 32)
 func testKeys(t *testing.T, keys ...[]byte) *keyring {
 	t.Helper()
 	r := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
-	must(t, r.set(keys))
+	expect.NoError(t, r.set(keys))
 	return r
 }
 
@@ -62,7 +64,7 @@ func TestReplayedPacketsAreDropped(t *testing.T) {
 	}
 	for range recent - 1 {
 		_, err := r.openPacket(r.sealPacket([]byte("more")))
-		must(t, err)
+		expect.NoError(t, err)
 	}
 	if _, err := r.openPacket(packet); !errors.Is(err, errReplayed) {
 		t.Errorf("after %d other packets, opening it again returns %v", recent, err)

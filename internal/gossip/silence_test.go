@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/detector"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // Nearly always, at least one of the three watchers of a node gets a packet of the node, or the node
@@ -18,7 +19,7 @@ func TestPacketLossKillsNoNode(t *testing.T) {
 		c.pass(5 * time.Second)
 		c.ether.lose(2)
 		c.pass(2 * time.Minute)
-		equal(t, "live nodes seen as dead with every fiftieth packet lost", c.wronged(), 0)
+		expect.Equal(t, "live nodes seen as dead with every fiftieth packet lost", c.wronged(), 0)
 		at := time.Now()
 		dead := c.powerOff(2)
 		c.pass(time.Second)
@@ -54,7 +55,7 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 		alone := c.agents[7]
 		alone.port.putOnSide(1)
 		c.pass(2 * time.Second)
-		equal(t, "nodes that the isolated node misses", strings.Count(alone.view(), "dead"), 19)
+		expect.Equal(t, "nodes that the isolated node misses", strings.Count(alone.view(), "dead"), 19)
 		before := alone.Health().PacketsOut
 		const seconds = 20
 		c.pass(seconds * time.Second)
@@ -66,7 +67,7 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 		c.pass(15 * time.Second)
 		for _, a := range c.agents {
 			for _, m := range a.Members() {
-				equal(t, "the state of "+m.Node+" for "+a.self.node, m.State, Alive)
+				expect.Equal(t, "the state of "+m.Node+" for "+a.self.node, m.State, Alive)
 			}
 		}
 	})
@@ -93,7 +94,7 @@ func TestADeathWithAllWatchersIsDetected(t *testing.T) {
 				}
 			}
 		}
-		equal(t, "live nodes seen as dead", c.wronged(), 0)
+		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
 	})
 }
 
@@ -107,7 +108,7 @@ func TestAPeerWithoutHeartbeatsIsNotSuspected(t *testing.T) {
 		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == heartbeatSize2 } })
 		c.pass(30 * time.Second)
 		c.expect("with all agents", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
-		equal(t, "live nodes seen as dead", c.wronged(), 0)
+		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
 		c.powerOff(3)
 		c.pass(10 * time.Second)
 		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
@@ -141,16 +142,17 @@ func TestReplayedPacketsReviveNoDeadNode(t *testing.T) {
 // Lease.
 func TestASingleSuspicionIsNotReported(t *testing.T) {
 	var refuted uint64
-	for i := range 6 { // the isolated receiver watches some of them
+	// The receiver watches some of the others. Which ones depends on chance.
+	for i := 0; i < 6 || refuted == 0 && i < 60; i++ {
 		inCluster(t, 6, func(c *cluster) {
 			c.pass(5 * time.Second)
-			if i == 2 {
+			peer := c.agents[i%6]
+			if peer == c.agents[2] {
 				return
 			}
-			peer := c.agents[i]
 			c.ether.mute(peer.port, c.agents[2].port)
 			c.pass(5 * time.Second)
-			equal(t, fmt.Sprintf("suspicions of node %d by several peers", i), peer.Accused(), 0)
+			expect.Equal(t, fmt.Sprintf("suspicions of node %d by several peers", i), peer.Accused(), 0)
 			refuted += peer.Health().Accused
 		})
 	}
@@ -174,9 +176,9 @@ func TestASuspectedNodeLearnsOfItsSuspicion(t *testing.T) {
 		if n := mute.Accused(); n == 0 {
 			t.Error("the node does not learn of its suspicion")
 		}
-		equal(t, "suspicions of a node that is heard", c.agents[0].Accused(), 0)
+		expect.Equal(t, "suspicions of a node that is heard", c.agents[0].Accused(), 0)
 	})
 	g := lone(t, "node-a", nil)
 	g.take(detector.Actions{Accused: 1, Corroborated: true}, nil, epoch)
-	equal(t, "the signals of a suspicion", len(g.Changed()), 1)
+	expect.Equal(t, "the signals of a suspicion", len(g.Changed()), 1)
 }

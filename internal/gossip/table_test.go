@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/detector"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var epoch = time.Unix(1000, 0)
@@ -98,7 +99,7 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 			for i, step := range tt.steps {
 				step(&table, epoch.Add(time.Duration(i)*time.Second))
 			}
-			equal(t, "the result", table.print(), tt.want)
+			expect.Equal(t, "the result", table.print(), tt.want)
 			if n := len(table.processes["a"]); n > 2 {
 				t.Errorf("%d processes are remembered, which is too many", n)
 			}
@@ -114,7 +115,7 @@ func TestANodeThatRestartsForeverUsesNoMoreMemory(t *testing.T) {
 		table.hear(identity{"a", i}, netip.AddrPort{}, said{}, epoch)
 		table.lose(identity{"a", i}, epoch, epoch)
 	}
-	equal(t, "remembered processes", len(table.processes["a"]), 1)
+	expect.Equal(t, "remembered processes", len(table.processes["a"]), 1)
 }
 
 func TestIdentityEncoding(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/detector"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // golden returns the exact bytes of each format by name, with testKey. Each version of the protocol
@@ -27,7 +28,7 @@ import (
 func golden(t *testing.T, version byte) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("testdata/version-%d.txt", version))
-	must(t, err)
+	expect.NoError(t, err)
 	all := map[string][]byte{}
 	for line := range strings.Lines(string(text)) {
 		name, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -100,7 +101,7 @@ func written(t *testing.T, text string) []byte {
 		_ = here.Close()
 	}()
 	got, err := io.ReadAll(there)
-	must(t, err)
+	expect.NoError(t, err)
 	return got
 }
 
@@ -118,9 +119,9 @@ func testGCM() (cipher.AEAD, error) {
 func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 	t.Helper()
 	aead, err := testGCM()
-	must(t, err)
+	expect.NoError(t, err)
 	plain, err := aead.Open(nil, sealed[header:header+nonceSize], sealed[header+nonceSize:], context)
-	must(t, err)
+	expect.NoError(t, err)
 	nonce := []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 	return aead.Seal(append(bytes.Clone(sealed[:header]), nonce...), nonce, plain, context)
 }
@@ -232,7 +233,7 @@ func TestATruncatedRecordIsAnError(t *testing.T) {
 	} {
 		whole := r.encode(supported, MaxPatience)
 		_, end, err := recordAsVersion1(whole)
-		must(t, err)
+		expect.NoError(t, err)
 		for n := range whole {
 			got, err := decode(whole[:n])
 			if old := n == end && r.Digest == 0; old != (err == nil) || old && (got.versions != unstated || got.patience != DefaultPatience) {
@@ -266,7 +267,7 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 				t.Error(err)
 			}
 			c.pass(time.Second)
-			equal(t, "messages that arrive at "+way[1].self.node, len(way[1].got), 1)
+			expect.Equal(t, "messages that arrive at "+way[1].self.node, len(way[1].got), 1)
 		}
 		for _, victim := range []int{1, 3} { // node-001 has the current version, node-004 the previous one
 			at := time.Now()
@@ -284,7 +285,7 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 				t.Errorf("%s refused packets: %+v", a.self.node, h)
 			}
 		}
-		equal(t, "live nodes seen as dead", c.wronged(), 0)
+		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
 	})
 }
 
@@ -350,7 +351,7 @@ func TestNoSenderFillsTheLog(t *testing.T) {
 	}
 	g.read(identity{"node-c", 1}, later)
 	for _, node := range []string{"node-b", "node-c"} {
-		equal(t, "log messages about "+node, strings.Count(log.String(), "peer="+node+" "), 1)
+		expect.Equal(t, "log messages about "+node, strings.Count(log.String(), "peer="+node+" "), 1)
 	}
-	equal(t, "logged addresses", strings.Count(log.String(), "peer=10.9."), strangersMax)
+	expect.Equal(t, "logged addresses", strings.Count(log.String(), "peer=10.9."), strangersMax)
 }

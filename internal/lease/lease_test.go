@@ -22,6 +22,7 @@ import (
 
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -33,7 +34,7 @@ func api(t *testing.T) coordination.LeaseInterface {
 	t.Helper()
 	t.Parallel()
 	clients, err := kubernetes.NewForConfig(apitest.Config(t))
-	must(t, err)
+	expect.NoError(t, err)
 	return clients.CoordinationV1().Leases(apitest.Namespace(t))
 }
 
@@ -102,7 +103,7 @@ func members(nodes ...string) func(election.Peers) bool {
 func get(t *testing.T, client coordination.LeaseInterface, node string) *coordinationv1.Lease {
 	t.Helper()
 	o, err := client.Get(t.Context(), Prefix+node, metav1.GetOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	return o
 }
 
@@ -129,7 +130,7 @@ func TestTheLeaseCarriesTheRecord(t *testing.T) {
 		"node-a", int32(10),
 		[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-a", UID: "node-uid"}},
 	}
-	equal(t, "the Lease", got, want)
+	expect.Equal(t, "the Lease", got, want)
 
 	r := record()
 	r.Problem = "no interface matches"
@@ -148,7 +149,7 @@ func TestAnExistingLeaseIsTakenOver(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: Prefix + "node-a", Annotations: note},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	l, _ := start(t, client, "node-a", 10*time.Second)
 	l.Publish(record("192.0.2.0/24"))
 	await(t, l, "node-a is known", members("node-a"))
@@ -171,13 +172,13 @@ func TestNodesObserveJoinSilenceAndLeave(t *testing.T) {
 	}
 	stopB()
 	await(t, a, "node-b is dead", members("node-a", "node-c"))
-	equal(t, "known subnets", len(a.Peers().Known), 3)
+	expect.Equal(t, "known subnets", len(a.Peers().Known), 3)
 	stopC()
 	if err := c.Delete(t.Context()); err != nil {
 		t.Error(err)
 	}
 	await(t, a, "the result no longer has node-c", members("node-a"))
-	equal(t, "known subnets", len(a.Peers().Known), 2)
+	expect.Equal(t, "known subnets", len(a.Peers().Known), 2)
 }
 
 // late is an API server that executes a renewal late: its client has given up, and has sent the next
@@ -286,7 +287,7 @@ func TestADeletedLeaseIsWrittenAgain(t *testing.T) {
 
 	// The API server refuses new Leases until this test has seen the effects of the deletion.
 	server.off.Store(true)
-	must(t, server.Delete(t.Context(), Prefix+"node-a", metav1.DeleteOptions{}))
+	expect.NoError(t, server.Delete(t.Context(), Prefix+"node-a", metav1.DeleteOptions{}))
 	await(t, l, "the result is not trusted", func(p election.Peers) bool { return !p.Trusted && !l.View().Settled })
 	server.off.Store(false)
 	await(t, l, "node-a is known again", members("node-a"))

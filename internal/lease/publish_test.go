@@ -12,6 +12,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // writer is an API server that notes when it accepts a Lease. It refuses all while it is off.
@@ -129,7 +131,7 @@ func TestIdleAgentWritesOncePerMinute(t *testing.T) {
 			before := len(w.all())
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			equal(t, "writes in a minute", len(w.all())-before, 1)
+			expect.Equal(t, "writes in a minute", len(w.all())-before, 1)
 		}
 	})
 }

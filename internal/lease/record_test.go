@@ -8,6 +8,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // written returns the Lease that publishes r.
@@ -32,7 +34,7 @@ func TestGatewaysAreReadAsWritten(t *testing.T) {
 	}
 	bad := &coordinationv1.Lease{}
 	bad.Annotations = map[string]string{AnnotationGateways: "nonsense, 192.0.2.1,,::ffff:192.0.2.2,fe80::1%eth0"}
-	equal(t, "a bad annotation", fmt.Sprint(Gateways(bad)), "[192.0.2.1 192.0.2.2 fe80::1]")
+	expect.Equal(t, "a bad annotation", fmt.Sprint(Gateways(bad)), "[192.0.2.1 192.0.2.2 fe80::1]")
 }
 
 func TestClaimsAreReadAsWritten(t *testing.T) {
@@ -59,7 +61,7 @@ func TestClaimsAreReadAsWritten(t *testing.T) {
 	}
 	bad := &coordinationv1.Lease{}
 	bad.Annotations = map[string]string{AnnotationClaims: "192.0.2.1,=02:00:00:00:00:01,192.0.2.2=here, 192.0.2.3=02:00:00:00:00:03,192.0.2.4=02:00:5e:10:00:00:00:01"}
-	equal(t, "a bad annotation", fmt.Sprint(Claims(bad)), "[192.0.2.3=02:00:00:00:00:03]")
+	expect.Equal(t, "a bad annotation", fmt.Sprint(Claims(bad)), "[192.0.2.3=02:00:00:00:00:03]")
 }
 
 // The API server accepts annotations of up to 256 KiB for an object.

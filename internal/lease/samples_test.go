@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // slowTable returns the table of node-a, which does not watch Leases.
@@ -44,7 +45,7 @@ func about(t *table, now float64) string {
 
 func says(t *testing.T, table *table, now float64, want string) {
 	t.Helper()
-	equal(t, fmt.Sprintf("at %g s: node-b", now), about(table, now), want)
+	expect.Equal(t, fmt.Sprintf("at %g s: node-b", now), about(table, now), want)
 }
 
 func TestAnUnwatchedLeaseCountsUntilItIsFoundSilent(t *testing.T) {
@@ -118,7 +119,7 @@ func TestWatchCountsLeasesOfLostNodesAsFast(t *testing.T) {
 		for s := 4.0; s <= 16; s += 3 {
 			renewed(table, at(s), false)
 		}
-		equal(t, tt.name, about(table, 16), tt.want)
+		expect.Equal(t, tt.name, about(table, 16), tt.want)
 	}
 }
 
@@ -182,7 +183,7 @@ func TestLateRenewalOfALostNodeCountsAsFast(t *testing.T) {
 		for s := 8.0; s <= 16; s += 4 {
 			renewed(table, at(s), false)
 		}
-		equal(t, tt.name, about(table, 16), "alive false, renewed after 5.5s")
+		expect.Equal(t, tt.name, about(table, 16), "alive false, renewed after 5.5s")
 	}
 }
 
@@ -237,7 +238,7 @@ func TestASlowLeaseHasALongDuration(t *testing.T) {
 	for !l.View().Settled {
 		<-l.Changed()
 	}
-	equal(t, "the duration of the Lease", *get(t, client, "node-a").Spec.LeaseDurationSeconds, 180)
+	expect.Equal(t, "the duration of the Lease", *get(t, client, "node-a").Spec.LeaseDurationSeconds, 180)
 	l.SetMode(Mode{Fast: true})
 	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
 		<-l.Changed()
@@ -249,7 +250,7 @@ func TestDeleteIsFinal(t *testing.T) {
 	l, _ := start(t, client, "node-a", 10*time.Second)
 	l.Publish(record("192.0.2.0/24"))
 	await(t, l, "node-a is known", members("node-a"))
-	must(t, l.Delete(t.Context()))
+	expect.NoError(t, l.Delete(t.Context()))
 	await(t, l, "the table has no Lease", func(p election.Peers) bool { return len(p.Members) == 0 })
 	if err := l.renewNow(t.Context()); err != nil {
 		t.Error(err)

@@ -16,12 +16,13 @@ import (
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // reads compares the next read of table at the time now with want.
 func reads(t *testing.T, table *table, now float64, want string) {
 	t.Helper()
-	equal(t, fmt.Sprintf("what the table reads at %g s", now), table.next(at(now)).String(), want)
+	expect.Equal(t, fmt.Sprintf("what the table reads at %g s", now), table.next(at(now)).String(), want)
 }
 
 func (s step) String() string {
@@ -56,11 +57,11 @@ func TestDigestChangesWithWhatAgentsRead(t *testing.T) {
 			t.Errorf("records %d and %d have the same digest", before, i)
 		}
 		seen[r.Digest()] = i
-		equal(t, fmt.Sprintf("the digest of record %d in its Lease", i), read("node-a", written(r), time.Second).digest, r.Digest())
+		expect.Equal(t, fmt.Sprintf("the digest of record %d in its Lease", i), read("node-a", written(r), time.Second).digest, r.Digest())
 	}
 	drains := record("192.0.2.0/24")
 	drains.Draining, drains.Problem, drains.Claims = "cordoned", "none", []Claim{claim("192.0.2.9", 7)}
-	equal(t, "the digest of a record with data that gossip carries or no agent reads", drains.Digest(), record("192.0.2.0/24").Digest())
+	expect.Equal(t, "the digest of a record with data that gossip carries or no agent reads", drains.Digest(), record("192.0.2.0/24").Digest())
 }
 
 // A network of node-b is gone, but its gossip record has no room for that. Without a watch, the
@@ -84,7 +85,7 @@ func TestAChangedLeaseIsRead(t *testing.T) {
 	await(t, l, "one network", known(1))
 
 	// The agent of node-b leaves. Without its deletion, the Lease would remain until the next list.
-	must(t, other.Delete(t.Context()))
+	expect.NoError(t, other.Delete(t.Context()))
 	l.SetMode(Mode{Left: map[string]bool{"node-b": true}})
 	await(t, l, "node-a alone", func(p election.Peers) bool { return len(p.Members) == 1 })
 }
@@ -113,12 +114,12 @@ func TestReasonsToReadALease(t *testing.T) {
 	} {
 		table := listed(4)
 		tt.change(table)
-		equal(t, tt.name+": a read is planned", table.plan(at(100)), (tt.then != ""))
+		expect.Equal(t, tt.name+": a read is planned", table.plan(at(100)), (tt.then != ""))
 		if table.plan(at(101)) {
 			t.Errorf("%s: the read is planned again", tt.name)
 		}
 		first := table.next(at(100))
-		equal(t, tt.name+": what the table reads", first.String(), tt.first)
+		expect.Equal(t, tt.name+": what the table reads", first.String(), tt.first)
 		if tt.then == "" {
 			continue
 		}
@@ -127,7 +128,7 @@ func TestReasonsToReadALease(t *testing.T) {
 			t.Errorf("%s: the table reads %s when the Lease is due", tt.name, s)
 		}
 		table.postpone(now)
-		equal(t, tt.name+": what the table reads after a failed read", table.next(now).String(), tt.then)
+		expect.Equal(t, tt.name+": what the table reads after a failed read", table.next(now).String(), tt.then)
 	}
 }
 

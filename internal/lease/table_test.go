@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // at returns the time so many seconds after the start.
@@ -63,9 +63,9 @@ func showPeers(p election.Peers) string {
 	return b.String()
 }
 
-func expect(t *testing.T, got election.Peers, want string) {
+func isPeers(t *testing.T, got election.Peers, want string) {
 	t.Helper()
-	equal(t, "the result of the election", showPeers(got), want)
+	expect.Equal(t, "the result of the election", showPeers(got), want)
 }
 
 const (
@@ -77,7 +77,7 @@ const (
 func TestNoTrustBeforeOurLeaseIsObserved(t *testing.T) {
 	table := fastTable()
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24"), at(0))
-	expect(t, table.peers(at(0)), "node-b[192.0.2.0/24] known[192.0.2.0/24] trusted=false")
+	isPeers(t, table.peers(at(0)), "node-b[192.0.2.0/24] known[192.0.2.0/24] trusted=false")
 	renewed(table, at(1), false)
 	if !table.peers(at(1)).Trusted {
 		t.Error("the result is not trusted after our Lease was observed")
@@ -101,7 +101,7 @@ func TestLeaseCountsFromTheObservedChange(t *testing.T) {
 	for s := 0.0; s <= 9; s += 3 {
 		renewed(table, at(s), false)
 	}
-	expect(t, table.peers(at(9)), both)
+	isPeers(t, table.peers(at(9)), both)
 	if table.overdue(at(9)) {
 		t.Error("the Lease is overdue within its duration")
 	}
@@ -109,7 +109,7 @@ func TestLeaseCountsFromTheObservedChange(t *testing.T) {
 		t.Error("no check is due when the duration of the Lease ends")
 	}
 	renewed(table, at(10), false)
-	expect(t, table.peers(at(10)), bDead)
+	isPeers(t, table.peers(at(10)), bDead)
 }
 
 func TestSubnetsOfDeadNodesAreKnownUntilDeletion(t *testing.T) {
@@ -120,9 +120,9 @@ func TestSubnetsOfDeadNodesAreKnownUntilDeletion(t *testing.T) {
 	renewed(table, at(11), false) // after the gap, node-b gets a full duration again
 	renewed(table, at(16), false)
 	renewed(table, at(21), false)
-	expect(t, table.peers(at(21)), "node-a[192.0.2.0/24 2001:db8::/64] known[192.0.2.0/24 198.51.100.0/24 2001:db8::/64] trusted=true")
+	isPeers(t, table.peers(at(21)), "node-a[192.0.2.0/24 2001:db8::/64] known[192.0.2.0/24 198.51.100.0/24 2001:db8::/64] trusted=true")
 	table.forget(o)
-	expect(t, table.peers(at(21)), onlyA)
+	isPeers(t, table.peers(at(21)), onlyA)
 }
 
 func TestNoNodeDiesWhileWeAreCutOff(t *testing.T) {
@@ -130,14 +130,14 @@ func TestNoNodeDiesWhileWeAreCutOff(t *testing.T) {
 	table.observe(leaseOf("node-b", at(0), "192.0.2.0/24,2001:db8::/64"), at(0))
 	renewed(table, at(0), false)
 	untrusted := strings.Replace(both, "trusted=true", "trusted=false", 1)
-	expect(t, table.peers(at(60)), untrusted)
+	isPeers(t, table.peers(at(60)), untrusted)
 	renewed(table, at(61), false)
-	expect(t, table.peers(at(61)), both)
+	isPeers(t, table.peers(at(61)), both)
 	renewed(table, at(65), false)
 	renewed(table, at(69), false)
-	expect(t, table.peers(at(69)), both)
+	isPeers(t, table.peers(at(69)), both)
 	renewed(table, at(72), false)
-	expect(t, table.peers(at(72)), bDead)
+	isPeers(t, table.peers(at(72)), bDead)
 }
 
 func TestAnEditByAnotherClientIsNoRenewal(t *testing.T) {
@@ -150,7 +150,7 @@ func TestAnEditByAnotherClientIsNoRenewal(t *testing.T) {
 		table.observe(o, at(s))
 		renewed(table, at(s), false)
 	}
-	expect(t, table.peers(at(10)), bDead)
+	isPeers(t, table.peers(at(10)), bDead)
 }
 
 func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
@@ -178,12 +178,12 @@ func TestAddressesAndMACsAreKnownUntilTheLeaseIsDeleted(t *testing.T) {
 	if !table.observe(b, at(0)) || !table.observe(c, at(0)) {
 		t.Error("new addresses count as no change")
 	}
-	equal(t, "the MACs of the dead node", fmt.Sprint(table.peers(at(100)).MACs), "map[[2 0 0 0 0 11]:node-b]")
+	expect.Equal(t, "the MACs of the dead node", fmt.Sprint(table.peers(at(100)).MACs), "map[[2 0 0 0 0 11]:node-b]")
 	const all = "map[172.17.0.1:node-b 192.0.2.2:node-b 2001:db8::2:node-b]"
-	equal(t, "addresses of the dead node", fmt.Sprint(table.peers(at(100)).Own), all)
+	expect.Equal(t, "addresses of the dead node", fmt.Sprint(table.peers(at(100)).Own), all)
 	table.forget(b)
-	equal(t, "the MACs without node-b's Lease", len(table.peers(at(100)).MACs), 0)
-	equal(t, "addresses without node-b's Lease", fmt.Sprint(table.peers(at(100)).Own), "map[172.17.0.1:node-c]")
+	expect.Equal(t, "the MACs without node-b's Lease", len(table.peers(at(100)).MACs), 0)
+	expect.Equal(t, "addresses without node-b's Lease", fmt.Sprint(table.peers(at(100)).Own), "map[172.17.0.1:node-c]")
 }
 
 func TestMostRenewalsChangeNothing(t *testing.T) {
@@ -207,7 +207,7 @@ func TestReadableSubnetsAreKept(t *testing.T) {
 		{"nonsense,192.0.2.0/24,,10.0.0.0/99", "[192.0.2.0/24]"},
 		{strings.Repeat("192.0.2.0/24,", 1000), fmt.Sprint(parseSubnets(strings.Repeat("192.0.2.0/24,", maxSubnets)))},
 	} {
-		equal(t, fmt.Sprintf("the subnets of %.40q", tt.text), fmt.Sprint(parseSubnets(tt.text)), tt.want)
+		expect.Equal(t, fmt.Sprintf("the subnets of %.40q", tt.text), fmt.Sprint(parseSubnets(tt.text)), tt.want)
 	}
 }
 
@@ -227,21 +227,5 @@ func TestDurationsMustFitTogether(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
-	}
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

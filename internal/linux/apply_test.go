@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestPutAddsWhatItCan(t *testing.T) {
@@ -21,10 +22,10 @@ func TestPutAddsWhatItCan(t *testing.T) {
 		local("eth0", "192.0.2.9/24"), impossible, local("eth7", "192.0.2.6/24"), local("eth0", "fd00::9/64"),
 	})
 	want := "192.0.2.6/24 on eth7: no such device\n192.0.2.7/24 on eth0: ipv4: address lifetime invalid (invalid argument)\n"
-	equal(t, "the kernel's reason for each failure", problems(err), want)
+	expect.Equal(t, "the kernel's reason for each failure", problems(err), want)
 	want = "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n" +
 		"fd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n"
-	equal(t, "addresses", addresses(t, s, "eth0"), want)
+	expect.Equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
 func TestAddressesMatchTheReferenceInIproute2(t *testing.T) {
@@ -94,7 +95,7 @@ func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 	a.Prefix = netip.MustParsePrefix("fd00::9/64")
 	put(t, s, a)
 	want := "fd00::9/64 valid forever preferred forever nodad mark 80\n"
-	equal(t, "addresses", addresses(t, s, "eth0"), want)
+	expect.Equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
 func TestWithoutMarksTheCallerDecides(t *testing.T) {
@@ -108,7 +109,7 @@ func TestWithoutMarksTheCallerDecides(t *testing.T) {
 	put(t, s, local("eth0", "192.0.2.9/24"))
 	remove(t, s, local("eth0", "fd00::9/64"))
 	want := "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n"
-	equal(t, "addresses", addresses(t, s, "eth0"), want)
+	expect.Equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
 // leased puts on eth0 the leftovers of an agent, and the addresses that NetworkManager adds for
@@ -131,7 +132,7 @@ func TestWithoutMarksTheNodesAddressesStay(t *testing.T) {
 	remove(t, s, announce.Diff(nil, known.Node, announce.Adopt(known)).Remove...)
 	want := "192.0.2.77/24 valid 1h preferred 1h noprefixroute\n" +
 		"fd00::77/64 valid 1h preferred 1h nodad noprefixroute\n"
-	equal(t, "addresses", addresses(t, s, "eth0"), want)
+	expect.Equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
 func TestWithoutMarksPossiblyOurAddressesAreRefreshed(t *testing.T) {
@@ -157,7 +158,7 @@ func TestWithoutMarksPossiblyOurAddressesAreRefreshed(t *testing.T) {
 func TestMarkSupportIsReadFromTheKernel(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
-	equal(t, "Observe reports support of marks", observe(t, s).MarksSupported, true)
+	expect.Equal(t, "Observe reports support of marks", observe(t, s).MarksSupported, true)
 	const unknown = 200 // like IFA_PROTO for kernels before 5.18
 	for attribute, want := range map[uint16]bool{ifaProto: true, unix.IFA_FLAGS: true, unknown: false} {
 		got, err := keepsAttribute(s.route, attribute)
@@ -186,8 +187,8 @@ func TestADeprecatedRemoteAddressIsNoSource(t *testing.T) {
 	a := remote("kube-lb0", "2001:db8:9::1/128")
 	put(t, s, a)
 	settle(t, s)
-	equal(t, "the source beside a preferred address", source(), "2001:db8:9::1")
+	expect.Equal(t, "the source beside a preferred address", source(), "2001:db8:9::1")
 	a.Preferred = 0
 	put(t, s, a)
-	equal(t, "the source beside a deprecated address", source(), "fd00:5::5")
+	expect.Equal(t, "the source beside a deprecated address", source(), "fd00:5::5")
 }

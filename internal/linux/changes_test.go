@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // quiet drops the signals of earlier changes, until none arrives for a while. After a link is made,
@@ -43,7 +45,7 @@ func TestChangesAreSignalled(t *testing.T) {
 	served(t, "eth0", "fe80:", "fd00::1")
 	served(t, "eth1", "fe80:")
 	changed, err := s.Changes(t.Context())
-	must(t, err)
+	expect.NoError(t, err)
 	for _, tt := range []struct {
 		command string
 		want    bool
@@ -70,7 +72,7 @@ func TestChangesAreSignalled(t *testing.T) {
 		if tt.want {
 			within = patience
 		}
-		equal(t, fmt.Sprintf("ip %s: signalled", tt.command), signalled(changed, within), tt.want)
+		expect.Equal(t, fmt.Sprintf("ip %s: signalled", tt.command), signalled(changed, within), tt.want)
 	}
 }
 
@@ -82,7 +84,7 @@ func watched(t *testing.T) (*Stack, <-chan struct{}) {
 	ip(t, "link add eth0 type ifb\nlink set eth0 up")
 	served(t, "eth0", "fe80:")
 	changed, err := s.Changes(t.Context())
-	must(t, err)
+	expect.NoError(t, err)
 	return s, changed
 }
 
@@ -123,7 +125,7 @@ func TestOurOwnChangesAreNotSignalled(t *testing.T) {
 		t.Error("the removal by another process is not signalled")
 	}
 	quiet(changed)
-	must(t, s.Remove(t.Context(), ours))
+	expect.NoError(t, s.Remove(t.Context(), ours))
 	if signalled(changed, 200*time.Millisecond) {
 		t.Error("the stack's own Remove is signalled")
 	}
@@ -134,7 +136,7 @@ func TestTheSignalEndsWithItsContext(t *testing.T) {
 	s := newStack(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	changed, err := s.Changes(ctx)
-	must(t, err)
+	expect.NoError(t, err)
 	quiet(changed)
 	cancel()
 	eventually(t, "the channel is closed", func() bool {

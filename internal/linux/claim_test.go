@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestANeighborWithAnOldEntryIsCorrectedByAClaim(t *testing.T) {
@@ -21,7 +23,7 @@ func TestANeighborWithAnOldEntryIsCorrectedByAClaim(t *testing.T) {
 			other.ip(t, "addr add "+tt.theirs+" dev eth0\nneigh add "+tt.addr+" lladdr 02:00:00:00:00:99 dev eth0 nud reachable")
 			s := newStack(t)
 			put(t, s, local("eth0", tt.ours))
-			must(t, s.Claim(t.Context(), "eth0", netip.MustParseAddr(tt.addr)))
+			expect.NoError(t, s.Claim(t.Context(), "eth0", netip.MustParseAddr(tt.addr)))
 			eventually(t, "the neighbor has our MAC", func() bool {
 				return strings.Contains(other.ip(t, "neigh show "+tt.addr+" dev eth0"), "02:00:00:00:00:01")
 			})
@@ -86,10 +88,10 @@ func TestClaimsOnTheWire(t *testing.T) {
 			} else {
 				served(t, "eth0", "fe80:")
 			}
-			must(t, s.Claim(t.Context(), "eth0", addr))
+			expect.NoError(t, s.Claim(t.Context(), "eth0", addr))
 			for _, want := range tt.want {
 				got := frame(t, fd, isClaim)
-				equal(t, "frame", hex.EncodeToString(got), strings.ReplaceAll(want, " ", ""))
+				expect.Equal(t, "frame", hex.EncodeToString(got), strings.ReplaceAll(want, " ", ""))
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/rtnetlink"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestEnsureDummy(t *testing.T) {
@@ -21,7 +22,7 @@ func TestEnsureDummy(t *testing.T) {
 		if err != nil || got != kind {
 			t.Errorf("got kind %q, %v; want %q", got, err, kind)
 		}
-		equal(t, "links", links(observe(t, s)), "kube-lb0 "+kind+" up carrier\n")
+		expect.Equal(t, "links", links(observe(t, s)), "kube-lb0 "+kind+" up carrier\n")
 	}
 }
 
@@ -58,7 +59,7 @@ func TestNewDummyIsQuietAndKeepsSecondaries(t *testing.T) {
 	ip(t, "addr del 192.0.2.1/24 dev kube-lb0") // ip removes the secondary addresses of the primary one, too
 	want := "192.0.2.2/24 valid forever preferred forever mark 80\n" +
 		"2001:db8::1/128 valid forever preferred forever mark 80\n" // not tentative
-	equal(t, "addresses", addresses(t, s, "kube-lb0"), want)
+	expect.Equal(t, "addresses", addresses(t, s, "kube-lb0"), want)
 }
 
 func TestOnlyOwnLinksThatAreEmptyAreRemoved(t *testing.T) {
@@ -76,7 +77,7 @@ func TestOnlyOwnLinksThatAreEmptyAreRemoved(t *testing.T) {
 			dummy(t, s)
 			ip(t, tt.after)
 			for range 2 {
-				must(t, s.RemoveDummies(t.Context()))
+				expect.NoError(t, s.RemoveDummies(t.Context()))
 				if left := links(observe(t, s)); (left != "") != tt.stays {
 					t.Errorf("links are left:\n%s", left)
 				}
@@ -96,7 +97,7 @@ func TestALinkThatAnotherProgramCreatesMeanwhileStaysUnmarked(t *testing.T) {
 	if shown := ip(t, "link show kube-lb0"); strings.Contains(shown, "alias") {
 		t.Errorf("the link of another program is marked as created here:\n%s", shown)
 	}
-	must(t, s.RemoveDummies(t.Context()))
+	expect.NoError(t, s.RemoveDummies(t.Context()))
 	if links(observe(t, s)) == "" {
 		t.Error("the link of another program is deleted")
 	}
@@ -124,8 +125,8 @@ func TestTheErrorWithoutADriverNamesThePackage(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	sock, err := rtnetlink.Open(unix.NETLINK_ROUTE)
-	must(t, err)
-	must(t, s.route.Close())
+	expect.NoError(t, err)
+	expect.NoError(t, s.route.Close())
 	s.route = rtnetlink.NewConn(without{sock, []string{"dummy", "ifb"}})
 	_, err = s.EnsureDummy(t.Context(), "kube-lb0")
 	if !errors.Is(err, unix.EOPNOTSUPP) {

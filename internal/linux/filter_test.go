@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // On a large segment, such as a /16, hosts ask for each other all the time. This process must not
@@ -20,7 +22,7 @@ func TestKernelDropsQuestionsOfOtherHosts(t *testing.T) {
 	s := newStack(t)
 	heard := listen(t, t.Context(), s, mine)
 	var delivered atomic.Int32
-	must(t, s.receiver.add(&listener{hear: func(said) { delivered.Add(1) }}, [2]scope{}))
+	expect.NoError(t, s.receiver.add(&listener{hear: func(said) { delivered.Add(1) }}, [2]scope{}))
 	mac, everybody := [6]byte{2, 0, 0, 0, 0, 3}, [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	ours, ours6 := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")
 	for i := range 250 {
@@ -42,8 +44,8 @@ func TestKernelDropsQuestionsOfOtherHosts(t *testing.T) {
 	for len(claims) > 0 {
 		delete(claims, next(t, heard))
 	}
-	must(t, s.receiver.catchUp())
-	equal(t, "packets delivered", delivered.Load(), 2)
+	expect.NoError(t, s.receiver.catchUp())
+	expect.Equal(t, "packets delivered", delivered.Load(), 2)
 }
 
 func TestSpansLeaveOutTheWidestGaps(t *testing.T) {
@@ -89,6 +91,6 @@ func TestClaimsOfManyAddressesAreReported(t *testing.T) {
 		} else {
 			there.say(t, fd, addressed([6]byte(groupBytes(addr)), mac, unix.ETH_P_IPV6, probeNS(addr)))
 		}
-		equal(t, "heard", next(t, heard), "eth0 020000000003 wants "+addr.String())
+		expect.Equal(t, "heard", next(t, heard), "eth0 020000000003 wants "+addr.String())
 	}
 }

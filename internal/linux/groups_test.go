@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The kernel logs when a link starts or stops accepting all multicast groups.
@@ -35,6 +36,6 @@ func TestOnlyAnIPv6ProbeEnablesAllMulticast(t *testing.T) {
 		if _, err := s.Probe(t.Context(), "eth0", addrsOf(strings.Fields(tt.ask)...), tt.asking); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, tt.ask, got, tt.want)
+		expect.Equal(t, tt.ask, got, tt.want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // mine returns our addresses. One is on eth1, and all others are on eth0.
@@ -24,7 +25,7 @@ func mine() map[netip.Addr]string {
 func listen(t *testing.T, ctx context.Context, s *Stack, mine func() map[netip.Addr]string) <-chan announce.Heard {
 	t.Helper()
 	heard, err := s.Listen(ctx, mine)
-	must(t, err)
+	expect.NoError(t, err)
 	return heard
 }
 
@@ -100,7 +101,7 @@ func TestListenReportsClaimsOfOurAddresses(t *testing.T) {
 			}
 			there.say(t, fd, tt.frame, family)
 			if tt.want != "" {
-				equal(t, "heard", next(t, heard), tt.want)
+				expect.Equal(t, "heard", next(t, heard), tt.want)
 			}
 			if got := next(t, heard); got[:len("eth0 020000000099")] != "eth0 020000000099" {
 				t.Errorf("heard %s", got)
@@ -120,7 +121,7 @@ func TestClaimsOfTwoStacksAreReported(t *testing.T) {
 	put(t, other, a...)
 	heard := listen(t, t.Context(), here, mine)
 	for _, addr := range addrsOf("192.0.2.9", "fd00::9") {
-		must(t, other.Claim(t.Context(), "eth0", addr))
+		expect.NoError(t, other.Claim(t.Context(), "eth0", addr))
 	}
 	eventually(t, "other gets answers for both addresses", func() bool { return len(probe(t, other, "eth0", "192.0.2.9", "fd00::9")) == 2 })
 	missing := map[string]bool{
@@ -180,7 +181,7 @@ func TestSlowReaderMissesPackets(t *testing.T) {
 		there.say(t, fd, claim)
 	}
 	eventually(t, "each packet is either reported or missed", func() bool { return s.Missed()+uint64(len(heard)) == 500 })
-	equal(t, "reports that wait for the reader", len(heard), heardRoom)
+	expect.Equal(t, "reports that wait for the reader", len(heard), heardRoom)
 	cancel()
 	for range heard {
 	}
@@ -213,5 +214,5 @@ func TestAStackStaysInItsNamespace(t *testing.T) {
 	mac := [6]byte{2, 0, 0, 0, 0, 3}
 	there.say(t, fd, addressed([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac, unix.ETH_P_ARP,
 		gratuitousARP(arpRequest, mac, netip.MustParseAddr("192.0.2.9"))))
-	equal(t, "heard", next(t, heard), "eth0 020000000003 has 192.0.2.9")
+	expect.Equal(t, "heard", next(t, heard), "eth0 020000000003 has 192.0.2.9")
 }

@@ -12,6 +12,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/rtnetlink"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // links shows all links except lo.
@@ -93,7 +94,7 @@ func TestMACOfALinkIsObserved(t *testing.T) {
 	for _, l := range observe(t, s).Links {
 		got[l.Name] = l.MAC
 	}
-	equal(t, "MACs", got, want)
+	expect.Equal(t, "MACs", got, want)
 }
 
 // A DHCP client adds the new address before or after it removes the old one. In the second case the
@@ -168,11 +169,11 @@ func TestSecondRoundChangesNothing(t *testing.T) {
 		"192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n" +
 		"fd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n" +
 		"fd00::1/64 valid forever preferred forever nodad\n"
-	equal(t, "addresses of eth0", addresses(t, s, "eth0"), want)
+	expect.Equal(t, "addresses of eth0", addresses(t, s, "eth0"), want)
 	want = "198.51.100.1/24 valid forever preferred forever mark 80\n" +
 		"2001:db8::1/64 valid forever preferred forever nodad mark 80\n"
-	equal(t, "addresses of kube-lb0", addresses(t, s, "kube-lb0"), want)
-	equal(t, "addresses of others", unmarked(observe(t, s)), foreign)
+	expect.Equal(t, "addresses of kube-lb0", addresses(t, s, "kube-lb0"), want)
+	expect.Equal(t, "addresses of others", unmarked(observe(t, s)), foreign)
 }
 
 func unmarked(node announce.Node) (all []string) {
@@ -201,7 +202,7 @@ func TestObserveReturnsNoPartialView(t *testing.T) {
 			}
 			continue
 		}
-		equal(t, "addresses seen", len(ours(node)), 3000)
+		expect.Equal(t, "addresses seen", len(ours(node)), 3000)
 	}
 }
 
@@ -213,7 +214,7 @@ func churn(t *testing.T) (end func()) {
 	if err == nil {
 		err = ip.Start()
 	}
-	must(t, err)
+	expect.NoError(t, err)
 	over, done := make(chan struct{}), make(chan error)
 	go func() {
 		for {
@@ -260,7 +261,7 @@ func TestAddressesAgreesWithObserve(t *testing.T) {
 		addr add 198.51.100.1/32 dev lo`)
 	s := newStack(t)
 	node, err := s.Observe(t.Context())
-	must(t, err)
+	expect.NoError(t, err)
 	all, err := s.Addresses(t.Context())
 	if err != nil || len(all) < 2 {
 		t.Fatalf("%v, %v", all, err)
@@ -271,7 +272,7 @@ func TestAddressesAgreesWithObserve(t *testing.T) {
 		}
 		return text
 	}
-	equal(t, "the result", show(all), show(node.Addresses))
+	expect.Equal(t, "the result", show(all), show(node.Addresses))
 }
 
 func ours(node announce.Node) (all []announce.Address) {

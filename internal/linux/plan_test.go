@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // onEth0 returns addresses of ours on the link with index 2. The first address of a subnet
@@ -49,9 +50,9 @@ func TestAPrimaryStaysWhenItsSecondariesCannotBeKept(t *testing.T) {
 	}
 	p.spare(p.links["eth0"], unix.EPERM)
 	want := "take off 192.0.2.2/24 for 192.0.2.2/24\ntake off fd00::1/64 for fd00::1/64\n"
-	equal(t, "steps", steps(p), want)
+	expect.Equal(t, "steps", steps(p), want)
 	want = "192.0.2.1/24 on eth0: operation not permitted\n"
-	equal(t, "failures", problems(errors.Join(p.failed...)), want)
+	expect.Equal(t, "failures", problems(errors.Join(p.failed...)), want)
 }
 
 func TestRemovingAMissingAddressIsNoFailure(t *testing.T) {
@@ -61,5 +62,5 @@ func TestRemovingAMissingAddressIsNoFailure(t *testing.T) {
 	p.put(remote("eth0", "fd00::2/64"))
 	p.report([]error{unix.EADDRNOTAVAIL, unix.ENODEV, unix.ENODEV})
 	want := "fd00::2/64 on eth0: no such device\n"
-	equal(t, "failures", problems(errors.Join(p.failed...)), want)
+	expect.Equal(t, "failures", problems(errors.Join(p.failed...)), want)
 }

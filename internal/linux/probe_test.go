@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // shortly is long enough for a kernel to answer on a veth link, if the machine is not busy.
@@ -58,7 +59,7 @@ func answersAre(t testing.TB, want string, probe func() announce.Answers) {
 	for deadline := time.Now().Add(patience); got != want && want != "" && time.Now().Before(deadline); {
 		got = showAnswers(probe())
 	}
-	equal(t, "answers", got, want)
+	expect.Equal(t, "answers", got, want)
 }
 
 func showAnswers(answers announce.Answers) string {
@@ -203,7 +204,7 @@ func TestProbeOfNoAddressSendsNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v", tt.link, got, err)
 		}
 	}
-	must(t, s.Claim(t.Context(), "eth0", netip.MustParseAddr("192.0.2.8")))
+	expect.NoError(t, s.Claim(t.Context(), "eth0", netip.MustParseAddr("192.0.2.8")))
 	first := frame(t, fd, func(f []byte) bool { return bytes.Contains(f, []byte{192, 0, 2}) })
 	if bytes.Contains(first, []byte{192, 0, 2, 9}) {
 		t.Errorf("asked: %x", first)
@@ -287,7 +288,7 @@ func TestAStallDuringAProbeIsAnError(t *testing.T) {
 	if err == nil {
 		err = stop.Start()
 	}
-	must(t, err)
+	expect.NoError(t, err)
 	asked := addrsOf("192.0.2.9")
 	probed := make(chan error)
 	go func() {
@@ -321,22 +322,22 @@ func TestProbeReadsWaitingAnswersBeforeItEnds(t *testing.T) {
 	fd := other.capture(t)
 	s := newStack(t)
 	late, err := openPacketSocket(unix.ETH_P_ARP)
-	must(t, err)
+	expect.NoError(t, err)
 	defer late.file.Close()
 	r := &receiver{sockets: []*packetSocket{indexIPv4: late}, listeners: make(map[*listener]bool)} // no goroutine reads
 	l, err := s.link(t.Context(), "eth0")
-	must(t, err)
+	expect.NoError(t, err)
 	var heard []string
 	addrs := addrsOf("192.0.2.8", "192.0.2.9")
 	about := scope{links: []int{l.Index}, numbers: []uint32{numberOf(addrs[0]), numberOf(addrs[1])}}
 	err = r.add(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2]scope{about})
-	must(t, err)
+	expect.NoError(t, err)
 	mac := [6]byte{2, 0, 0, 0, 0, 3}
 	for _, addr := range addrs {
 		other.say(t, fd, addressed([6]byte{2, 0, 0, 0, 0, 1}, mac, unix.ETH_P_ARP, gratuitousARP(arpReply, mac, addr)))
 	}
 	eventually(t, "both are heard", func() bool {
-		must(t, r.catchUp())
+		expect.NoError(t, r.catchUp())
 		return len(heard) == 2
 	})
 }

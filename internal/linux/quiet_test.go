@@ -7,6 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/rtnetlink"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // counted is a transport that counts the change requests to the kernel.
@@ -19,7 +20,7 @@ type counted struct {
 func count(t testing.TB, s *Stack) *counted {
 	t.Helper()
 	sock, err := rtnetlink.Open(unix.NETLINK_ROUTE)
-	must(t, err)
+	expect.NoError(t, err)
 	if err := s.route.Close(); err != nil {
 		t.Error(err)
 	}
@@ -63,11 +64,11 @@ func TestNoChangeCausesNoWrite(t *testing.T) {
 	wanted = append(wanted, local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64"))
 	kernel.writes = 0
 	round(t, s, wanted)
-	equal(t, "writes for new addresses", kernel.writes, len(wanted))
+	expect.Equal(t, "writes for new addresses", kernel.writes, len(wanted))
 	kernel.writes = 0
 	for range 5 {
 		dummy(t, s)
 		round(t, s, wanted)
 	}
-	equal(t, "writes without a change", kernel.writes, 0)
+	expect.Equal(t, "writes without a change", kernel.writes, 0)
 }

@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // SELinux lets a container have sockets for routes and packets, and refuses others, such as those for
@@ -58,7 +60,7 @@ func refuse(t *testing.T, errno unix.Errno, calls ...systemCall) {
 		program = append(program, end(fail|uint32(errno)))
 	}
 	program = append(program, end(allow))
-	must(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	expect.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	const modeFilter = 1 // SECCOMP_SET_MODE_FILTER
 	list := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if _, _, err := unix.RawSyscall(unix.SYS_SECCOMP, modeFilter, 0, uintptr(unsafe.Pointer(&list))); err != 0 {

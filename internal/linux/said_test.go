@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func bytesOf(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
-	must(t, err)
+	expect.NoError(t, err)
 	return b
 }
 
@@ -89,7 +91,7 @@ func TestUnderstandPackets(t *testing.T) {
 			if w, ok := understand(tt.protocol, tt.packet, [6]byte{2, 0, 0, 0, 0, 0xff}); ok {
 				got = showSaid(w)
 			}
-			equal(t, "the result", got, tt.want)
+			expect.Equal(t, "the result", got, tt.want)
 		})
 	}
 }
@@ -127,5 +129,5 @@ func FuzzUnderstand(f *testing.F) {
 func TestChecksumOfACompleteMessageIsZero(t *testing.T) {
 	source := netip.MustParseAddr("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff")
 	packet := unsolicitedNA([6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, source, source, override)
-	equal(t, "the result", checksum(source, allNodes, packet[40:]), 0)
+	expect.Equal(t, "the result", checksum(source, allNodes, packet[40:]), 0)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // Each script in testdata has a node of its own. A script begins with "# name". The lines with "->"
@@ -16,10 +17,10 @@ import (
 // of do, or a command of iproute2.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	must(t, err)
+	expect.NoError(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		expect.NoError(t, err)
 		for part := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 			name, script, _ := strings.Cut(part, "\n")
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+strings.TrimPrefix(name, "# "), func(t *testing.T) {
@@ -54,7 +55,7 @@ func (s *scene) expect(command, want string) {
 		answersAre(s.T, want, func() announce.Answers { return probe(s.T, s.Stack, args[0], args[1:]...) })
 		return
 	}
-	equal(s.T, command, s.do(verb, rest, args), want)
+	expect.Equal(s.T, command, s.do(verb, rest, args), want)
 }
 
 func (s *scene) do(verb, rest string, args []string) string {
@@ -75,10 +76,10 @@ func (s *scene) do(verb, rest string, args []string) string {
 		return problems(s.Remove(s.Context(), parse(args)))
 	case "dummy":
 		kind, err := s.EnsureDummy(s.Context(), "kube-lb0")
-		must(s.T, err)
+		expect.NoError(s.T, err)
 		return kind + "\n"
 	case "undummy":
-		must(s.T, s.RemoveDummies(s.Context()))
+		expect.NoError(s.T, s.RemoveDummies(s.Context()))
 	case "addresses":
 		return addresses(s.T, s.Stack, args[0])
 	case "links":
@@ -88,7 +89,7 @@ func (s *scene) do(verb, rest string, args []string) string {
 	case "promotes": // reads promote_secondaries of eth0, or sets it
 		if len(args) == 0 {
 			setting, err := os.ReadFile("/proc/sys/net/ipv4/conf/eth0/promote_secondaries")
-			must(s.T, err)
+			expect.NoError(s.T, err)
 			return string(setting)
 		}
 		sysctl(s.T, "ipv4.conf.all.promote_secondaries", args[0])

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The kernel takes the larger of the two settings.
@@ -21,7 +22,7 @@ func TestObserveTheSenderOfARP(t *testing.T) {
 				addr add 192.0.2.1/24 dev eth0`)
 			sysctl(t, "ipv4.conf.all.arp_announce", tt.all)
 			sysctl(t, "ipv4.conf.eth0.arp_announce", tt.eth0)
-			equal(t, "any sender", observe(t, newStack(t)).AnySender, tt.want)
+			expect.Equal(t, "any sender", observe(t, newStack(t)).AnySender, tt.want)
 		})
 	}
 }
@@ -58,7 +59,7 @@ func TestObserveLooseARP(t *testing.T) {
 				}
 				node <- n
 			}()
-			equal(t, "loose", (<-node).LooseARP, tt.want)
+			expect.Equal(t, "loose", (<-node).LooseARP, tt.want)
 			ip(t, "link set eth0 down")
 			if n, err := s.Observe(t.Context()); err != nil || n.LooseARP {
 				t.Errorf("all links are down: loose %v, %v", n.LooseARP, err)

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // newWorld moves the test to its own thread in a new network namespace. The thread ends
@@ -46,7 +46,7 @@ func newWorld(t testing.TB) {
 func newStack(t testing.TB) *Stack {
 	t.Helper()
 	s, err := New(slog.New(slog.DiscardHandler))
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -76,31 +76,31 @@ func ip(t testing.TB, script string) string {
 func sysctl(t testing.TB, name, value string) {
 	t.Helper()
 	path := "/proc/sys/net/" + strings.ReplaceAll(name, ".", "/")
-	must(t, os.WriteFile(path, []byte(value), 0))
+	expect.NoError(t, os.WriteFile(path, []byte(value), 0))
 }
 
 func observe(t testing.TB, s *Stack) announce.Node {
 	t.Helper()
 	node, err := s.Observe(t.Context())
-	must(t, err)
+	expect.NoError(t, err)
 	return node
 }
 
 func put(t testing.TB, s *Stack, addrs ...announce.Address) {
 	t.Helper()
-	must(t, s.Put(t.Context(), addrs))
+	expect.NoError(t, s.Put(t.Context(), addrs))
 }
 
 func remove(t testing.TB, s *Stack, addrs ...announce.Address) {
 	t.Helper()
-	must(t, s.Remove(t.Context(), addrs))
+	expect.NoError(t, s.Remove(t.Context(), addrs))
 }
 
 // dummy makes the link kube-lb0.
 func dummy(t testing.TB, s *Stack) {
 	t.Helper()
 	_, err := s.EnsureDummy(t.Context(), "kube-lb0")
-	must(t, err)
+	expect.NoError(t, err)
 }
 
 // addresses lists the addresses of a link, without those that the kernel added.
@@ -312,21 +312,5 @@ func frame(t testing.TB, fd int, match func([]byte) bool) []byte {
 		if match(buf[:n]) {
 			return bytes.Clone(buf[:n])
 		}
-	}
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

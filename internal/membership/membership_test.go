@@ -27,6 +27,7 @@ import (
 	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -52,7 +53,7 @@ func newCluster(t *testing.T) cluster {
 	t.Helper()
 	t.Parallel()
 	core, err := kubernetes.NewForConfig(apitest.Config(t))
-	must(t, err)
+	expect.NoError(t, err)
 	c := cluster{t, core, apitest.Namespace(t), joining, int(clusters.Add(1))}
 	c.secret("shared", 1)
 	return c
@@ -80,7 +81,7 @@ func (c cluster) secret(name string, keys ...byte) {
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(c.t.Context(), s, metav1.UpdateOptions{})
 	}
-	must(c.t, err)
+	expect.NoError(c.t, err)
 }
 
 // member is one agent of a cluster.
@@ -186,7 +187,7 @@ func TestForeignKeysAreReportedOnce(t *testing.T) {
 		for _, n := range tt.packets {
 			got = append(got, k.appeared(n))
 		}
-		want(t, tt.name, fmt.Sprint(got), tt.want)
+		expect.Equal(t, tt.name, fmt.Sprint(got), tt.want)
 	}
 }
 
@@ -200,7 +201,7 @@ func TestAgentsFindEachOtherWithoutAWatch(t *testing.T) {
 	for _, f := range []*member{a, b, d} {
 		f.sees("node-1 node-2 node-3")
 	}
-	want(t, "watches of the third agent", d.watches.Load(), 0)
+	expect.Equal(t, "watches of the third agent", d.watches.Load(), 0)
 	o, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-3", metav1.GetOptions{})
 	if err != nil || *o.Spec.LeaseDurationSeconds != 180 {
 		t.Errorf("the Lease of the third agent is %v, %v", o, err)
@@ -222,7 +223,7 @@ purelb_gossip_members{state="left"} 0
 		t.Error(err)
 	}
 
-	want(t, "the message", exchange(t, a, d, "take"), "node-1: take")
+	expect.Equal(t, "the message", exchange(t, a, d, "take"), "node-1: take")
 
 	d.Publish(lease.Record{NodeUID: "uid", Draining: "cordoned"})
 	for !slices.ContainsFunc(a.Peers().Members, func(m election.Member) bool { return m.Node == "node-3" && m.Draining }) {
@@ -256,7 +257,7 @@ func TestGossipWaitsForAPortInUse(t *testing.T) {
 	a := c.join(1, "shared")
 	a.sees("node-1")
 	taken, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(c.place(2)))
-	must(t, err)
+	expect.NoError(t, err)
 	b := c.join(2, "shared")
 	a.sees("node-1 node-2?")
 	b.sees("node-1? node-2?")
@@ -298,7 +299,7 @@ func TestLeasesReachNodesOutsideOfGossip(t *testing.T) {
 func exchange(t *testing.T, a, b *member, message string) string {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		must(t, a.Send(t.Context(), b.Lease.Node, []byte(message)))
+		expect.NoError(t, a.Send(t.Context(), b.Lease.Node, []byte(message)))
 		select {
 		case m := <-b.Received():
 			return m.From + ": " + string(m.Body)
@@ -307,21 +308,6 @@ func exchange(t *testing.T, a, b *member, message string) string {
 	}
 	t.Fatal("no message arrived within 40 s")
 	return ""
-}
-
-func want[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s:\n\tgot  %v\n\twant %v", what, got, want)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A node is renumbered while its agent runs.
@@ -350,8 +336,8 @@ func TestGossipMovesToAnotherAddress(t *testing.T) {
 	}
 	a.sees("node-1 node-2")
 	b.sees("node-1 node-2")
-	want(t, "the message", exchange(t, a, b, "take"), "node-1: take")
+	expect.Equal(t, "the message", exchange(t, a, b, "take"), "node-1: take")
 	o, err := c.core.CoordinationV1().Leases(c.namespace).Get(t.Context(), "purelb-node-node-2", metav1.GetOptions{})
-	must(t, err)
-	want(t, "the address in the Lease", o.Annotations[lease.AnnotationGossip], c.place(9).String())
+	expect.NoError(t, err)
+	expect.Equal(t, "the address in the Lease", o.Annotations[lease.AnnotationGossip], c.place(9).String())
 }

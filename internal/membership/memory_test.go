@@ -16,6 +16,7 @@ import (
 	"purelb.io/purelb/internal/election"
 	"purelb.io/purelb/internal/gossip"
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var remembered = memory{memoryVersion, "node-1", [][]byte{[]byte("a secret of 16 B")}, []netip.AddrPort{place(2), place(3)}}
@@ -23,7 +24,7 @@ var remembered = memory{memoryVersion, "node-1", [][]byte{[]byte("a secret of 16
 func TestTheNextAgentReadsTheMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gossip.json")
 	for range 2 { // the second time the file exists already
-		must(t, remembered.remember(path))
+		expect.NoError(t, remembered.remember(path))
 	}
 	got, err := recall(path, "node-1")
 	if diff := cmp.Diff(remembered, got, cmpopts.EquateComparable(netip.AddrPort{})); err != nil || diff != "" {
@@ -45,7 +46,7 @@ func TestAnInvalidMemoryIsAnErrorWithoutKeys(t *testing.T) {
 		{"of a later version", `{"Version":2,"Node":"node-1","Keys":["YSBzZWNyZXQ="]}`, "has version 2, want 1"},
 		{"of another node", `{"Version":1,"Node":"node-2","Keys":["YSBzZWNyZXQ="]}`, `belongs to node "node-2"`},
 	} {
-		must(t, os.WriteFile(path, []byte(tt.text), 0o600))
+		expect.NoError(t, os.WriteFile(path, []byte(tt.text), 0o600))
 		got, err := recall(path, "node-1")
 		if err == nil || !strings.Contains(err.Error(), path+" "+tt.want) || strings.Contains(err.Error(), "YSB") || got.Keys != nil {
 			t.Errorf("a memory %s is read as %v, %v", tt.name, got, err)
@@ -100,11 +101,11 @@ func TestAnAgentRejoinsWithoutTheAPIServer(t *testing.T) {
 		}
 		return n
 	}
-	want(t, "networks of a node without a record", subnets(), 0)
+	expect.Equal(t, "networks of a node without a record", subnets(), 0)
 	if p := now.Peers(); p.Trusted {
 		t.Error("an agent without the API server trusts its list of peers")
 	}
-	want(t, "a message to the restarted agent", exchange(t, a, now, "take"), "node-1: take")
+	expect.Equal(t, "a message to the restarted agent", exchange(t, a, now, "take"), "node-1: take")
 
 	close(answers)
 	now.Publish(lease.Record{NodeUID: "uid", Subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})

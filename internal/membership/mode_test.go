@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // start is the start of gossip.
@@ -77,7 +78,7 @@ func TestLeasesAreWatchedOnlyForNodesOutsideOfGossip(t *testing.T) {
 		if prove {
 			text += " prove"
 		}
-		want(t, tt.name, text, tt.want)
+		expect.Equal(t, tt.name, text, tt.want)
 	}
 }
 

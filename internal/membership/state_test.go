@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestStateShowsEachSource(t *testing.T) {
@@ -20,7 +21,7 @@ func TestStateShowsEachSource(t *testing.T) {
 	}
 	for name, view := range m.State() {
 		text, err := json.Marshal(view())
-		must(t, err)
-		want(t, name, string(text), shows[name])
+		expect.NoError(t, err)
+		expect.Equal(t, name, string(text), shows[name])
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestGuardAdmitsOnlyTheNodesAddresses(t *testing.T) {
@@ -37,7 +39,7 @@ func TestGuardAdmitsOnlyTheNodesAddresses(t *testing.T) {
 				return map[netip.Addr]bool{service: true, netip.MustParseAddr("2001:db8::9"): true}, tt.err
 			}}
 			local := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(tt.local), 7472))
-			equal(t, "admits "+tt.local, g.admits(local, time.Now()), tt.want)
+			expect.Equal(t, "admits "+tt.local, g.admits(local, time.Now()), tt.want)
 		})
 	}
 }
@@ -54,7 +56,7 @@ func TestFailedReadChangesNothing(t *testing.T) {
 	now := time.Now()
 	for range 2 {
 		for local, want := range map[string]bool{"192.0.2.1": true, "192.0.2.9": false} {
-			equal(t, fmt.Sprintf("admits %s (the read fails: %v)", local, err), g.admits(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(local), 7472)), now), want)
+			expect.Equal(t, fmt.Sprintf("admits %s (the read fails: %v)", local, err), g.admits(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(local), 7472)), now), want)
 		}
 		now, err = now.Add(time.Minute), errors.New("dump interrupted 10 times")
 	}
@@ -71,7 +73,7 @@ func TestTheGuardReadsAtMostOnceASecond(t *testing.T) {
 	for _, at := range []time.Duration{0, time.Millisecond, 999 * time.Millisecond, time.Second, 1500 * time.Millisecond} {
 		g.admits(local, now.Add(at))
 	}
-	equal(t, "readings", reads, 2)
+	expect.Equal(t, "readings", reads, 2)
 }
 
 // The node has its own address and the address of a Service. The server listens on all addresses.
@@ -89,7 +91,7 @@ func TestServerAnswersOnlyOnTheNodesAddresses(t *testing.T) {
 		}
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "[::]:7472")
-	must(t, err)
+	expect.NoError(t, err)
 	services := func(context.Context) (map[netip.Addr]bool, error) {
 		return map[netip.Addr]bool{netip.MustParseAddr("192.0.2.9"): true, netip.MustParseAddr("2001:db8::9"): true}, nil
 	}
@@ -100,7 +102,7 @@ func TestServerAnswersOnlyOnTheNodesAddresses(t *testing.T) {
 		"127.0.0.1": "200 OK", "192.0.2.1": "200 OK", "2001:db8::1": "200 OK", "192.0.2.9": "", "2001:db8::9": "",
 	} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", net.JoinHostPort(host, "7472"))
-		must(t, err)
+		expect.NoError(t, err)
 		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
 		text, _ := io.ReadAll(conn)
 		_ = conn.Close()

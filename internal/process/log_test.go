@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestLogIsOneJSONObjectALine(t *testing.T) {
@@ -21,7 +23,7 @@ func TestLogIsOneJSONObjectALine(t *testing.T) {
 		{"DEBUG", "DEBUG kept 192.0.2.2;INFO announcing 192.0.2.1;"},
 	} {
 		level, err := Level(tt.level)
-		must(t, err)
+		expect.NoError(t, err)
 		var text, got strings.Builder
 		log := Logger(&text, level, nil)
 		log.DebugContext(t.Context(), "kept", "address", "192.0.2.2")
@@ -33,7 +35,7 @@ func TestLogIsOneJSONObjectALine(t *testing.T) {
 			}
 			fmt.Fprintf(&got, "%s %s %s;", said.Level, said.Msg, said.Address)
 		}
-		equal(t, tt.level, got.String(), tt.want)
+		expect.Equal(t, tt.level, got.String(), tt.want)
 	}
 }
 
@@ -79,9 +81,9 @@ func TestRequestsCutByTheEndAreNoErrors(t *testing.T) {
 				if err := json.Unmarshal([]byte(text.String()), &said); err != nil {
 					t.Fatalf("%s: %s: %v", tt.name, how, err)
 				}
-				equal(t, tt.name+": "+how+": the earlier attribute in "+text.String(), said.Node, "a")
+				expect.Equal(t, tt.name+": "+how+": the earlier attribute in "+text.String(), said.Node, "a")
 			}
-			equal(t, tt.name+": "+how+": level", said.Level, tt.want)
+			expect.Equal(t, tt.name+": "+how+": level", said.Level, tt.want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestGarbageIsCollectedSoonerByDefault(t *testing.T) {
@@ -16,9 +18,9 @@ func TestGarbageIsCollectedSoonerByDefault(t *testing.T) {
 		t.Setenv("GOGC", tt.environment)
 		debug.SetGCPercent(200)
 		CollectSooner()
-		equal(t, "the percentage with GOGC="+tt.environment, debug.SetGCPercent(200), tt.sooner)
+		expect.Equal(t, "the percentage with GOGC="+tt.environment, debug.SetGCPercent(200), tt.sooner)
 		CollectUsually()
-		equal(t, "the usual percentage with GOGC="+tt.environment, debug.SetGCPercent(200), tt.usually)
+		expect.Equal(t, "the usual percentage with GOGC="+tt.environment, debug.SetGCPercent(200), tt.usually)
 	}
 }
 
@@ -28,7 +30,7 @@ func TestBurstEndsOnce(t *testing.T) {
 		count      int
 		want, many bool
 	}{{999, false, false}, {1500, true, true}, {1500, false, true}, {501, false, true}, {500, true, false}, {0, false, false}} {
-		equal(t, fmt.Sprintf("with %d objects, the burst is over", step.count), b.Over(step.count), step.want)
-		equal(t, fmt.Sprintf("with %d objects, many are left", step.count), b.Many(), step.many)
+		expect.Equal(t, fmt.Sprintf("with %d objects, the burst is over", step.count), b.Over(step.count), step.want)
+		expect.Equal(t, fmt.Sprintf("with %d objects, many are left", step.count), b.Many(), step.many)
 	}
 }

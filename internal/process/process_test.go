@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var (
@@ -37,7 +37,7 @@ func lives(t *testing.T, want time.Duration) func(context.Context) error {
 	began := time.Now()
 	return func(ctx context.Context) error {
 		<-ctx.Done()
-		equal(t, "the life of a part", time.Since(began), want)
+		expect.Equal(t, "the life of a part", time.Since(began), want)
 		return nil
 	}
 }
@@ -98,20 +98,4 @@ func TestOuterPartsEndAfterTheInnerOne(t *testing.T) {
 			t.Errorf("ended with %v, want %v", err, errBroken)
 		}
 	})
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // listen returns a listener at an address that only this process uses, so that the port stays free
@@ -22,7 +24,7 @@ func listen(t *testing.T) net.Listener {
 	pid := os.Getpid()
 	own := netip.AddrFrom4([4]byte{127, byte(1 + pid>>16%250), byte(pid >> 8), byte(pid)})
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", netip.AddrPortFrom(own, 0).String())
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
@@ -116,6 +118,6 @@ func TestProbeReturnsItsError(t *testing.T) {
 	for want, err := range map[string]error{"200 ok\n": nil, "503 the loop is stuck\n": errors.New("the loop is stuck")} {
 		w := httptest.NewRecorder()
 		Probe(func() error { return err }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-		equal(t, "the answer", fmt.Sprint(w.Code, " ", w.Body), want)
+		expect.Equal(t, "the answer", fmt.Sprint(w.Code, " ", w.Body), want)
 	}
 }

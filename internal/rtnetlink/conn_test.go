@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestABatchWithLostAnswersFails(t *testing.T) {
@@ -31,7 +33,7 @@ func TestNoRequestAfterTheContextEnds(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	equal(t, "requests", kernel.asked, 0)
+	expect.Equal(t, "requests", kernel.asked, 0)
 }
 
 func requests(count int) []*Request {
@@ -63,7 +65,7 @@ func TestBatchReportsEachFailedRequest(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	equal(t, "failed requests", failed, []int{0, batchSize - 1, batchSize, len(wanted) - 1})
+	expect.Equal(t, "failed requests", failed, []int{0, batchSize - 1, batchSize, len(wanted) - 1})
 	if got, err := dumpAddresses(t, c, 1); len(got) != len(wanted)-4 || err != nil {
 		t.Errorf("%d addresses are there: %v", len(got), err)
 	}
@@ -101,8 +103,8 @@ func TestAskReturnsItsAnswer(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
 	body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback)))
-	must(t, err)
-	equal(t, "link", Text(Attribute(body[unix.SizeofIfInfomsg:], unix.IFLA_IFNAME)), "lo")
+	expect.NoError(t, err)
+	expect.Equal(t, "link", Text(Attribute(body[unix.SizeofIfInfomsg:], unix.IFLA_IFNAME)), "lo")
 	if body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback+1))); body != nil || !errors.Is(err, unix.ENODEV) {
 		t.Errorf("for a missing object: %x, %v", body, err)
 	}
@@ -121,7 +123,7 @@ func TestAnswersToOtherRequestsAreIgnored(t *testing.T) {
 func TestAClosedConnSendsNothing(t *testing.T) {
 	newWorld(t)
 	c := ask(t)
-	must(t, c.Close())
+	expect.NoError(t, c.Close())
 	ask(t) // this socket may get the number of the closed one
 	if _, err := dumpAddresses(t, c, 1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("got %v", err)

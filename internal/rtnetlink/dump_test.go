@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestDump(t *testing.T) {
@@ -100,12 +102,12 @@ func TestDump(t *testing.T) {
 				kernel.answer = func(seq uint32) [][]byte { return tt.answer(kernel.asked, seq) }
 				start := time.Now()
 				got, err := Dump(t.Context(), NewConn(kernel), 11, NewRequest(unix.RTM_GETLINK, 0, nil), parseName)
-				equal(t, "entries", strings.Join(got, " "), tt.want)
+				expect.Equal(t, "entries", strings.Join(got, " "), tt.want)
 				if text := errorText(err); !strings.HasPrefix(text, tt.wantErr) || tt.wantErr == "" && err != nil {
 					t.Errorf("error %q, want %q", text, tt.wantErr)
 				}
-				equal(t, "requests", kernel.asked, tt.asked)
-				equal(t, "the pauses", time.Since(start), time.Millisecond*(1<<(tt.asked-1)-1))
+				expect.Equal(t, "requests", kernel.asked, tt.asked)
+				expect.Equal(t, "the pauses", time.Since(start), time.Millisecond*(1<<(tt.asked-1)-1))
 			})
 		})
 	}

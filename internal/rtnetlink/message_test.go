@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestEncodedMessagesCanBeDecoded(t *testing.T) {
@@ -20,14 +22,14 @@ func TestEncodedMessagesCanBeDecoded(t *testing.T) {
 		t.Fatalf("got %v, %v; want %v", h, err, want)
 	}
 	attributes := body[4:]
-	equal(t, "number", Number(Attribute(attributes, 1)), 70_000)
-	equal(t, "text", Text(Attribute(Attribute(attributes, 2), 3)), "eth0")
-	equal(t, "address", Address(Attribute(attributes, 4)).String(), "2001:db8::1")
+	expect.Equal(t, "number", Number(Attribute(attributes, 1)), 70_000)
+	expect.Equal(t, "text", Text(Attribute(Attribute(attributes, 2), 3)), "eth0")
+	expect.Equal(t, "address", Address(Attribute(attributes, 4)).String(), "2001:db8::1")
 	var kinds []uint16
 	for kind := range Attributes(attributes) {
 		kinds = append(kinds, kind)
 	}
-	equal(t, "attributes", kinds, []uint16{1, 2, 4, 5})
+	expect.Equal(t, "attributes", kinds, []uint16{1, 2, 4, 5})
 	if h, body, rest, err := Cut(rest); err != nil || h.Seq != 8 || len(body)+len(rest) != 0 {
 		t.Errorf("the next message is %v with %d bytes and %d behind: %v", h, len(body), len(rest), err)
 	}
@@ -35,7 +37,7 @@ func TestEncodedMessagesCanBeDecoded(t *testing.T) {
 
 // A value of the wrong size decodes to zero. It does not end the process.
 func TestTruncatedValuesAreZero(t *testing.T) {
-	equal(t, "number", Number([]byte{1, 2}), 0)
+	expect.Equal(t, "number", Number([]byte{1, 2}), 0)
 	if got := Address([]byte{192, 0, 2}); got.IsValid() {
 		t.Errorf("address %s", got)
 	}

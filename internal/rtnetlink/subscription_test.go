@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // heard counts the addresses that sub reports. It stops after want addresses, or when sub has lost
@@ -32,7 +34,7 @@ func heard(t *testing.T, sub *Subscription, want int) (count int, lost bool) {
 func follow(t *testing.T, buffer int) *Subscription {
 	t.Helper()
 	sub, err := Subscribe(buffer, unix.RTNLGRP_IPV4_IFADDR)
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(sub.Close)
 	return sub
 }
@@ -85,7 +87,7 @@ func TestSubscriptionIgnoresOtherProcesses(t *testing.T) {
 	defer other.Close()
 	forged := message(unix.RTM_NEWADDR, 0, 0, nil)
 	for range 3 {
-		must(t, unix.Sendto(other.fd, forged, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port}))
+		expect.NoError(t, unix.Sendto(other.fd, forged, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port}))
 	}
 	put(t, c, block("192.0.2.1", 1))
 	if got, lost := heard(t, sub, 1); got != 1 || lost {

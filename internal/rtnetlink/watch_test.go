@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // addresses returns a Watch for new IPv4 addresses.
@@ -39,7 +41,7 @@ func TestChangesThatMatterAreSignalled(t *testing.T) {
 			c := ask(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			changed, err := addresses(calm).Signals(ctx)
-			must(t, err)
+			expect.NoError(t, err)
 			for _, p := range block("192.0.2.1", 3) {
 				put(t, c, block(p.Addr().String(), 1))
 				signalled(t, changed)
@@ -70,7 +72,7 @@ func TestChangesDuringCalmAreOneSignal(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the Watch continues after its context ends")
 	}
-	equal(t, "further signals during the calm", len(changed), 0)
+	expect.Equal(t, "further signals during the calm", len(changed), 0)
 	if _, err := receive(same, make([]byte, datagramSize)); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("a change is left for another signal: %v", err)
 	}
@@ -116,5 +118,5 @@ func TestBrokenSubscriptionIsReopenedAndSignalled(t *testing.T) {
 	signalled(t, changed)
 	cancel()
 	<-ended
-	equal(t, "opened subscriptions", opened, 2)
+	expect.Equal(t, "opened subscriptions", opened, 2)
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // loopback is the index that the kernel gives to the first link of a namespace.
@@ -42,7 +43,7 @@ func ask(t testing.TB) *Conn {
 func openSocket(t testing.TB) *Socket {
 	t.Helper()
 	sock, err := Open(unix.NETLINK_ROUTE)
-	must(t, err)
+	expect.NoError(t, err)
 	return sock
 }
 
@@ -92,7 +93,7 @@ func put(t testing.TB, c *Conn, prefixes []netip.Prefix) {
 	for i, p := range prefixes {
 		reqs[i] = newAddress(loopback, p)
 	}
-	must(t, errors.Join(c.Batch(t.Context(), reqs)...))
+	expect.NoError(t, errors.Join(c.Batch(t.Context(), reqs)...))
 }
 
 // dumpAddresses returns all IPv4 addresses. It tries at most this often.
@@ -125,20 +126,4 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestSIGTERMAloneIsNoMachineShutdown(t *testing.T) {
@@ -56,22 +58,22 @@ func TestSignalsOfSystemdAreRecognized(t *testing.T) {
 	t.Cleanup(func() { signal.Reset(syscall.SIGTERM, syscall.SIGCONT) })
 	m := WatchMachine(t.Context(), "")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
-		must(t, syscall.Kill(os.Getpid(), s))
+		expect.NoError(t, syscall.Kill(os.Getpid(), s))
 	}
 	eventually(t, "both signals have arrived", func() bool { return m.sign(t.Context()) != "" })
 }
 
 func TestStoppedKubeletIsAMachineShutdown(t *testing.T) {
 	kubelet, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	expect.NoError(t, err)
 	m := &Machine{connect: dialing(kubelet.Addr().String()), both: make(chan struct{})}
-	equal(t, "while the kubelet runs", m.sign(t.Context()), "")
-	must(t, kubelet.Close())
-	equal(t, "after the kubelet has stopped", m.sign(t.Context()), "the kubelet has stopped")
+	expect.Equal(t, "while the kubelet runs", m.sign(t.Context()), "")
+	expect.NoError(t, kubelet.Close())
+	expect.Equal(t, "after the kubelet has stopped", m.sign(t.Context()), "the kubelet has stopped")
 	silent := &Machine{connect: m.connect, both: make(chan struct{})}
-	equal(t, "after a kubelet that never answered", silent.sign(t.Context()), "")
+	expect.Equal(t, "after a kubelet that never answered", silent.sign(t.Context()), "")
 	for name, m := range map[string]*Machine{"where no signs are noticed": nil, "where the kubelet is not asked": {connect: dialing(""), both: make(chan struct{})}} {
-		equal(t, name, m.sign(t.Context()), "")
+		expect.Equal(t, name, m.sign(t.Context()), "")
 	}
 }
 
@@ -100,7 +102,7 @@ func TestLongStoppedKubeletIsNoMachineShutdown(t *testing.T) {
 				time.Sleep(time.Hour)
 				stopped.Store(true)
 				time.Sleep(tt.stopped)
-				equal(t, "the result", m.sign(ctx), tt.want)
+				expect.Equal(t, "the result", m.sign(ctx), tt.want)
 			})
 		})
 	}

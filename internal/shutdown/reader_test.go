@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +26,7 @@ import (
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -59,7 +59,7 @@ func newCluster(t *testing.T) cluster {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 		},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	template := set.Annotations[appsv1.DeprecatedTemplateGeneration]
 	if template == "" {
 		t.Error("this API server does not count the templates of a DaemonSet")
@@ -74,7 +74,7 @@ func newCluster(t *testing.T) cluster {
 		},
 		Spec: spec,
 	}, metav1.CreateOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	return c
 }
 
@@ -84,7 +84,7 @@ func (c cluster) as(user string) kubernetes.Interface {
 	config := rest.CopyConfig(c.config)
 	config.Impersonate.UserName = user
 	client, err := kubernetes.NewForConfig(config)
-	must(c, err)
+	expect.NoError(c, err)
 	return client
 }
 
@@ -138,7 +138,7 @@ func TestCauseIsReadFromTheAPIServer(t *testing.T) {
 	c.expect("the pod has no name", c.reader(c.core, func(r *Reader) { r.Pod = "" }), ending.Unknown)
 	c.expect("the node is gone", c.reader(c.core, func(r *Reader) { r.Node = "no-node" }), ending.Uninstalled)
 	away, err := kubernetes.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"})
-	must(t, err)
+	expect.NoError(t, err)
 	powerless := c.as("nobody")
 	c.expect("the process never had the right to read", c.reader(powerless, nil), ending.Unknown)
 	run(t, r.Run)
@@ -161,30 +161,30 @@ func TestCauseIsReadFromTheAPIServer(t *testing.T) {
 
 	patchNode := func(patch string) {
 		_, err := c.core.CoreV1().Nodes().Patch(t.Context(), c.node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		must(t, err)
+		expect.NoError(t, err)
 	}
 	patchNode(`{"spec":{"unschedulable":true}}`)
 	c.expect("the node is cordoned", r, ending.Drained)
 	patchNode(`{"spec":{"unschedulable":false,"taints":null}}`)
-	must(t, c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{}))
+	expect.NoError(t, c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{}))
 	c.expect("the pod is deleted", r, ending.Replaced)
 
 	sets := c.core.AppsV1().DaemonSets(c.namespace)
 	set, err := sets.Get(t.Context(), "lbnodeagent", metav1.GetOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	set.Spec.Template.Spec.Containers[0].Image = "agent:new"
 	if _, err := sets.Update(t.Context(), set, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.expect("a new revision is rolled out", r, ending.Rollout)
 
-	must(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
+	expect.NoError(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
 	c.expect("the DaemonSet is deleted", r, ending.Uninstalled)
 	eventually(t, "the deletion has been seen", r.deleted.Load)
 	c.expect("the DaemonSet is deleted, and the right is gone", after(powerless), ending.Uninstalled)
 	c.expect("the DaemonSet is deleted, and the API server is away", after(away), ending.Unknown)
 	now := int64(0)
-	must(t, c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	expect.NoError(t, c.core.CoreV1().Pods(c.namespace).Delete(t.Context(), c.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	c.expect("the DaemonSet and the pod are gone", r, ending.Uninstalled)
 }
 
@@ -197,23 +197,23 @@ func TestRecreatedDaemonSetIsNotDeleted(t *testing.T) {
 	eventually(t, "the pod has been read", func() bool { return r.set.Load() != nil })
 	sets := c.core.AppsV1().DaemonSets(c.namespace)
 	set, err := sets.Get(t.Context(), "lbnodeagent", metav1.GetOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	ownedBy := func(owners ...metav1.OwnerReference) {
 		t.Helper()
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
-		must(t, err)
+		expect.NoError(t, err)
 		if _, err := c.core.CoreV1().Pods(c.namespace).Patch(t.Context(), c.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ownedBy()
-	must(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
+	expect.NoError(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
 	eventually(t, "the deletion has been seen", r.deleted.Load)
 	c.expect("the pod remains, and its container restarts", r, ending.Restart)
 
 	set.UID, set.ResourceVersion = "", ""
 	set, err = sets.Create(t.Context(), set, metav1.CreateOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	c.expect("there is a new DaemonSet, and the container restarts", r, ending.Restart)
 	yes := true
 	ownedBy(metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &yes})
@@ -225,7 +225,7 @@ func TestRecreatedDaemonSetIsNotDeleted(t *testing.T) {
 	c.expect("the new DaemonSet owns the pod", r, ending.Restart)
 	refused := c.reader(c.as("nobody"), func(o *Reader) { o.set.Store(r.set.Load()); o.deleted.Store(r.deleted.Load()) })
 	c.expect("the new DaemonSet owns the pod, and the right is gone", refused, ending.Unknown)
-	must(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
+	expect.NoError(t, sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}))
 	eventually(t, "the deletion of the new DaemonSet has been seen", r.deleted.Load)
 	c.expect("the new DaemonSet is deleted", r, ending.Uninstalled)
 }
@@ -281,7 +281,7 @@ func (s script) RoundTrip(r *http.Request) (*http.Response, error) {
 func podReader(t *testing.T, api http.RoundTripper, log *slog.Logger) *Reader {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: api, QPS: -1})
-	must(t, err)
+	expect.NoError(t, err)
 	return &Reader{
 		Core: client.CoreV1().RESTClient(), Apps: client.AppsV1().RESTClient(),
 		Namespace: "purelb", Pod: "lbnodeagent-x", UID: "pod", Node: "node-a", Log: log,
@@ -409,20 +409,4 @@ func TestHangingAPIServerDoesNotDelayTheEnd(t *testing.T) {
 			t.Errorf("after %s: got %s because %q, want %s", time.Since(began), got.Cause, got.Reason, ending.Unknown)
 		}
 	})
-}
-
-// equal fails the test unless got is want.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-// must ends the test if err is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

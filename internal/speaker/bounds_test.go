@@ -15,6 +15,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/speaker/cluster"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // After a group is refused, deleted or shrunk, some addresses are in no usable group. The speaker
@@ -50,17 +51,17 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 			{"the group once more", []v2.ServiceGroup{shrunk}, "203.0.113.1/32 *, 203.0.113.200/32", ""},
 		} {
 			w.sees(func(s *intent.Snapshot) { s.Groups = step.groups })
-			want(t, step.name, w.server.marked(), step.want)
+			expect.Equal(t, step.name, w.server.marked(), step.want)
 			excepted := "192.0.2.1/32"
 			if step.want == neither {
 				excepted = ""
 			}
-			want(t, "neighbors of "+step.name, w.server.excepted(), excepted)
+			expect.Equal(t, "neighbors of "+step.name, w.server.excepted(), excepted)
 			var recorded []string
 			for _, one := range w.reports.last().Status.GroupBounds {
 				recorded = append(recorded, one.Addresses...)
 			}
-			want(t, "addresses in the status of "+step.name, strings.Join(recorded, " "), step.recorded)
+			expect.Equal(t, "addresses in the status of "+step.name, strings.Join(recorded, " "), step.recorded)
 		}
 		w.sees(func(s *intent.Snapshot) { s.Groups = nil })
 	})
@@ -68,7 +69,7 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 		w.speaker.Memory = memory
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
 	}, func(w *world) {
-		want(t, "routes of the next process", w.server.marked(), "203.0.113.1/32 *, 203.0.113.200/32")
+		expect.Equal(t, "routes of the next process", w.server.marked(), "203.0.113.1/32 *, 203.0.113.200/32")
 	})
 }
 
@@ -78,17 +79,17 @@ func TestAddressesStayOnTheNodesOfTheirGroup(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/24", "/32", "a")}
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "b"})
 	}, func(w *world) {
-		want(t, "routes of a node that is not selected", w.server.announces(), "")
+		expect.Equal(t, "routes of a node that is not selected", w.server.announces(), "")
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")} })
-		want(t, "routes of a shrunk group", w.server.announces(), "")
+		expect.Equal(t, "routes of a shrunk group", w.server.announces(), "")
 		w.sees(func(s *intent.Snapshot) { s.Groups = nil })
-		want(t, "routes of a deleted group", w.server.announces(), "")
+		expect.Equal(t, "routes of a deleted group", w.server.announces(), "")
 		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
-		want(t, "routes of a node that got the label", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
+		expect.Equal(t, "routes of a node that got the label", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
 		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
-		want(t, "routes of a node that lost the label", w.server.announces(), "")
+		expect.Equal(t, "routes of a node that lost the label", w.server.announces(), "")
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
-		want(t, "routes of a group that selects the node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
+		expect.Equal(t, "routes of a group that selects the node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
 	})
 }
 
@@ -100,16 +101,16 @@ func TestManagedAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{usable}
 		w.cluster.snapshot.Managed = []intent.ServiceFacts{managed("netbox", "198.51.100.1")}
 	}, func(w *world) {
-		want(t, "routes", w.server.marked(), "198.51.100.1/32 *")
+		expect.Equal(t, "routes", w.server.marked(), "198.51.100.1/32 *")
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{refused} })
-		want(t, "routes of a refused group", w.server.marked(), "198.51.100.1/32 *")
+		expect.Equal(t, "routes of a refused group", w.server.marked(), "198.51.100.1/32 *")
 		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
-		want(t, "routes with a Service that was seen late", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
+		expect.Equal(t, "routes with a Service that was seen late", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
 		w.sees(func(s *intent.Snapshot) { s.Groups, s.Managed = nil, nil })
-		want(t, "routes of a deleted group", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
-		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "routes of a deleted group", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
+		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{netbox()} })
-		want(t, "routes of the group for all neighbors", w.server.marked(), "198.51.100.1/32, 198.51.100.2/32")
+		expect.Equal(t, "routes of the group for all neighbors", w.server.marked(), "198.51.100.1/32, 198.51.100.2/32")
 	})
 }
 
@@ -128,12 +129,12 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "a"})
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{edge, elsewhere, outside}
 	}, func(w *world) {
-		want(t, "routes", w.server.marked(), routes)
+		expect.Equal(t, "routes", w.server.marked(), routes)
 		if bounds := w.reports.last().Status.GroupBounds; len(bounds) > 0 {
 			t.Errorf("the status has bounds of groups that exist: %v", bounds)
 		}
 		w.sees(func(s *intent.Snapshot) { s.Groups = nil })
-		want(t, "routes of deleted groups", w.server.marked(), routes)
+		expect.Equal(t, "routes of deleted groups", w.server.marked(), routes)
 		recorded = w.reports.last().Status.GroupBounds
 	})
 	for _, rack := range []string{"a", "b"} {
@@ -146,13 +147,13 @@ func TestANewPodKnowsTheBoundsOfADeletedGroup(t *testing.T) {
 			if rack == "b" {
 				all = "192.0.2.99/32 *, 198.51.100.1/32, 203.0.113.1/32 *, 203.0.113.200/32 *"
 			}
-			want(t, "routes of a new pod in rack "+rack, w.server.marked(), all)
-			want(t, "neighbors", w.server.excepted(), "192.0.2.1/32; 192.0.2.1/32")
+			expect.Equal(t, "routes of a new pod in rack "+rack, w.server.marked(), all)
+			expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32; 192.0.2.1/32")
 			if diff := cmp.Diff(recorded, w.reports.last().Status.GroupBounds); diff != "" {
 				t.Errorf("the bounds that the new pod records (-want +got)\n%s", diff)
 			}
 			w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
-			want(t, "routes after the group came back for all neighbors", w.server.marked(), strings.ReplaceAll(all, "1/32 *, 203.0.113.200/32 *", "1/32, 203.0.113.200/32"))
+			expect.Equal(t, "routes after the group came back for all neighbors", w.server.marked(), strings.ReplaceAll(all, "1/32 *, 203.0.113.200/32 *", "1/32, 203.0.113.200/32"))
 		})
 	}
 }
@@ -170,8 +171,8 @@ func TestAFileWithoutAGroupDoesNotHideItsBounds(t *testing.T) {
 		}, func(w *world) {
 			pass(2 * patience)
 			w.sees(func(*intent.Snapshot) {})
-			want(t, "routes", w.server.marked(), "203.0.113.1/32 *")
-			want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+			expect.Equal(t, "routes", w.server.marked(), "203.0.113.1/32 *")
+			expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 		})
 	}
 }
@@ -190,9 +191,9 @@ func TestTheFileKeepsTheAttributesOfADeletedGroup(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
 		w.cluster.snapshot.Bounds = []bgpv1.GroupBounds{{Group: g.Name, Addresses: []string{"203.0.113.0-203.0.113.255"}, Peers: []string{"192.0.2.1"}}}
 	}, func(w *world) {
-		want(t, "routes", w.server.marked(), "203.0.113.1/32 *")
-		want(t, "attributes", w.server.announces(), "203.0.113.1/32 65000:7")
-		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "routes", w.server.marked(), "203.0.113.1/32 *")
+		expect.Equal(t, "attributes", w.server.announces(), "203.0.113.1/32 65000:7")
+		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 	})
 }
 
@@ -220,9 +221,9 @@ func TestAStatusHasTheBoundsOfAHundredGroups(t *testing.T) {
 			if last := all[len(all)-1]; len(all) != 100 || strings.Join(last.Addresses, " ") != "203.0.113.99-203.0.113.100" {
 				t.Errorf("the status of %s has the bounds of %d groups, and the last is %v", step.name, len(all), last)
 			}
-			want(t, "routes of "+step.name, w.server.marked(), "203.0.113.0/32 *, 203.0.113.100/32 *")
-			want(t, "neighbors of the first group, of "+step.name, w.server.neighborsOf("203.0.113.0"), "192.0.2.1/32")
-			want(t, "neighbors of the last group, of "+step.name, w.server.neighborsOf("203.0.113.100"), step.last)
+			expect.Equal(t, "routes of "+step.name, w.server.marked(), "203.0.113.0/32 *, 203.0.113.100/32 *")
+			expect.Equal(t, "neighbors of the first group, of "+step.name, w.server.neighborsOf("203.0.113.0"), "192.0.2.1/32")
+			expect.Equal(t, "neighbors of the last group, of "+step.name, w.server.neighborsOf("203.0.113.100"), step.last)
 		})
 	}
 }
@@ -252,15 +253,15 @@ func TestAddressesWaitForTheServicesOfADeletedGroup(t *testing.T) {
 		w.kernel.hold("kube-lb0", "192.0.2.99/32", "192.0.2.100/32")
 		w.cluster.snapshot.Bounds = []bgpv1.GroupBounds{{Group: "netbox", AllocatedFrom: "netbox", Peers: []string{"192.0.2.1"}}}
 	}, func(w *world) {
-		want(t, "routes before the Services are known", w.server.marked(), "")
+		expect.Equal(t, "routes before the Services are known", w.server.marked(), "")
 		w.sees(func(s *intent.Snapshot) {
 			s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.99"), managed("other", "192.0.2.100")}
 		})
-		want(t, "routes", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32 *")
+		expect.Equal(t, "routes", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32 *")
 		w.sees(func(s *intent.Snapshot) {
 			s.Managed = []intent.ServiceFacts{managed("other", "192.0.2.99"), managed("other", "192.0.2.100")}
 		})
-		want(t, "routes after another group got the address", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32")
+		expect.Equal(t, "routes after another group got the address", w.server.marked(), "192.0.2.100/32, 192.0.2.99/32")
 	})
 }
 

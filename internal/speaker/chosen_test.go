@@ -9,6 +9,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/intent"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // onEdge returns a group whose addresses only the nodes of a rack announce.
@@ -34,13 +35,13 @@ func TestOnlySelectedNodesAnnounceAGroup(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")}
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "a"})
 	}, func(w *world) {
-		want(t, "routes of a selected node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
+		expect.Equal(t, "routes of a selected node", w.server.announces(), "203.0.113.1/32, 203.0.113.200/32")
 		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
 		atOnce()
-		want(t, "routes without the label", w.server.announces(), "203.0.113.200/32")
+		expect.Equal(t, "routes without the label", w.server.announces(), "203.0.113.200/32")
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "203.0.113.200/32")
 		atOnce()
-		want(t, "routes after an address came", w.server.announces(), "203.0.113.200/32")
+		expect.Equal(t, "routes after an address came", w.server.announces(), "203.0.113.200/32")
 		pass(fullCheck)
 		if i := w.reports.last().Status.NetlinkImport; i.Elsewhere != 2 || i.TotalImported != 1 {
 			t.Errorf("the status counts %d imported addresses and %d of other nodes, want 1 and 2", i.TotalImported, i.Elsewhere)
@@ -50,7 +51,7 @@ func TestOnlySelectedNodesAnnounceAGroup(t *testing.T) {
 		}
 		w.cluster.change(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "b")} })
 		atOnce()
-		want(t, "routes with another selector", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.200/32")
+		expect.Equal(t, "routes with another selector", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.200/32")
 		w.cluster.change(func(s *intent.Snapshot) { labeled(s, nil) })
 		atOnce()
 	})
@@ -60,7 +61,7 @@ func TestOnlySelectedNodesAnnounceAGroup(t *testing.T) {
 		w.cluster.missing = true
 	}, func(w *world) {
 		pass(2 * patience)
-		want(t, "routes of the next process without the API server", w.server.announces(), "203.0.113.200/32")
+		expect.Equal(t, "routes of the next process without the API server", w.server.announces(), "203.0.113.200/32")
 	})
 }
 
@@ -72,9 +73,9 @@ func TestASharedRouteIsAnnouncedWhereOneGroupIs(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{low, high}
 		labeled(&w.cluster.snapshot, map[string]string{"rack": "b"})
 	}, func(w *world) {
-		want(t, "routes", w.server.announces(), "203.0.113.0/24")
+		expect.Equal(t, "routes", w.server.announces(), "203.0.113.0/24")
 		w.cluster.change(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "c"}) })
 		atOnce()
-		want(t, "routes of a node that no group selects", w.server.announces(), "")
+		expect.Equal(t, "routes of a node that no group selects", w.server.announces(), "")
 	})
 }

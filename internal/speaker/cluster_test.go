@@ -31,6 +31,7 @@ import (
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/speaker/cluster"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -209,7 +210,7 @@ func TestPasswordsAreReadAndFollowed(t *testing.T) {
 	eventuallyIs(t, "whether the status reports the missing Secret", "true", func() string {
 		return fmt.Sprint(strings.Contains(fmt.Sprint(c.nodeStatus(node)), "does not exist: the password that was there before is in use"))
 	})
-	want(t, "the session without the Secret", m.server.String(), sessions1+" md5 hush-2")
+	expect.Equal(t, "the session without the Secret", m.server.String(), sessions1+" md5 hush-2")
 	object, _ := c.configured("default")
 	if all := fmt.Sprint(c.nodeStatus(node), object.Status); strings.Contains(all, "hush") {
 		t.Error(all)
@@ -421,7 +422,7 @@ func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
 		return fmt.Sprint(apierrors.IsForbidden(err))
 	})
 	m.stop()
-	want(t, "routes", m.server.announces(), "203.0.113.7/32 65535:0 pref 0")
+	expect.Equal(t, "routes", m.server.announces(), "203.0.113.7/32 65535:0 pref 0")
 	if !strings.Contains(m.logged(), "cause=uninstalled") {
 		t.Error("the log does not say that PureLB was uninstalled")
 	}

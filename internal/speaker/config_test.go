@@ -8,6 +8,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/intent"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // rackConfig is a BGPConfiguration of a rack with one neighbor.
@@ -26,35 +27,35 @@ func TestConfigurationsThatSelectTheNodeAreInEffect(t *testing.T) {
 		w.sees(func(s *intent.Snapshot) {
 			s.Configs = append(s.Configs, rackConfig(t, "a", "192.0.2.2", "65000"), rackConfig(t, "b", "192.0.2.3", "65000"))
 		})
-		want(t, "neighbors in rack a", w.peers(), "192.0.2.1 192.0.2.2")
+		expect.Equal(t, "neighbors in rack a", w.peers(), "192.0.2.1 192.0.2.2")
 
 		// A label takes effect at once.
 		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "b"}) })
-		want(t, "neighbors in rack b", w.peers(), "192.0.2.1 192.0.2.3")
+		expect.Equal(t, "neighbors in rack b", w.peers(), "192.0.2.1 192.0.2.3")
 
 		// While an object is replaced, it does not exist for a moment.
 		w.sees(func(s *intent.Snapshot) { s.Configs = s.Configs[:2] })
-		want(t, "neighbors while rack-b is gone", w.peers(), "192.0.2.1 192.0.2.3")
-		contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration rack-b is gone, and default takes effect at ")
+		expect.Equal(t, "neighbors while rack-b is gone", w.peers(), "192.0.2.1 192.0.2.3")
+		expect.Contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration rack-b is gone, and default takes effect at ")
 		pass(successionPause + time.Second)
-		want(t, "neighbors when rack-b stays away", w.peers(), "192.0.2.1")
+		expect.Equal(t, "neighbors when rack-b stays away", w.peers(), "192.0.2.1")
 
 		// Another AS is a conflict. The node keeps its neighbors and reports the conflict.
 		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs, rackConfig(t, "b", "192.0.2.3", "65009")) })
-		want(t, "neighbors with a conflict", w.peers(), "192.0.2.1")
+		expect.Equal(t, "neighbors with a conflict", w.peers(), "192.0.2.1")
 		if c := w.reports.conditions(); !strings.Contains(c, "Configured False ConfigurationInvalid: rack-b: spec.global.asn: default says otherwise") ||
 			!strings.Contains(c, "the BGPConfiguration rack-b is left out") {
 			t.Errorf("the conditions are %s", c)
 		}
 		w.sees(func(s *intent.Snapshot) { labeled(s, map[string]string{"rack": "a"}) })
-		want(t, "neighbors in rack a again", w.peers(), "192.0.2.1 192.0.2.2")
+		expect.Equal(t, "neighbors in rack a again", w.peers(), "192.0.2.1 192.0.2.2")
 	})
 	inWorld(t, "", func(w *world) {
 		w.speaker.Memory = memory
 		w.cluster.missing = true
 	}, func(w *world) {
 		pass(2 * patience)
-		want(t, "sessions of the next process without the API server", w.peers(), "192.0.2.1 192.0.2.2")
+		expect.Equal(t, "sessions of the next process without the API server", w.peers(), "192.0.2.1 192.0.2.2")
 		if c := w.reports.conditions(); !strings.Contains(c, "rack-a: spec.neighbors[0]: IPv6 routes are not announced") {
 			t.Errorf("the status does not name the BGPConfiguration: %s", c)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/ending"
 	"purelb.io/purelb/internal/intent"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
@@ -22,22 +23,22 @@ func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
 			atOnce()
 		}
 		mark(ending.DrainMark{Reason: "label"})
-		want(t, "routes of an excluded node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
+		expect.Equal(t, "routes of an excluded node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
 		atOnce()
-		want(t, "routes with a new address", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		expect.Equal(t, "routes with a new address", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(time.Hour)
-		want(t, "routes after a long time", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		expect.Equal(t, "routes after a long time", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		mark(ending.DrainMark{Reason: "taint", Leaving: true})
 		pass(4 * time.Second)
-		want(t, "routes of a leaving node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		expect.Equal(t, "routes of a leaving node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(2 * time.Second)
-		want(t, "routes of a node that has left", w.server.announces(), "")
+		expect.Equal(t, "routes of a node that has left", w.server.announces(), "")
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
-		want(t, "routes with a new address of a node that has left", w.server.announces(), "")
+		expect.Equal(t, "routes with a new address of a node that has left", w.server.announces(), "")
 		mark(ending.DrainMark{})
-		want(t, "routes of a node that stays", w.server.announces(), "203.0.113.9/32")
+		expect.Equal(t, "routes of a node that stays", w.server.announces(), "203.0.113.9/32")
 	})
 }
 
@@ -83,12 +84,12 @@ func TestHowASpeakerEndsItsSessions(t *testing.T) {
 				if err := w.end(); err != nil {
 					t.Fatal(err)
 				}
-				want(t, "routes", w.server.announces(), tt.asked)
-				want(t, "the end", w.server.String(), tt.want)
+				expect.Equal(t, "routes", w.server.announces(), tt.asked)
+				expect.Equal(t, "the end", w.server.String(), tt.want)
 				if !w.bfd.closed {
 					t.Error("BFD sessions did not end with AdminDown")
 				}
-				contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
+				expect.Contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
 			})
 		})
 	}
@@ -103,7 +104,7 @@ func TestADeletedNodeHasNoStatus(t *testing.T) {
 			if w.reports.last().Enabled {
 				t.Error("the speaker writes the status of a deleted node")
 			}
-			want(t, "routes until SIGTERM", w.server.announces(), "203.0.113.7/32")
+			expect.Equal(t, "routes until SIGTERM", w.server.announces(), "203.0.113.7/32")
 			w.sees(func(s *intent.Snapshot) { s.Node = &node })
 			if !w.reports.last().Enabled {
 				t.Error("the speaker does not write the status of a node that exists again")
@@ -154,8 +155,8 @@ func TestRoutersKeepRoutesOnlyForASuccessor(t *testing.T) {
 				if took := time.Since(began); took != tt.limit {
 					t.Errorf("the end took %s, want %s", took, tt.limit)
 				}
-				want(t, "routes", w.server.announces(), tt.asked)
-				want(t, "the end", w.server.String(), tt.want)
+				expect.Equal(t, "routes", w.server.announces(), tt.asked)
+				expect.Equal(t, "the end", w.server.String(), tt.want)
 				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.logged(), said) {
 					t.Errorf("the log does not say %s", said)
 				}
@@ -201,7 +202,7 @@ func TestRoutersHaveTimeToPreferOtherNodes(t *testing.T) {
 				if tt.unasked {
 					asked = ""
 				}
-				want(t, "routes", w.server.announces(), asked)
+				expect.Equal(t, "routes", w.server.announces(), asked)
 			})
 		})
 	}
@@ -221,7 +222,7 @@ func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
 		if n := w.reports.count - before; n != 2 {
 			t.Errorf("%d reports, want 2: the report that was being written, and the report of the end", n)
 		}
@@ -246,7 +247,7 @@ func TestTheServerStopsAfterARunningApply(t *testing.T) {
 		if w.server.applied == before {
 			t.Error("the server was not applied")
 		}
-		want(t, "the end", w.server.String(), "stopped, graceful true")
+		expect.Equal(t, "the end", w.server.String(), "stopped, graceful true")
 	})
 }
 

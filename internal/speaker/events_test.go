@@ -6,6 +6,7 @@ import (
 
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const ignored = "Warning RouteAttributesIgnored Node node-a leaves out what cannot be read: "
@@ -22,15 +23,15 @@ func TestWrongAnnotationsOfAServiceAreReportedOnce(t *testing.T) {
 		}
 		service(map[string]string{peering.AnnotationMED: "low", peering.AnnotationCommunities: "65000:7,blue", peering.AnnotationLargeCommunities: "1:2:3"})
 		const community = ignored + `metadata.annotations[purelb.io/bgp-communities][1]: "blue" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
-		want(t, "events of wrong annotations", w.reported(), community+"\n"+ignored+`metadata.annotations[purelb.io/bgp-med]: "low" is not a number from 0 to 4294967295`)
+		expect.Equal(t, "events of wrong annotations", w.reported(), community+"\n"+ignored+`metadata.annotations[purelb.io/bgp-med]: "low" is not a number from 0 to 4294967295`)
 		service(map[string]string{peering.AnnotationMED: "lower", peering.AnnotationCommunities: "65000:7,blue"})
-		want(t, "events of a changed annotation", w.reported(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
+		expect.Equal(t, "events of a changed annotation", w.reported(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
 		w.edit(oneNeighbor)
-		want(t, "events without a change", w.reported(), "")
+		expect.Equal(t, "events without a change", w.reported(), "")
 		service(map[string]string{peering.AnnotationMED: "7"})
-		want(t, "events when the annotations are right", w.reported(), "")
+		expect.Equal(t, "events when the annotations are right", w.reported(), "")
 		service(map[string]string{peering.AnnotationMED: "lower"})
-		want(t, "events when an annotation is wrong again", w.reported(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
+		expect.Equal(t, "events when an annotation is wrong again", w.reported(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
 	})
 }
 
@@ -43,6 +44,6 @@ func TestANodeWithoutAConfigurationReportsNoRouteAttributes(t *testing.T) {
 	}, func(w *world) {
 		w.reported()
 		w.sees(func(s *intent.Snapshot) { s.Configs = nil })
-		want(t, "events", w.reported(), "")
+		expect.Equal(t, "events", w.reported(), "")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/routing"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestLearnedRoutesAreExportedByTheRules(t *testing.T) {
@@ -25,13 +26,13 @@ func TestLearnedRoutesAreExportedByTheRules(t *testing.T) {
 				route("0.0.0.0/0", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.1"), route("10.0.0.0/8", "192.0.2.2"), route("10.1.0.0/16", "192.0.2.1", 65001<<16+1),
 			}
 		})
-		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1 192.0.2.2] table 7 metric 5 proto 186\n"+
+		expect.Equal(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1 192.0.2.2] table 7 metric 5 proto 186\n"+
 			"10.1.0.0/16 via [192.0.2.1] table 100 metric 20 proto 186\n10.1.0.0/16 via [192.0.2.1] table 7 metric 5 proto 186")
-		want(t, "rules", fmt.Sprint(w.reports.last().Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
+		expect.Equal(t, "rules", fmt.Sprint(w.reports.last().Status.NetlinkExport.Rules), "[{all 5 7} {some 20 100}]")
 		w.serves(func(s *fakeServer) { s.learned = s.learned[1:2] })
-		want(t, "routes after some were withdrawn", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
+		expect.Equal(t, "routes after some were withdrawn", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 5 proto 186")
 		w.edit(strings.Replace(spec, "enabled: true", "enabled: false", 1))
-		want(t, "routes without rules", w.kernel.String(), "")
+		expect.Equal(t, "routes without rules", w.kernel.String(), "")
 	})
 }
 
@@ -55,16 +56,16 @@ func TestARolloutKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
 		left := w.kernel.String()
 		w.start()
 		pass(time.Minute)
-		want(t, "routes before there are sessions", w.kernel.String(), left)
+		expect.Equal(t, "routes before there are sessions", w.kernel.String(), left)
 		w.serves(func(s *fakeServer) {
 			s.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), NextHop: netip.MustParseAddr("192.0.2.2")}}
 			established("192.0.2.1", 65001)(s)
 			complete("192.0.2.2")(s)
 		})
 		const another = "10.1.0.0/16 via [192.0.2.2] table 7 metric 20 proto 186"
-		want(t, "routes when one of two neighbors is complete", w.kernel.String(), left+"\n"+another)
+		expect.Equal(t, "routes when one of two neighbors is complete", w.kernel.String(), left+"\n"+another)
 		w.serves(complete("192.0.2.1"))
-		want(t, "routes when both neighbors are complete", w.kernel.String(), another)
+		expect.Equal(t, "routes when both neighbors are complete", w.kernel.String(), another)
 	})
 }
 
@@ -90,10 +91,10 @@ func TestAnotherBGPServerKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.
 				replace(w)
 				w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
 				pass(time.Minute)
-				want(t, "routes while the sessions begin anew", w.kernel.String(), was)
+				expect.Equal(t, "routes while the sessions begin anew", w.kernel.String(), was)
 				w.server.change(complete("192.0.2.1"))
 				w.serves(complete("192.0.2.2"))
-				want(t, "routes when the neighbors are complete", w.kernel.String(), "")
+				expect.Equal(t, "routes when the neighbors are complete", w.kernel.String(), "")
 			})
 		})
 	}
@@ -105,7 +106,7 @@ func TestWithdrawnRoutesGoWhileAnotherBGPServerCannotStart(t *testing.T) {
 		w.edit(strings.Replace(twoRouters, "asn: 65000", "asn: 65000, bindToDevice: eth9", 1))
 		w.server.change(func(s *fakeServer) { s.learned = nil })
 		pass(2 * learnLimit)
-		want(t, "routes", w.kernel.String(), "")
+		expect.Equal(t, "routes", w.kernel.String(), "")
 	})
 }
 
@@ -128,13 +129,13 @@ func TestRoutesOfAnEarlierProcessGo(t *testing.T) {
 				switch tt.now {
 				case tt.spec:
 					pass(learnLimit - 10*time.Second)
-					want(t, "routes at first", w.kernel.String(), left)
+					expect.Equal(t, "routes at first", w.kernel.String(), left)
 					pass(20 * time.Second)
 				case twoRouters:
 					w.server.change(complete("192.0.2.1"))
 					w.serves(complete("192.0.2.2"))
 				}
-				want(t, "routes", w.kernel.String(), "")
+				expect.Equal(t, "routes", w.kernel.String(), "")
 			})
 		})
 	}
@@ -146,7 +147,7 @@ func TestRoutesOfAnotherProgramAreReported(t *testing.T) {
 			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Table: 7, Foreign: 3, Err: errFake}}
 		})
 		pass(2 * time.Minute)
-		contains(t, "conditions", w.reports.conditions(), "nothing is exported into table 7: not today, such as 10.2.0.0/16; remove them, or choose another spec.netlinkExport.routeProtocol")
+		expect.Contains(t, "conditions", w.reports.conditions(), "nothing is exported into table 7: not today, such as 10.2.0.0/16; remove them, or choose another spec.netlinkExport.routeProtocol")
 	})
 }
 
@@ -158,7 +159,7 @@ func afterAnEarlierProcess(t *testing.T, spec, learned string, test func(*world)
 		before.server.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix(learned), NextHop: netip.MustParseAddr("192.0.2.1")}}
 		before.start()
 		settle()
-		want(t, "routes of the earlier process", before.kernel.String(), learned+" via [192.0.2.1] table 7 metric 20 proto 186")
+		expect.Equal(t, "routes of the earlier process", before.kernel.String(), learned+" via [192.0.2.1] table 7 metric 20 proto 186")
 		if err := before.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +183,7 @@ func TestAChangeOfTheProtocolIsOneCall(t *testing.T) {
 	inWorld(t, learnsOne, learn, func(w *world) {
 		before := w.kernel.programmed
 		w.edit(strings.Replace(learnsOne, "enabled: true", "enabled: true, routeProtocol: 200", 1))
-		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 200")
+		expect.Equal(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 7 metric 20 proto 200")
 		if n := w.kernel.programmed - before; n != 1 {
 			t.Errorf("the routes were programmed %d times, want 1", n)
 		}
@@ -195,10 +196,10 @@ func TestAFailedRemovalIsReportedAndRetried(t *testing.T) {
 			k.stuck = []routing.Problem{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Table: 7, Left: true, Err: errFake}}
 		})
 		w.edit(strings.Replace(learnsOne, "tableId: 7", "tableId: 8", 1))
-		contains(t, "conditions", w.reports.conditions(), "a route from before is still in the kernel: 10.0.0.0/8 in table 7: not today")
+		expect.Contains(t, "conditions", w.reports.conditions(), "a route from before is still in the kernel: 10.0.0.0/8 in table 7: not today")
 		w.kernel.change(func(k *fakeKernel) { k.stuck = nil })
 		pass(time.Minute)
-		want(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 8 metric 20 proto 186")
+		expect.Equal(t, "routes", w.kernel.String(), "10.0.0.0/8 via [192.0.2.1] table 8 metric 20 proto 186")
 	})
 }
 
@@ -207,7 +208,7 @@ func TestFrequentRouteChangesAreThrottled(t *testing.T) {
 		w.server.change(func(s *fakeServer) { s.slow = time.Second })
 		pass(10 * time.Minute)
 		w.serves(func(s *fakeServer) { s.learned[0].NextHop = netip.MustParseAddr("192.0.2.2") })
-		want(t, "routes after the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
+		expect.Equal(t, "routes after the first change", w.kernel.String(), "10.0.0.0/8 via [192.0.2.2] table 7 metric 20 proto 186")
 		before := w.kernel.programmed
 		for range 600 {
 			pass(100 * time.Millisecond)

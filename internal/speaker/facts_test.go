@@ -3,6 +3,8 @@ package speaker
 import (
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestAnIdleSpeakerReadsItsFactsOnceAMinute(t *testing.T) {
@@ -26,7 +28,7 @@ func TestAChangeDuringAReadCausesAnotherRead(t *testing.T) {
 		pass(collectPause + collectPause/2) // the speaker has read the neighbors and is reading the routes
 		w.server.change(established("192.0.2.1", 65001))
 		pass(5 * time.Second)
-		contains(t, "conditions", w.reports.conditions(), "Ready True AllHealthy")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready True AllHealthy")
 	})
 }
 

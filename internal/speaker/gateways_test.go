@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const byGateway = `{global: {asn: 65000}, neighbors: [{config: {neighborGateway: ipv4, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast}]}]}`
@@ -40,12 +41,12 @@ func (w *world) configured() string {
 
 func TestAGatewayNeighborFollowsTheDefaultRoute(t *testing.T) {
 	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
-		want(t, "neighbors at first", w.neighborNames(), "192.0.2.1")
+		expect.Equal(t, "neighbors at first", w.neighborNames(), "192.0.2.1")
 		w.routed(defaultGateway("192.0.2.254"))
-		want(t, "neighbors after a change of the route", w.neighborNames(), "192.0.2.254")
+		expect.Equal(t, "neighbors after a change of the route", w.neighborNames(), "192.0.2.254")
 
 		w.routed(defaultGateway(""))
-		want(t, "neighbors without a route", w.neighborNames(), "192.0.2.254")
+		expect.Equal(t, "neighbors without a route", w.neighborNames(), "192.0.2.254")
 		if said := w.configured(); !strings.HasPrefix(said, "False ") || !strings.Contains(said, "the last known gateway 192.0.2.254 stays the neighbor") {
 			t.Errorf("the condition Configured is %s, want False with the last known gateway", said)
 		}
@@ -59,7 +60,7 @@ func TestAGatewayNeighborFollowsTheDefaultRoute(t *testing.T) {
 func TestAnUnreadableRoutingTableChangesNoNeighbor(t *testing.T) {
 	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
 		w.routed(func(k *fakeKernel) { k.gateways, k.gatewayErr = nil, errors.New("interrupted") })
-		want(t, "neighbors", w.neighborNames(), "192.0.2.1")
+		expect.Equal(t, "neighbors", w.neighborNames(), "192.0.2.1")
 		if !strings.Contains(w.logged(), "interrupted") {
 			t.Error("the error is not logged")
 		}

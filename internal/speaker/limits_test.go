@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var someone = netip.MustParseAddr("192.0.2.1")
@@ -41,27 +42,27 @@ func TestRoutesOfOtherNodesDoNotCount(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.server.change(announcing(5000, 1000))
 		pass(5 * time.Minute)
-		want(t, "barred neighbors", w.barred(), "")
+		expect.Equal(t, "barred neighbors", w.barred(), "")
 		if strings.Contains(w.logged(), "prefixLimitNear") {
 			t.Error("the log has a warning although the configuration has no threshold")
 		}
 		w.serves(announcing(5001, 1001))
-		want(t, "barred neighbors with one more route", w.barred(), "bar 192.0.2.1")
+		expect.Equal(t, "barred neighbors with one more route", w.barred(), "bar 192.0.2.1")
 	})
 }
 
 func TestThePauseOfANeighborAboveItsLimitDoubles(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.serves(announcing(2000, 2000))
-		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
-		contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes")
-		contains(t, "last error", w.reports.last().Status.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ")
+		expect.Equal(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
+		expect.Contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: 2000 IPv4 prefixes")
+		expect.Contains(t, "last error", w.reports.last().Status.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ")
 		if w.reports.last().Status.Healthy {
 			t.Error("the node is healthy without its neighbor")
 		}
 		for _, minutes := range []int{1, 2, 4, 8, 16, 30, 30} {
 			pass(time.Duration(minutes)*time.Minute - 10*time.Second)
-			want(t, "barred neighbors during the pause", w.barred(), "")
+			expect.Equal(t, "barred neighbors during the pause", w.barred(), "")
 			pass(8 * time.Second) // the pause ends about two seconds later
 			pass(2*time.Second + 2*collectPause)
 			if got := w.barred(); !strings.HasPrefix(got, "admit 192.0.2.1, bar 192.0.2.1") {
@@ -82,19 +83,19 @@ func TestThePauseIsShortAgainAfterANeighborKeptItsLimit(t *testing.T) {
 		bar, admit, due := ps.judge(now, state, []peering.NeighborStatus{n}, 0)
 		return strings.Repeat("bar ", len(bar)) + strings.Repeat("admit ", len(admit)) + map[bool]string{true: "wait", false: ""}[!due.IsZero()]
 	}
-	want(t, "the judgment of a neighbor above its limit", judge(n), "bar wait")
+	expect.Equal(t, "the judgment of a neighbor above its limit", judge(n), "bar wait")
 	n.State = peering.Idle
-	want(t, "the judgment of an absent neighbor", judge(n), "wait")
+	expect.Equal(t, "the judgment of an absent neighbor", judge(n), "wait")
 	state.Peers[0].Families[0].MaxPrefixes = 5
-	want(t, "the judgment with a higher limit", judge(n), "admit ")
+	expect.Equal(t, "the judgment with a higher limit", judge(n), "admit ")
 	n.State, n.Accepted, n.UpSince = peering.Established, nil, now
 	now = now.Add(lastPenalty)
-	want(t, "the judgment of a neighbor that kept its limit", judge(n), "")
+	expect.Equal(t, "the judgment of a neighbor that kept its limit", judge(n), "")
 	if len(ps) != 0 {
 		t.Errorf("the penalty is not removed: %v", ps)
 	}
 	n.OverLimit, n.State = true, peering.Idle
-	want(t, "the judgment of a neighbor over the limit of all", judge(n), "bar wait")
+	expect.Equal(t, "the judgment of a neighbor over the limit of all", judge(n), "bar wait")
 	if _, _, _ = ps.judge(now, state, nil, 0); len(ps) != 1 {
 		t.Error("a neighbor that is absent for a moment has lost its penalty")
 	}
@@ -125,30 +126,30 @@ func connectsWith(accepted uint32) func(*fakeServer) {
 func TestADynamicNeighborThatAnnouncedTooMuchStaysAway(t *testing.T) {
 	inWorld(t, limitedDynamic, nil, func(w *world) {
 		w.serves(connectsWith(2000))
-		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
+		expect.Equal(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
 		for range 9 {
 			w.server.change(connectsWith(2000))
 			pass(5 * time.Second)
 		}
-		want(t, "barred neighbors when it connects again", w.barred(), "")
+		expect.Equal(t, "barred neighbors when it connects again", w.barred(), "")
 		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ") {
 			t.Errorf("the status is %+v", s.Neighbors)
 		}
 		pass(20 * time.Second)
-		want(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1")
+		expect.Equal(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1")
 		w.serves(connectsWith(2000))
-		want(t, "barred neighbors when it is above its limit again", w.barred(), "bar 192.0.2.1")
+		expect.Equal(t, "barred neighbors when it is above its limit again", w.barred(), "bar 192.0.2.1")
 		pass(firstPenalty + 10*time.Second)
-		want(t, "barred neighbors after the length of the first pause", w.barred(), "")
+		expect.Equal(t, "barred neighbors after the length of the first pause", w.barred(), "")
 		pass(firstPenalty)
-		want(t, "barred neighbors after twice that length", w.barred(), "admit 192.0.2.1")
+		expect.Equal(t, "barred neighbors after twice that length", w.barred(), "admit 192.0.2.1")
 	})
 }
 
 func TestAPauseSurvivesTheSessionAndTheServer(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.serves(announcing(2000, 2000))
-		want(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
+		expect.Equal(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
 		for _, change := range []string{"peerAsn: 65001}", "peerAsn: 65002}"} {
 			w.edit(strings.Replace(limited, "peerAsn: 65001}", change, 1))
 		}
@@ -160,7 +161,7 @@ func TestAPauseSurvivesTheSessionAndTheServer(t *testing.T) {
 			}
 		}
 		pass(firstPenalty)
-		want(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1, bar 192.0.2.1")
+		expect.Equal(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1, bar 192.0.2.1")
 	})
 }
 
@@ -174,11 +175,11 @@ func TestAllNeighborsTogetherHaveALimit(t *testing.T) {
 			s.neighbors["192.0.2.2"] = n
 			announcing(60_000, 0)(s)
 		})
-		want(t, "barred neighbors at the limit", w.barred(), "")
+		expect.Equal(t, "barred neighbors at the limit", w.barred(), "")
 		w.serves(announcing(60_001, 0))
-		want(t, "barred neighbors above the limit", w.barred(), "bar 192.0.2.1")
+		expect.Equal(t, "barred neighbors above the limit", w.barred(), "bar 192.0.2.1")
 		const why = "all neighbors together announce 100001 prefixes, and the memory limit of this container has room for 100000; this neighbor announces most, 60001"
-		contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why)
+		expect.Contains(t, "events", w.reported(), "Warning PrefixLimitExceeded Node node-a has ended the session with 192.0.2.1 for 1m0s: "+why)
 		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Conditions[0].Message, why) {
 			t.Errorf("the condition is %+v", s.Conditions[0])
 		}
@@ -228,7 +229,7 @@ func TestANeighborThatIsHeldDownIsNotAdmitted(t *testing.T) {
 		w.edit(strings.Replace(limited, "peerAsn: 65001", "peerAsn: 65001, adminDown: true", 1))
 		w.server.change(func(*fakeServer) {}) // the neighbors are read again
 		pass(2 * lastPenalty)
-		want(t, "barred neighbors when the neighbor is held down", w.barred(), "")
+		expect.Equal(t, "barred neighbors when the neighbor is held down", w.barred(), "")
 	})
 }
 
@@ -236,15 +237,15 @@ func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 	// 0 means no limit.
 	inWorld(t, strings.Replace(limited, "1000}", "0, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
 		w.serves(announcing(2000, 2000))
-		want(t, "warnings without a limit", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
+		expect.Equal(t, "warnings without a limit", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
 	})
 	inWorld(t, strings.Replace(limited, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
 		w.serves(announcing(800, 800))
-		want(t, "warnings at 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
+		expect.Equal(t, "warnings at 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "0")
 		w.server.change(announcing(801, 801))
 		pass(time.Hour)
-		want(t, "warnings above 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "1")
-		want(t, "what is done", w.barred(), "")
+		expect.Equal(t, "warnings above 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "1")
+		expect.Equal(t, "what is done", w.barred(), "")
 	})
 }
 
@@ -254,7 +255,7 @@ func TestADynamicNeighborThatComesBackIsWarnedAgain(t *testing.T) {
 			w.serves(connectsWith(900))
 			w.serves(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
 		}
-		want(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "2")
+		expect.Equal(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "2")
 		if n := len(w.speaker.reporter.near); n != 0 {
 			t.Errorf("the speaker remembers %d neighbors that are gone, want 0", n)
 		}

@@ -17,6 +17,7 @@ import (
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const sessions1 = "asn 65000 id 192.0.2.10, 192.0.2.1 asn 65001 via 2001:db8::10"
@@ -26,26 +27,26 @@ func TestAllAddressesAreAnnouncedBeforeTheFirstSession(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "2001:db8:9::7/128")
 		w.kernel.hold("eth0", "192.0.2.10/24")
 	}, func(w *world) {
-		want(t, "the start", w.server.began, "began with 2 routes, restarting true")
-		want(t, "sessions", w.server.String(), sessions1)
-		want(t, "routes", w.server.announces(), "2001:db8:9::7/128, 203.0.113.7/32")
+		expect.Equal(t, "the start", w.server.began, "began with 2 routes, restarting true")
+		expect.Equal(t, "sessions", w.server.String(), sessions1)
+		expect.Equal(t, "routes", w.server.announces(), "2001:db8:9::7/128, 203.0.113.7/32")
 	})
 }
 
 func TestAStartWithoutAddressesIsNoRestart(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
-		want(t, "the start", w.server.began, "began with 0 routes, restarting false")
+		expect.Equal(t, "the start", w.server.began, "began with 0 routes, restarting false")
 	})
 }
 
 func TestSessionsWaitForTheAddresses(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.listErr = errFake }, func(w *world) {
 		pass(time.Minute)
-		want(t, "sessions", w.server.String(), "")
+		expect.Equal(t, "sessions", w.server.String(), "")
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		w.kernel.change(func(k *fakeKernel) { k.listErr = nil })
 		pass(time.Minute)
-		want(t, "the start", w.server.began, "began with 1 routes, restarting true")
+		expect.Equal(t, "the start", w.server.began, "began with 1 routes, restarting true")
 	})
 }
 
@@ -55,13 +56,13 @@ func TestAnAddressIsAnnouncedWhileAnApplyIsRunning(t *testing.T) {
 		w.edit(strings.ReplaceAll(oneNeighbor, "65001", "65002"))
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		synctest.Wait() // no time passes
-		want(t, "routes while an Apply runs", w.server.announces(), "203.0.113.7/32")
+		expect.Equal(t, "routes while an Apply runs", w.server.announces(), "203.0.113.7/32")
 		w.kernel.hold("kube-lb0")
 		synctest.Wait()
-		want(t, "routes without the address", w.server.announces(), "")
+		expect.Equal(t, "routes without the address", w.server.announces(), "")
 		close(w.server.stuck)
 		settle()
-		want(t, "sessions", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
+		expect.Equal(t, "sessions", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
 	})
 }
 
@@ -75,7 +76,7 @@ func TestAddressesOfOneNetworkAreOneRouteUntilTheLastGoes(t *testing.T) {
 		} {
 			w.kernel.hold("kube-lb0", strings.Fields(step.addresses)...)
 			atOnce()
-			want(t, "routes of "+step.addresses, w.server.announces(), step.want)
+			expect.Equal(t, "routes of "+step.addresses, w.server.announces(), step.want)
 		}
 	})
 }
@@ -88,12 +89,12 @@ func TestAChangeOfInterfacesHasNoGap(t *testing.T) {
 		w.kernel.change(func(k *fakeKernel) { k.listErr = errFake })
 		other := strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: true, interfaceList: [lb1]}, global", 1)
 		w.edit(other)
-		want(t, "routes while the new interface cannot be read", w.server.announces(), "203.0.113.7/32, 203.0.113.8/32")
+		expect.Equal(t, "routes while the new interface cannot be read", w.server.announces(), "203.0.113.7/32, 203.0.113.8/32")
 		w.kernel.change(func(k *fakeKernel) { k.listErr = nil })
 		pass(time.Minute)
-		want(t, "routes when the new interface can be read", w.server.announces(), "203.0.113.7/32, 203.0.113.9/32")
+		expect.Equal(t, "routes when the new interface can be read", w.server.announces(), "203.0.113.7/32, 203.0.113.9/32")
 		w.edit(strings.Replace(oneNeighbor, "{global", "{netlinkImport: {enabled: false}, global", 1))
-		want(t, "routes without an import", w.server.announces(), "")
+		expect.Equal(t, "routes without an import", w.server.announces(), "")
 	})
 }
 
@@ -115,10 +116,10 @@ func TestANodeWithARefusedConfigurationFollowsOtherChanges(t *testing.T) {
 			k.egress[netip.MustParseAddr("192.0.2.1")] = peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::11")}}
 		})
 		pass(time.Minute)
-		want(t, "routes", w.server.announces(), "203.0.113.8/32")
-		contains(t, "conditions", w.reports.conditions(), "Ready False Degraded")
-		contains(t, "conditions", w.reports.conditions(), "Configured False ConfigurationInvalid: spec.global.asn: ")
-		want(t, "sessions", w.server.String(), strings.Replace(sessions1, "::10", "::11", 1))
+		expect.Equal(t, "routes", w.server.announces(), "203.0.113.8/32")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready False Degraded")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Configured False ConfigurationInvalid: spec.global.asn: ")
+		expect.Equal(t, "sessions", w.server.String(), strings.Replace(sessions1, "::10", "::11", 1))
 	})
 }
 
@@ -130,26 +131,26 @@ func TestARefusedConfigurationIsReplacedByTheLastOneInEffect(t *testing.T) {
 		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 65000, listenPort: 22", 1))
 		w.server.change(func(s *fakeServer) { s.err = nil; s.running, s.stopped = false, "stopped" })
 		w.edit(refused)
-		want(t, "sessions", w.server.String(), sessions1)
+		expect.Equal(t, "sessions", w.server.String(), sessions1)
 		w.sees(func(s *intent.Snapshot) { s.Configs = nil })
 		w.edit(refused)
-		want(t, "sessions after the deletion", w.server.String(), "stopped, graceful false")
+		expect.Equal(t, "sessions after the deletion", w.server.String(), "stopped, graceful false")
 	})
 }
 
 func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
 		w.sees(func(s *intent.Snapshot) { s.Configs = nil })
-		want(t, "sessions", w.server.String(), "stopped, graceful false")
-		want(t, "routes", w.server.announces(), "")
-		want(t, "conditions", w.reports.conditions(), "Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP\n"+
+		expect.Equal(t, "sessions", w.server.String(), "stopped, graceful false")
+		expect.Equal(t, "routes", w.server.announces(), "")
+		expect.Equal(t, "conditions", w.reports.conditions(), "Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP\n"+
 			"Configured False NotConfigured: there is no BGPConfiguration\nRouterIDResolved False NotConfigured: there is no BGPConfiguration")
 		if s := w.reports.last().Status; s.ASN != 0 || s.RouterID != "" || len(s.Neighbors) > 0 || s.NetlinkImport.Enabled {
 			t.Errorf("the status still has what was configured: %+v", s)
 		}
 		w.edit(oneNeighbor)
-		want(t, "sessions when it is back", w.server.String(), sessions1)
-		want(t, "routes when it is back", w.server.announces(), "203.0.113.7/32")
+		expect.Equal(t, "sessions when it is back", w.server.String(), sessions1)
+		expect.Equal(t, "routes when it is back", w.server.announces(), "203.0.113.7/32")
 	})
 }
 
@@ -159,7 +160,7 @@ func TestAConfigurationUnderDeletionHasNoEffect(t *testing.T) {
 			s.Configs[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
 			s.Configs[0].Finalizers = []string{"bgp.purelb.io/finalizer", "example.org/other"}
 		})
-		want(t, "sessions", w.server.String(), "stopped, graceful false")
+		expect.Equal(t, "sessions", w.server.String(), "stopped, graceful false")
 	})
 }
 
@@ -170,12 +171,12 @@ func TestAnotherConfigurationTakesNoEffectDuringAReplacement(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
 		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs, draft(t)) })
 		w.sees(func(s *intent.Snapshot) { s.Configs = s.Configs[1:] })
-		want(t, "sessions while default is gone", w.server.String(), sessions1)
-		contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration default is gone, and draft takes effect at ")
+		expect.Equal(t, "sessions while default is gone", w.server.String(), sessions1)
+		expect.Contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration default is gone, and draft takes effect at ")
 		again := configuration(t, "default", strings.ReplaceAll(oneNeighbor, "65001", "65002"))
 		again.UID = "another"
 		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs, again) })
-		want(t, "sessions when default exists again", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
+		expect.Equal(t, "sessions when default exists again", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
 		if c := w.reports.last().Status.Conditions[0].Message; strings.Contains(c, "is gone") {
 			t.Errorf("the message of the condition is %s", c)
 		}
@@ -185,9 +186,9 @@ func TestAnotherConfigurationTakesNoEffectDuringAReplacement(t *testing.T) {
 		w.cluster.missing = true
 		w.cluster.mu.Unlock()
 		pass(successionPause + time.Second)
-		want(t, "sessions while the cluster is not seen completely", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
+		expect.Equal(t, "sessions while the cluster is not seen completely", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
 		w.sees(func(*intent.Snapshot) {})
-		want(t, "sessions when default stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
+		expect.Equal(t, "sessions when default stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
 	})
 }
 
@@ -198,19 +199,19 @@ func TestNothingIsWithdrawnWhileTheClusterIsUnknown(t *testing.T) {
 		w.cluster.missing = true
 		w.cluster.mu.Unlock()
 		pass(10 * time.Minute)
-		want(t, "sessions", w.server.String(), sessions1)
-		want(t, "routes", w.server.announces(), "203.0.113.7/32")
+		expect.Equal(t, "sessions", w.server.String(), sessions1)
+		expect.Equal(t, "routes", w.server.announces(), "203.0.113.7/32")
 	})
 }
 
 func TestANeighborIsDownWhenItsBFDSessionIsDown(t *testing.T) {
 	const watched = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {enabled: true}}]}`
 	inWorld(t, watched, nil, func(w *world) {
-		want(t, "sessions before BGP", w.bfd.String(), "")
+		expect.Equal(t, "sessions before BGP", w.bfd.String(), "")
 		w.serves(established("192.0.2.1", 65001))
-		want(t, "sessions", w.bfd.String(), "192.0.2.1 300ms x 3")
+		expect.Equal(t, "sessions", w.bfd.String(), "192.0.2.1 300ms x 3")
 		w.serves(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
-		want(t, "sessions without BGP", w.bfd.String(), "192.0.2.1 300ms x 3")
+		expect.Equal(t, "sessions without BGP", w.bfd.String(), "192.0.2.1 300ms x 3")
 		peer := netip.MustParseAddr("192.0.2.1")
 		downs := func(e bfd.Event) string {
 			e.Peer = peer
@@ -220,12 +221,12 @@ func TestANeighborIsDownWhenItsBFDSessionIsDown(t *testing.T) {
 			defer w.server.mu.Unlock()
 			return fmt.Sprint(w.server.downs)
 		}
-		want(t, "neighbors down before BFD is up", downs(bfd.Event{From: bfd.Down, To: bfd.Init}), "[]")
-		want(t, "neighbors down when BFD is up", downs(bfd.Event{From: bfd.Init, To: bfd.Up}), "[]")
-		want(t, "neighbors down when the other end disables BFD", downs(bfd.Event{From: bfd.Up, To: bfd.Down, RemoteAdminDown: true}), "[]")
-		want(t, "neighbors down when BFD is down", downs(bfd.Event{From: bfd.Up, To: bfd.Down}), "[192.0.2.1]")
+		expect.Equal(t, "neighbors down before BFD is up", downs(bfd.Event{From: bfd.Down, To: bfd.Init}), "[]")
+		expect.Equal(t, "neighbors down when BFD is up", downs(bfd.Event{From: bfd.Init, To: bfd.Up}), "[]")
+		expect.Equal(t, "neighbors down when the other end disables BFD", downs(bfd.Event{From: bfd.Up, To: bfd.Down, RemoteAdminDown: true}), "[]")
+		expect.Equal(t, "neighbors down when BFD is down", downs(bfd.Event{From: bfd.Up, To: bfd.Down}), "[192.0.2.1]")
 		w.edit(strings.Replace(watched, "enabled: true", "enabled: false", 1))
-		want(t, "BFD without neighbors", w.bfd.String(), "")
+		expect.Equal(t, "BFD without neighbors", w.bfd.String(), "")
 	})
 }
 
@@ -236,26 +237,26 @@ func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 		}
 	}
 	inWorld(t, secretly, func(w *world) { secret("hush-1")(&w.cluster.snapshot) }, func(w *world) {
-		want(t, "sessions", w.server.String(), sessions1+" md5 hush-1")
+		expect.Equal(t, "sessions", w.server.String(), sessions1+" md5 hush-1")
 		w.cluster.change(secret("hush-2"))
 		atOnce()
-		want(t, "sessions with a new password", w.server.String(), sessions1+" md5 hush-2")
+		expect.Equal(t, "sessions with a new password", w.server.String(), sessions1+" md5 hush-2")
 		w.sees(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {}} })
-		want(t, "sessions with an unreadable Secret", w.server.String(), sessions1+" md5 hush-2")
+		expect.Equal(t, "sessions with an unreadable Secret", w.server.String(), sessions1+" md5 hush-2")
 		for what, data := range map[string]peering.Secret{
 			"secret purelb/bgp does not exist": {Known: true}, `secret purelb/bgp has no key "password"`: {Known: true, Exists: true},
 		} {
 			w.sees(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": data} })
-			want(t, "sessions while "+what, w.server.String(), sessions1+" md5 hush-2")
+			expect.Equal(t, "sessions while "+what, w.server.String(), sessions1+" md5 hush-2")
 			if c := w.reports.conditions(); !strings.Contains(c, what+": the password that was there before is in use") || w.reports.last().Status.Healthy {
 				t.Errorf("while %s, the conditions are %s", what, c)
 			}
 		}
 		w.sees(secret(strings.Repeat("hush", 30)))
-		want(t, "sessions with a password that is too long", w.server.String(), "asn 65000 id 192.0.2.10")
+		expect.Equal(t, "sessions with a password that is too long", w.server.String(), "asn 65000 id 192.0.2.10")
 		w.sees(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {Known: true}} })
-		want(t, "sessions with a deleted Secret", w.server.String(), "asn 65000 id 192.0.2.10")
-		contains(t, "conditions", w.reports.conditions(), "secret purelb/bgp does not exist")
+		expect.Equal(t, "sessions with a deleted Secret", w.server.String(), "asn 65000 id 192.0.2.10")
+		expect.Contains(t, "conditions", w.reports.conditions(), "secret purelb/bgp does not exist")
 		all := w.logged() + w.state() + w.reported() + w.reports.conditions() + fmt.Sprint(w.reports.last())
 		if strings.Contains(all, "hush") {
 			t.Error("the log, the events or the status contain a password:\n" + all)
@@ -279,30 +280,30 @@ func TestRoutesHaveTheAttributesOfGroupsAndServices(t *testing.T) {
 			Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.8")},
 		}}
 	}, func(w *world) {
-		want(t, "routes", w.server.announces(), "198.51.100.1/32, 203.0.113.7/32 65000:100 med 50, 203.0.113.8/32 65000:7 65000:8 med 50")
+		expect.Equal(t, "routes", w.server.announces(), "198.51.100.1/32, 203.0.113.7/32 65000:100 med 50, 203.0.113.8/32 65000:7 65000:8 med 50")
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
-		want(t, "routes with a new address", w.server.announces(), "203.0.113.9/32 65000:100 med 50")
+		expect.Equal(t, "routes with a new address", w.server.announces(), "203.0.113.9/32 65000:100 med 50")
 		w.cluster.change(func(s *intent.Snapshot) { s.Groups = nil })
 		atOnce()
-		want(t, "routes without the group", w.server.announces(), "203.0.113.9/32")
+		expect.Equal(t, "routes without the group", w.server.announces(), "203.0.113.9/32")
 	})
 }
 
 func TestUnnumberedNeighborsAreAdvertisedTo(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {enabled: true}}]}`
 	inWorld(t, spec, nil, func(w *world) {
-		want(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10, %eth1 asn 65001")
-		want(t, "advertisements", w.kernel.advertising(), "eth1")
-		want(t, "BFD", w.bfd.String(), "")
+		expect.Equal(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10, %eth1 asn 65001")
+		expect.Equal(t, "advertisements", w.kernel.advertising(), "eth1")
+		expect.Equal(t, "BFD", w.bfd.String(), "")
 		w.routed(func(k *fakeKernel) { k.routers["eth1"] = netip.MustParseAddr("fe80::1%eth1") })
-		want(t, "BFD before BGP", w.bfd.String(), "")
+		expect.Equal(t, "BFD before BGP", w.bfd.String(), "")
 		w.serves(func(s *fakeServer) {
 			s.neighbors["%eth1"] = peering.NeighborStatus{Address: netip.MustParseAddr("fe80::1%eth1"), Interface: "eth1", State: peering.Established}
 		})
-		want(t, "BFD when the router is known", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		expect.Equal(t, "BFD when the router is known", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		w.edit(`{global: {asn: 65000}}`)
-		want(t, "advertisements without the neighbor", w.kernel.advertising(), "")
+		expect.Equal(t, "advertisements without the neighbor", w.kernel.advertising(), "")
 	})
 }
 
@@ -310,10 +311,10 @@ func TestARefusedPartIsRetried(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.server.refuse = []peering.Problem{{Field: "spec.neighbors[0]", Reason: "X", Message: "not like this"}}
 	}, func(w *world) {
-		contains(t, "conditions", w.reports.conditions(), "Configured False ConfigurationInvalid: spec.neighbors[0]: not like this")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Configured False ConfigurationInvalid: spec.neighbors[0]: not like this")
 		w.server.change(func(s *fakeServer) { s.refuse = nil })
 		pass(time.Minute)
-		contains(t, "conditions", w.reports.conditions(), "Configured True")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Configured True")
 		before := w.server.applied
 		pass(time.Hour)
 		if w.server.applied != before {
@@ -332,7 +333,7 @@ func TestAFailedAnnouncementIsRetried(t *testing.T) {
 		}
 		w.server.change(func(s *fakeServer) { s.err = nil })
 		pass(time.Minute)
-		want(t, "routes", w.server.announces(), "203.0.113.7/32")
+		expect.Equal(t, "routes", w.server.announces(), "203.0.113.7/32")
 	})
 }
 
@@ -350,12 +351,12 @@ func TestABrokenServerEndsTheProcess(t *testing.T) {
 
 func TestSessionChangesAreReported(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
-		want(t, "events", w.reported(), "Normal RouterIDResolved Node node-a has the router ID 192.0.2.10 (node-ipv4)")
-		want(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Idle\n"+
+		expect.Equal(t, "events", w.reported(), "Normal RouterIDResolved Node node-a has the router ID 192.0.2.10 (node-ipv4)")
+		expect.Equal(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Idle\n"+
 			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
 		w.serves(established("192.0.2.1", 65001))
-		want(t, "events when the session is up", w.reported(), "Normal NeighborUp Node node-a has a session with 192.0.2.1")
-		want(t, "conditions when the session is up", w.reports.conditions(), "Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active\n"+
+		expect.Equal(t, "events when the session is up", w.reported(), "Normal NeighborUp Node node-a has a session with 192.0.2.1")
+		expect.Equal(t, "conditions when the session is up", w.reports.conditions(), "Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active\n"+
 			"Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node\nRouterIDResolved True Resolved: 192.0.2.10, by node-ipv4")
 		if r := w.reports.last(); !r.Status.Healthy || r.Status.NeighborCount != 1 || r.NodeUID != "uid-a" || r.Heartbeat != time.Minute {
 			t.Errorf("%+v", r)
@@ -365,8 +366,8 @@ func TestSessionChangesAreReported(t *testing.T) {
 			n.State, n.LastError = peering.Active, "hold timer expired"
 			s.neighbors["192.0.2.1"] = n
 		})
-		want(t, "events when the session is down", w.reported(), "Warning NeighborDown Node node-a has lost the session with 192.0.2.1: hold timer expired")
-		contains(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Active")
+		expect.Equal(t, "events when the session is down", w.reported(), "Warning NeighborDown Node node-a has lost the session with 192.0.2.1: hold timer expired")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready False Degraded: 192.0.2.1 is Active")
 	})
 }
 
@@ -379,8 +380,8 @@ func TestAnIdleSpeakerReportsNothing(t *testing.T) {
 		before := w.logged()
 		status := w.reports.last().Status
 		pass(time.Hour)
-		want(t, "events", w.reported(), "")
-		want(t, "log", strings.TrimPrefix(w.logged(), before), "")
+		expect.Equal(t, "events", w.reported(), "")
+		expect.Equal(t, "log", strings.TrimPrefix(w.logged(), before), "")
 		if peering.Differs(status, w.reports.last().Status) {
 			t.Error("the status of an idle speaker changes")
 		}

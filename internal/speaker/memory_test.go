@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const secretly = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}]}`
@@ -34,25 +35,25 @@ func away(w *world) { w.cluster.missing = true }
 func TestAStartWithoutTheAPIServerUsesTheStoredInput(t *testing.T) {
 	memory := t.TempDir() + "/input.json"
 	inWorld(t, secretly, stores(memory, hush), func(w *world) {
-		want(t, "sessions", w.server.String(), sessions1+" md5 hush")
+		expect.Equal(t, "sessions", w.server.String(), sessions1+" md5 hush")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "", memory)
 		away(w)
 		w.start()
 		atOnce()
-		want(t, "sessions at once", w.server.String(), "")
+		expect.Equal(t, "sessions at once", w.server.String(), "")
 		pass(5 * time.Second)
-		want(t, "sessions after a while", w.server.String(), sessions1+" md5 hush")
+		expect.Equal(t, "sessions after a while", w.server.String(), sessions1+" md5 hush")
 		w.sees(func(*intent.Snapshot) {})
-		want(t, "sessions when the API server has no configuration", w.server.String(), "stopped, graceful false")
+		expect.Equal(t, "sessions when the API server has no configuration", w.server.String(), "stopped, graceful false")
 		if err := w.end(); err != nil {
 			t.Error(err)
 		}
 	})
 	inWorld(t, "", stores(memory, away), func(w *world) {
 		pass(5 * time.Second)
-		want(t, "sessions of the next process", w.server.String(), "stopped, graceful false")
+		expect.Equal(t, "sessions of the next process", w.server.String(), "stopped, graceful false")
 	})
 	info, err := os.Stat(memory)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -73,9 +74,9 @@ func TestARestartWithoutASecretKeepsThePassword(t *testing.T) {
 			memory := t.TempDir() + "/input.json"
 			inWorld(t, secretly, stores(memory, hush), func(*world) {})
 			inWorld(t, secretly, stores(memory, func(w *world) { w.cluster.snapshot.Secrets = map[string]peering.Secret{"bgp": tt.now} }), func(w *world) {
-				want(t, "sessions", w.server.String(), sessions1+" md5 hush")
+				expect.Equal(t, "sessions", w.server.String(), sessions1+" md5 hush")
 				for _, text := range tt.says {
-					contains(t, "conditions", w.reports.conditions(), text)
+					expect.Contains(t, "conditions", w.reports.conditions(), text)
 				}
 			})
 		})
@@ -96,12 +97,12 @@ func TestAnInvalidStoredInputIsIgnored(t *testing.T) {
 				w.cluster.missing = true
 			}, func(w *world) {
 				pass(5 * time.Second)
-				want(t, "sessions", w.server.String(), "")
+				expect.Equal(t, "sessions", w.server.String(), "")
 				if log := w.logged(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
 					t.Errorf("the log is %s", log)
 				}
 				w.edit(oneNeighbor)
-				want(t, "sessions when the cluster is known", w.server.String(), sessions1)
+				expect.Equal(t, "sessions when the cluster is known", w.server.String(), sessions1)
 			})
 		})
 	}
@@ -111,7 +112,7 @@ func TestAWrongConfigurationAtAStartKeepsTheStoredOne(t *testing.T) {
 	memory := t.TempDir() + "/input.json"
 	inWorld(t, oneNeighbor, stores(memory), func(*world) {})
 	inWorld(t, strings.ReplaceAll(oneNeighbor, "asn: 65000", "asn: 0"), stores(memory), func(w *world) {
-		want(t, "sessions", w.server.String(), sessions1)
-		contains(t, "conditions", w.reports.conditions(), "spec.global.asn")
+		expect.Equal(t, "sessions", w.server.String(), sessions1)
+		expect.Contains(t, "conditions", w.reports.conditions(), "spec.global.asn")
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // panicsInto is an environment variable. With it the test keeps its trace in a file, and panics.
@@ -66,6 +68,6 @@ func TestASpeakerThatOverflowedPassesNothingOn(t *testing.T) {
 		if got := w.server.state.Export.Statements; len(got) == 0 || got[0].Name != "purelb:transit external" {
 			t.Errorf("the export policy is %+v", got)
 		}
-		contains(t, "state", w.state(), "this node passes on no routes")
+		expect.Contains(t, "state", w.state(), "this node passes on no routes")
 	})
 }

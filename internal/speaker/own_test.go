@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // refuses prints the prefixes that the server refuses from neighbors.
@@ -30,17 +31,17 @@ func TestAddressesWithoutAPoolAreNotLearned(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 	}, func(w *world) {
-		want(t, "refused prefixes of the interface", w.server.refuses(), "203.0.113.7/32 32-32")
+		expect.Equal(t, "refused prefixes of the interface", w.server.refuses(), "203.0.113.7/32 32-32")
 		w.kernel.hold("kube-lb0", "203.0.113.8/32", "2001:db8:9::8/128")
 		settle()
-		want(t, "refused prefixes of other addresses", w.server.refuses(), "2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
+		expect.Equal(t, "refused prefixes of other addresses", w.server.refuses(), "2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
 		w.sees(func(s *intent.Snapshot) {
 			s.Services = []intent.ServiceFacts{{Name: "a/netbox", Recorded: true, Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.9")}}}
 		})
-		want(t, "refused prefixes with an address of an IPAM system on another node", w.server.refuses(), "198.51.100.9/32 32-32, 2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
+		expect.Equal(t, "refused prefixes with an address of an IPAM system on another node", w.server.refuses(), "198.51.100.9/32 32-32, 2001:db8:9::8/128 128-128, 203.0.113.8/32 32-32")
 		w.kernel.hold("kube-lb0")
 		w.sees(func(s *intent.Snapshot) { s.Services = nil })
-		want(t, "refused prefixes without addresses", w.server.refuses(), "")
+		expect.Equal(t, "refused prefixes without addresses", w.server.refuses(), "")
 	})
 }
 

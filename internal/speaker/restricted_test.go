@@ -11,6 +11,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // namingPeers returns a group in 203.0.113.0/24 that names these neighbors, or no neighbors.
@@ -60,11 +61,11 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")}
 	}, func(w *world) {
-		want(t, "routes", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32 *")
-		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "routes", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32 *")
+		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
-		want(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
+		expect.Equal(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
 		w.reported()
 
 		// An event of the group and the status of the node report a name that no neighbor has.
@@ -72,11 +73,11 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		if events := w.reported(); !strings.Contains(events, "RouteAttributesIgnored Node node-a leaves out what cannot be read: peers: no neighbor of a BGPConfiguration has the address, the interface or the peer group spine") {
 			t.Errorf("the events are %q", events)
 		}
-		contains(t, "conditions", w.reports.conditions(), `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`)
+		expect.Contains(t, "conditions", w.reports.conditions(), `ServiceGroup blue: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine"`)
 
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
-		want(t, "routes of a group for all neighbors", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
-		want(t, "its neighbors", w.server.excepted(), "")
+		expect.Equal(t, "routes of a group for all neighbors", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		expect.Equal(t, "its neighbors", w.server.excepted(), "")
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
 	})
 	inWorld(t, "", func(w *world) {
@@ -85,8 +86,8 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		w.cluster.missing = true
 	}, func(w *world) {
 		pass(2 * patience)
-		want(t, "routes of the next process without the API server", w.server.marked(), "203.0.113.1/32 *")
-		want(t, "its neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "routes of the next process without the API server", w.server.marked(), "203.0.113.1/32 *")
+		expect.Equal(t, "its neighbors", w.server.excepted(), "192.0.2.1/32")
 	})
 }
 
@@ -108,10 +109,10 @@ func TestRoutesWaitForThePolicyOfTheirGroup(t *testing.T) {
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{low, high} })
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
 		settle()
-		want(t, "routes before the policy", w.server.marked(), "203.0.113.1/32")
+		expect.Equal(t, "routes before the policy", w.server.marked(), "203.0.113.1/32")
 		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
 		pass(time.Minute)
-		want(t, "routes after the policy", w.server.marked(), "203.0.113.1/32 *, 203.0.113.200/32 *")
+		expect.Equal(t, "routes after the policy", w.server.marked(), "203.0.113.1/32 *, 203.0.113.200/32 *")
 	})
 }
 
@@ -129,10 +130,10 @@ func TestRoutesWaitUntilTheServerHasThePolicy(t *testing.T) {
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), green} })
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32")
 		settle()
-		want(t, "routes with the old policies", w.server.marked(), "203.0.113.1/32")
+		expect.Equal(t, "routes with the old policies", w.server.marked(), "203.0.113.1/32")
 		w.server.change(func(s *fakeServer) { s.refuse[0].Policies = false })
 		pass(time.Minute)
-		want(t, "routes with the new policies", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32 *")
+		expect.Equal(t, "routes with the new policies", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32 *")
 	})
 }
 
@@ -151,13 +152,13 @@ func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
 			s.Managed = []intent.ServiceFacts{managed("netbox", "198.51.100.1")}
 		})
 		// 198.51.100.9 is on the interface without a Service.
-		want(t, "routes before the policy", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		expect.Equal(t, "routes before the policy", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "198.51.100.1/32", "198.51.100.2/32", "198.51.100.9/32")
 		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
-		want(t, "routes with new addresses", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		expect.Equal(t, "routes with new addresses", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
 		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
 		pass(time.Minute)
-		want(t, "routes after the policy", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32 *, 203.0.113.2/32 *")
+		expect.Equal(t, "routes after the policy", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32 *, 203.0.113.2/32 *")
 	})
 }
 
@@ -169,10 +170,10 @@ func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) 
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers(), netbox}
 		w.cluster.snapshot.Managed = []intent.ServiceFacts{managed("blue", "203.0.113.1"), managed("netbox", "198.51.100.1")}
 	}, func(w *world) {
-		want(t, "routes while one Service is not seen", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32")
+		expect.Equal(t, "routes while one Service is not seen", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32")
 		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
-		want(t, "routes", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32")
-		want(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "routes", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32")
+		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
 	})
 }
 
@@ -189,11 +190,11 @@ func TestAddressesOfOtherInterfacesNeedNoService(t *testing.T) {
 		})
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{netbox("192.0.2.1")}
 	}, func(w *world) {
-		want(t, "routes without Services", w.server.marked(), "192.0.2.77/32")
+		expect.Equal(t, "routes without Services", w.server.marked(), "192.0.2.77/32")
 		w.sees(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.78")} })
-		want(t, "routes with the Service of a marked address", w.server.marked(), "192.0.2.77/32, 192.0.2.78/32 *")
+		expect.Equal(t, "routes with the Service of a marked address", w.server.marked(), "192.0.2.77/32, 192.0.2.78/32 *")
 		w.sees(func(s *intent.Snapshot) { s.Managed = []intent.ServiceFacts{managed("netbox", "192.0.2.77")} })
-		want(t, "routes with a Service that has the address", w.server.marked(), "192.0.2.77/32 *")
+		expect.Equal(t, "routes with a Service that has the address", w.server.marked(), "192.0.2.77/32 *")
 	})
 }
 
@@ -203,11 +204,11 @@ func TestRoutersWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 		w.kernel.routers = map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1"), "eth2": netip.MustParseAddr("fe80::2")}
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("eth1")}
 	}, func(w *world) {
-		want(t, "neighbors", w.server.excepted(), "fe80::1/128")
+		expect.Equal(t, "neighbors", w.server.excepted(), "fe80::1/128")
 		w.kernel.change(func(k *fakeKernel) { k.routers["eth2"] = k.routers["eth1"] })
 		pass(fullCheck)
-		want(t, "neighbors with the same address", w.server.excepted(), "")
-		contains(t, "conditions", w.reports.conditions(), "ServiceGroup blue: spec.bgp.peers: fe80::1: the policies cannot tell apart")
+		expect.Equal(t, "neighbors with the same address", w.server.excepted(), "")
+		expect.Contains(t, "conditions", w.reports.conditions(), "ServiceGroup blue: spec.bgp.peers: fe80::1: the policies cannot tell apart")
 	})
 }
 
@@ -236,16 +237,16 @@ func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{g}
 	}, func(w *world) {
-		want(t, "routes", w.server.announces(), "203.0.113.1/32 65000:7")
+		expect.Equal(t, "routes", w.server.announces(), "203.0.113.1/32 65000:7")
 		w.edit(strings.ReplaceAll(aliased, "65000:7", "65000:8"))
-		want(t, "routes with another value", w.server.announces(), "203.0.113.1/32 65000:8")
+		expect.Equal(t, "routes with another value", w.server.announces(), "203.0.113.1/32 65000:8")
 
 		// While default is replaced, nothing changes.
 		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
-		want(t, "routes while default is gone", w.server.announces(), "203.0.113.1/32 65000:8")
+		expect.Equal(t, "routes while default is gone", w.server.announces(), "203.0.113.1/32 65000:8")
 		w.reported()
 		w.edit(oneNeighbor)
-		want(t, "routes without the alias", w.server.announces(), "203.0.113.1/32")
+		expect.Equal(t, "routes without the alias", w.server.announces(), "203.0.113.1/32")
 		if events := w.reported(); !strings.Contains(events, `communities[0]: "gold" is neither a community nor a name in spec.communityAliases`) {
 			t.Errorf("the events are %q", events)
 		}

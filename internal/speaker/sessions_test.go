@@ -11,6 +11,7 @@ import (
 	"purelb.io/purelb/internal/gobgp"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // withBFD is a spec with a neighbor and BFD.
@@ -33,24 +34,24 @@ func TestAnUnnumberedNeighborSurvivesWithoutItsKernelEntry(t *testing.T) {
 	inWorld(t, spec, nil, func(w *world) {
 		const session = "asn 65000 id 192.0.2.10, %eth1 asn 65001"
 		setRouter(w, "fe80::1%eth1")
-		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		expect.Equal(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
 		pass(300 * time.Millisecond)
-		want(t, "BFD at once", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		expect.Equal(t, "BFD at once", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		pass(10 * time.Minute)
-		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
-		want(t, "sessions", w.server.String(), session)
+		expect.Equal(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		expect.Equal(t, "sessions", w.server.String(), session)
 
 		setRouter(w, "fe80::2%eth1")
-		want(t, "BFD with another router", w.bfd.String(), "fe80::2%eth1 300ms x 3")
-		want(t, "sessions", w.server.String(), session)
+		expect.Equal(t, "BFD with another router", w.bfd.String(), "fe80::2%eth1 300ms x 3")
+		expect.Equal(t, "sessions", w.server.String(), session)
 
 		// The speaker looks for a neighbor again while BFD holds it down.
 		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
 		w.edit(strings.Replace(spec, "peerAsn", "adminDown: true, peerAsn", 1))
 		w.edit(spec)
-		want(t, "BFD", w.bfd.String(), "")
-		want(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10")
+		expect.Equal(t, "BFD", w.bfd.String(), "")
+		expect.Equal(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10")
 	})
 }
 
@@ -58,18 +59,18 @@ func TestAnUnnumberedNeighborSurvivesWithoutItsKernelEntry(t *testing.T) {
 func TestBFDOfARestoredConfigurationWaitsForBGP(t *testing.T) {
 	inWorld(t, withBFD, nil, func(w *world) {
 		w.serves(established("192.0.2.1", 65001))
-		want(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3")
+		expect.Equal(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3")
 		config := configuration(t, "default", withBFD)
 		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		atOnce()
-		want(t, "BFD without a configuration", w.bfd.String(), "")
+		expect.Equal(t, "BFD without a configuration", w.bfd.String(), "")
 		w.server.change(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
 		w.cluster.change(func(s *intent.Snapshot) { s.Configs = []bgpv1.BGPConfiguration{config} })
 		atOnce()
-		want(t, "sessions", w.server.String(), sessions1)
-		want(t, "BFD before BGP", w.bfd.String(), "")
+		expect.Equal(t, "sessions", w.server.String(), sessions1)
+		expect.Equal(t, "BFD before BGP", w.bfd.String(), "")
 		w.serves(established("192.0.2.1", 65001))
-		want(t, "BFD with BGP", w.bfd.String(), "192.0.2.1 300ms x 3")
+		expect.Equal(t, "BFD with BGP", w.bfd.String(), "192.0.2.1 300ms x 3")
 	})
 }
 
@@ -80,9 +81,9 @@ func TestBFDDoesNotWaitForARouterThatWaitsForBFD(t *testing.T) {
 			s.neighbors["192.0.2.1"] = peering.NeighborStatus{Address: netip.MustParseAddr("192.0.2.1"), State: peering.Active}
 		})
 		pass(5 * time.Second)
-		want(t, "BFD at first", w.bfd.String(), "")
+		expect.Equal(t, "BFD at first", w.bfd.String(), "")
 		pass(bfdAnyway - 5*time.Second + collectPause)
-		want(t, "BFD when BGP stays down", w.bfd.String(), "192.0.2.1 300ms x 3")
+		expect.Equal(t, "BFD when BGP stays down", w.bfd.String(), "192.0.2.1 300ms x 3")
 	})
 }
 
@@ -92,11 +93,11 @@ func TestBFDThatStartsDuringADeletionEnds(t *testing.T) {
 		w.cluster.change(func(s *intent.Snapshot) { s.Configs = nil })
 		atOnce()
 		w.serves(established("192.0.2.1", 65001))
-		want(t, "BFD during the deletion", w.bfd.String(), "192.0.2.1 300ms x 3")
+		expect.Equal(t, "BFD during the deletion", w.bfd.String(), "192.0.2.1 300ms x 3")
 		close(w.server.stuck)
 		settle()
-		want(t, "sessions", w.server.String(), "stopped, graceful false")
-		want(t, "BFD", w.bfd.String(), "")
+		expect.Equal(t, "sessions", w.server.String(), "stopped, graceful false")
+		expect.Equal(t, "BFD", w.bfd.String(), "")
 	})
 }
 
@@ -109,8 +110,8 @@ func TestAnImpossibleBFDSessionDoesNotAffectOthers(t *testing.T) {
 		w.server.change(established("fe80::1%eth1", 65001))
 		setRouter(w, "fe80::1%eth1")
 		pass(time.Minute)
-		want(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3, 192.0.2.1 300ms x 3")
-		contains(t, "conditions", w.reports.conditions(), "no BFD with fe80::1%eth1: there are two such sessions")
+		expect.Equal(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3, 192.0.2.1 300ms x 3")
+		expect.Contains(t, "conditions", w.reports.conditions(), "no BFD with fe80::1%eth1: there are two such sessions")
 	})
 }
 
@@ -129,7 +130,7 @@ func TestImpossibleBFDSessionsAreLeftOut(t *testing.T) {
 	if len(good) != 1 || good[0].Peer.String() != "192.0.2.1" {
 		t.Errorf("the sessions are %v", good)
 	}
-	want(t, "problems", wrong, "no BFD with fe80::1%eth1: 192.0.2.10 and fe80::1%eth1 are of different families; "+
+	expect.Equal(t, "problems", wrong, "no BFD with fe80::1%eth1: 192.0.2.10 and fe80::1%eth1 are of different families; "+
 		"no BFD with 2001:db8::2: 192.0.2.10 and 2001:db8::2 are of different families")
 }
 
@@ -145,7 +146,7 @@ func TestTheStatusHasNoRoutesWithoutABGPServer(t *testing.T) {
 		if r := w.reports.last().Status; r.Healthy || r.RIB.LocalRouteCount != 0 || r.NetlinkImport.ImportedAddresses[0].InRIB {
 			t.Errorf("without a server, the status is healthy %v with the RIB %+v and the import %+v", r.Healthy, r.RIB, r.NetlinkImport)
 		}
-		contains(t, "conditions", w.reports.conditions(), "no BGP server runs")
+		expect.Contains(t, "conditions", w.reports.conditions(), "no BGP server runs")
 		w.server.change(func(s *fakeServer) { s.err = nil })
 		pass(time.Minute)
 		if r := w.reports.last().Status; !r.NetlinkImport.ImportedAddresses[0].InRIB {
@@ -168,16 +169,16 @@ func TestNoIPv4RoutesToARouterWithoutIPv6NextHops(t *testing.T) {
 			})
 		}
 		muted := func() string { return fmt.Sprintf("%v", w.server.peers()[0].Mute) }
-		want(t, "muted families before an OPEN", muted(), "[]")
+		expect.Equal(t, "muted families before an OPEN", muted(), "[]")
 		opened(peering.Established, true)
-		want(t, "muted families with the capability", muted(), "[]")
+		expect.Equal(t, "muted families with the capability", muted(), "[]")
 		opened(peering.Active, false) // the router closed the session because of the routes
-		want(t, "muted families without the capability", muted(), "[IPv4]")
+		expect.Equal(t, "muted families without the capability", muted(), "[IPv4]")
 		if c := w.reports.last().Status.Conditions; !strings.Contains(fmt.Sprint(c), "RFC 8950") {
 			t.Errorf("the conditions are %+v", c)
 		}
 		opened(peering.Established, true)
-		want(t, "muted families with the capability again", muted(), "[]")
+		expect.Equal(t, "muted families with the capability again", muted(), "[]")
 	})
 }
 
@@ -188,6 +189,6 @@ func TestBFDWithANeighborBehindRoutersIsMultihop(t *testing.T) {
 		established("192.0.2.1", 65001)(w.server)
 		established("192.0.2.2", 65001)(w.server)
 	}, func(w *world) {
-		want(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3 multihop 254 passive, 192.0.2.2 300ms x 3")
+		expect.Equal(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3 multihop 254 passive, 192.0.2.2 300ms x 3")
 	})
 }

@@ -12,6 +12,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/intent"
 	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestNodesEndTheirSessionsOneAfterAnother(t *testing.T) {
@@ -74,8 +75,8 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 			if s.ASN != 65000 || !s.Healthy || len(s.Neighbors) != 1 || s.Neighbors[0].LocalASN != 65000 {
 				t.Errorf("while the change waits, the status is %+v", s)
 			}
-			contains(t, "condition Configured", configured(w).Message, "the change ends sessions, and takes effect at ")
-			contains(t, "condition Configured", configured(w).Message, "spec.neighbors[0].config.peerAsn")
+			expect.Contains(t, "condition Configured", configured(w).Message, "the change ends sessions, and takes effect at ")
+			expect.Contains(t, "condition Configured", configured(w).Message, "spec.neighbors[0].config.peerAsn")
 			pass(staggerLimit)
 			if s := w.reports.last().Status; s.ASN != 65009 || s.Healthy || len(s.Neighbors) != 2 {
 				t.Errorf("after that, the status is %+v", s)
@@ -85,8 +86,8 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 	t.Run("beside a problem", func(t *testing.T) {
 		const vrf = "vrfs: [{name: red}], neighbors"
 		afterEdit(t, strings.Replace(spec, "neighbors", vrf, 1), strings.Replace(other, "neighbors", vrf, 1), func(w *world) {
-			contains(t, "condition Configured", configured(w).Message, "the change ends sessions, and takes effect at ")
-			contains(t, "condition Configured", configured(w).Message, "VRFs are not supported")
+			expect.Contains(t, "condition Configured", configured(w).Message, "the change ends sessions, and takes effect at ")
+			expect.Contains(t, "condition Configured", configured(w).Message, "VRFs are not supported")
 		})
 	})
 	t.Run("a neighbor above its limit does not wait", func(t *testing.T) {
@@ -95,7 +96,7 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 				t.Fatalf("the log does not say that the edit waits: %s", log)
 			}
 			w.serves(announcing(2000, 2000))
-			want(t, "barred neighbors while the edit waits", w.barred(), "bar 192.0.2.1")
+			expect.Equal(t, "barred neighbors while the edit waits", w.barred(), "bar 192.0.2.1")
 		})
 	})
 	t.Run("when the session has ended already", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/intent"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // weighed returns a group whose routes have weights.
@@ -55,7 +56,7 @@ func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 			here("a", "10.0.0.1", "10.0.0.2", "10.0.0.3"), here("cluster", "10.0.0.4"), here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6"),
 		}
 	}, func(w *world) {
-		want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		expect.Equal(t, "routes", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 		pass(time.Minute)
 		if got := strings.Join(strings.Fields(w.state()), ""); !strings.Contains(got, `"weights":{"203.0.113.1":3,"203.0.113.3":2}`) {
 			t.Errorf("/state has other weights: %s", got)
@@ -66,20 +67,20 @@ func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 		}
 		shared := []intent.SliceFacts{here("shared", "10.0.0.5"), here("shared-too", "10.0.0.6")}
 		endpoints(append(shared, here("a", "10.0.0.1"))...)
-		want(t, "routes at once after a change", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		expect.Equal(t, "routes at once after a change", w.server.announces(), "203.0.113.1/32 weight 3, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 		pass(2 * time.Second)
-		want(t, "routes after the number has settled", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		expect.Equal(t, "routes after the number has settled", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 
 		w.cluster.change(func(s *intent.Snapshot) { s.Endpoints = nil })
 		pass(time.Minute)
-		want(t, "routes when the endpoints are unknown", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
+		expect.Equal(t, "routes when the endpoints are unknown", w.server.announces(), "203.0.113.1/32 weight 1, 203.0.113.2/32, 203.0.113.3/32 weight 2")
 
 		w.cluster.change(func(s *intent.Snapshot) {
 			s.Groups = []v2.ServiceGroup{weighed("purelb", "/24")}
 			s.Endpoints = shared
 		})
 		atOnce()
-		want(t, "routes with an aggregation", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.3/32")
+		expect.Equal(t, "routes with an aggregation", w.server.announces(), "203.0.113.1/32, 203.0.113.2/32, 203.0.113.3/32")
 		if events := w.reported(); !strings.Contains(events, "RouteAttributesIgnored") || !strings.Contains(events, "set its aggregation to /32 or /128") {
 			t.Errorf("the events are %s", events)
 		}
@@ -103,7 +104,7 @@ func TestWeightsSurviveARestart(t *testing.T) {
 				w.cluster.snapshot.Groups, w.cluster.snapshot.Local = groups, services
 				w.cluster.snapshot.Endpoints = []intent.SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
 			}, func(w *world) {
-				want(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")
+				expect.Equal(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")
 			})
 			inWorld(t, "", func(w *world) {
 				w.speaker.Memory = memory
@@ -111,13 +112,13 @@ func TestWeightsSurviveARestart(t *testing.T) {
 				before(w)
 			}, func(w *world) {
 				pass(2 * patience)
-				want(t, "routes of the next process", w.server.announces(), "203.0.113.1/32 weight 2")
+				expect.Equal(t, "routes of the next process", w.server.announces(), "203.0.113.1/32 weight 2")
 				w.cluster.change(func(s *intent.Snapshot) {
 					s.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", oneNeighbor)}
 					s.Groups, s.Endpoints = groups, []intent.SliceFacts{}
 				})
 				atOnce()
-				want(t, "routes without the Service", w.server.announces(), "203.0.113.1/32")
+				expect.Equal(t, "routes without the Service", w.server.announces(), "203.0.113.1/32")
 			})
 		})
 	}

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -169,20 +168,6 @@ func atOnce() { pass(time.Millisecond) }
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-func contains(t *testing.T, what, got, part string) {
-	t.Helper()
-	if !strings.Contains(got, part) {
-		t.Errorf("the %s: got %q, want a text with %q", what, got, part)
-	}
-}
-
-func want(t *testing.T, what, got, want string) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", what, diff)
-	}
 }
 
 // helps makes a neighbor agree to keep our routes while we restart.
