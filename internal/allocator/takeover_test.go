@@ -92,6 +92,43 @@ func TestTakeoverSeesALateWriteOfTheFormerLeader(t *testing.T) {
 	w.has(younger, "192.0.2.1")
 }
 
+// A proxy delivers a write of the former leader long after the takeover. The API server refuses it,
+// because the next leader wrote the Service. If it did not write, both Services would show the address:
+// the rows of the twins in badinput_services_test.go.
+func TestAWriteAfterTheWaitFails(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
+	var away atomic.Bool
+	behind, former := w.proxied(func(req *http.Request, _ string) proxyAction {
+		switch {
+		case away.Load():
+			return cut
+		case allocates(req, "younger"):
+			return hold
+		}
+		return pass
+	})
+	first := behind.allocator(eager("pod"))
+	older, younger := balancer("older", inGroup("missing")), balancer("younger")
+	w.create(older)
+	w.says(older, "False", "UnknownPool")
+	w.create(younger)
+	w.waitsFor(former.held)
+	away.Store(true)
+	w.Cleanup(func() {
+		first.cancel()
+		_ = first.ends()
+	})
+	w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
+	w.allocator(eager("pod"))
+	w.has(older, "192.0.2.1")
+	w.says(younger, "False", "Exhausted")
+	former.letGo()
+	if status := <-former.late; status != http.StatusConflict {
+		t.Errorf("the late write is answered with %d, want %d", status, http.StatusConflict)
+	}
+}
+
 // The API server calls a webhook that does not answer in time, and that it ignores then. The write
 // waits for the webhook for longer than its timeout.
 func TestAPIServerWritesNothingAfterTheTimeout(t *testing.T) {
