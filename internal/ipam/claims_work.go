@@ -126,7 +126,7 @@ func (c *Claims) Released(h Holder, grants []Grant, errs []error) (more bool) {
 		}
 		e.back = slices.DeleteFunc(e.back, func(a netip.Addr) bool { return a == plain(g.Address) })
 		if !e.granted && plain(e.grant.Address) == plain(g.Address) {
-			e.grant, e.failure, e.unsure = Grant{}, nil, false
+			e.grant, e.failure = Grant{}, nil // a later claim may have an unknown outcome
 		}
 		e.doubtful = e.doubtful && len(e.back) > 0
 		if c.endUnwanted(e); c.of[e.id()] == nil {
@@ -256,8 +256,8 @@ func (c *Claims) refused(e *claimed, claim Claim, err *Error) {
 }
 
 // registered takes the answer to a claim that was sent to register a grant. A Service that has the
-// address keeps it, whatever the answer is. If the backend refuses to register a grant that no
-// Service has yet, the address is claimed again.
+// address keeps it, whatever the answer is. If the backend grants another address, that is given back.
+// If the backend refuses to register a grant that no Service has yet, the address is claimed again.
 func (c *Claims) registered(e *claimed, a Answer) {
 	e.register = false
 	switch {
@@ -268,6 +268,8 @@ func (c *Claims) registered(e *claimed, a Answer) {
 		e.grant, e.unsure = Grant{}, true
 	case a.Err != nil:
 		e.failure = AsError(a.Err)
+	case !c.isHeld(a.Grant.Address):
+		c.giveBack(e, a.Grant.Address)
 	}
 }
 

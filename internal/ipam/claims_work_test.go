@@ -35,6 +35,16 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 		b.answer(b.send(webV4), granted("203.0.113.7")) // the answer is the grant to give back
 		b.returns("203.0.113.7")
 	})
+	t.Run("of unknown outcome, after an address that PureLB refused", func(t *testing.T) {
+		b, r := withGrant(t, "198.51.100.11")
+		b.choose(r)
+		b.later()
+		b.answer(b.send(webV4), failed(ipam.KindUnknown))
+		b.drop(r)
+		b.released(b.returns("198.51.100.11"), nil)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.returns("203.0.113.7")
+	})
 	t.Run("refused by PureLB", func(t *testing.T) {
 		b, r := withGrant(t, "198.51.100.11")
 		b.choose(r)
@@ -127,4 +137,15 @@ func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b.answer(b.send(webV4), granted("203.0.113.8"))
 	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
 	b.send(webV4)
+}
+
+// The backend had lost the grant, and grants another address instead of registering it.
+func TestGrantInsteadOfARegistrationIsGivenBack(t *testing.T) {
+	b, r := adopted(t)
+	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.released(b.returns("203.0.113.8"), nil)
+	b.gets(r, 1)
+	b.drop(r)
+	b.returns("203.0.113.7")
 }
