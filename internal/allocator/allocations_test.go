@@ -181,3 +181,52 @@ func TestContentionEndsWhenServicesShare(t *testing.T) {
 		t.Fatalf("the address is held by %s, and c contends for %v; want c, and no contender", got, s.cluster.Store.Contended(owner(c)))
 	}
 }
+
+// Another controller writes the address of a Service of ours into an older Service, whose user asks
+// for its adoption, now or later.
+func TestNoAddressOfAServiceOfOursIsAdopted(t *testing.T) {
+	for name, adopt := range map[string]bool{"at the start": true, "later": false} {
+		t.Run(name, func(t *testing.T) {
+			s := closedFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+			shows := func(r *service.Request) { r.Held = []netip.Addr{netip.MustParseAddr("192.0.2.1")} }
+			theirs := s.wants("theirs", shows, func(r *service.Request) { r.Owner, r.Adopt, r.Strange = service.Anothers, adopt, r.Held })
+			ours := s.wants("ours", shows, func(r *service.Request) { r.Vouched, r.From = r.Held, "default" })
+			s.open([]service.Request{theirs, ours})
+			if by, _ := s.cluster.Store.Holder(ours.Held[0]); by != owner(ours) {
+				t.Errorf("192.0.2.1 is held by %s", by)
+			}
+			theirs.Adopt = true
+			if r := s.judged(theirs); r.Owner != service.Anothers || r.NotAdopted != ipam.ReasonInUse {
+				t.Errorf("the other Service is %s, %q", r.Owner, r.NotAdopted)
+			}
+		})
+	}
+}
+
+func TestNoAddressThatAServiceOfOursContendsForIsAdopted(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	shows := func(r *service.Request) { r.Held = []netip.Addr{netip.MustParseAddr("192.0.2.1")} }
+	theirs := s.wants("theirs", shows, func(r *service.Request) { r.Owner, r.Strange = service.Anothers, r.Held })
+	s.note(theirs)
+	_, err := s.decide(s.wants("ours", shows, func(r *service.Request) { r.Vouched, r.From = r.Held, "default" }))
+	must(t, err)
+	theirs.Adopt = true
+	if r := s.judged(theirs); r.Owner != service.Anothers || r.NotAdopted != ipam.ReasonInUse {
+		t.Errorf("the other Service is %s, %q", r.Owner, r.NotAdopted)
+	}
+}
+
+// The condition of the holder says that another controller gave its address to the other Service.
+func TestAdoptionOfASharerIsToldToTheHolder(t *testing.T) {
+	s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
+	s.gets(s.wants("holder", keyed("key", 80)), "192.0.2.1")
+	theirs := s.wants("theirs", keyed("key", 81), func(r *service.Request) {
+		r.Held = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+		r.Owner, r.Strange, r.Adopt = service.Anothers, r.Held, true
+	})
+	s.note(theirs)
+	clear(s.woken)
+	_, err := s.decide(s.judged(theirs))
+	must(t, err)
+	s.wakes("default/holder")
+}

@@ -105,6 +105,11 @@ func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
 	was := store.Terms(who)
 	store.Grant(who, terms)
 	is := store.Terms(who)
+	if was.Foreign != is.Foreign {
+		for _, a := range store.Contended(who) {
+			l.wake(store.Holders(a)...) // their conditions say whose the contender is
+		}
+	}
 	if was.Selector != is.Selector {
 		l.doubtLocals(who, store.Held(who))
 	}

@@ -60,14 +60,21 @@ func TermsOf(r service.Request) ipam.Terms {
 
 // Open makes c hold what an allocator holds at its start: for each Service the addresses in its
 // status and those that it owns by right. Addresses that a status shows now take precedence over
-// addresses that it showed earlier. Open returns the requests as that allocator sees them, the oldest
-// first.
+// addresses that it showed earlier. What Services of ours show takes precedence over what others show,
+// also over those that may be adopted. Open returns the requests as that allocator sees them, the
+// oldest first.
 func Open(c ipam.Cluster, requests []service.Request) []service.Request {
 	requests = slices.SortedFunc(slices.Values(requests), ByAge)
-	for i, r := range requests {
-		requests[i] = Judged(c, r, false)
-		Adopt(c, requests[i])
+	adopt := func(theirs bool) {
+		for i, r := range requests {
+			if (r.Owner == service.Anothers || r.Displaced()) == theirs {
+				requests[i] = Judged(c, r, false)
+				Adopt(c, requests[i])
+			}
+		}
 	}
+	adopt(false)
+	adopt(true)
 	for _, r := range requests {
 		Recall(c, r)
 	}

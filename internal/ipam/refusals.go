@@ -240,9 +240,11 @@ func (c Cluster) RefusesAdoption(r service.Request) *Refusal {
 			denied.Message = "PureLB cannot adopt this Service: " + denied.Message
 			return denied
 		}
-		by, held := c.Store.Holder(a)
-		terms := c.Store.Terms(by)
-		if held && by != ch.me && !terms.Foreign && (r.SharingKey == "" || terms.Key != r.SharingKey) {
+		for _, by := range append(c.Store.Holders(a), c.Store.Contenders(a)...) {
+			terms := c.Store.Terms(by)
+			if by == ch.me || terms.Foreign || r.SharingKey != "" && terms.Key == r.SharingKey {
+				continue
+			}
 			return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, Message: fmt.Sprintf(
 				"PureLB cannot adopt this Service: %s is held by %s; give both Services the same annotation %s, or give that Service another address",
 				a, by, service.AnnotationSharing)}
