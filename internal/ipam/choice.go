@@ -36,8 +36,7 @@
 //	survey.go      what each group and each address means to a Service, for people who ask
 //	claim.go       the contract with backends
 //	claims.go      Claims are what backends are asked for, and what they hold
-//	  claims_queue.go    what is sent to a backend, and what is given back
-//	  claims_answers.go  what the answers mean
+//	  claims_work.go     what to ask of a backend for a holder, and what the answers mean
 //	  claims_sweep.go    what Services have against what backends hold
 package ipam
 
