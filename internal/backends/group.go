@@ -333,6 +333,9 @@ func (g *group) countOnce(ctx context.Context) {
 	if len(g.failing) == 0 {
 		g.working = pace{}
 	}
+	if fault != nil && fault.RetryAfter > 0 {
+		g.working.next = now.Add(fault.RetryAfter)
+	}
 	g.mu.Unlock()
 	g.report(ctx)
 	if healed {

@@ -81,6 +81,26 @@ func TestRetryAfterIsRespected(t *testing.T) {
 	})
 }
 
+// The count of the addresses is the first request that is told to wait.
+func TestRetryAfterOfACountIsRespected(t *testing.T) {
+	in(t, func(w *world) {
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		after(time.Second)
+		w.intercept("netbox.example", refuse(429, "Retry-After", "120"))
+		after(5*time.Minute + 10*time.Second)
+		w.hasFault("lb", ipam.KindUnavailable)
+		w.requests()
+		w.ledger.want("lb", web)
+		after(30 * time.Second)
+		if n := len(w.requests()); n != 0 {
+			t.Errorf("%d requests although NetBox asked for a pause", n)
+		}
+		w.intercept("netbox.example", nil)
+		after(2 * time.Minute)
+		w.holds("lb", "web/v4=192.0.2.1")
+	})
+}
+
 func TestMisconfigurationIsRetriedSlowly(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "lb", "198.51.100.0/24"))()

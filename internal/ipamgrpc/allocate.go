@@ -17,7 +17,7 @@ type holder struct {
 	claims     []numbered
 }
 
-// numbered is a claim and its position in the batch.
+// numbered is a claim and its position in the call.
 type numbered struct {
 	ipam.Claim
 	index int
@@ -43,10 +43,10 @@ func holders(claims []ipam.Claim) []holder {
 
 // allocate makes the calls for one holder and stores the answers at their positions. One
 // call asks either for named addresses or for families, so allocate may need two calls.
-func (g *Group) allocate(ctx context.Context, down *outage, h holder, answers []ipam.Answer) {
+func (g *Group) allocate(ctx context.Context, h holder, answers []ipam.Answer) {
 	var granted []netip.Addr
 	for _, claims := range h.calls() {
-		for i, a := range g.allocateOnce(ctx, down, h, claims, granted) {
+		for i, a := range g.allocateOnce(ctx, h, claims, granted) {
 			answers[claims[i].index] = a
 			if a.Err == nil {
 				granted = append(granted, a.Grant.Address)
@@ -73,14 +73,14 @@ func (h holder) calls() [][]numbered {
 
 // allocateOnce makes one call. The addresses in granted already belong to the holder, and
 // may be in the answer too.
-func (g *Group) allocateOnce(ctx context.Context, down *outage, h holder, claims []numbered, granted []netip.Addr) []ipam.Answer {
+func (g *Group) allocateOnce(ctx context.Context, h holder, claims []numbered, granted []netip.Addr) []ipam.Answer {
 	if h.service == "" {
 		return refuse(claims, badKey(claims[0].Key))
 	}
 	request, rpc := request(claims)
 	request.Pool, request.Service, request.SharingKey = g.pool, h.service, h.sharingKey
 	var reply *ipamv1.AllocateResponse
-	fault := g.connection.call(ctx, down, rpc, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
+	fault := g.connection.call(ctx, rpc, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
 		reply, err = client.Allocate(ctx, request)
 		return err
 	})

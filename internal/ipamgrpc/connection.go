@@ -78,14 +78,10 @@ func (c *connection) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return conn, err
 }
 
-// call makes one call and explains its error. It skips the call if there is no socket, or
-// if another call of the batch found the server down.
-func (c *connection) call(ctx context.Context, down *outage, rpc method, do func(context.Context, ipamv1.IPAMClient) error) *ipam.Error {
-	if fault := down.fault(); fault != nil {
-		return fault
-	}
+// call makes one call and explains its error. It skips the call if there is no socket.
+func (c *connection) call(ctx context.Context, rpc method, do func(context.Context, ipamv1.IPAMClient) error) *ipam.Error {
 	if fault := c.missing(); fault != nil {
-		return down.note(fault)
+		return fault
 	}
 	ctx, cancel := c.withTimeout(ctx, patience)
 	defer cancel()
@@ -100,9 +96,9 @@ func (c *connection) call(ctx context.Context, down *outage, rpc method, do func
 	case trace.answered.Load():
 		return c.refusal(rpc, status.Convert(err), err)
 	case trace.sent.Load():
-		return down.note(c.fault(ipam.KindUnknown, err, "does not answer %s, and may have done what was asked: %s", rpc, text(status.Convert(err).Message())))
+		return c.fault(ipam.KindUnknown, err, "does not answer %s, and may have done what was asked: %s", rpc, text(status.Convert(err).Message()))
 	}
-	return down.note(c.unreached(err))
+	return c.unreached(err)
 }
 
 // missing returns the reason why no server can listen on the socket. It prevents calls before the

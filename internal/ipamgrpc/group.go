@@ -25,13 +25,11 @@ func (g *Group) Close() error { return g.close() }
 
 // Claim answers the claims in their order. The claims of one Service should be in one call, because
 // they are one allocation on the server.
-//
-// If the server cannot be reached or does not answer, Claim sends it no claims of further
-// Services. It answers these claims with ipam.KindUnavailable.
 func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 	answers := make([]ipam.Answer, len(claims))
-	var down outage
-	each(holders(claims), func(h holder) { g.allocate(ctx, &down, h, answers) })
+	for _, h := range holders(claims) {
+		g.allocate(ctx, h, answers)
+	}
 	return answers
 }
 
@@ -39,20 +37,17 @@ func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 // server no longer holds a grant for the key.
 func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
-	indexes := make([]int, len(grants))
-	for i := range grants {
-		indexes[i] = i
+	for i, grant := range grants {
+		errs[i] = g.releaseGrant(ctx, grant)
 	}
-	var down outage
-	each(indexes, func(i int) { errs[i] = g.releaseGrant(ctx, &down, grants[i]) })
 	return errs
 }
 
-func (g *Group) releaseGrant(ctx context.Context, down *outage, grant ipam.Grant) error {
+func (g *Group) releaseGrant(ctx context.Context, grant ipam.Grant) error {
 	if !grant.Address.IsValid() {
 		return &ipam.Error{Kind: ipam.KindInvalid, Message: "release " + grant.Key + ": the grant has no address"}
 	}
-	return g.release(ctx, down, releaseOne, grant.Key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_Ip{Ip: grant.Address.String()}})
+	return g.release(ctx, releaseOne, grant.Key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_Ip{Ip: grant.Address.String()}})
 }
 
 // ReleaseAll gives back everything that the server has for the holder of a key (see
@@ -60,17 +55,17 @@ func (g *Group) releaseGrant(ctx context.Context, down *outage, grant ipam.Grant
 // left the group. Only then is it certain that no address remains from calls whose answers
 // were lost or wrong.
 func (g *Group) ReleaseAll(ctx context.Context, key string) error {
-	return g.release(ctx, &outage{}, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
+	return g.release(ctx, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
 }
 
 // release makes one call. If the server does not know the pool or the service, it holds no address
 // for them.
-func (g *Group) release(ctx context.Context, down *outage, rpc method, key string, r *ipamv1.ReleaseRequest) error {
+func (g *Group) release(ctx context.Context, rpc method, key string, r *ipamv1.ReleaseRequest) error {
 	r.Pool, r.Service = g.pool, ipam.HolderOf(key)
 	if r.Service == "" {
 		return badKey(key)
 	}
-	fault := g.connection.call(ctx, down, rpc, func(ctx context.Context, client ipamv1.IPAMClient) error {
+	fault := g.connection.call(ctx, rpc, func(ctx context.Context, client ipamv1.IPAMClient) error {
 		_, err := client.Release(ctx, r)
 		return err
 	})
@@ -83,7 +78,7 @@ func (g *Group) release(ctx context.Context, down *outage, rpc method, key strin
 // Capacity returns how many addresses the server has for the group.
 func (g *Group) Capacity(ctx context.Context) (ipam.Capacity, error) {
 	var reply *ipamv1.StatsResponse
-	fault := g.connection.call(ctx, &outage{}, statistics, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
+	fault := g.connection.call(ctx, statistics, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
 		reply, err = client.Stats(ctx, &ipamv1.StatsRequest{Pool: g.pool})
 		return err
 	})

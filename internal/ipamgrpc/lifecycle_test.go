@@ -144,31 +144,6 @@ func TestSlowAnswerIsAccepted(t *testing.T) {
 	}
 }
 
-// A thousand claims must not wait for a thousand deadlines.
-func TestABatchEndsWhenTheServerHangs(t *testing.T) {
-	s := newStore()
-	arrived := hanging(s)
-	g, seen := serve(t, s)
-	over := expire(g)
-	go func() {
-		for range parallel {
-			<-arrived
-		}
-		over()
-	}()
-	var claims []ipam.Claim
-	for _, name := range strings.Split("a b c d e f g h i j k l m n o p q r s t", " ") {
-		claims = append(claims, claim(name, addr.V4))
-	}
-	kinds := map[ipam.Kind]int{}
-	for _, a := range g.Claim(t.Context(), claims) {
-		kinds[kind(t, a.Err)]++
-	}
-	if kinds[ipam.KindUnknown] != parallel || kinds[ipam.KindUnavailable] != len(claims)-parallel || len(seen.all()) != parallel {
-		t.Errorf("got %v with %d calls, want %d unknown and no calls for the others", kinds, len(seen.all()), parallel)
-	}
-}
-
 func TestNoCallBeforeTheSocketExists(t *testing.T) {
 	socket := socketIn(t)
 	g, seen := open(t, socket)
