@@ -13,6 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -54,11 +55,11 @@ func (w *world) waitsFor(held <-chan struct{}) {
 	}
 }
 
-// There are two Services and one address. The allocator is killed while a write that gives the address
-// to the younger Service is on its way. Then the older Service is edited, so that it may have the address
-// too. The write takes effect while the next allocator waits.
-func TestTakeoverSeesALateWriteOfTheFormerLeader(t *testing.T) {
-	w := newWorld(t)
+// cutOff has two Services and one address. It ends the allocator while a write that gives the address to
+// the younger Service is on its way, in a proxy. Then it edits the older Service, so that this one may
+// have the address too.
+func (w *world) cutOff() (older, younger *corev1.Service, former *proxy) {
+	w.Helper()
 	w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
 	var away atomic.Bool
 	behind, former := w.proxied(func(req *http.Request, _ string) proxyAction {
@@ -71,7 +72,7 @@ func TestTakeoverSeesALateWriteOfTheFormerLeader(t *testing.T) {
 		return pass
 	})
 	first := behind.allocator(eager("pod"))
-	older, younger := balancer("older", inGroup("missing")), balancer("younger")
+	older, younger = balancer("older", inGroup("missing")), balancer("younger")
 	w.create(older)
 	w.says(older, "False", "UnknownPool")
 	w.create(younger)
@@ -82,6 +83,13 @@ func TestTakeoverSeesALateWriteOfTheFormerLeader(t *testing.T) {
 		_ = first.ends()
 	})
 	w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
+	return older, younger, former
+}
+
+// The write takes effect while the next allocator waits.
+func TestTakeoverSeesALateWriteOfTheFormerLeader(t *testing.T) {
+	w := newWorld(t)
+	older, younger, former := w.cutOff()
 	second := w.allocator(eager("pod"))
 	w.until(func() bool { return strings.Contains(second.log.String(), "waitingForEarlierWrites") })
 	former.letGo()
@@ -92,34 +100,12 @@ func TestTakeoverSeesALateWriteOfTheFormerLeader(t *testing.T) {
 	w.has(younger, "192.0.2.1")
 }
 
-// A proxy delivers a write of the former leader long after the takeover. The API server refuses it,
-// because the next leader wrote the Service. If it did not write, both Services would show the address:
-// the rows of the twins in badinput_services_test.go.
+// The proxy delivers the write long after the takeover. The API server refuses it, because the next
+// leader wrote the Service. If that leader did not write, both Services would show the address: the rows
+// of the twins in badinput_services_test.go.
 func TestAWriteAfterTheWaitFails(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.local("default", "192.0.2.1-192.0.2.1", "192.0.2.0/24"))
-	var away atomic.Bool
-	behind, former := w.proxied(func(req *http.Request, _ string) proxyAction {
-		switch {
-		case away.Load():
-			return cut
-		case allocates(req, "younger"):
-			return hold
-		}
-		return pass
-	})
-	first := behind.allocator(eager("pod"))
-	older, younger := balancer("older", inGroup("missing")), balancer("younger")
-	w.create(older)
-	w.says(older, "False", "UnknownPool")
-	w.create(younger)
-	w.waitsFor(former.held)
-	away.Store(true)
-	w.Cleanup(func() {
-		first.cancel()
-		_ = first.ends()
-	})
-	w.patch(older, `{"metadata":{"annotations":{"purelb.io/service-group":null}}}`)
+	older, younger, former := w.cutOff()
 	w.allocator(eager("pod"))
 	w.has(older, "192.0.2.1")
 	w.says(younger, "False", "Exhausted")
@@ -167,7 +153,7 @@ func TestAPIServerWritesNothingAfterTheTimeout(t *testing.T) {
 	if err := write("after"); err == nil {
 		t.Error("the write succeeds")
 	}
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // the webhook has answered by then, and a late write would be there
 	if after := fetch(w, svc).ResourceVersion; after != before {
 		t.Errorf("the write takes effect after its timeout: the version changes from %s to %s", before, after)
 	}

@@ -15,9 +15,9 @@ import (
 //   - When the Lease may have expired, the gate sends no more writes, and cancels those without an
 //     answer.
 //   - The API server gives up each write after writeTimeout.
-//   - Whoever depends on the outcome of a write without an answer waits for writeEnds: the next leader
-//     before it reads the Services (leaderLock.quiet), a leader that stops before it releases the Lease,
-//     and the loop of Services before it frees an address (memory).
+//   - A write without an answer may take effect for writeEnds. Three places wait for that: the next
+//     leader before it reads the Services (leaderLock.quiet), a leader that stops before it releases the
+//     Lease, and the loop of Services before it frees an address (memory).
 type writeGate struct {
 	// lasts is how long the Lease is surely ours after a renewal was sent. 0 means for ever.
 	lasts time.Duration

@@ -38,8 +38,8 @@ type claimID struct{ group, key string }
 
 func (c Claim) id() claimID { return claimID{c.Group, c.Key} }
 
-// Holder is who has claims in a group: a Service, or Services that share an address. Name is that of
-// HolderOf.
+// Holder has the claims of one Service in one group, or those of the Services that share an address.
+// HolderOf returns the Name.
 type Holder struct{ Group, Name string }
 
 // Holder returns the holder of c.
@@ -339,7 +339,7 @@ func (c *Claims) end(e *claimed) {
 	c.giveBack(e, e.grant.Address)
 }
 
-// giveBack makes an address that the backend has for the key of e be given back.
+// giveBack notes that a must be given back. The backend has it for the key of e.
 func (c *Claims) giveBack(e *claimed, a netip.Addr) {
 	if a = plain(a); a.IsValid() && !slices.Contains(e.back, a) {
 		e.back = append(e.back, a)

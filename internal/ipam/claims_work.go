@@ -59,12 +59,8 @@ func (c *Claims) Work(h Holder) Work {
 	for _, e := range slices.Clone(has.claims) {
 		w.Kept = append(w.Kept, c.keepHeld(e)...)
 		for _, a := range e.back {
-			g := Grant{Key: e.Key, Address: a}
-			if e.grant.Address == a {
-				g = e.grant
-			}
 			e.busy = true
-			w.Release = append(w.Release, g)
+			w.Release = append(w.Release, e.grantOf(a))
 		}
 	}
 	if len(w.Release) > 0 {
@@ -87,6 +83,14 @@ func (c *Claims) Work(h Holder) Work {
 	return w
 }
 
+// grantOf returns the grant of a, which the backend has for the key of e.
+func (e *claimed) grantOf(a netip.Addr) Grant {
+	if e.grant.Address == a {
+		return e.grant
+	}
+	return Grant{Key: e.Key, Address: a}
+}
+
 // keepHeld keeps addresses of e that were about to be given back, but that a Service has: the backend
 // granted them twice, or another claim knows them. It returns the address that is e's from now on.
 func (c *Claims) keepHeld(e *claimed) (kept []netip.Addr) {
@@ -98,10 +102,7 @@ func (c *Claims) keepHeld(e *claimed) (kept []netip.Addr) {
 	if len(e.wanters) > 0 || e.granted || len(e.back) > 0 {
 		return nil
 	}
-	g := Grant{Key: e.Key, Address: held[0]}
-	if e.grant.Address == held[0] {
-		g = e.grant
-	}
+	g := e.grantOf(held[0])
 	if has := c.at[held[0]]; has != nil {
 		c.remove(e)
 		c.rename(has, g)

@@ -59,8 +59,8 @@ const (
 // Selector selects the Leases of node agents.
 const Selector = "app.kubernetes.io/name=purelb,app.kubernetes.io/component=lbnodeagent"
 
-// These limits apply when a Lease is read, whoever wrote it. The limits for gateways, MACs and
-// unable addresses also apply when a Lease is written.
+// These limits apply to each Lease that is read. The limits for gateways, MACs and unable addresses
+// also apply to a Lease that is written.
 const maxSubnets, maxAddresses, maxGateways, maxMACs, maxUnable = 256, 1024, 64, 64, 64
 
 // MaxClaims is the largest number of claims that one Lease may carry.
