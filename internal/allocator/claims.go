@@ -117,8 +117,7 @@ func (l *allocations) Dismissed(h ipam.Holder, key string, err error) {
 	}
 	delete(l.departures[ipam.OwnerOf(key)], h.Group)
 	l.wakeOwner(key)
-	l.retry(h.Group, addr.V4)
-	l.retry(h.Group, addr.V6)
+	l.retry(h.Group, addr.V4, addr.V6)
 }
 
 // wakeOwner wakes the Service of a key, which may need its finalizer no longer.
@@ -132,15 +131,16 @@ func (l *allocations) wakeOwner(key string) {
 func (l *allocations) Freed(group string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.retry(group, addr.V4)
-	l.retry(group, addr.V6)
+	l.retry(group, addr.V4, addr.V6)
 }
 
-// retry lets one claim be sent again that was refused because no address was free. If it is granted,
-// the next one follows.
-func (l *allocations) retry(group string, f addr.Family) {
-	if h, ok := l.cluster.Claims.Exhausted(group, f); ok {
-		l.poke(h)
+// retry lets one claim of each family be sent again that was refused because no address was free. If it
+// is granted, the next one follows.
+func (l *allocations) retry(group string, families ...addr.Family) {
+	for _, f := range families {
+		if h, ok := l.cluster.Claims.Exhausted(group, f); ok {
+			l.poke(h)
+		}
 	}
 }
 
