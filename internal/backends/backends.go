@@ -39,13 +39,14 @@ import (
 type Ledger interface {
 	// Pending returns the holders of a group that have work.
 	Pending(group string) []ipam.Holder
-	// Work returns what to ask for a holder, and marks it as sent until one of the next three methods
-	// gets its outcome. These report whether the holder has other work than what failed or was
-	// refused.
+	// Work returns what to ask for a holder, and marks it as sent until Released, Answered or Dismissed
+	// gets its outcome.
 	Work(ipam.Holder) ipam.Work
-	// Released takes the outcome of Work.Release, in its order.
+	// Released takes the outcome of Work.Release, in its order. again says that the holder has more
+	// work.
 	Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool)
-	// Answered takes the answers to Work.Claims, in their order.
+	// Answered takes the answers to Work.Claims, in their order. again says that the holder has more
+	// work besides the claims that failed or were refused.
 	Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool)
 	// Dismissed takes the outcome of Work.Dismiss.
 	Dismissed(h ipam.Holder, key string, err error)
