@@ -51,15 +51,15 @@ test-all: ## everything: all packages, releases, the allocator's model, and all 
 ##@ Rings of tests
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
-UNIT = ./internal ./internal/addr/... ./internal/ipam/... ./internal/election/... ./internal/service/... \
-       ./internal/config/... ./internal/announce/... ./internal/peering/... ./internal/ending/...
+UNIT = ./internal ./internal/addr ./internal/service ./internal/config ./internal/allocate/ipam ./internal/announce \
+       ./internal/nodes/election ./internal/nodes/ending ./internal/bgp/peering
 
 .PHONY: test-unit
 test-unit: ## the decisions and the house: seconds, no root, no cluster
 	go test $(UNIT)
 
 # These packages take longest, most of it in waiting for routers, timers and API servers. They begin first.
-LONGEST = ./internal/allocator ./charts/purelb ./internal/gobgp ./internal/agent ./cmd/kubectl-purelb ./internal/bfd ./docs
+LONGEST = ./internal/allocate ./charts/purelb ./internal/bgp/gobgp ./internal/announce/agent ./cmd/kubectl-purelb ./internal/bgp/bfd ./docs
 
 .PHONY: test-module
 test-module: kubebox ## the house, the decisions, the drivers on this kernel, the loops and the CRDs on a real API server, the chart; SHORT=-short for the short form
@@ -105,8 +105,8 @@ nightly: ## what a forge runs each night beside test-all: SOAK=600, the race det
 
 # What uses the API server: definitions with their rules, policies, the objects of the chart,
 # Leases, the allocator's writes of services/status, the watches of all programs, and the plugin.
-OLDEST = ./internal/testing/apitest ./api/... ./charts/... ./internal/lease ./internal/membership ./internal/shutdown \
-         ./internal/allocator ./internal/agent ./internal/speaker/... ./cmd/kubectl-purelb
+OLDEST = ./internal/testing/apitest ./api/... ./charts/... ./internal/nodes/lease ./internal/nodes/membership ./internal/nodes/shutdown \
+         ./internal/allocate ./internal/announce/agent ./internal/bgp/speaker/... ./cmd/kubectl-purelb
 
 .PHONY: e2e-oldest
 e2e-oldest: kubebox ## the tests with an API server, on that of the oldest Kubernetes that is supported (minutes to build, the first time)
@@ -120,8 +120,8 @@ race: kubebox ## the unit tests, the drivers and the loops under Go's race detec
 
 .PHONY: soak
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
-	go test -c -o bin/allocator.model ./internal/allocator
-	cd internal/allocator && for ((seed = 16#$(SEED), end = SECONDS + $(SOAK); SECONDS < end; seed++)); do \
+	go test -c -o bin/allocator.model ./internal/allocate
+	cd internal/allocate && for ((seed = 16#$(SEED), end = SECONDS + $(SOAK); SECONDS < end; seed++)); do \
 	    ../../bin/allocator.model -test.run '^TestNoFailureLosesOrDoublesAnAddress$$' -rapid.checks=1000 -rapid.seed=$$seed; \
 	done
 

@@ -50,7 +50,12 @@ func folderOf(name string) string {
 	case strings.Contains(name, "/"):
 		return "../" + name
 	}
-	return "../internal/" + name
+	for _, pattern := range []string{"../internal/" + name, "../internal/*/" + name} {
+		if found, _ := filepath.Glob(pattern); len(found) == 1 {
+			return found[0]
+		}
+	}
+	return "no package " + name
 }
 
 // testsIn returns the names of the tests in a folder.

@@ -13,8 +13,8 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/testing/apitest"
 )
 

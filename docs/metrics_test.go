@@ -14,7 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"purelb.io/purelb/internal/speaker"
+	"purelb.io/purelb/internal/bgp/speaker"
 )
 
 // TestTheManualListsEveryMetric compares the chapter Metrics of operations.md with the code: none is

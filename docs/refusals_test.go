@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
 )
@@ -28,7 +28,7 @@ func TestEveryRefusalIsInTheManual(t *testing.T) {
 	}{
 		{"Services", heading, ipam.Reasons()},
 		{"ServiceGroups", heading, constants(t, "../internal/config/problem.go", "Reason")},
-		{"Metric", row, constants(t, "../internal/ipam/refusals.go", "metric")},
+		{"Metric", row, constants(t, "../internal/allocate/ipam/refusals.go", "metric")},
 	}
 	for _, tt := range tests {
 		documented := matches(tt.entry, manual[tt.chapter])
@@ -46,7 +46,7 @@ func TestEveryRefusalIsInTheManual(t *testing.T) {
 
 // The list of all reasons is written by hand.
 func TestReasonsListsEveryConstant(t *testing.T) {
-	code := append(constants(t, "../internal/ipam/refusals.go", "Reason"), service.ReasonContested)
+	code := append(constants(t, "../internal/allocate/ipam/refusals.go", "Reason"), service.ReasonContested)
 	if listed := ipam.Reasons(); !slices.Equal(slices.Sorted(slices.Values(listed)), slices.Sorted(slices.Values(code))) {
 		t.Errorf("ipam.Reasons() lacks %v, and has %v without a constant", without(code, listed), without(listed, code))
 	}
@@ -55,7 +55,7 @@ func TestReasonsListsEveryConstant(t *testing.T) {
 // TestTheMetricCountsWhatTheManualSays compares the metrics in the sections of refusals.md, and in
 // operations.md, with those in the code.
 func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
-	reasons := constants(t, "../internal/ipam/refusals.go", "metric")
+	reasons := constants(t, "../internal/allocate/ipam/refusals.go", "metric")
 	services := chapters(t, "docs/refusals.md")["Services"]
 	var named []string
 	for _, line := range matches(regexp.MustCompile(`(?s)Metric: (.*?)[.]\n`), services) {

@@ -45,7 +45,7 @@ func complaints(p source) []string {
 	}
 	if r.layer == words || r.layer == decisions {
 		for _, place := range p.restless {
-			list = append(list, fmt.Sprintf("%s: %s lies in %s, where time is an argument and nothing runs by itself; do that in a loop (internal/allocator, internal/agent) and pass the result in", place, p.path, r.layer))
+			list = append(list, fmt.Sprintf("%s: %s lies in %s, where time is an argument and nothing runs by itself; do that in a loop (internal/allocate, internal/announce/agent) and pass the result in", place, p.path, r.layer))
 		}
 	}
 	return list
@@ -194,11 +194,11 @@ func TestTheRulesBite(t *testing.T) {
 		{"the standard library is free", "net/netip", ""},
 		{"what the row lists is free", module + "internal/addr", ""},
 		{"a door that the row names is open", "k8s.io/api/core/v1", ""},
-		{"the kernel is not", "github.com/vishvananda/netlink/nl", "only internal/linux"},
+		{"the kernel is not", "github.com/vishvananda/netlink/nl", "only internal/announce/linux"},
 		{"the API server is not", "k8s.io/client-go/kubernetes", "only the loops"},
 		{"logs and locks are not", "log/slog", "do no I/O"},
 		{"the longest way counts", "net/http", "HTTP is served by"},
-		{"a package above is not", module + "internal/agent", "does not list"},
+		{"a package above is not", module + "internal/announce/agent", "does not list"},
 		{"test help is for tests", module + "internal/testing/apitest", "tests only"},
 		{"a stranger needs a door", "example.org/left-pad", "no door leads"},
 	} {

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/bfd"
-	"purelb.io/purelb/internal/peering"
-	"purelb.io/purelb/internal/routing"
+	"purelb.io/purelb/internal/bgp/bfd"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/bgp/routing"
 )
 
 // bgpServer is a BGP server whose neighbours never answer.

@@ -14,13 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"purelb.io/purelb/internal/agent"
-	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/announce/agent"
+	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/lease"
-	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/nodes/lease"
+	"purelb.io/purelb/internal/nodes/membership"
 	"purelb.io/purelb/internal/service"
-	"purelb.io/purelb/internal/speaker"
+	"purelb.io/purelb/internal/bgp/speaker"
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
@@ -95,7 +95,7 @@ func TestRightsAreSufficient(t *testing.T) {
 	}
 	node := &kernel{}
 	start(t, "allocator", func(ctx context.Context, log *slog.Logger) error {
-		return allocator.Run(ctx, as("allocator", server.Config), allocator.Options{
+		return allocate.Run(ctx, as("allocator", server.Config), allocate.Options{
 			Namespace: "purelb-system", Rules: service.Rules{ByDefault: true}, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", BGP: true, Log: log,
 			Metrics: prometheus.NewRegistry(),
 		})

@@ -13,9 +13,9 @@ import (
 	"time"
 	"unicode"
 
-	"purelb.io/purelb/internal/allocator"
-	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/kube"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/service"
 )
@@ -48,7 +48,7 @@ type flags struct {
 	clusterName  string
 	// replaces is the UID of a former cluster of that name.
 	replaces string
-	sweeps   allocator.Sweeps
+	sweeps   allocate.Sweeps
 	// removeFinalizers says to do only that.
 	removeFinalizers bool
 	bgp              bool
@@ -111,7 +111,7 @@ func (f *flags) times(every string, env func(string) string) error {
 
 // complete fills in defaults, and returns an error for wrong values.
 func (f *flags) complete(level, others, peerings, products string) error {
-	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
+	f.namespace = cmp.Or(f.namespace, kube.Namespace())
 	switch {
 	case f.namespace == "":
 		return errors.New("the namespace that PureLB is installed in is not known; set --namespace or PURELB_NAMESPACE")

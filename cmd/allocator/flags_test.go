@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"purelb.io/purelb/internal/allocator"
+	"purelb.io/purelb/internal/allocate"
 )
 
 func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", podCIDRs: true, leaderElect: true,
-		sweeps: allocator.Sweeps{SweepEvery: 10 * time.Minute, PageTime: 2 * time.Minute}}
+		sweeps: allocate.Sweeps{SweepEvery: 10 * time.Minute, PageTime: 2 * time.Minute}}
 	with := func(change func(*flags)) flags {
 		f := usual
 		change(&f)
@@ -34,7 +34,7 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 			"PURELB_IPAM_PAGE_TIME": "1s",
 		}, flags{namespace: "purelb", host: "10.0.0.1", port: 7472, healthAddress: ":8081", kubeconfig: "/kubeconfig",
 			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", bgp: true,
-			sweeps: allocator.Sweeps{SweepEvery: time.Hour, PageTime: time.Second}, level: slog.LevelDebug}},
+			sweeps: allocate.Sweeps{SweepEvery: time.Hour, PageTime: time.Second}, level: slog.LevelDebug}},
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
 		{"no metrics, no probes, no leader election", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},

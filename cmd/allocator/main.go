@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"purelb.io/purelb/internal/allocator"
-	"purelb.io/purelb/internal/apiserver"
+	"purelb.io/purelb/internal/allocate"
+	"purelb.io/purelb/internal/kube"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/service"
 )
@@ -44,8 +44,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 
-	apiserver.NoticeDeadConnections()
-	cfg, err := apiserver.Config(f.kubeconfig, log)
+	kube.NoticeDeadConnections()
+	cfg, err := kube.Config(f.kubeconfig, log)
 	if err != nil {
 		return err
 	}
@@ -54,9 +54,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		if err != nil {
 			return fmt.Errorf("make the client: %w", err)
 		}
-		return allocator.RemoveFinalizers(ctx, c)
+		return allocate.RemoveFinalizers(ctx, c)
 	}
-	return allocator.Run(ctx, cfg, allocator.Options{
+	return allocate.Run(ctx, cfg, allocate.Options{
 		Namespace:        f.namespace,
 		ConfigNamespaces: f.configNamespaces, BGPNamespaces: f.bgpNamespaces,
 		Rules:          service.Rules{ByDefault: f.announcer == defaultAnnouncer, Others: f.others},

@@ -12,8 +12,8 @@ import (
 	"strconv"
 
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/nodes/shutdown"
 	"purelb.io/purelb/internal/process"
-	"purelb.io/purelb/internal/shutdown"
 )
 
 // flags are the values from the command line and the environment.

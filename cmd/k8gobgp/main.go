@@ -15,13 +15,13 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"purelb.io/purelb/internal/apiserver"
-	"purelb.io/purelb/internal/bfd"
-	"purelb.io/purelb/internal/gobgp"
+	"purelb.io/purelb/internal/bgp/bfd"
+	"purelb.io/purelb/internal/bgp/gobgp"
+	"purelb.io/purelb/internal/bgp/routing"
+	"purelb.io/purelb/internal/bgp/speaker"
+	"purelb.io/purelb/internal/kube"
+	"purelb.io/purelb/internal/nodes/shutdown"
 	"purelb.io/purelb/internal/process"
-	"purelb.io/purelb/internal/routing"
-	"purelb.io/purelb/internal/shutdown"
-	"purelb.io/purelb/internal/speaker"
 )
 
 func main() {
@@ -46,9 +46,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		log.WarnContext(ctx, "flagIgnored", "flag", name, "reason", "the BGP server is part of this process")
 	}
 
-	apiserver.NoticeDeadConnections()
+	kube.NoticeDeadConnections()
 	process.CollectSooner()
-	cfg, err := apiserver.Config(f.kubeconfig, log)
+	cfg, err := kube.Config(f.kubeconfig, log)
 	if err != nil {
 		return err
 	}

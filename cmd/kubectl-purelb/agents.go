@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"purelb.io/purelb/internal/agentstate"
+	"purelb.io/purelb/internal/announce/agentstate"
 	"purelb.io/purelb/internal/explain"
 )
 

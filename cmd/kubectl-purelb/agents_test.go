@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"purelb.io/purelb/internal/agentstate"
-	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/announce/agentstate"
 	"purelb.io/purelb/internal/explain"
 )
 

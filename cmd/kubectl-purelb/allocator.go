@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 

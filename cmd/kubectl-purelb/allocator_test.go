@@ -11,7 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 

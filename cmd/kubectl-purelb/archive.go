@@ -26,7 +26,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 

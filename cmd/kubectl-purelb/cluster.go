@@ -27,7 +27,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/nodes/lease"
 )
 
 // lists are the objects that are read from a cluster.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/explain"
 )

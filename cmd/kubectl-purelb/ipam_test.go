@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/allocate/allocstate"
 )
 
 func TestOrphansAreReleasedOnlyWhenConfirmed(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/probe"
 )
 
 // The size of a large cluster.

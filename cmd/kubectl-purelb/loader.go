@@ -21,7 +21,7 @@ import (
 	v1 "purelb.io/purelb/api/purelb/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/nodes/lease"
 )
 
 // loader collects the objects of documents.

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/probe"
 )
 
 func newProbe(o *options) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/probe"
+	"purelb.io/purelb/internal/announce/probe"
 )
 
 // probedCluster is an API server with the agents of n1, n2 and n3. forbidden is the path that

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/agentstate"
-	"purelb.io/purelb/internal/allocstate"
+	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/announce/agentstate"
+	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/probe"
 )
 
 // A scene of testdata/scenes begins with "# name". Then it says what is other than in

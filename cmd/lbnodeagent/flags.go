@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"time"
 
-	"purelb.io/purelb/internal/apiserver"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/kube"
+	"purelb.io/purelb/internal/nodes/membership"
+	"purelb.io/purelb/internal/nodes/shutdown"
 	"purelb.io/purelb/internal/process"
-	"purelb.io/purelb/internal/shutdown"
 )
 
 // flags are the values from the command line and the environment.
@@ -131,7 +131,7 @@ func (f *flags) times(durations map[string]string) error {
 
 // complete fills in defaults, and returns an error for wrong values.
 func (f *flags) complete(level, others string) error {
-	f.namespace = cmp.Or(f.namespace, apiserver.Namespace())
+	f.namespace = cmp.Or(f.namespace, kube.Namespace())
 	switch {
 	case f.namespace == "":
 		return errors.New("the namespace that PureLB is installed in is not known; set --namespace or PURELB_NAMESPACE")

@@ -14,13 +14,13 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"purelb.io/purelb/internal/agent"
-	"purelb.io/purelb/internal/apiserver"
-	"purelb.io/purelb/internal/lease"
-	"purelb.io/purelb/internal/linux"
-	"purelb.io/purelb/internal/membership"
+	"purelb.io/purelb/internal/announce/agent"
+	"purelb.io/purelb/internal/announce/linux"
+	"purelb.io/purelb/internal/kube"
+	"purelb.io/purelb/internal/nodes/lease"
+	"purelb.io/purelb/internal/nodes/membership"
+	"purelb.io/purelb/internal/nodes/shutdown"
 	"purelb.io/purelb/internal/process"
-	"purelb.io/purelb/internal/shutdown"
 )
 
 func main() {
@@ -42,8 +42,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	log := process.Logger(stdout, f.level, ctx.Done())
 	klog.SetSlogLogger(log)
 
-	apiserver.NoticeDeadConnections()
-	cfg, err := apiserver.Config(f.kubeconfig, log)
+	kube.NoticeDeadConnections()
+	cfg, err := kube.Config(f.kubeconfig, log)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Answers are the Ethernet addresses of the machines that answered for each address, in the

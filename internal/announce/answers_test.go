@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // mac returns the Ethernet address of the node or machine of that letter.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/ipam"
 )
 
 // mostDecide limits the duration of one decision on all addresses of the largest clusters, in

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/election"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Conflicts holds the machines that claim addresses of this node, or answer for addresses

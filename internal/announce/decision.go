@@ -3,7 +3,7 @@ package announce
 import (
 	"net/netip"
 
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Where says how an address is announced on this node.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // Idleness says how the endpoints of a Service came and went, for one family.

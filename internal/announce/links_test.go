@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 func TestLocalInterfaces(t *testing.T) {

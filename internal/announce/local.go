@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
 

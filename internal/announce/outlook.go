@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Outlook is what the nodes together do with an address of a Service, as far as the cluster's

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/election"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Steps says what to do now about addresses that are wanted and not there.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Takeovers decides when this node may take the local addresses that it should have and does

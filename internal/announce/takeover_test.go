@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 const v4, v6 = "10.0.0.5", "fd00::50"

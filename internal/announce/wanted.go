@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Decide returns what this node should carry in situation s. It depends only on s, so nodes

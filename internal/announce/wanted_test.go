@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/ipam"
 )
 
 // expiring1m gives a found address a lifetime.

@@ -3,7 +3,7 @@ package announce
 import (
 	"cmp"
 
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Why says in a sentence why the address is where it is. The reader sees the address beside

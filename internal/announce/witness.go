@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Witnesses are machines that should answer on a link. If none of them does, the silence of

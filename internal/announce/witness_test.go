@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/election"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // inSegment gives node-b to node-e addresses in the networks of eth0, which is an Ethernet.

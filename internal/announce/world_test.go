@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/election"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
 

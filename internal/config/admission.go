@@ -5,7 +5,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // reading is a group while it is being read.

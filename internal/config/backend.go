@@ -8,7 +8,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // AnnotationReleaseOrphans of a ServiceGroup lets PureLB release the addresses that its backend holds

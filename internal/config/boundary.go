@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // boundary reads which Services a group is for. If it cannot read a part, it still

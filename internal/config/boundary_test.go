@@ -3,8 +3,8 @@ package config_test
 import (
 	"testing"
 
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/ipam"
 )
 
 // pools is a range for the tables below.

@@ -11,8 +11,8 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/ipam"
 )
 
 const home = "purelb-system"

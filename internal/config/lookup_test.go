@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/ipam"
 )
 
 const twoGroups = `

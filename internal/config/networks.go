@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // OnNodes returns c for a cluster whose nodes have these subnets and addresses: see

@@ -10,7 +10,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // network is a range that the cluster uses.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"purelb.io/purelb/internal/agentstate"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/announce/agentstate"
 	"purelb.io/purelb/internal/service"
 )
 

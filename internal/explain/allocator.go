@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"purelb.io/purelb/internal/allocstate"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
 )
 

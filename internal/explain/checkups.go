@@ -9,7 +9,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/nodes/lease"
 )
 
 // labelPodSecurity is the label that says which pods a namespace admits.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/service"
 )
 

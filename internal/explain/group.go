@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"purelb.io/purelb/internal/census"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/census"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // Group explains whether a ServiceGroup is used, which Services it is for, how full it is,

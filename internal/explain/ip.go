@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/service"
 )
 

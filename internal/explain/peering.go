@@ -2,8 +2,8 @@ package explain
 
 import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/peering"
 )
 
 // configurationOf returns the BGPConfigurations of a node merged into one, or nil if it has

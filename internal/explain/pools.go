@@ -9,7 +9,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // Pools are the ranges of addresses, and how full they are.

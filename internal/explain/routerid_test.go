@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/bgp/peering"
 )
 
 func TestNodesWithTheSameRouterIDAreAProblem(t *testing.T) {

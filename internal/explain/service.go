@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/peering"
+	"purelb.io/purelb/internal/bgp/peering"
 )
 
 // Sessions are the BGP sessions of all nodes.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/ipam"
 )
 
 // The values of Overall.

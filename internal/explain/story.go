@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/ipam"
 	"purelb.io/purelb/internal/service"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 func TestSkippedAddressesAreListed(t *testing.T) {

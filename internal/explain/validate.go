@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/allocate/census"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/peering"
 	"purelb.io/purelb/internal/service"
 )
 

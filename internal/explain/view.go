@@ -10,12 +10,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/allocate/census"
+	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/census"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/election"
-	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/lease"
+	"purelb.io/purelb/internal/nodes/election"
+	"purelb.io/purelb/internal/nodes/lease"
 	"purelb.io/purelb/internal/service"
 )
 

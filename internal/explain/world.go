@@ -9,8 +9,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/allocstate"
-	"purelb.io/purelb/internal/census"
+	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/service"
 )
 

@@ -21,8 +21,8 @@ import (
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
-	"purelb.io/purelb/internal/ipamgrpc"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/ipamgrpc"
 	"purelb.io/purelb/internal/testing/ipamtest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 const cluster = "ipamtest"

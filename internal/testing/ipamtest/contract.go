@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // Driver is what the allocator needs of a backend for one group.

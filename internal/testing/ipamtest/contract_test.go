@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/ipam"
+	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // store is a backend in memory. flaw is the rule that it breaks. "" means none.

@@ -1,0 +1,297 @@
+// Package backends performs the work with backends, which manage the addresses of ServiceGroups
+// outside of the cluster: NetBox and IPAM servers. It claims what the ledger wants, releases what
+// the ledger gives up, and compares the holdings of both. It decides nothing about an address, and
+// knows no Service.
+//
+// Each group has a queue of the holders that have work: so a slow or missing backend delays only its
+// own group, and nothing else in the allocator. The requests for one holder are sent one after the
+// other. The groups on one NetBox server share a sweep, and a client that sends one request at a
+// time.
+//
+// Read backends.go (the ledger and the manager), group.go (the work of a group), pace.go (when it is
+// tried again), external.go and netbox.go (the two kinds of backend), server.go and sweep.go (what
+// groups on one NetBox share), state.go (what people see).
+//
+// The package keeps the following state. Any of it may be lost at any time:
+//
+//	pace     how often a group or a holder failed in a row: the count starts again at 0
+//	pool     what is known of a group in NetBox: it is found again
+package backends
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/ipamgrpc"
+	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
+)
+
+// Ledger lists the requests to backends, and takes the answers. It has all state of claims. Its
+// methods are quick and safe for concurrent use.
+type Ledger interface {
+	// Pending returns the holders of a group that have work.
+	Pending(group string) []ipam.Holder
+	// Work returns what to ask for a holder, and marks it as sent until Released, Answered or Dismissed
+	// gets its outcome.
+	Work(ipam.Holder) ipam.Work
+	// Released takes the outcome of Work.Release, in its order. again says that the holder has more
+	// work.
+	Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool)
+	// Answered takes the answers to Work.Claims, in their order. again says that the holder has more
+	// work besides the claims that failed or were refused.
+	Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool)
+	// Dismissed takes the outcome of Work.Dismiss.
+	Dismissed(h ipam.Holder, key string, err error)
+	// Freed reports that the backend has released addresses that Work did not name. Claims that
+	// were refused because no address was free may succeed now.
+	Freed(group string)
+	// Holds returns the grants (Key and Address) of the cluster, by group. It includes
+	// groups that are gone. complete says that all Services were read.
+	Holds() (grants map[string][]ipam.Grant, complete bool)
+	// Register reports grants that the cluster has but the backend does not. Work then has
+	// claims for exactly these addresses.
+	Register(group string, missing []ipam.Grant)
+	// Learn takes grants that the backend has but Holds does not. It returns the orphans: those
+	// whose key has no open claim, and whose address no Service has.
+	Learn(group string, grants []ipam.Grant) (orphans []ipam.Grant)
+}
+
+// ErrNoSecret is the error of Options.Secret for a missing value.
+var ErrNoSecret = errors.New("there is no such value")
+
+// Options are what a Manager needs besides the ledger. Options without a default must be
+// set.
+type Options struct {
+	// Identity is how NetBox knows the cluster.
+	netbox.Identity
+	// Secret reads a value of a Secret. It returns ErrNoSecret, wrapped or not, if the
+	// Secret or the value is not there.
+	Secret func(ctx context.Context, key config.SecretKey) ([]byte, error)
+	// Changed is called when the visible part of a group's State has changed. It is quick and may
+	// call the Manager.
+	Changed func(group string)
+	// Log logs the beginning and the end of faults.
+	Log *slog.Logger
+	// Call is called for each call to an IPAM server, and Exchange for each request to
+	// NetBox. They are for metrics. Default: nothing.
+	Call     ipamgrpc.Observer
+	Exchange func(netbox.Exchange)
+	// NetBox makes a client. Default: netbox.New.
+	NetBox func(netbox.Config) (*netbox.Client, error)
+	Sweeps
+	// Random returns a number in [0, 1) for jitter. Default: rand.Float64.
+	Random func() float64
+}
+
+// Sweeps are the times of the sweeps of NetBox.
+type Sweeps struct {
+	// SweepEvery is the interval of sweeps. Default: 10 min.
+	SweepEvery time.Duration
+	// PageTime is the least interval for each page of NetBox's list. Default: 2 min.
+	PageTime time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Call == nil {
+		o.Call = func(string, string, string, time.Duration) {}
+	}
+	if o.NetBox == nil {
+		o.NetBox = netbox.New
+	}
+	o.SweepEvery = cmp.Or(o.SweepEvery, sweepEvery)
+	o.PageTime = cmp.Or(o.PageTime, pageTime)
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	return o
+}
+
+// Manager works for each group with a backend.
+type Manager struct {
+	ledger  Ledger
+	options Options
+	states  *states
+	sockets *ipamgrpc.Sockets
+	all     sync.WaitGroup // the groups and sweeps
+
+	mu sync.Mutex // guards what follows
+	// running is the context of Run. It is nil while Run does not run.
+	running context.Context
+	wanted  map[string]config.Backend
+	groups  map[string]*group
+	// ended is closed when the last work for a group has ended. A change of its backend waits for
+	// that.
+	ended   map[string]<-chan struct{}
+	servers map[serverID]*server
+}
+
+// New returns a Manager without groups.
+func New(ledger Ledger, options Options) *Manager {
+	options = options.withDefaults()
+	return &Manager{
+		ledger:  ledger,
+		options: options,
+		states:  newStates(options.Changed),
+		sockets: ipamgrpc.NewSockets(options.Call),
+		groups:  map[string]*group{},
+		ended:   map[string]<-chan struct{}{},
+		servers: map[serverID]*server{},
+	}
+}
+
+// Set sets the backends of the groups. Groups whose backend is unchanged continue. A changed group
+// first ends its calls. Set does not wait for that.
+func (m *Manager) Set(list []config.Backend) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wanted = map[string]config.Backend{}
+	for _, b := range list {
+		m.wanted[b.Group] = b
+	}
+	m.apply()
+}
+
+// Run works until ctx ends. It returns after the calls in flight; each of them has a
+// deadline. Only the leader runs it.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	m.running = ctx
+	m.apply()
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.mu.Lock()
+	m.running = nil
+	for name, g := range m.groups {
+		m.stop(name, g)
+	}
+	m.mu.Unlock()
+	m.all.Wait()
+	return m.sockets.Close()
+}
+
+// apply starts and stops groups until they match wanted.
+func (m *Manager) apply() {
+	if m.running == nil || m.running.Err() != nil {
+		return
+	}
+	for name, g := range m.groups {
+		if _, wanted := m.wanted[name]; !wanted {
+			m.stop(name, g)
+		}
+	}
+	for name, b := range m.wanted {
+		old := m.groups[name]
+		if old != nil && reflect.DeepEqual(old.config, b) {
+			continue
+		}
+		m.start(b)
+		if old != nil {
+			old.stop()
+		}
+	}
+}
+
+// start starts the work for a group. It begins when the previous work for it has ended.
+func (m *Manager) start(b config.Backend) {
+	ctx, stop := context.WithCancel(m.running)
+	before := m.ended[b.Group]
+	ended := make(chan struct{})
+	begin := State{Group: b.Group}
+	if b.External != nil {
+		begin.Backend = b.External.Provider
+	}
+	state := m.states.add(begin)
+	g := newGroup(m, b, m.open(b, state), state, stop)
+	m.groups[b.Group], m.ended[b.Group] = g, ended
+	m.all.Go(func() {
+		defer close(ended)
+		defer stop()
+		if before != nil {
+			<-before
+		}
+		g.run(ctx)
+		g.backend.close()
+	})
+}
+
+// stop ends the work for a group that no longer has a backend.
+func (m *Manager) stop(name string, g *group) {
+	g.stop()
+	delete(m.groups, name)
+	m.states.remove(name)
+}
+
+// open returns the backend that b describes. It sends nothing.
+func (m *Manager) open(b config.Backend, state *entry) backend {
+	if b.NetBox != nil {
+		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Identity, *b.NetBox), state: state, confirmed: b.ReleaseOrphans, turn: make(chan struct{}, 1)}
+	}
+	return openExternal(m.sockets, b)
+}
+
+// Poke says that holders have work.
+func (m *Manager) Poke(due ...ipam.Holder) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range due {
+		if g := m.groups[h.Group]; g != nil {
+			g.queue.Add(h)
+		}
+	}
+}
+
+// States returns the state of each group, sorted by group. It is for reading only.
+func (m *Manager) States() []State { return m.states.all() }
+
+// join returns the NetBox server of a group. The caller must call leave.
+func (m *Manager) join(n *config.NetBox) *server {
+	id := serverID{url: n.URL, token: n.Token, ca: n.CA}
+	s := m.servers[id]
+	if s == nil {
+		ctx, stop := context.WithCancel(m.running)
+		s = newServer(id, m)
+		s.left = func() { m.leave(s, stop) }
+		m.servers[id] = s
+		m.all.Go(func() { s.sweepUntil(ctx) })
+	}
+	s.users++
+	return s
+}
+
+// leave removes a user from a server. The last one ends the sweep.
+func (m *Manager) leave(s *server, stop context.CancelFunc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.users--; s.users == 0 {
+		stop()
+		delete(m.servers, s.id)
+	}
+}
+
+// hold is the part of a grant that the sweep compares.
+type hold struct {
+	key     string
+	address string
+}
+
+func holdOf(g ipam.Grant) hold { return hold{g.Key, g.Address.Unmap().String()} }
+
+// holds returns the grants of the cluster, of all groups.
+func (m *Manager) holds() (all map[hold]bool, byGroup map[string][]ipam.Grant, complete bool) {
+	byGroup, complete = m.ledger.Holds()
+	all = map[hold]bool{}
+	for _, grants := range byGroup {
+		for _, g := range grants {
+			all[holdOf(g)] = true
+		}
+	}
+	return all, byGroup, complete
+}

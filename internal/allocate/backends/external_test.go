@@ -1,0 +1,332 @@
+package backends_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	ipamv1 "purelb.io/purelb/api/ipam/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/backends"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
+)
+
+// store is an IPAM server in memory, with four addresses of each family.
+type store struct {
+	ipamv1.UnimplementedIPAMServer
+	// allocating, if set, is called before each allocation. The server returns its error.
+	allocating func(ctx context.Context, r *ipamv1.AllocateRequest) error
+
+	// prefix begins the IPv4 addresses.
+	prefix string
+
+	mu    sync.Mutex
+	held  map[string]string // the owner of each address
+	calls []string
+}
+
+func newStore() *store { return &store{prefix: "192.0.2.", held: map[string]string{}} }
+
+// another returns a server with other addresses.
+func another() *store {
+	s := newStore()
+	s.prefix = "198.51.100."
+	return s
+}
+
+func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
+	if s.allocating != nil {
+		if err := s.allocating(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, "allocate "+r.Pool+" "+r.Service)
+	owner := r.Pool + " " + r.Service
+	reply := &ipamv1.AllocateResponse{}
+	for prefix, wanted := range map[string]bool{s.prefix: r.GetFamilies().GetWantIpv4(), "2001:db8::": r.GetFamilies().GetWantIpv6()} {
+		if !wanted {
+			continue
+		}
+		a := s.addressFor(prefix, owner)
+		if a == "" {
+			return nil, status.Error(codes.ResourceExhausted, "no address is free")
+		}
+		s.held[a] = owner
+		reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: a})
+	}
+	return reply, nil
+}
+
+// addressFor returns the address of the owner, or a free address.
+func (s *store) addressFor(prefix, owner string) (free string) {
+	for n := 4; n > 0; n-- {
+		a := fmt.Sprintf("%s%d", prefix, n)
+		switch s.held[a] {
+		case owner:
+			return a
+		case "":
+			free = a
+		}
+	}
+	return free
+}
+
+func (s *store) Release(_ context.Context, r *ipamv1.ReleaseRequest) (*ipamv1.ReleaseResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, fmt.Sprintf("release %s %s %s%t", r.Pool, r.Service, r.GetIp(), r.GetAll()))
+	for a, owner := range s.held {
+		if owner == r.Pool+" "+r.Service && (r.GetAll() || r.GetIp() == a) {
+			delete(s.held, a)
+		}
+	}
+	return &ipamv1.ReleaseResponse{}, nil
+}
+
+func (s *store) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &ipamv1.StatsResponse{InUseV4: uint64(len(s.held)), SizeV4: 4, SizeV6: 4, HasKnownCapacity: true, DisplayAddresses: []string{"192.0.2.1-192.0.2.4"}}, nil
+}
+
+// print lists the held addresses, sorted.
+func (s *store) print() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []string
+	for a, owner := range s.held {
+		lines = append(lines, owner+" "+a)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, ", ")
+}
+
+// called reports whether the server received the call.
+func (s *store) called(call string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.calls, call)
+}
+
+// socketWorld is a Manager with IPAM servers. A synthetic clock does not see sockets, so the clock is
+// real. A test waits only for conditions, never for a time.
+type socketWorld struct {
+	*testing.T
+	ledger  *ledger
+	manager *backends.Manager
+	folder  string
+	// news gets a value when something may have changed.
+	news chan struct{}
+}
+
+func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
+	folder, err := os.MkdirTemp("", "ipam") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	c := &socketWorld{T: t, ledger: newLedger(), folder: folder, news: make(chan struct{}, 1)}
+	c.ledger.news = c.notify
+	c.manager = backends.New(c.ledger, backends.Options{Identity: netbox.Identity{Cluster: cluster}, Changed: func(string) { c.notify() },
+		Log: slog.New(slog.DiscardHandler), Call: func(string, string, string, time.Duration) { c.notify() }})
+	c.ledger.poke = c.manager.Poke
+	c.set(sockets)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.manager.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// set gives groups their sockets.
+func (c *socketWorld) set(sockets map[string]string) {
+	var list []config.Backend
+	for group, socket := range sockets {
+		list = append(list, config.Backend{Group: group, External: &config.External{Provider: "test", Socket: c.socket(socket)}})
+	}
+	c.manager.Set(list)
+}
+
+func (c *socketWorld) socket(name string) string { return filepath.Join(c.folder, name) }
+
+func (c *socketWorld) notify() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// until waits until so returns true.
+func (c *socketWorld) until(what string, so func() bool) {
+	c.Helper()
+	for !so() {
+		select {
+		case <-c.news:
+		case <-time.After(time.Minute):
+			c.Fatalf("timeout while waiting: %s; the states are %+v", what, c.manager.States())
+		}
+	}
+}
+
+// shows waits until the ledger has this content for a group.
+func (c *socketWorld) shows(group, want string) {
+	c.Helper()
+	c.until(group+" has "+want, func() bool { return c.ledger.print(group) == want })
+}
+
+// serve runs a server on a socket until the end of the test.
+func (c *socketWorld) serve(socket string, s ipamv1.IPAMServer) {
+	c.Helper()
+	l, err := net.Listen("unix", c.socket(socket))
+	if err != nil {
+		c.Fatal(err)
+	}
+	server := grpc.NewServer()
+	ipamv1.RegisterIPAMServer(server, s)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := server.Serve(l); err != nil {
+			c.Errorf("serve: %v", err)
+		}
+	})
+	c.Cleanup(func() { server.Stop(); serving.Wait() })
+}
+
+func TestIPAMServerGrantsAndReleases(t *testing.T) {
+	s := newStore()
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
+	c.serve("a", s)
+	c.ledger.want("lb", web, key("web", addr.V6))
+	c.shows("lb", "web/v4=192.0.2.1 web/v6=2001:db8::1")
+	if got := s.print(); got != "lb default/web 192.0.2.1, lb default/web 2001:db8::1" {
+		t.Errorf("the server has %s", got)
+	}
+	c.ledger.giveUp("lb", web, key("web", addr.V6))
+	c.shows("lb", "")
+	c.until("the holder is dismissed", func() bool { return s.called("release lb default/web true") })
+	if got := s.print(); got != "" || !s.called("release lb default/web 192.0.2.1false") {
+		t.Errorf("the server has %q after %q", got, s.calls)
+	}
+	c.until("the manager counts the addresses", func() bool {
+		state := c.manager.States()[0]
+		return state.Backend == "test" && state.Size[addr.V4] == 4 && len(state.Ranges) == 1 && !state.Reached.IsZero()
+	})
+}
+
+// A group with a missing server delays no other group.
+func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
+	c := newSocketWorld(t, map[string]string{"lb": "a", "away": "b"})
+	c.ledger.want("away", web)
+	c.until("the state shows the fault", func() bool {
+		for _, s := range c.manager.States() {
+			if s.Group == "away" && s.Fault != nil && s.Fault.Kind == ipam.KindUnavailable && strings.Contains(s.Fault.Message, "is not there") {
+				return true
+			}
+		}
+		return false
+	})
+	c.serve("a", newStore())
+	c.ledger.want("lb", web)
+	c.shows("lb", "web/v4=192.0.2.1")
+	c.shows("away", "wanted:1")
+	c.serve("b", another())
+	c.shows("away", "web/v4=198.51.100.1")
+	c.until("the fault ends", func() bool { return c.manager.States()[0].Fault == nil })
+}
+
+func TestHangingIPAMServerDelaysNoOtherGroup(t *testing.T) {
+	arrived, goOn := make(chan struct{}, 1), make(chan struct{})
+	s := newStore()
+	s.allocating = func(ctx context.Context, r *ipamv1.AllocateRequest) error {
+		if r.Pool == "slow" {
+			arrived <- struct{}{}
+			<-goOn
+		}
+		return nil
+	}
+	c := newSocketWorld(t, map[string]string{"slow": "a", "fast": "a"})
+	c.serve("a", s)
+	c.ledger.want("slow", web)
+	<-arrived
+	c.ledger.want("fast", web)
+	c.shows("fast", "web/v4=192.0.2.1")
+	c.ledger.giveUp("fast", web)
+	c.shows("fast", "")
+	close(goOn)
+	c.shows("slow", "web/v4=192.0.2.1")
+}
+
+// A Service that the server cannot serve delays no other Service.
+func TestFailingServiceDelaysNoOther(t *testing.T) {
+	s := newStore()
+	s.allocating = func(_ context.Context, r *ipamv1.AllocateRequest) error {
+		if r.Service == "default/web" {
+			return status.Error(codes.Internal, "no")
+		}
+		return nil
+	}
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
+	c.serve("a", s)
+	c.ledger.want("lb", web, api)
+	c.shows("lb", "api/v4=192.0.2.1 wanted:1")
+	c.until("the state shows the fault", func() bool { return c.manager.States()[0].Fault != nil })
+	c.ledger.want("lb", v4(1)...)
+	c.shows("lb", "api/v4=192.0.2.1 web-0/v4=192.0.2.2 wanted:1")
+}
+
+func TestSocketIsChanged(t *testing.T) {
+	first, second := newStore(), another()
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
+	c.serve("a", first)
+	c.serve("b", second)
+	c.ledger.want("lb", web)
+	c.shows("lb", "web/v4=192.0.2.1")
+	c.set(map[string]string{"lb": "b"})
+	c.ledger.want("lb", api)
+	c.until("both servers hold an address", func() bool {
+		return first.print() == "lb default/web 192.0.2.1" && second.print() == "lb default/api 198.51.100.1"
+	})
+}
+
+// PureLB works with an IPAM server that does not implement Stats.
+func TestServerWithoutStatsHasAWarning(t *testing.T) {
+	c := newSocketWorld(t, map[string]string{"lb": "a"})
+	c.serve("a", allocatesOnly{store: newStore()})
+	c.ledger.want("lb", web)
+	c.shows("lb", "web/v4=192.0.2.1")
+	c.until("the state shows the warning", func() bool {
+		state := c.manager.States()[0]
+		return state.Fault == nil && strings.Contains(strings.Join(state.Warnings, ""), "the number of addresses is not known")
+	})
+}
+
+// allocatesOnly is a store without Stats.
+type allocatesOnly struct {
+	ipamv1.UnimplementedIPAMServer
+	store *store
+}
+
+func (s allocatesOnly) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
+	return s.store.Allocate(ctx, r)
+}

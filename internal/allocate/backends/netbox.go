@@ -1,0 +1,108 @@
+package backends
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/netbox"
+)
+
+// pageSize is how many addresses one request lists.
+const pageSize = 1000
+
+// netBox is the backend of a group with NetBox.
+type netBox struct {
+	server *server
+	group  netbox.Group
+	state  *entry
+	// confirmed is the digest of the orphans that a person lets PureLB release, or "".
+	confirmed string
+
+	stale atomic.Bool
+	// turn is full while a call looks for the group. It guards what follows.
+	turn   chan struct{}
+	pool   *netbox.Pool // nil until it is found
+	client *netbox.Client
+}
+
+// ready finds the group in NetBox, with the present token of the Secret. If that fails, the
+// previous pool stays, so that requests which still succeed with it continue.
+func (n *netBox) ready(ctx context.Context) (driver, error) {
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return nil, &ipam.Error{Kind: ipam.KindUnavailable, Message: "another request still looks for the group in NetBox"}
+	}
+	if n.pool != nil && !n.stale.Load() && n.server.current(n.client) {
+		return pool{n.pool, n}, nil
+	}
+	n.stale.Store(false)
+	client, err := n.server.connect(ctx)
+	if err == nil {
+		var found *netbox.Pool
+		if found, err = client.Prepare(ctx, n.group); err == nil {
+			n.adopt(client, found)
+		}
+	}
+	if n.pool == nil {
+		return nil, err
+	}
+	return pool{n.pool, n}, nil
+}
+
+// adopt stores a pool that was just found. The caller has the turn.
+func (n *netBox) adopt(client *netbox.Client, found *netbox.Pool) {
+	n.client, n.pool = client, found
+	facts := found.Facts()
+	n.state.warn("prepare", facts.Warnings...)
+	n.state.update(func(s *State) {
+		s.Backend, s.Reached = "NetBox "+facts.Version, time.Now()
+		if len(facts.Parents) > 0 {
+			s.Ranges = facts.Parents
+		}
+	})
+	n.server.enter(member{group: n.group, pool: found, state: n.state, confirmed: n.confirmed})
+}
+
+func (n *netBox) renew() { n.stale.Store(true) }
+
+// parallel is 1 because the client sends one request at a time.
+func (n *netBox) parallel() int { return 1 }
+
+func (n *netBox) longest() time.Duration { return time.Minute }
+func (n *netBox) settle() time.Duration  { return 30 * time.Second }
+
+// rest limits the groups of a server to one counting request per minute.
+func (n *netBox) rest() time.Duration {
+	return max(rest, time.Duration(n.server.cost())*time.Minute)
+}
+
+func (n *netBox) uncounted(err error) *ipam.Error { return faultOf(err) }
+func (n *netBox) close()                          { n.server.leave(n.group.Name) }
+
+// pool is the driver of a group that was found.
+type pool struct {
+	*netbox.Pool
+	of *netBox
+}
+
+// ReleaseAll releases both families. A former allocator may have sent a claim that this one does not
+// know.
+func (p pool) ReleaseAll(ctx context.Context, key string) error {
+	return errors.Join(p.Release(ctx, []ipam.Grant{{Key: ipam.KeyIn(key, addr.V4)}, {Key: ipam.KeyIn(key, addr.V6)}})...)
+}
+
+// Capacity counts the addresses, and notes how many requests that takes.
+func (p pool) Capacity(ctx context.Context) (ipam.Capacity, error) {
+	c, err := p.Pool.Capacity(ctx)
+	if err == nil {
+		listed := min(c.InUse[addr.V4], 1e6) + min(c.InUse[addr.V6], 1e6)
+		p.of.server.note(p.of.group.Name, len(c.Ranges)+int(listed/pageSize))
+	}
+	return c, err
+}

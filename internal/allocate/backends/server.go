@@ -1,0 +1,166 @@
+package backends
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/config"
+)
+
+// secretTimeout limits the reading of a Secret.
+const secretTimeout = 10 * time.Second
+
+// serverID is what groups must have in common to share a client of NetBox.
+type serverID struct {
+	url       string
+	token, ca config.SecretKey
+}
+
+// server is a NetBox server that groups share.
+type server struct {
+	id      serverID
+	manager *Manager
+	// users are the workers of the server; the manager guards it.
+	users int
+	// left is called by each user when it ends.
+	left func()
+
+	mu sync.Mutex // guards what follows
+	// client was made with these credentials.
+	client    *netbox.Client
+	token, ca []byte
+	members   map[string]member
+	// costs are how many requests it takes to count the addresses of each group.
+	costs map[string]int
+
+	// confirmed gets a signal when a person confirms the release of orphans.
+	confirmed chan struct{}
+}
+
+// member is a group that was found on the server.
+type member struct {
+	group netbox.Group
+	pool  *netbox.Pool
+	state *entry
+	// confirmed is the digest of the orphans that a person lets PureLB release, or "".
+	confirmed string
+}
+
+func newServer(id serverID, m *Manager) *server {
+	return &server{id: id, manager: m, members: map[string]member{}, costs: map[string]int{}, confirmed: make(chan struct{}, 1)}
+}
+
+// connect returns a client with the present credentials of the Secrets. It returns the
+// existing client if its credentials are unchanged.
+func (s *server) connect(ctx context.Context) (*netbox.Client, error) {
+	token, ca, err := s.credentials(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if s.client != nil && bytes.Equal(token, s.token) && bytes.Equal(ca, s.ca) {
+		return s.client, nil
+	}
+	client, err := s.manager.options.NetBox(netbox.Config{
+		URL: s.id.url, Token: string(token), CA: ca,
+		Random: s.manager.options.Random, Observe: s.manager.options.Exchange,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.client, s.token, s.ca = client, token, ca
+	return client, nil
+}
+
+// current reports whether groups should use this client.
+func (s *server) current(client *netbox.Client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client == client
+}
+
+// credentials reads the token, and the certificates if there are some.
+func (s *server) credentials(ctx context.Context) (token, ca []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	if token, err = s.secret(ctx, s.id.token, "API token of a user of NetBox"); err != nil || s.id.ca.Name == "" {
+		return token, nil, err
+	}
+	ca, err = s.secret(ctx, s.id.ca, "certificate of the CA of NetBox in PEM format")
+	return token, ca, err
+}
+
+// secret reads a value that should exist.
+func (s *server) secret(ctx context.Context, key config.SecretKey, what string) ([]byte, error) {
+	value, err := s.manager.options.Secret(ctx, key)
+	switch {
+	case errors.Is(err, ErrNoSecret):
+		return nil, misconfigured("the Secret %s/%s has no entry %s, or is not there: put the %s there", key.Namespace, key.Name, key.Key, what)
+	case err != nil:
+		return nil, &ipam.Error{Kind: ipam.KindUnavailable, Cause: err,
+			Message: fmt.Sprintf("the Secret %s/%s with the %s cannot be read: %v", key.Namespace, key.Name, what, err)}
+	}
+	return value, nil
+}
+
+// enter adds a group that was found, or replaces it.
+func (s *server) enter(m member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members[m.group.Name] = m
+	if m.confirmed != "" {
+		backoff.Poke(s.confirmed)
+	}
+}
+
+// leave removes a group whose worker ends.
+func (s *server) leave(group string) {
+	s.mu.Lock()
+	delete(s.members, group)
+	delete(s.costs, group)
+	s.mu.Unlock()
+	s.left()
+}
+
+// note says how many requests it took to count the addresses of a group.
+func (s *server) note(group string, requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.costs[group] = requests
+}
+
+// cost is how many requests it takes to count the addresses of all groups.
+func (s *server) cost() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := 0
+	for _, requests := range s.costs {
+		sum += requests
+	}
+	return sum
+}
+
+// byField returns the groups by the custom field of their keys, sorted by name.
+func (s *server) byField() map[string][]member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := map[string][]member{}
+	for _, m := range s.members {
+		field := cmp.Or(m.group.Field, netbox.DefaultField)
+		list[field] = append(list[field], m)
+	}
+	for _, members := range list {
+		slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.group.Name, b.group.Name) })
+	}
+	return list
+}

@@ -1,0 +1,220 @@
+package allocate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/config"
+)
+
+const (
+	// olderFinalizer is the finalizer that an older version put on BGPConfigurations. Each speaker
+	// notices a deletion itself, so a deletion need not wait for the speakers.
+	olderFinalizer = "bgp.purelb.io/finalizer"
+	// configsCheck is how often the allocator reads all BGPConfigurations, because the Secrets that
+	// they name may appear or disappear. configsRetry is the pause after a failure.
+	configsCheck = 30 * time.Second
+	configsRetry = 5 * time.Second
+)
+
+// bgpConfigs writes the part of the status of BGPConfigurations that is the same on all
+// nodes. It also removes the finalizer of an older version from BGPConfigurations that are
+// being deleted. The state of one node is in its BGPNodeStatus, which its speaker writes.
+//
+// The allocator does this because the speakers share a service account: with a right to
+// change BGPConfigurations, each node could reconfigure all others.
+type bgpConfigs struct {
+	cached    cache.Cache
+	nodes     cache.Cache
+	write     client.Client
+	secrets   typedcorev1.SecretInterface
+	namespace string
+	log       *slog.Logger
+}
+
+// newBGPConfigs makes a bgpConfigs with its own cache. So no other part waits for BGPConfigurations
+// if they cannot be read.
+func newBGPConfigs(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, opt Options) (*bgpConfigs, error) {
+	namespaces := map[string]cache.Config{}
+	for _, ns := range config.Watched(opt.Namespace, opt.BGPNamespaces) {
+		namespaces[ns] = cache.Config{}
+	}
+	cached, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultNamespaces: namespaces,
+		DefaultTransform:  cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the cache of BGPConfigurations: %w", err)
+	}
+	return &bgpConfigs{cached: cached, nodes: mgr.GetCache(), write: write, secrets: secrets, namespace: opt.Namespace, log: opt.Log}, nil
+}
+
+// Start implements manager.Runnable. Only the leader writes.
+func (b *bgpConfigs) Start(ctx context.Context) error {
+	informer, err := b.cached.GetInformer(ctx, &bgpv1.BGPConfiguration{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch BGPConfigurations: %w", err)
+	}
+	changed := make(chan struct{}, 1)
+	if _, err := informer.AddEventHandler(signals(changed)); err != nil {
+		return fmt.Errorf("watch BGPConfigurations: %w", err)
+	}
+	if err := b.followLabels(ctx, changed); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.cached.Start(ctx) }()
+	if b.cached.WaitForCacheSync(ctx) {
+		b.follow(ctx, changed)
+	}
+	return <-ended
+}
+
+// followLabels leaves a signal in changed when the labels of a Node change: conflicts exist only
+// on nodes that several BGPConfigurations select.
+func (b *bgpConfigs) followLabels(ctx context.Context, changed chan struct{}) error {
+	informer, err := b.nodes.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch Nodes: %w", err)
+	}
+	handler := signals(changed)
+	handler.UpdateFunc = func(was, is any) {
+		if a, ok := was.(*corev1.Node); ok {
+			if b, ok := is.(*corev1.Node); ok && maps.Equal(a.Labels, b.Labels) {
+				return
+			}
+		}
+		backoff.Poke(changed)
+	}
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		return fmt.Errorf("watch Nodes: %w", err)
+	}
+	return nil
+}
+
+// signals returns an event handler that leaves a signal in changed for every change.
+func signals(changed chan struct{}) toolscache.ResourceEventHandlerFuncs {
+	signal := func() { backoff.Poke(changed) }
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
+	}
+}
+
+// follow reconciles all BGPConfigurations when one of them or a Node's labels change, and every
+// configsCheck.
+func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
+	loop := backoff.Loop{
+		Schedule: backoff.Schedule{Every: configsCheck, Retry: backoff.Pauses{Min: configsRetry, Max: configsRetry}},
+		Asked:    changed,
+		Do:       func(ctx context.Context) (time.Time, error) { return time.Time{}, b.reconcile(ctx, time.Now()) },
+		Failed: func(ctx context.Context, err error) {
+			b.log.WarnContext(ctx, "bgpConfigurationsNotWritten", "error", err)
+		},
+	}
+	_ = loop.Run(ctx) // it ends with ctx
+}
+
+// reconcile reports on each BGPConfiguration, or removes its finalizer if it is being
+// deleted.
+func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
+	var all bgpv1.BGPConfigurationList
+	if err := b.cached.List(ctx, &all); err != nil {
+		return fmt.Errorf("read the BGPConfigurations: %w", err)
+	}
+	var nodes corev1.NodeList
+	if err := b.nodes.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("read the Nodes: %w", err)
+	}
+	cluster := peering.Cluster{Configs: all.Items, Home: b.namespace}
+	for i := range nodes.Items {
+		cluster.Nodes = append(cluster.Nodes, nodes.Items[i].Labels)
+	}
+	var errs []error
+	for i := range all.Items {
+		c := &all.Items[i]
+		var err error
+		if c.DeletionTimestamp.IsZero() {
+			err = b.report(ctx, c, cluster, now)
+		} else {
+			err = b.release(ctx, c)
+		}
+		// A BGPConfiguration that changed in the meantime is reconciled again.
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("BGPConfiguration %s/%s: %w", c.Namespace, c.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// release removes the older version's finalizer from c.
+func (b *bgpConfigs) release(ctx context.Context, c *bgpv1.BGPConfiguration) error {
+	if !slices.Contains(c.Finalizers, olderFinalizer) {
+		return nil
+	}
+	free := c.DeepCopy()
+	free.Finalizers = slices.DeleteFunc(free.Finalizers, func(f string) bool { return f == olderFinalizer })
+	if err := b.write.Patch(ctx, free, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("remove the finalizer %s: %w", olderFinalizer, err)
+	}
+	b.log.InfoContext(ctx, "finalizerRemoved", "config", c.Namespace+"/"+c.Name)
+	return nil
+}
+
+// report writes the status of c if it differs.
+func (b *bgpConfigs) report(ctx context.Context, c *bgpv1.BGPConfiguration, cluster peering.Cluster, now time.Time) error {
+	var unread error
+	secret := func(name, key string) (string, error) {
+		if err := peering.ForeignSecret(name, b.namespace); err != nil {
+			return "", err
+		}
+		known, err := b.secret(ctx, name)
+		unread = errors.Join(unread, err)
+		return known.Value(b.namespace, name, key)
+	}
+	status := cluster.CommonStatus(c, secret, now)
+	if unread != nil {
+		return unread // report nothing while a Secret could not be read
+	}
+	if equality.Semantic.DeepEqual(c.Status, status) {
+		return nil
+	}
+	said := c.DeepCopy()
+	said.Status = status
+	if err := b.write.Status().Patch(ctx, said, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// secret reads the Secret of this name.
+func (b *bgpConfigs) secret(ctx context.Context, name string) (peering.Secret, error) {
+	s, err := b.secrets.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return peering.Secret{Data: s.Data, Known: true, Exists: true}, nil
+	case apierrors.IsNotFound(err):
+		return peering.Secret{Known: true}, nil
+	case apierrors.IsForbidden(err):
+		return peering.Secret{Forbidden: true}, nil
+	}
+	return peering.Secret{}, fmt.Errorf("read the secret %s: %w", name, err)
+}

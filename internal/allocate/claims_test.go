@@ -1,0 +1,151 @@
+package allocate
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// takeAll takes the work of all holders of a group.
+func takeAll(l *allocations, group string) (claims []ipam.Claim, back []ipam.Grant, gone []string) {
+	for _, h := range l.Pending(group) {
+		w := l.Work(h)
+		claims, back = append(claims, w.Claims...), append(back, w.Release...)
+		if w.Dismiss != "" {
+			gone = append(gone, w.Dismiss)
+		}
+	}
+	return claims, back, gone
+}
+
+// takeClaims takes the claims of a group that must be sent.
+func takeClaims(l *allocations, group string) []ipam.Claim {
+	claims, _, _ := takeAll(l, group)
+	return claims
+}
+
+// answerEach answers claims.
+func answerEach(l *allocations, claims []ipam.Claim, answers ...ipam.Answer) {
+	for i, c := range claims {
+		l.Answered(c.Holder(), claims[i:i+1], answers[i:i+1])
+	}
+}
+
+func refusal(kind ipam.Kind, message string) ipam.Answer {
+	return ipam.Answer{Err: &ipam.Error{Kind: kind, Message: message}}
+}
+
+var backedBox = ipam.Group{Name: "box", Announce: ipam.AnnounceRemote, Backend: "NetBox"}
+
+// Neither the annotation nor the status of a Service proves that a backend granted an address.
+func TestOnlyABackendGrantsItsAddresses(t *testing.T) {
+	s := newFixture(t, backedBox)
+	r := s.wants("web", inGroup("box"))
+	r.From, r.Vouched = "box", []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+	s.gets(r, "")
+	r.Held = r.Vouched
+	s.gets(r, "")
+	if claims := takeClaims(s.allocations, "box"); len(claims) != 1 {
+		t.Errorf("claims %v", claims)
+	}
+}
+
+func TestServiceIsQueuedWhenItsGroupBecomesKnown(t *testing.T) {
+	s := newFixture(t, backedBox)
+	r := s.wants("web", func(r *service.Request) {
+		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // nothing tells its group
+		r.Vouched, r.Asked, r.Reevaluate = r.Held, r.Held, true
+	})
+	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonOutside {
+		t.Fatalf("before the sweep: %s, %v", d.Result.Reason, err)
+	}
+	s.Learn("box", []ipam.Grant{{Key: "test/default/web/v4", Address: r.Held[0]}})
+	s.wakes(owner(r))
+	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonAllocated || d.Result.From != "box" {
+		t.Errorf("after the sweep: %s from %q, %v", d.Result.Reason, d.Result.From, err)
+	}
+}
+
+func TestAddressStaysWithoutABackendReplacement(t *testing.T) {
+	s := newFixture(t, backedBox)
+	r := s.wants("web", func(r *service.Request) {
+		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")} // nothing tells its group
+		r.Vouched, r.Group, r.Reevaluate = r.Held, "box", true
+	})
+	s.gets(r, "203.0.113.7")
+	claims := takeClaims(s.allocations, "box")
+	if len(claims) != 1 || claims[0].Address.IsValid() {
+		t.Fatalf("claims %v, want any address", claims)
+	}
+	answerEach(s.allocations, claims, refusal(ipam.KindExhausted, "nothing is free"))
+	if d, err := s.decide(r); err != nil || !slices.Equal(d.Result.Addresses, r.Held) || d.Result.Reevaluated {
+		t.Errorf("chose %s, re-evaluated %v, %v", d.Result.Addresses, d.Result.Reevaluated, err)
+	}
+}
+
+func TestHolderStaysWhileAServiceMayUseIt(t *testing.T) {
+	key := func(r *service.Request) { r.SharingKey = "key" }
+	has := func(a string) func(*service.Request) {
+		return func(r *service.Request) {
+			r.From, r.Held = "box", []netip.Addr{netip.MustParseAddr(a)}
+			r.Vouched = r.Held
+		}
+	}
+	tests := map[string]struct {
+		goes, stays func(*service.Request)
+		want        int
+	}{
+		"it had one address":                           {goes: has("203.0.113.7"), want: 1},
+		"its sharing key was that of another address":  {goes: key, stays: key, want: 0},
+		"it shared its address, and no Service has it": {goes: key, want: 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newFixture(t, backedBox)
+			s.cluster.Claims.SetCluster("test")
+			first := s.wants("first", has("203.0.113.7"), test.goes)
+			s.gets(first, "203.0.113.7")
+			if test.stays != nil {
+				s.gets(s.wants("second", has("203.0.113.8"), test.stays), "203.0.113.8")
+			}
+			s.forget(owner(first))
+			_, back, _ := takeAll(s.allocations, "box")
+			for _, g := range back {
+				s.Released(ipam.Holder{Group: "box", Name: ipam.HolderOf(g.Key)}, []ipam.Grant{g}, []error{nil})
+			}
+			if _, _, keys := takeAll(s.allocations, "box"); len(keys) != test.want {
+				t.Errorf("dismisses %q, want %d", keys, test.want)
+			}
+		})
+	}
+}
+
+func TestRefusedClaimIsRetriedWhenTheBackendHasAddresses(t *testing.T) {
+	gone := ipam.Holder{Group: "box", Name: "default/gone"}
+	const key = "test/default/gone/box/v4"
+	for name, test := range map[string]struct{ before, after func(*fixture) }{
+		"a surplus is released": {func(s *fixture) { s.Freed("other") }, func(s *fixture) { s.Freed("box") }},
+		"a holder is dismissed": {
+			func(s *fixture) { s.Dismissed(gone, key, refusal(ipam.KindUnavailable, "it is away").Err) },
+			func(s *fixture) { s.Dismissed(gone, key, nil) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFixture(t, backedBox)
+			s.cluster.Claims.SetCluster("test")
+			s.gets(s.wants("web", inGroup("box")), "")
+			answerEach(s.allocations, takeClaims(s.allocations, "box"), refusal(ipam.KindExhausted, "nothing is free"))
+			var due []ipam.Holder
+			s.poke = func(holders ...ipam.Holder) { due = append(due, holders...) }
+			if test.before(s); len(due) > 0 {
+				t.Errorf("%v are due, although no address became free", due)
+			}
+			if test.after(s); len(due) == 0 || due[0].Name != "default/web" {
+				t.Errorf("%v are due, although the backend has a free address", due)
+			}
+		})
+	}
+}

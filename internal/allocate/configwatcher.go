@@ -1,0 +1,203 @@
+package allocate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocate/census"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/config"
+)
+
+// configWatcher tells the allocations when the state of the cluster changes.
+type configWatcher struct {
+	cached client.Reader
+	// live asks the API server.
+	live        client.Reader
+	allocations *allocations
+	// namespace is the one that PureLB is installed in. configNamespaces are further namespaces
+	// whose ServiceGroups and LBNodeAgents PureLB uses.
+	namespace        string
+	configNamespaces []string
+	// ignorePodCIDRs says that Services may have addresses of Nodes' podCIDRs.
+	ignorePodCIDRs bool
+	// all queues every Service.
+	all func(context.Context) error
+	// changed gets a signal when there is something to report.
+	changed chan struct{}
+	metrics *metrics
+	// clusterName names the cluster to backends. "" means the UID of the namespace
+	// kube-system.
+	clusterName string
+	backends    *backendWorkers
+	log         *slog.Logger
+
+	// owed says that every Service must still be queued. Only Reconcile uses owed, and only one
+	// Reconcile runs at a time.
+	owed bool
+
+	mu  sync.Mutex
+	now clusterState
+	// kubernetes are the ClusterIPs of the Service default/kubernetes, empty until they are
+	// read; see clusterIPs.
+	kubernetes []netip.Addr
+}
+
+// Reconcile is called for every object that the clusterState depends on.
+func (l *configWatcher) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	differ, err := l.refresh(ctx)
+	backoff.Poke(l.changed)
+	l.owed = l.owed || differ
+	if err != nil || !l.owed {
+		return reconcile.Result{}, err
+	}
+	err = l.all(ctx)
+	l.owed = err != nil
+	return reconcile.Result{}, err
+}
+
+// refresh reads the state of the cluster, gives it to the allocations, and reports whether
+// it has changed.
+func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, err := l.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	differ = !s.equal(l.now)
+	l.logQuarantine(l.now.quarantined, s.quarantined)
+	l.now = s
+	if differ {
+		l.log.Info("configChanged", "groups", len(s.config.Groups.Usable), "problems", len(s.config.Problems), "subnets", len(s.subnets))
+		l.allocations.nameCluster(s.cluster)
+		l.allocations.change(s)
+		l.backends.set(s.config.Backends)
+	}
+	l.metrics.loaded.Set(1)
+	return differ, nil
+}
+
+// current returns the clusterState as last read.
+func (l *configWatcher) current() clusterState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
+}
+
+// outOfScope returns the ServiceGroups in namespaces that PureLB does not use.
+func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
+
+// problems returns the problems of the configuration.
+func (l *configWatcher) problems() []config.Problem { return l.current().config.Problems }
+
+// look reads the clusterState from the cache.
+func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
+	var groups v2.ServiceGroupList
+	var agents v2.LBNodeAgentList
+	var leases coordinationv1.LeaseList
+	var nodes corev1.NodeList
+	var services networkingv1.ServiceCIDRList
+	namespaces := namespaceList()
+	for _, list := range []client.ObjectList{&groups, &agents, &leases, &nodes, &services, namespaces} {
+		if err := l.cached.List(ctx, list); err != nil {
+			return clusterState{}, fmt.Errorf("read %T: %w", list, err)
+		}
+	}
+	clusterIPs, err := l.clusterIPs(ctx, services.Items)
+	if err != nil {
+		return clusterState{}, err
+	}
+	s := census.Of(census.Objects{
+		Groups: groups.Items, Agents: agents.Items, Leases: leases.Items, Nodes: nodes.Items, Networks: services.Items,
+		Namespaces: namespaces.Items, ClusterIPs: clusterIPs,
+		Install: census.Install{Namespace: l.namespace, ConfigNamespaces: l.configNamespaces, IgnorePodCIDRs: l.ignorePodCIDRs},
+	})
+	uid := uidOf(namespaces.Items, metav1.NamespaceSystem)
+	cluster := cmp.Or(l.clusterName, uid)
+	if cluster == "" && len(s.Config.Backends) > 0 {
+		return clusterState{}, fmt.Errorf("find the namespace %s, whose UID names the cluster to backends: set --cluster-name", metav1.NamespaceSystem)
+	}
+	return clusterState{
+		config:      s.Config,
+		cluster:     cluster,
+		uid:         uid,
+		namespaces:  s.Namespaces,
+		boundaries:  s.Boundaries,
+		subnets:     s.Subnets,
+		blocked:     s.Blocked,
+		quarantined: s.Quarantined,
+		networks:    s.Networks,
+		outOfScope:  l.outside(groups.Items),
+	}, nil
+}
+
+// outside returns those groups that are in a namespace that PureLB does not use, in order.
+func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
+	out := slices.DeleteFunc(slices.Clone(groups), func(g v2.ServiceGroup) bool {
+		return config.InScope(g.Namespace, l.namespace, l.configNamespaces)
+	})
+	slices.SortFunc(out, func(a, b v2.ServiceGroup) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return out
+}
+
+// clusterState is everything that decisions depend on, except Services.
+type clusterState struct {
+	config config.Config
+	// cluster names the cluster to backends. uid is the UID of the namespace kube-system.
+	cluster, uid string
+	// subnets are the networks of all nodes, sorted. They come from all existing Leases: a
+	// node that is down is still part of its network.
+	subnets []netip.Prefix
+	// blocked are addresses that no Service may get, each with the reason.
+	blocked map[netip.Addr]string
+	// quarantined are those blocked addresses that machines outside the cluster have.
+	quarantined map[netip.Addr]string
+	// networks are the networks that the cluster itself uses, in order. Services must not get
+	// addresses of these networks.
+	networks []ipam.Network
+	// namespaces are the labels of the existing namespaces, if a ServiceGroup selects
+	// namespaces by labels. Otherwise it is nil, so that a new or deleted namespace queues
+	// no Service.
+	namespaces map[string]map[string]string
+	// boundaries say which groups are for which namespaces.
+	boundaries ipam.Boundaries
+	// outOfScope are the ServiceGroups in other namespaces.
+	outOfScope []v2.ServiceGroup
+}
+
+// equal reports whether s and t lead to the same decisions.
+func (s clusterState) equal(t clusterState) bool {
+	return reflect.DeepEqual(s.config.Groups.Usable, t.config.Groups.Usable) && reflect.DeepEqual(s.config.Problems, t.config.Problems) &&
+		reflect.DeepEqual(s.config.Groups.Enforced, t.config.Groups.Enforced) && slices.Equal(s.subnets, t.subnets) &&
+		reflect.DeepEqual(s.blocked, t.blocked) && slices.Equal(s.networks, t.networks) && reflect.DeepEqual(s.namespaces, t.namespaces) &&
+		reflect.DeepEqual(s.config.Backends, t.config.Backends)
+}
+
+// uidOf returns the UID of the namespace of this name, or "".
+func uidOf(namespaces []metav1.PartialObjectMetadata, name string) string {
+	for _, ns := range namespaces {
+		if ns.Name == name {
+			return string(ns.UID)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,219 @@
+package allocate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// A Service gets service.Finalizer before its first claim is sent to a backend. So no crash loses an
+// address: the next allocator sees the Service, even if it was deleted meanwhile, and its claims are
+// found by their keys. The order at the end is:
+//
+//  1. the status shows no address, so agents withdraw it;
+//  2. the backends release all that they hold for the Service;
+//  3. the finalizer is removed, and the API server deletes the Service.
+
+// claims returns the claims of choice that may be sent: none for a Service without the finalizer, or
+// for one that is being deleted.
+func (l *allocations) claims(r service.Request, choice ipam.Choice) []ipam.Claim {
+	if !r.Bound || r.Leaving {
+		return nil
+	}
+	return choice.Claims
+}
+
+// bound reports whether the Service of r needs the finalizer and lacks it, or has it without need.
+func (l *allocations) bound(r service.Request, choice ipam.Choice) (bind, unbind bool) {
+	if r.Leaving {
+		return false, false
+	}
+	needs := len(choice.Claims) > 0 || len(l.claimed(r)) > 0
+	return needs && !r.Bound, r.Bound && !needs
+}
+
+// unclaimed reports whether no backend has anything for the Service of r.
+func (l *allocations) unclaimed(r service.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.claimed(r)) == 0
+}
+
+// claimed returns the keys of the claims that the Service of r has, by group.
+func (l *allocations) claimed(r service.Request) map[string]string {
+	keys := map[string]string{}
+	for _, g := range l.cluster.Groups.Usable {
+		if g.Backend == "" {
+			continue
+		}
+		for _, f := range []addr.Family{addr.V4, addr.V6} {
+			if c := l.cluster.ClaimOf(r, g, f); l.cluster.Claims.Has(c, owner(r)) {
+				keys[g.Ref()] = c.Key
+			}
+		}
+	}
+	return keys
+}
+
+// depart frees what the Service of r has, which is being deleted and shows no address. It lists the
+// backends that must still release something.
+//
+// Services that share an address have one claim. The last of them to leave has it released.
+func (l *allocations) depart(r service.Request) (waits []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	who := owner(r)
+	if l.departures[who] == nil {
+		l.departures[who] = l.departing(r)
+		l.claim(who, nil)
+		l.leave(l.cluster.Store.Forget(who))
+		l.drop(who)
+		l.serve()
+		for group, key := range l.departures[who] {
+			h := ipam.Holder{Group: group, Name: ipam.HolderOf(key)}
+			l.cluster.Claims.Depart(h, key)
+			l.poke(h)
+		}
+	}
+	left := l.claimed(r)
+	for group, key := range l.departures[who] {
+		left[group] = key
+	}
+	for group := range left {
+		if g, there := l.cluster.Groups.Group(group); there && g.Backend != "" {
+			waits = append(waits, group)
+		}
+	}
+	slices.Sort(waits)
+	return waits
+}
+
+// departing returns the groups whose backends may hold something for the Service of r, with the key
+// of a claim: those that are known, and those that the Service would claim from. A former allocator
+// may have sent such a claim.
+func (l *allocations) departing(r service.Request) map[string]string {
+	if r.SharingKey != "" {
+		return map[string]string{} // others may have what the key names
+	}
+	groups := l.claimed(r)
+	r.Leaving = false
+	for _, c := range l.choose(r).Claims {
+		groups[c.Group] = c.Key
+	}
+	return groups
+}
+
+// bind adds the finalizer to svc, or removes it.
+func (s *services) bind(ctx context.Context, svc *corev1.Service, m *memory, add bool) (reconcile.Result, error) {
+	patch, err := service.UnbindPatch(svc)
+	if add {
+		patch, err = service.BindPatch(svc)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	after, err := s.write.spec(ctx, svc, patch)
+	m.note(svc, after, err)
+	if err != nil {
+		return s.wait(svc.Namespace+"/"+svc.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// reasonReleased is the reason of the condition of a Service that waits for its finalizer.
+const reasonReleased = "Released"
+
+// depart ends svc, which has the finalizer and is being deleted, or has become of another type.
+func (s *services) depart(ctx context.Context, svc *corev1.Service, m *memory) (reconcile.Result, error) {
+	r := s.rules.Read(svc)
+	patch, err := service.ReleasePatch(svc)
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && r.Owner != service.Anothers {
+		patch, err = service.Result{Reason: reasonReleased, Message: "the Service is being deleted: its addresses go back to the IPAM system, and then the finalizer " +
+			service.Finalizer + " is removed"}.Patch(svc, time.Now())
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if patch != nil {
+		if err := s.status(ctx, svc, m, patch); err != nil {
+			return s.wait(r.Key(), err)
+		}
+		return later, nil
+	}
+	waits := s.allocations.depart(r)
+	if len(waits) == 0 {
+		done, err := s.bind(ctx, svc, m, false)
+		if err == nil && done.RequeueAfter == 0 && svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			s.forget(client.ObjectKeyFromObject(svc), "")
+		}
+		return done, err
+	}
+	if why := s.faults(waits); why != "" && m.isNewRefusal(why) {
+		s.event(svc, corev1.EventTypeWarning, "ReleasePending", "the Service is kept until its addresses are released: "+why+
+			"; to give them up without that: kubectl patch service -n "+svc.Namespace+" "+svc.Name+` --type=json -p '[{"op":"remove","path":"/metadata/finalizers"}]'`)
+	}
+	return reconcile.Result{RequeueAfter: departurePause}, nil
+}
+
+// departurePause is how often a Service that waits for its finalizer is looked at. Usually the
+// release itself wakes it.
+const departurePause = 5 * time.Second
+
+// faults says why the backends of groups do not work, or "".
+func (s *services) faults(groups []string) string {
+	var texts []string
+	for _, group := range groups {
+		if fault := s.allocations.faultOf(group); fault != nil {
+			texts = append(texts, fmt.Sprintf("ServiceGroup %q: %s", group, fault.Message))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// faultOf returns why the backend of a group does not work, or nil.
+func (l *allocations) faultOf(group string) *ipam.Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Claims.Fault(group)
+}
+
+// RemoveFinalizers removes service.Finalizer from all Services, because no allocator will do it any
+// more. The addresses stay in the IPAM system.
+func RemoveFinalizers(ctx context.Context, c client.Client) error {
+	list := &corev1.ServiceList{}
+	if err := c.List(ctx, list); err != nil {
+		return fmt.Errorf("list the services: %w", err)
+	}
+	for i := range list.Items {
+		svc := &list.Items[i]
+		for service.Bound(svc) {
+			patch, err := service.UnbindPatch(svc)
+			if err != nil {
+				return err
+			}
+			err = c.Patch(ctx, svc.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+			if err == nil || client.IgnoreNotFound(err) == nil {
+				break
+			}
+			if !apierrors.IsConflict(err) {
+				return fmt.Errorf("remove the finalizer of service %s/%s: %w", svc.Namespace, svc.Name, err)
+			}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
+				return fmt.Errorf("read service %s/%s: %w", svc.Namespace, svc.Name, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package allocate
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"purelb.io/purelb/internal/allocate/census"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+// judged returns r as the allocations see it.
+func (l *allocations) judged(r service.Request) service.Request {
+	who := owner(r)
+	return census.Judged(l.cluster, r, l.isKnown(who) && l.of(who).foreign == "")
+}
+
+// isKnown reports whether a Service holds an address or waits for one.
+func (l *allocations) isKnown(who ipam.Owner) bool {
+	return len(l.cluster.Store.Held(who)) > 0 || l.of(who).waiting != nil
+}
+
+// shown records the sharing terms of the Service of r. It returns the addresses in its status that
+// the Service holds. For a Service that is new to the allocations, these are all addresses that
+// PureLB gave according to the Service. Later, an address that the store does not have for the
+// Service is forged.
+func (l *allocations) shown(r service.Request) []netip.Addr {
+	who := owner(r)
+	if l.of(who).foreign != "" || r.Adopt && r.Owner == service.Adopted {
+		l.keepOnly(who, r.Held) // and no other Service gets what is freed before this one has chosen
+		l.adopt(r)
+	}
+	if !l.isKnown(who) {
+		l.adopt(r)
+		census.Recall(l.cluster, r)
+		l.poke(l.cluster.Claims.Left(r.Vouched)...)
+	} else {
+		census.AdoptClaims(l.cluster, r)
+		l.list(who, r.External)
+		l.grant(who, ipam.TermsOf(r))
+		for _, a := range l.cluster.Store.Contended(who) {
+			if slices.Contains(r.Held, a) { // its sharing terms may match those of the holders now
+				l.wake(l.cluster.Store.Show(a, who)...)
+				l.mark(a)
+			}
+		}
+	}
+	return census.Shown(l.cluster, r)
+}
+
+// adoptAll makes the store hold the addresses of the Services, and returns the requests in order of
+// age.
+func (l *allocations) adoptAll(requests []service.Request) []service.Request {
+	requests = census.Open(l.cluster, requests)
+	for _, r := range requests {
+		l.enroll(r)
+	}
+	return requests
+}
+
+// enroll records whose the Service of r is.
+func (l *allocations) enroll(r service.Request) {
+	rec := l.of(owner(r))
+	rec.uid, rec.foreign, rec.notAdopted = r.UID, "", r.NotAdopted != ""
+	if r.Owner == service.Anothers {
+		rec.foreign = foreignReason(r)
+	}
+}
+
+// adopt makes the store hold for the Service of r what its status shows.
+func (l *allocations) adopt(r service.Request) {
+	l.enroll(r)
+	l.list(owner(r), r.External)
+	l.grant(owner(r), census.TermsOf(r))
+	l.wake(census.Adopt(l.cluster, r)...)
+	l.marked = append(l.marked, r.Held...)
+}
+
+// noteExternal notes which addresses a Service has in spec.externalIPs that is gone or not of type
+// LoadBalancer.
+func (l *allocations) noteExternal(who ipam.Owner, addresses []netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list(who, addresses)
+	l.serve()
+}
+
+// list notes which addresses a Service has in spec.externalIPs. The condition of a Service that has
+// one of them mentions that, and other Services may wait for one that is listed no longer.
+func (l *allocations) list(who ipam.Owner, addresses []netip.Addr) {
+	for _, a := range l.cluster.Store.List(who, addresses) {
+		l.wake(l.cluster.Store.Holders(a)...)
+		l.mark(a)
+	}
+}
+
+// grant notes the terms under which a Service shares its addresses. With new terms, another
+// Service may get one of these addresses, or a contender for it may become a holder.
+func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
+	store := l.cluster.Store
+	was := store.Terms(who)
+	store.Grant(who, terms)
+	is := store.Terms(who)
+	if was.Foreign != is.Foreign {
+		for _, a := range store.Contended(who) {
+			l.wake(store.Holders(a)...) // their conditions say whose the contender is
+		}
+	}
+	if was.Selector != is.Selector {
+		l.doubtLocals(who, store.Held(who))
+	}
+	if was.Key == is.Key && was.Dying == is.Dying && slices.Equal(was.Ports, is.Ports) {
+		return
+	}
+	for _, a := range store.Held(who) {
+		l.wake(store.Contenders(a)...)
+		l.mark(a)
+	}
+}
+
+// hold makes the store hold the addresses that were chosen for a Service and that its status does
+// not show yet. It fails if an address is not free for the Service. Then nothing may be written.
+func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
+	store := l.cluster.Store
+	for _, a := range without(choice.Result.Addresses, store.Shown(who)) {
+		_, shared := store.Holder(a)
+		if err := store.Hold(a, who, l.cluster.Wide(a)); err != nil {
+			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
+		}
+		if shared {
+			l.doubtLocals(who, []netip.Addr{a})
+		} else if !l.heldAlone(a) {
+			l.mark(a)
+		}
+	}
+	return nil
+}
+
+// doubtLocals wakes the Services that share one of addresses with who and keep the policy Local
+// because all sharers select the same pods. Call it after the
+// Service who began to share an address, or after its selector changed.
+func (l *allocations) doubtLocals(who ipam.Owner, addresses []netip.Addr) {
+	for _, a := range addresses {
+		l.wake(l.cluster.Store.Locals(a, who)...)
+	}
+}
+
+// keepOnly frees everything that the store has for a Service, except addresses. If the Service takes
+// an edit back, it gets the freed addresses again.
+func (l *allocations) keepOnly(who ipam.Owner, addresses []netip.Addr) {
+	left, concerned := l.cluster.Store.Keep(who, addresses)
+	l.cluster.Store.Vacate(who, left, time.Now())
+	l.leave(left, concerned)
+}
+
+// leave notes that a Service no longer holds the addresses left, and wakes the concerned
+// Services.
+func (l *allocations) leave(left []netip.Addr, concerned []ipam.Owner) {
+	l.wake(concerned...)
+	l.marked = append(l.marked, left...)
+	l.poke(l.cluster.Claims.Left(left)...)
+}
+
+// holdsMore reports whether the store has anything for a Service except addresses.
+func (l *allocations) holdsMore(who ipam.Owner, addresses []netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(without(l.cluster.Store.Shown(who), addresses)) > 0
+}
+
+// settle records that, according to the API server, a Service shows these addresses. It frees all
+// other addresses of the Service, except those that were chosen for it since that decision.
+func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.of(who).waiting; w != nil {
+		addresses = slices.Concat(addresses, w.last.Result.Addresses)
+	}
+	l.keepOnly(who, addresses)
+	l.serve()
+}
+
+// note holds the addresses of a Service that another controller serves, so that no Service of ours
+// gets them: the pools of two controllers may overlap. note returns those that Services of ours
+// hold and that it did not return before. news says that it was not known that this controller
+// serves the Service.
+func (l *allocations) note(r service.Request) (contended []netip.Addr, news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news = l.of(owner(r)).foreign != foreignReason(r)
+	before := l.cluster.Store.Contended(owner(r))
+	l.drop(owner(r))
+	l.claim(owner(r), nil)
+	l.adopt(r)
+	l.keepOnly(owner(r), r.Held)
+	l.serve()
+	return without(l.cluster.Store.Contended(owner(r)), before), news
+}
+
+// holders returns the Services that hold a.
+func (l *allocations) holders(a netip.Addr) []ipam.Owner {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cluster.Store.Holders(a)
+}
+
+// forget frees what the Service of this name holds, because it is gone. If the Service has
+// the UID remaining, it is not gone: then forget does nothing and returns false.
+func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if remaining != "" && !l.isReplaced(who, remaining) {
+		return false
+	}
+	l.claim(who, nil)
+	l.leave(l.cluster.Store.Forget(who))
+	l.drop(who)
+	delete(l.services, who)
+	delete(l.departures, who)
+	l.serve()
+	return true
+}
+
+// isReplaced reports whether the allocations know another Service, with another UID, by
+// this name.
+func (l *allocations) isReplaced(who ipam.Owner, uid types.UID) bool {
+	known := l.services[who]
+	return known != nil && known.uid != "" && known.uid != uid
+}

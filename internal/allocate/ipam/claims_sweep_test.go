@@ -1,0 +1,103 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/service"
+)
+
+func TestOrphansAreOnlyNamed(t *testing.T) {
+	b, r := adopted(t)
+	waiting := web("4", of("box"), named("api"))
+	b.choose(waiting)
+	orphan := func(key, text string) ipam.Grant { return ipam.Grant{Key: key, Address: netip.MustParseAddr(text)} }
+	orphans, _ := b.Claims.Learn("box", []ipam.Grant{
+		orphan("test/default/gone/box/v4", "203.0.113.8"),
+		orphan("test/default/api/box/v4", "203.0.113.9"),        // its claim is in progress
+		orphan("test/default/shared:old/box/v4", "203.0.113.7"), // the address of web
+	})
+	if len(orphans) != 1 || orphans[0].Address.String() != "203.0.113.8" {
+		t.Errorf("orphans %v", orphans)
+	}
+	b.returns()
+	b.drop(r)
+	if back := b.returns("203.0.113.7"); back[0].Key != "test/default/shared:old/box/v4" {
+		t.Errorf("given back under the key %s", back[0].Key)
+	}
+}
+
+func TestAddressOfARenamedGroupIsAnOrphan(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), holding("203.0.113.7"), from("box", service.PoolRemote))
+	g, _ := b.Groups.Group("box")
+	before := g
+	before.Name = "before"
+	claim := b.ClaimOf(r, before, addr.V4)
+	b.Claims.Adopt(claim, r.Held[0])
+	b.Store.Show(r.Held[0], "default/web")
+	grants := []ipam.Grant{{Key: claim.Key, Address: r.Held[0]}}
+	if orphans, _ := b.Claims.Learn("box", grants); len(orphans) > 0 {
+		t.Error("the sweep takes an address in use for an orphan")
+	}
+	b.drop(r)
+	if orphans, _ := b.Claims.Learn("box", grants); len(orphans) != 1 {
+		t.Error("the sweep misses an orphan of a renamed group")
+	}
+	b.returns()
+}
+
+func TestOrphanInUseBelongsToItsService(t *testing.T) {
+	orphan := []ipam.Grant{{Key: "test/default/shared:old/box/v4", Address: netip.MustParseAddr("203.0.113.7")}}
+	t.Run("without a claim", func(t *testing.T) {
+		b := newBacked(t, false)
+		b.Store.Show(orphan[0].Address, "default/web") // no record says that a backend granted the address
+		b.Claims.Learn("box", orphan)
+		b.returns()
+		b.drop(web("4"))
+		b.returns("203.0.113.7")
+	})
+	t.Run("granted to it while another claim was in progress", func(t *testing.T) {
+		b := newBacked(t, false)
+		r, other := web("4", of("box")), web("4", of("box"), named("api"))
+		b.choose(other)
+		claims := b.send("test/default/api/box/v4")
+		b.drop(other)
+		b.choose(r)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.choose(r)
+		b.choose(r) // the Service has the address and no longer waits
+		b.answer(claims, granted("203.0.113.7"))
+		b.returns()
+		b.drop(r)
+		if back := b.returns("203.0.113.7"); back[0].Key != "test/default/api/box/v4" {
+			t.Errorf("gives back %s", back[0].Key)
+		}
+	})
+}
+
+func TestLostGrantIsClaimedAgain(t *testing.T) {
+	tests := map[string]ipam.Answer{
+		"refused": failed(ipam.KindTaken),
+		"another": granted("203.0.113.9"),
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBacked(t, false)
+			r := web("46", of("box"))
+			b.choose(r)
+			b.answer(b.send(webV4, webV6), granted("203.0.113.7"), failed(ipam.KindExhausted))
+			b.choose(r) // the Service waits for the other family, so it does not have the address yet
+			b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+			b.answer(b.send(webV4, webV6), answer, failed(ipam.KindExhausted))
+			if _, known := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); known {
+				t.Error("the address is still granted to it")
+			}
+			if claims := b.send(webV4, webV6); claims[0].Address.IsValid() {
+				t.Errorf("asks for %s", claims[0].Address)
+			}
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package ipam_test
+
+import (
+	"slices"
+	"testing"
+
+	"purelb.io/purelb/internal/allocate/ipam"
+)
+
+func TestUnwantedClaimIsGivenBack(t *testing.T) {
+	t.Run("never sent", func(t *testing.T) {
+		b, r := waiting(t)
+		b.drop(r)
+		b.send()
+		b.returns()
+	})
+	t.Run("granted after the Service has gone", func(t *testing.T) {
+		b, r := waiting(t)
+		claims := b.send(webV4)
+		b.drop(r)
+		b.answer(claims, granted("203.0.113.7"))
+		b.returns("203.0.113.7")
+	})
+	t.Run("granted, and never written", func(t *testing.T) {
+		b, r := withGrant(t, "203.0.113.7")
+		b.drop(r)
+		b.returns("203.0.113.7")
+	})
+	t.Run("of unknown outcome", func(t *testing.T) {
+		b, r := waiting(t)
+		b.answer(b.send(webV4), failed(ipam.KindUnknown))
+		b.later()
+		b.drop(r)
+		b.returns()
+		b.answer(b.send(webV4), granted("203.0.113.7")) // the answer is the grant to give back
+		b.returns("203.0.113.7")
+	})
+	t.Run("of unknown outcome, after an address that PureLB refused", func(t *testing.T) {
+		b, r := withGrant(t, "198.51.100.11")
+		b.choose(r)
+		b.later()
+		b.answer(b.send(webV4), failed(ipam.KindUnknown))
+		b.drop(r)
+		b.released(b.returns("198.51.100.11"), nil)
+		b.answer(b.send(webV4), granted("203.0.113.7"))
+		b.returns("203.0.113.7")
+	})
+	t.Run("refused by PureLB", func(t *testing.T) {
+		b, r := withGrant(t, "198.51.100.11")
+		b.choose(r)
+		b.returns() // otherwise the backend would grant the same address again
+		b.drop(r)
+		b.returns("198.51.100.11")
+	})
+	t.Run("created again during the release", func(t *testing.T) {
+		b, r := withGrant(t, "203.0.113.7")
+		b.drop(r)
+		back := b.returns("203.0.113.7")
+		b.choose(r)
+		b.send() // not at the same time as its release
+		b.released(back, failed(ipam.KindUnknown).Err)
+		b.later()
+		b.send()
+		back = b.returns("203.0.113.7")
+		b.released(back, nil)
+		b.answer(b.send(webV4), granted("203.0.113.8"))
+		b.gets(r, 1)
+	})
+	t.Run("created again before the release", func(t *testing.T) {
+		b, r := withGrant(t, "203.0.113.7")
+		b.drop(r)
+		b.choose(r)
+		if !slices.Equal(b.woken, []ipam.Owner{"default/web"}) {
+			t.Errorf("the Service is not queued: %q", b.woken)
+		}
+		b.returns()
+		b.gets(r, 1)
+	})
+}
+
+func TestReleasedGrantIsNotReused(t *testing.T) {
+	b, r := withGrant(t, "203.0.113.7")
+	b.drop(r)
+	b.released(b.returns("203.0.113.7"), failed(ipam.KindUnknown).Err)
+	b.gets(r, 0)
+}
+
+func TestUnusableGrantIsNotUsedLater(t *testing.T) {
+	b, r := withGrant(t, "198.51.100.11") // an address of the pool of default
+	b.drop(r)
+	b.gets(r, 0)
+	b.released(b.returns("198.51.100.11"), nil)
+	claims := b.send(webV4)
+	b.drop(r)
+	b.answer(claims, granted("198.51.100.11"))
+	b.gets(r, 0)
+}
+
+func TestSharersOfAClaimCauseNoSendLoop(t *testing.T) {
+	b := newBacked(t, false)
+	b.Claims.SetCluster("test")
+	any, one := web("4", of("box"), sharing("key")), web("4", of("box"), sharing("key"), asking("203.0.113.9"), named("api"))
+	b.choose(any)
+	b.choose(one)
+	claims := b.send("test/default/shared:key/box/v4")
+	if claims[0].Address.String() != "203.0.113.9" {
+		t.Errorf("asks for %s", claims[0].Address)
+	}
+	b.answer(claims, failed(ipam.KindTaken))
+	b.choose(any)
+	b.choose(one)
+	b.send()
+}
+
+func TestClaimIsSentOncePerCall(t *testing.T) {
+	b := newBacked(t, false)
+	r := web("4", of("box"), asking("203.0.113.9"))
+	b.choose(r)
+	b.answer(b.send(webV4), failed(ipam.KindTaken))
+	b.choose(web("4", of("box"), asking("203.0.113.8"))) // the claim is in the queue and must be sent
+	b.drop(r)
+	b.choose(r)
+	b.send(webV4)
+}
+
+func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
+	b, r := adopted(t)
+	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	claims := b.send(webV4)
+	b.drop(r)
+	b.returns()
+	b.answer(claims, granted("203.0.113.7"))
+	b.released(b.returns("203.0.113.7"), nil)
+	// The next grant can be registered, too.
+	r = web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.send(webV4)
+}
+
+// The backend had lost the grant, and grants another address instead of registering it.
+func TestGrantInsteadOfARegistrationIsGivenBack(t *testing.T) {
+	b, r := adopted(t)
+	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.released(b.returns("203.0.113.8"), nil)
+	b.gets(r, 1)
+	b.drop(r)
+	b.returns("203.0.113.7")
+}

@@ -1,0 +1,118 @@
+package ipamgrpc
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	ipamv1 "purelb.io/purelb/api/ipam/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
+)
+
+// Group is the backend of one ServiceGroup. It is safe for concurrent use, but the caller
+// must not make concurrent calls for one Service.
+type Group struct {
+	connection *connection
+	pool       string
+	provider   string
+	close      func() error
+}
+
+// Close releases the connection. Other groups on the socket keep it.
+func (g *Group) Close() error { return g.close() }
+
+// Claim answers the claims in their order. The claims of one Service should be in one call, because
+// they are one allocation on the server.
+func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
+	answers := make([]ipam.Answer, len(claims))
+	for _, h := range holders(claims) {
+		g.allocate(ctx, h, answers)
+	}
+	return answers
+}
+
+// Release gives grants back, each by its address, and answers in their order. It is no error if the
+// server no longer holds a grant for the key.
+func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
+	errs := make([]error, len(grants))
+	for i, grant := range grants {
+		errs[i] = g.releaseGrant(ctx, grant)
+	}
+	return errs
+}
+
+func (g *Group) releaseGrant(ctx context.Context, grant ipam.Grant) error {
+	if !grant.Address.IsValid() {
+		return &ipam.Error{Kind: ipam.KindInvalid, Message: "release " + grant.Key + ": the grant has no address"}
+	}
+	return g.release(ctx, releaseOne, grant.Key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_Ip{Ip: grant.Address.String()}})
+}
+
+// ReleaseAll gives back everything that the server has for the holder of a key (see
+// ipam.HolderOf), of both families. The caller calls it when that Service is gone or has
+// left the group. Only then is it certain that no address remains from calls whose answers
+// were lost or wrong.
+func (g *Group) ReleaseAll(ctx context.Context, key string) error {
+	return g.release(ctx, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
+}
+
+// release makes one call. If the server does not know the pool or the service, it holds no address
+// for them.
+func (g *Group) release(ctx context.Context, rpc method, key string, r *ipamv1.ReleaseRequest) error {
+	r.Pool, r.Service = g.pool, ipam.HolderOf(key)
+	if r.Service == "" {
+		return badKey(key)
+	}
+	fault := g.connection.call(ctx, rpc, func(ctx context.Context, client ipamv1.IPAMClient) error {
+		_, err := client.Release(ctx, r)
+		return err
+	})
+	if fault == nil || status.Code(fault.Cause) == codes.NotFound {
+		return nil
+	}
+	return fault
+}
+
+// Capacity returns how many addresses the server has for the group.
+func (g *Group) Capacity(ctx context.Context) (ipam.Capacity, error) {
+	var reply *ipamv1.StatsResponse
+	fault := g.connection.call(ctx, statistics, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
+		reply, err = client.Stats(ctx, &ipamv1.StatsRequest{Pool: g.pool})
+		return err
+	})
+	if fault != nil {
+		return ipam.Capacity{}, fault
+	}
+	capacity := ipam.Capacity{
+		Backend: g.provider,
+		Known:   reply.HasKnownCapacity,
+		InUse:   map[addr.Family]uint64{addr.V4: reply.InUseV4, addr.V6: reply.InUseV6},
+		Ranges:  ranges(reply.DisplayAddresses),
+	}
+	if capacity.Known {
+		capacity.Size = map[addr.Family]uint64{addr.V4: reply.SizeV4, addr.V6: reply.SizeV6}
+	}
+	return capacity, nil
+}
+
+// mostRanges limits how many ranges are shown.
+const mostRanges = 64
+
+func ranges(shown []string) []string {
+	var list []string
+	for _, s := range shown {
+		if len(list) == mostRanges {
+			return append(list, "...")
+		}
+		if s = text(s); s != "" {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func badKey(key string) *ipam.Error {
+	return &ipam.Error{Kind: ipam.KindInvalid, Message: "the key " + key + " of the claim names no Service"}
+}

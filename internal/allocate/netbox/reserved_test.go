@@ -1,0 +1,141 @@
+package netbox_test
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/testing/netboxtest"
+)
+
+// at returns the stored address with this number.
+func (b *memoryNetBox) at(ip string) netboxtest.Address {
+	for _, a := range b.Server.Addresses() {
+		if a.Prefix.Addr().String() == ip {
+			return a
+		}
+	}
+	b.t.Fatalf("NetBox has no %s", ip)
+	return netboxtest.Address{}
+}
+
+func TestReservedAddressIsGivenBackUnchanged(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		for _, text := range []string{"", "for the web"} {
+			b := newMemoryNetBox(t, version, netbox.ModeReserved)
+			b.ChangeAddress(b.at("192.0.2.1").ID, func(a *netboxtest.Address) { a.Description, a.DNSName = text, "a.example.com" })
+			before := b.at("192.0.2.1")
+			p := b.pool("ipamtest")
+			g := mustClaim(t, p, claimOf("web", addr.V4))
+			taken := b.at("192.0.2.1")
+			shown := text
+			if text == "" {
+				shown = "PureLB: default/web"
+			}
+			if g.Address != before.Prefix.Addr() || taken.Status != "active" || taken.Description != shown || taken.Key(netbox.DefaultField) != g.Key {
+				t.Errorf("%s: got %s; NetBox has %+v", version, g.Address, taken)
+			}
+			want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
+			after := b.at("192.0.2.1")
+			if after.Status != before.Status || after.Description != text || after.DNSName != before.DNSName || after.Key(netbox.DefaultField) != "" {
+				t.Errorf("%s: before %+v, after %+v", version, before, after)
+			}
+		}
+	}
+}
+
+// Another client takes the address after the driver looked and before it changes the address.
+func TestReservedAddressOfAnotherClientIsNotGranted(t *testing.T) {
+	for name, change := range map[string]func(*netboxtest.Address){
+		"active":     func(a *netboxtest.Address) { a.Status = "active" },
+		"deprecated": func(a *netboxtest.Address) { a.Status = "deprecated" },
+		"of another cluster": func(a *netboxtest.Address) {
+			a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "other/default/web/default/v4"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
+			id, done := b.at("192.0.2.1").ID, false
+			h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
+				if !done {
+					done = true
+					b.ChangeAddress(id, change)
+				}
+				b.ServeHTTP(w, r)
+			})
+			g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
+			if g.Address.String() != "192.0.2.2" {
+				t.Errorf("got %s, want the next address", g.Address)
+			}
+		})
+	}
+}
+
+// Before 4.6 the last write wins, so the driver checks afterwards whose the address is.
+func TestReservedAddressIsCheckedAfterTheChange(t *testing.T) {
+	b := newMemoryNetBox(t, netboxtest.V44, netbox.ModeReserved)
+	id, done := b.at("192.0.2.1").ID, false
+	h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
+		b.ServeHTTP(w, r)
+		if !done {
+			done = true
+			b.ChangeAddress(id, func(a *netboxtest.Address) {
+				a.Fields = map[string]any{netbox.DefaultField: "other/default/web/default/v4"}
+			})
+		}
+	})
+	g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
+	if g.Address.String() != "192.0.2.2" {
+		t.Errorf("got %s, want the next address", g.Address)
+	}
+}
+
+func TestNamedReservedAddresses(t *testing.T) {
+	tests := []struct {
+		address string
+		kind    ipam.Kind
+		says    string
+	}{
+		{"192.0.2.9", "", ""},
+		{"2001:db8::12", "", ""},
+		{"198.51.100.2", ipam.KindTaken, "release it there"},
+		{"198.51.100.1", ipam.KindInvalid, "not an address of the tenant ipam-purelb"},
+		{"10.0.0.1", ipam.KindInvalid, "not an address of the tenant ipam-purelb"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.address, func(t *testing.T) {
+			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
+			a := netip.MustParseAddr(tt.address)
+			g, err := claim(t, b.pool("ipamtest"), claimOf("web", tt.address))
+			if wantText(t, err, tt.kind, tt.says) && g.Address != a {
+				t.Errorf("got %s", g.Address)
+			}
+		})
+	}
+}
+
+// Earlier versions took reserved addresses with only the rights to view and change addresses, and
+// without a custom field.
+func TestReservedAddressesNeedAFieldForKeys(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		b := newMemoryNetBox(t, version, netbox.ModeReserved)
+		b.RemoveField(netbox.DefaultField)
+		rights := []string{"ipam.view_ipaddress", "ipam.change_ipaddress", "tenancy.view_tenant"}
+		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: rights})
+		_, err := b.client().Prepare(t.Context(), b.group)
+		wantText(t, err, ipam.KindMisconfigured, "in NetBox make a custom field purelb_claim for IP addresses")
+		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: append(rights, "extras.view_customfield", "extras.add_customfield")})
+		mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
+	}
+}
+
+func TestReservedAddressesAreReadInPages(t *testing.T) {
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
+	b.MaxPageSize = 3
+	if k := kinds(b.pool("ipamtest").Claim(t.Context(), many(16))); k[""] != 14 || k[ipam.KindExhausted] != 2 {
+		t.Errorf("answers %v, want 14 grants and 2 exhausted", k)
+	}
+}

@@ -1,0 +1,296 @@
+package netbox_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/testing/netboxtest"
+)
+
+func kindOf(err error) ipam.Kind {
+	var e *ipam.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return e.Kind
+}
+
+// want checks the kind of an error. "" means no error.
+func want(t *testing.T, err error, kind ipam.Kind) {
+	t.Helper()
+	if kindOf(err) != kind || (err == nil) != (kind == "") {
+		t.Fatalf("got %q: %v, want %q", kindOf(err), err, kind)
+	}
+}
+
+// wantText checks the kind of an error, and that its text says something. It reports whether there
+// must be no error.
+func wantText(t *testing.T, err error, kind ipam.Kind, says string) (fine bool) {
+	t.Helper()
+	want(t, err, kind)
+	if err != nil && !strings.Contains(err.Error(), says) {
+		t.Errorf("%v does not say %q", err, says)
+	}
+	return err == nil
+}
+
+// claim claims one address.
+func claim(t *testing.T, p *netbox.Pool, c ipam.Claim) (ipam.Grant, error) {
+	t.Helper()
+	answers := p.Claim(t.Context(), []ipam.Claim{c})
+	if len(answers) != 1 {
+		t.Fatalf("one claim got %d answers", len(answers))
+	}
+	return answers[0].Grant, answers[0].Err
+}
+
+// mustClaim claims one address, and fails the test if it gets none.
+func mustClaim(t *testing.T, p *netbox.Pool, c ipam.Claim) ipam.Grant {
+	t.Helper()
+	g, err := claim(t, p, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// held returns how many addresses have a key.
+func (b *memoryNetBox) held() int {
+	n := 0
+	for _, a := range b.Server.Addresses() {
+		if a.Key(netbox.DefaultField) != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// NetBox completes a request whose client has gone. Until then, a lookup finds nothing.
+func TestLateRequestClaimsOnce(t *testing.T) {
+	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newMemoryNetBox(t, netboxtest.V46, mode)
+				p := b.pool("ipamtest")
+				release := b.Hold()
+				for range 3 {
+					_, err := claim(t, p, claimOf("web", addr.V4))
+					want(t, err, ipam.KindUnknown)
+				}
+				if n := b.held(); n != 0 {
+					t.Fatalf("%d addresses were claimed while the lock was held", n)
+				}
+				release()
+				synctest.Wait()
+				g := mustClaim(t, p, claimOf("web", addr.V4))
+				if n := b.held(); n != 1 || !g.Address.IsValid() {
+					t.Errorf("%d addresses are held for one claim, which got %s", n, g.Address)
+				}
+			})
+		})
+	}
+}
+
+// NetBox completes the first request after the second claim has looked for the key.
+func TestLateNamedClaimIsGranted(t *testing.T) {
+	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+		for _, late := range []func(*http.Request) bool{
+			func(r *http.Request) bool { return r.URL.Query().Has("address") },
+			func(r *http.Request) bool {
+				return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/ip-addresses/") && !r.URL.Query().Has("limit")
+			},
+		} {
+			b := newMemoryNetBox(t, netboxtest.V46, mode)
+			c := claimOf("web", "192.0.2.9")
+			finished := false
+			h := interrupt(b.Server, late, func(w http.ResponseWriter, r *http.Request) {
+				if !finished {
+					finished = true
+					mustClaim(t, b.pool("ipamtest"), c)
+				}
+				b.ServeHTTP(w, r)
+			})
+			if g := mustClaim(t, b.prepared(b.clientOf(t, h)), c); g.Address != c.Address || b.held() != 1 {
+				t.Errorf("%s: got %s, %d addresses are held", mode, g.Address, b.held())
+			}
+		}
+	}
+}
+
+// faults are the faults that a request can have.
+var faults = map[string]netboxtest.Fault{
+	"fails before":    netboxtest.FailBefore,
+	"fails after":     netboxtest.FailAfter,
+	"loses the reply": netboxtest.LoseReply,
+	"hangs":           netboxtest.HangReply,
+}
+
+// faultAt makes the nth request from now fail.
+func faultAt(n int, fault netboxtest.Fault) func(*http.Request) netboxtest.Fault {
+	var count atomic.Int32
+	return func(*http.Request) netboxtest.Fault {
+		if int(count.Add(1)) == n {
+			return fault
+		}
+		return netboxtest.None
+	}
+}
+
+// An allocator claims, fails at any request in any way, and starts again. In the end it holds one
+// address. After it releases in the same way, it holds none.
+func TestRestartAfterAnyFaultClaimsOnceAndReleasesAll(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+			for name, fault := range faults {
+				for n := 1; n <= 6; n++ {
+					t.Run(fmt.Sprintf("%s/%s/request %d %s", version, mode, n, name), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { failAndRestart(t, version, mode, n, fault) })
+					})
+				}
+			}
+		}
+	}
+}
+
+func failAndRestart(t *testing.T, version string, mode netbox.Mode, n int, fault netboxtest.Fault) {
+	b := newMemoryNetBox(t, version, mode)
+	claims := []ipam.Claim{claimOf("named", "192.0.2.7"), claimOf("free", addr.V4), claimOf("free", addr.V6)}
+	p := b.pool("ipamtest")
+	b.SetFault(faultAt(n, fault))
+	for _, a := range p.Claim(t.Context(), claims) {
+		if k := kindOf(a.Err); a.Err != nil && k != ipam.KindUnknown && k != ipam.KindUnavailable {
+			t.Errorf("%v", a.Err)
+		}
+	}
+	b.SetFault(nil)
+	p = b.pool("ipamtest")
+	var grants []ipam.Grant
+	for i, a := range p.Claim(t.Context(), claims) {
+		if a.Err != nil {
+			t.Fatalf("%s: %v", claims[i].Service, a.Err)
+		}
+		grants = append(grants, a.Grant)
+	}
+	if n := b.held(); n != len(claims) {
+		t.Errorf("%d addresses are held for %d claims", n, len(claims))
+	}
+	b.SetFault(faultAt(n, fault))
+	p.Release(t.Context(), grants)
+	b.SetFault(nil)
+	for _, err := range b.pool("ipamtest").Release(t.Context(), grants) {
+		want(t, err, "")
+	}
+	if n := b.held(); n != 0 {
+		t.Errorf("%d addresses are held after the release", n)
+	}
+}
+
+// 1,000 Services wait. One in ten claiming requests is completed after its client gave up, or is
+// answered 500 after the commit. Requests take as long as those of NetBox 4.4.
+func TestThousandClaimsAreGrantedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
+		b.ChangeBlock(false, 1, func(p *netboxtest.Block) { p.Prefix = netip.MustParsePrefix("10.0.0.0/21") })
+		b.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 1}}
+		b.Latency = func(r *http.Request, objects int) time.Duration {
+			return 60*time.Millisecond + time.Duration(objects)*44*time.Millisecond
+		}
+		posts := 0
+		b.SetFault(func(r *http.Request) netboxtest.Fault {
+			if r.Method != http.MethodPost {
+				return netboxtest.None
+			}
+			posts++
+			return map[int]netboxtest.Fault{0: netboxtest.HangReply, 5: netboxtest.FailAfter}[posts%10]
+		})
+		answers := claimUntilGranted(t, b.pool("ipamtest"), 1000)
+		if n := len(b.Requests()); n > 2*1000+500 {
+			t.Errorf("%d requests, want about two for each claim", n)
+		}
+		if b.MostInFlight() > 1 {
+			t.Errorf("%d requests were in flight at once, want 1", b.MostInFlight())
+		}
+		if len(answers) != 1000 || b.held() != 1000 {
+			t.Errorf("%d addresses were granted and %d are held, want 1,000", len(answers), b.held())
+		}
+	})
+}
+
+// claimUntilGranted repeats claims as the allocator does. It returns the key of each address.
+func claimUntilGranted(t testing.TB, p *netbox.Pool, n int) map[netip.Addr]string {
+	var waiting []ipam.Claim
+	for i := range n {
+		waiting = append(waiting, claimOf(fmt.Sprintf("web-%d", i), addr.V4))
+	}
+	granted := map[netip.Addr]string{}
+	for len(waiting) > 0 {
+		var again []ipam.Claim
+		var wait time.Duration
+		for i, a := range p.Claim(t.Context(), waiting) {
+			var e *ipam.Error
+			if errors.As(a.Err, &e) {
+				wait = max(wait, e.RetryAfter)
+				again = append(again, waiting[i])
+			} else if other, twice := granted[a.Grant.Address]; twice {
+				t.Fatalf("%s was granted to %s and %s", a.Grant.Address, other, a.Grant.Key)
+			} else {
+				granted[a.Grant.Address] = a.Grant.Key
+			}
+		}
+		waiting = again
+		<-time.After(wait)
+	}
+	return granted
+}
+
+func countPosts(b *memoryNetBox) int {
+	n := 0
+	for _, r := range b.Requests() {
+		if r.Method == http.MethodPost {
+			n++
+		}
+	}
+	return n
+}
+
+// A proxy in front of NetBox strips the length of the body, and NetBox makes an address without a
+// key. Each repetition would make another address.
+func TestAddressWithoutItsKeyIsRemoved(t *testing.T) {
+	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
+		b := newMemoryNetBox(t, version, netbox.ModePrefix)
+		b.Strict = false
+		h := interrupt(b.Server, func(r *http.Request) bool { return r.Method == http.MethodPost }, func(w http.ResponseWriter, r *http.Request) {
+			r.ContentLength = -1
+			b.ServeHTTP(w, r)
+		})
+		_, err := claim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
+		want(t, err, ipam.KindMisconfigured)
+		if left := b.Server.Addresses(); len(left) != 0 {
+			t.Errorf("%s: left over: %v", version, left)
+		}
+	}
+}
+
+// A reply may name an address that existed before the claim. The driver must not remove that
+// address.
+func TestOlderAddressIsNotRemoved(t *testing.T) {
+	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b.keyed("192.0.2.3/28", "")
+	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"),
+		jsonAnswer(201, `{"id":1,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{},"created":"2020-01-01T00:00:00Z"}`))
+	_, err := claim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
+	want(t, err, ipam.KindMisconfigured)
+	if len(b.Server.Addresses()) != 1 {
+		t.Error("the address was removed")
+	}
+}

@@ -1,0 +1,74 @@
+package allocate
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"purelb.io/purelb/internal/allocate/backends"
+	"purelb.io/purelb/internal/service"
+)
+
+// Options are what the allocator needs to know. Only Namespace and Log are
+// required.
+type Options struct {
+	// Namespace is the namespace that PureLB is installed in.
+	Namespace string
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents PureLB uses;
+	// config.Everywhere stands for all.
+	ConfigNamespaces []string
+	// BGPNamespaces are further namespaces whose BGPConfigurations PureLB uses.
+	BGPNamespaces []string
+	// Rules say how Services are read.
+	Rules service.Rules
+	// IgnorePodCIDRs says that the network plugin does not use spec.podCIDRs of Nodes, so
+	// that Services may have these addresses.
+	IgnorePodCIDRs bool
+	// LeaderElect lets only one of several allocators work at a time. Without it, an allocator
+	// cannot know whether writes of an earlier one may still arrive.
+	LeaderElect bool
+	// Identity names this process in the leader election. Default: a unique name.
+	Identity string
+	// LeaseDuration is how long other allocators wait for a leader that does not renew its
+	// Lease. RenewDeadline is how long such a leader may still write. RetryPeriod is how
+	// often a leader renews. Default: 20 s, 14 s and 4 s.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// MetricsAddress and HealthAddress are where /metrics, and /healthz and
+	// /readyz, are served. Default: nowhere.
+	MetricsAddress, HealthAddress string
+	// GossipSecret is the name of the Secret in Namespace with the key of the agents'
+	// gossip. The allocator makes it if there is none. Default: no Secret is made.
+	GossipSecret string
+	// ClusterName names this cluster to NetBox and other backends, in one word without a slash. A
+	// cluster that is rebuilt under the same name finds its addresses again. Default: the UID of
+	// the namespace kube-system.
+	ClusterName string
+	// ReplacesCluster is the UID of the namespace kube-system of a former cluster with the same
+	// ClusterName. Its addresses in NetBox are then those of this cluster. Default: none.
+	ReplacesCluster string
+	// Sweeps are the times at which the allocator compares the addresses in NetBox with those of
+	// the cluster.
+	Sweeps Sweeps
+	// BGP makes the allocator maintain the status of BGPConfigurations.
+	BGP bool
+	// Metrics is the registry for metrics. Default: the registry that MetricsAddress
+	// serves.
+	Metrics prometheus.Registerer
+	// Workers is how many Services are reconciled in parallel. Default: 16.
+	Workers int
+	Log     *slog.Logger
+}
+
+// Sweeps are the times of comparisons with NetBox. A time that is zero has its default.
+type Sweeps = backends.Sweeps
+
+// complete fills in the defaults.
+func (o Options) complete() Options {
+	o.Workers = cmp.Or(o.Workers, defaultWorkers)
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, leaseDuration)
+	o.RenewDeadline = cmp.Or(o.RenewDeadline, renewDeadline)
+	o.RetryPeriod = cmp.Or(o.RetryPeriod, retryPeriod)
+	return o
+}

@@ -1,0 +1,153 @@
+package allocate
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/buildinfo"
+)
+
+// stateServer answers at /state. The answer is bounded: if there are thousands of entries, the
+// first of them explain enough.
+type stateServer struct {
+	allocations *allocations
+	services    *services
+	workers     *backendWorkers
+	leader      *leaderLock
+	// elected is closed when this process leads. alone says that there is no election.
+	elected <-chan struct{}
+	alone   bool
+
+	// one allows one request at a time, because each request locks the allocations for a while.
+	one sync.Mutex
+}
+
+const (
+	// mostListed is how many entries of each kind an answer has, and mostServices how many Services
+	// of one claim.
+	mostListed, mostServices = 500, 10
+	// mostText is the maximum length of a sentence.
+	mostText = 500
+)
+
+// ServeHTTP implements http.Handler.
+func (s *stateServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		http.Error(w, "only GET is supported", http.StatusMethodNotAllowed)
+		return
+	}
+	s.one.Lock()
+	defer s.one.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(s.state(time.Now())) // an error means that the client is gone
+}
+
+// state returns what this process knows.
+func (s *stateServer) state(now time.Time) allocstate.State {
+	a := allocstate.State{
+		Format: allocstate.Format, Version: buildinfo.Version(), At: now, Identity: s.leader.Identity(),
+		Waiting: []allocstate.Waiting{}, Delayed: []allocstate.Delayed{}, Claims: []allocstate.Claim{}, Backends: []allocstate.Backend{},
+	}
+	a.Leader, a.Leading = s.leader.lead()
+	if s.alone {
+		a.Leader, a.Leading = a.Identity, true
+	}
+	select {
+	case <-s.elected:
+	default:
+		a.Leading = false
+	}
+	if !a.Leading {
+		return a
+	}
+	a.Delayed, a.DelayedLeftOut = atMost(s.delays(), mostListed)
+	a.Backends, a.BackendsLeftOut = atMost(s.backends(), mostListed)
+	s.allocations.describe(&a)
+	return a
+}
+
+// delays returns the Services whose statuses are not written for now, in order.
+func (s *stateServer) delays() []allocstate.Delayed {
+	all := []allocstate.Delayed{}
+	for name, d := range s.services.memories.delays() {
+		all = append(all, allocstate.Delayed{Service: name.String(), Why: clip(d.why, mostText), Until: d.until})
+	}
+	slices.SortFunc(all, func(a, b allocstate.Delayed) int { return cmp.Compare(a.Service, b.Service) })
+	return all
+}
+
+// backends returns the states of the groups' backends, in order.
+func (s *stateServer) backends() []allocstate.Backend {
+	all := []allocstate.Backend{}
+	states := s.workers.states()
+	for _, group := range slices.Sorted(maps.Keys(states)) {
+		known := states[group]
+		b := allocstate.Backend{
+			Group: group, Name: known.Backend, Reached: known.Reached, Orphans: known.Orphans, Missing: known.Missing, Digest: known.Digest,
+		}
+		for _, g := range known.Listed {
+			b.Listed = append(b.Listed, allocstate.Orphan{Address: g.Address, Key: g.Key})
+		}
+		for _, warning := range known.Warnings {
+			b.Warnings = append(b.Warnings, clip(warning, mostText))
+		}
+		if f := known.Fault; f != nil {
+			b.Fault, b.FaultKind, b.Since = clip(f.Message, mostText), string(f.Kind), f.Since
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// describe adds what the allocations know to a.
+func (l *allocations) describe(a *allocstate.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.Complete, a.Services = l.isOpen(), len(l.services)
+	waiting, left := atMost(l.waiters, mostListed)
+	a.WaitingLeftOut = left
+	for _, w := range waiting {
+		a.Waiting = append(a.Waiting, allocstate.Waiting{
+			Service: w.request.Key(), Since: w.since, Reason: w.last.Result.Reason, Message: clip(w.last.Result.Message, mostText),
+		})
+	}
+	claims, left := atMost(l.cluster.Claims.Open(), mostListed)
+	a.ClaimsLeftOut = left
+	for _, c := range claims {
+		a.Claims = append(a.Claims, showClaim(c))
+	}
+	for i, d := range a.Delayed {
+		a.Delayed[i].Holds = l.cluster.Store.Held(ipam.Owner(d.Service))
+	}
+}
+
+// showClaim returns what /state shows of a claim.
+func showClaim(c ipam.PendingClaim) allocstate.Claim {
+	one := allocstate.Claim{
+		Group: c.Group, Family: c.Family.String(), Services: []string{}, Phase: string(c.Phase), Address: c.Address,
+	}
+	if c.Returned.IsValid() {
+		one.Address = c.Returned
+	}
+	if c.Failure != nil {
+		one.Failure = clip(c.Failure.Message, mostText)
+	}
+	first, _ := atMost(c.Owners, mostServices)
+	for _, who := range first {
+		one.Services = append(one.Services, string(who))
+	}
+	return one
+}
+
+// atMost returns the first entries of all, and the number of the other entries.
+func atMost[T any](all []T, limit int) (first []T, left int) {
+	n := min(len(all), limit)
+	return all[:n], len(all) - n
+}

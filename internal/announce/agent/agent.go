@@ -1,0 +1,394 @@
+// Package agent keeps the service addresses of one node. It observes the cluster and the
+// kernel, lets package announce decide, applies the difference and reports what changed.
+//
+// It is one loop in one goroutine that owns all state. An event in the cluster, on another
+// node or in the kernel only starts another pass of the loop, and every pass reads the world
+// anew. Slow work runs in the background and returns its result to the loop. Read the files
+// in this order:
+//
+//	agent      what the agent needs, and how its program is built
+//	loop       one pass after another, and the end
+//	caches     the objects of the API server, and what the agent keeps of them
+//	observe    the world of a pass
+//	apply      what a pass changes in the kernel, asks a segment and tells other nodes
+//	inquiry    the questions of agents to each other
+//	segment    the links that lead to no other machine
+//	proxy      the machines that answer for every address
+//	garp       the announcements on a segment
+//	conflicts  the other machines that claim our addresses
+//	report     events, logs and problems
+//	slots      the annotations
+//	metrics, serve, probe
+//	           what people and programs can read and ask for
+//
+// Between two passes the agent keeps only what it cannot read anew:
+//
+//	takeovers  the machines that answered a probe, and the offers of other nodes: for seconds
+//	handovers  the nodes that are asked to take an address: until they have it, or for a
+//	           second
+//	addresses  for each address, how often it vanished, why it failed, and when to announce
+//	           it next: until it is not wanted any more
+//	held       the addresses of this agent after the last pass
+//	conflicts  the other machines that have addresses of Services: until 10 minutes after
+//	           this node last heard a machine. The Lease of the node names them, so that the
+//	           allocator allocates none of these addresses
+//	claimants  the nodes of the cluster that claim addresses that are here: until the agent
+//	           has asked their agents
+//	segments   the links that lead to no other machine, by the last probes there
+//	macs       the Ethernet addresses of the links after the last pass
+//	answering  the addresses on this node after the last pass: the answer to agents that ask
+//	           for one, even while a pass runs
+//	inquiries  the agent's own questions to other agents that have no answer yet
+//	reporter   the past reports, so that nothing is reported twice
+//	idle       the Services that lost their endpoints, and when: until they have had some for
+//	           a minute
+//	node       the Node that was seen last: if the Node was deleted, an agent that leaves
+//	           uses it to hand over
+//
+// The next agent on the node starts with none of this. The conflicts that the Lease names
+// stay there for 10 minutes (package lease).
+//
+// The agent keeps its addresses as long as its view is incomplete: before its caches are
+// complete, while the API server is away, and when the kernel gives a partial answer. An
+// agent that restarts removes only addresses that another node has just taken from it: the next
+// agent on the node finds the others in place and adopts them. Package ending decides what other
+// ends of the process do.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/announce/probe"
+	"purelb.io/purelb/internal/kube"
+	"purelb.io/purelb/internal/kube/callers"
+	"purelb.io/purelb/internal/kube/events"
+	"purelb.io/purelb/internal/nodes/election"
+	"purelb.io/purelb/internal/nodes/lease"
+	"purelb.io/purelb/internal/nodes/membership"
+	"purelb.io/purelb/internal/nodes/shutdown"
+	"purelb.io/purelb/internal/process"
+)
+
+// Cluster is what the agent reads of the API server's objects.
+type Cluster interface {
+	// Read returns the objects as last seen. complete is false until the agent has seen all of
+	// them once.
+	Read() (s Snapshot, complete bool)
+	// Endpoints returns where these Services have endpoints, by "namespace/name", as far as
+	// that is known. From now on, only changes of these endpoints signal a change.
+	Endpoints(services map[string]bool) (ready, ending announce.Endpoints)
+	// KubeletSilent reports whether the API server says that the kubelet of node has been silent for
+	// most of a minute.
+	KubeletSilent(ctx context.Context, node string) (bool, error)
+	// Changed signals that Read may return something else.
+	Changed() <-chan struct{}
+}
+
+// Snapshot holds the objects of the cluster that matter to this node. They are shared and
+// read-only.
+type Snapshot struct {
+	// Node is this node, or nil if it has no object.
+	Node *corev1.Node
+	// Services are those that PureLB announces.
+	Services []*Service
+	Groups   []v2.ServiceGroup
+	Agents   []v2.LBNodeAgent
+}
+
+// Annotations takes the announcing annotations that the agent wants.
+type Annotations interface {
+	// Want replaces all pending writes by writes, which are by "namespace/name" of the
+	// Service. It does not wait for them.
+	Want(writes map[string]Write)
+}
+
+// Events writes events about objects, like events.Recorder.
+type Events interface {
+	Eventf(about runtime.Object, kind, reason, format string, args ...any)
+}
+
+// Options holds what an Agent needs. All fields but Departures, Handover, Callers, Gossip, Observed
+// and State are required.
+type Options struct {
+	// Node is the name of this node. Namespace is the install namespace of PureLB.
+	Node, Namespace string
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents the agent
+	// uses. config.Everywhere means all namespaces.
+	ConfigNamespaces []string
+
+	Kernel      Kernel
+	Cluster     Cluster
+	Peers       Peers
+	Annotations Annotations
+	// Departures tells why the process ends. With nil, the end changes no address.
+	Departures Departures
+	// Handover is how long to wait for another node to take an address that this node gives
+	// up. The default is announce.HandoverLimit.
+	Handover time.Duration
+	Events   Events
+	Metrics  *Metrics
+	Log      *slog.Logger
+	// Callers admits people who ask for a probe. If it is nil, the agent answers no such
+	// request.
+	Callers Callers
+	// Gossip is the address of this node at which the other agents reach it at the start, or the zero
+	// value without gossip.
+	Gossip netip.AddrPort
+	// Observed counts what the agent sees of the addresses of other nodes. If it is nil, the agent
+	// does not watch them.
+	Observed *Observed
+	// State holds further parts of the answer of /state, by name. Other goroutines call them.
+	State map[string]func() any
+}
+
+// Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
+// segments.questions, prober.seen, answering, inquiries, kubelets and inbox.
+type Agent struct {
+	Options
+	config    parsed
+	soft      soft
+	endings   announce.Endings
+	idle      announce.IdleDamping
+	takeovers announce.Takeovers
+	handovers announce.Handovers
+	conflicts announce.Conflicts
+	claimants claimants
+	addresses announce.Memory
+	held      heldAddresses
+	segments  segments
+	answering answering
+	inquiries inquiries
+	// inbox has the messages of other agents that the loop must read.
+	inbox chan mail
+	// claiming says that gratuitous ARP is on.
+	claiming bool
+	// macs are the Ethernet addresses of the links, by name.
+	macs     map[string][6]byte
+	kubelets kubelets
+	// gossip is the present gossip address of this node.
+	gossip netip.AddrPort
+	// noDummy says why the link for remote addresses could not be created, or is "".
+	noDummy string
+	// burst notices that many addresses came or went.
+	burst process.Burst
+	// node is the last object of this node.
+	node *corev1.Node
+	// leaving says why this node must have no local address any more, or is "".
+	leaving    string
+	reporter   reporter
+	background background
+	pulse      process.Pulse
+	shown      atomic.Pointer[shown]
+	prober     *prober
+}
+
+// New returns an Agent that does nothing before Run.
+func New(opt Options) *Agent {
+	opt.Handover = cmp.Or(opt.Handover, announce.HandoverLimit)
+	a := &Agent{
+		Options:    opt,
+		gossip:     opt.Gossip,
+		takeovers:  announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
+		handovers:  announce.Handovers{Limit: opt.Handover},
+		conflicts:  announce.Conflicts{},
+		claimants:  claimants{},
+		addresses:  announce.Memory{},
+		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, proxies: map[proxy]bool{}, unaskable: map[string]bool{}},
+		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
+		background: background{completions: make(chan completion)},
+		inbox:      make(chan mail, inboxSize),
+	}
+	a.prober = newProber(a, opt.Callers)
+	return a
+}
+
+const (
+	// fullCheck is how often the loop checks everything, even without a signal of a change.
+	fullCheck = time.Minute
+	// passLimit limits how long one pass may take.
+	passLimit = 30 * time.Second
+	// maxPause is the longest pause between passes when there is work. After a pass the loop
+	// pauses for as long as the pass took, so that a storm of changes takes half of the time
+	// at most.
+	maxPause = 250 * time.Millisecond
+	// afterwards is the pause before the loop checks that new addresses have stayed, and whether it
+	// can return memory.
+	afterwards = time.Second
+	// retryMin and retryMax limit the pauses after failed passes.
+	retryMin, retryMax = time.Second, 30 * time.Second
+)
+
+// Kernel is what the agent needs of the network stack.
+type Kernel interface {
+	// Observe returns the state of this node: all of it, or an error. The agent removes what
+	// it does not want, and must not take "not seen" for "not there".
+	Observe(ctx context.Context) (announce.Node, error)
+	// Addresses returns all addresses of this node, or an error. It reads no routes, of which a
+	// node may have a million.
+	Addresses(ctx context.Context) ([]announce.Address, error)
+	// Changes signals that Observe may return something else, until ctx is done. It may leave
+	// out changes that this agent made to addresses.
+	Changes(ctx context.Context) (<-chan struct{}, error)
+	// Put adds or updates the addresses. It does what it can. The error joins an
+	// announce.AddressError for each that failed.
+	Put(ctx context.Context, addresses []announce.Address) error
+	// Remove takes the addresses off, and fails like Put. An address that is not there is not
+	// an error.
+	Remove(ctx context.Context, addresses []announce.Address) error
+	// EnsureDummy creates the link for remote addresses unless it exists.
+	EnsureDummy(ctx context.Context, name string) (kind string, err error)
+	// RemoveDummies deletes the links that EnsureDummy created and that carry no address.
+	RemoveDummies(ctx context.Context) error
+	// Claim announces once on the segment of a link that the address is here.
+	Claim(ctx context.Context, link string, address netip.Addr) error
+	// Probe asks the segment of a link which machines have the addresses, and returns
+	// the MACs of all that answered, for each address. It fails if an answer could have
+	// been missed.
+	Probe(ctx context.Context, link string, addresses []netip.Addr, p announce.Probing) (announce.Answers, error)
+	// Listen returns what other machines say on the wire about the addresses that mine
+	// returns, with their links, until ctx is done. It calls mine in another goroutine.
+	Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error)
+}
+
+// Peers is what the agent needs to know of the other nodes, and what it tells them. The
+// source, Leases or gossip, does not matter to the agent.
+type Peers interface {
+	// Publish sets what the other nodes may know of this node from now on.
+	Publish(r lease.Record)
+	// Inherited returns, once, what earlier agents of this node heard of other machines. A
+	// caller that takes these reports has to Publish them.
+	Inherited() []lease.Heard
+	// Peers returns the present view of all nodes.
+	Peers() election.Peers
+	// Changed signals that Peers returns something else.
+	Changed() <-chan struct{}
+	// Send delivers message to the agent of node. Only an answer proves that the agent read
+	// it.
+	Send(ctx context.Context, node string, message []byte) error
+	// Received delivers the messages that agents of other nodes Send.
+	Received() <-chan membership.Message
+	// Leave says goodbye for good, so that the other nodes need not wait until they miss this
+	// one. A later Publish has no effect.
+	Leave(ctx context.Context) error
+}
+
+// eventSource is the reporting component of events.
+const eventSource = "purelb-lbnodeagent"
+
+// Setup holds the options of the node agent's program.
+type Setup struct {
+	// Node is the name of this node. Namespace is the install namespace of PureLB.
+	Node, Namespace string
+	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents the agent
+	// uses. config.Everywhere means all namespaces.
+	ConfigNamespaces []string
+	// Pod is the name of this agent's pod. The agent needs it to find out what its end means.
+	// Without it, addresses stay. The pod's UID is the Instance of Lease.
+	Pod string
+	// Machine notices that the machine goes down. With nil the agent does not notice it.
+	Machine *shutdown.Machine
+	// Address is the "host:port" of the metrics and the probes.
+	Address string
+	// MaxAddressMetrics limits the series of addresses: up to this number of addresses on this
+	// node, each address has its own series.
+	MaxAddressMetrics int
+	// Lease says how the agent keeps this node's Lease. Run sets its Client, Log, Renewed and
+	// Gossip.
+	Lease lease.Options
+	// Gossip says how the agent gossips with the other agents.
+	Gossip membership.Gossiping
+	// Probes says that people may ask for probes. The agent then needs the right to create
+	// TokenReviews.
+	Probes bool
+	// Observe says that the agent watches addresses of other nodes.
+	Observe bool
+	Log     *slog.Logger
+}
+
+// Run builds a node agent from kernel and the API server of config. It runs the agent until
+// ctx is done or a part of it fails.
+func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error {
+	if err := s.Lease.Validate(); err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(protobuf(config))
+	if err != nil {
+		return err
+	}
+	caches, err := NewCaches(config, s.Node, s.Namespace, s.ConfigNamespaces...)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := NewMetrics(registry, s.MaxAddressMetrics)
+
+	s.Lease.Client = clients.CoordinationV1().Leases(s.Namespace)
+	answering := make(chan struct{})
+	s.Lease.Renewed = metrics.LeaseRenewed(s.Lease.RenewDeadline)
+	peers := membership.New(membership.Options{
+		Gossiping: s.Gossip, Lease: s.Lease, Secrets: clients.CoreV1().Secrets(s.Namespace), Log: s.Log, Ready: answering,
+	})
+	registry.MustRegister(peers)
+	slots := NewSlots(clients.CoreV1(), metrics, s.Log)
+
+	recorder := events.New(events.To(clients.CoreV1().RESTClient()), corev1.EventSource{Component: eventSource, Host: s.Node}, s.Log)
+
+	end := &shutdown.Reader{
+		Core: clients.CoreV1().RESTClient(), Apps: clients.AppsV1().RESTClient(),
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
+	}
+	var observed *Observed
+	if s.Observe {
+		observed = NewObserved(registry)
+	}
+	agent := New(Options{
+		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
+		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
+		Departures: end,
+		Events:     recorder,
+		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Gossip: s.Gossip.Bind, Observed: observed,
+	})
+	watches := func(ctx context.Context) error {
+		// A watch that starts while the API server is away notices its return late.
+		kube.Await(ctx, clients.Discovery(), s.Lease.RetryPeriod, s.Log)
+		close(answering)
+		// A part that starts after ctx is done ends at once.
+		return process.Together(ctx, caches.Run, end.Run)
+	}
+	others := func(ctx context.Context) error { return process.Together(ctx, watches, peers.Run) }
+	server := process.Server{Address: s.Address, Handler: agent.Handler(registry), Services: serviceAddresses(kernel)}
+	return process.Outlive(ctx, agent.Run, others, slots.Run, recorder.Run, server.Run)
+}
+
+// callers returns the gate for probes, or nil if there are none.
+func (s Setup) callers(clients kubernetes.Interface) Callers {
+	if !s.Probes {
+		return nil
+	}
+	return callers.New(callers.Options{
+		Tokens: clients.AuthenticationV1().TokenReviews(), Account: "system:serviceaccount:" + s.Namespace + ":" + probe.Account, Log: s.Log,
+	})
+}
+
+// protobuf returns config for the types that support protobuf, which needs half of the bytes.
+func protobuf(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return config
+}

@@ -1,0 +1,58 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/osrg/gobgp/v4/api"
+
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// policyPath is the field of a problem with all policies.
+const policyPath = "spec.policyDefinitions"
+
+// policies sets all policies at once, and reports whether GoBGP accepted them. GoBGP sets all of
+// them or none. If it refuses them, the previous policies stay in effect. The policies of a new
+// server reject everything.
+func (a *application) policies() (had bool) {
+	next := policiesOf(a.wanted)
+	if !next.equal(a.found.policies) {
+		if err := a.engine.setPolicies(next); err != nil {
+			a.problems = append(a.problems, peering.Problem{Field: policyPath, Reason: reasonRefused, Message: err.Error(), Policies: true})
+			return false
+		}
+	}
+	a.found.sets, a.found.imports, a.found.exports, a.found.policies = a.wanted.Sets, a.wanted.Import, a.wanted.Export, next
+	return true
+}
+
+// refresh applies the policies again to the routes of those neighbors for which they changed.
+func (a *application) refresh(before, after policies) {
+	if before.equal(after) {
+		return
+	}
+	peers, err := a.engine.peers("", false)
+	if err != nil {
+		a.problem(policyPath, reasonRefused, err)
+		return
+	}
+	for _, p := range peers {
+		address, err := netip.ParseAddr(p.GetState().GetNeighborAddress())
+		if err != nil {
+			continue
+		}
+		bare := address.WithZone("")
+		for direction, changed := range map[api.ResetPeerRequest_Direction]bool{
+			api.ResetPeerRequest_DIRECTION_IN:  before.imports.concerning(bare, before.sets) != after.imports.concerning(bare, after.sets),
+			api.ResetPeerRequest_DIRECTION_OUT: before.exports.concerning(bare, before.sets) != after.exports.concerning(bare, after.sets),
+		} {
+			if !changed {
+				continue
+			}
+			if err := a.engine.refresh(address, direction); err != nil {
+				a.problem(policyPath, reasonRefused, fmt.Errorf("apply policies to neighbor %v: %w", address, err))
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package gobgp
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
+)
+
+func TestTheServerListensAtAnAddressWhenTheNodeHasIt(t *testing.T) {
+	newWorld(t)
+	here := bgptest.Here(t)
+	s := newServer(t)
+	wanted := state(peer("192.0.2.2"))
+	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.77"), netip.MustParseAddr("2001:db8::77")}
+	problems := tryApply(t, s, wanted)
+	if len(problems) != 2 || problems[0].Field != listenPath || !strings.Contains(problems[0].Message, "203.0.113.77") {
+		t.Errorf("the problems are %v, want one for each address that the node does not have", problems)
+	}
+	here.Address("eth0", "203.0.113.77/32")
+	here.Address("eth0", "2001:db8::77/128")
+	apply(t, s, wanted)
+	listens := func(address string) error {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	for _, address := range []string{"192.0.2.1:179", "203.0.113.77:179", "[2001:db8::77]:179"} {
+		if err := listens(address); err != nil {
+			t.Error(err)
+		}
+	}
+
+	if n := s.Ended(); n != 1 {
+		t.Errorf("%d servers have ended, want 1: the one without these addresses", n)
+	}
+
+	// The removal of an address ends no server.
+	before := s.engine
+	here.IP("address del 203.0.113.77/32 dev eth0")
+	apply(t, s, wanted)
+	if s.engine != before {
+		t.Error("the server was restarted")
+	}
+}
+
+func TestARefusedGlobalKeepsTheRunningServer(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := announcing(t, "198.51.100.1/32")
+	apply(t, s, state(graceful(peer("192.0.2.2"))))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	taken, err := net.Listen("tcp", "192.0.2.1:1179")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tt := range []struct {
+		name  string
+		spoil func(*peering.Global)
+		// stays says that the server is not even restarted.
+		stays bool
+	}{
+		{"addresses of other machines", func(g *peering.Global) { g.Listen = []netip.Addr{netip.MustParseAddr("203.0.113.77")} }, true},
+		{"a missing device", func(g *peering.Global) { g.Device = "nowhere0" }, true},
+		{"a port that is in use", func(g *peering.Global) { g.Port = 1179 }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := s.engine
+			wrong := state(graceful(peer("192.0.2.2")))
+			tt.spoil(&wrong.Global)
+			if _, err := s.Apply(t.Context(), wrong, false); err == nil || errors.Is(err, ErrStopped) {
+				t.Errorf("the error is %v, want one that is not ErrStopped", err)
+			}
+			if (s.engine == before) != tt.stays {
+				t.Errorf("the server is the same: %v, want %v", s.engine == before, tt.stays)
+			}
+			before = s.engine
+			if _, err := s.Apply(t.Context(), wrong, false); err == nil || s.engine != before {
+				t.Errorf("the second attempt returns %v, want an error and the same server", err)
+			}
+			established(t, s, "192.0.2.2")
+			announce(t, s, routes("198.51.100.1/32", "198.51.100.2/32")...)
+			router.Await("198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1")
+			announce(t, s, routes("198.51.100.1/32")...)
+			apply(t, s, state(graceful(peer("192.0.2.2"))))
+			router.Await("198.51.100.1/32 via 192.0.2.1")
+		})
+	}
+}
+
+func TestTheOldServerFollowsItsNeighborWhileAGlobalIsRefused(t *testing.T) {
+	newWorld(t)
+	here := bgptest.Here(t)
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
+	p.Passive = true // an attempt to connect would make the kernel find the deleted neighbor again
+	router := func() string {
+		var all []string
+		for _, n := range neighbors(t, s) {
+			all = append(all, n.Address.String())
+		}
+		return strings.Join(all, " ")
+	}
+	here.IP("neigh flush dev eth0\nneigh add fe80::1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
+	apply(t, s, state(p))
+	if got := router(); got != "fe80::1%eth0" {
+		t.Fatalf("the neighbor is %s, want fe80::1%%eth0", got)
+	}
+	wrong := state(p)
+	wrong.Global.Device = "nowhere0"
+	here.IP("neigh del fe80::1 dev eth0\nneigh add fe80::2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent")
+	if _, err := s.Apply(t.Context(), wrong, false); err == nil || errors.Is(err, ErrStopped) {
+		t.Errorf("the error is %v, want one that is not ErrStopped", err)
+	}
+	if got := router(); got != "fe80::2%eth0" {
+		t.Errorf("with another router, the neighbor is %s, want fe80::2%%eth0", got)
+	}
+}
+
+func TestAServerThatCannotBindListensNowhereElse(t *testing.T) {
+	newWorld(t)
+	here := bgptest.Here(t)
+	here.IP("address add 203.0.113.77/32 dev eth0")
+	taken, err := net.Listen("tcp", "192.0.2.1:1179")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := newServer(t)
+	wanted := state()
+	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("203.0.113.77")}
+	apply(t, s, wanted)
+	here.IP("address del 203.0.113.77/32 dev eth0")
+	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	wanted.Global.Port = 1179
+	if _, err := s.Apply(t.Context(), wanted, false); !errors.Is(err, ErrStopped) {
+		t.Errorf("the error is %v, want %v", err, ErrStopped)
+	}
+	if conn, err := net.Dial("tcp", "192.0.2.1:179"); err == nil {
+		conn.Close()
+		t.Error("the server listens at an address that was never configured with this port")
+	}
+}
+
+func TestSessionsUseTheDeviceOfGlobal(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 passive", " neighbor 192.0.2.1 password secret")
+	// The route to the router is on another interface.
+	bgptest.NewSegment(t).Join(bgptest.Here(t), "eth1", "203.0.113.1/24")
+	bgptest.Here(t).IP("route add 192.0.2.2/32 dev eth1")
+	s := announcing(t, "198.51.100.1/32")
+	p := peer("192.0.2.2")
+	p.Password = "secret"
+	wanted := state(p)
+	wanted.Global.Device = "eth0"
+	apply(t, s, wanted)
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+}

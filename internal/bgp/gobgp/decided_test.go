@@ -1,0 +1,199 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
+)
+
+// TestRoutersGetTheNextHopsThatPeeringDecides has a configured and a dynamic neighbor. Routes of
+// a family for which peering knows no next hop are not announced.
+func TestRoutersGetTheNextHopsThatPeeringDecides(t *testing.T) {
+	w := newWorld(t)
+	named, came := w.frr("192.0.2.1"), w.frr("192.0.2.1")
+	spec := bgpv1.BGPConfigurationSpec{
+		Global:           bgpv1.Global{ASN: ourAS},
+		PeerGroups:       []bgpv1.PeerGroup{{Config: bgpv1.PeerGroupConfig{PeerGroupName: "all", PeerConfig: bgpv1.PeerConfig{PeerASN: routerAS}}}},
+		DynamicNeighbors: []bgpv1.DynamicNeighbor{{Prefix: "192.0.2.0/24", PeerGroup: "all"}},
+		Neighbors:        []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.2", PeerGroup: "all"}}},
+	}
+	spec.PeerGroups[0].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
+	apply(t, s, decided(t, spec, peering.Node{}))
+	one := "198.51.100.1/32 via 192.0.2.1"
+	named.Await(one)
+	came.Await(one)
+	if sent := established(t, s, "192.0.2.2").Sent[v6]; sent != 0 {
+		t.Errorf("%d IPv6 routes are sent without a next hop", sent)
+	}
+	apply(t, s, decided(t, spec, peering.Node{}, "2001:db8::1"))
+	both := []string{one, "2001:db8:f::1/128 via 2001:db8::1"}
+	named.Await(both...)
+	came.Await(both...)
+	apply(t, s, decided(t, spec, peering.Node{}))
+	named.Await(one)
+	came.Await(one)
+}
+
+// TestGoBGPAcceptsThePoliciesThatPeeringDecides: if it refused one statement, it
+// would keep all old policies.
+func TestGoBGPAcceptsThePoliciesThatPeeringDecides(t *testing.T) {
+	const statement = `{global: {asn: 64515, applyPolicy: {exportPolicy: {policies: [p]}}}, definedSets: [
+		{type: prefix, name: s, prefixes: [{ipPrefix: 0.0.0.0/0, maskLengthMax: 32}]}, {type: neighbor, name: s, list: ['::/0', 192.0.2.1]},
+		{type: as-path, name: s, list: ['^65000_', '_65000', '65000-65010', '.*']}, {type: community, name: s, list: ['65000', no-export, planned-shut, gold, '65000:.*', '70000:1']},
+		{type: large-community, name: s, list: ['1:2:3', gold, '^1:.*']}], policyDefinitions: [{name: p, statements: [%s]}]}`
+	var all []string
+	for _, kind := range []string{"prefix", "neighbor", "asPath", "community", "largeCommunity"} {
+		for _, match := range []string{"any", "all", "invert", "some"} {
+			all = append(all, fmt.Sprintf("{conditions: {%sSet: {name: s, match: %s}}}", kind, match))
+		}
+	}
+	for _, kind := range []string{"add", "remove", "replace", "swap", "''"} {
+		for _, list := range []string{"", "'65000:1'", "no-export, '0:0'", "'65000:1:2'", "'65000:.*'"} {
+			all = append(all, fmt.Sprintf("{actions: {community: {type: %s, communities: [%s]}}}", kind, list),
+				fmt.Sprintf("{actions: {largeCommunity: {type: %s, communities: [%s]}}}", kind, list))
+		}
+	}
+	for _, n := range []string{"-4294967296", "-4294967295", "-1", "0", "1", "255", "256", "4294967295", "4294967296"} {
+		all = append(all, "{actions: {localPref: "+n+"}}", "{actions: {med: {value: "+n+"}}}", "{actions: {med: {type: mod, value: "+n+"}}}",
+			"{actions: {asPrepend: {asn: "+n+"}}}")
+	}
+	for _, n := range []string{"-1", "0", "255", "256"} {
+		all = append(all, "{actions: {asPrepend: {repeat: "+n+"}}}")
+	}
+	newWorld(t)
+	s := newServer(t)
+	had := 0
+	for _, one := range all {
+		var spec bgpv1.BGPConfigurationSpec
+		if err := yaml.UnmarshalStrict(fmt.Appendf(nil, strings.ReplaceAll(statement, "\t", " "), one), &spec); err != nil {
+			t.Fatalf("%s: %v", one, err)
+		}
+		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
+		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
+		if !d.OK {
+			continue
+		}
+		had++
+		if problems := tryApply(t, s, d.State); len(problems) > 0 {
+			t.Errorf("%s: %v", one, problems)
+		}
+	}
+	if had < len(all)/3 {
+		t.Errorf("peering accepts %d of %d statements", had, len(all))
+	}
+}
+
+// The learned route has a higher local preference. The import policy accepts all other routes.
+func TestALearnedRouteNeverReplacesARouteOfTheCluster(t *testing.T) {
+	w := newWorld(t)
+	w.inside(" address-family ipv4 unicast", "  neighbor 192.0.2.1 route-map PREFER out", "  network 203.0.113.0/24", "  network 198.51.100.0/24",
+		" exit-address-family", "route-map PREFER permit 10", " set local-preference 300")
+	spec := bgpv1.BGPConfigurationSpec{
+		Global:    bgpv1.Global{ASN: ourAS, AllowTransit: true},
+		Neighbors: []bgpv1.Neighbor{neighborIn(ourAS, "192.0.2.2")},
+	}
+	s := announcing(t, "203.0.113.0/24")
+	apply(t, s, decided(t, spec, peering.Node{Own: []peering.PrefixRange{{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 24, Max: 32}}}))
+	await(t, s, "198.51.100.0/24 via 192.0.2.2 from 192.0.2.2")
+	neighborIs(t, s, "192.0.2.2", "announced to", func(n peering.NeighborStatus) bool { return n.Received[v4] == 2 && n.Sent[v4] == 1 })
+}
+
+// A drained node restarts, and a policy of the user sets a local preference. The node adds its
+// neighbors, and its routes are the last choice inside of its AS.
+func TestADrainedNodeAppliesPoliciesWithLocalPreferences(t *testing.T) {
+	w := newWorld(t)
+	router := w.inside()
+	preference := int64(200)
+	spec := bgpv1.BGPConfigurationSpec{
+		Global:    bgpv1.Global{ASN: ourAS, ApplyPolicy: &bgpv1.ApplyPolicy{ExportPolicy: &bgpv1.PolicyAssignment{Policies: []string{"prefer"}}}},
+		Neighbors: []bgpv1.Neighbor{neighborIn(ourAS, "192.0.2.2")},
+		PolicyDefinitions: []bgpv1.PolicyDefinition{{Name: "prefer", Statements: []bgpv1.Statement{
+			{Name: "all", Actions: bgpv1.Actions{RouteAction: "accept", LocalPref: &preference}},
+		}}},
+	}
+	imported := []peering.Imported{{Address: netip.MustParsePrefix("198.51.100.1/32"), Interface: "kube-lb0"}}
+	s := newServer(t)
+	for _, draining := range []bool{true, false, true} {
+		announce(t, s, peering.Routes(imported, nil, draining)...)
+		apply(t, s, decided(t, spec, peering.Node{Draining: draining}))
+		router.Await("198.51.100.1/32 via 192.0.2.1")
+		router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", map[bool]string{true: "localpref 0,", false: "localpref 200,"}[draining])
+	}
+}
+
+// The neighbor outside of the confederation is a GoBGP server. It accepts any AS in the OPEN, and its
+// status shows that AS. A member of the confederation and an outside router, both FRR,
+// refuse any other AS than the configured one.
+func TestOnlyMembersOfAConfederationSeeTheMemberAS(t *testing.T) {
+	const identifier, memberAS = 64700, 64516
+	w := newWorld(t)
+	bgptest.Here(t).Address("eth0", "192.0.2.99/24")
+	outside := w.frr("192.0.2.1", fmt.Sprintf(" neighbor 192.0.2.1 remote-as %d", identifier))
+	member := bgptest.FRR(t, w.machine(), fmt.Sprintf(`
+router bgp %d
+ bgp router-id 192.0.2.3
+ no bgp ebgp-requires-policy
+ bgp confederation identifier %d
+ bgp confederation peers %d
+ neighbor 192.0.2.1 remote-as %d
+ neighbor 192.0.2.1 timers connect 1
+`, memberAS, identifier, ourAS, ourAS))
+	spec := bgpv1.BGPConfigurationSpec{
+		Global: bgpv1.Global{
+			ASN: ourAS, ListenAddresses: []string{"192.0.2.1"}, Families: []string{"ipv4-unicast"},
+			Confederation: &bgpv1.Confederation{Enabled: true, Identifier: identifier, MemberASList: []int64{ourAS, memberAS}},
+		},
+		Neighbors: []bgpv1.Neighbor{neighborIn(routerAS, "192.0.2.2"), neighborIn(memberAS, "192.0.2.3"), neighborIn(birdAS, "192.0.2.99")},
+	}
+	wanted := decided(t, spec, peering.Node{})
+	for i := range wanted.Peers {
+		wanted.Peers[i].LocalAddress = netip.MustParseAddr("192.0.2.1")
+	}
+	s, other := newServer(t), newServer(t)
+	announce(t, s, routes("198.51.100.1/32")...)
+	apply(t, s, wanted)
+
+	ours := external("192.0.2.1")
+	ours.LocalASN, ours.LocalAddress = birdAS, netip.MustParseAddr("192.0.2.99")
+	theirs := state(ours)
+	theirs.Global.ASN, theirs.Global.RouterID, theirs.Global.Listen = birdAS, ours.LocalAddress, []netip.Addr{ours.LocalAddress}
+	apply(t, other, theirs)
+	if n := established(t, other, "192.0.2.1"); n.PeerASN != identifier {
+		t.Errorf("the OPEN for a neighbor outside has AS %d, want %d", n.PeerASN, identifier)
+	}
+	bgptest.Await(t, "the path of the route outside", fmt.Sprint(identifier), func() string { return asPath(t, other, "198.51.100.1/32") })
+
+	outside.Await("198.51.100.1/32 via 192.0.2.1")
+	outside.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", fmt.Sprintf("\n  %d\n", identifier))
+	member.Await("198.51.100.1/32 via 192.0.2.1")
+	member.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", fmt.Sprintf("(%d)", ourAS))
+}
+
+// asPath returns the AS path of the route that a server learned.
+func asPath(t *testing.T, s *Server, prefix string) (path string) {
+	t.Helper()
+	err := s.engine.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: bgp.RF_IPv4_UC}, func(nlri bgp.NLRI, paths []*apiutil.Path) {
+		for _, p := range paths {
+			for _, a := range p.Attrs {
+				if found, is := a.(*bgp.PathAttributeAsPath); is && nlri.String() == prefix {
+					path = bgp.AsPathString(found)
+				}
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,262 @@
+package gobgp
+
+import (
+	"maps"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/server"
+
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// maxHeard limits the prefixes of neighbors that are remembered.
+const maxHeard = 4096
+
+// events stores facts that GoBGP reports only once: the time at which a session entered its
+// state, and the reason for which the last session ended.
+type events struct {
+	wake chan struct{}
+	// expired carries neighbors whose hold timer expired at the start of the session (see
+	// minSession). If the channel is full, the event is dropped: the next session of the neighbor
+	// ends in the same way.
+	expired chan netip.Addr
+
+	mu sync.Mutex
+	// server counts the ended servers, so that late events of one server are not used for the next.
+	server   int
+	sessions map[netip.Addr]phase
+	// heard are the prefixes that neighbors have announced. The speaker needs them, because GoBGP
+	// does not report when a route of our own replaces a route of a neighbor. If there are more
+	// than maxHeard, every route of our own counts as a change.
+	heard   map[netip.Prefix]struct{}
+	tooMany bool
+}
+
+// phase is the history of a session. GoBGP's list of neighbors may be ahead of its events. Reports
+// use the state in the list, but only events change the history. If the list changed the history
+// too, a newer state in the list could hide that the session went down, and a late event could look
+// like an end of the session.
+type phase struct {
+	// state is the state of the last event, and began is the time of that event. since is
+	// the time that the status shows for the state.
+	state        string
+	since, began time.Time
+	// ahead is the state in the list if no event has reported it yet. sighted is when it
+	// was first seen.
+	ahead   string
+	sighted time.Time
+	why     string
+	flaps   uint64
+	// complete are the families for which the neighbor has sent End-of-RIB (RFC 4724) since the
+	// session came up.
+	complete map[bgp.Family]bool
+}
+
+func newEvents() *events {
+	return &events{
+		wake:     make(chan struct{}, 1),
+		expired:  make(chan netip.Addr, 64),
+		sessions: map[netip.Addr]phase{},
+		heard:    map[netip.Prefix]struct{}{},
+	}
+}
+
+// Events signals that neighbors or learned routes may have changed. Several changes cause one
+// signal.
+func (s *Server) Events() <-chan struct{} { return s.events.wake }
+
+// forget clears the events of a server that has ended.
+func (e *events) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.server++
+	clear(e.sessions)
+	clear(e.heard)
+	e.tooMany = false
+	backoff.Poke(e.wake)
+}
+
+// ended is how many servers have ended.
+func (e *events) ended() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.server
+}
+
+// callbacks returns the callbacks of the next server, which calls them one after another in
+// its own goroutine.
+func (e *events) callbacks() server.WatchEventMessageCallbacks {
+	e.mu.Lock()
+	of := e.server
+	e.mu.Unlock()
+	ifThere := func(take func()) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.server == of {
+			take()
+		}
+	}
+	return server.WatchEventMessageCallbacks{
+		OnPeerUpdate: func(m *apiutil.WatchEventMessage_PeerEvent, at time.Time) {
+			if m.Type == apiutil.PEER_EVENT_STATE {
+				ifThere(func() { e.session(m.Peer.State, at) })
+			}
+		},
+		OnPathEor: func(path *apiutil.Path, _ time.Time) {
+			ifThere(func() { e.endOfRIB(path.PeerAddress, path.Family) })
+		},
+		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { ifThere(func() { e.paths(paths) }) },
+	}
+}
+
+// session handles an event. The caller holds mu.
+func (e *events) session(st apiutil.PeerState, at time.Time) {
+	p := e.sessions[st.NeighborAddress]
+	state := stateName(st.SessionState)
+	if p.state == peering.Established && state != peering.Established {
+		p.flaps++
+		if at.Sub(p.began) < minSession && strings.Contains(st.DisconnectMessage, holdTimerExpired) {
+			select {
+			case e.expired <- st.NeighborAddress:
+			default:
+			}
+		}
+	}
+	p = p.enter(state, at)
+	switch st.DisconnectReason {
+	case api.PeerState_DISCONNECT_REASON_UNSPECIFIED, api.PeerState_DISCONNECT_REASON_IDLE_TIMER_EXPIRED:
+		// The pause before the next attempt is not recorded: it would hide why the last session
+		// ended.
+	default:
+		p.why = st.DisconnectMessage
+	}
+	e.sessions[st.NeighborAddress] = p
+	backoff.Poke(e.wake)
+}
+
+// endOfRIB records that a neighbor has sent all of its routes of a family. The caller holds
+// mu.
+func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
+	p := e.sessions[neighbor]
+	complete := maps.Clone(p.complete)
+	if complete == nil {
+		complete = map[bgp.Family]bool{}
+	}
+	complete[f] = true
+	p.complete = complete
+	e.sessions[neighbor] = p
+	backoff.Poke(e.wake)
+}
+
+// enter returns p after an event with a state. If the list showed the state before, the
+// start time stays.
+func (p phase) enter(state string, at time.Time) phase {
+	if p.state != state {
+		p.state, p.since, p.began, p.complete = state, at, at, nil
+		if p.ahead == state && !at.After(p.sighted) {
+			p.since = p.sighted
+		}
+	}
+	if p.ahead == state || at.After(p.sighted) {
+		p.ahead = ""
+	}
+	return p
+}
+
+// seen returns the history of a session, given its state in GoBGP's list.
+func (e *events) seen(a netip.Addr, state string, now time.Time) phase {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.sessions[a]
+	switch state {
+	case p.state:
+		p.ahead = ""
+	case p.ahead:
+	default:
+		p.ahead, p.sighted = state, now
+	}
+	e.sessions[a] = p
+	if p.ahead != "" {
+		p.state, p.since = p.ahead, p.sighted
+	}
+	return p
+}
+
+// retain removes the sessions of neighbors that no longer exist.
+func (e *events) retain(there map[netip.Addr]bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for a := range e.sessions {
+		if !there[a] {
+			delete(e.sessions, a)
+		}
+	}
+}
+
+// paths records the routes that neighbors announced or withdrew. It uses the events of
+// received routes: GoBGP also sends events of best paths for each of our own routes, which
+// doubles the cost of announcing one. The caller holds mu.
+func (e *events) paths(paths []*apiutil.Path) {
+	for _, path := range paths {
+		if prefix, ok := prefixOf(path.Nlri); ok {
+			e.hear(prefix)
+			backoff.Poke(e.wake)
+		}
+	}
+}
+
+func (e *events) hear(prefix netip.Prefix) {
+	if e.tooMany {
+		return
+	}
+	e.heard[prefix] = struct{}{}
+	if len(e.heard) > maxHeard {
+		e.heard, e.tooMany = map[netip.Prefix]struct{}{}, true
+	}
+}
+
+// own signals when our own routes may change the best paths.
+func (e *events) own(routes []peering.Route) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.heard) == 0 && !e.tooMany {
+		return
+	}
+	for _, r := range routes {
+		if _, is := e.heard[r.Prefix]; is || e.tooMany {
+			backoff.Poke(e.wake)
+			return
+		}
+	}
+}
+
+func prefixOf(nlri bgp.NLRI) (netip.Prefix, bool) {
+	n, ok := nlri.(*bgp.IPAddrPrefix)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	return n.Prefix, true
+}
+
+func stateName(s bgp.FSMState) string {
+	switch s {
+	case bgp.BGP_FSM_CONNECT:
+		return peering.Connect
+	case bgp.BGP_FSM_ACTIVE:
+		return peering.Active
+	case bgp.BGP_FSM_OPENSENT:
+		return peering.OpenSent
+	case bgp.BGP_FSM_OPENCONFIRM:
+		return peering.OpenConfirm
+	case bgp.BGP_FSM_ESTABLISHED:
+		return peering.Established
+	}
+	return peering.Idle
+}

@@ -1,0 +1,126 @@
+package gobgp
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// The neighbors announce new prefixes without end. When the set is full, each route of our own
+// wakes the reader.
+func TestTheSetOfLearnedPrefixesHasALimit(t *testing.T) {
+	e := newEvents()
+	woken := func() bool {
+		select {
+		case <-e.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	ours := []peering.Route{{Prefix: netip.MustParsePrefix("198.51.100.1/32")}}
+	for i := range 3 * maxHeard {
+		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
+		nlri, err := bgp.NewIPAddrPrefix(prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == maxHeard {
+			woken()
+			if e.own(ours); woken() {
+				t.Error("an own route that no neighbor announces wakes the reader")
+			}
+		}
+		e.callbacks().OnPathUpdate([]*apiutil.Path{{Nlri: nlri}}, time.Time{})
+		if len(e.heard) > maxHeard {
+			t.Fatalf("%d prefixes are remembered, want at most %d", len(e.heard), maxHeard)
+		}
+	}
+	woken()
+	if e.own(ours); !woken() {
+		t.Error("with a full set, an own route does not wake the reader")
+	}
+	e.forget()
+	woken()
+	if e.own(ours); woken() {
+		t.Error("an own route wakes the reader although the next server has learned nothing")
+	}
+}
+
+var someRouter = netip.MustParseAddr("192.0.2.2")
+
+// stateEvent is GoBGP's event of a state of someRouter.
+func stateEvent(state bgp.FSMState) *apiutil.WatchEventMessage_PeerEvent {
+	return &apiutil.WatchEventMessage_PeerEvent{
+		Type: apiutil.PEER_EVENT_STATE,
+		Peer: apiutil.Peer{State: apiutil.PeerState{NeighborAddress: someRouter, SessionState: state}},
+	}
+}
+
+func TestFlapsAreCountedOnceWhenTheListPrecedesTheEvents(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	e := newEvents()
+	c := e.callbacks()
+	seen := func(state string, now, since time.Time, flaps uint64) {
+		t.Helper()
+		if p := e.seen(someRouter, state, now); p.state != state || !p.since.Equal(since) || p.flaps != flaps {
+			t.Errorf("the peer is %s since %v with %d flaps, want %s since %v with %d", p.state, p.since, p.flaps, state, since, flaps)
+		}
+	}
+	seen(peering.Idle, at(0), at(0), 0)
+	seen(peering.Established, at(3), at(3), 0)
+	for i, state := range []bgp.FSMState{bgp.BGP_FSM_ACTIVE, bgp.BGP_FSM_OPENSENT, bgp.BGP_FSM_OPENCONFIRM, bgp.BGP_FSM_ESTABLISHED} {
+		c.OnPeerUpdate(stateEvent(state), at(1).Add(time.Duration(i)*time.Millisecond))
+		seen(peering.Established, at(4), at(3), 0) // the list has shown this state before
+	}
+	seen(peering.Idle, at(10), at(10), 0)
+	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_IDLE), at(9))
+	seen(peering.Idle, at(11), at(10), 1)
+	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), at(20))
+	seen(peering.Idle, at(21), at(21), 1) // the list was read before this event
+	seen(peering.Established, at(22), at(20), 1)
+}
+
+// The event may come after the list has shown the end.
+func TestOnlyAHoldTimerThatExpiresEarlyIsReported(t *testing.T) {
+	for why, want := range map[string]bool{
+		"notification-received " + bgp.NewNotificationErrorCode(bgp.BGP_ERROR_HOLD_TIMER_EXPIRED, 0).String():                         true,
+		"notification-sent " + bgp.NewNotificationErrorCode(bgp.BGP_ERROR_CEASE, bgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET).String():     false,
+		"notification-received " + bgp.NewNotificationErrorCode(bgp.BGP_ERROR_CEASE, bgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET).String(): false,
+	} {
+		e := newEvents()
+		c, now := e.callbacks(), time.Unix(1000, 0)
+		c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), now)
+		e.seen(someRouter, peering.Idle, now)
+		ended := stateEvent(bgp.BGP_FSM_IDLE)
+		ended.Peer.State.DisconnectMessage = why
+		c.OnPeerUpdate(ended, now)
+		reported := false
+		select {
+		case <-e.expired:
+			reported = true
+		default:
+		}
+		if reported != want {
+			t.Errorf("an early end because of %q is reported: %v, want %v", why, reported, want)
+		}
+	}
+}
+
+func TestLateEventsOfAnEndedServerAreIgnored(t *testing.T) {
+	e := newEvents()
+	before := e.callbacks()
+	e.forget()
+	now := time.Unix(1000, 0)
+	before.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), now)
+	e.callbacks().OnPeerUpdate(stateEvent(bgp.BGP_FSM_ACTIVE), now)
+	if p := e.seen(someRouter, peering.Active, now); p.flaps != 0 {
+		t.Errorf("the session has %d flaps, want 0 because it was never up", p.flaps)
+	}
+}

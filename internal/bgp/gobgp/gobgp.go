@@ -1,0 +1,169 @@
+// Package gobgp is the BGP server of this process. It brings GoBGP into the state that a
+// peering.State describes, originates routes, and reports neighbors and learned routes.
+//
+// It decides nothing. It refuses input that GoBGP would silently handle wrong or that makes
+// GoBGP panic.
+//
+// GoBGP keeps the selection of best paths and the use of multiple paths in package variables:
+// one Server per process.
+package gobgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// ErrBroken is in the error of every call after GoBGP's own goroutine has panicked. Its
+// sessions are stuck and its port is taken: only a new process can speak BGP again.
+var ErrBroken = errors.New("the BGP server is broken")
+
+// ErrStopped is in the error of an Apply that leaves no server running.
+var ErrStopped = errors.New("no BGP server runs")
+
+// Server is a BGP speaker.
+type Server struct {
+	log    *slog.Logger
+	now    func() time.Time
+	events *events
+	// patience limits the duration of each stop.
+	patience patience
+
+	// mu is held while the server changes, so there is one change at a time.
+	mu sync.Mutex
+	// engine is the running server, or nil. live is the same server, for readers that do
+	// not wait for mu.
+	engine *engine
+	live   atomic.Pointer[engine]
+	found  found
+	// wanted is the State of the last Apply.
+	wanted peering.State
+	// restarted is when the running server took over from one whose routes neighbors may keep, or zero.
+	restarted time.Time
+	// refused is the Global that the server refused although it looked valid.
+	refused refusal
+	// routes are the routes to originate, in a running server or in the next one.
+	routes map[netip.Prefix]peering.Route
+}
+
+// found is the state of the running server, as it was applied.
+type found struct {
+	global   peering.Global
+	sets     []peering.Set
+	imports  peering.Chain
+	exports  peering.Chain
+	policies policies
+	peers    map[string]session // by the peer's Name
+	groups   map[string]peering.Group
+	dynamic  map[netip.Prefix]peering.Dynamic
+}
+
+// session is a peer and the address that GoBGP knows it by.
+type session struct {
+	peer    peering.Peer
+	address netip.Addr
+}
+
+// New returns a Server that does not run yet.
+func New(log *slog.Logger) *Server {
+	return &Server{
+		log:      log,
+		now:      time.Now,
+		events:   newEvents(),
+		patience: usualPatience,
+		routes:   map[netip.Prefix]peering.Route{},
+	}
+}
+
+// Apply makes wanted the state of the server. It returns the parts that it cannot apply as
+// problems with their paths, and applies the rest. The next Apply tries them again. A
+// Global that cannot be applied is an error. The earlier server then continues, or is
+// restored. If no server is left running, the error is ErrStopped.
+//
+// With restarting, this process tells the neighbors that it restarts, so that they keep the
+// routes that they learned from it (RFC 4724). It tells the peers that this call adds, and those that
+// later calls add as long as they may keep the routes.
+func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine != nil {
+		if err := s.engine.broken(); err != nil {
+			return nil, err
+		}
+	}
+	global, problems, kept, err := s.begin(ctx, wanted.Global)
+	switch {
+	case err != nil && s.engine == nil:
+		return nil, fmt.Errorf("start BGP: %w: %w", ErrStopped, err)
+	case err != nil:
+		// Neighbors on unnumbered links may move or appear at any time.
+		s.again(ctx)
+		return nil, errors.Join(fmt.Errorf("start BGP: %w", err), s.engine.broken())
+	}
+	wanted.Global = global
+	s.wanted = wanted
+	if restarting || kept {
+		s.restarted = s.now()
+	}
+	a := application{Server: s, ctx: ctx, wanted: wanted, problems: problems}
+	a.apply()
+	return a.problems, s.engine.broken()
+}
+
+// again repeats the last Apply.
+func (s *Server) again(ctx context.Context) application {
+	a := application{Server: s, ctx: ctx, wanted: s.wanted}
+	a.apply()
+	return a
+}
+
+// Stop ends all sessions. If graceful, neighbors that agreed to it keep the routes for the
+// restart time. Otherwise Stop makes the neighbors drop the routes.
+func (s *Server) Stop(ctx context.Context, graceful bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine == nil {
+		return nil
+	}
+	return s.stop(ctx, graceful)
+}
+
+func (s *Server) stop(ctx context.Context, graceful bool) error {
+	e := s.engine
+	s.engine, s.found, s.wanted, s.restarted = nil, found{}, peering.State{}, time.Time{}
+	s.live.Store(nil)
+	s.events.forget()
+	return e.stop(ctx, graceful)
+}
+
+// Ended returns how many servers have ended. A new server has to learn all routes again.
+func (s *Server) Ended() int { return s.events.ended() }
+
+// Down ends the session with a neighbor that is known to be gone, if there is one. GoBGP tries to
+// connect again a second later.
+func (s *Server) Down(_ context.Context, neighbor netip.Addr) error {
+	e := s.live.Load()
+	if e == nil {
+		return nil
+	}
+	peers, err := e.peers(neighbor.String(), false)
+	if err != nil {
+		return fmt.Errorf("end the session with %v: %w", neighbor, err)
+	}
+	// A reset of a session that is not up would end the next one.
+	if !slices.ContainsFunc(peers, isUp) {
+		return nil
+	}
+	if err := e.reset(neighbor); err != nil {
+		return fmt.Errorf("end the session with %v: %w", neighbor, err)
+	}
+	return nil
+}

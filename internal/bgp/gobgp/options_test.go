@@ -1,0 +1,157 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
+)
+
+func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
+	tests := []struct {
+		name   string
+		us     string // our address in the configuration of the router
+		lines  []string
+		change func(*peering.Peer)
+		says   string // a part of the router's "show bgp neighbors"
+	}{
+		{
+			"TTL security", "192.0.2.1", []string{" neighbor 192.0.2.1 ttl-security hops 1"},
+			func(p *peering.Peer) { p.TTLSecurity = 255 }, "External BGP neighbor may be up to 1 hops away",
+		},
+		{
+			"multihop from another address", "203.0.113.1", []string{" neighbor 203.0.113.1 ebgp-multihop 7"},
+			func(p *peering.Peer) { p.Multihop, p.LocalAddress = 7, netip.MustParseAddr("203.0.113.1") }, "may be up to 7 hops away",
+		},
+		{
+			"passive", "192.0.2.1", nil,
+			func(p *peering.Peer) { p.Passive = true }, "Foreign port: 179",
+		},
+		{
+			"active with a passive router", "192.0.2.1", []string{" neighbor 192.0.2.1 passive"},
+			func(*peering.Peer) {}, "Local port: 179",
+		},
+		{
+			"additional paths", "192.0.2.1", []string{" address-family ipv4 unicast", "  neighbor 192.0.2.1 addpath-tx-all-paths"},
+			func(p *peering.Peer) { p.Families[0].AddPathsReceive, p.Families[0].AddPathsSend = true, 4 }, "IPv4 Unicast: RX advertised and received",
+		},
+		{
+			"another AS than that of the node", "192.0.2.1", []string{" neighbor 192.0.2.1 remote-as 64600"},
+			func(p *peering.Peer) { p.LocalASN = 64600 }, "remote AS 64600",
+		},
+		{
+			"timers", "192.0.2.1", []string{" neighbor 192.0.2.1 timers 30 90"},
+			func(p *peering.Peer) { p.Timers.Hold, p.Timers.Keepalive = 24e9, 8e9 }, "Hold time is 24 seconds, keepalive interval is 8 seconds",
+		},
+		{
+			"long-lived graceful restart", "192.0.2.1", []string{" bgp long-lived-graceful-restart stale-time 60"},
+			func(p *peering.Peer) { *p = graceful(*p); p.GracefulRestart.LongLived = 60e9 }, "Long-lived Graceful Restart: advertised and received",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			bgptest.Here(t).IP("address add 203.0.113.1/32 dev eth0")
+			router := w.frr(tt.us, tt.lines...)
+			router.IP("route add 203.0.113.1/32 via 192.0.2.1")
+			s := announcing(t, "198.51.100.1/32")
+			p := peer("192.0.2.2")
+			tt.change(&p)
+			apply(t, s, state(p))
+			router.Await("198.51.100.1/32 via 192.0.2.1")
+			router.AwaitSays("show bgp neighbors "+tt.us, tt.says)
+		})
+	}
+}
+
+func TestARouteReflectorReflectsBetweenItsClients(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.inside(" address-family ipv4 unicast", "  network 203.0.113.0/24"), w.inside()
+	s := announcing(t, "198.51.100.1/32")
+	var peers []peering.Peer
+	for _, a := range []string{"192.0.2.2", "192.0.2.3"} {
+		p := peer(a)
+		p.ASN = ourAS
+		p.Families = p.Families[:1]
+		p.RouteReflector = peering.RouteReflector{Client: true, ClusterID: netip.MustParseAddr("10.9.9.9")}
+		peers = append(peers, p)
+	}
+	wanted := state(peers...)
+	wanted.Export = peering.Chain{Default: peering.Accept}
+	apply(t, s, wanted)
+	one.Await("198.51.100.1/32 via 192.0.2.1")
+	two.Await("198.51.100.1/32 via 192.0.2.1", "203.0.113.0/24 via 192.0.2.2")
+	two.AwaitSays("show bgp ipv4 unicast 203.0.113.0/24", "Cluster list: 10.9.9.9")
+}
+
+func TestAnUnnumberedNeighborIsAProblemUntilTheKernelKnowsIt(t *testing.T) {
+	w := newWorld(t)
+	here := bgptest.Here(t)
+	near := linkLocal(here)
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
+	problems := tryApply(t, s, state(p)) // the segment has no other machine yet
+	if len(problems) != 1 || problems[0].Field != p.Path || problems[0].Reason != reasonPending {
+		t.Fatalf("the problems are %v, want one problem of the neighbor", problems)
+	}
+
+	// The kernel learns the router from any packet that the router sends.
+	n := w.machine()
+	router := bgptest.BIRD(t, n, fmt.Sprintf(`
+router id 192.0.2.2;
+protocol bgp ours {
+ local as %d;
+ neighbor %s%%eth0 as %d;
+ connect delay time 1;
+ ipv4 { extended next hop on; import all; export none; };
+ ipv6 { import all; export none; };
+}
+`, routerAS, near, ourAS))
+	far := linkLocal(n)
+	hear(t, far)
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via "+near, "2001:db8:f::1/128 via "+near)
+	if got := established(t, s, far+"%eth0"); got.Interface != "eth0" {
+		t.Errorf("the neighbor is %+v", got)
+	}
+	apply(t, s, state())
+	router.Await()
+}
+
+// Stop first holds the neighbor down. GoBGP needs the neighbor's address for that.
+func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
+	w := newWorld(t)
+	far := linkLocal(w.machine())
+	hear(t, far)
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
+	for range 10 {
+		apply(t, s, state(p))
+		neighborIs(t, s, far+"%eth0", "called", func(n peering.NeighborStatus) bool { return n.State == peering.Active })
+		if err := s.Stop(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hear waits until the kernel of this node knows a neighbor on eth0.
+func hear(t testing.TB, address string) {
+	t.Helper()
+	bgptest.Await(t, "the neighbor's answer", "yes", func() string {
+		if out, err := bgptest.Here(t).Run("ping", "-c1", "-W1", address+"%eth0"); err != nil {
+			return out
+		}
+		return "yes"
+	})
+}
+
+// linkLocal returns the link-local address of eth0.
+func linkLocal(n *bgptest.Namespace) string {
+	address, _, _ := strings.Cut(strings.Fields(n.IP("-6 -o address show scope link dev eth0"))[3], "/")
+	return address
+}

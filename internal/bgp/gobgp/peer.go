@@ -1,0 +1,152 @@
+package gobgp
+
+import (
+	"math"
+	"time"
+
+	"github.com/osrg/gobgp/v4/api"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// idleHold is the pause of GoBGP after a session was reset. Its own default of 30 s would be
+// an outage of that length.
+const idleHold = 1
+
+// peerOf translates p for GoBGP. It leaves out the description, because GoBGP would end the session
+// to change it, and BFD, which GoBGP does not handle. A neighbor that is held down gets no graceful
+// restart: after a restart, GoBGP would wait for it before it announces routes.
+//
+// With the AS number 0, GoBGP reads the number and the kind of the session from the neighbor's
+// OPEN. The speaker ends a session with an external neighbor that is in LocalASN.
+func peerOf(p peering.Peer, restarting bool) *api.Peer {
+	if p.AdminDown {
+		p.GracefulRestart = peering.GracefulRestart{}
+	}
+	out := &api.Peer{
+		Conf: &api.PeerConf{
+			PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
+			NeighborInterface: p.Interface, AdminDown: p.AdminDown, AllowOwnAsn: uint32(p.AllowOwnASN),
+		},
+		AfiSafis:        familiesOf(p.Options),
+		Timers:          timersOf(p.Timers),
+		Transport:       transportOf(p.Options),
+		EbgpMultihop:    multihopOf(p.Multihop),
+		TtlSecurity:     ttlOf(p.TTLSecurity),
+		GracefulRestart: restartOf(p.GracefulRestart),
+		RouteReflector:  reflectorOf(p.RouteReflector),
+	}
+	out.Transport.RemotePort = uint32(p.Port)
+	out.GracefulRestart.LocalRestarting = restarting && p.GracefulRestart.Enabled && !p.GracefulRestart.HelperOnly
+	return out
+}
+
+// groupOf translates g for GoBGP. The speaker never opens a connection to dynamic neighbors.
+func groupOf(g peering.Group) *api.PeerGroup {
+	out := &api.PeerGroup{
+		Conf: &api.PeerGroupConf{
+			PeerGroupName: g.Name, PeerAsn: g.ASN, LocalAsn: g.LocalASN, AuthPassword: g.Password,
+			AllowOwnAsn: uint32(g.AllowOwnASN),
+		},
+		AfiSafis:        familiesOf(g.Options),
+		Timers:          timersOf(g.Timers),
+		Transport:       transportOf(g.Options),
+		EbgpMultihop:    multihopOf(g.Multihop),
+		TtlSecurity:     ttlOf(g.TTLSecurity),
+		GracefulRestart: restartOf(g.GracefulRestart),
+		RouteReflector:  reflectorOf(g.RouteReflector),
+	}
+	out.Transport.PassiveMode = true
+	return out
+}
+
+// familyOf returns f as unicast family.
+func familyOf(f addr.Family) *api.Family {
+	afi := api.Family_AFI_IP
+	if f == addr.V6 {
+		afi = api.Family_AFI_IP6
+	}
+	return &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}
+}
+
+// familiesOf sets graceful restart for every family. By default GoBGP negotiates it for no family,
+// and neighbors keep only the routes of negotiated families. familiesOf does not set it for a
+// neighbor that keeps none of our routes: after a restart, GoBGP would wait for that neighbor
+// before it announces routes.
+func familiesOf(o peering.Options) []*api.AfiSafi {
+	keeps := o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly
+	var out []*api.AfiSafi
+	for _, f := range o.Families {
+		family := familyOf(f.Family)
+		one := &api.AfiSafi{
+			Config:   &api.AfiSafiConfig{Family: family, Enabled: true},
+			AddPaths: &api.AddPaths{Config: &api.AddPathsConfig{Receive: f.AddPathsReceive, SendMax: uint32(f.AddPathsSend)}},
+			PrefixLimits: &api.PrefixLimit{
+				Family: family, MaxPrefixes: withEchoes(f.MaxPrefixes),
+			},
+			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: keeps}},
+		}
+		if keeps && o.GracefulRestart.LongLived > 0 {
+			one.LongLivedGracefulRestart = &api.LongLivedGracefulRestart{Config: &api.LongLivedGracefulRestartConfig{
+				Enabled: true, RestartTime: uint32(seconds(o.GracefulRestart.LongLived)),
+			}}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// echoes is how many routes of other nodes may come back from a router. GoBGP counts these routes
+// in its prefix limit, so echoes is added to that limit. The speaker enforces the configured limit
+// itself, by peering.NeighborStatus.Accepted.
+const echoes = 50_000
+
+// withEchoes returns the limit for GoBGP, which only keeps memory from running out.
+func withEchoes(limit uint32) uint32 {
+	if limit == 0 {
+		return 0
+	}
+	return min(limit, math.MaxInt32-echoes) + echoes
+}
+
+func seconds(d time.Duration) uint64 { return uint64(max(d, 0) / time.Second) }
+
+func timersOf(t peering.Timers) *api.Timers {
+	return &api.Timers{Config: &api.TimersConfig{
+		HoldTime: seconds(t.Hold), KeepaliveInterval: seconds(t.Keepalive), ConnectRetry: seconds(t.ConnectRetry),
+		IdleHoldTimeAfterReset: idleHold,
+	}}
+}
+
+func transportOf(o peering.Options) *api.Transport {
+	out := &api.Transport{PassiveMode: o.Passive, BindInterface: o.Device}
+	if o.LocalAddress.IsValid() {
+		out.LocalAddress = o.LocalAddress.String()
+	}
+	return out
+}
+
+func multihopOf(ttl uint8) *api.EbgpMultihop {
+	return &api.EbgpMultihop{Enabled: ttl > 0, MultihopTtl: uint32(ttl)}
+}
+
+func ttlOf(least uint8) *api.TtlSecurity {
+	return &api.TtlSecurity{Enabled: least > 0, TtlMin: uint32(least)}
+}
+
+// restartOf does not enable RFC 8538, because neighbors would then keep the routes of a dead node.
+func restartOf(g peering.GracefulRestart) *api.GracefulRestart {
+	return &api.GracefulRestart{
+		Enabled: g.Enabled, HelperOnly: g.HelperOnly, LonglivedEnabled: g.Enabled && g.LongLived > 0,
+		RestartTime: uint32(seconds(g.Restart)), DeferralTime: uint32(seconds(g.Deferral)),
+	}
+}
+
+func reflectorOf(r peering.RouteReflector) *api.RouteReflector {
+	out := &api.RouteReflector{RouteReflectorClient: r.Client}
+	if r.ClusterID.IsValid() {
+		out.RouteReflectorClusterId = r.ClusterID.String()
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package gobgp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// The policies in effect say nothing about new neighbors. A neighbor that exists keeps its session,
+// and a neighbor can be removed.
+func TestNeighborsAreNotAddedOrChangedWhilePoliciesAreRefused(t *testing.T) {
+	newWorld(t)
+	s := newServer(t)
+	bad := peering.Statement{Name: "bad", If: peering.Conditions{Prefixes: &peering.SetRef{Name: "nowhere", Match: peering.Any}}}
+	spoilt := func(wanted peering.State) peering.State {
+		wanted.Export.Statements = slices.Insert(slices.Clone(wanted.Export.Statements), 0, bad)
+		return wanted
+	}
+	here := func() string {
+		var all []string
+		for _, n := range neighbors(t, s) {
+			all = append(all, fmt.Sprintf("%v as %d", n.Address, n.PeerASN))
+		}
+		return fmt.Sprint(all)
+	}
+	about := func(problems []peering.Problem) string {
+		var all []string
+		for _, p := range problems {
+			text := p.Field + " " + p.Reason
+			if p.Policies {
+				text += " of policies"
+			}
+			all = append(all, text)
+		}
+		return fmt.Sprint(all)
+	}
+	const why = "spec.policyDefinitions Refused of policies"
+
+	problems := tryApply(t, s, spoilt(state(peer("192.0.2.2"))))
+	if got, want := about(problems), "["+why+" spec.neighbors[192.0.2.2] Pending]"; got != want {
+		t.Errorf("the problems of the first Apply are %s, want %s", got, want)
+	}
+	if got := here(); got != "[]" {
+		t.Errorf("before there are policies, the neighbors are %s, want none", got)
+	}
+
+	apply(t, s, state(peer("192.0.2.2"), peer("192.0.2.4")))
+	changed := peer("192.0.2.2")
+	changed.ASN = birdAS
+	next := state(changed, peer("192.0.2.3"))
+	problems = tryApply(t, s, spoilt(next))
+	if got, want := about(problems), "["+why+" spec.neighbors[192.0.2.2] Pending spec.neighbors[192.0.2.3] Pending]"; got != want {
+		t.Errorf("problems are %s, want %s", got, want)
+	}
+	if got, want := here(), fmt.Sprintf("[192.0.2.2 as %d]", routerAS); got != want {
+		t.Errorf("the neighbors are %s, want %s", got, want)
+	}
+
+	apply(t, s, next)
+	if got, want := here(), fmt.Sprintf("[192.0.2.2 as %d 192.0.2.3 as %d]", birdAS, routerAS); got != want {
+		t.Errorf("the neighbors are %s, want %s", got, want)
+	}
+}
+
+func TestReplacingCommunitiesByNoneRemovesThem(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	s := newServer(t)
+	r := routes("198.51.100.1/32")
+	r[0].Attributes = peering.Attributes{Communities: []uint32{ourAS<<16 | 7}, LargeCommunities: []string{"64515:7:8"}}
+	announce(t, s, r...)
+	wanted := state(peer("192.0.2.2"))
+	apply(t, s, wanted)
+	const question = "show bgp ipv4 unicast 198.51.100.1/32"
+	frr.AwaitSays(question, "Community: 64515:7")
+	frr.AwaitSays(question, "Large Community: 64515:7:8")
+	none := &peering.CommunityChange{Change: peering.Replace}
+	wanted.Export.Statements = append([]peering.Statement{
+		{Name: "none", Then: peering.Actions{Communities: none, LargeCommunities: none, MED: &peering.MEDChange{Value: 33}}},
+	}, wanted.Export.Statements...)
+	apply(t, s, wanted)
+	frr.AwaitSays(question, "metric 33")
+	if said := frr.Ask(question); strings.Contains(said, "Community") {
+		t.Errorf("FRR has communities:\n%s", said)
+	}
+}

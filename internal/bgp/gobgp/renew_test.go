@@ -1,0 +1,171 @@
+package gobgp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
+)
+
+// impatient is a router with a hold time of 3 s. It closes a connection on which it gets no
+// KEEPALIVE within that time.
+type impatient struct {
+	t        *testing.T
+	listener net.Listener
+}
+
+const impatience = 3 * time.Second
+
+func (i *impatient) serve() {
+	for {
+		conn, err := i.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			i.t.Error(err)
+			return
+		}
+		go i.speak(conn)
+	}
+}
+
+func (i *impatient) speak(conn net.Conn) {
+	defer conn.Close()
+	i.say(conn, i.open())
+	i.say(conn, bgp.NewBGPKeepAliveMessage())
+	for heard := 0; ; heard++ {
+		_ = conn.SetReadDeadline(time.Now().Add(impatience))
+		err := skip(conn)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			i.say(conn, bgp.NewBGPNotificationMessage(bgp.BGP_ERROR_HOLD_TIMER_EXPIRED, 0, nil))
+		}
+		if err != nil {
+			return
+		}
+		if heard > 0 {
+			i.say(conn, bgp.NewBGPKeepAliveMessage())
+		}
+	}
+}
+
+func (i *impatient) open() *bgp.BGPMessage {
+	m, err := bgp.NewBGPOpenMessage(routerAS%65536, uint16(impatience/time.Second), netip.MustParseAddr("192.0.2.2"), nil)
+	if err != nil {
+		i.t.Error(err)
+	}
+	return m
+}
+
+func (i *impatient) say(w io.Writer, m *bgp.BGPMessage) {
+	b, err := m.Serialize()
+	if err != nil {
+		i.t.Error(err)
+	}
+	_, _ = w.Write(b) // fails if the speaker has closed the connection
+}
+
+// skip reads one message.
+func skip(r io.Reader) error {
+	header := make([]byte, bgp.BGP_HEADER_LENGTH)
+	if _, err := io.ReadFull(r, header); err != nil {
+		return err
+	}
+	var h bgp.BGPHeader
+	if err := h.DecodeFromBytes(header); err != nil {
+		return err
+	}
+	_, err := io.CopyN(io.Discard, r, int64(h.Len)-bgp.BGP_HEADER_LENGTH)
+	return err
+}
+
+func TestASessionBeginsAfterTheRouterClosedTheConnection(t *testing.T) {
+	w := newWorld(t)
+	n := w.machine()
+	router := impatient{t: t}
+	n.Do(func() {
+		var err error
+		if router.listener, err = net.Listen("tcp", "192.0.2.2:179"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Cleanup(func() { router.listener.Close() })
+	go router.serve()
+
+	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
+	// The router opens a second connection and closes it. GoBGP pauses, and keeps the connection
+	// that it opened itself.
+	bgptest.Await(t, "the connection that the router closes", "closed", func() string {
+		var conn net.Conn
+		var err error
+		n.Do(func() { conn, err = net.DialTimeout("tcp", "192.0.2.1:179", time.Second) })
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		if err := skip(conn); err != nil { // its OPEN
+			return err.Error()
+		}
+		return "closed"
+	})
+	neighborIs(t, s, "192.0.2.2", "up", func(n peering.NeighborStatus) bool {
+		return n.State == peering.Established && time.Since(n.UpSince) > 2*minSession
+	})
+}
+
+func TestANeighborThatCannotBeAddedAgainIsRetried(t *testing.T) {
+	w := newWorld(t)
+	here, far := bgptest.Here(t), linkLocal(w.machine())
+	hear(t, far)
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
+	apply(t, s, state(p))
+
+	// The kernel forgets the neighbor, and the server must add the neighbor again. While the link
+	// is down, GoBGP's attempts to connect do not make the kernel look for the neighbor.
+	here.IP("link set eth0 down")
+	s.events.expired <- netip.MustParseAddr(far + "%eth0")
+	count := func() string { return strconv.Itoa(len(neighbors(t, s))) }
+	bgptest.Await(t, "the number of neighbors", "0", count)
+	here.IP("link set eth0 up")
+	hear(t, far)
+	bgptest.Await(t, "the number of neighbors", "1", count)
+}
+
+// The server holds a neighbor down before it removes it. Here the removal does not happen.
+func TestANeighborWhoseRemovalFailedIsRepaired(t *testing.T) {
+	newWorld(t)
+	s := newServer(t)
+	p := peer("192.0.2.2")
+	p.Password = "secret"
+	apply(t, s, state(p))
+	a := application{Server: s, ctx: t.Context()}
+	if err := a.removePeer(s.found.peers[p.Name()]); err != nil {
+		t.Fatal(err)
+	}
+	held := s.found.peers[p.Name()].peer
+	if !held.AdminDown || held.Password != "" {
+		t.Errorf("the server remembers the neighbor as %+v, want it down without a password", held)
+	}
+	if _, err := a.addPeer(held); err != nil {
+		t.Fatal(err)
+	}
+	if !s.repair(s.engine) {
+		t.Error("the server does not repair the neighbor")
+	}
+	if n := neighbors(t, s); len(n) != 1 || n[0].AdminDown || s.found.peers[p.Name()].peer.Password == "" {
+		t.Errorf("the neighbors are %+v, want one that is not down and has its password", n)
+	}
+}

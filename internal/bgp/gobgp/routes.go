@@ -1,0 +1,143 @@
+package gobgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// Announce makes routes the exact set of originated routes. Before Apply it sets the routes
+// that are there when the first neighbor is added.
+func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted := make(map[netip.Prefix]struct{}, len(routes))
+	var add []peering.Route
+	for _, r := range routes {
+		wanted[r.Prefix] = struct{}{}
+		if old, there := s.routes[r.Prefix]; !there || !sameAttributes(old.Attributes, r.Attributes) {
+			add = append(add, r)
+		}
+	}
+	var withdraw []netip.Prefix
+	for key := range s.routes {
+		if _, stays := wanted[key]; !stays {
+			withdraw = append(withdraw, key)
+		}
+	}
+	return s.change(ctx, add, withdraw)
+}
+
+// Change adds or replaces some routes and withdraws others.
+func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []netip.Prefix) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.change(ctx, add, withdraw)
+}
+
+// change adds before it withdraws. If GoBGP refuses a route, change does not record it, so that the
+// next announcement tries it again. If the route was to replace another one, the record of the
+// earlier route stays.
+func (s *Server) change(_ context.Context, add []peering.Route, withdraw []netip.Prefix) error {
+	var errs []error
+	var now []peering.Route
+	before := map[netip.Prefix]peering.Route{}
+	for _, r := range add {
+		if err := checkRoute(r); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if old, there := s.routes[r.Prefix]; there {
+			before[r.Prefix] = old
+		}
+		s.routes[r.Prefix] = r
+		now = append(now, r)
+	}
+	if err := s.originate(now); err != nil {
+		for _, r := range now {
+			if old, there := before[r.Prefix]; there {
+				s.routes[r.Prefix] = old
+			} else {
+				delete(s.routes, r.Prefix)
+			}
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, s.withdraw(withdraw))...)
+}
+
+func (s *Server) withdraw(keys []netip.Prefix) error {
+	var gone []peering.Route
+	for _, key := range keys {
+		if _, there := s.routes[key]; there {
+			gone = append(gone, peering.Route{Prefix: key})
+		}
+	}
+	err := s.tell(gone, func(paths []*apiutil.Path) error {
+		return s.engine.bgp.DeletePath(apiutil.DeletePathRequest{Paths: paths})
+	})
+	if err != nil {
+		return fmt.Errorf("withdraw routes: %w", err)
+	}
+	for _, key := range keys {
+		delete(s.routes, key)
+	}
+	return nil
+}
+
+// originate gives routes to the server, if there is one.
+func (s *Server) originate(routes []peering.Route) error {
+	err := s.tell(routes, func(paths []*apiutil.Path) error {
+		_, err := s.engine.bgp.AddPath(apiutil.AddPathRequest{Paths: paths})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("announce routes: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) tell(routes []peering.Route, do func(paths []*apiutil.Path) error) error {
+	if len(routes) == 0 || s.engine == nil {
+		return nil
+	}
+	p := newPathBuilder(s.now().Unix(), s.found.global.ASN)
+	paths := make([]*apiutil.Path, 0, len(routes))
+	for _, r := range routes {
+		path, err := p.path(r)
+		if err != nil {
+			return err
+		}
+		paths = append(paths, path)
+	}
+	if err := s.engine.call(func() error { return do(paths) }); err != nil {
+		return err
+	}
+	s.events.own(routes)
+	return nil
+}
+
+func checkRoute(r peering.Route) error {
+	if !r.Prefix.IsValid() || r.Prefix.Addr().Is4In6() || r.Prefix.Masked() != r.Prefix {
+		return fmt.Errorf("announce %v: not a prefix", r.Prefix)
+	}
+	for _, text := range slices.Concat(r.Attributes.LargeCommunities, r.Attributes.Marks) {
+		if _, err := bgp.ParseLargeCommunity(text); err != nil {
+			return fmt.Errorf("announce %v: large community %q: %w", r.Prefix, text, err)
+		}
+	}
+	return nil
+}
+
+func sameAttributes(a, b peering.Attributes) bool {
+	return slices.Equal(a.Communities, b.Communities) && slices.Equal(a.LargeCommunities, b.LargeCommunities) && slices.Equal(a.Marks, b.Marks) && a.Weight == b.Weight &&
+		reflect.DeepEqual(a.MED, b.MED) && reflect.DeepEqual(a.LocalPref, b.LocalPref)
+}

@@ -1,0 +1,435 @@
+package gobgp
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
+)
+
+func TestASessionNeedsThePasswordAndFollowsItsRotation(t *testing.T) {
+	const first, second = "correct horse battery", "staple"
+	w := newWorld(t)
+	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 password "+strings.ReplaceAll(first, " ", "-"))
+	key := strings.ReplaceAll(first, " ", "-")
+	var text book
+	s := serverLogging(t, text.logger())
+	announce(t, s, routes("198.51.100.1/32")...)
+	p := peer("192.0.2.2")
+
+	p.Password = "wrong-" + second
+	apply(t, s, state(p))
+	counts(t, "TCPMD5Failure", 3)
+	if n := neighbors(t, s)[0]; n.State == peering.Established {
+		t.Fatal("the session is up with the wrong password")
+	}
+
+	p.Password = key
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+
+	// The router's password changes, then ours.
+	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nneighbor 192.0.2.1 password %s", routerAS, second))
+	router.Await()
+	p.Password = second
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+
+	// The neighbor is removed, and added again without a password on either side.
+	apply(t, s, state())
+	router.Await()
+	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nno neighbor 192.0.2.1 password", routerAS))
+	p.Password, p.Passive = "", true
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+
+	for _, secret := range []string{key, second} {
+		if strings.Contains(text.String(), secret) {
+			t.Errorf("the log contains the password %q", secret)
+		}
+		if said := fmt.Sprintf("%+v", neighbors(t, s)); strings.Contains(said, secret) {
+			t.Errorf("the status contains the password %q", secret)
+		}
+	}
+}
+
+func TestRoutesOfOneRouterAreNotAnnouncedToAnother(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
+	bird := w.bird("192.0.2.3", "192.0.2.1")
+	s := announcing(t, "198.51.100.1/32")
+	wanted := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	bird.Await("198.51.100.1/32 via 192.0.2.1")
+	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
+	bird.Await("198.51.100.1/32 via 192.0.2.1")
+
+	// With a policy that allows it, the speaker announces the route. The session goes on.
+	wanted.Export = peering.Chain{Default: peering.Accept}
+	up := established(t, s, "192.0.2.3").UpSince
+	apply(t, s, wanted)
+	bird.AwaitSays("show route 203.0.113.0/24 all", fmt.Sprintf("BGP.as_path: %d %d", ourAS, routerAS))
+	if again := established(t, s, "192.0.2.3").UpSince; !again.Equal(up) {
+		t.Error("a policy ended the session")
+	}
+}
+
+// await waits until the learned routes equal want.
+func await(t testing.TB, s *Server, want ...string) {
+	t.Helper()
+	bgptest.Await(t, "the learned routes", strings.Join(want, "\n"), func() string {
+		all, err := s.Learned(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, r := range all {
+			lines = append(lines, fmt.Sprintf("%v via %v from %v", r.Prefix, r.NextHop, r.From))
+		}
+		return strings.Join(lines, "\n")
+	})
+}
+
+func TestAPolicyRejectsAPrefixForOneNeighborOnly(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	bird := w.bird("192.0.2.3", "192.0.2.1")
+	s := announcing(t, "198.51.100.1/32", "198.51.100.2/32")
+	open := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
+	apply(t, s, open)
+	all := []string{"198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1"}
+	frr.Await(all...)
+	bird.Await(all...)
+
+	quiet := bird.Monitor()
+	closed := open
+	closed.Sets = append([]peering.Set{
+		{Kind: peering.PrefixSet, Name: "two", Family: v4, Prefixes: []peering.PrefixRange{
+			{Prefix: netip.MustParsePrefix("198.51.100.2/32"), Min: 32, Max: 32},
+		}},
+		{Kind: peering.NeighborSet, Name: "frr", List: []string{"192.0.2.2/32"}},
+		{Kind: peering.NeighborSet, Name: "nobody"},
+	}, open.Sets...)
+	closed.Export.Statements = append([]peering.Statement{
+		{
+			Name: "not to unnamed neighbors", Then: peering.Actions{Verdict: peering.Reject},
+			If: peering.Conditions{Neighbors: &peering.SetRef{Name: "nobody", Match: peering.Any}},
+		},
+		{
+			Name: "not two to frr", Then: peering.Actions{Verdict: peering.Reject},
+			If: peering.Conditions{
+				Prefixes:  &peering.SetRef{Name: "two", Match: peering.Any},
+				Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any},
+			},
+		},
+		{
+			Name: "one to frr", If: peering.Conditions{Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any}},
+			Then: peering.Actions{
+				MED:              &peering.MEDChange{Value: 33},
+				Communities:      &peering.CommunityChange{Change: peering.Add, List: []string{"64515:7"}},
+				LargeCommunities: &peering.CommunityChange{Change: peering.Add, List: []string{"64515:7:8"}},
+				Prepend:          &peering.Prepend{ASN: ourAS, Repeat: 2},
+			},
+		},
+	}, open.Export.Statements...)
+	apply(t, s, closed)
+	frr.Await(all[0])
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "metric 33")
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Community: 64515:7")
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Large Community: 64515:7:8")
+	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "64515 64515 64515")
+	bird.Await(all...)
+	quiet.Quiet(t)
+
+	apply(t, s, open)
+	frr.Await(all...)
+	quiet.Quiet(t)
+}
+
+func TestAnImportPolicyDoesNotAffectOurOwnRoutes(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24", "  network 203.0.113.128/25")
+	s := announcing(t, "198.51.100.1/32")
+	wanted := state(peer("192.0.2.2"))
+	wanted.Import = peering.Chain{Default: peering.Reject}
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+	neighborIs(t, s, "192.0.2.2", "announcing two routes", func(n peering.NeighborStatus) bool { return n.Received[v4] >= 2 })
+	await(t, s)
+
+	wanted.Sets = append(wanted.Sets, peering.Set{Kind: peering.PrefixSet, Name: "nets", Family: v4, Prefixes: []peering.PrefixRange{
+		{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 25, Max: 32},
+	}})
+	wanted.Import.Statements = []peering.Statement{{
+		Name: "nets", If: peering.Conditions{Prefixes: &peering.SetRef{Name: "nets", Match: peering.Any}},
+		Then: peering.Actions{Verdict: peering.Accept},
+	}}
+	apply(t, s, wanted)
+	await(t, s, "203.0.113.128/25 via 192.0.2.2 from 192.0.2.2")
+	one, err := s.LearnedFor(t.Context(), netip.MustParsePrefix("203.0.113.128/25"))
+	want := []peering.LearnedRoute{{
+		Prefix: netip.MustParsePrefix("203.0.113.128/25"), NextHop: netip.MustParseAddr("192.0.2.2"), From: netip.MustParseAddr("192.0.2.2"),
+	}}
+	if diff := cmp.Diff(want, one, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
+		t.Errorf("the learned routes of one prefix: %v (-want +got)\n%s", err, diff)
+	}
+}
+
+func TestEqualRoutesOfSeveralRoutersAreAllLearned(t *testing.T) {
+	w := newWorld(t)
+	network := []string{" address-family ipv4 unicast", "  network 203.0.113.0/24"}
+	_, two := w.frr("192.0.2.1", network...), w.frr("192.0.2.1", network...)
+	s := newServer(t)
+	wanted := state(peer("192.0.2.2"), peer("192.0.2.3"))
+	apply(t, s, wanted)
+	established(t, s, "192.0.2.2")
+	established(t, s, "192.0.2.3")
+	bgptest.Await(t, "the number of learned routes", "1", func() string {
+		all, err := s.Learned(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(len(all))
+	})
+
+	wanted.Global.Multipath = true
+	apply(t, s, wanted)
+	both := []string{"203.0.113.0/24 via 192.0.2.2 from 192.0.2.2", "203.0.113.0/24 via 192.0.2.3 from 192.0.2.3"}
+	await(t, s, both...)
+	forget(s)
+	two.Kill()
+	await(t, s, both[0])
+	wakes(t, s)
+}
+
+// forget discards a waiting event.
+func forget(s *Server) {
+	select {
+	case <-s.Events():
+	default:
+	}
+}
+
+// wakes waits for an event.
+func wakes(t testing.TB, s *Server) {
+	t.Helper()
+	select {
+	case <-s.Events():
+	case <-time.After(bgptest.Patience):
+		t.Fatal("the server sends no event")
+	}
+}
+
+func TestAnOwnRouteReplacesALearnedOneWithAnEvent(t *testing.T) {
+	w := newWorld(t)
+	w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
+	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
+	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
+	forget(s)
+	announce(t, s, routes("203.0.113.0/24", "198.51.100.1/32")...)
+	wakes(t, s)
+	await(t, s)
+	announce(t, s)
+	wakes(t, s)
+	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
+}
+
+// TestReturnedRoutesOfOurASAreNotAccepted: a router sends the routes of one node to the
+// other nodes. Here the second router has the part of a node of our AS.
+func TestReturnedRoutesOfOurASAreNotAccepted(t *testing.T) {
+	w := newWorld(t)
+	w.frr("192.0.2.1", fmt.Sprintf(" neighbor 192.0.2.3 remote-as %d", ourAS), " neighbor 192.0.2.3 timers connect 1",
+		" address-family ipv4 unicast", "  network 203.0.113.0/25", "  neighbor 192.0.2.3 activate", " exit-address-family")
+	n := w.machine()
+	bgptest.FRR(t, n, fmt.Sprintf(`
+router bgp %d
+ bgp router-id 192.0.2.3
+ no bgp ebgp-requires-policy
+ no bgp network import-check
+ neighbor 192.0.2.2 remote-as %d
+ neighbor 192.0.2.2 timers connect 1
+ address-family ipv4 unicast
+  network 198.51.100.1/32
+  network 198.51.100.2/32
+ exit-address-family
+`, ourAS, routerAS))
+	s := newServer(t)
+	apply(t, s, state(peer("192.0.2.2")))
+	neighborIs(t, s, "192.0.2.2", "announcing three routes, one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
+
+	allowed := peer("192.0.2.2")
+	allowed.AllowOwnASN = 1
+	apply(t, s, state(allowed))
+	neighborIs(t, s, "192.0.2.2", "announcing three accepted routes", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 3 })
+	apply(t, s, state(peer("192.0.2.2")))
+	neighborIs(t, s, "192.0.2.2", "announcing three routes, again one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
+}
+
+func TestDynamicNeighborsHaveTheOptionsOfTheirGroup(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1", " neighbor 192.0.2.1 password secret")
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
+	wanted := callers()
+	wanted.Sets = []peering.Set{{Kind: peering.NeighborSet, Name: "routers", List: []string{"192.0.2.0/24"}}}
+	about6 := peering.Conditions{Neighbors: &peering.SetRef{Name: "routers", Match: peering.Any}, Families: []addr.Family{v6}}
+	local := wanted.Export.Statements
+	wanted.Export.Statements = append([]peering.Statement{{Name: "mute", If: about6, Then: peering.Actions{Verdict: peering.Reject}}}, local...)
+	group := wanted.Groups[0]
+	group.Password, group.Description = "other", "the routers"
+	wanted.Groups = []peering.Group{group}
+	apply(t, s, wanted)
+	counts(t, "TCPMD5Failure", 3)
+	frr.Await()
+
+	group.Password = "secret"
+	wanted.Groups = []peering.Group{group}
+	apply(t, s, wanted)
+	frr.Await("198.51.100.1/32 via 192.0.2.1") // no IPv6 route, because it has no next hop
+	wanted.Export.Statements = append([]peering.Statement{{
+		Name: "next hop", If: about6, Then: peering.Actions{NextHop: netip.MustParseAddr("2001:db8::1")},
+	}}, local...)
+	apply(t, s, wanted)
+	both := []string{"198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1"}
+	frr.Await(both...)
+	n := established(t, s, "192.0.2.2")
+	if !n.Dynamic || n.Description != "the routers" || n.PeerASN != routerAS {
+		t.Errorf("the neighbor is %+v", n)
+	}
+
+	// A change of the group ends its sessions. The neighbors then connect again.
+	group.Timers.Hold = 40 * time.Second
+	wanted.Groups = []peering.Group{group}
+	apply(t, s, wanted)
+	frr.Await(both...)
+	wanted.Groups, wanted.Dynamic = nil, nil
+	apply(t, s, wanted)
+	frr.Await()
+	if left := neighbors(t, s); len(left) > 0 {
+		t.Errorf("the neighbors are %+v, want none", left)
+	}
+}
+
+func TestANeighborThatIsHeldDownIsNotADynamicNeighbor(t *testing.T) {
+	w := newWorld(t)
+	frr := w.frr("192.0.2.1")
+	s := announcing(t, "198.51.100.1/32")
+	open := callers()
+	apply(t, s, open)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+
+	p := peer("192.0.2.2")
+	p.AdminDown = true
+	held := state(p)
+	held.Groups, held.Dynamic = open.Groups, open.Dynamic
+	apply(t, s, held)
+	frr.Await()
+	counts(t, "PassiveOpens", 2) // FRR connects, and the server ends the connection
+	frr.Await()
+	if n := neighbors(t, s); len(n) != 1 || n[0].Dynamic || !n[0].AdminDown {
+		t.Errorf("the neighbors are %+v", n)
+	}
+
+	apply(t, s, open)
+	frr.Await("198.51.100.1/32 via 192.0.2.1")
+}
+
+func TestADownNeighborIsResetOnceAndComesBack(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := announcing(t, "198.51.100.1/32")
+	apply(t, s, state(peer("192.0.2.2")))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	established(t, s, "192.0.2.2")
+
+	// The session must be down at the second reset, also if this test is slow.
+	allow := refuseConnections(t, router)
+	if err := s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")); err != nil {
+		t.Fatal(err)
+	}
+	neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.State != peering.Established && n.Flaps == 1 })
+	if err := s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")); err != nil {
+		t.Fatal(err)
+	}
+	allow()
+	n := established(t, s, "192.0.2.2")
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	time.Sleep(2 * time.Second) // time for a queued reset, which would end the session
+	if again := established(t, s, "192.0.2.2"); again.Flaps != 1 || !again.UpSince.Equal(n.UpSince) {
+		t.Errorf("the neighbor is %+v, want it up since %v", again, n.UpSince)
+	}
+}
+
+// refuseConnections blocks new TCP connections to and from router until the test calls allow.
+// Open connections continue.
+func refuseConnections(t testing.TB, router *bgptest.Router) (allow func()) {
+	nft := func(rules string) {
+		t.Helper()
+		if out, err := router.Run("nft", rules); err != nil {
+			t.Fatalf("nft %s: %v\n%s", rules, err, out)
+		}
+	}
+	nft("table inet test { chain input { type filter hook input priority 0; tcp flags & syn == syn drop; }; }")
+	return func() { nft("delete table inet test") }
+}
+
+func TestAnotherASKeepsTheAnnouncedRoutes(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := announcing(t, "198.51.100.1/32")
+	apply(t, s, state(peer("192.0.2.2")))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nneighbor 192.0.2.1 remote-as 64999", routerAS))
+	router.Await()
+	wanted := state(peer("192.0.2.2"))
+	wanted.Global.ASN = 64999
+	wanted.Global.Multipath = true
+	apply(t, s, wanted)
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	if n := established(t, s, "192.0.2.2"); n.LocalASN != 64999 {
+		t.Errorf("the local AS is %d, want 64999", n.LocalASN)
+	}
+}
+
+func TestUnrelatedChangesDoNotEndASession(t *testing.T) {
+	w := newWorld(t)
+	router := w.frr("192.0.2.1")
+	s := announcing(t, "198.51.100.1/32")
+	p := peer("192.0.2.2")
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+	up := established(t, s, "192.0.2.2").UpSince
+	monitor := router.Monitor()
+
+	p.Description, p.Path = "the router", "spec.neighbors[7]"
+	p.Timers.Hold = 40 * time.Second
+	p.Families = options().Families
+	p.Families[0].MaxPrefixes = 100
+	p.NextHops = nil
+	p.BFD = &peering.BFD{Multiplier: 3}
+	apply(t, s, state(p))
+	n := established(t, s, "192.0.2.2")
+	if n.Description != "the router" || !n.UpSince.Equal(up) {
+		t.Errorf("the neighbor is %+v, want it up since %v", n, up)
+	}
+	monitor.Quiet(t)
+	if n.Sent[v4] != 1 {
+		t.Errorf("%d routes are announced, want 1", n.Sent[v4])
+	}
+
+	p.AdminDown = true
+	apply(t, s, state(p))
+	router.Await()
+	neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.AdminDown && n.State == peering.Idle })
+	p.AdminDown = false
+	apply(t, s, state(p))
+	router.Await("198.51.100.1/32 via 192.0.2.1")
+}

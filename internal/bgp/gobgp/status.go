@@ -1,0 +1,140 @@
+package gobgp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// Neighbors returns all neighbors of the server, including dynamic ones, sorted by address.
+// Without a server there are none.
+func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) {
+	s.mu.Lock()
+	e, about := s.engine, s.descriptions()
+	there := map[netip.Addr]bool{}
+	for _, f := range s.found.peers {
+		there[f.address] = true // the list lacks it for the moment of a renewal
+	}
+	s.mu.Unlock()
+	if e == nil {
+		return nil, nil
+	}
+	peers, err := e.peers("", true)
+	if err != nil {
+		return nil, fmt.Errorf("list neighbors: %w", err)
+	}
+	var out []peering.NeighborStatus
+	for _, p := range peers {
+		n := s.neighbor(p, about)
+		there[n.Address] = true
+		out = append(out, n)
+	}
+	s.events.retain(there)
+	slices.SortFunc(out, func(a, b peering.NeighborStatus) int {
+		return cmp.Or(a.Address.Compare(b.Address), strings.Compare(a.Interface, b.Interface))
+	})
+	return out, nil
+}
+
+// descriptions returns the descriptions of peers by address, and those of groups by name.
+func (s *Server) descriptions() map[string]string {
+	about := map[string]string{}
+	for _, f := range s.found.peers {
+		about[f.address.String()] = f.peer.Description
+	}
+	for name, g := range s.found.groups {
+		about["group "+name] = g.Description
+	}
+	return about
+}
+
+func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.NeighborStatus {
+	address, _ := netip.ParseAddr(p.GetState().GetNeighborAddress())
+	state := sessionName(p.GetState().GetSessionState())
+	phase := s.events.seen(address, state, s.now())
+	n := peering.NeighborStatus{
+		Address: address, Interface: p.GetConf().GetNeighborInterface(),
+		LocalASN: cmp.Or(p.GetState().GetLocalAsn(), p.GetConf().GetLocalAsn()),
+		PeerASN:  cmp.Or(p.GetConf().GetPeerAsn(), p.GetState().GetPeerAsn()),
+		State:    state, AdminDown: p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_DOWN,
+		Since: phase.since, Flaps: phase.flaps, LastError: phase.why,
+		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{}, Accepted: map[addr.Family]uint32{},
+		Description: about[address.String()],
+	}
+	if isDynamic(p) {
+		n.Dynamic, n.Description = true, about["group "+p.GetConf().GetPeerGroup()]
+	}
+	agreed := agreedWith(p)
+	n.Opened, n.ExtendedNextHop = len(p.GetState().GetRemoteCap()) > 0, agreed.extendedNextHop
+	if state == peering.Established {
+		n.UpSince, n.Complete, n.GracefulRestart = phase.since, agreed.complete(phase.complete), agreed.gracefulRestart
+	}
+	if p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_PFX_CT {
+		n.OverLimit, n.LastError = true, "more prefixes than allowed were received"
+	}
+	for _, f := range p.GetAfiSafis() {
+		family := addr.V4
+		if f.GetState().GetFamily().GetAfi() == api.Family_AFI_IP6 {
+			family = addr.V6
+		}
+		n.Sent[family] += uint32(f.GetState().GetAdvertised())
+		n.Received[family] += uint32(f.GetState().GetReceived())
+		n.Accepted[family] += uint32(f.GetState().GetAccepted())
+	}
+	return n
+}
+
+// agreed holds the capabilities of both sides of a session.
+type agreed struct {
+	families                         []bgp.Family
+	extendedNextHop, gracefulRestart bool
+}
+
+// agreedWith reads the capabilities of a neighbor.
+func agreedWith(p *api.Peer) (a agreed) {
+	capabilities, err := apiutil.UnmarshalCapabilities(p.GetState().GetRemoteCap())
+	if err != nil {
+		return agreed{} // as if there were no capabilities
+	}
+	ours := map[bgp.Family]bool{}
+	for _, f := range p.GetAfiSafis() {
+		family := f.GetConfig().GetFamily()
+		ours[bgp.NewFamily(uint16(family.GetAfi()), uint8(family.GetSafi()))] = true
+	}
+	for _, c := range capabilities {
+		switch c := c.(type) {
+		case *bgp.CapMultiProtocol:
+			if ours[c.CapValue] {
+				a.families = append(a.families, c.CapValue)
+			}
+		case *bgp.CapGracefulRestart:
+			a.gracefulRestart = true // also without families: the neighbor then only helps us
+		case *bgp.CapExtendedNexthop:
+			for _, t := range c.Tuples {
+				a.extendedNextHop = a.extendedNextHop || t.NLRIAFI == bgp.AFI_IP && t.NexthopAFI == bgp.AFI_IP6
+			}
+		}
+	}
+	return a
+}
+
+// complete reports whether End-of-RIB was received for all families.
+func (a agreed) complete(received map[bgp.Family]bool) bool {
+	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !received[f] })
+}
+
+// sessionName returns the name of a state in the list of neighbors. The list numbers the states in the
+// same order as the events, but from another number on.
+func sessionName(s api.PeerState_SessionState) string {
+	return stateName(bgp.FSMState(s - api.PeerState_SESSION_STATE_IDLE))
+}

@@ -1,0 +1,80 @@
+// Package intent translates the objects of the cluster into the input of the BGP speaker of
+// one node. Snapshot holds the parts of the objects that the speaker uses, and Read makes
+// an Input of them. An Input depends on the Snapshot, on the Input before it, and on the
+// configuration in effect. Package peering decides what to do about it.
+//
+// Read in this order: snapshot.go, config.go, input.go, attributes.go, endpoints.go, bounds.go.
+package intent
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/nodes/ending"
+)
+
+// Snapshot holds the parts of the cluster's objects that the speaker uses. It is shared and
+// read-only.
+type Snapshot struct {
+	// Configs are the BGPConfigurations of the install and the further namespaces, by name.
+	Configs []bgpv1.BGPConfiguration
+	// Node is this node, or nil if it has no object.
+	Node   *NodeFacts
+	Groups []v2.ServiceGroup
+	Agents []v2.LBNodeAgent
+	// Services are the Services with route attributes, and those with addresses from IPAM systems.
+	Services []ServiceFacts
+	// Local are the Services with externalTrafficPolicy: Local, and Endpoints are the
+	// EndpointSlices with endpoints on this node, if a group weighs its routes. Endpoints is nil
+	// as long as these are not known.
+	Local     []ServiceFacts
+	Endpoints []SliceFacts
+	// Managed are the Services with addresses of groups, if an IPAM system manages the addresses of
+	// a group that names neighbors, or did so earlier. It is nil as long as they are not known.
+	Managed []ServiceFacts
+	// Bounds are the bounds in the BGPNodeStatuses of this node and of some other nodes
+	// when the process started.
+	Bounds []bgpv1.GroupBounds
+	// Secrets are the Secrets that the configuration in effect names. A Secret that is
+	// missing here does not exist. A Secret without Data cannot be read.
+	Secrets map[string]peering.Secret
+}
+
+// NodeLabels returns the labels of this node, or before if it has no object.
+func (s Snapshot) NodeLabels(before map[string]string) map[string]string {
+	if s.Node == nil {
+		return before
+	}
+	return s.Node.Labels
+}
+
+// NodeFacts holds the parts of this node's object that the speaker uses.
+type NodeFacts struct {
+	peering.Node
+	UID types.UID
+	ending.DrainMark
+}
+
+// ServiceFacts holds the parts of a Service that the speaker uses.
+type ServiceFacts struct {
+	Name        string // namespace/name
+	UID         types.UID
+	Annotations map[string]string
+	Addresses   []netip.Addr
+	// Recorded says that an IPAM system manages the addresses.
+	Recorded bool
+	// From names the groups that the addresses are from. Only Managed has it.
+	From string
+}
+
+// SliceFacts holds the endpoints of a Service on this node, by their addresses.
+type SliceFacts struct {
+	Service        string // namespace/name
+	Family         addr.Family
+	Ready, Unready []string
+}

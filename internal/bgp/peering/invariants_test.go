@@ -1,0 +1,184 @@
+package peering_test
+
+import (
+	"math"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// invariants checks what is true of every decision, for any spec.
+func invariants(t testing.TB, d peering.Decision) {
+	t.Helper()
+	for _, p := range d.Problems {
+		if p.Message == "" || p.Reason == "" || p.Field == "" {
+			t.Errorf("a problem without field, reason or message: %+v", p)
+		}
+	}
+	if !d.OK {
+		return
+	}
+	s := d.State
+	if g := s.Global; g.ASN == 0 || !g.RouterID.Is4() || len(g.Families) == 0 || g.Port < -1 || g.Port > 65535 {
+		t.Errorf("the global part is not valid: %+v", g)
+	}
+	for _, a := range s.Global.Listen {
+		if !a.IsValid() || a.Is4In6() {
+			t.Errorf("the listen address %s is not valid", a)
+		}
+	}
+	if c := s.Global.Confederation; len(s.Global.Device) > 15 || c != nil && (c.Identifier == 0 || slices.Contains(c.Members, 0)) {
+		t.Errorf("the global part is not valid: %+v", s.Global)
+	}
+	once(t, "peer", s.Peers, peering.Peer.Name)
+	once(t, "group", s.Groups, func(g peering.Group) string { return g.Name })
+	once(t, "dynamic", s.Dynamic, func(d peering.Dynamic) string { return d.Prefix.String() })
+	once(t, "set", s.Sets, func(e peering.Set) string { return string(e.Kind) + " " + e.Name })
+	once(t, "statement", slices.Concat(s.Import.Statements, s.Export.Statements), func(s peering.Statement) string { return s.Name })
+	for _, p := range s.Peers {
+		soundPeer(t, s, p)
+	}
+	for _, g := range s.Groups {
+		soundOptions(t, s, g.Name, g.Options)
+	}
+	for _, dyn := range s.Dynamic {
+		if dyn.Prefix != dyn.Prefix.Masked() || !slices.ContainsFunc(s.Groups, func(g peering.Group) bool { return g.Name == dyn.Group }) {
+			t.Errorf("a dynamic neighbor is not valid: %+v", dyn)
+		}
+	}
+	for _, set := range s.Sets {
+		soundSet(t, set)
+	}
+	for _, c := range []peering.Chain{s.Import, s.Export} {
+		if c.Default == peering.Continue {
+			t.Error("a policy chain has no final statement")
+		}
+		for _, st := range c.Statements {
+			soundStatement(t, s, st)
+		}
+	}
+}
+
+// once checks that no two elements have the same name.
+func once[T any](t testing.TB, what string, list []T, name func(T) string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, e := range list {
+		if n := name(e); n == "" || seen[n] {
+			t.Errorf("two elements of the kind %s have the name %q", what, n)
+		} else {
+			seen[n] = true
+		}
+	}
+}
+
+func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
+	t.Helper()
+	if p.Address.IsValid() == (p.Interface != "") || p.Address.Is4In6() || p.Address.IsMulticast() || p.Path == "" ||
+		p.Interface != "" && !isLink(p.Interface) ||
+		p.Interface == "" && (p.Address.IsUnspecified() || (p.Address.Zone() != "") != (p.Address.Is6() && p.Address.IsLinkLocalUnicast())) ||
+		p.LocalAddress.IsValid() && p.Address.IsValid() && p.LocalAddress.Is4() != p.Address.Is4() {
+		t.Errorf("a peer is not valid: %+v", p)
+	}
+	for f, hop := range p.NextHops {
+		if addr.FamilyOf(hop) != f || slices.Contains(p.Mute, f) {
+			t.Errorf("peer %s has the next hop %s for the family %s", p.Name(), hop, f)
+		}
+	}
+	soundOptions(t, s, p.Name(), p.Options)
+}
+
+// isLink reports whether a link can have that name, or none.
+func isLink(name string) bool { return len(name) <= 15 && !strings.ContainsAny(name, "/ %\n\t") }
+
+// inSeconds reports whether t is in whole seconds from 0 to most.
+func inSeconds(t time.Duration, most int) bool {
+	return t >= 0 && t <= time.Duration(most)*time.Second && t%time.Second == 0
+}
+
+func soundOptions(t testing.TB, s peering.State, name string, o peering.Options) {
+	t.Helper()
+	wrong := (o.ASN == 0) != o.External || o.LocalASN == 0 || len(o.Password) > 80 || len(o.Families) == 0 ||
+		o.Multihop != 0 && o.TTLSecurity != 0 || o.Timers.Keepalive >= o.Timers.Hold || o.Timers.Keepalive <= 0 ||
+		o.BFD != nil && (o.BFD.Multiplier < 2 || o.BFD.MinReceive <= 0 || o.BFD.MinTransmit <= 0) ||
+		o.GracefulRestart.Enabled && (o.GracefulRestart.Restart <= 0 || o.GracefulRestart.Deferral <= 0)
+	wrong = wrong || strings.ContainsRune(o.Password, 0) || o.LocalAddress.Is4In6() || o.LocalAddress.IsMulticast() || !isLink(o.Device) ||
+		o.RouteReflector.ClusterID.IsValid() && !o.RouteReflector.ClusterID.Is4() || o.Timers.Hold < 3*time.Second ||
+		!inSeconds(o.GracefulRestart.Restart, 4095) || !inSeconds(o.GracefulRestart.LongLived, 1<<24-1)
+	for _, d := range []time.Duration{o.Timers.Hold, o.Timers.Keepalive, o.Timers.ConnectRetry, o.GracefulRestart.Deferral} {
+		wrong = wrong || !inSeconds(d, 1<<16-1)
+	}
+	for i, f := range o.Families {
+		wrong = wrong || !slices.Contains(s.Global.Families, f.Family) || f.WarnPercent > 100 ||
+			slices.ContainsFunc(o.Families[:i], func(e peering.Family) bool { return e.Family == f.Family })
+	}
+	if wrong {
+		t.Errorf("the options of %s are not valid: %+v", name, o)
+	}
+}
+
+func soundSet(t testing.TB, s peering.Set) {
+	t.Helper()
+	if len(s.List)+len(s.Prefixes) == 0 {
+		t.Errorf("set %s is empty", s.Name)
+	}
+	for _, p := range s.Prefixes {
+		if addr.FamilyOf(p.Prefix.Addr()) != s.Family || int(p.Min) < p.Prefix.Bits() || p.Max < p.Min || int(p.Max) > p.Prefix.Addr().BitLen() {
+			t.Errorf("set %s has a prefix that is not valid: %+v", s.Name, p)
+		}
+	}
+	if s.Kind != peering.NeighborSet {
+		return
+	}
+	for _, text := range s.List {
+		_, err := netip.ParsePrefix(text)
+		if err != nil && !strings.HasPrefix(text, "%") {
+			t.Errorf("set %s has an entry that is not valid: %s", s.Name, text)
+		}
+	}
+}
+
+// community matches the text in which GoBGP finds a community, even if the text has more.
+var community = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
+
+// soundStatement also finds what GoBGP silently drops: without a condition, a statement applies
+// to more routes.
+func soundStatement(t testing.TB, s peering.State, st peering.Statement) {
+	t.Helper()
+	for kind, ref := range map[peering.SetKind]*peering.SetRef{
+		peering.PrefixSet: st.If.Prefixes, peering.NeighborSet: st.If.Neighbors, peering.ASPathSet: st.If.ASPaths,
+		peering.CommunitySet: st.If.Communities, peering.LargeCommunitySet: st.If.LargeCommunities,
+	} {
+		if ref != nil && (ref.Match == "" || !slices.ContainsFunc(s.Sets, func(e peering.Set) bool { return e.Kind == kind && e.Name == ref.Name })) {
+			t.Errorf("statement %s refers to the %s set %q, which does not exist or cannot match %q", st.Name, kind, ref.Name, ref.Match)
+		}
+	}
+	wrong := !slices.Contains([]peering.Origin{peering.Anywhere, peering.Local, peering.Internal, peering.External}, st.If.Origin) ||
+		slices.ContainsFunc(st.If.Families, func(f addr.Family) bool { return f != addr.V4 && f != addr.V6 }) ||
+		st.Then.NextHop.IsValid() && !slices.Equal(st.If.Families, []addr.Family{addr.FamilyOf(st.Then.NextHop)}) ||
+		st.Then.LocalPref != nil && *st.Then.LocalPref == 0
+	for _, c := range []*peering.CommunityChange{st.Then.Communities, st.Then.LargeCommunities} {
+		// An empty list is valid only for Replace, which then removes all communities.
+		wrong = wrong || c != nil && len(c.List) == 0 && c.Change != peering.Replace
+	}
+	if c := st.Then.Communities; c != nil && c.Change != peering.Remove {
+		for _, text := range c.List {
+			_, known := bgp.WellKnownCommunityValueMap[text]
+			wrong = wrong || !known && !community.MatchString(text)
+		}
+	}
+	if m := st.Then.MED; m != nil {
+		wrong = wrong || m.Value > math.MaxUint32 || m.Value < -math.MaxUint32 || !m.Modify && m.Value < 0 || m.Modify && m.Value == 0
+	}
+	if wrong {
+		t.Errorf("a statement is not valid: %+v", st)
+	}
+}

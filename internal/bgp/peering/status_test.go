@@ -1,0 +1,458 @@
+package peering_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// neighbor returns a neighbor that has been in a state for a minute.
+func neighbor(address, state string) peering.NeighborStatus {
+	n := peering.NeighborStatus{
+		Address: netip.MustParseAddr(address), State: state, PeerASN: 64513, LocalASN: 64512, Since: noon.Add(-time.Minute),
+		Sent: map[addr.Family]uint32{addr.V4: 2, addr.V6: 1}, Received: map[addr.Family]uint32{addr.V4: 5},
+	}
+	if state == peering.Established {
+		n.UpSince = n.Since
+	}
+	return n
+}
+
+// report returns the report of a node with this configuration. The node announces all imported
+// routes.
+func report(t testing.TB, text string, neighbors ...peering.NeighborStatus) peering.Report {
+	t.Helper()
+	return peering.Report{Node: "node-a", Now: noon, Decision: decide(t, text), Neighbors: neighbors}
+}
+
+// healthy prints the conditions and the neighbors of s.
+func healthy(s bgpv1.BGPNodeStatusStatus) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "healthy %v, %d neighbors\n", s.Healthy, s.NeighborCount)
+	for _, n := range s.Neighbors {
+		fmt.Fprintf(&b, "%s as %d %s sent %d received %d%s%s%s\n", n.Address, n.PeerASN, n.State, n.PrefixesSent, n.PrefixesReceived,
+			when(n.Dynamic, " dynamic"), when(n.BFD != "", " bfd "+n.BFD), when(n.LastError != "", ": "+n.LastError))
+	}
+	for _, c := range s.Conditions {
+		fmt.Fprintf(&b, "%s %s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return b.String()
+}
+
+const (
+	two      = "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64513, description: second}}]}"
+	wellDone = `Configured True ReconcileSuccess: all of the BGPConfiguration is in effect on this node
+		RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`
+)
+
+// statuses are those of the neighbors.
+type statuses []peering.NeighborStatus
+
+func but(n peering.NeighborStatus, change func(*peering.NeighborStatus)) peering.NeighborStatus {
+	change(&n)
+	return n
+}
+
+func heldDown(n *peering.NeighborStatus) { n.AdminDown = true }
+func dynamic(n *peering.NeighborStatus)  { n.Dynamic = true }
+
+func TestTheHealthOfANode(t *testing.T) {
+	tests := []struct {
+		name, spec string
+		neighbors  statuses
+		change     func(*peering.Report) // or nil
+		want       string
+	}{
+		{
+			"all neighbors are established", two, statuses{neighbor("192.0.2.2", peering.Established), neighbor("192.0.2.1", peering.Established)}, func(r *peering.Report) { r.BFD = map[string]string{"192.0.2.1": "Up"} },
+			`healthy true, 2 neighbors
+			 192.0.2.1 as 64513 Established sent 3 received 5 bfd Up
+			 192.0.2.2 as 64513 Established sent 3 received 5
+			 Ready True AllHealthy: 2 neighbor(s) established, netlinkImport active
+			 ` + wellDone,
+		},
+		{
+			"one neighbor is not established", two, statuses{neighbor("192.0.2.1", peering.Established), but(neighbor("192.0.2.2", peering.Active), func(n *peering.NeighborStatus) { n.LastError = "hold timer expired" })}, nil,
+			`healthy false, 2 neighbors
+			 192.0.2.1 as 64513 Established sent 3 received 5
+			 192.0.2.2 as 64513 Active sent 3 received 5: hold timer expired; state unchanged since 2026-01-01T11:59:00Z
+			 Ready False Degraded: 192.0.2.2 is Active
+			 ` + wellDone,
+		},
+		{
+			"the server has no neighbor at all", two, nil, func(r *peering.Report) {
+				r.Unapplied = []peering.Problem{{Field: "spec.neighbors[1]", Reason: "NotApplied", Message: "no such device"}}
+			},
+			`healthy false, 2 neighbors
+			 192.0.2.1 as 64513 Idle sent 0 received 0
+			 192.0.2.2 as 64513 Idle sent 0 received 0: no such device
+			 Ready False Degraded: 192.0.2.1 is Idle; 192.0.2.2 is Idle
+			 Configured False ConfigurationInvalid: spec.neighbors[1]: no such device
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
+			"a neighbor that is held down is healthy", "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, adminDown: true}}]}", statuses{but(neighbor("192.0.2.1", peering.Idle), heldDown)}, nil,
+			`healthy true, 1 neighbors
+			 192.0.2.1 as 64513 Idle sent 3 received 5: held down by adminDown
+			 Ready True AllHealthy: 0 neighbor(s) established, netlinkImport active
+			 ` + wellDone,
+		},
+		{
+			"a neighbor that is left out is unhealthy", "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", nil, nil,
+			`healthy false, 1 neighbors
+			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
+			 Ready False Degraded: 192.0.2.1 is left out
+			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
+			"a neighbor that is left out and held down is listed once", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", statuses{but(neighbor("192.0.2.1", peering.Idle), heldDown)}, nil,
+			`healthy false, 1 neighbors
+			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
+			 Ready False Degraded: no dynamic neighbor is Established; 192.0.2.1 is left out
+			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
+			"an unnumbered neighbor is known by its interface", "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth2, peerAsn: 64513}}]}", statuses{but(neighbor("fe80::1", peering.Established), func(n *peering.NeighborStatus) { n.Interface = "eth1" })}, nil,
+			`healthy false, 2 neighbors
+			 fe80::1 as 64513 Established sent 3 received 5
+			 %eth2 as 64513 Idle sent 0 received 0
+			 Ready False Degraded: %eth2 is Idle
+			 ` + wellDone,
+		},
+		{
+			"dynamic neighbors, one of them down", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", statuses{but(neighbor("192.0.2.129", peering.Established), dynamic), but(neighbor("192.0.2.130", peering.Active), dynamic)}, nil,
+			`healthy true, 2 neighbors
+			 192.0.2.129 as 64513 Established sent 3 received 5 dynamic
+			 192.0.2.130 as 64513 Active sent 3 received 5 dynamic: state unchanged since 2026-01-01T11:59:00Z
+			 Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active
+			 ` + wellDone,
+		},
+		{
+			"no dynamic neighbor has connected", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", nil, nil,
+			`healthy false, 0 neighbors
+			 Ready False Degraded: no dynamic neighbor is Established
+			 ` + wellDone,
+		},
+		{
+			"all neighbors are for other nodes", "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}}]}", nil, nil,
+			`healthy true, 0 neighbors
+			 Ready True AllHealthy: no neighbor is configured for this node
+			 Configured False ConfigurationInvalid: spec.neighbors: none of the neighbors is for this node, so it announces nothing
+			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
+		},
+		{
+			"there is no configuration", "", nil, func(r *peering.Report) { *r = peering.Report{Node: "node-a", Now: noon, Unconfigured: true} },
+			`healthy true, 0 neighbors
+			 Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP
+			 Configured False NotConfigured: there is no BGPConfiguration
+			 RouterIDResolved False NotConfigured: there is no BGPConfiguration`,
+		},
+		{
+			"there is no router ID, and the earlier sessions continue", "{global: {asn: 64512, routerID: here}}", statuses{neighbor("192.0.2.1", peering.Established)}, nil,
+			`healthy false, 1 neighbors
+			 192.0.2.1 as 64513 Established sent 3 received 5
+			 Ready False Degraded: the configuration is not in effect
+			 Configured False ConfigurationInvalid: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing
+			 RouterIDResolved False ResolutionFailed: spec.global.routerID: "here" is not a router ID: write an IPv4 address, neither loopback, link-local nor multicast, or ${NODE_IP}, ${NODE_EXTERNAL_IP}, ${node.annotations['key']} or ${node.labels['key']}, or nothing`,
+		},
+		{
+			"the speaker ends", "{neighbors: []}", nil, func(r *peering.Report) { r.Leaving = true },
+			`healthy false, 0 neighbors
+			 Ready False AgentShutdown: the speaker of the node has ended
+			 ` + wellDone,
+		},
+		{
+			"something could not be read", "{neighbors: []}", nil, func(r *peering.Report) { r.Failures = []string{"list neighbors: timeout"} },
+			`healthy false, 0 neighbors
+			 Ready False Degraded: list neighbors: timeout
+			 ` + wellDone,
+		},
+		{
+			"an address is not announced, and a route is not in the kernel", "{neighbors: []}", nil, func(r *peering.Report) {
+				one, other := netip.MustParsePrefix("198.51.100.7/32"), netip.MustParsePrefix("198.51.100.8/32")
+				r.Imported = []peering.Imported{{Address: one}, {Address: other}}
+				r.Local = []peering.Route{{Prefix: one}}
+				r.Exported = []peering.Exported{{Prefix: one, Installed: true}, {Prefix: other, Reason: "no way"}, {Prefix: other, Table: 9}}
+			},
+			`healthy false, 0 neighbors
+			 Ready False Degraded: 1 of 2 imported addresses are not announced; 2 of 3 exported routes are not in the kernel
+			 ` + wellDone,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := peering.Report{}
+			if tt.spec != "" {
+				r = report(t, tt.spec, tt.neighbors...)
+			}
+			if tt.change != nil {
+				tt.change(&r)
+			}
+			got := healthy(peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}))
+			if diff := cmp.Diff(trimmed(tt.want), got); diff != "" {
+				t.Errorf("the result differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// large returns a report with more entries of each kind than fit.
+func large(t testing.TB) peering.Report {
+	r := report(t, `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, 'x*']},
+		netlinkExport: {enabled: true, routeProtocol: 99, rules: [{name: all, tableId: 7, metric: 5}]}}`)
+	r.Interfaces = []peering.Interface{{Name: "kube-lb0", Exists: true, Up: true}, {Name: "x*"}}
+	for i := 600; i > 0; i-- {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
+		r.Imported = append(r.Imported, peering.Imported{Address: p, Interface: "kube-lb0"})
+		route := peering.Route{Prefix: p, Attributes: peering.Attributes{Communities: []uint32{64512<<16 | 7}, LargeCommunities: []string{"1:2:3"}}}
+		r.Local = append(r.Local, route)
+		r.Learned = append(r.Learned, peering.LearnedRoute{
+			Prefix: netip.PrefixFrom(p.Addr(), 32), NextHop: netip.MustParseAddr("192.0.2.2"), From: netip.MustParseAddr("192.0.2.1"), Communities: []uint32{1},
+		})
+		r.Exported = append(r.Exported, peering.Exported{Prefix: p, Table: 7, Metric: 5, Installed: true})
+	}
+	r.Learned = append(r.Learned, peering.LearnedRoute{Prefix: netip.MustParsePrefix("::/0"), NextHop: netip.IPv6LinkLocalAllNodes()})
+	r.Exported = append(r.Exported, peering.Exported{Prefix: netip.MustParsePrefix("::/0"), Installed: true})
+	return r
+}
+
+func TestLongListsAreTruncated(t *testing.T) {
+	s := peering.NodeStatus(large(t), bgpv1.BGPNodeStatusStatus{})
+	got := fmt.Sprint(len(s.RIB.LocalRoutes), s.RIB.LocalRouteCount, len(s.RIB.ReceivedRoutes), s.RIB.ReceivedRouteCount, s.RIB.Truncated,
+		len(s.NetlinkImport.ImportedAddresses), s.NetlinkImport.TotalImported, s.NetlinkImport.Truncated,
+		len(s.NetlinkExport.ExportedRoutes), s.NetlinkExport.TotalExported, s.NetlinkExport.Truncated)
+	if want := "5 600 5 601 true 5 600 true 5 601 true"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	first := fmt.Sprint(s.RIB.LocalRoutes[0], s.RIB.ReceivedRoutes[0], s.NetlinkImport.ImportedAddresses[0], s.NetlinkImport.Interfaces,
+		s.NetlinkExport.ExportedRoutes[:2], s.NetlinkExport.Rules, s.NetlinkExport.Protocol)
+	want := "{10.0.0.1/32 0.0.0.0  [] 0 [64512:7 1:2:3]} {10.0.0.1/32 192.0.2.2 192.0.2.1 [] 0 [0:1]} {10.0.0.1/32 kube-lb0 true} " +
+		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99"
+	if first != want {
+		t.Errorf("\n got %s\nwant %s", first, want)
+	}
+}
+
+// Any number of routers may be in the prefix of dynamic neighbors.
+func TestTheStatusListsAHundredDynamicNeighborsAtMost(t *testing.T) {
+	r := report(t, strings.TrimSuffix(two, "}")+", peerGroups: [{config: {peerGroupName: racks, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 10.0.0.0/16, peerGroup: racks}]}",
+		neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.2", peering.Established))
+	for i := range 3000 {
+		state := peering.Established
+		if i == 2000 {
+			state = peering.Active
+		}
+		n := neighbor(fmt.Sprintf("10.0.%d.%d", i>>8, i&255), state)
+		n.Dynamic = true
+		r.Neighbors = append(r.Neighbors, n)
+	}
+	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
+	named, down := 0, 0
+	for _, n := range s.Neighbors {
+		if !n.Dynamic {
+			named++
+		}
+		if n.State != peering.Established {
+			down++
+		}
+	}
+	if s.NeighborCount != 3002 || len(s.Neighbors) != 102 || named != 2 || down != 1 {
+		t.Errorf("%d neighbors, %d in the list, %d of them named and %d down", s.NeighborCount, len(s.Neighbors), named, down)
+	}
+}
+
+func TestFailuresAreListedFirst(t *testing.T) {
+	r := large(t)
+	bad := netip.MustParsePrefix("10.0.2.88/32")
+	r.Local = slices.DeleteFunc(r.Local, func(l peering.Route) bool { return l.Prefix == bad })
+	for i := range r.Exported {
+		r.Exported[i].Installed = r.Exported[i].Prefix != bad
+	}
+	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
+	if got := s.NetlinkImport.ImportedAddresses[0]; got.Address != bad.String() || got.InRIB {
+		t.Errorf("the first imported address is %+v, want the one that is not announced: %v", got, bad)
+	}
+	if got := s.NetlinkExport.ExportedRoutes[0]; got.Prefix != bad.String() || got.Installed {
+		t.Errorf("the first exported route is %+v, want the one that is not in its table: %v", got, bad)
+	}
+}
+
+func TestRangesCoverAllRoutesOrAreAbsent(t *testing.T) {
+	r := large(t)
+	r.Local = append(r.Local, peering.Route{Prefix: netip.MustParsePrefix("192.0.2.128/25")}, peering.Route{Prefix: netip.MustParsePrefix("2001:db8::1/128")})
+	if got, want := fmt.Sprint(peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).RIB.LocalRanges),
+		"[10.0.0.1-10.0.2.88 192.0.2.128-192.0.2.255 2001:db8::1-2001:db8::1]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	r.Local = slices.DeleteFunc(r.Local, func(l peering.Route) bool { return l.Prefix.Addr().AsSlice()[3]%4 == 0 })
+	if got := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).RIB.LocalRanges; got != nil {
+		t.Errorf("too many routes give %d ranges, want none", len(got))
+	}
+}
+
+func TestConditionTimesChangeWithTheStatus(t *testing.T) {
+	up, down := neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.1", peering.Active)
+	const one = "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}]}"
+	since := func(s bgpv1.BGPNodeStatusStatus) string {
+		text := ""
+		for _, c := range s.Conditions {
+			text += fmt.Sprintf("%s %s %s ", c.Type, c.Status, c.LastTransitionTime.Sub(noon))
+		}
+		return text
+	}
+	var s bgpv1.BGPNodeStatusStatus
+	for i, step := range []struct {
+		neighbor peering.NeighborStatus
+		want     string
+	}{
+		{up, "Ready True 0s Configured True 0s RouterIDResolved True 0s "},
+		{up, "Ready True 0s Configured True 0s RouterIDResolved True 0s "},
+		{down, "Ready False 20s Configured True 0s RouterIDResolved True 0s "},
+		{down, "Ready False 20s Configured True 0s RouterIDResolved True 0s "},
+		{up, "Ready True 40s Configured True 0s RouterIDResolved True 0s "},
+	} {
+		r := report(t, one, step.neighbor)
+		r.Now = noon.Add(time.Duration(i) * 10 * time.Second)
+		s = peering.NodeStatus(r, s)
+		if got := since(s); got != step.want {
+			t.Errorf("step %d: got %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+// TestWhichChangesMakeTheStatusDiffer compares with a new status, and with one that was read from
+// the API server.
+func TestWhichChangesMakeTheStatusDiffer(t *testing.T) {
+	base := func(t *testing.T) peering.Report {
+		r := large(t)
+		r.Decision = decide(t, two)
+		r.Neighbors = []peering.NeighborStatus{neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.2", peering.Active)}
+		return r
+	}
+	tests := []struct {
+		name   string
+		change func(*peering.Report)
+		want   bool
+	}{
+		{"no change", func(*peering.Report) {}, false},
+		{"time passes", func(r *peering.Report) { r.Now = r.Now.Add(time.Minute) }, false},
+		{"more is received", func(r *peering.Report) { r.Neighbors[0].Received[addr.V4]++ }, false},
+		{"more is learned than is shown", func(r *peering.Report) {
+			r.Learned = append(r.Learned, peering.LearnedRoute{Prefix: netip.MustParsePrefix("203.0.113.0/24")})
+		}, false},
+		{"nothing is received", func(r *peering.Report) { r.Neighbors[0].Received = nil }, true},
+		{"more is sent", func(r *peering.Report) { r.Neighbors[0].Sent[addr.V4]++ }, true},
+		{"a session begins anew", func(r *peering.Report) { r.Neighbors[0].UpSince = noon }, true},
+		{"a session ends", func(r *peering.Report) { r.Neighbors[0].State = peering.Idle }, true},
+		{"another error", func(r *peering.Report) { r.Neighbors[1].LastError = "refused" }, true},
+		{"one route less", func(r *peering.Report) { r.Local = r.Local[1:] }, true},
+		{"a route is not in the kernel", func(r *peering.Report) { r.Exported[3].Installed = false }, true},
+		{"an interface goes down", func(r *peering.Report) { r.Interfaces[0].Up = false }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := peering.NodeStatus(base(t), bgpv1.BGPNodeStatusStatus{})
+			text, err := json.Marshal(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read bgpv1.BGPNodeStatusStatus
+			if err := json.Unmarshal(text, &read); err != nil {
+				t.Fatal(err)
+			}
+			r := base(t)
+			tt.change(&r)
+			after := peering.NodeStatus(r, read)
+			if peering.Differs(before, after) != tt.want || peering.Differs(read, after) != tt.want {
+				t.Errorf("the status differs: %v, and from the read one: %v; want %v", peering.Differs(before, after), peering.Differs(read, after), tt.want)
+			}
+		})
+	}
+}
+
+// TestAllNodesGiveTheSameCommonStatus has nodes with problems of their own.
+func TestAllNodesGiveTheSameCommonStatus(t *testing.T) {
+	spec := config(t, `{global: {asn: 64512, routerID: '${NODE_IP}'}, neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}},
+		{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}, nodeSelector: {matchLabels: {rack: '2'}}}]}`)
+	here := peering.Merged{Spec: spec}.Decide(node, secrets, egress)
+	there := peering.Merged{Spec: spec}.Decide(peering.Node{Name: "node-z"}, secrets, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
+	a := peering.ConfigurationStatus(7, here, bgpv1.BGPConfigurationStatus{}, noon)
+	b := peering.ConfigurationStatus(7, there, bgpv1.BGPConfigurationStatus{}, noon)
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("the result differs (-want +got):\n%s", diff)
+	}
+	got := fmt.Sprint(a.ObservedGeneration, a.NeighborCount)
+	for _, c := range a.Conditions {
+		got += fmt.Sprintf("\n%s %s %s %d: %s", c.Type, c.Status, c.Reason, c.ObservedGeneration, c.Message)
+	}
+	want := `7 2
+		Ready False ConfigurationInvalid 7: spec.neighbors[1].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
+		RouterIDResolved True Resolved 7: each node finds its own; see its BGPNodeStatus`
+	if diff := cmp.Diff(trimmed(want), trimmed(got)); diff != "" {
+		t.Errorf("the result differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheCommonStatusChangesOnlyWithNews(t *testing.T) {
+	good, bad := decide(t, "{neighbors: []}"), decide(t, "{global: {asn: 64512, routerID: here}}")
+	at := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+	first := peering.ConfigurationStatus(1, good, bgpv1.BGPConfigurationStatus{}, at(0))
+	same := peering.ConfigurationStatus(1, good, first, at(1))
+	if diff := cmp.Diff(first, same); diff != "" {
+		t.Errorf("the status changes without news: %s", diff)
+	}
+	broken := peering.ConfigurationStatus(2, bad, same, at(2))
+	times := func(s bgpv1.BGPConfigurationStatus) string {
+		text := s.LastReconcileTime.Sub(noon).String()
+		for _, c := range s.Conditions {
+			text += fmt.Sprint(" ", c.Status, " ", c.LastTransitionTime.Sub(noon))
+		}
+		return text
+	}
+	if got, want := times(broken), "2m0s False 2m0s False 2m0s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if broken.Conditions[1].Reason != "ResolutionFailed" || broken.Message != broken.Conditions[0].Message {
+		t.Errorf("%+v", broken)
+	}
+	edited := peering.ConfigurationStatus(3, bad, broken, at(3))
+	if got, want := times(edited), "3m0s False 2m0s False 2m0s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestALongListOfProblemsIsCut checks the limit of 32768 bytes for the message of a condition.
+func TestALongListOfProblemsIsCut(t *testing.T) {
+	var many []string
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("{config: {neighborAddress: 'router-%d-%s', peerAsn: 1}}", i, strings.Repeat("x", 300)))
+	}
+	s := peering.NodeStatus(report(t, "{neighbors: ["+strings.Join(many, ", ")+"]}"), bgpv1.BGPNodeStatusStatus{})
+	for _, c := range s.Conditions {
+		if len(c.Message) > 32768 || c.Status == metav1.ConditionFalse && !strings.Contains(c.Message, "; and 280 more") {
+			t.Errorf("%s has %d bytes: %s", c.Type, len(c.Message), c.Message)
+		}
+	}
+}
+
+func TestTheStatusHasTheASOfAnExternalNeighbor(t *testing.T) {
+	r := report(t, "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: external}}]}", neighbor("192.0.2.1", peering.Established))
+	if n := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{}).Neighbors[0]; n.PeerASN != 64513 {
+		t.Errorf("the status has the peer AS %d", n.PeerASN)
+	}
+}

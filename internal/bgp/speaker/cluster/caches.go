@@ -1,0 +1,351 @@
+// Package cluster watches the objects of the API server that the BGP speaker of one node needs.
+// Caches keeps only the parts that package intent uses. The watches on Secrets and EndpointSlices,
+// and two further ones on Services, begin when a BGPConfiguration, a ServiceGroup or recorded
+// bounds need them.
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/bgp/intent"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/kube"
+)
+
+// lateLimit limits how long the objects are incomplete because a Secret, EndpointSlices or recorded
+// bounds are missing. After that time the speaker goes on without the missing objects, which it may
+// have no right to read.
+const lateLimit = 5 * time.Second
+
+// retryEvery is the pause after a request that failed.
+const retryEvery = time.Second
+
+// Caches is the Cluster of the API server. It watches the objects that this node needs.
+type Caches struct {
+	clients   Clients
+	node      string
+	namespace string
+	log       *slog.Logger
+	changed   chan struct{}
+
+	configs  kube.Watches[bgpv1.BGPConfiguration]
+	nodes    *kube.Watch[intent.NodeFacts]
+	groups   kube.Watches[v2.ServiceGroup]
+	agents   kube.Watches[v2.LBNodeAgent]
+	services *kube.Watch[intent.ServiceFacts]
+
+	mu sync.Mutex
+	// running is the context of Run. It is nil before Run.
+	running context.Context
+	secrets map[string]*secretWatch
+	// local and slices are the watches on Services with externalTrafficPolicy: Local and on
+	// EndpointSlices, or nil while no group weighs its routes.
+	local *lateWatch[intent.ServiceFacts]
+	// managed is the watch on Services with addresses of groups, or nil until a group needs it.
+	managed *lateWatch[intent.ServiceFacts]
+	slices  *lateWatch[intent.SliceFacts]
+	// bounds are the Bounds of Snapshot. readingBounds says that their reading has begun, and
+	// boundsRead that it has ended.
+	bounds                    []bgpv1.GroupBounds
+	readingBounds, boundsRead bool
+}
+
+// lateWatch is a watch that starts when it is needed.
+type lateWatch[T any] struct {
+	*kube.Watch[T]
+	since time.Time
+	stop  context.CancelFunc
+}
+
+// secretWatch is the watch on one Secret.
+type secretWatch = lateWatch[map[string][]byte]
+
+// begin starts w until Run ends or stop is called. It signals a change after lateLimit, because
+// Read then no longer waits for w.
+func begin[T any](c *Caches, w *kube.Watch[T]) *lateWatch[T] {
+	ctx, cancel := context.WithCancel(c.running)
+	late := time.AfterFunc(lateLimit, c.signal)
+	go w.Run(ctx)
+	return &lateWatch[T]{Watch: w, since: time.Now(), stop: func() {
+		late.Stop()
+		cancel()
+	}}
+}
+
+// settled reports whether there is no more reason to wait for the first list.
+func (w *lateWatch[T]) settled() bool {
+	_, synced := w.All()
+	return synced || w.Refused() || time.Since(w.since) >= lateLimit
+}
+
+// NewCaches returns Caches that know nothing before Run. The API server may be away. peerings are
+// further namespaces for BGPConfigurations, and others are further namespaces for other objects.
+func NewCaches(clients Clients, node, namespace string, log *slog.Logger, peerings []string, others ...string) *Caches {
+	c := &Caches{clients: clients, node: node, namespace: namespace, log: log, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
+	every := fields.Everything()
+	for _, ns := range config.Watched(namespace, peerings) {
+		c.configs = append(c.configs, watch(c, in(clients.BGP, "configs", ns, every), keepConfig, sameConfig))
+	}
+	c.nodes = watch(c, in(clients.Core, "nodes", corev1.NamespaceAll, named(node)), keepNode, sameNode)
+	for _, ns := range config.Watched(namespace, others) {
+		c.groups = append(c.groups, watch(c, in(clients.PureLB, "servicegroups", ns, every), keepGroup, sameGroup))
+		c.agents = append(c.agents, watch(c, in(clients.PureLB, "lbnodeagents", ns, every), keepAgent, sameAgent))
+	}
+	c.services = c.watchServices(keepService)
+	return c
+}
+
+// in is the source of the objects in a namespace.
+var in = toolscache.NewListWatchFromClient
+
+func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+
+// watch returns a watch that signals every change.
+func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, keep func(O) (T, bool), same func(a, b T) bool) *kube.Watch[T] {
+	return kube.NewWatch(source, keep, same, func(_, _ *T) { c.signal() })
+}
+
+func (c *Caches) watchServices(keep func(*corev1.Service) (intent.ServiceFacts, bool)) *kube.Watch[intent.ServiceFacts] {
+	return watch(c, kube.LoadBalancers(c.clients.Core), keep, sameService)
+}
+
+// Run watches until ctx is done.
+func (c *Caches) Run(ctx context.Context) error {
+	c.mu.Lock()
+	c.running = ctx
+	c.mu.Unlock()
+	c.signal() // an earlier Read may have named Secrets to watch
+	var parts sync.WaitGroup
+	for _, run := range []func(context.Context){c.configs.Run, c.nodes.Run, c.groups.Run, c.agents.Run, c.services.Run} {
+		parts.Go(func() { run(ctx) })
+	}
+	parts.Wait()
+	return nil
+}
+
+// Changed signals that Read may return something else.
+func (c *Caches) Changed() <-chan struct{} { return c.changed }
+
+func (c *Caches) signal() { backoff.Poke(c.changed) }
+
+// Read returns what the watches have shown. The watches on Secrets follow the
+// configuration in effect.
+func (c *Caches) Read() (intent.Snapshot, bool) {
+	var s intent.Snapshot
+	var all, synced bool
+	s.Configs, all = c.configs.All()
+	nodes, synced := c.nodes.All()
+	all = all && synced
+	s.Groups, synced = c.groups.All()
+	all = all && synced
+	s.Agents, synced = c.agents.All()
+	all = all && synced
+	s.Services, synced = c.services.All()
+	all = all && synced
+	if !all {
+		return intent.Snapshot{}, false
+	}
+	if len(nodes) == 1 {
+		s.Node = &nodes[0]
+	}
+	s.Secrets, all = c.readSecrets(intent.ConfigOf(s, c.namespace, s.NodeLabels(nil)))
+	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
+	all = all && synced
+	s.Bounds, synced = c.awaitBounds()
+	all = all && synced
+	s.Managed, synced = c.readManaged(s.Groups)
+	return s, all && synced
+}
+
+// awaitBounds returns the bounds of Snapshot, and whether there is no more reason to wait for them.
+func (c *Caches) awaitBounds() (bounds []bgpv1.GroupBounds, complete bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running != nil && !c.readingBounds {
+		c.readingBounds = true // only now, because the API server answers
+		go c.readBounds(c.running)
+	}
+	return c.bounds, c.boundsRead
+}
+
+// NodeDeleted reports that the last answer of the API server had no Node of this name.
+func (c *Caches) NodeDeleted() bool {
+	nodes, synced := c.nodes.All()
+	return synced && len(nodes) == 0
+}
+
+// otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. Each speaker records the
+// bounds that it read at its start, so a few nodes have the bounds of all nodes.
+const otherNodes = 20
+
+// readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
+// nodes: this node may have been off when there was a group. It retries for lateLimit, because an
+// API server that has just started refuses requests until it knows the rights of its users.
+func (c *Caches) readBounds(ctx context.Context) {
+	began := time.Now()
+	nodes, err := c.listNodeStatuses(ctx)
+	for err != nil && time.Since(began) < lateLimit && backoff.Sleep(ctx, retryEvery) {
+		nodes, err = c.listNodeStatuses(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "groupBoundsUnknown", "node", c.node, "error", err)
+	}
+	c.mu.Lock()
+	c.bounds, c.boundsRead = boundsIn(nodes), true
+	c.mu.Unlock()
+	c.signal()
+}
+
+// listNodeStatuses returns the BGPNodeStatuses of this node and of some other nodes. If it cannot
+// read those of others, it returns that of this node, and an error.
+func (c *Caches) listNodeStatuses(ctx context.Context) ([]bgpv1.BGPNodeStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, lateLimit)
+	defer cancel()
+	var own bgpv1.BGPNodeStatus
+	err := c.clients.BGP.Get().Resource(NodeStatuses).Name(c.node).Do(ctx).Into(&own)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	var others bgpv1.BGPNodeStatusList
+	err = c.clients.BGP.Get().Resource(NodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&others)
+	if apierrors.IsNotFound(err) {
+		err = nil // there is no CRD
+	}
+	return append(others.Items, own), err
+}
+
+func updated(n bgpv1.BGPNodeStatus) time.Time {
+	if n.Status.LastUpdated == nil {
+		return time.Time{}
+	}
+	return n.Status.LastUpdated.Time
+}
+
+// boundsIn returns the bounds that nodes recorded. The newest bounds come first. Of several bounds
+// of a group, only the newest are returned.
+func boundsIn(nodes []bgpv1.BGPNodeStatus) []bgpv1.GroupBounds {
+	slices.SortStableFunc(nodes, func(a, b bgpv1.BGPNodeStatus) int {
+		return updated(b).Compare(updated(a))
+	})
+	var all []bgpv1.GroupBounds
+	for _, n := range nodes {
+		for _, one := range n.Status.GroupBounds {
+			if !slices.ContainsFunc(all, func(o bgpv1.GroupBounds) bool { return o.Group == one.Group }) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// readSecrets returns the Secrets that config names. It watches these Secrets and stops all
+// other watches on Secrets.
+func (c *Caches) readSecrets(config *intent.Config) (secrets map[string]peering.Secret, complete bool) {
+	var names []string
+	if config != nil {
+		names = intent.SecretNames(config.Spec, c.namespace)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		return nil, false
+	}
+	wanted := map[string]*secretWatch{}
+	for _, name := range names {
+		if wanted[name] = c.secrets[name]; wanted[name] == nil {
+			wanted[name] = c.watchSecret(name)
+		}
+	}
+	for name, w := range c.secrets {
+		if wanted[name] == nil {
+			w.stop()
+		}
+	}
+	c.secrets = wanted
+	secrets, complete = map[string]peering.Secret{}, true
+	for name, w := range wanted {
+		data, synced := w.All()
+		facts := peering.Secret{Known: synced, Exists: len(data) == 1, Forbidden: !synced && w.Refused()}
+		if facts.Exists {
+			facts.Data = data[0]
+		}
+		secrets[name] = facts
+		complete = complete && w.settled()
+	}
+	return secrets, complete
+}
+
+// watchSecret begins to watch the Secret of that name.
+func (c *Caches) watchSecret(name string) *secretWatch {
+	return begin(c, watch(c, in(c.clients.Core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
+}
+
+// readManaged returns the Services with addresses of groups, or nil if they are not known. It
+// watches them as soon as an IPAM system manages the addresses of a group that names neighbors, or
+// did so when the speaker started. The watch then lasts until the speaker ends, because the
+// addresses of a deleted group keep the neighbors of that group.
+func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []intent.ServiceFacts, complete bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		return nil, false
+	}
+	needed := intent.Restricts(groups) || slices.ContainsFunc(c.bounds, func(b bgpv1.GroupBounds) bool { return b.AllocatedFrom != "" })
+	if needed && c.managed == nil {
+		c.managed = begin(c, c.watchServices(keepManaged))
+	}
+	if c.managed == nil {
+		return []intent.ServiceFacts{}, true
+	}
+	managed, synced := c.managed.All()
+	if !synced {
+		return nil, c.managed.settled()
+	}
+	return append([]intent.ServiceFacts{}, managed...), true
+}
+
+// readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices with
+// endpoints on this node, or nil if they are not known. It watches them only while a group weighs
+// its routes, because the watch on EndpointSlices is the most expensive one and there may be many
+// such Services.
+func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []intent.ServiceFacts, here []intent.SliceFacts, complete bool) {
+	weighs := slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool { return g.Spec.BGP != nil && g.Spec.BGP.WeightByEndpoints })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.running == nil:
+		return nil, nil, false
+	case !weighs && c.slices != nil:
+		c.local.stop()
+		c.slices.stop()
+		c.local, c.slices = nil, nil
+	case weighs && c.slices == nil:
+		c.local = begin(c, c.watchServices(keepLocal))
+		source := in(c.clients.Discovery, "endpointslices", corev1.NamespaceAll, fields.Everything())
+		c.slices = begin(c, watch(c, source, keepSlice(c.node), sameSlice))
+	}
+	if c.slices == nil {
+		return nil, []intent.SliceFacts{}, true
+	}
+	local, servicesSynced := c.local.All()
+	here, slicesSynced := c.slices.All()
+	if !servicesSynced || !slicesSynced {
+		return nil, nil, c.local.settled() && c.slices.settled()
+	}
+	return local, append([]intent.SliceFacts{}, here...), true
+}

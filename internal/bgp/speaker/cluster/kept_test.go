@@ -1,0 +1,38 @@
+package cluster
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+func TestOnlyServicesThatChangeRoutesAreFollowed(t *testing.T) {
+	svc := func(policy corev1.ServiceExternalTrafficPolicy, annotations map[string]string) *corev1.Service {
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: annotations},
+			Spec:       corev1.ServiceSpec{ExternalTrafficPolicy: policy},
+			Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}},
+		}
+	}
+	attributes := map[string]string{peering.AnnotationCommunities: "65000:1"}
+	for _, tt := range []struct {
+		name          string
+		svc           *corev1.Service
+		always, local bool
+	}{
+		{"Cluster", svc(corev1.ServiceExternalTrafficPolicyCluster, nil), false, false},
+		{"Local", svc(corev1.ServiceExternalTrafficPolicyLocal, nil), false, true},
+		{"Cluster with attributes", svc(corev1.ServiceExternalTrafficPolicyCluster, attributes), true, false},
+		{"Local with attributes", svc(corev1.ServiceExternalTrafficPolicyLocal, attributes), true, true},
+	} {
+		_, always := keepService(tt.svc)
+		_, local := keepLocal(tt.svc)
+		if always != tt.always || local != tt.local {
+			t.Errorf("%s: followed always: %v, for weights: %v", tt.name, always, local)
+		}
+	}
+}

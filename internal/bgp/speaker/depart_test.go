@@ -1,0 +1,269 @@
+package speaker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"purelb.io/purelb/internal/bgp/intent"
+	"purelb.io/purelb/internal/nodes/ending"
+	"purelb.io/purelb/internal/testing/expect"
+)
+
+func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		mark := func(m ending.DrainMark) {
+			w.cluster.change(func(s *intent.Snapshot) {
+				node := *s.Node
+				node.DrainMark = m
+				s.Node = &node
+			})
+			atOnce()
+		}
+		mark(ending.DrainMark{Reason: "label"})
+		expect.Equal(t, "routes of an excluded node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
+		atOnce()
+		expect.Equal(t, "routes with a new address", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		pass(time.Hour)
+		expect.Equal(t, "routes after a long time", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		mark(ending.DrainMark{Reason: "taint", Leaving: true})
+		pass(4 * time.Second)
+		expect.Equal(t, "routes of a leaving node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
+		pass(2 * time.Second)
+		expect.Equal(t, "routes of a node that has left", w.server.announces(), "")
+		w.kernel.hold("kube-lb0", "203.0.113.9/32")
+		atOnce()
+		expect.Equal(t, "routes with a new address of a node that has left", w.server.announces(), "")
+		mark(ending.DrainMark{})
+		expect.Equal(t, "routes of a node that stays", w.server.announces(), "203.0.113.9/32")
+	})
+}
+
+func TestHowASpeakerEndsItsSessions(t *testing.T) {
+	const without = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}`
+	for _, tt := range []struct {
+		name, spec string
+		meanwhile  func(*world)
+		asked      string // the routes just before the end
+		want       string
+	}{
+		{"with graceful restart", oneNeighbor, func(*world) {}, "203.0.113.7/32", "stopped, graceful true"},
+		{"without graceful restart", without, func(*world) {}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
+		{"when the agent removes the addresses", oneNeighbor, func(w *world) {
+			pass(300 * time.Millisecond)
+			w.kernel.hold("kube-lb0")
+		}, "", "stopped, graceful false"},
+		{"of a drained node", oneNeighbor, func(w *world) {
+			w.cluster.change(func(s *intent.Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "label"} })
+		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful true"},
+		{"with a router that keeps the routes", oneNeighbor, func(w *world) {
+			w.server.change(func(s *fakeServer) { established("192.0.2.1", 65001)(s); s.helps("192.0.2.1") })
+		}, "203.0.113.7/32", "stopped, graceful true"},
+		{"with a router that keeps no routes", oneNeighbor, func(w *world) {
+			w.server.change(established("192.0.2.1", 65001))
+		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
+		{"with one router of each kind", oneNeighbor, func(w *world) {
+			w.server.change(func(s *fakeServer) {
+				established("192.0.2.1", 65001)(s)
+				established("192.0.2.2", 65001)(s)
+				s.helps("192.0.2.2")
+			})
+		}, "203.0.113.7/32", "stopped, graceful true"},
+		{"of a leaving node", oneNeighbor, func(w *world) {
+			w.cluster.change(func(s *intent.Snapshot) { s.Node.DrainMark = ending.DrainMark{Reason: "taint", Leaving: true} })
+		}, "203.0.113.7/32 65535:0 pref 0", "stopped, graceful false"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, tt.spec, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+				w.cancel()
+				tt.meanwhile(w)
+				pass(4 * time.Second)
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+				expect.Equal(t, "routes", w.server.announces(), tt.asked)
+				expect.Equal(t, "the end", w.server.String(), tt.want)
+				if !w.bfd.closed {
+					t.Error("BFD sessions did not end with AdminDown")
+				}
+				expect.Contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
+			})
+		})
+	}
+}
+
+func TestADeletedNodeHasNoStatus(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		node := *w.cluster.snapshot.Node
+		for range 2 {
+			w.cluster.change(func(s *intent.Snapshot) { s.Node = nil })
+			pass(2 * defaultHeartbeat)
+			if w.reports.last().Enabled {
+				t.Error("the speaker writes the status of a deleted node")
+			}
+			expect.Equal(t, "routes until SIGTERM", w.server.announces(), "203.0.113.7/32")
+			w.sees(func(s *intent.Snapshot) { s.Node = &node })
+			if !w.reports.last().Enabled {
+				t.Error("the speaker does not write the status of a node that exists again")
+			}
+		}
+	})
+}
+
+// endOf is an end that always has this cause.
+type endOf ending.Cause
+
+func (e endOf) Ending(context.Context) ending.Ending {
+	time.Sleep(100 * time.Millisecond)
+	return ending.Ending{Cause: ending.Cause(e), Reason: "the test says so"}
+}
+
+func TestRoutersKeepRoutesOnlyForASuccessor(t *testing.T) {
+	const kept, asked = "203.0.113.7/32", "203.0.113.7/32 65535:0 pref 0"
+	for _, tt := range []struct {
+		cause ending.Cause
+		asked string // the routes just before the end
+		want  string
+		// limit is the time in which the sessions must end.
+		limit time.Duration
+	}{
+		{ending.Unknown, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Restart, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Rollout, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Replaced, kept, "stopped, graceful true", settledFor + bfdAfter},
+		{ending.Drained, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+		{ending.NodeDown, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+		{ending.Evicted, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+		{ending.Uninstalled, asked, "stopped, graceful false", 100*time.Millisecond + askFor},
+	} {
+		t.Run(tt.cause.String(), func(t *testing.T) {
+			inWorld(t, oneNeighbor, func(w *world) {
+				w.kernel.hold("kube-lb0", "203.0.113.7/32")
+				w.speaker.Endings = endOf(tt.cause)
+			}, func(w *world) {
+				began := time.Now()
+				w.cancel()
+				pass(200 * time.Millisecond)
+				// A change of the node during the end does not change the attributes of the routes.
+				w.cluster.change(func(s *intent.Snapshot) { s.Node.Labels = map[string]string{"rack": "2"} })
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took != tt.limit {
+					t.Errorf("the end took %s, want %s", took, tt.limit)
+				}
+				expect.Equal(t, "routes", w.server.announces(), tt.asked)
+				expect.Equal(t, "the end", w.server.String(), tt.want)
+				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.logged(), said) {
+					t.Errorf("the log does not say %s", said)
+				}
+			})
+		})
+	}
+}
+
+func TestRoutersHaveTimeToPreferOtherNodes(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		marked  ending.DrainMark
+		before  time.Duration // the end
+		limit   time.Duration
+		unasked bool
+	}{
+		{"marked just before", ending.DrainMark{Reason: "label"}, 300 * time.Millisecond, askFor - 300*time.Millisecond, false},
+		{"marked as leaving just before", ending.DrainMark{Reason: "taint", Leaving: true}, 300 * time.Millisecond, askFor - 300*time.Millisecond, false},
+		{"marked long before", ending.DrainMark{Reason: "label"}, time.Minute, 0, false},
+		{"marked as leaving long before", ending.DrainMark{Reason: "taint", Leaving: true}, time.Minute, 0, true},
+		{"marked as leaving, with a withdrawal during the end", ending.DrainMark{Reason: "taint", Leaving: true}, drainFor - 50*time.Millisecond, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, oneNeighbor, func(w *world) {
+				w.kernel.hold("kube-lb0", "203.0.113.7/32")
+				w.speaker.Endings = endOf(ending.Drained)
+			}, func(w *world) {
+				w.cluster.change(func(s *intent.Snapshot) {
+					node := *s.Node
+					node.DrainMark = tt.marked
+					s.Node = &node
+				})
+				pass(tt.before)
+				began := time.Now()
+				w.cancel()
+				if err := w.end(); err != nil {
+					t.Fatal(err)
+				}
+				if took, limit := time.Since(began), max(tt.limit, 100*time.Millisecond); took < limit || took > limit+100*time.Millisecond {
+					t.Errorf("the end took %s, want %s", took, limit)
+				}
+				asked := "203.0.113.7/32 65535:0 pref 0"
+				if tt.unasked {
+					asked = ""
+				}
+				expect.Equal(t, "routes", w.server.announces(), asked)
+			})
+		})
+	}
+}
+
+func TestTheLastReportIsAboutTheEnd(t *testing.T) {
+	inWorld(t, oneNeighbor, nil, func(w *world) {
+		release := make(chan struct{})
+		w.reports.hold(release)
+		w.serves(established("192.0.2.1", 65001)) // the first report is being written
+		w.serves(established("192.0.2.2", 65002)) // the second report is waiting
+		before := w.reports.count
+		w.cancel()
+		pass(4 * time.Second)
+		close(release)
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
+		if n := w.reports.count - before; n != 2 {
+			t.Errorf("%d reports, want 2: the report that was being written, and the report of the end", n)
+		}
+	})
+}
+
+// gracefulLink is a spec with an unnumbered neighbor, which the speaker looks for repeatedly.
+const gracefulLink = `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}]}`
+
+func TestTheServerStopsAfterARunningApply(t *testing.T) {
+	inWorld(t, gracefulLink, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		w.kernel.slow = 2 * settledFor / 3
+	}, func(w *world) {
+		before := w.server.applied
+		w.cancel()
+		pass(settledFor / 2)
+		w.kernel.change(func(*fakeKernel) {}) // the server is applied after settledFor
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		if w.server.applied == before {
+			t.Error("the server was not applied")
+		}
+		expect.Equal(t, "the end", w.server.String(), "stopped, graceful true")
+	})
+}
+
+func TestNothingIsAppliedDuringTheEnd(t *testing.T) {
+	inWorld(t, gracefulLink, nil, func(w *world) {
+		release := make(chan struct{})
+		w.reports.hold(release)
+		w.serves(established("192.0.2.1", 65001)) // the report is being written, and the end waits for it
+		w.cancel()
+		settle()
+		before := w.server.applied
+		w.kernel.change(func(*fakeKernel) {})
+		pass(2 * fullCheck)
+		if n := w.server.applied - before; n != 0 {
+			t.Errorf("the server was applied %d times during the end, want 0", n)
+		}
+		close(release)
+	})
+}

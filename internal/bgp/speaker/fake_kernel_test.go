@@ -1,0 +1,213 @@
+package speaker
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/bgp/routing"
+)
+
+// fakeKernel is a network stack that holds addresses and routes.
+type fakeKernel struct {
+	mu        sync.Mutex
+	addresses []peering.Imported
+	listens   map[chan struct{}]bool
+	// listErr is the error of listing addresses.
+	listErr error
+	egress  map[netip.Addr]peering.Egress
+	routers map[string]netip.Addr
+	// gateways are the default gateways. gatewayErr is the error of reading them.
+	gateways   map[addr.Family]netip.Addr
+	gatewayErr error
+	// slow is the time that the kernel takes to find the router on a link.
+	slow    time.Duration
+	adverts map[string]int
+	routes  []routing.Route
+	// marked are the tables that may have earlier routes of ours.
+	marked []routing.Realm
+	// programmed counts the attempts to program routes. stuck are the problems that they return.
+	programmed int
+	stuck      []routing.Problem
+	changed    chan struct{}
+}
+
+func newFakeKernel() *fakeKernel {
+	return &fakeKernel{
+		listens: map[chan struct{}]bool{}, adverts: map[string]int{}, routers: map[string]netip.Addr{},
+		changed: make(chan struct{}, 1),
+		egress: map[netip.Addr]peering.Egress{
+			netip.MustParseAddr("192.0.2.1"): {Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}},
+		},
+	}
+}
+
+// hold gives the interface these addresses, and no others.
+func (k *fakeKernel) hold(iface string, addresses ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.addresses = slices.DeleteFunc(k.addresses, func(a peering.Imported) bool { return a.Interface == iface })
+	for _, a := range addresses {
+		k.addresses = append(k.addresses, peering.Imported{Address: netip.MustParsePrefix(a), Interface: iface})
+	}
+	for l := range k.listens {
+		backoff.Poke(l)
+	}
+}
+
+func (k *fakeKernel) matching(patterns []string) (map[peering.Imported]bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := map[peering.Imported]bool{}
+	for _, a := range k.addresses {
+		if slices.Contains(patterns, a.Interface) {
+			all[a] = true
+		}
+	}
+	return all, k.listErr
+}
+
+func (k *fakeKernel) Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error {
+	news := make(chan struct{}, 1)
+	k.mu.Lock()
+	k.listens[news] = true
+	k.mu.Unlock()
+	before := map[peering.Imported]bool{}
+	for first := true; ctx.Err() == nil; first = false {
+		now, err := k.matching(patterns)
+		if err != nil {
+			return err
+		}
+		var come, gone []peering.Imported
+		for a := range now {
+			if !before[a] {
+				come = append(come, a)
+			}
+		}
+		for a := range before {
+			if !now[a] {
+				gone = append(gone, a)
+			}
+		}
+		if before = now; first || len(come)+len(gone) > 0 {
+			change(come, gone)
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+func (k *fakeKernel) Interfaces(_ context.Context, patterns []string) ([]routing.InterfaceStatus, error) {
+	var all []routing.InterfaceStatus
+	for _, p := range patterns {
+		all = append(all, routing.InterfaceStatus{Name: p, Exists: true, Up: true})
+	}
+	return all, nil
+}
+
+func (k *fakeKernel) Egress(_ context.Context, neighbor netip.Addr, _ string) (peering.Egress, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, ok := k.egress[neighbor]
+	return e, ok, nil
+}
+
+func (k *fakeKernel) Gateway(_ context.Context, f addr.Family, _ int) (netip.Addr, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a, ok := k.gateways[f]
+	return a, ok, k.gatewayErr
+}
+
+func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return k.changed, nil }
+
+func (k *fakeKernel) LinkLocalNeighbor(_ context.Context, iface string) (netip.Addr, bool, error) {
+	k.mu.Lock()
+	a, ok := k.routers[iface]
+	slow := k.slow
+	k.mu.Unlock()
+	time.Sleep(slow)
+	return a, ok, nil
+}
+
+func (k *fakeKernel) Advertise(ctx context.Context, iface string) error {
+	k.mu.Lock()
+	k.adverts[iface]++
+	k.mu.Unlock()
+	<-ctx.Done()
+	k.mu.Lock()
+	k.adverts[iface]--
+	k.mu.Unlock()
+	return nil
+}
+
+// advertising returns the interfaces on which Router Advertisements are sent.
+func (k *fakeKernel) advertising() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []string
+	for iface, n := range k.adverts {
+		if n > 0 {
+			all = append(all, iface)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (k *fakeKernel) Program(_ context.Context, w routing.Wanted) ([]routing.Problem, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.programmed++
+	if len(k.stuck) > 0 {
+		return k.stuck, nil
+	}
+	for _, o := range w.Own {
+		if !slices.Contains(k.marked, o) {
+			k.marked = append(k.marked, o)
+		}
+	}
+	gone := func(r routing.Route) bool {
+		double := slices.ContainsFunc(w.Routes, func(o routing.Route) bool {
+			return o.Prefix == r.Prefix && o.Table == r.Table && o.Metric == r.Metric
+		})
+		return double || !w.Keep && slices.ContainsFunc(k.marked, func(o routing.Realm) bool {
+			return o.Protocol == r.Protocol && o.Table == r.Table && (r.Prefix.Bits() > 0 || o.Default && o.DefaultMetric == r.Metric)
+		})
+	}
+	k.routes = append(slices.DeleteFunc(k.routes, gone), w.Routes...)
+	if !w.Keep {
+		k.marked = slices.Clone(w.Own)
+	}
+	return nil, nil
+}
+
+// change changes the kernel from outside.
+func (k *fakeKernel) change(change func(*fakeKernel)) {
+	k.mu.Lock()
+	change(k)
+	k.mu.Unlock()
+	backoff.Poke(k.changed)
+}
+
+// String prints the routes that were programmed.
+func (k *fakeKernel) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var lines []string
+	for _, r := range k.routes {
+		lines = append(lines, fmt.Sprintf("%s via %v table %d metric %d proto %d", r.Prefix, r.NextHops, r.Table, r.Metric, r.Protocol))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

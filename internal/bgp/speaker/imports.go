@@ -1,0 +1,307 @@
+package speaker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/bgp/gobgp"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// imports holds the addresses that become routes.
+type imports struct {
+	// batches carries what the importers read.
+	batches chan batch
+	// importer is the importer for the rules in effect, or nil.
+	importer *importer
+	// members holds the addresses of each route.
+	members map[netip.Prefix][]peering.Imported
+	total   int
+	// open holds the addresses that all neighbors already had before the last change of the route
+	// attributes.
+	open map[netip.Addr]bool
+	// changed is when an address was last added or removed.
+	changed time.Time
+	// outOfSync says that the server may announce other routes than it should. The speaker
+	// announces all routes again at due.
+	outOfSync bool
+	due       time.Time
+	retry     backoff.Pauses
+}
+
+// importer watches the addresses on some interfaces.
+type importer struct {
+	patterns []string
+	stop     context.CancelFunc
+	// held are the addresses of the first list, with all changes since. listed says that the first
+	// list has arrived.
+	listed bool
+	held   map[peering.Imported]bool
+	// before is the importer that this one replaces when it has its first list.
+	before *importer
+	// failure is why the importer cannot read addresses at this time.
+	failure string
+}
+
+// batch is what an importer has read: all addresses, or changes after that.
+type batch struct {
+	of         *importer
+	first      bool
+	come, gone []peering.Imported
+	err        error
+}
+
+// follow imports the addresses that d asks for, on dummy if d names no interface. Addresses
+// of earlier rules stay until the new importer has listed its own.
+func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) {
+	i := s.imports.importer
+	if !d.Import.Enabled {
+		s.unfollow(ctx)
+		return
+	}
+	patterns := slices.Compact(slices.Sorted(slices.Values(d.Import.Patterns)))
+	if len(patterns) == 0 {
+		patterns = []string{dummy}
+	}
+	if i != nil && slices.Equal(i.patterns, patterns) {
+		return
+	}
+	if i != nil && !i.listed {
+		i.stop()
+		i = i.before
+	}
+	s.imports.importer = s.newImporter(ctx, patterns, i)
+}
+
+// unfollow stops the importer, if there is one, and forgets its addresses.
+func (s *Speaker) unfollow(ctx context.Context) {
+	i := s.imports.importer
+	if i == nil {
+		return
+	}
+	s.imports.importer = nil
+	for ; i != nil; i = i.before {
+		i.stop()
+	}
+	s.rebuild(ctx)
+}
+
+func (s *Speaker) newImporter(ctx context.Context, patterns []string, before *importer) *importer {
+	ctx, stop := context.WithCancel(ctx)
+	i := &importer{patterns: patterns, stop: stop, before: before}
+	s.Log.InfoContext(ctx, "importing", "node", s.Node, "interfaces", strings.Join(patterns, ","))
+	s.background.wait.Go(func() { s.importAlways(ctx, i) })
+	return i
+}
+
+// importAlways imports until ctx is done, and starts again after an error.
+func (s *Speaker) importAlways(ctx context.Context, i *importer) {
+	send := func(b batch) {
+		select {
+		case s.imports.batches <- b:
+		case <-ctx.Done():
+		}
+	}
+	pauses := backoff.Pauses{Min: retryMin, Max: retryMax}
+	for ctx.Err() == nil {
+		first := true
+		err := s.Kernel.Import(ctx, i.patterns, func(come, gone []peering.Imported) {
+			send(batch{of: i, first: first, come: come, gone: gone})
+			first = false
+			pauses.Reset()
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		send(batch{of: i, err: cmp.Or(err, errEnded)})
+		backoff.Sleep(ctx, pauses.Next())
+	}
+}
+
+// take handles a batch of an importer. When take returns, the server announces the changed routes.
+func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
+	i := b.of
+	if current := s.imports.importer; current != i && (current == nil || current.before != i) {
+		return // the importer was stopped meanwhile
+	}
+	if b.err != nil {
+		if i.failure != b.err.Error() {
+			s.Log.WarnContext(ctx, "importFailed", "node", s.Node, "interfaces", strings.Join(i.patterns, ","), "error", b.err)
+		}
+		i.failure = b.err.Error()
+		return
+	}
+	i.failure = ""
+	s.imports.changed = now
+	if b.first {
+		s.takeList(ctx, i, b.come)
+		s.governing.Ask(now.Add(collectPause)) // some may not be in a pool
+		return
+	}
+	touched := map[netip.Prefix]bool{}
+	for _, a := range b.gone {
+		if i.held[a] {
+			delete(i.held, a)
+			s.dropMember(a)
+			touched[a.Address.Masked()] = true
+		}
+	}
+	for _, a := range b.come {
+		if !i.held[a] {
+			i.held[a] = true
+			s.addMember(a)
+			touched[a.Address.Masked()] = true
+		}
+	}
+	s.change(ctx, touched)
+	s.protect(now, touched)
+}
+
+// protect makes the policies reject the touched routes from neighbors, if no pool contains
+// them.
+func (s *Speaker) protect(now time.Time, touched map[netip.Prefix]bool) {
+	for key := range touched {
+		if !s.owned.Has(key) {
+			s.governing.Ask(now.Add(collectPause))
+			return
+		}
+	}
+}
+
+// heldOutside returns the prefixes of the imported addresses that own does not cover, sorted: the
+// addresses of groups that an IPAM system manages, and the addresses that other programs add.
+func (s *Speaker) heldOutside(own []peering.PrefixRange) []peering.PrefixRange {
+	var all []peering.PrefixRange
+	owned := peering.CoverageOf(own)
+	for key := range s.imports.members {
+		if !owned.Has(key) {
+			all = append(all, peering.Exactly(key))
+		}
+	}
+	slices.SortFunc(all, peering.PrefixRange.Compare)
+	return all
+}
+
+// takeList handles a complete list. The list replaces the addresses of the importer, or of the
+// importer before it.
+func (s *Speaker) takeList(ctx context.Context, i *importer, all []peering.Imported) {
+	i.held, i.listed = make(map[peering.Imported]bool, len(all)), true
+	for _, a := range all {
+		i.held[a] = true
+	}
+	for ; i.before != nil; i.before = i.before.before {
+		i.before.stop()
+	}
+	s.rebuild(ctx)
+}
+
+func (s *Speaker) addMember(a peering.Imported) {
+	key := a.Address.Masked()
+	s.imports.members[key] = append(s.imports.members[key], a)
+	s.imports.total++
+}
+
+func (s *Speaker) dropMember(a peering.Imported) {
+	key := a.Address.Masked()
+	rest := slices.DeleteFunc(s.imports.members[key], func(o peering.Imported) bool { return o == a })
+	s.imports.members[key] = rest
+	s.imports.total--
+	if len(rest) == 0 {
+		delete(s.imports.members, key)
+		delete(s.imports.open, a.Address.Addr())
+	}
+}
+
+// rebuild computes members from the addresses of the last importer that has listed any, and
+// announces the result.
+func (s *Speaker) rebuild(ctx context.Context) {
+	s.imports.members, s.imports.total = map[netip.Prefix][]peering.Imported{}, 0
+	i := s.imports.importer
+	for ; i != nil && !i.listed; i = i.before {
+	}
+	if i != nil {
+		for a := range i.held {
+			s.addMember(a)
+		}
+	}
+	s.announce(ctx)
+}
+
+// listed reports whether the first list of the importer, if there is one, has arrived.
+func (s *Speaker) listed() bool { return s.imports.importer == nil || s.imports.importer.listed }
+
+// imported returns all addresses, in no order.
+func (s *Speaker) imported() []peering.Imported {
+	all := make([]peering.Imported, 0, s.imports.total)
+	for _, members := range s.imports.members {
+		all = append(all, members...)
+	}
+	return all
+}
+
+// routes returns the routes to announce for these addresses.
+func (s *Speaker) routes(of []peering.Imported) []peering.Route {
+	if s.drain.withdrawn {
+		return nil
+	}
+	here, _ := s.input.Attributes.AnnouncedHere(of)
+	may := s.announceable()
+	return peering.Routes(may.among(here), may.attributes, s.drain.asks())
+}
+
+// announce makes the server announce exactly the routes that it should.
+func (s *Speaker) announce(ctx context.Context) {
+	s.announced(ctx, s.Server.Announce(ctx, s.routes(s.imported())))
+}
+
+// change makes the server announce or withdraw the touched routes.
+func (s *Speaker) change(ctx context.Context, touched map[netip.Prefix]bool) {
+	if len(touched) == 0 {
+		return
+	}
+	if s.imports.outOfSync {
+		s.announce(ctx)
+		return
+	}
+	var members []peering.Imported
+	for key := range touched {
+		members = append(members, s.imports.members[key]...)
+	}
+	add := s.routes(members)
+	for _, r := range add {
+		delete(touched, r.Prefix)
+	}
+	s.announced(ctx, s.Server.Change(ctx, add, slices.Collect(maps.Keys(touched))))
+}
+
+// announced handles the result of an attempt to announce.
+func (s *Speaker) announced(ctx context.Context, err error) {
+	was := s.imports.outOfSync
+	s.imports.outOfSync = err != nil
+	switch {
+	case err == nil:
+		s.imports.retry.Reset()
+		s.imports.due = time.Time{}
+		s.facts.Ask(time.Now().Add(addressPause))
+	case ctx.Err() == nil:
+		s.broken(err)
+		s.imports.due = time.Now().Add(s.imports.retry.Next())
+		if !was {
+			s.Log.WarnContext(ctx, "announcementFailed", "node", s.Node, "error", err)
+		}
+	}
+}
+
+// broken stops the process if only a new process can clear the error.
+func (s *Speaker) broken(err error) {
+	if errors.Is(err, gobgp.ErrBroken) {
+		s.fatal = err
+	}
+}

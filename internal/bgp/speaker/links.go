@@ -1,0 +1,125 @@
+package speaker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// adverts holds the cancel function of each running sender of Router Advertisements, by
+// interface.
+type adverts map[string]context.CancelFunc
+
+// advertise sends Router Advertisements on unnumbered links. Routers wait for them before they open
+// a session.
+func (s *Speaker) advertise(ctx context.Context, state peering.State) {
+	wanted := map[string]bool{}
+	for _, p := range state.Peers {
+		if p.Interface != "" && !p.AdminDown {
+			wanted[p.Interface] = true
+		}
+	}
+	for iface, stop := range s.adverts {
+		if !wanted[iface] {
+			stop()
+			delete(s.adverts, iface)
+		}
+	}
+	for iface := range wanted {
+		if s.adverts[iface] != nil {
+			continue
+		}
+		ctx, stop := context.WithCancel(ctx)
+		s.adverts[iface] = stop
+		s.background.wait.Go(func() { s.advertiseAlways(ctx, iface) })
+	}
+}
+
+func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
+	loop := backoff.Loop{
+		Schedule: backoff.Schedule{Retry: backoff.Pauses{Min: retryMax, Max: retryMax}},
+		Do: func(ctx context.Context) (time.Time, error) {
+			return time.Time{}, cmp.Or(s.Kernel.Advertise(ctx, iface), errEnded)
+		},
+		Failed: func(ctx context.Context, err error) {
+			s.Log.WarnContext(ctx, "advertiseFailed", "node", s.Node, "interface", iface, "error", err)
+		},
+	}
+	_ = loop.Run(ctx)
+}
+
+// errEnded says that a task ended that should run until it is canceled.
+var errEnded = errors.New("it ended by itself")
+
+// findLinkLocal returns the addresses of the neighbors on unnumbered links that the kernel
+// knows, by interface. If the kernel does not know one, its address in known stays: when a link
+// fails, the kernel forgets its neighbors at once. Only BFD and the hold timer decide whether they
+// are gone.
+func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State, known map[string]netip.Addr) map[string]netip.Addr {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	found := map[string]netip.Addr{}
+	for _, p := range state.Peers {
+		if p.Interface == "" || p.AdminDown {
+			continue
+		}
+		all.Go(func() {
+			// The server does not find a missing neighbor either, and reports it.
+			address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface)
+			if !ok || err != nil {
+				address, ok = known[p.Interface]
+			}
+			if ok {
+				mu.Lock()
+				defer mu.Unlock()
+				found[p.Interface] = address
+			}
+		})
+	}
+	all.Wait()
+	return found
+}
+
+// gateways holds the last known default gateways of the node, by family.
+type gateways map[addr.Family]netip.Addr
+
+// findGateways returns the default gateways of the families that spec asks for. A gateway whose
+// route is gone stays, because the router often still works. If it does not, BFD and the hold timer
+// end the session.
+func findGateways(ctx context.Context, kernel Kernel, spec bgpv1.BGPConfigurationSpec, known gateways) (map[addr.Family]peering.Gateway, error) {
+	found := map[addr.Family]peering.Gateway{}
+	var errs []error
+	for _, f := range peering.GatewayFamilies(spec) {
+		address, ok, err := kernel.Gateway(ctx, f, peering.RouteProtocol(spec))
+		errs = append(errs, err)
+		last, was := known[f]
+		switch {
+		case ok:
+			found[f] = peering.Gateway{Address: address}
+		case was:
+			found[f] = peering.Gateway{Address: last, Lost: true}
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// keep returns the gateways together with those that were found now.
+func (g gateways) keep(found map[addr.Family]peering.Gateway) gateways {
+	all := maps.Clone(g)
+	if all == nil {
+		all = gateways{}
+	}
+	for f, one := range found {
+		all[f] = one.Address
+	}
+	return all
+}

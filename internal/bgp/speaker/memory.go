@@ -1,0 +1,109 @@
+package speaker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"purelb.io/purelb/internal/bgp/intent"
+)
+
+// memoryVersion is the version of the file format. The speaker does not read other versions.
+const memoryVersion = 1
+
+// memory is the content of the file. It contains passwords.
+type memory struct {
+	Version int
+	Input   intent.Input
+}
+
+// recall reads the last good input of node from a file. A missing file is no error.
+func recall(path, node string) (in intent.Input, ok bool, err error) {
+	if path == "" {
+		return intent.Input{}, false, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return intent.Input{}, false, nil
+	}
+	if err != nil {
+		return intent.Input{}, false, fmt.Errorf("read the last input: %w", err)
+	}
+	var m memory
+	// The error does not show the text, because it contains passwords.
+	if json.Unmarshal(text, &m) != nil {
+		return intent.Input{}, false, fmt.Errorf("read the last input: %s is damaged", path)
+	}
+	switch {
+	case m.Version != memoryVersion:
+		return intent.Input{}, false, fmt.Errorf("read the last input: %s is of version %d, and %d is known", path, m.Version, memoryVersion)
+	case m.Input.Node.Name != node:
+		return intent.Input{}, false, fmt.Errorf("read the last input: %s is of node %q", path, m.Input.Node.Name)
+	}
+	return m.Input, true, nil
+}
+
+// remember writes the last good input to a file that only the user of this process can read.
+// Afterwards the file is complete, or unchanged.
+func remember(path string, in intent.Input) error {
+	if path == "" {
+		return nil
+	}
+	text, err := json.Marshal(memory{memoryVersion, in})
+	if err != nil {
+		return fmt.Errorf("write the last input: %w", err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".input-*") // with mode 0600
+	if err != nil {
+		return fmt.Errorf("write the last input: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // if it was not renamed
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("write the last input: %w", err)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("write the last input: %w", err)
+	}
+	return nil
+}
+
+// inputWriter keeps writes of inputs in order. It skips an input if a newer one was written.
+type inputWriter struct {
+	mu      sync.Mutex
+	written int
+	asked   int // belongs to the loop
+}
+
+// rememberInBackground stores in, unless it is stored already. It does not block the loop.
+func (s *Speaker) rememberInBackground(ctx context.Context, in intent.Input) {
+	g := &s.governing
+	if s.Memory == "" || g.remembered != nil && g.remembered.Same(in) {
+		return
+	}
+	g.remembered = &in
+	s.inputWriter.asked++
+	number := s.inputWriter.asked
+	s.background.start(ctx, func(context.Context) completion {
+		s.inputWriter.mu.Lock()
+		defer s.inputWriter.mu.Unlock()
+		if number < s.inputWriter.written {
+			return nil
+		}
+		s.inputWriter.written = number
+		err := remember(s.Memory, in)
+		if err == nil {
+			return nil
+		}
+		return func(ctx context.Context, _ time.Time) {
+			s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
+			g.remembered = nil
+		}
+	})
+}

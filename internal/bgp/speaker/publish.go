@@ -1,0 +1,115 @@
+package speaker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// publishing is the state of publishing the standing. Sorting ten thousand routes takes a while, so
+// the speaker publishes in the background, one standing at a time.
+type publishing struct {
+	backoff.Schedule
+	// last is the status that was published last. Only the publishing goroutine uses it.
+	last bgpv1.BGPNodeStatusStatus
+}
+
+// defaultHeartbeat is the heartbeat of a node without a configuration.
+const defaultHeartbeat = time.Minute
+
+// publishSoon makes publish run in this or the next pass. It does nothing before the speaker knows
+// its configuration.
+func (s *Speaker) publishSoon(now time.Time) {
+	if s.known {
+		s.publishing.Ask(now)
+	}
+}
+
+// publishes returns when publish must run, or zero.
+func (s *Speaker) publishes() time.Time {
+	if s.leaving {
+		return time.Time{}
+	}
+	return s.publishing.Next()
+}
+
+// publish starts to publish the standing.
+func (s *Speaker) publish(_ context.Context, now time.Time) {
+	s.publishing.Begin(now)
+	st, report := s.standing(now), s.nodeReport()
+	s.background.start(s.life, func(context.Context) completion {
+		s.publishStanding(st, report)
+		return func(_ context.Context, now time.Time) { s.publishing.End(now, nil) }
+	})
+}
+
+// nodeReport returns a NodeReport without its status.
+func (s *Speaker) nodeReport() NodeReport {
+	g := &s.governing
+	report := NodeReport{Enabled: true, NodeUID: string(s.input.Node.UID), Heartbeat: defaultHeartbeat}
+	if g.decision && g.decided.OK {
+		report.Enabled, report.Heartbeat = g.decided.StatusEnabled, cmp.Or(g.decided.Heartbeat, defaultHeartbeat)
+	}
+	if s.reporter.noNode {
+		report.Enabled = false // the garbage collector would delete the object again and again
+	}
+	return report
+}
+
+// publishStanding writes st to the status, the metrics and /state.
+func (s *Speaker) publishStanding(st standing, report NodeReport) {
+	if !st.drain.withdrawn {
+		st.routes = peering.Routes(st.announceable.among(st.imported), st.announceable.attributes, st.drain.asks())
+	}
+	summary := st.report()
+	report.Status = peering.NodeStatus(summary, s.publishing.last)
+	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
+	s.publishing.last = report.Status
+	s.Reports.Node(report)
+	s.Metrics.observe(&st)
+	s.Metrics.observeHealth(summary.Healthy(), report.Status.Healthy)
+	s.show(st, report)
+}
+
+// standing returns the state of this node without its routes.
+func (s *Speaker) standing(now time.Time) standing {
+	g := &s.governing
+	st := standing{
+		node: s.Node, config: s.input.Config, decided: g.decided, effect: g.effect.decided, state: g.state, running: g.running,
+		problems: s.problems(), unapplied: g.unapplied, pending: g.staggered, found: s.facts.found,
+		announceable: s.announceable(), weights: s.input.Weights, drain: s.drain, exports: s.exports,
+		leaving: s.leaving, now: now,
+	}
+	st.imported, st.elsewhere = s.input.Attributes.AnnouncedHere(s.imported())
+	st.neighbors = s.shownNeighbors()
+	if next := s.succession; next.successor != "" {
+		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", next.gone, next.successor, next.due.UTC().Format(time.RFC3339)))
+	}
+	st.note(g.failure)
+	st.note(s.facts.failure)
+	st.note(s.exports.done.failure)
+	st.note(s.sessions.failure)
+	st.note(s.sessions.impossible)
+	for _, name := range slices.Sorted(maps.Keys(s.penalties)) {
+		if p := s.penalties[name]; p.barred {
+			st.note(fmt.Sprintf("there is no session with %s: %s", name, p))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.input.Outdated)) {
+		st.note(fmt.Sprintf("%s: the password that was there before is in use", s.input.Outdated[name]))
+	}
+	if i := s.imports.importer; i != nil {
+		st.note(i.failure)
+	}
+	if st.outOfSync = s.imports.outOfSync; st.outOfSync {
+		st.note("the BGP server does not announce all that it should")
+	}
+	return st
+}

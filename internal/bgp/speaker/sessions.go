@@ -1,0 +1,181 @@
+package speaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/internal/bgp/bfd"
+	"purelb.io/purelb/internal/bgp/peering"
+)
+
+// sessions holds the BFD sessions: one for every neighbor that needs one.
+type sessions struct {
+	set     []bfd.Session
+	failure string
+	// impossible says what is wrong with invalid sessions.
+	impossible string
+	// met holds the neighbors that may have a BFD session: their BGP session was established once,
+	// or has not come up within bfdAnyway. since is when the wait for it began.
+	met   map[string]bool
+	since map[string]time.Time
+}
+
+// bfdAnyway is how long BFD waits for BGP. Routers in strict mode do not begin BGP before BFD is
+// up. Without this limit each side would wait for the other.
+const bfdAnyway = 10 * time.Second
+
+// meet updates met and since for the wanted neighbors. It returns when the next neighbor will have
+// waited for bfdAnyway, or zero.
+func (s *sessions) meet(now time.Time, state peering.State, there []peering.NeighborStatus) (next time.Time) {
+	met, since := map[string]bool{}, map[string]time.Time{}
+	for _, p := range state.Peers {
+		name := p.Name()
+		if since[name] = now; !s.since[name].IsZero() {
+			since[name] = s.since[name]
+		}
+		met[name] = s.met[name] || now.Sub(since[name]) >= bfdAnyway || slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
+			return n.Name() == name && n.State == peering.Established
+		})
+		if at := since[name].Add(bfdAnyway); p.BFD != nil && !met[name] && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	s.met, s.since = met, since
+	return next
+}
+
+// wantedSessions returns the BFD sessions for state. A neighbor gets a BFD session when its BGP
+// session is established for the first time, and keeps it. It gets no BFD session earlier: FRR
+// restarts its BFD session when BGP comes up, and ends BGP if that session was already up (FRR
+// issue 17337). A neighbor also gets one if its BGP session does not come up for a while. A dynamic
+// neighbor has one while it is connected.
+func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool, there []peering.NeighborStatus) []bfd.Session {
+	var all []bfd.Session
+	for _, p := range state.Peers {
+		if p.BFD == nil || p.AdminDown || !met[p.Name()] {
+			continue
+		}
+		s := sessionWith(p.Options, p.Address)
+		if p.Interface != "" {
+			address, ok := found[p.Interface]
+			if !ok {
+				continue
+			}
+			s.Peer, s.Interface = address, p.Interface
+		}
+		all = append(all, s)
+	}
+	for _, n := range there {
+		if options := dynamicOptions(state, n.Address); n.Dynamic && options != nil && options.BFD != nil && n.State == peering.Established {
+			all = append(all, sessionWith(*options, n.Address))
+		}
+	}
+	return all
+}
+
+func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
+	return bfd.Session{
+		Peer: peer, Local: o.LocalAddress, Interface: o.Device,
+		MinTransmit: o.BFD.MinTransmit, MinReceive: o.BFD.MinReceive, Multiplier: o.BFD.Multiplier,
+		Multihop: o.BFD.MinTTL > 0, MinTTL: o.BFD.MinTTL, Passive: o.BFD.Passive,
+	}
+}
+
+// dynamicOptions returns the options of the dynamic neighbor at an address. The longest prefix that
+// contains the address decides.
+func dynamicOptions(state peering.State, address netip.Addr) *peering.Options {
+	best := -1
+	for i, d := range state.Dynamic {
+		if d.Prefix.Contains(address.WithZone("")) && (best < 0 || d.Prefix.Bits() > state.Dynamic[best].Prefix.Bits()) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	for i := range state.Groups {
+		if state.Groups[i].Name == state.Dynamic[best].Group {
+			return &state.Groups[i].Options
+		}
+	}
+	return nil
+}
+
+// possible leaves out invalid sessions, and says why they are invalid: BFD rejects all sessions if
+// one is invalid.
+func possible(all []bfd.Session) (good []bfd.Session, wrong string) {
+	var errs []string
+	for _, s := range all {
+		err := s.Validate()
+		if err == nil && slices.ContainsFunc(good, func(g bfd.Session) bool { return g.Peer == s.Peer }) {
+			err = errTwice
+		}
+		if err != nil {
+			errs = append(errs, fmt.Sprintf("no BFD with %v: %v", s.Peer, err))
+			continue
+		}
+		good = append(good, s)
+	}
+	return good, strings.Join(errs, "; ")
+}
+
+// errTwice says that one neighbor is configured both by address and by interface.
+var errTwice = errors.New("there are two such sessions")
+
+// setSessions gives BFD the sessions that the neighbors need.
+func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
+	s.facts.Ask(s.sessions.meet(now, s.governing.state, s.facts.neighbors))
+	wanted, impossible := possible(wantedSessions(s.governing.state, s.governing.found, s.sessions.met, s.facts.neighbors))
+	if impossible != s.sessions.impossible && impossible != "" {
+		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)
+	}
+	s.sessions.impossible = impossible
+	if slices.Equal(wanted, s.sessions.set) && s.sessions.failure == "" {
+		return
+	}
+	err := s.BFD.Set(ctx, wanted)
+	if err == nil {
+		s.sessions.set, s.sessions.failure = wanted, ""
+		return
+	}
+	if s.sessions.failure != err.Error() {
+		s.Log.WarnContext(ctx, "bfdFailed", "node", s.Node, "error", err)
+	}
+	s.sessions.failure = err.Error()
+	s.governing.Ask(now.Add(retryMax))
+}
+
+// hear handles a change of a BFD session. If BFD lost the neighbor, the speaker ends the BGP
+// session. If an operator turned BFD off, or the neighbor restarts its BFD session, the path
+// is still good (RFC 5882, section 4.2).
+func (s *Speaker) hear(ctx context.Context, now time.Time, e bfd.Event) {
+	s.Metrics.bfdChanged(e)
+	s.facts.askSoon(now)
+	if e.From != bfd.Up {
+		s.Log.DebugContext(ctx, "bfdState", "node", s.Node, "neighbor", e.Peer, "state", e.To)
+		if e.To == bfd.Up {
+			s.governing.Ask(now) // the path to the neighbor may have changed
+		}
+		return
+	}
+	if !e.Failed() {
+		s.Log.InfoContext(ctx, "bfdEnded", "node", s.Node, "neighbor", e.Peer, "state", e.To, "by_operator", e.RemoteAdminDown)
+		return
+	}
+	s.reporter.bfdDown(ctx, s.input.Config, e)
+	s.background.start(s.life, func(ctx context.Context) completion {
+		err := s.Server.Down(ctx, e.Peer)
+		if err == nil {
+			return nil
+		}
+		return func(ctx context.Context, _ time.Time) {
+			s.broken(err)
+			s.Log.WarnContext(ctx, "resetFailed", "node", s.Node, "neighbor", e.Peer, "error", err)
+		}
+	})
+}

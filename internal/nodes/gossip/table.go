@@ -1,0 +1,224 @@
+package gossip
+
+import (
+	"cmp"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"purelb.io/purelb/internal/nodes/detector"
+)
+
+// State is whether a node agent is alive.
+type State int
+
+// The states of a member.
+const (
+	Alive State = iota
+	Dead        // it became silent
+	Left        // it announced that it leaves
+)
+
+func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
+
+// Member is the known state of the agent of a node.
+type Member struct {
+	Node string
+	// Instance is the process that represents the node: the newest living process, or the
+	// newest process if none is alive.
+	Instance uint64
+	// Address is the gossip address of the process.
+	Address netip.AddrPort
+	// Record is the last record that it announced.
+	Record Record
+	State  State
+	// Since is when this node saw State begin, by the clock of this node.
+	Since time.Time
+	// Unheard is when this process stopped knowing whether any peer hears the member. It is
+	// zero unless the member is Alive. Other processes were lost at the same time, so the
+	// fault may be on this side.
+	Unheard time.Time
+}
+
+// process is the known state of one agent process.
+type process struct {
+	id      identity
+	peerID  detector.PeerID
+	address netip.AddrPort
+	record  Record
+	// patience is the patience that the process publishes.
+	patience time.Duration
+	// version is the highest version that both it and this process understand; 0 means
+	// none.
+	version byte
+	// leaving means that the process announced its end. gone means that the library declared it
+	// dead. beats means that it promises heartbeats.
+	leaving, gone, beats bool
+	// silentUntil is when a death by missed heartbeats expires. From then on only the
+	// library decides. It is zero while no such death is in force.
+	silentUntil time.Time
+	// unheard is when the detector stopped knowing whether a peer hears it, or zero.
+	unheard time.Time
+}
+
+func (p *process) state() State {
+	switch {
+	case p.leaving:
+		return Left
+	case p.gone || !p.silentUntil.IsZero():
+		return Dead
+	}
+	return Alive
+}
+
+// table is the known state of the processes, and the state of the nodes that follows from
+// it. It is not safe for concurrent use.
+type table struct {
+	processes map[string][]*process // by node
+	nodes     map[string]Member
+	// suspicions are the suspected processes.
+	suspicions detector.Suspicions[identity]
+	shown      []Member // the last result of members; nil after a change
+	// patience is the longest of all living processes. It may be too long until the next
+	// settle.
+	patience time.Duration
+	// unheard is the number of unheard processes, and unheardSince is when the first of
+	// them became unheard. lost is the last time at which missed heartbeats declared a
+	// process dead.
+	unheard            int
+	unheardSince, lost time.Time
+	// moved means that the ring of heartbeats has to be rebuilt.
+	moved bool
+}
+
+func newTable() table {
+	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, suspicions: detector.NewSuspicions[identity]()}
+}
+
+// hear records that the library heard id with the record s. It reports whether that changed
+// the known state of the node.
+func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time) bool {
+	p := t.process(id)
+	if p == nil {
+		p = &process{id: id, peerID: id.peerID()}
+		t.processes[id.node] = append(t.processes[id.node], p)
+	}
+	p.address, p.record, p.version, p.leaving, p.beats, p.gone = address, s.Record, s.version, s.leaving, s.beats, false
+	p.patience, t.patience = s.patience, max(t.patience, s.patience)
+	t.moved = true
+	t.suspicions.RefuteConfirmed(id)
+	return t.judge(id.node, now)
+}
+
+// lose records that the library declared id dead. The table declares id dead at until, unless the
+// library hears id before. If id announced that it leaves, the table does so at once.
+func (t *table) lose(id identity, until, now time.Time) bool {
+	p := t.process(id)
+	if p == nil {
+		t.suspicions.Drop(id)
+		return false
+	}
+	if until.After(now) && !p.leaving {
+		t.suspicions.Suspect(id, until, true)
+		return false
+	}
+	p.gone, p.silentUntil, t.moved = true, time.Time{}, true
+	t.suspicions.Drop(id)
+	return t.judge(id.node, now)
+}
+
+// some returns up to n other living processes, chosen at random.
+func (t *table) some(n int, self identity) (chosen []process) {
+	seen := 0
+	for _, all := range t.processes {
+		for _, p := range all {
+			if p.id == self || p.state() != Alive {
+				continue
+			}
+			seen++
+			if len(chosen) < n {
+				chosen = append(chosen, *p)
+			} else if i := rand.IntN(seen); i < n {
+				chosen[i] = *p
+			}
+		}
+	}
+	return chosen
+}
+
+func (t *table) process(id identity) *process {
+	for _, p := range t.processes[id.node] {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// judge computes the state of node from its processes, and reports whether it changed.
+func (t *table) judge(node string, now time.Time) bool {
+	best := slices.MaxFunc(t.processes[node], preference)
+	m := Member{
+		Node: node, Instance: best.id.instance, Address: best.address,
+		Record: best.record, State: best.state(), Since: now,
+	}
+	if m.State == Alive && t.doubted() {
+		m.Unheard = best.unheard
+	}
+	old, known := t.nodes[node]
+	if known && old.State == m.State {
+		m.Since = old.Since
+	}
+	// One process that is gone is enough.
+	t.processes[node] = slices.DeleteFunc(t.processes[node], func(p *process) bool {
+		return p != best && p.state() != Alive && p.gone
+	})
+	t.nodes[node] = m
+	if known && same(old, m) {
+		return false
+	}
+	t.shown = nil
+	return true
+}
+
+// preference orders the processes of a node. The greatest process represents the node.
+func preference(a, b *process) int {
+	if a.state() == Alive || b.state() == Alive {
+		if c := cmp.Compare(b.state(), a.state()); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(a.id.instance, b.id.instance)
+}
+
+func same(a, b Member) bool {
+	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State && a.Unheard.Equal(b.Unheard) &&
+		a.Record.Draining == b.Record.Draining && a.Record.Truncated == b.Record.Truncated && a.Record.Digest == b.Record.Digest &&
+		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
+}
+
+// forget drops the nodes that became Dead or Left earlier than before, and reports whether
+// there were any. It keeps a process that the library still lists as alive, because the
+// library will not report that process again.
+func (t *table) forget(before time.Time) bool {
+	n := len(t.nodes)
+	for node, m := range t.nodes {
+		held := slices.ContainsFunc(t.processes[node], func(p *process) bool { return !p.gone && !p.leaving })
+		if m.State != Alive && m.Since.Before(before) && !held {
+			delete(t.nodes, node)
+			delete(t.processes, node)
+			t.shown = nil
+		}
+	}
+	return len(t.nodes) < n
+}
+
+func (t *table) members() []Member {
+	if t.shown == nil {
+		t.shown = slices.SortedFunc(maps.Values(t.nodes), func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	}
+	return t.shown
+}

@@ -1,0 +1,177 @@
+package gossip
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/nodes/detector"
+)
+
+// served is how many incoming streams this process serves at once.
+const served = 256
+
+// carrier sends and receives the packets and streams of gossip.
+type carrier interface {
+	memberlist.Transport
+	// poll passes each received packet to hand. The next packet overwrites the same buffer.
+	poll(hand func(packet []byte, from netip.AddrPort))
+	// send sends a packet. A lost packet is no error.
+	send(packet []byte, to netip.AddrPort) error
+	// rest sleeps for d.
+	rest(d time.Duration)
+}
+
+// sealed is a transport that encrypts all that it carries.
+type sealed struct {
+	carrier carrier
+	look    func(packet []byte) // called with the plain text of every packet
+	keys    *keyring
+	counts  *counters
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	places  chan struct{} // one element for each stream being served
+	done    chan struct{}
+	once    sync.Once
+	wg      sync.WaitGroup
+}
+
+var _ memberlist.NodeAwareTransport = (*sealed)(nil)
+
+func newSealed(c carrier, k *keyring, counts *counters, look func([]byte)) *sealed {
+	s := &sealed{
+		carrier: c, look: look, keys: k, counts: counts,
+		packets: make(chan *memberlist.Packet, 1024),
+		streams: make(chan net.Conn),
+		places:  make(chan struct{}, served),
+		done:    make(chan struct{}),
+	}
+	s.wg.Go(s.openStreams)
+	return s
+}
+
+// poll reads the received packets. It passes the heartbeats for this process to hand, and
+// the other packets to the library.
+func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
+	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
+		s.counts.packetsIn.Add(1)
+		s.counts.bytesIn.Add(uint64(len(packet)))
+		switch {
+		case len(packet) > 0 && later(packet[0], heartbeatFormat2):
+			s.keys.strangers.noteAddress(from.Addr().Unmap().String(), "packet", packet[0])
+		case len(packet) > 0 && (packet[0] == heartbeatFormat1 || packet[0] == heartbeatFormat2):
+			if h, err := s.keys.verify(packet, self); err == nil {
+				hand(h)
+			}
+		default:
+			s.openPacket(packet, from)
+		}
+	})
+}
+
+func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
+	plain, err := s.keys.openPacket(packet)
+	if err != nil || len(plain) == 0 {
+		return
+	}
+	s.look(plain)
+	select {
+	case <-s.done:
+	case s.packets <- &memberlist.Packet{Buf: plain, From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}:
+	}
+}
+
+// say sends a heartbeat. The network may lose it, like any packet.
+func (s *sealed) say(out detector.Outgoing) {
+	packet := s.keys.sign(out.Heartbeat, out.To.ID, out.To.Version)
+	s.counts.packetsOut.Add(1)
+	s.counts.bytesOut.Add(uint64(len(packet)))
+	_ = s.carrier.send(packet, out.To.Address)
+}
+
+func (s *sealed) openStreams() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case conn := <-s.carrier.StreamCh():
+			s.openStream(conn)
+		}
+	}
+}
+
+func (s *sealed) openStream(conn net.Conn) {
+	select {
+	case s.places <- struct{}{}:
+	default:
+		s.counts.refusedStreams.Add(1)
+		_ = conn.Close()
+		return
+	}
+	st := newStream(conn, s.keys, fromCaller, fromListener, func() { <-s.places })
+	select {
+	case <-s.done:
+		_ = st.Close()
+	case s.streams <- st:
+	}
+}
+
+// FinalAdvertiseAddr returns the address at which other agents reach the carrier.
+func (s *sealed) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	return s.carrier.FinalAdvertiseAddr(ip, port)
+}
+
+// WriteTo sends a packet. It returns the error of the carrier unchanged. The library
+// derives from that error on which side the fault is.
+func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
+	s.look(plain)
+	packet := s.keys.sealPacket(plain)
+	s.counts.packetsOut.Add(1)
+	s.counts.bytesOut.Add(uint64(len(packet)))
+	return s.carrier.WriteTo(packet, addr)
+}
+
+// WriteToAddress sends a packet by the address alone: a carrier does not know the names of
+// members.
+func (s *sealed) WriteToAddress(plain []byte, addr memberlist.Address) (time.Time, error) {
+	return s.WriteTo(plain, addr.Addr)
+}
+
+// DialTimeout opens a stream. All reads and writes on it must end within timeout too.
+func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if timeout <= 0 {
+		return nil, os.ErrDeadlineExceeded // to a dialer, 0 means no limit
+	}
+	conn, err := s.carrier.DialTimeout(addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return newStream(conn, s.keys, fromListener, fromCaller, func() {}), nil
+}
+
+// DialAddressTimeout opens a stream by the address alone.
+func (s *sealed) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return s.DialTimeout(addr.Addr, timeout)
+}
+
+// PacketCh delivers the plain text of packets that were sealed.
+func (s *sealed) PacketCh() <-chan *memberlist.Packet { return s.packets }
+
+// StreamCh delivers streams that read and write sealed records only.
+func (s *sealed) StreamCh() <-chan net.Conn { return s.streams }
+
+// Shutdown closes the carrier.
+func (s *sealed) Shutdown() error {
+	s.once.Do(func() { close(s.done) })
+	err := s.carrier.Shutdown()
+	s.wg.Wait()
+	return err
+}

@@ -1,0 +1,106 @@
+package lease
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"purelb.io/purelb/internal/nodes/election"
+)
+
+// View is the state of the nodes by their Leases, at one moment.
+type View struct {
+	// Leases are all known Leases, sorted by node. While they are not watched, a Lease
+	// counts as alive unless it was found silent.
+	Leases []election.Leased
+	// Trusted means that Leases are watched now, and that there is contact with the API
+	// server. Then a node whose Lease is silent or missing is dead.
+	Trusted bool
+	// Contact is the latest time of a request that the API server answered.
+	Contact time.Time
+	// Settled means that the other nodes have had time to learn of this node, and this node
+	// of them.
+	Settled bool
+	// Listed means that the Leases have been listed once.
+	Listed bool
+}
+
+// content is what this node read of the Lease of a node.
+type content struct {
+	election.Record
+	gossip       netip.AddrPort
+	duration     time.Duration
+	unconfigured bool
+	unable       []netip.Addr
+	digest       uint64
+}
+
+// read parses o. duration is the default if o has none.
+func read(node string, o *coordinationv1.Lease, duration time.Duration) content {
+	r := election.Record{Node: node, Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)}
+	macs, _ := MACs(o)
+	for _, m := range macs {
+		r.MACs = append(r.MACs, m)
+	}
+	agent, told := o.Annotations[AnnotationAgent]
+	return content{
+		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
+		unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable),
+		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs], o.Annotations[AnnotationUnable], agent),
+	}
+}
+
+// equal reports whether s and o have the same content, apart from their durations and
+// digests.
+func (s content) equal(o content) bool {
+	return s.gossip == o.gossip && s.unconfigured == o.unconfigured && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
+		slices.Equal(s.MACs, o.MACs) && slices.Equal(s.unable, o.unable)
+}
+
+// view returns the known state at now.
+func (t *table) view(now time.Time) View {
+	nodes, trusted := t.live.Live(now)
+	v := View{
+		Contact: t.contact,
+		Settled: !t.settled.IsZero() && !now.Before(t.settled),
+		Listed:  !t.listed.IsZero(),
+	}
+	v.Trusted = trusted && t.watching && t.synced
+	live := map[string]bool{}
+	for _, node := range nodes {
+		live[node] = true
+	}
+	for node, s := range t.contents {
+		alive := !t.silent[node]
+		if t.watching && t.synced {
+			alive = live[node]
+		}
+		v.Leases = append(v.Leases, election.Leased{
+			Record: s.Record, Alive: alive, Renewed: later(t.live.Renewed(node), t.renewed[node]), Slow: s.duration > t.duration,
+			Unconfigured: s.unconfigured, Unable: s.unable,
+		})
+	}
+	slices.SortFunc(v.Leases, func(a, b election.Leased) int { return cmp.Compare(a.Node, b.Node) })
+	return v
+}
+
+// seeds returns the gossip addresses of other nodes.
+func (t *table) seeds() []netip.AddrPort {
+	var seeds []netip.AddrPort
+	for node, s := range t.contents {
+		if node != t.self && s.gossip.IsValid() && !t.silent[node] {
+			seeds = append(seeds, s.gossip)
+		}
+	}
+	return seeds
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
