@@ -14,13 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"purelb.io/purelb/internal/announce/agent"
 	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/announce/agent"
+	"purelb.io/purelb/internal/bgp/speaker"
 	"purelb.io/purelb/internal/nodes/lease"
 	"purelb.io/purelb/internal/nodes/membership"
 	"purelb.io/purelb/internal/service"
-	"purelb.io/purelb/internal/bgp/speaker"
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
