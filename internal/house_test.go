@@ -60,7 +60,7 @@ var house = []room{
 	{drivers, "internal/nodes/gossip", "internal/nodes/detector internal/backoff", "process gossip"},
 	{drivers, "internal/bgp/gobgp", "internal/addr internal/bgp/peering internal/backoff", "process gobgp"},
 	{drivers, "internal/bgp/bfd", "internal/backoff", "process kernel sockets gobgp"},
-	{drivers, "internal/bgp/routing", "internal/addr internal/announce internal/bgp/peering internal/rtnetlink internal/backoff", "process kernel sockets"},
+	{drivers, "internal/bgp/routing", "internal/addr internal/bgp/peering internal/rtnetlink internal/backoff", "process kernel sockets"},
 
 	{drivers, "internal/allocate/ipamgrpc", "internal/addr internal/allocate/ipam api/ipam/v1", "process grpc"},
 	{drivers, "internal/allocate/netbox", "internal/addr internal/allocate/ipam internal/config internal/backoff", "process http"},

@@ -10,15 +10,15 @@ import (
 	"math"
 	"net/netip"
 	"time"
+
+	"purelb.io/purelb/internal/addr"
 )
 
 // Forever is the lifetime of an address that does not expire.
 const Forever = time.Duration(math.MaxInt64)
 
-// Mark is the value of IFA_PROTO that identifies addresses of PureLB in the kernel (Linux
-// 5.18 and later). It is an arbitrary number above those that the kernel uses itself (1 to
-// 3).
-const Mark = 80
+// Mark identifies addresses of PureLB in the kernel.
+const Mark = addr.Mark
 
 // Address is a service address as it is, or as it should be, on a link.
 type Address struct {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
@@ -82,7 +82,7 @@ func parseHolding(body []byte) (holding, error) {
 		case unix.IFA_CACHEINFO:
 			h.lasting = len(value) >= 8 && native.Uint32(value[4:]) == eternal
 		case ifaProto:
-			h.service = len(value) == 1 && value[0] == announce.Mark
+			h.service = len(value) == 1 && value[0] == addr.Mark
 		}
 	}
 	if !local.IsValid() {

@@ -8,17 +8,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
 	"purelb.io/purelb/internal/testing/bgptest"
 )
 
-func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
+func address(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 func addrs(texts ...string) (all []netip.Addr) {
 	for _, text := range texts {
-		all = append(all, addr(text))
+		all = append(all, address(text))
 	}
 	return all
 }
@@ -69,7 +69,7 @@ func TestTheRouteToANeighbor(t *testing.T) {
 		{"this node itself", "192.0.2.77", "", "lo", addrs("192.0.2.77")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, ok, err := k.Egress(t.Context(), addr(tt.neighbor), tt.device)
+			got, ok, err := k.Egress(t.Context(), address(tt.neighbor), tt.device)
 			if err != nil || ok != (tt.iface != "") {
 				t.Fatalf("Egress = %v, %v, %v", got, ok, err)
 			}
@@ -99,7 +99,7 @@ func TestInvalidNextHops(t *testing.T) {
 	s.service(t, "eth0", "192.0.2.9/24")
 	s.service(t, "eth0", "2001:db8::9/64")
 	s.linkLocal(t, "eth0")
-	got, ok, err := s.kernel(t).Egress(t.Context(), addr("192.0.2.254"), "")
+	got, ok, err := s.kernel(t).Egress(t.Context(), address("192.0.2.254"), "")
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -123,7 +123,7 @@ func TestNextHopsHaveAFixedOrder(t *testing.T) {
 		h("fe80::1/64", 0, true),
 		h("::ffff:192.0.2.1/128", 0, true),
 	}
-	equal(t, nextHops(all, addr("192.0.2.3")), addrs("192.0.2.3", "192.0.2.2", "2001:db8::8", "2001:db8::2", "2001:db8::9", "192.0.2.1"))
+	equal(t, nextHops(all, address("192.0.2.3")), addrs("192.0.2.3", "192.0.2.2", "2001:db8::8", "2001:db8::2", "2001:db8::9", "192.0.2.1"))
 }
 
 // service adds the address of a Service to a link.
@@ -140,7 +140,7 @@ func (s space) service(t testing.TB, name, prefix string) {
 	native.PutUint32(body[4:], uint32(l.index))
 	req := rtnetlink.NewRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body)
 	req.Add(unix.IFA_LOCAL, p.Addr().AsSlice())
-	req.Add(ifaProto, []byte{announce.Mark})
+	req.Add(ifaProto, []byte{addr.Mark})
 	if err := k.route.Do(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}

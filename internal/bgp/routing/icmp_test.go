@@ -40,7 +40,7 @@ func TestWhichSolicitationsAreAnswered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := solicits(message, addr(tt.from), tt.hopLimit); got != tt.want {
+			if got := solicits(message, address(tt.from), tt.hopLimit); got != tt.want {
 				t.Errorf("the solicitation is answered: %v, want %v", got, tt.want)
 			}
 		})
@@ -51,14 +51,14 @@ func TestWhenToAdvertise(t *testing.T) {
 	start := time.Unix(1000, 0)
 	var s schedule
 	s.sent(start, 8*time.Second)
-	if !s.solicited(addr("fe80::1")) || s.next != start.Add(8*time.Second) {
+	if !s.solicited(address("fe80::1")) || s.next != start.Add(8*time.Second) {
 		t.Error("a solicitation with an address must be answered directly, and must not change the schedule")
 	}
-	if s.solicited(addr("::")) || s.next != start.Add(advertiseApart) {
+	if s.solicited(address("::")) || s.next != start.Add(advertiseApart) {
 		t.Errorf("after a solicitation without an address, the next advertisement to all is due at %v", s.next.Sub(start))
 	}
 	s.sent(start, time.Second)
-	if s.solicited(addr("::")); s.next != start.Add(time.Second) {
+	if s.solicited(address("::")); s.next != start.Add(time.Second) {
 		t.Errorf("a solicitation has delayed an advertisement to %v", s.next.Sub(start))
 	}
 }
@@ -230,7 +230,7 @@ func TestAReplacedNeighborIsForgotten(t *testing.T) {
 		s.Do(func() {
 			// During the replacement, LinkLocalNeighbor may return an error.
 			n, ok, _ := k.LinkLocalNeighbor(t.Context(), "eth0")
-			found = ok && n == addr("fe80::99%eth0")
+			found = ok && n == address("fe80::99%eth0")
 		})
 		return found
 	})
@@ -270,7 +270,7 @@ func TestALinkWithoutANeighborHasNone(t *testing.T) {
 
 func TestTheBestOfSeveralNeighborsIsChosen(t *testing.T) {
 	n := func(text string, state uint16, router bool) neighbor {
-		return neighbor{link: 1, addr: addr(text), state: state, router: router}
+		return neighbor{link: 1, addr: address(text), state: state, router: router}
 	}
 	for _, tt := range []struct {
 		name string

@@ -63,7 +63,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(linkMessage(7, "kube-lb0", true))
 	f.Add(addressMessage(7, "192.0.2.1/32", 0))
 	r := route{place: place{254, netip.MustParsePrefix("198.51.100.0/24"), 20}, hops: []hop{
-		{addr("192.0.2.254"), 1}, {addr("2001:db8::1"), 2},
+		{address("192.0.2.254"), 1}, {address("2001:db8::1"), 2},
 	}}
 	f.Add(r.request(unix.RTM_NEWROUTE, 0).AppendTo(nil, 0)[unix.SizeofNlMsghdr:])
 	f.Fuzz(func(_ *testing.T, body []byte) {
