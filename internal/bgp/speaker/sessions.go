@@ -25,9 +25,10 @@ type sessions struct {
 	since map[string]time.Time
 }
 
-// bfdAnyway is how long BFD waits for BGP. Routers in strict mode do not begin BGP before BFD is
-// up. Without this limit each side would wait for the other.
-const bfdAnyway = 10 * time.Second
+// bfdAnyway is how long BFD waits for BGP. Routers in strict mode, and FRR 10 in any mode, do not begin
+// BGP before BFD is up. Without this limit each side would wait for the other. Other routers usually
+// begin BGP earlier.
+const bfdAnyway = 5 * time.Second
 
 // meet updates met and since for the wanted neighbors. It returns when the next neighbor will have
 // waited for bfdAnyway, or zero.
