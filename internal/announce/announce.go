@@ -34,6 +34,9 @@ type Address struct {
 	NoPrefixRoute bool
 	// NoDAD is IFA_F_NODAD: usable at once, no duplicate address detection.
 	NoDAD bool
+	// LinkScope is the scope of an IPv4 address that is only for its link (RT_SCOPE_LINK). It is answered
+	// like any other, and the kernel does not choose it as the source for machines behind a router.
+	LinkScope bool
 	// Anew says to take an address off first and add it again, so that it comes after all
 	// others of its network.
 	Anew bool
@@ -87,6 +90,9 @@ type Node struct {
 	Links []Link
 	// Addresses are all addresses of all links, ours and others.
 	Addresses []Address
+	// Networks are the networks of routes without a gateway, sorted by link: machines there are
+	// neighbors on the link, even if the node has no address with that network.
+	Networks []Network
 	// Gateways are the routers of the node's default routes, sorted. Routers with only a known
 	// link-local address are left out.
 	Gateways []netip.Addr
@@ -99,6 +105,15 @@ type Node struct {
 	// MarksSupported says whether this kernel keeps IFA_PROTO. If it does, an address without
 	// Mark is not ours.
 	MarksSupported bool
+}
+
+// Network is a network that a route shows on a link.
+type Network struct {
+	Link   string
+	Prefix netip.Prefix
+	// ByKernel says that the kernel made the route: for an address, which may be one of ours, or for a
+	// prefix of a router advertisement.
+	ByKernel bool
 }
 
 // byName returns the links of n by name. A node with many pods has many links.

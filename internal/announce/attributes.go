@@ -11,7 +11,7 @@ import (
 // kept returns the wanted address for the found address a, which stays. An address with a lifetime
 // gets a full one, unless that is very long.
 func (d *decider) kept(a Address) Address {
-	k := Address{Prefix: a.Prefix, Link: a.Link, Valid: a.Valid, Preferred: a.Preferred, NoPrefixRoute: a.NoPrefixRoute, NoDAD: a.NoDAD}
+	k := Address{Prefix: a.Prefix, Link: a.Link, Valid: a.Valid, Preferred: a.Preferred, NoPrefixRoute: a.NoPrefixRoute, NoDAD: a.NoDAD, LinkScope: a.LinkScope}
 	if a.Valid > ageless/2 {
 		return k
 	}
@@ -29,13 +29,15 @@ func (d *decider) kept(a Address) Address {
 const keepFor = time.Minute
 
 // localAddress returns prefix as a local address. An IPv6 address is deprecated, so that no program
-// on the node uses it as its source.
+// on the node uses it as its source. An IPv4 address that stands alone is only for its link, for the same
+// reason: one with a mask is secondary to the node's own.
 func (d *decider) localAddress(ip netip.Addr, link string, prefix netip.Prefix) Address {
 	a := lifetimes(d.Agent.LocalAddress)
 	a.Prefix, a.Link = prefix, link
 	if !d.Node.MarksSupported && a.Valid == Forever {
 		a.Valid, a.Preferred = ageless, min(a.Preferred, ageless)
 	}
+	a.LinkScope = ip.Is4() && prefix.IsSingleIP()
 	if ip.Is6() {
 		a.Preferred = 0
 		a.NoDAD = slices.ContainsFunc(d.holders[ip], func(s Service) bool { return s.SkipIPv6DAD })

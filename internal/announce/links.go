@@ -93,44 +93,76 @@ func carries(agent config.Agent, l Link) bool {
 type home struct {
 	link    string
 	network netip.Prefix
+	// own says that an address of the node has the network. Other networks are those of routes.
+	own bool
 }
 
-// homes returns where local addresses of family f belong, in order of preference: the
-// networks of the links that carry them.
+// homes returns where local addresses of family f belong, in order of preference: the networks of the
+// links that carry them. The networks of addresses come before those of routes.
 func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Family) []home {
-	var all []home
+	var own, routed []home
 	for _, l := range carriers(agent, node.Links, f) {
 		for _, a := range node.Addresses {
 			if a.Link == l.Name && node.showsNetwork(a, adopt) {
-				all = append(all, home{l.Name, a.Prefix.Masked()})
+				own = append(own, home{l.Name, a.Prefix.Masked(), true})
 			}
 		}
+		for _, network := range node.routed(l.Name, adopt) {
+			routed = append(routed, home{link: l.Name, network: network})
+		}
 	}
-	return all
+	return append(own, routed...)
 }
 
-// showsNetwork reports whether a, one of the addresses of n, shows a network to announce in.
-// An address of ours does not, and neither does an address without a network or one that may
-// not be used.
+// showsNetwork reports whether a, one of the addresses of n, shows a network to announce in: it is
+// usable, and has a network.
+func (n Node) showsNetwork(a Address, adopt func(Address) bool) bool {
+	return !a.Prefix.IsSingleIP() && n.usable(a, adopt)
+}
+
+// usable reports whether a, one of the addresses of n, is an own address that may be used for other
+// machines.
 //
 // A deprecated IPv6 address may still be used: no router has renewed it lately. On a kernel
 // without marks it is likely to be a service address.
-func (n Node) showsNetwork(a Address, adopt func(Address) bool) bool {
+func (n Node) usable(a Address, adopt func(Address) bool) bool {
 	ip := a.Prefix.Addr()
-	if a.Mark == Mark || a.Prefix.IsSingleIP() || !ip.IsGlobalUnicast() || n.isOurs(a, adopt) {
+	if a.Mark == Mark || !ip.IsGlobalUnicast() || n.isOurs(a, adopt) {
 		return false
 	}
 	return ip.Is4() || !a.Tentative && !a.Failed && (a.Preferred != 0 || n.MarksSupported)
 }
 
+// routed returns the networks that routes show on link. A route that the kernel made may be that of an
+// address, also of one of ours. It counts only if the node has an address without a network there: one
+// from DHCPv6 in the prefix that a router advertises.
+func (n Node) routed(link string, adopt func(Address) bool) (networks []netip.Prefix) {
+	for _, r := range n.Networks {
+		single := func(a Address) bool {
+			return a.Link == link && a.Prefix.IsSingleIP() && r.Prefix.Contains(a.Prefix.Addr()) && n.usable(a, adopt)
+		}
+		if r.Link == link && (!r.ByKernel || slices.ContainsFunc(n.Addresses, single)) {
+			networks = append(networks, r.Prefix)
+		}
+	}
+	return networks
+}
+
 // homeOf returns the first link with a network that contains ip, and ip with the mask of the
-// narrowest of those networks there.
+// narrowest of those networks there that an address of the node has. Without such a network ip stands
+// alone: with the mask of a route, it could become the source of the node's own connections.
 func homeOf(homes []home, ip netip.Addr) (link string, p netip.Prefix, ok bool) {
 	bits := -1
 	for _, h := range homes {
 		if h.network.Contains(ip) && (link == "" || link == h.link) {
-			link, bits = h.link, max(bits, h.network.Bits())
+			link = h.link
+			if h.own {
+				bits = max(bits, h.network.Bits())
+			}
 		}
+	}
+	if bits < 0 {
+		bits = ip.BitLen()
 	}
 	return link, netip.PrefixFrom(ip, bits), link != ""
 }

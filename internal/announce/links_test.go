@@ -70,6 +70,13 @@ func TestLocalInterfaces(t *testing.T) {
 				s.Node.Links = append(s.Node.Links, announce.Link{Name: "eth2", Index: 5, Up: true, Carrier: true})
 			}},
 			both, "10.9.0.5/16 dev eth2, fd09::5/64 dev eth2"},
+		{"networks of routes, for which an address stands alone", []twist{onRoutes("eth0 10.9.0.0/16", "eth0 fd09::/64")}, both, "10.9.0.5/32 dev eth0, fd09::5/128 dev eth0"},
+		{"not those of other links", []twist{onRoutes("eth1 10.9.0.0/16", "eth1 fd09::/64")}, eth0, nowhere},
+		{"a route of the kernel around an address of DHCPv6", []twist{onRoutes("eth0 fd09::/64 kernel"), has(hasNode("eth0", "fd09::7/128"))},
+			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "- -"},
+		{"but not around a service address, or one of another link", []twist{onRoutes("eth0 fd09::/64 kernel", "eth0 10.9.0.0/16 kernel"),
+			has(hasLocal("eth0", "fd09::7/128", lifetime), hasLocal("eth0", "10.9.0.7/32", lifetime), hasNode("lo", "fd09::8/128"))}, eth0, nowhere},
+		{"an interface with an address of the network before one with a route", []twist{all, neighbors("eth1"), onRoutes("eth0 10.9.0.0/16", "eth0 fd09::/64")}, both, onEth1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(append(tt.given, serve("10.9.0.5", "fd09::5"))...)
@@ -84,6 +91,16 @@ func TestLocalInterfaces(t *testing.T) {
 				t.Errorf("announced on %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// onRoutes sets networks of routes, each written as "LINK NETWORK", and "kernel" if the kernel made the route.
+func onRoutes(texts ...string) twist {
+	return func(s *announce.Situation) {
+		for _, text := range texts {
+			words := strings.Fields(text)
+			s.Node.Networks = append(s.Node.Networks, announce.Network{Link: words[0], Prefix: prefixes(words[1])[0], ByKernel: len(words) > 2})
+		}
 	}
 }
 

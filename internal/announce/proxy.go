@@ -11,22 +11,23 @@ import (
 // machine may have one of them by chance.
 const decoys = 3
 
-// Decoys returns addresses that no machine has, as far as is known, in the first of networks that contains
+// Decoys returns addresses that no machine has, as far as is known, in the first network of sources that contains
 // ip. They are scattered over it, and in no pool unless a pool has the whole network. A small network may have none.
 //
 // A machine that answers for them answers for every address: a router with local proxy ARP, which private
 // VLANs and networks that isolate their clients need. Its answer says nothing about ip.
-func (s Situation) Decoys(ip netip.Addr, networks []netip.Prefix) []netip.Addr {
-	i := slices.IndexFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
+func (s Situation) Decoys(ip netip.Addr, sources []Source) []netip.Addr {
+	i := slices.IndexFunc(sources, func(s Source) bool { return s.Network.Contains(ip) })
 	if i < 0 {
 		return nil
 	}
+	network := sources[i].Network
 	const tries = 20 * decoys
 	served := addressesOf(s.Services)
 	var all []netip.Addr
 	for try := range 2 * tries {
-		one := scattered(networks[i], fmt.Sprintf("%s#%s#%d", s.Self, ip, try))
-		edge := !networks[i].Contains(one.Prev()) || !networks[i].Contains(one.Next())
+		one := scattered(network, fmt.Sprintf("%s#%s#%d", s.Self, ip, try))
+		edge := !network.Contains(one.Prev()) || !network.Contains(one.Next())
 		_, _, pooled := s.Config.Groups.GroupOf(one)
 		if edge || pooled && try < tries || served[one] || s.Peers.Own[one] != "" || slices.Contains(s.Node.Gateways, one) || slices.Contains(all, one) {
 			continue

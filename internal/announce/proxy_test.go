@@ -15,7 +15,7 @@ func TestDecoysAreAddressesThatNoMachineHas(t *testing.T) {
 	networks := prefixes("192.168.1.1/24", "10.0.0.1/24", "fd00::a/64")
 	for i := range 200 {
 		s.Self = fmt.Sprintf("node-%d", i)
-		four, six := s.Decoys(addrs("10.0.0.5")[0], networks), s.Decoys(addrs("fd00::50")[0], networks)
+		four, six := s.Decoys(addrs("10.0.0.5")[0], sources(networks...)), s.Decoys(addrs("fd00::50")[0], sources(networks...))
 		if len(four) != 3 || len(six) != 3 {
 			t.Fatalf("%v and %v, want three of each", four, six)
 		}
@@ -28,11 +28,11 @@ func TestDecoysAreAddressesThatNoMachineHas(t *testing.T) {
 		}
 	}
 	s = situation()
-	if got := s.Decoys(addrs("10.0.0.5")[0], networks); len(got) != 3 {
+	if got := s.Decoys(addrs("10.0.0.5")[0], sources(networks...)); len(got) != 3 {
 		t.Errorf("in a network of pools: %v, want three", got)
 	}
 	for _, network := range []string{"10.0.0.8/30", "10.0.0.8/31", "172.16.0.0/24"} {
-		if got := s.Decoys(addrs("10.0.0.9")[0], prefixes(network)); got != nil {
+		if got := s.Decoys(addrs("10.0.0.9")[0], sources(prefixes(network)...)); got != nil {
 			t.Errorf("in %s: %v, want none", network, got)
 		}
 	}

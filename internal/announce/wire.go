@@ -2,6 +2,7 @@ package announce
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -12,12 +13,11 @@ import (
 //
 // A probe names no sender, so that it does no harm if this node is wrong. Switches and
 // bridges that suppress ARP and Neighbor Discovery drop such packets. So this node also sends
-// an ordinary request for the address. The request comes from the first address of Sources in
-// the same network: an address that this node has on the link, with its network.
+// an ordinary request for the address. The request comes from the first of Sources for its network.
 type Probing struct {
 	Count          int
 	Interval, Wait time.Duration
-	Sources        []netip.Prefix
+	Sources        []Source
 	// Requests says to send only ordinary requests, where there is a source.
 	Requests bool
 	// Everyone says to repeat the question for answered addresses too: of several machines
@@ -28,29 +28,53 @@ type Probing struct {
 // SourceFor returns the address to send requests for ip from, if there is one.
 func (p Probing) SourceFor(ip netip.Addr) (source netip.Addr, ok bool) {
 	for _, s := range p.Sources {
-		if s.Contains(ip) && s.Addr() != ip {
-			return s.Addr(), true
+		if s.Network.Contains(ip) && s.Addr != ip {
+			return s.Addr, true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-// SourcesOn returns the addresses that node may send requests from on link: its own addresses
-// there that other machines can reach, with their networks. Addresses of Services are left
-// out, because a request from an address claims it. Deprecated addresses come last (RFC
-// 6724). adopt is as for Diff.
-func SourcesOn(link string, node Node, adopt func(Address) bool) []netip.Prefix {
-	var sources, deprecated []netip.Prefix
-	for _, a := range node.Addresses {
-		switch {
-		case a.Link != link || !node.showsNetwork(a, adopt):
-		case a.Preferred == 0:
-			deprecated = append(deprecated, a.Prefix)
-		default:
-			sources = append(sources, a.Prefix)
+// Source is an address of this node on a link, and the network about whose addresses it may ask.
+type Source struct {
+	Addr    netip.Addr
+	Network netip.Prefix
+}
+
+// SourcesOn returns the addresses that the node of s may send requests from on link: its own addresses
+// there that other machines can reach, with their networks. An address without a network has that of a
+// route. If the node has no address in the network of a route, its first address of that family asks. Addresses of Services are left out, because a request from an
+// address claims it. Deprecated addresses come last (RFC 6724). adopt is as for Diff.
+func SourcesOn(link string, s Situation, adopt func(Address) bool) []Source {
+	var own []netip.Prefix
+	for _, deprecated := range []bool{false, true} {
+		for _, a := range s.Node.Addresses {
+			if a.Link == link && (a.Preferred == 0) == deprecated && s.Node.usable(a, adopt) {
+				own = append(own, a.Prefix)
+			}
 		}
 	}
-	return append(sources, deprecated...)
+	var sources []Source
+	for _, p := range own {
+		if !p.IsSingleIP() {
+			sources = append(sources, Source{p.Addr(), p.Masked()})
+		}
+	}
+	for _, network := range s.Node.routed(link, adopt) {
+		if i := askFrom(own, network); i >= 0 {
+			sources = append(sources, Source{own[i].Addr(), network})
+		}
+	}
+	return sources
+}
+
+// askFrom returns the index of the address from which to ask about network: one inside of it, or else the
+// first one of its family. It returns -1 if there is none.
+func askFrom(own []netip.Prefix, network netip.Prefix) int {
+	if i := slices.IndexFunc(own, func(p netip.Prefix) bool { return network.Contains(p.Addr()) }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(own, func(p netip.Prefix) bool { return p.Addr().Is4() == network.Addr().Is4() })
 }
 
 // Heard is a packet in which another station names an address that is here.

@@ -31,17 +31,17 @@ func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 	if !slices.ContainsFunc(s.Node.Links, func(l Link) bool { return l.Name == link && l.Neighbors }) {
 		return w
 	}
-	for _, source := range SourcesOn(link, s.Node, adopt) {
-		there := func(m election.Member) bool { return slices.Contains(m.Subnets, source.Masked()) }
+	for _, source := range SourcesOn(link, s, adopt) {
+		there := func(m election.Member) bool { return slices.Contains(m.Subnets, source.Network) }
 		heard := s.others(func(m election.Member) bool { return m.Reachable && there(m) })
 		absent := s.others(func(m election.Member) bool { return m.Reachable && !there(m) })
-		w.Others = append(w.Others, s.nodesIn(source, absent, witnessNodes)...)
+		w.Others = append(w.Others, s.nodesIn(source.Network, absent, witnessNodes)...)
 		for _, g := range s.Node.Gateways {
-			if source.Contains(g) && !slices.Contains(w.Routers, g) {
+			if source.Network.Contains(g) && !slices.Contains(w.Routers, g) {
 				w.Routers = append(w.Routers, g)
 			}
 		}
-		for _, ip := range s.nodesIn(source, heard, witnessNodes) {
+		for _, ip := range s.nodesIn(source.Network, heard, witnessNodes) {
 			if !slices.Contains(w.Nodes, ip) {
 				w.Nodes = append(w.Nodes, ip)
 			}
@@ -59,8 +59,8 @@ const unheardNodes = 16
 func UnheardOn(link string, s Situation, adopt func(Address) bool) map[netip.Addr]string {
 	nodes := map[netip.Addr]string{}
 	unheard := s.others(func(m election.Member) bool { return !m.Reachable && !s.Answering[m.Node] })
-	for _, source := range SourcesOn(link, s.Node, adopt) {
-		for _, ip := range s.nodesIn(source, unheard, unheardNodes) {
+	for _, source := range SourcesOn(link, s, adopt) {
+		for _, ip := range s.nodesIn(source.Network, unheard, unheardNodes) {
 			nodes[ip] = s.Peers.Own[ip]
 		}
 	}

@@ -148,22 +148,39 @@ func TestNoNodeHasToAnswerAllOthers(t *testing.T) {
 
 func TestQuestionsComeFromOwnAddresses(t *testing.T) {
 	unusable := func(a *announce.Address) { a.Tentative = true }
-	node := theSituation().Node
-	node.Addresses = list(with(hasNode("eth0", "fd00::c/64"), func(a *announce.Address) { a.Preferred = 0 }), // the last to ask from
+	s := theSituation()
+	s.Node.Addresses = list(with(hasNode("eth0", "fd00::c/64"), func(a *announce.Address) { a.Preferred = 0 }), // the last to ask from
 		hasNode("eth0", "10.0.0.1/24"), hasLocal("eth0", "10.0.0.5/24", lifetime), hasNode("eth1", "10.9.0.1/16"),
 		hasNode("eth0", "192.0.2.7/32"), hasNode("eth0", "fe80::a/64"), hasNode("eth0", "fd00::a/64"), hasLocal("eth0", "fd00::50/64", lifetime),
 		with(hasNode("eth0", "fd00::b/64"), unusable))
-	equal(t, fmt.Sprint(announce.SourcesOn("eth0", node, nil)), "[10.0.0.1/24 fd00::a/64 fd00::c/64]")
-	node.MarksSupported = false
-	for i := range node.Addresses {
-		node.Addresses[i].Mark = 0
-	}
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, nil)), "[{10.0.0.1 10.0.0.0/24} {fd00::a fd00::/64} {fd00::c fd00::/64}]")
+	withoutMarks(&s)
 	held := func(a announce.Address) bool { return a.NoPrefixRoute }
-	equal(t, fmt.Sprint(announce.SourcesOn("eth0", node, held)), "[10.0.0.1/24 fd00::a/64]")
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, held)), "[{10.0.0.1 10.0.0.0/24} {fd00::a fd00::/64}]")
+}
+
+// An address without a network has that of a route. In a network of a route without an own address,
+// another address asks.
+func TestQuestionsAboutNetworksOfRoutesComeFromOwnAddresses(t *testing.T) {
+	s := situation(onRoutes("eth0 172.16.0.0/16", "eth0 203.0.113.0/28", "eth0 2001:db8:7::/64 kernel", "eth0 fd07::/64", "eth1 198.51.100.0/24"),
+		func(s *announce.Situation) {
+			s.Node.Addresses = list(hasNode("eth0", "192.0.2.7/32"), hasNode("eth0", "172.16.0.7/32"), hasNode("eth0", "2001:db8:7::7/128"),
+				hasLocal("eth0", "203.0.113.5/32", lifetime), hasNode("eth0", "fe80::a/64"))
+		})
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, nil)),
+		"[{172.16.0.7 172.16.0.0/16} {192.0.2.7 203.0.113.0/28} {2001:db8:7::7 2001:db8:7::/64} {2001:db8:7::7 fd07::/64}]")
+	s.Peers.Members = []election.Member{{Node: "node-a"}, {Node: "node-b", Subnets: prefixes("2001:db8:7::/64"), Reachable: true}}
+	s.Peers.Own = each("node-b", "2001:db8:7::8")
+	equal(t, announce.WitnessesOn("eth0", withNeighbors(s), nil).Nodes, addrs("2001:db8:7::8"))
+}
+
+func withNeighbors(s announce.Situation) announce.Situation {
+	neighbors("eth0")(&s)
+	return s
 }
 
 func TestProbeSourceIsOfTheNetwork(t *testing.T) {
-	p := announce.Probing{Sources: []netip.Prefix{netip.MustParsePrefix("198.51.100.1/24"), netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}}
+	p := announce.Probing{Sources: sources(prefixes("198.51.100.1/24", "192.0.2.1/24", "fd00::1/64")...)}
 	for ip, want := range map[string]string{
 		"192.0.2.9": "192.0.2.1", "198.51.100.9": "198.51.100.1", "fd00::9": "fd00::1", "203.0.113.9": "", "192.0.2.1": "",
 	} {

@@ -77,6 +77,14 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
+// sources returns addresses to ask from, each with its network.
+func sources(own ...netip.Prefix) (all []announce.Source) {
+	for _, p := range own {
+		all = append(all, announce.Source{Addr: p.Addr(), Network: p.Masked()})
+	}
+	return all
+}
+
 func addrs(texts ...string) (all []netip.Addr) {
 	for _, text := range texts {
 		all = append(all, netip.MustParseAddr(text))

@@ -175,7 +175,7 @@ var probing = announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 
 // asking returns how this node probes on link, by its own addresses.
 func (o *observation) asking(link string) announce.Probing {
 	p := probing
-	p.Sources = announce.SourcesOn(link, o.Node, o.adopt)
+	p.Sources = announce.SourcesOn(link, o.Situation, o.adopt)
 	return p
 }
 

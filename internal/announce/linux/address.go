@@ -82,6 +82,7 @@ func parseAddress(body []byte) (held, error) {
 	if !h.Prefix.IsValid() {
 		return held{}, fmt.Errorf("address message without a valid address: %w", unix.EBADMSG)
 	}
+	h.LinkScope = body[0] == unix.AF_INET && body[3] == unix.RT_SCOPE_LINK
 	h.NoPrefixRoute = flags&unix.IFA_F_NOPREFIXROUTE != 0
 	h.NoDAD = flags&unix.IFA_F_NODAD != 0
 	h.Tentative = flags&unix.IFA_F_TENTATIVE != 0
@@ -115,7 +116,11 @@ func seconds(d time.Duration) uint32 {
 
 // newAddress returns a request to add a to the link with this index.
 func newAddress(a announce.Address, index int, flags uint16) *rtnetlink.Request {
-	req := addressRequest(unix.RTM_NEWADDR, flags, a.Prefix, index)
+	body := addressBody(rtnetlink.Family(a.Prefix.Addr()), a.Prefix.Bits(), index)
+	if a.LinkScope {
+		body[3] = unix.RT_SCOPE_LINK
+	}
+	req := addressRequest(unix.RTM_NEWADDR, flags, a.Prefix, body)
 	if b, ok := broadcast(a.Prefix); ok {
 		req.Add(unix.IFA_BROADCAST, b.AsSlice())
 	}
@@ -127,12 +132,12 @@ func newAddress(a announce.Address, index int, flags uint16) *rtnetlink.Request 
 
 // oldAddress returns a request to remove p from the link with this index.
 func oldAddress(p netip.Prefix, index int) *rtnetlink.Request {
-	return addressRequest(unix.RTM_DELADDR, 0, p, index)
+	return addressRequest(unix.RTM_DELADDR, 0, p, addressBody(rtnetlink.Family(p.Addr()), p.Bits(), index))
 }
 
-func addressRequest(kind, flags uint16, p netip.Prefix, index int) *rtnetlink.Request {
+func addressRequest(kind, flags uint16, p netip.Prefix, body []byte) *rtnetlink.Request {
 	ip := p.Addr().AsSlice()
-	req := rtnetlink.NewRequest(kind, flags, addressBody(rtnetlink.Family(p.Addr()), p.Bits(), index))
+	req := rtnetlink.NewRequest(kind, flags, body)
 	req.Add(unix.IFA_LOCAL, ip)
 	req.Add(unix.IFA_ADDRESS, ip)
 	return req

@@ -27,11 +27,11 @@ func (s *Stack) did(h rtnetlink.Header) bool {
 }
 
 // matters reports whether a message is about something that Observe returns. Routes matter
-// only if they are default routes. Ports of bridges do not matter.
+// only if they lead everywhere, or to a network on a link. Ports of bridges do not matter.
 func matters(h rtnetlink.Header, body []byte) bool {
 	switch h.Kind {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-		return len(body) >= unix.SizeofRtMsg && leadsEverywhere(body)
+		return len(body) >= unix.SizeofRtMsg && (leadsEverywhere(body) || isOnLink(body))
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		return len(body) > 0 && body[0] == unix.AF_UNSPEC
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:

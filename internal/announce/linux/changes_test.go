@@ -52,6 +52,10 @@ func TestChangesAreSignalled(t *testing.T) {
 	}{
 		{"route add 198.51.100.0/24 via 192.0.2.254", false},
 		{"-6 route add 2001:db8::/64 via fd00::fe", false},
+		{"route add 198.51.100.7/32 dev eth0", false},
+		{"route add 203.0.113.0/28 dev eth0", true},
+		{"-6 route add 2001:db8:1::/64 dev eth0", true},
+		{"-6 route del 2001:db8:1::/64 dev eth0", true},
 		{"route add default via 192.0.2.254 table 100", true},
 		{"link add ifb7 type ifb", true},
 		{"link set eth1 down", true}, // carrier of eth0

@@ -2,7 +2,6 @@ package linux
 
 import (
 	"context"
-	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 // The kernel logs when a link starts or stops accepting all multicast groups.
 func TestOnlyAnIPv6ProbeEnablesAllMulticast(t *testing.T) {
 	requests := shortly
-	requests.Requests, requests.Sources = true, []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}
+	requests.Requests, requests.Sources = true, sources("fd00::1/64")
 	for _, tt := range []struct {
 		asking    announce.Probing
 		ask, want string

@@ -86,7 +86,7 @@ func (s *Stack) Close() error {
 	return errors.Join(err, s.arp.close())
 }
 
-// Observe returns the current links, addresses and gateways of this node.
+// Observe returns the current links, addresses, networks and gateways of this node.
 //
 // It reads addresses before links. So every address has its link, unless both went away
 // meanwhile.
@@ -95,11 +95,11 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 	if err != nil {
 		return announce.Node{}, fmt.Errorf("read addresses: %w", err)
 	}
-	routes4, err := s.defaultRoutes(ctx, unix.AF_INET)
+	routes4, onLink4, err := s.routes(ctx, unix.AF_INET)
 	if err != nil {
 		return announce.Node{}, fmt.Errorf("read IPv4 routes: %w", err)
 	}
-	routes6, err := s.defaultRoutes(ctx, unix.AF_INET6)
+	routes6, onLink6, err := s.routes(ctx, unix.AF_INET6)
 	if err != nil {
 		return announce.Node{}, fmt.Errorf("read IPv6 routes: %w", err)
 	}
@@ -116,6 +116,7 @@ func (s *Stack) Observe(ctx context.Context) (announce.Node, error) {
 		names[l.Index] = l.Name
 	}
 	node.Addresses = onLinks(held, names)
+	node.Networks = networksOn(slices.Concat(onLink4, onLink6), names)
 	node.LooseARP, node.AnySender = s.arp.read().loose(links, node.Addresses)
 	return node, nil
 }

@@ -19,8 +19,9 @@ import (
 // changes anything. This also works for the kernels of distributions, which have more
 // features than their version number suggests.
 func keepsAttribute(c *rtnetlink.Conn, attribute uint16) (bool, error) {
+	const noLink = 0
 	req := addressRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
-		netip.MustParsePrefix("192.0.2.1/32"), 0)
+		netip.MustParsePrefix("192.0.2.1/32"), addressBody(unix.AF_INET, 32, noLink))
 	req.Add(attribute, nil)
 	switch err := c.Do(context.Background(), req); {
 	case errors.Is(err, unix.ERANGE):

@@ -86,6 +86,11 @@ func (s *scene) do(verb, rest string, args []string) string {
 		return links(observe(s.T, s.Stack))
 	case "gateways":
 		return fmt.Sprintln(observe(s.T, s.Stack).Gateways)
+	case "networks": // of routes
+		return networks(observe(s.T, s.Stack))
+	case "source": // that the kernel chooses for this destination
+		_, route, _ := strings.Cut(ip(s.T, "route get "+args[0]), " src ")
+		return strings.Fields(route)[0] + "\n"
 	case "promotes": // reads promote_secondaries of eth0, or sets it
 		if len(args) == 0 {
 			setting, err := os.ReadFile("/proc/sys/net/ipv4/conf/eth0/promote_secondaries")
@@ -109,7 +114,7 @@ func parse(words []string) (all []announce.Address) {
 		if !elsewhere {
 			link = "eth0"
 		}
-		a := map[string]func(string, string) announce.Address{"local": local, "remote": remote}[kind](link, prefix)
+		a := map[string]func(string, string) announce.Address{"local": local, "remote": remote, "single": single}[kind](link, prefix)
 		if valid, err := time.ParseDuration(lifetime); err == nil {
 			if a.Preferred > 0 {
 				a.Preferred = valid
@@ -127,4 +132,17 @@ func problems(err error) string {
 		return ""
 	}
 	return strings.ToLower(err.Error()) + "\n"
+}
+
+// networks lists the networks of routes.
+func networks(node announce.Node) string {
+	var b strings.Builder
+	for _, n := range node.Networks {
+		fmt.Fprint(&b, n.Link, " ", n.Prefix)
+		if n.ByKernel {
+			fmt.Fprint(&b, " by the kernel")
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
 }

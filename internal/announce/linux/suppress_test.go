@@ -39,17 +39,17 @@ func TestAProbeReachesHostsBehindSuppression(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		there    string
-		sources  []netip.Prefix
+		sources  []announce.Source
 		requests bool
 		want     string
 	}{
 		{"a question without a sender address does not arrive", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad", nil, false, ""},
 		{"an ordinary question arrives", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
-			[]netip.Prefix{netip.MustParsePrefix("198.51.100.1/24"), netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, false, holder},
+			sources("198.51.100.1/24", "192.0.2.1/24", "fd00::1/64"), false, holder},
 		{"an ordinary question alone arrives", "addr add 192.0.2.9/24 dev eth0\naddr add fd00::9/64 dev eth0 nodad",
-			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, true, holder},
+			sources("192.0.2.1/24", "fd00::1/64"), true, holder},
 		{"no answer if no host has the addresses", "",
-			[]netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("fd00::1/64")}, false, ""},
+			sources("192.0.2.1/24", "fd00::1/64"), false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			newWorld(t)
@@ -85,7 +85,7 @@ func TestARouterWithLocalProxyARPAnswersForEveryAddress(t *testing.T) {
 	s := newStack(t)
 	for _, ip := range []string{"192.0.2.9", "192.0.2.77", "192.0.2.200"} {
 		answersAre(t, ip+" 020000000002\n", func() announce.Answers {
-			asking := announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 60 * time.Millisecond, Sources: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
+			asking := announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 60 * time.Millisecond, Sources: sources("192.0.2.1/24")}
 			answers, err := s.Probe(t.Context(), "eth0", []netip.Addr{netip.MustParseAddr(ip)}, asking)
 			expect.NoError(t, err)
 			return answers

@@ -150,6 +150,22 @@ func local(link, prefix string) announce.Address {
 	return a
 }
 
+// sources returns addresses to ask from, each with its network.
+func sources(prefixes ...string) (all []announce.Source) {
+	for _, text := range prefixes {
+		p := netip.MustParsePrefix(text)
+		all = append(all, announce.Source{Addr: p.Addr(), Network: p.Masked()})
+	}
+	return all
+}
+
+// single is a local address in a network in which the node has no other address with a mask.
+func single(link, prefix string) announce.Address {
+	a := local(link, prefix)
+	a.LinkScope = true
+	return a
+}
+
 func remote(link, prefix string) announce.Address {
 	return announce.Address{
 		Prefix: netip.MustParsePrefix(prefix), Link: link,

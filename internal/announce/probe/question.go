@@ -51,7 +51,7 @@ func Plan(ip netip.Addr, here bool, s announce.Situation) (q Question, result, w
 		Address: ip, Link: link, Here: here, Witnesses: w,
 		Asking: announce.Probing{
 			Count: tries, Interval: interval, Wait: wait,
-			Sources: announce.SourcesOn(link, s.Node, nil), Requests: true, Everyone: true,
+			Sources: announce.SourcesOn(link, s, nil), Requests: true, Everyone: true,
 		},
 	}, "", ""
 }
@@ -60,22 +60,22 @@ func Plan(ip netip.Addr, here bool, s announce.Situation) (q Question, result, w
 // announce ip comes first.
 func linkOf(ip netip.Addr, s announce.Situation) string {
 	if s.Agent != nil {
-		if link := announce.HomeOf(ip, *s.Agent, s.Node, nil); link != "" && asks(link, ip, s.Node) {
+		if link := announce.HomeOf(ip, *s.Agent, s.Node, nil); link != "" && asks(link, ip, s) {
 			return link
 		}
 	}
 	for _, l := range s.Node.Links {
-		if asks(l.Name, ip, s.Node) {
+		if asks(l.Name, ip, s) {
 			return l.Name
 		}
 	}
 	return ""
 }
 
-// asks reports whether node can send ordinary requests about ip on link.
-func asks(link string, ip netip.Addr, node announce.Node) bool {
-	neighbors := slices.ContainsFunc(node.Links, func(l announce.Link) bool { return l.Name == link && l.Neighbors })
-	_, can := announce.Probing{Sources: announce.SourcesOn(link, node, nil)}.SourceFor(ip)
+// asks reports whether the node can send ordinary requests about ip on link.
+func asks(link string, ip netip.Addr, s announce.Situation) bool {
+	neighbors := slices.ContainsFunc(s.Node.Links, func(l announce.Link) bool { return l.Name == link && l.Neighbors })
+	_, can := announce.Probing{Sources: announce.SourcesOn(link, s, nil)}.SourceFor(ip)
 	return neighbors && can
 }
 
