@@ -51,7 +51,7 @@ test-all: ## everything: all packages, releases, the allocator's model, and all 
 ##@ Rings of tests
 
 # What needs neither root nor a cluster: words, decisions, and the rules of the house.
-UNIT = ./internal ./internal/addr ./internal/service ./internal/config ./internal/allocate/ipam ./internal/announce \
+UNIT = ./internal ./internal/addr ./internal/service ./internal/config ./internal/groups ./internal/allocate/ipam ./internal/announce \
        ./internal/nodes/election ./internal/nodes/ending ./internal/bgp/peering
 
 .PHONY: test-unit

@@ -4,6 +4,7 @@
 package internal
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -39,9 +40,10 @@ var house = []room{
 	{decisions, "internal/nodes/detector", "", ""},
 	{decisions, "internal/nodes/election", "internal/addr", ""},
 	{decisions, "internal/service", "internal/addr", "types"},
-	{decisions, "internal/allocate/ipam", "internal/addr internal/service", "types"},
-	{decisions, "internal/config", "internal/addr internal/allocate/ipam api/purelb/v1 api/purelb/v2", "types"},
-	{decisions, "internal/announce", "internal/addr internal/allocate/ipam internal/config internal/nodes/election internal/service", "types"},
+	{decisions, "internal/groups", "internal/addr", "types"},
+	{decisions, "internal/allocate/ipam", "internal/addr internal/groups internal/service", "types"},
+	{decisions, "internal/config", "internal/addr internal/groups api/purelb/v1 api/purelb/v2", "types"},
+	{decisions, "internal/announce", "internal/addr internal/groups internal/config internal/nodes/election internal/service", "types"},
 
 	{decisions, "internal/announce/agentstate", "internal/nodes/election", ""}, // the words of /state, with the members of the election
 	{decisions, "internal/announce/probe", "internal/announce internal/nodes/election", ""},
@@ -49,14 +51,14 @@ var house = []room{
 
 	{decisions, "internal/bgp/peering", "internal/addr api/bgp/v1", "types"},
 	{decisions, "internal/nodes/ending", "", "types"},
-	{decisions, "internal/bgp/intent", "internal/addr internal/allocate/ipam internal/config internal/nodes/ending internal/bgp/peering api/purelb/v2 api/bgp/v1", "types"},
+	{decisions, "internal/bgp/intent", "internal/addr internal/groups internal/config internal/nodes/ending internal/bgp/peering api/purelb/v2 api/bgp/v1", "types"},
 
 	{drivers, "internal/backoff", "", "process"}, // waits
 	{drivers, "internal/rtnetlink", "internal/backoff", "process kernel"},
 	{drivers, "internal/announce/linux", "internal/addr internal/announce internal/rtnetlink internal/backoff", "process kernel"},
 	{drivers, "internal/kube", "internal/backoff", "process types apiserver http"},
 	{drivers, "internal/nodes/lease", "internal/addr internal/nodes/election internal/backoff internal/kube", "process types apiserver"},
-	{decisions, "internal/allocate/census", "api/purelb/v2 internal/addr internal/allocate/ipam internal/service internal/config internal/nodes/lease", "types"}, // of lease only what a Lease says
+	{decisions, "internal/allocate/census", "api/purelb/v2 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/nodes/lease", "types"}, // of lease only what a Lease says
 	{drivers, "internal/nodes/gossip", "internal/nodes/detector internal/backoff", "process gossip"},
 	{drivers, "internal/bgp/gobgp", "internal/addr internal/bgp/peering internal/backoff", "process gobgp"},
 	{drivers, "internal/bgp/bfd", "internal/backoff", "process kernel sockets gobgp"},
@@ -74,11 +76,11 @@ var house = []room{
 
 	{drivers, "internal/bgp/speaker/cluster", "api/purelb/v2 api/bgp/v1 internal/addr internal/service internal/config internal/bgp/peering internal/nodes/ending internal/bgp/intent internal/kube internal/backoff", "process types apiserver"},
 
-	{loops, "internal/allocate", "internal/allocate/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/allocate/ipam internal/service internal/config internal/bgp/peering internal/nodes/election internal/nodes/lease internal/allocate/census internal/kube internal/kube/events internal/process internal/allocate/netbox internal/allocate/backends internal/backoff", "process types apiserver manager klog http metrics"},
-	{loops, "internal/announce/agent", "internal/announce/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/allocate/ipam internal/service internal/config internal/nodes/election internal/announce internal/announce/linux internal/nodes/lease internal/kube internal/kube/events internal/process internal/nodes/membership internal/nodes/ending internal/nodes/shutdown internal/buildinfo internal/backoff internal/kube/callers internal/announce/probe internal/announce/observer", "process types apiserver http metrics"},
-	{loops, "internal/bgp/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/allocate/ipam internal/service internal/config internal/bgp/peering internal/nodes/ending internal/bgp/intent internal/bgp/speaker/cluster internal/bgp/gobgp internal/bgp/bfd internal/bgp/routing internal/kube internal/kube/events internal/process internal/nodes/shutdown internal/backoff", "process types apiserver http metrics"},
+	{loops, "internal/allocate", "internal/allocate/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/bgp/peering internal/nodes/election internal/nodes/lease internal/allocate/census internal/kube internal/kube/events internal/process internal/allocate/netbox internal/allocate/backends internal/backoff", "process types apiserver manager klog http metrics"},
+	{loops, "internal/announce/agent", "internal/announce/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/service internal/config internal/nodes/election internal/announce internal/announce/linux internal/nodes/lease internal/kube internal/kube/events internal/process internal/nodes/membership internal/nodes/ending internal/nodes/shutdown internal/buildinfo internal/backoff internal/kube/callers internal/announce/probe internal/announce/observer", "process types apiserver http metrics"},
+	{loops, "internal/bgp/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/service internal/config internal/bgp/peering internal/nodes/ending internal/bgp/intent internal/bgp/speaker/cluster internal/bgp/gobgp internal/bgp/bfd internal/bgp/routing internal/kube internal/kube/events internal/process internal/nodes/shutdown internal/backoff", "process types apiserver http metrics"},
 
-	{decisions, "internal/explain", "internal/announce/agentstate internal/allocate/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/allocate/ipam internal/service internal/config internal/nodes/election internal/announce internal/bgp/peering internal/nodes/lease internal/allocate/census", "types"}, // of lease only what a Lease says
+	{decisions, "internal/explain", "internal/announce/agentstate internal/allocate/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/nodes/election internal/announce internal/bgp/peering internal/nodes/lease internal/allocate/census", "types"}, // of lease only what a Lease says
 
 	{programs, "cmd/allocator", "internal/allocate internal/config internal/kube internal/process internal/service", "process manager klog"},
 	{programs, "cmd/lbnodeagent", "internal/announce/agent internal/announce/linux internal/nodes/lease internal/nodes/membership internal/config internal/kube internal/process internal/nodes/shutdown", "process klog"},
@@ -95,6 +97,22 @@ var house = []room{
 	{testHelp, "internal/testing/expect", "", "diffs"},
 	{testHelp, "internal/testing/bgptest", "internal/testing/processes", "process kernel exec"},
 	{testHelp, "internal/testing/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver manager http exec"},
+}
+
+// neighbors says which folders the packages of a folder may import, beside their own. There is a
+// folder for each question of an operator (see docs/architecture.md). What all folders use lies
+// outside of them.
+var neighbors = map[string]string{
+	"allocate": "nodes",
+	"announce": "nodes",
+	"bgp":      "nodes",
+	"nodes":    "",
+	"explain":  "allocate announce bgp nodes", // it asks each of them why
+}
+
+// exceptions are the only imports between folders that neighbors does not allow, each with its reason.
+var exceptions = map[string]string{
+	"internal/allocate internal/bgp/peering": "the status of BGPConfigurations",
 }
 
 // A door is a way to the outside: the imports that go through it (each with
@@ -175,6 +193,41 @@ func TestTheTableIsBuiltFromTheGroundUp(t *testing.T) {
 		}
 		built = append(built, r.path)
 	}
+}
+
+// The folders keep apart: each answers its question from what all of them use.
+func TestFoldersKeepApart(t *testing.T) {
+	unused := maps.Clone(exceptions)
+	for _, r := range house {
+		inside, isPart := strings.CutPrefix(r.path, "internal/")
+		if !isPart || r.layer == testHelp {
+			continue
+		}
+		folder := folderOf(inside)
+		for _, imported := range strings.Fields(r.imports) {
+			other := folderOf(strings.TrimPrefix(imported, "internal/"))
+			if other == "" || other == folder || slices.Contains(strings.Fields(neighbors[folder]), other) {
+				continue
+			}
+			tie := r.path + " " + imported
+			if _, known := exceptions[tie]; !known {
+				t.Errorf("%s may import %s of the folder %s: move what it needs to a package outside of the folders", r.path, imported, other)
+			}
+			delete(unused, tie)
+		}
+	}
+	for tie := range unused {
+		t.Errorf("the exception %q is not needed: remove it", tie)
+	}
+}
+
+// folderOf returns the folder of a package inside internal, or "" if the package is what all use.
+func folderOf(inside string) string {
+	first, _, _ := strings.Cut(inside, "/")
+	if _, ok := neighbors[first]; !ok {
+		return ""
+	}
+	return first
 }
 
 // The drawing for readers has the same packages as the table, in the same layers.

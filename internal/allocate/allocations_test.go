@@ -10,6 +10,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -22,14 +23,14 @@ type fixture struct {
 }
 
 // newFixture opens allocations with these groups.
-func newFixture(t testing.TB, groups ...ipam.Group) *fixture {
+func newFixture(t testing.TB, groups ...groups.Group) *fixture {
 	s := closedFixture(t, groups...)
 	s.open(nil)
 	return s
 }
 
 // closedFixture is a fixture that has not opened its allocations yet.
-func closedFixture(t testing.TB, groups ...ipam.Group) *fixture {
+func closedFixture(t testing.TB, groups ...groups.Group) *fixture {
 	s := &fixture{TB: t, woken: map[ipam.Owner]bool{}}
 	s.allocations = newAllocations(func(owners ...ipam.Owner) {
 		for _, o := range owners {
@@ -55,19 +56,19 @@ func must(t interface {
 func (s *fixture) forget(who ipam.Owner) { s.allocations.forget(who, "") }
 
 // offer replaces the groups of the allocations.
-func (s *fixture) offer(groups ...ipam.Group) {
-	s.change(clusterState{config: config.Config{Groups: ipam.Groups{Usable: groups}}})
+func (s *fixture) offer(all ...groups.Group) {
+	s.change(clusterState{config: config.Config{Groups: groups.Groups{Usable: all}}})
 }
 
 // group makes a group of remote addresses from ranges. Their subnets are networks of 2^16
 // addresses.
-func group(t testing.TB, name string, ranges ...string) ipam.Group {
+func group(t testing.TB, name string, ranges ...string) groups.Group {
 	t.Helper()
-	g := ipam.Group{Name: name, Announce: ipam.AnnounceRemote}
+	g := groups.Group{Name: name, Announce: groups.AnnounceRemote}
 	for _, text := range ranges {
 		first := netip.MustParseAddr(strings.SplitN(text, "-", 2)[0])
 		subnet, _ := first.Prefix(first.BitLen() - 16)
-		p, err := ipam.ParsePool(text, subnet.String(), "default")
+		p, err := groups.ParsePool(text, subnet.String(), "default")
 		must(t, err)
 		g.Pools = append(g.Pools, p)
 	}

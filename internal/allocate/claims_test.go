@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -38,7 +39,7 @@ func refusal(kind ipam.Kind, message string) ipam.Answer {
 	return ipam.Answer{Err: &ipam.Error{Kind: kind, Message: message}}
 }
 
-var backedBox = ipam.Group{Name: "box", Announce: ipam.AnnounceRemote, Backend: "NetBox"}
+var backedBox = groups.Group{Name: "box", Announce: groups.AnnounceRemote, Backend: "NetBox"}
 
 // Neither the annotation nor the status of a Service proves that a backend granted an address.
 func TestOnlyABackendGrantsItsAddresses(t *testing.T) {

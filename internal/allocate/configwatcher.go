@@ -23,6 +23,7 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // configWatcher tells the allocations when the state of the cluster changes.
@@ -173,7 +174,7 @@ type clusterState struct {
 	quarantined map[netip.Addr]string
 	// networks are the networks that the cluster itself uses, in order. Services must not get
 	// addresses of these networks.
-	networks []ipam.Network
+	networks []groups.Network
 	// namespaces are the labels of the existing namespaces, if a ServiceGroup selects
 	// namespaces by labels. Otherwise it is nil, so that a new or deleted namespace queues
 	// no Service.

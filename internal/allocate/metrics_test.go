@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -49,19 +49,19 @@ func (s *fixture) metrics() *metrics {
 }
 
 func TestAvailableCountsAllocatableAddresses(t *testing.T) {
-	parse := func(text, subnet string, exclude ...string) ipam.Pool {
-		p, err := ipam.ParsePool(text, subnet, "default", exclude...)
+	parse := func(text, subnet string, exclude ...string) groups.Pool {
+		p, err := groups.ParsePool(text, subnet, "default", exclude...)
 		must(t, err)
 		return p
 	}
 	draining := parse("198.51.100.1-198.51.100.9", "198.51.100.0/24")
 	draining.Draining = true
-	g := ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{
+	g := groups.Group{Name: "default", Announce: groups.AnnounceRemote, Pools: []groups.Pool{
 		parse("192.0.2.1-192.0.2.8", "192.0.2.0/24", "192.0.2.7"), draining, parse("2001:db8::/64", "2001:db8::/64"),
 	}}
 	s := newFixture(t)
 	s.change(clusterState{
-		config:  config.Config{Groups: ipam.Groups{Usable: []ipam.Group{g}}},
+		config:  config.Config{Groups: groups.Groups{Usable: []groups.Group{g}}},
 		blocked: map[netip.Addr]string{netip.MustParseAddr("192.0.2.8"): "address of node node-1"},
 	})
 	s.gets(s.wants("web"), "192.0.2.1")

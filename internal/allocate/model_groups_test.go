@@ -10,6 +10,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -22,24 +23,24 @@ import (
 func (m *model) someGroups() {
 	last := rapid.SampledFrom([]string{"1", "2", "3"})
 	out := rapid.SampledFrom([][]string{nil, nil, {"192.0.2.1"}}).Draw(m.t, "excluded")
-	first := ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, SharedAcrossNamespaces: m.flip("wide"), Pools: []ipam.Pool{
+	first := groups.Group{Name: "default", Announce: groups.AnnounceRemote, SharedAcrossNamespaces: m.flip("wide"), Pools: []groups.Pool{
 		m.somePool("192.0.2.1-192.0.2."+last.Draw(m.t, "last"), "192.0.2.0/24", out...),
 		m.somePool("2001:db8::1-2001:db8::"+last.Draw(m.t, "last"), "2001:db8::/64"),
 	}}
-	second := ipam.Group{Name: "second", Announce: ipam.AnnounceRemote, MultiPool: m.flip("multi"), Boundary: m.someBoundary(), Pools: []ipam.Pool{
+	second := groups.Group{Name: "second", Announce: groups.AnnounceRemote, MultiPool: m.flip("multi"), Boundary: m.someBoundary(), Pools: []groups.Pool{
 		m.somePool("198.51.100.1-198.51.100."+last.Draw(m.t, "last"), "198.51.100.0/24"),
 		m.somePool("203.0.113.1-203.0.113."+last.Draw(m.t, "last"), "203.0.113.0/24"),
 	}}
-	cloud := ipam.Group{Name: "cloud", Announce: ipam.AnnounceRemote, Boundary: m.someBoundary(), Pools: []ipam.Pool{
+	cloud := groups.Group{Name: "cloud", Announce: groups.AnnounceRemote, Boundary: m.someBoundary(), Pools: []groups.Pool{
 		m.somePool("172.31.1.0/31", "172.31.1.0/30"), m.somePool("2001:db8:9::/127", "2001:db8:9::/126"),
 	}}
 	for i := range cloud.Pools {
 		cloud.Pools[i].Virtual = rapid.Bool().Draw(m.t, "virtual")
 	}
-	m.groups = []ipam.Group{first, second, cloud}
+	m.groups = []groups.Group{first, second, cloud}
 	if m.backed {
-		m.groups = append(m.groups, ipam.Group{
-			Name: "box", Announce: ipam.AnnounceRemote, Backend: "NetBox", SharedAcrossNamespaces: m.flip("wide box"), Boundary: m.someBoundary(),
+		m.groups = append(m.groups, groups.Group{
+			Name: "box", Announce: groups.AnnounceRemote, Backend: "NetBox", SharedAcrossNamespaces: m.flip("wide box"), Boundary: m.someBoundary(),
 		})
 	}
 	m.blocked = rapid.SampledFrom([]map[netip.Addr]string{nil, nil, {boxPool[1]: "address of node node-1"}}).Draw(m.t, "blocked")
@@ -58,30 +59,30 @@ func (m *model) someGroups() {
 }
 
 // twin is another group called second.
-func (m *model) twin() ipam.Group {
-	return ipam.Group{Name: "second", Announce: ipam.AnnounceRemote, Boundary: m.someBoundary(), Pools: []ipam.Pool{
+func (m *model) twin() groups.Group {
+	return groups.Group{Name: "second", Announce: groups.AnnounceRemote, Boundary: m.someBoundary(), Pools: []groups.Pool{
 		m.somePool("10.1.0.1-10.1.0.2", "10.1.0.0/24"), m.somePool("2001:db8:1::1-2001:db8:1::2", "2001:db8:1::/64"),
 	}}
 }
 
 // outside returns g in a namespace other than PureLB's.
-func outside(namespace string, g ipam.Group) ipam.Group {
+func outside(namespace string, g groups.Group) groups.Group {
 	g.Namespace, g.Outside = namespace, true
 	return g
 }
 
 func (m *model) flip(name string) bool { return rapid.IntRange(0, 3).Draw(m.t, name) == 0 }
 
-func (m *model) somePool(text, subnet string, exclude ...string) ipam.Pool {
-	p, err := ipam.ParsePool(text, subnet, "default", exclude...)
+func (m *model) somePool(text, subnet string, exclude ...string) groups.Pool {
+	p, err := groups.ParsePool(text, subnet, "default", exclude...)
 	must(m.t, err)
 	p.Draining = rapid.IntRange(0, 4).Draw(m.t, "drain") == 0
 	return p
 }
 
 // someBoundary returns a boundary, or often none.
-func (m *model) someBoundary() ipam.Boundary {
-	var b ipam.Boundary
+func (m *model) someBoundary() groups.Boundary {
+	var b groups.Boundary
 	if m.flip("lists") {
 		b.Namespaces = []string{"red"}
 	}
@@ -99,35 +100,35 @@ func (m *model) someBoundary() ipam.Boundary {
 
 // state is the state of the cluster with these groups.
 func (m *model) state() clusterState {
-	var fences []ipam.Boundary
+	var fences []groups.Boundary
 	for _, g := range m.groups {
 		if g.Enforce {
 			fences = append(fences, g.Boundary)
 		}
 	}
-	groups := ipam.NewGroups(m.groups, m.groups, fences, nil)
+	groups := groups.New(m.groups, m.groups, fences, nil)
 	return clusterState{
 		config: config.Config{Groups: groups}, namespaces: m.namespaces, boundaries: ipam.BoundariesOf(groups, m.namespaces), blocked: m.blocked,
 	}
 }
 
-func bindsNamespaces(b ipam.Boundary) bool {
+func bindsNamespaces(b groups.Boundary) bool {
 	return len(b.Namespaces) > 0 || b.NamespaceSelector != nil
 }
 
 // serves reports whether b is for Services of the namespace.
-func (m *model) serves(b ipam.Boundary, namespace string) bool {
+func (m *model) serves(b groups.Boundary, namespace string) bool {
 	return slices.Contains(b.Namespaces, namespace) ||
 		b.NamespaceSelector != nil && b.NamespaceSelector.Matches(labels.Set(m.namespaces[namespace]))
 }
 
 // fenced reports whether a group binds the namespace to its own groups.
 func (m *model) fenced(namespace string) bool {
-	return slices.ContainsFunc(m.groups, func(g ipam.Group) bool { return g.Enforce && m.serves(g.Boundary, namespace) })
+	return slices.ContainsFunc(m.groups, func(g groups.Group) bool { return g.Enforce && m.serves(g.Boundary, namespace) })
 }
 
 // permits reports whether the boundaries let Services of the namespace use g.
-func (m *model) permits(g ipam.Group, namespace string) bool {
+func (m *model) permits(g groups.Group, namespace string) bool {
 	if m.serves(g.Boundary, namespace) || m.fenced(namespace) {
 		return m.serves(g.Boundary, namespace)
 	}
@@ -137,8 +138,8 @@ func (m *model) permits(g ipam.Group, namespace string) bool {
 
 // meant returns the group called name. A name without a namespace means the group in
 // PureLB's namespace, or the only one elsewhere.
-func (m *model) meant(name string) (ipam.Group, bool) {
-	var elsewhere []ipam.Group
+func (m *model) meant(name string) (groups.Group, bool) {
+	var elsewhere []groups.Group
 	for _, g := range m.groups {
 		switch {
 		case g.Name == name && !g.Outside, g.Outside && g.Namespace+"/"+g.Name == name:
@@ -148,7 +149,7 @@ func (m *model) meant(name string) (ipam.Group, bool) {
 		}
 	}
 	if len(elsewhere) != 1 {
-		return ipam.Group{}, false
+		return groups.Group{}, false
 	}
 	return elsewhere[0], true
 }
@@ -178,7 +179,7 @@ func (m *model) chosen(r service.Request) []string {
 }
 
 // groupOf returns the group and the pool that a is in.
-func (m *model) groupOf(a netip.Addr) (ipam.Group, ipam.Pool) {
+func (m *model) groupOf(a netip.Addr) (groups.Group, groups.Pool) {
 	for _, g := range m.groups {
 		if p, in := g.PoolOf(a); in {
 			return g, p
@@ -186,15 +187,15 @@ func (m *model) groupOf(a netip.Addr) (ipam.Group, ipam.Pool) {
 	}
 	for _, g := range m.groups {
 		if g.Backend != "" && (m.fromBox(a) || slices.Contains(boxPool, a)) {
-			return g, ipam.Pool{Explicit: true}
+			return g, groups.Pool{Explicit: true}
 		}
 	}
 	m.t.Fatalf("no group has %s", a)
-	return ipam.Group{}, ipam.Pool{}
+	return groups.Group{}, groups.Pool{}
 }
 
 // subnetNeeds reports whether the subnet of p reserves a.
-func subnetNeeds(p ipam.Pool, a netip.Addr) bool {
+func subnetNeeds(p groups.Pool, a netip.Addr) bool {
 	return !p.Virtual && !p.Explicit && (a == p.Subnet.Masked().Addr() || a.Is4() && a == addr.Last(p.Subnet))
 }
 
@@ -219,7 +220,7 @@ func (m *model) lawful(r service.Request, fresh []netip.Addr) {
 
 // completes reports whether g gives one address of every pool and r has one of them, or had
 // one until another controller removed it from the status.
-func (m *model) completes(g ipam.Group, r service.Request) bool {
+func (m *model) completes(g groups.Group, r service.Request) bool {
 	multi := g.MultiPool
 	if r.MultiPool != nil {
 		multi = *r.MultiPool

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // TestLateWritesDoubleNoAddress runs the model with two Services and one address. A late write does
@@ -24,11 +25,11 @@ func lateAtAnyStep(t *rapid.T) {
 		return rapid.SampledFrom([]string{"well", "well", "lost", "late", "late", "done"}).Draw(t, "outcome")
 	}
 	groups := func(*rapid.T) {
-		p, err := ipam.ParsePool("192.0.2.1-192.0.2.1", "192.0.2.0/24", "default")
+		p, err := groups.ParsePool("192.0.2.1-192.0.2.1", "192.0.2.0/24", "default")
 		must(t, err)
 		namespaces := rapid.SampledFrom([][]string{{"red"}, {"blue"}, {"red", "blue"}}).Draw(t, "namespaces")
-		m.groups = []ipam.Group{{Name: ipam.DefaultGroup, Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{p},
-			Boundary: ipam.Boundary{Namespaces: namespaces, Enforce: true}}}
+		m.groups = []groups.Group{{Name: ipam.DefaultGroup, Announce: groups.AnnounceRemote, Pools: []groups.Pool{p},
+			Boundary: groups.Boundary{Namespaces: namespaces, Enforce: true}}}
 		m.configure()
 	}
 	loop := func(*rapid.T) {

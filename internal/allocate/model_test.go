@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -37,7 +38,7 @@ type model struct {
 	queue map[ipam.Owner]bool
 	// groups are the ServiceGroups. namespaces are the labels of the namespaces that have
 	// Services.
-	groups     []ipam.Group
+	groups     []groups.Group
 	namespaces map[string]map[string]string
 	// keyed are the Services that have ever had a sharing key.
 	keyed map[ipam.Owner]bool

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -117,7 +117,7 @@ func TestAddressOfAFailedWriteIsHeldUntilTheWriteEnds(t *testing.T) {
 
 // twoPools returns a group that gives one address of each of two pools. The second pool may
 // be draining.
-func twoPools(t *testing.T, draining bool) ipam.Group {
+func twoPools(t *testing.T, draining bool) groups.Group {
 	g := group(t, "default", "198.51.100.1-198.51.100.1", "203.0.113.1-203.0.113.1")
 	g.MultiPool, g.Pools[1].Draining = true, draining
 	return g

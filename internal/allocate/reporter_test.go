@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/kube/events"
 )
 
@@ -106,7 +106,7 @@ func reporterOfNine(t *testing.T) (*reporter, *fakeGroupServer, *fixture) {
 	b := &fakeGroupServer{group: v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb-system", Name: "default", UID: "1"}}}
 	r := &reporter{
 		cached: b, client: b, allocations: s.allocations, metrics: newMetrics(nil, nil), changed: make(chan struct{}, 1),
-		configWatcher: &configWatcher{now: clusterState{config: config.Config{Groups: ipam.Groups{Usable: []ipam.Group{g}}}}},
+		configWatcher: &configWatcher{now: clusterState{config: config.Config{Groups: groups.Groups{Usable: []groups.Group{g}}}}},
 		events:        events.New(nil, corev1.EventSource{}, slog.New(slog.DiscardHandler)), /* not run: nothing is written */
 		log:           slog.New(slog.DiscardHandler),
 	}

@@ -15,6 +15,7 @@ import (
 
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -47,7 +48,7 @@ func TestStateSaysWhyServicesWait(t *testing.T) {
 		s := newFixture(t)
 		s.change(clusterState{})
 		now := s.now
-		now.config.Groups.Usable = []ipam.Group{group(t, "default", "192.0.2.2-192.0.2.2"), backedBox}
+		now.config.Groups.Usable = []groups.Group{group(t, "default", "192.0.2.2-192.0.2.2"), backedBox}
 		s.change(now)
 		s.gets(s.wants("holder"), "192.0.2.2")
 		s.gets(s.wants("waiter"), "")

@@ -19,8 +19,8 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/census"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/lease"
 )
 
@@ -106,7 +106,7 @@ func backendReady(used *usage) metav1.Condition {
 
 // bound returns the namespaces that b is for: first those that it lists, in its order, then
 // the others that its selector matches.
-func bound(b ipam.Boundary, namespaces map[string]map[string]string) []string {
+func bound(b groups.Boundary, namespaces map[string]map[string]string) []string {
 	all := slices.Clone(b.Namespaces)
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		if b.NamespaceSelector != nil && b.NamespaceSelector.Matches(labels.Set(namespaces[name])) && !slices.Contains(b.Namespaces, name) {
@@ -124,7 +124,7 @@ func exhausted(used *usage, f addr.Family) metav1.Condition {
 		return c
 	}
 	free, has := used.free[f]
-	drained := !slices.ContainsFunc(used.group.Pools, func(p ipam.Pool) bool { return p.Family() == f && !p.Draining })
+	drained := !slices.ContainsFunc(used.group.Pools, func(p groups.Pool) bool { return p.Family() == f && !p.Draining })
 	switch {
 	case !has:
 	case free == 0 && used.group.Backend != "":
@@ -148,7 +148,7 @@ var exhaustion = map[addr.Family]string{addr.V4: v2.ConditionIPv4Exhausted, addr
 // nowhere names the networks of g whose addresses no node announces, because no node has an
 // interface there. It returns "" when no node has any network, because the status of the
 // LBNodeAgents reports that.
-func nowhere(g ipam.Group, subnets []netip.Prefix) string {
+func nowhere(g groups.Group, subnets []netip.Prefix) string {
 	if len(subnets) == 0 {
 		return ""
 	}
@@ -166,7 +166,7 @@ func nowhere(g ipam.Group, subnets []netip.Prefix) string {
 }
 
 // ranges returns the pools of g as the user wrote them, IPv4 first.
-func ranges(g ipam.Group) []string {
+func ranges(g groups.Group) []string {
 	pools := slices.Clone(g.Pools)
 	var texts []string
 	for _, f := range []addr.Family{addr.V4, addr.V6} {

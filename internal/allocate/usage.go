@@ -8,12 +8,13 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
 // usage is how much of a group is in use.
 type usage struct {
-	group ipam.Group
+	group groups.Group
 	// size is how many addresses the group offers, rounded to a float64.
 	size float64
 	// inUse and free count the addresses of each family that the group has. A shared address is
@@ -67,12 +68,12 @@ func (u *usage) managed(inUse map[addr.Family]int64) {
 	}
 }
 
-func usageOf(store *ipam.Store, g ipam.Group) usage {
+func usageOf(store *ipam.Store, g groups.Group) usage {
 	u := usage{group: g, inUse: map[addr.Family]int64{}, free: map[addr.Family]int64{}}
 	for _, p := range g.Pools {
 		f := p.Family()
 		u.inUse[f] += store.InUse(p)
-		u.free[f] = saturatingAdd(u.free[f], ipam.Saturate(store.Available(p)))
+		u.free[f] = saturatingAdd(u.free[f], groups.Saturate(store.Available(p)))
 		size, _ := new(big.Float).SetInt(p.Size()).Float64()
 		u.size += size
 	}
@@ -110,7 +111,7 @@ func (l *allocations) backlogs() map[backlog]delay {
 		}
 		r := w.last.Refusal
 		if r == nil {
-			r = l.cluster.Groups.Partial(w.last.Result.From)
+			r = ipam.Partial(l.cluster.Groups, w.last.Result.From)
 		}
 		b := backlog{group: r.Pool, reason: r.Metric}
 		s := all[b]
@@ -124,7 +125,7 @@ func (l *allocations) backlogs() map[backlog]delay {
 }
 
 // groups returns the groups from which Services get addresses now.
-func (l *allocations) groups() ipam.Groups {
+func (l *allocations) groups() groups.Groups {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cluster.Groups

@@ -7,6 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -87,10 +88,10 @@ func TestRecreatedServiceWaitsAtTheEnd(t *testing.T) {
 }
 
 func TestReplacementMayComeFromTheSamePool(t *testing.T) {
-	pools := func(exclude ...string) ipam.Group {
-		p, err := ipam.ParsePool("192.0.2.1-192.0.2.2", "192.0.2.0/24", "default", exclude...)
+	pools := func(exclude ...string) groups.Group {
+		p, err := groups.ParsePool("192.0.2.1-192.0.2.2", "192.0.2.0/24", "default", exclude...)
 		must(t, err)
-		return ipam.Group{Name: "default", Announce: ipam.AnnounceRemote, Pools: []ipam.Pool{p}}
+		return groups.Group{Name: "default", Announce: groups.AnnounceRemote, Pools: []groups.Pool{p}}
 	}
 	s := newFixture(t, pools())
 	r := s.gets(s.wants("svc"), "192.0.2.1")

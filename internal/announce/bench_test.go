@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/groups"
 )
 
 // mostDecide limits the duration of one decision on all addresses of the largest clusters, in
@@ -26,7 +26,7 @@ func BenchmarkDecideRouted(b *testing.B) {
 		s.Peers.Known = append(s.Peers.Known, netip.MustParsePrefix(network))
 	}
 	s.Self = s.Peers.Members[0].Node
-	s.Config.Groups = groupsOf(groupOf(ipam.AnnounceLocal, "10.0.0.0/9"), groupOf(ipam.AnnounceRemote, "172.16.0.0/12", "fd16::/64"))
+	s.Config.Groups = groupsOf(groupOf(groups.AnnounceLocal, "10.0.0.0/9"), groupOf(groups.AnnounceRemote, "172.16.0.0/12", "fd16::/64"))
 	for i := range 5_000 {
 		node, ip := i%1000, fmt.Sprintf("10.%d.%d.%d", i%1000/250, i%250, 10+i/1000)
 		serveAs(fmt.Sprintf("default/local-%05d", i), slots(fmt.Sprintf("node-%04d,eth0,%s", node, ip)), ip)(&s)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
@@ -124,7 +124,7 @@ func (d *decider) chooseRemote(ip netip.Addr) Decision {
 // gone keeps its mask.
 func (d *decider) remotePrefix(ip netip.Addr) (netip.Prefix, bool) {
 	if group, pool, ok := d.Config.Groups.GroupOf(ip); ok {
-		return pool.Prefix(ip), group.Announce != ipam.AnnounceLocal
+		return pool.Prefix(ip), group.Announce != groups.AnnounceLocal
 	}
 	if prefix, remote, ok := d.backendPrefix(ip); ok {
 		return prefix, remote
@@ -147,7 +147,7 @@ func (d *decider) backendPrefix(ip netip.Addr) (prefix netip.Prefix, remote, ok 
 	for _, svc := range d.holders[ip] {
 		for group := range svc.backendGroups(d.Config.Groups) {
 			bits = max(bits, group.Mask(addr.FamilyOf(ip)))
-			remote = remote && group.Announce != ipam.AnnounceLocal
+			remote = remote && group.Announce != groups.AnnounceLocal
 		}
 	}
 	return netip.PrefixFrom(ip, bits), remote, bits > 0

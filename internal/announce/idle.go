@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Idleness says how the endpoints of a Service came and went, for one family.
@@ -55,15 +55,15 @@ type idleMemory struct {
 // Withdrawing returns the Services that have an address which is withdrawn while they have no
 // endpoint. The group of the address decides that. If the group was deleted, an address that is
 // withdrawn now counts as such: the deletion of a group brings no address back.
-func (d *IdleDamping) Withdrawing(services []Service, groups ipam.Groups) map[string]bool {
-	asks := slices.ContainsFunc(groups.Usable, func(g ipam.Group) bool { return g.WithdrawIdle })
+func (d *IdleDamping) Withdrawing(services []Service, gs groups.Groups) map[string]bool {
+	asks := slices.ContainsFunc(gs.Usable, func(g groups.Group) bool { return g.WithdrawIdle })
 	if !asks && len(d.each) == 0 {
 		return nil
 	}
 	all := map[string]bool{}
 	for _, svc := range services {
 		for _, ip := range svc.Addresses {
-			if withdraws, known := withdrawsIdle(groups, ip, svc); withdraws || !known && d.each[svc.of(ip)].withdrawn {
+			if withdraws, known := withdrawsIdle(gs, ip, svc); withdraws || !known && d.each[svc.of(ip)].withdrawn {
 				all[svc.Key] = true
 			}
 		}
@@ -174,7 +174,7 @@ func (d *decider) withdrawsIdle(ip netip.Addr) bool {
 
 // withdrawsIdle reports whether the group of ip, or one that may have given ip to its
 // holders, withdraws idle addresses. known is false if there is no such group.
-func withdrawsIdle(groups ipam.Groups, ip netip.Addr, holders ...Service) (withdraws, known bool) {
+func withdrawsIdle(groups groups.Groups, ip netip.Addr, holders ...Service) (withdraws, known bool) {
 	if group, _, ok := groups.GroupOf(ip); ok {
 		return group.WithdrawIdle, true
 	}

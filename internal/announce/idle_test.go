@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // withdrawing makes every group withdraw the addresses of Services without endpoints.
 func withdrawing(s *announce.Situation) {
-	groups := s.Config.Groups.Usable
-	for i := range groups {
-		groups[i].WithdrawIdle = true
+	list := s.Config.Groups.Usable
+	for i := range list {
+		list[i].WithdrawIdle = true
 	}
-	s.Config = config.Config{Groups: ipam.Groups{Usable: groups}}
+	s.Config = config.Config{Groups: groups.Groups{Usable: list}}
 }
 
 // endpointsOf gives a Service endpoints on these nodes that have been ready for a long time.
@@ -85,7 +85,7 @@ func TestIdleAddressesAreWithdrawn(t *testing.T) {
 
 // No pool contains the address of a backend: the Service names the group of the address.
 func TestIdleBackendAddressesAreWithdrawn(t *testing.T) {
-	netbox := ipam.Group{Name: "netbox", Announce: ipam.AnnounceRemote, Backend: "NetBox", WithdrawIdle: true}
+	netbox := groups.Group{Name: "netbox", Announce: groups.AnnounceRemote, Backend: "NetBox", WithdrawIdle: true}
 	s := situation(serveAs("default/web", from("netbox"), "198.18.0.7"), endpointsOf("default/web"))
 	s.Config.Groups = groupsOf(netbox)
 	equal(t, show(announce.Decide(s)), "198.18.0.7: no, noEndpointsAnywhere\n")
@@ -142,10 +142,10 @@ func TestIdleDamping(t *testing.T) {
 }
 
 func TestFollowedServicesAskForIt(t *testing.T) {
-	anycast, plain := groupOf(ipam.AnnounceRemote, "172.16.0.0/24"), groupOf(ipam.AnnounceRemote, "172.17.0.0/24")
+	anycast, plain := groupOf(groups.AnnounceRemote, "172.16.0.0/24"), groupOf(groups.AnnounceRemote, "172.17.0.0/24")
 	anycast.WithdrawIdle = true
-	backend := ipam.Group{Name: "netbox", Announce: ipam.AnnounceRemote, Backend: "NetBox", WithdrawIdle: true}
-	groups := groupsOf(anycast, plain, backend)
+	backend := groups.Group{Name: "netbox", Announce: groups.AnnounceRemote, Backend: "NetBox", WithdrawIdle: true}
+	gs := groupsOf(anycast, plain, backend)
 	services := []announce.Service{
 		{Key: "default/affine", Affinity: true, Addresses: addrs("172.17.0.3")},
 		{Key: "default/anycast", Addresses: addrs("172.16.0.1")},
@@ -155,14 +155,14 @@ func TestFollowedServicesAskForIt(t *testing.T) {
 		{Key: "default/plain", Addresses: addrs("172.17.0.1")},
 	}
 	var d announce.IdleDamping
-	follows := func(groups ipam.Groups) []string {
+	follows := func(groups groups.Groups) []string {
 		return slices.Sorted(maps.Keys(announce.Follows(services, d.Withdrawing(services, groups))))
 	}
 	want := []string{"default/affine", "default/anycast", "default/backend", "default/both", "default/local"}
-	equal(t, follows(groups), want)
+	equal(t, follows(gs), want)
 	began, idle := time.Now(), onNodes("default/anycast")
 	for _, after := range []time.Duration{0, 5 * time.Second} {
-		d.Observe(began.Add(after), d.Withdrawing(services, groups), idle, nil)
+		d.Observe(began.Add(after), d.Withdrawing(services, gs), idle, nil)
 	}
 	gone := groupsOf(plain)
 	want = []string{"default/affine", "default/anycast", "default/local"}

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
@@ -89,10 +89,10 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 }
 
 // backendGroups returns the groups with a backend among those that gave s its addresses.
-func (s Service) backendGroups(groups ipam.Groups) iter.Seq[ipam.Group] {
-	return func(yield func(ipam.Group) bool) {
+func (s Service) backendGroups(gs groups.Groups) iter.Seq[groups.Group] {
+	return func(yield func(groups.Group) bool) {
 		for name := range strings.SplitSeq(s.From, ",") {
-			if g, ok := groups.Group(strings.TrimSpace(name)); ok && g.Backend != "" && !yield(g) {
+			if g, ok := gs.Group(strings.TrimSpace(name)); ok && g.Backend != "" && !yield(g) {
 				return
 			}
 		}

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // expiring1m gives a found address a lifetime.
@@ -159,11 +159,11 @@ func TestDecide(t *testing.T) {
 // without a backend.
 func backends(s *announce.Situation) {
 	s.Config.Groups.Usable = append(s.Config.Groups.Usable,
-		ipam.Group{Name: "far", Backend: "NetBox", Announce: ipam.AnnounceRemote},
-		ipam.Group{Name: "wide", Backend: "NetBox", Announce: ipam.AnnounceRemote, Masks: map[addr.Family]int{addr.V4: 24, addr.V6: 48}},
-		ipam.Group{Name: "near", Backend: "acme", Announce: ipam.AnnounceLocal, Masks: map[addr.Family]int{addr.V4: 16}},
-		ipam.Group{Name: "wide", Namespace: "team", Outside: true, Backend: "acme", Announce: ipam.AnnounceRemote, Masks: map[addr.Family]int{addr.V4: 28}},
-		ipam.Group{Name: "plain", Announce: ipam.AnnounceLocal},
+		groups.Group{Name: "far", Backend: "NetBox", Announce: groups.AnnounceRemote},
+		groups.Group{Name: "wide", Backend: "NetBox", Announce: groups.AnnounceRemote, Masks: map[addr.Family]int{addr.V4: 24, addr.V6: 48}},
+		groups.Group{Name: "near", Backend: "acme", Announce: groups.AnnounceLocal, Masks: map[addr.Family]int{addr.V4: 16}},
+		groups.Group{Name: "wide", Namespace: "team", Outside: true, Backend: "acme", Announce: groups.AnnounceRemote, Masks: map[addr.Family]int{addr.V4: 28}},
+		groups.Group{Name: "plain", Announce: groups.AnnounceLocal},
 	)
 }
 

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
@@ -96,10 +96,10 @@ func member(node string, subnets ...string) election.Member {
 	return election.Member{Node: node, Subnets: prefixes(subnets...), Eligible: true}
 }
 
-func groupOf(kind ipam.Announce, pools ...string) ipam.Group {
-	g := ipam.Group{Name: strings.Join(pools, "+"), Announce: kind}
+func groupOf(kind groups.Announce, pools ...string) groups.Group {
+	g := groups.Group{Name: strings.Join(pools, "+"), Announce: kind}
 	for _, text := range pools {
-		p, err := ipam.ParsePool(text, text, "default")
+		p, err := groups.ParsePool(text, text, "default")
 		if err != nil {
 			panic(err)
 		}
@@ -108,18 +108,18 @@ func groupOf(kind ipam.Announce, pools ...string) ipam.Group {
 	return g
 }
 
-func groupsOf(all ...ipam.Group) ipam.Groups { return ipam.NewGroups(all, all, nil, nil) }
+func groupsOf(all ...groups.Group) groups.Groups { return groups.New(all, all, nil, nil) }
 
 // theSituation is the view of node-a without faults and without Services.
 func theSituation() announce.Situation {
 	return announce.Situation{
 		Self:     "node-a",
 		Complete: true,
-		Config: config.Config{Groups: ipam.Groups{Usable: []ipam.Group{
-			groupOf(ipam.AnnounceLocal, "10.0.0.0/25", "192.168.1.0/24", "fd00::/120", "2001:db8::/120"),
-			groupOf(ipam.AnnounceLocal, "172.18.0.0/24", "fd18::/64"),
-			groupOf(ipam.AnnounceRemote, "172.16.0.0/24", "fd16::/64"),
-			groupOf(ipam.AnnounceAuto, "172.17.0.0/24", "fd17::/64", "10.0.0.128/25", "fd00::1:0/120"),
+		Config: config.Config{Groups: groups.Groups{Usable: []groups.Group{
+			groupOf(groups.AnnounceLocal, "10.0.0.0/25", "192.168.1.0/24", "fd00::/120", "2001:db8::/120"),
+			groupOf(groups.AnnounceLocal, "172.18.0.0/24", "fd18::/64"),
+			groupOf(groups.AnnounceRemote, "172.16.0.0/24", "fd16::/64"),
+			groupOf(groups.AnnounceAuto, "172.17.0.0/24", "fd17::/64", "10.0.0.128/25", "fd00::1:0/120"),
 		}}},
 		Agent: &config.Agent{
 			Namespace: "purelb", Name: "default", Selector: labels.Everything(), Dummy: "kube-lb0",
@@ -255,7 +255,7 @@ func owned(node string, ips ...string) twist {
 	return func(s *announce.Situation) { s.Peers.Own = each(node, ips...) }
 }
 
-func noGroups(s *announce.Situation) { s.Config.Groups = ipam.Groups{} }
+func noGroups(s *announce.Situation) { s.Config.Groups = groups.Groups{} }
 
 func matching(expression string) twist {
 	return func(s *announce.Situation) {

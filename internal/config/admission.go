@@ -5,27 +5,27 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // reading is a group while it is being read.
 type reading struct {
 	*findings
 	sg     v2.ServiceGroup
-	group  ipam.Group
+	group  groups.Group
 	ranges []written
 	// backend is set if a backend manages the addresses.
 	backend *Backend
 }
 
 // readGroups reads the groups and returns the valid ones.
-func (c *Config) readGroups(groups []v2.ServiceGroup, s scope) {
-	readings := c.readEach(groups, s)
+func (c *Config) readGroups(objects []v2.ServiceGroup, s scope) {
+	readings := c.readEach(objects, s)
 	admit(readings)
 	warnOfSharing(readings)
 	names := namesOf(readings)
-	var usable, all []ipam.Group
-	var fences []ipam.Boundary
+	var usable, all []groups.Group
+	var fences []groups.Boundary
 	for _, r := range readings {
 		if r.group.Enforce {
 			fences = append(fences, r.group.Boundary)
@@ -38,7 +38,7 @@ func (c *Config) readGroups(groups []v2.ServiceGroup, s scope) {
 		all = append(all, r.group)
 		c.Problems = append(c.Problems, r.problems...)
 	}
-	c.Groups = ipam.NewGroups(usable, all, fences, refusedOf(c.Problems))
+	c.Groups = groups.New(usable, all, fences, refusedOf(c.Problems))
 }
 
 // addBackend adds the backend of a usable group, if it has one.
@@ -52,11 +52,11 @@ func (c *Config) addBackend(r *reading) {
 }
 
 // refusedOf returns the groups that problems refuse.
-func refusedOf(problems []Problem) []ipam.RefusedGroup {
-	var refused []ipam.RefusedGroup
+func refusedOf(problems []Problem) []groups.RefusedGroup {
+	var refused []groups.RefusedGroup
 	for _, p := range problems {
 		if p.Kind == KindServiceGroup && p.Severity == Refused {
-			refused = append(refused, ipam.RefusedGroup{
+			refused = append(refused, groups.RefusedGroup{
 				Namespace: p.Namespace, Name: p.Name, OutOfScope: p.Reason == ReasonOutOfScope, Reason: p.Reason, Message: p.String(),
 			})
 		}
@@ -101,18 +101,18 @@ func admit(readings []*reading) {
 // admission is the groups in use. A further group must have another name and other
 // addresses.
 type admission struct {
-	groups []ipam.Group
+	groups []groups.Group
 	taken  addr.Index[inUse]
 }
 
 // inUse is a pool of a group in use. ref is the Ref of that group.
 type inUse struct {
-	ipam.Pool
+	groups.Pool
 	ref string
 }
 
 // add puts g in use.
-func (a *admission) add(g ipam.Group) {
+func (a *admission) add(g groups.Group) {
 	a.groups = append(a.groups, g)
 	for _, p := range g.Pools {
 		a.taken.Add(p.Range, inUse{p, g.Ref()})
@@ -129,7 +129,7 @@ func (a *admission) fits(r *reading) bool {
 
 // named reports whether a group in use has this Ref.
 func (a *admission) named(ref string) bool {
-	return slices.ContainsFunc(a.groups, func(g ipam.Group) bool { return g.Ref() == ref })
+	return slices.ContainsFunc(a.groups, func(g groups.Group) bool { return g.Ref() == ref })
 }
 
 // compare refuses r for each conflict with the groups in use.

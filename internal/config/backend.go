@@ -8,7 +8,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // AnnotationReleaseOrphans of a ServiceGroup lets PureLB release the addresses that its backend holds
@@ -99,12 +99,12 @@ func (r *reading) external(spec v2.ExternalSpec) {
 }
 
 // announceOfBackend reads where addresses of a backend are announced.
-func (f *findings) announceOfBackend(field, text string) ipam.Announce {
+func (f *findings) announceOfBackend(field, text string) groups.Announce {
 	switch text {
 	case "local":
-		return ipam.AnnounceLocal
+		return groups.AnnounceLocal
 	case "remote":
-		return ipam.AnnounceRemote
+		return groups.AnnounceRemote
 	}
 	f.refuse(ReasonParseError, field, "%s is not known: write local or remote", addr.Quote(text))
 	return ""

@@ -86,7 +86,7 @@ func TestBackends(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, tt.groups), nil, home, "team"), tt.want)
+			same(t, config.For(serviceGroups(t, tt.groups), nil, home, "team"), tt.want)
 		})
 	}
 }
@@ -148,7 +148,7 @@ func TestInvalidBackends(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, "a: {"+tt.spec+"}"), nil, home), "Refused ParseError a: "+tt.want)
+			same(t, config.For(serviceGroups(t, "a: {"+tt.spec+"}"), nil, home), "Refused ParseError a: "+tt.want)
 		})
 	}
 }
@@ -174,7 +174,7 @@ func TestSharedNetBoxOriginsAreWarnedOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.Config{Problems: config.For(groups(t, tt.groups), nil, home).Problems}, tt.want)
+			same(t, config.Config{Problems: config.For(serviceGroups(t, tt.groups), nil, home).Problems}, tt.want)
 		})
 	}
 }

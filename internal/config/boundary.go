@@ -5,13 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // boundary reads which Services a group is for. If it cannot read a part, it still
 // returns the rest.
-func (f *findings) boundary(b v2.Boundary) ipam.Boundary {
-	read := ipam.Boundary{
+func (f *findings) boundary(b v2.Boundary) groups.Boundary {
+	read := groups.Boundary{
 		NamespaceSelector: f.criterion("spec.namespaceSelector", b.NamespaceSelector),
 		ServiceSelector:   f.criterion("spec.serviceSelector", b.ServiceSelector),
 		Enforce:           b.EnforceNamespaces,

@@ -3,8 +3,8 @@ package config_test
 import (
 	"testing"
 
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // pools is a range for the tables below.
@@ -41,7 +41,7 @@ func TestBoundaries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, tt.group), nil, home), tt.want)
+			same(t, config.For(serviceGroups(t, tt.group), nil, home), tt.want)
 		})
 	}
 }
@@ -64,8 +64,8 @@ func TestMistakeDoesNotOpenTheBoundary(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := config.For(groups(t, tt.groups), nil, home)
-			same(t, config.Config{Groups: ipam.Groups{Enforced: c.Groups.Enforced}}, tt.want)
+			c := config.For(serviceGroups(t, tt.groups), nil, home)
+			same(t, config.Config{Groups: groups.Groups{Enforced: c.Groups.Enforced}}, tt.want)
 			if g, ok := c.Groups.Group("a"); ok && g.Enforce {
 				t.Errorf("the group is in use: %v", g)
 			}
@@ -74,11 +74,11 @@ func TestMistakeDoesNotOpenTheBoundary(t *testing.T) {
 }
 
 func TestBoundariesAreInOrderOfAge(t *testing.T) {
-	all := groups(t, `
+	all := serviceGroups(t, `
 		c: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25}}, namespaces: [c], enforceNamespaces: true}
 		b: {remote: {}, namespaces: [b], enforceNamespaces: true}
 		a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}, namespaces: [a], enforceNamespaces: true}`)
 	want := config.For(all, nil, home)
-	same(t, config.Config{Groups: ipam.Groups{Enforced: want.Groups.Enforced}}, "fence for c enforced\nfence for b enforced\nfence for a enforced")
+	same(t, config.Config{Groups: groups.Groups{Enforced: want.Groups.Enforced}}, "fence for c enforced\nfence for b enforced\nfence for a enforced")
 	same(t, config.For(judged(all), nil, home), print(want))
 }

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Config is the usable part of what the custom resources say. It is immutable:
 // readers share it without locking.
 type Config struct {
 	// Groups are all ServiceGroups. Each refused group has the reason.
-	Groups ipam.Groups
+	Groups groups.Groups
 	// Backends are the backends of the usable groups, in the order of the groups.
 	Backends []Backend
 	// Agents are the usable LBNodeAgents. Agents with a node selector come first, then agents that

@@ -11,8 +11,8 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 const home = "purelb-system"
@@ -29,7 +29,7 @@ func meta(number int, name string) metav1.ObjectMeta {
 
 // groups reads lines of "name: spec", with the spec in YAML's flow style. The
 // oldest group comes first.
-func groups(t testing.TB, text string) []v2.ServiceGroup {
+func serviceGroups(t testing.TB, text string) []v2.ServiceGroup {
 	t.Helper()
 	var all []v2.ServiceGroup
 	for i, line := range lines(text) {
@@ -96,7 +96,7 @@ func print(c config.Config) string {
 	return b.String()
 }
 
-func printGroup(b *strings.Builder, g ipam.Group) {
+func printGroup(b *strings.Builder, g groups.Group) {
 	fmt.Fprintf(b, "group %s %s", g.Name, g.Announce)
 	for _, p := range g.Pools {
 		fmt.Fprintf(b, " %s/%d", p.Range, p.Bits)
@@ -129,7 +129,7 @@ func printBackend(b *strings.Builder, of config.Backend) {
 	b.WriteString("\n")
 }
 
-func boundary(b ipam.Boundary) string {
+func boundary(b groups.Boundary) string {
 	text := when(len(b.Namespaces) > 0, " for "+strings.Join(b.Namespaces, ","))
 	if b.NamespaceSelector != nil {
 		text += fmt.Sprintf(" for %q", b.NamespaceSelector)

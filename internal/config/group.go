@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // read reads a group by itself.
 func (r *reading) read() {
 	sg := r.sg
-	r.group = ipam.Group{
+	r.group = groups.Group{
 		Namespace: sg.Namespace, Name: sg.Name, Outside: r.group.Outside, UID: sg.UID, Generation: sg.Generation,
 		Boundary:               r.boundary(sg.Spec.Boundary),
 		SharedAcrossNamespaces: sg.Spec.ShareAcrossNamespaces,
@@ -100,7 +100,7 @@ func (f *findings) modes(form form) {
 }
 
 // overlap refuses r, which overlaps other.
-func (f *findings) overlap(r written, other ipam.Pool, of string) {
+func (f *findings) overlap(r written, other groups.Pool, of string) {
 	f.refuse(ReasonOverlaps, r.field+".pool", "Pool overlaps with %s. Overlapping ranges: %s here and %s there; "+
 		"change one of them so that each address is in one range only", of, r.Text, other.Text)
 }
@@ -108,8 +108,8 @@ func (f *findings) overlap(r written, other ipam.Pool, of string) {
 // routes warns if the addresses of r have a shorter mask than their subnet. Every node then has a
 // route for more than the subnet. A local group has no such routes, because its addresses are on
 // the interfaces of nodes.
-func (f *findings) routes(r written, announce ipam.Announce) {
-	if announce == ipam.AnnounceLocal || r.Bits >= r.Subnet.Bits() {
+func (f *findings) routes(r written, announce groups.Announce) {
+	if announce == groups.AnnounceLocal || r.Bits >= r.Subnet.Bits() {
 		return
 	}
 	f.warn(ReasonAdjusted, r.field+".aggregation", "/%d is shorter than the mask of the subnet %s and puts a route for all of %s on every node: "+

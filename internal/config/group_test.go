@@ -63,7 +63,7 @@ func TestGroupsOfEveryGeneration(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, tt.groups), nil, home), tt.want)
+			same(t, config.For(serviceGroups(t, tt.groups), nil, home), tt.want)
 		})
 	}
 }
@@ -161,7 +161,7 @@ func TestInvalidGroups(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, tt.groups), nil, home), tt.want)
+			same(t, config.For(serviceGroups(t, tt.groups), nil, home), tt.want)
 		})
 	}
 }

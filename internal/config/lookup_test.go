@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 const twoGroups = `
@@ -17,8 +17,8 @@ const twoGroups = `
 	virtual: {name: flat, subnet: 198.51.100.0/24, pool: 198.51.100.0/24, aggregation: /32}`
 
 func TestGroupIsFoundByAddress(t *testing.T) {
-	made := config.For(groups(t, twoGroups), nil, home)
-	byHand := config.Config{Groups: ipam.Groups{Usable: made.Groups.Usable}}
+	made := config.For(serviceGroups(t, twoGroups), nil, home)
+	byHand := config.Config{Groups: groups.Groups{Usable: made.Groups.Usable}}
 	tests := []struct{ addr, group, pool string }{
 		{"192.0.2.0", "", ""},
 		{"192.0.2.1", "default", "192.0.2.1-192.0.2.9"},
@@ -125,18 +125,18 @@ func TestExpressionMatchesWholeNames(t *testing.T) {
 }
 
 func TestRefusedGroupsKeepTheirReason(t *testing.T) {
-	c := config.For(groups(t, `
+	c := config.For(serviceGroups(t, `
 		good: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/25}}, priority: 1, autoAssign: false}
 		elsewhere/away: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}
 		bad: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: oops}}}`), nil, home).
-		Beside([]ipam.Network{{Range: addr.Range{From: netip.MustParseAddr("192.0.2.0"), To: netip.MustParseAddr("192.0.2.127")}, What: "the pods"}}, nil)
+		Beside([]groups.Network{{Range: addr.Range{From: netip.MustParseAddr("192.0.2.0"), To: netip.MustParseAddr("192.0.2.127")}, What: "the pods"}}, nil)
 	message := map[string]string{}
 	for _, p := range c.Problems {
 		if p.Severity == config.Refused {
 			message[p.Name] = p.String()
 		}
 	}
-	want := []ipam.RefusedGroup{
+	want := []groups.RefusedGroup{
 		{Namespace: "elsewhere", Name: "away", OutOfScope: true, Reason: config.ReasonOutOfScope, Message: message["away"]},
 		{Namespace: home, Name: "bad", Reason: config.ReasonParseError, Message: message["bad"]},
 		{Namespace: home, Name: "good", Reason: config.ReasonClusterNetwork, Message: message["good"]},

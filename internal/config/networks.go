@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // OnNodes returns c for a cluster whose nodes have these subnets and addresses: see
-// ipam.Groups.
+// groups.Groups.
 func (c Config) OnNodes(subnets []netip.Prefix, addresses []netip.Addr) Config {
 	c.Groups = c.Groups.OnNodes(subnets, addresses)
 	return c
@@ -24,7 +24,7 @@ func (c Config) OnNodes(subnets []netip.Prefix, addresses []netip.Addr) Config {
 // For each of clusterIPs, the network is not known. Beside refuses a group with a
 // range that contains one of them, because more addresses of the range may be
 // ClusterIPs.
-func (c Config) Beside(networks []ipam.Network, clusterIPs []netip.Addr) Config {
+func (c Config) Beside(networks []groups.Network, clusterIPs []netip.Addr) Config {
 	var problems []Problem
 	for _, g := range c.Groups.Usable {
 		f := findings{about: Problem{Kind: KindServiceGroup, Namespace: g.Namespace, Name: g.Name, UID: g.UID, Generation: g.Generation}}
@@ -42,7 +42,7 @@ func (c Config) Beside(networks []ipam.Network, clusterIPs []netip.Addr) Config 
 }
 
 // beside compares p with the networks that the cluster itself uses.
-func (f *findings) beside(p ipam.Pool, networks []ipam.Network, clusterIPs []netip.Addr) {
+func (f *findings) beside(p groups.Pool, networks []groups.Network, clusterIPs []netip.Addr) {
 	const cure = "choose a range that nothing else uses"
 	for _, a := range clusterIPs {
 		if p.Contains(a) {
@@ -69,7 +69,7 @@ func (f *findings) beside(p ipam.Pool, networks []ipam.Network, clusterIPs []net
 }
 
 // leaves reports whether p has addresses outside of networks.
-func leaves(p ipam.Pool, networks []addr.Range) bool {
+func leaves(p groups.Pool, networks []addr.Range) bool {
 	p.Exclude = nil // the operator may end these exclusions at any time
 	for _, r := range p.Usable() {
 		for range r.Without(networks) {

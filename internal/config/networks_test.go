@@ -10,17 +10,17 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // network is a range that the cluster uses.
-func network(t *testing.T, what, cidr string) ipam.Network {
+func network(t *testing.T, what, cidr string) groups.Network {
 	t.Helper()
 	r, err := addr.ParseBlock(cidr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ipam.Network{Range: r, What: what + " " + cidr}
+	return groups.Network{Range: r, What: what + " " + cidr}
 }
 
 func TestRangesInClusterNetworksAreRefused(t *testing.T) {
@@ -28,18 +28,18 @@ func TestRangesInClusterNetworksAreRefused(t *testing.T) {
 	services6 := network(t, "the Service network", "fd00:10:96::/112")
 	for _, tt := range []struct {
 		name, pool, subnet string
-		networks           []ipam.Network
+		networks           []groups.Network
 		clusterIPs         []netip.Addr
 		want               string
 	}{
-		{"elsewhere", "192.0.2.0/24", "192.0.2.0/24", []ipam.Network{services, pods, services6}, nil, ""},
-		{"inside", "10.96.0.0/24", "10.96.0.0/24", []ipam.Network{services, pods}, nil,
+		{"elsewhere", "192.0.2.0/24", "192.0.2.0/24", []groups.Network{services, pods, services6}, nil, ""},
+		{"inside", "10.96.0.0/24", "10.96.0.0/24", []groups.Network{services, pods}, nil,
 			`Refused ClusterNetwork: "10.96.0.0/24" is inside the Service network 10.96.0.0/16, so no Service can have any of its addresses; choose a range that nothing else uses`},
-		{"the same, of IPv6", "fd00:10:96::/112", "fd00:10:96::/112", []ipam.Network{services, services6}, nil,
+		{"the same, of IPv6", "fd00:10:96::/112", "fd00:10:96::/112", []groups.Network{services, services6}, nil,
 			`Refused ClusterNetwork: "fd00:10:96::/112" is inside the Service network fd00:10:96::/112, so no Service can have any of its addresses; choose a range that nothing else uses`},
-		{"around", "10.0.0.0/8", "10.0.0.0/8", []ipam.Network{services, pods}, nil,
+		{"around", "10.0.0.0/8", "10.0.0.0/8", []groups.Network{services, pods}, nil,
 			`Warning Adjusted: "10.0.0.0/8" overlaps the Service network 10.96.0.0/16 and 1 more, whose addresses are not handed out; choose a range that nothing else uses`},
-		{"inside several networks together", "10.96.255.0-10.97.0.255", "10.96.0.0/15", []ipam.Network{services, network(t, "the pod network", "10.97.0.0/24")}, nil,
+		{"inside several networks together", "10.96.255.0-10.97.0.255", "10.96.0.0/15", []groups.Network{services, network(t, "the pod network", "10.97.0.0/24")}, nil,
 			`Refused ClusterNetwork: "10.96.255.0-10.97.0.255" is inside the Service network 10.96.0.0/16 and 1 more, so no Service can have any of its addresses; choose a range that nothing else uses`},
 		{"with a ClusterIP of an unknown network", "10.96.0.0/12", "10.96.0.0/12", nil, []netip.Addr{netip.MustParseAddr("10.96.0.1")},
 			`Refused ClusterNetwork: "10.96.0.0/12" contains 10.96.0.1, the ClusterIP of the Service default/kubernetes, so it overlaps the Service network of the cluster; choose a range that nothing else uses`},

@@ -60,7 +60,7 @@ func TestWorkingGroupStaysInUse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			all := judged(groups(t, "old: "+tt.old+"\nyoung: "+tt.young))
+			all := judged(serviceGroups(t, "old: "+tt.old+"\nyoung: "+tt.young))
 			for i := range all {
 				if spec, ok := tt.edits[all[i].Name]; ok {
 					all[i].Generation, all[i].Spec = 1, v2.ServiceGroupSpec{}
@@ -75,7 +75,7 @@ func TestWorkingGroupStaysInUse(t *testing.T) {
 }
 
 func TestNameDecidesWithinOneSecond(t *testing.T) {
-	all := groups(t, `
+	all := serviceGroups(t, `
 		b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 		a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`)
 	all[1].CreationTimestamp = all[0].CreationTimestamp

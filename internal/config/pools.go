@@ -5,13 +5,13 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // form is one notation of a group, with its contents.
 type form struct {
 	name, field string
-	announce    ipam.Announce
+	announce    groups.Announce
 	pools       v2.Pools
 	single      v2.Single
 	skipIPv6DAD bool
@@ -33,7 +33,7 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 	}
 	if r := spec.Remote; r != nil {
 		forms = append(forms, form{
-			name: "remote", field: "spec.remote", announce: ipam.AnnounceRemote, pools: r.Pools, withdrawal: r.Withdrawal,
+			name: "remote", field: "spec.remote", announce: groups.AnnounceRemote, pools: r.Pools, withdrawal: r.Withdrawal,
 		})
 	}
 	if spec.Netbox != nil {
@@ -43,16 +43,16 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 		forms = append(forms, form{name: "external", field: "spec.external", external: spec.External, withdrawal: spec.External.Withdrawal})
 	}
 	if spec.Single != (v2.Single{}) {
-		forms = append(forms, form{name: "the flat form", field: "spec", announce: ipam.AnnounceAuto, single: spec.Single})
+		forms = append(forms, form{name: "the flat form", field: "spec", announce: groups.AnnounceAuto, single: spec.Single})
 	}
 	return forms
 }
 
-func announceOf(a v2.Announce) ipam.Announce {
+func announceOf(a v2.Announce) groups.Announce {
 	if a == v2.AnnounceAuto {
-		return ipam.AnnounceAuto
+		return groups.AnnounceAuto
 	}
-	return ipam.AnnounceLocal
+	return groups.AnnounceLocal
 }
 
 // source is a pool as the user wrote it, and where.

@@ -12,8 +12,8 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // anyGroups draws groups with ranges of few addresses, so that they often overlap.
@@ -71,14 +71,14 @@ func TestNoAddressIsInTwoGroups(t *testing.T) {
 // TestNewGroupNeverStopsAnOldOne: a new object changes nothing about older, accepted ones.
 func TestNewGroupNeverStopsAnOldOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		groups := anyGroups(t)
-		before := config.For(groups, nil, home)
+		objects := anyGroups(t)
+		before := config.For(objects, nil, home)
 		newer := v2.ServiceGroup{ObjectMeta: meta(9, "a-newer-one")}
 		one := anyPool(t, "192.0.2.%d", "192.0.2.0/24")
 		newer.Spec.Single = v2.Single{Pool: one.Pool, Subnet: one.Subnet}
-		after := config.For(append([]v2.ServiceGroup{newer}, groups...), nil, home)
-		kept := slices.DeleteFunc(slices.Clone(after.Groups.Usable), func(g ipam.Group) bool { return g.Name == newer.Name })
-		if diff := cmp.Diff(print(config.Config{Groups: ipam.Groups{Usable: before.Groups.Usable}}), print(config.Config{Groups: ipam.Groups{Usable: kept}})); diff != "" {
+		after := config.For(append([]v2.ServiceGroup{newer}, objects...), nil, home)
+		kept := slices.DeleteFunc(slices.Clone(after.Groups.Usable), func(g groups.Group) bool { return g.Name == newer.Name })
+		if diff := cmp.Diff(print(config.Config{Groups: groups.Groups{Usable: before.Groups.Usable}}), print(config.Config{Groups: groups.Groups{Usable: kept}})); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -86,7 +86,7 @@ func TestNewGroupNeverStopsAnOldOne(t *testing.T) {
 
 func TestProblemsAreOrderedByObject(t *testing.T) {
 	c := config.For(
-		groups(t, "b: {}\na: {local: {}}\nzoo/c: {}\nant/d: {}"),
+		serviceGroups(t, "b: {}\na: {local: {}}\nzoo/c: {}\nant/d: {}"),
 		agents(t, "z: {}\ny: {}"),
 		home)
 	var got []string

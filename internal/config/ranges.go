@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // written is a pool, and where it is written.
 type written struct {
-	ipam.Pool
+	groups.Pool
 	field string
 }
 
@@ -23,7 +23,7 @@ func (f *findings) rangesOf(form form) []written {
 		f.refuse(ReasonParseError, "spec", "the group has no addresses: add a range as v4pool, v6pool, v4pools or v6pools")
 	}
 	var ranges []written
-	var taken addr.Index[ipam.Pool]
+	var taken addr.Index[groups.Pool]
 	for _, s := range sources {
 		p, ok := f.pool(s, form.announce)
 		if !ok {
@@ -48,41 +48,41 @@ func (f *findings) rangesOf(form form) []written {
 // pool reads one source. A range is virtual if it is not for the interfaces of
 // nodes and each address has a route of its own. The networks of nodes may still
 // change that: see OnNodes.
-func (f *findings) pool(s source, announce ipam.Announce) (ipam.Pool, bool) {
+func (f *findings) pool(s source, announce groups.Announce) (groups.Pool, bool) {
 	p, err := s.parse()
 	if err != nil {
 		field, reason := s.field, err.Error()
-		if e, ok := errors.AsType[*ipam.ParseError](err); ok {
+		if e, ok := errors.AsType[*groups.ParseError](err); ok {
 			field, reason = field+"."+e.Field, e.Reason
 		}
 		f.refuse(ReasonParseError, field, "%s", reason)
-		return ipam.Pool{}, false
+		return groups.Pool{}, false
 	}
 	if s.family != 0 && p.Family() != s.family {
 		f.refuse(ReasonParseError, s.field+".pool", "%s is an %s range and %s is for %s; move it to %s",
 			addr.Quote(p.Text), p.Family(), s.field, s.family, s.instead)
-		return ipam.Pool{}, false
+		return groups.Pool{}, false
 	}
-	p.Virtual = announce != ipam.AnnounceLocal && p.Bits == p.Family().Bits()
+	p.Virtual = announce != groups.AnnounceLocal && p.Bits == p.Family().Bits()
 	if misread := p.Misread(); misread != "" {
 		f.warn(ReasonAdjusted, s.field+".pool", "%s", misread)
 	}
 	return p, f.offers(p, s)
 }
 
-func (s source) parse() (ipam.Pool, error) {
+func (s source) parse() (groups.Pool, error) {
 	exclude := make([]string, len(s.text.Exclude))
 	for i, e := range s.text.Exclude {
 		exclude[i] = string(e)
 	}
-	p, err := ipam.ParsePool(string(s.text.Pool), string(s.text.Subnet), string(s.text.Aggregation), exclude...)
+	p, err := groups.ParsePool(string(s.text.Pool), string(s.text.Subnet), string(s.text.Aggregation), exclude...)
 	p.Draining = s.text.Drain
 	return p, err
 }
 
 // offers reports whether p has addresses to hand out. A pool that excludes all of
 // its addresses is still used, because Services may hold some of them.
-func (f *findings) offers(p ipam.Pool, s source) bool {
+func (f *findings) offers(p groups.Pool, s source) bool {
 	if len(p.Usable()) > 0 {
 		return true
 	}

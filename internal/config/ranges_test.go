@@ -40,7 +40,7 @@ func TestRangesHandedOut(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, tt.groups), nil, home), tt.want)
+			same(t, config.For(serviceGroups(t, tt.groups), nil, home), tt.want)
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestWrongExclusionNamesItsField(t *testing.T) {
 		{`a: {local: {v6pools: [{subnet: "2001:db8::/64", pool: "2001:db8::/64", exclude: [192.0.2.1]}]}}`, "spec.local.v6pools[0].exclude[0]"},
 	}
 	for _, tt := range tests {
-		c := config.For(groups(t, tt.group), nil, home)
+		c := config.For(serviceGroups(t, tt.group), nil, home)
 		if len(c.Groups.Usable) > 0 || len(c.Problems) != 1 || c.Problems[0].Field != tt.field || c.Problems[0].Reason != config.ReasonParseError {
 			t.Errorf("%s:\n%s", tt.group, print(c))
 		}
@@ -78,7 +78,7 @@ func TestAggregationWiderThanSubnetIsWarnedOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(groups(t, tt.group), nil, home), tt.want)
+			same(t, config.For(serviceGroups(t, tt.group), nil, home), tt.want)
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestHostRouteRangeIsVirtualWithoutNodes(t *testing.T) {
 			for text := range strings.FieldsSeq(tt.address) {
 				addresses = append(addresses, netip.MustParseAddr(text))
 			}
-			before := config.For(groups(t, tt.group), nil, home)
+			before := config.For(serviceGroups(t, tt.group), nil, home)
 			c := before.OnNodes(subnets, addresses)
 			if len(c.Groups.Usable) != 1 {
 				t.Fatal(print(c))
@@ -124,7 +124,7 @@ func TestHostRouteRangeIsVirtualWithoutNodes(t *testing.T) {
 			if _, p, ok := c.Groups.GroupOf(netip.MustParseAddr(tt.want)); !ok || p.Virtual != c.Groups.Usable[0].Pools[0].Virtual {
 				t.Errorf("the pool found by its address is %+v", p)
 			}
-			same(t, before, print(config.For(groups(t, tt.group), nil, home)))
+			same(t, before, print(config.For(serviceGroups(t, tt.group), nil, home)))
 		})
 	}
 }

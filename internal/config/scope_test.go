@@ -41,7 +41,7 @@ func TestNamespaceList(t *testing.T) {
 }
 
 func TestOutsideGroupsCarryTheirNamespace(t *testing.T) {
-	c := config.For(groups(t, `
+	c := config.For(serviceGroups(t, `
 		web: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.0/24}}}
 		a/web: {remote: {v4pool: {subnet: 10.0.2.0/24, pool: 10.0.2.0/24}}}
 		a/db: {name: oldname, remote: {v4pool: {subnet: 10.0.3.0/24, pool: 10.0.3.0/24}}}
@@ -84,7 +84,7 @@ func TestOutsideGroupsCarryTheirNamespace(t *testing.T) {
 }
 
 func TestEverywhereMeansAllNamespaces(t *testing.T) {
-	all := groups(t, `
+	all := serviceGroups(t, `
 		web: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.0/24}}}
 		a/web: {remote: {v4pool: {subnet: 10.0.2.0/24, pool: 10.0.2.0/24}}}
 		a/late: {remote: {v4pool: {subnet: 10.0.1.0/24, pool: 10.0.1.8/29}}}`)

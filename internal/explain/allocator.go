@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -151,7 +152,7 @@ func (v *view) claimsOf(a netip.Addr) []string {
 }
 
 // backend returns the allocator's report on the backend of g, or false.
-func (v *view) backend(g ipam.Group) (allocstate.Backend, bool) {
+func (v *view) backend(g groups.Group) (allocstate.Backend, bool) {
 	if v.Allocator == nil {
 		return allocstate.Backend{}, false
 	}
@@ -163,7 +164,7 @@ func (v *view) backend(g ipam.Group) (allocstate.Backend, bool) {
 }
 
 // backendLines describes the state of the backend of g.
-func (v *view) backendLines(g ipam.Group) []string {
+func (v *view) backendLines(g groups.Group) []string {
 	b, ok := v.backend(g)
 	if !ok {
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Group explains whether a ServiceGroup is used, which Services it is for, how full it is,
@@ -52,7 +53,7 @@ func Group(w World, name string) (Story, error) {
 }
 
 // tellGroup sets the summary of g.
-func (v *view) tellGroup(s *Story, g ipam.Group) {
+func (v *view) tellGroup(s *Story, g groups.Group) {
 	name := "ServiceGroup " + g.DisplayName()
 	for _, p := range census.Unreached(g, v.state.Subnets) {
 		if len(v.state.Subnets) > 0 {
@@ -81,7 +82,7 @@ func (v *view) tellGroup(s *Story, g ipam.Group) {
 }
 
 // forWhom lists the Services that g is for.
-func forWhom(g ipam.Group) []string {
+func forWhom(g groups.Group) []string {
 	var lines []string
 	add := func(when bool, format string, args ...any) {
 		if when {

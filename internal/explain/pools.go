@@ -9,7 +9,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Pools are the ranges of addresses, and how full they are.
@@ -99,7 +99,7 @@ func (v *view) groupNames() string {
 }
 
 // typeOf returns the type of the addresses of g.
-func (v *view) typeOf(g ipam.Group) string {
+func (v *view) typeOf(g groups.Group) string {
 	switch o := v.groupObject(g); {
 	case g.Backend != "" && o != nil && o.Spec.Netbox != nil:
 		return "netbox"
@@ -110,7 +110,7 @@ func (v *view) typeOf(g ipam.Group) string {
 }
 
 // groupObject returns the object of g, or nil.
-func (v *view) groupObject(g ipam.Group) *v2.ServiceGroup {
+func (v *view) groupObject(g groups.Group) *v2.ServiceGroup {
 	i := slices.IndexFunc(v.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
 	if i < 0 {
 		return nil
@@ -118,7 +118,7 @@ func (v *view) groupObject(g ipam.Group) *v2.ServiceGroup {
 	return &v.Groups[i]
 }
 
-func (v *view) rangeOf(p ipam.Pool) PoolRange {
+func (v *view) rangeOf(p groups.Pool) PoolRange {
 	r := PoolRange{Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Services: v.servicesIn(p.Range), Warning: p.Misread()}
 	if v.counted() {
 		free, used := v.held.Store.Available(p), v.held.Store.InUse(p)
@@ -149,7 +149,7 @@ func percent(used int64, free *big.Int) float64 {
 }
 
 // backendRanges returns the ranges that the status of a group names for a backend.
-func (v *view) backendRanges(g ipam.Group) []PoolRange {
+func (v *view) backendRanges(g groups.Group) []PoolRange {
 	o := v.groupObject(g)
 	if o == nil {
 		return nil

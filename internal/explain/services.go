@@ -14,6 +14,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -270,7 +271,7 @@ func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message str
 
 // backendFault says why the backend of g does not work, or returns "". The allocator knows it
 // first. If the allocator was not asked, the status of g has what it last wrote there.
-func (v *view) backendFault(g ipam.Group) string {
+func (v *view) backendFault(g groups.Group) string {
 	if b, known := v.backend(g); known {
 		if b.Fault == "" {
 			return ""

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // The values of Overall.
@@ -83,7 +83,7 @@ func StatusOf(w World) Status {
 	v.addServices(&s)
 	v.addAllocatorTo(&s)
 	s.Overall = v.overall(s)
-	if sum := s.Services.Summary; sum != nil && sum.Problems > 0 || slices.ContainsFunc(v.state.Config.Groups.Usable, func(g ipam.Group) bool { return g.Backend != "" }) {
+	if sum := s.Services.Summary; sum != nil && sum.Problems > 0 || slices.ContainsFunc(v.state.Config.Groups.Usable, func(g groups.Group) bool { return g.Backend != "" }) {
 		s.Unread = v.unheard(s.Unread)
 	}
 	return s

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 func TestSkippedAddressesAreListed(t *testing.T) {
@@ -36,11 +37,11 @@ fd00::2 was skipped, because it is excluded
 and more`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p, err := ipam.ParsePool(tt.pool, tt.pool, "", tt.exclude)
+			p, err := groups.ParsePool(tt.pool, tt.pool, "", tt.exclude)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := ipam.Cluster{Groups: ipam.Groups{Usable: []ipam.Group{{Name: "default", Pools: []ipam.Pool{p}}}}, Store: ipam.NewStore()}
+			c := ipam.Cluster{Groups: groups.Groups{Usable: []groups.Group{{Name: "default", Pools: []groups.Pool{p}}}}, Store: ipam.NewStore()}
 			c.Store.SetBlocked(map[netip.Addr]string{netip.MustParseAddr("10.0.0.1"): "the default gateway of node n1"})
 			if err := c.Store.Hold(netip.MustParseAddr("10.0.0.2"), "default/other", false); err != nil {
 				t.Fatal(err)

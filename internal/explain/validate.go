@@ -14,6 +14,7 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -193,7 +194,7 @@ func (v *view) checkDefault() []Check {
 	if _, ok := v.state.Config.Groups.Group(ipam.DefaultGroup); ok {
 		return nil
 	}
-	open := slices.ContainsFunc(v.state.Config.Groups.Usable, func(g ipam.Group) bool { return g.Priority != nil && !g.ByName && len(g.Namespaces) == 0 })
+	open := slices.ContainsFunc(v.state.Config.Groups.Usable, func(g groups.Group) bool { return g.Priority != nil && !g.ByName && len(g.Namespaces) == 0 })
 	if open {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/nodes/lease"
 	"purelb.io/purelb/internal/service"
@@ -172,7 +173,7 @@ func texts[T interface{ String() string }](values []T) string {
 // Services.
 func NeedsEndpoints(w World) bool {
 	c := config.For(w.Groups, w.Agents, w.Namespace, w.ConfigNamespaces...)
-	if slices.ContainsFunc(c.Groups.Usable, func(g ipam.Group) bool { return g.WithdrawIdle }) {
+	if slices.ContainsFunc(c.Groups.Usable, func(g groups.Group) bool { return g.WithdrawIdle }) {
 		return true
 	}
 	return slices.ContainsFunc(w.Services, func(o corev1.Service) bool {

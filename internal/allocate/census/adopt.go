@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -121,13 +122,13 @@ func AdoptClaims(c ipam.Cluster, r service.Request) {
 
 // backedGroup returns the first group with a backend among the groups that a Service names as
 // the source of its addresses.
-func backedGroup(c ipam.Cluster, from string) (ipam.Group, bool) {
+func backedGroup(c ipam.Cluster, from string) (groups.Group, bool) {
 	for name := range strings.SplitSeq(from, ", ") {
 		if g, ok := c.Groups.Group(name); ok && g.Backend != "" {
 			return g, true
 		}
 	}
-	return ipam.Group{}, false
+	return groups.Group{}, false
 }
 
 // Recall holds addresses that PureLB gave to the Service of r and that its status does not show.

@@ -27,6 +27,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/lease"
 	"purelb.io/purelb/internal/service"
 )
@@ -69,7 +70,7 @@ type State struct {
 	Quarantined map[netip.Addr]string
 	// Networks are the networks that the cluster uses itself, sorted. Services must not get
 	// their addresses.
-	Networks []ipam.Network
+	Networks []groups.Network
 	// Namespaces holds the labels of all namespaces, if a ServiceGroup selects namespaces by
 	// labels. Otherwise it is nil.
 	Namespaces map[string]map[string]string
@@ -114,8 +115,8 @@ func listed(services []corev1.Service) map[ipam.Owner][]netip.Addr {
 
 // labelsOf returns the labels of namespaces, if c selects namespaces by labels.
 func labelsOf(namespaces []metav1.PartialObjectMetadata, c config.Config) map[string]map[string]string {
-	selects := func(b ipam.Boundary) bool { return b.NamespaceSelector != nil }
-	if !slices.ContainsFunc(c.Groups.Enforced, selects) && !slices.ContainsFunc(c.Groups.Usable, func(g ipam.Group) bool { return selects(g.Boundary) }) {
+	selects := func(b groups.Boundary) bool { return b.NamespaceSelector != nil }
+	if !slices.ContainsFunc(c.Groups.Enforced, selects) && !slices.ContainsFunc(c.Groups.Usable, func(g groups.Group) bool { return selects(g.Boundary) }) {
 		return nil
 	}
 	of := make(map[string]map[string]string, len(namespaces))

@@ -12,7 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/lease"
 )
 
@@ -75,12 +75,12 @@ func gateways(leases []coordinationv1.Lease) nodeOf {
 
 // networksOf returns the networks that the cluster uses itself, sorted: those of the
 // ClusterIPs of Services, and those of the pods of each node.
-func networksOf(services []networkingv1.ServiceCIDR, nodes []corev1.Node) []ipam.Network {
-	var all []ipam.Network
+func networksOf(services []networkingv1.ServiceCIDR, nodes []corev1.Node) []groups.Network {
+	var all []groups.Network
 	add := func(format, cidr, node string) {
 		if p, err := netip.ParsePrefix(cidr); err == nil {
 			p = p.Masked()
-			all = append(all, ipam.Network{
+			all = append(all, groups.Network{
 				Range: addr.Range{From: p.Addr(), To: addr.Last(p)}, What: fmt.Sprintf(format, p, node),
 			})
 		}
@@ -95,7 +95,7 @@ func networksOf(services []networkingv1.ServiceCIDR, nodes []corev1.Node) []ipam
 			add("the pod network %s of node %s", cidr, n.Name)
 		}
 	}
-	slices.SortFunc(all, func(a, b ipam.Network) int {
+	slices.SortFunc(all, func(a, b groups.Network) int {
 		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To), cmp.Compare(a.What, b.What))
 	})
 	return slices.Compact(all)
@@ -164,11 +164,11 @@ func macsOfNodes(leases []coordinationv1.Lease) (nodes map[lease.MAC]bool, known
 
 // Unreached returns the pools of g that no node announces, because no node has an
 // interface in their networks. Only local groups have such pools.
-func Unreached(g ipam.Group, subnets []netip.Prefix) []ipam.Pool {
-	if g.Announce != ipam.AnnounceLocal {
+func Unreached(g groups.Group, subnets []netip.Prefix) []groups.Pool {
+	if g.Announce != groups.AnnounceLocal {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(g.Pools), func(p ipam.Pool) bool {
+	return slices.DeleteFunc(slices.Clone(g.Pools), func(p groups.Pool) bool {
 		return slices.ContainsFunc(subnets, p.Subnet.Overlaps)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 )
 
 // asked returns the address of family f that the Service asks for.
@@ -101,7 +102,7 @@ func (c *chooser) refuseAsked(a netip.Addr) *Refusal {
 
 // withheld returns the reason why p, a pool of g that contains a, does not hand out a. It
 // returns nothing if p hands out a.
-func (c *chooser) withheld(g Group, p Pool, a netip.Addr) (reason, message string) {
+func (c *chooser) withheld(g groups.Group, p groups.Pool, a netip.Addr) (reason, message string) {
 	if why, blocked := c.Store.Blocked(a); blocked {
 		return ReasonReserved, fmt.Sprintf("%s was asked for, but is not given to Services, because it is %s; ask for another address", a, why)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -83,7 +84,7 @@ refused: pool <none>, other`},
 
 func TestReservedAddressNeedsAnExplicitRange(t *testing.T) {
 	cidr := func(texts ...string) func(*ipam.Cluster) {
-		return func(c *ipam.Cluster) { only(group(t, "default", ipam.AnnounceRemote, texts...))(c) }
+		return func(c *ipam.Cluster) { only(group(t, "default", groups.AnnounceRemote, texts...))(c) }
 	}
 	written := cidr("192.0.2.0/24", "192.0.2.0/24", "2001:db8::/64", "2001:db8::/64")
 	named := cidr("192.0.2.0-192.0.2.255", "192.0.2.0/24", "2001:db8::-2001:db8::9", "2001:db8::/64")

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -17,22 +18,22 @@ import (
 
 // GroupOf returns the group and the pool that contain a. For an address that a backend granted,
 // GroupOf makes a pool of this single address.
-func (c Cluster) GroupOf(a netip.Addr) (Group, Pool, bool) {
+func (c Cluster) GroupOf(a netip.Addr) (groups.Group, groups.Pool, bool) {
 	if g, p, ok := c.Groups.GroupOf(a); ok || c.Claims == nil {
 		return g, p, ok
 	}
 	ref, ok := c.Claims.GroupOf(a)
 	if !ok {
-		return Group{}, Pool{}, false
+		return groups.Group{}, groups.Pool{}, false
 	}
 	g, ok := c.Groups.Group(ref)
 	return g, poolOfOne(a, g.Mask(addr.FamilyOf(a))), ok
 }
 
 // poolOfOne returns a pool of the address a.
-func poolOfOne(a netip.Addr, bits int) Pool {
+func poolOfOne(a netip.Addr, bits int) groups.Pool {
 	a = plain(a)
-	return Pool{Range: addr.Range{From: a, To: a}, Subnet: netip.PrefixFrom(a, a.BitLen()), Bits: bits, Explicit: true, Text: a.String()}
+	return groups.Pool{Range: addr.Range{From: a, To: a}, Subnet: netip.PrefixFrom(a, a.BitLen()), Bits: bits, Explicit: true, Text: a.String()}
 }
 
 // Usable checks a, which a backend granted to the Service of claim. It returns the reason why the
@@ -64,14 +65,14 @@ func (c Cluster) Usable(claim Claim, a netip.Addr) *Error {
 
 // ClaimOf returns the claim of the Service of r for an address of family f from g. It names
 // no address.
-func (c Cluster) ClaimOf(r service.Request, g Group, f addr.Family) Claim {
+func (c Cluster) ClaimOf(r service.Request, g groups.Group, f addr.Family) Claim {
 	claim := Claim{Group: g.Ref(), Service: r.Key(), SharingKey: r.SharingKey, Family: f, Hostname: r.Hostname}
 	claim.Key = KeyOf(c.Claims.cluster, claim)
 	return claim
 }
 
 // claimOf returns the claim of the Service for an address of family f from g.
-func (c *chooser) claimOf(g Group, f addr.Family) Claim {
+func (c *chooser) claimOf(g groups.Group, f addr.Family) Claim {
 	claim := c.ClaimOf(c.r, g, f)
 	claim.Address, _ = c.asked(f)
 	return claim
@@ -79,7 +80,7 @@ func (c *chooser) claimOf(g Group, f addr.Family) Claim {
 
 // granted returns the address of family f that the backend of g granted to the Service, if
 // the Service can have it.
-func (c *chooser) granted(g Group, f addr.Family) (netip.Addr, bool) {
+func (c *chooser) granted(g groups.Group, f addr.Family) (netip.Addr, bool) {
 	claim := c.claimOf(g, f)
 	a := c.Claims.outcome(claim).address
 	if !a.IsValid() || c.Usable(claim, a) != nil || slices.Contains(c.has, a) || c.keptFrom(a) != nil {
@@ -89,7 +90,7 @@ func (c *chooser) granted(g Group, f addr.Family) (netip.Addr, bool) {
 }
 
 // mayAnswer reports whether the backend of g may still grant an address of family f.
-func (c *chooser) mayAnswer(g *Group, f addr.Family) bool {
+func (c *chooser) mayAnswer(g *groups.Group, f addr.Family) bool {
 	failure := c.Claims.outcome(c.claimOf(*g, f)).failure
 	_, granted := c.granted(*g, f)
 	return !granted && (failure == nil || failure.Kind != KindExhausted)
@@ -97,7 +98,7 @@ func (c *chooser) mayAnswer(g *Group, f addr.Family) bool {
 
 // due returns groups up to and including the first one whose backend may still grant an
 // address of one of these families.
-func (c *chooser) due(groups []*Group, families []addr.Family) []*Group {
+func (c *chooser) due(groups []*groups.Group, families []addr.Family) []*groups.Group {
 	for i, g := range groups {
 		if g.Backend != "" && slices.ContainsFunc(families, func(f addr.Family) bool { return c.mayAnswer(g, f) }) {
 			return groups[:i+1]
@@ -108,7 +109,7 @@ func (c *chooser) due(groups []*Group, families []addr.Family) []*Group {
 
 // claimFrom records claims of the Service in the groups that have a backend. It claims an address
 // of each missing family, and repeats the granted claims.
-func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
+func (c *chooser) claimFrom(groups []*groups.Group, families, missing []addr.Family) {
 	for _, g := range groups {
 		if g.Backend == "" {
 			continue
@@ -123,7 +124,7 @@ func (c *chooser) claimFrom(groups []*Group, families, missing []addr.Family) {
 
 // unanswered returns the reason why the backend of g has not granted an address of family
 // f.
-func (c *chooser) unanswered(g *Group, f addr.Family) *Refusal {
+func (c *chooser) unanswered(g *groups.Group, f addr.Family) *Refusal {
 	refusal := &Refusal{Metric: metricBackend, Pool: g.DisplayName(), Reason: ReasonBackend, lacking: true, awaits: true}
 	outcome := c.Claims.outcome(c.claimOf(*g, f))
 	failure := outcome.failure
@@ -155,7 +156,7 @@ func (c *chooser) unanswered(g *Group, f addr.Family) *Refusal {
 
 // unfitGrant returns the reason why the Service does not get a, which the backend of g
 // granted to it.
-func (c *chooser) unfitGrant(g *Group, a netip.Addr) *Refusal {
+func (c *chooser) unfitGrant(g *groups.Group, a netip.Addr) *Refusal {
 	refusal := &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, awaits: true, needs: []Need{{Addr: a}}}
 	unusable := c.Usable(c.claimOf(*g, addr.FamilyOf(a)), a)
 	var held *HeldError
@@ -172,7 +173,7 @@ func (c *chooser) unfitGrant(g *Group, a netip.Addr) *Refusal {
 
 // askGranted claims a, which the Service asks for and which the backend of g granted. It
 // refuses if the grant is for another Service that does not hold a yet.
-func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
+func (c *chooser) askGranted(g groups.Group, a netip.Addr) *Refusal {
 	claim := c.claimOf(g, addr.FamilyOf(a))
 	if c.Claims.outcome(claim).address == plain(a) {
 		c.claims = append(c.claims, claim)
@@ -189,7 +190,7 @@ func (c *chooser) askGranted(g Group, a netip.Addr) *Refusal {
 // sharedLater returns the needs of a Service that asks for a, if a is in no pool. The Service
 // waits, because a backend may grant a to another Service with which it shares.
 func (c *chooser) sharedLater(a netip.Addr) []Need {
-	if !slices.ContainsFunc(c.Groups.Usable, func(g Group) bool { return g.Backend != "" }) {
+	if !slices.ContainsFunc(c.Groups.Usable, func(g groups.Group) bool { return g.Backend != "" }) {
 		return nil
 	}
 	return []Need{{Addr: a}}

@@ -10,11 +10,12 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // families has one large pool of each family.
-func families(t testing.TB) map[string]ipam.Pool {
-	return map[string]ipam.Pool{
+func families(t testing.TB) map[string]groups.Pool {
+	return map[string]groups.Pool{
 		"v4": parse(t, "10.0.0.0/8", "10.0.0.0/8"),
 		"v6": parse(t, "2001:db8::/64", "2001:db8::/64"),
 	}
@@ -22,15 +23,15 @@ func families(t testing.TB) map[string]ipam.Pool {
 
 // layouts are ways in which n addresses of a pool are in use. The name describes the surroundings
 // of the next free address.
-var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
+var layouts = map[string]func(t testing.TB, p groups.Pool, n int) *ipam.Store{
 	// The lowest n addresses, one Service each.
-	"contiguous": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
+	"contiguous": func(t testing.TB, p groups.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
 		fill(t, b, p, n)
 		return b
 	},
 	// Every second address of the lowest 2n.
-	"fragmented": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
+	"fragmented": func(t testing.TB, p groups.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
 		for i, a := range fill(t, b, p, 2*n) {
 			if i%2 == 1 {
@@ -41,7 +42,7 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 	},
 	// The lowest n addresses. Every second of them was freed and taken again, in random
 	// order.
-	"refilled": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
+	"refilled": func(t testing.TB, p groups.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
 		all := fill(t, b, p, n)
 		for i, a := range all {
@@ -57,7 +58,7 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 	},
 	// Addresses so far apart that no two are in one chunk. This makes the largest tree for n
 	// addresses.
-	"scattered": func(t testing.TB, p ipam.Pool, n int) *ipam.Store {
+	"scattered": func(t testing.TB, p groups.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
 		first := addr.NumberOf(p.Range.From)
 		for i := range n {
@@ -70,7 +71,7 @@ var layouts = map[string]func(t testing.TB, p ipam.Pool, n int) *ipam.Store{
 
 func ownerOf(a netip.Addr) ipam.Owner { return ipam.Owner("namespace/service-" + a.String()) }
 
-func fill(t testing.TB, b *ipam.Store, p ipam.Pool, n int) (all []netip.Addr) {
+func fill(t testing.TB, b *ipam.Store, p groups.Pool, n int) (all []netip.Addr) {
 	for range n {
 		a, ok := b.Next(p)
 		if !ok {
@@ -91,7 +92,7 @@ func release(t testing.TB, b *ipam.Store, a netip.Addr) {
 }
 
 // allocate finds, holds and releases the next free address.
-func allocate(t testing.TB, b *ipam.Store, p ipam.Pool) {
+func allocate(t testing.TB, b *ipam.Store, p groups.Pool) {
 	const by = "namespace/new-service"
 	a, ok := b.Next(p)
 	if !ok || b.Hold(a, by, false) != nil || !b.Release(a, by) {
@@ -127,7 +128,7 @@ func BenchmarkAllocNextAt64kInUse(b *testing.B) {
 	fmt.Printf("\nRESULT alloc_next_at_64k_in_use %.2f x\n", worst)
 }
 
-func timeOf(t testing.TB, b *ipam.Store, p ipam.Pool, times int) time.Duration {
+func timeOf(t testing.TB, b *ipam.Store, p groups.Pool, times int) time.Duration {
 	start := time.Now()
 	for range times {
 		allocate(t, b, p)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Boundaries say which groups are for which namespaces. They are computed once for a configuration
@@ -24,7 +25,7 @@ type Boundaries struct {
 	closed map[string]bool
 	// open are the groups for all namespaces, in the order in which they are tried. unbound are the
 	// same groups and DefaultGroup.
-	open, unbound []*Group
+	open, unbound []*groups.Group
 }
 
 // access says which groups a namespace may use.
@@ -35,12 +36,12 @@ type access struct {
 	serves map[string]bool
 	// bound are the groups for those Services of the namespace that name no group, the
 	// oldest first. A ServiceSelector may still exclude a Service.
-	bound []*Group
+	bound []*groups.Group
 }
 
 // BoundariesOf computes the boundaries of groups. namespaces are all namespaces of the
 // cluster, with their labels.
-func BoundariesOf(groups Groups, namespaces map[string]map[string]string) Boundaries {
+func BoundariesOf(groups groups.Groups, namespaces map[string]map[string]string) Boundaries {
 	b := Boundaries{made: true, known: namespaces, namespaces: map[string]*access{}, elsewhere: &access{}, closed: map[string]bool{}}
 	for _, boundary := range groups.Enforced {
 		for _, ns := range b.reach(boundary) {
@@ -61,7 +62,7 @@ func BoundariesOf(groups Groups, namespaces map[string]map[string]string) Bounda
 
 // reach returns the namespaces that x is for: those that it lists, even if they do not exist, and
 // those that it selects.
-func (b *Boundaries) reach(x Boundary) []string {
+func (b *Boundaries) reach(x groups.Boundary) []string {
 	reach := x.Namespaces
 	if x.NamespaceSelector == nil {
 		return reach
@@ -87,7 +88,7 @@ func (b *Boundaries) add(ns string) *access {
 
 // closeGroups finds the closed groups. A group is closed if it enforces its own namespaces, or if
 // it serves a namespace for which another group enforces them.
-func (b *Boundaries) closeGroups(groups Groups) {
+func (b *Boundaries) closeGroups(groups groups.Groups) {
 	for _, g := range groups.Usable {
 		if g.Enforce {
 			b.closed[g.Ref()] = true
@@ -104,18 +105,18 @@ func (b *Boundaries) closeGroups(groups Groups) {
 
 // bindGroups completes the access of namespaces with the groups that are for certain
 // namespaces or Services.
-func (b *Boundaries) bindGroups(groups Groups) {
+func (b *Boundaries) bindGroups(groups groups.Groups) {
 	for i := range groups.Usable {
 		g := &groups.Usable[i]
-		if g.ByName || !g.bindsNamespaces() && g.ServiceSelector == nil {
+		if g.ByName || !g.BindsNamespaces() && g.ServiceSelector == nil {
 			continue
 		}
 		for _, a := range b.namespaces {
-			if a.serves[g.Ref()] || !g.bindsNamespaces() && !a.enforced {
+			if a.serves[g.Ref()] || !g.BindsNamespaces() && !a.enforced {
 				a.bound = append(a.bound, g)
 			}
 		}
-		if !g.bindsNamespaces() {
+		if !g.BindsNamespaces() {
 			b.elsewhere.bound = append(b.elsewhere.bound, g)
 		}
 	}
@@ -123,11 +124,11 @@ func (b *Boundaries) bindGroups(groups Groups) {
 
 // openGroups finds the groups that are open to all, the highest priority first. DefaultGroup
 // comes before them unless it has a priority itself.
-func (b *Boundaries) openGroups(groups Groups) {
+func (b *Boundaries) openGroups(groups groups.Groups) {
 	d, found := groups.Group(DefaultGroup)
 	for i := range groups.Usable {
 		g := &groups.Usable[i]
-		isOpen := !g.bindsNamespaces() && g.ServiceSelector == nil && g.Priority != nil
+		isOpen := !g.BindsNamespaces() && g.ServiceSelector == nil && g.Priority != nil
 		if isOpen && !g.ByName {
 			b.open = append(b.open, g)
 		}
@@ -155,14 +156,14 @@ func (b *Boundaries) unsure(ns string) bool {
 }
 
 // permits reports whether Services of ns may use the group g.
-func (b *Boundaries) permits(ns string, g Group) bool {
+func (b *Boundaries) permits(ns string, g groups.Group) bool {
 	a := b.of(ns)
 	return a.serves[g.Ref()] || !a.enforced && !b.closed[g.Ref()]
 }
 
 // denied refuses g to a Service that may not use it. It is not called for addresses that the
 // Service already has, because the Service keeps them.
-func (c *chooser) denied(g Group) *Refusal {
+func (c *chooser) denied(g groups.Group) *Refusal {
 	switch ns := c.r.Namespace; {
 	case c.Boundaries.unsure(ns):
 		return c.unsure()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 func TestEnforcedBoundariesHoldBothWays(t *testing.T) {
@@ -45,8 +46,8 @@ refused: pool red, namespace_denied`},
 false NamespaceUnknown: the labels of namespace "new" are not known yet, so PureLB does not know which ServiceGroups are for it; it tries again when they are known
 refused: pool <none>, other`},
 		{name: "the boundary of an unusable group", request: web("4", in("a")), change: func(c *ipam.Cluster) {
-			c.Groups.Usable = []ipam.Group{made("default", 3), made("open", 4, priority(1))}
-			c.Groups.Enforced = []ipam.Boundary{{Namespaces: []string{"a"}, Enforce: true}}
+			c.Groups.Usable = []groups.Group{made("default", 3), made("open", 4, priority(1))}
+			c.Groups.Enforced = []groups.Boundary{{Namespaces: []string{"a"}, Enforce: true}}
 			c.Boundaries = ipam.BoundariesOf(c.Groups, known)
 		}, want: `
 false NamespaceDenied: namespace denied: Services of namespace "a" may use only ServiceGroups that serve it (enforceNamespaces), and "default" does not; use another, or add the namespace to that group

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -18,7 +19,7 @@ const DefaultGroup = "default"
 // candidates are the groups from which a Service may get addresses, in the order in
 // which they are tried.
 type candidates struct {
-	groups []*Group
+	groups []*groups.Group
 	// why explains why DefaultGroup is used: several groups are for the Service, and no rule
 	// chooses among them.
 	why     string
@@ -33,7 +34,7 @@ func (c *chooser) candidates(f addr.Family) candidates {
 		return c.named()
 	}
 	if g := c.besideAsked(f); g != nil {
-		return candidates{groups: []*Group{g}}
+		return candidates{groups: []*groups.Group{g}}
 	}
 	if c.Boundaries.unsure(c.r.Namespace) {
 		return candidates{refusal: c.unsure()}
@@ -54,15 +55,15 @@ func (c *chooser) named() candidates {
 	if refusal := c.denied(g); refusal != nil {
 		return candidates{refusal: refusal}
 	}
-	return candidates{groups: []*Group{&g}}
+	return candidates{groups: []*groups.Group{&g}}
 }
 
 // besideAsked returns the group of an address that the Service asks for, if that group has
 // addresses of family f.
-func (c *chooser) besideAsked(f addr.Family) *Group {
+func (c *chooser) besideAsked(f addr.Family) *groups.Group {
 	for _, a := range c.r.Asked {
 		g, _, ok := c.GroupOf(a)
-		if ok && c.denied(g) == nil && g.hasFamily(f) {
+		if ok && c.denied(g) == nil && g.HasFamily(f) {
 			return &g
 		}
 	}
@@ -70,8 +71,8 @@ func (c *chooser) besideAsked(f addr.Family) *Group {
 }
 
 // bound returns the groups that are for this Service in particular.
-func (c *chooser) bound() []*Group {
-	var bound []*Group
+func (c *chooser) bound() []*groups.Group {
+	var bound []*groups.Group
 	for _, g := range c.Boundaries.of(c.r.Namespace).bound {
 		if g.ServiceSelector == nil || g.ServiceSelector.Matches(labels.Set(c.r.Labels)) {
 			bound = append(bound, g)
@@ -84,33 +85,33 @@ func (c *chooser) bound() []*Group {
 // choice, then the groups with a priority, then the groups that are open to all. If no group has a
 // priority, only the group of choice is tried: a Service whose namespace has its own group takes no
 // addresses of other groups.
-func (c *chooser) sequence(bound []*Group) candidates {
+func (c *chooser) sequence(bound []*groups.Group) candidates {
 	choice := ofChoice(bound)
-	var groups []*Group
+	var all []*groups.Group
 	if choice != nil {
-		groups = append(groups, choice)
+		all = append(all, choice)
 	}
-	ranked := slices.DeleteFunc(slices.Clone(bound), func(g *Group) bool { return g.Priority == nil })
+	ranked := slices.DeleteFunc(slices.Clone(bound), func(g *groups.Group) bool { return g.Priority == nil })
 	slices.SortStableFunc(ranked, byPriority)
 	for _, g := range ranked {
 		if g != choice {
-			groups = append(groups, g)
+			all = append(all, g)
 		}
 	}
 	switch {
-	case len(groups) == 0:
+	case len(all) == 0:
 		return c.ambiguous(bound)
 	case len(ranked) == 0 || c.Boundaries.of(c.r.Namespace).enforced:
-		return candidates{groups: groups}
+		return candidates{groups: all}
 	}
-	return candidates{groups: append(groups, c.Boundaries.open...)}
+	return candidates{groups: append(all, c.Boundaries.open...)}
 }
 
 // ambiguous returns DefaultGroup in place of bound, because no rule chooses a group of bound. It
 // refuses if the namespace may use only its own groups.
-func (c *chooser) ambiguous(bound []*Group) candidates {
+func (c *chooser) ambiguous(bound []*groups.Group) candidates {
 	what := "none sets namespaceDefault; exactly one must"
-	if slices.ContainsFunc(bound, func(g *Group) bool { return g.Default }) {
+	if slices.ContainsFunc(bound, func(g *groups.Group) bool { return g.Default }) {
 		what = "more than one sets namespaceDefault; exactly one must"
 	}
 	why := fmt.Sprintf("Service %s is served by ServiceGroups %s, and %s", c.r.Key(), groupNames(bound), what)
@@ -119,7 +120,7 @@ func (c *chooser) ambiguous(bound []*Group) candidates {
 			"ambiguous namespace default: %s, or name one with the annotation %s", why, service.AnnotationGroup)}}
 	}
 	if d, ok := c.fallback(); ok {
-		return candidates{groups: []*Group{d}, why: why}
+		return candidates{groups: []*groups.Group{d}, why: why}
 	}
 	refusal := c.noDefault()
 	refusal.Reason, refusal.Message = ReasonAmbiguous, why+"; "+refusal.Message
@@ -140,8 +141,8 @@ func (c *chooser) unbound() candidates {
 // fallback returns DefaultGroup, and whether the Service may get addresses from it. The
 // selectors of DefaultGroup exclude Services that they do not match. Its list of namespaces
 // does so only if the group enforces its namespaces.
-func (c *chooser) fallback() (*Group, bool) {
-	i := slices.IndexFunc(c.Boundaries.unbound, func(g *Group) bool { return c.called(*g, DefaultGroup) })
+func (c *chooser) fallback() (*groups.Group, bool) {
+	i := slices.IndexFunc(c.Boundaries.unbound, func(g *groups.Group) bool { return c.called(*g, DefaultGroup) })
 	if i < 0 {
 		return nil, false
 	}
@@ -153,7 +154,7 @@ func (c *chooser) fallback() (*Group, bool) {
 }
 
 // called reports whether name means g.
-func (c *chooser) called(g Group, name string) bool {
+func (c *chooser) called(g groups.Group, name string) bool {
 	if g.Ref() == name {
 		return true
 	}
@@ -162,11 +163,11 @@ func (c *chooser) called(g Group, name string) bool {
 }
 
 // ofChoice returns the only group of bound, or else the only one with namespaceDefault, or nil.
-func ofChoice(bound []*Group) *Group {
+func ofChoice(bound []*groups.Group) *groups.Group {
 	if len(bound) == 1 {
 		return bound[0]
 	}
-	defaults := slices.DeleteFunc(slices.Clone(bound), func(g *Group) bool { return !g.Default })
+	defaults := slices.DeleteFunc(slices.Clone(bound), func(g *groups.Group) bool { return !g.Default })
 	if len(defaults) == 1 {
 		return defaults[0]
 	}
@@ -175,16 +176,16 @@ func ofChoice(bound []*Group) *Group {
 
 // byPriority orders groups: first those without a priority, then by priority, the highest
 // first.
-func byPriority(a, b *Group) int { return cmp.Compare(rank(b), rank(a)) }
+func byPriority(a, b *groups.Group) int { return cmp.Compare(rank(b), rank(a)) }
 
-func rank(g *Group) int64 {
+func rank(g *groups.Group) int64 {
 	if g.Priority == nil {
 		return math.MaxInt64
 	}
 	return int64(*g.Priority)
 }
 
-// among reports whether g is one of groups.
-func among(groups []*Group, g Group) bool {
-	return slices.ContainsFunc(groups, func(other *Group) bool { return other.Ref() == g.Ref() })
+// among reports whether g is one of all.
+func among(all []*groups.Group, g groups.Group) bool {
+	return slices.ContainsFunc(all, func(other *groups.Group) bool { return other.Ref() == g.Ref() })
 }

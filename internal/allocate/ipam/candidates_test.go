@@ -7,26 +7,27 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // option changes a group.
-type option func(*ipam.Group)
+type option func(*groups.Group)
 
-func namespaces(names ...string) option { return func(g *ipam.Group) { g.Namespaces = names } }
+func namespaces(names ...string) option { return func(g *groups.Group) { g.Namespaces = names } }
 
 func namespacesWith(text string) option {
-	return func(g *ipam.Group) { g.NamespaceSelector = selector(text) }
+	return func(g *groups.Group) { g.NamespaceSelector = selector(text) }
 }
 
 func servicesWith(text string) option {
-	return func(g *ipam.Group) { g.ServiceSelector = selector(text) }
+	return func(g *groups.Group) { g.ServiceSelector = selector(text) }
 }
 
-func priority(n int32) option { return func(g *ipam.Group) { g.Priority = &n } }
+func priority(n int32) option { return func(g *groups.Group) { g.Priority = &n } }
 
-func byDefault(g *ipam.Group) { g.Default = true }
-func enforced(g *ipam.Group)  { g.Enforce = true }
-func byName(g *ipam.Group)    { g.ByName = true }
+func byDefault(g *groups.Group) { g.Default = true }
+func enforced(g *groups.Group)  { g.Enforce = true }
+func byName(g *groups.Group)    { g.ByName = true }
 
 func selector(text string) labels.Selector {
 	s, err := labels.Parse(text)
@@ -37,10 +38,10 @@ func selector(text string) labels.Selector {
 }
 
 // made returns a group of two addresses of each family. The addresses contain n.
-func made(name string, n int, options ...option) ipam.Group {
-	g := ipam.Group{Namespace: "purelb-system", Name: name, Announce: ipam.AnnounceRemote}
+func made(name string, n int, options ...option) groups.Group {
+	g := groups.Group{Namespace: "purelb-system", Name: name, Announce: groups.AnnounceRemote}
 	for _, pair := range [][2]string{{"10.0.%d.1-10.0.%[1]d.2", "10.0.%d.0/24"}, {"fd00::%d:1-fd00::%[1]d:2", "fd00::%d:0/112"}} {
-		p, err := ipam.ParsePool(fmt.Sprintf(pair[0], n), fmt.Sprintf(pair[1], n), "default")
+		p, err := groups.ParsePool(fmt.Sprintf(pair[0], n), fmt.Sprintf(pair[1], n), "default")
 		if err != nil {
 			panic(err)
 		}
@@ -58,7 +59,7 @@ var known = map[string]map[string]string{
 }
 
 // only makes these groups the only ones of the cluster.
-func only(groups ...ipam.Group) func(*ipam.Cluster) {
+func only(groups ...groups.Group) func(*ipam.Cluster) {
 	return func(c *ipam.Cluster) {
 		c.Groups.Usable, c.Groups.Enforced = groups, nil
 		for _, g := range groups {

@@ -8,9 +8,6 @@
 //
 // Read the files in this order:
 //
-//	pool.go        a Pool is a range of addresses; how a user writes one
-//	groups.go      Groups are the ServiceGroups of a cluster
-//	lookup.go      which group has a name, which pool has an address
 //	store.go       the Store says which Service holds which address, by which terms
 //	  holdings.go    how holding an address begins and ends; Services that share one
 //	  contenders.go  Services that show an address which others hold

@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -27,16 +28,16 @@ type backed struct {
 
 func newBacked(t *testing.T, boxFirst bool) *backed {
 	t.Helper()
-	def := group(t, "default", ipam.AnnounceLocal, "198.51.100.10-198.51.100.11", "198.51.100.0/24")
-	box := ipam.Group{Name: "box", Backend: "NetBox", Announce: ipam.AnnounceRemote}
+	def := group(t, "default", groups.AnnounceLocal, "198.51.100.10-198.51.100.11", "198.51.100.0/24")
+	box := groups.Group{Name: "box", Backend: "NetBox", Announce: groups.AnnounceRemote}
 	if boxFirst {
 		high, low := int32(2), int32(1)
 		def.Namespaces, def.Priority = []string{"default"}, &low
 		box.Namespaces, box.Priority = []string{"default"}, &high
 	}
-	groups := []ipam.Group{def, box}
+	all := []groups.Group{def, box}
 	store := ipam.NewStore()
-	c := ipam.Cluster{Groups: ipam.NewGroups(groups, groups, nil, nil), Store: store, Claims: ipam.NewClaims(store)}
+	c := ipam.Cluster{Groups: groups.New(all, all, nil, nil), Store: store, Claims: ipam.NewClaims(store)}
 	c.Claims.SetCluster("test")
 	c.Boundaries = ipam.BoundariesOf(c.Groups, map[string]map[string]string{"default": {}})
 	return &backed{t: t, Cluster: c, busy: map[ipam.Holder]bool{}}
@@ -352,8 +353,8 @@ func TestShownAddressIsAdoptedAndRegistered(t *testing.T) {
 
 func TestGrantInsideALocalPoolIsNotUsed(t *testing.T) {
 	b, r := withGrant(t, "203.0.113.7")
-	groups := append(slices.Clone(b.Groups.Usable), group(t, "new", ipam.AnnounceLocal, "203.0.113.7-203.0.113.9", "203.0.113.0/24"))
-	b.Groups = ipam.NewGroups(groups, groups, nil, nil)
+	all := append(slices.Clone(b.Groups.Usable), group(t, "new", groups.AnnounceLocal, "203.0.113.7-203.0.113.9", "203.0.113.0/24"))
+	b.Groups = groups.New(all, all, nil, nil)
 	if choice := b.choose(r); len(choice.Result.Addresses) > 0 || choice.Result.Reason != ipam.ReasonInUse {
 		t.Errorf("chose %s", show(choice))
 	}

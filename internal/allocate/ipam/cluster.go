@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Cluster is everything that a choice depends on, except the Service.
 type Cluster struct {
-	Groups Groups
+	Groups groups.Groups
 	// Store says which Service holds which address, under which terms. It may already have
 	// addresses that were chosen but are not in the status of the Service yet.
 	Store *Store
@@ -113,7 +114,7 @@ func (c Cluster) Meets(a netip.Addr) []Need {
 }
 
 // offers reports whether p hands out a to by.
-func (c Cluster) offers(p Pool, a netip.Addr, by Owner) bool {
+func (c Cluster) offers(p groups.Pool, a netip.Addr, by Owner) bool {
 	_, withheld := c.Store.Withheld(a, by)
-	return !withheld && !p.Draining && p.handsOut(a)
+	return !withheld && !p.Draining && p.HandsOut(a)
 }

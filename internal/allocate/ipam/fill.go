@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -87,11 +88,11 @@ func (c *chooser) find(families []addr.Family, good []netip.Addr) ([]netip.Addr,
 
 // sources returns the groups that may give addresses of these families to the Service. If
 // the Service gets one address of every pool of a group, only that group may give it more.
-func (c *chooser) sources(families []addr.Family, good []netip.Addr) ([]*Group, *Refusal) {
+func (c *chooser) sources(families []addr.Family, good []netip.Addr) ([]*groups.Group, *Refusal) {
 	if home, refusal := c.home(good); refusal != nil {
 		return nil, refusal
 	} else if home != nil {
-		return []*Group{home}, c.denied(*home)
+		return []*groups.Group{home}, c.denied(*home)
 	}
 	candidates := c.candidates(families[0])
 	if candidates.refusal != nil {
@@ -103,7 +104,7 @@ func (c *chooser) sources(families []addr.Family, good []netip.Addr) ([]*Group, 
 // take takes new addresses. It prefers the first group that has an address of every family.
 // If there is no such group, it takes each address from the first group that has one and
 // that may be combined with the groups of the addresses before.
-func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, []*Refusal) {
+func (c *chooser) take(groups []*groups.Group, families []addr.Family) ([]netip.Addr, []*Refusal) {
 	groups = c.due(groups, families)
 	for _, g := range groups {
 		if fresh, all := c.allOf(g, families); all {
@@ -139,7 +140,7 @@ func (c *chooser) take(groups []*Group, families []addr.Family) ([]netip.Addr, [
 
 // allOf returns the addresses that g gives of these families, and whether it gives at least
 // one of each.
-func (c *chooser) allOf(g *Group, families []addr.Family) (fresh []netip.Addr, all bool) {
+func (c *chooser) allOf(g *groups.Group, families []addr.Family) (fresh []netip.Addr, all bool) {
 	for _, f := range families {
 		given := c.give(g, f)
 		if len(given) == 0 {
@@ -151,7 +152,7 @@ func (c *chooser) allOf(g *Group, families []addr.Family) (fresh []netip.Addr, a
 }
 
 // firstOf returns the first group that has an address of family f, with that address.
-func (c *chooser) firstOf(groups []*Group, f addr.Family) (*Group, []netip.Addr) {
+func (c *chooser) firstOf(groups []*groups.Group, f addr.Family) (*groups.Group, []netip.Addr) {
 	for _, g := range groups {
 		if given := c.give(g, f); len(given) > 0 {
 			return g, given
@@ -161,9 +162,9 @@ func (c *chooser) firstOf(groups []*Group, f addr.Family) (*Group, []netip.Addr)
 }
 
 // beside returns the groups that may give more addresses to a Service with an address from g.
-func (c *chooser) beside(groups []*Group, g *Group) []*Group {
+func (c *chooser) beside(all []*groups.Group, g *groups.Group) []*groups.Group {
 	if c.isMulti(g) {
-		return []*Group{g}
+		return []*groups.Group{g}
 	}
-	return slices.DeleteFunc(slices.Clone(groups), c.isMulti)
+	return slices.DeleteFunc(slices.Clone(all), c.isMulti)
 }

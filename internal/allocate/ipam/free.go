@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 )
 
 // span is what the Store knows of the addresses of a range: how many of them are in use. The Store
@@ -140,7 +141,7 @@ func (how sharing) lists() []sharing {
 
 // Next returns the lowest free address of p: p hands it out, it is neither blocked nor listed, and no
 // owner holds it. Vacated addresses are last, in the order of time. A draining pool has none.
-func (s *Store) Next(p Pool) (netip.Addr, bool) {
+func (s *Store) Next(p groups.Pool) (netip.Addr, bool) {
 	if p.Draining {
 		return netip.Addr{}, false
 	}
@@ -154,10 +155,10 @@ func (s *Store) Next(p Pool) (netip.Addr, bool) {
 
 // InUse returns how many addresses of p are held. An address that owners share counts
 // once.
-func (s *Store) InUse(p Pool) int64 { return int64(s.span(p.Range).held) }
+func (s *Store) InUse(p groups.Pool) int64 { return int64(s.span(p.Range).held) }
 
 // Available returns how many addresses of p are free, in the sense of Next.
-func (s *Store) Available(p Pool) *big.Int {
+func (s *Store) Available(p groups.Pool) *big.Int {
 	free := new(big.Int)
 	if p.Draining {
 		return free
@@ -171,12 +172,12 @@ func (s *Store) Available(p Pool) *big.Int {
 
 // open returns the addresses that p hands out and that are in no blocked network,
 // ascending.
-func (s *Store) open(p Pool) iter.Seq[addr.Range] {
+func (s *Store) open(p groups.Pool) iter.Seq[addr.Range] {
 	if len(s.networks.in(p.Range)) == 0 {
-		return p.segments()
+		return p.Segments()
 	}
 	return func(yield func(addr.Range) bool) {
-		for r := range p.segments() {
+		for r := range p.Segments() {
 			for part := range r.Without(s.networks.in(r)) {
 				if !yield(part) {
 					return
@@ -210,25 +211,18 @@ func (s *Store) SetBlocked(reasons map[netip.Addr]string) {
 	clear(s.spans)
 }
 
-// Network is a range of addresses that are not handed out.
-type Network struct {
-	addr.Range
-	// What names the network, such as "the Service network 10.96.0.0/16".
-	What string
-}
-
 // networks are sorted by their first address. whole has the same addresses as ranges that
 // neither overlap nor touch.
 type networks struct {
-	all   []Network
+	all   []groups.Network
 	whole []addr.Range
 }
 
 // SetNetworks replaces the networks whose addresses are not handed out. An owner that holds
 // such an address keeps it.
-func (s *Store) SetNetworks(all []Network) {
+func (s *Store) SetNetworks(all []groups.Network) {
 	s.networks = networks{all: slices.Clone(all)}
-	slices.SortFunc(s.networks.all, func(a, b Network) int {
+	slices.SortFunc(s.networks.all, func(a, b groups.Network) int {
 		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To), cmp.Compare(a.What, b.What))
 	})
 	ranges := make([]addr.Range, len(all))
@@ -250,10 +244,10 @@ func (n networks) in(r addr.Range) []addr.Range {
 }
 
 // of returns the first network that a is in, if there is one.
-func (n networks) of(a netip.Addr) (Network, bool) {
+func (n networks) of(a netip.Addr) (groups.Network, bool) {
 	if len(n.in(addr.Range{From: a, To: a})) == 0 {
-		return Network{}, false
+		return groups.Network{}, false
 	}
-	i := slices.IndexFunc(n.all, func(n Network) bool { return n.Contains(a) })
+	i := slices.IndexFunc(n.all, func(n groups.Network) bool { return n.Contains(a) })
 	return n.all[i], true
 }

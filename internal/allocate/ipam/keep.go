@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -112,7 +113,7 @@ func (c *chooser) fits(a netip.Addr) bool {
 }
 
 // mayHave reports whether the Service may have a of group g.
-func (c *chooser) mayHave(g Group, a netip.Addr) bool {
+func (c *chooser) mayHave(g groups.Group, a netip.Addr) bool {
 	if slices.Contains(c.r.Asked, a) {
 		return c.denied(g) == nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // every visits the addresses of a small range.
@@ -22,12 +23,12 @@ func every(r addr.Range) iter.Seq[netip.Addr] {
 
 // modelPools overlap each other, touch each other and the ends of the address space, and
 // cross the word boundaries of address arithmetic.
-func modelPools(t *testing.T) []ipam.Pool {
+func modelPools(t *testing.T) []groups.Pool {
 	draining := parse(t, "192.0.2.40-192.0.2.70", "192.0.2.0/24")
 	draining.Draining = true
 	end := whole("255.255.255.190", "255.255.255.255")
 	end.Exclude = []addr.Range{{From: ip("255.255.255.250"), To: ip("255.255.255.255")}}
-	return []ipam.Pool{
+	return []groups.Pool{
 		parse(t, "192.0.2.0/26", "192.0.2.0/26"),
 		parse(t, "192.0.2.0-192.0.2.63", "192.0.2.0/26", "192.0.2.0/29", "192.0.2.12", "192.0.2.14-192.0.2.60", "192.0.2.63"),
 		parse(t, "192.0.2.60-192.0.2.131", "192.0.2.0/24", "192.0.2.100-192.0.2.131"),
@@ -56,7 +57,7 @@ var (
 type pair struct {
 	book  *ipam.Store
 	model *model
-	pools []ipam.Pool
+	pools []groups.Pool
 	// anyAddress draws an address of one of the pools.
 	anyAddress *rapid.Generator[netip.Addr]
 }
@@ -68,7 +69,7 @@ func TestStoreAnswersLikeTheModel(t *testing.T) {
 
 // With so few addresses, each one has many owners whose terms collide.
 func TestSharedStoreAnswersLikeTheModel(t *testing.T) {
-	pools := []ipam.Pool{parse(t, "192.0.2.0/32", "192.0.2.0/32"), parse(t, "2001:db8::/127", "2001:db8::/127", "2001:db8::1")}
+	pools := []groups.Pool{parse(t, "192.0.2.0/32", "192.0.2.0/32"), parse(t, "2001:db8::/127", "2001:db8::/127", "2001:db8::1")}
 	checkModel(t, pools, func(p pair) {
 		for _, by := range modelOwners {
 			p.book.Grant(by, ipam.Terms{Key: modelKeys[0]})
@@ -81,7 +82,7 @@ func TestSharedStoreAnswersLikeTheModel(t *testing.T) {
 	})
 }
 
-func checkModel(t *testing.T, pools []ipam.Pool, prepare func(pair)) {
+func checkModel(t *testing.T, pools []groups.Pool, prepare func(pair)) {
 	var addresses []netip.Addr
 	for _, p := range pools {
 		addresses = slices.AppendSeq(addresses, every(p.Range))
@@ -123,14 +124,14 @@ func (p pair) compare(t *rapid.T) {
 	}
 }
 
-func (p pair) compareNext(t *rapid.T, of ipam.Pool) {
+func (p pair) compareNext(t *rapid.T, of groups.Pool) {
 	a, ok := p.book.Next(of)
 	if free := p.model.free(of); ok != (len(free) > 0) || ok && a != free[0] {
 		t.Fatalf("the next address of %s is %s, %t; free are %s", of.Range, a, ok, free)
 	}
 }
 
-func (p pair) compareCounts(t *rapid.T, of ipam.Pool) {
+func (p pair) compareCounts(t *rapid.T, of groups.Pool) {
 	inUse := p.model.inUse(func(a netip.Addr, _ *modelUse) bool { return of.Contains(a) })
 	if got := p.book.InUse(of); got != int64(len(inUse)) {
 		t.Fatalf("%s has %d addresses in use, want %s", of.Range, got, inUse)

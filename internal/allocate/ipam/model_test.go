@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // model is a Store in its simplest form, for ten addresses and three owners. Each method walks over
@@ -218,7 +219,7 @@ func (m *model) vacate(addresses []netip.Addr) {
 
 // free returns the free addresses that p hands out, in the order in which it does so: ascending, and
 // then the vacated ones.
-func (m *model) free(p ipam.Pool) (all []netip.Addr) {
+func (m *model) free(p groups.Pool) (all []netip.Addr) {
 	if p.Draining {
 		return nil
 	}

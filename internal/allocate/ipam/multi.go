@@ -6,23 +6,24 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
 // multi reports whether the Service gets an address of every pool of g. A Service may always turn
 // this off. It may turn this on unless the group forbids it.
-func (c *chooser) multi(g Group) bool {
+func (c *chooser) multi(g groups.Group) bool {
 	if c.r.MultiPool == nil {
 		return g.MultiPool
 	}
 	return *c.r.MultiPool && (g.MultiPool || !g.ForbidMultiPool && g.Backend == "")
 }
 
-func (c *chooser) isMulti(g *Group) bool { return c.multi(*g) }
+func (c *chooser) isMulti(g *groups.Group) bool { return c.multi(*g) }
 
 // everyPool returns one address of each pool of g of family f. It skips pools without a
 // free address, and pools from which the Service already has an address.
-func (c *chooser) everyPool(g Group, f addr.Family, have []netip.Addr) []netip.Addr {
+func (c *chooser) everyPool(g groups.Group, f addr.Family, have []netip.Addr) []netip.Addr {
 	var fresh []netip.Addr
 	for _, p := range untouched(g, f, have) {
 		if a, ok := c.next(p); ok && !c.homeless(g, p) {
@@ -33,16 +34,16 @@ func (c *chooser) everyPool(g Group, f addr.Family, have []netip.Addr) []netip.A
 }
 
 // untouched returns the pools of g of family f that contain none of have.
-func untouched(g Group, f addr.Family, have []netip.Addr) []Pool {
-	return slices.DeleteFunc(slices.Clone(g.Pools), func(p Pool) bool {
+func untouched(g groups.Group, f addr.Family, have []netip.Addr) []groups.Pool {
+	return slices.DeleteFunc(slices.Clone(g.Pools), func(p groups.Pool) bool {
 		return p.Family() != f || slices.ContainsFunc(have, p.Contains)
 	})
 }
 
 // homeless reports whether no node could announce addresses of p, a pool of g. A group of
 // local addresses may have pools for networks that have no node yet.
-func (c *chooser) homeless(g Group, p Pool) bool {
-	return g.Announce == AnnounceLocal && !slices.ContainsFunc(c.Subnets, p.Subnet.Overlaps)
+func (c *chooser) homeless(g groups.Group, p groups.Pool) bool {
+	return g.Announce == groups.AnnounceLocal && !slices.ContainsFunc(c.Subnets, p.Subnet.Overlaps)
 }
 
 // grow is for a Service that has addresses of some pools of a group. It gives the Service
@@ -77,8 +78,8 @@ func (c *chooser) grown(a netip.Addr) bool {
 }
 
 // homes returns the groups of the addresses, except for requested addresses.
-func (c *chooser) homes(addresses []netip.Addr) []*Group {
-	var homes []*Group
+func (c *chooser) homes(addresses []netip.Addr) []*groups.Group {
+	var homes []*groups.Group
 	for _, a := range addresses {
 		if g, _, ok := c.GroupOf(a); ok && !c.asksFor(a) && !among(homes, g) {
 			homes = append(homes, &g)
@@ -89,7 +90,7 @@ func (c *chooser) homes(addresses []netip.Addr) []*Group {
 
 // home returns the group from which a Service with these addresses gets one of every pool.
 // It is nil if there is no such group.
-func (c *chooser) home(addresses []netip.Addr) (*Group, *Refusal) {
+func (c *chooser) home(addresses []netip.Addr) (*groups.Group, *Refusal) {
 	homes := c.homes(addresses)
 	if !slices.ContainsFunc(homes, c.isMulti) {
 		return nil, nil
@@ -97,27 +98,27 @@ func (c *chooser) home(addresses []netip.Addr) (*Group, *Refusal) {
 	return homes[0], c.clash(homes[0], homes)
 }
 
-// usable returns which of groups can serve a Service that has addresses of homes, in the way that
+// usable returns which of all groups can serve a Service that has addresses of homes, in the way that
 // the group or the Service wants. If no group can, it returns the reason of the first group.
-func (c *chooser) usable(groups, homes []*Group) ([]*Group, *Refusal) {
-	if !slices.ContainsFunc(groups, c.isMulti) {
-		return groups, nil
+func (c *chooser) usable(all, homes []*groups.Group) ([]*groups.Group, *Refusal) {
+	if !slices.ContainsFunc(all, c.isMulti) {
+		return all, nil
 	}
-	usable := slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool {
+	usable := slices.DeleteFunc(slices.Clone(all), func(g *groups.Group) bool {
 		return c.multi(*g) && c.clash(g, homes) != nil
 	})
 	if len(usable) == 0 {
-		return nil, c.clash(groups[0], homes)
+		return nil, c.clash(all[0], homes)
 	}
 	return usable, nil
 }
 
 // clash refuses one address of every pool of g if that contradicts something else: the Service has
 // addresses of other groups, or it shares its addresses, or g balances its pools.
-func (c *chooser) clash(g *Group, homes []*Group) *Refusal {
+func (c *chooser) clash(g *groups.Group, homes []*groups.Group) *Refusal {
 	for _, other := range homes {
 		if other.Ref() != g.Ref() {
-			return c.mismatch([]*Group{other, g})
+			return c.mismatch([]*groups.Group{other, g})
 		}
 	}
 	refusal := &Refusal{Metric: metricMultiPool, Pool: g.DisplayName(), Reason: ReasonMultiPool}
@@ -136,7 +137,7 @@ func (c *chooser) clash(g *Group, homes []*Group) *Refusal {
 
 // mismatch refuses one address of every pool if the addresses would come from several
 // groups.
-func (c *chooser) mismatch(groups []*Group) *Refusal {
+func (c *chooser) mismatch(groups []*groups.Group) *Refusal {
 	return &Refusal{Metric: metricMismatch, Pool: unknownPool, Reason: ReasonMultiPoolMismatch, Message: fmt.Sprintf(
 		"multi-pool allocation for service %s refused: its addresses would be from several groups (%s); set the annotation %s: \"true\" "+
 			"to get all of them from one, or %s: \"false\"", c.r.Key(), groupNames(groups), service.AnnotationReevaluate, service.AnnotationMultiPool)}
@@ -162,7 +163,7 @@ func (c *chooser) unoffered(addresses []netip.Addr) []*Refusal {
 
 // hasMore reports whether g has another pool of a family of which addresses already contain
 // one of g.
-func (c *chooser) hasMore(g Group, addresses []netip.Addr) bool {
+func (c *chooser) hasMore(g groups.Group, addresses []netip.Addr) bool {
 	for _, f := range c.r.Families {
 		_, asks := c.asked(f)
 		from := slices.ContainsFunc(ofFamily(addresses, f), func(a netip.Addr) bool { _, ok := g.PoolOf(a); return ok })

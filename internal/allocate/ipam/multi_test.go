@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // racks is a local group with two ranges of IPv4 and one of IPv6. A node has the network of the
 // first range of each family.
 func racks(t *testing.T, options ...option) func(*ipam.Cluster) {
-	g := group(t, "racks", ipam.AnnounceLocal, "10.1.1.1-10.1.1.2", "10.1.1.0/24", "10.1.2.1-10.1.2.2", "10.1.2.0/24",
+	g := group(t, "racks", groups.AnnounceLocal, "10.1.1.1-10.1.1.2", "10.1.1.0/24", "10.1.2.1-10.1.2.2", "10.1.2.0/24",
 		"fd01::1-fd01::2", "fd01::/64")
 	for _, o := range options {
 		o(&g)
@@ -29,12 +30,12 @@ func everywhere(change func(*ipam.Cluster)) func(*ipam.Cluster) {
 	}
 }
 
-func multi(g *ipam.Group)      { g.MultiPool = true }
-func forbidding(g *ipam.Group) { g.ForbidMultiPool = true }
-func balanced(g *ipam.Group)   { g.BalancePools = true }
-func remote(g *ipam.Group)     { g.Announce = ipam.AnnounceRemote }
-func drains(i int) option      { return func(g *ipam.Group) { g.Pools[i].Draining = true } }
-func reversed(g *ipam.Group)   { g.Pools[0], g.Pools[1] = g.Pools[1], g.Pools[0] }
+func multi(g *groups.Group)      { g.MultiPool = true }
+func forbidding(g *groups.Group) { g.ForbidMultiPool = true }
+func balanced(g *groups.Group)   { g.BalancePools = true }
+func remote(g *groups.Group)     { g.Announce = groups.AnnounceRemote }
+func drains(i int) option        { return func(g *groups.Group) { g.Pools[i].Draining = true } }
+func reversed(g *groups.Group)   { g.Pools[0], g.Pools[1] = g.Pools[1], g.Pools[0] }
 
 func TestMultiPoolGivesAnAddressOfEveryRange(t *testing.T) {
 	has := holding("10.1.1.1", "fd01::1")

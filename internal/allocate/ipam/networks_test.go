@@ -11,18 +11,19 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // networksOf returns the networks with these CIDRs.
-func networksOf(t testing.TB, cidrs ...string) []ipam.Network {
+func networksOf(t testing.TB, cidrs ...string) []groups.Network {
 	t.Helper()
-	var all []ipam.Network
+	var all []groups.Network
 	for _, c := range cidrs {
 		r, err := addr.ParseBlock(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, ipam.Network{Range: r, What: "the network " + c})
+		all = append(all, groups.Network{Range: r, What: "the network " + c})
 	}
 	return all
 }
@@ -80,12 +81,12 @@ func TestNetworkAddressesAreRefusedButKept(t *testing.T) {
 func TestNetworksAreCountedExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := ipam.NewStore()
-		var all []ipam.Network
+		var all []groups.Network
 		for range rapid.IntRange(0, 4).Draw(t, "networks") {
 			bits := rapid.IntRange(25, 32).Draw(t, "bits")
 			host := rapid.IntRange(0, 255).Draw(t, "host")
 			prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(host)}), bits).Masked()
-			all = append(all, ipam.Network{Range: addr.Range{From: prefix.Addr(), To: addr.Last(prefix)}, What: prefix.String()})
+			all = append(all, groups.Network{Range: addr.Range{From: prefix.Addr(), To: addr.Last(prefix)}, What: prefix.String()})
 		}
 		b.SetNetworks(all)
 		blocked := map[netip.Addr]string{}
@@ -96,14 +97,14 @@ func TestNetworksAreCountedExactly(t *testing.T) {
 		for i := range rapid.IntRange(0, 8).Draw(t, "held") {
 			_ = b.Adopt(netip.AddrFrom4([4]byte{192, 0, 2, rapid.Byte().Draw(t, "held")}), ipam.Owner(fmt.Sprintf("shop/%d", i)))
 		}
-		p, err := ipam.ParsePool("192.0.2.0/24", "192.0.2.0/24", "")
+		p, err := groups.ParsePool("192.0.2.0/24", "192.0.2.0/24", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var free []netip.Addr
 		for a := netip.MustParseAddr("192.0.2.1"); a.Compare(netip.MustParseAddr("192.0.2.254")) <= 0; a = a.Next() {
 			_, held := b.Holder(a)
-			inside := slices.ContainsFunc(all, func(n ipam.Network) bool { return n.Contains(a) })
+			inside := slices.ContainsFunc(all, func(n groups.Network) bool { return n.Contains(a) })
 			if _, is := b.Blocked(a); is != (inside || blocked[a] != "") {
 				t.Fatalf("%s is blocked: %t", a, is)
 			}

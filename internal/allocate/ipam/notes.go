@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -86,7 +87,7 @@ func (c *chooser) counts(addresses []netip.Addr) []Count {
 
 // partial reports whether some pool of g hands out addresses and none of addresses is from
 // it.
-func (c *chooser) partial(g Group, addresses []netip.Addr) bool {
+func (c *chooser) partial(g groups.Group, addresses []netip.Addr) bool {
 	for _, f := range c.r.Families {
 		for _, p := range untouched(g, f, addresses) {
 			if _, asks := c.asked(f); !asks && !p.Draining {

@@ -12,12 +12,13 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
 // anywhere draws a cluster with few addresses.
 func anywhere(t *rapid.T) ipam.Cluster {
-	var groups []ipam.Group
+	var groups []groups.Group
 	for i, name := range []string{"default", "red", "blue", "open"} {
 		g := made(name, i+1, anyOptions(t)...)
 		g.Pools = append(g.Pools, made(name, i+11).Pools...)
@@ -44,8 +45,8 @@ func one(t *rapid.T, n int, what string) bool {
 func anyOptions(t *rapid.T) []option {
 	all := []option{
 		namespaces("a", "b"), namespacesWith("team=red"), servicesWith("app=web"), priority(1), priority(2),
-		byDefault, byName, multi, forbidding, balanced, wide, func(g *ipam.Group) { g.Announce = ipam.AnnounceLocal },
-		func(g *ipam.Group) { namespaces("a")(g); g.Enforce = true },
+		byDefault, byName, multi, forbidding, balanced, wide, func(g *groups.Group) { g.Announce = groups.AnnounceLocal },
+		func(g *groups.Group) { namespaces("a")(g); g.Enforce = true },
 	}
 	return rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "options")
 }
@@ -164,11 +165,11 @@ func checkAllowed(t *rapid.T, c ipam.Cluster, r service.Request, a netip.Addr) {
 			t.Fatalf("%s is from %s, which the Service did not request", a, g.Name)
 		}
 	}
-	serves := func(b ipam.Boundary, ns string) bool {
+	serves := func(b groups.Boundary, ns string) bool {
 		return slices.Contains(b.Namespaces, ns) || b.NamespaceSelector != nil && b.NamespaceSelector.Matches(labels.Set(known[ns]))
 	}
 	for ns := range known {
-		enforced := slices.ContainsFunc(c.Groups.Enforced, func(b ipam.Boundary) bool { return serves(b, ns) })
+		enforced := slices.ContainsFunc(c.Groups.Enforced, func(b groups.Boundary) bool { return serves(b, ns) })
 		if in := serves(g.Boundary, r.Namespace); enforced && !in && (ns == r.Namespace || serves(g.Boundary, ns)) {
 			t.Fatalf("%s has %s of %s, across the boundary of namespace %s", r.Key(), a, g.Name, ns)
 		}
@@ -203,9 +204,9 @@ func TestHandedOutAddressIsReadBack(t *testing.T) {
 		base := rapid.SampledFrom(near).Draw(t, "base")
 		bits := rapid.IntRange(base.BitLen()-8, base.BitLen()).Draw(t, "bits")
 		subnet := netip.PrefixFrom(base, bits).Masked()
-		p, err := ipam.ParsePool(subnet.String(), subnet.String(), "")
+		p, err := groups.ParsePool(subnet.String(), subnet.String(), "")
 		if rapid.Bool().Draw(t, "explicit") {
-			p, err = ipam.ParsePool(subnet.Addr().String()+"-"+addr.Last(subnet).String(), subnet.String(), "")
+			p, err = groups.ParsePool(subnet.Addr().String()+"-"+addr.Last(subnet).String(), subnet.String(), "")
 		}
 		if err != nil {
 			return

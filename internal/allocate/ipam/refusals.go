@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -108,15 +109,15 @@ const unknownPool = "<unknown>"
 
 // WriteRefused says that the API server refuses to write what a Service gets. from is the
 // annotation that names the groups of its addresses.
-func (gs Groups) WriteRefused(from string) *Refusal { return gs.labeled(metricRefused, from) }
+func WriteRefused(gs groups.Groups, from string) *Refusal { return labeled(gs, metricRefused, from) }
 
 // Partial says that a Service has some of its addresses, and waits for others. It counts as
 // waiting, and not as refused. from is the annotation that names the groups of its addresses.
-func (gs Groups) Partial(from string) *Refusal { return gs.labeled("partial", from) }
+func Partial(gs groups.Groups, from string) *Refusal { return labeled(gs, "partial", from) }
 
 // labeled returns a refusal with the labels of the groups in from. Users can write any text into
 // that annotation, so only the name of one group is a label as it is.
-func (gs Groups) labeled(metric, from string) *Refusal {
+func labeled(gs groups.Groups, metric, from string) *Refusal {
 	if _, ok := gs.Group(from); ok || from == "" {
 		return &Refusal{Metric: metric, Pool: cmp.Or(from, noPool)}
 	}
@@ -214,12 +215,12 @@ func list[T any](items []T, text func(T) string) string {
 
 func familyNames(families []addr.Family) string { return list(families, addr.Family.String) }
 
-func groupNames(groups []*Group) string {
-	return list(groups, func(g *Group) string { return strconv.Quote(g.DisplayName()) })
+func groupNames(all []*groups.Group) string {
+	return list(all, func(g *groups.Group) string { return strconv.Quote(g.DisplayName()) })
 }
 
 // pools names groups as the subject of a sentence.
-func pools(groups []*Group) string {
+func pools(groups []*groups.Group) string {
 	if len(groups) == 1 {
 		return "pool " + groupNames(groups)
 	}

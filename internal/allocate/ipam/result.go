@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -99,7 +100,7 @@ func (c *chooser) local(a netip.Addr) bool {
 		return true
 	}
 	g, _, ok := c.GroupOf(a)
-	return ok && g.Announce == AnnounceLocal
+	return ok && g.Announce == groups.AnnounceLocal
 }
 
 // skipIPv6DAD reports whether the group of one of these IPv6 addresses says that nodes skip

@@ -3,12 +3,12 @@ package ipam_test
 import (
 	"testing"
 
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // outside puts a group into a namespace other than PureLB's.
 func outside(namespace string) option {
-	return func(g *ipam.Group) { g.Namespace, g.Outside = namespace, true }
+	return func(g *groups.Group) { g.Namespace, g.Outside = namespace, true }
 }
 
 func TestGroupsOfOtherNamespacesAreUsed(t *testing.T) {

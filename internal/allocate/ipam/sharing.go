@@ -7,21 +7,22 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
-// join returns the address of family f that Services with the same sharing key have from one of
-// groups. It refuses if only a port excludes the Service from that address, because Services that
+// join returns the address of family f that Services with the same sharing key have from one of the
+// groups all. It refuses if only a port excludes the Service from that address, because Services that
 // share should have one address. It returns the zero address if there is no address to share.
-func (c *chooser) join(groups []*Group, f addr.Family) (netip.Addr, *Refusal) {
+func (c *chooser) join(all []*groups.Group, f addr.Family) (netip.Addr, *Refusal) {
 	var refusals []*Refusal
 	namespace := c.r.Namespace
-	if slices.ContainsFunc(groups, func(g *Group) bool { return g.SharedAcrossNamespaces }) {
+	if slices.ContainsFunc(all, func(g *groups.Group) bool { return g.SharedAcrossNamespaces }) {
 		namespace = "" // of any
 	}
 	for _, a := range c.Store.Shared(c.r.SharingKey, namespace, f) {
 		g, p, ok := c.GroupOf(a)
-		if !ok || !among(groups, g) || !c.offers(p, a, c.me) || slices.Contains(c.has, a) {
+		if !ok || !among(all, g) || !c.offers(p, a, c.me) || slices.Contains(c.has, a) {
 			continue
 		}
 		err := c.keptFrom(a)

@@ -7,10 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
-func wide(g *ipam.Group) { g.SharedAcrossNamespaces = true }
+func wide(g *groups.Group) { g.SharedAcrossNamespaces = true }
 
 func TestTermsAreTheKeyAndThePorts(t *testing.T) {
 	r := web("4", sharing("k", 80))
@@ -145,7 +146,7 @@ func TestKeyOfOtherNamespacesCostsNothing(t *testing.T) {
 		hold(t, c, fmt.Sprintf("team-%d/web+k:80", i), fmt.Sprintf("198.18.%d.%d", i/250, i%250+1))
 	}
 	r := web("4", of("far"), sharing("k", 80))
-	p, err := ipam.ParsePool("198.18.0.0/16", "198.18.0.0/16", "default")
+	p, err := groups.ParsePool("198.18.0.0/16", "198.18.0.0/16", "default")
 	if err != nil {
 		t.Fatal(err)
 	}

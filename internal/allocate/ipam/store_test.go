@@ -8,10 +8,28 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// parse returns a pool whose addresses have the mask of its subnet.
+func parse(t testing.TB, poolText, subnetText string, exclude ...string) groups.Pool {
+	t.Helper()
+	p, err := groups.ParsePool(poolText, subnetText, "default", exclude...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// whole returns a pool from one address to another, without the checks of ParsePool.
+func whole(first, last string) groups.Pool {
+	r := addr.Range{From: netip.MustParseAddr(first), To: netip.MustParseAddr(last)}
+	return groups.Pool{Range: r, Subnet: netip.PrefixFrom(r.From, 0).Masked(), Explicit: true}
+}
 
 func holdAll(t testing.TB, b *ipam.Store, by ipam.Owner, addresses ...string) {
 	t.Helper()
@@ -22,7 +40,7 @@ func holdAll(t testing.TB, b *ipam.Store, by ipam.Owner, addresses ...string) {
 	}
 }
 
-func next(b *ipam.Store, p ipam.Pool) string {
+func next(b *ipam.Store, p groups.Pool) string {
 	a, ok := b.Next(p)
 	if !ok {
 		return "none"
@@ -33,7 +51,7 @@ func next(b *ipam.Store, p ipam.Pool) string {
 func TestNextIsTheLowestFreeAddress(t *testing.T) {
 	tests := []struct {
 		name    string
-		pool    ipam.Pool
+		pool    groups.Pool
 		held    []string
 		blocked map[netip.Addr]string
 		want    string
@@ -91,7 +109,7 @@ func TestNextIsTheLowestFreeAddress(t *testing.T) {
 
 func TestAvailableIsExactForAnyPool(t *testing.T) {
 	tests := []struct {
-		pool          ipam.Pool
+		pool          groups.Pool
 		held          []string
 		want          string
 		wantSaturated int64
@@ -111,11 +129,11 @@ func TestAvailableIsExactForAnyPool(t *testing.T) {
 		b := ipam.NewStore()
 		holdAll(t, b, "shop/web", tt.held...)
 		got := b.Available(tt.pool)
-		if got.String() != tt.want || ipam.Saturate(got) != tt.wantSaturated {
-			t.Errorf("%s: got %s, as an int64 %d; want %s, %d", tt.pool.Range, got, ipam.Saturate(got), tt.want, tt.wantSaturated)
+		if got.String() != tt.want || groups.Saturate(got) != tt.wantSaturated {
+			t.Errorf("%s: got %s, as an int64 %d; want %s, %d", tt.pool.Range, got, groups.Saturate(got), tt.want, tt.wantSaturated)
 		}
 	}
-	if got := ipam.Saturate(new(big.Int).Lsh(big.NewInt(-1), 64)); got != math.MinInt64 {
+	if got := groups.Saturate(new(big.Int).Lsh(big.NewInt(-1), 64)); got != math.MinInt64 {
 		t.Errorf("a very negative number saturates to %d", got)
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 )
 
 // give returns what the Service gets of family f from g: one address, or one of every pool.
-func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
+func (c *chooser) give(g *groups.Group, f addr.Family) []netip.Addr {
 	if g.Backend != "" {
 		if a, ok := c.granted(*g, f); ok {
 			return []netip.Addr{a}
@@ -28,25 +29,25 @@ func (c *chooser) give(g *Group, f addr.Family) []netip.Addr {
 
 // poolsOf returns the pools of g of family f, in the order in which they are tried. It treats an
 // address that was already chosen for this Service as free, so that it is chosen again.
-func (c *chooser) poolsOf(g Group, f addr.Family) []Pool {
-	pools := slices.DeleteFunc(slices.Clone(g.Pools), func(p Pool) bool { return p.Family() != f })
+func (c *chooser) poolsOf(g groups.Group, f addr.Family) []groups.Pool {
+	pools := slices.DeleteFunc(slices.Clone(g.Pools), func(p groups.Pool) bool { return p.Family() != f })
 	if !c.balances(g) || len(pools) < 2 {
 		return pools
 	}
-	used := func(p Pool) int64 { return c.Store.InUse(p) - int64(len(addressesIn(p, c.pending()))) }
-	slices.SortStableFunc(pools, func(p, q Pool) int { return cmp.Compare(used(p), used(q)) })
+	used := func(p groups.Pool) int64 { return c.Store.InUse(p) - int64(len(addressesIn(p, c.pending()))) }
+	slices.SortStableFunc(pools, func(p, q groups.Pool) int { return cmp.Compare(used(p), used(q)) })
 	return pools
 }
 
 // balances reports whether the Service gets addresses from the least used pool of g. A Service with
 // a sharing key does not, because Services that share want one address, whatever its pool.
-func (c *chooser) balances(g Group) bool { return g.BalancePools && c.r.SharingKey == "" }
+func (c *chooser) balances(g groups.Group) bool { return g.BalancePools && c.r.SharingKey == "" }
 
 // next returns an address of pools: one that was chosen for the Service but not written yet, or one
 // that it vacated, or a free one of the first pool that has one.
-func (c *chooser) next(pools ...Pool) (netip.Addr, bool) {
+func (c *chooser) next(pools ...groups.Pool) (netip.Addr, bool) {
 	for _, a := range append(c.pending(), c.Store.vacatedBy(c.me)...) {
-		if slices.ContainsFunc(pools, func(p Pool) bool { return c.offers(p, a, c.me) }) {
+		if slices.ContainsFunc(pools, func(p groups.Pool) bool { return c.offers(p, a, c.me) }) {
 			return a, true
 		}
 	}
@@ -63,22 +64,22 @@ func (c *chooser) pending() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(c.booked), func(a netip.Addr) bool { return slices.Contains(c.has, a) })
 }
 
-func addressesIn(p Pool, addresses []netip.Addr) []netip.Addr {
+func addressesIn(p groups.Pool, addresses []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(addresses, func(a netip.Addr) bool { return !p.Contains(a) })
 }
 
 // exhausted returns the refusal for groups without a free address of family f.
-func (c *chooser) exhausted(groups []*Group, f addr.Family) *Refusal {
-	able := slices.DeleteFunc(slices.Clone(groups), func(g *Group) bool { return !g.hasFamily(f) })
+func (c *chooser) exhausted(all []*groups.Group, f addr.Family) *Refusal {
+	able := slices.DeleteFunc(slices.Clone(all), func(g *groups.Group) bool { return !g.HasFamily(f) })
 	if len(able) == 0 {
 		verb := "has"
-		if len(groups) > 1 {
+		if len(all) > 1 {
 			verb = "have"
 		}
-		return &Refusal{Metric: metricNoPool, Pool: groups[0].DisplayName(), Reason: ReasonNoPool, lacking: true, Message: fmt.Sprintf(
-			"%s %s no %s range: no available addresses for %s; add one, or change the ipFamilies of the Service", pools(groups), verb, f, c.r.Key())}
+		return &Refusal{Metric: metricNoPool, Pool: all[0].DisplayName(), Reason: ReasonNoPool, lacking: true, Message: fmt.Sprintf(
+			"%s %s no %s range: no available addresses for %s; add one, or change the ipFamilies of the Service", pools(all), verb, f, c.r.Key())}
 	}
-	if i := slices.IndexFunc(able, func(g *Group) bool { return g.Backend != "" && (len(able) == 1 || c.mayAnswer(g, f)) }); i >= 0 {
+	if i := slices.IndexFunc(able, func(g *groups.Group) bool { return g.Backend != "" && (len(able) == 1 || c.mayAnswer(g, f)) }); i >= 0 {
 		return c.unanswered(able[i], f)
 	}
 	refusal := &Refusal{Metric: metricExhausted, Pool: able[0].DisplayName(), Reason: ReasonExhausted, lacking: true, Message: fmt.Sprintf(
@@ -104,7 +105,7 @@ func (c *chooser) exhausted(groups []*Group, f addr.Family) *Refusal {
 
 // idle counts the pools of g of family f that give nothing even if they are not full:
 // draining pools, and pools without a node in their network.
-func (c *chooser) idle(g Group, f addr.Family) (drained, skipped int) {
+func (c *chooser) idle(g groups.Group, f addr.Family) (drained, skipped int) {
 	for _, p := range c.poolsOf(g, f) {
 		switch {
 		case p.Draining:

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -37,7 +38,7 @@ func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
 		if given := ch.give(g, f); len(given) > 0 {
 			s.Free = given[0]
 		} else {
-			s.Lacks = ch.exhausted([]*Group{g}, f).Message
+			s.Lacks = ch.exhausted([]*groups.Group{g}, f).Message
 		}
 		all = append(all, s)
 	}
@@ -55,7 +56,7 @@ func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
 }
 
 // whyTried explains why g is number i of the candidates.
-func (c *chooser) whyTried(g *Group, f addr.Family, i int) string {
+func (c *chooser) whyTried(g *groups.Group, f addr.Family, i int) string {
 	bound := c.bound()
 	switch {
 	case c.r.Group != "":
@@ -77,7 +78,7 @@ func (c *chooser) whyTried(g *Group, f addr.Family, i int) string {
 }
 
 // whyNot explains why g is not among the groups that are tried.
-func (c *chooser) whyNot(g Group, f addr.Family, tried []*Group) string {
+func (c *chooser) whyNot(g groups.Group, f addr.Family, tried []*groups.Group) string {
 	denied := c.denied(g)
 	switch {
 	case denied != nil:
@@ -88,7 +89,7 @@ func (c *chooser) whyNot(g Group, f addr.Family, tried []*Group) string {
 		return "the Service asks for an address of " + c.besideAsked(f).DisplayName() + " in the other family"
 	case g.ByName:
 		return "only Services that name it get addresses from it (autoAssign: false)"
-	case g.bindsNamespaces() && !c.Boundaries.of(c.r.Namespace).serves[g.Ref()]:
+	case g.BindsNamespaces() && !c.Boundaries.of(c.r.Namespace).serves[g.Ref()]:
 		return fmt.Sprintf("it is for other namespaces than %q", c.r.Namespace)
 	case g.ServiceSelector != nil && !g.ServiceSelector.Matches(labels.Set(c.r.Labels)):
 		return "its serviceSelector does not match the labels of the Service"

@@ -11,6 +11,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -19,24 +20,24 @@ import (
 // Services.
 func bounded(t *testing.T) ipam.Cluster {
 	ten, five := int32(10), int32(5)
-	with := func(name, pool string, change func(*ipam.Group)) ipam.Group {
-		g := group(t, name, ipam.AnnounceRemote, pool, pool)
+	with := func(name, pool string, change func(*groups.Group)) groups.Group {
+		g := group(t, name, groups.AnnounceRemote, pool, pool)
 		change(&g)
 		return g
 	}
-	groups := []ipam.Group{
-		with("default", "192.0.2.0/32", func(g *ipam.Group) {}),
-		with("team", "192.0.2.1/32", func(g *ipam.Group) { g.Namespaces = []string{"team"} }),
-		with("gold", "192.0.2.2/32", func(g *ipam.Group) { g.ServiceSelector = labels.SelectorFromSet(labels.Set{"tier": "gold"}) }),
-		with("bank", "192.0.2.3/32", func(g *ipam.Group) { g.Namespaces, g.Enforce = []string{"bank"}, true }),
-		with("named", "192.0.2.4/32", func(g *ipam.Group) { g.ByName = true }),
-		with("open5", "192.0.2.5/32", func(g *ipam.Group) { g.Priority = &five }),
-		with("open10", "192.0.2.6/32", func(g *ipam.Group) { g.Priority = &ten }),
-		with("plain", "192.0.2.7/32", func(g *ipam.Group) {}),
+	all := []groups.Group{
+		with("default", "192.0.2.0/32", func(g *groups.Group) {}),
+		with("team", "192.0.2.1/32", func(g *groups.Group) { g.Namespaces = []string{"team"} }),
+		with("gold", "192.0.2.2/32", func(g *groups.Group) { g.ServiceSelector = labels.SelectorFromSet(labels.Set{"tier": "gold"}) }),
+		with("bank", "192.0.2.3/32", func(g *groups.Group) { g.Namespaces, g.Enforce = []string{"bank"}, true }),
+		with("named", "192.0.2.4/32", func(g *groups.Group) { g.ByName = true }),
+		with("open5", "192.0.2.5/32", func(g *groups.Group) { g.Priority = &five }),
+		with("open10", "192.0.2.6/32", func(g *groups.Group) { g.Priority = &ten }),
+		with("plain", "192.0.2.7/32", func(g *groups.Group) {}),
 	}
-	fences := []ipam.Boundary{groups[3].Boundary}
-	refused := []ipam.RefusedGroup{{Namespace: "purelb-system", Name: "bad", Reason: "ParseError", Message: "the range is reversed"}}
-	gs := ipam.NewGroups(groups, groups, fences, refused)
+	fences := []groups.Boundary{all[3].Boundary}
+	refused := []groups.RefusedGroup{{Namespace: "purelb-system", Name: "bad", Reason: "ParseError", Message: "the range is reversed"}}
+	gs := groups.New(all, all, fences, refused)
 	c := ipam.Cluster{Groups: gs, Store: ipam.NewStore(), Boundaries: ipam.BoundariesOf(gs, nil)}
 	hold(t, c, "default/other", "192.0.2.6")
 	return c

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -27,10 +27,10 @@ refused: pool <unknown>, unknown_pool`},
 			change: only(made("default", 1), made("blue", 2, namespaces("a"), enforced)), want: first},
 		{name: "a boundary keeps the Service in another group", request: web("4"), before: booked,
 			change: only(made("default", 1), made("blue", 2, namespaces("default"), enforced)), want: "10.0.2.1 from blue (remote)"},
-		{name: "it is excluded", request: web("4"), before: booked, change: only(made("default", 1, func(g *ipam.Group) {
+		{name: "it is excluded", request: web("4"), before: booked, change: only(made("default", 1, func(g *groups.Group) {
 			g.Pools[0].Exclude = []addr.Range{{From: addrs("10.0.1.2")[0], To: addrs("10.0.1.2")[0]}}
 		})), want: first},
-		{name: "its range is draining", request: web("4"), before: booked, change: only(made("default", 1, func(g *ipam.Group) {
+		{name: "its range is draining", request: web("4"), before: booked, change: only(made("default", 1, func(g *groups.Group) {
 			g.Pools[0].Draining = true
 		})), want: `
 false Exhausted: pool "default" exhausted: no available addresses for default/web (IPv4); 1 of its ranges are being drained
@@ -55,9 +55,9 @@ func TestAddressRemovedFromTheStatusIsKept(t *testing.T) {
 	const want = "10.0.1.2 from default (remote)"
 	check(t, []example{
 		{name: "its range is draining", request: web("4", vouched), before: []string{"default/web 10.0.1.2"}, want: want,
-			change: only(made("default", 1, func(g *ipam.Group) { g.Pools[0].Draining = true }))},
+			change: only(made("default", 1, func(g *groups.Group) { g.Pools[0].Draining = true }))},
 		{name: "it is excluded", request: web("4", vouched), before: []string{"default/web 10.0.1.2"}, want: want,
-			change: only(made("default", 1, func(g *ipam.Group) {
+			change: only(made("default", 1, func(g *groups.Group) {
 				g.Pools[0].Exclude = []addr.Range{{From: addrs("10.0.1.2")[0], To: addrs("10.0.1.2")[0]}}
 			}))},
 		{name: "another Service holds it", request: web("4", vouched), before: []string{"default/other 10.0.1.2"}, change: only(made("default", 1)), want: "10.0.1.1 from default (remote)"},

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"purelb.io/purelb/internal/groups"
 )
 
 // An address is vacated for a while after a Service gave it up: its families changed, or what it asks
@@ -58,9 +60,9 @@ func (s *Store) vacatedBy(by Owner) []netip.Addr {
 
 // longestVacated returns the address of p that was vacated first and that p hands out, if there is
 // one.
-func (s *Store) longestVacated(p Pool) (netip.Addr, bool) {
+func (s *Store) longestVacated(p groups.Pool) (netip.Addr, bool) {
 	for _, v := range s.vacancies {
-		if _, withheld := s.Withheld(v.addr, ""); s.vacated[v.addr] == v && p.handsOut(v.addr) && !withheld {
+		if _, withheld := s.Withheld(v.addr, ""); s.vacated[v.addr] == v && p.HandsOut(v.addr) && !withheld {
 			return v.addr, true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // vacate makes a Service that shows nothing else give up addresses at a time, in minutes.
@@ -22,7 +23,7 @@ func vacate(t *testing.T, c ipam.Cluster, who ipam.Owner, minute int, addresses 
 func TestVacatedAddressGoesToOthersLast(t *testing.T) {
 	c := ipam.Cluster{Store: ipam.NewStore()}
 	p := parse(t, "192.0.2.0-192.0.2.3", "192.0.2.0/24")
-	only(ipam.Group{Name: "default", Pools: []ipam.Pool{p}})(&c)
+	only(groups.Group{Name: "default", Pools: []groups.Pool{p}})(&c)
 	vacate(t, c, "default/a", 0, "192.0.2.1")
 	vacate(t, c, "default/b", 1, "192.0.2.0", "192.0.2.3")
 	equal := func(what, got, want string) {
@@ -67,14 +68,14 @@ func TestVacatedAddressIsLikeOthersAfterTenMinutes(t *testing.T) {
 func TestVacatedAddressGoesToTheSameServiceFirst(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*ipam.Group)
+		change func(*groups.Group)
 		want   string
 	}{
-		{"the one that it gave up last", func(*ipam.Group) {}, "10.1.2.2"},
+		{"the one that it gave up last", func(*groups.Group) {}, "10.1.2.2"},
 		{"balanced pools", balanced, "10.1.2.2"},
 		{"every pool", multi, "10.1.1.2 10.1.2.2"},
-		{"it is drained", func(g *ipam.Group) { g.Pools[1].Draining = true }, "10.1.1.2"},
-		{"it is excluded", func(g *ipam.Group) { g.Pools[1].Exclude = []addr.Range{{From: ip("10.1.2.2"), To: ip("10.1.2.2")}} }, "10.1.1.2"},
+		{"it is drained", func(g *groups.Group) { g.Pools[1].Draining = true }, "10.1.1.2"},
+		{"it is excluded", func(g *groups.Group) { g.Pools[1].Exclude = []addr.Range{{From: ip("10.1.2.2"), To: ip("10.1.2.2")}} }, "10.1.1.2"},
 	} {
 		c := cluster(t)
 		everywhere(racks(t, tt.change))(&c)

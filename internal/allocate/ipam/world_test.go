@@ -11,15 +11,16 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
 // group returns a group with pools. texts alternates pools and their subnets.
-func group(t testing.TB, name string, announce ipam.Announce, texts ...string) ipam.Group {
+func group(t testing.TB, name string, announce groups.Announce, texts ...string) groups.Group {
 	t.Helper()
-	g := ipam.Group{Namespace: "purelb-system", Name: name, Announce: announce}
+	g := groups.Group{Namespace: "purelb-system", Name: name, Announce: announce}
 	for i := 0; i < len(texts); i += 2 {
-		p, err := ipam.ParsePool(texts[i], texts[i+1], "default")
+		p, err := groups.ParsePool(texts[i], texts[i+1], "default")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,23 +35,23 @@ func group(t testing.TB, name string, announce ipam.Announce, texts ...string) i
 // Service default/other has another.
 func cluster(t testing.TB) ipam.Cluster {
 	t.Helper()
-	alias := group(t, "alias", ipam.AnnounceRemote, "198.51.100.128/30", "198.51.100.128/30")
+	alias := group(t, "alias", groups.AnnounceRemote, "198.51.100.128/30", "198.51.100.128/30")
 	alias.Alias = "nickname"
-	quick := group(t, "quick", ipam.AnnounceLocal, "2001:db8:7::1-2001:db8:7::2", "2001:db8:7::/64")
+	quick := group(t, "quick", groups.AnnounceLocal, "2001:db8:7::1-2001:db8:7::2", "2001:db8:7::/64")
 	quick.SkipIPv6DAD = true
 	c := ipam.Cluster{
-		Groups: ipam.Groups{
-			Usable: []ipam.Group{
-				group(t, "default", ipam.AnnounceLocal,
+		Groups: groups.Groups{
+			Usable: []groups.Group{
+				group(t, "default", groups.AnnounceLocal,
 					"192.0.2.1-192.0.2.2", "192.0.2.0/24", "192.0.2.100-192.0.2.101", "192.0.2.0/24",
 					"2001:db8::1-2001:db8::2", "2001:db8::/64", "2001:db8::100-2001:db8::101", "2001:db8::/64"),
-				group(t, "far", ipam.AnnounceRemote, "198.51.100.0/28", "198.51.100.0/28", "2001:db8:5::/120", "2001:db8:5::/64"),
-				group(t, "auto", ipam.AnnounceAuto, "203.0.113.1-203.0.113.9", "203.0.113.0/24", "2001:db8:6::1-2001:db8:6::9", "2001:db8:6::/64"),
-				group(t, "four", ipam.AnnounceLocal, "192.0.2.200-192.0.2.201", "192.0.2.0/24"),
-				group(t, "six", ipam.AnnounceLocal, "2001:db8::200-2001:db8::201", "2001:db8::/64"),
+				group(t, "far", groups.AnnounceRemote, "198.51.100.0/28", "198.51.100.0/28", "2001:db8:5::/120", "2001:db8:5::/64"),
+				group(t, "auto", groups.AnnounceAuto, "203.0.113.1-203.0.113.9", "203.0.113.0/24", "2001:db8:6::1-2001:db8:6::9", "2001:db8:6::/64"),
+				group(t, "four", groups.AnnounceLocal, "192.0.2.200-192.0.2.201", "192.0.2.0/24"),
+				group(t, "six", groups.AnnounceLocal, "2001:db8::200-2001:db8::201", "2001:db8::/64"),
 				alias, quick,
 			},
-			Refused: []ipam.RefusedGroup{
+			Refused: []groups.RefusedGroup{
 				{Namespace: "purelb-system", Name: "bad", Reason: "ParseError", Message: "spec.local.v4pools[0].pool: the range is reversed"},
 				{Namespace: "default", Name: "away", OutOfScope: true, Message: "move it to purelb-system"},
 			},

@@ -12,9 +12,9 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Attributes holds the attributes of routes, by their addresses.
@@ -159,7 +159,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 
 // restrictionOf returns the neighbors that get the routes of a group, or nil for all
 // neighbors, and what is wrong with the list.
-func restrictionOf(s Snapshot, g ipam.Group, of *v2.RouteAttributes) (*peering.Restriction, []peering.Problem) {
+func restrictionOf(s Snapshot, g groups.Group, of *v2.RouteAttributes) (*peering.Restriction, []peering.Problem) {
 	if len(of.Peers) == 0 {
 		return nil, nil
 	}
@@ -214,7 +214,7 @@ func (a *Attributes) markManaged(s Snapshot, b bounds) {
 // announcedElsewhere reports whether the nodeSelector of a group leaves out the node with these
 // labels, and what is wrong with the selector. A malformed selector selects no node: otherwise
 // a mistake could announce the addresses where they must not be announced.
-func announcedElsewhere(g ipam.Group, s *metav1.LabelSelector, node map[string]string) (bool, []peering.Problem) {
+func announcedElsewhere(g groups.Group, s *metav1.LabelSelector, node map[string]string) (bool, []peering.Problem) {
 	const field = "nodeSelector"
 	if s == nil {
 		return false, nil

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/groups"
 )
 
 func TestComplaintsNameTheObjectWithTheMistake(t *testing.T) {
@@ -64,10 +64,10 @@ func TestGroupsOfOtherNamespacesCountIfAllowed(t *testing.T) {
 func TestAWrongNodeSelectorIsReported(t *testing.T) {
 	wrong := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "rack", Operator: "Is", Values: []string{"a"}}}}
 	right := &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
-	pooled := ipam.Group{Pools: []ipam.Pool{{}}}
+	pooled := groups.Group{Pools: []groups.Pool{{}}}
 	for _, c := range []struct {
 		name      string
-		group     ipam.Group
+		group     groups.Group
 		selector  *metav1.LabelSelector
 		elsewhere bool
 		problem   string
@@ -75,7 +75,7 @@ func TestAWrongNodeSelectorIsReported(t *testing.T) {
 		{"no selector", pooled, nil, false, ""},
 		{"a selector of other nodes", pooled, right, true, ""},
 		{"a malformed selector", pooled, wrong, true, "no node announces the addresses of the group"},
-		{"a group without pools", ipam.Group{}, right, false, "is not in effect, because the group has no pool"},
+		{"a group without pools", groups.Group{}, right, false, "is not in effect, because the group has no pool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			elsewhere, problems := announcedElsewhere(c.group, c.selector, map[string]string{"rack": "b"})

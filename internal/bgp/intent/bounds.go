@@ -9,8 +9,8 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Addresses stay announced when their group is refused, deleted or shrunk. The bounds of a group
@@ -26,7 +26,7 @@ import (
 // bounds holds the bounds of the last input, and what is known of the groups now.
 type bounds struct {
 	before Attributes
-	usable []ipam.Group
+	usable []groups.Group
 	// live has the names of the usable groups.
 	live map[string]bool
 	// pools are the addresses of usable groups.
@@ -35,7 +35,7 @@ type bounds struct {
 	named map[string]bgpv1.GroupBounds
 }
 
-func boundsOf(before Attributes, usable []ipam.Group, groups []v2.ServiceGroup) bounds {
+func boundsOf(before Attributes, usable []groups.Group, groups []v2.ServiceGroup) bounds {
 	b := bounds{before: before, usable: usable, live: map[string]bool{}, named: map[string]bgpv1.GroupBounds{}}
 	for _, one := range before.Bounds {
 		b.named[one.Group] = one
@@ -91,7 +91,7 @@ func (b bounds) ranges(now []RangeAttributes, node map[string]string) []RangeAtt
 func (b bounds) managed() map[string]string {
 	marks := map[string]string{}
 	for name, mark := range b.before.Managed {
-		if !slices.ContainsFunc(b.usable, func(g ipam.Group) bool { return g.DisplayName() == name }) {
+		if !slices.ContainsFunc(b.usable, func(g groups.Group) bool { return g.DisplayName() == name }) {
 			marks[name] = mark
 		}
 	}
@@ -147,7 +147,7 @@ func (b bounds) restrictions(a Attributes) []peering.Restriction {
 }
 
 // boundsBy returns the bounds that a usable group sets, and false if it sets none.
-func boundsBy(g ipam.Group, groups []v2.ServiceGroup) (one bgpv1.GroupBounds, bound bool) {
+func boundsBy(g groups.Group, groups []v2.ServiceGroup) (one bgpv1.GroupBounds, bound bool) {
 	i := slices.IndexFunc(groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
 	if i < 0 || groups[i].Spec.BGP == nil {
 		return one, false

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/groups"
 )
 
 // readyEndpoints counts the ready endpoints on this node, for each address whose route gets
@@ -29,8 +29,8 @@ func readyEndpoints(s Snapshot, a Attributes) map[netip.Addr]uint32 {
 }
 
 // unweighable returns what is wrong with weights for the routes of a group.
-func unweighable(g ipam.Group) []peering.Problem {
-	i := slices.IndexFunc(g.Pools, func(p ipam.Pool) bool { return p.Bits < p.Range.From.BitLen() })
+func unweighable(g groups.Group) []peering.Problem {
+	i := slices.IndexFunc(g.Pools, func(p groups.Pool) bool { return p.Bits < p.Range.From.BitLen() })
 	if i < 0 {
 		return nil
 	}

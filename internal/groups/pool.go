@@ -1,4 +1,4 @@
-package ipam
+package groups
 
 import (
 	"fmt"
@@ -64,12 +64,12 @@ func (p Pool) Misread() string {
 // Usable returns the addresses that p hands out if it is not draining, ascending. These are its
 // Range without the excluded addresses. If Range is not explicit, the result also lacks the
 // addresses that the subnet reserves. It may be empty.
-func (p Pool) Usable() []addr.Range { return slices.Collect(p.segments()) }
+func (p Pool) Usable() []addr.Range { return slices.Collect(p.Segments()) }
 
 // Size is the number of addresses in Usable.
 func (p Pool) Size() *big.Int {
 	size := new(big.Int)
-	for r := range p.segments() {
+	for r := range p.Segments() {
 		size.Add(size, r.Size())
 	}
 	return size
@@ -99,14 +99,14 @@ func (p Pool) Reserves(a netip.Addr) (purpose string, ok bool) {
 	return "broadcast address", true
 }
 
-// handsOut reports whether a is in Usable.
-func (p Pool) handsOut(a netip.Addr) bool {
+// HandsOut reports whether a is in Usable.
+func (p Pool) HandsOut(a netip.Addr) bool {
 	_, excluded := p.Excludes(a)
 	return !excluded && p.unreserved().Contains(a)
 }
 
-// segments yields the ranges of Usable.
-func (p Pool) segments() iter.Seq[addr.Range] {
+// Segments yields the ranges of Usable.
+func (p Pool) Segments() iter.Seq[addr.Range] {
 	r := p.unreserved()
 	if r.To.Less(r.From) {
 		return func(func(addr.Range) bool) {}
@@ -133,6 +133,13 @@ func (p Pool) unreserved() addr.Range {
 		r.To = r.To.Prev()
 	}
 	return r
+}
+
+// Network is a range of addresses that are not handed out.
+type Network struct {
+	addr.Range
+	// What names the network, such as "the Service network 10.96.0.0/16".
+	What string
 }
 
 // ParseError says which part of the description of a pool is wrong.

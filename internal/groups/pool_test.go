@@ -1,4 +1,4 @@
-package ipam_test
+package groups_test
 
 import (
 	"cmp"
@@ -10,24 +10,20 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 // parse returns a pool whose addresses have the mask of its subnet.
-func parse(t testing.TB, poolText, subnetText string, exclude ...string) ipam.Pool {
+func parse(t testing.TB, poolText, subnetText string, exclude ...string) groups.Pool {
 	t.Helper()
-	p, err := ipam.ParsePool(poolText, subnetText, "default", exclude...)
+	p, err := groups.ParsePool(poolText, subnetText, "default", exclude...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// whole returns a pool from one address to another, without the checks of ParsePool.
-func whole(first, last string) ipam.Pool {
-	r := addr.Range{From: netip.MustParseAddr(first), To: netip.MustParseAddr(last)}
-	return ipam.Pool{Range: r, Subnet: netip.PrefixFrom(r.From, 0).Masked(), Explicit: true}
-}
+func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 func TestParseReadsAPool(t *testing.T) {
 	tests := []struct {
@@ -55,7 +51,7 @@ func TestParseReadsAPool(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.pool+" in "+tt.subnet, func(t *testing.T) {
-			p, err := ipam.ParsePool(tt.pool, tt.subnet, tt.aggregation)
+			p, err := groups.ParsePool(tt.pool, tt.subnet, tt.aggregation)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,12 +101,12 @@ func TestParseErrorNamesFieldAndCure(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join([]string{tt.pool, tt.subnet, tt.aggregation}, " "), func(t *testing.T) {
-			p, err := ipam.ParsePool(tt.pool, tt.subnet, tt.aggregation)
-			var wrong *ipam.ParseError
+			p, err := groups.ParsePool(tt.pool, tt.subnet, tt.aggregation)
+			var wrong *groups.ParseError
 			if !errors.As(err, &wrong) {
 				t.Fatalf("got %+v, %v", p, err)
 			}
-			if diff := gocmp.Diff(ipam.ParseError{Field: tt.wantField, Reason: tt.wantReason}, *wrong); diff != "" {
+			if diff := gocmp.Diff(groups.ParseError{Field: tt.wantField, Reason: tt.wantReason}, *wrong); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if err.Error() != tt.wantField+" "+tt.wantReason {
@@ -121,7 +117,7 @@ func TestParseErrorNamesFieldAndCure(t *testing.T) {
 }
 
 // usable returns the addresses that p hands out, as text.
-func usable(p ipam.Pool) string {
+func usable(p groups.Pool) string {
 	var texts []string
 	for _, r := range p.Usable() {
 		texts = append(texts, r.String())
@@ -210,7 +206,7 @@ func TestPrefixHasTheMaskOfTheAggregation(t *testing.T) {
 		{"2001:db8::/120", "2001:db8::/64", "/128", "2001:db8::9", "2001:db8::9/128"},
 	}
 	for _, tt := range tests {
-		p, err := ipam.ParsePool(tt.pool, tt.subnet, tt.aggregation)
+		p, err := groups.ParsePool(tt.pool, tt.subnet, tt.aggregation)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,9 +247,9 @@ func FuzzParsePool(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	f.Fuzz(func(t *testing.T, poolText, subnetText, aggregation string) {
-		p, err := ipam.ParsePool(poolText, subnetText, aggregation)
+		p, err := groups.ParsePool(poolText, subnetText, aggregation)
 		if err != nil {
-			var wrong *ipam.ParseError
+			var wrong *groups.ParseError
 			if !errors.As(err, &wrong) || len(err.Error()) > 1000 {
 				t.Errorf("error %T of %d bytes", err, len(err.Error()))
 			}
@@ -265,16 +261,10 @@ func FuzzParsePool(f *testing.F) {
 		if p.Bits < 8 || p.Bits > p.Family().Bits() || !p.Prefix(p.Range.From).IsValid() {
 			t.Errorf("%+v has an impossible mask", p)
 		}
-		b := ipam.NewStore()
-		first, ok := b.Next(p)
-		if usable := p.Usable(); ok != (len(usable) > 0) || ok && first != usable[0].From {
-			t.Errorf("the first address of %+v is %s, %t", p, first, ok)
-		}
-		if ok && !addr.Assignable(first) {
-			t.Errorf("no Service can have %s, the first address of %+v", first, p)
-		}
-		if ok && b.Hold(first, "a/b", false) != nil {
-			t.Errorf("%s cannot be held", first)
+		for _, r := range p.Usable() {
+			if !addr.Assignable(r.From) || !addr.Assignable(r.To) {
+				t.Errorf("no Service can have all of %s, which are addresses of %+v", r, p)
+			}
 		}
 	})
 }

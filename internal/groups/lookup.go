@@ -1,4 +1,4 @@
-package ipam
+package groups
 
 import (
 	"maps"
@@ -52,7 +52,7 @@ type names struct {
 // place is where a pool is in Groups.Usable.
 type place struct{ group, pool int }
 
-// names returns the names that NewGroups computed, or new ones for a Groups literal.
+// names returns the names that New computed, or new ones for a Groups literal.
 func (gs Groups) names() names {
 	if gs.lookup != nil {
 		return gs.lookup.names
@@ -60,7 +60,7 @@ func (gs Groups) names() names {
 	return newNames(gs.Usable, gs.Usable)
 }
 
-// byAddr returns the index that NewGroups computed, or a new one for a Groups literal.
+// byAddr returns the index that New computed, or a new one for a Groups literal.
 func (gs Groups) byAddr() addr.Index[place] {
 	if gs.lookup != nil {
 		return gs.lookup.byAddr

@@ -1,4 +1,4 @@
-package ipam_test
+package groups_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 func TestExcludedAddressesAreNotUsable(t *testing.T) {
@@ -72,25 +72,25 @@ func TestWrongExclusionNamesTheCure(t *testing.T) {
 	tests := []struct {
 		pool, subnet string
 		exclude      []string
-		want         ipam.ParseError
+		want         groups.ParseError
 	}{
-		{"192.0.2.0/24", "192.0.2.0/24", []string{"192.0.2.1", ""}, ipam.ParseError{Field: "exclude[1]",
+		{"192.0.2.0/24", "192.0.2.0/24", []string{"192.0.2.1", ""}, groups.ParseError{Field: "exclude[1]",
 			Reason: `"": nothing is written here; write an address, a CIDR such as 192.0.2.0/28, or a first and a last address such as 192.0.2.10-192.0.2.20`}},
-		{"192.0.2.0/24", "192.0.2.0/24", []string{"192.0.2.9-192.0.2.1"}, ipam.ParseError{Field: "exclude[0]",
+		{"192.0.2.0/24", "192.0.2.0/24", []string{"192.0.2.9-192.0.2.1"}, groups.ParseError{Field: "exclude[0]",
 			Reason: `"192.0.2.9-192.0.2.1": the range is reversed; write 192.0.2.1-192.0.2.9`}},
-		{"192.0.2.0/25", "192.0.2.0/24", []string{"192.0.2.200"}, ipam.ParseError{Field: "exclude[0]",
+		{"192.0.2.0/25", "192.0.2.0/24", []string{"192.0.2.200"}, groups.ParseError{Field: "exclude[0]",
 			Reason: `"192.0.2.200": 192.0.2.200-192.0.2.200 is not inside the range of the pool, 192.0.2.0-192.0.2.127; there is nothing to leave out`}},
-		{"192.0.2.10-192.0.2.99", "192.0.2.0/24", []string{"192.0.2.96/28"}, ipam.ParseError{Field: "exclude[0]",
+		{"192.0.2.10-192.0.2.99", "192.0.2.0/24", []string{"192.0.2.96/28"}, groups.ParseError{Field: "exclude[0]",
 			Reason: `"192.0.2.96/28": 192.0.2.96-192.0.2.111 is not all inside the range of the pool, 192.0.2.10-192.0.2.99; write 192.0.2.96-192.0.2.99`}},
-		{"192.0.2.10-192.0.2.99", "192.0.2.0/24", []string{"192.0.2.0/28"}, ipam.ParseError{Field: "exclude[0]",
+		{"192.0.2.10-192.0.2.99", "192.0.2.0/24", []string{"192.0.2.0/28"}, groups.ParseError{Field: "exclude[0]",
 			Reason: `"192.0.2.0/28": 192.0.2.0-192.0.2.15 is not all inside the range of the pool, 192.0.2.10-192.0.2.99; write 192.0.2.10-192.0.2.15`}},
-		{"192.0.2.0/24", "192.0.2.0/24", []string{"2001:db8::1"}, ipam.ParseError{Field: "exclude[0]",
+		{"192.0.2.0/24", "192.0.2.0/24", []string{"2001:db8::1"}, groups.ParseError{Field: "exclude[0]",
 			Reason: `"2001:db8::1": this is IPv6 and the range of the pool, 192.0.2.0-192.0.2.255, is IPv4; both must be of one family`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.want.Field+" "+tt.exclude[len(tt.exclude)-1], func(t *testing.T) {
-			p, err := ipam.ParsePool(tt.pool, tt.subnet, "", tt.exclude...)
-			var wrong *ipam.ParseError
+			p, err := groups.ParsePool(tt.pool, tt.subnet, "", tt.exclude...)
+			var wrong *groups.ParseError
 			if !errors.As(err, &wrong) {
 				t.Fatalf("got %+v, %v", p, err)
 			}

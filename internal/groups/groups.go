@@ -1,4 +1,13 @@
-package ipam
+// Package groups says what a ServiceGroup is: its pools of addresses, the namespaces and Services
+// that it is for, and where its addresses are announced. It also says which group a name means, and
+// which group and pool contain an address. It does not know which Service holds an address.
+//
+// Read the files in this order:
+//
+//	pool.go    a Pool is a range of addresses; how a user writes one
+//	groups.go  Groups are the ServiceGroups of a cluster
+//	lookup.go  which group has a name, which pool has an address
+package groups
 
 import (
 	"cmp"
@@ -82,8 +91,8 @@ type Boundary struct {
 	ByName bool
 }
 
-// bindsNamespaces reports whether the group is for certain namespaces.
-func (b Boundary) bindsNamespaces() bool { return len(b.Namespaces) > 0 || b.NamespaceSelector != nil }
+// BindsNamespaces reports whether the group is for certain namespaces.
+func (b Boundary) BindsNamespaces() bool { return len(b.Namespaces) > 0 || b.NamespaceSelector != nil }
 
 // Ref is the unique name of the group: the name of the object, with the namespace in front
 // if that is not the install namespace of PureLB.
@@ -105,9 +114,9 @@ func (g Group) Qualified(name string) string {
 // has on the dummy interface.
 func (g Group) Mask(f addr.Family) int { return cmp.Or(g.Masks[f], f.Bits()) }
 
-// hasFamily reports whether g has a pool of family f, or a backend, which may have such
+// HasFamily reports whether g has a pool of family f, or a backend, which may have such
 // addresses.
-func (g Group) hasFamily(f addr.Family) bool {
+func (g Group) HasFamily(f addr.Family) bool {
 	return g.Backend != "" || slices.ContainsFunc(g.Pools, func(p Pool) bool { return p.Family() == f })
 }
 
@@ -147,9 +156,9 @@ type RefusedGroup struct {
 	Reason, Message string
 }
 
-// NewGroups returns Groups with these usable ones. all are the usable and the refused
+// New returns Groups with these usable ones. all are the usable and the refused
 // groups: a refused group keeps its names, so that they mean no other group.
-func NewGroups(usable, all []Group, enforced []Boundary, refused []RefusedGroup) Groups {
+func New(usable, all []Group, enforced []Boundary, refused []RefusedGroup) Groups {
 	refused = slices.SortedStableFunc(slices.Values(refused), func(a, b RefusedGroup) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -165,7 +174,7 @@ func (gs Groups) Without(refused []RefusedGroup) Groups {
 	if gs.lookup != nil {
 		all = gs.lookup.all
 	}
-	return NewGroups(usable, all, gs.Enforced, slices.Concat(gs.Refused, refused))
+	return New(usable, all, gs.Enforced, slices.Concat(gs.Refused, refused))
 }
 
 // OnNodes returns gs for a cluster whose nodes have these subnets and addresses. A pool
