@@ -18,6 +18,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"purelb.io/purelb/internal/allocate"
+	"purelb.io/purelb/internal/bgp/configstatus"
 	"purelb.io/purelb/internal/kube"
 	"purelb.io/purelb/internal/process"
 	"purelb.io/purelb/internal/service"
@@ -56,17 +57,21 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		}
 		return allocate.RemoveFinalizers(ctx, c)
 	}
+	var loop allocate.Loop
+	if f.bgp {
+		loop = configstatus.Loop(f.namespace, f.bgpNamespaces, log)
+	}
 	return allocate.Run(ctx, cfg, allocate.Options{
 		Namespace:        f.namespace,
-		ConfigNamespaces: f.configNamespaces, BGPNamespaces: f.bgpNamespaces,
-		Rules:          service.Rules{ByDefault: f.announcer == defaultAnnouncer, Others: f.others},
-		IgnorePodCIDRs: !f.podCIDRs,
-		LeaderElect:    f.leaderElect,
-		Identity:       f.identity,
-		GossipSecret:   f.gossipSecret,
-		ClusterName:    f.clusterName, ReplacesCluster: f.replaces,
+		ConfigNamespaces: f.configNamespaces,
+		Rules:            service.Rules{ByDefault: f.announcer == defaultAnnouncer, Others: f.others},
+		IgnorePodCIDRs:   !f.podCIDRs,
+		LeaderElect:      f.leaderElect,
+		Identity:         f.identity,
+		GossipSecret:     f.gossipSecret,
+		ClusterName:      f.clusterName, ReplacesCluster: f.replaces,
 		Sweeps:         f.sweeps,
-		BGP:            f.bgp,
+		Loop:           loop,
 		MetricsAddress: f.metricsAddress(),
 		HealthAddress:  f.healthAddress,
 		Log:            log,

@@ -30,7 +30,6 @@
 //	census.State   (package census) what the objects of the cluster mean for decisions,
 //	               among them the addresses that Services must not get
 //	reporter       the status of ServiceGroups and LBNodeAgents
-//	bgpConfigs     the status of BGPConfigurations, as far as all nodes share it
 //	stateServer    the answer at /state, for the plugin
 package allocate
 
@@ -201,12 +200,12 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
 	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, key, workers}
-	if opt.BGP {
-		configs, err := newBGPConfigs(mgr, gated, core.Secrets(opt.Namespace), opt)
+	if opt.Loop != nil {
+		loop, err := opt.Loop(mgr, gated, core.Secrets(opt.Namespace))
 		if err != nil {
 			return err
 		}
-		parts = append(parts, configs)
+		parts = append(parts, loop)
 	}
 	for _, r := range parts {
 		if err := mgr.Add(r); err != nil {

@@ -1,6 +1,7 @@
 package allocate_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,9 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"purelb.io/purelb/internal/allocate"
 )
@@ -47,6 +51,30 @@ func TestRestartInItsPodLeadsAtOnce(t *testing.T) {
 	svc := balancer("svc")
 	w.create(svc)
 	w.until(func() bool { return addressesOf(fetch(w, svc)) != "" })
+}
+
+func TestFurtherLoopWritesOnlyWhileLeading(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.small("default"))
+	var write client.Client
+	leads := make(chan struct{})
+	a := w.allocator(func(o *allocate.Options) {
+		o.Loop = func(_ manager.Manager, gated client.Client, _ typedcorev1.SecretInterface) (manager.Runnable, error) {
+			write = gated
+			return manager.RunnableFunc(func(ctx context.Context) error {
+				close(leads)
+				<-ctx.Done()
+				return nil
+			}), nil
+		}
+	})
+	<-leads
+	w.allocate(balancer("svc"), "192.0.2.1")
+	must(t, write.Create(t.Context(), w.small("leading")))
+	a.stop()
+	if err := write.Create(t.Context(), w.small("stopped")); err == nil {
+		t.Error("an allocator that has stopped could write")
+	}
 }
 
 // The list of the Services is held back. Until it has arrived, the allocator is not ready and gives

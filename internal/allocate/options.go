@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/service"
@@ -19,8 +22,6 @@ type Options struct {
 	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents PureLB uses;
 	// config.Everywhere stands for all.
 	ConfigNamespaces []string
-	// BGPNamespaces are further namespaces whose BGPConfigurations PureLB uses.
-	BGPNamespaces []string
 	// Rules say how Services are read.
 	Rules service.Rules
 	// IgnorePodCIDRs says that the network plugin does not use spec.podCIDRs of Nodes, so
@@ -51,8 +52,8 @@ type Options struct {
 	// Sweeps are the times at which the allocator compares the addresses in NetBox with those of
 	// the cluster.
 	Sweeps Sweeps
-	// BGP makes the allocator maintain the status of BGPConfigurations.
-	BGP bool
+	// Loop is a further loop that only the leader runs. Default: none.
+	Loop Loop
 	// Metrics is the registry for metrics. Default: the registry that MetricsAddress
 	// serves.
 	Metrics prometheus.Registerer
@@ -60,6 +61,10 @@ type Options struct {
 	Workers int
 	Log     *slog.Logger
 }
+
+// Loop makes a loop that the leader runs. The loop writes by write, which writes nothing when the Lease
+// may have ended. It may read the Secrets of the namespace that PureLB is installed in.
+type Loop func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface) (manager.Runnable, error)
 
 // Sweeps are the times of comparisons with NetBox. A time that is zero has its default.
 type Sweeps = backends.Sweeps

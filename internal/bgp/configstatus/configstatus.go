@@ -1,4 +1,11 @@
-package allocate
+// Package configstatus writes the part of the status of BGPConfigurations that is the same on all
+// nodes. It also removes the finalizer of an older version from BGPConfigurations that are being
+// deleted. The state of one node is in its BGPNodeStatus, which its speaker writes.
+//
+// The allocator's program runs this loop because the speakers share a service account: with a right
+// to change BGPConfigurations, each node could reconfigure all others. The loop keeps no state
+// between two rounds.
+package configstatus
 
 import (
 	"context"
@@ -29,19 +36,14 @@ const (
 	// olderFinalizer is the finalizer that an older version put on BGPConfigurations. Each speaker
 	// notices a deletion itself, so a deletion need not wait for the speakers.
 	olderFinalizer = "bgp.purelb.io/finalizer"
-	// configsCheck is how often the allocator reads all BGPConfigurations, because the Secrets that
-	// they name may appear or disappear. configsRetry is the pause after a failure.
-	configsCheck = 30 * time.Second
-	configsRetry = 5 * time.Second
+	// check is how often the loop reads all BGPConfigurations, because the Secrets that they name may
+	// appear or disappear. retry is the pause after a failure.
+	check = 30 * time.Second
+	retry = 5 * time.Second
 )
 
-// bgpConfigs writes the part of the status of BGPConfigurations that is the same on all
-// nodes. It also removes the finalizer of an older version from BGPConfigurations that are
-// being deleted. The state of one node is in its BGPNodeStatus, which its speaker writes.
-//
-// The allocator does this because the speakers share a service account: with a right to
-// change BGPConfigurations, each node could reconfigure all others.
-type bgpConfigs struct {
+// reporter is the loop.
+type reporter struct {
 	cached    cache.Cache
 	nodes     cache.Cache
 	write     client.Client
@@ -50,27 +52,31 @@ type bgpConfigs struct {
 	log       *slog.Logger
 }
 
-// newBGPConfigs makes a bgpConfigs with its own cache. So no other part waits for BGPConfigurations
-// if they cannot be read.
-func newBGPConfigs(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, opt Options) (*bgpConfigs, error) {
-	namespaces := map[string]cache.Config{}
-	for _, ns := range config.Watched(opt.Namespace, opt.BGPNamespaces) {
-		namespaces[ns] = cache.Config{}
+// Loop makes the loop for a manager. It serves the BGPConfigurations of namespace, which PureLB is
+// installed in, and of further ones. It writes by write, and reads secrets of namespace.
+//
+// The loop has its own cache. So no other part waits for BGPConfigurations if they cannot be read.
+func Loop(namespace string, further []string, log *slog.Logger) func(manager.Manager, client.Client, typedcorev1.SecretInterface) (manager.Runnable, error) {
+	return func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface) (manager.Runnable, error) {
+		namespaces := map[string]cache.Config{}
+		for _, ns := range config.Watched(namespace, further) {
+			namespaces[ns] = cache.Config{}
+		}
+		cached, err := cache.New(mgr.GetConfig(), cache.Options{
+			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+			DefaultNamespaces: namespaces,
+			DefaultTransform:  cache.TransformStripManagedFields(),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("set up the cache of BGPConfigurations: %w", err)
+		}
+		return &reporter{cached: cached, nodes: mgr.GetCache(), write: write, secrets: secrets, namespace: namespace, log: log}, nil
 	}
-	cached, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces: namespaces,
-		DefaultTransform:  cache.TransformStripManagedFields(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set up the cache of BGPConfigurations: %w", err)
-	}
-	return &bgpConfigs{cached: cached, nodes: mgr.GetCache(), write: write, secrets: secrets, namespace: opt.Namespace, log: opt.Log}, nil
 }
 
 // Start implements manager.Runnable. Only the leader writes.
-func (b *bgpConfigs) Start(ctx context.Context) error {
-	informer, err := b.cached.GetInformer(ctx, &bgpv1.BGPConfiguration{}, cache.BlockUntilSynced(false))
+func (r *reporter) Start(ctx context.Context) error {
+	informer, err := r.cached.GetInformer(ctx, &bgpv1.BGPConfiguration{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch BGPConfigurations: %w", err)
 	}
@@ -78,21 +84,21 @@ func (b *bgpConfigs) Start(ctx context.Context) error {
 	if _, err := informer.AddEventHandler(signals(changed)); err != nil {
 		return fmt.Errorf("watch BGPConfigurations: %w", err)
 	}
-	if err := b.followLabels(ctx, changed); err != nil {
+	if err := r.followLabels(ctx, changed); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- b.cached.Start(ctx) }()
-	if b.cached.WaitForCacheSync(ctx) {
-		b.follow(ctx, changed)
+	go func() { ended <- r.cached.Start(ctx) }()
+	if r.cached.WaitForCacheSync(ctx) {
+		r.follow(ctx, changed)
 	}
 	return <-ended
 }
 
 // followLabels leaves a signal in changed when the labels of a Node change: conflicts exist only
 // on nodes that several BGPConfigurations select.
-func (b *bgpConfigs) followLabels(ctx context.Context, changed chan struct{}) error {
-	informer, err := b.nodes.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+func (r *reporter) followLabels(ctx context.Context, changed chan struct{}) error {
+	informer, err := r.nodes.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch Nodes: %w", err)
 	}
@@ -120,14 +126,14 @@ func signals(changed chan struct{}) toolscache.ResourceEventHandlerFuncs {
 }
 
 // follow reconciles all BGPConfigurations when one of them or a Node's labels change, and every
-// configsCheck.
-func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
+// check.
+func (r *reporter) follow(ctx context.Context, changed <-chan struct{}) {
 	loop := backoff.Loop{
-		Schedule: backoff.Schedule{Every: configsCheck, Retry: backoff.Pauses{Min: configsRetry, Max: configsRetry}},
+		Schedule: backoff.Schedule{Every: check, Retry: backoff.Pauses{Min: retry, Max: retry}},
 		Asked:    changed,
-		Do:       func(ctx context.Context) (time.Time, error) { return time.Time{}, b.reconcile(ctx, time.Now()) },
+		Do:       func(ctx context.Context) (time.Time, error) { return time.Time{}, r.reconcile(ctx, time.Now()) },
 		Failed: func(ctx context.Context, err error) {
-			b.log.WarnContext(ctx, "bgpConfigurationsNotWritten", "error", err)
+			r.log.WarnContext(ctx, "bgpConfigurationsNotWritten", "error", err)
 		},
 	}
 	_ = loop.Run(ctx) // it ends with ctx
@@ -135,16 +141,16 @@ func (b *bgpConfigs) follow(ctx context.Context, changed <-chan struct{}) {
 
 // reconcile reports on each BGPConfiguration, or removes its finalizer if it is being
 // deleted.
-func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
+func (r *reporter) reconcile(ctx context.Context, now time.Time) error {
 	var all bgpv1.BGPConfigurationList
-	if err := b.cached.List(ctx, &all); err != nil {
+	if err := r.cached.List(ctx, &all); err != nil {
 		return fmt.Errorf("read the BGPConfigurations: %w", err)
 	}
 	var nodes corev1.NodeList
-	if err := b.nodes.List(ctx, &nodes); err != nil {
+	if err := r.nodes.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("read the Nodes: %w", err)
 	}
-	cluster := peering.Cluster{Configs: all.Items, Home: b.namespace}
+	cluster := peering.Cluster{Configs: all.Items, Home: r.namespace}
 	for i := range nodes.Items {
 		cluster.Nodes = append(cluster.Nodes, nodes.Items[i].Labels)
 	}
@@ -153,9 +159,9 @@ func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
 		c := &all.Items[i]
 		var err error
 		if c.DeletionTimestamp.IsZero() {
-			err = b.report(ctx, c, cluster, now)
+			err = r.report(ctx, c, cluster, now)
 		} else {
-			err = b.release(ctx, c)
+			err = r.release(ctx, c)
 		}
 		// A BGPConfiguration that changed in the meantime is reconciled again.
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -166,29 +172,29 @@ func (b *bgpConfigs) reconcile(ctx context.Context, now time.Time) error {
 }
 
 // release removes the older version's finalizer from c.
-func (b *bgpConfigs) release(ctx context.Context, c *bgpv1.BGPConfiguration) error {
+func (r *reporter) release(ctx context.Context, c *bgpv1.BGPConfiguration) error {
 	if !slices.Contains(c.Finalizers, olderFinalizer) {
 		return nil
 	}
 	free := c.DeepCopy()
 	free.Finalizers = slices.DeleteFunc(free.Finalizers, func(f string) bool { return f == olderFinalizer })
-	if err := b.write.Patch(ctx, free, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.write.Patch(ctx, free, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("remove the finalizer %s: %w", olderFinalizer, err)
 	}
-	b.log.InfoContext(ctx, "finalizerRemoved", "config", c.Namespace+"/"+c.Name)
+	r.log.InfoContext(ctx, "finalizerRemoved", "config", c.Namespace+"/"+c.Name)
 	return nil
 }
 
 // report writes the status of c if it differs.
-func (b *bgpConfigs) report(ctx context.Context, c *bgpv1.BGPConfiguration, cluster peering.Cluster, now time.Time) error {
+func (r *reporter) report(ctx context.Context, c *bgpv1.BGPConfiguration, cluster peering.Cluster, now time.Time) error {
 	var unread error
 	secret := func(name, key string) (string, error) {
-		if err := peering.ForeignSecret(name, b.namespace); err != nil {
+		if err := peering.ForeignSecret(name, r.namespace); err != nil {
 			return "", err
 		}
-		known, err := b.secret(ctx, name)
+		known, err := r.secret(ctx, name)
 		unread = errors.Join(unread, err)
-		return known.Value(b.namespace, name, key)
+		return known.Value(r.namespace, name, key)
 	}
 	status := cluster.CommonStatus(c, secret, now)
 	if unread != nil {
@@ -199,15 +205,15 @@ func (b *bgpConfigs) report(ctx context.Context, c *bgpv1.BGPConfiguration, clus
 	}
 	said := c.DeepCopy()
 	said.Status = status
-	if err := b.write.Status().Patch(ctx, said, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.write.Status().Patch(ctx, said, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil
 }
 
 // secret reads the Secret of this name.
-func (b *bgpConfigs) secret(ctx context.Context, name string) (peering.Secret, error) {
-	s, err := b.secrets.Get(ctx, name, metav1.GetOptions{})
+func (r *reporter) secret(ctx context.Context, name string) (peering.Secret, error) {
+	s, err := r.secrets.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return peering.Secret{Data: s.Data, Known: true, Exists: true}, nil

@@ -1,19 +1,125 @@
-package allocate_test
+package configstatus_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
+	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/allocate"
+	"purelb.io/purelb/internal/bgp/configstatus"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
-func withBGP(o *allocate.Options) { o.BGP = true }
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	os.Exit(apitest.Run(m))
+}
+
+// world is an API server, and the namespace in which PureLB is installed.
+type world struct {
+	testing.TB
+	client    client.Client
+	namespace string
+}
+
+func newWorld(t testing.TB) *world {
+	c := apitest.Client(t, clientgoscheme.AddToScheme, bgpv1.AddToScheme)
+	return &world{TB: t, client: c, namespace: apitest.Namespace(t)}
+}
+
+// running is a running loop, and its log.
+type running struct {
+	stop func()
+	mu   sync.Mutex
+	log  bytes.Buffer
+}
+
+func (r *running) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(p)
+}
+
+// loop runs the loop in a manager until the test ends, or until stop.
+func (w *world) loop(further ...string) *running {
+	w.Helper()
+	r := &running{}
+	skip := true // a process makes several managers
+	mgr, err := manager.New(apitest.Config(w), manager.Options{
+		Scheme: w.client.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: &skip},
+	})
+	expect.NoError(w, err)
+	core, err := typedcorev1.NewForConfig(mgr.GetConfig())
+	expect.NoError(w, err)
+	loop, err := configstatus.Loop(w.namespace, further, slog.New(slog.NewTextHandler(r, nil)))(mgr, w.client, core.Secrets(w.namespace))
+	expect.NoError(w, err)
+	expect.NoError(w, mgr.Add(loop))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		expect.NoError(w, <-ended)
+	})
+	w.Cleanup(r.stop)
+	return r
+}
+
+// create creates o until the test ends.
+func (w *world) create(o client.Object) {
+	w.Helper()
+	expect.NoError(w, w.client.Create(context.Background(), o))
+	w.Cleanup(func() { expect.NoError(w, client.IgnoreNotFound(w.client.Delete(context.Background(), o))) })
+}
+
+func (w *world) patch(o client.Object, patch string) {
+	w.Helper()
+	expect.NoError(w, w.client.Patch(context.Background(), o, client.RawPatch("application/merge-patch+json", []byte(patch))))
+}
+
+// soon waits until what returns no error.
+func (w *world) soon(what func() error) {
+	w.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		late := time.Now().After(deadline)
+		err := what()
+		switch {
+		case err == nil:
+			return
+		case late:
+			w.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// fetch reads c again.
+func (w *world) fetch(c *bgpv1.BGPConfiguration) *bgpv1.BGPConfiguration {
+	w.Helper()
+	expect.NoError(w, w.client.Get(context.Background(), client.ObjectKeyFromObject(c), c))
+	return c
+}
 
 // bgpConfig returns a BGPConfiguration with a neighbor. change may change it.
 func (w *world) bgpConfig(name string, change func(*bgpv1.BGPConfiguration)) *bgpv1.BGPConfiguration {
@@ -31,8 +137,11 @@ func (w *world) bgpConfig(name string, change func(*bgpv1.BGPConfiguration)) *bg
 func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
 	w.Helper()
 	w.soon(func() error {
-		now := fetch(w, c)
-		got := saying(now.Status.Conditions, bgpv1.ConditionReady)
+		now := w.fetch(c)
+		got := ""
+		if ready := meta.FindStatusCondition(now.Status.Conditions, bgpv1.ConditionReady); ready != nil {
+			got = fmt.Sprintf("%s %s: %s", ready.Status, ready.Reason, ready.Message)
+		}
 		if got != want || now.Status.ObservedGeneration != now.Generation {
 			return fmt.Errorf("%s has generation %d, and its condition for generation %d is %q, want %q", c.Name, now.Generation, now.Status.ObservedGeneration, got, want)
 		}
@@ -44,16 +153,16 @@ const wellOnNodes = "True ReconcileSuccess: the configuration is valid; the BGPN
 
 func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	w := newWorld(t)
-	w.allocator(withBGP)
+	w.loop()
 	c := w.bgpConfig("default", nil)
 	other := w.bgpConfig("other", nil)
 	w.ready(c, wellOnNodes)
 	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default")
 	w.patch(c, `{"spec": {"neighbors": [{"config": {"neighborAddress": "192.0.2.1", "peerGroup": "none"}}]}}`)
 	w.ready(c, `False ConfigurationInvalid: spec.neighbors[0].config.peerGroup: there is no group "none" in spec.peerGroups`)
-	w.remove(fetch(w, c))
+	expect.NoError(t, w.client.Delete(t.Context(), w.fetch(c)))
 	w.ready(other, wellOnNodes)
-	if n := fetch(w, other).Status.NeighborCount; n != 1 {
+	if n := w.fetch(other).Status.NeighborCount; n != 1 {
 		t.Errorf("the status counts %d neighbors", n)
 	}
 }
@@ -63,7 +172,7 @@ func TestBGPConfigurationsNameTheirConflicts(t *testing.T) {
 	w := newWorld(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	w.create(node)
-	w.allocator(withBGP)
+	w.loop()
 	older := w.bgpConfig("default", nil)
 	w.ready(older, wellOnNodes)
 	younger := w.bgpConfig("rack-a", func(c *bgpv1.BGPConfiguration) {
@@ -80,7 +189,7 @@ func TestBGPConfigurationsNameTheirConflicts(t *testing.T) {
 func TestBGPConfigurationsOfFurtherNamespacesHaveAStatus(t *testing.T) {
 	w := newWorld(t)
 	further := apitest.Namespace(t)
-	w.allocator(withBGP, func(o *allocate.Options) { o.BGPNamespaces = []string{further} })
+	w.loop(further)
 	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
 		c.Namespace = further
 		c.Spec.Neighbors[0].Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: "bgp", Key: "password"}
@@ -93,16 +202,21 @@ func TestBGPConfigurationsOfFurtherNamespacesHaveAStatus(t *testing.T) {
 
 func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {
 	w := newWorld(t)
-	w.allocator(withBGP)
+	w.loop()
 	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
 		c.Finalizers = []string{"bgp.purelb.io/finalizer", "example.org/theirs"}
 	})
 	w.ready(c, wellOnNodes)
-	if all := fetch(w, c).Finalizers; len(all) != 2 {
+	if all := w.fetch(c).Finalizers; len(all) != 2 {
 		t.Errorf("a configuration that is not being deleted has the finalizers %v", all)
 	}
-	w.remove(fetch(w, c))
-	w.until(func() bool { return strings.Join(fetch(w, c).Finalizers, " ") == "example.org/theirs" })
+	expect.NoError(t, w.client.Delete(t.Context(), w.fetch(c)))
+	w.soon(func() error {
+		if all := strings.Join(w.fetch(c).Finalizers, " "); all != "example.org/theirs" {
+			return fmt.Errorf("the finalizers are %s", all)
+		}
+		return nil
+	})
 	w.patch(c, `{"metadata": {"finalizers": null}}`)
 }
 
@@ -112,17 +226,17 @@ func TestBGPStatusIsWrittenOnceWithoutPassword(t *testing.T) {
 	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
 		c.Spec.Neighbors[0].Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: "bgp", Key: "password"}
 	})
-	a := w.allocator(withBGP)
+	first := w.loop()
 	w.ready(c, "False ConfigurationInvalid: spec.neighbors[0].config.authPasswordSecretRef: the password has 120 bytes, and the kernel takes 80: make it shorter")
-	said := fetch(w, c)
-	if text := fmt.Sprint(said.Status) + a.log.String(); strings.Contains(text, "hush") {
+	said := w.fetch(c)
+	if text := fmt.Sprint(said.Status) + first.log.String(); strings.Contains(text, "hush") {
 		t.Error(text)
 	}
-	a.stop()
-	w.allocator(withBGP)
+	first.stop()
+	w.loop()
 	other := w.bgpConfig("other", nil)
 	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default")
-	if now := fetch(w, c); now.ResourceVersion != said.ResourceVersion {
-		t.Errorf("a second allocator wrote %+v over %+v", now.Status, said.Status)
+	if now := w.fetch(c); now.ResourceVersion != said.ResourceVersion {
+		t.Errorf("a second loop wrote %+v over %+v", now.Status, said.Status)
 	}
 }
