@@ -3,7 +3,6 @@ package gobgp
 import (
 	"maps"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,10 +22,9 @@ const maxHeard = 4096
 // state, and the reason for which the last session ended.
 type events struct {
 	wake chan struct{}
-	// expired carries neighbors whose hold timer expired at the start of the session (see
-	// minSession). If the channel is full, the event is dropped: the next session of the neighbor
-	// ends in the same way.
-	expired chan netip.Addr
+	// lost carries neighbors whose session went down. If the channel is full, the event is dropped:
+	// GoBGP begins the next session by itself after a pause.
+	lost chan netip.Addr
 
 	mu sync.Mutex
 	// server counts the ended servers, so that late events of one server are not used for the next.
@@ -62,7 +60,7 @@ type phase struct {
 func newEvents() *events {
 	return &events{
 		wake:     make(chan struct{}, 1),
-		expired:  make(chan netip.Addr, 64),
+		lost:     make(chan netip.Addr, 1024),
 		sessions: map[netip.Addr]phase{},
 		heard:    map[netip.Prefix]struct{}{},
 	}
@@ -122,11 +120,9 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	state := stateName(st.SessionState)
 	if p.state == peering.Established && state != peering.Established {
 		p.flaps++
-		if at.Sub(p.began) < minSession && strings.Contains(st.DisconnectMessage, holdTimerExpired) {
-			select {
-			case e.expired <- st.NeighborAddress:
-			default:
-			}
+		select {
+		case e.lost <- st.NeighborAddress:
+		default:
 		}
 	}
 	p = p.enter(state, at)

@@ -88,28 +88,16 @@ func TestFlapsAreCountedOnceWhenTheListPrecedesTheEvents(t *testing.T) {
 }
 
 // The event may come after the list has shown the end.
-func TestOnlyAHoldTimerThatExpiresEarlyIsReported(t *testing.T) {
-	for why, want := range map[string]bool{
-		"notification-received " + bgp.NewNotificationErrorCode(bgp.BGP_ERROR_HOLD_TIMER_EXPIRED, 0).String():                         true,
-		"notification-sent " + bgp.NewNotificationErrorCode(bgp.BGP_ERROR_CEASE, bgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET).String():     false,
-		"notification-received " + bgp.NewNotificationErrorCode(bgp.BGP_ERROR_CEASE, bgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET).String(): false,
-	} {
-		e := newEvents()
-		c, now := e.callbacks(), time.Unix(1000, 0)
-		c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), now)
-		e.seen(someRouter, peering.Idle, now)
-		ended := stateEvent(bgp.BGP_FSM_IDLE)
-		ended.Peer.State.DisconnectMessage = why
-		c.OnPeerUpdate(ended, now)
-		reported := false
-		select {
-		case <-e.expired:
-			reported = true
-		default:
-		}
-		if reported != want {
-			t.Errorf("an early end because of %q is reported: %v, want %v", why, reported, want)
-		}
+func TestTheEndOfASessionIsReportedOnce(t *testing.T) {
+	e := newEvents()
+	c, now := e.callbacks(), time.Unix(1000, 0)
+	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ACTIVE), now)
+	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), now)
+	e.seen(someRouter, peering.Idle, now)
+	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_IDLE), now)
+	c.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ACTIVE), now)
+	if n := len(e.lost); n != 1 {
+		t.Errorf("the end of the session is reported %d times, want once", n)
 	}
 }
 

@@ -2,24 +2,24 @@ package gobgp
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
+
+	"github.com/osrg/gobgp/v4/api"
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// minSession is the shortest plausible life of a session whose hold timer expired. If the
-// neighbor reports the expiry earlier, its timer had expired before the session began.
-// GoBGP waits for 5 s after a failed attempt. Meanwhile it keeps a connection that it has
-// opened and on which both sides have sent OPEN, and uses it for the next session. By then,
-// a neighbor with a shorter hold time has closed that connection. GoBGP delays the next
-// connection by the same time, so such a session never comes up.
-const minSession = time.Second
-
-// holdTimerExpired is the part of GoBGP's text that stands for a NOTIFICATION of RFC 4271, 6.5. The
-// space keeps subcodes out: "subcode 4(administrative reset)" is the reset that Down asks for.
-const holdTimerExpired = " code 4("
+// renewPause is the least time between two renewals of one neighbor. A session that ends sooner gets the
+// pause of GoBGP, which is as long.
+//
+// GoBGP waits for 5 s after each end of a session, unless it sent the reset itself. Meanwhile it closes
+// connections that the neighbor opens, and keeps one that it has opened itself. By the end of the pause
+// a neighbor with a short hold time has closed that connection, so the next session ends at its start.
+const renewPause = 5 * time.Second
 
 // repairMin and repairMax limit the pauses before a failed renewal is repeated.
 const (
@@ -27,13 +27,20 @@ const (
 	repairMax = 30 * time.Second
 )
 
-// renewal renews the sessions of e that ended at their start, until e stops.
+// renewal renews the sessions of e that went down, until e stops.
 func (s *Server) renewal(e *engine) {
 	var repair <-chan time.Time
 	pauses := backoff.Pauses{Min: repairMin, Max: repairMax}
+	renewed := map[netip.Addr]time.Time{}
 	for {
 		select {
-		case neighbor := <-s.events.expired:
+		case neighbor := <-s.events.lost:
+			now := s.now()
+			maps.DeleteFunc(renewed, func(_ netip.Addr, at time.Time) bool { return now.Sub(at) >= renewPause })
+			if _, recently := renewed[neighbor]; recently {
+				continue
+			}
+			renewed[neighbor] = now
 			if !s.renew(e, neighbor) {
 				pauses.Reset()
 				repair = time.After(pauses.Next())
@@ -48,9 +55,9 @@ func (s *Server) renewal(e *engine) {
 	}
 }
 
-// renew removes the neighbor and adds it again, if it still exists. GoBGP has no other way
-// to drop the connection that it keeps, and to start without a pause. renew reports whether
-// the neighbor exists afterwards.
+// renew removes the neighbor and adds it again, if it still exists and has no session. GoBGP has no
+// other way to begin the next session without a pause. renew reports whether the neighbor exists
+// afterwards.
 func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +65,7 @@ func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 		return true
 	}
 	for name, f := range s.found.peers {
-		if f.address != neighbor || f.peer.Passive {
+		if f.address != neighbor || f.peer.AdminDown || !s.renewable(neighbor) {
 			continue
 		}
 		a := application{Server: s, ctx: context.Background()}
@@ -73,10 +80,24 @@ func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 			return false
 		}
 		s.found.peers[name] = again
-		s.log.Info("renewed the session, which ended at its start", "neighbor", neighbor)
+		s.log.Debug("renewed the session", "neighbor", neighbor)
 		return true
 	}
 	return true
+}
+
+// renewable reports whether a renewal of the neighbor loses nothing: it has no session, is not over its
+// prefix limit, and no routes of it are kept while it restarts gracefully (RFC 4724).
+func (s *Server) renewable(neighbor netip.Addr) bool {
+	peers, err := s.engine.peers(neighbor.String(), false)
+	if err != nil || len(peers) != 1 {
+		return false
+	}
+	p := peers[0].GetState()
+	keeps := s.wanted.Import.Accepts() && slices.ContainsFunc(peers[0].GetAfiSafis(), func(f *api.AfiSafi) bool {
+		return f.GetMpGracefulRestart().GetState().GetRunning()
+	})
+	return p.GetSessionState() <= api.PeerState_SESSION_STATE_ACTIVE && p.GetAdminState() == api.PeerState_ADMIN_STATE_UP && !keeps
 }
 
 // repair repeats the last Apply: no other caller would, because the wanted State has not
