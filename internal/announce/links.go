@@ -93,15 +93,18 @@ func carries(agent config.Agent, l Link) bool {
 type home struct {
 	link    string
 	network netip.Prefix
-	// own says that an address of the node has the network. Other networks are those of routes.
+	// own says that an address of the node has the network. Other networks are those of routes, and
+	// those that the agent adds.
 	own bool
 }
 
 // homes returns where local addresses of family f belong, in order of preference: the networks of the
-// links that carry them. The networks of addresses come before those of routes.
+// links that carry them. The networks of addresses come before those of routes, and last come those that
+// the agent adds to the first link.
 func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Family) []home {
 	var own, routed []home
-	for _, l := range carriers(agent, node.Links, f) {
+	links := carriers(agent, node.Links, f)
+	for _, l := range links {
 		for _, a := range node.Addresses {
 			if a.Link == l.Name && node.showsNetwork(a, adopt) {
 				own = append(own, home{l.Name, a.Prefix.Masked(), true})
@@ -111,7 +114,13 @@ func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Famil
 			routed = append(routed, home{link: l.Name, network: network})
 		}
 	}
-	return append(own, routed...)
+	all := append(own, routed...)
+	if len(links) > 0 {
+		for _, network := range agent.Networks {
+			all = append(all, home{link: links[0].Name, network: network})
+		}
+	}
+	return all
 }
 
 // showsNetwork reports whether a, one of the addresses of n, shows a network to announce in: it is

@@ -76,6 +76,10 @@ func TestLocalInterfaces(t *testing.T) {
 			"10.0.0.0/24 192.168.1.0/24 2001:db8::/64 fd00::/64 fd09::/64", "- -"},
 		{"but not around a service address, or one of another link", []twist{onRoutes("eth0 fd09::/64 kernel", "eth0 10.9.0.0/16 kernel"),
 			has(hasLocal("eth0", "fd09::7/128", lifetime), hasLocal("eth0", "10.9.0.7/32", lifetime), hasNode("lo", "fd09::8/128"))}, eth0, nowhere},
+		{"networks that the agent adds to the first interface", []twist{adds("10.9.0.0/16", "fd09::/64"), further("eth1"), link("eth1", func(l *announce.Link) { l.Up = false })},
+			both, "10.9.0.5/32 dev eth0, fd09::5/128 dev eth0"},
+		{"but not before an interface with an address there", []twist{adds("10.9.0.0/16", "fd09::/64"), further("eth1")}, both, onEth1},
+		{"no interface, no further network", []twist{adds("10.9.0.0/16"), matching("eth7")}, "", nowhere},
 		{"an interface with an address of the network before one with a route", []twist{all, neighbors("eth1"), onRoutes("eth0 10.9.0.0/16", "eth0 fd09::/64")}, both, onEth1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,6 +106,11 @@ func onRoutes(texts ...string) twist {
 			s.Node.Networks = append(s.Node.Networks, announce.Network{Link: words[0], Prefix: prefixes(words[1])[0], ByKernel: len(words) > 2})
 		}
 	}
+}
+
+// adds makes the agent add networks to the first interface.
+func adds(networks ...string) twist {
+	return func(s *announce.Situation) { s.Agent.Networks = prefixes(networks...) }
 }
 
 // all makes the agent use every interface that leads to a network.

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"purelb.io/purelb/internal/addr"
 )
 
 // Probing says how to probe a segment for an address: Count times, with Interval between the
@@ -43,7 +45,8 @@ type Source struct {
 
 // SourcesOn returns the addresses that the node of s may send requests from on link: its own addresses
 // there that other machines can reach, with their networks. An address without a network has that of a
-// route. If the node has no address in the network of a route, its first address of that family asks. Addresses of Services are left out, because a request from an
+// route. If the node has no address in the network of a route, or in one that the LBNodeAgent adds, its
+// first address of that family asks. Addresses of Services are left out, because a request from an
 // address claims it. Deprecated addresses come last (RFC 6724). adopt is as for Diff.
 func SourcesOn(link string, s Situation, adopt func(Address) bool) []Source {
 	var own []netip.Prefix
@@ -60,12 +63,26 @@ func SourcesOn(link string, s Situation, adopt func(Address) bool) []Source {
 			sources = append(sources, Source{p.Addr(), p.Masked()})
 		}
 	}
-	for _, network := range s.Node.routed(link, adopt) {
+	for _, network := range s.further(link, adopt) {
 		if i := askFrom(own, network); i >= 0 {
 			sources = append(sources, Source{own[i].Addr(), network})
 		}
 	}
 	return sources
+}
+
+// further returns the networks of link that no address of the node shows.
+func (s Situation) further(link string, adopt func(Address) bool) []netip.Prefix {
+	networks := s.Node.routed(link, adopt)
+	if s.Agent == nil {
+		return networks
+	}
+	for _, network := range s.Agent.Networks {
+		if first := carriers(*s.Agent, s.Node.Links, addr.FamilyOf(network.Addr())); len(first) > 0 && first[0].Name == link {
+			networks = append(networks, network)
+		}
+	}
+	return networks
 }
 
 // askFrom returns the index of the address from which to ask about network: one inside of it, or else the

@@ -169,6 +169,8 @@ func TestQuestionsAboutNetworksOfRoutesComeFromOwnAddresses(t *testing.T) {
 		})
 	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, nil)),
 		"[{172.16.0.7 172.16.0.0/16} {192.0.2.7 203.0.113.0/28} {2001:db8:7::7 2001:db8:7::/64} {2001:db8:7::7 fd07::/64}]")
+	adds("100.64.0.0/24", "fd08::/64")(&s)
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, nil)[4:]), "[{192.0.2.7 100.64.0.0/24} {2001:db8:7::7 fd08::/64}]")
 	s.Peers.Members = []election.Member{{Node: "node-a"}, {Node: "node-b", Subnets: prefixes("2001:db8:7::/64"), Reachable: true}}
 	s.Peers.Own = each("node-b", "2001:db8:7::8")
 	equal(t, announce.WitnessesOn("eth0", withNeighbors(s), nil).Nodes, addrs("2001:db8:7::8"))

@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"net/netip"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -100,7 +102,8 @@ func (f *findings) interfaces(a *Agent, s *v2.InterfaceSpec) {
 	a.LocalText, a.Local = f.local(s)
 	a.All = a.LocalText == allInterfaces
 	a.Dummy = f.dummy(s)
-	a.Interfaces = f.further(s.Interfaces, a.Dummy)
+	a.Interfaces = f.named(s.Interfaces, a.Dummy)
+	a.Networks = f.further(s.Networks)
 	a.GARP = f.garp(s)
 	config := cmp.Or(s.AddressConfig, &v2.AddressConfig{})
 	a.LocalAddress = f.address("localInterface", config.LocalInterface, localDefaults)
@@ -169,8 +172,8 @@ func (f *findings) renamed(name, value, oldName, oldValue string) (field, result
 	return base + name, value
 }
 
-// further reads the list of exact names.
-func (f *findings) further(names []v2.InterfaceName, dummy string) []string {
+// named reads the list of exact names.
+func (f *findings) named(names []v2.InterfaceName, dummy string) []string {
 	const field = "spec.local.interfaces"
 	var result []string
 	for _, n := range names {
@@ -183,6 +186,28 @@ func (f *findings) further(names []v2.InterfaceName, dummy string) []string {
 				"which carries remote addresses only: remove it", name)
 		case !slices.Contains(result, name):
 			result = append(result, name)
+		}
+	}
+	return result
+}
+
+// further reads the list of further networks.
+func (f *findings) further(networks []v2.Subnet) (result []netip.Prefix) {
+	for i, text := range networks {
+		field := fmt.Sprintf("spec.local.networks[%d]", i)
+		p, err := addr.ParseCIDR(string(text))
+		switch network := p.Masked(); {
+		case err != nil:
+			f.warn(ReasonAdjusted, field, "%v; until then it is left out", err)
+		case p.Bits() == 0 || !network.Addr().IsGlobalUnicast():
+			f.warn(ReasonAdjusted, field, "%s is left out, because machines on a segment cannot have its addresses: "+
+				"write a network that the router has there, such as 203.0.113.0/28", p)
+		case slices.Contains(result, network):
+		default:
+			if p != network {
+				f.warn(ReasonAdjusted, field, "%s counts as the network %s: write that", p, network)
+			}
+			result = append(result, network)
 		}
 	}
 	return result

@@ -24,6 +24,8 @@ func TestAgentsOfEveryGeneration(t *testing.T) {
 		{"all", `a: {local: {localInterface: all}}`, `agent a "" local all [] dummy kube-lb0 ` + defaults},
 		{"all, by the name of v1", `a: {local: {localint: all, interfaces: [br0]}}`, `agent a "" local all [br0] dummy kube-lb0 ` + defaults},
 		{"both names, one meaning", `a: {local: {localInterface: eth1, localint: eth1, dummyInterface: lb, extlbint: lb}}`, `agent a "" local ^(?:eth1)$ [] dummy lb ` + defaults},
+		{"further networks", `a: {local: {networks: [203.0.113.0/28, " 2001:db8:7::/64", 203.0.113.0/28, 198.51.100.7/32]}}`,
+			`agent a "" local default [] dummy kube-lb0 networks [203.0.113.0/28 2001:db8:7::/64 198.51.100.7/32] ` + defaults},
 		{"half a schedule", `a: {local: {garpConfig: {count: 5, interval: 1.5s}}}`, `agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 100ms+5x1.5s verified`},
 		{"a whole schedule", `a: {local: {garpConfig: {enabled: true, initialDelay: 0s, count: 1, interval: 2m, verifyBeforeSend: false}}}`,
 			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults + ` garp 0s+1x2m0s`},
@@ -93,6 +95,13 @@ func TestInvalidAgents(t *testing.T) {
 			`agent a "" local default [eth0] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local.interfaces: "en.*/" is left out, because it cannot be the name of an interface: write exact names here, and regular expressions in localInterface
 			 Warning Adjusted a: spec.local.interfaces: "kube-lb0" is left out, because it is the dummy interface, which carries remote addresses only: remove it`},
+		{"what is no network of a segment", `a: {local: {networks: ["203.0.113.0", 203.0.113.5/28, 0.0.0.0/0, "fe80::/64", 224.0.0.0/4, "2001:db8::/64"]}}`,
+			`agent a "" local default [] dummy kube-lb0 networks [203.0.113.0/28 2001:db8::/64] (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
+			 Warning Adjusted a: spec.local.networks[0]: "203.0.113.0": the mask is missing; for this one address write 203.0.113.0/32; until then it is left out
+			 Warning Adjusted a: spec.local.networks[1]: 203.0.113.5/28 counts as the network 203.0.113.0/28: write that
+			 Warning Adjusted a: spec.local.networks[2]: 0.0.0.0/0 is left out, because machines on a segment cannot have its addresses: write a network that the router has there, such as 203.0.113.0/28
+			 Warning Adjusted a: spec.local.networks[3]: fe80::/64 is left out, because machines on a segment cannot have its addresses: write a network that the router has there, such as 203.0.113.0/28
+			 Warning Adjusted a: spec.local.networks[4]: 224.0.0.0/4 is left out, because machines on a segment cannot have its addresses: write a network that the router has there, such as 203.0.113.0/28`},
 		{"GARP off and on", `a: {local: {sendgarp: false, garpConfig: {count: 2}}}`,
 			`agent a "" local default [] dummy kube-lb0 (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+2x500ms verified
 			 Warning Adjusted a: spec.local.sendgarp: false is not in effect, because garpConfig is set and says true: remove sendgarp`},

@@ -9,6 +9,7 @@
 package config
 
 import (
+	"net/netip"
 	"regexp"
 	"time"
 
@@ -58,6 +59,9 @@ type Agent struct {
 	// Interfaces are exact names of further interfaces for local addresses,
 	// in order of preference.
 	Interfaces []string
+	// Networks are further networks in which the nodes announce local addresses, on the first interface
+	// that carries local addresses.
+	Networks []netip.Prefix
 	// Dummy is the name of the interface that carries remote addresses.
 	Dummy         string
 	LocalAddress  AddressOptions

@@ -160,7 +160,7 @@ func printAgent(b *strings.Builder, a config.Agent) {
 	case a.All:
 		local = "all"
 	}
-	fmt.Fprintf(b, "agent %s %q local %s %v dummy %s%s", a.Name, a.Selector, local, a.Interfaces, a.Dummy, when(a.Implied, " implied"))
+	fmt.Fprintf(b, "agent %s %q local %s %v dummy %s%s", a.Name, a.Selector, local, a.Interfaces, a.Dummy, when(a.Implied, " implied")+when(len(a.Networks) > 0, fmt.Sprintf(" networks %v", a.Networks)))
 	fmt.Fprintf(b, " (%s)", options(a.LocalAddress))
 	fmt.Fprintf(b, " (%s)", options(a.RemoteAddress))
 	if g := a.GARP; g.Enabled {

@@ -105,6 +105,16 @@ type InterfaceSpec struct {
 	// +optional
 	Interfaces []InterfaceName `json:"interfaces,omitempty"`
 
+	// networks are further networks in which the nodes announce local addresses,
+	// on the first interface that carries local addresses of the IP family: a
+	// second network of the router on the same segment, in which the nodes have no
+	// address. An interface with an address in the network comes first. Replies to
+	// clients leave by the routes of the node. Default: none.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	Networks []Subnet `json:"networks,omitempty"`
+
 	// sendgarp switches gratuitous ARP on (true) or off (false) in purelb.io/v1.
 	// If garpConfig is set, sendgarp has no effect. Default: true.
 	// +optional

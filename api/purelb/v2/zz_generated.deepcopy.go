@@ -228,6 +228,11 @@ func (in *InterfaceSpec) DeepCopyInto(out *InterfaceSpec) {
 		*out = make([]InterfaceName, len(*in))
 		copy(*out, *in)
 	}
+	if in.Networks != nil {
+		in, out := &in.Networks, &out.Networks
+		*out = make([]Subnet, len(*in))
+		copy(*out, *in)
+	}
 	if in.SendGARP != nil {
 		in, out := &in.SendGARP, &out.SendGARP
 		*out = new(bool)

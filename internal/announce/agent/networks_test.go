@@ -2,10 +2,12 @@ package agent
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -34,6 +36,48 @@ func (s *segment) sourceOf(name, destination string) (source string) {
 		source, _, _ = strings.Cut(after, " ")
 	})
 	return source
+}
+
+// The router has a second network on the segment, in which no node has an address. It and the nodes accept
+// only packets that come by the interface of the route back.
+func TestNodesAnnounceInAFurtherNetworkOfTheSegment(t *testing.T) {
+	t.Parallel()
+	s := newSegment(t, "a", "b")
+	ip(t, "addr add 203.0.113.1/28 dev br0\naddr add 2001:db8:7::1/64 dev br0 nodad")
+	expect.NoError(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("1"), 0))
+	for _, h := range s.hosts {
+		h.in(func() {
+			if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("1"), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s.change(func(o *objects) {
+		o.Groups = append(o.Groups, localGroup("provider", "203.0.113.0/28", "2001:db8:7::/64"))
+		o.Agents[0].Spec.Local.Networks = []v2.Subnet{"203.0.113.0/28", "2001:db8:7::/64"}
+	})
+	s.start("a", nil)
+	s.start("b", nil)
+	s.eventually("the nodes know each other", func() bool { return len(s.exchange.members) == 2 })
+	s.change(serving(branded("web", "203.0.113.5", "2001:db8:7::5")))
+	for _, address := range []string{"203.0.113.5", "2001:db8:7::5"} {
+		eventually(t, "one node has "+address, func() bool { return len(s.holders(address)) == 1 })
+	}
+	have, lacks := s.holders("203.0.113.5"), "a"
+	if have == "a" {
+		lacks = "b"
+	}
+	near, far := newPingerFrom(t, "203.0.113.1", "203.0.113.5"), newPinger(t, "203.0.113.5")
+	near.again(t)
+	far.again(t)
+	s.exclude(have, true)
+	eventuallyIs(t, "the holder after the handover", lacks, func() string { return s.holders("203.0.113.5") })
+	for _, c := range []*pinger{near, far} {
+		c.again(t)
+		if lost, gap := c.end(t); lost != 0 {
+			t.Errorf("%d requests have no answer, the longest gap is %s; want none", lost, gap)
+		}
+	}
 }
 
 func TestNodesWithSingleAddressesAnnounceInTheNetworksOfTheirRoutes(t *testing.T) {

@@ -32,7 +32,12 @@ const every = 5 * time.Millisecond
 // newPinger starts to send in the namespace of the test.
 func newPinger(t *testing.T, address string) *pinger {
 	t.Helper()
-	conn, err := net.ListenPacket("ip4:icmp", "192.0.2.254")
+	return newPingerFrom(t, "192.0.2.254", address)
+}
+
+func newPingerFrom(t *testing.T, source, address string) *pinger {
+	t.Helper()
+	conn, err := net.ListenPacket("ip4:icmp", source)
 	expect.NoError(t, err)
 	keepAnswers(t, conn.(*net.IPConn))
 	c := &pinger{conn: conn, to: &net.IPAddr{IP: net.ParseIP(address)}, stop: make(chan struct{}), answered: map[int]bool{}}
