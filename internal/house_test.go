@@ -46,7 +46,6 @@ var house = []room{
 
 	{decisions, "internal/announce/agentstate", "internal/nodes/election", ""}, // the words of /state, with the members of the election
 	{decisions, "internal/announce/probe", "internal/announce internal/nodes/election", ""},
-	{decisions, "internal/announce/observer", "internal/announce internal/nodes/election internal/announce/probe", ""},
 
 	{decisions, "internal/bgp/peering", "internal/addr api/bgp/v1", "types"},
 	{decisions, "internal/nodes/ending", "", "types"},
@@ -76,7 +75,7 @@ var house = []room{
 	{drivers, "internal/bgp/speaker/cluster", "api/purelb/v2 api/bgp/v1 internal/addr internal/service internal/config internal/bgp/peering internal/nodes/ending internal/bgp/intent internal/kube internal/backoff", "process types apiserver"},
 
 	{loops, "internal/allocate", "internal/allocate/allocstate internal/buildinfo api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/nodes/election internal/nodes/lease internal/allocate/census internal/kube internal/kube/events internal/process internal/allocate/netbox internal/allocate/backends internal/backoff", "process types apiserver manager klog http metrics"},
-	{loops, "internal/announce/agent", "internal/announce/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/service internal/config internal/nodes/election internal/announce internal/announce/linux internal/nodes/lease internal/kube internal/kube/events internal/process internal/nodes/membership internal/nodes/ending internal/nodes/shutdown internal/buildinfo internal/backoff internal/kube/callers internal/announce/probe internal/announce/observer", "process types apiserver http metrics"},
+	{loops, "internal/announce/agent", "internal/announce/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/service internal/config internal/nodes/election internal/announce internal/announce/linux internal/nodes/lease internal/kube internal/kube/events internal/process internal/nodes/membership internal/nodes/ending internal/nodes/shutdown internal/buildinfo internal/backoff internal/kube/callers internal/announce/probe", "process types apiserver http metrics"},
 	{loops, "internal/bgp/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/service internal/config internal/bgp/peering internal/nodes/ending internal/bgp/intent internal/bgp/speaker/cluster internal/bgp/gobgp internal/bgp/bfd internal/bgp/routing internal/kube internal/kube/events internal/process internal/nodes/shutdown internal/backoff", "process types apiserver http metrics"},
 
 	{loops, "internal/bgp/configstatus", "api/bgp/v1 internal/config internal/bgp/peering internal/backoff", "process types apiserver manager"},

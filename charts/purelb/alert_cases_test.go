@@ -174,12 +174,6 @@ var alertCases = []alertCase{
 		`purelb_lbnodeagent_announced_local{ip="192.0.2.1",service="a/a",node="a"}`: "1x8 stale",
 		`purelb_lbnodeagent_announced_local{ip="192.0.2.1",service="a/a",node="b"}`: "_x4 1x20",
 	}, "2m", nil, ""},
-	{"PureLBObservedOutage", map[string]string{`purelb_observed_unanswered_seconds_total{instance="a"}`: "0x20 2+2x20"}, "10m", a,
-		"Agent a saw no answer for an address of another node, for 40 s of 10 min"},
-	{"PureLBObservedOutage", map[string]string{`purelb_observed_unanswered_seconds_total{instance="a"}`: "0x20 2 4 6 6x20"}, "10m", nil, ""},
-	{"PureLBObservedDoubleAnswer", map[string]string{`purelb_observed_double_answer_seconds_total{instance="a"}`: "0x20 4+4x20"}, "10m", a,
-		"Agent a saw several machines answer for one address, for 80 s of 10 min"},
-	{"PureLBObservedDoubleAnswer", map[string]string{`purelb_observed_double_answer_seconds_total{instance="a"}`: "0x20 4x20"}, "10m", nil, ""},
 	{"PureLBAddressMoves", map[string]string{
 		`purelb_election_winner_changes_total{service="a/a",instance="a"}`: "0+1x40",
 		`purelb_election_winner_changes_total{service="a/a",instance="b"}`: "0x40",

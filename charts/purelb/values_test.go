@@ -49,7 +49,6 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: K8GOBGP",
 		}},
 		{"addresses need not have metrics of their own", "lbnodeagent: {maxAddressMetrics: 0}", "DaemonSet lbnodeagent", []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""}},
-		{"agents may watch addresses of each other", "observer: {enabled: true}", "DaemonSet lbnodeagent", []string{"name: PURELB_OBSERVER\n          value: \"true\""}},
 		{"the Go runtime knows the memory limit of the allocator", "", "Deployment allocator", []string{memoryLimit}},
 		{"the Go runtime knows the memory limits of the agent and the speaker", "", "DaemonSet lbnodeagent", []string{
 			memoryLimit + "\n        - name: PURELB_NAMESPACE", memoryLimit + "\n        - name: NODE_NAME",

@@ -35,7 +35,7 @@ type flags struct {
 	gossipSecret, stateDir                  string
 	leaseDuration, renewDeadline, retryEach time.Duration
 	patience                                time.Duration
-	probes, observes                        bool
+	probes                                  bool
 	level                                   slog.Level
 }
 
@@ -76,7 +76,6 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 		})
 	}
 	set.BoolVar(&f.probes, "probes", env("PURELB_PROBES") == "true", "whether people with the Role purelb-prober may ask this agent which machine answers for an address (PURELB_PROBES)")
-	set.BoolVar(&f.observes, "observer", env("PURELB_OBSERVER") == "true", "whether this agent watches one address that another node has, and counts seconds without an answer or with two (PURELB_OBSERVER)")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
 	if err := set.Parse(args); err != nil {
 		return f, err

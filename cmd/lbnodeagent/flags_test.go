@@ -46,7 +46,7 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
-		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_STATE_DIR=/env", "PURELB_MAX_ADDRESS_METRICS=7", "PURELB_OBSERVER=true")...)
+		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_STATE_DIR=/env", "PURELB_MAX_ADDRESS_METRICS=7")...)
 	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--max-address-metrics=0", "--kubeconfig=/flag",
 		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--config-namespaces=*", "--state-dir=/flag"}, env, io.Discard)
 	if err != nil {
@@ -57,8 +57,8 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 		configNamespaces: []string{"*"},
 		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag", stateDir: "/flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
-		patience: 2 * time.Second, observes: true,
-		level: slog.LevelDebug,
+		patience: 2 * time.Second,
+		level:    slog.LevelDebug,
 	}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)

@@ -65,9 +65,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 			Node: f.node, Instance: f.pod,
 			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryEach,
 		},
-		Gossip:  membership.Gossiping{Bind: f.gossip, Secret: f.gossipSecret, Patience: f.patience, Memory: f.memory()},
-		Probes:  f.probes,
-		Observe: f.observes,
-		Log:     log,
+		Gossip: membership.Gossiping{Bind: f.gossip, Secret: f.gossipSecret, Patience: f.patience, Memory: f.memory()},
+		Probes: f.probes,
+		Log:    log,
 	})
 }

@@ -32,8 +32,6 @@ func TestAlertsFire(t *testing.T) {
 	s := &alertScene{world: w}
 	s.netbox = s.startNetBox("20ms")
 	s.healthy()
-	w.setValues(lab.tree, "observer.enabled=true")
-	s.later(func() { w.setValues(lab.tree, "observer.enabled=false") })
 	for _, node := range nodeNames() {
 		w.agentReady(node)
 	}
@@ -302,7 +300,6 @@ func (s *alertScene) segment() {
 	w := s.world
 	all := w.addresses("near", 2)
 	v4 := all[slices.IndexFunc(all, netip.Addr.Is4)]
-	s.unanswered(all)
 	s.begin("another machine takes an address of the cluster", "PureLBForeignMAC")
 	nic, _ := stranger(w, v4)
 	takes := func(a netip.Addr) {
@@ -312,7 +309,6 @@ func (s *alertScene) segment() {
 	takes(v4)
 	s.shout(v4)
 	s.fire()
-	s.answeredTwice(nic, all[slices.IndexFunc(all, netip.Addr.Is6)])
 
 	s.begin("another machine has a free address of a group", "PureLBAddressesQuarantined")
 	free := netip.MustParseAddr("172.30.250.190")
@@ -338,43 +334,6 @@ func (s *alertScene) segment() {
 		}
 	}
 	s.fire()
-}
-
-// unanswered makes the holders of local addresses drop all requests for them. So each agent on their
-// segment sees silence for the address that it watches.
-func (s *alertScene) unanswered(addresses []netip.Addr) {
-	w := s.world
-	s.begin("a firewall on the nodes drops ARP requests and Neighbor Solicitations for addresses of Services", "PureLBObservedOutage")
-	const none = "add table netdev e2e; delete table netdev e2e"
-	heal := w.undoable(func() {
-		for _, node := range nodeNames() {
-			w.rules(node, none)
-		}
-	})
-	for _, node := range nodeNames() {
-		rules := "add table netdev e2e; add chain netdev e2e in {type filter hook ingress device eth0 priority 0;}; "
-		for _, a := range addresses {
-			if a.Is4() {
-				rules += fmt.Sprintf("add rule netdev e2e in arp operation request arp daddr ip %s drop; ", a)
-			} else {
-				rules += fmt.Sprintf("add rule netdev e2e in icmpv6 type nd-neighbor-solicit @th,64,128 0x%x drop; ", a.As16())
-			}
-		}
-		w.rules(node, rules)
-	}
-	s.fire()
-	heal()
-}
-
-// answeredTwice adds the IPv6 address of the Service to the router, which already has the IPv4
-// address. So each agent on the segment hears two machines.
-func (s *alertScene) answeredTwice(nic string, v6 netip.Addr) {
-	w := s.world
-	s.begin("another machine answers for all local addresses", "PureLBObservedDoubleAnswer")
-	s.router("ip", "address", "add", v6.String()+"/128", "dev", nic, "nodad")
-	leave := w.undoable(func() { s.router("ip", "address", "delete", v6.String()+"/128", "dev", nic) })
-	s.fire()
-	leave()
 }
 
 // router runs a command on the router.

@@ -17,7 +17,7 @@ gobgp.nativeSidecar gossip.enabled gossip.patience gossip.port gossip.secretName
 image.pullPolicy image.repository lbnodeagent.create lbnodeagent.dummyInterface
 lbnodeagent.kubeletHealth lbnodeagent.localInterface lbnodeagent.maxAddressMetrics
 lbnodeagent.port leaseConfig.leaseDuration leaseConfig.renewDeadline leaseConfig.retryPeriod
-logLevel observer.enabled prober.enabled serviceGroup.create serviceGroup.name test.image
+logLevel prober.enabled serviceGroup.create serviceGroup.name test.image
 test.seconds
 `) " ") -}}
 {{- $value := $.Values -}}

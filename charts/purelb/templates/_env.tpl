@@ -114,10 +114,6 @@
 {{- with include "purelb.configNamespaces" . }}
 {{ . }}
 {{- end }}
-{{- if .Values.observer.enabled }}
-- name: PURELB_OBSERVER
-  value: "true"
-{{- end }}
 {{- if .Values.prober.enabled }}
 - name: PURELB_PROBES
   value: "true"

@@ -121,8 +121,8 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what an Agent needs. All fields but Departures, Handover, Callers, Gossip, Observed
-// and State are required.
+// Options holds what an Agent needs. All fields but Departures, Handover, Callers, Gossip and
+// State are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -148,9 +148,6 @@ type Options struct {
 	// Gossip is the address of this node at which the other agents reach it at the start, or the zero
 	// value without gossip.
 	Gossip netip.AddrPort
-	// Observed counts what the agent sees of the addresses of other nodes. If it is nil, the agent
-	// does not watch them.
-	Observed *Observed
 	// State holds further parts of the answer of /state, by name. Other goroutines call them.
 	State map[string]func() any
 }
@@ -314,9 +311,7 @@ type Setup struct {
 	// Probes says that people may ask for probes. The agent then needs the right to create
 	// TokenReviews.
 	Probes bool
-	// Observe says that the agent watches addresses of other nodes.
-	Observe bool
-	Log     *slog.Logger
+	Log    *slog.Logger
 }
 
 // Run builds a node agent from kernel and the API server of config. It runs the agent until
@@ -352,16 +347,12 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Core: clients.CoreV1().RESTClient(), Apps: clients.AppsV1().RESTClient(),
 		Namespace: s.Namespace, Pod: s.Pod, UID: s.Lease.Instance, Node: s.Node, NodeDeleted: caches.nodeDeleted, Machine: s.Machine, Log: s.Log,
 	}
-	var observed *Observed
-	if s.Observe {
-		observed = NewObserved(registry)
-	}
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: end,
 		Events:     recorder,
-		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Gossip: s.Gossip.Bind, Observed: observed,
+		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Gossip: s.Gossip.Bind,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away notices its return late.

@@ -117,9 +117,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	defer a.readInBackground(context.WithoutCancel(ctx))()
 	a.background.wait.Go(func() { a.watchLinks(ctx) })
-	if a.Observed != nil {
-		a.background.wait.Go(func() { a.watchOthers(ctx) })
-	}
 	a.keep(ctx, kernel, heard)
 	a.background.wait.Wait()
 	a.depart(context.WithoutCancel(ctx))

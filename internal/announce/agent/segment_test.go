@@ -48,8 +48,6 @@ type host struct {
 	agent   *Agent
 	events  *record.FakeRecorder
 	metrics *Metrics
-	// observed is nil unless the agent watches addresses of other hosts.
-	observed *Observed
 }
 
 func newSegment(t *testing.T, names ...string) *segment {
@@ -123,7 +121,7 @@ func (s *segment) start(name string, departures Departures) (stop func()) {
 	h.events, h.metrics = record.NewFakeRecorder(10000), NewMetrics(prometheus.NewRegistry(), 1000)
 	h.agent = New(Options{
 		Node: name, Namespace: "purelb", Kernel: h.kernel, Cluster: h.cluster, Peers: s.exchange.join(name), Annotations: s,
-		Departures: departures, Handover: unhurried, Events: h.events, Metrics: h.metrics, Observed: h.observed, Log: slog.New(slog.DiscardHandler),
+		Departures: departures, Handover: unhurried, Events: h.events, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return run(s.t, h.agent.Run)
 }
