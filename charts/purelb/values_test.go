@@ -45,8 +45,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 		{"tolerations are added to it", "lbnodeagent: {tolerations: [{key: dedicated, operator: Exists, effect: NoExecute}]}", "DaemonSet lbnodeagent", []string{"- effect: NoSchedule", "- effect: NoExecute\n        key: dedicated"}},
 		{"the port of the agents can be another", "lbnodeagent: {port: 17472}", "DaemonSet lbnodeagent", []string{"- --port=17472", "containerPort: 17472", `prometheus.io/port: "17472"`}},
 		{"the kubelet can be elsewhere, for agent and speaker", "lbnodeagent: {kubeletHealth: none}", "DaemonSet lbnodeagent", []string{
-			"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: PURELB_GOSSIP",
+			"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: PURELB_KUBE_PROXY_HEALTH",
 			"name: PURELB_KUBELET_HEALTH\n          value: none\n        - name: K8GOBGP",
+		}},
+		{"something else can be in the place of kube-proxy", "lbnodeagent: {kubeProxyHealth: \"http://127.0.0.1:9879/healthz\"}", "DaemonSet lbnodeagent", []string{
+			"name: PURELB_KUBE_PROXY_HEALTH\n          value: http://127.0.0.1:9879/healthz",
 		}},
 		{"addresses need not have metrics of their own", "lbnodeagent: {maxAddressMetrics: 0}", "DaemonSet lbnodeagent", []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""}},
 		{"the Go runtime knows the memory limit of the allocator", "", "Deployment allocator", []string{memoryLimit}},

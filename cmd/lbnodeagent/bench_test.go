@@ -121,7 +121,7 @@ func (w *idleWorld) start(i int) *exec.Cmd {
 	node := fmt.Sprintf("node-%d", i)
 	w.apply("apiVersion: v1\nkind: Node\nmetadata: {name: " + node + "}\n")
 	cmd := child(w.B, "agent", "--namespace=purelb-system", "--kubeconfig="+w.server.Kubeconfig, "--node-name="+node,
-		"--host=127.0.0.1", fmt.Sprintf("--port=%d", 7470+i), fmt.Sprintf("--gossip-address=127.0.0.%d", i))
+		"--host=127.0.0.1", "--kube-proxy-health=none", fmt.Sprintf("--port=%d", 7470+i), fmt.Sprintf("--gossip-address=127.0.0.%d", i))
 	expect.NoError(w, cmd.Start())
 	w.Cleanup(func() {
 		_ = cmd.Process.Kill()

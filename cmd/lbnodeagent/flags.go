@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"purelb.io/purelb/internal/announce/agent"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/kube"
 	"purelb.io/purelb/internal/nodes/membership"
@@ -30,7 +31,9 @@ type flags struct {
 	maxAddresses     int
 	kubeconfig       string
 	// kubelet is the address of the kubelet's health endpoint, or "".
-	kubelet                                 string
+	kubelet string
+	// proxy says how to ask kube-proxy.
+	proxy                                   agent.ProxyHealth
 	gossip                                  netip.AddrPort
 	gossipSecret, stateDir                  string
 	leaseDuration, renewDeadline, retryEach time.Duration
@@ -57,6 +60,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&most, "max-address-metrics", most, "the `number` of addresses on this node up to which each address has its own metrics, 0 for none (PURELB_MAX_ADDRESS_METRICS)")
 	set.StringVar(&f.kubeconfig, "kubeconfig", env("KUBECONFIG"), "the kubeconfig `file` for the API server (KUBECONFIG); default: the service account of the pod")
 	set.StringVar(&f.kubelet, "kubelet-health", cmp.Or(env("PURELB_KUBELET_HEALTH"), shutdown.DefaultKubelet), "the `address` on this node where the kubelet says that it is healthy, by which the agent finds out whether the machine goes down (PURELB_KUBELET_HEALTH); \"none\": it is not asked")
+	proxy := cmp.Or(env("PURELB_KUBE_PROXY_HEALTH"), agent.DefaultProxyHealth)
+	set.StringVar(&proxy, "kube-proxy-health", proxy, "the `URL` on this node where kube-proxy says that it works; until it does, a node that has started takes no addresses (PURELB_KUBE_PROXY_HEALTH); \"none\": it is not asked")
 	address, port := env("PURELB_GOSSIP_ADDRESS"), cmp.Or(env("PURELB_GOSSIP_PORT"), "7934")
 	set.StringVar(&address, "gossip-address", address, "the `address` of this node that the other agents reach (PURELB_GOSSIP_ADDRESS); default: no gossip")
 	set.StringVar(&port, "gossip-port", port, "the `port` to gossip on, the same on all nodes, 0 for no gossip (PURELB_GOSSIP_PORT)")
@@ -82,6 +87,10 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	}
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
+	}
+	var err error
+	if f.proxy, err = agent.ParseProxyHealth(proxy, env("KUBERNETES_PORT")); err != nil {
+		return f, fmt.Errorf("--kube-proxy-health: %w", err)
 	}
 	return f, errors.Join(f.times(durations), f.place(address, port), f.count(most), f.complete(level, others))
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/announce/agent"
 )
 
 // environment is variables as os.Getenv has them.
@@ -31,6 +33,7 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 	}
 	want := flags{
 		namespace: "purelb-system", node: "node-1", pod: "uid-1", port: 7472, maxAddresses: 1000, kubelet: "127.0.0.1:10248",
+		proxy:  agent.ProxyHealth{URL: "http://127.0.0.1:10256/livez"},
 		gossip: netip.MustParseAddrPort("192.0.2.1:7934"), gossipSecret: "purelb-gossip",
 		leaseDuration: 10 * time.Second, renewDeadline: 7 * time.Second, retryEach: 2 * time.Second,
 		patience: 400 * time.Millisecond,
@@ -46,14 +49,15 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 
 func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 	env := environment(append(pod, "PURELB_LEASE_DURATION=20s", "PURELB_RENEW_DEADLINE=9s", "PURELB_RETRY_PERIOD=1s",
-		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_STATE_DIR=/env", "PURELB_MAX_ADDRESS_METRICS=7")...)
+		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_KUBE_PROXY_HEALTH=none", "KUBERNETES_PORT=tcp://10.96.0.1:443", "PURELB_STATE_DIR=/env", "PURELB_MAX_ADDRESS_METRICS=7")...)
 	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--max-address-metrics=0", "--kubeconfig=/flag",
-		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--config-namespaces=*", "--state-dir=/flag"}, env, io.Discard)
+		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--kube-proxy-health=http://127.0.0.1:9879/healthz", "--config-namespaces=*", "--state-dir=/flag"}, env, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
 		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, maxAddresses: 0, kubeconfig: "/flag", kubelet: "[::1]:10248",
+		proxy:            agent.ProxyHealth{URL: "http://127.0.0.1:9879/healthz", Service: "10.96.0.1:443"},
 		configNamespaces: []string{"*"},
 		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag", stateDir: "/flag",
 		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
@@ -94,6 +98,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{nil, append(pod[:3:3], "PURELB_RETRY_PERIOD=2"), `--retry-period "2" is not a duration`},
 		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},
 		{[]string{"--kubelet-health=10248"}, pod, `--kubelet-health: "10248" is not an address such as 127.0.0.1:10248, and not none`},
+		{[]string{"--kube-proxy-health=127.0.0.1:10256"}, pod, `--kube-proxy-health: "127.0.0.1:10256" is not a URL such as http://127.0.0.1:10256/livez, and not none`},
 		{[]string{"--gossip-port=-1"}, pod, "--gossip-port -1 is not a port"},
 		{[]string{"--gossip-address=node-1"}, pod, `--gossip-address "node-1" is not an address`},
 		{[]string{"--gossip-patience=1m"}, pod, "the patience of gossip is 1m0s; say 400ms to 5s"},

@@ -58,6 +58,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		Namespace:         f.namespace,
 		ConfigNamespaces:  f.configNamespaces,
 		Pod:               f.podName,
+		KubeProxy:         f.proxy,
 		Machine:           shutdown.WatchMachine(ctx, f.kubelet),
 		Address:           f.address(),
 		MaxAddressMetrics: f.maxAddresses,

@@ -34,6 +34,8 @@ const (
 	ReasonUndecided       = "undecided"
 	ReasonCutOff          = "cutOff"
 	ReasonNoCarrier       = "noCarrier"
+	// ReasonNoKubeProxy: the node's kube-proxy does not forward the packets of the address yet.
+	ReasonNoKubeProxy = "kubeProxyNotReady"
 )
 
 // BecauseNoNode says of a remote address with ReasonNoEndpoints that no node has an endpoint.

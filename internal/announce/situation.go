@@ -26,6 +26,9 @@ type Service struct {
 	PoolType, From string
 	// LocalPolicy says that only nodes with a ready endpoint take traffic.
 	LocalPolicy bool
+	// HealthPort is the port at which kube-proxy tells of the endpoints on its node, or 0. Services
+	// with LocalPolicy have one.
+	HealthPort uint16
 	// AllowLocal keeps LocalPolicy for local addresses: only nodes with a ready endpoint may
 	// have one.
 	AllowLocal bool
@@ -81,6 +84,7 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 		PoolType:    given.PoolType,
 		From:        given.From,
 		LocalPolicy: service.LocalPolicy(svc),
+		HealthPort:  uint16(svc.Spec.HealthCheckNodePort),
 		AllowLocal:  allowLocal,
 		Selector:    service.Selector(svc),
 		Affinity:    svc.Annotations[AnnotationNodeAffinity] == affinityEndpoints,
@@ -135,6 +139,11 @@ type Situation struct {
 	// Idle holds the Idleness of the Services whose addresses are withdrawn while they have no
 	// endpoint.
 	Idle map[ServiceFamily]Idleness
+	// Waits says that this node takes no address: its kube-proxy has not worked since the node started.
+	Waits bool
+	// Unserved are the Services with the policy Local that have a ready endpoint on this node which
+	// its kube-proxy does not serve yet.
+	Unserved map[ServiceFamily]bool
 	// Contested are addresses that are on this node and that another machine claims too.
 	Contested map[netip.Addr]bool
 }

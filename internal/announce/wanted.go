@@ -121,6 +121,9 @@ func (d *decider) sure() bool { return d.Complete && d.Peers.Trusted }
 func (d *decider) decide(ip netip.Addr) Decision {
 	decision := d.choose(ip)
 	decision.IP, decision.Dark = ip, d.dark(ip)
+	if decision.Where != Nowhere && d.mustWait(ip) {
+		decision.Where, decision.Reason, decision.Address = Nowhere, ReasonNoKubeProxy, Address{}
+	}
 	if link, taken := d.foreign[ip]; taken && decision.Where != Nowhere {
 		refusal := refuse(decision.Address, link)
 		return Decision{IP: ip, Reason: refusal.Reason, Message: refusal.Message, Winner: decision.Winner}

@@ -40,6 +40,8 @@ func (d Decision) because() string {
 		return "no Service that has it has an endpoint on any node, and its group says withdrawWithoutEndpoints"
 	case ReasonNoCarrier:
 		return "its interface has no carrier, so no client gets an answer, and another node may take it meanwhile"
+	case ReasonNoKubeProxy:
+		return "this node takes it as soon as its kube-proxy forwards its packets"
 	case ReasonCutOff:
 		return "this node reaches neither the API server nor most of the other nodes, which may take it over"
 	}

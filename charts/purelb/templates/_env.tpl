@@ -93,6 +93,8 @@
   value: {{ .Values.lbnodeagent.maxAddressMetrics | int64 | quote }}
 - name: PURELB_KUBELET_HEALTH
   value: {{ .Values.lbnodeagent.kubeletHealth | quote }}
+- name: PURELB_KUBE_PROXY_HEALTH
+  value: {{ .Values.lbnodeagent.kubeProxyHealth | quote }}
 {{- if .Values.gossip.enabled }}
 - name: PURELB_GOSSIP_ADDRESS
   valueFrom: {fieldRef: {fieldPath: status.hostIP}}

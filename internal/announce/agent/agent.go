@@ -13,6 +13,8 @@
 //	apply      what a pass changes in the kernel, asks a segment and tells other nodes
 //	inquiry    the questions of agents to each other
 //	segment    the links that lead to no other machine
+//	gate       what this node must not attract yet
+//	kubeproxy  the questions to kube-proxy
 //	proxy      the machines that answer for every address
 //	garp       the announcements on a segment
 //	conflicts  the other machines that claim our addresses
@@ -38,6 +40,8 @@
 //	macs       the Ethernet addresses of the links after the last pass
 //	answering  the addresses on this node after the last pass: the answer to agents that ask
 //	           for one, even while a pass runs
+//	gate       whether kube-proxy has worked since the agent started, and the Services with the
+//	           policy Local whose endpoints here it serves
 //	inquiries  the agent's own questions to other agents that have no answer yet
 //	reporter   the past reports, so that nothing is reported twice
 //	idle       the Services that lost their endpoints, and when: until they have had some for
@@ -121,7 +125,7 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what an Agent needs. All fields but Departures, Handover, Callers, Gossip and
+// Options holds what an Agent needs. All fields but Departures, KubeProxy, Handover, Callers, Gossip and
 // State are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
@@ -136,6 +140,8 @@ type Options struct {
 	Annotations Annotations
 	// Departures tells why the process ends. With nil, the end changes no address.
 	Departures Departures
+	// KubeProxy is this node's kube-proxy. With nil, the agent does not wait for it.
+	KubeProxy KubeProxy
 	// Handover is how long to wait for another node to take an address that this node gives
 	// up. The default is announce.HandoverLimit.
 	Handover time.Duration
@@ -176,6 +182,7 @@ type Agent struct {
 	// macs are the Ethernet addresses of the links, by name.
 	macs     map[string][6]byte
 	kubelets kubelets
+	gate     gate
 	// gossip is the present gossip address of this node.
 	gossip netip.AddrPort
 	// noDummy says why the link for remote addresses could not be created, or is "".
@@ -204,6 +211,7 @@ func New(opt Options) *Agent {
 		conflicts:  announce.Conflicts{},
 		claimants:  claimants{},
 		addresses:  announce.Memory{},
+		gate:       gate{open: opt.KubeProxy == nil, asked: map[announce.ServiceFamily]*question{}},
 		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, proxies: map[proxy]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
@@ -298,6 +306,8 @@ type Setup struct {
 	Pod string
 	// Machine notices that the machine goes down. With nil the agent does not notice it.
 	Machine *shutdown.Machine
+	// KubeProxy says how the agent asks kube-proxy. With the zero value it does not ask.
+	KubeProxy ProxyHealth
 	// Address is the "host:port" of the metrics and the probes.
 	Address string
 	// MaxAddressMetrics limits the series of addresses: up to this number of addresses on this
@@ -350,9 +360,9 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 	agent := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
-		Departures: end,
-		Events:     recorder,
-		Metrics:    metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Gossip: s.Gossip.Bind,
+		Departures: end, KubeProxy: s.KubeProxy.kubeProxy(),
+		Events:  recorder,
+		Metrics: metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Gossip: s.Gossip.Bind,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away notices its return late.

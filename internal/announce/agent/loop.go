@@ -34,7 +34,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	next := together(waits,
 		todo{next: a.addresses.Fail(now, plan, done.failed)},
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
-		todo{next: seen.again},
+		todo{tasks: seen.tasks, next: seen.again},
 		a.noteConflicts(now, seen, plan, done),
 		a.askUnheard(now, seen),
 		a.sendGARP(ctx, now, seen, plan, done),
@@ -117,6 +117,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	defer a.readInBackground(context.WithoutCancel(ctx))()
 	a.background.wait.Go(func() { a.watchLinks(ctx) })
+	a.watchKubeProxy(ctx)
 	a.keep(ctx, kernel, heard)
 	a.background.wait.Wait()
 	a.depart(context.WithoutCancel(ctx))
@@ -230,15 +231,18 @@ type background struct {
 func (b *background) start(ctx context.Context, tasks []task) {
 	for _, run := range tasks {
 		b.wait.Go(func() {
-			done := run(ctx)
-			if done == nil {
-				return
-			}
-			select {
-			case b.completions <- done:
-			case <-ctx.Done():
+			if done := run(ctx); done != nil {
+				b.complete(ctx, done)
 			}
 		})
+	}
+}
+
+// complete gives done to the loop.
+func (b *background) complete(ctx context.Context, done completion) {
+	select {
+	case b.completions <- done:
+	case <-ctx.Done():
 	}
 }
 

@@ -37,6 +37,8 @@ type observation struct {
 	record  lease.Record
 	// hazards are what else is wrong on the node. The record has them too.
 	hazards []announce.Hazard
+	// tasks are questions to kube-proxy.
+	tasks []task
 	// again is when another observation is needed without an event, or zero.
 	again time.Time
 	// misled is an address for which this node answered although it does not have it.
@@ -71,6 +73,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		a.readEndpoints(now, o)
 	}
 	o.adopt = announce.Adopt(o.Situation)
+	o.Waits = a.waits(o)
 	if o.Agent != nil && a.leaving == "" { // even a node that drains is better than one that leaves
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
@@ -79,6 +82,9 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.misled = *misled
 	}
 	o.hazards = announce.Hazards(o.Situation, o.adopt)
+	if a.gate.silent != "" {
+		o.hazards = append(o.hazards, announce.Hazard{Reason: eventProxySilent, Text: a.gate.silent})
+	}
 	if a.noDummy != "" {
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventNoDummy, Text: "announces no remote addresses: " + a.noDummy})
 	}
@@ -88,7 +94,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)
 		o.again = announce.Sooner(o.again, again)
-		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
+		o.record.Draining = cmp.Or(a.leaving, o.record.Draining, a.gate.draining(o))
 		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
 		if a.gossip.IsValid() {
@@ -191,6 +197,7 @@ func (a *Agent) readEndpoints(now time.Time, o *observation) {
 	var ends, idle time.Time
 	o.Endpoints, ends = a.endings.Observe(now, ready, ending)
 	o.Ending = ending
+	o.Unserved, o.tasks = a.unserved(announce.HealthPorts(o.Self, o.Services, ready), o.NodeAddresses)
 	o.Idle, idle = a.idle.Observe(now, withdrawing, ready, ending)
 	o.again = announce.Sooner(o.again, announce.Sooner(ends, idle))
 }

@@ -224,6 +224,8 @@ func (r *reporter) reportNotAnnounced(d announce.Decision, here bool) {
 		r.quota.info(r.log, "lostElection", facts...)
 	case announce.ReasonNoInterface:
 		r.quota.info(r.log, "noLocalInterface", facts...)
+	case announce.ReasonNoKubeProxy:
+		r.quota.info(r.log, "waitingForKubeProxy", facts...)
 	case announce.ReasonUndecided:
 	default:
 		here = true // no message of its own says so
@@ -334,6 +336,7 @@ const (
 	eventLinkSilent      = "InterfaceSilent"
 	eventNotStrict       = "ARPNotStrict"
 	eventNoDummy         = "NoDummyInterface"
+	eventProxySilent     = "KubeProxySilent"
 )
 
 // reportedProblem is a reported problem of the configuration.
