@@ -51,6 +51,11 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 		{"something else can be in the place of kube-proxy", "lbnodeagent: {kubeProxyHealth: \"http://127.0.0.1:9879/healthz\"}", "DaemonSet lbnodeagent", []string{
 			"name: PURELB_KUBE_PROXY_HEALTH\n          value: http://127.0.0.1:9879/healthz",
 		}},
+		{"agent and speaker reach the API server by its Service", "", "DaemonSet lbnodeagent", []string{"!KUBERNETES_SERVICE_HOST"}},
+		{"agent and speaker can reach it elsewhere", "lbnodeagent: {apiServer: {host: localhost, port: 7445}}", "DaemonSet lbnodeagent", []string{
+			"name: KUBERNETES_SERVICE_HOST\n          value: localhost\n        - name: KUBERNETES_SERVICE_PORT\n          value: \"7445\"\n        - name: PURELB_GOSSIP",
+			"name: KUBERNETES_SERVICE_HOST\n          value: localhost\n        - name: KUBERNETES_SERVICE_PORT\n          value: \"7445\"\n        - name: K8GOBGP",
+		}},
 		{"addresses need not have metrics of their own", "lbnodeagent: {maxAddressMetrics: 0}", "DaemonSet lbnodeagent", []string{"name: PURELB_MAX_ADDRESS_METRICS\n          value: \"0\""}},
 		{"the Go runtime knows the memory limit of the allocator", "", "Deployment allocator", []string{memoryLimit}},
 		{"the Go runtime knows the memory limits of the agent and the speaker", "", "DaemonSet lbnodeagent", []string{

@@ -14,7 +14,7 @@ allocator.ipam allocator.netbox allocator.networkPolicy.enabled allocator.podCID
 allocator.podDisruptionBudget.enabled allocator.replicas defaultAnnouncer
 gobgp.configuration.create gobgp.enabled
 gobgp.nativeSidecar gossip.enabled gossip.patience gossip.port gossip.secretName
-image.pullPolicy image.repository lbnodeagent.create lbnodeagent.dummyInterface
+image.pullPolicy image.repository lbnodeagent.apiServer.port lbnodeagent.create lbnodeagent.dummyInterface
 lbnodeagent.kubeProxyHealth lbnodeagent.kubeletHealth lbnodeagent.localInterface lbnodeagent.maxAddressMetrics
 lbnodeagent.port leaseConfig.leaseDuration leaseConfig.renewDeadline leaseConfig.retryPeriod
 logLevel prober.enabled serviceGroup.create serviceGroup.name test.image

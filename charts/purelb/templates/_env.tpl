@@ -33,6 +33,18 @@
 {{- end }}
 {{- end }}
 
+{{/* Where agents and speakers find the API server, if not by its Service. */}}
+{{- define "purelb.apiServer" -}}
+{{- with .Values.lbnodeagent.apiServer -}}
+{{- if .host -}}
+- name: KUBERNETES_SERVICE_HOST
+  value: {{ .host | quote }}
+- name: KUBERNETES_SERVICE_PORT
+  value: {{ .port | int64 | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "purelb.allocatorEnv" -}}
 {{- with include "purelb.memoryEnv" .Values.allocator.extraEnv }}
 {{ . }}
@@ -95,6 +107,9 @@
   value: {{ .Values.lbnodeagent.kubeletHealth | quote }}
 - name: PURELB_KUBE_PROXY_HEALTH
   value: {{ .Values.lbnodeagent.kubeProxyHealth | quote }}
+{{- with include "purelb.apiServer" . }}
+{{ . }}
+{{- end }}
 {{- if .Values.gossip.enabled }}
 - name: PURELB_GOSSIP_ADDRESS
   valueFrom: {fieldRef: {fieldPath: status.hostIP}}

@@ -17,6 +17,9 @@ env:
   valueFrom: {fieldRef: {fieldPath: metadata.uid}}
 - name: PURELB_KUBELET_HEALTH
   value: {{ .Values.lbnodeagent.kubeletHealth | quote }}
+{{- with include "purelb.apiServer" . }}
+{{ . }}
+{{- end }}
 {{- with include "purelb.configNamespaces" . }}
 {{ . }}
 {{- end }}
