@@ -17,6 +17,7 @@ import (
 	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/announce/agent"
+	"purelb.io/purelb/internal/bgp/configstatus"
 	"purelb.io/purelb/internal/bgp/speaker"
 	"purelb.io/purelb/internal/nodes/lease"
 	"purelb.io/purelb/internal/nodes/membership"
@@ -96,7 +97,8 @@ func TestRightsAreSufficient(t *testing.T) {
 	node := &kernel{}
 	start(t, "allocator", func(ctx context.Context, log *slog.Logger) error {
 		return allocate.Run(ctx, as("allocator", server.Config), allocate.Options{
-			Namespace: "purelb-system", Rules: service.Rules{ByDefault: true}, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", BGP: true, Log: log,
+			Namespace: "purelb-system", Rules: service.Rules{ByDefault: true}, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", Log: log,
+			Loop:    configstatus.Loop("purelb-system", nil, log),
 			Metrics: prometheus.NewRegistry(),
 		})
 	})
