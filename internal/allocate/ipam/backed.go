@@ -83,7 +83,7 @@ func (c *chooser) claimOf(g groups.Group, f addr.Family) Claim {
 func (c *chooser) granted(g groups.Group, f addr.Family) (netip.Addr, bool) {
 	claim := c.claimOf(g, f)
 	a := c.Claims.outcome(claim).address
-	if !a.IsValid() || c.Usable(claim, a) != nil || slices.Contains(c.has, a) || c.keptFrom(a) != nil {
+	if !a.IsValid() || c.Usable(claim, a) != nil || c.of(a).has || c.keptFrom(a) != nil {
 		return netip.Addr{}, false
 	}
 	return a, true
@@ -161,7 +161,7 @@ func (c *chooser) unfitGrant(g *groups.Group, a netip.Addr) *Refusal {
 	unusable := c.Usable(c.claimOf(*g, addr.FamilyOf(a)), a)
 	var held *HeldError
 	switch {
-	case slices.Contains(c.has, a):
+	case c.of(a).has:
 		refusal.Message = fmt.Sprintf("%s granted %s to %s, which now asks for another address, but %s grants one address at a time; create the Service again", g.Backend, a, c.r.Key(), g.Backend)
 	case errors.As(c.keptFrom(a), &held):
 		refusal.Message = fmt.Sprintf("%s granted %s to %s, but %s has it; ask for another address, or delete that Service", g.Backend, a, c.r.Key(), held.By)

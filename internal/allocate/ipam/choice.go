@@ -96,10 +96,8 @@ type chooser struct {
 	// r is the request of the Service. Its families are narrowed during the choice.
 	r  service.Request
 	me Owner
-	// booked are the addresses that the Service holds in the Store and may have.
-	booked []netip.Addr
-	// has are the addresses that the Service has: see keep.
-	has []netip.Addr
+	// own are the addresses that the Service shows, and then others that it holds and may have.
+	own []own
 	// ignored are the addresses that the Service asks for although it does not have their
 	// family.
 	ignored []netip.Addr
@@ -115,10 +113,8 @@ func newChooser(cluster Cluster, r service.Request) *chooser {
 	if c.Claims == nil {
 		c.Claims = NewClaims(c.Store)
 	}
-	c.booked = c.Store.Held(c.me)
-	c.booked = slices.DeleteFunc(slices.Clone(c.booked), c.outgrown)
 	c.keep()
-	c.fixFamilies(c.has)
+	c.fixFamilies(c.has())
 	c.r.Asked, c.ignored = c.fitting(c.r.Asked)
 	c.fixFamilies(c.r.Asked)
 	return c
@@ -149,9 +145,9 @@ type decision struct {
 // decide returns which addresses the Service gets.
 func (c *chooser) decide() decision {
 	if c.r.Leaving {
-		return decision{addresses: c.assemble(c.has, nil)}
+		return decision{addresses: c.assemble(c.has(), nil)}
 	}
-	good, fresh, refusals := c.has, []netip.Addr(nil), c.malformed()
+	good, fresh, refusals := c.has(), []netip.Addr(nil), c.malformed()
 	malformed := len(refusals) > 0
 	if !malformed {
 		good = c.good()
@@ -161,7 +157,7 @@ func (c *chooser) decide() decision {
 	}
 	d := decision{addresses: c.assemble(good, fresh)}
 	d.lasting = slices.DeleteFunc(slices.Clone(d.addresses), func(a netip.Addr) bool {
-		return slices.Contains(c.has, a) && !slices.Contains(good, a)
+		return c.of(a).has && !slices.Contains(good, a)
 	})
 	d.unfit = malformed || len(d.lasting) < len(d.addresses)
 	c.fixFamilies(d.addresses)
@@ -178,7 +174,7 @@ func (c *chooser) assemble(good, fresh []netip.Addr) []netip.Addr {
 	for _, f := range c.r.Families {
 		these := append(ofFamily(good, f), ofFamily(fresh, f)...)
 		if len(these) == 0 {
-			these = ofFamily(c.has, f)
+			these = ofFamily(c.has(), f)
 		}
 		unshown := c.unshown(these)
 		slices.SortFunc(unshown, netip.Addr.Compare)
@@ -190,7 +186,7 @@ func (c *chooser) assemble(good, fresh []netip.Addr) []netip.Addr {
 
 // unshown returns those addresses that the Service does not show yet.
 func (c *chooser) unshown(addresses []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return slices.Contains(c.r.Held, a) })
+	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return c.of(a).shown })
 }
 
 func ofFamily(addresses []netip.Addr, f addr.Family) []netip.Addr {

@@ -86,12 +86,12 @@ func (c *chooser) growing(addresses []netip.Addr) []Need {
 	return needs
 }
 
-// distinct returns needs without repetitions, in their order.
-func distinct(needs []Need) []Need {
-	var once []Need
-	for _, n := range needs {
-		if !slices.Contains(once, n) {
-			once = append(once, n)
+// distinct returns all without repetitions, in their order.
+func distinct[T comparable](all []T) []T {
+	var once []T
+	for _, x := range all {
+		if !slices.Contains(once, x) {
+			once = append(once, x)
 		}
 	}
 	return once

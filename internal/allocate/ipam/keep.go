@@ -10,6 +10,53 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
+// own is an address that the Service shows or holds. The zero value stands for any other address.
+type own struct {
+	addr netip.Addr
+	// shown says that the address is in the status of the Service, and vouched that PureLB gave it.
+	shown, vouched bool
+	// held says that the Store has the address for the Service, and contended that the Store has it
+	// for another Service.
+	held, contended bool
+	// has says that the Service has the address: see keep.
+	has bool
+}
+
+// mine reports whether the Store knows the address as one of the Service.
+func (o own) mine() bool { return o.held || o.contended }
+
+// of reports whether the address is of family f.
+func (o own) of(f addr.Family) bool { return addr.FamilyOf(o.addr) == f }
+
+// of returns what a is to the Service.
+func (c *chooser) of(a netip.Addr) own {
+	for _, o := range c.own {
+		if o.addr == a {
+			return o
+		}
+	}
+	return own{}
+}
+
+// those returns the addresses of the Service that are so.
+func (c *chooser) those(so func(own) bool) []netip.Addr {
+	var those []netip.Addr
+	for _, o := range c.own {
+		if so(o) {
+			those = append(those, o.addr)
+		}
+	}
+	return those
+}
+
+// has returns the addresses that the Service has.
+func (c *chooser) has() []netip.Addr { return c.those(func(o own) bool { return o.has }) }
+
+// pending returns the addresses that the Store holds for the Service but that it does not have yet.
+func (c *chooser) pending() []netip.Addr {
+	return c.those(func(o own) bool { return o.held && !o.has })
+}
+
 // keep finds out which addresses the Service has.
 //
 // If Store and status differ, the Store is right. If only the status shows an address, a person
@@ -17,47 +64,37 @@ import (
 // the Service contends for is treated as if the Store had it. If the Store has no address of a
 // family for the Service, an earlier allocator gave the addresses in the status.
 func (c *chooser) keep() {
-	mine := append(c.contendsFor(), c.booked...)
+	held := c.Store.held[c.me]
+	for _, a := range distinct(slices.Concat(c.r.Held, held)) {
+		c.own = append(c.own, own{
+			addr: a, shown: slices.Contains(c.r.Held, a), vouched: slices.Contains(c.r.Vouched, a),
+			held: slices.Contains(held, a), contended: c.Store.contends(a, c.me),
+		})
+	}
+	c.own = slices.DeleteFunc(slices.Clone(c.own), c.outgrown)
 	for _, f := range c.r.Families {
-		shown, booked := ofFamily(c.r.Held, f), ofFamily(mine, f)
-		both := slices.DeleteFunc(slices.Clone(shown), func(a netip.Addr) bool { return !slices.Contains(booked, a) })
-		switch {
-		case len(booked) == 0:
-			c.has = append(c.has, shown...)
-		case len(both) == 0:
-			c.has = append(c.has, booked...)
-		default:
-			c.has = append(c.has, both...)
+		isMine := slices.ContainsFunc(c.own, func(o own) bool { return o.of(f) && o.mine() })
+		isBoth := slices.ContainsFunc(c.own, func(o own) bool { return o.of(f) && o.mine() && o.shown })
+		for i, o := range c.own {
+			c.own[i].has = o.has || o.of(f) && (o.mine() || !isMine) && (o.shown || !isBoth)
 		}
 	}
 }
 
-// contendsFor returns the addresses that the Service shows but that the Store has for other
-// Services.
-func (c *chooser) contendsFor() []netip.Addr {
-	if len(c.Store.contenders) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(c.r.Held), func(a netip.Addr) bool { return !c.Store.contends(a, c.me) })
-}
-
-// outgrown reports whether the Service holds a without showing it, and would not get it today,
-// because the request or the configuration has changed since a was chosen. No client knows such an
-// address, so the Service may lose it. If the outcome of a write of a is unknown, the next write is
+// outgrown reports whether the Service holds o without showing it, and would not get it today,
+// because the request or the configuration has changed since o was chosen. No client knows such an
+// address, so the Service may lose it. If the outcome of a write of o is unknown, the next write is
 // for the same version, so only one of the two writes can succeed.
 //
 // The Service once showed an address that PureLB gave according to its annotation. If another
 // controller removed that address from the status, the Service keeps its right to it.
-func (c *chooser) outgrown(a netip.Addr) bool {
-	if slices.Contains(c.r.Held, a) {
-		return false
-	}
-	return c.keptFrom(a) != nil || !slices.Contains(c.r.Vouched, a) && !c.fits(a) && !c.grown(a)
+func (c *chooser) outgrown(o own) bool {
+	return !o.shown && (c.keptFrom(o.addr) != nil || !o.vouched && !c.fits(o.addr) && !c.grown(o.addr))
 }
 
 // keptFrom returns the reason why the Service cannot have a, or nil.
 func (c *chooser) keptFrom(a netip.Addr) error {
-	if slices.Contains(c.r.Held, a) {
+	if c.of(a).shown {
 		return c.Store.Refuses(a, c.me, c.Wide(a))
 	}
 	return c.Refuses(a, c.me)
@@ -69,13 +106,13 @@ func (c *chooser) keptFrom(a netip.Addr) error {
 // again.
 func (c *chooser) good() []netip.Addr {
 	var good []netip.Addr
-	for _, a := range c.has {
+	for _, a := range c.has() {
 		if c.stays(a, good) {
 			good = append(good, a)
 		}
 	}
-	for _, a := range c.booked {
-		if c.r.Reevaluate && c.r.Wants(addr.FamilyOf(a)) && !c.asksFor(a) && !slices.Contains(c.has, a) && c.stays(a, good) {
+	for _, a := range c.pending() {
+		if c.r.Reevaluate && c.r.Wants(addr.FamilyOf(a)) && !c.asksFor(a) && c.stays(a, good) {
 			good = append(good, a)
 		}
 	}
@@ -85,10 +122,10 @@ func (c *chooser) good() []netip.Addr {
 // stays reports whether a stays beside others. The Service may hold unshown addresses that it
 // should no longer get, because the request has changed since they were chosen.
 func (c *chooser) stays(a netip.Addr, others []netip.Addr) bool {
-	shown := slices.Contains(c.r.Held, a)
+	shown := c.of(a).shown
 	wish, asks := c.asked(addr.FamilyOf(a))
 	switch {
-	case asks && a != wish && (!shown || !slices.Contains(c.has, wish)):
+	case asks && a != wish && (!shown || !c.of(wish).has):
 		return false
 	case c.r.Reevaluate:
 		return c.fits(a) && !c.spare(a, others)
@@ -135,7 +172,7 @@ func (c *chooser) rightful(a netip.Addr) bool {
 	if !held || first == c.me {
 		return true
 	}
-	return slices.Contains(c.booked, a) && (c.Wide(a) || !slices.ContainsFunc(c.Store.Holders(a), c.outside))
+	return c.of(a).held && (c.Wide(a) || !slices.ContainsFunc(c.Store.Holders(a), c.outside))
 }
 
 // outside reports whether o is of another namespace than the Service.
@@ -163,5 +200,5 @@ func (c *chooser) conflict(addresses []netip.Addr) string {
 
 // notEntitled reports whether the Service may not hold a, which another Service holds.
 func (c *chooser) notEntitled(a netip.Addr) bool {
-	return !slices.Contains(c.booked, a) && c.Store.Refuses(a, c.me, c.Wide(a)) != nil
+	return !c.of(a).held && c.Store.Refuses(a, c.me, c.Wide(a)) != nil
 }

@@ -73,8 +73,8 @@ func (c *chooser) grown(a netip.Addr) bool {
 	if !ok || !c.offers(p, a, c.me) || !c.rightful(a) || !c.multi(g) || c.denied(g) != nil {
 		return false
 	}
-	once := slices.DeleteFunc(slices.Clone(c.r.Vouched), func(b netip.Addr) bool { return !slices.Contains(c.booked, b) })
-	return among(c.homes(slices.Concat(c.r.Held, once)), g)
+	once := c.those(func(o own) bool { return o.shown || o.vouched && o.held })
+	return among(c.homes(once), g)
 }
 
 // homes returns the groups of the addresses, except for requested addresses.

@@ -22,7 +22,7 @@ func (c *chooser) join(all []*groups.Group, f addr.Family) (netip.Addr, *Refusal
 	}
 	for _, a := range c.Store.Shared(c.r.SharingKey, namespace, f) {
 		g, p, ok := c.GroupOf(a)
-		if !ok || !among(all, g) || !c.offers(p, a, c.me) || slices.Contains(c.has, a) {
+		if !ok || !among(all, g) || !c.offers(p, a, c.me) || c.of(a).has {
 			continue
 		}
 		err := c.keptFrom(a)

@@ -59,11 +59,6 @@ func (c *chooser) next(pools ...groups.Pool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// pending returns the addresses that the Store holds for the Service but that it does not have yet.
-func (c *chooser) pending() []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(c.booked), func(a netip.Addr) bool { return slices.Contains(c.has, a) })
-}
-
 func addressesIn(p groups.Pool, addresses []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(addresses, func(a netip.Addr) bool { return !p.Contains(a) })
 }

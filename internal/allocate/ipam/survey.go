@@ -30,7 +30,9 @@ type Standing struct {
 // uses the same rules as Choose.
 func (c Cluster) Survey(r service.Request, f addr.Family) []Standing {
 	ch := newChooser(c, r)
-	ch.has = nil // its own addresses are free, because it would get them again
+	for i := range ch.own {
+		ch.own[i].has = false // its own addresses are free, because it would get them again
+	}
 	tried := ch.candidates(f).groups
 	var all []Standing
 	for i, g := range tried {
