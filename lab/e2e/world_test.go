@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/probe"
 	"purelb.io/purelb/lab/product"
@@ -181,8 +182,12 @@ func (w *world) awaitVisits(target netip.AddrPort, n int) error {
 	})
 }
 
-// visit sends n requests to target from the client outside.
+// visit sends n requests to target from the client outside. The router asks the segment for a local address
+// first.
 func (w *world) visit(target netip.AddrPort, n int) error {
+	if err := router.Forget(lab.Netns(cluster.Router), target.Addr()); err != nil {
+		return err
+	}
 	for range n {
 		body, err := probe.Get(w.ctx, lab.Netns("client"), target)
 		if err != nil {
