@@ -8,9 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"purelb.io/purelb/lab/internal/cgroup"
 	"purelb.io/purelb/lab/internal/machine"
+	"purelb.io/purelb/lab/internal/spec"
 	"purelb.io/purelb/lab/internal/state"
 )
 
@@ -49,9 +52,9 @@ func (c *Cluster) remove(m Machine) error {
 	return errors.Join(c.net().Unplug(m.Name, m.NICs), c.net().Delete(m.Name), groups.Remove(m.Name))
 }
 
-// Boot powers a machine on, and returns after its programs have started. It does nothing if the
-// machine runs.
-func (c *Cluster) Boot(ctx context.Context, name string) error {
+// Boot powers a machine on, and returns after its programs have started, without those named. It does
+// nothing if the machine runs.
+func (c *Cluster) Boot(ctx context.Context, name string, without ...string) error {
 	m, err := c.Machine(name)
 	if err != nil {
 		return err
@@ -70,7 +73,39 @@ func (c *Cluster) Boot(ctx context.Context, name string) error {
 	if err := c.PowerOn(m); err != nil {
 		return err
 	}
-	return c.StartAll(ctx, name)
+	for _, p := range c.Spec.Machine(m).Programs {
+		if slices.Contains(without, p.Name) {
+			continue
+		}
+		if p.WithPods {
+			c.awaitPods(ctx, name)
+		}
+		if err := c.Start(ctx, name, p.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// podsLimit is the time in which a kubelet starts its first pod after its start. A node without pods and
+// one that does not reach the API server start none.
+const podsLimit = 5 * time.Second
+
+// awaitPods waits until the kubelet of a node starts its first pod, or until podsLimit has passed.
+func (c *Cluster) awaitPods(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, podsLimit)
+	defer cancel()
+	_ = poll(ctx, 20*time.Millisecond, func() error { // an error means that there is no pod
+		first, err := c.Spec.State.Process(name)
+		if err != nil {
+			return err
+		}
+		pods, err := filepath.Glob(fmt.Sprintf("/proc/%d/root%s/*", first.PID, spec.Sandboxes))
+		if err == nil && len(pods) == 0 {
+			err = fmt.Errorf("%s has no pod", name)
+		}
+		return err
+	})
 }
 
 // PowerOn connects a machine's cables and starts it, without its programs.

@@ -42,6 +42,8 @@ type Program struct {
 	// Listener passes the socket that the machine was started with to the program, as file
 	// descriptor 3.
 	Listener bool
+	// WithPods marks a program that a node starts together with its pods.
+	WithPods bool
 	// Once marks a program that does its work and ends.
 	Once bool
 }

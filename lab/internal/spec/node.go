@@ -15,6 +15,9 @@ const PauseImage = "registry.k8s.io/pause:3.10"
 
 const containerdSocket = "/run/containerd/containerd.sock"
 
+// Sandboxes is the directory in which containerd has a directory for each pod since the boot.
+const Sandboxes = "/run/containerd/io.containerd.grpc.v1.cri/sandboxes"
+
 // node adds containerd, kubelet and kube-proxy. Images, containers and the kubelet's directory are
 // on its disk. Everything else is new after each boot.
 func (l Lab) node(s *machine.Spec, m topology.Machine) {
@@ -38,6 +41,9 @@ func (l Lab) node(s *machine.Spec, m topology.Machine) {
 		s.Files = append(s.Files, machine.File{Path: flannelConfigFile, Text: l.flannelConfig()})
 		s.Programs = append(s.Programs, l.flannel(m))
 	}
+	// In most clusters kube-proxy is a pod itself.
+	proxy := l.program("kube-proxy", "--config=/etc/lab/kube-proxy.yaml", "--v=2")
+	proxy.WithPods = true
 	s.Programs = append(s.Programs,
 		l.program("kubelet",
 			"--config=/etc/lab/kubelet.yaml",
@@ -46,7 +52,7 @@ func (l Lab) node(s *machine.Spec, m topology.Machine) {
 			"--node-ip="+l.Plan.Primary(m).String(), // one InternalIP, because many tools use the last of several
 			"--root-dir=/var/lib/kubelet",
 			"--v=2"),
-		l.program("kube-proxy", "--config=/etc/lab/kube-proxy.yaml", "--v=2"),
+		proxy,
 	)
 }
 
@@ -87,7 +93,6 @@ clusterCIDR: %[3]s
 healthzBindAddress: 0.0.0.0:10256
 metricsBindAddress: 127.0.0.1:10249
 conntrack: {maxPerCore: 0, min: 0}
-nodePortAddresses: [primary]
 `, m.Name, l.pki("proxy.kubeconfig"), join(l.Plan.Pods()), l.Plan.World.Proxy)
 }
 
