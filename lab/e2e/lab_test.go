@@ -177,11 +177,12 @@ func (f fixture) names(addresses []netip.Addr) []string {
 	return names
 }
 
-func (f fixture) boot(t testing.TB, node string) {
+// boot powers a node on, without some of its programs, and waits until it is ready.
+func (f fixture) boot(t testing.TB, node string, without ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
-	if err := f.Boot(ctx, node); err != nil {
+	if err := f.Boot(ctx, node, without...); err != nil {
 		t.Fatal(err)
 	}
 	err := kube.Until(ctx, func() (string, bool) {

@@ -1,5 +1,5 @@
 // Echo answers each request with the pod and the node that got it, and with both addresses that the
-// pod sees. Tests reach it through Services.
+// pod sees. Tests reach it through Services. It ends at SIGTERM, or serves for a time of LINGER after that.
 //
 //	:8080  HTTP, one line a request; /lookup/NAME answers with the addresses of a name instead
 //	:8081  TCP, a line of greeting, then every line comes back; for connections that last
@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -30,6 +31,8 @@ func main() {
 	case err := <-failed:
 		log.Fatal(err)
 	case <-ctx.Done():
+		linger, _ := time.ParseDuration(os.Getenv("LINGER")) // usually there is none
+		time.Sleep(linger)
 	}
 }
 

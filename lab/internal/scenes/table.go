@@ -7,6 +7,8 @@ var All = []Scene{
 	{Test: "TestBackends"},
 	{Test: "TestAllocationContinuesAfterTheAllocatorsNodeDied"},
 	{Test: "TestANodeThatIsOffGetsNoNewAddress"},
+	{Test: "TestTrafficPolicyLocalLosesNothingWhileEndpointsMove", Alone: true},
+	{Test: "TestANodeThatBootsAttractsNothingBeforeItsKubeProxyWorks", Promise: 15},
 	{Test: "TestACrashLoopingAgentLosesItsAddressOnceAtMost"},
 	{Test: "TestChaos"},
 	{Test: "TestVersionsOfAllocatorAndAgentsMix"},
