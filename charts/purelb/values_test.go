@@ -107,7 +107,6 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 		}},
 		{"the speaker is of the same release", "image: {repository: registry.example.org/lb, tag: abc}", "DaemonSet lbnodeagent", []string{
 			"image: registry.example.org/lb/k8gobgp:abc",
-			"containerPort: 179",
 			"containerPort: 7473",
 			"containerPort: 7474",
 		}},

@@ -52,7 +52,6 @@ var usualNeeds = []need{
 	{corev1.ProtocolUDP, 7934, "the agent (gossip)", true},
 	{corev1.ProtocolTCP, 7473, "the speaker (metrics)", false},
 	{corev1.ProtocolTCP, 7474, "the speaker (probes of the kubelet)", false},
-	{corev1.ProtocolTCP, 179, "the speaker (BGP)", false},
 	{corev1.ProtocolUDP, 3784, "the speaker (BFD)", false},
 	{corev1.ProtocolUDP, 4784, "the speaker (BFD over several hops)", false},
 }

@@ -118,7 +118,7 @@ type Timers struct {
 // TimersConfig are the timers of a session, in seconds; 0 is the default.
 type TimersConfig struct {
 	// connectRetry is the pause before the node connects again to a neighbor that
-	// did not answer, 1 to 65535. Default: 10.
+	// did not answer, 1 to 65535. Default: 2.
 	// +optional
 	ConnectRetry int64 `json:"connectRetry,omitempty"`
 

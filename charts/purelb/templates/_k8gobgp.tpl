@@ -33,7 +33,6 @@ env:
 args: ["--metrics-bind-address=[$(PURELB_HOST)]:7473", "--health-probe-bind-address=[$(PURELB_HOST)]:7474"]
 {{- end }}
 ports:
-- {name: bgp, containerPort: 179}
 - {name: bgp-monitoring, containerPort: 7473}
 - {name: bgp-health, containerPort: 7474}
 livenessProbe:

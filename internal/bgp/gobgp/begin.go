@@ -30,12 +30,12 @@ type refusal struct {
 func (s *Server) begin(ctx context.Context, g peering.Global) (effective peering.Global, problems []peering.Problem, kept bool, err error) {
 	if s.engine != nil {
 		// A socket outlives its address, so an address with a socket stays usable.
-		effective, problems = listening(g, s.found.global.Listen)
+		effective, problems = listening(g, s.found.global)
 		if reflect.DeepEqual(s.found.global, effective) {
 			return effective, problems, false, nil
 		}
 	}
-	effective, problems = listening(g, nil)
+	effective, problems = listening(g, peering.Global{Port: s.found.global.Port})
 	if err := startable(g, effective); err != nil {
 		return g, nil, false, err
 	}
@@ -76,7 +76,7 @@ func sameSpeaker(a, b peering.Global) bool {
 // earlier listen addresses is left, because GoBGP would then listen on all addresses.
 func (s *Server) resume(ctx context.Context, before found, restarting bool) error {
 	wanted := before.whole()
-	wanted.Global, _ = listening(before.global, nil)
+	wanted.Global, _ = listening(before.global, peering.Global{})
 	if err := startable(before.global, wanted.Global); err != nil {
 		return fmt.Errorf("restore the earlier server: %w", err)
 	}

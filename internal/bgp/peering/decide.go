@@ -138,6 +138,7 @@ func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egre
 	r.peerGroups()
 	r.neighbors()
 	r.dynamicNeighbors()
+	r.listensIfNeeded()
 	r.shutOut()
 	r.bar()
 	r.chains()

@@ -88,6 +88,19 @@ func (r *reader) listening(field string) {
 	}
 }
 
+// listensIfNeeded lets the node listen only if the configuration says where, or if a neighbor must
+// connect to the node. Otherwise the node opens all sessions itself, so that port 179 is closed on the
+// addresses of Services and is left to other programs.
+func (r *reader) listensIfNeeded() {
+	in := r.spec.Global
+	if in.ListenPort != 0 || len(in.ListenAddresses) > 0 || len(r.d.State.Dynamic) > 0 {
+		return
+	}
+	if !slices.ContainsFunc(r.d.State.Peers, func(p Peer) bool { return p.Passive }) {
+		r.d.State.Global.Port = -1
+	}
+}
+
 // coveredListeners leaves out the addresses that 0.0.0.0 or :: stands for: the kernel refuses a second
 // socket for them, and the server would not start.
 func (r *reader) coveredListeners(field string) {

@@ -15,7 +15,7 @@ import (
 // traffic from that router without a session.
 const (
 	defaultHold         = 90
-	defaultConnectRetry = 10
+	defaultConnectRetry = 2
 	leastHold           = 3
 	defaultRestart      = 120
 	mostRestart         = 4095 // 12 bits in RFC 4724

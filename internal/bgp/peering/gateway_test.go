@@ -28,12 +28,12 @@ func TestTheDefaultGatewayIsANeighbor(t *testing.T) {
 	}{
 		{
 			"IPv4", `{neighbors: [{config: {neighborGateway: ipv4, peerAsn: external}, afiSafis: [{family: ipv4-unicast}]}]}`, v4,
-			"peer 198.51.100.1 as any 0 from 64512 IPv4 90/30/10\n",
+			"peer 198.51.100.1 as any 0 from 64512 IPv4 90/30/2\n",
 		},
 		{
 			"a link-local IPv6 gateway", `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 64513}}]}`,
 			map[addr.Family]peering.Gateway{addr.V6: {Address: netip.MustParseAddr("fe80::1%eth0")}},
-			"peer fe80::1%eth0 as 64513 from 64512 IPv4 IPv6 90/30/10\n",
+			"peer fe80::1%eth0 as 64513 from 64512 IPv4 IPv6 90/30/2\n",
 		},
 		{
 			"a node without a default route", `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 64513, description: spine}}]}`, v4,
@@ -44,18 +44,18 @@ here NoDefaultRoute spec.neighbors[0].config.neighborGateway: this node has no d
 		{
 			"a node that lost its default route", `{neighbors: [{config: {neighborGateway: ipv4, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}]}`,
 			map[addr.Family]peering.Gateway{addr.V4: {Address: netip.MustParseAddr("198.51.100.1"), Lost: true}},
-			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10
+			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/2
 here NoDefaultRoute spec.neighbors[0].config.neighborGateway: this node has lost its default route of ipv4, so the last known gateway 198.51.100.1 stays the neighbor: add the route again
 `,
 		},
 		{
 			"the gateway of other nodes", `{neighbors: [{config: {neighborGateway: ipv6, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '2'}}, transport: {localAddress: 192.0.2.10}},
 				{config: {neighborGateway: ipv4, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}]}`, v4,
-			"peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10\n",
+			"peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/2\n",
 		},
 		{
 			"a gateway that is already a neighbor", `{neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}, {config: {neighborGateway: ipv4, peerAsn: 64513}}]}`, v4,
-			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10
+			`peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/2
 left out 198.51.100.1 as 64513: spec.neighbors[1].config: an earlier neighbor is 198.51.100.1 too (see spec.neighbors[0]), so this one is left out: remove one of them
 here Duplicate spec.neighbors[1].config: an earlier neighbor is 198.51.100.1 too (see spec.neighbors[0]), so this one is left out: remove one of them
 `,

@@ -87,7 +87,7 @@ func print(d peering.Decision) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if g := d.State.Global; d.OK {
-		line("as %d id %s (%s) port %d%s%s families %v%s%s%s", g.ASN, g.RouterID, d.RouterIDSource, g.Port,
+		line("as %d id %s (%s)%s%s%s families %v%s%s%s", g.ASN, g.RouterID, d.RouterIDSource, when(g.Port >= 0, fmt.Sprintf(" port %d", g.Port)),
 			when(len(g.Listen) > 0, fmt.Sprintf(" at %v", g.Listen)), when(g.Device != "", " on "+g.Device), g.Families,
 			when(g.Multipath, " multipath"), when(g.AlwaysCompareMED, " always-med"), confederation(g.Confederation))
 	}
@@ -221,7 +221,7 @@ func trimmed(text string) string {
 }
 
 // plain is the printed decision of a configuration that has only the AS number.
-const plain = `as 64512 id 192.0.2.10 (node-ipv4) port 179 families [IPv4 IPv6]
+const plain = `as 64512 id 192.0.2.10 (node-ipv4) families [IPv4 IPv6]
 import nothing else
 export [purelb:transit external] external -> reject
 export [purelb:transit internal] internal -> reject

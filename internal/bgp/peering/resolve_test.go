@@ -28,8 +28,8 @@ func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 		return strings.Join(lines, "")
 	}
 	const (
-		eth1, eth2, eth3 = "peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/10\n", "peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/10\n", "peer %eth3 as 64513 from 64512 IPv4 IPv6 90/30/10\n"
-		v4               = "peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/10\n"
+		eth1, eth2, eth3 = "peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/2\n", "peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/2\n", "peer %eth3 as 64513 from 64512 IPv4 IPv6 90/30/2\n"
+		v4               = "peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/2\n"
 		set              = "set neighbor purelb:export [], else reject "
 	)
 	one, two := netip.MustParseAddr("fe80::1%eth1"), netip.MustParseAddr("fe80::2")
