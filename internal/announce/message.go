@@ -20,6 +20,10 @@ const (
 	// that it does neither.
 	Have    MessageKind = 4
 	HaveNot MessageKind = 5
+	// Listen asks whether a machine on the receiver's segments answers for addresses that have just
+	// come to the sender. Unheard answers for which of them no machine does, although others answer.
+	Listen  MessageKind = 6
+	Unheard MessageKind = 7
 )
 
 // numbered reports whether messages of kind k have the number of a question.
@@ -74,7 +78,7 @@ func Decode(message []byte) (Message, error) {
 	}
 	m, rest := Message{Kind: MessageKind(message[1])}, message[2:]
 	switch {
-	case m.Kind < Take || m.Kind > HaveNot:
+	case m.Kind < Take || m.Kind > Unheard:
 		return Message{}, fmt.Errorf("read message: unknown kind %d", m.Kind)
 	case m.Kind.numbered() && len(rest) < 8:
 		return Message{}, fmt.Errorf("read message: the number of the question has %d of 8 bytes", len(rest))

@@ -41,7 +41,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"nothing":            nil,
 		"a version only":     {messageVersion},
 		"another version":    append([]byte{messageVersion + 1}, good[1:]...),
-		"an unknown kind":    {messageVersion, byte(announce.HaveNot) + 1},
+		"an unknown kind":    {messageVersion, byte(announce.Unheard) + 1},
 		"no kind":            {messageVersion, 0},
 		"half a number":      {messageVersion, byte(announce.Ask), 0, 0, 0, 0, 0, 0, 7},
 		"half an address":    good[:len(good)-1],
@@ -65,6 +65,8 @@ var goldenMessages = map[string]announce.Message{
 	"ask":      {Kind: announce.Ask, Number: 0x0102030405060708, Addresses: addrs("192.0.2.9", "2001:db8::9")},
 	"have":     {Kind: announce.Have, Number: 0x0102030405060708, Addresses: addrs("192.0.2.9")},
 	"have-not": {Kind: announce.HaveNot, Number: 0x0102030405060708, Addresses: addrs("2001:db8::9")},
+	"listen":   {Kind: announce.Listen, Addresses: addrs("192.0.2.9", "2001:db8::9")},
+	"unheard":  {Kind: announce.Unheard, Addresses: addrs("192.0.2.9")},
 }
 
 func TestMessagesAreGolden(t *testing.T) {

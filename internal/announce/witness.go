@@ -76,6 +76,26 @@ func (s Situation) others(wanted func(election.Member) bool) map[string]bool {
 	return set
 }
 
+// Listener returns a node that should hear the answers for ip on its segment, and that gossip hears, or "".
+// It is the next one after this node by name, so that each node asks another.
+func (s Situation) Listener(ip netip.Addr) string {
+	there := s.others(func(m election.Member) bool {
+		return m.Reachable && slices.ContainsFunc(m.Subnets, func(p netip.Prefix) bool { return p.Contains(ip) })
+	})
+	var nodes []string
+	for node, listens := range there {
+		if listens {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	slices.Sort(nodes)
+	next, _ := slices.BinarySearch(nodes, s.Self)
+	return nodes[next%len(nodes)]
+}
+
 // nodesIn returns an address in network of each of the nodes of a set that follow this node
 // by name, up to limit. So each node asks other nodes, and no node has to answer all of them.
 func (s Situation) nodesIn(network netip.Prefix, set map[string]bool, limit int) []netip.Addr {

@@ -159,7 +159,7 @@ type Options struct {
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, prober.seen, answering, inquiries, kubelets and inbox.
+// segments.questions, prober.seen, answering, inquiries, listening.asking, kubelets and inbox.
 type Agent struct {
 	Options
 	config    parsed
@@ -175,6 +175,7 @@ type Agent struct {
 	segments  segments
 	answering answering
 	inquiries inquiries
+	listening listening
 	// inbox has the messages of other agents that the loop must read.
 	inbox chan mail
 	// claiming says that gratuitous ARP is on.

@@ -288,13 +288,16 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// handleMail handles an offer of another agent, or its answer to an offer.
+// handleMail handles an offer of another agent, or its answer to an offer or a question.
 func (a *Agent) handleMail(l mail) {
-	if l.Kind == announce.Take {
+	switch l.Kind {
+	case announce.Take:
 		a.takeovers.Offered(l.received, l.from, l.Addresses)
-		return
+	case announce.Taken:
+		a.handovers.Taken(l.from, l.Addresses)
+	case announce.Unheard:
+		a.noteUnheard(l)
 	}
-	a.handovers.Taken(l.from, l.Addresses)
 }
 
 func byLink(addresses []announce.Address) map[string][]netip.Addr {

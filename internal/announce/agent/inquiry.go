@@ -289,6 +289,8 @@ func (a *Agent) readMessages(ctx context.Context) {
 				sending.Go(func() { a.sendAnswers(ctx, got.From, answers) })
 			case m.Kind == announce.Have, m.Kind == announce.HaveNot:
 				a.inquiries.answered(got.From, m)
+			case m.Kind == announce.Listen:
+				sending.Go(func() { a.listenFor(ctx, got.From, m.Addresses) })
 			default:
 				a.enqueue(mail{m, got.From, got.Received})
 			}

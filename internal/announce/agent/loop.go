@@ -37,6 +37,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 		todo{tasks: seen.tasks, next: seen.again},
 		a.noteConflicts(now, seen, plan, done),
 		a.askUnheard(now, seen),
+		a.askListener(plan, done),
 		a.sendGARP(ctx, now, seen, plan, done),
 		a.followUp(now, plan, done),
 	)
@@ -51,6 +52,7 @@ func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, don
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(now, seen, plan.Decisions, done))
 		a.reportConflicts(now, seen)
+		a.reportUnheard(seen)
 		a.pulse.Decide()
 	}
 	a.prober.see(seen)

@@ -24,7 +24,7 @@ type Callers interface {
 	Admit(ctx context.Context, source netip.Addr, token, audience string) error
 }
 
-// Probes that people ask for run one after another, beside the loop. A few may wait.
+// Probes that people and other agents ask for run one after another, beside the loop. A few may wait.
 const (
 	probesWaiting = 4
 	probeLimit    = 15 * time.Second
@@ -47,11 +47,8 @@ func newProber(a *Agent, c Callers) *prober {
 }
 
 // see stores what probes depend on. It keeps only the addresses of the node itself, because objects
-// are most of an agent's memory. It stores nothing if no caller may ask.
+// are most of an agent's memory.
 func (p *prober) see(o *observation) {
-	if p.callers == nil {
-		return
-	}
 	own := map[netip.Addr]bool{}
 	for _, ip := range o.record.Addresses {
 		own[ip] = true

@@ -27,6 +27,7 @@ const (
 	eventFailed             = "AnnouncementFailed"
 	eventSlotSteal          = "AnnounceSlotSteal"
 	eventConflict           = "AddressConflict"
+	eventNotHeard           = "AddressNotHeard"
 )
 
 // reporter reports changes by log, event, metric and annotation. It remembers its reports, so

@@ -88,11 +88,11 @@ func Summarize(ip netip.Addr, answers []Answer) Summary {
 		s.Summary = fmt.Sprintf("%s is answered by %s, which does not have it: set arp_ignore=1 and arp_announce=2 there, and strictARP with IPVS",
 			ip, observed(v.misled, "node ", "nodes "))
 	case len(v.nodes) == 1 && len(v.silent) > 0:
-		s.Summary = fmt.Sprintf("%s is answered by %s, but %s in the same network cannot hear that: %s", ip, observed(v.nodes, "node ", ""), nodes(v.silent), dropped)
+		s.Summary = fmt.Sprintf("%s is answered by %s, but %s in the same network cannot hear that: %s", ip, observed(v.nodes, "node ", ""), nodes(v.silent), Dropped)
 	case len(v.nodes) == 1:
 		s.Summary, s.Problem = fmt.Sprintf("%s is answered by %s", ip, observed(v.nodes, "node ", "")), false
 	case len(v.here) == 1 && len(v.silent) > 0:
-		s.Summary = fmt.Sprintf("%s is on node %s, but %s in the same network cannot hear it: %s", ip, v.here[0], nodes(v.silent), dropped)
+		s.Summary = fmt.Sprintf("%s is on node %s, but %s in the same network cannot hear it: %s", ip, v.here[0], nodes(v.silent), Dropped)
 	case len(v.here) == 1:
 		s.Summary, s.Problem = fmt.Sprintf("%s is on node %s; no other machine answers for it, and no other node could ask", ip, v.here[0]), len(v.unknown) > 0
 	default:
@@ -101,8 +101,8 @@ func Summarize(ip netip.Addr, answers []Answer) Summary {
 	return s
 }
 
-// dropped says why nodes do not hear an address that another node has.
-const dropped = "the network drops its answers; look for port security, and for filters against MAC or IP spoofing, on the switch or hypervisor"
+// Dropped says why nodes do not hear an address that another node has.
+const Dropped = "the network drops its answers; look for port security, and for filters against MAC or IP spoofing, on the switch or hypervisor"
 
 // unheld describes an address for which no machine answers.
 func unheld(ip netip.Addr, v views) (summary string, problem bool) {
