@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -69,5 +72,51 @@ func (r *reader) checkUp(ctx context.Context, before bool) (c explain.Checkup, u
 	if err != nil {
 		return explain.Checkup{}, false, fmt.Errorf("check the cluster: %w", err)
 	}
-	return explain.CheckUp(w, r.facts(ctx, before), before), w.Failed(), nil
+	f := r.facts(ctx, before)
+	if !before {
+		f.Misheard, err = r.listen(ctx, explain.Probes(w))
+		if err != nil {
+			f.Unsaid["wire"] = oneLine(err)
+		}
+	}
+	return explain.CheckUp(w, f, before), w.Failed(), nil
+}
+
+// listen asks the agents who answers for addresses. It returns what is wrong, and an error if some of the
+// answers are not known.
+func (r *reader) listen(ctx context.Context, asked []explain.ToProbe) (wrong []string, err error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	p, err := newProber(r.config, r.namespace)
+	if err != nil {
+		return nil, err
+	}
+	said, errs := make([]string, len(asked)), make([]error, len(asked))
+	var all sync.WaitGroup
+	for i, one := range asked {
+		all.Go(func() { said[i], errs[i] = p.hear(ctx, one) })
+	}
+	all.Wait()
+	return slices.DeleteFunc(said, func(text string) bool { return text == "" }), errors.Join(errs...)
+}
+
+// hear asks about one address. It returns what is wrong, or "".
+func (p *prober) hear(ctx context.Context, one explain.ToProbe) (wrong string, err error) {
+	answers, err := p.ask(ctx, one.Address, one.Nodes)
+	if err != nil {
+		return "", err
+	}
+	s := probe.Summarize(one.Address, answers)
+	for _, a := range answers {
+		if a.Result == probe.Unknown {
+			return "", fmt.Errorf("node %s: %s", a.Node, a.Why)
+		}
+	}
+	if !s.Problem {
+		return "", nil
+	}
+	return s.Summary, nil
 }

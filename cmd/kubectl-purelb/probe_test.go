@@ -73,3 +73,50 @@ func TestScenesOfProbes(t *testing.T) {
 		}
 	})
 }
+
+// A check asks the holder and another node for one address of each segment.
+func TestCheckFindsANetworkThatDropsAnswers(t *testing.T) {
+	const tokens = "/api/v1/namespaces/purelb-system/serviceaccounts/purelb-prober/token"
+	says := func(f *fakeServer, node string, a probe.Answer) {
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.texts[strings.TrimSuffix(agentPath(node), "/state")+"/probe"] = string(text)
+	}
+	holds, hears := probe.Answer{Here: true, Result: probe.Silent}, probe.Answer{Result: probe.Answered, Machines: []probe.Machine{{MAC: "02:00:00:00:00:11", Node: "n1"}}}
+	for _, tt := range []struct {
+		name  string
+		other probe.Answer
+		fault func(*fakeServer)
+		want  string
+	}{
+		{"as it should be", hears, nil, "√ the holder of each address answers for it, and no other machine does"},
+		{"the network drops the answers", probe.Answer{Result: probe.Silent}, nil, "× 192.168.10.200 is on node n1, but node n2 in the same network cannot hear it: the network drops its answers; look for port security, and for filters against MAC or IP spoofing, on the switch or hypervisor"},
+		{"a node cannot say", probe.Answer{Result: probe.Unknown, Why: "interface eth0 is down"}, nil, "? whether nodes hear the answers for addresses is unknown: node n2: interface eth0 is down"},
+		{"no right", hears, func(f *fakeServer) { f.faults[tokens] = 403 }, "? whether nodes hear the answers for addresses is unknown: make a token for the agents: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.withAgents(t)
+			for _, o := range f.objects[pathLeases] {
+				annotations, _ := o["metadata"].(map[string]any)["annotations"].(map[string]any)
+				delete(annotations, "purelb.io/claimed-addresses")
+			}
+			f.texts[tokens] = `{"status": {"token": "good"}}`
+			says(f, "n1", holds)
+			says(f, "n2", tt.other)
+			if tt.fault != nil {
+				tt.fault(f)
+			}
+			if out, _, _ := f.ask(t, "check"); !strings.Contains(out, tt.want) {
+				t.Errorf("it does not say %q:\n%s", tt.want, out)
+			}
+			for _, path := range f.asked {
+				if strings.Contains(path, "/probe") && strings.Contains(path, "lbnodeagent-3") {
+					t.Errorf("asked %s", path)
+				}
+			}
+		})
+	}
+}

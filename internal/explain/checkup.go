@@ -18,6 +18,8 @@ type Facts struct {
 	HostPorts []HostPort
 	// Refused are the actions of an installation that the user has no right to do.
 	Refused []string
+	// Misheard says for which addresses the answers on the wire are not as they should be: see ToProbe.
+	Misheard []string
 	// Unsaid holds the facts that could not be found out, each with the reason.
 	Unsaid map[string]string
 
@@ -104,7 +106,7 @@ var probes = []probe{
 	{"Nodes", "nodes", "all nodes can announce", false, checkNodes, false},
 	{"Nodes", "clocks", "the clocks of the nodes agree with that of the API server", false, checkClocks, true},
 	{"Nodes", "gossip", "the nodes hear each other", false, checkGossip, true},
-	{"Nodes", "wire", "no other machine answers for an address", false, checkWire, false},
+	{"Nodes", "wire", "the holder of each address answers for it, and no other machine does", false, checkWire, false},
 	{"Routers", "routers", "all BGP sessions are established", false, checkRouters, true},
 	{"Services", "services", "all Services have addresses that are announced", false, checkAllServices, false},
 }

@@ -3,11 +3,13 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/nodes/lease"
 )
@@ -186,10 +188,58 @@ func (v *view) gossipProblem(n node) string {
 		n.Node, n.gossip.Port())
 }
 
-// checkWire finds addresses for which a wrong machine answers.
-func checkWire(v *view, _ Facts) result {
+// ToProbe is an address whose answers show how a segment treats the addresses of Services, and the nodes to
+// ask for it.
+type ToProbe struct {
+	Address netip.Addr
+	Nodes   []string
+}
+
+// The number of segments that a check asks, and of nodes on each of them: the holder and others.
+const segmentsAsked, nodesAsked = 16, 3
+
+// Probes returns one address for each network in which a live node announces one, if another node lives
+// there. A network that drops the answers for one address usually drops those for all.
+func Probes(w World) []ToProbe {
+	v := newView(w)
+	var all []ToProbe
+	for _, subnet := range v.state.Subnets {
+		if p, ok := v.probeIn(subnet); ok && len(all) < segmentsAsked {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (v *view) probeIn(subnet netip.Prefix) (ToProbe, bool) {
+	var there []string
+	for _, n := range v.nodes {
+		if n.Alive && slices.Contains(n.Subnets, subnet) {
+			there = append(there, n.Node)
+		}
+	}
+	for _, r := range v.plan.Requests {
+		for _, o := range v.outlooks[r.Key()] {
+			if o.Where != announce.Local || !subnet.Contains(o.IP) || !slices.Contains(there, o.Holder) {
+				continue
+			}
+			others := slices.DeleteFunc(slices.Clone(there), func(node string) bool { return node == o.Holder })
+			others = others[:min(len(others), nodesAsked-1)]
+			return ToProbe{o.IP, append([]string{o.Holder}, others...)}, len(others) > 0
+		}
+	}
+	return ToProbe{}, false
+}
+
+// checkWire finds addresses for which a wrong machine answers, and those for which the network drops the
+// answers.
+func checkWire(v *view, f Facts) result {
 	if why := v.unknown(KindLeases); why != "" {
 		return result{unknown: "who answers for addresses is " + why}
+	}
+	r := result{faults: f.Misheard}
+	if why := f.Unsaid["wire"]; why != "" {
+		r.unknown = "whether nodes hear the answers for addresses is unknown: " + why
 	}
 	nodes := map[lease.MAC]string{}
 	for i := range v.Leases {
@@ -198,7 +248,6 @@ func checkWire(v *view, _ Facts) result {
 			nodes[mac] = lease.Node(&v.Leases[i])
 		}
 	}
-	var r result
 	for i := range v.Leases {
 		for _, c := range lease.Claims(&v.Leases[i]) {
 			text := fmt.Sprintf("%s is answered by another machine, %s, as node %s reports", c.Addr, c.MAC, lease.Node(&v.Leases[i]))
