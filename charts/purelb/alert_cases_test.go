@@ -189,11 +189,6 @@ var alertCases = []alertCase{
 	}, "8m", nil, "Up to 1 agents are silent, and have not left the gossip"},
 	{"PureLBAgentGone", map[string]string{`purelb_gossip_members{state="left",instance="a"}`: "1x40", `purelb_gossip_members{state="dead",instance="a"}`: "0x40"}, "8m", nil, ""},
 	{"PureLBAgentCutOff", map[string]string{`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "3x40"}, "8m", a, "Agent a sees 1 live nodes, and is cut off from others"},
-	// All agents are cut off from each other, and one of them also from the API server.
-	{"PureLBAgentCutOff", map[string]string{
-		`purelb_election_member_count{instance="a"}`: "1x40", `purelb_election_member_count{instance="b"}`: "1x40",
-		`purelb_election_cut_off{instance="a"}`: "1x40", `purelb_election_cut_off{instance="b"}`: "0x40",
-	}, "8m", a, "Agent a sees 1 live nodes, and is cut off from others"},
 	{"PureLBAgentCutOff", map[string]string{`purelb_election_member_count{instance="a"}`: "3x4 2x40", `purelb_election_member_count{instance="b"}`: "3x5 2x40"}, "8m", nil, ""},
 	{"PureLBLeasesInsteadOfGossip", map[string]string{
 		`purelb_election_view{source="lease",instance="a"}`: "1x60", `purelb_gossip_patience_seconds{instance="a"}`: "0.4x60",

@@ -14,8 +14,6 @@ import (
 // choose decides on ip by the view of the cluster and the configuration.
 func (d *decider) choose(ip netip.Addr) Decision {
 	switch {
-	case d.yields(ip):
-		return Decision{Reason: ReasonCutOff}
 	case !d.sure() && d.dark(ip):
 		return Decision{Reason: ReasonNoCarrier}
 	case !d.sure():
@@ -68,11 +66,11 @@ func (d *decider) isRemote(a Address) bool {
 // the carrier is back, another node may have ip, and the kernel of this node would answer at once.
 // So this node removes ip now, and adds it again only after a probe of the segment.
 func (d *decider) dark(ip netip.Addr) bool {
-	return d.held(ip) && !slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !d.unheard(a) })
+	return d.held(ip) && !slices.ContainsFunc(d.ours[ip], func(a Address) bool { return !d.isDark(a) })
 }
 
-// unheard reports whether a is on a link that does not work.
-func (d *decider) unheard(a Address) bool {
+// isDark reports whether a is on a link that does not work.
+func (d *decider) isDark(a Address) bool {
 	l, known := d.links[a.Link]
 	return known && !l.Works() && !onDummy(a, d.Agent)
 }

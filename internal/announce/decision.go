@@ -32,7 +32,6 @@ const (
 	ReasonNoEndpoints     = "noEndpoints"
 	ReasonIdle            = "noEndpointsAnywhere"
 	ReasonUndecided       = "undecided"
-	ReasonCutOff          = "cutOff"
 	ReasonNoCarrier       = "noCarrier"
 	// ReasonNoKubeProxy: the node's kube-proxy does not forward the packets of the address yet.
 	ReasonNoKubeProxy = "kubeProxyNotReady"
@@ -95,4 +94,4 @@ func (p Plan) Locals() map[netip.Addr]*Decision {
 
 // givenUp reports whether the address goes even if this node knows too little of the cluster. The
 // node finds the reason by itself.
-func (d Decision) givenUp() bool { return d.Reason == ReasonCutOff || d.Reason == ReasonNoCarrier }
+func (d Decision) givenUp() bool { return d.Reason == ReasonNoCarrier }

@@ -121,17 +121,3 @@ func (d *decider) handTo(ip netip.Addr, winner string) string {
 	}
 	return winner
 }
-
-// yields reports whether this node is cut off, and other nodes can take ip meanwhile. These
-// are nodes that gossip has lost and that answer on the wire: they are alive, and have lost
-// this node. A node that gossip hears is cut off as well, and takes no address. A node that
-// does not answer may be dead, and then this node is the last one that can serve. An address
-// that no other node can have stays. Remote addresses stay too: a node that is cut off may
-// have them like any other node.
-func (d *decider) yields(ip netip.Addr) bool {
-	if !d.Peers.CutOff || !d.isLocal(ip) || len(d.ours[ip]) > 0 && !d.held(ip) {
-		return false
-	}
-	preference, _ := d.preference(ip)
-	return d.others.Choose(ip, "", preference).Node != ""
-}

@@ -63,15 +63,6 @@ func contested(ips ...string) twist {
 	return func(s *announce.Situation) { s.Contested = each(true, ips...) }
 }
 
-// alone cuts this node off. It hears no other node on the wire either.
-func alone(s *announce.Situation) { s.Peers.Trusted, s.Peers.CutOff = false, true }
-
-// cutOff cuts this node off. It hears other nodes on the wire.
-func cutOff(s *announce.Situation) {
-	alone(s)
-	s.Answering = map[string]bool{"node-b": true, "node-c": true}
-}
-
 var (
 	here4 = hasLocal("eth0", "10.0.0.5/24", lifetime)
 	here6 = hasLocal("eth0", "fd00::50/64", lifetime)
@@ -171,22 +162,6 @@ func TestDecideByPreference(t *testing.T) {
 			"2001:db8::1 lostElection, node-b by hash, hand to node-b\n10.0.0.5 electionWon, node-a by hash\n"},
 		{"a foreign machine that claims it changes nothing", []twist{serveAs("default/web", slots("node-a,eth0,2001:db8::1"), "2001:db8::1"), has(hasLocal("eth0", "2001:db8::1/64", lifetime)), contested("2001:db8::1")},
 			"2001:db8::1 electionWon, node-a by holder\n"},
-
-		// Being cut off.
-		{"cut off: what others can take goes, and does not come back by the slot", []twist{cutOff, serveAs("default/web", slots("node-a,eth0,fd00::50"), both...), has(here4)},
-			"10.0.0.5 cutOff\nfd00::50 cutOff\n"},
-		{"cut off: what is here stays if no node answers on the wire, for all others may be dead", []twist{alone, serve(both...), has(here4, here6)},
-			"10.0.0.5 kept\nfd00::50 kept\n"},
-		{"cut off: it goes if one of many does", []twist{alone, serve(both...), has(here4, here6), func(s *announce.Situation) { s.Answering = map[string]bool{"node-c": true} }},
-			"10.0.0.5 cutOff\nfd00::50 cutOff\n"},
-		{"cut off: a node that gossip hears is cut off too, and takes nothing", []twist{cutOff, serve(both...), has(here4, here6), reachable("node-b node-c")},
-			"10.0.0.5 kept\nfd00::50 kept\n"},
-		{"cut off: what nobody else can have stays", []twist{cutOff, serve(both...), has(here4, here6), barred("node-b node-c")},
-			"10.0.0.5 kept\nfd00::50 kept\n"},
-		{"cut off: one family may stay", []twist{cutOff, serve(both...), has(here4, here6), among("node-b node-c", func(m *election.Member) { m.Subnets = prefixes("fd00::/64") })},
-			"10.0.0.5 kept\nfd00::50 cutOff\n"},
-		{"cut off: what only this node has endpoints for stays", []twist{cutOff, serveAs("default/web", strict, both...), endpoints("node-a"), has(here4, here6)},
-			"10.0.0.5 kept\nfd00::50 kept\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(tt.given...)

@@ -125,9 +125,6 @@ type Situation struct {
 	// the name of that link. It is set only on a kernel without marks.
 	HeldRemote map[netip.Addr]string
 	Peers      election.Peers
-	// Answering are the nodes that gossip does not hear and that answered on the wire since
-	// this node is cut off. It holds all such nodes if this node reaches no machine.
-	Answering map[string]bool
 	// Endpoints are the nodes that should get traffic: those with a ready endpoint, and for a
 	// while those whose endpoints end. A missing Service means that its endpoints are not
 	// known yet. Nil means that the agent does not look for endpoints. Then Affinity,

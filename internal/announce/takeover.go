@@ -52,10 +52,7 @@ const (
 	silence = 3 * time.Second
 	// pauseMin and pauseMax limit the pauses between probes of an answered address. Right
 	// after a failure a short pause is useful: an answer may be the last packet of a machine.
-	// A node that is cut off gives the address up within the time soon. Until then no pause is
-	// longer than pauseSoon.
-	pauseMin, pauseSoon, pauseMax = 200 * time.Millisecond, 800 * time.Millisecond, 4 * time.Second
-	soon                          = 3 * election.Patience
+	pauseMin, pauseMax = 200 * time.Millisecond, 4 * time.Second
 )
 
 // Offered records that from asked this node at now to take addresses.
@@ -155,11 +152,7 @@ func (t *Takeovers) probed(ip netip.Addr, link string) *takeover {
 
 // later delays the next probe of ip.
 func (t *Takeovers) later(now time.Time, ip netip.Addr, one *takeover) {
-	longest := pauseMax
-	if one.answered.IsZero() || now.Sub(one.answered) < soon {
-		longest = pauseSoon
-	}
-	one.pause = min(max(2*one.pause, pauseMin), longest)
+	one.pause = min(max(2*one.pause, pauseMin), pauseMax)
 	one.probing, one.retry = false, now.Add(one.pause+t.stagger(ip, one.pause/2))
 }
 

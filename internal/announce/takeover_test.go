@@ -328,21 +328,3 @@ func TestSilenceCountsOnOneLink(t *testing.T) {
 		})
 	}
 }
-
-// A holder that is cut off gives up after a while. Then no machine answers until the next
-// probe.
-func TestAnsweredIsProbedOftenAtFirst(t *testing.T) {
-	for _, tt := range []struct{ after, most time.Duration }{
-		{0, 300 * time.Millisecond}, {5 * time.Second, 1200 * time.Millisecond},
-		{3*election.Patience - time.Second, 1200 * time.Millisecond}, {time.Minute, 6 * time.Second},
-	} {
-		var does announce.Takeovers
-		var pause time.Duration
-		for now := begin; !now.After(begin.Add(tt.after)); now = now.Add(pause) {
-			pause = answered(&does, now)
-		}
-		if pause == 0 || pause > tt.most {
-			t.Errorf("after %s: asked again after %s, want %s at most", tt.after, pause, tt.most)
-		}
-	}
-}

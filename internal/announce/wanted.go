@@ -19,7 +19,6 @@ func Decide(s Situation) Plan {
 type decider struct {
 	Situation
 	view    election.View
-	others  election.View // nodes that can take this node's addresses, if it is cut off
 	known   election.Networks
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
@@ -39,11 +38,6 @@ func newDecider(s Situation) *decider {
 		links:     s.Node.byName(),
 		foreign:   foreign(s.Node, adopt),
 		holders:   make(map[netip.Addr][]Service, len(s.Services)),
-	}
-	if s.Peers.CutOff {
-		d.others = election.NewView(slices.DeleteFunc(slices.Clone(s.Peers.Members), func(m election.Member) bool {
-			return m.Node == s.Self || m.Reachable || !s.Answering[m.Node]
-		}))
 	}
 	if s.Agent != nil {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {

@@ -42,8 +42,6 @@ func (d Decision) because() string {
 		return "its interface has no carrier, so no client gets an answer, and another node may take it meanwhile"
 	case ReasonNoKubeProxy:
 		return "this node takes it as soon as its kube-proxy forwards its packets"
-	case ReasonCutOff:
-		return "this node reaches neither the API server nor most of the other nodes, which may take it over"
 	}
 	return cmp.Or(d.Message, d.Reason)
 }

@@ -50,23 +50,6 @@ func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
 	return w
 }
 
-// unheardNodes limits the nodes to ask in each network of a link, of those that gossip does
-// not hear.
-const unheardNodes = 16
-
-// UnheardOn returns addresses of nodes that gossip does not hear, in networks of link, with
-// their nodes. A node that answers is alive.
-func UnheardOn(link string, s Situation, adopt func(Address) bool) map[netip.Addr]string {
-	nodes := map[netip.Addr]string{}
-	unheard := s.others(func(m election.Member) bool { return !m.Reachable && !s.Answering[m.Node] })
-	for _, source := range SourcesOn(link, s, adopt) {
-		for _, ip := range s.nodesIn(source.Network, unheard, unheardNodes) {
-			nodes[ip] = s.Peers.Own[ip]
-		}
-	}
-	return nodes
-}
-
 // others returns the members for which wanted is true, without this node.
 func (s Situation) others(wanted func(election.Member) bool) map[string]bool {
 	set := make(map[string]bool, len(s.Peers.Members))

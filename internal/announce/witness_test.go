@@ -86,15 +86,6 @@ func TestWitnessesAreOfTheFamily(t *testing.T) {
 	}
 }
 
-func TestUnheardNodesAreAsked(t *testing.T) {
-	s := theSituation()
-	inSegment(&s)
-	reachable("node-b")(&s)
-	s.Answering = map[string]bool{"node-d": true}
-	want := "map[10.0.0.3:node-c 10.0.0.5:node-e 10.0.0.6:node-f fd00::3:node-c fd00::5:node-e fd00::6:node-f]"
-	equal(t, fmt.Sprint(announce.UnheardOn("eth0", s, nil)), want)
-}
-
 // The cases count the questions until a link is silent, or works again.
 func TestLinkIsSilentSoonTrustedLater(t *testing.T) {
 	for _, tt := range []struct{ name, asked, want string }{

@@ -174,11 +174,8 @@ func (v *view) addAgent(s *Story, node string) {
 	}
 	state := r.State
 	var lines, failed []string
-	switch {
-	case !state.Complete:
+	if !state.Complete {
 		lines = append(lines, "it has not read all of its objects yet, and changes nothing until then")
-	case state.Peers.CutOff:
-		lines = append(lines, "it reaches neither the API server nor most other nodes, so it gives up the addresses that others can take")
 	}
 	for _, a := range state.NotHere {
 		if a.Failure != "" {

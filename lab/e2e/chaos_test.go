@@ -125,7 +125,7 @@ var faults = []fault{
 			}
 		}
 	}, false},
-	{"node cut off", cutOffLoss, func(c *chaos, node string) func() {
+	{"node cut off", nothing, func(c *chaos, node string) func() {
 		heal := cutOff(c.world, node)
 		return func() { heal(); c.agentReady(node) }
 	}, false},

@@ -45,9 +45,6 @@ var (
 	// powerLoss is the allowance of a power loss. The other nodes first detect that the holder is gone,
 	// and then that the segment is silent. The benchmark measures less than a second on an idle machine.
 	powerLoss = loss{probes: 300, silence: 3 * time.Second, cut: true}
-	// cutOffLoss is the allowance when the holder yields because it is cut off. The other nodes do not
-	// hear the holder, and probe the segment from time to time.
-	cutOffLoss = loss{probes: 400, silence: 4 * time.Second, cut: true}
 	// expiryLoss is the allowance when the addresses of the holder expire because it does not refresh
 	// them. The other nodes probe every six seconds.
 	expiryLoss = loss{probes: 600 + powerLoss.probes, silence: 6*time.Second + powerLoss.silence, cut: true}

@@ -36,7 +36,6 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
 		todo{tasks: seen.tasks, next: seen.again},
 		a.noteConflicts(now, seen, plan, done),
-		a.askUnheard(now, seen),
 		a.askListener(plan, done),
 		a.sendGARP(ctx, now, seen, plan, done),
 		a.followUp(now, plan, done),

@@ -29,7 +29,6 @@ type Metrics struct {
 	leaseRenewals, leaseFailures   prometheus.Counter
 	winnerChanges                  *prometheus.CounterVec
 	members, subnets, localSubnets prometheus.Gauge
-	cutOff                         prometheus.Gauge
 
 	updates, updateErrors prometheus.Counter
 	configLoaded          prometheus.Gauge
@@ -76,7 +75,6 @@ func NewMetrics(registry prometheus.Registerer, perAddress int) *Metrics {
 		members:       gauge("election_member_count", "Nodes that are alive."),
 		subnets:       gauge("election_subnet_count", "Subnets of all nodes."),
 		localSubnets:  gauge("election_local_subnet_count", "Subnets of this node."),
-		cutOff:        gauge("election_cut_off", "1 while this node hears neither the API server nor most other nodes."),
 		updates:       counter("k8s_client_updates_total", "Services whose annotations were written."),
 		updateErrors:  counter("k8s_client_update_errors_total", "Attempts to write the annotations of a Service that failed."),
 		configLoaded:  gauge("k8s_client_config_loaded_bool", "1 once the configuration has been read."),
@@ -110,7 +108,6 @@ func (m *Metrics) LeaseRenewed(deadline time.Duration) func(error) {
 // observe sets the gauges to what the node sees.
 func (m *Metrics) observe(seen *observation) {
 	m.members.Set(float64(len(seen.Peers.Members)))
-	m.cutOff.Set(boolean(seen.Peers.CutOff))
 	m.subnets.Set(float64(len(seen.Peers.Known)))
 	m.localSubnets.Set(float64(len(seen.record.Subnets)))
 	now := selectorState(seen)
@@ -178,7 +175,7 @@ const (
 	addressFailed                        // this node should announce it and cannot
 	addressElsewhere                     // another node announces it
 	addressUnplaced                      // no node can announce it
-	addressUndecided                     // this node does not know enough, or is cut off
+	addressUndecided                     // this node does not know enough
 	addressWithheld                      // no node is to announce it: its Services have no endpoints
 	addressWaiting                       // this node announces it as soon as another machine lets it go
 	addressStates

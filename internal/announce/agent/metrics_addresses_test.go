@@ -37,7 +37,6 @@ func TestAddressesAreCountedByState(t *testing.T) {
 		{"local, no endpoint", []fact{decided(announce.ReasonNoEndpoints, "", election.ReasonNoEndpoints)}, "withheld"},
 		{"remote, no endpoint", []fact{decided(announce.ReasonNoEndpoints, "", announce.BecauseNoNode)}, "withheld"},
 		{"idle", []fact{decided(announce.ReasonIdle, "", "")}, "withheld"},
-		{"cut off", []fact{decided(announce.ReasonCutOff, "", "")}, "undecided"},
 		{"shared, one Service without endpoints", []fact{decided(announce.ReasonIdle, "", ""), here(announce.Remote)}, "remote"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventNoDummy, Text: "announces no remote addresses: " + a.noDummy})
 	}
 	o.record.Problem = joined(append([]string{o.problem, a.conflicts.Problem(o.Services)}, textsOf(o.hazards)...)...)
-	o.Contested, o.Answering = a.conflicts.Contested(now), a.segments.unheard.answering
+	o.Contested = a.conflicts.Contested(now)
 	if o.Complete {
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)

@@ -114,7 +114,7 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 			}
 		})
 	case "trusted", "untrusted":
-		s.peers.change(func(p *election.Peers) { p.Trusted, p.CutOff = verb == "trusted", rest == "cut off" })
+		s.peers.change(func(p *election.Peers) { p.Trusted = verb == "trusted" })
 	case "own": // addresses of nodes themselves: "node-b 192.0.2.2; ..."
 		own := map[netip.Addr]string{}
 		for part := range strings.SplitSeq(rest, ";") {

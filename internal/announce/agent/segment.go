@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,8 +14,7 @@ import (
 )
 
 // segments is what probes found out about the links of this node: whether they lead to other
-// machines, and which nodes answer that gossip does not hear. The loop owns all fields but
-// questions.
+// machines. The loop owns all fields but questions.
 type segments struct {
 	// silent are the links and families on which no machine answered the last probe, although a
 	// node should have answered.
@@ -27,7 +25,6 @@ type segments struct {
 	// questions, for watchLinks.
 	silentLinks map[indexedLink]bool
 	questions   atomic.Pointer[[]standing]
-	unheard     unheard
 	// proxies are the machines that answer for every address of a family on a link.
 	proxies map[proxy]bool
 }
@@ -197,87 +194,4 @@ func (a *Agent) noteUnaskable(link string, node announce.Node) {
 	}
 	a.segments.unaskable[link] = true
 	a.Log.Warn("linkWithoutNeighbors", "node", a.Node, "interface", link)
-}
-
-// unheard is the state of probes for nodes that gossip does not hear. The agent sends these probes
-// while this node is cut off from most other nodes, to find out whether another node is alive and
-// can take its addresses.
-type unheard struct {
-	// answering are the unheard nodes that have answered since this node was cut off, or all
-	// unheard nodes if this node reaches no machine. The map is replaced, never changed.
-	answering map[string]bool
-	// segment says whether any machine answers, including gateways.
-	segment announce.Standing
-	asking  bool
-	asked   time.Time
-}
-
-// unheardEvery is the pause between probes of nodes that gossip does not hear.
-const unheardEvery = time.Second
-
-// askUnheard probes for nodes that gossip does not hear, on the links where this node has local
-// addresses, as long as this node is cut off.
-func (a *Agent) askUnheard(now time.Time, seen *observation) todo {
-	if !seen.Peers.CutOff {
-		a.segments.unheard = unheard{asking: a.segments.unheard.asking}
-		return todo{}
-	}
-	links := slices.Compact(slices.Sorted(maps.Values(a.held.read())))
-	if a.segments.unheard.asking || len(links) == 0 {
-		return todo{}
-	}
-	if next := a.segments.unheard.asked.Add(unheardEvery); now.Before(next) {
-		return todo{next: next}
-	}
-	a.segments.unheard.asking, a.segments.unheard.asked = true, now
-	return todo{tasks: []task{a.probeUnheard(links, seen)}}
-}
-
-// probeUnheard returns the task that probes links for nodes that gossip does not hear, and
-// for the gateways there.
-func (a *Agent) probeUnheard(links []string, seen *observation) task {
-	nodes, routers, asking := map[string]map[netip.Addr]string{}, map[string][]netip.Addr{}, map[string]announce.Probing{}
-	for _, link := range links {
-		nodes[link], asking[link] = announce.UnheardOn(link, seen.Situation, seen.adopt), seen.asking(link)
-		routers[link] = announce.WitnessesOn(link, seen.Situation, seen.adopt).Routers
-	}
-	return func(ctx context.Context) completion {
-		answering, heard, asked := map[string]bool{}, false, false
-		for _, link := range links {
-			answers, err := a.Kernel.Probe(ctx, link, slices.AppendSeq(slices.Clone(routers[link]), maps.Keys(nodes[link])), asking[link])
-			if err != nil {
-				a.Log.DebugContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(nodes[link]), "error", err)
-			}
-			asked, heard = asked || err == nil && len(routers[link]) > 0, heard || err != nil || len(answers) > 0
-			for ip := range answers {
-				if node, is := nodes[link][ip]; is {
-					answering[node] = true
-				}
-			}
-		}
-		return func() { a.unheardAnswered(ctx, answering, nodes, asked && !heard) }
-	}
-}
-
-// unheardAnswered records which nodes answered. silent says that no machine answered, although the
-// probe asked for a gateway. If that lasts, no client reaches this node. The node then gives its
-// addresses up, so that two nodes do not answer for them when the segment is whole again.
-func (a *Agent) unheardAnswered(ctx context.Context, answering map[string]bool, nodes map[string]map[netip.Addr]string, silent bool) {
-	u := &a.segments.unheard
-	u.asking = false
-	switch {
-	case u.segment.Asked(silent) && u.segment.Silent:
-		a.Log.InfoContext(ctx, "cutOffFromTheSegment", "node", a.Node)
-		for _, on := range nodes {
-			for _, node := range on {
-				answering[node] = true
-			}
-		}
-	case len(answering) > 0:
-		a.Log.InfoContext(ctx, "cutOffBesideLiveNodes", "node", a.Node, "answering", slices.Sorted(maps.Keys(answering)))
-	}
-	if len(answering) > 0 {
-		maps.Copy(answering, u.answering)
-		u.answering = answering
-	}
 }

@@ -159,7 +159,7 @@ func (p *shown) state(node string, limit int) agentstate.State {
 		Config: p.seen.record.Agent, Problem: short(p.seen.record.Problem), Draining: p.seen.record.Draining,
 		Subnets: first(p.seen.record.Subnets, limit), Conflicts: first(p.conflicts, limit),
 		Peers: agentstate.Peers{
-			Trusted: p.seen.Peers.Trusted, CutOff: p.seen.Peers.CutOff, Count: len(p.seen.Peers.Members),
+			Trusted: p.seen.Peers.Trusted, Count: len(p.seen.Peers.Members),
 		},
 	}
 	for _, m := range first(p.seen.Peers.Members, limit) {

@@ -64,9 +64,7 @@ type State struct {
 // Peers are the nodes that count as alive.
 type Peers struct {
 	// Trusted says that a node that is missing is really gone.
-	Trusted bool `json:"trusted"`
-	// CutOff says that this node gives up the addresses that others can take.
-	CutOff  bool              `json:"cutOff"`
+	Trusted bool              `json:"trusted"`
 	Count   int               `json:"count"`
 	Members []election.Member `json:"members"`
 }

@@ -52,7 +52,7 @@ var All = []Scene{
 	{Test: "TestBFDRemovesANodeWithoutPower", Promise: 6},
 	{Test: "TestRoutersLeaveADrainedNodeWhenItIsShutDown"},
 	{Test: "TestDeletingTheConfigurationWithdrawsEverything"},
-	{Test: "TestANodeThatOnlyClientsReachYields"},
+	{Test: "TestANodeThatOnlyClientsReachKeepsItsAddresses"},
 	{Test: "TestTheRulesOfAllocation"},
 	{Test: "TestRoutersLeaveANodeFromWhichTheSpeakerIsEvicted"},
 	{Test: "TestAnEmptyLBNodeAgentChangesNothing"},
