@@ -81,7 +81,4 @@ const (
 	// Late is the delay with which this node may see the last actions of a dead
 	// node. Gossip reports the death earlier.
 	Late = time.Second
-	// Patience is how long a node that lost most of its peers waits for a proof of contact. Then it
-	// considers itself cut off.
-	Patience = 5 * time.Second
 )

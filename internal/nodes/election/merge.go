@@ -41,8 +41,6 @@ func Merge(e Evidence, now time.Time) Peers {
 	slices.SortFunc(p.Known, netip.Prefix.Compare)
 	p.Known = slices.Compact(p.Known)
 
-	at, alone := c.cutOff()
-	p.CutOff = alone && !now.Before(at)
 	certain := len(c.undecided) == 0 && c.heard+c.parted > 0
 	p.Trusted = e.Settled && (e.LeasesTrusted || certain)
 	return p
@@ -96,10 +94,6 @@ func (c *tally) longGone(node string, now time.Time) bool {
 	since, renewed := c.gossip[node].Since, c.leases[node].Renewed
 	return c.stateOf(node) == gone && now.Sub(since) > macsOutlive && now.Sub(renewed) > macsOutlive
 }
-
-// CutOffAt returns when this node will consider itself cut off if it has no contact with the API
-// server until then. ok is false if the node is not about to be cut off.
-func (e Evidence) CutOffAt() (at time.Time, ok bool) { return newTally(e).cutOff() }
 
 // tally is an Evidence arranged for decisions.
 type tally struct {
@@ -215,21 +209,4 @@ func (c *tally) lastKnown(node string) Record {
 		return r
 	}
 	return c.leases[node].Record
-}
-
-// cutOff returns when this node considers itself cut off. This is so if it hears fewer nodes,
-// including itself, than are undecided, and had no proof of contact with the API server for
-// Patience. If exactly half of all nodes are lost, neither side gives up its addresses. Otherwise
-// the remaining one of two nodes would give up addresses that no other node can have.
-func (c *tally) cutOff() (at time.Time, ok bool) {
-	present, missing := c.heard+1, len(c.undecided)
-	if c.LeasesTrusted || present >= missing {
-		return time.Time{}, false
-	}
-	lost := slices.SortedFunc(slices.Values(c.undecided), func(a, b Gossiped) int { return a.Since.Compare(b.Since) })
-	at = lost[(present+missing)/2].Since // when more nodes were lost than remained
-	if c.Contact.After(at) {
-		at = c.Contact
-	}
-	return at.Add(Patience), true
 }

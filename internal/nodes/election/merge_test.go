@@ -71,9 +71,6 @@ func showMerged(p election.Peers) string {
 	if !p.Trusted {
 		words = append(words, "untrusted")
 	}
-	if p.CutOff {
-		words = append(words, "cutOff")
-	}
 	return strings.Join(words, " ")
 }
 
@@ -129,21 +126,12 @@ func TestMerge(t *testing.T) {
 		{"Leases alone will do", given("", "b:alive c:silent", watched), 100, "b"},
 		{"without gossip, the Lease must be watched", given("", "b:alive c:silent"), 100, "b untrusted"},
 
-		// Being cut off.
-		{"cut off after a while without most peers and without the API server",
-			given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 105, "b c d e untrusted cutOff"},
-		{"not cut off before that", given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 104, "b c d e untrusted"},
-		{"the time counts from the loss of the majority", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 112, "b c d untrusted cutOff"},
-		{"the time does not count from the first loss", given("b:dead@100 c:dead@103 d:dead@107", always, contact(99)), 111, "b c d untrusted"},
-		{"the time counts from the last proof of contact", given("b:dead@100 c:dead@100 d:dead@100", always, contact(102)), 106, "b c d untrusted"},
-		{"not cut off with half of the nodes", given("b:dead@100 c:dead@100 d", always, contact(-999)), 110, "b c d untrusted"},
-		{"not cut off as one of two nodes", given("b:dead@100", "b:alive", contact(99)), 110, "b untrusted"},
-		{"not cut off with the API server alone", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(99)), 200, "b c d"},
-		{"not cut off with most peers alone", given("b:dead@100 c d", always, contact(-999)), 200, "c d"},
-		{"not cut off without any peer", given("", "", contact(-999)), 200, "untrusted"},
-		{"not cut off if gossip was blocked before the API server went away",
-			given("b:dead@100 c:dead@100 d:dead@100", "b:renewed@103 c:renewed@104 d:renewed@105", contact(110)), 999, "b c d untrusted"},
-		{"not cut off after the peers are found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
+		// Losing most nodes and the API server.
+		{"most are lost without the API server", given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 999, "b c d e untrusted"},
+		{"with the API server alone", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(99)), 200, "b c d"},
+		{"with most peers alone", given("b:dead@100 c d", always, contact(-999)), 200, "c d"},
+		{"without any peer", given("", "", contact(-999)), 200, "untrusted"},
+		{"the peers are found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
 
 		// After a start.
 		{"a node that the others do not know yet decides nothing", given("b c", "", watched, newborn), 0, "b c untrusted"},
@@ -154,24 +142,6 @@ func TestMerge(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestCutOffTime(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		is   election.Evidence
-		want int // 0: never
-	}{
-		{"all are heard", given("b c", ""), 0},
-		{"most are lost", given("b:dead@100 c:dead@101 d:dead@107", "", contact(50)), 112},
-		{"with contact since then", given("b:dead@100 c:dead@101 d:dead@107", "", contact(109)), 114},
-		{"there is contact", given("b:dead@100 c:dead@101 d:dead@107", "", contact(109), watched), 0},
-	} {
-		when, ok := tt.is.CutOffAt()
-		if ok != (tt.want > 0) || ok && !when.Equal(at(tt.want)) {
-			t.Errorf("%s: got %s, %t; want %d", tt.name, when, ok, tt.want)
-		}
 	}
 }
 

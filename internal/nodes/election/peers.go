@@ -23,9 +23,6 @@ type Peers struct {
 	// false, a missing node proves nothing: this node takes no new address, and
 	// gives none up.
 	Trusted bool
-	// CutOff says that this node is cut off from the others. The others may take
-	// the addresses that it holds, so it gives them up.
-	CutOff bool
 }
 
 // NodeWith returns the node with mac, or "" for a foreign machine. If several nodes claim mac,

@@ -61,7 +61,7 @@ var states = map[gossip.State]election.State{
 
 // samePeers reports whether a and b lead to the same decisions.
 func samePeers(a, b election.Peers) bool {
-	return a.Trusted == b.Trusted && a.CutOff == b.CutOff && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
+	return a.Trusted == b.Trusted && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
 		maps.Equal(a.MACs, b.MACs) && maps.EqualFunc(a.SharedMACs, b.SharedMACs, slices.Equal) &&
 		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
 			return m.Node == n.Node && m.Eligible == n.Eligible && m.Draining == n.Draining &&

@@ -179,11 +179,7 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 		m.peers = p
 		backoff.Poke(m.changed)
 	}
-	next = m.mode.next(now)
-	if at, ok := e.CutOffAt(); ok && at.After(now) && at.Before(next) {
-		next = at
-	}
-	return next
+	return m.mode.next(now)
 }
 
 // Publish sets the record that this node announces.
