@@ -223,15 +223,9 @@ var alertCases = []alertCase{
 		`k8gobgp_bfd_session_down_total{neighbor="r",instance="a",job="kubernetes-pods"}`: "0x10 2x40",
 	}, "8m", nil, ""},
 	{"PureLBRoutesMissing", map[string]string{
-		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_routes_advertised_total{instance="a"}`: "0x40",
-		`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_draining{instance="a"}`: "0x40",
-	}, "4m", a, "Speaker a has 3 addresses and announces no route"},
-	{"PureLBRoutesMissing", map[string]string{ // several addresses share one route; the other node is drained
-		`k8gobgp_imported_addresses{instance="a"}`: "3x40", `k8gobgp_routes_advertised_total{instance="a"}`: "1x40",
-		`k8gobgp_neighbors_established_total{instance="a"}`: "1x40", `k8gobgp_draining{instance="a"}`: "0x40",
-		`k8gobgp_imported_addresses{instance="b"}`: "3x40", `k8gobgp_routes_advertised_total{instance="b"}`: "0x40",
-		`k8gobgp_neighbors_established_total{instance="b"}`: "1x40", `k8gobgp_draining{instance="b"}`: "1x40",
-	}, "4m", nil, ""},
+		`k8gobgp_unannounced_addresses{family="ipv6-unicast",instance="a"}`: "3x40", `k8gobgp_unannounced_addresses{family="ipv4-unicast",instance="a"}`: "0x40",
+	}, "4m", on("family", "ipv6-unicast", "instance", "a"), "Speaker a announces 3 addresses of ipv6-unicast to no router"},
+	{"PureLBRoutesMissing", map[string]string{`k8gobgp_unannounced_addresses{family="ipv6-unicast",instance="a"}`: "0x8 3 0x40"}, "4m", nil, ""},
 	{"PureLBBGPConfigurationNotReady", map[string]string{`k8gobgp_configuration_ready{name="default",namespace="purelb-system",instance="a"}`: "0x40"}, "8m", on("name", "default", "namespace", "purelb-system", "instance", "a"), "BGPConfiguration default is not in effect on speaker a"},
 	{"PureLBBGPConfigurationNotReady", map[string]string{`k8gobgp_configuration_ready{name="default",namespace="purelb-system",instance="a"}`: "1x40"}, "8m", nil, ""},
 }

@@ -131,11 +131,12 @@ func (d *Dataplane) addRoutes(n bgpv1.BGPNodeStatusStatus, shown shownAddresses)
 	}
 	for _, r := range n.RIB.LocalRoutes {
 		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r), Services: []string{}}
-		if p, err := netip.ParsePrefix(r.Prefix); err == nil {
+		p, err := netip.ParsePrefix(r.Prefix)
+		if err == nil {
 			one.Services = shown.in(p)
 		}
 		d.RIBRoutes = append(d.RIBRoutes, one)
-		if len(one.AdvertisedTo) == 0 && !sends(n) {
+		if err == nil && len(one.AdvertisedTo) == 0 && !sends(n, addr.FamilyOf(p.Addr())) {
 			d.problem(n.NodeName, "%s is announced to no neighbor", r.Prefix)
 		}
 	}
@@ -156,9 +157,9 @@ func advertisedTo(n bgpv1.BGPNodeStatusStatus, r bgpv1.RIBRoute) []string {
 	return to
 }
 
-// sends reports whether a neighbor receives any routes of n.
-func sends(n bgpv1.BGPNodeStatusStatus) bool {
-	return slices.ContainsFunc(n.Neighbors, func(o bgpv1.NodeNeighbor) bool { return o.State == established && o.PrefixesSent > 0 })
+// sends reports whether a neighbor receives any routes of a family from n.
+func sends(n bgpv1.BGPNodeStatusStatus, f addr.Family) bool {
+	return slices.ContainsFunc(n.Neighbors, func(o bgpv1.NodeNeighbor) bool { return receives(o, f) })
 }
 
 func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {

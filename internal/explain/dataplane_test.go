@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 )
 
 // The status of a speaker lists only some of its routes, and not the neighbors that receive them.
@@ -36,5 +37,25 @@ func TestTheDataplaneOfANodeWithManyRoutes(t *testing.T) {
 	}
 	if got, want := problems(), "[192.0.2.1] []"; got != want {
 		t.Errorf("with neighbors: got %s, want %s", got, want)
+	}
+}
+
+func TestARouterThatTakesOneFamilyReceivesNoOther(t *testing.T) {
+	of := func(families ...bgpv1.NeighborFamily) bgpv1.NodeNeighbor {
+		return bgpv1.NodeNeighbor{State: established, PrefixesSent: 3, Families: families}
+	}
+	four, six := bgpv1.NeighborFamily{Family: "ipv4-unicast", PrefixesSent: 3}, bgpv1.NeighborFamily{Family: "ipv6-unicast"}
+	for _, tt := range []struct {
+		neighbor bgpv1.NodeNeighbor
+		want     string
+	}{
+		{of(four), "true false"},
+		{of(four, six), "true false"},
+		{of(), "true true"}, // an older speaker
+		{bgpv1.NodeNeighbor{State: "Active", PrefixesSent: 3}, "false false"},
+	} {
+		if got := fmt.Sprint(receives(tt.neighbor, addr.V4), " ", receives(tt.neighbor, addr.V6)); got != tt.want {
+			t.Errorf("%+v receives IPv4 and IPv6: %s, want %s", tt.neighbor, got, tt.want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/service"
 )
@@ -52,15 +53,26 @@ func (v *view) routing(f DataplaneFilter) routing {
 	return r
 }
 
-// neighborsOf returns the neighbors of a node that receive its routes.
-func (r routing) neighborsOf(node string) []string {
+// neighborsOf returns the neighbors of a node that receive its routes of a family.
+func (r routing) neighborsOf(node string, f addr.Family) []string {
 	var all []string
 	for _, n := range r.by[node].Neighbors {
-		if n.State == established && n.PrefixesSent > 0 {
+		if receives(n, f) {
 			all = append(all, n.Address)
 		}
 	}
 	return all
+}
+
+// receives reports whether a neighbor receives routes of a family. An older speaker reports only the
+// number of all routes.
+func receives(n bgpv1.NodeNeighbor, f addr.Family) bool {
+	if n.State != established || len(n.Families) == 0 {
+		return n.State == established && n.PrefixesSent > 0
+	}
+	return slices.ContainsFunc(n.Families, func(o bgpv1.NeighborFamily) bool {
+		return o.PrefixesSent > 0 && (o.Family == "ipv6-unicast") == (f == addr.V6)
+	})
 }
 
 // addRoutes adds which nodes announce routes to the remote addresses of outlooks by BGP, and which
@@ -90,7 +102,7 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 	var known, missing, unsure, routers []string
 	for _, n := range r.nodes {
-		to := r.neighborsOf(n)
+		to := r.neighborsOf(n, addr.FamilyOf(o.IP))
 		switch {
 		case !r.routes[n].contain(o.IP) && v.tooOld(r.by[n], o):
 			unsure = append(unsure, "what "+n+" announces is unknown: its BGPNodeStatus is older than the address")

@@ -121,8 +121,22 @@ func (v *view) speakerProblems(node string) []string {
 		if c != nil && c.Status == metav1.ConditionFalse {
 			problems = append(problems, fmt.Sprintf("node %s: of the BGPConfiguration this is not in effect (%s): %s", one.NodeName, c.Reason, c.Message))
 		}
+		for _, failure := range failuresOf(one) {
+			if strings.Contains(failure, peering.ToNoNeighbor) {
+				problems = append(problems, "node "+one.NodeName+": "+failure)
+			}
+		}
 	}
 	return problems
+}
+
+// failuresOf returns why a speaker is not healthy.
+func failuresOf(s bgpv1.BGPNodeStatusStatus) []string {
+	c := meta.FindStatusCondition(s.Conditions, bgpv1.ConditionReady)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return strings.Split(c.Message, "; ")
 }
 
 // sharedRouterIDs returns the nodes whose speakers are alive, by router ID.

@@ -193,6 +193,19 @@ type NodeNeighbor struct {
 	// +optional
 	SessionUpSince *metav1.Time `json:"sessionUpSince,omitempty"`
 
+	// families are the address families to which both sides have agreed, while the
+	// session is Established.
+	// +listType=map
+	// +listMapKey=family
+	// +optional
+	Families []NeighborFamily `json:"families,omitempty"`
+
+	// gracefulRestart says that the neighbor keeps the routes of the node, for the
+	// families of the session, while the speaker restarts. It is set while the
+	// session is Established.
+	// +optional
+	GracefulRestart bool `json:"gracefulRestart,omitempty"`
+
 	// prefixesSent is how many prefixes the node announces to the neighbor.
 	// +required
 	PrefixesSent int64 `json:"prefixesSent"`
@@ -214,6 +227,18 @@ type NodeNeighbor struct {
 	// Up, Init, Down or AdminDown.
 	// +optional
 	BFD string `json:"bfd,omitempty"`
+}
+
+// NeighborFamily is an address family of a session.
+type NeighborFamily struct {
+	// family is ipv4-unicast or ipv6-unicast.
+	// +required
+	Family string `json:"family"`
+
+	// prefixesSent is how many prefixes of the family the node announces to the
+	// neighbor.
+	// +required
+	PrefixesSent int64 `json:"prefixesSent"`
 }
 
 // NodeImport is what a node announces of its own addresses.

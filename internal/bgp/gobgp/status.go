@@ -78,15 +78,15 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 	n.Opened, n.ExtendedNextHop = len(p.GetState().GetRemoteCap()) > 0, agreed.extendedNextHop
 	if state == peering.Established {
 		n.UpSince, n.Complete, n.GracefulRestart = phase.since, agreed.complete(phase.complete), agreed.gracefulRestart
+		for _, f := range agreed.families {
+			n.Agreed = append(n.Agreed, familyNamed[f])
+		}
 	}
 	if p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_PFX_CT {
 		n.OverLimit, n.LastError = true, "more prefixes than allowed were received"
 	}
 	for _, f := range p.GetAfiSafis() {
-		family := addr.V4
-		if f.GetState().GetFamily().GetAfi() == api.Family_AFI_IP6 {
-			family = addr.V6
-		}
+		family := familyNamed[familyNumber(f.GetState().GetFamily())]
 		n.Sent[family] += uint32(f.GetState().GetAdvertised())
 		n.Received[family] += uint32(f.GetState().GetReceived())
 		n.Accepted[family] += uint32(f.GetState().GetAccepted())
@@ -108,12 +108,13 @@ func agreedWith(p *api.Peer) (a agreed) {
 	}
 	ours := map[bgp.Family]bool{}
 	for _, f := range p.GetAfiSafis() {
-		family := f.GetConfig().GetFamily()
-		ours[bgp.NewFamily(uint16(family.GetAfi()), uint8(family.GetSafi()))] = true
+		ours[familyNumber(f.GetConfig().GetFamily())] = true
 	}
+	named := false
 	for _, c := range capabilities {
 		switch c := c.(type) {
 		case *bgp.CapMultiProtocol:
+			named = true
 			if ours[c.CapValue] {
 				a.families = append(a.families, c.CapValue)
 			}
@@ -125,8 +126,20 @@ func agreedWith(p *api.Peer) (a agreed) {
 			}
 		}
 	}
+	if !named && ours[bgp.RF_IPv4_UC] {
+		a.families = []bgp.Family{bgp.RF_IPv4_UC} // RFC 4760, section 8
+	}
+	slices.Sort(a.families)
 	return a
 }
+
+// familyNumber returns the number of a family.
+func familyNumber(f *api.Family) bgp.Family {
+	return bgp.NewFamily(uint16(f.GetAfi()), uint8(f.GetSafi()))
+}
+
+// familyNamed maps the numbers of the supported families.
+var familyNamed = map[bgp.Family]addr.Family{bgp.RF_IPv4_UC: addr.V4, bgp.RF_IPv6_UC: addr.V6}
 
 // complete reports whether End-of-RIB was received for all families.
 func (a agreed) complete(received map[bgp.Family]bool) bool {

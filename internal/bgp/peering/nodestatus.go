@@ -47,6 +47,8 @@ type Report struct {
 
 	Interfaces []Interface
 	Imported   []Imported
+	// Since is when the first address of each family was imported.
+	Since map[addr.Family]time.Time
 	// Elsewhere is the number of addresses that only other nodes announce.
 	Elsewhere int
 	// Bounds has the neighbors and nodes of groups, for addresses that no usable group has.
@@ -239,6 +241,12 @@ func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
 	for f := range n.Sent {
 		out.PrefixesSent += int64(n.Sent[f])
 	}
+	if n.State == Established {
+		out.GracefulRestart = in.Decision.restarts(n.Name()) && n.GracefulRestart
+		for _, f := range n.Agreed {
+			out.Families = append(out.Families, bgpv1.NeighborFamily{Family: familyNames[f], PrefixesSent: int64(n.Sent[f])})
+		}
+	}
 	for f := range n.Received {
 		out.PrefixesReceived += int64(n.Received[f])
 	}
@@ -299,6 +307,7 @@ func (in Report) failures(missing []string) []string {
 	if absent > 0 {
 		all = append(all, fmt.Sprintf("%d of %d imported addresses are not announced", absent, len(in.Imported)))
 	}
+	all = append(all, in.untold()...)
 	uninstalled := 0
 	for _, e := range in.Exported {
 		if !e.Installed {

@@ -40,6 +40,8 @@ type NeighborStatus struct {
 	ExtendedNextHop bool
 	// GracefulRestart says that the neighbor can keep routes while we restart (RFC 4724).
 	GracefulRestart bool
+	// Agreed are the families of the session, to which both sides have agreed.
+	Agreed []addr.Family
 	// Sent and Received are the numbers of prefixes that we announce and that we received.
 	Sent, Received map[addr.Family]uint32
 	// Accepted is Received without the routes that have our own AS in their path more often than

@@ -51,6 +51,7 @@ type Metrics struct {
 	healthy                                prometheus.Gauge
 	neighborHealthy                        *prometheus.GaugeVec
 	problems                               prometheus.Gauge
+	unannounced                            *prometheus.GaugeVec
 }
 
 // byConfig names the labels of metrics about a BGPConfiguration.
@@ -119,6 +120,7 @@ func (m *Metrics) table() []metric {
 		{&m.bfdDowns, "bfd_session_down_total", "BFD sessions that went down.", "neighbor"},
 		{&m.healthy, "healthy", "1 while this node speaks BGP as it should.", ""},
 		{&m.neighborHealthy, "neighbor_healthy", "1 while all is well with a neighbor that this node should have: its session, and BFD where it is configured.", "neighbor"},
+		{&m.unannounced, "unannounced_addresses", "Addresses that are announced to no neighbor, although there is a session.", "family"},
 		{&m.problems, "configuration_problems", "What of the configuration is not in effect on this node.", ""},
 		{m.configured, "neighbors_configured", "Neighbors of the configuration that are for this node.", byConfig},
 		{m.configured, "neighbors_established", "Neighbors of the configuration with an established session.", byConfig},

@@ -186,6 +186,13 @@ func (m *Metrics) observeNeighbors(s *standing) {
 	m.advertised.Set(float64(sent))
 }
 
+// observeUntold sets the numbers of addresses that no neighbor gets.
+func (m *Metrics) observeUntold(untold map[addr.Family]int) {
+	for f, name := range families {
+		m.unannounced.WithLabelValues(name).Set(float64(untold[f]))
+	}
+}
+
 // observeHealth sets the health of each neighbor, up to most neighbors.
 func (m *Metrics) observeHealth(neighbors map[string]bool, healthy bool) {
 	m.healthy.Set(boolean(healthy))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/bgp/routing"
@@ -38,7 +39,9 @@ type standing struct {
 	failures  []string
 	outOfSync bool
 	found
-	imported     []peering.Imported
+	imported []peering.Imported
+	// since is when the first address of each family was imported.
+	since        map[addr.Family]time.Time
 	elsewhere    int
 	announceable announceable
 	drain        drain
@@ -55,7 +58,7 @@ func (s *standing) report() peering.Report {
 	r := peering.Report{
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
 		Decision: s.decided, Unapplied: s.unapplied, Pending: s.pending, Failures: s.failures,
-		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Elsewhere: s.elsewhere, Bounds: s.announceable.now.Lost, Learned: s.learned,
+		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Since: s.since, Elsewhere: s.elsewhere, Bounds: s.announceable.now.Lost, Learned: s.learned,
 		Exported: s.exported(),
 	}
 	if s.running && !s.outOfSync {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
 )
@@ -17,6 +18,9 @@ import (
 // the speaker publishes in the background, one standing at a time.
 type publishing struct {
 	backoff.Schedule
+	// since is when the first of the present addresses of each family was imported. It is replaced, and
+	// never changed.
+	since map[addr.Family]time.Time
 	// last is the status that was published last. Only the publishing goroutine uses it.
 	last bgpv1.BGPNodeStatusStatus
 }
@@ -75,7 +79,20 @@ func (s *Speaker) publishStanding(st standing, report NodeReport) {
 	s.Reports.Node(report)
 	s.Metrics.observe(&st)
 	s.Metrics.observeHealth(summary.Healthy(), report.Status.Healthy)
+	s.Metrics.observeUntold(summary.Untold())
 	s.show(st, report)
+}
+
+// sinceOf returns since when there are addresses of each family. before is the result of the last time.
+func sinceOf(imported []peering.Imported, before map[addr.Family]time.Time, now time.Time) map[addr.Family]time.Time {
+	since := map[addr.Family]time.Time{}
+	for _, i := range imported {
+		f := addr.FamilyOf(i.Address.Addr())
+		if since[f] = now; !before[f].IsZero() {
+			since[f] = before[f]
+		}
+	}
+	return since
 }
 
 // standing returns the state of this node without its routes.
@@ -88,6 +105,8 @@ func (s *Speaker) standing(now time.Time) standing {
 		leaving: s.leaving, now: now,
 	}
 	st.imported, st.elsewhere = s.input.Attributes.AnnouncedHere(s.imported())
+	s.publishing.since = sinceOf(st.imported, s.publishing.since, now)
+	st.since = s.publishing.since
 	st.neighbors = s.shownNeighbors()
 	if next := s.succession; next.successor != "" {
 		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", next.gone, next.successor, next.due.UTC().Format(time.RFC3339)))

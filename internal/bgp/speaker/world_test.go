@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
@@ -182,6 +183,7 @@ func established(address string, asn uint32) func(*fakeServer) {
 	return func(s *fakeServer) {
 		s.neighbors[address] = peering.NeighborStatus{
 			Address: netip.MustParseAddr(address), PeerASN: asn, LocalASN: 65000, State: peering.Established, UpSince: time.Now(), Since: time.Now(),
+			Agreed: []addr.Family{addr.V4, addr.V6}, Sent: map[addr.Family]uint32{addr.V4: 1, addr.V6: 1},
 		}
 	}
 }
