@@ -43,6 +43,7 @@ test-all: ## everything: all packages, releases, the allocator's model, and all 
 	@$(call timed,packages that the lab needs,$(MAKE) deps)
 	@$(call timed,Kubernetes and etcd,$(MAKE) kubebox)
 	@$(call timed,all packages,$(MAKE) test-module)
+	@$(call timed,the agent on a kernel without marks,$(MAKE) test-markless)
 	@$(call timed,the lab,$(MAKE) test-lab)
 	@$(call timed,a release,$(MAKE) test-release)
 	@$(call timed,the model of the allocator for $(SOAK) s,$(MAKE) soak)
@@ -65,6 +66,18 @@ LONGEST = ./internal/allocate ./charts/purelb ./internal/bgp/gobgp ./internal/an
 test-module: kubebox ## the house, the decisions, the drivers on this kernel, the loops and the CRDs on a real API server, the chart; SHORT=-short for the short form
 	@$(call root)
 	go test $(SHORT) -p 4 -timeout 30m $(LONGEST) ./...
+
+# Kernels before 5.18 drop the mark of an address (IFA_PROTO). For this run the mark has a number that this
+# kernel does not know either.
+.PHONY: test-markless
+test-markless: kubebox ## the agent on a kernel that keeps no marks of addresses, as those before 5.18
+	@$(call root)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	    file=internal/announce/linux/address.go; \
+	    sed 's/ifaProto = 11$$/ifaProto = 4095/' $$file > $$dir/address.go; \
+	    ! cmp -s $$file $$dir/address.go; \
+	    echo "{\"Replace\": {\"$(CURDIR)/$$file\": \"$$dir/address.go\"}}" > $$dir/overlay.json; \
+	    go test $(SHORT) -overlay $$dir/overlay.json -timeout 30m ./internal/announce/agent
 
 .PHONY: test-lab
 test-lab: ## the lab's own tests
