@@ -37,13 +37,24 @@ func (w *world) visitors(addresses ...netip.Addr) *visitors {
 	return v
 }
 
+// end returns the results, by the names of the visitors.
+func (v *visitors) end(what string) (results map[string]probe.Visits, slowest time.Duration) {
+	v.t.Helper()
+	results = map[string]probe.Visits{}
+	for _, name := range slices.Sorted(maps.Keys(v.of)) {
+		visits := v.of[name].Stop()
+		v.t.Logf("%s, %s: %s", what, name, visits)
+		results[name], slowest = visits, max(slowest, visits.Slowest)
+	}
+	return results, slowest
+}
+
 // lost fails the test if a visit failed. It returns the time of the slowest one.
 func (v *visitors) lost(what string) (slowest time.Duration) {
 	v.t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(v.of)) {
-		visits := v.of[name].Stop()
-		slowest = max(slowest, visits.Slowest)
-		if v.t.Logf("%s, %s: %s", what, name, visits); visits.Failed > 0 {
+	results, slowest := v.end(what)
+	for name, visits := range results {
+		if visits.Failed > 0 {
 			v.t.Errorf("%s: clients of %s got no answer: %s", what, name, visits)
 		}
 	}
@@ -130,12 +141,12 @@ func TestANodeThatBootsAttractsNothingBeforeItsKubeProxyWorks(t *testing.T) {
 }
 
 // mostDelay is how much longer a visit may take where endpoints move. A client repeats a lost packet after a
-// second.
-const mostDelay = 100 * time.Millisecond
+// second. On a quiet machine the slowest visit takes less than 100 ms, on a busy one a few hundred.
+const mostDelay = 500 * time.Millisecond
 
 func TestTrafficPolicyLocalLosesNothingWhileEndpointsMove(t *testing.T) {
 	w := newWorld(t)
-	w.sessions()
+	w.peer(withoutBFD) // a machine that stands still for a second ends sessions of BFD
 	// The first pod of a node makes the bridge of the pods, whose IPv6 addresses are tentative for a second.
 	w.apply(onePerNode("warm", echo("warm", len(lab.Nodes()))))
 	w.deploymentReady("warm")
@@ -150,7 +161,7 @@ func TestTrafficPolicyLocalLosesNothingWhileEndpointsMove(t *testing.T) {
 		change()
 		w.followPods(addresses)
 		time.Sleep(3 * time.Second)
-		usual := control.lost(what + ", with the policy Cluster")
+		_, usual := control.end(what + ", with the policy Cluster") // kube-proxy alone may lose some
 		if slowest := v.lost(what); slowest > usual+mostDelay {
 			t.Errorf("%s: the slowest visit took %s, and %s with the policy Cluster", what, slowest, usual)
 		}

@@ -2,11 +2,15 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // visitLimit is the time in which a visit must have its answer. TCP repeats a lost packet after a second, so
@@ -87,7 +91,7 @@ func (v *Visitor) visit(after time.Duration) {
 func (v *Visitor) reach() error {
 	var conn net.Conn
 	err := In(v.path, func() (err error) {
-		conn, err = (&net.Dialer{Timeout: visitLimit, FallbackDelay: -1}).Dial(v.network, v.target.String())
+		conn, err = v.dial()
 		return err
 	})
 	if err != nil {
@@ -103,6 +107,25 @@ func (v *Visitor) reach() error {
 	_ = conn.SetReadDeadline(time.Now().Add(visitLimit)) // fails only on a closed socket
 	_, err = conn.Read(make([]byte, 1500))
 	return err
+}
+
+// lastPort is the last port of a visit by UDP.
+var lastPort atomic.Uint32
+
+// dial connects to the target. Connection tracking of a node sends the datagrams of one port to one pod for half
+// a minute, also when the pod has gone. So no visit by UDP uses a port that another one had lately.
+func (v *Visitor) dial() (net.Conn, error) {
+	dialer := net.Dialer{Timeout: visitLimit, FallbackDelay: -1}
+	if v.network != "udp" {
+		return dialer.Dial(v.network, v.target.String())
+	}
+	for {
+		dialer.LocalAddr = &net.UDPAddr{Port: int(10_000 + lastPort.Add(1)%50_000)}
+		conn, err := dialer.Dial(v.network, v.target.String())
+		if !errors.Is(err, unix.EADDRINUSE) {
+			return conn, err
+		}
+	}
 }
 
 // Stop waits for the last visit, and returns the result.
