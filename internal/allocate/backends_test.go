@@ -15,7 +15,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
@@ -31,13 +31,13 @@ type box struct {
 func newBox(w *world, addresses ...string) *box {
 	w.Helper()
 	b := &box{world: w, Server: netboxtest.New(netboxtest.V46)}
-	b.AddTenant("purelb", netbox.DefaultTenant)
+	b.AddTenant("purelb", config.NetBoxTenant)
 	for _, a := range addresses {
-		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), Status: "reserved", Tenant: netbox.DefaultTenant})
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), Status: "reserved", Tenant: config.NetBoxTenant})
 	}
 	b.http = httptest.NewServer(b)
 	w.Cleanup(b.http.Close)
-	b.group = w.groupOf("box", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: b.http.URL, Tenant: netbox.DefaultTenant}})
+	b.group = w.groupOf("box", v2.ServiceGroupSpec{Netbox: &v2.NetboxSpec{URL: b.http.URL, Tenant: config.NetBoxTenant}})
 	w.create(b.group)
 	return b
 }
@@ -72,7 +72,7 @@ func (b *box) active(want ...string) {
 		var got []string
 		for _, a := range b.Addresses() {
 			if a.Status == "active" {
-				got = append(got, a.Prefix.String()+" "+ipam.HolderOf(a.Key(netbox.DefaultField)))
+				got = append(got, a.Prefix.String()+" "+ipam.HolderOf(a.Key(config.NetBoxField)))
 			}
 		}
 		slices.Sort(got)

@@ -16,7 +16,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
@@ -83,7 +83,7 @@ func TestNoAllocatorLosesNoRecord(t *testing.T) {
 	r.stop()
 	killed := balancer("killed", inGroup("public"), func(svc *corev1.Service) { svc.Finalizers = []string{service.Finalizer} })
 	w.create(killed)
-	b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("203.0.113.2/24"), Status: "active", Fields: map[string]any{netbox.DefaultField: w.key(killed, "public")}})
+	b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("203.0.113.2/24"), Status: "active", Fields: map[string]any{config.NetBoxField: w.key(killed, "public")}})
 	for _, svc := range []*corev1.Service{shown, killed} {
 		must(t, w.client.Delete(t.Context(), svc))
 	}

@@ -67,7 +67,7 @@ type NetBoxParent struct {
 	// Prefix is the CIDR of a prefix. Start is the first address of an IP range.
 	Prefix netip.Prefix
 	Start  netip.Addr
-	// VRF is a name or a route distinguisher, or "global" for the table without a VRF. "" means any.
+	// VRF is a name or a route distinguisher, or GlobalVRF. "" means any.
 	VRF string
 }
 

@@ -14,11 +14,13 @@ import (
 )
 
 const (
-	// defaultTenant is the tenant whose reserved addresses are used, as in earlier
+	// NetBoxField is the default of the custom field for the keys of claims.
+	NetBoxField = "purelb_claim"
+	// NetBoxTenant is the default of the tenant whose reserved addresses are used, as in earlier
 	// versions.
-	defaultTenant = "ipam-purelb"
-	// defaultField is the custom field for the keys of claims.
-	defaultField = "purelb_claim"
+	NetBoxTenant = "ipam-purelb"
+	// GlobalVRF means the table without a VRF.
+	GlobalVRF = "global"
 	// defaultStatus is the status of created addresses.
 	defaultStatus = "active"
 	// modePrefix and modeReserved are the values of spec.netbox.mode.
@@ -49,7 +51,7 @@ func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
 		Reserved: spec.Mode == modeReserved || spec.Mode == "" && len(spec.Parents) == 0,
 		Parents:  f.parents(field+".parents", spec.Parents),
 		Tenant:   spec.Tenant,
-		Field:    cmp.Or(spec.Field, defaultField),
+		Field:    cmp.Or(spec.Field, NetBoxField),
 		Status:   cmp.Or(string(spec.Status), defaultStatus),
 		Role:     string(spec.Role),
 	}
@@ -57,7 +59,7 @@ func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
 		n.Tags = append(n.Tags, string(tag))
 	}
 	if n.Reserved {
-		n.Tenant = cmp.Or(n.Tenant, defaultTenant)
+		n.Tenant = cmp.Or(n.Tenant, NetBoxTenant)
 	}
 	f.mode(field, spec)
 	f.customField(field+".field", n.Field)

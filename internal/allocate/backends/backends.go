@@ -232,7 +232,7 @@ func (m *Manager) stop(name string, g *group) {
 // open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: netbox.GroupOf(b.Group, m.options.Identity, *b.NetBox), state: state, confirmed: b.ReleaseOrphans, turn: make(chan struct{}, 1)}
+		return &netBox{server: m.join(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.options.Identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans, turn: make(chan struct{}, 1)}
 	}
 	return openExternal(m.sockets, b)
 }

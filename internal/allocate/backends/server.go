@@ -156,8 +156,7 @@ func (s *server) byField() map[string][]member {
 	defer s.mu.Unlock()
 	list := map[string][]member{}
 	for _, m := range s.members {
-		field := cmp.Or(m.group.Field, netbox.DefaultField)
-		list[field] = append(list[field], m)
+		list[m.group.Field] = append(list[m.group.Field], m)
 	}
 	for _, members := range list {
 		slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.group.Name, b.group.Name) })

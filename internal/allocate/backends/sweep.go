@@ -148,10 +148,10 @@ func (m *Manager) mixed(of netbox.Group, url string) bool {
 	defer m.mu.Unlock()
 	for _, b := range m.wanted {
 		n := b.NetBox
-		if n == nil || config.ServerOf(n.URL) != config.ServerOf(url) || cmp.Or(n.Field, netbox.DefaultField) != cmp.Or(of.Field, netbox.DefaultField) {
+		if n == nil || config.ServerOf(n.URL) != config.ServerOf(url) || n.Field != of.Field {
 			continue
 		}
-		if n.Reserved != (of.Mode == netbox.ModeReserved) {
+		if n.Reserved != of.Reserved {
 			return true
 		}
 	}

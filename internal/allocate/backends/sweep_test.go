@@ -10,7 +10,6 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
@@ -19,7 +18,7 @@ import (
 func (w *world) keyed(server, address, key string) {
 	fields := map[string]any{}
 	if key != "" {
-		fields[netbox.DefaultField] = key
+		fields[config.NetBoxField] = key
 	}
 	w.servers[server].AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(address), Fields: fields})
 }
@@ -143,7 +142,7 @@ func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 		s := w.servers["netbox.example"]
 		w.intercept("netbox.example", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			s.ServeHTTP(rw, r)
-			if r.URL.Query().Has("cf_" + netbox.DefaultField + "__isw") {
+			if r.URL.Query().Has("cf_" + config.NetBoxField + "__isw") {
 				w.ledger.restart(key("goes", addr.V4))
 				w.ledger.restart(key("left", addr.V4))
 			}
@@ -179,7 +178,7 @@ func TestIncompleteKnowledgeCountsNothing(t *testing.T) {
 		},
 		"NetBox fails": func(w *world) func() {
 			w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
-				if r.URL.Query().Has("cf_" + netbox.DefaultField + "__isw") {
+				if r.URL.Query().Has("cf_" + config.NetBoxField + "__isw") {
 					return netboxtest.FailBefore
 				}
 				return netboxtest.None
@@ -188,7 +187,7 @@ func TestIncompleteKnowledgeCountsNothing(t *testing.T) {
 		},
 		"the field is gone": func(w *world) func() {
 			w.servers["netbox.example"].Strict = false
-			w.servers["netbox.example"].RemoveField(netbox.DefaultField)
+			w.servers["netbox.example"].RemoveField(config.NetBoxField)
 			return nil
 		},
 	} {

@@ -77,7 +77,7 @@ func inGroup(t *testing.T, test func(w *world)) {
 // serve adds a NetBox with a prefix of 254 addresses and a range of 6 IPv6 addresses.
 func (w *world) serve(name string) *netboxtest.Server {
 	s := netboxtest.New(netboxtest.V46)
-	s.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: true})
+	s.AddField(netboxtest.CustomField{Name: config.NetBoxField, Unique: true})
 	s.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("192.0.2.0/24")})
 	s.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("10.0.0.0/16")})
 	s.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("2001:db8::10/64"), End: netip.MustParseAddr("2001:db8::15")})
@@ -227,7 +227,7 @@ func (w *world) holds(group, want string) {
 func (w *world) kept(server string) string {
 	var lines []string
 	for _, a := range w.servers[server].Addresses() {
-		key := cmp.Or(a.Key(netbox.DefaultField), "nobody")
+		key := cmp.Or(a.Key(config.NetBoxField), "nobody")
 		lines = append(lines, short(key)+"="+a.Prefix.Addr().String())
 	}
 	slices.Sort(lines)
@@ -247,7 +247,7 @@ var token = config.SecretKey{Namespace: "purelb", Name: "netbox", Key: "token"}
 // on returns a group with addresses of a server.
 func on(server, group, prefix string) config.Backend {
 	return config.Backend{Group: group, NetBox: &config.NetBox{
-		URL: "http://" + server, Token: token, Field: netbox.DefaultField, Status: "active",
+		URL: "http://" + server, Token: token, Field: config.NetBoxField, Status: "active",
 		Parents: []config.NetBoxParent{{Prefix: netip.MustParsePrefix(prefix)}},
 	}}
 }

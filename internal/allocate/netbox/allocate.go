@@ -38,7 +38,7 @@ func (p *Pool) makeIn(ctx context.Context, in parent, c ipam.Claim) (answer ipam
 			return ipam.Answer{}, true
 		case said.status == http.StatusBadRequest && said.complaints.have(complaint.notUnique):
 			return p.lookAgain(ctx, c), false
-		case said.status == http.StatusBadRequest && said.complaints.have(complaint.duplicate) && in.kind == Prefix:
+		case said.status == http.StatusBadRequest && said.complaints.have(complaint.duplicate) && in.kind == kindPrefix:
 			// A user of the web interface, which takes no lock, took the address first.
 		case said.status == http.StatusBadRequest && said.complaints.have(complaint.duplicate):
 			return fail(p.client.report(misconfigured("%s", p.client.about(what, fmt.Sprintf("HTTP 400 %s: NetBox offers an address that exists with another mask: use a prefix in place of the range, or upgrade NetBox to 4.6.3 or newer", said.complaints))))), false

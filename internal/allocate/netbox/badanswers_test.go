@@ -213,7 +213,7 @@ var badAnswers = []struct {
 func TestBadAnswersHaveKindAndCure(t *testing.T) {
 	for _, tt := range badAnswers {
 		t.Run(tt.on.name+"/"+tt.name, func(t *testing.T) {
-			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+			b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 			err := tt.on.do(b, b.clientOf(t, interrupt(b.Server, tt.on.is, tt.answer)))
 			var e *ipam.Error
 			if !errors.As(err, &e) {
@@ -269,7 +269,7 @@ func TestRetryAfterAnyBadAnswerClaimsOnce(t *testing.T) {
 		}
 		for _, executed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/%s/executed %t", tt.on.name, tt.name, executed), func(t *testing.T) {
-				b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+				b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 				broken := interrupt(b.Server, tt.on.is, func(w http.ResponseWriter, r *http.Request) {
 					if executed {
 						netboxtest.Execute(b.Server, r)

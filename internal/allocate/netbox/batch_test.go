@@ -10,7 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
@@ -34,7 +34,7 @@ func kinds(answers []ipam.Answer) map[ipam.Kind]int {
 
 // Another request may have claimed the address since the driver looked.
 func TestClaimThatIsHeldMeanwhileIsFound(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	claims := many(8)
 	// Another allocator claims two of them after the driver looked and before it claims.
 	other := b.pool("ipamtest")
@@ -53,10 +53,10 @@ func TestClaimThatIsHeldMeanwhileIsFound(t *testing.T) {
 }
 
 func TestSecondParentServesWhenTheFirstIsFull(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.MaxPageSize = 2
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("192.0.2.64/29"), VRF: "lb-vrf"})
-	b.group.Parents = append(b.group.Parents, netbox.Parent{Kind: netbox.Prefix, ID: 2})
+	b.group.Parents = append(b.group.Parents, config.NetBoxParent{ID: 2})
 	k := kinds(b.pool("ipamtest").Claim(t.Context(), many(25)))
 	if k[""] != 14+6 || k[ipam.KindExhausted] != 5 {
 		t.Errorf("answers %v, want 20 grants and 5 exhausted", k)
@@ -65,7 +65,7 @@ func TestSecondParentServesWhenTheFirstIsFull(t *testing.T) {
 
 // The families have different prefixes. If one prefix is missing, the other still serves.
 func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
 	b.RemoveBlock(false, 1)
 	answers := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4), claimOf("web", addr.V6), claimOf("other", addr.V4)})
@@ -75,7 +75,7 @@ func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 }
 
 func TestMalformedClaimsAreNotSent(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
 	before := len(b.Requests())
 	keyless, blank, wrong, none := claimOf("a", addr.V4), claimOf("b", addr.V4), claimOf("c", addr.V4), claimOf("d", nil)
@@ -89,13 +89,13 @@ func TestMalformedClaimsAreNotSent(t *testing.T) {
 }
 
 func TestAddressNamesItsService(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.group.Role, b.group.Status = "vip", "dhcp"
 	c := claimOf("web", addr.V4)
 	c.Hostname = "Web.Example.com"
 	g := mustClaim(t, b.pool("ipamtest"), c)
 	a := b.Server.Addresses()[0]
-	got := []any{a.Description, a.DNSName, a.Tenant, a.Tags, a.Status, a.Role, a.Key(netbox.DefaultField), g.Bits, g.Object, g.Created.IsZero()}
+	got := []any{a.Description, a.DNSName, a.Tenant, a.Tags, a.Status, a.Role, a.Key(config.NetBoxField), g.Bits, g.Object, g.Created.IsZero()}
 	wanted := []any{"default/web", "web.example.com", "ipam-purelb", []string{"lb-managed"}, "dhcp", "vip", "ipamtest/default/web/default/v4", 28, "http://netbox.example/ipam/ip-addresses/1/", false}
 	if fmt.Sprint(got) != fmt.Sprint(wanted) {
 		t.Errorf("got\n%v, want\n%v", got, wanted)
@@ -121,7 +121,7 @@ func TestNamedAddresses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
+			b := newMemoryNetBox(t, netboxtest.V44, inPrefixes)
 			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.3/28"), VRF: "lb-vrf", Description: "router"})
 			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.4/32"), VRF: "lb-vrf"})
 			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.5/32")})
@@ -137,7 +137,7 @@ func TestNamedAddresses(t *testing.T) {
 // NetBox allows any number of addresses with the role vip to be equal.
 func TestNamedAddressWithASharedRoleHasOneOwner(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newMemoryNetBox(t, version, netbox.ModePrefix)
+		b := newMemoryNetBox(t, version, inPrefixes)
 		b.group.Role = "vip"
 		b.group.Parents = b.group.Parents[:1]
 		answers := make([]ipam.Answer, 16)
@@ -157,7 +157,7 @@ func TestNamedAddressWithASharedRoleHasOneOwner(t *testing.T) {
 // Another client makes the address after the driver looked and before it claims. NetBox makes it a
 // second time, because the role allows that.
 func TestNamedAddressOfAnotherClientIsGivenBack(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.group.Role = "vip"
 	h := interrupt(b.Server, path(http.MethodPost, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
 		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.9/32"), VRF: "lb-vrf", Role: "anycast"})
@@ -174,7 +174,7 @@ func TestNamedAddressOfAnotherClientIsGivenBack(t *testing.T) {
 // The check after the claim gets no answer. So the driver does not know whether only this claim has
 // the address, and the next claim checks again.
 func TestNamedAddressIsCheckedBeforeItIsGranted(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.group.Role = "vip"
 	b.SetFault(func(r *http.Request) netboxtest.Fault {
 		if b.held() == 1 {
@@ -195,7 +195,7 @@ func TestNamedAddressIsCheckedBeforeItIsGranted(t *testing.T) {
 
 // The answer names every other address that the claim holds, so that the caller can release it.
 func TestAnswerNamesOtherHeldAddresses(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
 	first := mustClaim(t, p, claimOf("web", addr.V4))
 	moved := claimOf("web", "192.0.2.9")
@@ -212,10 +212,10 @@ func TestAnswerNamesOtherHeldAddresses(t *testing.T) {
 
 // The prefixes of the group have changed since the claim was granted.
 func TestAnswerNamesAddressOutsideTheGroup(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	first := mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("198.51.100.0/28"), VRF: "lb-vrf"})
-	b.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 2}}
+	b.group.Parents = []config.NetBoxParent{{ID: 2}}
 	a := b.pool("ipamtest").Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4)})[0]
 	want(t, a.Err, ipam.KindInvalid)
 	if !slices.Equal(a.Surplus, []netip.Addr{first.Address}) {
@@ -226,11 +226,11 @@ func TestAnswerNamesAddressOutsideTheGroup(t *testing.T) {
 // Without unique values a claim may hold two addresses. The answer names both, and a release
 // removes both.
 func TestSecondAddressOfAKeyIsSurplus(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
-	b.RemoveField(netbox.DefaultField)
-	b.AddField(netboxtest.CustomField{Name: netbox.DefaultField})
+	b := newMemoryNetBox(t, netboxtest.V44, inPrefixes)
+	b.RemoveField(config.NetBoxField)
+	b.AddField(netboxtest.CustomField{Name: config.NetBoxField})
 	for _, a := range []string{"192.0.2.2/28", "192.0.2.3/28"} {
-		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), VRF: "lb-vrf", Fields: map[string]any{netbox.DefaultField: "ipamtest/default/web/default/v4"}})
+		b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(a), VRF: "lb-vrf", Fields: map[string]any{config.NetBoxField: "ipamtest/default/web/default/v4"}})
 	}
 	p := b.pool("ipamtest")
 	a := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4)})[0]

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
@@ -13,9 +13,9 @@ import (
 func BenchmarkThousandClaims(b *testing.B) {
 	claims, posts := 0, 0
 	for b.Loop() {
-		n := newMemoryNetBox(b, netboxtest.V46, netbox.ModePrefix)
+		n := newMemoryNetBox(b, netboxtest.V46, inPrefixes)
 		n.ChangeBlock(false, 1, func(p *netboxtest.Block) { p.Prefix = netip.MustParsePrefix("10.0.0.0/21") })
-		n.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 1}}
+		n.group.Parents = []config.NetBoxParent{{ID: 1}}
 		claims += len(claimUntilGranted(b, n.pool("ipamtest"), 1000))
 		posts += countPosts(n)
 	}

@@ -46,7 +46,7 @@ func (p *Pool) claim(ctx context.Context, c ipam.Claim) ipam.Answer {
 	if problem := p.problem(c); problem != "" {
 		return fail(&ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("cannot claim an address for %s in NetBox: %s", c.Service, problem)})
 	}
-	named, reserved := c.Address.IsValid(), p.group.Mode == ModeReserved
+	named, reserved := c.Address.IsValid(), p.group.Reserved
 	held, err := p.find(ctx, c.Key)
 	switch {
 	case err != nil:
@@ -101,7 +101,7 @@ func (p *Pool) answerHeld(ctx context.Context, c ipam.Claim, held []address) ipa
 		e = &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("NetBox holds %s for %s, which asks for %s: the other one is to be released first", g.Address, c.Service, c.Address)}
 	case !p.has(c.Family, best):
 		e = &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("NetBox holds %s for %s, which is not an %s address of the group %s: it is to be released first", best.Address, c.Service, c.Family, p.group.Name)}
-	case c.Address.IsValid() && p.group.Mode == ModePrefix:
+	case c.Address.IsValid() && !p.group.Reserved:
 		in, _ := p.parentOf(best)
 		e = p.challenge(ctx, c, in, best)
 	}
@@ -122,7 +122,7 @@ func (p *Pool) has(f addr.Family, a address) bool {
 	if addr.FamilyOf(a.ip()) != f {
 		return false
 	}
-	if p.group.Mode == ModeReserved {
+	if p.group.Reserved {
 		return a.Tenant != nil && a.Tenant.Slug == p.group.Tenant
 	}
 	_, ok := p.parentOf(a)
@@ -158,11 +158,11 @@ func (p *Pool) object(id int64) string {
 }
 
 func (p *Pool) exhausted(f addr.Family) *ipam.Error {
-	if p.group.Mode == ModePrefix && len(p.parentsOf(f)) == 0 {
+	if !p.group.Reserved && len(p.parentsOf(f)) == 0 {
 		return &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("the group %s has no %s prefix or range in NetBox: give it one, or ask for the other family", p.group.Name, f)}
 	}
 	where := "of the tenant " + p.group.Tenant + " with the status reserved"
-	if p.group.Mode == ModePrefix {
+	if !p.group.Reserved {
 		where = "in " + names(p.parentsOf(f))
 	}
 	return &ipam.Error{Kind: ipam.KindExhausted, Message: fmt.Sprintf("NetBox at %s has no free %s address %s: release some, or add more", p.client.base, f, where)}

@@ -9,12 +9,18 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/ipamtest"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // patience is the timeout of requests in tests with a real clock. A busy machine may need it.
 const patience = 5 * time.Minute
+
+// mode says where the addresses of a group come from.
+type mode string
+
+const inPrefixes, inReserved mode = "prefix", "reserved"
 
 // memoryNetBox is a NetBox in memory with a pool of 14 IPv4 and 6 IPv6 addresses.
 type memoryNetBox struct {
@@ -27,15 +33,18 @@ type memoryNetBox struct {
 }
 
 // newMemoryNetBox returns a memoryNetBox for groups of the given mode.
-func newMemoryNetBox(t testing.TB, version string, mode netbox.Mode) *memoryNetBox {
+func newMemoryNetBox(t testing.TB, version string, mode mode) *memoryNetBox {
 	b := &memoryNetBox{Server: netboxtest.New(version), t: t}
 	b.AddVRF("lb-vrf", "64512:99", true)
 	b.AddTenant("IPAM PureLB", "ipam-purelb")
 	b.AddTag("LB managed", "lb-managed", "2196f3")
-	b.AddField(netboxtest.CustomField{Name: netbox.DefaultField, Unique: true})
+	b.AddField(netboxtest.CustomField{Name: config.NetBoxField, Unique: true})
 	b.SetFault(b.loseOnce)
-	b.group = netbox.Group{Name: "default", Identity: netbox.Identity{Cluster: "ipamtest"}, Mode: mode}
-	if mode == netbox.ModeReserved {
+	b.group = netbox.Group{Name: "default", Identity: netbox.Identity{Cluster: "ipamtest"}, NetBox: config.NetBox{
+		Reserved: mode == inReserved, Field: config.NetBoxField, Status: "active",
+	}}
+	if mode == inReserved {
+		b.group.Tenant = config.NetBoxTenant
 		b.reserve()
 		if version == netboxtest.V44 {
 			b.only = b.client()
@@ -44,9 +53,9 @@ func newMemoryNetBox(t testing.TB, version string, mode netbox.Mode) *memoryNetB
 		b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "lb-vrf"})
 		b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("2001:db8::10/64"), End: netip.MustParseAddr("2001:db8::15"), VRF: "lb-vrf"})
 		b.group.Tenant, b.group.Tags = "ipam-purelb", []string{"lb-managed"}
-		b.group.Parents = []netbox.Parent{
-			{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "lb-vrf"},
-			{Kind: netbox.Range, Start: netip.MustParseAddr("2001:db8::10")},
+		b.group.Parents = []config.NetBoxParent{
+			{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "lb-vrf"},
+			{Range: true, Start: netip.MustParseAddr("2001:db8::10")},
 		}
 	}
 	t.Cleanup(func() {
@@ -119,7 +128,7 @@ func (b *memoryNetBox) pool(cluster string) *netbox.Pool {
 
 func TestNetBoxKeepsTheContract(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+		for _, mode := range []mode{inPrefixes, inReserved} {
 			t.Run(version+"/"+string(mode), func(t *testing.T) {
 				ipamtest.Contract(t, func(t *testing.T) ipamtest.Backend { return newMemoryNetBox(t, version, mode) })
 			})

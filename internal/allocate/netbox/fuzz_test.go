@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/config"
 )
 
 // FuzzReplies feeds the driver any reply of a server. No reply makes it panic. Each error
@@ -42,14 +43,14 @@ func checkReply(t *testing.T, what call, r reply) {
 	var p page[address]
 	if decode(what, r, &p) == nil && p.Results != nil {
 		for _, a := range *p.Results {
-			keyField(DefaultField).of(a)
+			keyField(config.NetBoxField).of(a)
 			a.created()
 			parent{}.has(a)
 		}
 	}
 	var b block
 	if decode(what, r, &b) == nil {
-		for _, kind := range []ParentKind{Prefix, Range} {
+		for _, kind := range []kind{kindPrefix, kindRange} {
 			if in, err := readParent(kind, b); err == nil {
 				in.size()
 				in.cover()

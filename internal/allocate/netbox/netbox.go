@@ -1,7 +1,7 @@
 // Package netbox is the driver for NetBox, which manages addresses for groups of
 // Services. It knows NetBox's REST API from 3.6.4 on, and two ways to get addresses:
-// creating them in a prefix or IP range (ModePrefix), or taking addresses that an
-// operator has created with the status "reserved" (ModeReserved).
+// creating them in a prefix or IP range, or taking addresses that an
+// operator has created with the status "reserved".
 //
 // A Client is a server with a token. Several groups share it, because it sends one request at a
 // time. A Pool is a group of addresses on the server. Client.Prepare makes it. A claim does not

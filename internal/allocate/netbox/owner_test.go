@@ -7,11 +7,12 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 func TestClustersOfOneNameHaveNoAddressInCommon(t *testing.T) {
-	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+	for _, mode := range []mode{inPrefixes, inReserved} {
 		t.Run(string(mode), func(t *testing.T) {
 			b := newMemoryNetBox(t, netboxtest.V46, mode)
 			of := func(uid, replaces string) *netbox.Pool {
@@ -36,7 +37,7 @@ func TestClustersOfOneNameHaveNoAddressInCommon(t *testing.T) {
 				t.Errorf("the rebuilt cluster got %s, want %s", again.Address, g.Address)
 			}
 			want(t, rebuilt.Release(t.Context(), []ipam.Grant{g})[0], "")
-			if slices.ContainsFunc(b.Server.Addresses(), func(a netboxtest.Address) bool { return a.Key(netbox.DefaultField) != "" }) {
+			if slices.ContainsFunc(b.Server.Addresses(), func(a netboxtest.Address) bool { return a.Key(config.NetBoxField) != "" }) {
 				t.Error("the address was not released")
 			}
 		})

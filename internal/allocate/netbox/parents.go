@@ -9,36 +9,34 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/config"
 )
 
-// ParentKind is the kind of place in which addresses are created.
-type ParentKind string
+// kind is the kind of place in which addresses are created.
+type kind string
 
 const (
-	// Prefix is a prefix of NetBox.
-	Prefix ParentKind = "prefix"
-	// Range is an IP range of NetBox.
-	Range ParentKind = "range"
+	kindPrefix kind = "prefix"
+	kindRange  kind = "range"
 )
 
-// Parent names a prefix or IP range of NetBox for a group: by its id, or by its place and VRF.
-type Parent struct {
-	Kind ParentKind
-	// ID is the id in NetBox. If it is set, no other field is needed.
-	ID int64
-	// Prefix is the CIDR of a prefix: "192.0.2.0/24".
-	Prefix netip.Prefix
-	// Start is the first address of a range.
-	Start netip.Addr
-	// VRF is the name or the route distinguisher; GlobalVRF means the table without a
-	// VRF. "" means any.
-	VRF string
+func kindOf(p config.NetBoxParent) kind {
+	if p.Range {
+		return kindRange
+	}
+	return kindPrefix
 }
 
-// GlobalVRF means the global table.
-const GlobalVRF = "global"
+// path returns the API path for parents of this kind.
+func (k kind) path() string {
+	if k == kindRange {
+		return "ipam/ip-ranges/"
+	}
+	return "ipam/prefixes/"
+}
 
-func (p Parent) String() string {
+// inWords says for people what p names.
+func inWords(p config.NetBoxParent) string {
 	var parts []string
 	say := func(name, value string) {
 		if value != "" {
@@ -55,62 +53,36 @@ func (p Parent) String() string {
 		say("start", p.Start.String())
 	}
 	say("VRF", p.VRF)
-	return string(p.Kind) + " with " + strings.Join(parts, ", ")
-}
-
-// problem returns what makes p unusable, or "".
-func (p Parent) problem() string {
-	switch {
-	case p.Kind != Prefix && p.Kind != Range:
-		return fmt.Sprintf("its kind is %q, not prefix or range", p.Kind)
-	case p.ID < 0:
-		return "its id is negative"
-	case p.Kind == Range && p.Prefix.IsValid():
-		return "a range has no prefix: give its first address"
-	case p.Kind == Prefix && p.Start.IsValid():
-		return "a prefix has no first address: give the prefix"
-	case p.ID == 0 && !p.Prefix.IsValid() && !p.Start.IsValid():
-		return "it names no id, prefix or first address"
-	case p.Prefix.IsValid() && p.Prefix != p.Prefix.Masked():
-		return fmt.Sprintf("%s has bits after its mask: write %s", p.Prefix, p.Prefix.Masked())
-	}
-	return ""
-}
-
-// path returns the API path for parents of this kind.
-func (k ParentKind) path() string {
-	if k == Range {
-		return "ipam/ip-ranges/"
-	}
-	return "ipam/prefixes/"
+	return string(kindOf(p)) + " with " + strings.Join(parts, ", ")
 }
 
 // query returns the filter for p. matches compares VRFs later, because NetBox filters
 // only by their ids.
-func (p Parent) query() url.Values {
-	if p.Kind == Range {
+func query(p config.NetBoxParent) url.Values {
+	if p.Range {
 		return url.Values{"start_address": {p.Start.String()}}
 	}
 	return url.Values{"prefix": {p.Prefix.String()}}
 }
 
 // matches reports whether p describes b. A server may ignore a filter.
-func (p Parent) matches(b block) bool {
+func matches(p config.NetBoxParent, b block) bool {
 	place := b.Prefix == p.Prefix.String()
-	if p.Kind == Range {
+	if p.Range {
 		place = b.start() == p.Start
 	}
-	return p.ID != 0 || place && p.matchesVRF(b.VRF)
+	return p.ID != 0 || place && matchesVRF(p.VRF, b.VRF)
 }
 
-func (p Parent) matchesVRF(vrf *reference) bool {
+// matchesVRF reports whether name, as a user writes it, means vrf.
+func matchesVRF(name string, vrf *reference) bool {
 	switch {
-	case p.VRF == "":
+	case name == "":
 		return true
 	case vrf == nil:
-		return p.VRF == GlobalVRF
+		return name == config.GlobalVRF
 	default:
-		return p.VRF == vrf.Name || p.VRF == vrf.RD
+		return name == vrf.Name || name == vrf.RD
 	}
 }
 
@@ -124,7 +96,7 @@ func (b block) start() netip.Addr {
 
 // parent is a prefix or IP range that was found in NetBox.
 type parent struct {
-	kind   ParentKind
+	kind   kind
 	id     int64
 	vrf    *reference
 	bits   int
@@ -135,9 +107,9 @@ type parent struct {
 }
 
 // readParent reads an object that NetBox sent.
-func readParent(kind ParentKind, b block) (parent, error) {
-	p := parent{kind: kind, id: b.ID, vrf: b.VRF, isPool: b.IsPool, populated: b.Populated}
-	if kind == Prefix {
+func readParent(k kind, b block) (parent, error) {
+	p := parent{kind: k, id: b.ID, vrf: b.VRF, isPool: b.IsPool, populated: b.Populated}
+	if k == kindPrefix {
 		prefix, err := netip.ParsePrefix(b.Prefix)
 		if err != nil {
 			return parent{}, fmt.Errorf("%q is not a prefix: %w", b.Prefix, err)
@@ -165,7 +137,7 @@ func (p parent) String() string {
 
 // notation returns p in the form that people write.
 func (p parent) notation() string {
-	if p.kind == Prefix {
+	if p.kind == kindPrefix {
 		return netip.PrefixFrom(p.span.From, p.bits).String()
 	}
 	return p.span.From.String() + "-" + p.span.To.String()
@@ -186,7 +158,7 @@ func (p parent) family() addr.Family { return p.span.Family() }
 func (p parent) usable() addr.Range {
 	r := p.span
 	short := p.family().Bits()-p.bits < 2
-	if p.kind == Range || p.isPool || short {
+	if p.kind == kindRange || p.isPool || short {
 		return r
 	}
 	r.From = r.From.Next()
@@ -198,25 +170,25 @@ func (p parent) usable() addr.Range {
 
 // choose returns the parent that a description names. If several match, choose refuses them, with the
 // list.
-func choose(description Parent, found []block) (parent, *ipam.Error) {
+func choose(description config.NetBoxParent, found []block) (parent, *ipam.Error) {
 	var matching []parent
 	for _, b := range found {
-		if !description.matches(b) {
+		if !matches(description, b) {
 			continue
 		}
-		p, err := readParent(description.Kind, b)
+		p, err := readParent(kindOf(description), b)
 		if err != nil {
-			return parent{}, misconfigured("NetBox has a %s with id %d that cannot be used: %v", description.Kind, b.ID, err)
+			return parent{}, misconfigured("NetBox has a %s with id %d that cannot be used: %v", kindOf(description), b.ID, err)
 		}
 		matching = append(matching, p)
 	}
 	switch len(matching) {
 	case 0:
-		return parent{}, misconfigured("NetBox has no %s that the token may see: make it, correct the group, or let the token's user view it", description)
+		return parent{}, misconfigured("NetBox has no %s that the token may see: make it, correct the group, or let the token's user view it", inWords(description))
 	case 1:
 		return matching[0], nil
 	}
-	return parent{}, misconfigured("NetBox has more than one %s: %s; give the group the id of one of them", description, names(matching))
+	return parent{}, misconfigured("NetBox has more than one %s: %s; give the group the id of one of them", inWords(description), names(matching))
 }
 
 func ofFamily(list []parent, f addr.Family) []parent {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/config"
 )
 
 func TestSizesMatchNetBox(t *testing.T) {
@@ -31,9 +32,9 @@ func TestSizesMatchNetBox(t *testing.T) {
 		{populated, "192.0.2.4-192.0.2.9", "0", "192.0.2.0/28"},
 	}
 	for _, tt := range tests {
-		kind := Prefix
+		kind := kindPrefix
 		if tt.block.Start != "" {
-			kind = Range
+			kind = kindRange
 		}
 		p, err := readParent(kind, tt.block)
 		if err != nil {
@@ -49,7 +50,7 @@ func TestUnreadableParentsAreRefused(t *testing.T) {
 	for _, b := range []block{
 		{}, {Prefix: "192.0.2.0"}, {Start: "192.0.2.9/24", End: "192.0.2.4/24"}, {Start: "192.0.2.9/24"}, {Start: "192.0.2.9/24", End: "2001:db8::1/64"},
 	} {
-		for _, kind := range []ParentKind{Prefix, Range} {
+		for _, kind := range []kind{kindPrefix, kindRange} {
 			if p, err := readParent(kind, b); err == nil {
 				t.Errorf("%+v is %s", b, p)
 			}
@@ -63,7 +64,7 @@ func TestOnlyOneGroupTakesReservedAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, other := &Pool{client: c, group: Group{Mode: ModeReserved}}, &Pool{client: c, group: Group{Mode: ModeReserved}}
+	one, other := &Pool{client: c, group: Group{NetBox: config.NetBox{Reserved: true}}}, &Pool{client: c, group: Group{NetBox: config.NetBox{Reserved: true}}}
 	done, err := one.startTaking(t.Context())
 	if err != nil {
 		t.Fatal(err)

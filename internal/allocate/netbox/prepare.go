@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/config"
 )
 
 // Pool is a group whose objects were found in NetBox. It is safe for concurrent use.
@@ -41,13 +42,9 @@ func (p *Pool) Facts() Facts { return p.facts }
 // token has the permission, Prepare creates it. Call Prepare again when a claim is refused as
 // misconfigured, because NetBox may have changed.
 func (c *Client) Prepare(ctx context.Context, g Group) (*Pool, error) {
-	g = g.withDefaults()
-	if problem := g.problem(); problem != "" {
-		return nil, misconfigured("the group %s cannot use NetBox: %s", g.Name, problem)
-	}
 	p := &Pool{client: c, group: g}
 	steps := []func(context.Context) error{p.findVersion, p.findField}
-	if g.Mode == ModePrefix {
+	if !g.Reserved {
 		steps = append(steps, p.findTenant, p.findTags, p.findParents)
 	}
 	for _, step := range steps {
@@ -86,10 +83,10 @@ func (p *Pool) judgeVersion(v version) error {
 	case v.before(4, 1, 0):
 		p.warn("NetBox %s has no custom fields with unique values: after a lost answer a claim may hold a second address until the sweep; upgrade it to 4.1 or newer", v)
 	}
-	if p.group.Mode == ModeReserved && !p.etags {
+	if p.group.Reserved && !p.etags {
 		p.warn("NetBox %s does not compare ETags: when another client of NetBox takes the same reserved address at the same time, both believe that they have it; use a prefix or IP range, or upgrade it to 4.6 or newer", v)
 	}
-	ranges := slices.ContainsFunc(p.group.Parents, func(d Parent) bool { return d.Kind == Range })
+	ranges := slices.ContainsFunc(p.group.Parents, func(d config.NetBoxParent) bool { return d.Range })
 	if ranges && v.before(4, 6, 3) {
 		if exempt(p.group.Role) {
 			return misconfigured("NetBox %s gives an address of an IP range twice if the role is %s and the mask differs: remove the role, use a prefix, or upgrade NetBox to 4.6.3 or newer", v, p.group.Role)
@@ -175,10 +172,10 @@ func (p *Pool) addParent(one parent) {
 	p.facts.Parents = append(p.facts.Parents, one.notation())
 }
 
-func (p *Pool) findBlocks(ctx context.Context, description Parent) ([]block, error) {
-	what := call{name: "prepare", method: http.MethodGet, path: description.Kind.path(), what: "look for the " + description.String()}
+func (p *Pool) findBlocks(ctx context.Context, description config.NetBoxParent) ([]block, error) {
+	what := call{name: "prepare", method: http.MethodGet, path: kindOf(description).path(), what: "look for the " + inWords(description)}
 	if description.ID == 0 {
-		what.query = description.query()
+		what.query = query(description)
 		return list[block](ctx, p.client, what)
 	}
 	what.path += fmt.Sprintf("%d/", description.ID)

@@ -8,14 +8,14 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 // withParents adds prefixes and ranges of several kinds. Each kind has its own ids, in the order
 // given here.
 func withParents(t *testing.T, version string) *memoryNetBox {
-	b := newMemoryNetBox(t, version, netbox.ModePrefix) // prefix 1 in lb-vrf, range 1 in lb-vrf
+	b := newMemoryNetBox(t, version, inPrefixes) // prefix 1 in lb-vrf, range 1 in lb-vrf
 	b.AddVRF("other", "", true)
 	for _, p := range []netboxtest.Block{
 		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "other"},             // 2
@@ -32,31 +32,28 @@ func TestParentsAreFound(t *testing.T) {
 	p28 := netip.MustParsePrefix("192.0.2.0/28")
 	tests := []struct {
 		name   string
-		parent netbox.Parent
+		parent config.NetBoxParent
 		found  string
 		says   string
 	}{
-		{"by id", netbox.Parent{Kind: netbox.Prefix, ID: 4}, "198.51.100.0/24", ""},
-		{"a range by id", netbox.Parent{Kind: netbox.Range, ID: 1}, "2001:db8::10-2001:db8::15", ""},
-		{"by the name of the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "other"}, "192.0.2.0/28", ""},
-		{"by the distinguisher of the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "64512:99"}, "192.0.2.0/28", ""},
-		{"in the global table", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: netbox.GlobalVRF}, "192.0.2.0/28", ""},
-		{"of IPv6", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("2001:db8:4::/64")}, "2001:db8:4::/64", ""},
-		{"a range by its first address", netbox.Parent{Kind: netbox.Range, Start: netip.MustParseAddr("2001:db8::10"), VRF: "lb-vrf"}, "2001:db8::10-2001:db8::15", ""},
-		{"several", netbox.Parent{Kind: netbox.Prefix, Prefix: p28}, "", "more than one prefix with prefix 192.0.2.0/28: prefix 192.0.2.0/28 (id 1, VRF lb-vrf), prefix 192.0.2.0/28 (id 2, VRF other), prefix 192.0.2.0/28 (id 3, global table); give the group the id"},
-		{"none", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("10.0.0.0/8")}, "", "no prefix with prefix 10.0.0.0/8"},
-		{"none in the VRF", netbox.Parent{Kind: netbox.Prefix, Prefix: p28, VRF: "missing"}, "", "no prefix with prefix 192.0.2.0/28, VRF missing"},
-		{"no such id", netbox.Parent{Kind: netbox.Prefix, ID: 99}, "", "No Prefix matches"},
-		{"no range in the VRF", netbox.Parent{Kind: netbox.Range, Start: netip.MustParseAddr("2001:db8::10"), VRF: netbox.GlobalVRF}, "", "no range with start 2001:db8::10, VRF global"},
-		{"host bits", netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("192.0.2.1/28")}, "", "write 192.0.2.0/28"},
-		{"no selector", netbox.Parent{Kind: netbox.Prefix, VRF: "lb-vrf"}, "", "it names no id"},
-		{"no kind", netbox.Parent{ID: 1}, "", "not prefix or range"},
+		{"by id", config.NetBoxParent{ID: 4}, "198.51.100.0/24", ""},
+		{"a range by id", config.NetBoxParent{Range: true, ID: 1}, "2001:db8::10-2001:db8::15", ""},
+		{"by the name of the VRF", config.NetBoxParent{Prefix: p28, VRF: "other"}, "192.0.2.0/28", ""},
+		{"by the distinguisher of the VRF", config.NetBoxParent{Prefix: p28, VRF: "64512:99"}, "192.0.2.0/28", ""},
+		{"in the global table", config.NetBoxParent{Prefix: p28, VRF: config.GlobalVRF}, "192.0.2.0/28", ""},
+		{"of IPv6", config.NetBoxParent{Prefix: netip.MustParsePrefix("2001:db8:4::/64")}, "2001:db8:4::/64", ""},
+		{"a range by its first address", config.NetBoxParent{Range: true, Start: netip.MustParseAddr("2001:db8::10"), VRF: "lb-vrf"}, "2001:db8::10-2001:db8::15", ""},
+		{"several", config.NetBoxParent{Prefix: p28}, "", "more than one prefix with prefix 192.0.2.0/28: prefix 192.0.2.0/28 (id 1, VRF lb-vrf), prefix 192.0.2.0/28 (id 2, VRF other), prefix 192.0.2.0/28 (id 3, global table); give the group the id"},
+		{"none", config.NetBoxParent{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, "", "no prefix with prefix 10.0.0.0/8"},
+		{"none in the VRF", config.NetBoxParent{Prefix: p28, VRF: "missing"}, "", "no prefix with prefix 192.0.2.0/28, VRF missing"},
+		{"no such id", config.NetBoxParent{ID: 99}, "", "No Prefix matches"},
+		{"no range in the VRF", config.NetBoxParent{Range: true, Start: netip.MustParseAddr("2001:db8::10"), VRF: config.GlobalVRF}, "", "no range with start 2001:db8::10, VRF global"},
 	}
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		for _, tt := range tests {
 			t.Run(version+"/"+tt.name, func(t *testing.T) {
 				b := withParents(t, version)
-				b.group.Parents = []netbox.Parent{tt.parent}
+				b.group.Parents = []config.NetBoxParent{tt.parent}
 				p, err := b.client().Prepare(t.Context(), b.group)
 				if tt.says != "" {
 					wantText(t, err, ipam.KindMisconfigured, tt.says)
@@ -93,10 +90,10 @@ func TestFieldForKeys(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
-			b.RemoveField(netbox.DefaultField)
+			b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
+			b.RemoveField(config.NetBoxField)
 			if tt.field != nil {
-				tt.field.Name = netbox.DefaultField
+				tt.field.Name = config.NetBoxField
 				b.AddField(*tt.field)
 			}
 			b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("10.0.0.1/32")})
@@ -126,18 +123,18 @@ func TestFieldForKeys(t *testing.T) {
 func TestUnsafeVersionsAreRefusedOrWarnedAbout(t *testing.T) {
 	tests := []struct {
 		version       string
-		mode          netbox.Mode
+		mode          mode
 		role          string
 		says, warning string
 	}{
-		{"3.6.3", netbox.ModePrefix, "", "too old", ""},
-		{"3.7.8", netbox.ModePrefix, "", "", "no custom fields with unique values"},
-		{"4.4.10", netbox.ModePrefix, "", "", "another mask"},
-		{"4.4.10", netbox.ModePrefix, "vip", "gives an address of an IP range twice", ""},
-		{"4.4.10-Docker-3.4.1", netbox.ModeReserved, "", "", "both believe that they have it"},
-		{"4.6.8", netbox.ModePrefix, "vip", "", ""},
-		{"4.6.8", netbox.ModeReserved, "", "", ""},
-		{"5.0.0", netbox.ModePrefix, "", "", ""},
+		{"3.6.3", inPrefixes, "", "too old", ""},
+		{"3.7.8", inPrefixes, "", "", "no custom fields with unique values"},
+		{"4.4.10", inPrefixes, "", "", "another mask"},
+		{"4.4.10", inPrefixes, "vip", "gives an address of an IP range twice", ""},
+		{"4.4.10-Docker-3.4.1", inReserved, "", "", "both believe that they have it"},
+		{"4.6.8", inPrefixes, "vip", "", ""},
+		{"4.6.8", inReserved, "", "", ""},
+		{"5.0.0", inPrefixes, "", "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.version+"/"+string(tt.mode)+"/"+tt.role, func(t *testing.T) {
@@ -161,7 +158,7 @@ func TestUnsafeVersionsAreRefusedOrWarnedAbout(t *testing.T) {
 // The documented minimal permissions are enough, in both versions.
 func TestSmallestPermissionsAreEnough(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newMemoryNetBox(t, version, netbox.ModePrefix)
+		b := newMemoryNetBox(t, version, inPrefixes)
 		rights := strings.Fields("ipam.view_prefix ipam.view_iprange ipam.view_ipaddress ipam.add_ipaddress ipam.change_ipaddress ipam.delete_ipaddress")
 		if version == netboxtest.V46 {
 			rights = append(rights, "tenancy.view_tenant", "extras.view_tag")
@@ -173,20 +170,9 @@ func TestSmallestPermissionsAreEnough(t *testing.T) {
 	}
 }
 
-func TestUnusableGroupsAreRefusedWithoutARequest(t *testing.T) {
-	for name, change := range map[string]func(*netbox.Group){
-		"the name of the cluster": func(g *netbox.Group) { g.Cluster = "" },
-		"has a slash":             func(g *netbox.Group) { g.Cluster = "a/b" },
-		"the mode":                func(g *netbox.Group) { g.Mode = "pool" },
-		"no prefix":               func(g *netbox.Group) { g.Parents = nil },
-		"single underscores":      func(g *netbox.Group) { g.Field = "purelb__claim" },
-		"a custom field":          func(g *netbox.Group) { g.Field = "purelb-claim" },
-		"found by their tenant":   func(g *netbox.Group) { g.Mode = netbox.ModeReserved },
-		"slug":                    func(g *netbox.Group) { g.Tenant = "nobody" },
-	} {
-		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
-		change(&b.group)
-		_, err := b.client().Prepare(t.Context(), b.group)
-		wantText(t, err, ipam.KindMisconfigured, name)
-	}
+func TestUnknownTenantIsRefused(t *testing.T) {
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
+	b.group.Tenant = "nobody"
+	_, err := b.client().Prepare(t.Context(), b.group)
+	wantText(t, err, ipam.KindMisconfigured, "slug")
 }

@@ -51,10 +51,10 @@ func (p *Pool) releaseAll(ctx context.Context, g ipam.Grant, held []address) err
 }
 
 // releaseOne gives an address back in the way in which PureLB got it. An orphan may be an address
-// that a group in ModeReserved took before it was deleted. The description of most such addresses
+// that a reserved group took before it was deleted. The description of most such addresses
 // shows this.
 func (p *Pool) releaseOne(ctx context.Context, g ipam.Grant, a address) error {
-	if p.group.Mode == ModeReserved || strings.HasPrefix(a.Description, ourDescription) {
+	if p.group.Reserved || strings.HasPrefix(a.Description, ourDescription) {
 		return p.restore(ctx, g, a)
 	}
 	return p.remove(ctx, a.ID, g.Key)

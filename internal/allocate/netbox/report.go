@@ -53,7 +53,7 @@ func (p *Pool) Capacity(ctx context.Context) (ipam.Capacity, error) {
 		Size:    map[addr.Family]uint64{},
 		Ranges:  slices.Clone(p.facts.Parents),
 	}
-	if p.group.Mode == ModeReserved {
+	if p.group.Reserved {
 		return c, p.countReserved(ctx, &c)
 	}
 	for _, in := range p.parents {
@@ -97,7 +97,7 @@ func (p *Pool) used(ctx context.Context, in parent) (uint64, error) {
 		query.Set("vrf_id", strconv.FormatInt(in.vrf.ID, 10))
 	}
 	what := call{name: "capacity", method: http.MethodGet, path: "ipam/ip-addresses/", query: query, what: fmt.Sprintf("count the addresses of the %s", in)}
-	if in.kind == Prefix {
+	if in.kind == kindPrefix {
 		query.Set("limit", "1")
 		var found page[address]
 		r, err := p.client.do(ctx, what, &found)

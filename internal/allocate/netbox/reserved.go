@@ -18,7 +18,7 @@ const ourDescription = "PureLB: "
 
 // startTaking waits until no other group of this client takes reserved addresses.
 func (p *Pool) startTaking(ctx context.Context) (done func(), err error) {
-	if p.group.Mode != ModeReserved {
+	if !p.group.Reserved {
 		return func() {}, nil
 	}
 	select {

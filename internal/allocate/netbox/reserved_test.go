@@ -7,7 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
@@ -25,7 +25,7 @@ func (b *memoryNetBox) at(ip string) netboxtest.Address {
 func TestReservedAddressIsGivenBackUnchanged(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
 		for _, text := range []string{"", "for the web"} {
-			b := newMemoryNetBox(t, version, netbox.ModeReserved)
+			b := newMemoryNetBox(t, version, inReserved)
 			b.ChangeAddress(b.at("192.0.2.1").ID, func(a *netboxtest.Address) { a.Description, a.DNSName = text, "a.example.com" })
 			before := b.at("192.0.2.1")
 			p := b.pool("ipamtest")
@@ -35,12 +35,12 @@ func TestReservedAddressIsGivenBackUnchanged(t *testing.T) {
 			if text == "" {
 				shown = "PureLB: default/web"
 			}
-			if g.Address != before.Prefix.Addr() || taken.Status != "active" || taken.Description != shown || taken.Key(netbox.DefaultField) != g.Key {
+			if g.Address != before.Prefix.Addr() || taken.Status != "active" || taken.Description != shown || taken.Key(config.NetBoxField) != g.Key {
 				t.Errorf("%s: got %s; NetBox has %+v", version, g.Address, taken)
 			}
 			want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
 			after := b.at("192.0.2.1")
-			if after.Status != before.Status || after.Description != text || after.DNSName != before.DNSName || after.Key(netbox.DefaultField) != "" {
+			if after.Status != before.Status || after.Description != text || after.DNSName != before.DNSName || after.Key(config.NetBoxField) != "" {
 				t.Errorf("%s: before %+v, after %+v", version, before, after)
 			}
 		}
@@ -53,11 +53,11 @@ func TestReservedAddressOfAnotherClientIsNotGranted(t *testing.T) {
 		"active":     func(a *netboxtest.Address) { a.Status = "active" },
 		"deprecated": func(a *netboxtest.Address) { a.Status = "deprecated" },
 		"of another cluster": func(a *netboxtest.Address) {
-			a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "other/default/web/default/v4"}
+			a.Status, a.Fields = "active", map[string]any{config.NetBoxField: "other/default/web/default/v4"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
+			b := newMemoryNetBox(t, netboxtest.V46, inReserved)
 			id, done := b.at("192.0.2.1").ID, false
 			h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
 				if !done {
@@ -76,14 +76,14 @@ func TestReservedAddressOfAnotherClientIsNotGranted(t *testing.T) {
 
 // Before 4.6 the last write wins, so the driver checks afterwards whose the address is.
 func TestReservedAddressIsCheckedAfterTheChange(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V44, netbox.ModeReserved)
+	b := newMemoryNetBox(t, netboxtest.V44, inReserved)
 	id, done := b.at("192.0.2.1").ID, false
 	h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
 		b.ServeHTTP(w, r)
 		if !done {
 			done = true
 			b.ChangeAddress(id, func(a *netboxtest.Address) {
-				a.Fields = map[string]any{netbox.DefaultField: "other/default/web/default/v4"}
+				a.Fields = map[string]any{config.NetBoxField: "other/default/web/default/v4"}
 			})
 		}
 	})
@@ -107,7 +107,7 @@ func TestNamedReservedAddresses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.address, func(t *testing.T) {
-			b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
+			b := newMemoryNetBox(t, netboxtest.V46, inReserved)
 			a := netip.MustParseAddr(tt.address)
 			g, err := claim(t, b.pool("ipamtest"), claimOf("web", tt.address))
 			if wantText(t, err, tt.kind, tt.says) && g.Address != a {
@@ -121,8 +121,8 @@ func TestNamedReservedAddresses(t *testing.T) {
 // without a custom field.
 func TestReservedAddressesNeedAFieldForKeys(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newMemoryNetBox(t, version, netbox.ModeReserved)
-		b.RemoveField(netbox.DefaultField)
+		b := newMemoryNetBox(t, version, inReserved)
+		b.RemoveField(config.NetBoxField)
 		rights := []string{"ipam.view_ipaddress", "ipam.change_ipaddress", "tenancy.view_tenant"}
 		b.SetToken(netboxtest.AdminToken, netboxtest.Token{Rights: rights})
 		_, err := b.client().Prepare(t.Context(), b.group)
@@ -133,7 +133,7 @@ func TestReservedAddressesNeedAFieldForKeys(t *testing.T) {
 }
 
 func TestReservedAddressesAreReadInPages(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
+	b := newMemoryNetBox(t, netboxtest.V46, inReserved)
 	b.MaxPageSize = 3
 	if k := kinds(b.pool("ipamtest").Claim(t.Context(), many(16))); k[""] != 14 || k[ipam.KindExhausted] != 2 {
 		t.Errorf("answers %v, want 14 grants and 2 exhausted", k)

@@ -39,7 +39,7 @@ func TestOutageHasOneText(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b, n := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix), 0
+			b, n := newMemoryNetBox(t, netboxtest.V46, inPrefixes), 0
 			c := connect(t, netbox.Config{URL: "https://netbox.example", Transport: failing(func() error { n++; return tt.attempt(n) })})
 			_, first := c.Prepare(t.Context(), b.group)
 			_, second := c.Prepare(t.Context(), b.group)

@@ -9,7 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
@@ -17,14 +17,14 @@ import (
 func (b *memoryNetBox) keyed(prefix, key string) int64 {
 	fields := map[string]any{}
 	if key != "" {
-		fields[netbox.DefaultField] = key
+		fields[config.NetBoxField] = key
 	}
 	return b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix(prefix), VRF: "lb-vrf", Fields: fields})
 }
 
 func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
 	for _, size := range []int{1000, 2} {
-		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 		b.MaxPageSize = size
 		b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
 		b.keyed("192.0.2.2/28", "prod2/default/web/default/v4")
@@ -54,11 +54,11 @@ func TestSweepSeesOnlyClaimsOfItsCluster(t *testing.T) {
 
 // If the field does not exist, NetBox ignores the filter and lists everything.
 func TestSweepRefusesAnUnfilteredList(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.Strict = false
 	p := b.pool("prod")
 	b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
-	b.RemoveField(netbox.DefaultField)
+	b.RemoveField(config.NetBoxField)
 	grants, err := p.Grants(t.Context())
 	want(t, err, ipam.KindMisconfigured)
 	if grants != nil {
@@ -86,16 +86,16 @@ func TestReleaseRemovesOnlyObjectsWithItsKey(t *testing.T) {
 		{"another Service, no address", "prod/default/api/default/v4", "", false},
 		{"a longer key", "prod/default/web/v4x", "192.0.2.1", false},
 	}
-	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+	for _, mode := range []mode{inPrefixes, inReserved} {
 		for _, tt := range tests {
 			t.Run(string(mode)+"/"+tt.name, func(t *testing.T) {
 				b := newMemoryNetBox(t, netboxtest.V46, mode)
 				id := b.Server.Addresses()
-				if mode == netbox.ModePrefix {
+				if mode == inPrefixes {
 					b.keyed("192.0.2.1/28", "prod/default/web/default/v4")
 				} else {
 					b.ChangeAddress(id[0].ID, func(a *netboxtest.Address) {
-						a.Status, a.Fields = "active", map[string]any{netbox.DefaultField: "prod/default/web/default/v4"}
+						a.Status, a.Fields = "active", map[string]any{config.NetBoxField: "prod/default/web/default/v4"}
 					})
 				}
 				g := ipam.Grant{Key: tt.key}
@@ -113,7 +113,7 @@ func TestReleaseRemovesOnlyObjectsWithItsKey(t *testing.T) {
 
 // A release without a key would match every object that has no key.
 func TestReleaseWithoutAKeyIsRefused(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.keyed("192.0.2.1/28", "")
 	p := b.pool("prod")
 	want(t, p.Release(t.Context(), []ipam.Grant{{Address: netip.MustParseAddr("192.0.2.1")}})[0], ipam.KindInvalid)
@@ -124,7 +124,7 @@ func TestReleaseWithoutAKeyIsRefused(t *testing.T) {
 
 // 204 proves a release. 404 does not: the address may exist, but this token may not delete it.
 func TestReleaseWithoutTheRightIsAnError(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
 	g := mustClaim(t, p, claimOf("web", addr.V4))
 	b.SetToken(netboxtest.AdminToken, netboxtest.Token{Writable: func(netboxtest.Address) bool { return false }})
@@ -134,7 +134,7 @@ func TestReleaseWithoutTheRightIsAnError(t *testing.T) {
 }
 
 func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
 	var grants []ipam.Grant
 	for _, a := range p.Claim(t.Context(), many(10)) {
@@ -160,14 +160,14 @@ func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
 }
 
 func TestCapacityCountsForeignAddresses(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.keyed("192.0.2.1/28", "")
 	b.keyed("192.0.2.2/32", "other/default/web/default/v4")
 	b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("192.0.2.3/28")})
 	b.keyed("2001:db8::12/64", "")
 	b.keyed("2001:db8::99/64", "")
 	b.AddBlock(netboxtest.Block{Prefix: netip.MustParsePrefix("2001:db8:1::/64"), VRF: "lb-vrf"})
-	b.group.Parents = append(b.group.Parents, netbox.Parent{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("2001:db8:1::/64")})
+	b.group.Parents = append(b.group.Parents, config.NetBoxParent{Prefix: netip.MustParsePrefix("2001:db8:1::/64")})
 	c, err := b.pool("prod").Capacity(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestCapacityCountsForeignAddresses(t *testing.T) {
 
 // NetBox can also hold the network and the broadcast address, and then counts them.
 func TestFullPrefixUsesNoMoreThanItsSize(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	for n := range 16 {
 		b.keyed(fmt.Sprintf("192.0.2.%d/28", n), "")
 	}
@@ -192,7 +192,7 @@ func TestFullPrefixUsesNoMoreThanItsSize(t *testing.T) {
 }
 
 func TestCapacityOfReservedAddresses(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModeReserved)
+	b := newMemoryNetBox(t, netboxtest.V46, inReserved)
 	p := b.pool("prod")
 	mustClaim(t, p, claimOf("web", addr.V4))
 	c, err := p.Capacity(t.Context())

@@ -14,6 +14,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
@@ -68,7 +69,7 @@ func mustClaim(t *testing.T, p *netbox.Pool, c ipam.Claim) ipam.Grant {
 func (b *memoryNetBox) held() int {
 	n := 0
 	for _, a := range b.Server.Addresses() {
-		if a.Key(netbox.DefaultField) != "" {
+		if a.Key(config.NetBoxField) != "" {
 			n++
 		}
 	}
@@ -77,7 +78,7 @@ func (b *memoryNetBox) held() int {
 
 // NetBox completes a request whose client has gone. Until then, a lookup finds nothing.
 func TestLateRequestClaimsOnce(t *testing.T) {
-	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+	for _, mode := range []mode{inPrefixes, inReserved} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newMemoryNetBox(t, netboxtest.V46, mode)
@@ -103,7 +104,7 @@ func TestLateRequestClaimsOnce(t *testing.T) {
 
 // NetBox completes the first request after the second claim has looked for the key.
 func TestLateNamedClaimIsGranted(t *testing.T) {
-	for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+	for _, mode := range []mode{inPrefixes, inReserved} {
 		for _, late := range []func(*http.Request) bool{
 			func(r *http.Request) bool { return r.URL.Query().Has("address") },
 			func(r *http.Request) bool {
@@ -150,7 +151,7 @@ func faultAt(n int, fault netboxtest.Fault) func(*http.Request) netboxtest.Fault
 // address. After it releases in the same way, it holds none.
 func TestRestartAfterAnyFaultClaimsOnceAndReleasesAll(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		for _, mode := range []netbox.Mode{netbox.ModePrefix, netbox.ModeReserved} {
+		for _, mode := range []mode{inPrefixes, inReserved} {
 			for name, fault := range faults {
 				for n := 1; n <= 6; n++ {
 					t.Run(fmt.Sprintf("%s/%s/request %d %s", version, mode, n, name), func(t *testing.T) {
@@ -162,7 +163,7 @@ func TestRestartAfterAnyFaultClaimsOnceAndReleasesAll(t *testing.T) {
 	}
 }
 
-func failAndRestart(t *testing.T, version string, mode netbox.Mode, n int, fault netboxtest.Fault) {
+func failAndRestart(t *testing.T, version string, mode mode, n int, fault netboxtest.Fault) {
 	b := newMemoryNetBox(t, version, mode)
 	claims := []ipam.Claim{claimOf("named", "192.0.2.7"), claimOf("free", addr.V4), claimOf("free", addr.V6)}
 	p := b.pool("ipamtest")
@@ -199,9 +200,9 @@ func failAndRestart(t *testing.T, version string, mode netbox.Mode, n int, fault
 // answered 500 after the commit. Requests take as long as those of NetBox 4.4.
 func TestThousandClaimsAreGrantedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newMemoryNetBox(t, netboxtest.V44, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V44, inPrefixes)
 		b.ChangeBlock(false, 1, func(p *netboxtest.Block) { p.Prefix = netip.MustParsePrefix("10.0.0.0/21") })
-		b.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, ID: 1}}
+		b.group.Parents = []config.NetBoxParent{{ID: 1}}
 		b.Latency = func(r *http.Request, objects int) time.Duration {
 			return 60*time.Millisecond + time.Duration(objects)*44*time.Millisecond
 		}
@@ -267,7 +268,7 @@ func countPosts(b *memoryNetBox) int {
 // key. Each repetition would make another address.
 func TestAddressWithoutItsKeyIsRemoved(t *testing.T) {
 	for _, version := range []string{netboxtest.V44, netboxtest.V46} {
-		b := newMemoryNetBox(t, version, netbox.ModePrefix)
+		b := newMemoryNetBox(t, version, inPrefixes)
 		b.Strict = false
 		h := interrupt(b.Server, func(r *http.Request) bool { return r.Method == http.MethodPost }, func(w http.ResponseWriter, r *http.Request) {
 			r.ContentLength = -1
@@ -284,7 +285,7 @@ func TestAddressWithoutItsKeyIsRemoved(t *testing.T) {
 // A reply may name an address that existed before the claim. The driver must not remove that
 // address.
 func TestOlderAddressIsNotRemoved(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.keyed("192.0.2.3/28", "")
 	h := interrupt(b.Server, path(http.MethodPost, "/available-ips/"),
 		jsonAnswer(201, `{"id":1,"address":"192.0.2.3/28","vrf":{"id":1},"status":{"value":"active"},"custom_fields":{},"created":"2020-01-01T00:00:00Z"}`))

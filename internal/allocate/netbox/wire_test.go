@@ -20,6 +20,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
@@ -38,7 +39,7 @@ func connect(t *testing.T, cfg netbox.Config) *netbox.Client {
 }
 
 func TestClaimsOverTCP(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	server := httptest.NewServer(b.Server)
 	defer server.Close()
 	p := b.prepared(connect(t, netbox.Config{URL: server.URL}))
@@ -55,7 +56,7 @@ func TestClaimsOverTCP(t *testing.T) {
 
 // Half an answer has the status of success and a length that its body does not reach.
 func TestHalfAnAnswerIsUnknown(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	server := httptest.NewServer(interrupt(b.Server, path(http.MethodPost, "/available-ips/"), func(w http.ResponseWriter, r *http.Request) {
 		netboxtest.Execute(b.Server, r)
 		w.Header().Set("Content-Type", "application/json")
@@ -80,7 +81,7 @@ func TestRefusedConnectionIsUnavailable(t *testing.T) {
 		"no proxy": &net.OpError{Op: "proxyconnect", Net: "tcp", Err: syscall.ECONNREFUSED},
 		"no name":  &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "netbox.example", IsNotFound: true}},
 	} {
-		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 		down := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, refuse }}
 		_, err := connect(t, netbox.Config{URL: "http://netbox.example", Transport: down}).Prepare(t.Context(), b.group)
 		wantText(t, err, ipam.KindUnavailable, "no connection")
@@ -88,7 +89,7 @@ func TestRefusedConnectionIsUnavailable(t *testing.T) {
 }
 
 func TestCertificatesMustBeTrusted(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	server := httptest.NewUnstartedServer(b.Server)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // errors of the handshake, which must fail
 	server.StartTLS()
@@ -111,7 +112,7 @@ func plain(t *testing.T) string {
 // NetBox ignores a body without a length, and redirects a path without its final slash.
 func TestRequestsHaveLengthAndFinalSlash(t *testing.T) {
 	for token, scheme := range map[string]string{netboxtest.AdminToken: "Token ", "nbt_abcdefghijkl." + netboxtest.AdminToken: "Bearer "} {
-		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 		b.SetToken(token, netboxtest.Token{})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != scheme+token || r.Header.Get("Accept") != "application/json" || !strings.HasSuffix(r.URL.Path, "/") {
@@ -147,7 +148,7 @@ func TestTokenIsNotRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Prepare(t.Context(), netbox.Group{Identity: netbox.Identity{Cluster: "c"}, Mode: netbox.ModeReserved})
+	_, err = c.Prepare(t.Context(), netbox.Group{Identity: netbox.Identity{Cluster: "c"}, NetBox: config.NetBox{Reserved: true, Field: config.NetBoxField, Tenant: config.NetBoxTenant}})
 	want(t, err, ipam.KindMisconfigured)
 	if strings.Contains(fmt.Sprintf("%v %+v", err, err), "secretsecret") {
 		t.Error(err)
@@ -175,7 +176,7 @@ func TestUnusableConfigurationsAreRefused(t *testing.T) {
 // The documents of earlier versions wrote the URL with and without "/api" and a final slash.
 func TestURLsOfEarlierVersionsWork(t *testing.T) {
 	for _, suffix := range []string{"", "/", "/api", "/api/", "/netbox", "/netbox/api/"} {
-		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 		h := http.StripPrefix(strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(suffix, "/"), "/api"), "/"), b.Server)
 		c, err := netbox.New(netbox.Config{URL: "http://netbox.example" + suffix, Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(h)})
 		if err != nil {
@@ -188,7 +189,7 @@ func TestURLsOfEarlierVersionsWork(t *testing.T) {
 // All groups of a server together send one request at a time, and keep to the rate.
 func TestOneRequestIsInFlightAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 		b.Latency = func(*http.Request, int) time.Duration { return 10 * time.Millisecond }
 		c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 10, Transport: netboxtest.Transport(b.Server)})
 		if err != nil {
@@ -212,7 +213,7 @@ func TestOneRequestIsInFlightAtTheRate(t *testing.T) {
 // A caller without time left sends nothing.
 func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 		p := b.pool("ipamtest")
 		release := b.Hold()
 		go p.Claim(context.Background(), []ipam.Claim{claimOf("first", addr.V4)})
@@ -230,7 +231,7 @@ func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 
 // Each failure in a row increases the delay. A success ends it.
 func TestDelayGrowsWithFailures(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
 	b.SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.FailBefore })
 	var delays []time.Duration
@@ -251,7 +252,7 @@ func TestDelayGrowsWithFailures(t *testing.T) {
 
 // The metrics are computed from these observations.
 func TestExchangesAreObserved(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, netbox.ModePrefix)
+	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	var seen []string
 	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(b.Server),
 		Observe: func(e netbox.Exchange) {
@@ -262,7 +263,7 @@ func TestExchangesAreObserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.group.Parents = []netbox.Parent{{Kind: netbox.Prefix, Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
+	b.group.Parents = []config.NetBoxParent{{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
 	p := b.prepared(c)
 	answers := p.Claim(t.Context(), many(1))
 	b.LoseAnswer()
