@@ -22,7 +22,6 @@ type reading struct {
 func (c *Config) readGroups(objects []v2.ServiceGroup, s scope) {
 	readings := c.readEach(objects, s)
 	admit(readings)
-	warnOfSharing(readings)
 	names := namesOf(readings)
 	var usable, all []groups.Group
 	var fences []groups.Boundary

@@ -71,6 +71,16 @@ type NetBoxParent struct {
 	VRF string
 }
 
+// ServerOf returns the same text for different URLs of the same server, as far as
+// the URLs show that. Documents of earlier versions wrote /api at the end of some
+// URLs.
+func ServerOf(url string) string {
+	url = strings.TrimSuffix(strings.TrimSuffix(url, "/"), "/api")
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	return scheme + "://" + strings.ToLower(host) + "/" + path
+}
+
 // SecretKey names a value of a Secret.
 type SecretKey struct {
 	Namespace, Name, Key string

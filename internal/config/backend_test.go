@@ -152,29 +152,3 @@ func TestInvalidBackends(t *testing.T) {
 		})
 	}
 }
-
-// TestSharedNetBoxOriginsAreWarnedOf: two groups with the same parents never get the same address.
-// But the size that PureLB shows for each of them is too large.
-func TestSharedNetBoxOriginsAreWarnedOf(t *testing.T) {
-	const too = ` has its addresses from there too, and each of the two counts all of them as its own: give each group a prefix, an IP range or a tenant of its own`
-	tests := []struct{ name, groups, want string }{
-		{"a prefix", `a: {netbox: {url: "https://netbox.example.com/", parents: [{prefixID: 7}]}}
-			 b: {netbox: {url: "https://NetBox.example.com/api", parents: [{prefixID: 8}, {prefixID: 7}]}}`,
-			`Warning Adjusted b: spec.netbox.parents[1]: ServiceGroup "a"` + too},
-		{"the reserved addresses of a tenant", `a: {netbox: {url: "https://n"}}
-			 b: {netbox: {url: "https://n/", tenant: ipam-purelb}}`,
-			`Warning Adjusted b: spec.netbox.tenant: ServiceGroup "a"` + too},
-		{"no warning for a prefix and a range with the same id, another tenant, or another server",
-			`a: {netbox: {url: "https://n/", parents: [{prefixID: 7}]}}
-			 b: {netbox: {url: "https://n/", parents: [{rangeID: 7}]}}
-			 c: {netbox: {url: "https://m/", parents: [{prefixID: 7}]}}
-			 d: {netbox: {url: "https://n/"}}
-			 e: {netbox: {url: "https://n/", tenant: e}}`,
-			``},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.Config{Problems: config.For(serviceGroups(t, tt.groups), nil, home).Problems}, tt.want)
-		})
-	}
-}
