@@ -35,10 +35,10 @@ type allocations struct {
 	opened chan struct{}
 
 	mu sync.Mutex
-	// now is the state of the cluster. cluster holds the store, and the part of that state
-	// that a choice depends on.
-	now     clusterState
+	// cluster holds the store, and the part of the clusterState that a choice depends on. uid is the
+	// UID of the namespace kube-system.
 	cluster ipam.Cluster
+	uid     string
 	// services has a record of each Service. The store has the addresses of the Services.
 	services map[ipam.Owner]*record
 	// waiters are the waiting Services, the oldest first.
@@ -118,10 +118,10 @@ func (l *allocations) isOpen() bool {
 func (l *allocations) change(s clusterState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.now = s
-	l.cluster.Groups, l.cluster.Subnets, l.cluster.Boundaries = s.config.Groups, s.subnets, s.boundaries
-	l.cluster.Store.SetBlocked(s.blocked)
-	l.cluster.Store.SetNetworks(s.networks)
+	l.uid = s.uid
+	l.cluster.Groups, l.cluster.Subnets, l.cluster.Boundaries = s.Config.Groups, s.Subnets, s.Boundaries
+	l.cluster.Store.SetBlocked(s.Blocked)
+	l.cluster.Store.SetNetworks(s.Networks)
 	l.serveAll()
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/groups"
@@ -57,7 +58,7 @@ func (s *fixture) forget(who ipam.Owner) { s.allocations.forget(who, "") }
 
 // offer replaces the groups of the allocations.
 func (s *fixture) offer(all ...groups.Group) {
-	s.change(clusterState{config: config.Config{Groups: groups.Groups{Usable: all}}})
+	s.change(clusterState{State: census.State{Config: config.Config{Groups: groups.Groups{Usable: all}}}})
 }
 
 // group makes a group of remote addresses from ranges. Their subnets are networks of 2^16

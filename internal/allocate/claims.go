@@ -31,7 +31,7 @@ func (l *allocations) clusterName() string {
 func (l *allocations) clusterUID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.now.uid
+	return l.uid
 }
 
 // claim records the claims that a Service waits for.

@@ -20,10 +20,8 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/census"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/groups"
 )
 
 // configWatcher tells the allocations when the state of the cluster changes.
@@ -83,13 +81,13 @@ func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 		return false, err
 	}
 	differ = !s.equal(l.now)
-	l.logQuarantine(l.now.quarantined, s.quarantined)
+	l.logQuarantine(l.now.Quarantined, s.Quarantined)
 	l.now = s
 	if differ {
-		l.log.Info("configChanged", "groups", len(s.config.Groups.Usable), "problems", len(s.config.Problems), "subnets", len(s.subnets))
+		l.log.Info("configChanged", "groups", len(s.Config.Groups.Usable), "problems", len(s.Config.Problems), "subnets", len(s.Subnets))
 		l.allocations.nameCluster(s.cluster)
 		l.allocations.change(s)
-		l.backends.set(s.config.Backends)
+		l.backends.set(s.Config.Backends)
 	}
 	l.metrics.loaded.Set(1)
 	return differ, nil
@@ -106,7 +104,7 @@ func (l *configWatcher) current() clusterState {
 func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
 
 // problems returns the problems of the configuration.
-func (l *configWatcher) problems() []config.Problem { return l.current().config.Problems }
+func (l *configWatcher) problems() []config.Problem { return l.current().Config.Problems }
 
 // look reads the clusterState from the cache.
 func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
@@ -135,18 +133,7 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	if cluster == "" && len(s.Config.Backends) > 0 {
 		return clusterState{}, fmt.Errorf("find the namespace %s, whose UID names the cluster to backends: set --cluster-name", metav1.NamespaceSystem)
 	}
-	return clusterState{
-		config:      s.Config,
-		cluster:     cluster,
-		uid:         uid,
-		namespaces:  s.Namespaces,
-		boundaries:  s.Boundaries,
-		subnets:     s.Subnets,
-		blocked:     s.Blocked,
-		quarantined: s.Quarantined,
-		networks:    s.Networks,
-		outOfScope:  l.outside(groups.Items),
-	}, nil
+	return clusterState{State: s, cluster: cluster, uid: uid, outOfScope: l.outside(groups.Items)}, nil
 }
 
 // outside returns those groups that are in a namespace that PureLB does not use, in order.
@@ -162,35 +149,19 @@ func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
 
 // clusterState is everything that decisions depend on, except Services.
 type clusterState struct {
-	config config.Config
+	census.State
 	// cluster names the cluster to backends. uid is the UID of the namespace kube-system.
 	cluster, uid string
-	// subnets are the networks of all nodes, sorted. They come from all existing Leases: a
-	// node that is down is still part of its network.
-	subnets []netip.Prefix
-	// blocked are addresses that no Service may get, each with the reason.
-	blocked map[netip.Addr]string
-	// quarantined are those blocked addresses that machines outside the cluster have.
-	quarantined map[netip.Addr]string
-	// networks are the networks that the cluster itself uses, in order. Services must not get
-	// addresses of these networks.
-	networks []groups.Network
-	// namespaces are the labels of the existing namespaces, if a ServiceGroup selects
-	// namespaces by labels. Otherwise it is nil, so that a new or deleted namespace queues
-	// no Service.
-	namespaces map[string]map[string]string
-	// boundaries say which groups are for which namespaces.
-	boundaries ipam.Boundaries
 	// outOfScope are the ServiceGroups in other namespaces.
 	outOfScope []v2.ServiceGroup
 }
 
 // equal reports whether s and t lead to the same decisions.
 func (s clusterState) equal(t clusterState) bool {
-	return reflect.DeepEqual(s.config.Groups.Usable, t.config.Groups.Usable) && reflect.DeepEqual(s.config.Problems, t.config.Problems) &&
-		reflect.DeepEqual(s.config.Groups.Enforced, t.config.Groups.Enforced) && slices.Equal(s.subnets, t.subnets) &&
-		reflect.DeepEqual(s.blocked, t.blocked) && slices.Equal(s.networks, t.networks) && reflect.DeepEqual(s.namespaces, t.namespaces) &&
-		reflect.DeepEqual(s.config.Backends, t.config.Backends)
+	return reflect.DeepEqual(s.Config.Groups.Usable, t.Config.Groups.Usable) && reflect.DeepEqual(s.Config.Problems, t.Config.Problems) &&
+		reflect.DeepEqual(s.Config.Groups.Enforced, t.Config.Groups.Enforced) && slices.Equal(s.Subnets, t.Subnets) &&
+		reflect.DeepEqual(s.Blocked, t.Blocked) && slices.Equal(s.Networks, t.Networks) && reflect.DeepEqual(s.Namespaces, t.Namespaces) &&
+		reflect.DeepEqual(s.Config.Backends, t.Config.Backends)
 }
 
 // uidOf returns the UID of the namespace of this name, or "".

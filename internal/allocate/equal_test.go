@@ -215,7 +215,7 @@ func endpointsOn(svc *corev1.Service, node string) discoveryv1.EndpointSlice {
 func compareAllocator(w explain.World, seen map[string]int) string {
 	s := census.Of(w.Objects)
 	l := newAllocations(func(...ipam.Owner) {})
-	l.change(clusterState{config: s.Config, namespaces: s.Namespaces, boundaries: s.Boundaries, subnets: s.Subnets, blocked: s.Blocked, quarantined: s.Quarantined, networks: s.Networks})
+	l.change(clusterState{State: s})
 	var requests []service.Request
 	for i := range w.Services {
 		requests = append(requests, w.Rules.Read(&w.Services[i]))

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
@@ -60,10 +61,10 @@ func TestAvailableCountsAllocatableAddresses(t *testing.T) {
 		parse("192.0.2.1-192.0.2.8", "192.0.2.0/24", "192.0.2.7"), draining, parse("2001:db8::/64", "2001:db8::/64"),
 	}}
 	s := newFixture(t)
-	s.change(clusterState{
-		config:  config.Config{Groups: groups.Groups{Usable: []groups.Group{g}}},
-		blocked: map[netip.Addr]string{netip.MustParseAddr("192.0.2.8"): "address of node node-1"},
-	})
+	s.change(clusterState{State: census.State{
+		Config:  config.Config{Groups: groups.Groups{Usable: []groups.Group{g}}},
+		Blocked: map[netip.Addr]string{netip.MustParseAddr("192.0.2.8"): "address of node node-1"},
+	}})
 	s.gets(s.wants("web"), "192.0.2.1")
 	if diff := cmp.Diff([]string{"IPv4,default=5", "IPv6,default=9.223372036854776e+18"}, published(t, s.metrics(), "purelb_address_pool_available")); diff != "" {
 		t.Errorf("available (-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/groups"
@@ -107,9 +108,9 @@ func (m *model) state() clusterState {
 		}
 	}
 	groups := groups.New(m.groups, m.groups, fences, nil)
-	return clusterState{
-		config: config.Config{Groups: groups}, namespaces: m.namespaces, boundaries: ipam.BoundariesOf(groups, m.namespaces), blocked: m.blocked,
-	}
+	return clusterState{State: census.State{
+		Config: config.Config{Groups: groups}, Namespaces: m.namespaces, Boundaries: ipam.BoundariesOf(groups, m.namespaces), Blocked: m.blocked,
+	}}
 }
 
 func bindsNamespaces(b groups.Boundary) bool {

@@ -55,14 +55,14 @@ func TestOrderOfObjectsChangesNothing(t *testing.T) {
 			t.Fatalf("look %d: differ is %t, %v", i, differ, err)
 		}
 		var names []string
-		for _, n := range l.current().networks {
+		for _, n := range l.current().Networks {
 			names = append(names, n.What)
 		}
 		if got := strings.Join(names, ", "); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
 	}
-	for a, why := range l.current().blocked {
+	for a, why := range l.current().Blocked {
 		if why != "an address of node n1" {
 			t.Errorf("%s is %s, want that of the first node by name", a, why)
 		}
@@ -85,8 +85,8 @@ func TestIgnoredPodCIDRsAreAllocatable(t *testing.T) {
 		if _, err := l.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if usable := len(l.current().config.Groups.Usable) == 1; usable != ignored {
-			t.Errorf("podCIDRs ignored %t: the group is usable %t, networks %v", ignored, usable, l.current().networks)
+		if usable := len(l.current().Config.Groups.Usable) == 1; usable != ignored {
+			t.Errorf("podCIDRs ignored %t: the group is usable %t, networks %v", ignored, usable, l.current().Networks)
 		}
 	}
 }

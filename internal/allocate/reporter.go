@@ -89,11 +89,11 @@ func (r *reporter) report(ctx context.Context) error {
 		}
 	}
 	now := r.configWatcher.current()
-	return errors.Join(r.reportGroups(ctx, groups.Items, now), r.reportAgents(ctx, agents.Items, now.config, leases.Items))
+	return errors.Join(r.reportGroups(ctx, groups.Items, now), r.reportAgents(ctx, agents.Items, now.Config, leases.Items))
 }
 
 func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s clusterState) error {
-	problems, used := byUID(s.config.Problems), map[types.UID]*usage{}
+	problems, used := byUID(s.Config.Problems), map[types.UID]*usage{}
 	for _, u := range r.allocations.usages(r.metrics.states()) {
 		used[u.group.UID] = &u
 	}

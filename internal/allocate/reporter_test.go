@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/groups"
@@ -106,7 +107,7 @@ func reporterOfNine(t *testing.T) (*reporter, *fakeGroupServer, *fixture) {
 	b := &fakeGroupServer{group: v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb-system", Name: "default", UID: "1"}}}
 	r := &reporter{
 		cached: b, client: b, allocations: s.allocations, metrics: newMetrics(nil, nil), changed: make(chan struct{}, 1),
-		configWatcher: &configWatcher{now: clusterState{config: config.Config{Groups: groups.Groups{Usable: []groups.Group{g}}}}},
+		configWatcher: &configWatcher{now: clusterState{State: census.State{Config: config.Config{Groups: groups.Groups{Usable: []groups.Group{g}}}}}},
 		events:        events.New(nil, corev1.EventSource{}, slog.New(slog.DiscardHandler)), /* not run: nothing is written */
 		log:           slog.New(slog.DiscardHandler),
 	}

@@ -46,9 +46,8 @@ func inGroup(name string) func(*service.Request) {
 func TestStateSaysWhyServicesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.change(clusterState{})
-		now := s.now
-		now.config.Groups.Usable = []groups.Group{group(t, "default", "192.0.2.2-192.0.2.2"), backedBox}
+		now := clusterState{}
+		now.Config.Groups.Usable = []groups.Group{group(t, "default", "192.0.2.2-192.0.2.2"), backedBox}
 		s.change(now)
 		s.gets(s.wants("holder"), "192.0.2.2")
 		s.gets(s.wants("waiter"), "")

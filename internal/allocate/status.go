@@ -29,7 +29,7 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	s := v2.ServiceGroupStatus{Conditions: slices.Clone(g.Status.Conditions)}
 	fine := "Services get addresses from this group"
 	if used != nil {
-		fine += nowhere(used.group, around.subnets) + byDefault(g.Spec)
+		fine += nowhere(used.group, around.Subnets) + byDefault(g.Spec)
 		s.Announce, s.IPAM = string(used.group.Announce), cmp.Or(used.group.Backend, "Cluster")
 		s.Addresses = ranges(used.group)
 		if used.group.Backend != "" {
@@ -40,7 +40,7 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 		}
 		s.AllocatedIPv4, s.AllocatedIPv6 = used.inUse[addr.V4], used.inUse[addr.V6]
 		s.AvailableIPv4, s.AvailableIPv6 = count(used.free, addr.V4), count(used.free, addr.V6)
-		s.BoundNamespaces = bound(used.group.Boundary, around.namespaces)
+		s.BoundNamespaces = bound(used.group.Boundary, around.Namespaces)
 	}
 	set(&s.Conditions, accepted(problems, fine), g.Generation, now)
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
