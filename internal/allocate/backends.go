@@ -56,7 +56,8 @@ func (b *backendWorkers) Start(ctx context.Context) error {
 	b.manager = m
 	m.Set(b.configs)
 	b.mu.Unlock()
-	return m.Run(ctx)
+	m.Run(ctx)
+	return nil
 }
 
 // set says which groups have which backends.

@@ -119,7 +119,6 @@ type Manager struct {
 	ledger  Ledger
 	options Options
 	states  *states
-	sockets *ipamgrpc.Sockets
 	all     sync.WaitGroup // the groups and sweeps
 
 	mu sync.Mutex // guards what follows
@@ -140,7 +139,6 @@ func New(ledger Ledger, options Options) *Manager {
 		ledger:  ledger,
 		options: options,
 		states:  newStates(options.Changed),
-		sockets: ipamgrpc.NewSockets(options.Call),
 		groups:  map[string]*group{},
 		ended:   map[string]<-chan struct{}{},
 		servers: map[serverID]*server{},
@@ -161,7 +159,7 @@ func (m *Manager) Set(list []config.Backend) {
 
 // Run works until ctx ends. It returns after the calls in flight; each of them has a
 // deadline. Only the leader runs it.
-func (m *Manager) Run(ctx context.Context) error {
+func (m *Manager) Run(ctx context.Context) {
 	m.mu.Lock()
 	m.running = ctx
 	m.apply()
@@ -174,7 +172,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 	m.all.Wait()
-	return m.sockets.Close()
 }
 
 // apply starts and stops groups until they match wanted.
@@ -234,7 +231,7 @@ func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
 		return &netBox{server: m.join(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.options.Identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans, turn: make(chan struct{}, 1)}
 	}
-	return openExternal(m.sockets, b)
+	return openExternal(b, m.options.Call)
 }
 
 // Poke says that holders have work.

@@ -16,8 +16,8 @@ type external struct {
 	fault *ipam.Error
 }
 
-func openExternal(sockets *ipamgrpc.Sockets, b config.Backend) backend {
-	g, err := sockets.Group(b.External.Socket, b.Group, b.External.Provider)
+func openExternal(b config.Backend, observe ipamgrpc.Observer) backend {
+	g, err := ipamgrpc.Open(b.External.Socket, b.Group, b.External.Provider, observe)
 	if err != nil {
 		return &external{fault: misconfigured("%v: correct spec.external.socket", err)}
 	}

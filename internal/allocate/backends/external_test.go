@@ -148,13 +148,14 @@ func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
 	c.ledger.poke = c.manager.Poke
 	c.set(sockets)
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- c.manager.Run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.manager.Run(ctx)
+	}()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		<-ended
 	})
 	return c
 }

@@ -23,7 +23,7 @@ const rest = 5 * time.Minute
 
 // driver performs requests.
 type driver interface {
-	// Claim, Release and Capacity are those of ipamtest.Driver.
+	// Claim, Release and Capacity are those of ipamtest.Driver. The claims are those of one holder.
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
 	Release(ctx context.Context, grants []ipam.Grant) []error
 	Capacity(ctx context.Context) (ipam.Capacity, error)

@@ -165,13 +165,14 @@ func (w *world) start(groups ...config.Backend) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	w.manager.Set(groups)
-	ended := make(chan error, 1)
-	go func() { ended <- w.manager.Run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.manager.Run(ctx)
+	}()
 	return func() {
 		cancel()
-		if err := <-ended; err != nil {
-			w.Error(err)
-		}
+		<-ended
 	}
 }
 

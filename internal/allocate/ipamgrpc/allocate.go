@@ -10,75 +10,52 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 )
 
-// holder has the claims of one Service, or of the Services that share by one key.
-type holder struct {
-	service    string
-	sharingKey string
-	claims     []numbered
-}
-
 // numbered is a claim and its position in the call.
 type numbered struct {
 	ipam.Claim
 	index int
 }
 
-// holders groups claims by their holder (see ipam.HolderOf), in the order of their first
-// claims.
-func holders(claims []ipam.Claim) []holder {
-	var list []holder
-	place := map[string]int{}
-	for i, c := range claims {
-		service := ipam.HolderOf(c.Key)
-		at, known := place[service]
-		if !known {
-			at = len(list)
-			place[service] = at
-			list = append(list, holder{service: service, sharingKey: c.SharingKey})
-		}
-		list[at].claims = append(list[at].claims, numbered{c, i})
-	}
-	return list
-}
-
-// allocate makes the calls for one holder and stores the answers at their positions. One
-// call asks either for named addresses or for families, so allocate may need two calls.
-func (g *Group) allocate(ctx context.Context, h holder, answers []ipam.Answer) {
+// Claim answers the claims of one holder (see ipam.HolderOf) in their order. On the server they are one
+// allocation. One call asks either for named addresses or for families, so Claim may need two calls.
+func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
+	answers := make([]ipam.Answer, len(claims))
 	var granted []netip.Addr
-	for _, claims := range h.calls() {
-		for i, a := range g.allocateOnce(ctx, h, claims, granted) {
-			answers[claims[i].index] = a
+	for _, part := range parts(claims) {
+		for i, a := range g.allocate(ctx, part, granted) {
+			answers[part[i].index] = a
 			if a.Err == nil {
 				granted = append(granted, a.Grant.Address)
 			}
 		}
 	}
-	for _, c := range h.claims {
-		answers[c.index].Surplus = without(answers[c.index].Surplus, granted)
+	for i := range answers {
+		answers[i].Surplus = without(answers[i].Surplus, granted)
 	}
+	return answers
 }
 
-// calls returns the claims of each call: first those for named addresses, then the others.
-func (h holder) calls() [][]numbered {
+// parts returns the claims of each call: first those for named addresses, then the others.
+func parts(claims []ipam.Claim) [][]numbered {
 	var named, free []numbered
-	for _, c := range h.claims {
+	for i, c := range claims {
 		if c.Address.IsValid() {
-			named = append(named, c)
+			named = append(named, numbered{c, i})
 		} else {
-			free = append(free, c)
+			free = append(free, numbered{c, i})
 		}
 	}
 	return slices.DeleteFunc([][]numbered{named, free}, func(c []numbered) bool { return len(c) == 0 })
 }
 
-// allocateOnce makes one call. The addresses in granted already belong to the holder, and
-// may be in the answer too.
-func (g *Group) allocateOnce(ctx context.Context, h holder, claims []numbered, granted []netip.Addr) []ipam.Answer {
-	if h.service == "" {
+// allocate makes one call. The addresses in granted already belong to the holder, and may be in the
+// answer too.
+func (g *Group) allocate(ctx context.Context, claims []numbered, granted []netip.Addr) []ipam.Answer {
+	request, rpc := request(claims)
+	request.Pool, request.Service, request.SharingKey = g.pool, ipam.HolderOf(claims[0].Key), claims[0].SharingKey
+	if request.Service == "" {
 		return refuse(claims, badKey(claims[0].Key))
 	}
-	request, rpc := request(claims)
-	request.Pool, request.Service, request.SharingKey = g.pool, h.service, h.sharingKey
 	var reply *ipamv1.AllocateResponse
 	fault := g.connection.call(ctx, rpc, func(ctx context.Context, client ipamv1.IPAMClient) (err error) {
 		reply, err = client.Allocate(ctx, request)

@@ -37,7 +37,6 @@ const (
 type connection struct {
 	*grpc.ClientConn
 	socket string
-	users  int // guarded by Sockets
 	// withTimeout is context.WithTimeout, except in tests.
 	withTimeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	// dialed is the outcome of the last dial.

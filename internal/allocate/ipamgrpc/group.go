@@ -1,7 +1,22 @@
+// Package ipamgrpc claims addresses from IPAM servers: programs in the allocator's pod that serve
+// purelb.ipam.v1.IPAM on a Unix socket.
+//
+// Read group.go (what the allocator calls), allocate.go and answer.go (from claims to calls, from
+// answers to grants), connection.go, and fault.go (the meaning of errors).
+//
+// The protocol identifies an allocation by the pool and the service, not by the key of a claim. The
+// service is a part of the key: the Service, or the sharing key, in its namespace. This has two
+// consequences. Both families of a Service are one allocation, so their claims are one call. And
+// the protocol does not transmit the name of the cluster: a server for several clusters must know
+// which of them uses a socket.
+//
+// Each group has a connection of its own, also if several groups are on one socket. The package keeps
+// nothing else: no claim, no grant, no queue. It repeats no call by itself.
 package ipamgrpc
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,21 +32,20 @@ type Group struct {
 	connection *connection
 	pool       string
 	provider   string
-	close      func() error
 }
 
-// Close releases the connection. Other groups on the socket keep it.
-func (g *Group) Close() error { return g.close() }
-
-// Claim answers the claims in their order. The claims of one Service should be in one call, because
-// they are one allocation on the server.
-func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
-	answers := make([]ipam.Answer, len(claims))
-	for _, h := range holders(claims) {
-		g.allocate(ctx, h, answers)
+// Open returns the backend of a ServiceGroup. pool is the name of the group in calls, and provider is
+// the name of the server for people. Open dials nothing. The caller must close the backend.
+func Open(socket, pool, provider string, observe Observer) (*Group, error) {
+	c, err := newConnection(socket, observe)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the connection to the IPAM server on %s: %w", socket, err)
 	}
-	return answers
+	return &Group{connection: c, pool: pool, provider: provider}, nil
 }
+
+// Close closes the connection. Calls in flight fail.
+func (g *Group) Close() error { return g.connection.Close() }
 
 // Release gives grants back, each by its address, and answers in their order. It is no error if the
 // server no longer holds a grant for the key.

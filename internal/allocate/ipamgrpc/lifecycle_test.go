@@ -130,8 +130,7 @@ func TestSlowAnswerIsAccepted(t *testing.T) {
 	}
 	socket := socketIn(t)
 	start(t, listen(t, socket), s)
-	sockets := NewSockets(func(string, string, string, time.Duration) {})
-	slow, fast := openIn(t, sockets, socket, "slow"), openIn(t, sockets, socket, "fast")
+	slow, fast := openIn(t, socket, "slow", unseen), openIn(t, socket, "fast", unseen)
 	answers := make(chan []ipam.Answer)
 	go func() { answers <- slow.Claim(context.Background(), []ipam.Claim{claim("slow", addr.V4)}) }()
 	<-arrived
@@ -251,48 +250,28 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestGroupsOfASocketShareAConnection(t *testing.T) {
-	socket, other := socketIn(t), socketIn(t)
-	l, m := listen(t, socket), listen(t, other)
-	s := newStore()
-	start(t, l, s)
-	start(t, m, newStore())
-	sockets := NewSockets(func(string, string, string, time.Duration) {})
-	groups := []*Group{openIn(t, sockets, socket, "a"), openIn(t, sockets, socket, "b"), openIn(t, sockets, other, "c")}
-	if n := l.count() + m.count(); n > 0 {
+func TestGroupsOfASocketAreIndependent(t *testing.T) {
+	socket := socketIn(t)
+	l := listen(t, socket)
+	start(t, l, newStore())
+	a, err := Open(socket, "a", "test", unseen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.connection.withTimeout = patiently
+	b := openIn(t, socket, "b", unseen)
+	if n := l.count(); n > 0 {
 		t.Errorf("the socket has %d connections before the first call", n)
 	}
-	ask := func(g *Group) string { return ask(t, g, addr.V4) }
-	if got := []string{ask(groups[0]), ask(groups[1]), ask(groups[2]), ask(groups[0])}; !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.1"}) {
+	if got := []string{ask(t, a, addr.V4), ask(t, b, addr.V4)}; !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2"}) {
 		t.Errorf("the pools got %v", got)
 	}
-	if l.count() != 1 || m.count() != 1 {
-		t.Errorf("the sockets have %d and %d connections, want one each", l.count(), m.count())
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
 	}
-	closeAll(t, groups[0], groups[0]) // the second Close does nothing
-	if got := ask(groups[1]); got != "192.0.2.2" {
-		t.Errorf("after the other group was closed, got %s", got)
-	}
-	closeAll(t, groups[1])
-	if got := ask(groups[1]); got != "Unavailable" {
-		t.Errorf("a closed group got %s", got)
-	}
-	if got := ask(openIn(t, sockets, socket, "b")); got != "192.0.2.2" || l.count() != 2 {
-		t.Errorf("a new group got %s by connection %d", got, l.count())
-	}
-	if err := sockets.Close(); err != nil {
-		t.Error(err)
-	}
-	if got := ask(groups[2]); got != "Unavailable" {
-		t.Errorf("a group whose connections are closed got %s", got)
+	if got := []string{ask(t, a, addr.V4), ask(t, b, addr.V4)}; !slices.Equal(got, []string{"Unavailable", "192.0.2.2"}) {
+		t.Errorf("after one group was closed, they got %v", got)
 	}
 }
 
-func closeAll(t *testing.T, groups ...*Group) {
-	t.Helper()
-	for _, g := range groups {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
+func unseen(string, string, string, time.Duration) {}

@@ -10,6 +10,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// Observer is called for each call with its socket, its full method, the name of its code
+// and its duration. It must not block.
+type Observer func(socket, method, code string, took time.Duration)
+
 // observed calls the observer for each call.
 func observed(socket string, observe Observer) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 func claimAsAllocator(socket string) string {
-	g, err := NewSockets(func(string, string, string, time.Duration) {}).Group(socket, "default", "test")
+	g, err := Open(socket, "default", "test", unseen)
 	if err != nil {
 		return err.Error()
 	}

@@ -239,7 +239,7 @@ func (c *calls) all() []string {
 func open(t *testing.T, socket string) (*Group, *calls) {
 	t.Helper()
 	seen := &calls{}
-	return openIn(t, NewSockets(seen.observe), socket, "default"), seen
+	return openIn(t, socket, "default", seen.observe), seen
 }
 
 // serve runs a server on a socket of its own, and returns a group on it, with the calls that its
@@ -251,9 +251,9 @@ func serve(t *testing.T, server ipamv1.IPAMServer, options ...grpc.ServerOption)
 	return open(t, socket)
 }
 
-func openIn(t *testing.T, sockets *Sockets, socket, pool string) *Group {
+func openIn(t *testing.T, socket, pool string, observe Observer) *Group {
 	t.Helper()
-	g, err := sockets.Group(socket, pool, "test")
+	g, err := Open(socket, pool, "test", observe)
 	if err != nil {
 		t.Fatal(err)
 	}

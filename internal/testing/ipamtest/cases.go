@@ -97,9 +97,18 @@ func repeated(ctx context.Context, b Backend) error {
 	return nil
 }
 
+// claimEach makes the claims of several holders, one after the other.
+func claimEach(ctx context.Context, d Driver, claims []ipam.Claim) []ipam.Answer {
+	var answers []ipam.Answer
+	for _, c := range claims {
+		answers = append(answers, d.Claim(ctx, []ipam.Claim{c})...)
+	}
+	return answers
+}
+
 func families(ctx context.Context, b Backend) error {
 	want := append(claims(3, addr.V4), claims(3, addr.V6)...)
-	answers := b.Driver(cluster).Claim(ctx, want)
+	answers := claimEach(ctx, b.Driver(cluster), want)
 	if len(answers) != len(want) {
 		return fmt.Errorf("%d claims got %d answers", len(want), len(answers))
 	}
@@ -159,7 +168,7 @@ func outside(ctx context.Context, b Backend) error {
 
 func exhausted(ctx context.Context, b Backend) error {
 	n := len(b.Addresses(addr.V4))
-	answers := b.Driver(cluster).Claim(ctx, claims(n+2, addr.V4))
+	answers := claimEach(ctx, b.Driver(cluster), claims(n+2, addr.V4))
 	granted := 0
 	for _, a := range answers {
 		if a.Err == nil {
@@ -234,7 +243,7 @@ func lostClaim(ctx context.Context, b Backend) error {
 	}
 	n := len(b.Addresses(addr.V4))
 	granted := map[netip.Addr]bool{g.Address: true}
-	for _, a := range b.Driver(cluster).Claim(ctx, claims(n-1, addr.V4)) {
+	for _, a := range claimEach(ctx, b.Driver(cluster), claims(n-1, addr.V4)) {
 		if a.Err != nil {
 			return fmt.Errorf("the lost claim holds a second address: %w", a.Err)
 		}

@@ -16,7 +16,7 @@ import (
 
 // Driver is what the allocator needs of a backend for one group.
 type Driver interface {
-	// Claim answers the claims in their order.
+	// Claim answers the claims of one holder in their order.
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
 	// Release gives grants back and answers in their order. Releasing a grant that no longer exists
 	// is no error.
