@@ -34,7 +34,7 @@ func TestListedAddressIsNeverFree(t *testing.T) {
 	} {
 		s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.1"))
 		if svc := plain(tt.before); svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			s.gets(service.Read(plain(), true), "192.0.2.1")
+			s.gets(service.Rules{ByDefault: true}.Read(plain()), "192.0.2.1")
 		} else {
 			s.noteExternal("default/web", service.External(svc))
 		}

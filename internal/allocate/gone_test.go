@@ -42,7 +42,7 @@ func TestRecreatedServiceInheritsNothing(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9"), group(t, "second", "198.51.100.1-198.51.100.9"))
-			s.gets(service.Read(first, true), "192.0.2.1")
+			s.gets(service.Rules{ByDefault: true}.Read(first), "192.0.2.1")
 			result, err := s.loop(tt.cached, tt.live, &fakeWriter{svc: second}).Reconcile(t.Context(), named(first))
 			must(t, err)
 			if got := texts(s.cluster.Store.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {

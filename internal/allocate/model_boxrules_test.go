@@ -92,7 +92,7 @@ func (m *model) checkBox() {
 		}
 	}
 	for who, svc := range m.live {
-		r := m.allocations.judged(service.Read(svc, m.byDefault))
+		r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
 		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || r.Owner == service.Anothers {
 			continue
 		}
@@ -117,7 +117,7 @@ func (m *model) awaitsAnother(r service.Request, f addr.Family) bool {
 // isOwned reports whether a Service has, or waits for, the address of g.
 func (m *model) isOwned(g *boxGrant) bool {
 	for _, svc := range m.live {
-		r := m.allocations.judged(service.Read(svc, m.byDefault))
+		r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
 		switch {
 		case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		case slices.Contains(r.Held, g.ip):

@@ -68,7 +68,7 @@ func (m *model) check() {
 				m.t.Fatalf("%s and %s both have %s", other, who, a)
 			}
 			holders[a] = who
-			r := m.allocations.judged(service.Read(svc, m.byDefault))
+			r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
 			if r.Owner != service.Anothers && !slices.Contains(book.Holders(a), who) && !slices.Contains(m.allocations.cluster.Store.Contenders(a), who) {
 				m.t.Fatalf("%s has %s, which the store has for %q", who, a, book.Holders(a))
 			}
@@ -84,7 +84,7 @@ func (m *model) checkQuiet() {
 			m.checkReleased(who, svc)
 			continue
 		}
-		r := m.allocations.judged(service.Read(svc, m.byDefault))
+		r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
 		m.checkBooked(who, r)
 		if r.Owner == service.Anothers {
 			m.checkReleased(who, svc)

@@ -86,7 +86,7 @@ func (m *model) restart() {
 	var all []service.Request
 	for who, svc := range m.live {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			all = append(all, service.Read(svc, m.byDefault))
+			all = append(all, service.Rules{ByDefault: m.byDefault}.Read(svc))
 		}
 		m.queue[who] = true // the cache lists every Service, and the watch of other Services finds leftovers
 	}
@@ -129,7 +129,7 @@ func (m *model) begin(who ipam.Owner) {
 		m.gone(who)
 		return
 	}
-	r, standing := m.allocations.identify(service.Read(svc, m.byDefault))
+	r, standing := m.allocations.identify(service.Rules{ByDefault: m.byDefault}.Read(svc))
 	if standing == replaced {
 		if now, exists := m.live[who]; !exists || now.UID != r.UID {
 			m.queue[who] = true

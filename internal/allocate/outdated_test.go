@@ -126,7 +126,7 @@ func twoPools(t *testing.T, draining bool) groups.Group {
 // written returns svc with its decision, as this version.
 func (s *fixture) written(svc *corev1.Service, version string) *corev1.Service {
 	s.Helper()
-	d, err := s.decide(service.Read(svc, true))
+	d, err := s.decide(service.Rules{ByDefault: true}.Read(svc))
 	must(s, err)
 	after := svc.DeepCopy()
 	patch, err := d.Result.Patch(svc, time.Unix(1, 0))
@@ -135,7 +135,7 @@ func (s *fixture) written(svc *corev1.Service, version string) *corev1.Service {
 	}
 	must(s, err)
 	after.ResourceVersion = version
-	s.settle(owner(service.Read(svc, true)), d.Result.Addresses)
+	s.settle(owner(service.Rules{ByDefault: true}.Read(svc)), d.Result.Addresses)
 	return after
 }
 
@@ -147,7 +147,7 @@ func (s *fixture) sees(cached, live *corev1.Service, want string) {
 	if _, err := services.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cached)}); err != nil {
 		s.Fatal(err)
 	}
-	if got := texts(s.cluster.Store.Held(owner(service.Read(live, true)))); got != want {
+	if got := texts(s.cluster.Store.Held(owner(service.Rules{ByDefault: true}.Read(live)))); got != want {
 		s.Errorf("held are %q, want %q", got, want)
 	}
 }

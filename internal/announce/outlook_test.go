@@ -93,7 +93,7 @@ func TestTheChosenNodeIsFit(t *testing.T) {
 			}
 			fit[c.Node] = c.Fit
 		}
-		choice := election.Choose(ip, members, "", p)
+		choice := election.NewView(members).Choose(ip, "", p)
 		if choice.Node != "" && !fit[choice.Node] {
 			t.Fatalf("%s is chosen (%s) and is not fit: %+v, %+v", choice.Node, choice.Reason, members, p)
 		}

@@ -242,7 +242,7 @@ func TestPatchedServiceReadsBack(t *testing.T) {
 		s := svc()
 		for _, r := range rapid.SliceOfN(result, 1, 4).Draw(t, "results") {
 			s = says(t, s, r, now)
-			read := service.Read(s, true)
+			read := service.Rules{ByDefault: true}.Read(s)
 			if read.Owner != service.Ours {
 				t.Fatalf("the owner of the patched Service is %s", read.Owner)
 			}

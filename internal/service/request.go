@@ -129,9 +129,6 @@ func (r Request) Adopted() Request {
 	return r
 }
 
-// Read reads svc. byDefault says that Services without a class are ours.
-func Read(svc *corev1.Service, byDefault bool) Request { return Rules{ByDefault: byDefault}.Read(svc) }
-
 // Read reads svc.
 func (ru Rules) Read(svc *corev1.Service) Request {
 	given, recorded := RecordOf(svc)

@@ -147,7 +147,7 @@ func TestReadRequest(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, service.Read(tt.svc, true), cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreFields(service.Request{}, "Ownership")); diff != "" {
+			if diff := cmp.Diff(tt.want, service.Rules{ByDefault: true}.Read(tt.svc), cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreFields(service.Request{}, "Ownership")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -176,7 +176,7 @@ func TestMalformedRequestsNameTheCure(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := service.Read(tt.svc, true)
+			r := service.Rules{ByDefault: true}.Read(tt.svc)
 			if diff := cmp.Diff(tt.want, r.Malformed); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -192,7 +192,7 @@ func FuzzAsked(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r := service.Read(svc(annotated(service.AnnotationAddresses, text)), true)
+		r := service.Rules{ByDefault: true}.Read(svc(annotated(service.AnnotationAddresses, text)))
 		if r.Malformed != "" && len(r.Asked) > 0 || len(r.Asked) > 2 {
 			t.Errorf("%q asks for %s, malformed: %q", text, r.Asked, r.Malformed)
 		}
@@ -218,7 +218,7 @@ func TestHostnameIsADNSName(t *testing.T) {
 		"":                                      "",
 	} {
 		for _, name := range []string{service.AnnotationHostname, "external-dns.alpha.kubernetes.io/hostname"} {
-			if got := service.Read(svc(annotated(name, text)), true).Hostname; got != want {
+			if got := (service.Rules{ByDefault: true}).Read(svc(annotated(name, text))).Hostname; got != want {
 				t.Errorf("%s: %q gives %q, want %q", name, text, got, want)
 			}
 		}

@@ -85,9 +85,3 @@ func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
 	}
 	return Choice{Reason: ReasonNoCandidates}
 }
-
-// Choose returns NewView(members).Choose(ip, holder, p). It is for a single
-// address.
-func Choose(ip netip.Addr, members []Member, holder string, p Preference) Choice {
-	return NewView(members).Choose(ip, holder, p)
-}

@@ -74,7 +74,7 @@ func TestChooseByPreference(t *testing.T) {
 				}
 				members = append(members, m)
 			}
-			if got := election.Choose(ip(tt.ip), members, tt.holder, tt.prefer); got != tt.want {
+			if got := election.NewView(members).Choose(ip(tt.ip), tt.holder, tt.prefer); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
@@ -134,7 +134,7 @@ func TestBestNodeIsChosenAndStays(t *testing.T) {
 			rank[m.Node] = rankOf(m, holder, p, election.NewView([]election.Member{m}).IsCandidate(m.Node, a))
 			best = max(best, rank[m.Node])
 		}
-		got := election.Choose(a, members, holder, p)
+		got := election.NewView(members).Choose(a, holder, p)
 		if best == 0 != (got.Node == "") || rank[got.Node] != best {
 			t.Fatalf("chose %+v of %v", got, rank)
 		}
@@ -142,10 +142,10 @@ func TestBestNodeIsChosenAndStays(t *testing.T) {
 			t.Fatalf("the address moves from %s to %s", holder, got.Node)
 		}
 		shuffled := rapid.Permutation(members).Draw(t, "shuffled")
-		if other := election.Choose(a, shuffled, holder, p); other != got {
+		if other := election.NewView(shuffled).Choose(a, holder, p); other != got {
 			t.Fatalf("%+v and %+v", got, other)
 		}
-		if next := election.Choose(a, members, got.Node, p); next.Node != got.Node {
+		if next := election.NewView(members).Choose(a, got.Node, p); next.Node != got.Node {
 			t.Fatalf("the address moves on from %s to %s", got.Node, next.Node)
 		}
 	})
@@ -161,7 +161,7 @@ func TestReturningNodeTakesNothing(t *testing.T) {
 		}
 		back := members[rapid.IntRange(0, len(members)-1).Draw(t, "back")]
 		without := slices.DeleteFunc(slices.Clone(members), func(m election.Member) bool { return m.Node == back.Node })
-		holder := election.Choose(a, without, "", p).Node
+		holder := election.NewView(without).Choose(a, "", p).Node
 		if holder == "" {
 			return
 		}
@@ -169,7 +169,7 @@ func TestReturningNodeTakesNothing(t *testing.T) {
 			return members[slices.IndexFunc(members, func(m election.Member) bool { return m.Node == node })]
 		}
 		worse := rankOf(in(holder), holder, p, true) < rankOf(back, holder, p, true)
-		if got := election.Choose(a, members, holder, p).Node; got != holder && !worse {
+		if got := election.NewView(members).Choose(a, holder, p).Node; got != holder && !worse {
 			t.Fatalf("%s came back and took the address from %s", got, holder)
 		}
 	})

@@ -21,7 +21,7 @@ func TestANodeThatCannotAddAnAddressIsChosenLast(t *testing.T) {
 		}
 		return all
 	}
-	first := election.Choose(ip, members(), "", election.Preference{}).Node
+	first := election.NewView(members()).Choose(ip, "", election.Preference{}).Node
 	for _, tt := range []struct {
 		name   string
 		unable []string
@@ -35,7 +35,7 @@ func TestANodeThatCannotAddAnAddressIsChosenLast(t *testing.T) {
 		{"it can have other addresses", []string{first}, other, first, true},
 		{"all nodes are unable", []string{"node-a", "node-b", "node-c"}, ip, "", true},
 	} {
-		got := election.Choose(tt.ip, members(tt.unable...), tt.holder, election.Preference{})
+		got := election.NewView(members(tt.unable...)).Choose(tt.ip, tt.holder, election.Preference{})
 		if (got.Node == first) != tt.want || got.Node == "" {
 			t.Errorf("%s: %+v, and the first by hash is %s", tt.name, got, first)
 		}

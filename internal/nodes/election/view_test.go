@@ -68,7 +68,7 @@ func TestChoose(t *testing.T) {
 		{"there are no members", "2001:db8::1", nil, "", election.Choice{Reason: "noCandidates"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := election.Choose(ip(tt.ip), tt.members, tt.holder, election.Preference{}); got != tt.want {
+			if got := election.NewView(tt.members).Choose(ip(tt.ip), tt.holder, election.Preference{}); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
