@@ -78,6 +78,7 @@ var All = []Scene{
 	{Test: "TestAForeignHostWithAnAddressIsReported"},
 	{Test: "TestARequestedAddressFromAGroupOfTheFirstVersion"},
 	{Test: "TestANodeKeepsItsAddressInsideAPool", Promise: 7},
+	{Test: "TestAServiceAddressThatAKubeletTakesForItsNodeIsNamed"},
 	{Test: "TestPodsResolveNamesOfServices"},
 	{Test: "TestDeletionWithdrawsEverywhere"},
 	{Test: "TestARefusedServiceGetsAnAddressLater", Promise: 9},

@@ -49,11 +49,20 @@ func (l Lab) node(s *machine.Spec, m topology.Machine) {
 			"--config=/etc/lab/kubelet.yaml",
 			"--kubeconfig="+l.pki(m.Name+".kubeconfig"),
 			"--hostname-override="+m.Name,
-			"--node-ip="+l.Plan.Primary(m).String(), // one InternalIP, because many tools use the last of several
+			"--node-ip="+l.nodeIP(m),
 			"--root-dir=/var/lib/kubelet",
 			"--v=2"),
 		proxy,
 	)
+}
+
+// nodeIP returns the address of a node for its kubelet: one InternalIP, because many tools use the last of
+// several. Without an address, the kubelet looks for one of the family.
+func (l Lab) nodeIP(m topology.Machine) string {
+	if l.Plan.World.NoNodeIP {
+		return "::"
+	}
+	return l.Plan.Primary(m).String()
 }
 
 func (l Lab) kubeletConfig(m topology.Machine) string {

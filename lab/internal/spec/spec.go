@@ -60,6 +60,9 @@ func (l Lab) hosts() string {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost\n")
 	for _, m := range l.Plan.Machines {
+		if m.Node && l.Plan.World.NoNodeIP {
+			continue
+		}
 		fmt.Fprintf(&b, "%s %s\n%s %s\n", m.V4(), m.Name, m.V6(), m.Name)
 	}
 	return b.String()

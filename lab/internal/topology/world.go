@@ -31,6 +31,9 @@ type World struct {
 	Link Link
 	// Network carries the packets of pods between nodes.
 	Network Network
+	// NoNodeIP leaves it to each kubelet to find the address of its node: it looks at the interface of the
+	// default route, because the names of nodes do not resolve.
+	NoNodeIP bool
 	// Values are settings of the product's chart.
 	Values []string
 }
@@ -66,6 +69,9 @@ var Worlds = []World{
 	standard("bridge", "the address of a node is on a bridge over its network card", func(w *World) { w.Link = Bridge }),
 	standard("macvlan", "the address of a node is on a macvlan interface", func(w *World) { w.Link = Macvlan }),
 	standard("flannel", "flannel carries the packets of Pods, with VXLAN", func(w *World) { w.Network = Flannel }),
+	standard("no-node-ip", "IPv6 only, and kubelets find the addresses of their nodes (`--node-ip=::`)", func(w *World) {
+		w.Families, w.NoNodeIP = []Family{IPv6}, true
+	}),
 	standard("two-allocators", "two replicas of the allocator", func(w *World) { w.Values = []string{"allocator.replicas=2"} }),
 }
 
