@@ -220,7 +220,8 @@ func (in Report) leftOut(p Peer) bool {
 
 // unapplied says why the server does not have a neighbor.
 func (in Report) unapplied(p Peer) string {
-	for _, problem := range in.Unapplied {
+	taken := slices.DeleteFunc(slices.Clone(in.Decision.Problems), func(o Problem) bool { return o.Reason != ReasonSessionTaken })
+	for _, problem := range slices.Concat(in.Unapplied, taken) {
 		if problem.Field == p.Path {
 			return problem.Message
 		}

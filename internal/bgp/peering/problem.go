@@ -24,6 +24,8 @@ const (
 	ReasonNodeValue = "NodeValueUnusable"
 	// ReasonNoDefaultRoute says that the node has no default gateway to use as a neighbor.
 	ReasonNoDefaultRoute = "NoDefaultRoute"
+	// ReasonSessionTaken: another program on the node has a session with the neighbor.
+	ReasonSessionTaken = "SessionTaken"
 	// ReasonOverflowed says that a learned route was too long for another neighbor.
 	ReasonOverflowed = "RouteTooLong"
 

@@ -113,6 +113,9 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 	s.limit(s.life, now)
 	s.governing.learn(now, found.neighbors)
 	s.exportWhenHeard(now)
+	if s.lacksSession() {
+		s.taken.Ask(now)
+	}
 	s.setSessions(ctx, now) // for those that came by themselves
 	if !s.governing.staggered.IsZero() {
 		s.governing.Ask(now) // the sessions in question may have ended

@@ -30,7 +30,9 @@ type fakeKernel struct {
 	// slow is the time that the kernel takes to find the router on a link.
 	slow    time.Duration
 	adverts map[string]int
-	routes  []routing.Route
+	// taken has the local ends of sessions of other programs, by neighbor.
+	taken  map[netip.Addr]netip.AddrPort
+	routes []routing.Route
 	// marked are the tables that may have earlier routes of ours.
 	marked []routing.Realm
 	// programmed counts the attempts to program routes. stuck are the problems that they return.
@@ -113,6 +115,13 @@ func (k *fakeKernel) Interfaces(_ context.Context, patterns []string) ([]routing
 		all = append(all, routing.InterfaceStatus{Name: p, Exists: true, Up: true})
 	}
 	return all, nil
+}
+
+func (k *fakeKernel) Taken(_ context.Context, neighbor netip.Addr, _ uint16) (netip.AddrPort, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	local, is := k.taken[neighbor]
+	return local, is, nil
 }
 
 func (k *fakeKernel) Egress(_ context.Context, neighbor netip.Addr, _ string) (peering.Egress, bool, error) {

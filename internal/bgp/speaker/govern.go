@@ -83,7 +83,7 @@ func (s *Speaker) govern(ctx context.Context, now time.Time) {
 // input.
 func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	g := &s.governing
-	node, known, ways := in.Node.Node, g.gateways, g.ways
+	node, known, ways, linkLocal := in.Node.Node, g.gateways, g.ways, g.found
 	node.Own, node.Restricted = slices.Concat(in.Own, s.heldOutside(in.Own)), in.Attributes.Restricted
 	node.Draining, node.Overflowed, node.NoExtendedNextHop = s.drain.asks(), s.Overflowed, g.noExtended
 	s.background.start(ctx, func(ctx context.Context) completion {
@@ -92,7 +92,12 @@ func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 		node.Gateways = found
 		d, ways, err := decided(ctx, s.Kernel, in, node, ways)
 		err = errors.Join(errFound, err)
+		by, errTaken := findTaken(ctx, s.Kernel, d.State.Peers, linkLocal)
 		return func(ctx context.Context, now time.Time) {
+			if errTaken == nil {
+				s.taken.by = by
+			}
+			d.Problems = append(d.Problems, s.taken.problems(d.State)...)
 			g.gateways = g.gateways.keep(found)
 			if instead || d.OK {
 				g.ways = ways // a decision that is not in effect may ask for none
@@ -207,7 +212,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 	}
 	g.waiting = false
 	next := g.next
-	wanted := s.penalties.applied(next.decided.State)
+	wanted := s.penalties.applied(s.taken.applied(next.decided.State))
 	if !g.needs(wanted) {
 		g.staggered, g.effect, g.enforced = time.Time{}, next, next.from.Attributes
 		s.rememberInBackground(ctx, next.from)
@@ -218,7 +223,7 @@ func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
 		g.Ask(g.staggered)
 		// Actions against neighbors that announce too much must not be delayed.
 		next = g.effect
-		wanted = s.penalties.applied(next.decided.State)
+		wanted = s.penalties.applied(s.taken.applied(next.decided.State))
 		if reflect.DeepEqual(wanted, g.applied) {
 			s.governed(ctx, now, nil)
 			return

@@ -27,6 +27,7 @@ const (
 	eventBFDDown          = "BFDDown"
 	eventPrefixLimit      = "PrefixLimitExceeded"
 	eventOwnAS            = "NeighborInOwnAS"
+	eventSessionTaken     = "SessionTaken"
 	kindBGPConfiguration  = "BGPConfiguration"
 )
 
@@ -39,6 +40,7 @@ var problemEvents = map[string]string{
 	peering.ReasonRouterID:            eventRouterIDFailed,
 	peering.ReasonPeerGroupMissing:    eventPeerGroupMissing,
 	peering.ReasonNoMatchingNeighbors: eventNoMatching,
+	peering.ReasonSessionTaken:        eventSessionTaken,
 }
 
 // reporter reports changes by log and event. It remembers its reports, so that it reports

@@ -67,6 +67,9 @@ type Kernel interface {
 	// Gateway returns the default gateway of a family. It ignores routes with the protocol number
 	// ownProtocol. The bool is false if there is none.
 	Gateway(ctx context.Context, f addr.Family, ownProtocol int) (netip.Addr, bool, error)
+	// Taken returns the local end of a BGP session that another program on this node has with a
+	// neighbor at a port. The bool is false if there is none.
+	Taken(ctx context.Context, neighbor netip.Addr, port uint16) (netip.AddrPort, bool, error)
 	// Changes signals that the paths to neighbors may have changed.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 	// LinkLocalNeighbor returns the one router on an interface, if the kernel knows it.
@@ -153,6 +156,7 @@ type Speaker struct {
 	drain      drain
 	weighing   weighing
 	sessions   sessions
+	taken      taken
 	adverts    adverts
 	exports    exports
 	facts      facts
