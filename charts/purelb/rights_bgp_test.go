@@ -55,6 +55,10 @@ func (bgpKernel) Gateway(context.Context, addr.Family, int) (netip.Addr, bool, e
 	return netip.Addr{}, false, nil
 }
 
+func (bgpKernel) Taken(context.Context, netip.Addr, uint16) (netip.AddrPort, bool, error) {
+	return netip.AddrPort{}, false, nil
+}
+
 func (bgpKernel) Changes(context.Context) (<-chan struct{}, error) { return nil, nil }
 
 func (bgpKernel) LinkLocalNeighbor(context.Context, string) (netip.Addr, bool, error) {
