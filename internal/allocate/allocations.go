@@ -141,11 +141,22 @@ const (
 	formerlyForeign
 )
 
-// identify returns the request of a Service as the allocations see it, and the Service's
-// standing.
-func (l *allocations) identify(r service.Request) (service.Request, standing) {
+// consider returns the request of a Service as the allocations see it, and the Service's standing. If
+// the Service is ours, it also decides.
+func (l *allocations) consider(r service.Request) (service.Request, standing, decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	r, standing := l.identify(r)
+	if standing != ours {
+		return r, standing, decision{}, nil
+	}
+	d, err := l.decideLocked(r)
+	return r, standing, d, err
+}
+
+// identify returns the request of a Service as the allocations see it, and the Service's
+// standing. The caller holds the lock.
+func (l *allocations) identify(r service.Request) (service.Request, standing) {
 	if l.isReplaced(owner(r), r.UID) {
 		return r, replaced
 	}
@@ -176,6 +187,11 @@ type decision struct {
 func (l *allocations) decide(r service.Request) (decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.decideLocked(r)
+}
+
+// decideLocked is decide for a caller that holds the lock.
+func (l *allocations) decideLocked(r service.Request) (decision, error) {
 	l.cluster.Store.Age(time.Now())
 	r.Held = l.shown(r)
 	d := decision{Choice: l.choose(r)}

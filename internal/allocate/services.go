@@ -65,7 +65,7 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if svc.DeletionTimestamp != nil && service.Bound(svc) {
 		return s.depart(ctx, svc, m)
 	}
-	r, standing := s.allocations.identify(s.rules.Read(svc))
+	r, standing, d, err := s.allocations.consider(s.rules.Read(svc))
 	switch standing {
 	case replaced:
 		return s.renew(ctx, svc)
@@ -75,8 +75,8 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		if wait, err := s.takeOver(ctx, svc, m, r); err != nil || wait.RequeueAfter > 0 {
 			return wait, err
 		}
+		d, err = s.allocations.decide(r)
 	}
-	d, err := s.allocations.decide(r)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -122,6 +122,8 @@ func (s *services) apply(ctx context.Context, svc *corev1.Service, m *memory, r 
 		return s.wait(r.Key(), s.complain(svc, m, d, err))
 	case !o.shows:
 		return s.pause(svc, o.wait), nil
+	case !o.wrote && !s.allocations.holdsMore(owner(r), d.Result.Addresses):
+		return reconcile.Result{RequeueAfter: o.wait}, nil
 	case !o.wrote:
 		wait, err := s.unlessOutdated(ctx, svc, m, d.Result.Addresses, settle)
 		return reconcile.Result{RequeueAfter: cmp.Or(wait.RequeueAfter, o.wait)}, err
