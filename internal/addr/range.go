@@ -3,6 +3,9 @@
 //
 // It is exact for any range of either family, from a single address to the
 // whole of IPv6.
+//
+// Read family.go, number.go (an address as a number), range.go, block.go (several ranges), index.go
+// (which range has an address), assignable.go (which addresses Services can have) and parse.go.
 package addr
 
 import (

@@ -6,6 +6,18 @@
 // Secret with the gossip keys. It knows nothing of Services, of the API server or
 // of a node's interfaces: it returns plain data for the allocator, the node agent
 // and the command line.
+//
+// Read the files in this order:
+//
+//	config.go     the result
+//	for.go        For reads everything; scope.go says in which namespaces
+//	problem.go    what is wrong with an object, and how serious that is
+//	group.go      one ServiceGroup; pools.go and ranges.go read its addresses, boundary.go for whom
+//	              it is, backend.go and netbox.go the system that manages them
+//	admission.go  which groups can be used together; order.go says which of them comes first
+//	networks.go   groups beside the networks of the cluster and its nodes
+//	agent.go      LBNodeAgents; address.go reads the attributes of their addresses
+//	gossip.go     the Secret with the keys of the gossip
 package config
 
 import (

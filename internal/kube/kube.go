@@ -1,6 +1,9 @@
 // Package kube connects the programs to the API server, and lets them start
 // while it is away. It watches objects for the programs, and keeps of each only what
 // the program uses. It does not know what the objects mean.
+//
+// Read reach.go (the connection), kube.go (the wait for the API server), watch.go (a watch of one kind)
+// and retryingwatch.go (how it outlasts the API server).
 package kube
 
 import (

@@ -4,6 +4,16 @@
 // It knows the annotations, the spec and the status of a Service in the notation of every
 // generation of PureLB. It knows nothing of pools, of the holders of addresses, or of the API
 // server. Its input is a Service as a value. Its output is a change, as the bytes of a merge patch.
+//
+// Read the files in this order:
+//
+//	service.go     the names of annotations and classes
+//	request.go     what a Service asks for; asked.go reads addresses, others.go the annotations of
+//	               other products
+//	ownership.go   which controller decides about it; record.go says what PureLB gave to it
+//	result.go      what its status must show; patch.go writes that
+//	finalizer.go   when it may go; dying.go says why it is still there
+//	announcing.go  which nodes announce its addresses
 package service
 
 import (
