@@ -262,11 +262,7 @@ func (p probed) Tables() []explain.Table {
 			row(wordFor(a), "")
 		}
 		for _, m := range a.Machines {
-			answer := cmp.Or(m.Node, "another machine")
-			if m.Denies {
-				answer += ", which does not have it"
-			}
-			row(answer, m.MAC)
+			row(cmp.Or(m.Node, "another machine"), m.MAC)
 		}
 	}
 	return []explain.Table{{Lines: []string{p.Summary.Summary}}, t}

@@ -51,10 +51,9 @@ func Adopt(s Situation) func(Address) bool {
 
 // Holds returns the addresses that are here after a pass and belong here, with their links: the local
 // ones and, on a kernel without marks, the remote ones. The pass began with s and carried out p.
-// carried are the addresses that the pass found (see Carried). added are those that it added, and
-// failed those that it could not add.
-func Holds(s Situation, p Plan, carried map[netip.Addr]bool, added map[netip.Addr]Address, failed map[netip.Addr]error) (local map[netip.Addr]string, remote map[netip.Addr]string) {
-	here := IPs(s.Node.Addresses)
+// added are the addresses that it added, and failed those that it could not add.
+func Holds(s Situation, p Plan, added map[netip.Addr]Address, failed map[netip.Addr]error) (local map[netip.Addr]string, remote map[netip.Addr]string) {
+	here, carried := IPs(s.Node.Addresses), Carried(s.Node)
 	local, remote = map[netip.Addr]string{}, map[netip.Addr]string{}
 	for _, d := range p.Decisions {
 		_, just := added[d.IP]

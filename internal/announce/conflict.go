@@ -88,7 +88,7 @@ func (c Conflicts) hasRoom(ip netip.Addr) bool {
 // node even without the Lease.
 func (c Conflicts) Identify(now time.Time, peers election.Peers) {
 	for who, one := range c {
-		if node := peers.NodeWith(who.MAC); node != "" {
+		if node := peers.MACs[who.MAC]; node != "" {
 			one.Node, one.identified = node, now
 		} else if one.Heard.After(one.identified) {
 			one.Node = ""
@@ -251,17 +251,13 @@ func (c Conflicts) Message(self string, who Rival, peers election.Peers) string 
 // should not have.
 func describe(mac [6]byte, peers election.Peers) (machine, advice string) {
 	text := MACText(mac)
-	if several := peers.SharedMACs[mac]; len(several) > 0 {
-		return fmt.Sprintf("one of the nodes %s, whose Leases all claim %s", strings.Join(several, ", "), text),
-			"give each node a MAC of its own, and look for the node that answers"
-	}
 	name, ok := peers.MACs[mac]
 	if !ok {
 		return "another machine, " + text, "if this is no node of the cluster, give it another address, or exclude this one from the pool"
 	}
 	// kube-proxy in IPVS mode puts all addresses on kube-ipvs0 of every node.
 	return fmt.Sprintf("node %s, %s", name, text),
-		fmt.Sprintf("if node %s goes on answering, set net.ipv4.conf.all.arp_ignore to 1 there, or strictARP of kube-proxy", name)
+		fmt.Sprintf("if node %s goes on answering, end another load balancer there, or set net.ipv4.conf.all.arp_ignore to 1, or strictARP of kube-proxy", name)
 }
 
 // MACText returns mac in the usual notation.

@@ -107,6 +107,12 @@ func (h *Handovers) Taken(node string, addresses []netip.Addr) {
 	}
 }
 
+// Asked reports whether node was asked to take ip, and ip is still here.
+func (h *Handovers) Asked(node string, ip netip.Addr) bool {
+	one := h.each[ip]
+	return one != nil && one.asked[node]
+}
+
 // Unasked records that to cannot be asked to take addresses, so there is no reason to wait.
 func (h *Handovers) Unasked(to string, addresses []netip.Addr) {
 	for _, ip := range addresses {

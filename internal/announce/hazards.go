@@ -12,6 +12,7 @@ type Hazard struct{ Reason, Text string }
 
 // Reasons of hazards.
 const (
+	HazardARP      = "ARPNotStrict"
 	HazardSender   = "ARPSenderNotStrict"
 	HazardMistaken = "ServiceIsNodeAddress"
 )
@@ -19,6 +20,10 @@ const (
 // Hazards returns the hazards of the node. adopt is as for Diff.
 func Hazards(s Situation, adopt func(Address) bool) []Hazard {
 	var all []Hazard
+	if AnswersByMistake(s.Node) && s.servesLocal(adopt) {
+		all = append(all, Hazard{HazardARP, "answers ARP for addresses of Services that it does not hold: kube-proxy in IPVS mode has them on " +
+			"kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), or net.ipv4.conf.all.arp_ignore to 1 on the node"})
+	}
 	if ip, wrong := s.wrongSender(adopt); wrong {
 		all = append(all, Hazard{HazardSender, fmt.Sprintf("asks for its gateway as %s, the address of a Service, and routers that check the sender "+
 			"do not answer: set net.ipv4.conf.all.arp_announce to 2", ip)})
@@ -28,6 +33,16 @@ func Hazards(s Situation, adopt func(Address) bool) []Hazard {
 			"set --node-ip for its kubelet (node-ip with K3s and RKE2), and IP_AUTODETECTION_METHOD=kubernetes-internal-ip with Calico", service, ip)})
 	}
 	return all
+}
+
+// servesLocal reports whether a Service has an IPv4 address in a network of the node.
+func (s Situation) servesLocal(adopt func(Address) bool) bool {
+	networks := Subnets(s.Agent, s.Node, adopt)
+	return slices.ContainsFunc(s.Services, func(svc Service) bool {
+		return slices.ContainsFunc(svc.Addresses, func(ip netip.Addr) bool {
+			return ip.Is4() && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
+		})
+	})
 }
 
 // Moved returns the address at which other nodes reach this node instead of now, an address of the node, or

@@ -1,7 +1,6 @@
 package announce
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 )
@@ -14,35 +13,23 @@ const (
 	Take MessageKind = 1
 	// Taken answers that the sender has them now.
 	Taken MessageKind = 2
-	// Ask asks whether the receiver has addresses for which its node answered.
-	Ask MessageKind = 3
-	// Have answers that the sender has the addresses or is about to take them. HaveNot answers
-	// that it does neither.
-	Have    MessageKind = 4
-	HaveNot MessageKind = 5
 	// Listen asks whether a machine on the receiver's segments answers for addresses that have just
 	// come to the sender. Unheard answers for which of them no machine does, although others answer.
 	Listen  MessageKind = 6
 	Unheard MessageKind = 7
 )
 
-// numbered reports whether messages of kind k have the number of a question.
-func (k MessageKind) numbered() bool { return k == Ask || k == Have || k == HaveNot }
-
 // MaxAddresses limits the addresses in a Message.
 const MaxAddresses = 1024
 
 // messageVersion is the first byte of a message. An agent ignores a message of another
-// version or of an unknown kind: a handover then ends by its deadline, and an Ask without an
-// answer means that the address counts as held.
+// version or of an unknown kind: a handover then ends by its deadline. Agents of earlier versions
+// also ask which addresses a node has (kinds 3 to 5). Without an answer they take the address for held.
 const messageVersion = 1
 
 // Message is a message between two agents.
 type Message struct {
-	Kind MessageKind
-	// Number is the number of the question. Its answers repeat it, so that a late answer does
-	// not count for the next question. Take and Taken have no number.
-	Number    uint64
+	Kind      MessageKind
 	Addresses []netip.Addr
 }
 
@@ -57,13 +44,10 @@ func Encode(kind MessageKind, addresses []netip.Addr) [][]byte {
 	return all
 }
 
-// Encode returns the bytes of m, which has MaxAddresses at most: the version, the kind, the
-// number in eight bytes if the kind has one, and for each address its length and its bytes.
+// Encode returns the bytes of m, which has MaxAddresses at most: the version, the kind,
+// and for each address its length and its bytes.
 func (m Message) Encode() []byte {
 	buf := []byte{messageVersion, byte(m.Kind)}
-	if m.Kind.numbered() {
-		buf = binary.BigEndian.AppendUint64(buf, m.Number)
-	}
 	for _, a := range m.Addresses {
 		bytes := a.Unmap().AsSlice()
 		buf = append(append(buf, byte(len(bytes))), bytes...)
@@ -77,13 +61,8 @@ func Decode(message []byte) (Message, error) {
 		return Message{}, fmt.Errorf("read message: it does not have version %d", messageVersion)
 	}
 	m, rest := Message{Kind: MessageKind(message[1])}, message[2:]
-	switch {
-	case m.Kind < Take || m.Kind > Unheard:
+	if m.Kind != Take && m.Kind != Taken && m.Kind != Listen && m.Kind != Unheard {
 		return Message{}, fmt.Errorf("read message: unknown kind %d", m.Kind)
-	case m.Kind.numbered() && len(rest) < 8:
-		return Message{}, fmt.Errorf("read message: the number of the question has %d of 8 bytes", len(rest))
-	case m.Kind.numbered():
-		m.Number, rest = binary.BigEndian.Uint64(rest), rest[8:]
 	}
 	for len(rest) > 0 {
 		n := int(rest[0])

@@ -43,7 +43,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"another version":    append([]byte{messageVersion + 1}, good[1:]...),
 		"an unknown kind":    {messageVersion, byte(announce.Unheard) + 1},
 		"no kind":            {messageVersion, 0},
-		"half a number":      {messageVersion, byte(announce.Ask), 0, 0, 0, 0, 0, 0, 7},
 		"half an address":    good[:len(good)-1],
 		"an address of none": append(bytes.Clone(good), 0),
 		"a size only":        append(bytes.Clone(good), 4),
@@ -60,14 +59,14 @@ func TestNonsenseIsRefused(t *testing.T) {
 // goldenMessages are messages whose exact bytes are in testdata. The bytes must not change
 // once a release uses them: agents of neighboring releases talk to each other.
 var goldenMessages = map[string]announce.Message{
-	"take":     {Kind: announce.Take, Addresses: addrs("192.0.2.9", "2001:db8::9")},
-	"taken":    {Kind: announce.Taken, Addresses: addrs("192.0.2.9", "2001:db8::9")},
-	"ask":      {Kind: announce.Ask, Number: 0x0102030405060708, Addresses: addrs("192.0.2.9", "2001:db8::9")},
-	"have":     {Kind: announce.Have, Number: 0x0102030405060708, Addresses: addrs("192.0.2.9")},
-	"have-not": {Kind: announce.HaveNot, Number: 0x0102030405060708, Addresses: addrs("2001:db8::9")},
-	"listen":   {Kind: announce.Listen, Addresses: addrs("192.0.2.9", "2001:db8::9")},
-	"unheard":  {Kind: announce.Unheard, Addresses: addrs("192.0.2.9")},
+	"take":    {Kind: announce.Take, Addresses: addrs("192.0.2.9", "2001:db8::9")},
+	"taken":   {Kind: announce.Taken, Addresses: addrs("192.0.2.9", "2001:db8::9")},
+	"listen":  {Kind: announce.Listen, Addresses: addrs("192.0.2.9", "2001:db8::9")},
+	"unheard": {Kind: announce.Unheard, Addresses: addrs("192.0.2.9")},
 }
+
+// formerMessages are messages that only earlier versions write. They are ignored.
+var formerMessages = []string{"ask", "have", "have-not"}
 
 func TestMessagesAreGolden(t *testing.T) {
 	text, err := os.ReadFile("testdata/messages.txt")
@@ -86,6 +85,13 @@ func TestMessagesAreGolden(t *testing.T) {
 			t.Errorf("%s is read as %v, %v", name, again, err)
 		}
 	}
+	for _, name := range formerMessages {
+		text, err := hex.DecodeString(golden[name])
+		if m, wrong := announce.Decode(text); err != nil || len(text) == 0 || wrong == nil {
+			t.Errorf("%s is read as %v, %v", name, m, err)
+		}
+		delete(golden, name)
+	}
 	for name := range golden {
 		t.Errorf("nothing writes %s", name)
 	}
@@ -93,7 +99,6 @@ func TestMessagesAreGolden(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{messageVersion, byte(announce.Taken)})
-	f.Add(goldenMessages["ask"].Encode())
 	f.Add(announce.Encode(announce.Take, []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")})[0])
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := announce.Decode(text)

@@ -97,7 +97,7 @@ func TestHolds(t *testing.T) {
 		if tt.fails != "" {
 			failed[one(tt.fails)] = announce.ErrWaiting
 		}
-		local, remote := announce.Holds(s, announce.Plan{Decisions: decisions}, announce.Carried(s.Node), added, failed)
+		local, remote := announce.Holds(s, announce.Plan{Decisions: decisions}, added, failed)
 		if got := fmt.Sprint(local, remote); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}

@@ -119,18 +119,6 @@ func (t *Takeovers) AnsweredSince(at time.Time, addresses []netip.Addr) []netip.
 	})
 }
 
-// Coming returns the addresses that this node is about to take without an offer: it probes for
-// them now, or its last probe had no answer.
-func (t *Takeovers) Coming() map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
-	for ip, one := range t.each {
-		if one.probing || !one.silent.IsZero() {
-			all[ip] = true
-		}
-	}
-	return all
-}
-
 // Unprobed records that addresses could not be probed on link.
 func (t *Takeovers) Unprobed(now time.Time, link string, addresses []netip.Addr) {
 	for _, ip := range addresses {

@@ -11,7 +11,6 @@
 //	caches     the objects of the API server, and what the agent keeps of them
 //	observe    the world of a pass
 //	apply      what a pass changes in the kernel, asks a segment and tells other nodes
-//	inquiry    the questions of agents to each other
 //	segment    the links that lead to no other machine
 //	gate       what this node must not attract yet
 //	kubeproxy  the questions to kube-proxy
@@ -34,15 +33,10 @@
 //	conflicts  the other machines that have addresses of Services: until 10 minutes after
 //	           this node last heard a machine. The Lease of the node names them, so that the
 //	           allocator allocates none of these addresses
-//	claimants  the nodes of the cluster that claim addresses that are here: until the agent
-//	           has asked their agents
 //	segments   the links that lead to no other machine, by the last probes there
 //	macs       the Ethernet addresses of the links after the last pass
-//	answering  the addresses on this node after the last pass: the answer to agents that ask
-//	           for one, even while a pass runs
 //	gate       whether kube-proxy has worked since the agent started, and the Services with the
 //	           policy Local whose endpoints here it serves
-//	inquiries  the agent's own questions to other agents that have no answer yet
 //	reporter   the past reports, so that nothing is reported twice
 //	idle       the Services that lost their endpoints, and when: until they have had some for
 //	           a minute
@@ -159,7 +153,7 @@ type Options struct {
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, prober.seen, answering, inquiries, listening.asking, kubelets and inbox.
+// segments.questions, prober.seen, listening.asking and kubelets.
 type Agent struct {
 	Options
 	config    parsed
@@ -169,17 +163,13 @@ type Agent struct {
 	takeovers announce.Takeovers
 	handovers announce.Handovers
 	conflicts announce.Conflicts
-	claimants claimants
 	addresses announce.Memory
 	held      heldAddresses
 	segments  segments
-	answering answering
-	inquiries inquiries
 	listening listening
-	// inbox has the messages of other agents that the loop must read.
-	inbox chan mail
-	// claiming says that gratuitous ARP is on.
-	claiming bool
+	// claiming says that gratuitous ARP is on. mistaken says that the kernels of nodes answer for
+	// addresses that only kube-proxy has.
+	claiming, mistaken bool
 	// macs are the Ethernet addresses of the links, by name.
 	macs     map[string][6]byte
 	kubelets kubelets
@@ -210,13 +200,11 @@ func New(opt Options) *Agent {
 		takeovers:  announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
 		handovers:  announce.Handovers{Limit: opt.Handover},
 		conflicts:  announce.Conflicts{},
-		claimants:  claimants{},
 		addresses:  announce.Memory{},
 		gate:       gate{open: opt.KubeProxy == nil, asked: map[announce.ServiceFamily]*question{}},
 		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, proxies: map[proxy]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},
 		background: background{completions: make(chan completion)},
-		inbox:      make(chan mail, inboxSize),
 	}
 	a.prober = newProber(a, opt.Callers)
 	return a

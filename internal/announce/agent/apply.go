@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/nodes/membership"
 )
 
 // outcome is the result of applying a plan.
@@ -213,13 +214,13 @@ func (a *Agent) departureTasks(going announce.Withdrawals) todo {
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
 	asking.Everyone = true
-	peers, long := seen.Peers, a.answeredLong(ips, seen)
+	long := a.answeredLong(ips, seen)
 	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // the silence counts from now, even if the loop reads it later
 		alone, proxies := a.withoutProxies(ctx, link, ips, answers, seen)
-		holders := a.holders(ctx, ips, alone, peers)
-		a.dropDead(ctx, link, long, holders, peers)
+		holders := alone.Holders(seen.Situation)
+		a.dropDead(ctx, link, long, holders, seen.Peers)
 		return func() {
 			a.noteProxies(ctx, link, proxies)
 			for family, some := range byFamily(ips) {
@@ -288,15 +289,20 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 	return all
 }
 
-// handleMail handles an offer of another agent, or its answer to an offer or a question.
-func (a *Agent) handleMail(l mail) {
-	switch l.Kind {
-	case announce.Take:
-		a.takeovers.Offered(l.received, l.from, l.Addresses)
-	case announce.Taken:
-		a.handovers.Taken(l.from, l.Addresses)
-	case announce.Unheard:
-		a.noteUnheard(l)
+// handleMessage handles an offer or a question of another agent, or its answer to one.
+func (a *Agent) handleMessage(ctx context.Context, got membership.Message) {
+	m, err := announce.Decode(got.Body)
+	switch {
+	case err != nil:
+		a.Log.Debug("messageNotUnderstood", "node", a.Node, "from", got.From, "error", err)
+	case m.Kind == announce.Take:
+		a.takeovers.Offered(got.Received, got.From, m.Addresses)
+	case m.Kind == announce.Taken:
+		a.handovers.Taken(got.From, m.Addresses)
+	case m.Kind == announce.Listen:
+		a.background.wait.Go(func() { a.listenFor(ctx, got.From, m.Addresses) })
+	case m.Kind == announce.Unheard:
+		a.noteUnheard(got.From, m.Addresses)
 	}
 }
 

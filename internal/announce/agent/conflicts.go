@@ -2,9 +2,7 @@ package agent
 
 import (
 	"context"
-	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,23 +23,21 @@ const defendEvery = 10 * time.Second
 // hear handles what another machine said about an address, and reports whether the loop must
 // make a pass. A probe is only a question, and the kernel answers it. The loop may read the
 // packet late, so the time of the packet counts.
-//
-// If gossip hears the node of that machine, the agent first asks the agent of that node:
-// where kube-proxy is in IPVS mode, the kernels of all nodes answer the gratuitous ARP of
-// this node.
 func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
 	if h.Probe || a.segments.proxies[proxy{linkFamily{h.Link, addr.FamilyOf(h.Addr)}, h.MAC}] || !a.claims(h) {
 		return false
 	}
-	nodes := announce.Askable(h.MAC, a.Peers.Peers())
-	if len(nodes) == 0 {
-		return a.contest(ctx, time.Now(), h)
+	node := a.Peers.Peers().MACs[h.MAC]
+	if node != "" && (a.handovers.Asked(node, h.Addr) || a.mistaken && h.Addr.Is4() && !a.names(node, h.Addr)) {
+		return false
 	}
-	due := false
-	for _, node := range nodes { // a claim of several nodes is a conflict unless all deny it
-		due = a.claimants.note(h.At, node, h) || due
-	}
-	return due
+	return a.contest(ctx, time.Now(), h)
+}
+
+// names reports whether the slot of an address that is here names another node, node.
+func (a *Agent) names(node string, ip netip.Addr) bool {
+	one := a.addresses[ip]
+	return one != nil && one.Named == node
 }
 
 // claims reports whether h claims an address that had been here for a while.
@@ -71,8 +67,7 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 // and then it also probes again for machines that had an address which no Service has now.
 func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
 	a.conflicts.Forget(now)
-	next = a.askClaimants(now)
-	next.next = announce.Sooner(next.next, a.conflicts.NoteContests(now, plan, done.contests))
+	next.next = a.conflicts.NoteContests(now, plan, done.contests)
 	a.conflicts.Identify(now, seen.Peers)
 	if !seen.sure() {
 		return next
@@ -143,83 +138,4 @@ func showConflicts(conflicts announce.Conflicts) []agentstate.Conflict {
 		all = append(all, agentstate.Conflict{IP: who.IP, Link: one.Link, MAC: announce.MACText(who.MAC), Here: one.Here, Heard: one.Heard})
 	}
 	return all
-}
-
-// claimants are nodes of the cluster, by name, that claimed addresses that are here. The
-// agent asks their agents whether they have these addresses.
-type claimants map[string]*claimant
-
-// claimant holds the claims of a node since its agent was last asked.
-type claimant struct {
-	claims map[netip.Addr]announce.Heard
-	asked  time.Time
-}
-
-const (
-	// askClaimantEvery is the shortest time between two questions to one agent. A node that
-	// answers by mistake does so at each announcement here.
-	askClaimantEvery = 10 * time.Second
-	// maxClaims limits the addresses in one question. The agent hears further ones again.
-	maxClaims = announce.MaxAddresses
-)
-
-// note records a claim of node, and reports whether to ask its agent now.
-func (c claimants) note(now time.Time, node string, h announce.Heard) (due bool) {
-	one := c[node]
-	if one == nil {
-		one = &claimant{claims: map[netip.Addr]announce.Heard{}}
-		c[node] = one
-	}
-	if len(one.claims) < maxClaims {
-		one.claims[h.Addr] = h
-	}
-	return !now.Before(one.asked.Add(askClaimantEvery))
-}
-
-// due returns the claims of the nodes whose agents the agent must ask now, and marks these agents
-// as asked. next is when the next agents are due, or zero.
-func (c claimants) due(now time.Time) (all map[string]map[netip.Addr]announce.Heard, next time.Time) {
-	all = map[string]map[netip.Addr]announce.Heard{}
-	for node, one := range c {
-		again := one.asked.Add(askClaimantEvery)
-		switch {
-		case now.Before(again):
-			if len(one.claims) > 0 {
-				next = announce.Sooner(next, again)
-			}
-		case len(one.claims) == 0:
-			delete(c, node)
-		default:
-			all[node] = one.claims
-			one.claims, one.asked = map[netip.Addr]announce.Heard{}, now
-		}
-	}
-	return all, next
-}
-
-// askClaimants asks the agents that are due. A claim that an agent does not deny is a
-// conflict.
-func (a *Agent) askClaimants(now time.Time) todo {
-	due, next := a.claimants.due(now)
-	work := todo{next: next}
-	for node, claims := range due {
-		work.tasks = append(work.tasks, func(ctx context.Context) completion {
-			asking, cancel := context.WithTimeout(ctx, inquiryWait)
-			defer cancel()
-			for _, ip := range a.inquire(asking, node, slices.SortedFunc(maps.Keys(claims), netip.Addr.Compare)) {
-				delete(claims, ip)
-			}
-			if len(claims) == 0 || ctx.Err() != nil {
-				return nil
-			}
-			return func() {
-				for _, h := range claims {
-					if a.claims(h) {
-						a.contest(ctx, time.Now(), h)
-					}
-				}
-			}
-		})
-	}
-	return work
 }

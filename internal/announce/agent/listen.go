@@ -67,7 +67,7 @@ func (a *Agent) sendListen(ctx context.Context, addresses []netip.Addr) {
 		}
 	}
 	for node, ips := range asked {
-		a.sendAnswers(ctx, node, []announce.Message{{Kind: announce.Listen, Addresses: ips}})
+		a.tell(ctx, node, announce.Message{Kind: announce.Listen, Addresses: ips})
 	}
 }
 
@@ -89,15 +89,15 @@ func (a *Agent) listenFor(ctx context.Context, node string, addresses []netip.Ad
 		}
 	}
 	if len(unheard.Addresses) > 0 {
-		a.sendAnswers(ctx, node, []announce.Message{unheard})
+		a.tell(ctx, node, unheard)
 	}
 }
 
 // noteUnheard records that another node hears no answer for addresses of this node.
-func (a *Agent) noteUnheard(l mail) {
+func (a *Agent) noteUnheard(node string, addresses []netip.Addr) {
 	a.listening.unheard = map[netip.Addr]string{}
-	for _, ip := range l.Addresses {
-		a.listening.unheard[ip] = l.from
+	for _, ip := range addresses {
+		a.listening.unheard[ip] = node
 	}
 }
 
@@ -117,4 +117,13 @@ func (a *Agent) reportUnheard(seen *observation) {
 		}
 	}
 	a.listening.unheard = nil
+}
+
+// tell sends a message that is not important to the agent of another node.
+func (a *Agent) tell(ctx context.Context, to string, m announce.Message) {
+	ctx, cancel := context.WithTimeout(ctx, sendLimit)
+	defer cancel()
+	if err := a.Peers.Send(ctx, to, m.Encode()); err != nil {
+		a.Log.DebugContext(ctx, "messageNotSent", "node", a.Node, "to", to, "error", err)
+	}
 }

@@ -19,7 +19,6 @@ import (
 func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	seen, err := a.observe(ctx, now)
 	if err != nil {
-		a.answering.snapshot.Store(nil)
 		return todo{}, err
 	}
 	a.publish(seen)
@@ -28,9 +27,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	plan := announce.Decide(seen.Situation)
 	done, waits := a.apply(ctx, seen, plan)
 	done.fail(notDropped)
-	carried := announce.Carried(seen.Node)
-	a.held.hold(announce.Holds(seen.Situation, plan, carried, done.added, done.failed))
-	a.answering.note(a.snapshot(now, seen, carried), done.gone)
+	a.held.hold(announce.Holds(seen.Situation, plan, done.added, done.failed))
 	next := together(waits,
 		todo{next: a.addresses.Fail(now, plan, done.failed)},
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
@@ -116,7 +113,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer a.readInBackground(context.WithoutCancel(ctx))()
 	a.background.wait.Go(func() { a.watchLinks(ctx) })
 	a.watchKubeProxy(ctx)
 	a.keep(ctx, kernel, heard)
@@ -131,7 +127,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 	retry := backoff.Pauses{Min: retryMin, Max: retryMax}
 	for ctx.Err() == nil {
 		began := time.Now()
-		a.drain()
+		a.drain(ctx)
 		left, err := a.guardedPass(ctx, began)
 		if err == nil {
 			retry.Reset()
@@ -161,8 +157,8 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			}
 		case done := <-a.background.completions:
 			done()
-		case l := <-a.inbox:
-			a.handleMail(l)
+		case m := <-a.Peers.Received():
+			a.handleMessage(ctx, m)
 		case <-ctx.Done():
 		case <-kernel:
 		case <-a.Cluster.Changed():
@@ -175,13 +171,13 @@ func (a *Agent) wait(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 
 // drain handles the events that have come already, drainMost at most, so that a flood of events
 // does not delay a pass.
-func (a *Agent) drain() {
+func (a *Agent) drain(ctx context.Context) {
 	for range drainMost {
 		select {
 		case done := <-a.background.completions:
 			done()
-		case l := <-a.inbox:
-			a.handleMail(l)
+		case m := <-a.Peers.Received():
+			a.handleMessage(ctx, m)
 		default:
 			return
 		}
@@ -341,7 +337,7 @@ func (a *Agent) handOver(ctx context.Context) error {
 	var err error
 	for ctx.Err() == nil {
 		now := time.Now()
-		a.drain()
+		a.drain(ctx)
 		var going announce.Withdrawals
 		going, err = a.handoverPass(ctx, now)
 		a.background.start(tasks, a.departureTasks(going).tasks)

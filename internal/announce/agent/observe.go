@@ -41,8 +41,6 @@ type observation struct {
 	tasks []task
 	// again is when another observation is needed without an event, or zero.
 	again time.Time
-	// misled is an address for which this node answered although it does not have it.
-	misled netip.Addr
 }
 
 // sure reports whether this node knows everything that decisions depend on.
@@ -78,10 +76,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
 	}
 	o.problem = problem(o)
-	if misled := a.answering.misled.Load(); misled != nil && announce.AnswersByMistake(node) {
-		o.misled = *misled
-	}
 	o.hazards = announce.Hazards(o.Situation, o.adopt)
+	a.mistaken = announce.AnswersByMistake(node)
 	if a.gate.silent != "" {
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventProxySilent, Text: a.gate.silent})
 	}

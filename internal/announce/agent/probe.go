@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +28,6 @@ const (
 	probesWaiting = 4
 	probeLimit    = 15 * time.Second
 	maxRequest    = 1 << 10
-	// nodesAsked limits how many agents a probe asks whether they have the address.
-	nodesAsked = 32
 )
 
 // prober answers requests for probes. The loop only sets seen.
@@ -176,27 +173,5 @@ func (p *prober) ask(ctx context.Context, q probe.Question, peers election.Peers
 	if err != nil {
 		return probe.Answer{}, err
 	}
-	return probe.Judge(q, peers, answers, p.denials(ctx, q.Address, answers, peers)), nil
-}
-
-// denials asks the agents of the nodes that answered for ip whether they have it.
-func (p *prober) denials(ctx context.Context, ip netip.Addr, answers announce.Answers, peers election.Peers) announce.Denied {
-	var nodes []string
-	for _, mac := range answers[ip] {
-		for _, node := range announce.Askable(mac, peers) {
-			if !slices.Contains(nodes, node) && len(nodes) < nodesAsked {
-				nodes = append(nodes, node)
-			}
-		}
-	}
-	return p.denying(ctx, nodes, ip)
-}
-
-// denying asks the agents of nodes whether they have ip.
-func (a *Agent) denying(ctx context.Context, nodes []string, ip netip.Addr) announce.Denied {
-	asked := make(map[string][]netip.Addr, len(nodes))
-	for _, node := range nodes {
-		asked[node] = []netip.Addr{ip}
-	}
-	return a.denied(ctx, asked)
+	return probe.Judge(q, peers, answers), nil
 }

@@ -25,7 +25,7 @@ func (a *Agent) withoutProxies(
 	left, proxies := announce.Answers{}, map[addr.Family][][6]byte{}
 	for family, some := range byFamily(ips) {
 		strange := slices.IndexFunc(some, func(ip netip.Addr) bool {
-			return slices.ContainsFunc(answers[ip], func(mac [6]byte) bool { return len(announce.NodesOf(mac, seen.Peers)) == 0 })
+			return slices.ContainsFunc(answers[ip], func(mac [6]byte) bool { return seen.Peers.MACs[mac] == "" })
 		})
 		if strange >= 0 {
 			asking := seen.asking(link)

@@ -335,7 +335,6 @@ const (
 	eventConfigIgnored   = "ConfigIgnored"
 	eventInvalidSelector = "InvalidNodeSelector"
 	eventLinkSilent      = "InterfaceSilent"
-	eventNotStrict       = "ARPNotStrict"
 	eventNoDummy         = "NoDummyInterface"
 	eventProxySilent     = "KubeProxySilent"
 )
@@ -386,11 +385,6 @@ func (r *reporter) problemsOf(seen *observation) []reportedProblem {
 			add(*seen.chosen, eventLinkSilent, "Node %s hears no machine on interface %s, though other nodes should answer there: "+
 				"they take its addresses; look at the switch port and its VLANs", r.node, l.Name)
 		}
-	}
-	if seen.misled.IsValid() && seen.chosen != nil {
-		add(*seen.chosen, eventNotStrict, "Node %s answers ARP for addresses that it does not hold, such as %s: kube-proxy in IPVS mode has "+
-			"them on kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), or net.ipv4.conf.all.arp_ignore to 1 on the node",
-			r.node, seen.misled)
 	}
 	for _, h := range seen.hazards {
 		if seen.chosen != nil {

@@ -152,6 +152,8 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 				s.kernel.hold(permanent("kube-ipvs0", prefix))
 			}
 		})
+	case "loose": // the kernel answers for addresses of other links
+		s.kernel.change(func() { s.kernel.looseARP = true })
 	case "hold", "leased": // a local address of an earlier agent, or of the node
 		left, err := time.ParseDuration(args[2])
 		expect.NoError(t, err)
@@ -236,9 +238,6 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 		return strconv.Itoa(s.peers.reportedTimes()), true
 	case "selector":
 		return state(s.world), true
-	case "asked": // what node-b asks this node, with the number of the question
-		number, _ := strconv.ParseUint(args[0], 10, 64)
-		return s.asks(number, args[1:]...), true
 	case "writes": // of slots
 		return strconv.Itoa(s.notes.written() - s.written), true
 	case "remaining": // all addresses of the node

@@ -145,7 +145,7 @@ func (s *segment) answerWithoutStrictARP(t *testing.T) {
 	}
 }
 
-// The agents of the nodes that answer deny that they have the address. So no node waits for them.
+// No slot names the nodes that answer. So no node waits for them.
 func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	t.Parallel()
 	s := newSegment(t, "a", "b", "c")
@@ -186,9 +186,9 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	reported := map[string]bool{}
 	for name, h := range s.hosts {
 		for len(h.events.Events) > 0 {
-			if e := <-h.events.Events; strings.Contains(e, eventNotStrict) && strings.Contains(e, "Node "+name+" answers") && !reported[name] {
+			if e := <-h.events.Events; strings.Contains(e, announce.HazardARP) && strings.Contains(e, "Node "+name+" answers") && !reported[name] {
 				reported[name] = true
-			} else if strings.Contains(e, eventNotStrict) || strings.Contains(e, eventConflict) && !aboutAny(ended, e) {
+			} else if strings.Contains(e, announce.HazardARP) || strings.Contains(e, eventConflict) && !aboutAny(ended, e) {
 				t.Errorf("%s has a wrong or a second warning: %s", name, e)
 			}
 		}

@@ -60,9 +60,6 @@ type Machine struct {
 	MAC string `json:"mac"`
 	// Node is the node of the cluster with this MAC, "" for another machine.
 	Node string `json:"node,omitempty"`
-	// Denies says that the agent of Node does not have the address. The kernel of the node answers
-	// for the address nevertheless. It does so, for example, with IPVS but without strictARP.
-	Denies bool `json:"denies,omitempty"`
 }
 
 // Control is a machine that must answer on the segment. Its answer shows that the segment

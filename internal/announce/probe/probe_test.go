@@ -89,28 +89,19 @@ func TestPlanAsksOnlyWhereTheNodeHasTheNetwork(t *testing.T) {
 func TestJudgeTakesOnlyProvenSilenceForSilence(t *testing.T) {
 	mac := func(last byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, last} }
 	target, gateway, n2 := ip("192.0.2.9"), ip("192.0.2.254"), ip("192.0.2.2")
-	shared := func(s *announce.Situation) {
-		s.Peers.MACs, s.Peers.SharedMACs = nil, map[[6]byte][]string{mac(2): {"n2", "n3"}}
-	}
 	for _, tt := range []struct {
 		name    string
 		answers announce.Answers
-		denied  announce.Denied
 		change  func(*announce.Situation)
 		want    string
 	}{
-		{"a control answers", announce.Answers{gateway: {mac(9)}}, nil, nil, "silent"},
-		{"another node answers", announce.Answers{n2: {mac(2)}}, nil, nil, "silent"},
-		{"nobody answers", nil, nil, nil, "unknown: no machine answers on eth0, not even those that must"},
-		{"there is no control", nil, nil, func(s *announce.Situation) { s.Node.Gateways, s.Peers.Own = nil, nil },
+		{"a control answers", announce.Answers{gateway: {mac(9)}}, nil, "silent"},
+		{"another node answers", announce.Answers{n2: {mac(2)}}, nil, "silent"},
+		{"nobody answers", nil, nil, "unknown: no machine answers on eth0, not even those that must"},
+		{"there is no control", nil, func(s *announce.Situation) { s.Node.Gateways, s.Peers.Own = nil, nil },
 			"unknown: no other node and no gateway is known on eth0, so that silence proves nothing"},
-		{"a node answers", announce.Answers{target: {mac(2)}}, nil, nil, "answered 02:00:00:00:00:02 n2"},
-		{"a foreign machine answers", announce.Answers{target: {mac(7)}, n2: {mac(2)}}, nil, nil, "answered 02:00:00:00:00:07"},
-		{"a node answers that has it not, and a foreign machine", announce.Answers{target: {mac(3), mac(7)}}, announce.Denied{"n3": {target: true}}, nil,
-			"answered 02:00:00:00:00:07, 02:00:00:00:00:03 n3 denies"},
-		{"a MAC that two nodes claim", announce.Answers{target: {mac(2)}}, nil, shared, "answered 02:00:00:00:00:02 n2"},
-		{"one of them denies", announce.Answers{target: {mac(2)}}, announce.Denied{"n2": {target: true}}, shared, "answered 02:00:00:00:00:02 n3"},
-		{"both deny", announce.Answers{target: {mac(2)}}, announce.Denied{"n2": {target: true}, "n3": {target: true}}, shared, "answered 02:00:00:00:00:02 n2 denies"},
+		{"a node answers", announce.Answers{target: {mac(2)}}, nil, "answered 02:00:00:00:00:02 n2"},
+		{"a foreign machine answers", announce.Answers{target: {mac(7)}, n2: {mac(2)}}, nil, "answered 02:00:00:00:00:07"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := view()
@@ -121,7 +112,7 @@ func TestJudgeTakesOnlyProvenSilenceForSilence(t *testing.T) {
 			if result != "" {
 				t.Fatal(result, why)
 			}
-			a := Judge(q, s.Peers, tt.answers, tt.denied)
+			a := Judge(q, s.Peers, tt.answers)
 			if got := describe(a); got != tt.want {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
 			}
@@ -140,9 +131,6 @@ func describe(a Answer) string {
 			text += ","
 		}
 		text += strings.TrimRight(fmt.Sprintf(" %s %s", m.MAC, m.Node), " ")
-		if m.Denies {
-			text += " denies"
-		}
 	}
 	return text
 }
@@ -156,7 +144,7 @@ func TestSummarizeSaysWhoAnswers(t *testing.T) {
 	here := func(a Answer) Answer { a.Here = true; return a }
 	n1 := Machine{MAC: "02:00:00:00:00:01", Node: "n1"}
 	n2 := Machine{MAC: "02:00:00:00:00:02", Node: "n2"}
-	misled := Machine{MAC: "02:00:00:00:00:03", Node: "n3", Denies: true}
+	misled := Machine{MAC: "02:00:00:00:00:03", Node: "n3"}
 	foreign := Machine{MAC: "02:00:00:00:00:07"}
 	off := Answer{Address: target, Result: OffLink}
 	for _, tt := range []struct {
@@ -173,8 +161,8 @@ func TestSummarizeSaysWhoAnswers(t *testing.T) {
 			"192.0.2.9 is answered by another machine, 02:00:00:00:00:07 (seen by n1, n2), and is on node n1 too"},
 		{"two nodes", []Answer{by("n3", n1, n2)}, true, "192.0.2.9 is on nodes n1, n2: only one of them may answer"},
 		{"two holders that hear each other", []Answer{here(by("n1", n2)), here(by("n2", n1))}, true, "192.0.2.9 is on nodes n1, n2: only one of them may answer"},
-		{"a node that has it not", []Answer{by("n2", n1, misled), here(silent("n1"))}, true,
-			"192.0.2.9 is answered by node n3 (seen by n2), which does not have it: set arp_ignore=1 and arp_announce=2 there, and strictARP with IPVS"},
+		{"a node that has it not", []Answer{by("n2", n1, misled), here(silent("n1")), silent("n3")}, true,
+			"192.0.2.9 is answered by node n3 (seen by n2), which does not have it: end another load balancer there, or set arp_ignore=1 and arp_announce=2, and strictARP with IPVS"},
 		{"one node does not hear the holder", []Answer{by("n2", n1), silent("n3"), here(silent("n1"))}, true,
 			"192.0.2.9 is answered by node n1 (seen by n2), but node n3 in the same network cannot hear that: the network drops its answers; look for port security, and for filters against MAC or IP spoofing, on the switch or hypervisor"},
 		{"no node hears the holder", []Answer{silent("n2"), here(silent("n1"))}, true, "192.0.2.9 is on node n1, but node n2 in the same network cannot hear it: the network drops its answers; look for port security, and for filters against MAC or IP spoofing, on the switch or hypervisor"},

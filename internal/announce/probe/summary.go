@@ -25,7 +25,7 @@ func Unanswered(node string, ip netip.Addr, why string) Answer {
 // views sorts what agents saw.
 type views struct {
 	// foreign holds the MACs of machines that are no nodes. nodes holds the nodes that
-	// answered. misled holds the nodes that answered although they do not have the address.
+	// answered. misled holds the nodes that answered although their agents do not have the address.
 	// The values are the agents that saw the answer.
 	foreign, nodes, misled map[string][]string
 	// here are the nodes that have the address, on the link that was asked. silent are the
@@ -37,6 +37,10 @@ type views struct {
 }
 
 func sorted(answers []Answer) views {
+	lacks := map[string]bool{}
+	for _, a := range answers {
+		lacks[a.Node] = !a.Here && a.Result != Unknown
+	}
 	v := views{foreign: map[string][]string{}, nodes: map[string][]string{}, misled: map[string][]string{}}
 	for _, a := range answers {
 		for _, m := range a.Machines {
@@ -44,7 +48,7 @@ func sorted(answers []Answer) views {
 			switch {
 			case m.Node == "":
 				in, key = v.foreign, m.MAC
-			case m.Denies:
+			case lacks[m.Node]:
 				in = v.misled
 			}
 			if !slices.Contains(in[key], a.Node) {
@@ -85,7 +89,7 @@ func Summarize(ip netip.Addr, answers []Answer) Summary {
 	case len(holders) > 1:
 		s.Summary = fmt.Sprintf("%s is on %s: only one of them may answer", ip, nodes(slices.Sorted(maps.Keys(holders))))
 	case len(v.misled) > 0:
-		s.Summary = fmt.Sprintf("%s is answered by %s, which does not have it: set arp_ignore=1 and arp_announce=2 there, and strictARP with IPVS",
+		s.Summary = fmt.Sprintf("%s is answered by %s, which does not have it: end another load balancer there, or set arp_ignore=1 and arp_announce=2, and strictARP with IPVS",
 			ip, observed(v.misled, "node ", "nodes "))
 	case len(v.nodes) == 1 && len(v.silent) > 0:
 		s.Summary = fmt.Sprintf("%s is answered by %s, but %s in the same network cannot hear that: %s", ip, observed(v.nodes, "node ", ""), nodes(v.silent), Dropped)
