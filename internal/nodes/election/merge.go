@@ -22,7 +22,7 @@ import (
 func Merge(e Evidence, now time.Time) Peers {
 	c := newTally(e)
 	p := Peers{Own: map[netip.Addr]string{}}
-	p.MACs, p.SharedMACs = c.macs(now)
+	p.MACs = c.macs()
 	for _, node := range c.nodes() {
 		r, known := c.record(node), c.lastKnown(node)
 		p.Known = append(p.Known, known.Subnets...)
@@ -46,53 +46,18 @@ func Merge(e Evidence, now time.Time) Peers {
 	return p
 }
 
-// macsOutlive is how long a dead node keeps its Ethernet addresses, even if a live node claims them
-// too. The kernel of a node without an agent may still answer. Later the addresses belong to the
-// live node: a machine that joined again under another name leaves its old Lease behind until its
-// old Node is deleted.
-const macsOutlive = 10 * time.Minute
-
-// macs returns the nodes by their Ethernet addresses. It also returns the Ethernet addresses that
-// several nodes claim, with these nodes. At most one of these claims is true.
-func (c *tally) macs(now time.Time) (macs map[[6]byte]string, shared map[[6]byte][]string) {
-	claims := c.claims(func(node string) bool { return !c.longGone(node, now) })
-	for mac, nodes := range c.claims(func(node string) bool { return c.longGone(node, now) }) {
-		if len(claims[mac]) == 0 {
-			claims[mac] = nodes
+// macs returns the nodes by their Ethernet addresses. It leaves out those that several nodes claim.
+func (c *tally) macs() map[[6]byte]string {
+	macs, shared := map[[6]byte]string{}, map[[6]byte]bool{}
+	for node, l := range c.leases {
+		for _, mac := range l.MACs {
+			other, claimed := macs[mac]
+			shared[mac] = shared[mac] || claimed && other != node
+			macs[mac] = node
 		}
 	}
-	macs, shared = map[[6]byte]string{}, map[[6]byte][]string{}
-	for mac, nodes := range claims {
-		if len(nodes) == 1 {
-			macs[mac] = nodes[0]
-		} else {
-			shared[mac] = nodes
-		}
-	}
-	return macs, shared
-}
-
-// claims maps each Ethernet address to the nodes that claim it and for which counts is true. The
-// nodes are sorted.
-func (c *tally) claims(counts func(node string) bool) map[[6]byte][]string {
-	all := map[[6]byte][]string{}
-	for _, node := range slices.Sorted(maps.Keys(c.leases)) {
-		if !counts(node) {
-			continue
-		}
-		for _, mac := range c.leases[node].MACs {
-			if !slices.Contains(all[mac], node) {
-				all[mac] = append(all[mac], node)
-			}
-		}
-	}
-	return all
-}
-
-// longGone reports whether node is gone, and gave no sign of life for macsOutlive.
-func (c *tally) longGone(node string, now time.Time) bool {
-	since, renewed := c.gossip[node].Since, c.leases[node].Renewed
-	return c.stateOf(node) == gone && now.Sub(since) > macsOutlive && now.Sub(renewed) > macsOutlive
+	maps.DeleteFunc(macs, func(mac [6]byte, _ string) bool { return shared[mac] })
+	return macs
 }
 
 // tally is an Evidence arranged for decisions.

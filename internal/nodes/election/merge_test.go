@@ -190,9 +190,8 @@ func TestMergeUsesTheLatestRecord(t *testing.T) {
 	}
 }
 
-// An agent asks the node with the MAC of an answer whether it holds the address, and trusts its
-// reply. If several nodes claim the MAC, it asks all of them.
-func TestMACsThatSeveralNodesClaimAreShared(t *testing.T) {
+// A Lease that claims the MAC of another node must not hide that node, nor stand in for it.
+func TestMACsThatSeveralNodesClaimAreOfNone(t *testing.T) {
 	mac := func(letter byte) [6]byte { return [6]byte{2, 0, 0, 0, 0, letter} }
 	lease := func(node string, letters string) election.Leased {
 		l := election.Leased{Record: election.Record{Node: node}, Alive: true}
@@ -206,9 +205,6 @@ func TestMACsThatSeveralNodesClaimAreShared(t *testing.T) {
 	}}, at(200))
 	want := map[[6]byte]string{mac('a'): "a", mac('b'): "b", mac('c'): "c"}
 	if diff := cmp.Diff(want, p.MACs); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if diff := cmp.Diff(map[[6]byte][]string{mac('x'): {"a", "b", "c"}}, p.SharedMACs); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -238,34 +234,6 @@ func TestEmptyRecordKeepsNetworksKnown(t *testing.T) {
 				t.Errorf("%s: node b is a candidate in %v", tt.name, m.Subnets)
 			}
 		}
-	}
-}
-
-// A machine that joins again under another name has the same MAC as in its old Lease.
-func TestMACOfADeadNodeBelongsToTheLiveOne(t *testing.T) {
-	shared, other := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 2}
-	renamed := election.Leased{Record: election.Record{Node: "renamed", MACs: [][6]byte{shared}}, Alive: true}
-	for _, tt := range []struct {
-		name   string
-		gossip []election.Gossiped
-		old    election.Leased
-		now    int
-		want   map[[6]byte]string
-	}{
-		{"gone for a minute, by its Lease", nil, election.Leased{Renewed: at(100)}, 160, map[[6]byte]string{other: "old"}},
-		{"gone for long", nil, election.Leased{Renewed: at(100)}, 800, map[[6]byte]string{shared: "renamed", other: "old"}},
-		{"never seen alive", nil, election.Leased{}, 160, map[[6]byte]string{shared: "renamed", other: "old"}},
-		{"gone for a minute, by gossip", []election.Gossiped{{Record: election.Record{Node: "old"}, State: election.Left, Since: at(100)}},
-			election.Leased{}, 160, map[[6]byte]string{other: "old"}},
-		{"it lives", nil, election.Leased{Alive: true}, 800, map[[6]byte]string{other: "old"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.old.Record = election.Record{Node: "old", MACs: [][6]byte{shared, other}}
-			e := election.Evidence{Self: "me", LeasesTrusted: true, Gossip: tt.gossip, Leases: []election.Leased{tt.old, renamed}}
-			if diff := cmp.Diff(tt.want, election.Merge(e, at(tt.now)).MACs); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
 	}
 }
 

@@ -14,25 +14,11 @@ type Peers struct {
 	// such an address.
 	Own map[netip.Addr]string
 	// MACs maps the Ethernet addresses of nodes, dead or alive, to the node. They
-	// distinguish the answer of a node from that of a foreign machine.
+	// distinguish the answer of a node from that of a foreign machine. An address that several
+	// nodes claim is missing: at most one of these claims is true.
 	MACs map[[6]byte]string
-	// SharedMACs are the Ethernet addresses that several nodes claim, with these nodes,
-	// sorted. MACs lacks them.
-	SharedMACs map[[6]byte][]string
 	// Trusted says that Members and Known lack only nodes that are gone. If it is
 	// false, a missing node proves nothing: this node takes no new address, and
 	// gives none up.
 	Trusted bool
-}
-
-// NodeWith returns the node with mac, or "" for a foreign machine. If several nodes claim mac,
-// it returns the first of them.
-func (p Peers) NodeWith(mac [6]byte) string {
-	if node, known := p.MACs[mac]; known {
-		return node
-	}
-	if several := p.SharedMACs[mac]; len(several) > 0 {
-		return several[0]
-	}
-	return ""
 }

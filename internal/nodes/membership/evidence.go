@@ -62,7 +62,7 @@ var states = map[gossip.State]election.State{
 // samePeers reports whether a and b lead to the same decisions.
 func samePeers(a, b election.Peers) bool {
 	return a.Trusted == b.Trusted && slices.Equal(a.Known, b.Known) && maps.Equal(a.Own, b.Own) &&
-		maps.Equal(a.MACs, b.MACs) && maps.EqualFunc(a.SharedMACs, b.SharedMACs, slices.Equal) &&
+		maps.Equal(a.MACs, b.MACs) &&
 		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
 			return m.Node == n.Node && m.Eligible == n.Eligible && m.Draining == n.Draining &&
 				m.Reachable == n.Reachable && m.Unproven == n.Unproven && m.Unconfigured == n.Unconfigured && slices.Equal(m.Subnets, n.Subnets) &&
