@@ -64,8 +64,10 @@ type Link struct {
 	Neighbors bool
 	// Made says that an agent made the link for remote addresses.
 	Made bool
-	// Up is the administrative state; Carrier says whether the link works.
+	// Up is the administrative state; Carrier says whether the link works. Flaps counts the changes
+	// of the carrier.
 	Up, Carrier bool
+	Flaps       uint32
 	// Master is the index of the bridge, bond, team or VRF that the link is part of, 0 for
 	// none.
 	Master int
@@ -90,6 +92,9 @@ type Node struct {
 	Links []Link
 	// Addresses are all addresses of all links, ours and others.
 	Addresses []Address
+	// Former are the networks that the node had a moment ago. The kernel does not know them: the
+	// agent sets them (see Networks).
+	Former []Former
 	// Networks are the networks of routes without a gateway, sorted by link: machines there are
 	// neighbors on the link, even if the node has no address with that network.
 	Networks []Network

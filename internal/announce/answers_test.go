@@ -65,7 +65,7 @@ func TestAnAddressOfAnotherProductIsNotTaken(t *testing.T) {
 	for i := range 600 {
 		now := begin.Add(time.Duration(i) * time.Second)
 		plan := elected("eth0")
-		if steps := does.Sift(now, plan, plan.Wanted, s.Node); len(steps.Add) > 0 {
+		if steps := does.Sift(now, plan, plan.Wanted, s.Node, nil); len(steps.Add) > 0 {
 			t.Fatalf("the address is taken at %s", now.Sub(begin))
 		}
 		does.Probed(now, "eth0", []netip.Addr{ip}, announce.Answers{ip: {mac('b')}}.Holders(s))

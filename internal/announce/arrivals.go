@@ -19,14 +19,19 @@ type Arrivals struct {
 	Waiting map[netip.Addr]Address
 	// Taken are addresses that are here and that another holder gives up for this node.
 	Taken map[netip.Addr]bool
+	// Vanished are addresses that a program of the node took off.
+	Vanished map[netip.Addr]bool
 }
 
 // Arrivals returns what to do about missing: the wanted addresses of p that are not in their
-// place on node.
-func (m Memory) Arrivals(now time.Time, p Plan, missing []Address, node Node, takeovers *Takeovers) Arrivals {
+// place on node. lately are the addresses that were here until now, see Lately.
+func (m Memory) Arrivals(now time.Time, p Plan, missing []Address, node Node, lately map[netip.Addr]string, takeovers *Takeovers) Arrivals {
+	add := m.mayAdd(now, p.Wanted, missing, node)
+	vanishedNow := m.vanished(missing, node, lately)
 	all := Arrivals{
-		Steps:   takeovers.Sift(now, p, m.mayAdd(now, p.Wanted, missing, node), node),
-		Waiting: map[netip.Addr]Address{}, Taken: map[netip.Addr]bool{},
+		Vanished: vanishedNow,
+		Steps:    takeovers.Sift(now, p, add, node, vanishedNow),
+		Waiting:  map[netip.Addr]Address{}, Taken: map[netip.Addr]bool{},
 	}
 	for _, ips := range all.Answer {
 		for _, ip := range ips {
@@ -38,13 +43,30 @@ func (m Memory) Arrivals(now time.Time, p Plan, missing []Address, node Node, ta
 		ip := w.Prefix.Addr()
 		if !coming[ip] {
 			all.Waiting[ip] = w
-		} else if one := m[ip]; one != nil && !one.Damping.Added.IsZero() {
+		} else if one := m[ip]; one != nil && !one.Damping.Used() {
 			vanished[ip] = w
 		}
 	}
 	for i, w := range all.Add {
 		if as, again := vanished[w.Prefix.Addr()]; again {
 			all.Add[i] = as // let the kernel check for duplicates, if that is allowed
+		}
+	}
+	return all
+}
+
+// vanished returns the addresses of missing that were here until now and in use. An address that was
+// not in use yet may be one that another machine has.
+func (m Memory) vanished(missing []Address, node Node, lately map[netip.Addr]string) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	if len(missing) == 0 {
+		return all
+	}
+	present := presentOn(node)
+	for _, w := range missing {
+		ip := w.Prefix.Addr()
+		if one := m[ip]; lately[ip] == w.Link && !present[ip] && (one == nil || one.Damping.Used()) {
+			all[ip] = true
 		}
 	}
 	return all
@@ -69,10 +91,10 @@ func (m Memory) mayAdd(now time.Time, wanted, missing []Address, node Node) (add
 	if len(missing) == 0 {
 		return nil
 	}
-	elsewhere := presentOn(node)
+	elsewhere, links := presentOn(node), node.byName()
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
-		if one := m[ip]; one == nil || elsewhere[ip] || one.Damping.Missing(now) {
+		if one := m[ip]; one == nil || elsewhere[ip] || one.Damping.Missing(now, ip.Is6() && !w.NoDAD && !links[w.Link].leadsNowhere()) {
 			add = append(add, w)
 		}
 	}
@@ -115,7 +137,7 @@ func (m Memory) Additions(now time.Time, p Plan, all Arrivals, err error) Additi
 		if done.Failed[w.Prefix.Addr()] == nil {
 			one := m.Of(w.Prefix.Addr())
 			one.Arrived = now
-			one.Damping.Add(now)
+			one.Damping.Add(now, w.NoDAD)
 			done.Added[w.Prefix.Addr()] = w
 		}
 	}

@@ -18,7 +18,7 @@ func (d *decider) choose(ip netip.Addr) Decision {
 		return Decision{Reason: ReasonNoCarrier}
 	case !d.sure():
 		return d.keep(ip)
-	case d.homeless() && d.held(ip) && !d.dark(ip):
+	case d.homeless() && d.held(ip) && !d.dark(ip) && d.connected(ip):
 		return d.keepUntilTaken(ip)
 	case d.Broken && d.onlyRemote(ip):
 		return d.keep(ip)
@@ -46,6 +46,14 @@ func (d *decider) homeless() bool {
 		return d.Broken
 	}
 	return len(d.homes[addr.V4]) == 0 && len(d.homes[addr.V6]) == 0
+}
+
+// connected reports whether the node itself has a network with ip on a link where ip is.
+func (d *decider) connected(ip netip.Addr) bool {
+	return slices.ContainsFunc(d.Node.Addresses, func(a Address) bool {
+		return a.Prefix.Contains(ip) && d.Node.showsNetwork(a, d.adopt) &&
+			slices.ContainsFunc(d.ours[ip], func(o Address) bool { return o.Link == a.Link })
+	})
 }
 
 // held reports whether this node has ip as a local address.

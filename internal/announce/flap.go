@@ -16,12 +16,14 @@ import (
 type FlapDamping struct {
 	// Added is when the address was last added.
 	Added time.Time
-	// seen says that it has been seen in use since then.
-	seen bool
+	// seen says that it has been seen in use since then, and unchecked that it was in use at once.
+	seen, unchecked bool
 	// retry is when to add it again. It is zero while the address is there. times counts how
 	// often it vanished in a row.
 	retry time.Time
 	times int
+	// prompt counts how often it came back at once after it had been in use.
+	prompt int
 }
 
 const (
@@ -30,6 +32,9 @@ const (
 	// flapMin and flapMax are the pauses before an address that vanished more than once
 	// is added again.
 	flapMin, flapMax = time.Second, time.Minute
+	// An address that was in use comes back at once, up to promptly times in a row: a network manager
+	// took it off. One that flushes a link does so twice if the address is back before it has ended.
+	promptly = 60
 )
 
 // The errors of an address that vanishes again and again.
@@ -39,8 +44,11 @@ var (
 		"has it (duplicate address detection): give that machine another address, or exclude this one from the pool")
 )
 
-// Add records that the address was added at now.
-func (f *FlapDamping) Add(now time.Time) { f.Added, f.seen, f.retry = now, false, time.Time{} }
+// Add records that the address was added at now. unchecked says that the kernel did not check for
+// duplicates, so the address is in use at once.
+func (f *FlapDamping) Add(now time.Time, unchecked bool) {
+	f.Added, f.seen, f.unchecked, f.retry = now, false, unchecked, time.Time{}
+}
 
 // Present records that the address is there at now, and is no longer tentative: a tentative
 // address is not stable, because the kernel does not know yet whether another machine has it.
@@ -52,8 +60,8 @@ func (f *FlapDamping) Present(now time.Time) {
 }
 
 // Missing records that the wanted address is not there at now. It reports whether the address
-// may be added.
-func (f *FlapDamping) Missing(now time.Time) (add bool) {
+// may be added. checked says that the kernel checks for duplicates before the address is in use.
+func (f *FlapDamping) Missing(now time.Time, checked bool) (add bool) {
 	if f.retry.IsZero() {
 		if f.seen {
 			f.Present(now) // it was stable, and vanished later
@@ -61,11 +69,18 @@ func (f *FlapDamping) Missing(now time.Time) (add bool) {
 		if f.Added.IsZero() {
 			return true
 		}
+		if (f.seen || f.unchecked || !checked) && f.prompt < promptly {
+			f.prompt++
+			return true
+		}
 		f.times++
 		f.retry = now.Add(flapPause(f.times))
 	}
 	return !now.Before(f.retry)
 }
+
+// Used reports whether the address vanished after it had been in use, and not at once.
+func (f *FlapDamping) Used() bool { return f.times == 0 }
 
 // flapPause returns the pause before an address that vanished this many times in a row is
 // added again. There is none the first time.

@@ -15,6 +15,7 @@ const (
 	HazardARP      = "ARPNotStrict"
 	HazardSender   = "ARPSenderNotStrict"
 	HazardMistaken = "ServiceIsNodeAddress"
+	HazardRemoved  = "AddressesRemoved"
 )
 
 // Hazards returns the hazards of the node. adopt is as for Diff.

@@ -120,6 +120,11 @@ func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Famil
 			all = append(all, home{link: links[0].Name, network: network})
 		}
 	}
+	for _, one := range node.Former {
+		// An IPv4 address with the mask would become the primary one of the network, and the node's own
+		// address would get no route when it comes back.
+		all = append(all, home{one.Link, one.Network, one.Network.Addr().Is6()})
+	}
 	return all
 }
 
@@ -201,7 +206,7 @@ func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.P
 func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
 	links := carriers(agent, node.Links, addr.V4)
 	switch {
-	case len(links) > 0 && len(Subnets(&agent, node, adopt)) > 0:
+	case len(Subnets(&agent, node, adopt)) > 0:
 		return ""
 	case len(links) > 0:
 		return fmt.Sprintf("interface %s has no address with a network", names(links))

@@ -70,6 +70,13 @@ func TestFlapDamping(t *testing.T) {
 		what   string
 		may    bool // be added, when it is gone
 	}
+	// used adds an address and removes it each second.
+	used := func(times int) (all []step) {
+		for second := range times {
+			all = append(all, step{second, added, false}, step{second, there, false}, step{second + 1, gone, true})
+		}
+		return append(all, step{times, added, false}, step{times, there, false})
+	}
 	for _, tt := range []struct {
 		name  string
 		steps []step
@@ -78,6 +85,8 @@ func TestFlapDamping(t *testing.T) {
 		{"what was never added may be", []step{{0, gone, true}}, false},
 		{"what vanished once comes back at once", []step{{0, added, false}, {1, gone, true}}, false},
 		{"what vanished twice waits for a second", []step{{0, added, false}, {1, gone, true}, {1, added, false}, {2, gone, false}, {3, gone, true}}, true},
+		{"what vanishes each second after it was in use comes back at once", used(10), false},
+		{"but only for a while", append(used(60), step{61, gone, true}, step{61, added, false}, step{61, there, false}, step{62, gone, false}, step{63, gone, true}), true},
 		{"the third pause is two seconds", []step{
 			{0, added, false}, {1, gone, true}, {1, added, false}, {2, gone, false}, {3, gone, true}, {3, added, false},
 			{4, gone, false}, {5, gone, false}, {6, gone, true},
@@ -94,11 +103,11 @@ func TestFlapDamping(t *testing.T) {
 				now := time.Unix(1000+int64(s.second), 0)
 				switch s.what {
 				case added:
-					f.Add(now)
+					f.Add(now, false)
 				case there:
 					f.Present(now)
 				default:
-					if may := f.Missing(now); may != s.may {
+					if may := f.Missing(now, true); may != s.may {
 						t.Errorf("after %d s it may be added: %v", s.second, may)
 					}
 				}

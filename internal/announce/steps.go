@@ -38,8 +38,8 @@ func (c Contest) Message(peers election.Peers) string {
 }
 
 // Sift returns what to do about missing: the wanted addresses of p that are not in their
-// place on node.
-func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) Steps {
+// place on node. An address in vanished was here until now, so no other node can have it yet.
+func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node, vanished map[netip.Addr]bool) Steps {
 	var s Steps
 	local, here := p.Locals(), usableOn(node)
 	left := make(map[netip.Addr]*takeover, len(t.each))
@@ -48,6 +48,11 @@ func (t *Takeovers) Sift(now time.Time, p Plan, missing []Address, node Node) St
 		d, elected := local[ip]
 		if _, there := here[ip]; !elected || there {
 			s.Add = append(s.Add, w) // it is here already, or needs no probe
+			continue
+		}
+		if vanished[ip] {
+			w.NoDAD = w.NoDAD || ip.Is6()
+			s.Add = append(s.Add, w)
 			continue
 		}
 		one := t.each[ip]

@@ -90,7 +90,7 @@ func (w *taking) pass(ms int, now time.Time) {
 			return f.Link == a.Link && f.Prefix.Addr() == a.Prefix.Addr() && f.Prefix.Bits() == a.Prefix.Bits()
 		})
 	})
-	s := w.does.Sift(now, p, missing, w.node)
+	s := w.does.Sift(now, p, missing, w.node, nil)
 	var said []string
 	for _, a := range s.Add {
 		said = append(said, "add "+showAddress(announce.Address{Prefix: a.Prefix, Link: a.Link, Valid: announce.Forever, NoDAD: a.NoDAD}))
@@ -216,7 +216,7 @@ func TestKnownAddressesMoveUnasked(t *testing.T) {
 	}
 	a := hasRemote("kube-lb0", "172.16.0.1/24")
 	p := announce.Plan{Decisions: []announce.Decision{{IP: a.Prefix.Addr(), Where: announce.Remote, Address: a}}, Wanted: list(a)}
-	if s := new(announce.Takeovers).Sift(begin, p, p.Wanted, announce.Node{}); len(s.Add) != 1 || len(s.Probe) != 0 {
+	if s := new(announce.Takeovers).Sift(begin, p, p.Wanted, announce.Node{}, nil); len(s.Add) != 1 || len(s.Probe) != 0 {
 		t.Errorf("a remote address: %+v", s)
 	}
 }
@@ -239,7 +239,7 @@ func elected(link string) announce.Plan {
 // sift returns the steps of does if v4 is wanted on link.
 func sift(does *announce.Takeovers, now time.Time, link string) announce.Steps {
 	p := elected(link)
-	return does.Sift(now, p, p.Wanted, announce.Node{})
+	return does.Sift(now, p, p.Wanted, announce.Node{}, nil)
 }
 
 // answered returns the pause after a probe of v4 that another machine answers.

@@ -23,6 +23,7 @@ type decider struct {
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
 	links   map[string]Link
+	adopt   func(Address) bool
 	foreign map[netip.Addr]string
 	holders map[netip.Addr][]Service
 }
@@ -36,6 +37,7 @@ func newDecider(s Situation) *decider {
 		homes:     map[addr.Family][]home{},
 		ours:      make(map[netip.Addr][]Address, len(s.Node.Addresses)),
 		links:     s.Node.byName(),
+		adopt:     adopt,
 		foreign:   foreign(s.Node, adopt),
 		holders:   make(map[netip.Addr][]Service, len(s.Services)),
 	}

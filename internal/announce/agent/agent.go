@@ -34,7 +34,9 @@
 //	           this node last heard a machine. The Lease of the node names them, so that the
 //	           allocator allocates none of these addresses
 //	segments   the links that lead to no other machine, by the last probes there
-//	macs       the Ethernet addresses of the links after the last pass
+//	links      the links of the last observation, and their Ethernet addresses
+//	networks   the networks that vanished from links that work: for 5 s
+//	removals   when programs of the node took addresses off: for ten minutes
 //	gate       whether kube-proxy has worked since the agent started, and the Services with the
 //	           policy Local whose endpoints here it serves
 //	reporter   the past reports, so that nothing is reported twice
@@ -170,10 +172,18 @@ type Agent struct {
 	// claiming says that gratuitous ARP is on. mistaken says that the kernels of nodes answer for
 	// addresses that only kube-proxy has.
 	claiming, mistaken bool
-	// macs are the Ethernet addresses of the links, by name.
+	// links are the links of the last observation, and macs their Ethernet addresses in the last
+	// pass, by name.
+	links    []announce.Link
 	macs     map[string][6]byte
-	kubelets kubelets
-	gate     gate
+	networks announce.Networks
+	removals announce.Removals
+	// remote is the link of the remote addresses that were here after the last pass, or "".
+	remote string
+	// misplaced are the held addresses that were not in their wanted place after the last pass.
+	misplaced map[netip.Addr]bool
+	kubelets  kubelets
+	gate      gate
 	// gossip is the present gossip address of this node.
 	gossip netip.AddrPort
 	// noDummy says why the link for remote addresses could not be created, or is "".

@@ -49,6 +49,18 @@ func (o *outcome) unfinished(ip netip.Addr) bool {
 	return (comes || goes) && o.failed[ip] == nil
 }
 
+// misplaced returns the addresses that are not in their wanted place.
+func (o *outcome) misplaced() map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	for ip := range o.waiting {
+		all[ip] = true
+	}
+	for ip := range o.failed {
+		all[ip] = true
+	}
+	return all
+}
+
 // awaited reports whether other nodes wait for an address that was added. They wait for local
 // addresses, because a local address has one holder.
 func (o *outcome) awaited(plan announce.Plan) bool {
@@ -67,7 +79,8 @@ func (a *Agent) apply(ctx context.Context, seen *observation, plan announce.Plan
 	// The steps of a pass may take long. Silence, offers and handovers expire, so compare them with
 	// the present time.
 	a.takeovers.OfferedBy(seen.Peers.Members)
-	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, &a.takeovers)
+	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, seen.lately, &a.takeovers)
+	a.noteRemovals(time.Now(), seen, plan, coming.Vanished)
 	notPut := a.Kernel.Put(ctx, coming.Add)
 	put := a.addresses.Additions(time.Now(), plan, coming, notPut)
 	a.Metrics.additions.Add(float64(put.Count))
@@ -84,6 +97,29 @@ func (a *Agent) apply(ctx context.Context, seen *observation, plan announce.Plan
 }
 
 func succeeded(err error) bool { return err == nil }
+
+// noteRemovals records that a program of the node took the addresses in vanished off, or all remote ones.
+func (a *Agent) noteRemovals(now time.Time, seen *observation, plan announce.Plan, vanished map[netip.Addr]bool) {
+	remote := ""
+	for _, d := range plan.Decisions {
+		if vanished[d.IP] {
+			by := announce.PrunesForeign
+			if len(seen.Node.Former) > 0 {
+				by = announce.FlushesLink
+			}
+			a.removals.Note(now, d.Address.Link, by)
+			vanished = nil // the others went with it
+		}
+		if d.Where == announce.Remote {
+			remote = d.Address.Link
+		}
+	}
+	there := slices.ContainsFunc(seen.Node.Addresses, func(f announce.Address) bool { return f.Link == remote })
+	if remote != "" && remote == a.remote && !there {
+		a.removals.Note(now, remote, announce.ManagesDummy)
+	}
+	a.remote = remote
+}
 
 // refresh writes addresses that are already there.
 func (a *Agent) refresh(ctx context.Context, addresses []announce.Address) error {
@@ -120,6 +156,9 @@ func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 	}
 	err := a.Kernel.Remove(ctx, drop)
 	stays := announce.Failures(drop, err)
+	for _, failed := range drop {
+		delete(seen.lately, failed.Prefix.Addr())
+	}
 	seen.Node.Addresses = slices.DeleteFunc(seen.Node.Addresses, func(found announce.Address) bool {
 		return slices.Contains(drop, found) && stays[found.Prefix.Addr()] == nil
 	})

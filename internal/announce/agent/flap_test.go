@@ -38,7 +38,7 @@ func TestAnAddressThatIsRemovedRepeatedlyIsLeftAlone(t *testing.T) {
 			w.kernel.change(func() { w.kernel.addresses = w.kernel.addresses[:3] })
 			pass(time.Second)
 		}
-		if changes := w.kernel.changes(); strings.Count(changes, "put") > 30 {
+		if changes := w.kernel.changes(); strings.Count(changes, "put") > 75 {
 			t.Errorf("the agent adds the address after each removal:\n%s", changes)
 		}
 		expect.Contains(t, "events", w.reported(), announce.ErrVanishes4.Error())

@@ -28,6 +28,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	done, waits := a.apply(ctx, seen, plan)
 	done.fail(notDropped)
 	a.held.hold(announce.Holds(seen.Situation, plan, done.added, done.failed))
+	a.misplaced = done.misplaced()
 	next := together(waits,
 		todo{next: a.addresses.Fail(now, plan, done.failed)},
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},

@@ -69,7 +69,10 @@ func TestAnAddressThatAnotherMachineTookCountsAsWaiting(t *testing.T) {
 			}
 		}
 		counts("at first", 2, 1, 0)
-		w.kernel.change(func() { w.kernel.addresses, w.kernel.answers["192.0.2.9"] = w.kernel.addresses[:3], someMAC })
+		w.kernel.plug("eth0", false)
+		settle()
+		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = someMAC })
+		w.kernel.plug("eth0", true)
 		pass(5 * time.Minute)
 		expect.Equal(t, "kernel", w.kernel.String(), "")
 		counts("while another machine has it", 0, 0, 1)

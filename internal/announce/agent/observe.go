@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -37,6 +38,8 @@ type observation struct {
 	record  lease.Record
 	// hazards are what else is wrong on the node. The record has them too.
 	hazards []announce.Hazard
+	// lately are the addresses that were here until now, see announce.Lately.
+	lately map[netip.Addr]string
 	// tasks are questions to kube-proxy.
 	tasks []task
 	// again is when another observation is needed without an event, or zero.
@@ -71,6 +74,13 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		a.readEndpoints(now, o)
 	}
 	o.adopt = announce.Adopt(o.Situation)
+	o.lately = announce.Lately(o.Held, a.links, node.Links)
+	a.links = node.Links
+	maps.DeleteFunc(o.lately, func(ip netip.Addr, _ string) bool { return a.misplaced[ip] })
+	if o.Agent != nil {
+		o.again = announce.Sooner(o.again, a.networks.Observe(now, *o.Agent, &o.Node, o.adopt))
+		node = o.Node
+	}
 	o.Waits = a.waits(o)
 	if o.Agent != nil && a.leaving == "" { // even a node that drains is better than one that leaves
 		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
@@ -83,6 +93,9 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	}
 	if a.noDummy != "" {
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventNoDummy, Text: "announces no remote addresses: " + a.noDummy})
+	}
+	if h, again, ok := a.removals.Hazard(now); ok {
+		o.hazards, o.again = append(o.hazards, h), announce.Sooner(o.again, again)
 	}
 	o.record.Problem = joined(append([]string{o.problem, a.conflicts.Problem(o.Services)}, textsOf(o.hazards)...)...)
 	o.Contested = a.conflicts.Contested(now)

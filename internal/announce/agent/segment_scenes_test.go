@@ -16,6 +16,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/nodes/ending"
+	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -161,6 +162,11 @@ func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
 	for _, what := range []string{"at first", "when the agent of the first holder has ended, and then its power"} {
 		eventually(t, what+", one node takes it", func() bool { return slices.Contains(left, s.holders("192.0.2.9")) })
 		have := s.holders("192.0.2.9")
+		eventually(t, what+", its slot names it", func() bool {
+			return slices.ContainsFunc(s.hosts[have].cluster.services(), func(svc corev1.Service) bool {
+				return strings.HasPrefix(svc.Annotations[service.AnnotationAnnouncingIPv4], have+",")
+			})
+		})
 		lacks := slices.DeleteFunc(slices.Clone(left), func(name string) bool { return name == have })
 		answered := func() (all float64) {
 			for _, name := range lacks {

@@ -29,8 +29,6 @@ type link struct {
 	announce.Link
 	flags    uint32
 	hardware uint16 // ARPHRD_*
-	// flaps counts the changes of the carrier.
-	flaps uint32
 	// promotes means that secondary addresses stay when the primary is removed.
 	promotes bool
 	// arp are the ARP settings of the link.
@@ -99,7 +97,7 @@ func parseLink(body []byte) (link, error) {
 		case unix.IFLA_OPERSTATE:
 			waiting = len(value) == 1 && (value[0] == operTesting || value[0] == operDormant)
 		case unix.IFLA_CARRIER_CHANGES:
-			l.flaps = rtnetlink.Number(value)
+			l.Flaps = rtnetlink.Number(value)
 		case unix.IFLA_LINKINFO:
 			l.Kind = rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:

@@ -223,7 +223,7 @@ func (s *Stack) checkHeard(ctx context.Context, before link) error {
 	if err != nil {
 		return err
 	}
-	if !after.works() || after.Index != before.Index || after.flaps != before.flaps {
+	if !after.works() || after.Index != before.Index || after.Flaps != before.Flaps {
 		return errUnheard
 	}
 	return s.receiver.catchUp()
