@@ -22,6 +22,9 @@ type Probing struct {
 	Sources        []Source
 	// Requests says to send only ordinary requests, where there is a source.
 	Requests bool
+	// Known are Ethernet addresses of machines. The requests to these go to them alone, and not to all
+	// machines of the segment.
+	Known map[netip.Addr][6]byte
 	// Everyone says to repeat the question for answered addresses too: of several machines
 	// that answer only one has the address, and its answer may get lost.
 	Everyone bool

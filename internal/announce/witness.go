@@ -136,8 +136,19 @@ func (w Witnesses) Missing(answers Answers) bool {
 // Standing is a link that works.
 type Standing struct {
 	Silent bool
+	// Known are the Ethernet addresses of the machines that answered last.
+	Known map[netip.Addr][6]byte
 	// times counts how often in a row the answers contradicted the present state.
 	times int
+}
+
+// Learn records the machines that answered. One that does not answer is asked for by broadcast next: it
+// may have another Ethernet address now.
+func (s *Standing) Learn(answers Answers) {
+	s.Known = make(map[netip.Addr][6]byte, len(answers))
+	for ip, macs := range answers {
+		s.Known[ip] = macs[0]
+	}
 }
 
 // silentAfter is the number of unanswered questions in a row after which a link counts as

@@ -54,7 +54,8 @@ type fakeKernel struct {
 	proxy    [6]byte              // a machine that answers for every address
 	probeErr error
 	probing  time.Duration
-	probed   map[netip.Addr]bool // the addresses of all probes
+	probed   map[netip.Addr]bool    // the addresses of all probes
+	known    map[netip.Addr][6]byte // the machines that the last probe asked alone
 	heard    chan announce.Heard
 }
 
@@ -265,7 +266,7 @@ func (k *fakeKernel) Claim(_ context.Context, link string, ip netip.Addr) error 
 }
 
 // Probe returns at once.
-func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ announce.Probing) (announce.Answers, error) {
+func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, p announce.Probing) (announce.Answers, error) {
 	k.mu.Lock()
 	defer func() {
 		lasts := k.probing
@@ -276,6 +277,7 @@ func (k *fakeKernel) Probe(_ context.Context, link string, ips []netip.Addr, _ a
 		return nil, k.probeErr
 	}
 	answers := announce.Answers{}
+	k.known = p.Known
 	for _, ip := range ips {
 		k.probed[ip] = true
 		if mac, ok := k.answers[ip.String()]; ok {

@@ -129,8 +129,13 @@ func (a *Agent) askEach(ctx context.Context, questions []standing, known map[ind
 // askStanding asks q, and tells the loop if the link of q has fallen silent or works again.
 // If q could not be asked, nothing follows.
 func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Standing) {
+	q.asking.Known = state.Known
 	answers, err := a.Kernel.Probe(ctx, q.link.name, slices.Concat(q.witnesses.All(), q.witnesses.Others), q.asking)
-	if err != nil || !state.Asked(q.missing(answers)) {
+	if err != nil {
+		return
+	}
+	state.Learn(answers)
+	if !state.Asked(q.missing(answers)) {
 		return
 	}
 	silent := state.Silent

@@ -32,6 +32,16 @@ func holding(t *testing.T, test func(*world)) {
 	})
 }
 
+func TestStandingQuestionsGoToTheMachinesThatAnswer(t *testing.T) {
+	holding(t, func(w *world) {
+		expect.Equal(t, "machines that are asked alone", len(w.kernel.known), 2)
+		w.kernel.change(func() { delete(w.kernel.answers, "192.0.2.2") })
+		pass(time.Minute)
+		expect.Equal(t, "when one does not answer", len(w.kernel.known), 1)
+		pass(time.Minute)
+	})
+}
+
 func TestAddressesStayWhereNoOtherNodeCouldTakeThem(t *testing.T) {
 	for name, change := range map[string]func(*election.Peers){
 		"gossip does not reach the others":                     func(p *election.Peers) { p.Members[1].Reachable, p.Members[2].Reachable = false, false },

@@ -37,8 +37,8 @@ func (l link) hasNeighbors() bool {
 func (s *Stack) claim(ctx context.Context, l link, addr netip.Addr) error {
 	if addr.Is4() {
 		return errors.Join(
-			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpRequest, l.MAC, addr)),
-			s.transmit(l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpReply, l.MAC, addr)))
+			s.send(ctx, l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpRequest, l.MAC, addr)),
+			s.send(ctx, l, unix.ETH_P_ARP, broadcastMAC, gratuitousARP(arpReply, l.MAC, addr)))
 	}
 	source, err := s.sourceFor(ctx, l, addr)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Stack) claim(ctx context.Context, l link, addr netip.Addr) error {
 	if l.forwards {
 		flags |= router
 	}
-	return s.transmit(l, unix.ETH_P_IPV6, groupMAC(allNodes), unsolicitedNA(l.MAC, source, addr, flags))
+	return s.send(ctx, l, unix.ETH_P_IPV6, groupMAC(allNodes), unsolicitedNA(l.MAC, source, addr, flags))
 }
 
 var broadcastMAC = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}

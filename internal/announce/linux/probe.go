@@ -162,6 +162,9 @@ func questions(l link, addrs []netip.Addr, p announce.Probing) []question {
 		}
 		if known {
 			q.packet = requestPacket(l, source, a)
+			if mac, at := p.Known[a]; at {
+				copy(q.to[:], mac[:])
+			}
 			all = append(all, q)
 		}
 	}
@@ -190,7 +193,7 @@ func (s *Stack) askOnce(ctx context.Context, l link, all []question) error {
 			return err
 		}
 		for _, q := range burst {
-			if err := s.ask(ctx, l, q); err != nil {
+			if err := s.send(ctx, l, q.protocol, q.to, q.packet); err != nil {
 				return fmt.Errorf("ask for %s: %w", q.about, err)
 			}
 		}
@@ -202,10 +205,10 @@ func (s *Stack) askOnce(ctx context.Context, l link, all []question) error {
 	return nil
 }
 
-// ask sends a question, and waits for room in the queue of the link.
-func (s *Stack) ask(ctx context.Context, l link, q question) error {
+// send sends a packet, and waits for room in the queue of the link.
+func (s *Stack) send(ctx context.Context, l link, protocol uint16, to [8]byte, packet []byte) error {
 	for try := 0; ; try++ {
-		err := s.transmit(l, q.protocol, q.to, q.packet)
+		err := s.transmit(l, protocol, to, packet)
 		full := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS)
 		if !full || try == probePauses {
 			return err
