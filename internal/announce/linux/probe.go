@@ -27,9 +27,9 @@ const probePauses = 10
 // had to wait for a CPU.
 const probeLag = 8 * time.Millisecond
 
-// errUnheard means that the link was down during a part of the probe, so that no host could
+// errNoCarrier means that the link was down during a part of the probe, so that no host could
 // answer.
-var errUnheard = errors.New("the link has no carrier, or had none for a while")
+var errNoCarrier = errors.New("the link has no carrier, or had none for a while")
 
 // Probe asks on the segment of a link which machines have addrs. For each address with an answer, it returns the
 // MACs of all machines that answered. It takes the time that p sets, plus a millisecond for every
@@ -57,7 +57,7 @@ func (s *Stack) Probe(ctx context.Context, link string, addrs []netip.Addr, p an
 
 func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announce.Probing) (answers announce.Answers, err error) {
 	if !l.works() {
-		return nil, errUnheard
+		return nil, errNoCarrier
 	}
 	ownMACs := s.ownMACs
 	if p.Requests {
@@ -227,7 +227,7 @@ func (s *Stack) checkHeard(ctx context.Context, before link) error {
 		return err
 	}
 	if !after.works() || after.Index != before.Index || after.Flaps != before.Flaps {
-		return errUnheard
+		return errNoCarrier
 	}
 	return s.receiver.catchUp()
 }

@@ -221,10 +221,10 @@ func TestUnanswerableProbeIsAnError(t *testing.T) {
 		want   error
 	}{
 		{name: "no such link", link: "eth7", want: unix.ENODEV},
-		{name: "a link that is down", link: "eth0", before: "link set eth0 down", want: errUnheard},
-		{name: "a link without carrier", link: "eth8", before: "link add eth8 type veth peer name eth9\nlink set eth8 up", want: errUnheard},
+		{name: "a link that is down", link: "eth0", before: "link set eth0 down", want: errNoCarrier},
+		{name: "a link without carrier", link: "eth8", before: "link add eth8 type veth peer name eth9\nlink set eth8 up", want: errNoCarrier},
 		{
-			name: "a carrier that is lost and returns", link: "eth0", want: errUnheard,
+			name: "a carrier that is lost and returns", link: "eth0", want: errNoCarrier,
 			during: func(t *testing.T, there neighborhood, _ func()) {
 				there.ip(t, "link set eth0 down\nlink set eth0 up")
 			},
