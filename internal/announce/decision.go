@@ -62,6 +62,10 @@ type Decision struct {
 	// Message explains some reasons further, or says what is wrong with an address that is
 	// announced nevertheless.
 	Message string
+	// AnswersBy is the link by which clients outside of the network of a local address get their
+	// answers, if it is another one than that of the address. The kernel may have rules that say
+	// otherwise.
+	AnswersBy string
 	// Address is the wanted address, unless Where is Nowhere.
 	Address Address
 }

@@ -98,6 +98,32 @@ func TestLocalInterfaces(t *testing.T) {
 	}
 }
 
+func TestDecisionsSayByWhichLinkAnswersLeave(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		given []twist
+		want  string
+	}{
+		{"the interface of the default route", nil, "[eth0  eth0 ]"},
+		{"another interface", []twist{further("eth1")}, "[eth0  eth0  eth1 eth0 eth1 eth0]"},
+		{"both have a default route", []twist{further("eth1"), link("eth1", func(l *announce.Link) { l.Default4 = true })}, "[eth0  eth0  eth1  eth1 eth0]"},
+		{"without a default route", []twist{further("eth1", "eth0"), link("eth0", func(l *announce.Link) { l.Default4, l.Default6 = false, false })},
+			"[eth0  eth0  eth1  eth1 ]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := situation(append(tt.given, serve("10.0.0.5", "fd00::50", "10.9.0.5", "fd09::5"))...)
+			s.Peers.Members = []election.Member{{Node: "node-a", Subnets: announce.Subnets(s.Agent, s.Node, nil), Eligible: true}}
+			got := []string{}
+			for _, d := range announce.Decide(s).Decisions {
+				if d.Where == announce.Local {
+					got = append(got, d.Address.Link, d.AnswersBy)
+				}
+			}
+			equal(t, fmt.Sprint(got), tt.want)
+		})
+	}
+}
+
 // onRoutes sets networks of routes, each written as "LINK NETWORK", and "kernel" if the kernel made the route.
 func onRoutes(texts ...string) twist {
 	return func(s *announce.Situation) {

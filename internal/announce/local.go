@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -30,8 +31,22 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 		decision.Reason = ReasonLostElection
 	default:
 		decision.Where, decision.Reason, decision.Address = Local, ReasonElected, d.localAddress(ip, link, prefix)
+		decision.AnswersBy = answersBy(d.Node.Links, link, addr.FamilyOf(ip))
 	}
 	return decision
+}
+
+// answersBy returns a link with the default route of f, or "" if link has that route or no link has one.
+func answersBy(links []Link, link string, f addr.Family) (by string) {
+	for _, l := range links {
+		if rank(l, f) == 0 {
+			if l.Name == link {
+				return ""
+			}
+			by = cmp.Or(by, l.Name)
+		}
+	}
+	return by
 }
 
 // leave decides on an address of a node that no longer announces any address.

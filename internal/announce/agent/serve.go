@@ -198,7 +198,7 @@ func (p *shown) isHere(d announce.Decision) bool {
 }
 
 func (p *shown) address(d announce.Decision) agentstate.Address {
-	one := agentstate.Address{IP: d.IP, Service: d.Service, Interface: d.Address.Link, Reason: d.Reason, Winner: d.Winner, Why: d.Why()}
+	one := agentstate.Address{IP: d.IP, Service: d.Service, Interface: d.Address.Link, AnswersBy: d.AnswersBy, Reason: d.Reason, Winner: d.Winner, Why: d.Why()}
 	if err := p.done.failed[d.IP]; err != nil {
 		one.Failure = short(err.Error())
 	} else if _, waiting := p.done.waiting[d.IP]; waiting {

@@ -74,6 +74,9 @@ type Address struct {
 	IP        netip.Addr `json:"ip"`
 	Service   string     `json:"service"`
 	Interface string     `json:"interface,omitempty"`
+	// AnswersBy is the interface by which clients outside of the network get their answers, if it is
+	// another one.
+	AnswersBy string `json:"answersBy,omitempty"`
 	// Reason is the decision in one word, and Why in a sentence. Winner is the node that should
 	// have the address.
 	Reason string `json:"reason"`
