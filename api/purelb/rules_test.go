@@ -174,6 +174,8 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"no packets", "agent: {local: {garpConfig: {count: 0}}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be greater than or equal to 1"},
 		{"a storm of packets", "agent: {local: {garpConfig: {count: 11}}}", "spec.local.garpConfig.count: spec.local.garpConfig.count in body should be less than or equal to 10"},
 		{"a negative lifetime", "agent: {local: {addressConfig: {localInterface: {validLifetime: -1}}}}", "spec.local.addressConfig.localInterface.validLifetime: validLifetime must not be negative: it is in seconds, 0 for ever, otherwise 60 or more"},
+		{"a further network without a mask", "agent: {local: {networks: [203.0.113.0]}}", "spec.local.networks[0]: subnet must be a CIDR such as 192.168.1.0/24 or 2001:db8::/64"},
+		{"a further network with too long a mask", "agent: {local: {networks: [203.0.113.0/33]}}", "spec.local.networks[0]: the mask must be from /0 to /32 for IPv4, and from /0 to /128 for IPv6"},
 		{"a negative preference", "agent: {local: {addressConfig: {dummyInterface: {preferredLifetime: -1}}}}", "spec.local.addressConfig.dummyInterface.preferredLifetime: preferredLifetime must not be negative: it is in seconds, and at most validLifetime"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

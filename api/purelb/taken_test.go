@@ -32,6 +32,7 @@ func TestValidObjectsAreAccepted(t *testing.T) {
 		"{netbox: {url: 'https://n', mode: prefix, parents: [{rangeID: 7}, {prefix: {cidr: '2001:DB8::/64'}}, {range: {start: 192.0.2.10, vrf: '65000:1'}}, {range: {vrf: global}}]}}",
 		"{netbox: {url: 'https://n', parents: [{prefix: {site: here}}], tenant: '', status: active, role: vip, tags: [a, b_2], aggregation: /24, caSecret: {name: ca}}}",
 		"{external: {provider: an IPAM of ours, announce: local, socket: /s}}",
+		"agent: {local: {networks: [203.0.113.0/28, '2001:db8:7::/64', ' 198.51.100.7/32 ']}}",
 		"agent: {local: {localInterface: 'en(p3|p4)s[0-9]+', interfaces: [eth0.100, 'bond0', 'x,y'], dummyInterface: lb0}}",
 		"agent: {local: {localint: '(', extlbint: kube-lb0, sendgarp: true}}",
 		"agent: {local: {garpConfig: {initialDelay: 0s, interval: 1m0.5s, count: 1}}}",

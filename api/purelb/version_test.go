@@ -72,7 +72,7 @@ var everything = map[string]string{
 	"flat":     "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
 	"agent": `agent: {
 		nodeSelector: {matchLabels: {zone: a}, matchExpressions: [{key: rack, operator: In, values: [r1, r2]}]},
-		local: {localInterface: eth.*, localint: default, dummyInterface: lb0, extlbint: kube-lb0,
+		local: {localInterface: eth.*, localint: default, networks: [203.0.113.0/28], dummyInterface: lb0, extlbint: kube-lb0,
 			interfaces: [eth0.100, br0], sendgarp: false,
 			garpConfig: {enabled: true, initialDelay: 1.5s, count: 10, interval: 1m30s, verifyBeforeSend: false},
 			addressConfig: {
