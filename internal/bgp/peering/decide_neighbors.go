@@ -3,6 +3,7 @@ package peering
 import (
 	"cmp"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +79,7 @@ func (r *reader) neighbors() {
 			continue
 		}
 		meant++
-		if ok && r.own(m.Address) {
+		if ok && (r.own(m.Address) || r.repeats(m)) {
 			continue
 		}
 		if !ok || !r.single(m) {
@@ -92,6 +93,15 @@ func (r *reader) neighbors() {
 	if meant == 0 && len(r.spec.Neighbors) > 0 && len(r.spec.DynamicNeighbors) == 0 {
 		r.here("spec.neighbors", ReasonNoMatchingNeighbors, "none of the neighbors is for this node, so it announces nothing")
 	}
+}
+
+// repeats reports whether an earlier neighbor is equal to m. Two entries with different node selectors are
+// how a neighbor is written that one or the other selects.
+func (r *reader) repeats(m member) bool {
+	return slices.ContainsFunc(r.members, func(o member) bool {
+		o.Path, o.NextHops, o.Mute, o.everywhere = m.Path, m.NextHops, m.Mute, m.everywhere
+		return reflect.DeepEqual(o, m)
+	})
 }
 
 // neighbor reads a neighbor. selected says that this node should have it, and ok that its
