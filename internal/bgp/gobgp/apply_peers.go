@@ -40,6 +40,7 @@ func (a *application) removePeers(peers []peering.Peer) {
 			a.problem(p.Path, reasonRefused, fmt.Errorf("remove neighbor %s: %w", p.Name(), err))
 			continue
 		}
+		a.events.forgetNeighbor(a.found.peers[p.Name()].address)
 		delete(a.found.peers, p.Name())
 		a.log.InfoContext(a.ctx, "neighbor removed", "neighbor", p.Name())
 	}

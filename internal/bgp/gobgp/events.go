@@ -131,10 +131,29 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 		// The pause before the next attempt is not recorded: it would hide why the last session
 		// ended.
 	default:
-		p.why = st.DisconnectMessage
+		p.why = inWords(st.DisconnectMessage)
 	}
 	e.sessions[st.NeighborAddress] = p
 	backoff.Poke(e.wake)
+}
+
+// inWords explains the texts of GoBGP by which nobody can find the mistake. GoBGP does not tell why the
+// router refused the OPEN.
+func inWords(text string) string {
+	switch text {
+	case "invalid-msg":
+		return "the router refused this node: it expects another AS number or another family, or it has a session with this node already; its log has the reason"
+	case "bad-peer-as":
+		return "the router is in another AS than peerAsn says"
+	}
+	return text
+}
+
+// forgetNeighbor drops the history of a neighbor that is removed: the reasons belong to its configuration.
+func (e *events) forgetNeighbor(a netip.Addr) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.sessions, a)
 }
 
 // endOfRIB records that a neighbor has sent all of its routes of a family. The caller holds

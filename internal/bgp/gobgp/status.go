@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
@@ -58,6 +59,10 @@ func (s *Server) descriptions() map[string]string {
 	return about
 }
 
+// silence is how long a neighbor is Active until the reason of its last end no longer counts. GoBGP tries
+// to connect several times meanwhile, unless connectRetry is longer.
+const silence = 15 * time.Second
+
 func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.NeighborStatus {
 	address, _ := netip.ParseAddr(p.GetState().GetNeighborAddress())
 	state := sessionName(p.GetState().GetSessionState())
@@ -73,6 +78,9 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 	}
 	if isDynamic(p) {
 		n.Dynamic, n.Description = true, about["group "+p.GetConf().GetPeerGroup()]
+	}
+	if state == peering.Active && s.now().Sub(phase.since) >= silence {
+		n.LastError = "" // the last reason is old: since then the router has not even taken a connection
 	}
 	agreed := agreedWith(p)
 	n.Opened, n.ExtendedNextHop = len(p.GetState().GetRemoteCap()) > 0, agreed.extendedNextHop
