@@ -40,11 +40,12 @@ type Secrets func(name, key string) (string, error)
 
 // Egress is the Interface through which this node reaches a neighbor. Addresses are the global
 // addresses of that interface, of both families, the best of each family first. Addresses of
-// Services are left out. Lost says that the node has no route to the neighbor any more. The Egress is
+// Services are left out. Gateway is the router on the way, or zero if the neighbor is on the link. Lost says that the node has no route to the neighbor any more. The Egress is
 // then the last known one.
 type Egress struct {
 	Interface string
 	Addresses []netip.Addr
+	Gateway   netip.Addr
 	Lost      bool
 }
 

@@ -87,6 +87,7 @@ func (r *reader) neighbors() {
 			continue
 		}
 		r.nextHops(&m)
+		r.oneHop(m)
 		r.members = append(r.members, m)
 		r.d.State.Peers = append(r.d.State.Peers, m.Peer)
 	}

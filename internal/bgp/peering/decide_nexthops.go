@@ -70,6 +70,17 @@ func (r *reader) mute(m *member, f addr.Family, why string) {
 	r.here(m.Path, ReasonNoNextHop, "%s routes are not announced, because %s", f, why)
 }
 
+// oneHop reports a neighbor in another AS that is behind a router. The packets of such a session have the
+// TTL 1, so without ebgpMultihop it never comes up.
+func (r *reader) oneHop(m member) {
+	if !m.Address.IsValid() || m.Multihop > 0 || m.TTLSecurity > 0 || m.ASN == 0 || m.ASN == m.LocalASN {
+		return
+	}
+	if way, unknown := r.way(m); unknown == "" && way.Gateway.IsValid() {
+		r.here(m.Path, ReasonConflict, "%s is in another AS and behind the router %s, and a session with it may have no router in between: set ebgpMultihop", m.title(), way.Gateway)
+	}
+}
+
 // places returns the address of the member, or the first and the last usable address of its
 // network.
 func (m member) places() []netip.Addr {

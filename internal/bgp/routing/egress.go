@@ -37,7 +37,11 @@ func (k *Kernel) Egress(ctx context.Context, neighbor netip.Addr, device string)
 	if err != nil {
 		return peering.Egress{}, false, err
 	}
-	return peering.Egress{Interface: l.name, Addresses: nextHops(holdings, r.source)}, true, nil
+	way := peering.Egress{Interface: l.name, Addresses: nextHops(holdings, r.source)}
+	if gateway := r.hops[0].gateway; gateway.WithZone("") != neighbor.WithZone("") {
+		way.Gateway = gateway
+	}
+	return way, true, nil
 }
 
 // nextHops returns the addresses to which neighbors may send, with source first.
