@@ -55,19 +55,33 @@ type kubelet struct {
 const kubeletEvery = 15 * time.Second
 
 // silent reports whether the kubelet of node is silent. Without an answer of the API server it is not.
+// While a question is under way, other callers get the answer before it.
 func (k *kubelets) silent(ctx context.Context, cluster Cluster, node string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	if one, known := k.known[node]; known && now.Sub(one.asked) < kubeletEvery {
-		return one.silent
-	}
-	if k.known == nil {
-		k.known = map[string]kubelet{}
+	last, due := k.ask(node, time.Now())
+	if !due {
+		return last
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendLimit)
 	defer cancel()
 	silent, err := cluster.KubeletSilent(ctx, node)
-	k.known[node] = kubelet{silent && err == nil, now}
-	return silent && err == nil
+	silent = silent && err == nil
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known[node] = kubelet{silent, time.Now()}
+	return silent
+}
+
+// ask returns the last answer about node, and whether a question is due. Then it counts as asked.
+func (k *kubelets) ask(node string, now time.Time) (last, due bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	one, known := k.known[node]
+	if known && now.Sub(one.asked) < kubeletEvery {
+		return one.silent, false
+	}
+	if k.known == nil {
+		k.known = map[string]kubelet{}
+	}
+	k.known[node] = kubelet{one.silent, now}
+	return one.silent, true
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,39 @@ func TestALivingNodeThatAnswersIsBelieved(t *testing.T) {
 		pass(10 * time.Minute)
 		expect.Equal(t, "kernel", w.kernel.String(), "")
 	})
+}
+
+// stuckCluster answers about node-a only when the test ends.
+type stuckCluster struct {
+	Cluster
+	asked, end chan struct{}
+}
+
+func (c stuckCluster) KubeletSilent(_ context.Context, node string) (bool, error) {
+	if node == "node-a" {
+		close(c.asked)
+		<-c.end
+	}
+	return true, nil
+}
+
+func TestAQuestionAboutAKubeletDelaysNoOther(t *testing.T) {
+	var k kubelets
+	c := stuckCluster{asked: make(chan struct{}), end: make(chan struct{})}
+	first := make(chan bool)
+	go func() { first <- k.silent(t.Context(), c, "node-a") }()
+	<-c.asked
+	answers := make(chan [2]bool, 1)
+	go func() { answers <- [2]bool{k.silent(t.Context(), c, "node-a"), k.silent(t.Context(), c, "node-b")} }()
+	select {
+	case got := <-answers:
+		expect.Equal(t, "what is known of node-a without an answer, and of node-b", got, [2]bool{false, true})
+	case <-time.After(time.Minute):
+		t.Error("a question waits for the answer to another one")
+	}
+	close(c.end)
+	expect.Equal(t, "the kubelet of node-a is silent", <-first, true)
+	expect.Equal(t, "later", k.silent(t.Context(), c, "node-a"), true)
 }
 
 func TestASilentKubeletIsOneThatTheNodeControllerFound(t *testing.T) {
