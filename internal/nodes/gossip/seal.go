@@ -3,8 +3,6 @@ package gossip
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,30 +32,19 @@ var (
 
 // keyring holds the keys. It is safe for concurrent use.
 type keyring struct {
-	keys   atomic.Pointer[[]key]
+	keys   atomic.Pointer[[]cipher.AEAD]
 	nonces nonces
 	counts *counters
 	// strangers counts packets and streams of a later version.
 	strangers *strangers
 }
 
-// key is one key: the cipher that seals, and the secret that signs heartbeats.
-type key struct {
-	cipher.AEAD
-	heartbeats []byte
-}
-
-func newKey(secret []byte) (key, error) {
+func newKey(secret []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(secret)
 	if err != nil {
-		return key{}, err
+		return nil, err
 	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return key{}, err
-	}
-	heartbeats, err := hkdf.Key(sha256.New, secret, nil, heartbeatContext, sha256.Size)
-	return key{aead, heartbeats}, err
+	return cipher.NewGCMWithRandomNonce(block)
 }
 
 func newKeyring(counts *counters, s *strangers) *keyring {
@@ -68,7 +55,7 @@ func (k *keyring) set(keys [][]byte) error {
 	if len(keys) == 0 {
 		return errors.New("gossip needs a key")
 	}
-	var all []key
+	var all []cipher.AEAD
 	for i, secret := range keys {
 		one, err := newKey(secret)
 		if errors.As(err, new(aes.KeySizeError)) {

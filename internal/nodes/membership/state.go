@@ -25,11 +25,7 @@ func (m *Membership) gossipState() any {
 	}
 	var nodes []nodeState
 	for _, n := range first(g.Members()) {
-		one := nodeState{n.Node, n.State.String(), n.Since}
-		if !n.Unheard.IsZero() {
-			one.State, one.Since = "unheard", n.Unheard
-		}
-		nodes = append(nodes, one)
+		nodes = append(nodes, nodeState{n.Node, n.State.String(), n.Since})
 	}
 	return map[string]any{"runs": true, "members": nodes, "health": g.Health(), "patience": g.Patience().String()}
 }
