@@ -146,7 +146,7 @@ func (b *between) LoseAnswer() { b.loses.Store(true) }
 
 func driver(t *testing.T, socket, pool string) *ipamgrpc.Group {
 	t.Helper()
-	g, err := ipamgrpc.NewSockets(func(string, string, string, time.Duration) {}).Group(socket, pool, "example")
+	g, err := ipamgrpc.Open(socket, pool, "example", func(string, string, string, time.Duration) {})
 	if err != nil {
 		t.Fatal(err)
 	}
