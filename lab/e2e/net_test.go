@@ -46,10 +46,13 @@ var (
 		// The allocator quarantines addresses of other machines for ten minutes, and logs that when it
 		// starts.
 		"addressQuarantined",
+		// A node that boots starts its agent and its kube-proxy together, and the agent reaches the API server
+		// by kube-proxy.
+		"waitingForAPIServer",
 	}
 	// withoutAPI are messages of programs that cannot reach the API server.
 	withoutAPI = []string{
-		"waitingForAPIServer", "watchWaits", "leaseNotRenewed", "nodeStatusNotWritten", "annotationNotWritten",
+		"watchWaits", "leaseNotRenewed", "nodeStatusNotWritten", "annotationNotWritten",
 		"eventNotWritten", "statusFailed", "departureNotKnown",
 		"Error retrieving lease lock", "error retrieving resource lock", "Failed to update lock", "Failed to watch", "allocator: leader election lost",
 	}
