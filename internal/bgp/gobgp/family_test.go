@@ -35,7 +35,7 @@ protocol bgp ours {
 	bird.Await("198.51.100.1/32 via 192.0.2.1")
 	for _, address := range []string{"192.0.2.2", "192.0.2.3"} {
 		got := neighborIs(t, s, address, "agreeing to IPv4 and graceful restart", func(n peering.NeighborStatus) bool { return len(n.Agreed) > 0 && n.GracefulRestart })
-		expect.Equal(t, "families of "+address, fmt.Sprint(got.Agreed, got.Sent[v4], got.Sent[v6]), "[IPv4] 1 0")
+		expect.Equal(t, "families of "+address, fmt.Sprintf("%v %d %d", got.Agreed, got.Sent[v4], got.Sent[v6]), "[IPv4] 1 0")
 	}
 	healthOf := func() string {
 		r := peering.Report{
