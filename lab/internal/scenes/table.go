@@ -73,6 +73,8 @@ var All = []Scene{
 	{Test: "TestAnExcludedNodeIsNoNextHopAndLosesNothing"},
 	{Test: "TestServicesThatShareAnAddressHaveOneRoute"},
 	{Test: "TestExternalTrafficPolicyOfALocalAddressIsResetToCluster"},
+	{Test: "TestAFurtherNetworkOfTheSegmentIsServed"},
+	{Test: "TestANodeWithSingleAddressesAnnouncesInTheNetworksOfItsRoutes"},
 	{Test: "TestALocalServiceIsReachedByIPv4AndIPv6"},
 	{Test: "TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode"},
 	{Test: "TestAForeignHostWithAnAddressIsReported"},
