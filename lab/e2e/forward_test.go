@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -87,7 +88,16 @@ const proxyLate = 30 * time.Second
 func TestANodeThatBootsAttractsNothingBeforeItsKubeProxyWorks(t *testing.T) {
 	w := newWorld(t)
 	w.besidesKubeProxy()
-	const node = "node-1"
+	// Without kube-proxy, the allocator does not reach the API server.
+	node := "node-1"
+	if w.readyPod("allocator", "").Spec.NodeName == node {
+		node = "node-2"
+	}
+	w.t.Cleanup(func() {
+		if err := lab.Start(context.Background(), node, "kube-proxy"); err != nil {
+			t.Error(err)
+		}
+	})
 	w.apply(echo("web", 2, "node-3", "node-4"), service("near", "local"), service("far", "remote"))
 	near, far := w.addresses("near", families()), w.addresses("far", families())
 	w.sessions()
