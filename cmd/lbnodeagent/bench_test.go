@@ -166,6 +166,9 @@ func copies(svc *corev1.Service, first netip.Addr) []apitest.Stored {
 		one.Spec.ClusterIP, one.Spec.ClusterIPs = ip, []string{ip}
 		one.Status.LoadBalancer.Ingress[0].IP = after(first, i)
 		one.Annotations[service.AnnotationAllocatedAddresses] = after(first, i)
+		for c := range one.Status.Conditions { // one of them is the record of the address
+			one.Status.Conditions[c].Message = strings.ReplaceAll(one.Status.Conditions[c].Message, first.String(), after(first, i))
+		}
 		all = append(all, apitest.Stored{Key: "services/specs/default/" + one.Name, Object: one})
 	}
 	return all
