@@ -48,6 +48,9 @@ const (
 	// long it waits for an answer about one Service. Not every program in the place of kube-proxy answers.
 	silentFor     = 2 * time.Minute
 	unansweredFor = 10 * time.Second
+	// otherFamily is how long the agent waits after kube-proxy works for one family. Kube-proxy writes the
+	// rules of the other family after those of the first, and says nothing of it.
+	otherFamily = time.Second
 )
 
 // waitingText is the reason that other nodes see while this node waits.
@@ -89,7 +92,9 @@ func (a *Agent) awaitKubeProxy(ctx context.Context, began time.Time) {
 		answered, err := a.KubeProxy.Works(ctx)
 		switch {
 		case err == nil:
-			a.background.complete(ctx, func() { a.kubeProxyWorks(time.Since(began)) })
+			after := time.Since(began)
+			backoff.Sleep(ctx, otherFamily)
+			a.background.complete(ctx, func() { a.kubeProxyWorks(after) })
 			return
 		case answered:
 			heard = time.Now()

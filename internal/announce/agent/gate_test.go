@@ -33,7 +33,9 @@ func TestAStartedNodeTakesNoAddressBeforeItsKubeProxyWorks(t *testing.T) {
 		expect.Equal(t, "the other nodes hear", w.peers.draining(), waitingText)
 		expect.Equal(t, "the log", w.logged("address"), "subnetsChanged\nwaitingForKubeProxy 203.0.113.7\nwaitingForKubeProxy 192.0.2.9")
 		proxy.works = true
-		pass(askEvery + time.Second)
+		pass(askEvery + otherFamily/2)
+		expect.Equal(t, "while kube-proxy writes the rules of the other family", w.kernel.String(), "")
+		pass(otherFamily)
 		expect.Equal(t, "with kube-proxy", w.kernel.String(), carriesBoth)
 		expect.Equal(t, "the other nodes hear", w.peers.draining(), "")
 	})
