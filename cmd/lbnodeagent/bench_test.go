@@ -28,9 +28,9 @@ const (
 	// before it is measured what that costs, and watched for how long.
 	bulk           = 10_000
 	quiet, watched = 20 * time.Second, time.Minute
-	// events is how often an idle agent has something to do in a second: it probes
-	// another agent every 80 ms, and another agent probes it.
-	events = 25
+	// events is how often an idle agent has something to do in a second: it beats
+	// every 64 ms.
+	events = 16
 )
 
 // mostMemory is the limit of what an agent may use, in MB, and mostIdle that of what

@@ -37,6 +37,9 @@ type Gossiped struct {
 	State  State
 	// Since is when the node entered this State, by our clock.
 	Since time.Time
+	// Unheard is when gossip lost other nodes and began to doubt this Alive node: the node may be
+	// on the other side of a network split. Without doubt, Unheard is zero.
+	Unheard time.Time
 }
 
 // Leased is what the Lease of a node says.
@@ -75,10 +78,6 @@ const (
 	// Together is the time within which several losses are one loss. A machine that is cut off
 	// loses its peers one after the other.
 	Together = 15 * time.Second
-	// several is how many nodes make a loss that may still grow. Settling is how long after the last
-	// of them it has not grown.
-	several  = 3
-	Settling = 400 * time.Millisecond
 	// Late is the delay with which this node may see the last actions of a dead
 	// node. Gossip reports the death earlier.
 	Late = time.Second

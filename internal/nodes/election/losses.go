@@ -7,7 +7,8 @@ import (
 )
 
 // losses holds the times at which gossip lost peers, and the number of peers that it still hears.
-// This node itself is not counted.
+// This node itself is not counted. The detector finds a large split in steps. Until it knows that a
+// peer is heard, the peer is counted as lost.
 type losses struct {
 	heard   int         // the number of peers that gossip hears now
 	lost    []time.Time // sorted
@@ -20,6 +21,8 @@ func lossesOf(e Evidence) losses {
 	for _, g := range e.Gossip {
 		switch {
 		case g.Node == e.Self:
+		case g.State == Alive && !g.Unheard.IsZero():
+			l.lost = append(l.lost, g.Unheard)
 		case g.State == Alive:
 			l.heard++
 		case g.State == Dead:
@@ -38,15 +41,10 @@ func lossesOf(e Evidence) losses {
 // more nodes, this node included, than were lost. If the two numbers are equal, as in a cluster of
 // two nodes, a proof of contact with the API server is also needed.
 //
-// A peer that was lost later, or left later, is counted as heard. Gossip finds a split in steps: at
-// first, the smaller side may take itself for the larger one. So a loss of several nodes is certain
-// only some time after the last of them.
-func (l losses) believed(at, now time.Time) bool {
+// A peer that was lost later, or left later, is counted as heard.
+func (l losses) believed(at time.Time) bool {
 	from, to := at.Add(-Together), at.Add(Together)
 	lost := since(l.lost, from) - after(l.lost, to)
-	if lost >= several && now.Before(l.lost[len(l.lost)-1-after(l.lost, to)].Add(Settling)) {
-		return false
-	}
 	present := 1 + l.heard + after(l.lost, to) + after(l.left, at)
 	return present > lost || present == lost && l.contact.After(at)
 }

@@ -20,7 +20,7 @@ import (
 // If Merge considers a live node dead, this alone does no harm: before a node takes an address, it
 // asks the segment whether another machine answers for the address.
 func Merge(e Evidence, now time.Time) Peers {
-	c := newTally(e, now)
+	c := newTally(e)
 	p := Peers{Own: map[netip.Addr]string{}}
 	p.MACs = c.macs()
 	for _, node := range c.nodes() {
@@ -63,7 +63,6 @@ func (c *tally) macs() map[[6]byte]string {
 // tally is an Evidence arranged for decisions.
 type tally struct {
 	Evidence
-	now    time.Time
 	gossip map[string]Gossiped
 	leases map[string]Leased
 	losses
@@ -73,8 +72,8 @@ type tally struct {
 	undecided []Gossiped
 }
 
-func newTally(e Evidence, now time.Time) *tally {
-	c := &tally{Evidence: e, now: now, gossip: map[string]Gossiped{}, leases: map[string]Leased{}, losses: lossesOf(e)}
+func newTally(e Evidence) *tally {
+	c := &tally{Evidence: e, gossip: map[string]Gossiped{}, leases: map[string]Leased{}, losses: lossesOf(e)}
 	for _, l := range e.Leases {
 		c.leases[l.Node] = l
 	}
@@ -122,7 +121,7 @@ func (c *tally) stateOf(node string) nodeState {
 		return gone
 	case !gossiped, node == c.Self, g.State == Alive, c.renewed(node):
 		return alive
-	case g.State == Left, c.believed(g.Since, c.now), c.LeasesTrusted && !l.Alive:
+	case g.State == Left, c.believed(g.Since), c.LeasesTrusted && !l.Alive:
 		return gone
 	default:
 		return undecided

@@ -3,9 +3,11 @@ package gossip
 import (
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/nodes/detector"
 )
 
-func TestIdleAgentsSendOnlyProbes(t *testing.T) {
+func TestIdleAgentsSendOnlyHeartbeatsAndProbes(t *testing.T) {
 	for _, nodes := range []int{2, 4, 10} {
 		inCluster(t, nodes, func(c *cluster) {
 			c.pass(10 * time.Second)
@@ -19,9 +21,9 @@ func TestIdleAgentsSendOnlyProbes(t *testing.T) {
 			c.pass(10 * time.Second)
 			each := float64(sent()-before) / float64(nodes) / 10
 			timing := (Timing{}).withDefaults()
-			most := 2 / timing.Probe.Seconds()
+			most := detector.Watchers/timing.Beat.Seconds() + 2/timing.Probe.Seconds()
 			if each > 1.01*most {
-				t.Errorf("each of %d nodes sends %.1f packets a second, want at most %.1f: a ping and an ack for each Probe", nodes, each, most)
+				t.Errorf("each of %d nodes sends %.1f packets a second, want at most %.1f: its heartbeats, and a ping and an ack for each Probe", nodes, each, most)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/detector"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -44,12 +44,10 @@ func inCluster(t *testing.T, n int, f func(*cluster)) {
 	synctest.Test(t, func(t *testing.T) { inClusterOf(t, n, f) })
 }
 
-// inClusterOf is inCluster for callers that are in a bubble already. The agents start at different
-// times. If they all started at once, they would probe at the same moments.
+// inClusterOf is inCluster for callers that are in a bubble already.
 func inClusterOf(t *testing.T, n int, f func(*cluster)) {
 	c := &cluster{t: t, ether: newEther()}
 	for i := range n {
-		time.Sleep(rand.N(min(100*time.Millisecond, 10*time.Second/time.Duration(n))))
 		c.start(nodeName(i), i, nil)
 	}
 	f(c)
@@ -71,7 +69,7 @@ func (c *cluster) end() {
 func (c *cluster) start(node string, i int, change func(*Options)) *agent {
 	a := &agent{port: c.ether.port(i), seen: map[string]map[State]time.Time{}}
 	opt := Options{
-		Node: node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, network: a.port,
+		Node: node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, carrier: a.port,
 		Receive: a.receive, Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
@@ -136,6 +134,19 @@ func (a *agent) saw(node string, state State) (time.Time, bool) {
 	defer a.mu.Unlock()
 	at, ok := a.seen[node][state]
 	return at, ok
+}
+
+// ringOf returns the ring that a knows.
+func (a *agent) ringOf() detector.Ring {
+	a.Gossip.mu.Lock()
+	defer a.Gossip.mu.Unlock()
+	r, _ := a.table.ring()
+	return r
+}
+
+// agentOf returns the agent of the peer.
+func (c *cluster) agentOf(p detector.Peer) *agent {
+	return c.agents[slices.IndexFunc(c.agents, func(a *agent) bool { return a.self.peerID() == p.ID })]
 }
 
 // view returns what a knows as text: the nodes with their states.

@@ -49,17 +49,16 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[min(len(sorted)-1, len(sorted)*p/100)]
 }
 
-// These tests use the time of the bubble, which does not depend on the machine. When an agent probes
-// the dead one depends on chance, and the limits leave room for that.
+// These tests use the time of the bubble, which does not depend on the machine.
 func TestADeadNodeIsDetectedWithinASecond(t *testing.T) {
 	for _, tt := range []struct {
 		nodes, kills, clusters int
 		most                   time.Duration
 	}{
 		{2, 1, 5, 450 * time.Millisecond},
-		{4, 2, 10, 550 * time.Millisecond},
-		{10, 6, 2, 700 * time.Millisecond},
-		{30, 5, 1, 700 * time.Millisecond},
+		{4, 2, 10, 450 * time.Millisecond},
+		{10, 6, 2, 500 * time.Millisecond},
+		{30, 5, 1, 500 * time.Millisecond},
 	} {
 		var times []time.Duration
 		wrong := 0

@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -109,8 +108,9 @@ func (p *port) WriteTo(packet []byte, addr string) (time.Time, error) {
 	return time.Now(), nil
 }
 
-func (p *port) WriteToAddress(packet []byte, to memberlist.Address) (time.Time, error) {
-	return p.WriteTo(packet, to.Addr)
+func (p *port) send(packet []byte, to netip.AddrPort) error {
+	p.cast(packet, to.String())
+	return nil
 }
 
 func (p *port) cast(packet []byte, addr string) {
@@ -119,8 +119,7 @@ func (p *port) cast(packet []byte, addr string) {
 	}
 	if to, delay := p.way(addr); to != nil {
 		p.overhear(to, packet)
-		// The library decrypts a packet in place.
-		time.AfterFunc(delay, func() { to.deliver(bytes.Clone(packet), p) })
+		time.AfterFunc(delay, func() { to.deliver(packet, p) })
 	}
 }
 
@@ -130,6 +129,20 @@ func (p *port) overhear(to *port, packet []byte) {
 	defer p.ether.mu.Unlock()
 	if p.tap != nil {
 		p.tap(to, packet)
+	}
+}
+
+// rest sleeps in the time of the bubble.
+func (p *port) rest(d time.Duration) { time.Sleep(d) }
+
+func (p *port) poll(hand func([]byte, netip.AddrPort)) {
+	for {
+		select {
+		case got := <-p.packets:
+			hand(got.Buf, got.From.(*net.UDPAddr).AddrPort())
+		default:
+			return
+		}
 	}
 }
 
@@ -156,10 +169,6 @@ func (p *port) DialTimeout(addr string, timeout time.Duration) (net.Conn, error)
 	}
 }
 
-func (p *port) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	return p.DialTimeout(to.Addr, timeout)
-}
-
-func (p *port) PacketCh() <-chan *memberlist.Packet { return p.packets }
+func (p *port) PacketCh() <-chan *memberlist.Packet { return nil }
 func (p *port) StreamCh() <-chan net.Conn           { return p.streams }
 func (p *port) Shutdown() error                     { return nil }

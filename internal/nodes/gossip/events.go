@@ -57,7 +57,7 @@ func (d *delegate) NotifyUpdate(n *memberlist.Node) { (*Gossip)(d).heard(n) }
 
 // NotifyLeave receives a member that is not alive any more.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
-	(*Gossip)(d).miss(n)
+	(*Gossip)(d).lost(n)
 }
 
 func (g *Gossip) heard(n *memberlist.Node) {
@@ -94,8 +94,8 @@ func (g *Gossip) read(id identity, meta []byte) said {
 	return says
 }
 
-// miss records that the library does not hear n any more.
-func (g *Gossip) miss(n *memberlist.Node) {
+// lost records that the library does not hear n any more.
+func (g *Gossip) lost(n *memberlist.Node) {
 	id, err := parseIdentity(n.Name)
 	if err != nil || id == g.self {
 		return
@@ -103,9 +103,9 @@ func (g *Gossip) miss(n *memberlist.Node) {
 	g.pending.note()
 	g.slowLibrary()
 	g.update(id.node, func(now time.Time) bool {
-		return g.table.lose(id, now.Add(g.refutation()), now)
+		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
 	})
-	backoff.Poke(g.lost)
+	backoff.Poke(g.suspected)
 	backoff.Poke(g.shifted)
 }
 

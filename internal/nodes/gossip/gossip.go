@@ -3,21 +3,22 @@
 // two agents. It works without the API server, and notices in a fraction of a second that
 // an agent is gone.
 //
-// The library (memberlist) finds the members and detects their deaths. This package turns its
-// processes into nodes, gives a process that it lost some time to refute that, and seals what the
-// members send. It decides nothing: package election decides what
-// the silence of one agent, or of most agents, means for an address. This package knows nothing
-// of Services or Leases, and does not read the contents of the messages.
+// The library (memberlist) provides the membership, and package detector the suspicions.
+// This package joins both in one table, and carries their packets, sealed or signed with
+// the keys. It decides nothing: package election decides what the silence of one agent, or
+// of most agents, means for an address. This package knows nothing of Services or Leases,
+// and does not read the contents of the messages.
 //
 // Every process is a member of its own. Its name consists of its node and its instance. So
 // an agent that restarts does not have to refute a suspicion of the process before it. Two
 // agents on one node do not make the node flap. The node is alive while one of them is
 // alive, and its record is that of the newer living agent.
 //
-// To read: run.go starts the parts. events.go handles the callbacks of the library, table.go turns
-// processes into nodes, and join.go finds lost members. record.go and message.go define the formats
-// on the wire, and version.go lists their versions. seal.go, stream.go and transport.go encrypt.
-// timing.go has the settings of the library.
+// To read: run.go starts the parts. detect.go runs the detector, events.go handles the
+// callbacks of the library, table.go and suspicion.go join both, and join.go finds lost
+// members. record.go, heartbeat.go and message.go define the formats on the wire. seal.go
+// and stream.go encrypt, transport.go and network.go send and receive. version.go lists the
+// versions of the formats.
 package gossip
 
 import (
@@ -36,6 +37,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/nodes/detector"
 )
 
 // Options configure the gossip of a node agent.
@@ -63,8 +65,8 @@ type Options struct {
 	Receive func(from string, message []byte)
 	Log     *slog.Logger
 
-	network  memberlist.Transport // replaces the ports in tests
-	versions span                 // replaces the supported versions in tests
+	carrier  carrier // replaces the network in tests
+	versions span    // replaces the supported versions in tests
 }
 
 // Validate reports what is wrong with the options.
@@ -92,10 +94,10 @@ type Gossip struct {
 	strangers *strangers
 	pending   pendingBroadcasts
 	// changed tells the reader of Members that Members changed. published tells Run that
-	// there is a new record to spread. lost tells Run that the library lost a process.
+	// there is a new record to spread. suspected tells Run that there is a new suspicion.
 	// shifted tells the joiner that a member may be missing.
-	changed, published, lost, shifted chan struct{}
-	sent                              atomic.Uint64 // the number of the last message
+	changed, published, suspected, shifted chan struct{}
+	sent                                   atomic.Uint64 // the number of the last message
 
 	// A caller of list holds talk, so that Run does not shut list down meanwhile.
 	talk sync.RWMutex
@@ -108,8 +110,8 @@ type Gossip struct {
 	mu      sync.Mutex
 	meta    []byte
 	table   table
-	windows map[string]*window // of the messages of each sender
-	stalls  stallGuard
+	windows map[string]*detector.Window // of the messages of each sender
+	stalls  detector.StallGuard
 }
 
 // New returns the gossip of opt. It starts nothing: Run does.
@@ -126,12 +128,12 @@ func New(opt Options) (*Gossip, error) {
 		changed:   make(chan struct{}, 1),
 		shifted:   make(chan struct{}, 1),
 		published: make(chan struct{}, 1),
-		lost:      make(chan struct{}, 1),
+		suspected: make(chan struct{}, 1),
 		pending:   newPendingBroadcasts(),
 		versions:  cmp.Or(opt.versions, supported),
 		strangers: newStrangers(opt.Log),
 		table:     newTable(),
-		windows:   map[string]*window{},
+		windows:   map[string]*detector.Window{},
 	}
 	g.meta = Record{}.encode(g.versions, g.opt.Patience)
 	g.keys = newKeyring(&g.counts, g.strangers)
@@ -179,5 +181,11 @@ func (g *Gossip) Members() []Member {
 	return g.table.members()
 }
 
-// Changed signals that Members changed.
+// Accused returns how often several peers suspected this process at about the same time.
+// With a single peer, each suspicion of that peer counts. If the count grows, this process
+// may hear the peers while the peers do not hear this process. The suspicion of one peer
+// among several does not count, because the fault may be at that peer.
+func (g *Gossip) Accused() uint64 { return g.counts.corroborated.Load() }
+
+// Changed signals that Members or Accused changed.
 func (g *Gossip) Changed() <-chan struct{} { return g.changed }

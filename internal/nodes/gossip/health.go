@@ -9,8 +9,9 @@ type Health struct {
 	// received before.
 	BadKey, BadFormat, Replayed uint64
 	// BadVersion counts records, packets, streams and messages of a version that this
-	// process does not understand.
-	BadVersion uint64
+	// process does not understand. OtherProcess counts heartbeats that were signed for
+	// another process, usually the previous process at this address.
+	BadVersion, OtherProcess uint64
 	// BadRecord counts members whose name, address or record is malformed.
 	BadRecord uint64
 	// StaleMessages counts messages that arrived twice, that were meant for an earlier
@@ -26,26 +27,41 @@ type Health struct {
 	// Losses counts the nodes that became dead. Stalls counts the times when this process
 	// did not run when it should have.
 	Losses, Stalls uint64
+	// Missed counts the peers whose heartbeats this process missed. Accused counts how
+	// often a peer suspected this process and this process refuted it.
+	Missed, Accused uint64
 	// The traffic on the network, without the headers of UDP, TCP and IP.
-	PacketsOut, BytesIn, BytesOut uint64
+	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
+	// Score is the health score of the library. 0 is healthy, and a higher score means that
+	// this process keeps up worse.
+	Score int
 }
 
 type counters struct {
 	badKey, badFormat, replayed, badRecord, staleMessages, refusedStreams atomic.Uint64
+	otherProcess                                                          atomic.Uint64
 	joins, joinFailures, seedFailures, sendFailures, losses, stalls       atomic.Uint64
-	packetsOut, bytesIn, bytesOut                                         atomic.Uint64
+	missed, accused, corroborated                                         atomic.Uint64
+	packetsIn, packetsOut, bytesIn, bytesOut                              atomic.Uint64
 }
 
 // Health returns the current counts.
 func (g *Gossip) Health() Health {
 	c := &g.counts
-	return Health{
+	h := Health{
 		BadKey: c.badKey.Load(), BadFormat: c.badFormat.Load(), Replayed: c.replayed.Load(),
-		BadVersion: g.strangers.count.Load(),
-		BadRecord:  c.badRecord.Load(), StaleMessages: c.staleMessages.Load(), RefusedStreams: c.refusedStreams.Load(),
+		BadVersion: g.strangers.count.Load(), OtherProcess: c.otherProcess.Load(),
+		BadRecord: c.badRecord.Load(), StaleMessages: c.staleMessages.Load(), RefusedStreams: c.refusedStreams.Load(),
 		Joins: c.joins.Load(), JoinFailures: c.joinFailures.Load(), SeedFailures: c.seedFailures.Load(),
 		SendFailures: c.sendFailures.Load(), Losses: c.losses.Load(), Stalls: c.stalls.Load(),
-		PacketsOut: c.packetsOut.Load(),
-		BytesIn:    c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
+		Missed: c.missed.Load(), Accused: c.accused.Load(),
+		PacketsIn: c.packetsIn.Load(), PacketsOut: c.packetsOut.Load(),
+		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 	}
+	g.talk.RLock()
+	defer g.talk.RUnlock()
+	if g.list != nil {
+		h.Score = g.list.GetHealthScore()
+	}
+	return h
 }

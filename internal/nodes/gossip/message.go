@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/nodes/detector"
 )
 
 // MaxMessage is the largest size of a message in bytes.
@@ -121,31 +123,8 @@ func (g *Gossip) first(from identity, number uint64) bool {
 		if len(g.windows) >= senders {
 			clear(g.windows)
 		}
-		w = &window{}
+		w = &detector.Window{}
 		g.windows[name] = w
 	}
-	return w.first(number)
-}
-
-// window is an anti-replay window (RFC 4303, section 3.4.3). It records which of the last 64
-// numbers of a sender were received. Older numbers count as received. The zero value has
-// received no number.
-type window struct {
-	top  uint64
-	mask uint64 // bit i is for top-i
-}
-
-// first reports whether number arrives for the first time.
-func (w *window) first(number uint64) bool {
-	if number > w.top {
-		w.mask = w.mask<<(number-w.top) | 1 // a shift by 64 or more leaves 0
-		w.top = number
-		return true
-	}
-	bit := uint64(1) << (w.top - number)
-	if bit == 0 || w.mask&bit != 0 {
-		return false
-	}
-	w.mask |= bit
-	return true
+	return w.First(number)
 }

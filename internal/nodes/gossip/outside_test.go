@@ -132,6 +132,7 @@ func TestInvalidPacketsAreIgnored(t *testing.T) {
 				to.deliver(packet, sender.port)
 				to.deliver(packet[:len(packet)/2], sender.port)
 				to.deliver(bytes.Repeat(packet, 1000), sender.port)
+				to.deliver(nil, sender.port)
 			}
 		})
 		c.pass(200 * time.Millisecond)
@@ -152,8 +153,8 @@ func TestAFloodOfInvalidPacketsKillsNoMember(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
-		junk := make([]byte, 60)
-		junk[0] = sealVersion
+		junk := make([]byte, heartbeatSize1)
+		junk[0] = heartbeatFormat1
 		const packets, burst = 60_000, 300
 		for range packets / burst {
 			for range burst {

@@ -43,10 +43,10 @@ func (g *Gossip) Patience() time.Duration {
 // patience is Patience for callers that hold mu.
 func (g *Gossip) patience() time.Duration { return max(g.opt.Patience, g.table.patience) }
 
-// refutation is how long this process waits after the library has lost another one. With the
-// library's own suspicion before it, the other one has at least Timing.Refute. The caller holds mu.
-func (g *Gossip) refutation() time.Duration {
-	return max(0, g.opt.Timing.Refute-libraryTime(suspicion, len(g.table.nodes), g.opt.Timing.Probe))
+// suspicionTime is how long a suspicion waits for a refutation. The missed heartbeats
+// before it and this time add up to the patience. The caller holds mu.
+func (g *Gossip) suspicionTime() time.Duration {
+	return g.opt.Timing.Silence + g.patience() - DefaultPatience
 }
 
 // slowLibrary prolongs the library's own suspicions by the difference between the patience
@@ -60,14 +60,21 @@ func (g *Gossip) slowLibrary() {
 }
 
 // libraryMult returns the smallest SuspicionMult that prolongs a suspicion of the library
-// by longer.
+// by longer. The duration of such a suspicion is SuspicionMult, times the decimal logarithm
+// of the number of nodes (at least 1), times probe.
 func libraryMult(longer time.Duration, nodes int, probe time.Duration) int {
-	each := libraryTime(1, nodes, probe)
-	return suspicion + int((longer+each-1)/each)
+	each := max(1, math.Log10(float64(max(nodes, 1)))) * probe.Seconds()
+	return suspicion + int(math.Ceil(longer.Seconds()/each))
 }
 
-// libraryTime returns how long a suspicion of the library lasts.
-func libraryTime(mult, nodes int, probe time.Duration) time.Duration {
-	scale := max(1, math.Log10(float64(max(nodes, 1))))
-	return time.Duration(float64(mult) * scale * float64(probe))
+// longestPatience sets t.patience to the longest patience of the living processes.
+func (t *table) longestPatience() {
+	t.patience = 0
+	for _, all := range t.processes {
+		for _, p := range all {
+			if p.state() == Alive {
+				t.patience = max(t.patience, p.patience)
+			}
+		}
+	}
 }

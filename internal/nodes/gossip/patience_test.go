@@ -3,6 +3,7 @@ package gossip
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -67,6 +68,24 @@ func TestADeadNodeIsDetectedAfterItsPatience(t *testing.T) {
 	}
 }
 
+func TestTheLibraryHasTheSamePatience(t *testing.T) {
+	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
+		quiet := c.start("node-003", 3, nil)
+		record := Record{}.encode(supported, DefaultPatience)
+		record[flagsAt] &^= flagBeats
+		quiet.replace(record)
+		c.pass(10 * time.Second)
+		for range 10 {
+			quiet.port.hold(1500 * time.Millisecond)
+			c.pass(10 * time.Second)
+		}
+		expect.Equal(t, "agents without heartbeats that pause and are seen as dead", c.wronged(), 0)
+		c.powerOff(3)
+		c.pass(10 * time.Second)
+		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
+	})
+}
+
 func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
 		isPatient := func(when string, want time.Duration) {
@@ -77,6 +96,7 @@ func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 		}
 		isPatient("with a node of two seconds", 2*time.Second)
 		c.start("node-003", 3, func(o *Options) { o.Patience = MaxPatience })
+		c.start("node-004", 4, func(o *Options) { o.versions = unstated })
 		c.pass(5 * time.Second)
 		isPatient("with another node of five seconds", MaxPatience)
 		c.powerOff(3)
@@ -104,6 +124,16 @@ func TestTheLibraryIsPatientInClustersOfAnySize(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestThePatienceOfARefutedNodeCountsAtOnce(t *testing.T) {
+	table, id := newTable(), identity{"a", 1}
+	table.hear(id, netip.AddrPort{}, said{patience: MaxPatience}, epoch)
+	table.suspect(id, epoch, epoch)
+	table.settle(epoch)
+	expect.Equal(t, "with a dead node, the patience", table.patience, 0)
+	table.refute(id, epoch)
+	expect.Equal(t, "after the node refuted its death, the patience", table.patience, MaxPatience)
 }
 
 func TestPatienceHasLimits(t *testing.T) {

@@ -41,7 +41,7 @@ const (
 	flagDraining  = 1 << 0
 	flagTruncated = 1 << 1
 	flagLeaving   = 1 << 2
-	flagBeats     = 1 << 3 // a promise of heartbeats; no longer written
+	flagBeats     = 1 << 3
 	flagNetworks  = 1 << 4 // a digest of the networks alone; no longer written
 	flagDigest    = 1 << 5
 
@@ -72,7 +72,7 @@ func (r Record) encode(versions span, patience time.Duration) []byte {
 
 // encodeBefore returns the part that all versions have, followed by end.
 func (r Record) encodeBefore(end []byte) []byte {
-	buf := []byte{recordVersion, 0, 0}
+	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
 		buf[flagsAt] |= flagDraining
 	}
@@ -143,14 +143,14 @@ func family(a netip.Addr) byte {
 	return 6
 }
 
-// said is a decoded record: the Record of the node, whether the process is leaving, the versions
-// that it understands, and its patience.
+// said is a decoded record: the Record of the node, whether the process is leaving, whether
+// it promises heartbeats, the versions that it understands, and its patience.
 type said struct {
 	Record
-	leaving  bool
-	versions span
-	patience time.Duration
-	version  byte // the highest version that this process understands too; 0 means none
+	leaving, beats bool
+	versions       span
+	patience       time.Duration
+	version        byte // the highest version that this process understands too; 0 means none
 }
 
 // decode decodes the result of encode.
@@ -166,7 +166,7 @@ func decode(buf []byte) (r said, err error) {
 	}
 	flags := buf[flagsAt]
 	r.Draining, r.Truncated = flags&flagDraining != 0, flags&flagTruncated != 0
-	r.leaving = flags&flagLeaving != 0
+	r.leaving, r.beats = flags&flagLeaving != 0, flags&flagBeats != 0
 	in := reader{rest: buf[2:]}
 	for range in.byte() {
 		r.Subnets = append(r.Subnets, in.prefix())

@@ -49,7 +49,7 @@ func TestRecordEncoding(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := decode(tt.r.encode(supported, DefaultPatience))
-			if err != nil || r.leaving {
+			if err != nil || r.leaving || !r.beats {
 				t.Fatal(r, err)
 			}
 			expect.Equal(t, "the result", show(r.Record), tt.want)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
-	"net"
-	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -17,11 +15,11 @@ import (
 
 // Run runs gossip until ctx is done. It may run once. It does not announce its end: Leave does.
 func (g *Gossip) Run(ctx context.Context) error {
-	network := g.open(ctx)
-	if network == nil {
-		return nil
+	carrier, err := g.carrier(ctx)
+	if carrier == nil {
+		return err
 	}
-	transport := newSealed(network, g.keys, &g.counts, g.pending.look)
+	transport := newSealed(carrier, g.keys, &g.counts, g.pending.look)
 	g.library = g.config(transport)
 	list, err := memberlist.Create(g.library)
 	if err != nil {
@@ -36,54 +34,36 @@ func (g *Gossip) Run(ctx context.Context) error {
 	defer g.stop(list)
 	wg.Go(func() { g.join(ctx, list) })
 	wg.Go(func() { g.broadcast(ctx, list) })
+	wg.Go(func() { g.detect(ctx, transport) })
 	g.live(ctx, list)
 	return nil
 }
 
-// ports are the UDP port and the TCP port of this node.
-type ports struct {
-	*memberlist.NetTransport
-	bind netip.AddrPort
-}
-
-func listen(bind netip.AddrPort, log *log.Logger) (ports, error) {
-	t, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
-		BindAddrs: []string{bind.Addr().String()}, BindPort: int(bind.Port()), Logger: log,
-	})
-	return ports{t, bind}, err
-}
-
-// DialTimeout opens a stream from the address by which the other agents know this one.
-func (p ports) DialTimeout(to string, timeout time.Duration) (net.Conn, error) {
-	d := net.Dialer{Timeout: timeout, LocalAddr: &net.TCPAddr{IP: p.bind.Addr().AsSlice()}}
-	return d.Dial("tcp", to)
-}
-
-// open opens the ports. It waits while the previous agent of this node still uses them, or while
-// the node lacks the address. It returns nil if ctx ends meanwhile.
-func (g *Gossip) open(ctx context.Context) memberlist.Transport {
-	if g.opt.network != nil {
-		return g.opt.network
+// carrier opens the network. It waits while the previous agent of this node still uses the
+// port, or while the node lacks the address. If ctx ends meanwhile, that is no error.
+func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
+	if g.opt.carrier != nil {
+		return g.opt.carrier, nil
 	}
 	for told := false; ; told = true {
-		p, err := listen(g.opt.Bind, g.logger())
+		n, err := listen(g.opt.Bind, &g.counts)
 		if err == nil {
-			return p
+			return n, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return nil, fmt.Errorf("start gossip: %w", err)
 		}
 		if !told {
 			g.opt.Log.Warn("waiting for the gossip port", "address", g.opt.Bind, "error", err)
 		}
 		if !backoff.Sleep(ctx, g.opt.Timing.Rejoin/4) {
-			return nil
+			return nil, nil
 		}
 	}
 }
 
-// pulse is the longest pause between two rounds of live.
-const pulse = stallMin / 2
-
-// live spreads each published record, and declares dead the processes that the library lost and
-// that have not refuted it in time. It runs until ctx is done.
+// live spreads each published record, and declares suspected processes dead if no process
+// refutes the suspicion in time. It runs until ctx is done.
 func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -94,12 +74,10 @@ func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 		case <-g.published:
 			spread(list, time.Nanosecond)
 			continue
-		case <-g.lost:
+		case <-g.suspected:
 		case <-timer.C:
 		}
-		now := time.Now()
-		g.running(now)
-		timer.Reset(min(pulse, time.Until(g.settle(now))))
+		timer.Reset(time.Until(g.settle(time.Now())))
 	}
 }
 
@@ -107,7 +85,7 @@ func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
 // limit. A timeout is no failure.
 func spread(list *memberlist.Memberlist, limit time.Duration) { _ = list.UpdateNode(limit) }
 
-// settle declares dead the lost processes whose time is over, and returns when to call it again.
+// settle declares dead the processes whose suspicions are due, and returns when to call it again.
 func (g *Gossip) settle(now time.Time) (next time.Time) {
 	g.mu.Lock()
 	s := g.table.settle(now)
@@ -117,8 +95,11 @@ func (g *Gossip) settle(now time.Time) (next time.Time) {
 	for _, m := range s.changed {
 		g.tell(m)
 	}
-	if len(s.changed) > 0 || forgot {
+	if len(s.changed) > 0 || s.doubts || forgot {
 		g.shift()
+	}
+	if limit := now.Add(g.opt.Timing.Memory / 60); s.next.IsZero() || s.next.After(limit) {
+		return limit
 	}
 	return s.next
 }

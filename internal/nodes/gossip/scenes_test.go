@@ -15,7 +15,7 @@ func TestAnAgentThatLeavesIsNotDead(t *testing.T) {
 	inCluster(t, 4, func(c *cluster) {
 		c.pass(5 * time.Second)
 		expect.NoError(t, c.agents[3].Leave(c.t.Context()))
-		c.pass(250 * time.Millisecond)
+		c.pass(4 * (Timing{}).withDefaults().Beat)
 		const want = "node-000 alive, node-001 alive, node-002 alive, node-003 left"
 		c.expect("at once", want)
 		c.agents[3].Publish(Record{Draining: true})
@@ -87,7 +87,7 @@ func TestAPublishedRecordReachesAllMembers(t *testing.T) {
 			{},
 		} {
 			c.agents[4].Publish(r)
-			c.pass(400 * time.Millisecond)
+			c.pass(6 * (Timing{}).withDefaults().Beat)
 			for _, a := range c.agents {
 				expect.Equal(t, "the record that "+a.self.node+" knows", show(a.Members()[4].Record), show(r))
 			}

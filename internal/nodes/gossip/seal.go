@@ -3,6 +3,8 @@ package gossip
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,19 +34,30 @@ var (
 
 // keyring holds the keys. It is safe for concurrent use.
 type keyring struct {
-	keys   atomic.Pointer[[]cipher.AEAD]
+	keys   atomic.Pointer[[]key]
 	nonces nonces
 	counts *counters
 	// strangers counts packets and streams of a later version.
 	strangers *strangers
 }
 
-func newKey(secret []byte) (cipher.AEAD, error) {
+// key is one key: the cipher that seals, and the secret that signs heartbeats.
+type key struct {
+	cipher.AEAD
+	heartbeats []byte
+}
+
+func newKey(secret []byte) (key, error) {
 	block, err := aes.NewCipher(secret)
 	if err != nil {
-		return nil, err
+		return key{}, err
 	}
-	return cipher.NewGCMWithRandomNonce(block)
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return key{}, err
+	}
+	heartbeats, err := hkdf.Key(sha256.New, secret, nil, heartbeatContext, sha256.Size)
+	return key{aead, heartbeats}, err
 }
 
 func newKeyring(counts *counters, s *strangers) *keyring {
@@ -55,7 +68,7 @@ func (k *keyring) set(keys [][]byte) error {
 	if len(keys) == 0 {
 		return errors.New("gossip needs a key")
 	}
-	var all []cipher.AEAD
+	var all []key
 	for i, secret := range keys {
 		one, err := newKey(secret)
 		if errors.As(err, new(aes.KeySizeError)) {

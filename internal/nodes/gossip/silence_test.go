@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/detector"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
-// A probe that fails has helpers and a stream, and the suspected node refutes.
+// Nearly always, at least one of the three watchers of a node gets a packet of the node, or the node
+// gets a packet of that watcher.
 func TestPacketLossKillsNoNode(t *testing.T) {
 	inCluster(t, 6, func(c *cluster) {
 		c.pass(5 * time.Second)
@@ -29,17 +31,20 @@ func TestPacketLossKillsNoNode(t *testing.T) {
 	})
 }
 
-func TestOneDeafPeerKillsNoPeer(t *testing.T) {
+func TestOneDeafWatcherKillsNoPeer(t *testing.T) {
 	for _, eachOther := range []bool{false, true} {
 		inCluster(t, 8, func(c *cluster) {
 			c.pass(5 * time.Second)
-			a, b := c.agents[0].port, c.agents[1].port
-			c.ether.mute(a, b)
+			watched := c.agents[0]
+			watcher := c.agentOf(watched.ringOf().WatchersOf(watched.self.peerID())[0])
+			c.ether.mute(watched.port, watcher.port)
 			if eachOther {
-				c.ether.mute(b, a)
+				c.ether.mute(watcher.port, watched.port)
 			}
 			c.pass(30 * time.Second)
-			expect.Equal(t, fmt.Sprintf("live nodes seen as dead, deaf in both directions %t", eachOther), c.wronged(), 0)
+			if n := c.wronged(); n > 0 || watcher.Health().Missed == 0 {
+				t.Errorf("deaf in both directions %t: the peer was seen as dead %d times, and missed %d times", eachOther, n, watcher.Health().Missed)
+			}
 		})
 	}
 }
@@ -49,12 +54,13 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 		c.pass(5 * time.Second)
 		alone := c.agents[7]
 		alone.port.putOnSide(1)
-		c.pass(3 * time.Second)
+		c.pass(2 * time.Second)
 		expect.Equal(t, "nodes that the isolated node misses", strings.Count(alone.view(), "dead"), 19)
 		before := alone.Health().PacketsOut
 		const seconds = 20
 		c.pass(seconds * time.Second)
-		if each, most := float64(alone.Health().PacketsOut-before)/seconds, 2*listeners/(Timing{}).withDefaults().Spread.Seconds(); each > most {
+		timing := (Timing{}).withDefaults()
+		if each, most := float64(alone.Health().PacketsOut-before)/seconds, 2*detector.Reach/timing.Beat.Seconds(); each > most {
 			t.Errorf("the isolated node sends %.0f packets a second", each)
 		}
 		alone.port.putOnSide(0)
@@ -64,6 +70,48 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 				expect.Equal(t, "the state of "+m.Node+" for "+a.self.node, m.State, Alive)
 			}
 		}
+	})
+}
+
+func TestADeathWithAllWatchersIsDetected(t *testing.T) {
+	inCluster(t, 8, func(c *cluster) {
+		c.pass(10 * time.Second)
+		first := c.agents[0]
+		doomed := map[string]bool{first.self.node: true}
+		for _, s := range first.ringOf().WatchersOf(first.self.peerID()) {
+			doomed[c.agentOf(s).self.node] = true
+		}
+		for i := len(c.agents) - 1; i >= 0; i-- {
+			if doomed[c.agents[i].self.node] {
+				c.powerOff(i)
+			}
+		}
+		c.pass(10 * time.Second)
+		for _, a := range c.agents {
+			for node := range doomed {
+				if _, ok := a.saw(node, Dead); !ok {
+					t.Errorf("%s does not detect that %s is dead", a.self.node, node)
+				}
+			}
+		}
+		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
+	})
+}
+
+// The version of the peer may have no heartbeats.
+func TestAPeerWithoutHeartbeatsIsNotSuspected(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		quiet := c.start("node-003", 3, nil)
+		record := Record{Draining: true}.encode(supported, DefaultPatience)
+		record[flagsAt] &^= flagBeats
+		quiet.replace(record)
+		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == heartbeatSize2 } })
+		c.pass(30 * time.Second)
+		c.expect("with all agents", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
+		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
+		c.powerOff(3)
+		c.pass(10 * time.Second)
+		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
 	})
 }
 
@@ -88,4 +136,49 @@ func TestReplayedPacketsReviveNoDeadNode(t *testing.T) {
 		}
 		c.expect("after replayed packets", "node-000 alive, node-001 alive, node-002 dead")
 	})
+}
+
+// One node does not hear a peer. Other nodes may hear that peer, so it does not have to write its
+// Lease.
+func TestASingleSuspicionIsNotReported(t *testing.T) {
+	var refuted uint64
+	// The receiver watches some of the others. Which ones depends on chance.
+	for i := 0; i < 6 || refuted == 0 && i < 60; i++ {
+		inCluster(t, 6, func(c *cluster) {
+			c.pass(5 * time.Second)
+			peer := c.agents[i%6]
+			if peer == c.agents[2] {
+				return
+			}
+			c.ether.mute(peer.port, c.agents[2].port)
+			c.pass(5 * time.Second)
+			expect.Equal(t, fmt.Sprintf("suspicions of node %d by several peers", i), peer.Accused(), 0)
+			refuted += peer.Health().Accused
+		})
+	}
+	if refuted == 0 {
+		t.Error("no node was suspected")
+	}
+}
+
+// A node hears the other nodes, but they do not hear it. The node must learn that, because its Lease
+// has to prove that it is alive.
+func TestASuspectedNodeLearnsOfItsSuspicion(t *testing.T) {
+	inCluster(t, 6, func(c *cluster) {
+		c.pass(5 * time.Second)
+		mute := c.agents[2]
+		for _, a := range c.agents {
+			if a != mute {
+				c.ether.mute(mute.port, a.port)
+			}
+		}
+		c.pass(2 * time.Second)
+		if n := mute.Accused(); n == 0 {
+			t.Error("the node does not learn of its suspicion")
+		}
+		expect.Equal(t, "suspicions of a node that is heard", c.agents[0].Accused(), 0)
+	})
+	g := lone(t, "node-a", nil)
+	g.take(detector.Actions{Accused: 1, Corroborated: true}, nil, epoch)
+	expect.Equal(t, "the signals of a suspicion", len(g.Changed()), 1)
 }

@@ -73,7 +73,7 @@ func (s *stream) record() ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(header[:]) & (1<<24 - 1)
 	if later(header[0], sealVersion) {
-		s.keys.strangers.noteAddress(host(s.RemoteAddr()), "stream", header[0])
+		s.keys.strangers.noteAddress(s.peer(), "stream", header[0])
 		return nil, fmt.Errorf("%w: stream of version %d", errSeal, header[0])
 	}
 	if header[0] != sealVersion || n > recordMax+sealSize {
@@ -88,13 +88,14 @@ func (s *stream) record() ([]byte, error) {
 	return s.keys.open(sealed, s.in.take())
 }
 
-// host returns an address without the port, because each connection has another port.
-func host(of net.Addr) string {
-	address, _, err := net.SplitHostPort(of.String())
+// peer returns the address of the other end without the port, because each connection has
+// another port.
+func (s *stream) peer() string {
+	host, _, err := net.SplitHostPort(s.RemoteAddr().String())
 	if err != nil {
-		return of.String()
+		return s.RemoteAddr().String()
 	}
-	return address
+	return host
 }
 
 // Write writes nothing after the peer has shown that it has no key.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"purelb.io/purelb/internal/nodes/detector"
 )
 
 // State is whether a node agent is alive.
@@ -35,11 +37,16 @@ type Member struct {
 	State  State
 	// Since is when this node saw State begin, by the clock of this node.
 	Since time.Time
+	// Unheard is when this process stopped knowing whether any peer hears the member. It is
+	// zero unless the member is Alive. Other processes were lost at the same time, so the
+	// fault may be on this side.
+	Unheard time.Time
 }
 
 // process is the known state of one agent process.
 type process struct {
 	id      identity
+	peerID  detector.PeerID
 	address netip.AddrPort
 	record  Record
 	// patience is the patience that the process publishes.
@@ -47,20 +54,21 @@ type process struct {
 	// version is the highest version that both it and this process understand; 0 means
 	// none.
 	version byte
-	// leaving means that the process announced its end. gone means that it is dead.
-	leaving, gone bool
-	// dies is when a process that the library lost is dead, unless the library hears it before.
-	// It is zero while the library hears the process. late means that this process did not run at
-	// that time, and gave it more time.
-	dies time.Time
-	late bool
+	// leaving means that the process announced its end. gone means that the library declared it
+	// dead. beats means that it promises heartbeats.
+	leaving, gone, beats bool
+	// silentUntil is when a death by missed heartbeats expires. From then on only the
+	// library decides. It is zero while no such death is in force.
+	silentUntil time.Time
+	// unheard is when the detector stopped knowing whether a peer hears it, or zero.
+	unheard time.Time
 }
 
 func (p *process) state() State {
 	switch {
 	case p.leaving:
 		return Left
-	case p.gone:
+	case p.gone || !p.silentUntil.IsZero():
 		return Dead
 	}
 	return Alive
@@ -71,14 +79,23 @@ func (p *process) state() State {
 type table struct {
 	processes map[string][]*process // by node
 	nodes     map[string]Member
-	shown     []Member // the last result of members; nil after a change
+	// suspicions are the suspected processes.
+	suspicions detector.Suspicions[identity]
+	shown      []Member // the last result of members; nil after a change
 	// patience is the longest of all living processes. It may be too long until the next
 	// settle.
 	patience time.Duration
+	// unheard is the number of unheard processes, and unheardSince is when the first of
+	// them became unheard. lost is the last time at which missed heartbeats declared a
+	// process dead.
+	unheard            int
+	unheardSince, lost time.Time
+	// moved means that the ring of heartbeats has to be rebuilt.
+	moved bool
 }
 
 func newTable() table {
-	return table{processes: map[string][]*process{}, nodes: map[string]Member{}}
+	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, suspicions: detector.NewSuspicions[identity]()}
 }
 
 // hear records that the library heard id with the record s. It reports whether that changed
@@ -86,70 +103,31 @@ func newTable() table {
 func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
-		p = &process{id: id}
+		p = &process{id: id, peerID: id.peerID()}
 		t.processes[id.node] = append(t.processes[id.node], p)
 	}
-	p.address, p.record, p.version, p.leaving = address, s.Record, s.version, s.leaving
-	p.gone, p.dies, p.late = false, time.Time{}, false
+	p.address, p.record, p.version, p.leaving, p.beats, p.gone = address, s.Record, s.version, s.leaving, s.beats, false
 	p.patience, t.patience = s.patience, max(t.patience, s.patience)
+	t.moved = true
+	t.suspicions.RefuteConfirmed(id)
 	return t.judge(id.node, now)
 }
 
-// lose records that the library lost id. The table declares id dead at until, unless the library
-// hears id before. If id announced that it leaves, the table does so at once.
+// lose records that the library declared id dead. The table declares id dead at until, unless the
+// library hears id before. If id announced that it leaves, the table does so at once.
 func (t *table) lose(id identity, until, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
+		t.suspicions.Drop(id)
 		return false
 	}
 	if until.After(now) && !p.leaving {
-		p.dies = until
+		t.suspicions.Suspect(id, until, true)
 		return false
 	}
-	p.gone, p.dies = true, time.Time{}
+	p.gone, p.silentUntil, t.moved = true, time.Time{}, true
+	t.suspicions.Drop(id)
 	return t.judge(id.node, now)
-}
-
-const (
-	// mostLate is the largest delay after which this process still declares another one dead at
-	// once. After a longer delay it did not run, and has not read what the other one sent.
-	mostLate = 50 * time.Millisecond
-	// lateGrace is how long such a process reads waiting packets before it does so.
-	lateGrace = 100 * time.Millisecond
-)
-
-// settled is the result of settle: the nodes whose state changed, the number of processes that
-// got more time, and when settle has to run again.
-type settled struct {
-	changed []Member
-	late    int
-	next    time.Time
-}
-
-// settle declares dead the lost processes whose time is over.
-func (t *table) settle(now time.Time) settled {
-	s := settled{next: now.Add(pulse)}
-	t.patience = 0
-	for node, all := range t.processes {
-		for _, p := range slices.Clone(all) { // judge may delete processes from the list
-			switch {
-			case p.dies.IsZero():
-			case now.Before(p.dies):
-			case !p.late && now.Sub(p.dies) > mostLate:
-				p.dies, p.late = now.Add(lateGrace), true
-				s.late++
-			case t.lose(p.id, now, now):
-				s.changed = append(s.changed, t.nodes[node])
-			}
-			if !p.dies.IsZero() && p.dies.Before(s.next) {
-				s.next = p.dies
-			}
-			if p.state() == Alive {
-				t.patience = max(t.patience, p.patience)
-			}
-		}
-	}
-	return s
 }
 
 // some returns up to n other living processes, chosen at random.
@@ -187,6 +165,9 @@ func (t *table) judge(node string, now time.Time) bool {
 		Node: node, Instance: best.id.instance, Address: best.address,
 		Record: best.record, State: best.state(), Since: now,
 	}
+	if m.State == Alive && t.doubted() {
+		m.Unheard = best.unheard
+	}
 	old, known := t.nodes[node]
 	if known && old.State == m.State {
 		m.Since = old.Since
@@ -214,7 +195,7 @@ func preference(a, b *process) int {
 }
 
 func same(a, b Member) bool {
-	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State &&
+	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State && a.Unheard.Equal(b.Unheard) &&
 		a.Record.Draining == b.Record.Draining && a.Record.Truncated == b.Record.Truncated && a.Record.Digest == b.Record.Digest &&
 		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
 }

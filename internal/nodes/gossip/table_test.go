@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/detector"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -35,11 +36,19 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 			t.hear(identity{"a", instance}, netip.AddrPort{}, said{leaving: true}, now)
 		}
 	}
-	suspect := func(instance uint64) func(*table, time.Time) {
+	suspectByLibrary := func(instance uint64) func(*table, time.Time) {
 		return func(t *table, now time.Time) { t.lose(identity{"a", instance}, now.Add(time.Second), now) }
 	}
+	suspect := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) { t.suspect(identity{"a", instance}, now.Add(time.Second), now) }
+	}
+	heartbeat := func(instance uint64) func(*table, time.Time) {
+		return func(t *table, now time.Time) { t.refute(identity{"a", instance}, now) }
+	}
 	settle := func(t *table, now time.Time) { t.settle(now) }
-	late := func(t *table, now time.Time) { t.settle(now.Add(2 * mostLate)) }
+	hour := func(t *table, now time.Time) { t.forget(now.Add(time.Hour)) }
+	afterTTL := func(t *table, now time.Time) { t.settle(now.Add(suspicionTTL)) }
+	late := func(t *table, now time.Time) { t.settle(now.Add(2 * detector.MaxLate)) }
 	forget := func(t *table, now time.Time) { t.forget(now.Add(-time.Second)) }
 	for _, tt := range []struct {
 		name  string
@@ -59,13 +68,26 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 		{"a process that leaves is not dead", steps(hear(1), leave(1)), "a/1 left since 1"},
 		{"a process that leaves and is lost has left", steps(hear(1), leave(1), lose(1)), "a/1 left since 1"},
 		{"an older process that leaves changes nothing", steps(hear(1), hear(2), leave(1)), "a/2 alive since 0"},
-		{"a process that the library lost is alive for some time", steps(hear(1), suspect(1)), "a/1 alive since 0"},
-		{"then it is dead", steps(hear(1), suspect(1), settle), "a/1 dead since 2"},
-		{"unless it refuted that", steps(hear(1), suspect(1), hear(1), settle), "a/1 alive since 0"},
-		{"a late timer declares no death at once", steps(hear(1), suspect(1), late), "a/1 alive since 0"},
-		{"after a late timer, a process can refute", steps(hear(1), suspect(1), late, hear(1), settle), "a/1 alive since 0"},
-		{"the next timer declares the death", steps(hear(1), suspect(1), late, settle), "a/1 dead since 3"},
-		{"a second loss does not delay the death", steps(hear(1), suspect(1), suspect(1), settle), "a/1 dead since 3"},
+		{"a process that the library suspects is alive", steps(hear(1), suspectByLibrary(1)), "a/1 alive since 0"},
+		{"a suspicion of the library becomes a death", steps(hear(1), suspectByLibrary(1), settle), "a/1 dead since 2"},
+		{"a refuted suspicion does not become a death", steps(hear(1), suspectByLibrary(1), hear(1), settle), "a/1 alive since 0"},
+		{"a late timer does not end a suspicion at once", steps(hear(1), suspectByLibrary(1), late), "a/1 alive since 0"},
+		{"after a late timer, a suspicion can be refuted", steps(hear(1), suspectByLibrary(1), late, hear(1), settle), "a/1 alive since 0"},
+		{"the next timer ends the suspicion", steps(hear(1), suspectByLibrary(1), late, settle), "a/1 dead since 3"},
+		{"a process without heartbeats is not dead at once", steps(hear(1), suspect(1)), "a/1 alive since 0"},
+		{"a process without heartbeats is dead a second later", steps(hear(1), suspect(1), settle), "a/1 dead since 2"},
+		{"a heartbeat refutes the suspicion", steps(hear(1), suspect(1), heartbeat(1), settle), "a/1 alive since 0"},
+		{"a second suspicion does not delay the death", steps(hear(1), suspect(1), suspect(1), settle, settle), "a/1 dead since 4"},
+		{"the library does not revive a process without heartbeats", steps(hear(1), suspect(1), settle, hear(1)), "a/1 dead since 2"},
+		{"a heartbeat revives a process", steps(hear(1), suspect(1), settle, heartbeat(1)), "a/1 alive since 3"},
+		{"the library revives a process that has not been suspected for long", steps(hear(1), suspect(1), settle, afterTTL), "a/1 alive since 8"},
+		{"a new suspicion delays the revival by the library", steps(hear(1), suspect(1), settle, suspect(1), afterTTL), "a/1 alive since 9"},
+		{"the library does not revive a process that it lost", steps(hear(1), suspect(1), settle, lose(1), afterTTL), "a/1 dead since 2"},
+		{"a heartbeat does not revive a process that the library lost", steps(hear(1), lose(1), heartbeat(1)), "a/1 dead since 1"},
+		{"a heartbeat does not refute a suspicion of the library", steps(hear(1), suspectByLibrary(1), heartbeat(1), settle, settle), "a/1 dead since 4"},
+		{"the older of two processes is revived when the newer is lost", steps(hear(1), hear(2), suspect(1), settle, settle, lose(2), afterTTL), "a/1 alive since 11"},
+		{"a silent process is remembered while the library has it", steps(hear(1), suspect(1), settle, hour), "a/1 dead since 2"},
+		{"a silent process is forgotten after the library lost it", steps(hear(1), suspect(1), settle, lose(1), hour), ""},
 		{"a process that was never heard is not suspected", steps(suspect(1), settle), ""},
 		{"a process that left is not suspected", steps(leave(1), suspect(1), settle), "a/1 left since 0"},
 		{"dead processes are remembered", steps(hear(1), lose(1), forget), "a/1 dead since 1"},

@@ -12,20 +12,30 @@ import (
 
 // Timing is the set of intervals. A zero field has its default.
 //
-// Each process probes another one at each Probe, and they take turns. A process that does not
-// answer until the next Probe, neither to this one nor to its helpers, is suspected. All members
-// learn of it, and declare it dead unless it refutes the suspicion. With the defaults that takes
-// under 0.5 s nearly always, in a cluster of any size.
+// A process sends a heartbeat to its three watchers at each Beat. A watcher that misses
+// three heartbeats in a row suspects the process and tells all members. They declare the
+// process dead after Silence, unless it refutes the suspicion or another watcher reports
+// that it hears the process. With the defaults that takes under 0.5 s in a cluster of any
+// size.
+//
+// A process that is alive but does not run is not suspected for 128 ms. That is longer than
+// the 100 ms for which the kernel stops a container that has used up its share of the CPU.
+// Then the process has Silence to wake up and refute.
 type Timing struct {
-	// Probe is the time between two probes, 80 ms. These wake-ups cost most of an idle agent's CPU.
+	// Beat is the time between two heartbeats, 64 ms. It is also the time between two polls
+	// of the received packets. These wake-ups cost most of an idle agent's CPU, so no
+	// packet and no answer wakes the agent up.
+	Beat time.Duration
+	// Silence is how long a suspicion waits for a refutation, 150 ms. A patience longer
+	// than DefaultPatience adds the difference. The suspected process may need one Beat to
+	// read the suspicion, and the others another Beat to read the refutation.
+	Silence time.Duration
+	// Probe is the time between two probes of the library, 1 s. Probes detect dead
+	// processes that have no watcher left.
 	Probe time.Duration
-	// Answer is how long a process waits for an answer before it asks helpers, 40 % of Probe. The
-	// helpers wait as long, and what they say has to arrive before the next Probe.
+	// Answer is how long the library waits for the answer to a probe before it asks other
+	// members for help, half of Probe.
 	Answer time.Duration
-	// Refute is the least time that a suspected process has to refute the suspicion, 160 ms. It
-	// covers the 100 ms for which the kernel stops a container that has used up its share of the
-	// CPU.
-	Refute time.Duration
 	// Spread is the time between two rounds of broadcasts while there are broadcasts, 20
 	// ms.
 	Spread time.Duration
@@ -46,9 +56,10 @@ func (t Timing) withDefaults() Timing {
 			*d = value
 		}
 	}
-	def(&t.Probe, 80*time.Millisecond)
-	def(&t.Answer, t.Probe*2/5)
-	def(&t.Refute, 160*time.Millisecond)
+	def(&t.Beat, 64*time.Millisecond)
+	def(&t.Silence, 150*time.Millisecond)
+	def(&t.Probe, time.Second)
+	def(&t.Answer, t.Probe/2)
 	def(&t.Spread, 20*time.Millisecond)
 	def(&t.Sync, 30*time.Second)
 	def(&t.Stream, 2*time.Second)
@@ -65,7 +76,7 @@ const (
 	helpers = 3
 	// suspicion is how many Probes, times the decimal logarithm of the number of nodes, the
 	// library waits before it declares a member dead. That time grows with the cluster, so
-	// suspicion is as small as possible. This package waits for the rest of Refute.
+	// suspicion is as small as possible. This package waits for the rest.
 	suspicion = 1
 	// listeners is how many members each round of broadcasts reaches.
 	listeners = 4
@@ -90,9 +101,9 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	// a dead node from a paused node either.
 	c.SuspicionMaxTimeoutMult = 1
 	c.ProbeInterval, c.ProbeTimeout = t.Probe, t.Answer
-	// A process that misses answers goes on probing at the same pace. At a slower one, a process
-	// that is cut off would learn that too late.
-	c.AwarenessMaxMultiplier = 1
+	// A process that is too busy to read answers waits longer for them. The limit keeps it
+	// from detecting the next death late.
+	c.AwarenessMaxMultiplier = 3
 	c.GossipInterval = 0 // see pendingBroadcasts
 	c.PushPullInterval = t.Sync
 	// Compressing such short packets costs more than it saves.

@@ -2,19 +2,33 @@ package gossip
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"purelb.io/purelb/internal/nodes/detector"
 )
 
 // served is how many incoming streams this process serves at once.
 const served = 256
 
+// carrier sends and receives the packets and streams of gossip.
+type carrier interface {
+	memberlist.Transport
+	// poll passes each received packet to hand. The next packet overwrites the same buffer.
+	poll(hand func(packet []byte, from netip.AddrPort))
+	// send sends a packet. A lost packet is no error.
+	send(packet []byte, to netip.AddrPort) error
+	// rest sleeps for d.
+	rest(d time.Duration)
+}
+
 // sealed is a transport that encrypts all that it carries.
 type sealed struct {
-	carrier memberlist.Transport
+	carrier carrier
 	look    func(packet []byte) // called with the plain text of every packet
 	keys    *keyring
 	counts  *counters
@@ -28,49 +42,65 @@ type sealed struct {
 
 var _ memberlist.NodeAwareTransport = (*sealed)(nil)
 
-func newSealed(c memberlist.Transport, k *keyring, counts *counters, look func([]byte)) *sealed {
+func newSealed(c carrier, k *keyring, counts *counters, look func([]byte)) *sealed {
 	s := &sealed{
 		carrier: c, look: look, keys: k, counts: counts,
-		packets: make(chan *memberlist.Packet),
+		packets: make(chan *memberlist.Packet, 1024),
 		streams: make(chan net.Conn),
 		places:  make(chan struct{}, served),
 		done:    make(chan struct{}),
 	}
-	s.wg.Go(s.open)
+	s.wg.Go(s.openStreams)
 	return s
 }
 
-// open passes what was sealed on to the library.
-func (s *sealed) open() {
-	for {
-		select {
-		case <-s.done:
-			return
-		case packet := <-s.carrier.PacketCh():
-			s.openPacket(packet)
-		case conn := <-s.carrier.StreamCh():
-			s.openStream(conn)
+// poll reads the received packets. It passes the heartbeats for this process to hand, and
+// the other packets to the library.
+func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
+	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
+		s.counts.packetsIn.Add(1)
+		s.counts.bytesIn.Add(uint64(len(packet)))
+		switch {
+		case len(packet) > 0 && later(packet[0], heartbeatFormat2):
+			s.keys.strangers.noteAddress(from.Addr().Unmap().String(), "packet", packet[0])
+		case len(packet) > 0 && (packet[0] == heartbeatFormat1 || packet[0] == heartbeatFormat2):
+			if h, err := s.keys.verify(packet, self); err == nil {
+				hand(h)
+			}
+		default:
+			s.openPacket(packet, from)
 		}
-	}
+	})
 }
 
-func (s *sealed) openPacket(packet *memberlist.Packet) {
-	s.counts.bytesIn.Add(uint64(len(packet.Buf)))
-	switch first := packet.Buf[0]; {
-	case first == heartbeatFormat1, first == heartbeatFormat2:
-		return
-	case later(first, heartbeatFormat2):
-		s.keys.strangers.noteAddress(host(packet.From), "packet", first)
-		return
-	}
-	plain, err := s.keys.openPacket(packet.Buf)
+func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
+	plain, err := s.keys.openPacket(packet)
 	if err != nil || len(plain) == 0 {
 		return
 	}
 	s.look(plain)
 	select {
 	case <-s.done:
-	case s.packets <- &memberlist.Packet{Buf: plain, From: packet.From, Timestamp: packet.Timestamp}:
+	case s.packets <- &memberlist.Packet{Buf: plain, From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}:
+	}
+}
+
+// say sends a heartbeat. The network may lose it, like any packet.
+func (s *sealed) say(out detector.Outgoing) {
+	packet := s.keys.sign(out.Heartbeat, out.To.ID, out.To.Version)
+	s.counts.packetsOut.Add(1)
+	s.counts.bytesOut.Add(uint64(len(packet)))
+	_ = s.carrier.send(packet, out.To.Address)
+}
+
+func (s *sealed) openStreams() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case conn := <-s.carrier.StreamCh():
+			s.openStream(conn)
+		}
 	}
 }
 
@@ -138,20 +168,10 @@ func (s *sealed) PacketCh() <-chan *memberlist.Packet { return s.packets }
 // StreamCh delivers streams that read and write sealed records only.
 func (s *sealed) StreamCh() <-chan net.Conn { return s.streams }
 
-// Shutdown closes the carrier. A carrier ends only when it has delivered what it holds, so Shutdown
-// takes that.
+// Shutdown closes the carrier.
 func (s *sealed) Shutdown() error {
 	s.once.Do(func() { close(s.done) })
+	err := s.carrier.Shutdown()
 	s.wg.Wait()
-	ended := make(chan error, 1)
-	go func() { ended <- s.carrier.Shutdown() }()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-s.carrier.PacketCh():
-		case conn := <-s.carrier.StreamCh():
-			_ = conn.Close()
-		}
-	}
+	return err
 }

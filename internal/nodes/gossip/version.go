@@ -16,8 +16,8 @@ import (
 //	1        1       1       2          1                     1
 //	2        1       1       3          1, followed by a span 1
 //
-// The columns show the first byte of each format. Agents of earlier releases send heartbeats to
-// those that promise heartbeats. This one promises none.
+// The columns show the first byte of each format. A packet and a heartbeat share the port,
+// so their formats have no first byte in common.
 type span struct{ min, max byte }
 
 // supported is the span of this build.
@@ -33,8 +33,6 @@ func (s span) common(other span) byte {
 	}
 	return 0
 }
-
-const heartbeatFormat1, heartbeatFormat2 = 2, 3
 
 // The first bytes above the used ones and below laterFormats are reserved for later
 // versions. A packet that begins with another byte is not gossip.

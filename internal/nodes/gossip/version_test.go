@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/detector"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -35,8 +40,13 @@ func golden(t *testing.T, version byte) map[string][]byte {
 }
 
 var (
-	nodeA, nodeB = identity{"node-a", 1}, identity{"node-b", 2}
+	nodeA, nodeB, nodeC = identity{"node-a", 1}, identity{"node-b", 2}, identity{"node-c", 3}
 
+	goldenHeartbeats = map[string]detector.Heartbeat{
+		"heartbeat": {From: nodeA.peerID(), About: nodeA.peerID(), Number: 7},
+		"suspect":   {Suspect: true, From: nodeA.peerID(), About: nodeC.peerID(), Number: 8},
+		"vouch":     {From: nodeA.peerID(), About: nodeC.peerID(), Number: 9},
+	}
 	goldenRecords = map[string]Record{
 		"record-empty": {},
 		"record-full": {
@@ -55,14 +65,13 @@ func TestEachVersionWritesItsGoldenBytes(t *testing.T) {
 		want := golden(t, version)
 		check := func(name string, got []byte) {
 			t.Helper()
-			if strings.HasPrefix(name, "record") {
-				got = bytes.Clone(got)
-				got[flagsAt] |= flagBeats // earlier agents promise heartbeats
-			}
 			if !bytes.Equal(got, want[name]) {
 				t.Errorf("version %d: %s is\n\t%x\nwant\n\t%x", version, name, got, want[name])
 			}
 			delete(want, name)
+		}
+		for name, w := range goldenHeartbeats {
+			check(name, testKeys(t, testKey).sign(w, nodeB.peerID(), version))
 		}
 		for name, r := range goldenRecords {
 			check(name, r.encode(span, DefaultPatience))
@@ -76,9 +85,7 @@ func TestEachVersionWritesItsGoldenBytes(t *testing.T) {
 		check("message", a.envelope(nodeB.instance, []byte("take")))
 		check("packet", withNonce(t, testKeys(t, testKey).sealPacket([]byte("ping")), 1, packetContext))
 		check("stream", withNonce(t, written(t, "join"), recordHeader, []byte("purelb gossip stream c\x00\x00\x00\x00\x00\x00\x00\x00")))
-		for _, earlier := range []string{"record-digest-of-networks", "heartbeat", "suspect", "vouch"} {
-			delete(want, earlier) // only earlier agents write it
-		}
+		delete(want, "record-digest-of-networks") // only earlier agents write it
 		for name := range want {
 			t.Errorf("version %d: no test writes the format %s", version, name)
 		}
@@ -122,9 +129,14 @@ func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 	for version, span := range spans {
 		golden := golden(t, version)
+		for name, want := range goldenHeartbeats {
+			if got, err := testKeys(t, testKey).verify(golden[name], nodeB.peerID()); err != nil || got != want {
+				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
+			}
+		}
 		for name, want := range goldenRecords {
 			got, err := decode(golden[name])
-			if err != nil || show(got.Record) != show(want) || got.versions != span {
+			if err != nil || show(got.Record) != show(want) || got.versions != span || !got.beats {
 				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
 			}
 		}
@@ -159,7 +171,7 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 }
 
 // readAsVersion1 reads a packet by the rules of version 1, which knows no other version.
-func readAsVersion1(packet []byte) error {
+func readAsVersion1(packet []byte, to identity) error {
 	switch {
 	case len(packet) > 0 && packet[0] == 1:
 		aead, err := testGCM()
@@ -168,6 +180,19 @@ func readAsVersion1(packet []byte) error {
 		}
 		_, err = aead.Open(nil, packet[1:1+nonceSize], packet[1+nonceSize:], []byte("purelb gossip packet"))
 		return err
+	case len(packet) == 42 && packet[0] == 2 && packet[1] <= 1:
+		secret, err := hkdf.Key(sha256.New, testKey, nil, "purelb gossip word", sha256.Size)
+		if err != nil {
+			return err
+		}
+		name := sha256.Sum256([]byte(to.String()))
+		tag := hmac.New(sha256.New, secret)
+		_, _ = tag.Write(packet[:26])
+		_, _ = tag.Write(name[:8])
+		if !hmac.Equal(tag.Sum(nil)[:16], packet[26:]) {
+			return errors.New("it is signed for another")
+		}
+		return nil
 	}
 	return fmt.Errorf("%d bytes are not of version 1: %x", len(packet), packet)
 }
@@ -194,8 +219,7 @@ func TestThePreviousVersionReadsThisRecord(t *testing.T) {
 	for name, r := range goldenRecords {
 		meta := r.encode(supported, DefaultPatience)
 		flags, end, err := recordAsVersion1(meta)
-		meta[flagsAt] |= flagBeats
-		if err != nil || flags&flagBeats != 0 || end != len(meta)-3 || !bytes.Equal(meta[:end], golden(t, 1)[name]) {
+		if err != nil || flags&flagBeats == 0 || end != len(meta)-3 || !bytes.Equal(meta[:end], golden(t, 1)[name]) {
 			t.Errorf("%s: flags %b, %d of %d bytes, %v", name, flags, end, len(meta), err)
 		}
 	}
@@ -228,7 +252,7 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 		}
 		listen := func(to *port, packet []byte) {
 			if id, ok := old[to]; ok {
-				if err := readAsVersion1(packet); err != nil {
+				if err := readAsVersion1(packet, id); err != nil {
 					t.Errorf("a message to %s: %v", id.node, err)
 				}
 			}
@@ -257,7 +281,7 @@ func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
 			c.pass(10 * time.Second)
 		}
 		for _, a := range c.agents {
-			if h := a.Health(); h.BadVersion+h.BadKey+h.BadFormat+h.BadRecord > 0 {
+			if h := a.Health(); h.BadVersion+h.BadKey+h.BadFormat+h.BadRecord+h.OtherProcess > 0 {
 				t.Errorf("%s refused packets: %+v", a.self.node, h)
 			}
 		}

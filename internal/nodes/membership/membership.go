@@ -166,6 +166,9 @@ func (m *Membership) update() (next time.Time) {
 // them. The caller holds mu.
 func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (next time.Time) {
 	p := election.Merge(e, now)
+	if m.gossip != nil {
+		m.mode.accused(m.gossip.Accused(), now)
+	}
 	mode, prove := m.mode.decide(e, p, listed, now)
 	mode.Digests, mode.Left = digests(e), left(e)
 	m.leases.SetMode(mode)
@@ -176,11 +179,7 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 		m.peers = p
 		backoff.Poke(m.changed)
 	}
-	next = m.mode.next(now)
-	if at := e.LastLoss().Last.Add(election.Settling); at.After(now) && at.Before(next) {
-		next = at
-	}
-	return next
+	return m.mode.next(now)
 }
 
 // Publish sets the record that this node announces.

@@ -9,22 +9,24 @@ import (
 )
 
 var (
-	describeView     = prometheus.NewDesc("purelb_election_view", "1 if this source, gossip or lease, now tells which nodes are alive.", []string{"source"}, nil)
-	describeMembers  = prometheus.NewDesc("purelb_gossip_members", "Nodes that gossip knows of, this one included.", []string{"state"}, nil)
-	describeDropped  = prometheus.NewDesc("purelb_gossip_packets_dropped_total", "Packets and streams that were not accepted.", []string{"reason"}, nil)
-	describeJoins    = prometheus.NewDesc("purelb_gossip_joins_total", "Attempts to join other members.", []string{"outcome"}, nil)
-	describeMessages = prometheus.NewDesc("purelb_gossip_messages_total", "Messages from this agent to another, or from another to this one.", []string{"outcome"}, nil)
-	describeLosses   = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
-	describeStalls   = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
-	describeBytes    = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
-	describePatience = prometheus.NewDesc("purelb_gossip_patience_seconds", "How long an agent is silent before it counts as dead: the longest patience of any agent. 0 without gossip.", nil, nil)
+	describeView      = prometheus.NewDesc("purelb_election_view", "1 if this source, gossip or lease, now tells which nodes are alive.", []string{"source"}, nil)
+	describeMembers   = prometheus.NewDesc("purelb_gossip_members", "Nodes that gossip knows of, this one included.", []string{"state"}, nil)
+	describeDropped   = prometheus.NewDesc("purelb_gossip_packets_dropped_total", "Packets and streams that were not accepted.", []string{"reason"}, nil)
+	describeJoins     = prometheus.NewDesc("purelb_gossip_joins_total", "Attempts to join other members.", []string{"outcome"}, nil)
+	describeMessages  = prometheus.NewDesc("purelb_gossip_messages_total", "Messages from this agent to another, or from another to this one.", []string{"outcome"}, nil)
+	describeLosses    = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
+	describeStalls    = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
+	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Suspicions: raised by this agent, which missed heartbeats of another, or contradicted by this agent, which others suspected.", []string{"outcome"}, nil)
+	describeBytes     = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
+	describePatience  = prometheus.NewDesc("purelb_gossip_patience_seconds", "How long an agent is silent before it counts as dead: the longest patience of any agent. 0 without gossip.", nil, nil)
+	describeUnhealthy = prometheus.NewDesc("purelb_gossip_health_score", "Health score of this agent in gossip. 0 is healthy, and it grows while the agent is too slow.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m *Membership) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls,
-		describeBytes, describePatience,
+		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls, describeDoubts,
+		describeBytes, describePatience, describeUnhealthy,
 	} {
 		to <- d
 	}
@@ -56,7 +58,8 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 		gauge(describeMembers, float64(members[state]), state.String())
 	}
 	for reason, n := range map[string]uint64{
-		"bad_key": h.BadKey, "bad_format": h.BadFormat, "replayed": h.Replayed, "bad_record": h.BadRecord, "refused": h.RefusedStreams, "bad_version": h.BadVersion,
+		"bad_key": h.BadKey, "bad_format": h.BadFormat, "replayed": h.Replayed, "bad_record": h.BadRecord, "refused": h.RefusedStreams,
+		"bad_version": h.BadVersion, "other_process": h.OtherProcess,
 	} {
 		count(describeDropped, n, reason)
 	}
@@ -68,9 +71,12 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	count(describeMessages, m.dropped.Load()+h.StaleMessages, "dropped")
 	count(describeLosses, h.Losses)
 	count(describeStalls, h.Stalls)
+	count(describeDoubts, h.Missed, "raised")
+	count(describeDoubts, h.Accused, "contradicted")
 	count(describeBytes, h.BytesIn, "in")
 	count(describeBytes, h.BytesOut, "out")
 	gauge(describePatience, patience.Seconds())
+	gauge(describeUnhealthy, float64(h.Score))
 }
 
 // oneIf returns the value of a boolean gauge.

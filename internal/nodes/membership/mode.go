@@ -33,8 +33,11 @@ type leaseMode struct {
 	alone bool
 	began time.Time
 	// loss is the time of the last doubtful loss. doubted is when there was last a sign
-	// that others may take this node for dead: a lost node renewed its Lease fast. needed is when a watch was last needed.
+	// that others may take this node for dead: a lost node renewed its Lease fast, or
+	// peers accused this node. needed is when a watch was last needed.
 	loss, doubted, needed time.Time
+	// accusations is how often peers had accused this node at the last decision.
+	accusations uint64
 	// hears means that gossip heard another node at the last decision. watches means that
 	// the agent then watched Leases.
 	hears, watches bool
@@ -46,7 +49,8 @@ type leaseMode struct {
 // shows whether the node is alive without gossip.
 //
 // The agent keeps its Lease fast while it watches, and while other nodes may have lost it. There
-// are two signs of that: a doubtful loss, and a lost node that keeps its Lease fast. prove reports that a proof of contact is due, because of a new doubtful
+// are three signs of that: a doubtful loss, peers that accuse this node, and a lost node that
+// keeps its Lease fast. prove reports that a proof of contact is due, because of a new doubtful
 // loss.
 func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (mode lease.Mode, prove bool) {
 	others, unheard, lost := survey(e, p)
@@ -68,6 +72,15 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
 	fast := k.watches || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
 	return lease.Mode{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
+}
+
+// accused takes the current gossip.Accused. If it has grown, the peers that accuse this node may
+// not hear it.
+func (k *leaseMode) accused(times uint64, now time.Time) {
+	if times > k.accusations {
+		k.doubted = now
+	}
+	k.accusations = times
 }
 
 // doubtsUs reports whether a lost node keeps its Lease fast.

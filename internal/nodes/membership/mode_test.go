@@ -82,6 +82,23 @@ func TestLeasesAreWatchedOnlyForNodesOutsideOfGossip(t *testing.T) {
 	}
 }
 
+// This node hears all peers, but they may not hear it.
+func TestASuspectedNodeRenewsItsLeaseOften(t *testing.T) {
+	e := scene{{"node-b", "alive", "slow"}, {"node-c", "alive", "slow"}}.evidence(true)
+	k, now := leaseMode{limit: joining, began: start}, start.Add(time.Minute)
+	for _, tt := range []struct {
+		after time.Duration
+		times uint64
+		want  bool
+	}{{0, 0, false}, {0, 1, true}, {burst - 1, 1, true}, {burst, 1, false}, {time.Hour, 1, false}, {time.Hour, 3, true}, {2 * time.Hour, 0, false}} {
+		at := now.Add(tt.after)
+		k.accused(tt.times, at)
+		if got, _ := k.decide(e, election.Merge(e, at), true, at); got.Fast != tt.want || got.Watch {
+			t.Errorf("%v later, suspected %d times: the mode is %+v, want fast %t", tt.after, tt.times, got, tt.want)
+		}
+	}
+}
+
 func TestAWatchLastsLongerThanItsNeed(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}}.evidence(true)
 	unheard := scene{{"node-b", "", "kept"}}.evidence(true)

@@ -25,7 +25,11 @@ func (m *Membership) gossipState() any {
 	}
 	var nodes []nodeState
 	for _, n := range first(g.Members()) {
-		nodes = append(nodes, nodeState{n.Node, n.State.String(), n.Since})
+		one := nodeState{n.Node, n.State.String(), n.Since}
+		if !n.Unheard.IsZero() {
+			one.State, one.Since = "unheard", n.Unheard
+		}
+		nodes = append(nodes, one)
 	}
 	return map[string]any{"runs": true, "members": nodes, "health": g.Health(), "patience": g.Patience().String()}
 }

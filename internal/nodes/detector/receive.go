@@ -1,0 +1,102 @@
+package detector
+
+import "maps"
+
+// senders is how many senders of heartbeats the detector remembers.
+const senders = 16384
+
+// Receive processes a heartbeat. Its sender is alive, whatever the heartbeat says. A peer
+// that this process does not know yet may suspect this process, because other peers know
+// that peer.
+func (d *Detector) Receive(h Heartbeat, a *Actions) {
+	if h.From == d.self {
+		return
+	}
+	if !d.first(h) {
+		a.Replayed++
+		return
+	}
+	if h.Suspect && h.About == d.self {
+		d.accused(h.From, a)
+	}
+	from, known := d.peers[h.From]
+	if !known {
+		return
+	}
+	d.heard(from, a)
+	about, known := d.peers[h.About]
+	health := d.watched[h.About]
+	switch {
+	case !known || h.About == h.From || h.About == d.self:
+	case !h.Suspect:
+		d.vouchedFor(about, health, a)
+	case health != nil && health.missed == 0:
+		health.accused = true
+	default:
+		a.Suspected = append(a.Suspected, about.ID)
+	}
+}
+
+// accused records that a peer suspects this process, which refutes it. A single peer may have
+// a fault of its own.
+func (d *Detector) accused(by PeerID, a *Actions) {
+	if d.refutations == 0 {
+		a.Accused++
+		d.refutations = Repeats
+	}
+	last, tick := d.accusation, d.hearing.tick
+	if last.tick > 0 && last.by != by && tick-last.tick <= uint64(Renewal/d.interval) || d.isOnlyPeer(by) {
+		a.Corroborated = true
+	}
+	d.accusation = accusation{by, tick}
+}
+
+// isOnlyPeer reports whether no other peer than id is believed alive.
+func (d *Detector) isOnlyPeer(id PeerID) bool {
+	for _, p := range d.ring {
+		if p.Alive && p.ID != d.self && p.ID != id {
+			return false
+		}
+	}
+	return true
+}
+
+// first reports whether h arrives for the first time.
+func (d *Detector) first(h Heartbeat) bool {
+	w := d.windows[h.From]
+	if w == nil {
+		if len(d.windows) >= senders {
+			maps.DeleteFunc(d.windows, func(id PeerID, _ *Window) bool { _, known := d.peers[id]; return !known })
+		}
+		w = &Window{}
+		d.windows[h.From] = w
+	}
+	return w.First(h.Number)
+}
+
+// heard records that p was heard. If p was suspected, the next tick tells all peers.
+func (d *Detector) heard(p Peer, a *Actions) {
+	a.Heard = append(a.Heard, p.ID)
+	h := d.watched[p.ID]
+	if h == nil {
+		return
+	}
+	back := h.back || !p.Alive || h.told > 0
+	*h = peerHealth{heard: true, missLimit: MissLimit, accused: h.accused, back: back, stale: h.stale}
+	if !p.Alive {
+		// The fault that kept p's heartbeats from this process probably kept the heartbeats
+		// of this process from p and perhaps from other peers.
+		d.refutations = max(d.refutations, 1)
+		p.Alive = true
+		d.peers[p.ID] = p
+	}
+}
+
+// vouchedFor records that another peer hears p. If p is silent to this process, vouchedFor
+// doubles its miss limit: the next suspicion would be refuted in the same way.
+func (d *Detector) vouchedFor(p Peer, h *peerHealth, a *Actions) {
+	a.Heard = append(a.Heard, p.ID)
+	if h != nil && h.suspected() {
+		*h = peerHealth{missed: 1, missLimit: min(2*h.missLimit, missLimitMax)}
+	}
+}

@@ -1,0 +1,123 @@
+package gossip
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/nodes/detector"
+)
+
+// detect runs the failure detector until ctx is done. It sends heartbeats, receives those
+// of the peers, and gives all other packets to the library.
+func (g *Gossip) detect(ctx context.Context, transport *sealed) {
+	d, self := detector.New(g.self.peerID(), g.opt.Timing.Beat), g.self.peerID()
+	var peers map[detector.PeerID]identity
+	// Agents that start together should not send at the same time.
+	pause := rand.N(g.opt.Timing.Beat)
+	for {
+		transport.carrier.rest(pause)
+		if ctx.Err() != nil {
+			return
+		}
+		now := time.Now()
+		g.running(now)
+		if ring, ids, moved := g.ring(); moved {
+			peers = ids
+			d.SetRing(ring, now)
+		}
+		var a detector.Actions
+		transport.poll(self, func(h detector.Heartbeat) { d.Receive(h, &a) })
+		d.Tick(now, &a)
+		g.take(a, peers, now)
+		for _, out := range a.Send {
+			if ctx.Err() != nil {
+				return
+			}
+			transport.say(out)
+		}
+		pause = max(g.opt.Timing.Beat/2, g.opt.Timing.Beat-time.Since(now))
+	}
+}
+
+// running tells the stall guard that this process runs.
+func (g *Gossip) running(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stalls.Running(now)
+}
+
+// fresh reports whether a message that this process receives at now has not waited for
+// long.
+func (g *Gossip) fresh(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stalls.Fresh(now)
+}
+
+// ring returns the peers that send heartbeats. moved reports whether they changed since the
+// last call.
+func (g *Gossip) ring() (r detector.Ring, ids map[detector.PeerID]identity, moved bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.table.moved {
+		return nil, nil, false
+	}
+	g.table.moved = false
+	r, ids = g.table.ring()
+	return r, ids, true
+}
+
+// ring returns the processes that promise heartbeats in a version that this process
+// understands.
+func (t *table) ring() (detector.Ring, map[detector.PeerID]identity) {
+	var peers []detector.Peer
+	ids := map[detector.PeerID]identity{}
+	for _, all := range t.processes {
+		for _, p := range all {
+			if p.beats && p.version > 0 && !p.leaving && !p.gone {
+				peers = append(peers, detector.Peer{ID: p.peerID, Address: p.address, Version: p.version, Alive: p.state() == Alive})
+				ids[p.peerID] = p.id
+			}
+		}
+	}
+	return detector.NewRing(peers), ids
+}
+
+// take applies what the detector found: the peers that were heard, the suspected peers and
+// the unheard peers.
+func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, now time.Time) {
+	g.counts.missed.Add(uint64(a.Missed))
+	g.counts.accused.Add(uint64(a.Accused))
+	g.counts.replayed.Add(uint64(a.Replayed))
+	var changed []Member
+	g.mu.Lock()
+	for _, p := range a.Suspected {
+		g.table.suspect(peers[p], now.Add(g.suspicionTime()), now)
+	}
+	for _, p := range a.Heard {
+		if id := peers[p]; g.table.refute(id, now) {
+			changed = append(changed, g.table.nodes[id.node])
+		}
+	}
+	unheard := make(map[identity]bool, len(a.Unheard))
+	for _, p := range a.Unheard {
+		unheard[peers[p]] = true
+	}
+	doubts := g.table.mark(unheard, now)
+	g.mu.Unlock()
+	for _, m := range changed {
+		g.tell(m)
+	}
+	if len(changed) > 0 || doubts {
+		g.shift()
+	}
+	if a.Corroborated {
+		g.counts.corroborated.Add(1)
+		backoff.Poke(g.changed)
+	}
+	if len(a.Suspected) > 0 {
+		backoff.Poke(g.suspected)
+	}
+}

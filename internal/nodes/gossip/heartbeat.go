@@ -1,0 +1,102 @@
+package gossip
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"purelb.io/purelb/internal/nodes/detector"
+)
+
+// Heartbeats are signed but not encrypted. It is no secret which peer is alive. In a large
+// cluster there are so many heartbeats that AES-GCM with random nonces would use a key up
+// within days, by NIST SP 800-38D. The signature covers the receiver, so nobody can send a
+// recorded heartbeat to another process, or to the next process at the same address.
+
+// peerID returns the ID of i in the failure detector.
+func (i identity) peerID() detector.PeerID {
+	sum := sha256.Sum256([]byte(i.String()))
+	return detector.PeerID(binary.BigEndian.Uint64(sum[:]))
+}
+
+// A heartbeat on the wire consists of the format, one byte that is set for a suspicion, the
+// first two bytes of the receiver's ID (version 2 only), the sender, the number, the
+// subject peer, and a tag. The tag is the first 16 bytes of the HMAC-SHA256 of all these
+// fields and the receiver's ID.
+//
+// The receiver is named in clear text. So a heartbeat for the previous process at the same
+// address does not look like a packet with a foreign key.
+const (
+	heartbeatFormat1 = 2
+	heartbeatFormat2 = 3
+	heartbeatTag     = 16
+	heartbeatSize1   = 1 + 1 + 8 + 8 + 8 + heartbeatTag
+	heartbeatSize2   = 2 + heartbeatSize1
+)
+
+// heartbeatContext is the context from which the keys of heartbeats are derived.
+const heartbeatContext = "purelb gossip word"
+
+var (
+	errHeartbeat    = errors.New("not signed with one of our keys")
+	errOtherProcess = errors.New("meant for another process")
+)
+
+// sign encodes and signs h for a peer that understands version.
+func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID, version byte) []byte {
+	buf := make([]byte, 0, heartbeatSize2)
+	buf = append(buf, heartbeatFormat1, 0)
+	if version > 1 {
+		buf[0] = heartbeatFormat2
+		buf = binary.BigEndian.AppendUint16(buf, hint(to))
+	}
+	if h.Suspect {
+		buf[1] = 1
+	}
+	buf = binary.BigEndian.AppendUint64(buf, uint64(h.From))
+	buf = binary.BigEndian.AppendUint64(buf, h.Number)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(h.About))
+	return append(buf, (*k.keys.Load())[0].tag(buf, to)...)
+}
+
+// verify returns the heartbeat in a packet that was sent to this process. It counts the
+// reason if it refuses the packet.
+func (k *keyring) verify(packet []byte, self detector.PeerID) (detector.Heartbeat, error) {
+	fields := 2 // the offset of the fields that all versions have
+	switch {
+	case len(packet) == heartbeatSize1 && packet[0] == heartbeatFormat1 && packet[1] <= 1:
+	case len(packet) == heartbeatSize2 && packet[0] == heartbeatFormat2 && packet[1] <= 1:
+		if binary.BigEndian.Uint16(packet[fields:]) != hint(self) {
+			k.counts.otherProcess.Add(1)
+			return detector.Heartbeat{}, errOtherProcess
+		}
+		fields += 2
+	default:
+		k.counts.badFormat.Add(1)
+		return detector.Heartbeat{}, errHeartbeat
+	}
+	body, tag := packet[:len(packet)-heartbeatTag], packet[len(packet)-heartbeatTag:]
+	for _, key := range *k.keys.Load() {
+		if hmac.Equal(key.tag(body, self), tag) {
+			return detector.Heartbeat{
+				Suspect: body[1] == 1,
+				From:    detector.PeerID(binary.BigEndian.Uint64(body[fields:])),
+				Number:  binary.BigEndian.Uint64(body[fields+8:]),
+				About:   detector.PeerID(binary.BigEndian.Uint64(body[fields+16:])),
+			}, nil
+		}
+	}
+	k.counts.badKey.Add(1)
+	return detector.Heartbeat{}, errHeartbeat
+}
+
+// hint returns the first two bytes of id.
+func hint(id detector.PeerID) uint16 { return uint16(id >> 48) }
+
+func (k key) tag(body []byte, to detector.PeerID) []byte {
+	h := hmac.New(sha256.New, k.heartbeats)
+	_, _ = h.Write(body) // a hash never fails
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(to)))
+	return h.Sum(nil)[:heartbeatTag]
+}
