@@ -12,8 +12,8 @@
 //	config.go     the result
 //	for.go        For reads everything; scope.go says in which namespaces
 //	problem.go    what is wrong with an object, and how serious that is
-//	group.go      one ServiceGroup; pools.go and ranges.go read its addresses, boundary.go for whom
-//	              it is, backend.go and netbox.go the system that manages them
+//	group.go      one ServiceGroup: its addresses (pools.go, ranges.go), which Services may use it
+//	              (boundary.go), and the system that manages its addresses (backend.go, netbox.go)
 //	admission.go  which groups can be used together; order.go says which of them comes first
 //	networks.go   groups beside the networks of the cluster and its nodes
 //	agent.go      LBNodeAgents; address.go reads the attributes of their addresses

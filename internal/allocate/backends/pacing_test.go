@@ -81,7 +81,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 	})
 }
 
-// The count of the addresses is the first request that is told to wait.
+// NetBox answers Retry-After to the request that counts addresses, before any Service asks for one.
 func TestRetryAfterOfACountIsRespected(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()

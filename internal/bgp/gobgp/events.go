@@ -137,8 +137,8 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	backoff.Poke(e.wake)
 }
 
-// inWords explains the texts of GoBGP by which nobody can find the mistake. GoBGP does not tell why the
-// router refused the OPEN.
+// inWords replaces texts of GoBGP that do not help to find the mistake. GoBGP does not say why the router
+// refused the OPEN message.
 func inWords(text string) string {
 	switch text {
 	case "invalid-msg":

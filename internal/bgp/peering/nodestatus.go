@@ -308,7 +308,7 @@ func (in Report) failures(missing []string) []string {
 	if absent > 0 {
 		all = append(all, fmt.Sprintf("%d of %d imported addresses are not announced", absent, len(in.Imported)))
 	}
-	all = append(all, in.untold()...)
+	all = append(all, in.unannounced()...)
 	uninstalled := 0
 	for _, e := range in.Exported {
 		if !e.Installed {

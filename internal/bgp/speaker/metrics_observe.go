@@ -186,10 +186,10 @@ func (m *Metrics) observeNeighbors(s *standing) {
 	m.advertised.Set(float64(sent))
 }
 
-// observeUntold sets the numbers of addresses that no neighbor gets.
-func (m *Metrics) observeUntold(untold map[addr.Family]int) {
+// observeUnannounced sets the numbers of addresses that no neighbor gets.
+func (m *Metrics) observeUnannounced(addresses map[addr.Family]int) {
 	for f, name := range families {
-		m.unannounced.WithLabelValues(name).Set(float64(untold[f]))
+		m.unannounced.WithLabelValues(name).Set(float64(addresses[f]))
 	}
 }
 

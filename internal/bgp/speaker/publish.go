@@ -79,7 +79,7 @@ func (s *Speaker) publishStanding(st standing, report NodeReport) {
 	s.Reports.Node(report)
 	s.Metrics.observe(&st)
 	s.Metrics.observeHealth(summary.Healthy(), report.Status.Healthy)
-	s.Metrics.observeUntold(summary.Untold())
+	s.Metrics.observeUnannounced(summary.Unannounced())
 	s.show(st, report)
 }
 

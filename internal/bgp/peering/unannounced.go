@@ -15,14 +15,14 @@ var familyNames = map[addr.Family]string{addr.V4: "ipv4-unicast", addr.V6: "ipv6
 // ToNoNeighbor is in the message of the condition Ready if no neighbor has routes of a family.
 const ToNoNeighbor = "are announced to no neighbor"
 
-// tellWait is how long a new session, or the first address of a family, may take until the neighbor has
+// announceWait is how long a new session, or the first address of a family, may take until the neighbor has
 // routes. After a restart the node first waits for its other neighbors.
-const tellWait = 10 * time.Second
+const announceWait = 10 * time.Second
 
-// Untold returns the number of addresses of each family that the node announces to no neighbor, although
+// Unannounced returns the number of addresses of each family that the node announces to no neighbor, although
 // it has a session. What counts is what was sent to neighbors. The BGP server also has routes that no
 // neighbor gets.
-func (in Report) Untold() map[addr.Family]int {
+func (in Report) Unannounced() map[addr.Family]int {
 	all := map[addr.Family]int{}
 	if in.Unconfigured || in.Leaving {
 		return all
@@ -30,22 +30,22 @@ func (in Report) Untold() map[addr.Family]int {
 	announced := in.announced()
 	for _, i := range in.Imported {
 		f := addr.FamilyOf(i.Address.Addr())
-		if announced[i.Address.Masked()] && in.tellsNobody(f) {
+		if announced[i.Address.Masked()] && in.announcesNothing(f) {
 			all[f]++
 		}
 	}
 	return all
 }
 
-// tellsNobody reports whether neighbors are Established and none of them gets routes of a family. It
+// announcesNothing reports whether neighbors are Established and none of them gets routes of a family. It
 // gives new sessions and new addresses some time.
-func (in Report) tellsNobody(f addr.Family) bool {
+func (in Report) announcesNothing(f addr.Family) bool {
 	up := in.up()
-	if len(up) == 0 || in.Now.Sub(in.Since[f]) < tellWait {
+	if len(up) == 0 || in.Now.Sub(in.Since[f]) < announceWait {
 		return false
 	}
 	return !slices.ContainsFunc(up, func(n NeighborStatus) bool {
-		return n.Sent[f] > 0 || slices.Contains(n.Agreed, f) && in.Now.Sub(n.UpSince) < tellWait
+		return n.Sent[f] > 0 || slices.Contains(n.Agreed, f) && in.Now.Sub(n.UpSince) < announceWait
 	})
 }
 
@@ -54,19 +54,19 @@ func (in Report) up() []NeighborStatus {
 	return slices.DeleteFunc(slices.Clone(in.Neighbors), func(n NeighborStatus) bool { return n.State != Established })
 }
 
-// untold says which addresses no neighbor gets, and why each of them does not.
-func (in Report) untold() []string {
-	untold := in.Untold()
+// unannounced says which addresses no neighbor gets, and why each of them does not.
+func (in Report) unannounced() []string {
+	count := in.Unannounced()
 	var all []string
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		if untold[f] == 0 {
+		if count[f] == 0 {
 			continue
 		}
 		var why []string
 		for _, n := range in.up() {
 			why = append(why, in.whyNot(n, f))
 		}
-		all = append(all, fmt.Sprintf("%s: %d addresses "+ToNoNeighbor+": %s", f, untold[f], strings.Join(why, ", ")))
+		all = append(all, fmt.Sprintf("%s: %d addresses "+ToNoNeighbor+": %s", f, count[f], strings.Join(why, ", ")))
 	}
 	return all
 }
