@@ -37,6 +37,8 @@ type Gossiped struct {
 	State  State
 	// Since is when the node entered this State, by our clock.
 	Since time.Time
+	// Lost is when gossip lost this Alive node, if it was lost before Since. Otherwise it is zero.
+	Lost time.Time
 	// Unheard is when gossip lost other nodes and began to doubt this Alive node: the node may be
 	// on the other side of a network split. Without doubt, Unheard is zero.
 	Unheard time.Time
@@ -78,6 +80,9 @@ const (
 	// Together is the time within which several losses are one loss. A machine that is cut off
 	// loses its peers one after the other.
 	Together = 15 * time.Second
+	// Rejoining is the time within which gossip finds all live nodes again, after it was cut off and
+	// hears the first of them.
+	Rejoining = 15 * time.Second
 	// Late is the delay with which this node may see the last actions of a dead
 	// node. Gossip reports the death earlier.
 	Late = time.Second

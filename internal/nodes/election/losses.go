@@ -13,10 +13,16 @@ type losses struct {
 	heard   int         // the number of peers that gossip hears now
 	lost    []time.Time // sorted
 	left    []time.Time // when peers left in an orderly way, sorted
+	back    []comeback
 	contact time.Time
 }
 
-func lossesOf(e Evidence) losses {
+// comeback is the loss and the return of a peer. After a network split, the peers come back one after
+// the other. Until gossip has had time to find all of them, a peer that is back proves nothing about a
+// loss before its return: this node may have been the one that was cut off.
+type comeback struct{ lost, since time.Time }
+
+func lossesOf(e Evidence, now time.Time) losses {
 	l := losses{contact: e.Contact}
 	for _, g := range e.Gossip {
 		switch {
@@ -25,6 +31,9 @@ func lossesOf(e Evidence) losses {
 			l.lost = append(l.lost, g.Unheard)
 		case g.State == Alive:
 			l.heard++
+			if !g.Lost.IsZero() && now.Before(g.Since.Add(Rejoining)) {
+				l.back = append(l.back, comeback{g.Lost, g.Since})
+			}
 		case g.State == Dead:
 			l.lost = append(l.lost, g.Since)
 		case g.State == Left:
@@ -44,9 +53,31 @@ func lossesOf(e Evidence) losses {
 // A peer that was lost later, or left later, is counted as heard.
 func (l losses) believed(at time.Time) bool {
 	from, to := at.Add(-Together), at.Add(Together)
-	lost := since(l.lost, from) - after(l.lost, to)
-	present := 1 + l.heard + after(l.lost, to) + after(l.left, at)
+	back := l.returned(at, from, to)
+	lost := since(l.lost, from) - after(l.lost, to) + back
+	present := 1 + l.heard - back + after(l.lost, to) + after(l.left, at)
 	return present > lost || present == lost && l.contact.After(at)
+}
+
+// returned counts the peers that were lost between from and to, and that came back after the time at.
+func (l losses) returned(at, from, to time.Time) (n int) {
+	for _, c := range l.back {
+		if c.since.After(at) && !c.lost.Before(from) && !c.lost.After(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// NextReturn returns when the next peer that came back counts as heard, or zero if all of them do. Merge
+// may then decide otherwise.
+func (e Evidence) NextReturn(now time.Time) (next time.Time) {
+	for _, c := range lossesOf(e, now).back {
+		if end := c.since.Add(Rejoining); next.IsZero() || end.Before(next) {
+			next = end
+		}
+	}
+	return next
 }
 
 // since counts the times at or after from. times must be sorted.
@@ -68,13 +99,15 @@ type Loss struct {
 }
 
 // LastLoss returns the latest loss. It is the zero Loss if gossip lost none.
-func (e Evidence) LastLoss() Loss {
-	l := lossesOf(e)
+func (e Evidence) LastLoss(now time.Time) Loss {
+	l := lossesOf(e, now)
 	if len(l.lost) == 0 {
 		return Loss{}
 	}
 	last := l.lost[len(l.lost)-1]
-	return Loss{Present: 1 + l.heard, Lost: since(l.lost, last.Add(-2*Together)), Last: last}
+	from := last.Add(-2 * Together)
+	back := l.returned(last, from, last)
+	return Loss{Present: 1 + l.heard - back, Lost: since(l.lost, from) + back, Last: last}
 }
 
 // Doubtful reports whether it is unclear which nodes are cut off: the lost nodes or the present

@@ -20,7 +20,7 @@ import (
 // If Merge considers a live node dead, this alone does no harm: before a node takes an address, it
 // asks the segment whether another machine answers for the address.
 func Merge(e Evidence, now time.Time) Peers {
-	c := newTally(e)
+	c := newTally(e, now)
 	p := Peers{Own: map[netip.Addr]string{}}
 	p.MACs = c.macs()
 	for _, node := range c.nodes() {
@@ -72,8 +72,8 @@ type tally struct {
 	undecided []Gossiped
 }
 
-func newTally(e Evidence) *tally {
-	c := &tally{Evidence: e, gossip: map[string]Gossiped{}, leases: map[string]Leased{}, losses: lossesOf(e)}
+func newTally(e Evidence, now time.Time) *tally {
+	c := &tally{Evidence: e, gossip: map[string]Gossiped{}, leases: map[string]Leased{}, losses: lossesOf(e, now)}
 	for _, l := range e.Leases {
 		c.leases[l.Node] = l
 	}

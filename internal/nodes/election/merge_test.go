@@ -12,18 +12,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/nodes/election"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // given returns an Evidence of node "me". In gossip, "b:dead@7" means that b is dead since second
-// 7. In leases, "b:renewed@9", "b:alive" and "b:silent" describe the Lease of b. The peers hear
+// 7, and "b:back@7" that b came back then, three seconds after its loss. In leases, "b:renewed@9", "b:alive" and "b:silent" describe the Lease of b. The peers hear
 // this node by gossip, and it has a Lease.
 func given(gossip, leases string, change ...func(*election.Evidence)) election.Evidence {
 	e := election.Evidence{Self: "me", Settled: true}
 	for word := range strings.FieldsSeq(gossip + " me") {
 		node, state, since := parse(word)
 		g := election.Gossiped{State: map[string]election.State{"dead": election.Dead, "left": election.Left}[state], Since: since}
-		if state == "unheard" {
+		switch state {
+		case "unheard":
 			g.Since, g.Unheard = time.Time{}, since
+		case "back":
+			g.Lost = since.Add(-3 * time.Second)
 		}
 		g.Node = node
 		e.Gossip = append(e.Gossip, g)
@@ -133,6 +137,14 @@ func TestMerge(t *testing.T) {
 		{"without any peer", given("", "", contact(-999)), 200, "untrusted"},
 		{"the peers are found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
 
+		// The peers are found again, one after the other.
+		{"a peer that is just back proves nothing about those lost with it", given("b:back@103 c:dead@100 d:dead@100", always, watched, contact(102)), 103, "b c d"},
+		{"not even the last but one", given("b:back@103 c:back@103 d:dead@100", always, watched, contact(102)), 103, "b c d"},
+		{"gossip has time to find all of them", given("b:back@103 c:back@103 d:dead@100", always, watched, contact(102)), 117, "b c d"},
+		{"then those that it hears count", given("b:back@103 c:back@103 d:dead@100", always, watched, contact(102)), 118, "b c"},
+		{"a peer that is back before a loss is heard", given("b:back@117 c:dead@118", "", contact(50)), 118, "b"},
+		{"a peer that was lost long before a loss is heard", given("b:back@103 c:dead@70", "", contact(50)), 103, "b"},
+
 		// After a start.
 		{"a node that the others do not know yet decides nothing", given("b c", "", watched, newborn), 0, "b c untrusted"},
 		{"a new node with only gossip decides nothing", given("b c", "", newborn), 0, "b c untrusted"},
@@ -142,6 +154,21 @@ func TestMerge(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestTimeAloneMakesAPeerThatIsBackCountAsHeard(t *testing.T) {
+	for _, tt := range []struct {
+		gossip string
+		now    int
+		want   time.Time
+	}{
+		{"b c:dead@100", 101, time.Time{}},
+		{"b:back@103 c:back@105 d:dead@100", 106, at(103).Add(election.Rejoining)},
+		{"b:back@103 c:back@105 d:dead@100", 119, at(105).Add(election.Rejoining)},
+		{"b:back@103 c:back@105 d:dead@100", 120, time.Time{}},
+	} {
+		expect.Equal(t, fmt.Sprintf("%s at %d", tt.gossip, tt.now), given(tt.gossip, "").NextReturn(at(tt.now)), tt.want)
 	}
 }
 

@@ -37,6 +37,8 @@ type Member struct {
 	State  State
 	// Since is when this node saw State begin, by the clock of this node.
 	Since time.Time
+	// Lost is when the member was last Dead, if it is Alive again. Otherwise it is zero.
+	Lost time.Time
 	// Unheard is when this process stopped knowing whether any peer hears the member. It is
 	// zero unless the member is Alive. Other processes were lost at the same time, so the
 	// fault may be on this side.
@@ -169,8 +171,11 @@ func (t *table) judge(node string, now time.Time) bool {
 		m.Unheard = best.unheard
 	}
 	old, known := t.nodes[node]
-	if known && old.State == m.State {
-		m.Since = old.Since
+	switch {
+	case known && old.State == m.State:
+		m.Since, m.Lost = old.Since, old.Lost
+	case known && old.State == Dead && m.State == Alive:
+		m.Lost = old.Since
 	}
 	// One process that is gone is enough.
 	t.processes[node] = slices.DeleteFunc(t.processes[node], func(p *process) bool {

@@ -17,7 +17,11 @@ var epoch = time.Unix(1000, 0)
 func (t *table) print() string {
 	var all []string
 	for _, m := range t.members() {
-		all = append(all, fmt.Sprintf("%s/%d %s since %d", m.Node, m.Instance, m.State, m.Since.Unix()-epoch.Unix()))
+		one := fmt.Sprintf("%s/%d %s since %d", m.Node, m.Instance, m.State, m.Since.Unix()-epoch.Unix())
+		if !m.Lost.IsZero() {
+			one += fmt.Sprintf(", lost %d", m.Lost.Unix()-epoch.Unix())
+		}
+		all = append(all, one)
 	}
 	return strings.Join(all, ", ")
 }
@@ -59,12 +63,14 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 		{"a process that is heard is alive", steps(hear(1), hear(1)), "a/1 alive since 0"},
 		{"a process that the library lost is dead", steps(hear(1), lose(1)), "a/1 dead since 1"},
 		{"a process that was never heard is unknown", steps(lose(1)), ""},
-		{"a process that is heard again is alive", steps(hear(1), lose(1), hear(1)), "a/1 alive since 2"},
+		{"a process that is heard again is alive", steps(hear(1), lose(1), hear(1)), "a/1 alive since 2, lost 1"},
 		{"the newer of two processes represents the node", steps(hear(2), hear(1)), "a/2 alive since 0"},
 		{"the loss of an older process changes nothing", steps(hear(1), hear(2), lose(1)), "a/2 alive since 0"},
 		{"an older process keeps the node alive", steps(hear(1), hear(2), lose(2)), "a/1 alive since 0"},
-		{"a restart after the death is a new process", steps(hear(1), lose(1), hear(2)), "a/2 alive since 2"},
+		{"a restart after the death is a new process", steps(hear(1), lose(1), hear(2)), "a/2 alive since 2, lost 1"},
 		{"the last lost process is remembered", steps(hear(1), hear(2), lose(1), lose(2)), "a/2 dead since 3"},
+		{"a process that leaves after it came back has left", steps(hear(1), lose(1), hear(1), leave(1)), "a/1 left since 3"},
+		{"a process that is back and lost again is dead", steps(hear(1), lose(1), hear(1), lose(1)), "a/1 dead since 3"},
 		{"a process that leaves is not dead", steps(hear(1), leave(1)), "a/1 left since 1"},
 		{"a process that leaves and is lost has left", steps(hear(1), leave(1), lose(1)), "a/1 left since 1"},
 		{"an older process that leaves changes nothing", steps(hear(1), hear(2), leave(1)), "a/2 alive since 0"},
@@ -79,13 +85,13 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 		{"a heartbeat refutes the suspicion", steps(hear(1), suspect(1), heartbeat(1), settle), "a/1 alive since 0"},
 		{"a second suspicion does not delay the death", steps(hear(1), suspect(1), suspect(1), settle, settle), "a/1 dead since 4"},
 		{"the library does not revive a process without heartbeats", steps(hear(1), suspect(1), settle, hear(1)), "a/1 dead since 2"},
-		{"a heartbeat revives a process", steps(hear(1), suspect(1), settle, heartbeat(1)), "a/1 alive since 3"},
-		{"the library revives a process that has not been suspected for long", steps(hear(1), suspect(1), settle, afterTTL), "a/1 alive since 8"},
-		{"a new suspicion delays the revival by the library", steps(hear(1), suspect(1), settle, suspect(1), afterTTL), "a/1 alive since 9"},
+		{"a heartbeat revives a process", steps(hear(1), suspect(1), settle, heartbeat(1)), "a/1 alive since 3, lost 2"},
+		{"the library revives a process that has not been suspected for long", steps(hear(1), suspect(1), settle, afterTTL), "a/1 alive since 8, lost 2"},
+		{"a new suspicion delays the revival by the library", steps(hear(1), suspect(1), settle, suspect(1), afterTTL), "a/1 alive since 9, lost 2"},
 		{"the library does not revive a process that it lost", steps(hear(1), suspect(1), settle, lose(1), afterTTL), "a/1 dead since 2"},
 		{"a heartbeat does not revive a process that the library lost", steps(hear(1), lose(1), heartbeat(1)), "a/1 dead since 1"},
 		{"a heartbeat does not refute a suspicion of the library", steps(hear(1), suspectByLibrary(1), heartbeat(1), settle, settle), "a/1 dead since 4"},
-		{"the older of two processes is revived when the newer is lost", steps(hear(1), hear(2), suspect(1), settle, settle, lose(2), afterTTL), "a/1 alive since 11"},
+		{"the older of two processes is revived when the newer is lost", steps(hear(1), hear(2), suspect(1), settle, settle, lose(2), afterTTL), "a/1 alive since 11, lost 5"},
 		{"a silent process is remembered while the library has it", steps(hear(1), suspect(1), settle, hour), "a/1 dead since 2"},
 		{"a silent process is forgotten after the library lost it", steps(hear(1), suspect(1), settle, lose(1), hour), ""},
 		{"a process that was never heard is not suspected", steps(suspect(1), settle), ""},

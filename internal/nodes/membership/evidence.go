@@ -27,6 +27,7 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 			Digest:    g.Record.Digest,
 			State:     states[g.State],
 			Since:     g.Since,
+			Lost:      g.Lost,
 			Unheard:   g.Unheard,
 		})
 	}

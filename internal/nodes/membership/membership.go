@@ -179,7 +179,11 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 		m.peers = p
 		backoff.Poke(m.changed)
 	}
-	return m.mode.next(now)
+	next = m.mode.next(now)
+	if back := e.NextReturn(now); !back.IsZero() && back.Before(next) {
+		next = back
+	}
+	return next
 }
 
 // Publish sets the record that this node announces.

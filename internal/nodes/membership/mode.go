@@ -55,7 +55,7 @@ type leaseMode struct {
 func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (mode lease.Mode, prove bool) {
 	others, unheard, lost := survey(e, p)
 	k.hears = others > 0
-	last := e.LastLoss()
+	last := e.LastLoss(now)
 	if last.Doubtful() && last.Last.After(k.loss) {
 		k.loss, prove = last.Last, true
 	}
