@@ -8,9 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	corev1 "k8s.io/api/core/v1"
+
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -47,10 +50,18 @@ func (v *view) routing(f DataplaneFilter) routing {
 			r.unsure[n.NodeName] = "its BGPNodeStatus does not list all routes"
 			continue
 		}
+		if len(all) == 0 && v.excluded(n.NodeName) {
+			continue // it withdraws its routes while other nodes serve
+		}
 		r.nodes = append(r.nodes, n.NodeName)
 		r.routes[n.NodeName] = rangeSetOf(all)
 	}
 	return r
+}
+
+// excluded reports whether a node has the exclude label.
+func (v *view) excluded(node string) bool {
+	return slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return n.Name == node && ending.Marked(&n).Excluded })
 }
 
 // neighborsOf returns the neighbors of a node that receive its routes of a family.

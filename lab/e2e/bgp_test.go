@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -274,6 +275,11 @@ func TestAnExcludedNodeIsNoNextHopAndLosesNothing(t *testing.T) {
 			return !slices.Contains(w.nextHops(host(a)), "node-2")
 		})
 	}
+	// The router prefers the other nodes at once. Then the node withdraws its routes.
+	w.until(patience, "node-2 is healthy without routes", func() bool {
+		status := w.nodeStatus("node-2")
+		return status["healthy"] == true && strings.Contains(fmt.Sprint(status["conditions"]), "all routes are withdrawn: label "+label)
+	})
 	kubectl(w, "label", "node", "node-2", label+"-")
 	w.everywhere(addresses...)
 	if r := probe.Stop(); r.Lost() > 0 {

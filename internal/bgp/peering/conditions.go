@@ -91,6 +91,9 @@ func (in Report) ready(failures []string) metav1.Condition {
 	if len(in.Decision.State.Peers) == 0 && len(in.Decision.State.Dynamic) == 0 {
 		message = "no neighbor is configured for this node"
 	}
+	if in.Withdrawn != "" {
+		message += ", all routes are withdrawn: " + in.Withdrawn
+	}
 	return condition(kind, true, ReasonAllHealthy, message)
 }
 

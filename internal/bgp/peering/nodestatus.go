@@ -33,7 +33,9 @@ type Report struct {
 	// Unconfigured says that there is no BGPConfiguration. Leaving says that the speaker is
 	// about to end.
 	Unconfigured, Leaving bool
-	Decision              Decision
+	// Withdrawn is why the node withdraws all routes on purpose, or "".
+	Withdrawn string
+	Decision  Decision
 	// Unapplied are the problems of the server with the Decision's State.
 	Unapplied []Problem
 	// Pending is when a waiting change that ends sessions takes effect, or zero if none waits.
@@ -305,7 +307,7 @@ func (in Report) failures(missing []string) []string {
 			absent++
 		}
 	}
-	if absent > 0 {
+	if absent > 0 && in.Withdrawn == "" {
 		all = append(all, fmt.Sprintf("%d of %d imported addresses are not announced", absent, len(in.Imported)))
 	}
 	all = append(all, in.unannounced()...)

@@ -42,6 +42,69 @@ func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
 	})
 }
 
+func TestAnExcludedNodeWithdrawsWhileOtherNodesServe(t *testing.T) {
+	const asked = "203.0.113.7/32 65535:0 pref 0"
+	excluded := ending.DrainMark{Reason: "label", Excluded: true}
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		mark := func(m ending.DrainMark) {
+			w.cluster.change(func(s *intent.Snapshot) {
+				node := *s.Node
+				node.DrainMark = m
+				s.Node = &node
+			})
+			atOnce()
+		}
+		answer := func(others, unknown bool) {
+			w.cluster.mu.Lock()
+			w.cluster.others, w.cluster.unknown = others, unknown
+			w.cluster.mu.Unlock()
+		}
+		w.serves(established("192.0.2.1", 65001))
+		answer(true, false)
+		mark(excluded)
+		expect.Equal(t, "routes at first", w.server.announces(), asked)
+		pass(drainFor)
+		expect.Equal(t, "routes while other nodes serve", w.server.announces(), "")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active, all routes are withdrawn: label")
+		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
+		atOnce()
+		expect.Equal(t, "routes with a new address", w.server.announces(), "")
+		w.kernel.hold("kube-lb0", "203.0.113.7/32")
+		answer(false, true)
+		pass(2 * lookAgain)
+		expect.Equal(t, "routes while the other nodes are unknown", w.server.announces(), "")
+		answer(false, false)
+		pass(lookAgain)
+		expect.Equal(t, "routes when no other node is left", w.server.announces(), asked)
+		answer(true, false)
+		pass(lookAgain)
+		expect.Equal(t, "routes when other nodes serve again", w.server.announces(), "")
+		mark(ending.DrainMark{})
+		expect.Equal(t, "routes without the label", w.server.announces(), "203.0.113.7/32")
+		answer(false, false)
+		mark(excluded)
+		pass(time.Hour)
+		expect.Equal(t, "routes of a node that is excluded like all others", w.server.announces(), asked)
+	})
+}
+
+func TestASpeakerThatStartsOnAnExcludedNodeAnnouncesNothing(t *testing.T) {
+	for _, others := range []bool{true, false} {
+		inWorld(t, oneNeighbor, func(w *world) {
+			w.kernel.hold("kube-lb0", "203.0.113.7/32")
+			w.cluster.others = others
+			w.cluster.snapshot.Node.DrainMark = ending.DrainMark{Reason: "label", Excluded: true}
+		}, func(w *world) {
+			atOnce()
+			want := ""
+			if !others {
+				want = "203.0.113.7/32 65535:0 pref 0"
+			}
+			expect.Equal(t, "routes", w.server.announces(), want)
+		})
+	}
+}
+
 func TestHowASpeakerEndsItsSessions(t *testing.T) {
 	const without = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}`
 	for _, tt := range []struct {

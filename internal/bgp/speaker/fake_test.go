@@ -306,6 +306,17 @@ type fakeCluster struct {
 	snapshot intent.Snapshot
 	missing  bool
 	changed  chan struct{}
+	// others is the answer of OthersServe. unknown makes it fail.
+	others, unknown bool
+}
+
+func (c *fakeCluster) OthersServe(context.Context) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unknown {
+		return false, errors.New("the API server is away")
+	}
+	return c.others, nil
 }
 
 func (c *fakeCluster) Read() (intent.Snapshot, bool) {

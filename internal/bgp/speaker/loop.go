@@ -56,6 +56,7 @@ func (s *Speaker) works() []work {
 			s.drainAsMarked(ctx, now)
 			s.publishSoon(now)
 		}},
+		{s.looking.Next, s.lookForNodes},
 		{func() time.Time { return s.succession.due }, s.observe},
 		{func() time.Time { return s.imports.due }, func(ctx context.Context, _ time.Time) {
 			s.imports.due = time.Time{}

@@ -64,6 +64,9 @@ func (s *standing) report() peering.Report {
 	if s.running && !s.outOfSync {
 		r.Local = s.routes
 	}
+	if s.drain.withdrawn {
+		r.Withdrawn = s.drain.Reason
+	}
 	if s.running && (!s.decided.OK || !s.pending.IsZero()) {
 		// The earlier decision is still in effect.
 		r.Decision = s.effect

@@ -99,6 +99,9 @@ type Cluster interface {
 	Read() (s intent.Snapshot, complete bool)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
+	// OthersServe reports whether there is a ready node without the label
+	// node.kubernetes.io/exclude-from-external-load-balancers.
+	OthersServe(ctx context.Context) (bool, error)
 }
 
 // Reports takes the reports of the speaker. It returns before they are written.
@@ -154,6 +157,10 @@ type Speaker struct {
 	governing  governing
 	imports    imports
 	drain      drain
+	// looking asks for nodes without the exclude label. unmarked says that this process has seen its node
+	// without a mark.
+	looking    backoff.Schedule
+	unmarked   bool
 	weighing   weighing
 	sessions   sessions
 	taken      taken

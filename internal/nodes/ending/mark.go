@@ -27,6 +27,9 @@ type DrainMark struct {
 	// Leaving says that the node is going down or is down. Such a node is not used even as the
 	// last resort.
 	Leaving bool
+	// Excluded says that the mark is the exclude label, which may stay for ever: kubeadm and Talos set it
+	// on all nodes of the control plane.
+	Excluded bool
 }
 
 // Marked returns the mark of node. If there are several, a mark with Leaving comes first.
@@ -36,20 +39,20 @@ type DrainMark struct {
 // away.
 func Marked(node *corev1.Node) DrainMark {
 	if !node.DeletionTimestamp.IsZero() {
-		return DrainMark{"the node is being deleted", true}
+		return DrainMark{Reason: "the node is being deleted", Leaving: true}
 	}
 	for _, t := range node.Spec.Taints {
 		if slices.Contains([]string{taintToBeDeleted, taintShutdown, corev1.TaintNodeOutOfService}, t.Key) {
-			return DrainMark{"taint " + t.Key, true}
+			return DrainMark{Reason: "taint " + t.Key, Leaving: true}
 		}
 	}
 	if shutsDown(node) {
-		return DrainMark{"the node is shutting down", true}
+		return DrainMark{Reason: "the node is shutting down", Leaving: true}
 	}
 	if _, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]; excluded {
-		return DrainMark{"label " + corev1.LabelNodeExcludeBalancers, false}
+		return DrainMark{Reason: "label " + corev1.LabelNodeExcludeBalancers, Excluded: true}
 	}
-	return DrainMark{draining(node), false}
+	return DrainMark{Reason: draining(node)}
 }
 
 // shutsDown reports whether the kubelet shuts node down gracefully.

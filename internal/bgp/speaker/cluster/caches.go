@@ -25,6 +25,7 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/kube"
+	"purelb.io/purelb/internal/nodes/ending"
 )
 
 // lateLimit limits how long the objects are incomplete because a Secret, EndpointSlices or recorded
@@ -187,6 +188,20 @@ func (c *Caches) awaitBounds() (bounds []bgpv1.GroupBounds, complete bool) {
 func (c *Caches) NodeDeleted() bool {
 	nodes, synced := c.nodes.All()
 	return synced && len(nodes) == 0
+}
+
+// someNodes is how many nodes without the exclude label OthersServe reads. One that is ready is enough.
+const someNodes = 20
+
+// OthersServe reports whether there is a ready node without the label
+// node.kubernetes.io/exclude-from-external-load-balancers.
+func (c *Caches) OthersServe(ctx context.Context) (bool, error) {
+	var nodes corev1.NodeList
+	err := c.clients.Core.Get().Resource("nodes").Param("labelSelector", "!"+corev1.LabelNodeExcludeBalancers).
+		Param("limit", strconv.Itoa(someNodes)).Do(ctx).Into(&nodes)
+	return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool {
+		return ending.Ready(&n) && !ending.Marked(&n).Leaving
+	}), err
 }
 
 // otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. Each speaker records the

@@ -124,6 +124,41 @@ func TestBoundsAreReadAgainAfterAFailure(t *testing.T) {
 	}
 }
 
+func TestWhetherOtherNodesServe(t *testing.T) {
+	const ready, silent = `{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}`, `{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}`
+	const leaving = `{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}`
+	for _, tt := range []struct {
+		nodes  string
+		status int
+		want   bool
+	}{
+		{"", http.StatusOK, false},
+		{ready, http.StatusOK, true},
+		{silent, http.StatusOK, false},
+		{leaving, http.StatusOK, false},
+		{silent + "," + ready, http.StatusOK, true},
+		{ready, http.StatusForbidden, false},
+	} {
+		clients, err := NewClients(&rest.Config{Host: "http://api.example", Transport: transport(func(r *http.Request) (*http.Response, error) {
+			if q := r.URL.Query(); r.URL.Path != "/api/v1/nodes" || q.Get("labelSelector") != "!node.kubernetes.io/exclude-from-external-load-balancers" {
+				t.Errorf("the request is %s", r.URL)
+			}
+			body := `{"kind": "NodeList", "apiVersion": "v1", "items": [` + tt.nodes + `]}`
+			if tt.status != http.StatusOK {
+				body = `{}`
+			}
+			return &http.Response{StatusCode: tt.status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler), nil).OthersServe(t.Context())
+		if got != tt.want || (err == nil) != (tt.status == http.StatusOK) {
+			t.Errorf("status %d with %q: %v, %v, want %v", tt.status, tt.nodes, got, err, tt.want)
+		}
+	}
+}
+
 type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

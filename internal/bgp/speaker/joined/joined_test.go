@@ -43,6 +43,8 @@ func (c *cluster) Read() (intent.Snapshot, bool) {
 	return c.snapshot, true
 }
 
+func (c *cluster) OthersServe(context.Context) (bool, error) { return true, nil }
+
 func (c *cluster) Changed() <-chan struct{} { return c.changed }
 
 func (c *cluster) change(change func(*intent.Snapshot)) {
