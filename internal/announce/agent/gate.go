@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -48,8 +49,9 @@ const (
 	// long it waits for an answer about one Service. Not every program in the place of kube-proxy answers.
 	silentFor     = 2 * time.Minute
 	unansweredFor = 10 * time.Second
-	// otherFamily is how long the agent waits after kube-proxy works for one family. Kube-proxy writes the
-	// rules of the other family after those of the first, and says nothing of it.
+	// otherFamily is how long the agent waits at least after kube-proxy works for one family. Kube-proxy
+	// writes the rules of the other family after those of the first, and says nothing of it. With many
+	// Services that takes longer, about as long as the first family took.
 	otherFamily = time.Second
 )
 
@@ -88,14 +90,20 @@ func (a *Agent) watchKubeProxy(ctx context.Context) {
 
 func (a *Agent) awaitKubeProxy(ctx context.Context, began time.Time) {
 	heard, told := began, false
+	var started time.Time // when kube-proxy was first seen without its rules
 	for backoff.Sleep(ctx, askEvery) {
 		answered, err := a.KubeProxy.Works(ctx)
 		switch {
 		case err == nil:
-			after := time.Since(began)
-			backoff.Sleep(ctx, otherFamily)
+			after, wait := time.Since(began), otherFamily
+			if !started.IsZero() {
+				wait = max(wait, time.Since(started))
+			}
+			backoff.Sleep(ctx, wait)
 			a.background.complete(ctx, func() { a.kubeProxyWorks(after) })
 			return
+		case errors.Is(err, errNoRules) && started.IsZero():
+			started = time.Now()
 		case answered:
 			heard = time.Now()
 		case !told && time.Since(heard) >= silentFor:

@@ -41,6 +41,21 @@ func TestAStartedNodeTakesNoAddressBeforeItsKubeProxyWorks(t *testing.T) {
 	})
 }
 
+func TestTheOtherFamilyGetsAsLongAsTheFirst(t *testing.T) {
+	proxy := &fakeProxy{}
+	besideProxy(t, proxy, nil, func(w *world) {
+		w.serveBoth()
+		pass(time.Minute)
+		proxy.starts = true
+		pass(6 * time.Second)
+		proxy.starts, proxy.works = false, true
+		pass(5 * time.Second)
+		expect.Equal(t, "while kube-proxy writes the rules of the other family", w.kernel.String(), "")
+		pass(2 * time.Second)
+		expect.Equal(t, "with kube-proxy", w.kernel.String(), carriesBoth)
+	})
+}
+
 func TestARestartedAgentWaitsForNothing(t *testing.T) {
 	besideProxy(t, &fakeProxy{works: true}, nil, func(w *world) {
 		w.serveBoth()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -61,6 +62,9 @@ type proxyClient struct {
 	client *http.Client
 }
 
+// errNoRules is the error of a kube-proxy that answers and has not written its rules.
+var errNoRules = errors.New("connect to the Service of the API server")
+
 // Works implements KubeProxy.
 func (p proxyClient) Works(ctx context.Context) (answered bool, err error) {
 	status, err := p.get(ctx, p.URL)
@@ -76,7 +80,7 @@ func (p proxyClient) Works(ctx context.Context) (answered bool, err error) {
 	defer cancel()
 	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Service)
 	if err != nil {
-		return false, fmt.Errorf("connect to the Service of the API server: %w", err)
+		return false, fmt.Errorf("%w: %w", errNoRules, err)
 	}
 	return true, connection.Close()
 }

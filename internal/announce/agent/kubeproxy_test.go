@@ -88,6 +88,8 @@ func TestKubeProxyIsAskedWhereItMayListen(t *testing.T) {
 // fakeProxy is a kube-proxy. It is silent until it works or says no.
 type fakeProxy struct {
 	works, saysNo bool
+	// starts says that it answers and has not written its rules.
+	starts bool
 	// serves are the health ports of Services with an endpoint. silent says that it answers at none.
 	serves map[uint16]bool
 	silent bool
@@ -97,6 +99,9 @@ type fakeProxy struct {
 func (p *fakeProxy) Works(context.Context) (answered bool, err error) {
 	if p.works {
 		return true, nil
+	}
+	if p.starts {
+		return false, errNoRules
 	}
 	return p.saysNo, fmt.Errorf("refused")
 }
