@@ -16,23 +16,25 @@ import (
 // words of English.
 var coined = regexp.MustCompile(`\b([a-z]+[A-Z]\w*|[A-Z]\w*[a-z][A-Z]\w*|[a-z]\w*_\w+)\b`)
 
-// TestTheNamesOfTheBGPPageExist looks for the names of fields, events, log lines and results. They
-// can be renamed without an error in the page's examples. Patterns of make bench are the beginning of a
+// TestTheNamesOfTheBGPPagesExist looks for the names of fields, events, log lines and results. They
+// can be renamed without an error in the examples of the pages. Patterns of make bench are the beginning of a
 // name.
-func TestTheNamesOfTheBGPPageExist(t *testing.T) {
+func TestTheNamesOfTheBGPPagesExist(t *testing.T) {
 	exist := namesOfTheTree(t)
 	var names []string
-	for i, prose := range strings.Split(apitest.Text(t, "docs/bgp.md"), "```") {
-		for j, code := range strings.Split(prose, "`") {
-			if i%2 == 0 && j%2 == 1 {
-				names = append(names, coined.FindAllString(code, -1)...)
+	for _, page := range []string{"docs/bgp.md", "docs/bgp-tune.md", "docs/bgp-advanced.md"} {
+		for i, prose := range strings.Split(apitest.Text(t, page), "```") {
+			for j, code := range strings.Split(prose, "`") {
+				if i%2 == 0 && j%2 == 1 {
+					names = append(names, coined.FindAllString(code, -1)...)
+				}
 			}
 		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) < 50 {
-		t.Errorf("the page has the names %v, want more of them", names)
+		t.Errorf("the pages have the names %v, want more of them", names)
 	}
 	for _, name := range names {
 		if i, _ := slices.BinarySearch(exist, name); i == len(exist) || !strings.HasPrefix(exist[i], name) {

@@ -10,22 +10,22 @@ import (
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
-// The routers with which PureLB is tested read the examples of the guide.
+// The routers with which PureLB is tested read the examples of the pages.
 func TestRoutersTakeTheirExamples(t *testing.T) {
 	for _, router := range []struct {
-		heading string
-		check   []string // the file is the last argument
+		page, heading string
+		check         []string // the file is the last argument
 	}{
-		{"**FRR**", []string{"vtysh", "--dryrun", "--inputfile"}},
-		{"**BIRD 2**", []string{"bird", "-p", "-c"}},
-		{"## A routing daemon of your own", []string{"bird", "-p", "-c"}},
+		{"docs/bgp.md", "**FRR**", []string{"vtysh", "--dryrun", "--inputfile"}},
+		{"docs/bgp.md", "**BIRD 2**", []string{"bird", "-p", "-c"}},
+		{"docs/bgp-advanced.md", "## A routing daemon of your own", []string{"bird", "-p", "-c"}},
 	} {
 		t.Run(router.heading, func(t *testing.T) {
-			_, after, _ := strings.Cut(apitest.Text(t, "docs/bgp.md"), "\n"+router.heading)
+			_, after, _ := strings.Cut(apitest.Text(t, router.page), "\n"+router.heading)
 			_, after, _ = strings.Cut(after, "```\n")
 			example, _, ok := strings.Cut(after, "```\n")
 			if !ok {
-				t.Fatal("the guide lacks this example")
+				t.Fatal("the page lacks this example")
 			}
 			file := filepath.Join(t.TempDir(), "router.conf")
 			if err := os.WriteFile(file, []byte("\n"+example), 0o600); err != nil {

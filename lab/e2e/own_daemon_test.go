@@ -16,11 +16,11 @@ import (
 
 // Promise: without the speaker, a routing daemon of the user announces remote addresses.
 
-// guidesBIRD returns the configuration of BIRD from docs/bgp.md, section "A routing daemon of your
+// guidesBIRD returns the configuration of BIRD from docs/bgp-advanced.md, section "A routing daemon of your
 // own". It has the addresses of a node and of the router on its segment.
 func (w *world) guidesBIRD(tree product.Tree, node string) string {
 	w.t.Helper()
-	text, err := os.ReadFile(filepath.Join(tree.Root, "docs/bgp.md"))
+	text, err := os.ReadFile(filepath.Join(tree.Root, "docs/bgp-advanced.md"))
 	if err != nil {
 		w.t.Fatal(err)
 	}

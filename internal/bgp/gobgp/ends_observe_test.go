@@ -163,7 +163,7 @@ func (n *endingNode) ask() (int, bool) {
 	return fd, true
 }
 
-// table returns the measurements in the form of the table in docs/bgp.md.
+// table returns the measurements in the form of the table in docs/bgp-tune.md.
 func table(nodes []*endingNode, routers []*endingRouter) string {
 	var b strings.Builder
 	b.WriteString("| Router | BFD | Graceful restart |")

@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/testing/bgptest"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/bgp.md")
+var update = flag.Bool("update", false, "write the table of docs/bgp-tune.md")
 
 // The times are so far apart that the results differ clearly, also on a busy machine.
 const (
@@ -87,7 +87,7 @@ type endingRouter struct {
 	*bgptest.Router
 	t   testing.TB
 	asn uint32
-	// bfdOption is the option of the router for BFD, with its name in docs/bgp.md.
+	// bfdOption is the option of the router for BFD, with its name in docs/bgp-tune.md.
 	bfdOption string
 	// gone is the time at which the router first had no route to a node.
 	gone map[*endingNode]time.Time
@@ -95,7 +95,7 @@ type endingRouter struct {
 	lost map[*endingNode]int
 }
 
-// TestRoutersReactToEachEnd measures the table in docs/bgp.md by which operators choose
+// TestRoutersReactToEachEnd measures the table in docs/bgp-tune.md by which operators choose
 // options. It lets nodes and speakers end in each way, with and without BFD and graceful restart.
 // A router should remove a dead node at once, and should keep a node that works.
 //
@@ -106,7 +106,7 @@ type endingRouter struct {
 // the ends of a node in lab/e2e/bgp_ends_test.go.
 func TestRoutersReactToEachEnd(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it watches the routers for 90 s to measure a table of docs/bgp.md")
+		t.Skip("it watches the routers for 90 s to measure a table of docs/bgp-tune.md")
 	}
 	w := &world{t: t, wire: bgptest.NewSegment(t), routers: 200}
 	nodes := w.endingNodes()
@@ -339,11 +339,11 @@ var measured = regexp.MustCompile(`: [^|]*`)
 
 const tableBegins, tableEnds = "<!-- The table is written by TestRoutersReactToEachEnd with -update. -->\n", "<!-- The end of the table. -->\n"
 
-// compareTable compares the measurement with the table in docs/bgp.md: whether a node stayed in
+// compareTable compares the measurement with the table in docs/bgp-tune.md: whether a node stayed in
 // the routing table, and what removed it. It does not compare times.
 func compareTable(t *testing.T, got string) {
 	t.Helper()
-	const file = "../../../docs/bgp.md"
+	const file = "../../../docs/bgp-tune.md"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
