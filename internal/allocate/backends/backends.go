@@ -14,7 +14,7 @@
 //
 // The package keeps the following state. Any of it may be lost at any time:
 //
-//	pace     how often a group or a holder failed in a row: the count starts again at 0
+//	pace     how often a group or a holder failed in a row: it starts again at 0
 //	pool     what is known of a group in NetBox: it is found again
 package backends
 
@@ -229,7 +229,7 @@ func (m *Manager) stop(name string, g *group) {
 // open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.options.Identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans, turn: make(chan struct{}, 1)}
+		return &netBox{server: m.join(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.options.Identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans}
 	}
 	return openExternal(b, m.options.Call)
 }

@@ -31,7 +31,7 @@ type driver interface {
 	ReleaseAll(ctx context.Context, key string) error
 }
 
-// backend is what a group needs of a kind of backend. It is safe for concurrent use.
+// backend is what a group needs of a kind of backend. It is used by as many goroutines as parallel says.
 type backend interface {
 	// ready returns the driver for the next call. After renew it begins anew.
 	ready(ctx context.Context) (driver, error)
@@ -59,15 +59,13 @@ type group struct {
 	log     *slog.Logger
 	random  func() float64
 	stop    context.CancelFunc
-	// queue has the holders with work.
+	// queue has the holders with work, and counting if the addresses are to be counted.
 	queue workqueue.TypedRateLimitingInterface[ipam.Holder]
-	// count gets a signal when it may be time to count the addresses.
-	count chan struct{}
 
 	mu sync.Mutex // guards what follows
-	// working is the pace of all requests for holders, and counting that of counts.
-	working, counting pace
-	// failing are the faults of holders.
+	// pace is that of all requests.
+	pace pace
+	// failing are the faults of holders, and that of counting.
 	failing map[ipam.Holder]*ipam.Error
 	// renewed is when the backend last began anew.
 	renewed time.Time
@@ -77,24 +75,27 @@ type group struct {
 	dirty   bool
 }
 
+// counting stands in the queue for the count of the addresses. Each holder has a group.
+var counting ipam.Holder
+
 func newGroup(m *Manager, b config.Backend, backend backend, state *entry, stop context.CancelFunc) *group {
 	return &group{
 		config: b, backend: backend, ledger: m.ledger, state: state, stop: stop,
 		log: m.options.Log.With("group", b.Group), random: m.options.Random,
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[ipam.Holder](firstMending, longestMends)),
-		count: make(chan struct{}, 1), failing: map[ipam.Holder]*ipam.Error{},
+		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[ipam.Holder](firstMending, longestMends)),
+		failing: map[ipam.Holder]*ipam.Error{},
 	}
 }
 
 // run works until ctx ends. It finishes the calls that are then in flight.
 func (g *group) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, g.queue.ShutDown)()
+	g.queue.Add(counting)
 	g.resume()
 	var all sync.WaitGroup
 	for range g.backend.parallel() {
 		all.Go(func() { g.serve(ctx) })
 	}
-	all.Go(func() { g.countUntil(ctx) })
 	all.Wait()
 }
 
@@ -123,26 +124,38 @@ func (g *group) serve(ctx context.Context) {
 func (g *group) wait(ctx context.Context) bool {
 	for {
 		g.mu.Lock()
-		pause := time.Until(g.working.next)
+		pause := time.Until(g.pace.next)
 		g.mu.Unlock()
 		if pause <= 0 {
 			return ctx.Err() == nil
 		}
-		if !backoff.Sleep(ctx, min(pause, firstWait)) { // the count may end the pause
+		if !backoff.Sleep(ctx, min(pause, firstWait)) { // another worker may end the pause
 			return false
 		}
 	}
 }
 
-// serveOne does the work of a holder.
+// serveOne does the work of a holder, or counts the addresses.
 func (g *group) serveOne(ctx context.Context, h ipam.Holder) {
+	if early := g.countAfter(); h == counting && early > 0 {
+		g.queue.AddAfter(counting, early)
+		return
+	}
 	call, cancel := deadline(ctx)
 	defer cancel()
 	d, err := g.backend.ready(call)
-	if err != nil {
+	switch {
+	case err != nil:
 		g.failed(ctx, h, faultOf(asFault(err)), true)
-		return
+	case h == counting:
+		g.count(ctx, call, d)
+	default:
+		g.work(ctx, call, d, h)
 	}
+}
+
+// work does the work of a holder.
+func (g *group) work(ctx, call context.Context, d driver, h ipam.Holder) {
 	w := g.ledger.Work(h)
 	var errs []error
 	again := false
@@ -212,13 +225,10 @@ func (g *group) worked(ctx context.Context, h ipam.Holder, whole bool) {
 	maps.DeleteFunc(g.failing, func(other ipam.Holder, fault *ipam.Error) bool {
 		return whole && other == h || fault.Kind != ipam.KindMisconfigured
 	})
-	g.working, g.dirty = pace{}, true
-	if g.counting.fault != nil {
-		g.counting.next = time.Time{}
-	}
+	g.pace, g.dirty = pace{}, true
 	g.mu.Unlock()
 	g.report(ctx)
-	backoff.Poke(g.count)
+	g.queue.AddAfter(counting, g.countAfter())
 	if mended {
 		g.resume() // what is wrong for others may be right now too
 	}
@@ -232,9 +242,12 @@ func (g *group) failed(ctx context.Context, h ipam.Holder, fault *ipam.Error, al
 	now := time.Now()
 	g.failing[h] = fault
 	if all {
-		g.working.failed(now, fault, g.backend.longest(), g.random())
+		g.pace.failed(now, fault, g.backend.longest(), g.random())
 	}
-	g.mends(now, fault)
+	if fault.Kind == ipam.KindMisconfigured && now.Sub(g.renewed) >= firstMending/2 {
+		g.renewed = now
+		g.backend.renew()
+	}
 	g.mu.Unlock()
 	g.report(ctx)
 	if all {
@@ -250,112 +263,72 @@ func (g *group) settled(h ipam.Holder) {
 	g.mu.Lock()
 	_, failed := g.failing[h]
 	delete(g.failing, h)
-	if failed && len(g.failing) == 0 {
+	unknown := failed && len(g.failing) == 0
+	if unknown {
 		g.counted = time.Time{}
 	}
 	g.mu.Unlock()
-	if failed {
-		backoff.Poke(g.count)
+	if unknown {
+		g.queue.Add(counting)
 	}
 }
 
-// mends lets the backend begin anew after a fault that a person must correct. The caller holds mu.
-func (g *group) mends(now time.Time, fault *ipam.Error) {
-	if fault.Kind == ipam.KindMisconfigured && now.Sub(g.renewed) >= firstMending/2 {
-		g.renewed = now
-		g.backend.renew()
-	}
-}
-
-// countUntil counts the addresses of the group until ctx ends.
-func (g *group) countUntil(ctx context.Context) {
-	for backoff.Wait(ctx, time.Until(g.countAt()), g.count) {
-		if !time.Now().Before(g.countAt()) {
-			g.countOnce(ctx)
-		}
-	}
-}
-
-// countAt returns when to count the addresses.
-func (g *group) countAt() time.Time {
+// countAfter returns the time until the addresses are to be counted.
+func (g *group) countAfter() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at := g.counted
 	switch {
-	case g.counting.fault != nil:
-		at = g.counting.next
-	case g.counted.IsZero():
+	case g.failing[counting] != nil || g.counted.IsZero():
+		return 0
 	case g.dirty:
-		at = at.Add(g.backend.settle())
-	default:
-		at = at.Add(g.backend.rest())
+		return time.Until(g.counted.Add(g.backend.settle()))
 	}
-	if f := g.working.fault; f != nil && f.RetryAfter > 0 && at.Before(g.working.next) {
-		return g.working.next
-	}
-	return at
+	return time.Until(g.counted.Add(g.backend.rest()))
 }
 
-// countOnce counts the addresses of the group.
-func (g *group) countOnce(ctx context.Context) {
-	call, cancel := deadline(ctx)
-	defer cancel()
+// count counts the addresses of the group.
+func (g *group) count(ctx, call context.Context, d driver) {
 	g.mu.Lock()
 	g.counted, g.dirty = time.Now(), false
 	g.mu.Unlock()
-	d, err := g.backend.ready(call)
-	fault := faultOf(asFault(err))
-	if err == nil {
-		var c ipam.Capacity
-		c, err = d.Capacity(call)
-		fault = g.backend.uncounted(err)
-		switch {
-		case err == nil:
-			g.state.warn("capacity")
-			g.state.measured(c)
-			g.state.reached(time.Now())
-		case fault == nil:
-			g.state.warn("capacity", "the number of addresses is not known: "+err.Error())
-		}
+	c, err := d.Capacity(call)
+	if fault := g.backend.uncounted(err); fault != nil {
+		g.failed(ctx, counting, fault, fault.Kind != ipam.KindMisconfigured)
+		return
 	}
-	now := time.Now()
-	g.mu.Lock()
-	healed := fault == nil && g.counting.fault != nil
-	if fault == nil {
-		g.counting = pace{}
+	if err != nil {
+		g.state.warn("capacity", "the number of addresses is not known: "+err.Error())
 	} else {
-		g.counting.failed(now, fault, g.backend.longest(), g.random())
-		g.mends(now, fault)
+		g.state.warn("capacity")
+		g.state.measured(c)
+		g.state.reached(time.Now())
 	}
-	if err == nil && g.working.fault != nil {
-		g.working.next = time.Time{} // the backend answers
-	}
+	g.mu.Lock()
+	healed := g.failing[counting] != nil
+	delete(g.failing, counting)
 	if len(g.failing) == 0 {
-		g.working = pace{}
-	}
-	if fault != nil && fault.RetryAfter > 0 {
-		g.working.next = now.Add(fault.RetryAfter)
+		g.pace = pace{}
+	} else if err == nil {
+		g.pace.next = time.Time{} // the backend answers
 	}
 	g.mu.Unlock()
 	g.report(ctx)
 	if healed {
 		g.resume()
 	}
+	g.queue.Forget(counting)
+	g.queue.AddAfter(counting, g.countAfter())
 }
 
 // report shows the fault of the group, if there is one.
 func (g *group) report(ctx context.Context) {
 	g.mu.Lock()
-	errs := []error{}
+	var errs []error
 	for _, fault := range g.failing {
 		errs = append(errs, fault)
 	}
-	fault := worst(errs)
-	if fault == nil {
-		fault = g.counting.fault
-	}
 	g.mu.Unlock()
-	began, ended := g.state.fail(time.Now(), fault)
+	began, ended := g.state.fail(time.Now(), worst(errs))
 	switch {
 	case began != nil:
 		g.log.InfoContext(ctx, "backend does not work", "kind", began.Kind, "error", began.Message)

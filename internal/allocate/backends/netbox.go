@@ -3,7 +3,6 @@ package backends
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
@@ -22,26 +21,19 @@ type netBox struct {
 	// confirmed is the digest of the orphans that a person lets PureLB release, or "".
 	confirmed string
 
-	stale atomic.Bool
-	// turn is full while a call looks for the group. It guards what follows.
-	turn   chan struct{}
-	pool   *netbox.Pool // nil until it is found
+	// pool is nil until the group is found. stale says that it must be found again.
+	pool   *netbox.Pool
 	client *netbox.Client
+	stale  bool
 }
 
 // ready finds the group in NetBox, with the present token of the Secret. If that fails, the
 // previous pool stays, so that requests which still succeed with it continue.
 func (n *netBox) ready(ctx context.Context) (driver, error) {
-	select {
-	case n.turn <- struct{}{}:
-		defer func() { <-n.turn }()
-	case <-ctx.Done():
-		return nil, &ipam.Error{Kind: ipam.KindUnavailable, Message: "another request still looks for the group in NetBox"}
+	if n.pool != nil && !n.stale && n.server.current(n.client) {
+		return pool{n.pool}, nil
 	}
-	if n.pool != nil && !n.stale.Load() && n.server.current(n.client) {
-		return pool{n.pool, n}, nil
-	}
-	n.stale.Store(false)
+	n.stale = false
 	client, err := n.server.connect(ctx)
 	if err == nil {
 		var found *netbox.Pool
@@ -52,10 +44,10 @@ func (n *netBox) ready(ctx context.Context) (driver, error) {
 	if n.pool == nil {
 		return nil, err
 	}
-	return pool{n.pool, n}, nil
+	return pool{n.pool}, nil
 }
 
-// adopt stores a pool that was just found. The caller has the turn.
+// adopt stores a pool that was just found.
 func (n *netBox) adopt(client *netbox.Client, found *netbox.Pool) {
 	n.client, n.pool = client, found
 	facts := found.Facts()
@@ -69,40 +61,27 @@ func (n *netBox) adopt(client *netbox.Client, found *netbox.Pool) {
 	n.server.enter(member{group: n.group, pool: found, state: n.state, confirmed: n.confirmed})
 }
 
-func (n *netBox) renew() { n.stale.Store(true) }
+func (n *netBox) renew() { n.stale = true }
 
-// parallel is 1 because the client sends one request at a time.
+// parallel is 1 because the client sends one request at a time, and because a netBox has no lock.
 func (n *netBox) parallel() int { return 1 }
 
 func (n *netBox) longest() time.Duration { return time.Minute }
 func (n *netBox) settle() time.Duration  { return 30 * time.Second }
 
-// rest limits the groups of a server to one counting request per minute.
+// rest limits the groups of a server to about one counting request per minute.
 func (n *netBox) rest() time.Duration {
-	return max(rest, time.Duration(n.server.cost())*time.Minute)
+	return max(rest, time.Duration(n.server.parents())*time.Minute)
 }
 
 func (n *netBox) uncounted(err error) *ipam.Error { return faultOf(err) }
 func (n *netBox) close()                          { n.server.leave(n.group.Name) }
 
 // pool is the driver of a group that was found.
-type pool struct {
-	*netbox.Pool
-	of *netBox
-}
+type pool struct{ *netbox.Pool }
 
 // ReleaseAll releases both families. A former allocator may have sent a claim that this one does not
 // know.
 func (p pool) ReleaseAll(ctx context.Context, key string) error {
 	return errors.Join(p.Release(ctx, []ipam.Grant{{Key: ipam.KeyIn(key, addr.V4)}, {Key: ipam.KeyIn(key, addr.V6)}})...)
-}
-
-// Capacity counts the addresses, and notes how many requests that takes.
-func (p pool) Capacity(ctx context.Context) (ipam.Capacity, error) {
-	c, err := p.Pool.Capacity(ctx)
-	if err == nil {
-		listed := min(c.InUse[addr.V4], 1e6) + min(c.InUse[addr.V6], 1e6)
-		p.of.server.note(p.of.group.Name, len(c.Ranges)+int(listed/pageSize))
-	}
-	return c, err
 }

@@ -1,6 +1,7 @@
 package backends
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,12 +18,11 @@ const (
 	firstMending, longestMends = 15 * time.Second, 5 * time.Minute
 )
 
-// pace says when failed work is tried again.
+// pace says when a group is tried again.
 type pace struct {
-	// fault is why the work failed last, nil if it did not.
-	fault *ipam.Error
-	// failures counts consecutive failures of one kind.
+	// failures counts consecutive failures of one kind. mends says that a person must correct them.
 	failures int
+	mends    bool
 	// next is when to try again.
 	next time.Time
 }
@@ -30,14 +30,12 @@ type pace struct {
 // failed notes a failure. jitter, in [0, 1), shortens the pause by up to half, so that
 // groups that failed together do not retry together.
 func (p *pace) failed(now time.Time, fault *ipam.Error, longest time.Duration, jitter float64) {
-	mends := fault.Kind == ipam.KindMisconfigured
-	if p.fault != nil && (p.fault.Kind == ipam.KindMisconfigured) != mends {
-		p.failures = 0
+	if mends := fault.Kind == ipam.KindMisconfigured; mends != p.mends {
+		*p = pace{mends: mends}
 	}
-	p.fault = fault
 	p.failures++
 	pause := backoff.After(p.failures, firstWait, longest, jitter)
-	if mends {
+	if p.mends {
 		pause = backoff.After(p.failures, firstMending, longestMends, jitter)
 	}
 	p.next = now.Add(max(pause, fault.RetryAfter))
@@ -46,28 +44,21 @@ func (p *pace) failed(now time.Time, fault *ipam.Error, longest time.Duration, j
 // severity orders faults: people should see the first kind.
 var severity = []ipam.Kind{ipam.KindMisconfigured, ipam.KindUnknown, ipam.KindUnavailable}
 
-// worst returns the fault that people should see, with the longest pause of all, or nil. An error
-// that is the refusal of one claim is no fault.
-func worst(errs []error) *ipam.Error {
-	var found *ipam.Error
+// worst returns the fault that people should see, or nil. An error that is the refusal of one claim is
+// no fault.
+func worst(errs []error) (worst *ipam.Error) {
 	for _, err := range errs {
-		fault := faultOf(err)
-		if fault == nil {
-			continue
+		if fault := faultOf(err); worst == nil || fault != nil && compare(fault, worst) < 0 {
+			worst = fault
 		}
-		if found == nil {
-			found = fault
-			continue
-		}
-		a, b := found, fault
-		if slices.Index(severity, b.Kind) < slices.Index(severity, a.Kind) {
-			a, b = b, a
-		}
-		longer := *a
-		longer.RetryAfter = max(a.RetryAfter, b.RetryAfter)
-		found = &longer
 	}
-	return found
+	return worst
+}
+
+// compare orders faults. The text decides between faults of one kind, so that their order is always
+// the same.
+func compare(a, b *ipam.Error) int {
+	return cmp.Or(cmp.Compare(slices.Index(severity, a.Kind), slices.Index(severity, b.Kind)), cmp.Compare(a.Message, b.Message))
 }
 
 // faultOf returns the error of a backend that does not work. It returns nil for a success

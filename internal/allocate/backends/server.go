@@ -39,8 +39,6 @@ type server struct {
 	client    *netbox.Client
 	token, ca []byte
 	members   map[string]member
-	// costs are how many requests it takes to count the addresses of each group.
-	costs map[string]int
 
 	// confirmed gets a signal when a person confirms the release of orphans.
 	confirmed chan struct{}
@@ -56,7 +54,7 @@ type member struct {
 }
 
 func newServer(id serverID, m *Manager) *server {
-	return &server{id: id, manager: m, members: map[string]member{}, costs: map[string]int{}, confirmed: make(chan struct{}, 1)}
+	return &server{id: id, manager: m, members: map[string]member{}, confirmed: make(chan struct{}, 1)}
 }
 
 // connect returns a client with the present credentials of the Secrets. It returns the
@@ -127,25 +125,17 @@ func (s *server) enter(m member) {
 func (s *server) leave(group string) {
 	s.mu.Lock()
 	delete(s.members, group)
-	delete(s.costs, group)
 	s.mu.Unlock()
 	s.left()
 }
 
-// note says how many requests it took to count the addresses of a group.
-func (s *server) note(group string, requests int) {
+// parents is how many prefixes and IP ranges the groups have. To count the addresses of each takes a
+// request.
+func (s *server) parents() (sum int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.costs[group] = requests
-}
-
-// cost is how many requests it takes to count the addresses of all groups.
-func (s *server) cost() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sum := 0
-	for _, requests := range s.costs {
-		sum += requests
+	for _, m := range s.members {
+		sum += max(1, len(m.pool.Facts().Parents))
 	}
 	return sum
 }
