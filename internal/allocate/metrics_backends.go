@@ -13,7 +13,6 @@ import (
 type backendMetrics struct {
 	calls, requests       *prometheus.CounterVec
 	durations, exchanges  *prometheus.HistogramVec
-	claims                prometheus.Counter
 	healthy, orphans, gap *prometheus.Desc
 }
 
@@ -28,7 +27,6 @@ func newBackendMetrics() *backendMetrics {
 			"socket", "method"),
 		requests:  vector("purelb_netbox_requests_total", "Requests to NetBox, by what they were for and HTTP status (0: no reply).", "call", "status"),
 		exchanges: durations("purelb_netbox_request_duration_seconds", "How long requests to NetBox took.", "call"),
-		claims:    prometheus.NewCounter(opts("purelb_netbox_claims_total", "Addresses that NetBox was asked for.")),
 		healthy: prometheus.NewDesc("purelb_backend_healthy",
 			"1 if the backend of a ServiceGroup works, 0 if it does not.", []string{"pool"}, nil),
 		orphans: prometheus.NewDesc("purelb_backend_orphans",
@@ -48,12 +46,11 @@ func (m *backendMetrics) call(socket, method, code string, took time.Duration) {
 func (m *backendMetrics) exchange(e netbox.Exchange) {
 	m.requests.WithLabelValues(e.Call, strconv.Itoa(e.Status)).Inc()
 	m.exchanges.WithLabelValues(e.Call).Observe(e.Duration.Seconds())
-	m.claims.Add(float64(e.Claims))
 }
 
 // counted are the metrics that are kept.
 func (m *backendMetrics) counted() []prometheus.Collector {
-	return []prometheus.Collector{m.calls, m.durations, m.requests, m.exchanges, m.claims}
+	return []prometheus.Collector{m.calls, m.durations, m.requests, m.exchanges}
 }
 
 // described returns the metrics that are read from the states of backends.

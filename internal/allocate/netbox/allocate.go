@@ -26,8 +26,8 @@ func (p *Pool) makeFree(ctx context.Context, c ipam.Claim) ipam.Answer {
 // not unique, there is already an address with it: a request without an answer created it, or another
 // allocator did.
 func (p *Pool) makeIn(ctx context.Context, in parent, c ipam.Claim) (answer ipam.Answer, full bool) {
-	what := call{name: "claim", method: http.MethodPost, path: fmt.Sprintf("%s%d/available-ips/", in.kind.path(), in.id),
-		claims: 1, body: p.body(c), what: fmt.Sprintf("claim 1 address of the %s", in)}
+	what := call{name: callClaim, method: http.MethodPost, path: fmt.Sprintf("%s%d/available-ips/", in.kind.path(), in.id),
+		body: p.body(c), what: fmt.Sprintf("claim 1 address of the %s", in)}
 	for range mostRounds {
 		made, err := p.make(ctx, what, in, c)
 		said := refused(err)

@@ -34,6 +34,9 @@ type Client struct {
 	failures atomic.Int32
 }
 
+// callClaim is the name of a call that asks for an address.
+const callClaim = "claim"
+
 // call is a request to NetBox.
 type call struct {
 	// name is the name of the call in metrics.
@@ -43,8 +46,6 @@ type call struct {
 	path  string
 	query url.Values
 	body  any
-	// claims is how many addresses the call asks for.
-	claims int
 	// ifMatch is the ETag that the object must still have; "" means any.
 	ifMatch string
 	// what describes the call and its object for users: "claim 2 addresses of prefix 192.0.2.0/24".
@@ -77,7 +78,9 @@ func (c *Client) do(ctx context.Context, what call, out any) (reply, error) {
 	if failure == nil && out != nil {
 		failure = decode(what, r, out)
 	}
-	c.observe(what, r, failure, time.Since(sent))
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(Exchange{Call: what.name, Status: r.status, Duration: time.Since(sent)})
+	}
 	if failure == nil {
 		c.failures.Store(0)
 		return r, nil
@@ -100,17 +103,6 @@ func (c *Client) report(e *ipam.Error) *ipam.Error {
 	_, secret, _ := strings.Cut(c.authorization, " ")
 	e.Message = strings.ReplaceAll(e.Message, secret, "(token)")
 	return e
-}
-
-func (c *Client) observe(what call, r reply, failure *ipam.Error, took time.Duration) {
-	if c.cfg.Observe == nil {
-		return
-	}
-	e := Exchange{Call: what.name, Claims: what.claims, Status: r.status, Duration: took}
-	if failure != nil {
-		e.Kind = failure.Kind
-	}
-	c.cfg.Observe(e)
 }
 
 // exchange sends the request and reads the whole reply.

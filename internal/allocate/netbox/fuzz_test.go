@@ -21,7 +21,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add(500, "text/html; charset=utf-8", []byte(`<html>`))
 	f.Fuzz(func(t *testing.T, status int, mediaType string, body []byte) {
 		r := reply{status: status, header: http.Header{"Content-Type": {mediaType}}, body: body}
-		for _, what := range []call{{method: http.MethodGet}, {method: http.MethodPost, claims: 2}} {
+		for _, what := range []call{{method: http.MethodGet}, {method: http.MethodPost, name: callClaim}} {
 			checkReply(t, what, r)
 		}
 	})
@@ -57,7 +57,8 @@ func checkReply(t *testing.T, what call, r reply) {
 			}
 		}
 	}
-	if made, err := readMade(r, r.body); err == nil {
+	var made address
+	if decode(what, r, &made) == nil {
 		made.ip()
 	}
 }

@@ -141,7 +141,7 @@ func judgeStatus(what call, r reply, text string, isJSON bool, say func(ipam.Kin
 	case http.StatusRequestTimeout:
 		return say(outcome(what, ipam.KindUnavailable), "it is tried again")
 	case http.StatusConflict:
-		if what.claims > 0 {
+		if what.name == callClaim {
 			return say(ipam.KindExhausted, "no address is free: release some, or give the group a larger prefix")
 		}
 		return say(ipam.KindMisconfigured, "the object is in use")

@@ -98,7 +98,7 @@ func (p *Pool) makeNamed(ctx context.Context, c ipam.Claim, in parent) ipam.Answ
 	if in.vrf != nil {
 		body["vrf"] = in.vrf.ID
 	}
-	what := call{name: "claim", method: http.MethodPost, path: "ipam/ip-addresses/", claims: 1, body: body,
+	what := call{name: callClaim, method: http.MethodPost, path: "ipam/ip-addresses/", body: body,
 		what: fmt.Sprintf("claim %s of the %s", c.Address, in)}
 	made, err := p.make(ctx, what, in, c)
 	switch said := refused(err); {

@@ -71,12 +71,8 @@ type Exchange struct {
 	// Call is the purpose of the request: "status", "look", "claim", "release" and so
 	// on.
 	Call string
-	// Claims is how many addresses the request asked for.
-	Claims int
 	// Status is the HTTP status of the reply, 0 if there was none.
 	Status int
-	// Kind is the kind of the error, "" if there was none.
-	Kind ipam.Kind
 	// Duration is the time from sending to the whole reply.
 	Duration time.Duration
 }

@@ -106,7 +106,7 @@ func (p *Pool) take(ctx context.Context, c ipam.Claim, a address) (answer ipam.A
 		body["description"] = p.describe(ourDescription, c)
 	}
 	p.key.write(body, c.Key)
-	what := call{name: "claim", method: http.MethodPatch, path: fmt.Sprintf("ipam/ip-addresses/%d/", a.ID), claims: 1,
+	what := call{name: callClaim, method: http.MethodPatch, path: fmt.Sprintf("ipam/ip-addresses/%d/", a.ID),
 		body: body, ifMatch: p.ifMatch(etag), what: fmt.Sprintf("take the reserved address %s", a.Address)}
 	return p.patch(ctx, c, what, a)
 }

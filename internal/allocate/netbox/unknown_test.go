@@ -228,7 +228,7 @@ func TestThousandClaimsAreGrantedOnce(t *testing.T) {
 }
 
 // claimUntilGranted repeats claims as the allocator does. It returns the key of each address.
-func claimUntilGranted(t testing.TB, p *netbox.Pool, n int) map[netip.Addr]string {
+func claimUntilGranted(t *testing.T, p *netbox.Pool, n int) map[netip.Addr]string {
 	var waiting []ipam.Claim
 	for i := range n {
 		waiting = append(waiting, claimOf(fmt.Sprintf("web-%d", i), addr.V4))
@@ -252,16 +252,6 @@ func claimUntilGranted(t testing.TB, p *netbox.Pool, n int) map[netip.Addr]strin
 		<-time.After(wait)
 	}
 	return granted
-}
-
-func countPosts(b *memoryNetBox) int {
-	n := 0
-	for _, r := range b.Requests() {
-		if r.Method == http.MethodPost {
-			n++
-		}
-	}
-	return n
 }
 
 // A proxy in front of NetBox strips the length of the body, and NetBox makes an address without a

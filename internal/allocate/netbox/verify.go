@@ -2,56 +2,35 @@ package netbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"purelb.io/purelb/internal/allocate/ipam"
 )
 
-// make sends a request that creates an address for c, and verifies the reply.
+// make sends a request that creates an address for c, and verifies the reply. Only 201 proves that
+// the address was made.
 func (p *Pool) make(ctx context.Context, what call, in parent, c ipam.Claim) (address, error) {
-	var raw json.RawMessage
-	r, err := p.client.do(ctx, what, &raw)
+	var a address
+	r, err := p.client.do(ctx, what, &a)
 	if err != nil {
 		return address{}, err
 	}
-	a, err := readMade(r, raw)
-	if err != nil {
-		return address{}, p.client.strange(what, r, err.Error())
-	}
-	key, _ := p.key.of(a)
-	switch {
+	switch key, _ := p.key.of(a); {
+	case r.status != http.StatusCreated:
+		return address{}, p.client.strange(what, r, fmt.Sprintf("it is HTTP %d, not 201", r.status))
+	case a.ID == 0:
+		return address{}, p.client.strange(what, r, "it has no address")
 	case key == "":
 		return address{}, p.undo(ctx, what, a)
 	case key != c.Key:
 		return address{}, p.client.strange(what, r, "it has the claim "+short(key))
-	case a.ID == 0 || !in.has(a):
+	case !in.has(a):
 		return address{}, changed(p.client.strange(what, r, fmt.Sprintf("%s (id %d) is not of the %s", a.Address, a.ID, in)))
 	case a.Status.Value != p.group.Status:
 		return address{}, p.client.strange(what, r, fmt.Sprintf("%s has the status %s, not %s", a.Address, a.Status.Value, p.group.Status))
 	}
 	return a, nil
-}
-
-// readMade reads an object, or a list of one object. Only 201 proves that it was made: if a POST
-// became a GET, the answer is 200 and a list of free addresses.
-func readMade(r reply, raw json.RawMessage) (address, error) {
-	if r.status != http.StatusCreated {
-		return address{}, fmt.Errorf("it is HTTP %d, not 201", r.status)
-	}
-	var several []address
-	if json.Unmarshal(raw, &several) == nil {
-		if len(several) != 1 {
-			return address{}, fmt.Errorf("it has %d addresses", len(several))
-		}
-		return several[0], nil
-	}
-	var one address
-	if err := json.Unmarshal(raw, &one); err != nil {
-		return address{}, fmt.Errorf("it has no address: %w", err)
-	}
-	return one, nil
 }
 
 // changed returns e for an address that NetBox made outside of the prefix or range as Prepare found
