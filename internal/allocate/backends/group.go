@@ -213,7 +213,7 @@ func asFault(err error) error {
 	if err == nil || faultOf(err) != nil {
 		return err
 	}
-	return &ipam.Error{Kind: ipam.KindMisconfigured, Message: err.Error(), Cause: err}
+	return misconfigured("%v", err)
 }
 
 // worked notes that the backend performed a request of h, and ends the pauses. whole says that no

@@ -121,6 +121,25 @@ func TestMisconfigurationIsRetriedSlowly(t *testing.T) {
 	})
 }
 
+// NetBox refuses the search for the group with a complaint about a field, as it refuses a claim.
+func TestRefusedSearchForTheGroupIsAFault(t *testing.T) {
+	in(t, func(w *world) {
+		w.intercept("netbox.example", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"name":["Select a valid choice."]}`))
+		}))
+		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+		w.ledger.want("lb", web)
+		after(time.Second)
+		w.hasFault("lb", ipam.KindMisconfigured)
+		w.intercept("netbox.example", nil)
+		after(time.Minute)
+		w.holds("lb", "web/v4=192.0.2.1")
+		w.hasFault("lb", "")
+	})
+}
+
 // A token without the right to delete delays no Service.
 func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
 	inGroup(t, func(w *world) {
