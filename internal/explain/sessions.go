@@ -19,10 +19,8 @@ type Sessions struct {
 	GlobalASN    int64     `json:"globalASN"`
 	RouterIDMode string    `json:"routerIDMode"`
 	Sessions     []Session `json:"sessions"`
-	// Omitted says which nodes have more sessions than their statuses list.
-	Omitted  []string `json:"omitted,omitempty"`
-	Problems []string `json:"problems"`
-	Unread   []Unread `json:"unknown,omitempty"`
+	Problems     []string  `json:"problems"`
+	Unread       []Unread  `json:"unknown,omitempty"`
 }
 
 // Session is one BGP session, as its node last reported it.
@@ -64,9 +62,6 @@ func SessionsOf(w World, node string) (Sessions, error) {
 	}
 	for _, one := range v.speakers(node) {
 		stale, c := v.silence(one) != "", v.configurationOf(one.NodeName)
-		if n := omitted(one); n > 0 && !stale {
-			s.Omitted = append(s.Omitted, fmt.Sprintf("node %s: %d more dynamic neighbors", one.NodeName, n))
-		}
 		for _, n := range one.Neighbors {
 			session := v.session(one, n, c)
 			session.Stale = stale
@@ -77,11 +72,6 @@ func SessionsOf(w World, node string) (Sessions, error) {
 		}
 	}
 	return s, nil
-}
-
-// omitted returns how many neighbors a status counts but does not list.
-func omitted(s bgpv1.BGPNodeStatusStatus) int {
-	return max(0, int(s.NeighborCount)-len(s.Neighbors))
 }
 
 // hasSpeaker returns an error if node names a node without a BGP report.
@@ -189,10 +179,7 @@ func (v *view) session(node bgpv1.BGPNodeStatusStatus, n bgpv1.NodeNeighbor, c *
 
 // selectorOf returns the node selector of n.
 func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
-	switch {
-	case n.Dynamic:
-		return "by itself"
-	case c == nil:
+	if c == nil {
 		return ""
 	}
 	for _, one := range c.Spec.Neighbors {
@@ -259,7 +246,7 @@ func (s Sessions) Tables() []Table {
 		t.Rows = append(t.Rows, []string{one.Node, orDash(one.RouterID), one.Neighbor, fmt.Sprint(one.PeerASN), state, orDash(one.Uptime),
 			fmt.Sprintf("%d sent, %d received", one.PrefixesSent, one.PrefixesReceived), orDash(one.Selector)})
 	}
-	return slices.Concat([]Table{t}, linesTable("Not listed", s.Omitted), problemsTable(s.Problems), unreadTable(s.Unread))
+	return slices.Concat([]Table{t}, problemsTable(s.Problems), unreadTable(s.Unread))
 }
 
 func problemsTable(problems []string) []Table { return linesTable("Problems", problems) }

@@ -155,10 +155,6 @@ func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 			n.Established++
 		}
 	}
-	if slices.ContainsFunc(s.Neighbors, func(one bgpv1.NodeNeighbor) bool { return one.Dynamic && one.State == established }) {
-		// If the status leaves out neighbors, then first those with a session.
-		n.Established += omitted(s)
-	}
 	if c := meta.FindStatusCondition(s.Conditions, bgpv1.ConditionReady); c != nil && !s.Healthy {
 		n.Message = c.Message
 	}

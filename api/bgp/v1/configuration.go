@@ -63,14 +63,14 @@ type BGPConfigurationSpec struct {
 	// +optional
 	Neighbors []Neighbor `json:"neighbors,omitempty"`
 
-	// peerGroups are common settings of several neighbors, and the templates of
-	// dynamicNeighbors. Default: none.
+	// peerGroups are common settings of several neighbors. Default: none.
 	// +listType=atomic
 	// +optional
 	PeerGroups []PeerGroup `json:"peerGroups,omitempty"`
 
-	// dynamicNeighbors are networks from which nodes accept neighbors that the
-	// configuration does not name. Default: none.
+	// dynamicNeighbors are networks from which nodes would accept neighbors that
+	// the configuration does not name. Not supported: they have no effect, and the
+	// status says so. Default: none.
 	// +listType=atomic
 	// +optional
 	DynamicNeighbors []DynamicNeighbor `json:"dynamicNeighbors,omitempty"`

@@ -175,7 +175,7 @@ func status(at time.Time) bgpv1.BGPNodeStatusStatus {
 		NodeName: "node-a", RouterID: "192.0.2.10", RouterIDSource: "node-ipv4", ASN: 4200000000, LastUpdated: &now, HeartbeatSeconds: 60, NeighborCount: 1, Healthy: true,
 		Conditions: []metav1.Condition{{Type: bgpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllHealthy", Message: "1 neighbor(s) established", LastTransitionTime: now}},
 		Neighbors: []bgpv1.NodeNeighbor{{
-			Address: "192.0.2.1", Interface: "eth1", Dynamic: true, PeerASN: 4200000001, LocalASN: 1, State: "Established", StateSince: &now, SessionUpSince: &now,
+			Address: "192.0.2.1", Interface: "eth1", PeerASN: 4200000001, LocalASN: 1, State: "Established", StateSince: &now, SessionUpSince: &now,
 			PrefixesSent: 1, PrefixesReceived: 2, Description: "router", LastError: "none", BFD: "Up",
 		}},
 		NetlinkImport: &bgpv1.NodeImport{

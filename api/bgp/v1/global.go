@@ -28,8 +28,8 @@ type Global struct {
 
 	// listenPort is the TCP port on which the node listens for neighbors. With -1
 	// the node does not listen and only connects. Default (0): 179 if a neighbor has
-	// transport.passiveMode, or if there are listenAddresses or dynamicNeighbors;
-	// otherwise the node does not listen. If another program has the port, the node
+	// transport.passiveMode, or if there are listenAddresses; otherwise the node
+	// does not listen. If another program has the port, the node
 	// goes on without listening, and its BGPNodeStatus says so.
 	// +optional
 	ListenPort int32 `json:"listenPort,omitempty"`

@@ -88,8 +88,8 @@ type NeighborConfig struct {
 // PeerGroupConfig has the name of a group and the common settings of its
 // neighbors.
 type PeerGroupConfig struct {
-	// peerGroupName is the name by which neighbors and dynamicNeighbors refer to
-	// the group. It must be unique; a second group of this name is not in effect.
+	// peerGroupName is the name by which neighbors refer to the group. It must be
+	// unique; a second group of this name is not in effect.
 	// +required
 	PeerGroupName string `json:"peerGroupName"`
 
@@ -156,16 +156,14 @@ type SecretKeyRef struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// DynamicNeighbor is a network from which nodes accept neighbors that the
-// configuration does not name.
+// DynamicNeighbor is a network of neighbors that the configuration does not
+// name. It has no effect.
 type DynamicNeighbor struct {
-	// prefix is the network, such as "192.0.2.0/24". If one of spec.neighbors is
-	// left out because of a mistake, it is not accepted from this network either.
+	// prefix is the network, such as "192.0.2.0/24".
 	// +required
 	Prefix string `json:"prefix"`
 
-	// peerGroup is the name of the group of these neighbors. It must set their
-	// peerAsn.
+	// peerGroup is the name of the group of these neighbors.
 	// +required
 	PeerGroup string `json:"peerGroup"`
 }

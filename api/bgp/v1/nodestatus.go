@@ -73,8 +73,7 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	HeartbeatSeconds int32 `json:"heartbeatSeconds,omitempty"`
 
-	// neighborCount is how many neighbors the node should have a session with,
-	// plus the dynamic neighbors that it has one with.
+	// neighborCount is how many neighbors the node should have a session with.
 	// +required
 	NeighborCount int32 `json:"neighborCount"`
 
@@ -94,8 +93,7 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// neighbors are the sessions of the node. If there are more than 100 dynamic
-	// neighbors, some of those with a session are left out. neighborCount counts them.
+	// neighbors are the sessions of the node.
 	// +listType=atomic
 	// +optional
 	Neighbors []NodeNeighbor `json:"neighbors,omitempty"`
@@ -168,10 +166,6 @@ type NodeNeighbor struct {
 	// interface is the interface of an unnumbered neighbor.
 	// +optional
 	Interface string `json:"interface,omitempty"`
-
-	// dynamic is true for a neighbor that the configuration does not name.
-	// +optional
-	Dynamic bool `json:"dynamic,omitempty"`
 
 	// peerASN is the number of the neighbor's autonomous system.
 	// +required

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"purelb.io/purelb/internal/bgp/peering"
@@ -37,33 +36,25 @@ func (a *application) problem(path, reason string, err error) {
 func (a *application) apply() {
 	a.removeMoved()
 	c := peering.Diff(a.wanted, a.found.state())
-	leave, change := splitRemovals(c.RemovePeers, c.AddPeers, peering.Peer.Name)
-	leaveDynamic, changeDynamic := splitRemovals(c.RemoveDynamic, c.AddDynamic, prefixOfDynamic)
+	leave, change := splitRemovals(c.RemovePeers, c.AddPeers)
 	a.removePeers(leave)
-	a.removeDynamic(leaveDynamic)
 	before := a.found.policies
 	if !a.policies() {
-		a.note(c)
-		a.withhold(c)
+		a.withhold(c.AddPeers)
 		a.updatePeers(c.UpdatePeers)
 		return
 	}
 	a.removePeers(change)
-	a.removeDynamic(changeDynamic)
-	a.removeGroups(c.RemoveGroups)
 	a.refresh(before, a.found.policies)
-	a.note(c)
-	a.addGroups(c.AddGroups)
 	a.addPeers(c.AddPeers)
-	a.addDynamic(c.AddDynamic)
 	a.updatePeers(c.UpdatePeers)
 }
 
-// splitRemovals divides gone: leave are the elements that are only removed. change are the
-// elements that are added again with changes.
-func splitRemovals[T any, K comparable](gone, come []T, key func(T) K) (leave, change []T) {
+// splitRemovals divides gone: leave are the neighbors that are only removed. change are the
+// neighbors that are added again with changes.
+func splitRemovals(gone, come []peering.Peer) (leave, change []peering.Peer) {
 	for _, g := range gone {
-		if slices.ContainsFunc(come, func(c T) bool { return key(c) == key(g) }) {
+		if slices.ContainsFunc(come, func(c peering.Peer) bool { return c.Name() == g.Name() }) {
 			change = append(change, g)
 		} else {
 			leave = append(leave, g)
@@ -72,29 +63,14 @@ func splitRemovals[T any, K comparable](gone, come []T, key func(T) K) (leave, c
 	return leave, change
 }
 
-func prefixOfDynamic(d peering.Dynamic) netip.Prefix { return d.Prefix }
-
 // errWithheld says that a neighbor waits for the policies.
 var errWithheld = errors.New("waits until the policies can be set (see the other problems)")
 
 // withhold reports the neighbors that are not added or not changed because the policies
 // cannot be set.
-func (a *application) withhold(c peering.Changes) {
-	for _, p := range c.AddPeers {
+func (a *application) withhold(peers []peering.Peer) {
+	for _, p := range peers {
 		a.problem(p.Path, reasonPending, fmt.Errorf("neighbor %s %w", p.Name(), errWithheld))
-	}
-	for _, d := range c.AddDynamic {
-		a.problem(d.Path, reasonPending, fmt.Errorf("dynamic neighbors %v %w", d.Prefix, errWithheld))
-	}
-}
-
-// note records changes that do not concern GoBGP.
-func (a *application) note(c peering.Changes) {
-	for _, g := range c.UpdateGroups {
-		a.found.groups[g.Name] = g
-	}
-	for _, d := range c.UpdateDynamic {
-		a.found.dynamic[d.Prefix] = d
 	}
 }
 
@@ -110,12 +86,6 @@ func (f found) state() peering.State {
 	var s peering.State
 	for _, name := range slices.Sorted(maps.Keys(f.peers)) {
 		s.Peers = append(s.Peers, f.peers[name].peer)
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.groups)) {
-		s.Groups = append(s.Groups, f.groups[name])
-	}
-	for _, prefix := range slices.SortedFunc(maps.Keys(f.dynamic), netip.Prefix.Compare) {
-		s.Dynamic = append(s.Dynamic, f.dynamic[prefix])
 	}
 	return s
 }

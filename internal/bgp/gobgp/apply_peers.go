@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
-	"slices"
 
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
 
 	"purelb.io/purelb/internal/bgp/peering"
 )
-
-// introduceTries is how often introduce removes a dynamic neighbor of the same address.
-const introduceTries = 3
 
 // removeMoved removes the neighbors on unnumbered links that have another router at the other end
 // now.
@@ -97,32 +93,16 @@ func (a *application) addPeer(p peering.Peer) (session, error) {
 	if err != nil {
 		return session{}, err
 	}
-	if err := a.introduce(f); err != nil {
+	err = a.engine.call(func() error {
+		return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.keepsRoutes(f.peer))})
+	})
+	if err != nil {
 		return session{}, err
 	}
 	if why, failed := a.engine.log.md5Failure(f.address.String()); failed {
 		return session{}, errors.Join(fmt.Errorf("the kernel does not take the password: %s", why), a.deletePeer(f.address))
 	}
 	return f, nil
-}
-
-// introduce adds the neighbor to GoBGP. It first removes a dynamic neighbor of the same address,
-// and tries again if that neighbor connects again meanwhile.
-func (a *application) introduce(f session) error {
-	for tries := introduceTries; ; tries-- {
-		if err := a.removeDynamicPeer(f.address); err != nil {
-			return err
-		}
-		err := a.engine.call(func() error {
-			return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.keepsRoutes(f.peer))})
-		})
-		if err == nil || tries == 1 {
-			return err
-		}
-		if came, listErr := a.hasDynamicPeer(f.address); !came || listErr != nil {
-			return errors.Join(err, listErr)
-		}
-	}
 }
 
 // keepsRoutes reports whether a neighbor may still keep the routes of an earlier server. Some neighbors
@@ -146,38 +126,6 @@ func (a *application) located(p peering.Peer) (session, error) {
 		err = fmt.Errorf("the policies are for %v, and %v is there now", p.LinkLocal, address)
 	}
 	return session{p, address}, err
-}
-
-// removeDynamicPeer removes the dynamic neighbor of this address, if there is one, so that a named
-// neighbor can take its place.
-func (a *application) removeDynamicPeer(address netip.Addr) error {
-	came, err := a.hasDynamicPeer(address)
-	if err != nil || !came {
-		return err
-	}
-	return a.deleteDynamicPeer(address)
-}
-
-// hasDynamicPeer reports whether there is a dynamic neighbor of that address.
-func (a *application) hasDynamicPeer(address netip.Addr) (bool, error) {
-	if !address.IsValid() || len(a.found.dynamic) == 0 {
-		return false, nil
-	}
-	peers, err := a.engine.peers(address.String(), false)
-	return slices.ContainsFunc(peers, isDynamic), err
-}
-
-// deleteDynamicPeer removes a dynamic neighbor. GoBGP removes it too when its session ends, which
-// may happen meanwhile.
-func (a *application) deleteDynamicPeer(address netip.Addr) error {
-	err := a.deletePeer(address)
-	if err == nil {
-		return nil
-	}
-	if left, listErr := a.engine.peers(address.String(), false); listErr == nil && len(left) == 0 {
-		return nil
-	}
-	return err
 }
 
 // updatePeers changes options that do not touch the session. A new prefix limit admits a

@@ -88,19 +88,6 @@ func TestTheStatusShowsAnExternalNeighborInOurAS(t *testing.T) {
 	neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.State != peering.Established && n.AdminDown })
 }
 
-func TestDynamicNeighborsMayBeExternal(t *testing.T) {
-	w := newWorld(t)
-	router := w.frr("192.0.2.1")
-	s := announcing(t, "198.51.100.1/32")
-	wanted := callers()
-	wanted.Groups[0].Options = external("192.0.2.2").Options
-	apply(t, s, wanted)
-	router.Await("198.51.100.1/32 via 192.0.2.1")
-	if n := established(t, s, "192.0.2.2"); !n.Dynamic || n.PeerASN != routerAS {
-		t.Errorf("the neighbor is %+v", n)
-	}
-}
-
 // TestUnnumberedNeighborsMayBeExternal uses FRR as most routers of a rack are configured: it
 // learns our address from Router Advertisements.
 func TestUnnumberedNeighborsMayBeExternal(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 	"time"
@@ -103,11 +102,7 @@ func (s *Server) start(g peering.Global) error {
 	}
 	s.engine = e
 	s.live.Store(e)
-	s.found = found{
-		global: g,
-		peers:  map[string]session{}, groups: map[string]peering.Group{},
-		dynamic: map[netip.Prefix]peering.Dynamic{},
-	}
+	s.found = found{global: g, peers: map[string]session{}}
 	if err := s.originate(slices.Collect(maps.Values(s.routes))); err != nil {
 		return errors.Join(err, s.stop(context.Background(), false))
 	}

@@ -54,9 +54,6 @@ func TestWrongPartsAreProblemsAndTheRestIsApplied(t *testing.T) {
 			p.Path, p.Address, p.Interface = path, netip.Addr{}, "nowhere0"
 			s.Peers = append(s.Peers, p)
 		}, path},
-		"dynamic of no group": {func(s *peering.State) {
-			s.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Group: "nowhere", Path: path}}
-		}, path},
 		"set that is not there": {statement(peering.Statement{If: peering.Conditions{Prefixes: ref}}), policyPath},
 		"a wrong expression":    {statement(peering.Statement{If: peering.Conditions{ASPaths: ref}}, peering.Set{Kind: peering.ASPathSet, Name: "set", List: []string{"(("}}), policyPath},
 		"a wrong community":     {statement(peering.Statement{If: peering.Conditions{Communities: ref}}, peering.Set{Kind: peering.CommunitySet, Name: "set", List: []string{"(("}}), policyPath},

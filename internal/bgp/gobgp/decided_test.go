@@ -16,33 +16,29 @@ import (
 	"purelb.io/purelb/internal/testing/bgptest"
 )
 
-// TestRoutersGetTheNextHopsThatPeeringDecides has a configured and a dynamic neighbor. Routes of
-// a family for which peering knows no next hop are not announced.
+// TestRoutersGetTheNextHopsThatPeeringDecides: routes of a family for which peering knows no next hop
+// are not announced.
 func TestRoutersGetTheNextHopsThatPeeringDecides(t *testing.T) {
 	w := newWorld(t)
-	named, came := w.frr("192.0.2.1"), w.frr("192.0.2.1")
+	router := w.frr("192.0.2.1")
 	spec := bgpv1.BGPConfigurationSpec{
-		Global:           bgpv1.Global{ASN: ourAS},
-		PeerGroups:       []bgpv1.PeerGroup{{Config: bgpv1.PeerGroupConfig{PeerGroupName: "all", PeerConfig: bgpv1.PeerConfig{PeerASN: routerAS}}}},
-		DynamicNeighbors: []bgpv1.DynamicNeighbor{{Prefix: "192.0.2.0/24", PeerGroup: "all"}},
-		Neighbors:        []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.2", PeerGroup: "all"}}},
+		Global:     bgpv1.Global{ASN: ourAS},
+		PeerGroups: []bgpv1.PeerGroup{{Config: bgpv1.PeerGroupConfig{PeerGroupName: "all", PeerConfig: bgpv1.PeerConfig{PeerASN: routerAS}}}},
+		Neighbors:  []bgpv1.Neighbor{{Config: bgpv1.NeighborConfig{NeighborAddress: "192.0.2.2", PeerGroup: "all"}}},
 	}
 	spec.PeerGroups[0].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
 	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
 	apply(t, s, decided(t, spec, peering.Node{}))
 	one := "198.51.100.1/32 via 192.0.2.1"
-	named.Await(one)
-	came.Await(one)
+	router.Await(one)
 	if sent := established(t, s, "192.0.2.2").Sent[v6]; sent != 0 {
 		t.Errorf("%d IPv6 routes are sent without a next hop", sent)
 	}
 	apply(t, s, decided(t, spec, peering.Node{}, "2001:db8::1"))
 	both := []string{one, "2001:db8:f::1/128 via 2001:db8::1"}
-	named.Await(both...)
-	came.Await(both...)
+	router.Await(both...)
 	apply(t, s, decided(t, spec, peering.Node{}))
-	named.Await(one)
-	came.Await(one)
+	router.Await(one)
 }
 
 // TestGoBGPAcceptsThePoliciesThatPeeringDecides: if it refused one statement, it

@@ -33,10 +33,6 @@ var usualPatience = patience{stop: 5 * time.Second, goodbye: 2 * time.Second}
 // goodbyePoll is the pause between checks whether all goodbyes are sent.
 const goodbyePoll = 5 * time.Millisecond
 
-// settles limits the wait for connections that GoBGP has accepted but not yet read. The
-// wait needs a limit, because a neighbor that lost its connection is in the same state.
-const settles = 100 * time.Millisecond
-
 // goodbye is the reason that neighbors log for the end of the session (RFC 9003).
 const goodbye = "this speaker stops"
 
@@ -183,7 +179,6 @@ func (e *engine) stop(ctx context.Context, graceful bool) error {
 		if !graceful {
 			e.sayGoodbye(ctx)
 		}
-		e.settle(ctx)
 		stopped <- e.call(func() error {
 			return e.bgp.StopBgp(context.Background(), &api.StopBgpRequest{AllowGracefulRestart: graceful})
 		})
@@ -213,11 +208,6 @@ func (e *engine) sayGoodbye(ctx context.Context) {
 		return
 	}
 	for _, p := range peers {
-		if isDynamic(p) && !isUp(p) {
-			// GoBGP loses the address of such a neighbor when it is shut down, and panics
-			// in StopBgp. The neighbor does not expect a message either.
-			continue
-		}
 		// A neighbor that has left in the meantime needs no message.
 		_ = e.call(func() error {
 			return e.bgp.DisablePeer(ctx, &api.DisablePeerRequest{Address: p.GetState().GetNeighborAddress(), Communication: goodbye})
@@ -237,28 +227,6 @@ func (e *engine) speaks() bool {
 func isUp(p *api.Peer) bool {
 	return p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED
 }
-
-// mayBeUnread reports whether GoBGP may not yet have read the connection of a dynamic neighbor.
-func mayBeUnread(p *api.Peer) bool {
-	return isDynamic(p) && p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ACTIVE
-}
-
-// settle waits until GoBGP has read all connections that it accepted. GoBGP would panic if it read
-// a connection after StopBgp has cleared the state of the neighbor.
-func (e *engine) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settles)
-	defer cancel()
-	for ctx.Err() == nil {
-		peers, err := e.peers("", false)
-		if err != nil || !slices.ContainsFunc(peers, mayBeUnread) {
-			return
-		}
-		backoff.Sleep(ctx, goodbyePoll)
-	}
-}
-
-// isDynamic reports whether the neighbor is a dynamic one.
-func isDynamic(p *api.Peer) bool { return p.GetConf().GetPeerGroup() != "" }
 
 // peers lists the neighbor with this address or interface, or all for "".
 func (e *engine) peers(which string, advertised bool) ([]*api.Peer, error) {

@@ -62,8 +62,6 @@ type found struct {
 	exports  peering.Chain
 	policies policies
 	peers    map[string]session // by the peer's Name
-	groups   map[string]peering.Group
-	dynamic  map[netip.Prefix]peering.Dynamic
 }
 
 // session is a peer and the address that GoBGP knows it by.

@@ -73,7 +73,7 @@ func (l *logHandler) note(r slog.Record) {
 	l.noMD5[key] = why
 }
 
-// md5Failure returns and removes the reason why a neighbor or prefix has no password.
+// md5Failure returns and removes the reason why a neighbor has no password.
 func (l *logHandler) md5Failure(key string) (why string, failed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -42,25 +42,6 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	return out
 }
 
-// groupOf translates g for GoBGP. The speaker never opens a connection to dynamic neighbors.
-func groupOf(g peering.Group) *api.PeerGroup {
-	out := &api.PeerGroup{
-		Conf: &api.PeerGroupConf{
-			PeerGroupName: g.Name, PeerAsn: g.ASN, LocalAsn: g.LocalASN, AuthPassword: g.Password,
-			AllowOwnAsn: uint32(g.AllowOwnASN),
-		},
-		AfiSafis:        familiesOf(g.Options),
-		Timers:          timersOf(g.Timers),
-		Transport:       transportOf(g.Options),
-		EbgpMultihop:    multihopOf(g.Multihop),
-		TtlSecurity:     ttlOf(g.TTLSecurity),
-		GracefulRestart: restartOf(g.GracefulRestart),
-		RouteReflector:  reflectorOf(g.RouteReflector),
-	}
-	out.Transport.PassiveMode = true
-	return out
-}
-
 // familyOf returns f as unicast family.
 func familyOf(f addr.Family) *api.Family {
 	afi := api.Family_AFI_IP

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
 )
@@ -272,74 +271,6 @@ router bgp %d
 	neighborIs(t, s, "192.0.2.2", "announcing three accepted routes", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 3 })
 	apply(t, s, state(peer("192.0.2.2")))
 	neighborIs(t, s, "192.0.2.2", "announcing three routes, again one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
-}
-
-func TestDynamicNeighborsHaveTheOptionsOfTheirGroup(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1", " neighbor 192.0.2.1 password secret")
-	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
-	wanted := callers()
-	wanted.Sets = []peering.Set{{Kind: peering.NeighborSet, Name: "routers", List: []string{"192.0.2.0/24"}}}
-	about6 := peering.Conditions{Neighbors: &peering.SetRef{Name: "routers", Match: peering.Any}, Families: []addr.Family{v6}}
-	local := wanted.Export.Statements
-	wanted.Export.Statements = append([]peering.Statement{{Name: "mute", If: about6, Then: peering.Actions{Verdict: peering.Reject}}}, local...)
-	group := wanted.Groups[0]
-	group.Password, group.Description = "other", "the routers"
-	wanted.Groups = []peering.Group{group}
-	apply(t, s, wanted)
-	counts(t, "TCPMD5Failure", 3)
-	frr.Await()
-
-	group.Password = "secret"
-	wanted.Groups = []peering.Group{group}
-	apply(t, s, wanted)
-	frr.Await("198.51.100.1/32 via 192.0.2.1") // no IPv6 route, because it has no next hop
-	wanted.Export.Statements = append([]peering.Statement{{
-		Name: "next hop", If: about6, Then: peering.Actions{NextHop: netip.MustParseAddr("2001:db8::1")},
-	}}, local...)
-	apply(t, s, wanted)
-	both := []string{"198.51.100.1/32 via 192.0.2.1", "2001:db8:f::1/128 via 2001:db8::1"}
-	frr.Await(both...)
-	n := established(t, s, "192.0.2.2")
-	if !n.Dynamic || n.Description != "the routers" || n.PeerASN != routerAS {
-		t.Errorf("the neighbor is %+v", n)
-	}
-
-	// A change of the group ends its sessions. The neighbors then connect again.
-	group.Timers.Hold = 40 * time.Second
-	wanted.Groups = []peering.Group{group}
-	apply(t, s, wanted)
-	frr.Await(both...)
-	wanted.Groups, wanted.Dynamic = nil, nil
-	apply(t, s, wanted)
-	frr.Await()
-	if left := neighbors(t, s); len(left) > 0 {
-		t.Errorf("the neighbors are %+v, want none", left)
-	}
-}
-
-func TestANeighborThatIsHeldDownIsNotADynamicNeighbor(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1")
-	s := announcing(t, "198.51.100.1/32")
-	open := callers()
-	apply(t, s, open)
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
-
-	p := peer("192.0.2.2")
-	p.AdminDown = true
-	held := state(p)
-	held.Groups, held.Dynamic = open.Groups, open.Dynamic
-	apply(t, s, held)
-	frr.Await()
-	counts(t, "PassiveOpens", 2) // FRR connects, and the server ends the connection
-	frr.Await()
-	if n := neighbors(t, s); len(n) != 1 || n[0].Dynamic || !n[0].AdminDown {
-		t.Errorf("the neighbors are %+v", n)
-	}
-
-	apply(t, s, open)
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
 }
 
 func TestADownNeighborIsResetOnceAndComesBack(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// Neighbors returns all neighbors of the server, including dynamic ones, sorted by address.
+// Neighbors returns all neighbors of the server, sorted by address.
 // Without a server there are none.
 func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) {
 	s.mu.Lock()
@@ -47,14 +47,11 @@ func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) 
 	return out, nil
 }
 
-// descriptions returns the descriptions of peers by address, and those of groups by name.
+// descriptions returns the descriptions of peers by address.
 func (s *Server) descriptions() map[string]string {
 	about := map[string]string{}
 	for _, f := range s.found.peers {
 		about[f.address.String()] = f.peer.Description
-	}
-	for name, g := range s.found.groups {
-		about["group "+name] = g.Description
 	}
 	return about
 }
@@ -75,9 +72,6 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		Since: phase.since, Flaps: phase.flaps, LastError: phase.why,
 		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{}, Accepted: map[addr.Family]uint32{},
 		Description: about[address.String()],
-	}
-	if isDynamic(p) {
-		n.Dynamic, n.Description = true, about["group "+p.GetConf().GetPeerGroup()]
 	}
 	if state == peering.Active && s.now().Sub(phase.since) >= silence {
 		n.LastError = "" // the last reason is old: since then the router has not even taken a connection

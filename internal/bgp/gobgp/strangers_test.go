@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
 )
 
@@ -55,19 +54,4 @@ func TestUnknownClientsGetNoDataFromTheBGPPort(t *testing.T) {
 		t.Errorf("with listenAddresses, the node's own address sends %x, %v; want no data", said, err)
 	}
 
-	// GoBGP does not compare the address that a dynamic neighbor connects to.
-	wanted.Groups = []peering.Group{{Name: "all", Options: options()}}
-	wanted.Dynamic = []peering.Dynamic{{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Group: "all"}}
-	apply(t, s, wanted)
-	if _, err := dial(service); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("with listenAddresses, the connection of a dynamic neighbor to the address of a Service ends with %v", err)
-	}
-	if said, err := dial("192.0.2.1"); len(said) == 0 {
-		t.Errorf("with listenAddresses, the node's own address says nothing to a dynamic neighbor: %v", err)
-	}
-	wanted.Global.Listen = nil
-	apply(t, s, wanted)
-	if said, err := dial(service); len(said) == 0 {
-		t.Errorf("a dynamic neighbor can no longer connect to the address of a Service (%v): correct docs/bgp.md", err)
-	}
 }

@@ -88,7 +88,7 @@ func (in Report) ready(failures []string) metav1.Condition {
 	if in.Decision.Import.Enabled {
 		message += ", netlinkImport active"
 	}
-	if len(in.Decision.State.Peers) == 0 && len(in.Decision.State.Dynamic) == 0 {
+	if len(in.Decision.State.Peers) == 0 {
 		message = "no neighbor is configured for this node"
 	}
 	if in.Withdrawn != "" {

@@ -82,14 +82,11 @@ type Decision struct {
 	Problems []Problem
 }
 
-// LeftOut is a neighbor of this node that is not in the State because of a Problem. Or the State
-// holds it down, with the same Path, so that it cannot connect as a dynamic neighbor.
+// LeftOut is a neighbor of this node that is not in the State because of a Problem.
 type LeftOut struct {
 	Name, Description string
 	ASN               uint32
 	Path, Message     string
-
-	address netip.Addr // zero if it is not known
 }
 
 // ImportRules say which addresses become routes: those on interfaces whose name matches one
@@ -128,6 +125,7 @@ type ExportRule struct {
 func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
 	r := reader{spec: m.Spec, node: node, secrets: secrets, egress: egress, findings: findings{merged: &m, aliases: AliasesOf(m.Spec), problems: slices.Clone(m.Conflicts)}}
 	r.d.AllowTransit, r.d.Absent = m.Spec.Global.AllowTransit, m.Absent
+	r.legacy()
 	r.aliasProblems()
 	r.global()
 	r.status()
@@ -138,10 +136,7 @@ func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egre
 	r.definedPolicies()
 	r.peerGroups()
 	r.neighbors()
-	r.dynamicNeighbors()
 	r.listensIfNeeded()
-	r.shutOut()
-	r.bar()
 	r.chains()
 	return r.decision()
 }

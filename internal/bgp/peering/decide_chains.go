@@ -2,7 +2,6 @@ package peering
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 // chains builds both chains from what was read, and sorts the State.
 func (r *reader) chains() {
 	all := r.appliedToAll()
-	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.title(), b.title()) })
+	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.Name(), b.Name()) })
 	r.d.State.Import = Chain{
 		Statements: slices.Concat(
 			r.ownRoutes(),
@@ -83,33 +82,12 @@ func otherwise(v Verdict) Verdict {
 	return v
 }
 
-// title is the name of a member in the names of statements.
-func (m member) title() string {
-	if m.from.IsValid() {
-		return m.from.String()
+// set returns the set with one neighbor.
+func (p Peer) set() neighborSet {
+	if p.Interface != "" {
+		return neighborSet{interfaces: []string{p.Interface}}
 	}
-	return m.Name()
-}
-
-// neighborsOf returns the neighbors that a member stands for. The network of dynamic neighbors does
-// not include named neighbors.
-func (r *reader) neighborsOf(m member) neighborSet {
-	switch {
-	case m.Interface != "":
-		return neighborSet{interfaces: []string{m.Interface}}
-	case m.Address.IsValid():
-		return host(m.Address)
-	}
-	c := neighborSet{networks: []netip.Prefix{m.from}}
-	for _, other := range r.members {
-		switch {
-		case other.Address.IsValid():
-			c = c.without(host(other.Address))
-		case other.from.IsValid() && other.from.Bits() > m.from.Bits():
-			c = c.without(neighborSet{networks: []netip.Prefix{other.from}})
-		}
-	}
-	return c
+	return host(p.Address)
 }
 
 // set adds a set of neighbors that a statement can refer to. It returns nil for an empty set.
@@ -140,7 +118,7 @@ func (r *reader) transit() []Statement {
 	var clients neighborSet
 	for _, m := range r.members {
 		if m.RouteReflector.Client && !r.overflowed(m.Path+".routeReflector") {
-			clients = clients.plus(r.neighborsOf(m))
+			clients = clients.plus(m.set())
 		}
 	}
 	var all []Statement
@@ -163,7 +141,7 @@ func (r *reader) hops() []Statement {
 		if len(m.Mute) == 0 && len(m.NextHops) == 0 {
 			continue
 		}
-		if who := r.set("neighbor "+m.title(), r.neighborsOf(m)); who != nil {
+		if who := r.set("neighbor "+m.Name(), m.set()); who != nil {
 			all = append(all, m.hops(who)...)
 		}
 	}
@@ -175,7 +153,7 @@ func (m member) hops(who *SetRef) []Statement {
 	var all []Statement
 	for _, f := range m.Mute {
 		all = append(all, Statement{
-			Name: reserved + "mute " + f.String() + " to " + m.title(),
+			Name: reserved + "mute " + f.String() + " to " + m.Name(),
 			If:   Conditions{Neighbors: who, Families: []addr.Family{f}},
 			Then: Actions{Verdict: Reject}, Path: m.Path,
 		})
@@ -186,7 +164,7 @@ func (m member) hops(who *SetRef) []Statement {
 			continue
 		}
 		s := Statement{
-			Name: reserved + "next hop for " + f.String() + " to " + m.title(),
+			Name: reserved + "next hop for " + f.String() + " to " + m.Name(),
 			If:   Conditions{Neighbors: who, Families: []addr.Family{f}},
 			Then: Actions{NextHop: hop}, Path: m.Path,
 		}
@@ -225,7 +203,7 @@ func (r *reader) forSome(direction string, of func(application) assignment) []St
 		if _, there := who[key]; !there {
 			keys = append(keys, key)
 		}
-		who[key], what[key] = who[key].plus(r.neighborsOf(m)), a
+		who[key], what[key] = who[key].plus(m.set()), a
 	}
 	slices.Sort(keys)
 	var all []Statement
@@ -286,8 +264,6 @@ func (s *State) nameApart() {
 // depend on the order in the configuration.
 func (s *State) sort() {
 	slices.SortFunc(s.Peers, func(a, b Peer) int { return cmp.Compare(a.Name(), b.Name()) })
-	slices.SortFunc(s.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.Dynamic, func(a, b Dynamic) int { return a.Prefix.Compare(b.Prefix) })
 	slices.SortFunc(s.Sets, func(a, b Set) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 )
 
@@ -41,12 +40,8 @@ func (r *reader) global() {
 	r.globalFamilies(field)
 	r.device(field)
 	r.confederation(field)
-	r.selection(field)
+	r.selection()
 	out.Multipath = in.UseMultiplePaths
-	if d := in.DefaultRouteDistance; d != nil && *d != (bgpv1.DefaultRouteDistance{}) {
-		r.note(field+".defaultRouteDistance", ReasonNotSupported,
-			"is not in effect, because routes have no administrative distance here: use the metric of the rules of netlinkExport")
-	}
 }
 
 // nodeIP stands for the internal addresses of the Node.
@@ -93,7 +88,7 @@ func (r *reader) listening(field string) {
 // addresses of Services and is left to other programs.
 func (r *reader) listensIfNeeded() {
 	in := r.spec.Global
-	if in.ListenPort != 0 || len(in.ListenAddresses) > 0 || len(r.d.State.Dynamic) > 0 {
+	if in.ListenPort != 0 || len(in.ListenAddresses) > 0 {
 		return
 	}
 	if !slices.ContainsFunc(r.d.State.Peers, func(p Peer) bool { return p.Passive }) {
@@ -218,16 +213,12 @@ func (r *reader) confederation(field string) {
 
 const notEnabled = "is not in effect, because enabled is not true: set it, or remove the rest"
 
-func (r *reader) selection(field string) {
+func (r *reader) selection() {
 	in := r.spec.Global.RouteSelectionOptions
 	if in == nil {
 		return
 	}
 	r.d.State.Global.AlwaysCompareMED = in.AlwaysCompareMED
-	if in.AdvertiseInactiveRoutes {
-		r.note(field+".routeSelectionOptions.advertiseInactiveRoutes", ReasonNotSupported,
-			"is not in effect, because what is announced does not depend on routing tables: remove it")
-	}
 }
 
 // status reads the options of the node's report.

@@ -91,7 +91,7 @@ func (r *reader) neighbors() {
 		r.members = append(r.members, m)
 		r.d.State.Peers = append(r.d.State.Peers, m.Peer)
 	}
-	if meant == 0 && len(r.spec.Neighbors) > 0 && len(r.spec.DynamicNeighbors) == 0 {
+	if meant == 0 && len(r.spec.Neighbors) > 0 {
 		r.here("spec.neighbors", ReasonNoMatchingNeighbors, "none of the neighbors is for this node, so it announces nothing")
 	}
 }
@@ -207,22 +207,15 @@ func (r *reader) outsideVRFs(field, vrf string) bool {
 	return vrf == "" || r.refuse(field, ReasonNotSupported, noVRFs, "the neighbor is left out: remove vrf, and it gets the routes that all neighbors get")
 }
 
-// sameFamily refuses a source address that has another family than the sessions of m.
+// sameFamily refuses a source address that has another family than the sessions of m. Unnumbered
+// sessions use IPv6.
 func (r *reader) sameFamily(ls layers, m member) bool {
-	if !m.LocalAddress.IsValid() || m.sessionIs4() == m.LocalAddress.Is4() {
+	if !m.LocalAddress.IsValid() || m.Address.Is4() == m.LocalAddress.Is4() {
 		return true
 	}
 	_, from := firstSet(ls, func(l layer) string { return value(l.options.Transport).LocalAddress })
 	return r.refuse(from.path+".transport.localAddress", ReasonConflict,
-		"a session with %s cannot be from %s: write an address of the same family", m.title(), m.LocalAddress)
-}
-
-// sessionIs4 reports whether the sessions of m use IPv4. Unnumbered sessions do not.
-func (m member) sessionIs4() bool {
-	if m.from.IsValid() {
-		return m.from.Addr().Is4()
-	}
-	return m.Address.Is4()
+		"a session with %s cannot be from %s: write an address of the same family", m.Name(), m.LocalAddress)
 }
 
 // own reports whether a belongs to this node, which a full mesh also lists as a neighbor.
@@ -256,59 +249,6 @@ func (r *reader) leaveOut(m member, in *bgpv1.Neighbor) {
 		name = "gateway " + in.Config.NeighborGateway
 	}
 	r.d.LeftOut = append(r.d.LeftOut, LeftOut{
-		Name: name, Description: m.Description, ASN: m.ASN, Path: m.Path, Message: r.why, address: m.Address,
+		Name: name, Description: m.Description, ASN: m.ASN, Path: m.Path, Message: r.why,
 	})
-}
-
-// dynamicNeighbors reads the networks of dynamic neighbors, and creates the groups that they
-// need.
-func (r *reader) dynamicNeighbors() {
-	made := make(map[string]bool)
-	for i, in := range r.spec.DynamicNeighbors {
-		field := r.merged.at("spec.dynamicNeighbors", i)
-		r.begin()
-		prefix, okPrefix := r.dynamicPrefix(field+".prefix", in.Prefix)
-		g, okGroup := r.group(field+".peerGroup", in.PeerGroup)
-		if !okGroup {
-			continue
-		}
-		ls := layers{g.layer, r.globalLayer()}
-		r.elsewhere = !g.selected
-		options, policies, ok := r.session(ls)
-		switch {
-		case options.ASN == 0 && !r.wrongASN(ls):
-			ok = r.refuse(field+".peerGroup", ReasonParseError,
-				"the group %s does not say the number of its neighbors' AS, so none is accepted: write %s.config.peerAsn", quote(in.PeerGroup), g.path)
-		case !ok && (g.selected || !r.alone):
-			r.refuse(field+".peerGroup", ReasonPeerGroupMissing, "the group %s has a mistake (see %s), so none is accepted", quote(in.PeerGroup), g.path)
-		}
-		m := member{Peer: Peer{Options: options, Path: field}, from: prefix, policies: policies, group: r.merged.written(in.PeerGroup)}
-		if !okPrefix || !ok || !g.selected || !r.sameFamily(ls, m) {
-			continue
-		}
-		if g := options.GracefulRestart; g.Enabled && !g.HelperOnly {
-			r.note(field, ReasonNotSupported,
-				"gracefulRestart is in effect in part: dynamic neighbors are not told of a restart of this node's speaker (RFC 4724), and may drop its routes until they receive them again: list them in spec.neighbors")
-		}
-		d := Dynamic{Prefix: prefix, Group: in.PeerGroup, Path: field}
-		r.nextHops(&m)
-		r.members = append(r.members, m)
-		r.d.State.Dynamic = append(r.d.State.Dynamic, d)
-		if !made[in.PeerGroup] {
-			made[in.PeerGroup] = true
-			r.d.State.Groups = append(r.d.State.Groups, Group{Options: options, Name: in.PeerGroup, Path: g.path})
-		}
-	}
-}
-
-func (r *reader) dynamicPrefix(field, text string) (netip.Prefix, bool) {
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil || prefix.Addr().Is4In6() || prefix.Addr().IsMulticast() {
-		return prefix, r.refuse(field, ReasonParseError, "%s is not a network that neighbors can come from: write one such as 192.0.2.0/24", quote(text))
-	}
-	prefix = prefix.Masked()
-	if slices.ContainsFunc(r.d.State.Dynamic, func(d Dynamic) bool { return d.Prefix == prefix }) {
-		return prefix, r.refuse(field, ReasonDuplicate, "an earlier entry is %s too, so this one is left out: remove one of them", prefix)
-	}
-	return prefix, true
 }

@@ -8,11 +8,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// member is a neighbor, or the network of dynamic neighbors, with the facts that chains need.
+// member is a neighbor with the facts that chains need.
 type member struct {
 	Peer
-	// from is the network of dynamic neighbors.
-	from     netip.Prefix
 	policies application
 	// group is the name of its peer group in the BGPConfiguration, or "".
 	group string
@@ -28,7 +26,7 @@ type member struct {
 // address there, IPv4 routes have the session's IPv6 address as their next hop (RFC 8950). If
 // there is no IPv6 address, the node announces no IPv6 routes at all.
 func (r *reader) nextHops(m *member) {
-	session := m.places()[0]
+	session := m.Address
 	if !session.IsValid() || session.Is6() && session.IsLinkLocalUnicast() {
 		if r.node.NoExtendedNextHop[m.Name()] && m.exchanges(addr.V4) {
 			r.mute(m, addr.V4, noExtendedNextHop)
@@ -48,7 +46,7 @@ func (r *reader) nextHops(m *member) {
 	case found:
 		m.NextHops = map[addr.Family]netip.Addr{other: hop}
 		if way.Lost {
-			r.here(m.Path, ReasonNoNextHop, "there is no route to %s, so the last known next hop of %s routes stays in use", m.title(), other)
+			r.here(m.Path, ReasonNoNextHop, "there is no route to %s, so the last known next hop of %s routes stays in use", m.Name(), other)
 		}
 		return
 	case unknown == "" && other == addr.V4 && r.node.NoExtendedNextHop[m.Name()]:
@@ -57,7 +55,7 @@ func (r *reader) nextHops(m *member) {
 		return
 	case unknown == "":
 		unknown = fmt.Sprintf("this node has no global %s address on %s, by which it reaches %s: give it one, or leave the family out of afiSafis",
-			other, way.Interface, m.title())
+			other, way.Interface, m.Name())
 	}
 	r.mute(m, other, unknown)
 }
@@ -77,30 +75,13 @@ func (r *reader) oneHop(m member) {
 		return
 	}
 	if way, unknown := r.way(m); unknown == "" && way.Gateway.IsValid() {
-		r.here(m.Path, ReasonConflict, "%s is in another AS and behind the router %s, and a session with it may have no router in between: set ebgpMultihop", m.title(), way.Gateway)
+		r.here(m.Path, ReasonConflict, "%s is in another AS and behind the router %s, and a session with it may have no router in between: set ebgpMultihop", m.Name(), way.Gateway)
 	}
 }
-
-// places returns the address of the member, or the first and the last usable address of its
-// network.
-func (m member) places() []netip.Addr {
-	if !m.from.IsValid() {
-		return []netip.Addr{m.Address}
-	}
-	first, last := m.from.Addr(), addr.Last(m.from)
-	if m.from.Bits() < first.BitLen()-1 {
-		first, last = first.Next(), last.Prev()
-	}
-	return []netip.Addr{first, last}
-}
-
-// loopback is the interface through which Linux reaches its own addresses.
-const loopback = "lo"
 
 // way returns how this node reaches a member, or why that is unknown.
 //
-// A session that is bound to an interface uses that interface, regardless of the routes. Dynamic
-// neighbors are behind an interface if both ends of their network are.
+// A session that is bound to an interface uses that interface, regardless of the routes.
 func (r *reader) way(m member) (way Egress, unknown string) {
 	if m.Device != "" {
 		way, ok := r.egress(behind(m.Device))
@@ -109,18 +90,9 @@ func (r *reader) way(m member) (way Egress, unknown string) {
 		}
 		return way, ""
 	}
-	for _, place := range m.places() {
-		to, ok := r.egress(place)
-		switch {
-		case !ok, m.from.IsValid() && to.Interface == loopback:
-		case way.Interface == "" || way.Interface == to.Interface && to.Lost:
-			way = to
-		case way.Interface != to.Interface:
-			return Egress{}, fmt.Sprintf("%s is behind %s and behind %s: write a network for each of them", m.from, way.Interface, to.Interface)
-		}
-	}
-	if way.Interface == "" {
-		return Egress{}, "there is no route to " + m.title()
+	way, ok := r.egress(m.Address)
+	if !ok {
+		return Egress{}, "there is no route to " + m.Name()
 	}
 	return way, ""
 }

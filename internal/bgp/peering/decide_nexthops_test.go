@@ -31,23 +31,6 @@ func TestNextHopsPreferTheNodesOwnAddresses(t *testing.T) {
 	}
 }
 
-// TestTheNodeItselfIsNoRouteToNeighbors: the first or last address of the neighbors'
-// network may be the node's own address. The route to that address is on lo.
-func TestTheNodeItselfIsNoRouteToNeighbors(t *testing.T) {
-	spec := config(t, "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64600}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}")
-	for _, own := range []string{"192.0.2.1", "192.0.2.254", "192.0.2.9"} {
-		d := peering.Merged{Spec: spec}.Decide(node, secrets, func(to netip.Addr) (peering.Egress, bool) {
-			if to.String() == own {
-				return peering.Egress{Interface: "lo"}, true
-			}
-			return peering.Egress{Interface: "eth0", Addresses: ips("2001:db8::5")}, to.Is4()
-		})
-		if !strings.Contains(print(d), "-> via 2001:db8::5") || len(d.Problems) > 0 {
-			t.Errorf("own address %s: the decision is\n%s", own, print(d))
-		}
-	}
-}
-
 func TestNoIPv4RoutesToARouterWithoutExtendedNextHop(t *testing.T) {
 	const muted = "IPv4 routes are not announced"
 	for _, tt := range []struct {

@@ -302,10 +302,6 @@ func (r *reader) timers(ls layers, out *Options) {
 		Hold: time.Duration(hold) * time.Second, Keepalive: time.Duration(keepalive) * time.Second,
 		ConnectRetry: time.Duration(retry) * time.Second,
 	}
-	if n, from := firstSet(ls, func(l layer) int64 { return value(l.options.Timers).Config.MinimumAdvertisementInterval }); n != 0 {
-		r.note(from.path+".timers.config.minimumAdvertisementInterval", ReasonNotSupported,
-			"is not in effect, because changes are announced at once: remove it")
-	}
 }
 
 // gracefulRestart reads the options of graceful restart.

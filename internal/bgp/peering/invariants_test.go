@@ -39,20 +39,10 @@ func invariants(t testing.TB, d peering.Decision) {
 		t.Errorf("the global part is not valid: %+v", s.Global)
 	}
 	once(t, "peer", s.Peers, peering.Peer.Name)
-	once(t, "group", s.Groups, func(g peering.Group) string { return g.Name })
-	once(t, "dynamic", s.Dynamic, func(d peering.Dynamic) string { return d.Prefix.String() })
 	once(t, "set", s.Sets, func(e peering.Set) string { return string(e.Kind) + " " + e.Name })
 	once(t, "statement", slices.Concat(s.Import.Statements, s.Export.Statements), func(s peering.Statement) string { return s.Name })
 	for _, p := range s.Peers {
 		soundPeer(t, s, p)
-	}
-	for _, g := range s.Groups {
-		soundOptions(t, s, g.Name, g.Options)
-	}
-	for _, dyn := range s.Dynamic {
-		if dyn.Prefix != dyn.Prefix.Masked() || !slices.ContainsFunc(s.Groups, func(g peering.Group) bool { return g.Name == dyn.Group }) {
-			t.Errorf("a dynamic neighbor is not valid: %+v", dyn)
-		}
 	}
 	for _, set := range s.Sets {
 		soundSet(t, set)

@@ -17,13 +17,11 @@ import (
 
 // Limits of the lists in a BGPNodeStatus. Every heartbeat of every node writes the whole object
 // into etcd. So each list has the entries with problems, and then a few examples. The counts and
-// the ranges include all entries.
+// the ranges include all entries. Neighbors have no limit, because the BGPConfiguration that names them is
+// larger than their status.
 const (
 	mostListed = 5
 	mostRanges = 32
-	// mostDynamic is the limit for dynamic neighbors. Named neighbors have no limit, because the
-	// BGPConfiguration that names them is larger than their status.
-	mostDynamic = 100
 )
 
 // Report holds everything that a BGPNodeStatus reports.
@@ -83,8 +81,6 @@ type Exported struct {
 func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStatusStatus {
 	d := in.Decision
 	neighbors, missing := in.neighbors()
-	count := len(neighbors)
-	neighbors = fewerDynamic(neighbors)
 	failures := in.failures(missing)
 	now := metav1.NewTime(in.Now.Truncate(time.Second))
 	out := bgpv1.BGPNodeStatusStatus{
@@ -93,7 +89,7 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 		ASN:              int64(d.State.Global.ASN),
 		LastUpdated:      &now,
 		HeartbeatSeconds: int32(d.Heartbeat / time.Second),
-		NeighborCount:    int32(count),
+		NeighborCount:    int32(len(neighbors)),
 		Healthy:          len(failures) == 0 && !in.Leaving,
 		Neighbors:        neighbors,
 		NetlinkImport:    in.netlinkImport(),
@@ -113,9 +109,6 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	found := in.found()
 	for _, p := range in.Decision.State.Peers {
-		if in.leftOut(p) {
-			continue
-		}
 		n := in.of(p, found)
 		n.PeerASN, n.LocalASN, n.Description = cmp.Or(p.ASN, n.PeerASN), p.LocalASN, p.Description
 		all = append(all, in.neighbor(n))
@@ -123,15 +116,10 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 			missing = append(missing, wrong)
 		}
 	}
-	came := false
 	for _, n := range in.Neighbors {
-		if n.Dynamic || !slices.ContainsFunc(in.Decision.State.Peers, func(p Peer) bool { return p.Name() == n.Name() }) {
+		if in.Decision.peer(n.Name()) == nil {
 			all = append(all, in.neighbor(n))
-			came = came || n.Dynamic && n.State == Established
 		}
-	}
-	if len(in.Decision.State.Dynamic) > 0 && !came {
-		missing = append(missing, "no dynamic neighbor is Established")
 	}
 	for _, l := range in.Decision.LeftOut {
 		all = append(all, bgpv1.NodeNeighbor{
@@ -142,22 +130,6 @@ func (in Report) neighbors() (all []bgpv1.NodeNeighbor, missing []string) {
 	}
 	slices.SortStableFunc(all, func(a, b bgpv1.NodeNeighbor) int { return compareAddresses(a.Address, b.Address) })
 	return all, missing
-}
-
-// fewerDynamic leaves out dynamic neighbors if there are too many. It leaves out those with a session
-// first.
-func fewerDynamic(all []bgpv1.NodeNeighbor) []bgpv1.NodeNeighbor {
-	keep := mostDynamic
-	for _, established := range []bool{false, true} {
-		all = slices.DeleteFunc(all, func(n bgpv1.NodeNeighbor) bool {
-			if !n.Dynamic || (n.State == Established) != established {
-				return false
-			}
-			keep--
-			return keep < 0
-		})
-	}
-	return all
 }
 
 // found returns the neighbors of the server by their names.
@@ -215,11 +187,6 @@ func (in Report) Healthy() map[string]bool {
 	return all
 }
 
-// leftOut reports whether p is held down only because it is left out.
-func (in Report) leftOut(p Peer) bool {
-	return slices.ContainsFunc(in.Decision.LeftOut, func(l LeftOut) bool { return l.Path == p.Path })
-}
-
 // unapplied says why the server does not have a neighbor.
 func (in Report) unapplied(p Peer) string {
 	taken := slices.DeleteFunc(slices.Clone(in.Decision.Problems), func(o Problem) bool { return o.Reason != ReasonSessionTaken })
@@ -233,7 +200,7 @@ func (in Report) unapplied(p Peer) string {
 
 func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
 	out := bgpv1.NodeNeighbor{
-		Address: n.Name(), Interface: n.Interface, Dynamic: n.Dynamic,
+		Address: n.Name(), Interface: n.Interface,
 		PeerASN: int64(n.PeerASN), LocalASN: int64(n.LocalASN), State: cmp.Or(n.State, Idle),
 		StateSince: stamp(n.Since), SessionUpSince: stamp(n.UpSince),
 		Description: n.Description, BFD: in.BFD[n.Name()],

@@ -91,12 +91,6 @@ func print(d peering.Decision) string {
 			when(len(g.Listen) > 0, fmt.Sprintf(" at %v", g.Listen)), when(g.Device != "", " on "+g.Device), g.Families,
 			when(g.Multipath, " multipath"), when(g.AlwaysCompareMED, " always-med"), confederation(g.Confederation))
 	}
-	for _, g := range d.State.Groups {
-		line("group %s %s", g.Name, options(g.Options))
-	}
-	for _, dyn := range d.State.Dynamic {
-		line("dynamic %s of %s", dyn.Prefix, dyn.Group)
-	}
 	for _, p := range d.State.Peers {
 		line("peer %s %s%s%s%s%s", p.Name(), options(p.Options), when(p.Port != 0, fmt.Sprintf(" port %d", p.Port)),
 			when(p.AdminDown, " down"),

@@ -102,9 +102,9 @@ func (r *reader) called(group string, names []string) neighborSet {
 	for _, m := range r.members {
 		switch {
 		case slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) }):
-			c = c.plus(r.neighborsOf(m))
+			c = c.plus(m.set())
 		case m.Address.Zone() != "" && !m.AdminDown:
-			others = others.plus(r.neighborsOf(m))
+			others = others.plus(m.set())
 		}
 	}
 	for _, both := range c.in(others).networks {

@@ -21,9 +21,6 @@ type State struct {
 	// Peers are the neighbors with which this node has a session, or waits for one. The
 	// options of a peer group are merged into them.
 	Peers []Peer
-	// Groups are the templates of dynamic neighbors. Dynamic are the networks of these neighbors.
-	Groups  []Group
-	Dynamic []Dynamic
 	// Sets are the sets that conditions of Import and Export refer to.
 	Sets []Set
 	// Import and Export apply to every route and neighbor: their statements are evaluated in
@@ -54,7 +51,7 @@ type Confederation struct {
 	Members    []uint32
 }
 
-// Options are the options that neighbors and groups have in common.
+// Options are the options of a session.
 type Options struct {
 	// ASN is 0 if External is true. The neighbor may then be in any AS except for LocalASN.
 	ASN, LocalASN uint32
@@ -149,20 +146,6 @@ type BFD struct {
 	MinTTL uint8
 	// Passive means that the neighbor starts the session.
 	Passive bool
-}
-
-// Group is the template of dynamic neighbors.
-type Group struct {
-	Options
-	Name string
-	Path string
-}
-
-// Dynamic accepts neighbors from Prefix with the template Group.
-type Dynamic struct {
-	Prefix netip.Prefix
-	Group  string
-	Path   string
 }
 
 // SetKind is the kind of the elements of a Set.

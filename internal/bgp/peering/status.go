@@ -23,8 +23,6 @@ type NeighborStatus struct {
 	// is set only for unnumbered neighbors.
 	Address   netip.Addr
 	Interface string
-	// Dynamic says that the neighbor is dynamic.
-	Dynamic bool
 	// PeerASN is 0 as long as the number of an external neighbor is unknown.
 	LocalASN, PeerASN uint32
 	State             string

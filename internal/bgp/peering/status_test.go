@@ -43,8 +43,8 @@ func healthy(s bgpv1.BGPNodeStatusStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "healthy %v, %d neighbors\n", s.Healthy, s.NeighborCount)
 	for _, n := range s.Neighbors {
-		fmt.Fprintf(&b, "%s as %d %s sent %d received %d%s%s%s\n", n.Address, n.PeerASN, n.State, n.PrefixesSent, n.PrefixesReceived,
-			when(n.Dynamic, " dynamic"), when(n.BFD != "", " bfd "+n.BFD), when(n.LastError != "", ": "+n.LastError))
+		fmt.Fprintf(&b, "%s as %d %s sent %d received %d%s%s\n", n.Address, n.PeerASN, n.State, n.PrefixesSent, n.PrefixesReceived,
+			when(n.BFD != "", " bfd "+n.BFD), when(n.LastError != "", ": "+n.LastError))
 	}
 	for _, c := range s.Conditions {
 		fmt.Fprintf(&b, "%s %s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
@@ -67,7 +67,6 @@ func but(n peering.NeighborStatus, change func(*peering.NeighborStatus)) peering
 }
 
 func heldDown(n *peering.NeighborStatus) { n.AdminDown = true }
-func dynamic(n *peering.NeighborStatus)  { n.Dynamic = true }
 
 func TestTheHealthOfANode(t *testing.T) {
 	tests := []struct {
@@ -119,33 +118,11 @@ func TestTheHealthOfANode(t *testing.T) {
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
 		{
-			"a neighbor that is left out and held down is listed once", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.0/30, peerGroup: tor}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}}]}", statuses{but(neighbor("192.0.2.1", peering.Idle), heldDown)}, nil,
-			`healthy false, 1 neighbors
-			 192.0.2.1 as 64513 Idle sent 0 received 0: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
-			 Ready False Degraded: no dynamic neighbor is Established; 192.0.2.1 is left out
-			 Configured False ConfigurationInvalid: spec.neighbors[0].config.vrf: VRFs are not supported, so the neighbor is left out: remove vrf, and it gets the routes that all neighbors get
-			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
-		},
-		{
 			"an unnumbered neighbor is known by its interface", "{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth2, peerAsn: 64513}}]}", statuses{but(neighbor("fe80::1", peering.Established), func(n *peering.NeighborStatus) { n.Interface = "eth1" })}, nil,
 			`healthy false, 2 neighbors
 			 fe80::1 as 64513 Established sent 3 received 5
 			 %eth2 as 64513 Idle sent 0 received 0
 			 Ready False Degraded: %eth2 is Idle
-			 ` + wellDone,
-		},
-		{
-			"dynamic neighbors, one of them down", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", statuses{but(neighbor("192.0.2.129", peering.Established), dynamic), but(neighbor("192.0.2.130", peering.Active), dynamic)}, nil,
-			`healthy true, 2 neighbors
-			 192.0.2.129 as 64513 Established sent 3 received 5 dynamic
-			 192.0.2.130 as 64513 Active sent 3 received 5 dynamic: state unchanged since 2026-01-01T11:59:00Z
-			 Ready True AllHealthy: 1 neighbor(s) established, netlinkImport active
-			 ` + wellDone,
-		},
-		{
-			"no dynamic neighbor has connected", "{peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 192.0.2.128/25, peerGroup: tor}]}", nil, nil,
-			`healthy false, 0 neighbors
-			 Ready False Degraded: no dynamic neighbor is Established
 			 ` + wellDone,
 		},
 		{
@@ -245,34 +222,6 @@ func TestLongListsAreTruncated(t *testing.T) {
 		"[{kube-lb0 true up} {x* false down}] [{::/0 main 0 true } {10.0.0.1/32 7 5 true }] [{all 5 7}] 99"
 	if first != want {
 		t.Errorf("\n got %s\nwant %s", first, want)
-	}
-}
-
-// Any number of routers may be in the prefix of dynamic neighbors.
-func TestTheStatusListsAHundredDynamicNeighborsAtMost(t *testing.T) {
-	r := report(t, strings.TrimSuffix(two, "}")+", peerGroups: [{config: {peerGroupName: racks, peerAsn: 64513}}], dynamicNeighbors: [{prefix: 10.0.0.0/16, peerGroup: racks}]}",
-		neighbor("192.0.2.1", peering.Established), neighbor("192.0.2.2", peering.Established))
-	for i := range 3000 {
-		state := peering.Established
-		if i == 2000 {
-			state = peering.Active
-		}
-		n := neighbor(fmt.Sprintf("10.0.%d.%d", i>>8, i&255), state)
-		n.Dynamic = true
-		r.Neighbors = append(r.Neighbors, n)
-	}
-	s := peering.NodeStatus(r, bgpv1.BGPNodeStatusStatus{})
-	named, down := 0, 0
-	for _, n := range s.Neighbors {
-		if !n.Dynamic {
-			named++
-		}
-		if n.State != peering.Established {
-			down++
-		}
-	}
-	if s.NeighborCount != 3002 || len(s.Neighbors) != 102 || named != 2 || down != 1 {
-		t.Errorf("%d neighbors, %d in the list, %d of them named and %d down", s.NeighborCount, len(s.Neighbors), named, down)
 	}
 }
 

@@ -139,7 +139,5 @@ func (s *Speaker) helped() bool {
 
 // keepsRoutes reports whether state asks a neighbor to keep our routes while we restart.
 func keepsRoutes(state peering.State) bool {
-	keeps := func(o peering.Options) bool { return o.GracefulRestart.Enabled && !o.GracefulRestart.HelperOnly }
-	return slices.ContainsFunc(state.Peers, func(p peering.Peer) bool { return keeps(p.Options) }) ||
-		slices.ContainsFunc(state.Groups, func(g peering.Group) bool { return keeps(g.Options) })
+	return slices.ContainsFunc(state.Peers, func(p peering.Peer) bool { return p.GracefulRestart.Enabled && !p.GracefulRestart.HelperOnly })
 }

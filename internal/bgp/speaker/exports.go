@@ -51,10 +51,9 @@ func (s *Speaker) learnAnew(now time.Time) {
 }
 
 // heard ends learning when all neighbors of state have sent all their routes, or when
-// learnLimit is over. With dynamic neighbors only learnLimit ends it, because the speaker
-// does not know which of them are missing.
+// learnLimit is over.
 func (l *learning) heard(now time.Time, state peering.State, there []peering.NeighborStatus) {
-	l.over = l.over || !now.Before(l.until) || len(state.Dynamic) == 0 && !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
+	l.over = l.over || !now.Before(l.until) || !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
 		return !p.AdminDown && !slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
 			return n.Name() == p.Name() && n.Complete && !n.UpSince.Before(l.since)
 		})

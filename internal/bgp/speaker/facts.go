@@ -26,8 +26,7 @@ const (
 	rereadEvery = 15 * time.Second
 )
 
-// facts are the last observed sessions, routes and interfaces. Reports and the BFD sessions
-// of dynamic neighbors use them.
+// facts are the last observed sessions, routes and interfaces. Reports use them.
 type facts struct {
 	backoff.Schedule
 	// quiet is the pause until the next reading, while nothing changes.

@@ -160,7 +160,7 @@ func (s *fakeServer) hold(wanted peering.State) {
 	for _, p := range wanted.Peers {
 		held[p.Name()] = p.AdminDown
 		if n, there := s.neighbors[p.Name()]; p.AdminDown && there && !n.AdminDown {
-			n.State, n.AdminDown, n.Dynamic = peering.Idle, true, false
+			n.State, n.AdminDown = peering.Idle, true
 			s.neighbors[p.Name()] = n
 			s.barred = append(s.barred, "bar "+p.Name())
 		}

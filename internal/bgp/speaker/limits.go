@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -22,10 +21,9 @@ type penalties map[string]penalty
 
 // penalty is the pause before a neighbor may connect again. It doubles each time.
 type penalty struct {
-	address netip.Addr
-	times   int
-	until   time.Time
-	barred  bool
+	times  int
+	until  time.Time
+	barred bool
 	// limits and own are the rules in force when the neighbor was barred: its prefix limits, and
 	// the AS that it must not be in. why describes how it broke a rule, and event is the reason of
 	// the event.
@@ -75,13 +73,13 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 	excess := tooMuch(state, there, room)
 	for _, n := range there {
 		why, event := excess[n.Name()], eventPrefixLimit
-		own := ownASN(state, n.Name(), n.Address)
+		own := ownASN(state, n.Name())
 		if own != 0 && own == n.PeerASN && n.State == peering.Established {
 			why, event = fmt.Sprintf("it is in AS %d, as this node is, and its peerAsn is external", own), eventOwnAS
 		}
 		if p := ps[n.Name()]; !p.barred && why != "" && !heldDown(state, n.Name()) {
-			limits, _ := limitsOf(state, n.Name(), n.Address)
-			p = penalty{address: n.Address, times: p.times + 1, barred: true, limits: limits, own: own, why: why, event: event}
+			limits, _ := limitsOf(state, n.Name())
+			p = penalty{times: p.times + 1, barred: true, limits: limits, own: own, why: why, event: event}
 			p.until = now.Add(p.pause())
 			ps[n.Name()] = p
 			bar = append(bar, n.Name())
@@ -89,12 +87,12 @@ func (ps penalties) judge(now time.Time, state peering.State, there []peering.Ne
 	}
 	for _, name := range slices.Sorted(maps.Keys(ps)) {
 		p, n := ps[name], present[name]
-		limits, wanted := limitsOf(state, name, p.address)
+		limits, wanted := limitsOf(state, name)
 		switch {
 		case !wanted || heldDown(state, name):
 			delete(ps, name) // also forget it: to admit it would end the session that the configuration wants
 			continue
-		case p.barred && (!now.Before(p.until) || !sameLimits(p.limits, limits) || p.own != ownASN(state, name, p.address)):
+		case p.barred && (!now.Before(p.until) || !sameLimits(p.limits, limits) || p.own != ownASN(state, name)):
 			p.barred = false
 			admit = append(admit, name)
 		case !p.barred && n.State == peering.Established && now.Sub(n.UpSince) >= lastPenalty,
@@ -117,7 +115,7 @@ func tooMuch(state peering.State, there []peering.NeighborStatus, room uint64) m
 	excess := map[string]string{}
 	var sum uint64
 	for _, n := range there {
-		limits, _ := limitsOf(state, n.Name(), n.Address)
+		limits, _ := limitsOf(state, n.Name())
 		if why := exceeded(limits, n); why != "" {
 			excess[n.Name()] = why
 		} else {
@@ -155,19 +153,19 @@ func heldDown(state peering.State, name string) bool {
 }
 
 // optionsOf returns the options of a neighbor, or nil if state does not want it.
-func optionsOf(state peering.State, name string, address netip.Addr) *peering.Options {
+func optionsOf(state peering.State, name string) *peering.Options {
 	for i := range state.Peers {
 		if state.Peers[i].Name() == name {
 			return &state.Peers[i].Options
 		}
 	}
-	return dynamicOptions(state, address)
+	return nil
 }
 
 // limitsOf returns how many prefixes the neighbor of that name may announce, by family, and
 // false if state does not want the neighbor.
-func limitsOf(state peering.State, name string, address netip.Addr) (most map[addr.Family]uint32, wanted bool) {
-	options := optionsOf(state, name, address)
+func limitsOf(state peering.State, name string) (most map[addr.Family]uint32, wanted bool) {
+	options := optionsOf(state, name)
 	most = map[addr.Family]uint32{}
 	if options != nil {
 		for _, f := range options.Families {
@@ -178,8 +176,8 @@ func limitsOf(state peering.State, name string, address netip.Addr) (most map[ad
 }
 
 // ownASN returns the AS that a neighbor must not be in, or 0.
-func ownASN(state peering.State, name string, address netip.Addr) uint32 {
-	if options := optionsOf(state, name, address); options != nil && options.External {
+func ownASN(state peering.State, name string) uint32 {
+	if options := optionsOf(state, name); options != nil && options.External {
 		return options.LocalASN
 	}
 	return 0
@@ -187,7 +185,7 @@ func ownASN(state peering.State, name string, address netip.Addr) uint32 {
 
 // near returns the families in which a neighbor is near its prefix limit.
 func near(state peering.State, n peering.NeighborStatus) (families []addr.Family) {
-	options := optionsOf(state, n.Name(), n.Address)
+	options := optionsOf(state, n.Name())
 	if options == nil {
 		return nil
 	}
@@ -230,8 +228,7 @@ func sameLimits(a, b map[addr.Family]uint32) bool {
 	return a[addr.V4] == b[addr.V4] && a[addr.V6] == b[addr.V6]
 }
 
-// applied returns state with the barred neighbors held down. A dynamic neighbor becomes a
-// named one, because the server would accept its next connection otherwise.
+// applied returns state with the barred neighbors held down.
 func (ps penalties) applied(state peering.State) peering.State {
 	state.Peers = slices.Clone(state.Peers)
 	for _, name := range slices.Sorted(maps.Keys(ps)) {
@@ -241,10 +238,6 @@ func (ps penalties) applied(state peering.State) peering.State {
 		}
 		if i := slices.IndexFunc(state.Peers, func(o peering.Peer) bool { return o.Name() == name }); i >= 0 {
 			state.Peers[i].AdminDown = true
-		} else if options := dynamicOptions(state, p.address); options != nil {
-			held := peering.Peer{Address: p.address, AdminDown: true, Path: "spec.dynamicNeighbors", Options: *options}
-			held.Passive = true
-			state.Peers = append(state.Peers, held)
 		}
 	}
 	return state

@@ -105,47 +105,6 @@ func TestThePauseIsShortAgainAfterANeighborKeptItsLimit(t *testing.T) {
 	}
 }
 
-const limitedDynamic = `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: routers, peerAsn: 65001}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 1000}}]}],
-	dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: routers}]}`
-
-// connectsWith adds a session with a dynamic neighbor that announces so many routes.
-func connectsWith(accepted uint32) func(*fakeServer) {
-	return func(s *fakeServer) {
-		if s.neighbors["192.0.2.1"].AdminDown {
-			return // the server refuses it
-		}
-		delete(s.neighbors, "192.0.2.1")
-		announcing(accepted, accepted)(s)
-		n := s.neighbors["192.0.2.1"]
-		n.Dynamic = true
-		s.neighbors["192.0.2.1"] = n
-	}
-}
-
-// A server forgets a dynamic neighbor when its session ends.
-func TestADynamicNeighborThatAnnouncedTooMuchStaysAway(t *testing.T) {
-	inWorld(t, limitedDynamic, nil, func(w *world) {
-		w.serves(connectsWith(2000))
-		expect.Equal(t, "barred neighbors at first", w.barred(), "bar 192.0.2.1")
-		for range 9 {
-			w.server.change(connectsWith(2000))
-			pass(5 * time.Second)
-		}
-		expect.Equal(t, "barred neighbors when it connects again", w.barred(), "")
-		if s := w.reports.last().Status; s.Healthy || !strings.Contains(s.Neighbors[0].LastError, "2000 IPv4 prefixes were received, and 1000 are allowed; it is tried again at ") {
-			t.Errorf("the status is %+v", s.Neighbors)
-		}
-		pass(20 * time.Second)
-		expect.Equal(t, "barred neighbors after the pause", w.barred(), "admit 192.0.2.1")
-		w.serves(connectsWith(2000))
-		expect.Equal(t, "barred neighbors when it is above its limit again", w.barred(), "bar 192.0.2.1")
-		pass(firstPenalty + 10*time.Second)
-		expect.Equal(t, "barred neighbors after the length of the first pause", w.barred(), "")
-		pass(firstPenalty)
-		expect.Equal(t, "barred neighbors after twice that length", w.barred(), "admit 192.0.2.1")
-	})
-}
-
 func TestAPauseSurvivesTheSessionAndTheServer(t *testing.T) {
 	inWorld(t, limited, nil, func(w *world) {
 		w.serves(announcing(2000, 2000))
@@ -246,19 +205,6 @@ func TestAWarningComesOnceBeforeTheLimit(t *testing.T) {
 		pass(time.Hour)
 		expect.Equal(t, "warnings above 80 percent", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "1")
 		expect.Equal(t, "what is done", w.barred(), "")
-	})
-}
-
-func TestADynamicNeighborThatComesBackIsWarnedAgain(t *testing.T) {
-	inWorld(t, strings.Replace(limitedDynamic, "1000}", "1000, shutdownThresholdPct: 80}", 1), nil, func(w *world) {
-		for range 2 {
-			w.serves(connectsWith(900))
-			w.serves(func(s *fakeServer) { delete(s.neighbors, "192.0.2.1") })
-		}
-		expect.Equal(t, "warnings", fmt.Sprint(strings.Count(w.logged(), "prefixLimitNear")), "2")
-		if n := len(w.speaker.reporter.near); n != 0 {
-			t.Errorf("the speaker remembers %d neighbors that are gone, want 0", n)
-		}
 	})
 }
 

@@ -21,8 +21,6 @@ type Metrics struct {
 	// perNeighbor says that each neighbor has its own metrics, up to most neighbors.
 	perNeighbor bool
 	most        int
-	// lost holds the neighbors that have a series of bfdDowns, in the order of their last loss.
-	lost []string
 	// configured and ofNeighbor hold the gauges by name.
 	configured, ofNeighbor map[string]*prometheus.GaugeVec
 
@@ -125,7 +123,6 @@ func (m *Metrics) table() []metric {
 		{m.configured, "neighbors_configured", "Neighbors of the configuration that are for this node.", byConfig},
 		{m.configured, "neighbors_established", "Neighbors of the configuration with an established session.", byConfig},
 		{m.configured, "peer_groups_configured", "Peer groups that are in use.", byConfig},
-		{m.configured, "dynamic_neighbors_configured", "Networks from which neighbors are accepted.", byConfig},
 		{m.configured, "vrfs_configured", "Always 0: VRFs are not supported.", byConfig},
 		{m.configured, "policies_configured", "Policies of the configuration.", byConfig},
 		{m.configured, "defined_sets_configured", "Defined sets of the configuration.", byConfig},

@@ -55,19 +55,10 @@ func (m *Metrics) collected(took time.Duration, err error) {
 	}
 }
 
-// bfdChanged counts the loss of a neighbor. Dynamic neighbors may have ever new addresses, so the
-// neighbor whose last loss is the oldest has no series any more if there are too many.
+// bfdChanged counts the loss of a neighbor.
 func (m *Metrics) bfdChanged(e bfd.Event) {
-	if e.From != bfd.Up {
-		return
-	}
-	name := e.Peer.String()
-	m.bfdDowns.WithLabelValues(name).Inc()
-	m.lost = append(slices.DeleteFunc(m.lost, func(other string) bool { return other == name }), name)
-	if len(m.lost) > m.most {
-		m.cardinalityHit.Inc()
-		m.bfdDowns.DeleteLabelValues(m.lost[0])
-		m.lost = m.lost[1:]
+	if e.From == bfd.Up {
+		m.bfdDowns.WithLabelValues(e.Peer.String()).Inc()
 	}
 }
 
@@ -133,20 +124,19 @@ func (m *Metrics) observeConfig(s *standing) {
 	}
 	up := 0
 	for _, n := range s.neighbors {
-		if n.State == peering.Established && !n.Dynamic {
+		if n.State == peering.Established {
 			up++
 		}
 	}
 	spec := s.config.Spec
 	for name, value := range map[string]float64{
-		"neighbors_configured":         float64(len(s.state.Peers)),
-		"neighbors_established":        float64(up),
-		"peer_groups_configured":       float64(len(spec.PeerGroups)),
-		"dynamic_neighbors_configured": float64(len(s.state.Dynamic)),
-		"vrfs_configured":              0,
-		"policies_configured":          float64(len(spec.PolicyDefinitions)),
-		"defined_sets_configured":      float64(len(spec.DefinedSets)),
-		"configuration_ready":          boolean(s.running && len(s.problems) == 0 && len(s.failures) == 0),
+		"neighbors_configured":    float64(len(s.state.Peers)),
+		"neighbors_established":   float64(up),
+		"peer_groups_configured":  float64(len(spec.PeerGroups)),
+		"vrfs_configured":         0,
+		"policies_configured":     float64(len(spec.PolicyDefinitions)),
+		"defined_sets_configured": float64(len(spec.DefinedSets)),
+		"configuration_ready":     boolean(s.running && len(s.problems) == 0 && len(s.failures) == 0),
 	} {
 		m.configured[name].WithLabelValues(s.config.Name, s.config.Namespace).Set(value)
 	}

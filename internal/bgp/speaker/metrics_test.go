@@ -5,18 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/intent"
 )
 
 // known are the metrics that dashboards use, without the prefix k8gobgp_.
 var known = strings.Fields(`reconcile_total reconcile_duration_seconds neighbors_configured neighbors_established
-	peer_groups_configured dynamic_neighbors_configured vrfs_configured policies_configured defined_sets_configured
+	peer_groups_configured vrfs_configured policies_configured defined_sets_configured
 	configuration_ready cleanup_duration_seconds gobgpd_connection_status gobgpd_connection_errors_total
 	neighbors_total neighbors_established_total neighbors_active neighbors_idle rib_route_count routes_received_total
 	routes_accepted_total routes_advertised_total neighbor_routes_received neighbor_routes_accepted neighbor_routes_advertised
@@ -73,13 +71,13 @@ k8gobgp_router_id_info{asn="65000",node="node-a",router_id="192.0.2.10",source="
 
 // The metrics of this test have series for at most ten neighbors.
 func TestNeighborsBeyondTheLimitOfMetricsAreCounted(t *testing.T) {
-	inWorld(t, `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: routers, peerAsn: 65001}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: routers}]}`,
+	inWorld(t, oneNeighbor,
 		func(w *world) {
 			for i := range 12 {
 				address := netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + i)}).String()
 				established(address, 65001)(w.server)
 				n := w.server.neighbors[address]
-				n.Dynamic, n.Received = true, map[addr.Family]uint32{addr.V4: 3}
+				n.Received = map[addr.Family]uint32{addr.V4: 3}
 				w.server.neighbors[address] = n
 			}
 		}, func(w *world) {
@@ -99,21 +97,4 @@ k8gobgp_routes_received_total 36
 				t.Errorf("%d series of neighbors, want the series of ten neighbors in two families", got)
 			}
 		})
-}
-
-// Neighbors of a range come and go.
-func TestLostNeighborsBeyondTheLimitHaveNoMetrics(t *testing.T) {
-	m := NewMetrics(prometheus.NewRegistry(), false, 2)
-	for _, last := range []byte{1, 2, 1, 3} {
-		m.bfdChanged(bfd.Event{Peer: netip.AddrFrom4([4]byte{192, 0, 2, last}), From: bfd.Up, To: bfd.Down})
-	}
-	const want = `
-# HELP k8gobgp_bfd_session_down_total BFD sessions that went down.
-# TYPE k8gobgp_bfd_session_down_total counter
-k8gobgp_bfd_session_down_total{neighbor="192.0.2.1"} 2
-k8gobgp_bfd_session_down_total{neighbor="192.0.2.3"} 1
-`
-	if err := testutil.CollectAndCompare(m.bfdDowns, strings.NewReader(want)); err != nil {
-		t.Error(err)
-	}
 }

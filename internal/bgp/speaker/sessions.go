@@ -53,9 +53,8 @@ func (s *sessions) meet(now time.Time, state peering.State, there []peering.Neig
 // wantedSessions returns the BFD sessions for state. A neighbor gets a BFD session when its BGP
 // session is established for the first time, and keeps it. It gets no BFD session earlier: FRR
 // restarts its BFD session when BGP comes up, and ends BGP if that session was already up (FRR
-// issue 17337). A neighbor also gets one if its BGP session does not come up for a while. A dynamic
-// neighbor has one while it is connected.
-func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool, there []peering.NeighborStatus) []bfd.Session {
+// issue 17337). A neighbor also gets one if its BGP session does not come up for a while.
+func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool) []bfd.Session {
 	var all []bfd.Session
 	for _, p := range state.Peers {
 		if p.BFD == nil || p.AdminDown || !met[p.Name()] {
@@ -71,11 +70,6 @@ func wantedSessions(state peering.State, found map[string]netip.Addr, met map[st
 		}
 		all = append(all, s)
 	}
-	for _, n := range there {
-		if options := dynamicOptions(state, n.Address); n.Dynamic && options != nil && options.BFD != nil && n.State == peering.Established {
-			all = append(all, sessionWith(*options, n.Address))
-		}
-	}
 	return all
 }
 
@@ -85,26 +79,6 @@ func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
 		MinTransmit: o.BFD.MinTransmit, MinReceive: o.BFD.MinReceive, Multiplier: o.BFD.Multiplier,
 		Multihop: o.BFD.MinTTL > 0, MinTTL: o.BFD.MinTTL, Passive: o.BFD.Passive,
 	}
-}
-
-// dynamicOptions returns the options of the dynamic neighbor at an address. The longest prefix that
-// contains the address decides.
-func dynamicOptions(state peering.State, address netip.Addr) *peering.Options {
-	best := -1
-	for i, d := range state.Dynamic {
-		if d.Prefix.Contains(address.WithZone("")) && (best < 0 || d.Prefix.Bits() > state.Dynamic[best].Prefix.Bits()) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return nil
-	}
-	for i := range state.Groups {
-		if state.Groups[i].Name == state.Dynamic[best].Group {
-			return &state.Groups[i].Options
-		}
-	}
-	return nil
 }
 
 // possible leaves out invalid sessions, and says why they are invalid: BFD rejects all sessions if
@@ -131,7 +105,7 @@ var errTwice = errors.New("there are two such sessions")
 // setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 	s.facts.Ask(s.sessions.meet(now, s.governing.state, s.facts.neighbors))
-	wanted, impossible := possible(wantedSessions(s.taken.applied(s.governing.state), s.governing.found, s.sessions.met, s.facts.neighbors))
+	wanted, impossible := possible(wantedSessions(s.taken.applied(s.governing.state), s.governing.found, s.sessions.met))
 	if impossible != s.sessions.impossible && impossible != "" {
 		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)
 	}
