@@ -47,7 +47,7 @@ type Gossiped struct {
 // Leased is what the Lease of a node says.
 type Leased struct {
 	Record
-	// Alive and Renewed come from Liveness, which watched the Leases.
+	// The Lease was renewed after the time Renewed, which is zero if this node saw no renewal.
 	Alive   bool
 	Renewed time.Time
 	// Unable are addresses that the node cannot add, or that do not stay there.
@@ -65,7 +65,7 @@ type Evidence struct {
 	Gossip []Gossiped
 	// Leases has one entry for each known Lease.
 	Leases []Leased
-	// LeasesTrusted says that this node watches the Leases and has contact with the API server.
+	// LeasesTrusted says that this node polls the Leases and has contact with the API server.
 	// Only then does a Lease that is missing or no longer renewed prove that its node is gone.
 	LeasesTrusted bool
 	// Contact is the time of the latest proof of contact with the API server. Package membership

@@ -114,9 +114,3 @@ func (e Evidence) LastLoss(now time.Time) Loss {
 // nodes. Then the nodes of both sides must prove by their Leases that they are alive. A smaller
 // loss, such as the restart of an agent, needs no proof.
 func (l Loss) Doubtful() bool { return l.Lost > 0 && 2*l.Lost >= l.Present }
-
-// Unnoticed reports whether the lost nodes are too many to notice the split: if they are alive, the
-// loss is not Doubtful on their side.
-func (l Loss) Unnoticed() bool {
-	return l.Lost > 0 && !Loss{Present: l.Lost, Lost: l.Present}.Doubtful()
-}

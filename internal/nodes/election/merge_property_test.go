@@ -15,7 +15,7 @@ import (
 var anEvidence = rapid.Custom(func(t *rapid.T) election.Evidence {
 	second := rapid.IntRange(0, 60)
 	e := election.Evidence{
-		Self: "me", Settled: true, Contact: at(second.Draw(t, "contact")), LeasesTrusted: rapid.Bool().Draw(t, "watched"),
+		Self: "me", Settled: true, Contact: at(second.Draw(t, "contact")), LeasesTrusted: rapid.Bool().Draw(t, "trusted"),
 		Gossip: []election.Gossiped{{Record: election.Record{Node: "me"}}},
 	}
 	for i := range rapid.IntRange(0, 6).Draw(t, "peers") {
@@ -66,7 +66,7 @@ func TestMergeIsMonotone(t *testing.T) {
 				more.Gossip[i].State = election.Alive
 			}},
 			{"there was contact", func(more *election.Evidence) { more.Contact = more.Contact.Add(10 * time.Second) }},
-			{"Leases are watched", func(more *election.Evidence) { more.LeasesTrusted = true }},
+			{"Leases are polled", func(more *election.Evidence) { more.LeasesTrusted = true }},
 		} {
 			more := e
 			sign.give(&more)
@@ -117,9 +117,9 @@ func TestMergeIgnoresTheOrder(t *testing.T) {
 	})
 }
 
-func BenchmarkMergeOfFiveThousand(b *testing.B) {
+func BenchmarkMergeOfAThousand(b *testing.B) {
 	e := given("", "")
-	for i, m := range cluster(5000, 40) {
+	for i, m := range cluster(1000, 40) {
 		g := election.Gossiped{Record: election.Record{Node: m.Node, Subnets: m.Subnets}}
 		if i%3 == 0 {
 			g.State, g.Since = election.Dead, at(i)

@@ -15,6 +15,9 @@ import (
 	"purelb.io/purelb/internal/testing/expect"
 )
 
+// at returns the time second seconds after the start.
+func at(second int) time.Time { return time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC) }
+
 // given returns an Evidence of node "me". In gossip, "b:dead@7" means that b is dead since second
 // 7, and "b:back@7" that b came back then, three seconds after its loss. In leases, "b:renewed@9", "b:alive" and "b:silent" describe the Lease of b. The peers hear
 // this node by gossip, and it has a Lease.
@@ -57,7 +60,7 @@ func parse(word string) (node, state string, since time.Time) {
 	return node, state, since
 }
 
-func watched(e *election.Evidence) { e.LeasesTrusted = true }
+func polled(e *election.Evidence)  { e.LeasesTrusted = true }
 func newborn(e *election.Evidence) { e.Settled = false }
 
 func contact(second int) func(*election.Evidence) {
@@ -88,7 +91,7 @@ func TestMerge(t *testing.T) {
 	}{
 		// Nodes that gossip hears.
 		{"a node that gossip hears is alive", given("b c d", ""), 100, "b c d"},
-		{"even if its Lease is silent", given("b c d", "b:silent", watched), 100, "b c d"},
+		{"even if its Lease is silent", given("b c d", "b:silent", polled), 100, "b c d"},
 		{"even if the API server is away", given("b c d", always, contact(-999)), 100, "b c d"},
 
 		// Nodes that gossip lost.
@@ -100,9 +103,9 @@ func TestMerge(t *testing.T) {
 		{"all stay gone when the API server goes away", given("b:dead@10 c:dead@40 d:dead@80", "b:alive c:alive d:alive", contact(90)), 9_999, ""},
 		{"half of all are gone with a newer proof of contact", given("b c:dead@100 d:dead@100", "", contact(101)), 101, "b"},
 		{"half of all stay with an older proof of contact", given("b c:dead@100 d:dead@100", "", contact(99)), 101, "b c d untrusted"},
-		{"the only other node is gone with a newer proof of contact", given("b:dead@100", "b:alive", contact(101), watched), 101, ""},
+		{"the only other node is gone with a newer proof of contact", given("b:dead@100", "b:alive", contact(101), polled), 101, ""},
 		{"the only other node stays with an older proof of contact", given("b:dead@100", "b:alive", contact(99)), 101, "b untrusted"},
-		{"a node that leaves is gone", given("b:left@100", "b:alive", watched), 100, ""},
+		{"a node that leaves is gone", given("b:left@100", "b:alive", polled), 100, ""},
 		{"however many do", given("b:left@100 c:left@100 d:left@100 e", always), 100, "e"},
 		{"unheard nodes do not count as heard", given("b:dead@100 c:unheard@99 d:unheard@99 e f", always, contact(50)), 100, "b c d e f untrusted"},
 		{"an unheard node stays a member", given("b:dead@100 c:unheard@99 d e f", always, contact(50)), 100, "c d e f"},
@@ -113,40 +116,40 @@ func TestMerge(t *testing.T) {
 		{"a loss of most nodes at once decides nothing", given("b:dead@100 c:dead@100 d", always, contact(100)), 101, "b c d untrusted"},
 		{"not even for the first lost nodes", given("b:dead@100 c:dead@103 d:dead@107", always, contact(100)), 107, "b c d untrusted"},
 		{"not even after a long time", given("b:dead@100 c:dead@100 d:dead@100", always, contact(9_999)), 10_000, "b c d untrusted"},
-		{"their Leases decide: a node that is not silent yet stays", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(105)), 105, "b c d"},
-		{"their Leases decide: a silent node is gone", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:alive d:alive", watched, contact(115)), 115, "c d"},
-		{"their Leases decide: a node without a Lease is gone", given("b:dead@100 c:dead@100 d:dead@100", "c:alive", watched, contact(115)), 115, "c"},
+		{"their Leases decide: a node that is not silent yet stays", given("b:dead@100 c:dead@100 d:dead@100", always, polled, contact(105)), 105, "b c d"},
+		{"their Leases decide: a silent node is gone", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:alive d:alive", polled, contact(115)), 115, "c d"},
+		{"their Leases decide: a node without a Lease is gone", given("b:dead@100 c:dead@100 d:dead@100", "c:alive", polled, contact(115)), 115, "c"},
 		{"silence means nothing without contact", given("b:dead@100 c:dead@100 d:dead@100", "b:silent c:silent d:silent", contact(100)), 104, "b c d untrusted"},
 
 		// Gossip is blocked, but the node lives.
-		{"a later renewal of the Lease proves life", given("b:dead@100 c d", "b:renewed@103", watched), 104, "b c d"},
-		{"a later renewal proves life even after leaving", given("b:left@100 c d", "b:renewed@103", watched), 104, "b c d"},
-		{"a renewal at the time of the loss proves nothing: the node may have died since", given("b:dead@100 c d", "b:renewed@101", watched), 101, "c d"},
-		{"a Lease that falls silent later proves nothing", given("b:dead@100 c d", "b:silent@103", watched), 120, "c d"},
+		{"a later renewal of the Lease proves life", given("b:dead@100 c d", "b:renewed@103", polled), 104, "b c d"},
+		{"a later renewal proves life even after leaving", given("b:left@100 c d", "b:renewed@103", polled), 104, "b c d"},
+		{"a renewal at the time of the loss proves nothing: the node may have died since", given("b:dead@100 c d", "b:renewed@101", polled), 101, "c d"},
+		{"a Lease that falls silent later proves nothing", given("b:dead@100 c d", "b:silent@103", polled), 120, "c d"},
 		{"renewals still count after the API server goes away",
 			given("b:dead@100 c:dead@100 d:dead@100", "b:renewed@103 c:renewed@104 d:renewed@105", contact(110)), 999, "b c d untrusted"},
-		{"the Lease decides about a node that never gossiped", given("b c", "d:alive e:silent", watched), 100, "b c d"},
-		{"the Lease decides even if it is not watched", given("b c", "d:alive e:silent"), 100, "b c d"},
-		{"Leases alone will do", given("", "b:alive c:silent", watched), 100, "b"},
-		{"without gossip, the Lease must be watched", given("", "b:alive c:silent"), 100, "b untrusted"},
+		{"the Lease decides about a node that never gossiped", given("b c", "d:alive e:silent", polled), 100, "b c d"},
+		{"the Lease decides even if it is not polled", given("b c", "d:alive e:silent"), 100, "b c d"},
+		{"Leases alone will do", given("", "b:alive c:silent", polled), 100, "b"},
+		{"without gossip, the Lease must be polled", given("", "b:alive c:silent"), 100, "b untrusted"},
 
 		// Losing most nodes and the API server.
 		{"most are lost without the API server", given("b:dead@100 c:dead@100 d:dead@100 e", always, contact(99)), 999, "b c d e untrusted"},
-		{"with the API server alone", given("b:dead@100 c:dead@100 d:dead@100", always, watched, contact(99)), 200, "b c d"},
+		{"with the API server alone", given("b:dead@100 c:dead@100 d:dead@100", always, polled, contact(99)), 200, "b c d"},
 		{"with most peers alone", given("b:dead@100 c d", always, contact(-999)), 200, "c d"},
 		{"without any peer", given("", "", contact(-999)), 200, "untrusted"},
 		{"the peers are found again", given("b c d:dead@100", always, contact(99)), 200, "b c"},
 
 		// The peers are found again, one after the other.
-		{"a peer that is just back proves nothing about those lost with it", given("b:back@103 c:dead@100 d:dead@100", always, watched, contact(102)), 103, "b c d"},
-		{"not even the last but one", given("b:back@103 c:back@103 d:dead@100", always, watched, contact(102)), 103, "b c d"},
-		{"gossip has time to find all of them", given("b:back@103 c:back@103 d:dead@100", always, watched, contact(102)), 117, "b c d"},
-		{"then those that it hears count", given("b:back@103 c:back@103 d:dead@100", always, watched, contact(102)), 118, "b c"},
+		{"a peer that is just back proves nothing about those lost with it", given("b:back@103 c:dead@100 d:dead@100", always, polled, contact(102)), 103, "b c d"},
+		{"not even the last but one", given("b:back@103 c:back@103 d:dead@100", always, polled, contact(102)), 103, "b c d"},
+		{"gossip has time to find all of them", given("b:back@103 c:back@103 d:dead@100", always, polled, contact(102)), 117, "b c d"},
+		{"then those that it hears count", given("b:back@103 c:back@103 d:dead@100", always, polled, contact(102)), 118, "b c"},
 		{"a peer that is back before a loss is heard", given("b:back@117 c:dead@118", "", contact(50)), 118, "b"},
 		{"a peer that was lost long before a loss is heard", given("b:back@103 c:dead@70", "", contact(50)), 103, "b"},
 
 		// After a start.
-		{"a node that the others do not know yet decides nothing", given("b c", "", watched, newborn), 0, "b c untrusted"},
+		{"a node that the others do not know yet decides nothing", given("b c", "", polled, newborn), 0, "b c untrusted"},
 		{"a new node with only gossip decides nothing", given("b c", "", newborn), 0, "b c untrusted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -277,13 +280,13 @@ func TestOldLeaseMakesNoCandidate(t *testing.T) {
 		want string
 	}{
 		{"gossip does not hear it, and no renewal was seen", given("b", "c:alive"), "c"},
-		{"even while Leases are watched", given("b", "c:alive", watched), "c"},
-		{"no other is heard, and the Lease counts for minutes", given("", "c:alive", slow, watched), "c"},
-		{"no other is heard, and the Lease counts for seconds", given("", "c:alive", watched), ""},
+		{"even while Leases are polled", given("b", "c:alive", polled), "c"},
+		{"no other is heard, and the Lease counts for minutes", given("", "c:alive", slow, polled), "c"},
+		{"no other is heard, and the Lease counts for seconds", given("", "c:alive", polled), ""},
 		{"a renewal was seen", given("b", "c:renewed@50", slow), ""},
 		{"gossip hears it", given("b c", "c:alive", slow), ""},
 		{"gossip has lost it, and the result is not trusted", given("b:dead@90 c:dead@90", "b:alive c:alive", slow), ""},
-		{"this node itself", given("", "", slow, watched), ""},
+		{"this node itself", given("", "", slow, polled), ""},
 	} {
 		var got []string
 		for _, m := range election.Merge(tt.is, at(100)).Members {
@@ -298,7 +301,7 @@ func TestOldLeaseMakesNoCandidate(t *testing.T) {
 }
 
 func TestMergeReportsDrainingAndReachable(t *testing.T) {
-	e := given("b c:dead@100 d", "b:alive c:renewed@105 e:alive", watched)
+	e := given("b c:dead@100 d", "b:alive c:renewed@105 e:alive", polled)
 	e.Gossip[0].Draining = true
 	e.Leases[1].Draining = true
 	var got []string

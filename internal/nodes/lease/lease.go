@@ -2,13 +2,12 @@
 // the other nodes: which nodes are alive, and which subnets they have.
 //
 // It knows the Lease as an object, and the times at which this node saw each Lease change.
-// It never compares the clocks of two machines (see election.Liveness). It knows nothing of
-// Services or of interfaces. It decides nothing: package election decides which node
-// announces an address.
+// It never compares the clocks of two machines. It knows nothing of Services or of interfaces.
+// It decides nothing: package election decides which node announces an address.
 //
 // There are two ways to keep Leases (see Mode). If gossip knows which nodes are alive, agents renew
 // their Leases slowly, and read those of others when they have a reason to (see schedule.go).
-// Otherwise they renew them fast and watch them.
+// Otherwise they renew them fast, and list all of them about once in a second.
 //
 // A node agent that stops leaves its Lease and its addresses in place, whether it restarts,
 // is rolled out or crashes. The next agent on the node adopts both, and no connection
@@ -29,26 +28,23 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// Mode is how the agent keeps and reads Leases. New starts with watched and fast Leases.
+// Mode is how the agent keeps and reads Leases. New starts with polled and fast Leases.
 type Mode struct {
-	// Watch makes the agent watch the Leases of other nodes. Without it the agent reads
-	// them when it has a reason to, and lists them now and then.
-	Watch bool
-	// Fast makes the agent renew its own Lease as often as agents that watch it expect.
+	// Poll makes the agent list the Leases all the time. Without it the agent reads them when it
+	// has a reason to, and lists them now and then.
+	Poll bool
+	// Fast makes the agent renew its own Lease as often as agents that poll expect.
 	Fast bool
 	// Lost are the nodes that gossip lost, and when. A lost node that is alive keeps its
-	// Lease fast from then on. If its Lease is not renewed soon, the node is dead. Without
-	// a watch, the agent reads the Lease of each lost node until that is clear.
+	// Lease fast from then on. If its Lease is not renewed soon, the node is dead. An agent that
+	// does not poll reads the Lease of each lost node until that is clear.
 	Lost map[string]time.Time
 	// Left are the nodes whose agents left gossip in order. They deleted their Leases.
 	Left map[string]bool
-	// Unnoticed is election.Loss.Unnoticed of the lost nodes. If they are alive, they keep
-	// their Leases fast only after a read has shown them that this agent keeps its Lease
-	// fast.
-	Unnoticed bool
 	// Digests are the digests of Leases that gossip carries, for the nodes that it hears. If a
-	// Lease that is not watched has another digest, the agent reads that Lease.
-	Digests map[string]Digest
+	// Lease has another digest, the agent reads it. An agent that has not read its networks yet
+	// has the digest 0.
+	Digests map[string]uint64
 	// Unproven are nodes that are known only from an old Lease. If that Lease is not
 	// renewed within its duration, the node is dead.
 	Unproven map[string]bool
@@ -73,7 +69,6 @@ type Leases struct {
 	mu        sync.Mutex
 	record    *Record // the published record; nil before the first Publish
 	inherited inheritance
-	mode      Mode
 	table     *table
 }
 
@@ -89,7 +84,6 @@ func New(opt Options) *Leases {
 		look:    make(chan struct{}, 1),
 		listed:  make(chan struct{}),
 		writing: make(chan struct{}, 1),
-		mode:    Mode{Watch: true, Fast: true},
 		table:   newTable(opt),
 	}
 }
@@ -127,16 +121,15 @@ func (l *Leases) Publish(r Record) {
 func (l *Leases) SetMode(m Mode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m.Fast && !l.mode.Fast && l.record != nil {
+	if m.Fast && !l.table.mode.Fast && l.record != nil {
 		backoff.Poke(l.renew)
 	}
 	now := time.Now()
-	l.table.lose(m.Lost, now)
-	l.table.left, l.table.unnoticed, l.table.unproven, l.table.digests = m.Left, m.Unnoticed, m.Unproven, m.Digests
-	if l.table.plan(now) || m.Watch != l.mode.Watch {
+	before := l.table.next(now)
+	l.table.change(m, now)
+	if l.table.next(now) != before {
 		backoff.Poke(l.look)
 	}
-	l.mode = m
 }
 
 // Prove makes the publisher renew our Lease now, as a proof of contact.
@@ -170,19 +163,10 @@ func (l *Leases) Seeds(ctx context.Context) ([]netip.AddrPort, error) {
 // Changed signals that View may have changed.
 func (l *Leases) Changed() <-chan struct{} { return l.changed }
 
-// update applies change to the table. It signals readers if change reports that the known
-// state may have changed.
-func (l *Leases) update(change func(*table) bool) {
+// update applies change to the table, and signals readers.
+func (l *Leases) update(change func(*table)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if change(l.table) {
-		backoff.Poke(l.changed)
-	}
-}
-
-// currentMode returns the current mode.
-func (l *Leases) currentMode() Mode {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mode
+	change(l.table)
+	backoff.Poke(l.changed)
 }

@@ -239,15 +239,12 @@ func (a away) answer(ctx context.Context) error {
 }
 
 func TestRegainedNetworksSettleWithoutTheAPIServer(t *testing.T) {
-	for _, tt := range []struct{ watched, hangs bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
+	for _, tt := range []struct{ polls, hangs bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			l, stop := start(t, away{hangs: tt.hangs}, "node-a", 10*time.Second)
 			defer stop()
-			l.SetMode(Mode{Watch: tt.watched})
-			l.update(func(t *table) bool {
-				t.listed, t.settled = time.Now(), time.Now()
-				return true
-			})
+			l.SetMode(Mode{Poll: tt.polls})
+			l.update(func(t *table) { t.listed, t.settled = time.Now(), time.Now() })
 			l.Publish(record())
 			time.Sleep(time.Minute)
 			l.Publish(record("192.0.2.0/24"))
@@ -259,7 +256,7 @@ func TestRegainedNetworksSettleWithoutTheAPIServer(t *testing.T) {
 				select {
 				case <-l.Changed():
 				case <-limit:
-					t.Fatalf("watch %t, hangs %t: no signal that the node is settled", tt.watched, tt.hangs)
+					t.Fatalf("polls %t, hangs %t: no signal that the node is settled", tt.polls, tt.hangs)
 				}
 			}
 		})
@@ -370,4 +367,53 @@ func TestHangingRenewalTimesOut(t *testing.T) {
 			t.Errorf("the renewal timed out after %s, want %s", took, most)
 		}
 	})
+}
+
+func TestASlowLeaseHasALongDuration(t *testing.T) {
+	client := api(t)
+	l, _ := start(t, client, "node-a", 2*time.Second)
+	l.SetMode(Mode{})
+	l.Publish(record("192.0.2.0/24"))
+	for !l.View().Settled {
+		<-l.Changed()
+	}
+	expect.Equal(t, "the duration of the Lease", *get(t, client, "node-a").Spec.LeaseDurationSeconds, 180)
+	l.SetMode(Mode{Fast: true})
+	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
+		<-l.Changed()
+	}
+}
+
+func TestDeleteIsFinal(t *testing.T) {
+	client := api(t)
+	l, _ := start(t, client, "node-a", 10*time.Second)
+	l.Publish(record("192.0.2.0/24"))
+	await(t, l, "node-a is known", members("node-a"))
+	expect.NoError(t, l.Delete(t.Context()))
+	await(t, l, "the table has no Lease", func(p election.Peers) bool { return len(p.Members) == 0 })
+	if err := l.renewNow(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if all, err := client.List(t.Context(), metav1.ListOptions{}); err != nil || len(all.Items) != 0 {
+		t.Errorf("the Lease is %v, %v", all, err)
+	}
+}
+
+func TestTheLeaseCarriesGossipAddressAndDraining(t *testing.T) {
+	l, gossip := New(Options{Node: "node-a"}), netip.MustParseAddrPort("[2001:db8::1]:7934")
+	o := &coordinationv1.Lease{}
+	l.write(o, Record{Draining: "cordoned", Gossip: gossip}, time.Minute, at(0))
+	if got, why := Gossip(o), o.Annotations[AnnotationDraining]; got != gossip || why != "cordoned" || !Draining(o) {
+		t.Errorf("the Lease has the gossip address %s and draining %q", got, why)
+	}
+	l.write(o, Record{}, time.Minute, at(0))
+	if _, there := o.Annotations[AnnotationGossip]; there || Draining(o) {
+		t.Errorf("the annotations are %v", o.Annotations)
+	}
+	for _, text := range []string{"", "192.0.2.1", "192.0.2.1:0", "node:7934"} {
+		o.Annotations[AnnotationGossip] = text
+		if got := Gossip(o); got.IsValid() {
+			t.Errorf("%q is read as %s", text, got)
+		}
+	}
 }

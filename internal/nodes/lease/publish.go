@@ -60,7 +60,9 @@ func (l *Leases) period() time.Duration { return l.duration() / 3 }
 
 // duration returns the current duration of our Lease, which depends on the mode.
 func (l *Leases) duration() time.Duration {
-	if l.currentMode().Fast {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.table.mode.Fast {
 		return l.opt.Duration
 	}
 	return max(slowDuration, l.opt.Duration)
@@ -118,12 +120,8 @@ func (l *Leases) put(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The API server stores microseconds, and the version that the watch returns must equal
-	// what was sent.
-	now := time.Now()
-	l.write(o, l.toPublish(o, now), l.duration(), now.Truncate(time.Microsecond))
-	version := versionOf(o)
-	l.send(o, now)
+	r, now := l.toPublish(o)
+	l.write(o, r, l.duration(), now)
 	if o.ResourceVersion == "" {
 		o, err = l.opt.Client.Create(ctx, o, metav1.CreateOptions{})
 	} else {
@@ -133,18 +131,28 @@ func (l *Leases) put(ctx context.Context) error {
 		return err
 	}
 	l.object = o
-	l.acknowledged(version)
+	l.update(func(t *table) {
+		l.inherited.written = true
+		t.acknowledge(now)
+		if t.unlisted() {
+			backoff.Poke(l.look)
+		}
+	})
 	return nil
 }
 
-// toPublish returns the record to publish at now. o is our Lease before the write.
-func (l *Leases) toPublish(o *coordinationv1.Lease, now time.Time) Record {
+// toPublish returns the record to publish now, and the time. o is our Lease before the write.
+func (l *Leases) toPublish(o *coordinationv1.Lease) (r Record, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now = time.Now()
+	if o.ResourceVersion == "" && l.table.settled.IsZero() {
+		l.table.settling = l.table.settle // no other node knows this node
+	}
 	l.inherited.read(o, l.opt.Instance, now)
-	r := *l.record
+	r = *l.record
 	r.Claims = l.inherited.with(r.Claims, now)
-	return r
+	return r, now
 }
 
 // current returns a copy of our Lease to write into, or an empty Lease if there is none.
@@ -157,24 +165,4 @@ func (l *Leases) current(ctx context.Context) (*coordinationv1.Lease, error) {
 		return &coordinationv1.Lease{}, nil
 	}
 	return o, err
-}
-
-// send records a renewal before it is sent, because the watch may be faster than the
-// answer.
-func (l *Leases) send(o *coordinationv1.Lease, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.table.send(versionOf(o), o.ResourceVersion == "", now)
-}
-
-// acknowledged records that the API server accepted a renewal.
-func (l *Leases) acknowledged(version string) {
-	l.update(func(t *table) bool {
-		l.inherited.written = true
-		t.acknowledge(version)
-		if t.unlisted() {
-			backoff.Poke(l.look)
-		}
-		return true
-	})
 }

@@ -91,7 +91,7 @@ func TestAddressesThatANodeCannotHaveAreReadAsWritten(t *testing.T) {
 	if !slices.Equal(got.unable, r.Unable) || got.digest != r.Digest() {
 		t.Errorf("they are read as %v, with the digest %x for %x", got.unable, got.digest, r.Digest())
 	}
-	if none := (Record{}); none.Digest() == r.Digest() || got.equal(read("node-a", written(none), time.Minute)) {
-		t.Error("other agents do not notice the addresses")
+	if none := (Record{}); none.Digest() == r.Digest() {
+		t.Error("other agents do not read the addresses")
 	}
 }

@@ -1,49 +1,34 @@
 package lease
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// While the agent does not watch Leases, it reads the Lease of another node when it has a
+// While the agent does not poll Leases, it reads the Lease of another node when it has a
 // reason to: gossip announced another content, or gossip does not hear the node. The API
 // server gets one small request then, and not a list of all Leases. Lists find the nodes of
 // which gossip knows nothing. They also replace many small requests.
 const (
 	// few is how many Leases the agent reads one by one. If more are due, it lists all.
 	few = 16
-	// listEach, times the number of nodes, is a time. The nodes spread the lists that replace
-	// many reads over that time, and it limits the pause after a failed request. So all nodes
+	// pollEach, times the number of nodes, is the shortest pause between two lists of an agent that
+	// polls.
+	pollEach = 3 * time.Millisecond
+	// failEach, times the number of nodes, limits the pause after a failed request. So all nodes
 	// together send at most 33 such requests in a second.
-	listEach = 30 * time.Millisecond
-	// resync is the shortest pause between two lists when all is well, and maxResync the
-	// longest. In between, resyncEach for each known node keeps the number of lists of all
-	// nodes together the same.
-	resync, resyncEach, maxResync = 5 * time.Minute, 720 * time.Millisecond, time.Hour
+	failEach = 30 * time.Millisecond
+	// resync is the shortest pause between two lists when all is well. In a large cluster,
+	// resyncEach for each known node keeps the number of lists of all nodes together the same.
+	resync, resyncEach = 5 * time.Minute, 720 * time.Millisecond
 	// recheck is the pause between two reads of the Lease of a node that gossip does not hear.
 	// recheckEach is added for each known node, so that the lists of all nodes together do not
 	// grow faster than their number.
 	recheck, recheckEach = 5 * time.Second, 30 * time.Millisecond
 	// writtenAfter is how long a node may need to write its Lease after gossip announced
-	// the change.
-	writtenAfter = time.Second
-	// readEach, times the number of nodes, is the time over which the nodes spread their reads of
-	// one changed Lease. It is urgentEach if the change may concern networks that gossip does not
-	// carry.
-	readEach, urgentEach = 10 * time.Millisecond, time.Millisecond
+	// the change. The nodes spread their reads of the Lease over readEach for each node.
+	writtenAfter, readEach = time.Second, 10 * time.Millisecond
 	// Agents that start together should not read together. Each agent multiplies its pauses
 	// by a number from minSpread to maxSpread.
 	minSpread, maxSpread = 0.75, 1.25
 )
-
-// Digest is gossip's information about the Lease of a node that it hears.
-type Digest struct {
-	// Value is the Record.Digest of the node. It is 0 if its agent is of an earlier version, or has
-	// not read its networks yet. Then no message reports a change of the Lease.
-	Value uint64
-	// Urgent means that gossip does not tell all networks of the node.
-	Urgent bool
-}
 
 // step is what the agent reads next: all Leases, or the Lease of node. If it is neither, the
 // agent reads nothing for a time.
@@ -53,118 +38,81 @@ type step struct {
 	wait time.Duration
 }
 
-// reason is why the Lease of a node is due.
+// reason is why the Lease of a node is due. The zero value is no reason.
 type reason struct {
-	kind   kind
-	digest Digest
+	doubtful bool   // the Lease decides whether the node is alive
+	changed  bool   // gossip tells of another content, or the Lease is unknown
+	digest   uint64 // what gossip tells
 }
 
-type kind int
-
-const (
-	noReason kind = iota
-	changed       // gossip tells of another content, or the Lease is unknown
-	doubtful      // the Lease decides whether the node is alive
-	departed      // the agent of the node left, and should have deleted the Lease
-	noDigest      // gossip carries no digest, so the Lease may change without notice
-)
-
-// due is the next read of the Lease of one node.
+// due is the next read of the Lease of one node. pause is the pause until the read after it.
 type due struct {
 	reason
 	at    time.Time
-	list  time.Time     // from then on a list may replace the read
-	pause time.Duration // from at to the read after it
+	pause time.Duration
 }
 
 // reason returns why the Lease of node must be read.
 func (t *table) reason(node string) reason {
-	s, known := t.contents[node]
-	_, lost := t.lost[node]
-	_, left := t.left[node]
-	switch d, hears := t.digests[node]; {
+	s := t.seen[node]
+	_, lost := t.mode.Lost[node]
+	switch digest, hears := t.mode.Digests[node]; {
 	case node == t.self:
-	case known && !t.silent[node] && (lost || t.unproven[node]):
-		return reason{kind: doubtful}
-	case known && left:
-		return reason{kind: departed}
-	case hears && (!known || d.Value != 0 && d.Value != s.digest):
-		return reason{changed, d}
-	case hears && known && d.Value == 0 && t.noDigest <= few:
-		return reason{kind: noDigest}
+	case s != nil && !s.silent && (lost || t.mode.Unproven[node]):
+		return reason{doubtful: true}
+	case hears && (s == nil || digest != 0 && digest != s.digest):
+		return reason{changed: true, digest: digest}
 	}
 	return reason{}
 }
 
-// plan brings the planned reads up to date. It reports whether there is a new one.
-func (t *table) plan(now time.Time) (more bool) {
-	t.noDigest = 0
-	for node, d := range t.digests {
-		if _, known := t.contents[node]; known && d.Value == 0 && node != t.self {
-			t.noDigest++
-		}
-	}
+// plan brings the planned reads up to date.
+func (t *table) plan(now time.Time) {
 	for node := range t.due {
-		if t.reason(node).kind == noReason {
+		if t.reason(node) == (reason{}) {
 			delete(t.due, node)
 		}
 	}
-	consider := func(node string) {
-		r := t.reason(node)
-		d, planned := t.due[node]
-		if r.kind == noReason || planned && d.reason == r {
-			return
+	for node := range t.mode.Digests {
+		t.planOne(node, now)
+	}
+	for node := range t.mode.Lost {
+		t.planOne(node, now)
+	}
+	for node := range t.mode.Unproven {
+		t.planOne(node, now)
+	}
+}
+
+func (t *table) planOne(node string, now time.Time) {
+	r := t.reason(node)
+	old, planned := t.due[node]
+	if r == (reason{}) || planned && old.reason == r {
+		return
+	}
+	next := t.first(node, r, now)
+	if planned && old.changed && r.changed {
+		// A Lease that changes again and again is read as early as one that changes once,
+		// and no more often.
+		if old.at.Before(next.at) {
+			next.at = old.at
 		}
-		first := t.first(node, r, now)
-		if planned && d.kind == r.kind {
-			// A Lease that changes again and again is read as early as one that changes once,
-			// and no more often.
-			if d.at.Before(first.at) {
-				first.at, first.list = d.at, d.list
-			}
-			first.pause = max(first.pause, d.pause)
-		}
-		t.due[node], more = first, true
+		next.pause = max(next.pause, old.pause)
 	}
-	for node := range t.digests {
-		consider(node)
-	}
-	for node := range t.lost {
-		consider(node)
-	}
-	for node := range t.left {
-		consider(node)
-	}
-	for node := range t.unproven {
-		consider(node)
-	}
-	return more
+	t.due[node] = next
 }
 
 // first returns the first read of the Lease of node for the reason r.
 func (t *table) first(node string, r reason, now time.Time) due {
-	pause, each := writtenAfter, readEach
-	switch {
-	case r.kind == doubtful:
-		from := now
-		if _, lost := t.lost[node]; !lost { // it is unproven until its Lease expires
-			from = later(now, t.last[node].first.Add(t.contents[node].duration))
-		}
-		at := from.Add(t.spread(t.recheckPause()))
-		return due{r, at, at, t.spread(t.recheckPause())}
-	case r.kind == noDigest:
-		at := later(now, t.last[node].last.Add(t.spread(resync)))
-		return due{r, at, at, t.spread(resync)}
-	case r.digest.Urgent:
-		each = urgentEach
+	if r.changed {
+		spread := t.turn * float64(readEach) * float64(len(t.seen))
+		return due{r, now.Add(writtenAfter + time.Duration(spread)), writtenAfter}
 	}
-	return due{r, now.Add(writtenAfter + t.share(each)), now.Add(writtenAfter + t.share(listEach)), pause}
-}
-
-// share returns the wait of this agent if all agents together spread their actions over each for
-// every node.
-func (t *table) share(each time.Duration) time.Duration {
-	return time.Duration(t.turn * float64(each) * float64(len(t.contents)))
+	from, pause := now, t.spread(t.recheckPause())
+	if _, lost := t.mode.Lost[node]; !lost { // it is unproven until its Lease expires
+		from = later(now, t.seen[node].since.Add(t.seen[node].duration))
+	}
+	return due{r, from.Add(pause), pause}
 }
 
 // postpone plans the reads that were due at now and are still needed. A Lease that the node
@@ -172,14 +120,13 @@ func (t *table) share(each time.Duration) time.Duration {
 func (t *table) postpone(now time.Time) {
 	for node, d := range t.due {
 		switch {
-		case t.reason(node).kind == noReason:
+		case t.reason(node) == reason{}:
 			delete(t.due, node)
 		case !d.at.After(now):
-			if d.kind != doubtful {
+			if d.changed {
 				d.pause = min(2*d.pause, resync)
 			}
 			d.at = now.Add(d.pause)
-			d.list = later(d.list, d.at)
 			t.due[node] = d
 		}
 	}
@@ -189,16 +136,16 @@ func (t *table) postpone(now time.Time) {
 // The pauses grow with each failure. In a large cluster they grow for longer, so that a
 // server that is back does not get the requests of all agents at once.
 func (t *table) fail(now time.Time) {
-	t.pauses.Max = t.pauses.Min + listEach*time.Duration(max(len(t.contents), len(t.digests)))
-	t.retry = now.Add(t.pauses.Next())
+	t.pauses.Max = t.pauses.Min + failEach*time.Duration(max(len(t.seen), len(t.mode.Digests)))
+	t.failed, t.retry = now, now.Add(t.pauses.Next())
 }
 
 // next returns what to read at now.
 func (t *table) next(now time.Time) step {
-	if now.Before(t.retry) {
+	switch {
+	case now.Before(t.retry):
 		return step{wait: t.retry.Sub(now)}
-	}
-	if t.listed.IsZero() || t.unlisted() {
+	case t.listed.IsZero(), t.unlisted():
 		return step{list: true}
 	}
 	node, at, list := t.planned(now)
@@ -209,11 +156,10 @@ func (t *table) next(now time.Time) step {
 		return step{node: node}
 	}
 	until := list
-	if node != "" && at.Before(until) {
-		until = at
-	}
-	if t.settled.After(now) && t.settled.Before(until) {
-		until = t.settled
+	for _, other := range []time.Time{at, t.settled} {
+		if other.After(now) && other.Before(until) {
+			until = other
+		}
 	}
 	return step{wait: until.Sub(now)}
 }
@@ -221,38 +167,39 @@ func (t *table) next(now time.Time) step {
 // planned returns the next read of one Lease, or an empty node, and when the next list is due.
 // If more than a few Leases are due at now, one list replaces their reads.
 func (t *table) planned(now time.Time) (node string, at, list time.Time) {
-	list = t.listed.Add(t.spread(t.resyncPause()))
-	var dues []time.Time // when a list may replace the reads that are due
+	list = t.listed.Add(t.spread(t.listPause()))
+	if t.mode.Poll {
+		return "", time.Time{}, list
+	}
+	dues := 0
 	for n, d := range t.due {
 		if !d.at.After(now) {
-			dues = append(dues, d.list)
+			dues++
 		}
 		if node == "" || d.at.Before(at) || d.at.Equal(at) && n < node {
 			node, at = n, d.at
 		}
 	}
-	if len(dues) <= few {
+	if dues <= few {
 		return node, at, list
 	}
-	slices.SortFunc(dues, time.Time.Compare)
-	if soon := later(dues[few], t.listed.Add(t.spread(t.recheckPause()))); soon.Before(list) {
+	if soon := t.listed.Add(t.spread(t.recheckPause())); soon.Before(list) {
 		list = soon
 	}
 	return "", time.Time{}, list
 }
 
-// resyncPause returns the pause between two lists when all is well. If many agents tell no digest,
-// lists alone read their Leases.
-func (t *table) resyncPause() time.Duration {
-	if t.noDigest > few {
-		return resync
+// listPause returns the pause between two lists.
+func (t *table) listPause() time.Duration {
+	if t.mode.Poll {
+		return max(t.duration/10, pollEach*time.Duration(len(t.seen)))
 	}
-	return min(max(resync, resyncEach*time.Duration(len(t.contents))), maxResync)
+	return max(resync, resyncEach*time.Duration(len(t.seen)))
 }
 
 // recheckPause returns the pause between two reads of the Lease of a node that gossip does not hear.
 func (t *table) recheckPause() time.Duration {
-	return recheck + recheckEach*time.Duration(len(t.contents))
+	return recheck + recheckEach*time.Duration(len(t.seen))
 }
 
 // spread returns pause times the factor of this agent, which is from minSpread to maxSpread.

@@ -64,7 +64,7 @@ func TestDigestChangesWithWhatAgentsRead(t *testing.T) {
 	expect.Equal(t, "the digest of a record with data that gossip carries or no agent reads", drains.Digest(), record("192.0.2.0/24").Digest())
 }
 
-// A network of node-b is gone, but its gossip record has no room for that. Without a watch, the
+// A network of node-b is gone, but its gossip record has no room for that. Without polling, the
 // next list of all Leases comes only after minutes.
 func TestAChangedLeaseIsRead(t *testing.T) {
 	client := api(t)
@@ -80,7 +80,7 @@ func TestAChangedLeaseIsRead(t *testing.T) {
 	await(t, l, "both networks", known(2))
 
 	now := record("192.0.2.0/24")
-	l.SetMode(Mode{Digests: map[string]Digest{"node-b": {Value: now.Digest()}}})
+	l.SetMode(Mode{Digests: map[string]uint64{"node-b": now.Digest()}})
 	other.Publish(now)
 	await(t, l, "one network", known(1))
 
@@ -94,30 +94,25 @@ func TestReasonsToReadALease(t *testing.T) {
 	const other = 1
 	same := digest("192.0.2.0/24", "", "", "", "")
 	for _, tt := range []struct {
-		name   string
-		change func(*table)
-		first  string // what table reads next at 100 s
-		then   string // the read after that one failed
+		name  string
+		mode  Mode
+		first string // what table reads next at 100 s
+		then  string // the read after that one failed
 	}{
-		{"without a change", func(*table) {}, "nothing for 3m20s", ""},
-		{"gossip has the known digest", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: same}} }, "nothing for 3m20s", ""},
-		{"the content changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
-		{"networks changed", func(t *table) { t.digests = map[string]Digest{"node-0": {Value: other, Urgent: true}} }, "nothing for 1.002s", "nothing for 2s"},
-		{"a new node", func(t *table) { t.digests = map[string]Digest{"node-9": {Value: other}} }, "nothing for 1.02s", "nothing for 2s"},
-		{"a new node of an earlier version", func(t *table) { t.digests = map[string]Digest{"node-9": {}} }, "nothing for 1.02s", "nothing for 2s"},
-		{"the digest of this node", func(t *table) { t.digests = map[string]Digest{"node-a": {Value: other}} }, "nothing for 3m20s", ""},
-		{"a lost node", func(t *table) { t.lost = map[string]time.Time{"node-0": at(100)} }, "nothing for 5.12s", "nothing for 5.12s"},
-		{"a lost node without a Lease", func(t *table) { t.lost = map[string]time.Time{"node-9": at(100)} }, "nothing for 3m20s", ""},
-		{"a node left", func(t *table) { t.left = map[string]bool{"node-0": true} }, "nothing for 1.02s", "nothing for 2s"},
-		{"a node left, and its Lease is gone", func(t *table) { t.left = map[string]bool{"node-9": true} }, "nothing for 3m20s", ""},
-		{"a Lease is unproven", func(t *table) { t.unproven = map[string]bool{"node-0": true} }, "nothing for 1m25.12s", "nothing for 5.12s"},
+		{"without a change", Mode{}, "nothing for 3m20s", ""},
+		{"gossip has the known digest", Mode{Digests: map[string]uint64{"node-0": same}}, "nothing for 3m20s", ""},
+		{"the content changed", Mode{Digests: map[string]uint64{"node-0": other}}, "nothing for 1.02s", "nothing for 2s"},
+		{"a new node", Mode{Digests: map[string]uint64{"node-9": other}}, "nothing for 1.02s", "nothing for 2s"},
+		{"a new node that has not read its networks", Mode{Digests: map[string]uint64{"node-9": 0}}, "nothing for 1.02s", "nothing for 2s"},
+		{"the digest of this node", Mode{Digests: map[string]uint64{"node-a": other}}, "nothing for 3m20s", ""},
+		{"a lost node", Mode{Lost: map[string]time.Time{"node-0": at(100)}}, "nothing for 5.12s", "nothing for 5.12s"},
+		{"a lost node without a Lease", Mode{Lost: map[string]time.Time{"node-9": at(100)}}, "nothing for 3m20s", ""},
+		{"a Lease is unproven", Mode{Unproven: map[string]bool{"node-0": true}}, "nothing for 1m25.12s", "nothing for 5.12s"},
+		{"polling", Mode{Poll: true, Lost: map[string]time.Time{"node-0": at(100)}}, "all", ""},
 	} {
 		table := listed(4)
-		tt.change(table)
-		expect.Equal(t, tt.name+": a read is planned", table.plan(at(100)), (tt.then != ""))
-		if table.plan(at(101)) {
-			t.Errorf("%s: the read is planned again", tt.name)
-		}
+		table.change(tt.mode, at(100))
+		table.plan(at(101)) // it plans nothing again
 		first := table.next(at(100))
 		expect.Equal(t, tt.name+": what the table reads", first.String(), tt.first)
 		if tt.then == "" {
@@ -134,8 +129,7 @@ func TestReasonsToReadALease(t *testing.T) {
 
 func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 	table := listed(4)
-	table.digests = map[string]Digest{"node-0": {Value: 1}}
-	table.plan(at(0))
+	table.change(Mode{Digests: map[string]uint64{"node-0": 1}}, at(0))
 	var pauses []time.Duration
 	for now := at(0); len(pauses) < 12; table.listed = now {
 		s := table.next(now)
@@ -150,21 +144,18 @@ func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 	}
 }
 
-// In a large cluster an agent may wait almost a minute before it reads a Lease. It still reads a
+// In a large cluster an agent may wait for some seconds before it reads a Lease. It still reads a
 // Lease that changes more often, for example because a link goes up and down.
 func TestFrequentlyChangingLeaseIsRead(t *testing.T) {
-	table := listed(5000)
-	for i := range 4 { // every 10 s, and the Lease is due 26 s after the first change
-		now := float64(10 * i)
-		table.digests = map[string]Digest{"node-0": {Value: uint64(i + 1)}}
-		if !table.plan(at(now)) {
-			t.Errorf("at %g: the change is not noticed", now)
-		}
+	table := listed(1000)
+	for i := range 4 { // every 2 s, and the Lease is due 6 s after the first change
+		now := float64(2 * i)
+		table.change(Mode{Digests: map[string]uint64{"node-0": uint64(i + 1)}}, at(now))
 		if i < 3 {
-			reads(t, table, now, fmt.Sprint("nothing for ", 26*time.Second-time.Duration(10*i)*time.Second))
+			reads(t, table, now, fmt.Sprint("nothing for ", 6*time.Second-time.Duration(2*i)*time.Second))
 		}
 	}
-	reads(t, table, 30, "node-0")
+	reads(t, table, 6, "node-0")
 }
 
 func TestManyDueLeasesAreListed(t *testing.T) {
@@ -173,11 +164,11 @@ func TestManyDueLeasesAreListed(t *testing.T) {
 		want string
 	}{{few, "node-0"}, {few + 1, "all"}} {
 		table := listed(100)
-		table.lost = map[string]time.Time{}
+		lost := map[string]time.Time{}
 		for i := range tt.lost {
-			table.lost[fmt.Sprint("node-", i)] = at(100)
+			lost[fmt.Sprint("node-", i)] = at(100)
 		}
-		table.plan(at(100))
+		table.change(Mode{Lost: lost}, at(100))
 		reads(t, table, 100, "nothing for 8s")
 		reads(t, table, 108, tt.want)
 		table.listed = at(105) // soon after a list, waiting is cheaper than another list
@@ -188,87 +179,16 @@ func TestManyDueLeasesAreListed(t *testing.T) {
 	}
 }
 
-// In large clusters, the number of lists of all nodes together does not depend on the size.
+// The number of lists of all nodes together does not grow faster than the number of nodes.
 func TestListsAreRareInLargeClusters(t *testing.T) {
 	for _, tt := range []struct {
-		nodes int
-		want  time.Duration
-	}{{1, 5 * time.Minute}, {400, 5 * time.Minute}, {1000, 12 * time.Minute}, {5000, time.Hour}, {20000, time.Hour}} {
+		nodes      int
+		idle, poll time.Duration
+	}{{1, 5 * time.Minute, time.Second}, {300, 5 * time.Minute, time.Second}, {1000, 12 * time.Minute, 3 * time.Second}} {
 		table := listed(tt.nodes)
-		reads(t, table, 0, fmt.Sprint("nothing for ", tt.want))
-		// The Leases of agents of an earlier version change without a new digest.
-		for i := range few {
-			table.digests = map[string]Digest{"node-a": {}, "node-0": {Value: 1}, "unknown": {}}
-			for j := range i {
-				table.digests[fmt.Sprint("node-", j+1)] = Digest{}
-			}
-			table.plan(at(0))
-			if tt.nodes > 1 && table.resyncPause() != tt.want {
-				t.Errorf("%d nodes, %d of them without a digest: a list every %v, want %v", tt.nodes, i, table.resyncPause(), tt.want)
-			}
-		}
-	}
-}
-
-// An agent reads the Lease of an agent of an earlier version by its name, instead of listing all
-// Leases.
-func TestLeaseWithoutADigestIsReadByName(t *testing.T) {
-	table := listed(1000)
-	table.digests = map[string]Digest{"node-0": {}}
-	if !table.plan(at(10)) || table.plan(at(11)) {
-		t.Error("the Lease is not planned exactly once")
-	}
-	for now := 300.0; now < 720; now += 300 {
-		reads(t, table, now-1, "nothing for 1s")
-		reads(t, table, now, "node-0")
-		table.postpone(at(now))
-	}
-	table.digests = map[string]Digest{"node-0": {Value: table.contents["node-0"].digest}}
-	table.plan(at(610))
-	reads(t, table, 610, "nothing for 1m50s") // the list after 12 minutes
-
-	// With many such agents, lists cost less.
-	table.digests = map[string]Digest{}
-	for i := range few + 1 {
-		table.digests[fmt.Sprint("node-", i)] = Digest{}
-	}
-	table.plan(at(610))
-	reads(t, table, 299, "nothing for 1s")
-	reads(t, table, 610, "all")
-}
-
-// A change of the configuration changes the Leases of all nodes at once. The agents must not all
-// list the Leases at the same time.
-func TestListsForManyChangedLeasesAreSpread(t *testing.T) {
-	for _, nodes := range []int{100, 1000, 5000} {
-		const agents, parts = 100, 10 // the agents are a sample of all, and the parts divide the time
-		lists := map[int]int{}        // by part
-		for i := range agents {
-			table := listed(50)
-			for n := 50; n < nodes; n++ {
-				table.contents[fmt.Sprint("other-", n)] = content{}
-			}
-			table.turn = float64(i) / agents
-			table.digests = map[string]Digest{}
-			for n := range few + 1 {
-				table.digests[fmt.Sprint("node-", n)] = Digest{Value: 1, Urgent: true}
-			}
-			begin := at(200)
-			table.plan(begin)
-			now, s := begin, table.next(begin)
-			for ; !s.list && s.node == "" && now.Before(at(1000)); s = table.next(now) {
-				now = now.Add(s.wait)
-			}
-			if !s.list {
-				t.Fatalf("%d nodes: %v after the change the table reads %s", nodes, now.Sub(begin), s)
-			}
-			lists[int(now.Sub(begin)-writtenAfter)*parts/(int(listEach)*nodes)]++
-		}
-		for part, n := range lists {
-			if n > 2*agents/parts {
-				t.Errorf("%d nodes: %d of %d agents list in part %d of %d: %v", nodes, n, agents, part, parts, lists)
-			}
-		}
+		reads(t, table, 0, fmt.Sprint("nothing for ", tt.idle))
+		table.change(Mode{Poll: true}, at(0))
+		reads(t, table, 0, fmt.Sprint("nothing for ", tt.poll))
 	}
 }
 
@@ -278,11 +198,11 @@ func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &refusing{}
 		l := New(Options{Client: client, Node: "node-a", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second, Log: slog.New(slog.DiscardHandler)})
-		l.SetMode(Mode{Digests: map[string]Digest{"node-b": {Value: 1, Urgent: true}}})
+		l.SetMode(Mode{Digests: map[string]uint64{"node-b": 1}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		done := make(chan struct{})
-		go func() { defer close(done); l.read(ctx) }()
+		go func() { defer close(done); l.follow(ctx) }()
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
 			backoff.Poke(l.look)
@@ -303,7 +223,7 @@ func TestPausesAfterFailedRequestsGrowWithTheCluster(t *testing.T) {
 	for _, tt := range []struct {
 		nodes             int
 		shortest, longest time.Duration // limits of a pause after many failures
-	}{{4, time.Second, 3200 * time.Millisecond}, {100, 2500 * time.Millisecond, 7500 * time.Millisecond}, {5000, 76 * time.Second, 228 * time.Second}} {
+	}{{4, time.Second, 3200 * time.Millisecond}, {100, 2500 * time.Millisecond, 7500 * time.Millisecond}, {1000, 16 * time.Second, 48 * time.Second}} {
 		table := listed(tt.nodes)
 		pauses := map[time.Duration]bool{}
 		for range 30 {
@@ -346,26 +266,26 @@ func (r *refusing) List(context.Context, metav1.ListOptions) (*coordinationv1.Le
 // TestRequestsOfAnEvent counts, in virtual time, the requests that an agent makes to follow events
 // of its cluster.
 func TestRequestsOfAnEvent(t *testing.T) {
-	for _, nodes := range []int{4, 100, 5000} {
+	for _, nodes := range []int{4, 100, 1000} {
 		for _, tt := range []struct {
 			name   string
-			begin  func(*table)
+			begin  func(*table) Mode
 			lasts  time.Duration
 			lists  int
 			single int // the largest number of requests for one Lease
 		}{
-			{"the agents of the other nodes restart", func(t *table) {
-				t.digests = map[string]Digest{}
-				for node := range t.contents {
-					t.digests[node] = Digest{Value: digest("192.0.2.0/24", "", "", "", "")}
+			{"the agents of the other nodes restart", func(t *table) Mode {
+				m := Mode{Digests: map[string]uint64{}}
+				for node := range t.seen {
+					m.Digests[node] = digest("192.0.2.0/24", "", "", "", "")
 				}
+				return m
 			}, 4 * time.Minute, 0, 0},
-			{"a node loses power", func(t *table) { t.lost = map[string]time.Time{"node-0": at(0)} }, 4 * time.Minute, 0, 2},
-			{"a node joins", func(t *table) { t.digests = map[string]Digest{"new": {Value: 1}} }, time.Minute, 0, 1},
+			{"a node loses power", func(*table) Mode { return Mode{Lost: map[string]time.Time{"node-0": at(0)}} }, 4 * time.Minute, 0, 2},
+			{"a node joins", func(*table) Mode { return Mode{Digests: map[string]uint64{"new": 1}} }, time.Minute, 0, 1},
 		} {
 			table := listed(nodes)
-			tt.begin(table)
-			table.plan(at(0))
+			table.change(tt.begin(table), at(0))
 			lists, single := 0, 0
 			for now := at(0); now.Before(at(0).Add(tt.lasts)); {
 				s := table.next(now)
@@ -377,12 +297,11 @@ func TestRequestsOfAnEvent(t *testing.T) {
 					single++
 					o := slow(s.node, 1)
 					table.observe(&o, now)
-					table.digests = nil
+					table.mode.Digests = nil
 				case s.node != "":
 					single++
 					o := slow(s.node, 0)
 					table.observe(&o, now)
-					table.judge(s.node, now)
 				default:
 					now = now.Add(s.wait)
 					continue

@@ -1,50 +1,55 @@
 package lease
 
 import (
-	"maps"
 	"math/rand/v2"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"purelb.io/purelb/internal/backoff"
-	"purelb.io/purelb/internal/nodes/election"
 )
 
 // table is what this node has seen of all Leases. It is not safe for concurrent use.
+//
+// All times are from this node's clock. The clocks of other machines do not matter.
 type table struct {
 	self     string
 	duration time.Duration
 	silence  time.Duration
-	// contents holds the contents of all existing Leases, by node.
-	contents map[string]content
-	// live decides which nodes are alive, from the current watch or the last one. synced
-	// means that this watch has shown all Leases. listed is when they were last listed.
-	live             *election.Liveness
-	watching, synced bool
-	listed           time.Time
-	samples
+	// seen is what this node has seen of each existing Lease, by node. listed is when all Leases
+	// were last listed. failed is when the API server last did not answer.
+	seen           map[string]*seen
+	listed, failed time.Time
+	// mode is that of Leases.
+	mode Mode
 	// due are the planned reads, by node. turn, from 0 to 1, is the place of this agent among
-	// all agents that would read at the same time. noDigest is how many known nodes tell no
-	// digest. Before retry, the agent reads nothing, because the API server did not answer.
-	// pauses are the pauses after failed requests.
-	due      map[string]due
-	turn     float64
-	noDigest int
-	retry    time.Time
-	pauses   backoff.Pauses
-	// sent holds the times at which our renewals were sent that the watch has not shown yet,
-	// by version. accepted is when the latest renewal was sent that the API server accepted.
-	// It is zero if that renewal lacks something that it must contain now. contact is the
-	// latest time of a request that the API server answered.
-	sent                        map[string]time.Time
-	lastSent, accepted, contact time.Time
+	// all agents that would read at the same time. Before retry, the agent reads nothing, because
+	// the API server did not answer. pauses are the pauses after failed requests.
+	due    map[string]due
+	turn   float64
+	retry  time.Time
+	pauses backoff.Pauses
+	// accepted is when the latest renewal was sent that the API server accepted. It is zero if that
+	// renewal lacks something that it must contain now. Renewals before required lack it. contact
+	// is the latest time of a request that the API server answered.
+	accepted, required, contact time.Time
 	// settled is the time from which the other nodes know of this node and its networks. It
-	// is zero until a list or the watch has shown our Lease. A node that no other node knows
-	// waits for settle before it takes an address, so that nodes that start together see each
-	// other first. settling is how long this node waits.
+	// is zero until a list has shown our Lease. A node that no other node knows waits for settle
+	// before it takes an address, so that nodes that start together see each other first. settling
+	// is how long this node waits.
 	settled          time.Time
 	settle, settling time.Duration
+}
+
+// seen is what this node has seen of one Lease.
+type seen struct {
+	content
+	version string
+	// since is the start of the time without a renewal. read is when the Lease was last read. The
+	// Lease was renewed after the time renewed, which is zero if no renewal was seen. silent means
+	// that the Lease was not renewed for as long as it counts.
+	since, read, renewed time.Time
+	silent               bool
 }
 
 func newTable(opt Options) *table {
@@ -52,103 +57,93 @@ func newTable(opt Options) *table {
 		self:     opt.Node,
 		duration: opt.Duration,
 		silence:  opt.silence(),
-		contents: map[string]content{},
-		live:     election.NewLiveness(opt.silence()),
-		watching: true,
-		samples:  newSamples(),
+		seen:     map[string]*seen{},
+		mode:     Mode{Poll: true, Fast: true},
 		due:      map[string]due{},
 		turn:     rand.Float64(),
 		pauses:   backoff.Pauses{Min: opt.RetryPeriod, Spread: true},
-		sent:     map[string]time.Time{},
 		settle:   opt.RetryPeriod,
 	}
 }
 
-// observe records the Lease o as it was at now or later. It reports whether that may change
-// the known state of the nodes. Most renewals do not change it, and a thousand nodes renew
-// hundreds of Leases in a second.
-func (t *table) observe(o *coordinationv1.Lease, now time.Time) bool {
+// observe records the Lease o. The request for it was sent at the time at.
+//
+// Time without a renewal counts only while this node has contact with the API server: after an
+// interruption, every holder gets the full time to renew its Lease. So a node that is cut off finds
+// no Lease silent.
+func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
 	node, ok := nodeOf(o)
-	if !ok {
-		return false
-	}
-	before, seen := t.contents[node]
-	t.contents[node] = read(node, o, t.duration)
-	version := versionOf(o)
-	t.sample(node, version, now, t.watching)
-	if t.watching && !t.silent[node] {
-		t.live.Observe(node, version, t.contents[node].duration, now)
-		if since, lost := t.lost[node]; lost && !t.live.Renewed(node).After(since.Add(election.Late)) {
-			t.stale[node] = version
-		}
-		t.live.Observe(node, version, t.term(node, version), now)
-	}
-	if node == t.self && t.watching {
-		t.echo(version, now)
-	}
-	return !seen || !before.equal(t.contents[node]) || node == t.self
-}
-
-// term returns how long version of the Lease of node counts. The Lease of a lost node
-// counts for a shorter time until a renewal after the loss is seen. If the node is alive,
-// that takes no longer than reply.
-func (t *table) term(node, version string) time.Duration {
-	duration := t.contents[node].duration
-	if stale, ok := t.stale[node]; ok && stale == version {
-		return min(duration, t.reply())
-	}
-	return duration
-}
-
-// reply returns how long it may take until a lost node that is alive renews its Lease and
-// this node sees it.
-func (t *table) reply() time.Duration {
-	if !t.unnoticed {
-		return t.duration
-	}
-	return max(t.duration, t.duration/3+time.Duration(maxSpread*float64(t.recheckPause())))
-}
-
-// echo records that the watch showed our renewal version. That proves that our writes and
-// the watch both work, and that the watch has shown everything before the renewal.
-func (t *table) echo(version string, now time.Time) {
-	at, ok := t.sent[version]
 	if !ok {
 		return
 	}
-	maps.DeleteFunc(t.sent, func(_ string, other time.Time) bool { return !other.After(at) })
-	t.live.Contact(at)
-	t.settleFrom(now)
+	s := &seen{content: read(node, o, t.duration), version: versionOf(o), since: at, read: at}
+	if old := t.seen[node]; old != nil {
+		if s.renewed = old.read; s.version == old.version {
+			s.since, s.renewed, s.silent = old.since, old.renewed, old.silent
+		}
+		if !s.silent && (t.failed.After(old.read) || t.mode.Poll && at.Sub(old.read) > t.silence) {
+			s.since = at
+		}
+	}
+	t.seen[node] = s
+	t.judge(node, s)
 }
 
-// settleFrom records that from now on the other nodes can know of this node, and this node
-// of them.
-func (t *table) settleFrom(now time.Time) {
-	if t.settled.IsZero() {
-		t.settled = now.Add(t.settling)
+// judge finds out whether the Lease of node is silent. Without polling it matters only for a lost
+// or an unproven node. The Lease of a lost node counts as long as a fast one.
+func (t *table) judge(node string, s *seen) {
+	from, counts := s.since, s.duration
+	if since, lost := t.mode.Lost[node]; lost {
+		from, counts = later(from, since), min(counts, t.reply())
+	} else if !t.mode.Poll && !t.mode.Unproven[node] {
+		return
+	}
+	s.silent = s.silent || s.read.Sub(from) > counts
+}
+
+// reply returns how long it may take until a lost node that is alive renews its Lease and this node
+// sees it. A node that lost only a few nodes keeps its Lease slow until a read shows that a lost
+// node has a fast Lease.
+func (t *table) reply() time.Duration {
+	return max(t.duration, t.duration/3+time.Duration(maxSpread*float64(t.recheckPause())))
+}
+
+// list records all as the complete list of Leases. The request for it was sent at the time sent.
+func (t *table) list(all []coordinationv1.Lease, sent time.Time) {
+	there := map[string]bool{}
+	for i := range all {
+		if node, ok := nodeOf(&all[i]); ok {
+			there[node] = true
+			t.observe(&all[i], sent)
+		}
+	}
+	for node := range t.seen {
+		if !there[node] {
+			t.drop(node)
+		}
+	}
+	t.listed = sent
+	t.prove(sent)
+	if !t.accepted.IsZero() && sent.After(t.accepted) && t.settled.IsZero() {
+		t.settled = sent.Add(t.settling)
 	}
 }
 
-// send records that version is sent at now. create means that it creates the Lease.
-func (t *table) send(version string, create bool, now time.Time) {
-	maps.DeleteFunc(t.sent, func(_ string, at time.Time) bool { return now.Sub(at) > 3*t.duration })
-	t.sent[version], t.lastSent = now, now
-	if create && t.settled.IsZero() {
-		t.settling = t.settle
+// drop records that the Lease of node is gone. If it is ours, it was deleted: the other nodes may
+// take over our addresses. So this node is not settled until they know of it again.
+func (t *table) drop(node string) {
+	delete(t.seen, node)
+	if node == t.self {
+		t.settled, t.accepted = time.Time{}, time.Time{}
 	}
 }
 
-// acknowledge records that the API server accepted version.
-func (t *table) acknowledge(version string) {
-	at, ok := t.sent[version]
-	if !ok {
-		return // the watch already showed it, or it lacks what it must contain now
+// acknowledge records that the API server accepted the renewal of the time sent.
+func (t *table) acknowledge(sent time.Time) {
+	if !sent.Before(t.required) {
+		t.accepted = sent
 	}
-	t.accepted = at
-	t.prove(at)
-	if !t.watching { // no watch will show it
-		maps.DeleteFunc(t.sent, func(_ string, other time.Time) bool { return !other.After(at) })
-	}
+	t.prove(sent)
 }
 
 // prove records that the API server answered a request. The request was sent at the time sent.
@@ -159,24 +154,7 @@ func (t *table) prove(sent time.Time) {
 }
 
 // unlisted reports whether only a list is missing for this node to be settled.
-func (t *table) unlisted() bool { return !t.watching && t.settled.IsZero() && !t.accepted.IsZero() }
-
-// forget records that the Lease o is gone. If it is ours, it was deleted: the other nodes
-// may take over our addresses. So this node is not settled until they know of it again.
-func (t *table) forget(o *coordinationv1.Lease) {
-	if node, ok := nodeOf(o); ok {
-		t.drop(node)
-	}
-}
-
-func (t *table) drop(node string) {
-	delete(t.contents, node)
-	t.samples.forget(node)
-	t.live.Forget(node)
-	if node == t.self {
-		t.settled, t.accepted = time.Time{}, time.Time{}
-	}
-}
+func (t *table) unlisted() bool { return t.settled.IsZero() && !t.accepted.IsZero() }
 
 // unsettle records that this node now has networks of which the other nodes do not know. It
 // waits until they can know, like a new node. So when a mistake is corrected on several
@@ -187,16 +165,19 @@ func (t *table) drop(node string) {
 // milliseconds. If another node learns of the networks too late, the segment decides: an agent
 // probes it before it takes an address.
 func (t *table) unsettle(now time.Time) {
-	clear(t.sent)
-	t.accepted, t.settling = time.Time{}, t.settle
+	t.accepted, t.required, t.settling = time.Time{}, now, t.settle
 	if !t.settled.IsZero() {
 		t.settled = now.Add(t.settle)
 	}
 }
 
-// overdue reports whether this node must renew its Lease early: a node has become silent, and
-// that counts only after a new proof of contact.
-func (t *table) overdue(now time.Time) bool {
-	at, ok := t.live.Next()
-	return ok && !now.Before(at) && !t.lastSent.IsZero() && t.lastSent.Before(at)
+// change sets the mode. An agent that left in order has deleted its Lease.
+func (t *table) change(m Mode, now time.Time) {
+	for node := range m.Left {
+		if !t.mode.Left[node] {
+			t.drop(node)
+		}
+	}
+	t.mode = m
+	t.plan(now)
 }

@@ -13,11 +13,11 @@ import (
 
 // View is the state of the nodes by their Leases, at one moment.
 type View struct {
-	// Leases are all known Leases, sorted by node. While they are not watched, a Lease
-	// counts as alive unless it was found silent.
+	// Leases are all known Leases, sorted by node. A Lease counts as alive unless it was found
+	// silent.
 	Leases []election.Leased
-	// Trusted means that Leases are watched now, and that there is contact with the API
-	// server. Then a node whose Lease is silent or missing is dead.
+	// Trusted means that Leases are polled now, and that the API server answers this node and
+	// accepts its renewals. Then a node whose Lease is silent or missing is dead.
 	Trusted bool
 	// Contact is the latest time of a request that the API server answered.
 	Contact time.Time
@@ -53,33 +53,17 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) content 
 	}
 }
 
-// equal reports whether s and o have the same content, apart from their durations and
-// digests.
-func (s content) equal(o content) bool {
-	return s.gossip == o.gossip && s.unconfigured == o.unconfigured && s.Draining == o.Draining && slices.Equal(s.Subnets, o.Subnets) && slices.Equal(s.Own, o.Own) &&
-		slices.Equal(s.MACs, o.MACs) && slices.Equal(s.unable, o.unable)
-}
-
 // view returns the known state at now.
 func (t *table) view(now time.Time) View {
-	nodes, trusted := t.live.Live(now)
 	v := View{
 		Contact: t.contact,
 		Settled: !t.settled.IsZero() && !now.Before(t.settled),
 		Listed:  !t.listed.IsZero(),
+		Trusted: t.mode.Poll && t.listed.After(t.failed) && now.Sub(t.listed) <= t.silence && now.Sub(t.accepted) <= t.duration,
 	}
-	v.Trusted = trusted && t.watching && t.synced
-	live := map[string]bool{}
-	for _, node := range nodes {
-		live[node] = true
-	}
-	for node, s := range t.contents {
-		alive := !t.silent[node]
-		if t.watching && t.synced {
-			alive = live[node]
-		}
+	for _, s := range t.seen {
 		v.Leases = append(v.Leases, election.Leased{
-			Record: s.Record, Alive: alive, Renewed: later(t.live.Renewed(node), t.renewed[node]), Slow: s.duration > t.duration,
+			Record: s.Record, Alive: !s.silent, Renewed: s.renewed, Slow: s.duration > t.duration,
 			Unconfigured: s.unconfigured, Unable: s.unable,
 		})
 	}
@@ -90,8 +74,8 @@ func (t *table) view(now time.Time) View {
 // seeds returns the gossip addresses of other nodes.
 func (t *table) seeds() []netip.AddrPort {
 	var seeds []netip.AddrPort
-	for node, s := range t.contents {
-		if node != t.self && s.gossip.IsValid() && !t.silent[node] {
+	for node, s := range t.seen {
+		if node != t.self && s.gossip.IsValid() && !s.silent {
 			seeds = append(seeds, s.gossip)
 		}
 	}

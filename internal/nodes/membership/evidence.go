@@ -35,11 +35,11 @@ func (m *Membership) evidence(view lease.View) election.Evidence {
 }
 
 // digests returns what gossip tells of the Leases of the nodes that it hears.
-func digests(e election.Evidence) map[string]lease.Digest {
-	told := map[string]lease.Digest{}
+func digests(e election.Evidence) map[string]uint64 {
+	told := map[string]uint64{}
 	for _, g := range e.Gossip {
 		if g.State == election.Alive {
-			told[g.Node] = lease.Digest{Value: g.Digest, Urgent: g.Truncated}
+			told[g.Node] = g.Digest
 		}
 	}
 	return told

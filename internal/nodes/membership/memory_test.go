@@ -123,26 +123,26 @@ func TestAnAgentRejoinsWithoutTheAPIServer(t *testing.T) {
 }
 
 // Agents restart during an outage of the API server. If their wait for gossip counted from their
-// start, all of them would list and watch all Leases after the outage.
+// start, all of them would list all Leases all the time after the outage.
 func TestJoiningTimeBeginsWhenTheAPIServerAnswers(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	answers := make(chan struct{})
 	m := New(Options{Gossiping: Gossiping{Bind: place(1)}, Lease: lease.Options{Node: "node-1"}, Log: slog.New(slog.DiscardHandler), Ready: answers})
-	look := func() (watches bool) {
+	look := func() (polls bool) {
 		if err := m.keepLeases(ended); err != nil {
 			t.Error(err)
 		}
 		e := scene{{"node-b", "", "kept"}}.evidence(false)
 		now := time.Now().Add(2 * joining)
 		keeping, _ := m.mode.decide(e, election.Merge(e, now), false, now)
-		return keeping.Watch
+		return keeping.Poll
 	}
 	if look() {
-		t.Error("the agent wants to watch Leases before the API server answers")
+		t.Error("the agent wants to poll Leases before the API server answers")
 	}
 	close(answers)
 	if !look() {
-		t.Error("the agent does not watch Leases although gossip finds no node")
+		t.Error("the agent does not poll Leases although gossip finds no node")
 	}
 }

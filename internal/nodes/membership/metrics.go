@@ -41,10 +41,10 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	m.mu.Lock()
-	g, hears, watches := m.gossip, m.mode.hears, m.mode.watches
+	g, hears, polls := m.gossip, m.mode.hears, m.mode.polls
 	m.mu.Unlock()
 	gauge(describeView, oneIf(hears), "gossip")
-	gauge(describeView, oneIf(watches), "lease")
+	gauge(describeView, oneIf(polls), "lease")
 	var h gossip.Health
 	members := map[gossip.State]int{}
 	var patience time.Duration

@@ -10,11 +10,11 @@ import (
 
 const (
 	// joining is how long gossip may take to find the other nodes. After that the agent
-	// watches Leases instead.
+	// polls Leases instead.
 	joining = 3 * time.Second
-	// linger is how long the agent goes on to watch Leases after it needs to. It is longer
-	// than a fast Lease counts. So a need that comes and goes does not make the agent list
-	// all Leases again and again.
+	// linger is how long the agent goes on to poll Leases after it needs to. It is longer
+	// than a fast Lease counts. So when a need comes and goes, the agent still finds out which
+	// Leases are silent.
 	linger = 30 * time.Second
 	// burst is how long our Lease is kept fast after a doubtful loss. If the lost nodes are
 	// alive and only gossip does not reach them, they have lost us too. Our Lease then
@@ -34,21 +34,21 @@ type leaseMode struct {
 	began time.Time
 	// loss is the time of the last doubtful loss. doubted is when there was last a sign
 	// that others may take this node for dead: a lost node renewed its Lease fast, or
-	// peers accused this node. needed is when a watch was last needed.
+	// peers accused this node. needed is when polling was last needed.
 	loss, doubted, needed time.Time
 	// accusations is how often peers had accused this node at the last decision.
 	accusations uint64
-	// hears means that gossip heard another node at the last decision. watches means that
-	// the agent then watched Leases.
-	hears, watches bool
+	// hears means that gossip heard another node at the last decision. polls means that
+	// the agent then polled Leases.
+	hears, polls bool
 }
 
 // decide returns how the agent has to keep Leases. If gossip reaches all nodes, the agent need
-// not watch. A node that gossip certainly lost needs no watch either: a thousand agents would
-// begin a watch at the same moment. They read the Lease of the lost node now and then, which
+// not poll. A node that gossip certainly lost needs no polling either: a thousand agents would
+// list all Leases at the same moment. They read the Lease of the lost node now and then, which
 // shows whether the node is alive without gossip.
 //
-// The agent keeps its Lease fast while it watches, and while other nodes may have lost it. There
+// The agent keeps its Lease fast while it polls, and while other nodes may have lost it. There
 // are three signs of that: a doubtful loss, peers that accuse this node, and a lost node that
 // keeps its Lease fast. prove reports that a proof of contact is due, because of a new doubtful
 // loss.
@@ -69,9 +69,9 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	case !patient && others == 0, listed && others == 0, unheard:
 		k.needed = now
 	}
-	k.watches = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
-	fast := k.watches || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
-	return lease.Mode{Watch: k.watches, Fast: fast, Lost: lost, Unnoticed: last.Unnoticed(), Unproven: unproven(p)}, prove
+	k.polls = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
+	fast := k.polls || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
+	return lease.Mode{Poll: k.polls, Fast: fast, Lost: lost, Unproven: unproven(p)}, prove
 }
 
 // accused takes the current gossip.Accused. If it has grown, the peers that accuse this node may

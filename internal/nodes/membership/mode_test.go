@@ -37,7 +37,7 @@ func (s scene) evidence(settled bool) election.Evidence {
 	return e
 }
 
-func TestLeasesAreWatchedOnlyForNodesOutsideOfGossip(t *testing.T) {
+func TestLeasesArePolledOnlyForNodesOutsideOfGossip(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}, {"node-c", "alive", "kept"}, {"node-d", "alive", "kept"}}
 	gone := append(heard[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "slow"})
 	for _, tt := range []struct {
@@ -48,30 +48,30 @@ func TestLeasesAreWatchedOnlyForNodesOutsideOfGossip(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		{"all nodes are heard", heard, false, true, time.Minute, "watch false fast false lost 0"},
-		{"without gossip", heard, true, true, 0, "watch true fast true lost 0"},
-		{"gossip has just started", scene{{"node-b", "", "kept"}}, false, true, time.Second, "watch false fast false lost 0"},
-		{"gossip found no node", scene{{"node-b", "", "kept"}}, false, true, joining, "watch true fast true lost 0"},
-		{"there are no other nodes", nil, false, true, time.Second, "watch true fast true lost 0"},
-		{"the Leases are not listed yet", nil, false, false, time.Second, "watch false fast false lost 0"},
-		{"a node without gossip", append(heard, struct{ node, gossip, lease string }{"old", "", "kept"}), false, true, time.Minute, "watch true fast true lost 0 unproven old"},
-		{"a node without gossip and with a silent Lease", append(heard, struct{ node, gossip, lease string }{"old", "", "silent"}), false, true, time.Minute, "watch false fast false lost 0"},
-		{"a node that was off at the start of this agent", append(heard, struct{ node, gossip, lease string }{"off", "", "slow"}), false, true, time.Minute, "watch false fast false lost 0 unproven off"},
-		{"the only other node was off at the start", scene{{"off", "", "slow"}}, false, true, time.Minute, "watch true fast true lost 0 unproven off"},
-		{"the same, and gossip has just started", scene{{"off", "", "slow"}}, false, true, time.Second, "watch false fast false lost 0 unproven off"},
-		{"one of four nodes is dead", gone, false, true, time.Hour + time.Second, "watch false fast false lost 1"},
-		{"the dead node keeps a fast Lease, as a node does that has lost us", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"}), false, true, time.Hour + time.Second, "watch false fast true lost 1"},
-		{"one of three nodes is dead", gone[1:], false, true, time.Hour + time.Second, "watch false fast true lost 1 prove"},
-		{"the Lease of the dead node is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "watch false fast false lost 0"},
+		{"all nodes are heard", heard, false, true, time.Minute, "poll false fast false lost 0"},
+		{"without gossip", heard, true, true, 0, "poll true fast true lost 0"},
+		{"gossip has just started", scene{{"node-b", "", "kept"}}, false, true, time.Second, "poll false fast false lost 0"},
+		{"gossip found no node", scene{{"node-b", "", "kept"}}, false, true, joining, "poll true fast true lost 0"},
+		{"there are no other nodes", nil, false, true, time.Second, "poll true fast true lost 0"},
+		{"the Leases are not listed yet", nil, false, false, time.Second, "poll false fast false lost 0"},
+		{"a node without gossip", append(heard, struct{ node, gossip, lease string }{"old", "", "kept"}), false, true, time.Minute, "poll true fast true lost 0 unproven old"},
+		{"a node without gossip and with a silent Lease", append(heard, struct{ node, gossip, lease string }{"old", "", "silent"}), false, true, time.Minute, "poll false fast false lost 0"},
+		{"a node that was off at the start of this agent", append(heard, struct{ node, gossip, lease string }{"off", "", "slow"}), false, true, time.Minute, "poll false fast false lost 0 unproven off"},
+		{"the only other node was off at the start", scene{{"off", "", "slow"}}, false, true, time.Minute, "poll true fast true lost 0 unproven off"},
+		{"the same, and gossip has just started", scene{{"off", "", "slow"}}, false, true, time.Second, "poll false fast false lost 0 unproven off"},
+		{"one of four nodes is dead", gone, false, true, time.Hour + time.Second, "poll false fast false lost 1"},
+		{"the dead node keeps a fast Lease, as a node does that has lost us", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"}), false, true, time.Hour + time.Second, "poll false fast true lost 1"},
+		{"one of three nodes is dead", gone[1:], false, true, time.Hour + time.Second, "poll false fast true lost 1 prove"},
+		{"the Lease of the dead node is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "poll false fast false lost 0"},
 		{
 			"most are lost at once", scene{{"node-b", "alive", "kept"}, {"node-c", "dead", "kept"}, {"node-d", "dead", "kept"}, {"node-e", "dead", "kept"}},
-			false, true, time.Hour + time.Second, "watch true fast true lost 3 prove",
+			false, true, time.Hour + time.Second, "poll true fast true lost 3 prove",
 		},
 	} {
 		now, e := start.Add(tt.after), tt.scene.evidence(true)
 		k := leaseMode{limit: joining, alone: tt.alone, began: start}
 		got, prove := k.decide(e, election.Merge(e, now), tt.listed, now)
-		text := fmt.Sprintf("watch %t fast %t lost %d", got.Watch, got.Fast, len(got.Lost))
+		text := fmt.Sprintf("poll %t fast %t lost %d", got.Poll, got.Fast, len(got.Lost))
 		if len(got.Unproven) > 0 {
 			text += " unproven " + strings.Join(slices.Sorted(maps.Keys(got.Unproven)), " ")
 		}
@@ -93,13 +93,13 @@ func TestASuspectedNodeRenewsItsLeaseOften(t *testing.T) {
 	}{{0, 0, false}, {0, 1, true}, {burst - 1, 1, true}, {burst, 1, false}, {time.Hour, 1, false}, {time.Hour, 3, true}, {2 * time.Hour, 0, false}} {
 		at := now.Add(tt.after)
 		k.accused(tt.times, at)
-		if got, _ := k.decide(e, election.Merge(e, at), true, at); got.Fast != tt.want || got.Watch {
+		if got, _ := k.decide(e, election.Merge(e, at), true, at); got.Fast != tt.want || got.Poll {
 			t.Errorf("%v later, suspected %d times: the mode is %+v, want fast %t", tt.after, tt.times, got, tt.want)
 		}
 	}
 }
 
-func TestAWatchLastsLongerThanItsNeed(t *testing.T) {
+func TestPollingLastsLongerThanItsNeed(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}}.evidence(true)
 	unheard := scene{{"node-b", "", "kept"}}.evidence(true)
 	k, now := leaseMode{limit: joining, began: start}, start.Add(time.Minute)
@@ -108,11 +108,11 @@ func TestAWatchLastsLongerThanItsNeed(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{linger - 1, true}, {linger, false}} {
-		if got, _ := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)); got.Watch != tt.want {
-			t.Errorf("%s later, Leases are watched: %t, want %t", tt.after, got.Watch, tt.want)
+		if got, _ := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)); got.Poll != tt.want {
+			t.Errorf("%s later, Leases are polled: %t, want %t", tt.after, got.Poll, tt.want)
 		}
 	}
 	if got := k.next(now); !got.Equal(now.Add(linger)) {
-		t.Errorf("the next decision is due after %s, want it at the end of the watch", got.Sub(now))
+		t.Errorf("the next decision is due after %s, want it at the end of polling", got.Sub(now))
 	}
 }
