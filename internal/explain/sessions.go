@@ -209,10 +209,13 @@ func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
 	return ""
 }
 
-// isOver reports whether lastError says only why the session ended, and not why it stays down. The
+// isOver reports whether lastError says at most why the session ended, and not why it stays down. The
 // node resets the session when the BGPConfiguration changes, or BFD was down at one of the two ends
 // (subcode 10, RFC 9384).
 func isOver(lastError string) bool {
+	if strings.HasPrefix(lastError, "state unchanged since ") {
+		return true
+	}
 	_, notification, ok := strings.Cut(lastError, "code 6(cease) subcode ")
 	return ok && (strings.HasPrefix(notification, "10(") ||
 		strings.HasPrefix(lastError, "notification-sent") && strings.HasPrefix(notification, "4("))
