@@ -25,8 +25,8 @@
 //
 //	bootstrap      fills the allocations from the API server, before the loop begins and
 //	               when no write of a former leader can take effect any more
-//	backendWorkers carry claims to NetBox and IPAM servers, and return the answers.
-//	               They keep only how to reach the servers
+//	backends       (package backends) carry claims to NetBox and IPAM servers, and return
+//	               the answers. They keep only how to reach the servers
 //	census.State   (package census) what the objects of the cluster mean for decisions,
 //	               among them the addresses that Services must not get
 //	reporter       the status of ServiceGroups and LBNodeAgents
@@ -171,9 +171,9 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, clusterName: opt.ClusterName, changed: changed, log: log}
 	metrics := newMetrics(allocations, configWatcher.outOfScope)
 	metrics.problems = configWatcher.problems
-	workers := &backendWorkers{allocations: allocations, secrets: core, metrics: metrics.backends, changed: changed, sweeps: opt.Sweeps, replaces: opt.ReplacesCluster, log: log}
-	allocations.poke, metrics.states = workers.poke, workers.states
-	configWatcher.metrics, configWatcher.backends = metrics, workers
+	backends := newBackends(allocations, core, opt, metrics.backends, changed)
+	allocations.poke, metrics.states = backends.Poke, backends.States
+	configWatcher.metrics, configWatcher.backends = metrics, backends
 	configWatcher.all = func(ctx context.Context) error { return requeueAll(ctx, cached, allocations, queue) }
 	writer := &writer{client: gated, metrics: metrics}
 	recorder := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: component}, log)
@@ -199,7 +199,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		}
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
-	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, key, workers}
+	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, key, runBackends(backends, allocations, opt.ReplacesCluster)}
 	if opt.Loop != nil {
 		loop, err := opt.Loop(mgr, gated, core.Secrets(opt.Namespace))
 		if err != nil {
@@ -212,7 +212,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 			return err
 		}
 	}
-	state := &stateServer{allocations: allocations, services: services, workers: workers, leader: leader, elected: mgr.Elected(), alone: !opt.LeaderElect}
+	state := &stateServer{allocations: allocations, services: services, states: backends.States, leader: leader, elected: mgr.Elected(), alone: !opt.LeaderElect}
 	if err := mgr.AddMetricsServerExtraHandler(allocstate.Path, state); err != nil {
 		return fmt.Errorf("serve %s: %w", allocstate.Path, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/netbox"
 )
 
 // The methods in this file list the requests to backends, and process the answers. The workers of
@@ -20,18 +21,11 @@ func (l *allocations) nameCluster(name string) {
 	}
 }
 
-// clusterName returns the name of the cluster.
-func (l *allocations) clusterName() string {
+// identity returns how NetBox knows the cluster. replaces is the UID of a former cluster, or "".
+func (l *allocations) identity(replaces string) netbox.Identity {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cluster.Claims.Cluster()
-}
-
-// clusterUID returns the UID of the namespace kube-system.
-func (l *allocations) clusterUID() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.uid
+	return netbox.Identity{Cluster: l.cluster.Claims.Cluster(), UID: l.uid, Replaces: replaces}
 }
 
 // claim records the claims that a Service waits for.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
@@ -44,7 +45,7 @@ type configWatcher struct {
 	// clusterName names the cluster to backends. "" means the UID of the namespace
 	// kube-system.
 	clusterName string
-	backends    *backendWorkers
+	backends    *backends.Manager
 	log         *slog.Logger
 
 	// owed says that every Service must still be queued. Only Reconcile uses owed, and only one
@@ -87,7 +88,7 @@ func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 		l.log.Info("configChanged", "groups", len(s.Config.Groups.Usable), "problems", len(s.Config.Problems), "subnets", len(s.Subnets))
 		l.allocations.nameCluster(s.cluster)
 		l.allocations.change(s)
-		l.backends.set(s.Config.Backends)
+		l.backends.Set(s.Config.Backends)
 	}
 	l.metrics.loaded.Set(1)
 	return differ, nil

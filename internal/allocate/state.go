@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/buildinfo"
 )
@@ -19,7 +20,7 @@ import (
 type stateServer struct {
 	allocations *allocations
 	services    *services
-	workers     *backendWorkers
+	states      func() map[string]backends.State
 	leader      *leaderLock
 	// elected is closed when this process leads. alone says that there is no election.
 	elected <-chan struct{}
@@ -86,7 +87,7 @@ func (s *stateServer) delays() []allocstate.Delayed {
 // backends returns the states of the groups' backends, in order.
 func (s *stateServer) backends() []allocstate.Backend {
 	all := []allocstate.Backend{}
-	states := s.workers.states()
+	states := s.states()
 	for _, group := range slices.Sorted(maps.Keys(states)) {
 		known := states[group]
 		b := allocstate.Backend{

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
@@ -25,7 +26,7 @@ func (s *fixture) stateOf(services *services) *stateServer {
 	close(elected)
 	lock, _, _ := candidate(nil)
 	lock.leading, lock.holder = true, "me"
-	return &stateServer{allocations: s.allocations, services: services, workers: &backendWorkers{}, leader: lock, elected: elected}
+	return &stateServer{allocations: s.allocations, services: services, states: func() map[string]backends.State { return nil }, leader: lock, elected: elected}
 }
 
 // asked returns the answer to a request.

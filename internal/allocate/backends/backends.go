@@ -70,8 +70,6 @@ var ErrNoSecret = errors.New("there is no such value")
 // Options are what a Manager needs besides the ledger. Options without a default must be
 // set.
 type Options struct {
-	// Identity is how NetBox knows the cluster.
-	netbox.Identity
 	// Secret reads a value of a Secret. It returns ErrNoSecret, wrapped or not, if the
 	// Secret or the value is not there.
 	Secret func(ctx context.Context, key config.SecretKey) ([]byte, error)
@@ -122,10 +120,12 @@ type Manager struct {
 	all     sync.WaitGroup // the groups and sweeps
 
 	mu sync.Mutex // guards what follows
-	// running is the context of Run. It is nil while Run does not run.
-	running context.Context
-	wanted  map[string]config.Backend
-	groups  map[string]*group
+	// running is the context of Run. It is nil while Run does not run. identity is how NetBox knows
+	// the cluster.
+	running  context.Context
+	identity netbox.Identity
+	wanted   map[string]config.Backend
+	groups   map[string]*group
 	// ended is closed when the last work for a group has ended. A change of its backend waits for
 	// that.
 	ended   map[string]<-chan struct{}
@@ -158,10 +158,10 @@ func (m *Manager) Set(list []config.Backend) {
 }
 
 // Run works until ctx ends. It returns after the calls in flight; each of them has a
-// deadline. Only the leader runs it.
-func (m *Manager) Run(ctx context.Context) {
+// deadline. Only the leader runs it. identity is how NetBox knows the cluster.
+func (m *Manager) Run(ctx context.Context, identity netbox.Identity) {
 	m.mu.Lock()
-	m.running = ctx
+	m.running, m.identity = ctx, identity
 	m.apply()
 	m.mu.Unlock()
 	<-ctx.Done()
@@ -229,7 +229,7 @@ func (m *Manager) stop(name string, g *group) {
 // open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.options.Identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans}
+		return &netBox{server: m.join(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans}
 	}
 	return openExternal(b, m.options.Call)
 }
@@ -245,8 +245,8 @@ func (m *Manager) Poke(due ...ipam.Holder) {
 	}
 }
 
-// States returns the state of each group, sorted by group. It is for reading only.
-func (m *Manager) States() []State { return m.states.all() }
+// States returns the state of each group, by its Ref. It is for reading only.
+func (m *Manager) States() map[string]State { return m.states.all() }
 
 // join returns the NetBox server of a group. The caller must call leave.
 func (m *Manager) join(n *config.NetBox) *server {

@@ -143,7 +143,7 @@ func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	c := &socketWorld{T: t, ledger: newLedger(), folder: folder, news: make(chan struct{}, 1)}
 	c.ledger.news = c.notify
-	c.manager = backends.New(c.ledger, backends.Options{Identity: netbox.Identity{Cluster: cluster}, Changed: func(string) { c.notify() },
+	c.manager = backends.New(c.ledger, backends.Options{Changed: func(string) { c.notify() },
 		Log: slog.New(slog.DiscardHandler), Call: func(string, string, string, time.Duration) { c.notify() }})
 	c.ledger.poke = c.manager.Poke
 	c.set(sockets)
@@ -151,7 +151,7 @@ func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.manager.Run(ctx)
+		c.manager.Run(ctx, netbox.Identity{Cluster: cluster})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -230,7 +230,7 @@ func TestIPAMServerGrantsAndReleases(t *testing.T) {
 		t.Errorf("the server has %q after %q", got, s.calls)
 	}
 	c.until("the manager counts the addresses", func() bool {
-		state := c.manager.States()[0]
+		state := c.manager.States()["lb"]
 		return state.Backend == "test" && state.Size[addr.V4] == 4 && len(state.Ranges) == 1 && !state.Reached.IsZero()
 	})
 }
@@ -240,12 +240,8 @@ func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 	c := newSocketWorld(t, map[string]string{"lb": "a", "away": "b"})
 	c.ledger.want("away", web)
 	c.until("the state shows the fault", func() bool {
-		for _, s := range c.manager.States() {
-			if s.Group == "away" && s.Fault != nil && s.Fault.Kind == ipam.KindUnavailable && strings.Contains(s.Fault.Message, "is not there") {
-				return true
-			}
-		}
-		return false
+		f := c.manager.States()["away"].Fault
+		return f != nil && f.Kind == ipam.KindUnavailable && strings.Contains(f.Message, "is not there")
 	})
 	c.serve("a", newStore())
 	c.ledger.want("lb", web)
@@ -253,7 +249,7 @@ func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 	c.shows("away", "wanted:1")
 	c.serve("b", another())
 	c.shows("away", "web/v4=198.51.100.1")
-	c.until("the fault ends", func() bool { return c.manager.States()[0].Fault == nil })
+	c.until("the fault ends", func() bool { return c.manager.States()["away"].Fault == nil })
 }
 
 func TestHangingIPAMServerDelaysNoOtherGroup(t *testing.T) {
@@ -291,7 +287,7 @@ func TestFailingServiceDelaysNoOther(t *testing.T) {
 	c.serve("a", s)
 	c.ledger.want("lb", web, api)
 	c.shows("lb", "api/v4=192.0.2.1 wanted:1")
-	c.until("the state shows the fault", func() bool { return c.manager.States()[0].Fault != nil })
+	c.until("the state shows the fault", func() bool { return c.manager.States()["lb"].Fault != nil })
 	c.ledger.want("lb", v4(1)...)
 	c.shows("lb", "api/v4=192.0.2.1 web-0/v4=192.0.2.2 wanted:1")
 }
@@ -317,7 +313,7 @@ func TestServerWithoutStatsHasAWarning(t *testing.T) {
 	c.ledger.want("lb", web)
 	c.shows("lb", "web/v4=192.0.2.1")
 	c.until("the state shows the warning", func() bool {
-		state := c.manager.States()[0]
+		state := c.manager.States()["lb"]
 		return state.Fault == nil && strings.Contains(strings.Join(state.Warnings, ""), "the number of addresses is not known")
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/backends"
+	"purelb.io/purelb/internal/allocate/netbox"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
@@ -40,7 +41,7 @@ func TestChangeOfOneGroupDisturbsNoOther(t *testing.T) {
 		w.ledger.want("a", v4(1)...)
 		after(time.Minute)
 		w.holds("a", "api/v4=198.51.100.1 web/v4=192.0.2.1 wanted:1")
-		if list := w.manager.States(); len(list) != 1 || list[0].Group != "b" {
+		if list := w.manager.States(); len(list) != 1 || list["b"].Group != "b" {
 			t.Errorf("the states are %+v", list)
 		}
 	})
@@ -157,7 +158,7 @@ func TestRestartInEachStateLeavesOneAddressForAClaim(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					w.manager.Run(ctx)
+					w.manager.Run(ctx, netbox.Identity{Cluster: cluster})
 				}()
 				w.ledger.want("lb", web, api)
 				after(time.Second)

@@ -77,15 +77,14 @@ func (s *states) remove(group string) {
 	delete(s.entries, group)
 }
 
-func (s *states) all() []State {
+func (s *states) all() map[string]State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []State
-	for _, e := range s.entries {
-		list = append(list, e.state)
+	all := map[string]State{}
+	for group, e := range s.entries {
+		all[group] = e.state
 	}
-	slices.SortFunc(list, func(a, b State) int { return cmp.Compare(a.Group, b.Group) })
-	return list
+	return all
 }
 
 // update changes the state, and reports the change if people can see it.

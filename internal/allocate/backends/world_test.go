@@ -49,7 +49,7 @@ func in(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, ledger: newLedger(), servers: map[string]*netboxtest.Server{}, handlers: map[string]http.Handler{},
 			secrets: map[config.SecretKey]string{token: netboxtest.AdminToken}}
-		w.options = backends.Options{Identity: netbox.Identity{Cluster: cluster}, Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
+		w.options = backends.Options{Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
 			NetBox: w.client, Exchange: w.noteExchange, Random: func() float64 { return 0 }}
 		w.serve("netbox.example")
 		w.ledger.poke = func(due ...ipam.Holder) {
@@ -168,7 +168,7 @@ func (w *world) start(groups ...config.Backend) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.manager.Run(ctx)
+		w.manager.Run(ctx, netbox.Identity{Cluster: cluster})
 	}()
 	return func() {
 		cancel()
@@ -184,12 +184,12 @@ func after(d time.Duration) {
 
 // state returns the state of a group.
 func (w *world) state(group string) backends.State {
-	list := w.manager.States()
-	i := slices.IndexFunc(list, func(s backends.State) bool { return s.Group == group })
-	if i < 0 {
-		w.Fatalf("no state of %s in %v", group, list)
+	all := w.manager.States()
+	s, known := all[group]
+	if !known {
+		w.Fatalf("no state of %s in %v", group, all)
 	}
-	return list[i]
+	return s
 }
 
 // fault returns the kind of fault of a group, and its message.
