@@ -55,8 +55,8 @@ func TestExamplesWorkAsWritten(t *testing.T) {
 	}
 }
 
-// peersAsWritten makes a node of the first rack read all BGPConfigurations of an example, merged
-// as nodes merge them. The node must have a peer, and no part of them may be without effect.
+// peersAsWritten makes a node of the first rack read its BGPConfiguration of an example. The node must
+// have a peer, and no part may be without effect.
 func peersAsWritten(t *testing.T, configs []bgpv1.BGPConfiguration) {
 	t.Helper()
 	node := peering.Node{
@@ -72,12 +72,11 @@ func peersAsWritten(t *testing.T, configs []bgpv1.BGPConfiguration) {
 	egress := func(netip.Addr) (peering.Egress, bool) {
 		return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{node.InternalIPs[0], netip.MustParseAddr("2001:db8:1::11")}}, true
 	}
-	selected := peering.Selected(configs, "purelb-system", node.Labels)
-	if len(selected) != len(configs) {
-		t.Errorf("%d of %d BGPConfigurations are in effect on the node", len(selected), len(configs))
+	chosen := peering.Chosen(configs, node.Labels)
+	if chosen == nil {
+		t.Fatal("no BGPConfiguration is in effect on the node")
 	}
-	merged := peering.MergeConfigurations(selected, "purelb-system")
-	decision := merged.Decide(node, secrets, egress)
+	decision := peering.Decide(chosen.Spec, node, secrets, egress)
 	if !decision.OK || len(decision.State.Peers) == 0 {
 		t.Error("the node has no peer")
 	}

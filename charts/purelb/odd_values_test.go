@@ -25,7 +25,6 @@ configNamespaces: ["2"]
 gossip: {secretName: "3"}
 serviceGroup: {create: true, name: "4", spec: {local: {v4pools: []}}}
 lbnodeagent: {agents: [{name: "5", spec: {local: {}}}]}
-gobgp: {configNamespaces: ["6"]}
 Prometheus:
   dashboards: {enabled: true, namespace: "7"}
   allocator: {serviceMonitor: {enabled: true}, prometheusRules: {enabled: true, namespace: "8"}}

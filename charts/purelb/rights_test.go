@@ -98,7 +98,7 @@ func TestRightsAreSufficient(t *testing.T) {
 	start(t, "allocator", func(ctx context.Context, log *slog.Logger) error {
 		return allocate.Run(ctx, as("allocator", server.Config), allocate.Options{
 			Namespace: "purelb-system", Rules: service.Rules{ByDefault: true}, LeaderElect: true, Identity: "test", GossipSecret: "purelb-gossip", Log: log,
-			Loop:    configstatus.Loop("purelb-system", nil, log),
+			Loop:    configstatus.Loop("purelb-system", log),
 			Metrics: prometheus.NewRegistry(),
 		})
 	})

@@ -351,40 +351,6 @@ func TestUnsupportedKubernetesIsRefused(t *testing.T) {
 	}
 }
 
-func TestBGPConfigurationsOfFurtherNamespacesAreRead(t *testing.T) {
-	const values = "gobgp: {configNamespaces: [k8gobgp-system, purelb-system]}"
-	objects, err := renderAll(t, "purelb", "purelb-system", values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, o := range objects {
-		if o.GetNamespace() != "k8gobgp-system" {
-			continue
-		}
-		if o.GetKind() == "Role" {
-			got = append(got, fmt.Sprintf("%s %s", o.GetName(), rights(t, o)))
-		} else {
-			b := apitest.As[rbacv1.RoleBinding](t, o)
-			got = append(got, fmt.Sprintf("%s to %s of %s", b.RoleRef.Name, b.Subjects[0].Name, b.Subjects[0].Namespace))
-		}
-	}
-	slices.Sort(got)
-	want := []string{
-		"purelb:allocator:bgp [configs.bgp.purelb.io/status: patch configs.bgp.purelb.io: get list watch patch]",
-		"purelb:allocator:bgp to allocator of purelb-system",
-		"purelb:k8gobgp [configs.bgp.purelb.io: get list watch]",
-		"purelb:k8gobgp to lbnodeagent of purelb-system",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rights (-want +got):\n%s", diff)
-	}
-	told := map[string]string{"allocator": "k8gobgp-system,purelb-system", "k8gobgp": "k8gobgp-system,purelb-system", "lbnodeagent": ""}
-	if diff := cmp.Diff(told, environment(t, values, "PURELB_BGP_NAMESPACES")); diff != "" {
-		t.Errorf("namespaces that the containers are told of (-want +got):\n%s", diff)
-	}
-}
-
 // environment returns a variable of the containers of all pods, by the name of the container.
 func environment(t *testing.T, values, variable string) map[string]string {
 	t.Helper()

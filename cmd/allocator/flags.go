@@ -32,13 +32,11 @@ type flags struct {
 	namespace string
 	// configNamespaces are more namespaces whose ServiceGroups and LBNodeAgents are used.
 	configNamespaces []string
-	// bgpNamespaces are more namespaces whose BGPConfigurations are used.
-	bgpNamespaces []string
-	host          string
-	port          int
-	healthAddress string
-	kubeconfig    string
-	announcer     string
+	host             string
+	port             int
+	healthAddress    string
+	kubeconfig       string
+	announcer        string
 	// others are the products whose annotations of Services count.
 	others       []string
 	podCIDRs     bool
@@ -58,14 +56,13 @@ type flags struct {
 // parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
-	var others, peerings, products string
+	var others, products string
 	level := cmp.Or(env("PURELB_LOG_LEVEL"), "info")
 	sweepEvery := cmp.Or(env("PURELB_IPAM_SWEEP_INTERVAL"), "10m")
 	set := flag.NewFlagSet("allocator", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&f.namespace, "namespace", env("PURELB_NAMESPACE"), "the `namespace` of PureLB (PURELB_NAMESPACE); default: the namespace of this pod")
 	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` whose ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
-	set.StringVar(&peerings, "bgp-namespaces", env("PURELB_BGP_NAMESPACES"), "further `namespaces` whose BGPConfigurations count, separated by commas, * for all (PURELB_BGP_NAMESPACES); default: none")
 	set.StringVar(&f.host, "host", env("PURELB_HOST"), "the `address` to serve metrics on (PURELB_HOST); default: all")
 	set.IntVar(&f.port, "port", 7472, "the `port` to serve metrics on, 0 for none")
 	set.StringVar(&f.healthAddress, "health-address", ":8081", "the `address:port` to serve /healthz and /readyz on, 0 for none")
@@ -88,7 +85,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, peerings, products))
+	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, products))
 }
 
 // times reads the times of comparisons with NetBox. One has no flag, because only the tests of
@@ -110,7 +107,7 @@ func (f *flags) times(every string, env func(string) string) error {
 }
 
 // complete fills in defaults, and returns an error for wrong values.
-func (f *flags) complete(level, others, peerings, products string) error {
+func (f *flags) complete(level, others, products string) error {
 	f.namespace = cmp.Or(f.namespace, kube.Namespace())
 	switch {
 	case f.namespace == "":
@@ -129,9 +126,6 @@ func (f *flags) complete(level, others, peerings, products string) error {
 	var err error
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {
 		return fmt.Errorf("--config-namespaces: %w", err)
-	}
-	if f.bgpNamespaces, err = config.Namespaces(peerings); err != nil {
-		return fmt.Errorf("--bgp-namespaces: %w", err)
 	}
 	if f.others, err = service.ParseProducts(products); err != nil {
 		return fmt.Errorf("--read-annotations: %w", err)

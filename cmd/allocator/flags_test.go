@@ -38,8 +38,6 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
 		{"no metrics, no probes, no leader election", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},
-		{"further namespaces of BGPConfigurations", "--namespace purelb-system --bgp-namespaces k8gobgp-system", nil,
-			with(func(f *flags) { f.bgpNamespaces = []string{"k8gobgp-system"} })},
 		{"further namespaces", "--namespace purelb-system --config-namespaces team-a", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},
 			with(func(f *flags) { f.configNamespaces = []string{"team-a"} })},
 		{"all namespaces", "--namespace purelb-system", map[string]string{"PURELB_CONFIG_NAMESPACES": "*"},

@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	var loop allocate.Loop
 	if f.bgp {
-		loop = configstatus.Loop(f.namespace, f.bgpNamespaces, log)
+		loop = configstatus.Loop(f.namespace, log)
 	}
 	return allocate.Run(ctx, cfg, allocate.Options{
 		Namespace:        f.namespace,

@@ -21,13 +21,11 @@ type flags struct {
 	node, namespace, pod, podUID string
 	// configNamespaces are more namespaces whose ServiceGroups and LBNodeAgents are used.
 	configNamespaces []string
-	// bgpNamespaces are more namespaces whose BGPConfigurations are used.
-	bgpNamespaces   []string
-	metrics, health string
-	perNeighbor     bool
-	mostNeighbors   int
-	stateDir        string
-	kubeconfig      string
+	metrics, health  string
+	perNeighbor      bool
+	mostNeighbors    int
+	stateDir         string
+	kubeconfig       string
 	// kubelet is the address of the kubelet's health endpoint, or "".
 	kubelet string
 	level   slog.Level
@@ -45,7 +43,7 @@ var meaningless = map[string]bool{
 // parse reads the command line. The environment gives values for flags that are not set.
 func parse(args []string, env func(string) string, stderr io.Writer) (flags, error) {
 	var f flags
-	var others, peerings string
+	var others string
 	set := flag.NewFlagSet("k8gobgp", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&f.node, "node-name", env("NODE_NAME"), "the `name` of this node in Kubernetes (NODE_NAME)")
@@ -53,7 +51,6 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.pod, "pod-name", env("POD_NAME"), "the `name` of this pod, by which the speaker finds out why it ends (POD_NAME); default: it does not find out, and routers keep its routes if they can")
 	set.StringVar(&f.podUID, "pod-uid", env("POD_UID"), "the `UID` of this pod (POD_UID)")
 	set.StringVar(&others, "config-namespaces", env("PURELB_CONFIG_NAMESPACES"), "further `namespaces` whose ServiceGroups and LBNodeAgents count, separated by commas, * for all (PURELB_CONFIG_NAMESPACES); default: none")
-	set.StringVar(&peerings, "bgp-namespaces", env("PURELB_BGP_NAMESPACES"), "further `namespaces` whose BGPConfigurations count, separated by commas, * for all (PURELB_BGP_NAMESPACES); default: none")
 	set.StringVar(&f.metrics, "metrics-bind-address", ":7473", "the `address` to serve metrics on, 0 for none")
 	set.StringVar(&f.health, "health-probe-bind-address", ":7474", "the `address` to serve probes on, 0 for none")
 	set.BoolVar(&f.perNeighbor, "enable-per-neighbor-metrics", false, "export metrics for each neighbor")
@@ -84,11 +81,11 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if f.stateDir == "none" {
 		f.stateDir = ""
 	}
-	return f, f.complete(level, others, peerings)
+	return f, f.complete(level, others)
 }
 
 // complete converts the remaining values, and returns an error for wrong values.
-func (f *flags) complete(level, others, peerings string) error {
+func (f *flags) complete(level, others string) error {
 	for name, value := range map[string]string{"metrics-bind-address": f.metrics, "health-probe-bind-address": f.health} {
 		if value != "0" && !isAddress(value) {
 			return fmt.Errorf("--%s %q is not an address such as :7473", name, value)
@@ -108,9 +105,6 @@ func (f *flags) complete(level, others, peerings string) error {
 	}
 	if f.configNamespaces, err = config.Namespaces(others); err != nil {
 		return fmt.Errorf("--config-namespaces: %w", err)
-	}
-	if f.bgpNamespaces, err = config.Namespaces(peerings); err != nil {
-		return fmt.Errorf("--bgp-namespaces: %w", err)
 	}
 	f.level, err = process.Level(level)
 	return err

@@ -24,12 +24,12 @@ func environment(pairs ...string) func(string) string {
 var pod = []string{"NODE_NAME=node-1", "POD_NAMESPACE=purelb-system"}
 
 func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
-	f, err := parse(nil, environment(append(pod, "PURELB_CONFIG_NAMESPACES=team-b, team-a", "PURELB_BGP_NAMESPACES=k8gobgp-system", "POD_NAME=lbnodeagent-x", "POD_UID=uid-1")...), io.Discard)
+	f, err := parse(nil, environment(append(pod, "PURELB_CONFIG_NAMESPACES=team-b, team-a", "POD_NAME=lbnodeagent-x", "POD_UID=uid-1")...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := flags{
-		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", podUID: "uid-1", configNamespaces: []string{"team-a", "team-b"}, bgpNamespaces: []string{"k8gobgp-system"}, metrics: ":7473", health: ":7474",
+		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", podUID: "uid-1", configNamespaces: []string{"team-a", "team-b"}, metrics: ":7473", health: ":7474",
 		mostNeighbors: 200, stateDir: "/var/run/gobgp", kubelet: "127.0.0.1:10248", level: slog.LevelInfo,
 	}
 	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
@@ -63,7 +63,6 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"--metrics-bind-address=7473"}, pod, `--metrics-bind-address "7473" is not an address`},
 		{[]string{"--health-probe-bind-address=:99999"}, pod, `--health-probe-bind-address ":99999" is not an address`},
 		{[]string{"--config-namespaces=Team"}, pod, `--config-namespaces: "Team" is not a namespace`},
-		{[]string{"--bgp-namespaces=Old"}, pod, `--bgp-namespaces: "Old" is not a namespace`},
 		{[]string{"--kubelet-health=:10248"}, pod, `--kubelet-health: ":10248" is not an address such as 127.0.0.1:10248, and not none`},
 		{[]string{"--max-neighbors-metrics=-1"}, pod, "--max-neighbors-metrics -1 is negative"},
 		{[]string{"--log-level=loud"}, pod, `--log-level "loud" is not known`},

@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 
 	return speaker.Run(ctx, cfg, gobgp.New(log), kernel, watch, speaker.Setup{
-		Node: f.node, Namespace: f.namespace, Pod: f.pod, PodUID: f.podUID, ConfigNamespaces: f.configNamespaces, BGPNamespaces: f.bgpNamespaces,
+		Node: f.node, Namespace: f.namespace, Pod: f.pod, PodUID: f.podUID, ConfigNamespaces: f.configNamespaces,
 		Machine: shutdown.WatchMachine(ctx, f.kubelet),
 		Metrics: f.metrics, Health: f.health, StateDir: f.stateDir,
 		PerNeighbor: f.perNeighbor, MostNeighbors: f.mostNeighbors,

@@ -27,7 +27,6 @@ func settle(w *explain.World, template *corev1.PodSpec) {
 			w.IgnorePodCIDRs = setting(c, "PURELB_POD_CIDRS", "pod-cidrs") == "false"
 			// An allocator with invalid namespaces does not start.
 			w.ConfigNamespaces, _ = config.Namespaces(setting(c, "PURELB_CONFIG_NAMESPACES", "config-namespaces"))
-			w.BGPNamespaces, _ = config.Namespaces(setting(c, "PURELB_BGP_NAMESPACES", "bgp-namespaces"))
 		}
 	}
 }

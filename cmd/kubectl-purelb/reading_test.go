@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -178,26 +176,14 @@ func TestOneBrokenListDoesNotEndTheCommand(t *testing.T) {
 	}
 }
 
-// BGPConfigurations of gobgp.configNamespaces count, and others are named.
-func TestBGPConfigurationsAreReadInAllNamespaces(t *testing.T) {
-	for _, tt := range []struct {
-		name, further, command, want string
-	}{
-		{"one that counts has the AS of the nodes", "routers", "bgp sessions -o json", `"globalASN": 64512`},
-		{"one that counts is checked", "routers", "validate", "PASS  BGPConfiguration routers/default is in order"},
-		{"one that does not count is named", "", "validate", "WARN  BGPConfiguration routers/default: nodes use BGPConfigurations of purelb-system only"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFakeServer(t)
-			w := wellWorld(t)
-			w.Configurations[0].Namespace = "routers"
-			c := &w.Pods[0].Spec.Containers[0]
-			c.Env = append(c.Env, corev1.EnvVar{Name: "PURELB_BGP_NAMESPACES", Value: tt.further})
-			f.has(t, w)
-			if out, errs, _ := f.ask(t, strings.Fields(tt.command)...); !strings.Contains(out, tt.want) {
-				t.Errorf("it does not say %q:\n%s%s", tt.want, out, errs)
-			}
-		})
+func TestBGPConfigurationsOfOtherNamespacesAreNamed(t *testing.T) {
+	f := newFakeServer(t)
+	w := wellWorld(t)
+	w.Configurations[0].Namespace = "routers"
+	f.has(t, w)
+	const want = "WARN  BGPConfiguration routers/default: nodes use BGPConfigurations of purelb-system only"
+	if out, errs, _ := f.ask(t, "validate"); !strings.Contains(out, want) {
+		t.Errorf("it does not say %q:\n%s%s", want, out, errs)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"purelb.io/purelb/internal/allocate"
+	"purelb.io/purelb/internal/kube/events"
 )
 
 func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
@@ -59,7 +60,7 @@ func TestFurtherLoopWritesOnlyWhileLeading(t *testing.T) {
 	var write client.Client
 	leads := make(chan struct{})
 	a := w.allocator(func(o *allocate.Options) {
-		o.Loop = func(_ manager.Manager, gated client.Client, _ typedcorev1.SecretInterface) (manager.Runnable, error) {
+		o.Loop = func(_ manager.Manager, gated client.Client, _ typedcorev1.SecretInterface, _ *events.Recorder) (manager.Runnable, error) {
 			write = gated
 			return manager.RunnableFunc(func(ctx context.Context) error {
 				close(leads)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"purelb.io/purelb/internal/allocate/backends"
+	"purelb.io/purelb/internal/kube/events"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -64,7 +65,7 @@ type Options struct {
 
 // Loop makes a loop that the leader runs. The loop writes by write, which writes nothing when the Lease
 // may have ended. It may read the Secrets of the namespace that PureLB is installed in.
-type Loop func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface) (manager.Runnable, error)
+type Loop func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, recorder *events.Recorder) (manager.Runnable, error)
 
 // Sweeps are the times of comparisons with NetBox. A time that is zero has its default.
 type Sweeps = backends.Sweeps

@@ -3,11 +3,10 @@ package explain
 import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/peering"
-	"purelb.io/purelb/internal/config"
 )
 
-// configurationOf returns the BGPConfigurations of a node merged into one, or nil if it has
-// none.
+// configurationOf returns the BGPConfiguration that counts on a node, or nil if there is none. For
+// "" it is the one of nodes without labels.
 func (v *view) configurationOf(node string) *bgpv1.BGPConfiguration {
 	var labels map[string]string
 	for i := range v.Nodes {
@@ -15,18 +14,14 @@ func (v *view) configurationOf(node string) *bgpv1.BGPConfiguration {
 			labels = v.Nodes[i].Labels
 		}
 	}
-	selected := peering.Selected(v.peeringCluster().Configs, v.Namespace, labels)
-	if len(selected) == 0 {
-		return nil
-	}
-	return &bgpv1.BGPConfiguration{ObjectMeta: selected[0].ObjectMeta, Spec: peering.MergeConfigurations(selected, v.Namespace).Spec}
+	return peering.Chosen(v.peeringCluster().Configs, labels)
 }
 
 // peeringCluster returns what the status of BGPConfigurations depends on.
 func (v *view) peeringCluster() peering.Cluster {
-	c := peering.Cluster{Home: v.Namespace}
+	var c peering.Cluster
 	for _, one := range v.Configurations {
-		if config.InScope(one.Namespace, v.Namespace, v.BGPNamespaces) {
+		if one.Namespace == v.Namespace {
 			c.Configs = append(c.Configs, one)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -61,7 +60,10 @@ func (v *view) routing(f DataplaneFilter) routing {
 
 // excluded reports whether a node has the exclude label.
 func (v *view) excluded(node string) bool {
-	return slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return n.Name == node && ending.Marked(&n).Excluded })
+	return slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool {
+		_, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]
+		return labelled && n.Name == node
+	})
 }
 
 // neighborsOf returns the neighbors of a node that receive its routes of a family.

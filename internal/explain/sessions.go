@@ -57,7 +57,7 @@ func SessionsOf(w World, node string) (Sessions, error) {
 		return Sessions{}, err
 	}
 	s := Sessions{Sessions: []Session{}, Problems: v.speakerProblems(node), Unread: v.unread(KindConfigurations, KindNodeStatuses)}
-	if c := cmp.Or(peering.ForAll(v.peeringCluster().Configs, v.Namespace), v.configurationOf(node)); c != nil {
+	if c := v.configurationOf(node); c != nil {
 		s.GlobalASN, s.RouterIDMode = c.Spec.Global.ASN, routerIDMode(c.Spec.Global.RouterID)
 	}
 	for _, one := range v.speakers(node) {

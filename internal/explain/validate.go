@@ -287,9 +287,9 @@ func (v *view) checkPeering() []Check {
 	cluster := v.peeringCluster()
 	var checks []Check
 	for _, c := range v.Configurations {
-		if o := (Object{"BGPConfiguration", c.Namespace, c.Name}); !config.InScope(c.Namespace, v.Namespace, v.BGPNamespaces) {
+		if o := (Object{"BGPConfiguration", c.Namespace, c.Name}); c.Namespace != v.Namespace {
 			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "metadata.namespace"),
-				Message: o.String() + ": nodes use BGPConfigurations of " + v.Namespace + " only; move it there, or add its namespace to gobgp.configNamespaces"})
+				Message: o.String() + ": nodes use BGPConfigurations of " + v.Namespace + " only: move it there, with its Secrets"})
 		}
 	}
 	for i := range cluster.Configs {

@@ -23,9 +23,7 @@ type World struct {
 	// EndpointSlices are read if what nodes announce depends on them: see NeedsEndpoints.
 	EndpointSlices []discoveryv1.EndpointSlice
 	Configurations []bgpv1.BGPConfiguration
-	// BGPNamespaces are further namespaces whose BGPConfigurations PureLB uses.
-	BGPNamespaces []string
-	NodeStatuses  []bgpv1.BGPNodeStatus
+	NodeStatuses   []bgpv1.BGPNodeStatus
 	// Pods are the pods of PureLB.
 	Pods []corev1.Pod
 	// Allocator is the answer of the leading allocator at /state. It is nil if the allocator was

@@ -40,14 +40,11 @@ type BGPConfigurationList struct {
 
 // BGPConfigurationSpec says how nodes speak BGP.
 type BGPConfigurationSpec struct {
-	// nodeSelector selects the nodes for which the object is, by their labels. All
-	// BGPConfigurations that select a node are merged, the oldest first, together
-	// with the one that has no nodeSelector. Lists are joined. In the other fields
-	// the oldest object that sets a field decides, and a younger one that sets it
-	// otherwise has a conflict, which its status names. An object whose global.asn,
-	// global.confederation or global.applyPolicy is in conflict is left out on that
-	// node. {} selects all nodes. Default: of the objects without a nodeSelector,
-	// only the one called "default" is in effect, or the only one, on all nodes.
+	// nodeSelector selects the nodes for which the object is, by their labels. On
+	// each node one BGPConfiguration counts: the oldest one whose nodeSelector
+	// selects the node. If there is none, it is one without a nodeSelector: the one
+	// called "default", or the oldest. The status of the others names it. {} selects
+	// all nodes.
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="matchExpressions must have the operator In or NotIn with values, or Exists or DoesNotExist without values"
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`

@@ -79,9 +79,8 @@ type BGPNodeStatusStatus struct {
 
 	// healthy says whether everything works: every neighbor that is not shut down
 	// on purpose is Established, every imported address is announced, every
-	// exported route is in its table, and no neighbor and no BGPConfiguration is
-	// left out. The condition Configured names smaller parts of the configuration
-	// that are not in effect.
+	// exported route is in its table, and no neighbor is left out. The condition
+	// Configured names smaller parts of the configuration that are not in effect.
 	// +optional
 	Healthy bool `json:"healthy"`
 

@@ -66,9 +66,6 @@
 {{- if .Values.gobgp.enabled }}
 - name: PURELB_BGP
   value: "true"
-{{- with include "purelb.bgpNamespaces" . }}
-{{ . }}
-{{- end }}
 {{- end }}
 {{- if not .Values.allocator.podCIDRs }}
 - name: PURELB_POD_CIDRS

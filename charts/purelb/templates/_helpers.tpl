@@ -150,11 +150,3 @@ readinessProbe:
   value: {{ join "," . | quote }}
 {{- end }}
 {{- end }}
-
-{{/* What allocator and speakers are told of where BGPConfigurations are. */}}
-{{- define "purelb.bgpNamespaces" -}}
-{{- with .Values.gobgp.configNamespaces -}}
-- name: PURELB_BGP_NAMESPACES
-  value: {{ join "," . | quote }}
-{{- end }}
-{{- end }}

@@ -23,9 +23,6 @@ env:
 {{- with include "purelb.configNamespaces" . }}
 {{ . }}
 {{- end }}
-{{- with include "purelb.bgpNamespaces" . }}
-{{ . }}
-{{- end }}
 - name: K8GOBGP_LOG_LEVEL
   value: {{ .Values.logLevel }}
 {{- with include "purelb.host" . }}

@@ -29,7 +29,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
-	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/kube/events"
 )
 
 const (
@@ -48,29 +48,26 @@ type reporter struct {
 	nodes     cache.Cache
 	write     client.Client
 	secrets   typedcorev1.SecretInterface
+	events    *events.Recorder
 	namespace string
 	log       *slog.Logger
 }
 
 // Loop makes the loop for a manager. It serves the BGPConfigurations of namespace, which PureLB is
-// installed in, and of further ones. It writes by write, and reads secrets of namespace.
+// installed in. It writes by write and recorder, and reads secrets of namespace.
 //
 // The loop has its own cache. So no other part waits for BGPConfigurations if they cannot be read.
-func Loop(namespace string, further []string, log *slog.Logger) func(manager.Manager, client.Client, typedcorev1.SecretInterface) (manager.Runnable, error) {
-	return func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface) (manager.Runnable, error) {
-		namespaces := map[string]cache.Config{}
-		for _, ns := range config.Watched(namespace, further) {
-			namespaces[ns] = cache.Config{}
-		}
+func Loop(namespace string, log *slog.Logger) func(manager.Manager, client.Client, typedcorev1.SecretInterface, *events.Recorder) (manager.Runnable, error) {
+	return func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, recorder *events.Recorder) (manager.Runnable, error) {
 		cached, err := cache.New(mgr.GetConfig(), cache.Options{
 			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-			DefaultNamespaces: namespaces,
+			DefaultNamespaces: map[string]cache.Config{namespace: {}},
 			DefaultTransform:  cache.TransformStripManagedFields(),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("set up the cache of BGPConfigurations: %w", err)
 		}
-		return &reporter{cached: cached, nodes: mgr.GetCache(), write: write, secrets: secrets, namespace: namespace, log: log}, nil
+		return &reporter{cached: cached, nodes: mgr.GetCache(), write: write, secrets: secrets, events: recorder, namespace: namespace, log: log}, nil
 	}
 }
 
@@ -95,8 +92,8 @@ func (r *reporter) Start(ctx context.Context) error {
 	return <-ended
 }
 
-// followLabels leaves a signal in changed when the labels of a Node change: conflicts exist only
-// on nodes that several BGPConfigurations select.
+// followLabels leaves a signal in changed when the labels of a Node change: they decide which
+// BGPConfiguration counts on it.
 func (r *reporter) followLabels(ctx context.Context, changed chan struct{}) error {
 	informer, err := r.nodes.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -150,7 +147,7 @@ func (r *reporter) reconcile(ctx context.Context, now time.Time) error {
 	if err := r.nodes.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("read the Nodes: %w", err)
 	}
-	cluster := peering.Cluster{Configs: all.Items, Home: r.namespace}
+	cluster := peering.Cluster{Configs: all.Items}
 	for i := range nodes.Items {
 		cluster.Nodes = append(cluster.Nodes, nodes.Items[i].Labels)
 	}
@@ -189,9 +186,6 @@ func (r *reporter) release(ctx context.Context, c *bgpv1.BGPConfiguration) error
 func (r *reporter) report(ctx context.Context, c *bgpv1.BGPConfiguration, cluster peering.Cluster, now time.Time) error {
 	var unread error
 	secret := func(name, key string) (string, error) {
-		if err := peering.ForeignSecret(name, r.namespace); err != nil {
-			return "", err
-		}
 		known, err := r.secret(ctx, name)
 		unread = errors.Join(unread, err)
 		return known.Value(r.namespace, name, key)
@@ -207,6 +201,10 @@ func (r *reporter) report(ctx context.Context, c *bgpv1.BGPConfiguration, cluste
 	said.Status = status
 	if err := r.write.Status().Patch(ctx, said, client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the status: %w", err)
+	}
+	if ready := status.Conditions[0]; ready.Status == metav1.ConditionFalse && status.Message != c.Status.Message {
+		about := &corev1.ObjectReference{APIVersion: bgpv1.GroupVersion.String(), Kind: "BGPConfiguration", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+		r.events.Eventf(about, corev1.EventTypeWarning, ready.Reason, "%s", status.Message)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/configstatus"
+	"purelb.io/purelb/internal/kube/events"
 	"purelb.io/purelb/internal/testing/apitest"
 	"purelb.io/purelb/internal/testing/expect"
 )
@@ -61,7 +62,7 @@ func (r *running) Write(p []byte) (int, error) {
 }
 
 // loop runs the loop in a manager until the test ends, or until stop.
-func (w *world) loop(further ...string) *running {
+func (w *world) loop() *running {
 	w.Helper()
 	r := &running{}
 	skip := true // a process makes several managers
@@ -71,7 +72,10 @@ func (w *world) loop(further ...string) *running {
 	expect.NoError(w, err)
 	core, err := typedcorev1.NewForConfig(mgr.GetConfig())
 	expect.NoError(w, err)
-	loop, err := configstatus.Loop(w.namespace, further, slog.New(slog.NewTextHandler(r, nil)))(mgr, w.client, core.Secrets(w.namespace))
+	log := slog.New(slog.NewTextHandler(r, nil))
+	recorder := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: "test"}, log)
+	expect.NoError(w, mgr.Add(manager.RunnableFunc(recorder.Run)))
+	loop, err := configstatus.Loop(w.namespace, log)(mgr, w.client, core.Secrets(w.namespace), recorder)
 	expect.NoError(w, err)
 	expect.NoError(w, mgr.Add(loop))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -149,6 +153,9 @@ func (w *world) ready(c *bgpv1.BGPConfiguration, want string) {
 	})
 }
 
+// remedy ends the messages of a BGPConfiguration that nodes do not use.
+const remedy = ", and only one counts on a node: write all that is for a node into one, or let spec.nodeSelector select different nodes"
+
 const wellOnNodes = "True ReconcileSuccess: the configuration is valid; the BGPNodeStatus of each node says what is in effect there"
 
 func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
@@ -157,7 +164,7 @@ func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	c := w.bgpConfig("default", nil)
 	other := w.bgpConfig("other", nil)
 	w.ready(c, wellOnNodes)
-	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default")
+	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default"+remedy)
 	w.patch(c, `{"spec": {"neighbors": [{"config": {"neighborAddress": "192.0.2.1", "peerGroup": "none"}}]}}`)
 	w.ready(c, `False ConfigurationInvalid: spec.neighbors[0].config.peerGroup: there is no group "none" in spec.peerGroups`)
 	expect.NoError(t, w.client.Delete(t.Context(), w.fetch(c)))
@@ -167,37 +174,31 @@ func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	}
 }
 
-// What conflicts depends on the labels of the nodes.
-func TestBGPConfigurationsNameTheirConflicts(t *testing.T) {
+// The labels of the nodes decide which one counts.
+func TestBGPConfigurationsSayThatNodesUseAnother(t *testing.T) {
 	w := newWorld(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	w.create(node)
 	w.loop()
-	older := w.bgpConfig("default", nil)
-	w.ready(older, wellOnNodes)
-	younger := w.bgpConfig("rack-a", func(c *bgpv1.BGPConfiguration) {
+	standard := w.bgpConfig("default", nil)
+	w.ready(standard, wellOnNodes)
+	rack := w.bgpConfig("rack-a", func(c *bgpv1.BGPConfiguration) {
 		c.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
-		c.Spec.Global.ASN = 65009
 	})
-	w.ready(younger, "False NotInEffect: spec.nodeSelector matches none of the 1 nodes")
+	w.ready(rack, "False NotInEffect: spec.nodeSelector matches none of the 1 nodes")
 	w.patch(node, `{"metadata": {"labels": {"rack": "a"}}}`)
-	w.ready(younger, "False ConfigurationInvalid: spec.global.asn: default says otherwise and is older, so nothing of this BGPConfiguration "+
-		"is in effect on nodes that both select: write the same, or let them select different nodes")
-	w.ready(older, wellOnNodes)
-}
-
-func TestBGPConfigurationsOfFurtherNamespacesHaveAStatus(t *testing.T) {
-	w := newWorld(t)
-	further := apitest.Namespace(t)
-	w.loop(further)
-	c := w.bgpConfig("default", func(c *bgpv1.BGPConfiguration) {
-		c.Namespace = further
-		c.Spec.Neighbors[0].Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: "bgp", Key: "password"}
+	w.ready(rack, wellOnNodes)
+	w.ready(standard, "False NotInEffect: nodes use the BGPConfiguration rack-a"+remedy)
+	w.soon(func() error {
+		var all corev1.EventList
+		expect.NoError(t, w.client.List(t.Context(), &all, client.InNamespace(w.namespace)))
+		for _, e := range all.Items {
+			if e.Type == corev1.EventTypeWarning && e.Reason == "NotInEffect" && e.InvolvedObject.UID == standard.UID && strings.HasPrefix(e.Message, "nodes use the BGPConfiguration rack-a") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d events, and none about default", len(all.Items))
 	})
-	w.ready(c, "False ConfigurationInvalid: spec.neighbors[0].config.authPasswordSecretRef: secret "+further+"/bgp is not read, only those of "+w.namespace+
-		" are: move the BGPConfiguration and its Secret there")
-	w.bgpConfig("default", nil)
-	w.ready(c, "False NotInEffect: nodes use the BGPConfiguration default")
 }
 
 func TestOlderFinalizerDoesNotBlockDeletion(t *testing.T) {
@@ -235,7 +236,7 @@ func TestBGPStatusIsWrittenOnceWithoutPassword(t *testing.T) {
 	first.stop()
 	w.loop()
 	other := w.bgpConfig("other", nil)
-	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default")
+	w.ready(other, "False NotInEffect: nodes use the BGPConfiguration default"+remedy)
 	if now := w.fetch(c); now.ResourceVersion != said.ResourceVersion {
 		t.Errorf("a second loop wrote %+v over %+v", now.Status, said.Status)
 	}

@@ -76,7 +76,7 @@ func TestGoBGPAcceptsThePoliciesThatPeeringDecides(t *testing.T) {
 			t.Fatalf("%s: %v", one, err)
 		}
 		node := peering.Node{Name: "a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-		d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
+		d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
 		if !d.OK {
 			continue
 		}

@@ -252,7 +252,7 @@ func decided(t testing.TB, spec bgpv1.BGPConfigurationSpec, node peering.Node, o
 	for _, other := range others {
 		out.Addresses = append(out.Addresses, netip.MustParseAddr(other))
 	}
-	d := peering.Merged{Spec: spec}.Decide(node, nil, func(netip.Addr) (peering.Egress, bool) { return out, true })
+	d := peering.Decide(spec, node, nil, func(netip.Addr) (peering.Egress, bool) { return out, true })
 	if !d.OK {
 		t.Fatal(d.Problems)
 	}

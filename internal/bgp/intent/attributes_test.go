@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/groups"
@@ -28,7 +29,8 @@ func TestComplaintsNameTheObjectWithTheMistake(t *testing.T) {
 				BGP:    &v2.RouteAttributes{MED: &med},
 			},
 		}},
-	}, "purelb", Input{}, &Config{})
+		Configs: []bgpv1.BGPConfiguration{{}},
+	}, "purelb", Input{})
 	for key, about := range map[string]corev1.ObjectReference{
 		"Service default/web metadata.annotations[purelb.io/bgp-local-preference]": {APIVersion: "v1", Kind: "Service", Namespace: "default", Name: "web", UID: "a"},
 		"ServiceGroup blue med": {APIVersion: "purelb.io/v2", Kind: "ServiceGroup", Namespace: "purelb", Name: "blue", UID: "b"},
@@ -55,7 +57,7 @@ func TestGroupsOfOtherNamespacesCountIfAllowed(t *testing.T) {
 		others []string
 		want   int
 	}{{nil, 0}, {[]string{"another"}, 0}, {[]string{"team"}, 1}, {[]string{"*"}, 1}} {
-		if in := Read(s, "purelb", Input{}, nil, tt.others...); len(in.Attributes.Ranges) != tt.want {
+		if in := Read(s, "purelb", Input{}, tt.others...); len(in.Attributes.Ranges) != tt.want {
 			t.Errorf("%q: %d ranges have attributes, want %d", tt.others, len(in.Attributes.Ranges), tt.want)
 		}
 	}

@@ -44,11 +44,10 @@ type Input struct {
 // defaultDummy is the interface of remote addresses if no LBNodeAgent names another.
 const defaultDummy = "kube-lb0"
 
-// Read translates s into an Input with the configuration next. A value that s does not set
-// comes from before: a node without an object is about to leave, and an unusable
-// LBNodeAgent changes nothing.
-func Read(s Snapshot, namespace string, before Input, next *Config, others ...string) Input {
-	in := Input{Config: next, Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
+// Read translates s into an Input. A value that s does not set comes from before: a node without
+// an object is about to leave, and an unusable LBNodeAgent changes nothing.
+func Read(s Snapshot, namespace string, before Input, others ...string) Input {
+	in := Input{Config: ConfigOf(s.Configs, s.NodeLabels(before.Node.Labels)), Node: before.Node, Dummy: before.Dummy, Weights: before.Weights, Passwords: map[string]string{}, Missing: map[string]string{}, Outdated: map[string]string{}}
 	if s.Node != nil {
 		in.Node = *s.Node
 	}
@@ -60,7 +59,7 @@ func Read(s Snapshot, namespace string, before Input, next *Config, others ...st
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = in.readAttributes(s, groups, next, boundsOf(before.Attributes, groups.Groups.Usable, s.Groups))
+	in.Attributes = in.readAttributes(s, groups, in.Config, boundsOf(before.Attributes, groups.Groups.Usable, s.Groups))
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
 	if in.Config != nil {
@@ -76,9 +75,6 @@ func (in *Input) readSecrets(s Snapshot, namespace string, before Input) {
 		name := ref.Name + "/" + ref.Key
 		secret := s.Secrets[ref.Name]
 		value, err := secret.Value(namespace, ref.Name, ref.Key)
-		if foreign := peering.ForeignSecret(ref.Name, namespace); foreign != nil {
-			err = foreign
-		}
 		last, was := before.Passwords[name]
 		switch {
 		case err == nil:
@@ -113,14 +109,11 @@ func secretRefs(spec bgpv1.BGPConfigurationSpec) []bgpv1.SecretKeyRef {
 	return refs
 }
 
-// SecretNames returns the names of the Secrets that spec names, sorted, without those of other
-// namespaces.
-func SecretNames(spec bgpv1.BGPConfigurationSpec, namespace string) []string {
+// SecretNames returns the names of the Secrets that spec names, sorted.
+func SecretNames(spec bgpv1.BGPConfigurationSpec) []string {
 	var names []string
 	for _, ref := range secretRefs(spec) {
-		if peering.ForeignSecret(ref.Name, namespace) == nil {
-			names = append(names, ref.Name)
-		}
+		names = append(names, ref.Name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -21,7 +21,7 @@ import (
 // Snapshot holds the parts of the cluster's objects that the speaker uses. It is shared and
 // read-only.
 type Snapshot struct {
-	// Configs are the BGPConfigurations of the install and the further namespaces, by name.
+	// Configs are the BGPConfigurations of the install namespace.
 	Configs []bgpv1.BGPConfiguration
 	// Node is this node, or nil if it has no object.
 	Node   *NodeFacts

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
@@ -17,7 +16,7 @@ func TestAliasesStandForCommunities(t *testing.T) {
 		policyDefinitions: [{name: p, statements: [{conditions: {communitySet: {name: s}, largeCommunitySet: {name: s}},
 			actions: {community: {communities: [customer, no-export]}, largeCommunity: {communities: [blue]}}}]}],
 		netlinkExport: {enabled: true, rules: [{name: r, communityList: [customer], largeCommunityList: [blue]}]}}`)
-	d := on([]bgpv1.BGPConfiguration{c}, "a")
+	d := on(c)
 	if text := firstSet(d.Problems); text != "" {
 		t.Fatal(text)
 	}
@@ -44,35 +43,13 @@ func TestAliasesStandForCommunities(t *testing.T) {
 	}
 }
 
-// An alias of two objects is that of the older one, but each object's policies mean their own.
-func TestAliasesOfSeveralConfigurations(t *testing.T) {
-	all := []bgpv1.BGPConfiguration{
-		born(t, 1, "default", `{communityAliases: {gold: "1:1", shared: "3:3"}, global: {asn: 65000}}`),
-		born(t, 2, "a", "{"+rackA+`communityAliases: {gold: "2:2", silver: "4:4", shared: "3:3"}, global: {asn: 65000},
-			definedSets: [{type: community, name: s, list: [gold, silver, shared]}]}`),
-	}
-	m := peering.MergeConfigurations(peering.Selected(all, "", map[string]string{"rack": "a"}), "")
-	aliases := peering.AliasesOf(m.Spec)
-	if aliases["gold"] != "1:1" || aliases["silver"] != "4:4" || len(aliases) != 3 {
-		t.Errorf("the aliases are %v", aliases)
-	}
-	d := on(all, "a")
-	if got := strings.Join(d.State.Sets[0].List, " "); got != "2:2 4:4 3:3" {
-		t.Errorf("the set is %s", got)
-	}
-	const want = "a: spec.communityAliases.gold: is in effect only in this BGPConfiguration, because default says otherwise and is older: write the same, or another name"
-	if got := firstSet(d.Problems); got != want {
-		t.Errorf("\n got %s\nwant %s", got, want)
-	}
-}
-
 // Manifests without aliases may be older than aliases. A word in their sets is a name that GoBGP
 // knows, or it matches nothing. The policies stay in use in both cases.
 func TestWordsInSetsStayWithoutAliases(t *testing.T) {
 	const spec = `global: {asn: 65000, applyPolicy: {exportPolicy: {policies: [p]}}}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}],
 		definedSets: [{type: community, name: s, list: [planned-shut, Planned_Shut, gold]}, {type: large-community, name: s, list: [gold]}],
 		policyDefinitions: [{name: p, statements: [{conditions: {communitySet: {name: s}, largeCommunitySet: {name: s}}, actions: {routeAction: reject}}]}]`
-	d := on([]bgpv1.BGPConfiguration{named(t, "default", "{"+strings.ReplaceAll(spec, "\t", " ")+"}")}, "a")
+	d := on(named(t, "default", "{"+strings.ReplaceAll(spec, "\t", " ")+"}"))
 	if !d.OK || len(d.State.Peers) != 1 {
 		t.Fatalf("%d neighbors: %s", len(d.State.Peers), firstSet(d.Problems))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,16 +18,12 @@ const ReasonNotInEffect = "NotInEffect"
 // Cluster is what the status of BGPConfigurations depends on.
 type Cluster struct {
 	Configs []bgpv1.BGPConfiguration
-	// Home is the install namespace.
-	Home string
 	// Nodes holds the labels of all nodes.
 	Nodes []map[string]string
 }
 
 // CommonStatus returns the status of c, one of the BGPConfigurations of the cluster. It has the
-// problems of c on every node, and the conflicts on nodes that several BGPConfigurations select.
-//
-// Problems that depend on other facts of a node are Here, and are left out.
+// problems of c on every node. Problems that depend on other facts of a node than its labels are Here, and are left out.
 func (cl Cluster) CommonStatus(c *bgpv1.BGPConfiguration, secrets Secrets, now time.Time) bgpv1.BGPConfigurationStatus {
 	if text := cl.OutOfEffect(c); text != "" {
 		ready := condition(bgpv1.ConditionReady, false, ReasonNotInEffect, text)
@@ -36,86 +33,91 @@ func (cl Cluster) CommonStatus(c *bgpv1.BGPConfiguration, secrets Secrets, now t
 	return ConfigurationStatus(c.Generation, d, c.Status, now)
 }
 
-// Problems returns the problems of c on the nodes that it selects, without those that are Here.
+// Problems returns the problems of c on the nodes on which it counts, without those that are Here.
 func (cl Cluster) Problems(c *bgpv1.BGPConfiguration, secrets Secrets) []Problem {
 	nowhere := func(netip.Addr) (Egress, bool) { return Egress{}, false }
-	var all []Problem
-	for _, selected := range cl.selections(c) {
-		m := MergeConfigurations(selected, cl.Home)
-		for _, p := range of(m.Decide(Node{}, secrets, nowhere).Problems, Ref(c, cl.Home), m.Several()) {
-			if !p.Here && !slices.Contains(all, p) {
-				all = append(all, p)
-			}
-		}
+	all := slices.DeleteFunc(Decide(c.Spec, Node{}, secrets, nowhere).Problems, func(p Problem) bool { return p.Here })
+	of := cl.nodesOf(c)
+	if c.Spec.NodeSelector != nil && len(of.rivals) > 0 {
+		all = append(all, Problem{
+			Field: "spec.nodeSelector", Reason: ReasonNotInEffect,
+			Message: fmt.Sprintf("%d of the %d nodes that it selects use %s", of.selected-of.counts, of.selected, of.instead()),
+		})
 	}
-	if p, shared := cl.sharedRouterID(c); shared {
-		all = append(all, p)
+	id := c.Spec.Global.RouterID
+	if nodes := cl.withRouterID(id); nodes > 1 {
+		all = append(all, Problem{
+			Field: "spec.global.routerID", Reason: ReasonConflict,
+			Message: fmt.Sprintf("%d nodes have the router ID %s, and route reflectors drop routes between them: write ${NODE_IP}, or remove it", nodes, id),
+		})
 	}
 	return all
 }
 
-// sharedRouterID returns a problem if several nodes have the router ID of c. The router ID of a
-// node is that of its first BGPConfiguration that sets one, as in a merge.
-func (cl Cluster) sharedRouterID(c *bgpv1.BGPConfiguration) (Problem, bool) {
-	id := c.Spec.Global.RouterID
+// withRouterID returns how many nodes have this router ID from their BGPConfiguration. A template is none.
+func (cl Cluster) withRouterID(id string) int {
 	if _, err := netip.ParseAddr(id); err != nil {
-		return Problem{}, false
+		return 0
 	}
 	nodes := 0
 	for _, labels := range cl.Nodes {
-		selected := Selected(cl.Configs, cl.Home, labels)
-		first := slices.IndexFunc(selected, func(s *bgpv1.BGPConfiguration) bool { return s.Spec.Global.RouterID != "" })
-		if first >= 0 && selected[first].Spec.Global.RouterID == id {
+		if c := Chosen(cl.Configs, labels); c != nil && c.Spec.Global.RouterID == id {
 			nodes++
 		}
 	}
-	return Problem{
-		Field: "spec.global.routerID", Reason: ReasonConflict,
-		Message: fmt.Sprintf("%d nodes have the router ID %s, and route reflectors drop routes between them: write ${NODE_IP}, or remove it", nodes, id),
-	}, nodes > 1
+	return nodes
 }
 
-// selections returns the different sets of BGPConfigurations that are selected for nodes, if they
-// contain c. If no node is known, it returns one set with c alone.
-func (cl Cluster) selections(c *bgpv1.BGPConfiguration) [][]*bgpv1.BGPConfiguration {
-	if len(cl.Nodes) == 0 {
-		return [][]*bgpv1.BGPConfiguration{{c}}
+// share says on which of the nodes that it selects a BGPConfiguration counts.
+type share struct {
+	selected, counts int
+	// rivals are the names of those that count on the others.
+	rivals []string
+}
+
+// nodesOf returns the share of c. If no node is known, the only one has no labels.
+func (cl Cluster) nodesOf(c *bgpv1.BGPConfiguration) share {
+	nodes := cl.Nodes
+	if len(nodes) == 0 {
+		nodes = []map[string]string{nil}
 	}
-	var all [][]*bgpv1.BGPConfiguration
-	for _, labels := range cl.Nodes {
-		selected := Selected(cl.Configs, cl.Home, labels)
-		if slices.Contains(selected, c) && !slices.ContainsFunc(all, func(s []*bgpv1.BGPConfiguration) bool { return slices.Equal(s, selected) }) {
-			all = append(all, selected)
+	var s share
+	for _, labels := range nodes {
+		if !selects(c, labels) {
+			continue
+		}
+		s.selected++
+		if rival := Chosen(cl.Configs, labels); rival == nil || rival.Name == c.Name {
+			s.counts++
+		} else if !slices.Contains(s.rivals, rival.Name) {
+			s.rivals = append(s.rivals, rival.Name)
 		}
 	}
-	return all
+	slices.Sort(s.rivals)
+	return s
+}
+
+// instead says what the other nodes use, and how c can count there.
+func (s share) instead() string {
+	return "the BGPConfiguration " + strings.Join(s.rivals, ", ") +
+		", and only one counts on a node: write all that is for a node into one, or let spec.nodeSelector select different nodes"
 }
 
 // OutOfEffect says why no node uses c, or returns "".
 func (cl Cluster) OutOfEffect(c *bgpv1.BGPConfiguration) string {
-	if s := c.Spec.NodeSelector; s != nil {
-		_, err := metav1.LabelSelectorAsSelector(s)
-		switch {
-		case err != nil:
-			return fmt.Sprintf("spec.nodeSelector selects no node: %v: correct it", err)
-		case len(cl.selections(c)) == 0:
-			return fmt.Sprintf("spec.nodeSelector matches none of the %d nodes", len(cl.Nodes))
-		}
-		return ""
+	if _, err := metav1.LabelSelectorAsSelector(c.Spec.NodeSelector); err != nil {
+		return fmt.Sprintf("spec.nodeSelector selects no node: %v: correct it", err)
 	}
-	base := ForAll(cl.Configs, cl.Home)
+	of := cl.nodesOf(c)
 	switch {
-	case base == c:
+	case of.counts > 0:
 		return ""
-	case base != nil:
-		return "nodes use the BGPConfiguration " + Ref(base, cl.Home)
+	case of.selected > 0:
+		return "nodes use " + of.instead()
+	case len(cl.Nodes) > 0:
+		return fmt.Sprintf("spec.nodeSelector matches none of the %d nodes", len(cl.Nodes))
 	}
-	for _, other := range Alive(cl.Configs, cl.Home) {
-		if other.Name == DefaultConfiguration {
-			return "nodes use BGPConfigurations with a spec.nodeSelector, as the one called " + DefaultConfiguration + " has one: give this one a nodeSelector too"
-		}
-	}
-	return "nodes use the BGPConfiguration called " + DefaultConfiguration + ": there are several, and none has that name"
+	return "" // no node is known
 }
 
 // Secret is the known state of a Secret.

@@ -84,7 +84,7 @@ func TestTheCommonStatusNeedsNoNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := named(t, "default", spec)
-			want := peering.ConfigurationStatus(c.Generation, peering.Merged{Spec: c.Spec}.Decide(node, secrets, egress), c.Status, noon)
+			want := peering.ConfigurationStatus(c.Generation, peering.Decide(c.Spec, node, secrets, egress), c.Status, noon)
 			cluster := peering.Cluster{Configs: []bgpv1.BGPConfiguration{c}, Nodes: []map[string]string{node.Labels}}
 			if diff := cmp.Diff(want, cluster.CommonStatus(&cluster.Configs[0], secrets, noon)); diff != "" {
 				t.Errorf("the common status with a node and without one (-with +without):\n%s", diff)
@@ -93,29 +93,18 @@ func TestTheCommonStatusNeedsNoNode(t *testing.T) {
 	}
 }
 
-func TestAnUnusedConfigurationNamesTheOneInEffect(t *testing.T) {
-	all := []bgpv1.BGPConfiguration{
-		named(t, "other", "{global: {asn: 65000}}"), named(t, "third", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}"),
+func TestTheStatusOfAnUnusedConfigurationStays(t *testing.T) {
+	cluster := peering.Cluster{Configs: []bgpv1.BGPConfiguration{named(t, "other", "{global: {asn: 65000}}"), named(t, "default", "{global: {asn: 65000}}")}}
+	c := &cluster.Configs[0]
+	s := cluster.CommonStatus(c, nil, noon)
+	ready := s.Conditions[0]
+	if s.Message != ready.Message || ready.Type != bgpv1.ConditionReady || ready.Reason != peering.ReasonNotInEffect ||
+		ready.Status != metav1.ConditionFalse || s.ObservedGeneration != 3 || ready.ObservedGeneration != 3 {
+		t.Errorf("%+v", s)
 	}
-	for _, tt := range []struct {
-		configs []bgpv1.BGPConfiguration
-		want    string
-	}{
-		{all, "nodes use the BGPConfiguration default"},
-		{all[:2], "nodes use the BGPConfiguration called default: there are several, and none has that name"},
-	} {
-		cluster := peering.Cluster{Configs: tt.configs}
-		c := &cluster.Configs[0]
-		s := cluster.CommonStatus(c, nil, noon)
-		ready := s.Conditions[0]
-		if s.Message != tt.want || ready.Message != tt.want || ready.Type != bgpv1.ConditionReady || ready.Reason != peering.ReasonNotInEffect ||
-			ready.Status != metav1.ConditionFalse || s.ObservedGeneration != 3 || ready.ObservedGeneration != 3 {
-			t.Errorf("%+v", s)
-		}
-		c.Status = s
-		if diff := cmp.Diff(s, cluster.CommonStatus(c, nil, noon.Add(time.Hour))); diff != "" {
-			t.Errorf("an hour later, the status differs:\n%s", diff)
-		}
+	c.Status = s
+	if diff := cmp.Diff(s, cluster.CommonStatus(c, nil, noon.Add(time.Hour))); diff != "" {
+		t.Errorf("an hour later, the status differs:\n%s", diff)
 	}
 }
 

@@ -76,8 +76,6 @@ type Decision struct {
 	// LeftOut are the neighbors that this node should have and does not have.
 	Configured int
 	LeftOut    []LeftOut
-	// Absent are the names of the BGPConfigurations that select this node and are left out.
-	Absent []string
 	// Problems are in the order in which they were found, which is deterministic.
 	Problems []Problem
 }
@@ -113,18 +111,16 @@ type ExportRule struct {
 	Path string
 }
 
-// Decide reads the configuration of a node. The result depends only on m and the arguments. egress
-// returns false if there is no route to the neighbor. Its argument may have a zone: the interface
+// Decide reads the configuration of a node. The result depends only on the arguments. egress returns
+// false if there is no route to the neighbor. Its argument may have a zone: the interface
 // to use.
 //
 // A part that is wrong becomes a Problem and is left out, and the rest is in the State. If the
 // policy or the password of a neighbor is wrong, Decide leaves out the whole neighbor: it does not
 // open a session without this protection.
-//
-// If m has several parts, the path of a field begins with the name of its part.
-func (m Merged) Decide(node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
-	r := reader{spec: m.Spec, node: node, secrets: secrets, egress: egress, findings: findings{merged: &m, aliases: AliasesOf(m.Spec), problems: slices.Clone(m.Conflicts)}}
-	r.d.AllowTransit, r.d.Absent = m.Spec.Global.AllowTransit, m.Absent
+func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
+	r := reader{spec: spec, node: node, secrets: secrets, egress: egress, findings: findings{aliases: AliasesOf(spec)}}
+	r.d.AllowTransit = spec.Global.AllowTransit
 	r.legacy()
 	r.aliasProblems()
 	r.global()

@@ -18,7 +18,7 @@ func TestRoutesToTheAddressesOfTheClusterAreNotLearned(t *testing.T) {
 	const policy = `applyPolicy: {importPolicy: {policies: [all]}}`
 	spec := config(t, `{global: {asn: 64512, `+policy+`}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64512}, `+policy+`}],
 		policyDefinitions: [{name: all, statements: [{actions: {routeAction: accept}}]}]}`)
-	got := print(peering.Merged{Spec: spec}.Decide(own, secrets, egress))
+	got := print(peering.Decide(spec, own, secrets, egress))
 	for _, want := range []string{
 		"set prefix purelb:pools IPv4 [][{10.255.0.0/24 24 32}]\n", "set prefix purelb:pools IPv6 [][{2001:db8:f::/64 64 128}]\n",
 	} {
@@ -42,7 +42,7 @@ func TestPoliciesKeepTheAttributesOfADrainedNode(t *testing.T) {
 	for _, draining := range []bool{false, true} {
 		here.Draining = draining
 		var got strings.Builder
-		for line := range strings.Lines(print(peering.Merged{Spec: spec}.Decide(here, secrets, egress))) {
+		for line := range strings.Lines(print(peering.Decide(spec, here, secrets, egress))) {
 			if strings.HasPrefix(line, "export [export p/") {
 				got.WriteString(line)
 			}
@@ -67,7 +67,7 @@ func TestANodeWhoseSpeakerOverflowedPassesNothingOn(t *testing.T) {
 		"spec.neighbors[0].routeReflector": `{global: {asn: 64512}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 64512}, routeReflector: {routeReflectorClient: true}}]}`,
 		"":                                 `{global: {asn: 64512}}`,
 	} {
-		d := peering.Merged{Spec: config(t, spec)}.Decide(here, secrets, egress)
+		d := peering.Decide(config(t, spec), here, secrets, egress)
 		want := "\nexport [purelb:transit external] external -> reject\nexport [purelb:transit internal] internal -> reject\n"
 		if got := print(d); !strings.Contains(got, want) {
 			t.Errorf("%s: the decision is\n%s\nwant in it%s", field, got, want)

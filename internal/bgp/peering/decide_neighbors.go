@@ -40,7 +40,7 @@ func (r *reader) peerGroups() {
 	defer func() { r.template = false }()
 	for i := range r.spec.PeerGroups {
 		in := &r.spec.PeerGroups[i]
-		field := r.merged.at("spec.peerGroups", i)
+		field := at("spec.peerGroups", i)
 		name := in.Config.PeerGroupName
 		if name == "" {
 			r.note(field+".config.peerGroupName", ReasonParseError, "the group has no name, and is not in use: write one")
@@ -74,7 +74,7 @@ func (r *reader) neighbors() {
 	for i := range r.spec.Neighbors {
 		in := &r.spec.Neighbors[i]
 		r.begin()
-		m, selected, ok := r.neighbor(r.merged.at("spec.neighbors", i), in)
+		m, selected, ok := r.neighbor(at("spec.neighbors", i), in)
 		if !selected {
 			continue
 		}
@@ -108,7 +108,7 @@ func (r *reader) repeats(m member) bool {
 // neighbor reads a neighbor. selected says that this node should have it, and ok that its
 // configuration is valid.
 func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected, ok bool) {
-	m.Path, m.group = field, r.merged.written(in.Config.PeerGroup)
+	m.Path, m.group = field, in.Config.PeerGroup
 	m.everywhere = in.NodeSelector == nil && in.Config.NeighborGateway == ""
 	okWho := r.who(field+".config", in.Config, &m.Peer)
 	selected, okSelector := r.selects(field+".nodeSelector", in.NodeSelector)

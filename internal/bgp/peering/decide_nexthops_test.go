@@ -22,7 +22,7 @@ func TestNextHopsPreferTheNodesOwnAddresses(t *testing.T) {
 		{"192.0.2.10", "192.0.2.10 2001:db8::9 2001:db8::5", "map[IPv6:2001:db8::9]"},
 		{"192.0.2.10", "192.0.2.10 fe80::1 ::1", "map[]"},
 	} {
-		d := peering.Merged{Spec: spec}.Decide(peering.Node{Name: "a", InternalIPs: ips("10.0.0.1", tt.known)}, secrets, func(netip.Addr) (peering.Egress, bool) {
+		d := peering.Decide(spec, peering.Node{Name: "a", InternalIPs: ips("10.0.0.1", tt.known)}, secrets, func(netip.Addr) (peering.Egress, bool) {
 			return peering.Egress{Interface: "eth0", Addresses: ips(strings.Fields(tt.there)...)}, true
 		})
 		if got := fmt.Sprint(d.State.Peers[0].NextHops); got != tt.want {
@@ -46,7 +46,7 @@ func TestNoIPv4RoutesToARouterWithoutExtendedNextHop(t *testing.T) {
 		spec := config(t, "{neighbors: [{config: {neighborAddress: '"+tt.neighbor+"', peerAsn: 64513}}]}")
 		n := node
 		n.NoExtendedNextHop = map[string]bool{tt.neighbor: tt.told}
-		d := peering.Merged{Spec: spec}.Decide(n, secrets, egress)
+		d := peering.Decide(spec, n, secrets, egress)
 		silent := slices.Contains(d.State.Peers[0].Mute, addr.V4)
 		said := slices.ContainsFunc(d.Problems, func(p peering.Problem) bool { return strings.Contains(p.Message, muted) })
 		if silent != tt.want || said != tt.want {

@@ -20,7 +20,7 @@ type policy struct {
 func (r *reader) definedPolicies() {
 	r.policies = make(map[string]policy, len(r.spec.PolicyDefinitions))
 	for i, in := range r.spec.PolicyDefinitions {
-		field := r.merged.at("spec.policyDefinitions", i)
+		field := at("spec.policyDefinitions", i)
 		if in.Name == "" || strings.HasPrefix(in.Name, reserved) {
 			r.note(field+".name", ReasonParseError, badName, quote(in.Name))
 			continue

@@ -23,7 +23,7 @@ func TestTheRouterIDOfANodeWithoutIPv4(t *testing.T) {
 	for _, tt := range tests {
 		spec := config(t, "{global: {asn: 64512}}")
 		spec.Global.RouterIDPool = tt.pool
-		d := peering.Merged{Spec: spec}.Decide(peering.Node{Name: tt.name, InternalIPs: ips("2001:db8::10")}, secrets, egress)
+		d := peering.Decide(spec, peering.Node{Name: tt.name, InternalIPs: ips("2001:db8::10")}, secrets, egress)
 		if got := d.State.Global.RouterID.String(); got != tt.want || d.RouterIDSource != peering.RouterIDHash {
 			t.Errorf("node %q, pool %q: the router ID is %s by %s, want %s", tt.name, tt.pool, got, d.RouterIDSource, tt.want)
 		}
@@ -38,7 +38,7 @@ func TestNodesWithoutIPv4RarelyShareARouterID(t *testing.T) {
 		seen := map[netip.Addr]bool{}
 		for node := range 300 {
 			name := fmt.Sprintf("worker-%d-%x", cluster, sha256.Sum256([]byte(fmt.Sprint(node))))[:20]
-			d := peering.Merged{Spec: config(t, "{global: {asn: 64512}}")}.Decide(peering.Node{Name: name}, secrets, egress)
+			d := peering.Decide(config(t, "{global: {asn: 64512}}"), peering.Node{Name: name}, secrets, egress)
 			if id := d.State.Global.RouterID; seen[id] {
 				shared++
 			} else {
@@ -53,7 +53,7 @@ func TestNodesWithoutIPv4RarelyShareARouterID(t *testing.T) {
 
 func TestNoStateWithoutARouterID(t *testing.T) {
 	spec := config(t, "{global: {asn: 64512, routerIDPool: here}}")
-	d := peering.Merged{Spec: spec}.Decide(peering.Node{Name: "node-a"}, secrets, egress)
+	d := peering.Decide(spec, peering.Node{Name: "node-a"}, secrets, egress)
 	if d.OK || !strings.Contains(print(d), "routerIDPool cannot be used") {
 		t.Error(print(d))
 	}

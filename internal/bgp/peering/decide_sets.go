@@ -29,7 +29,7 @@ type usableSet struct {
 func (r *reader) definedSets() {
 	r.sets = make(map[setKey]usableSet, len(r.spec.DefinedSets))
 	for i, in := range r.spec.DefinedSets {
-		field := r.merged.at("spec.definedSets", i)
+		field := at("spec.definedSets", i)
 		kind := SetKind(in.Type)
 		if in.Name == "" || strings.HasPrefix(in.Name, reserved) {
 			r.note(field+".name", ReasonParseError, badName, quote(in.Name))

@@ -36,7 +36,7 @@ func TestOptionsAreInEffect(t *testing.T) {
 }
 
 func TestNoInternalAddressesToListenAtAreReported(t *testing.T) {
-	d := peering.Merged{Spec: config(t, "{global: {asn: 64512, listenAddresses: ['${NODE_IP}']}}")}.Decide(peering.Node{Name: "node-1"}, secrets, egress)
+	d := peering.Decide(config(t, "{global: {asn: 64512, listenAddresses: ['${NODE_IP}']}}"), peering.Node{Name: "node-1"}, secrets, egress)
 	want := "${NODE_IP} stands for the internal addresses of the Node, which has none: write addresses"
 	if !slices.ContainsFunc(d.Problems, func(p peering.Problem) bool {
 		return p.Field == "spec.global.listenAddresses[0]" && p.Message == want
@@ -69,7 +69,7 @@ func TestTemplatesWithoutAValueAreReported(t *testing.T) {
 	} {
 		spec := config(t, "{global: {asn: 64512}}")
 		spec.Global.RouterID = template
-		d := peering.Merged{Spec: spec}.Decide(peering.Node{Name: "node-a"}, secrets, egress)
+		d := peering.Decide(spec, peering.Node{Name: "node-a"}, secrets, egress)
 		if d.OK || !strings.Contains(print(d), "fatal here RouterIDResolutionFailed spec.global.routerID: there is no router ID: "+want) {
 			t.Errorf("%s: the decision is\n%s\nwant the problem %q", template, print(d), want)
 		}

@@ -42,9 +42,9 @@ func FuzzDecide(f *testing.F) {
 		if json.Unmarshal(text, &spec) != nil {
 			return
 		}
-		d := peering.Merged{Spec: spec}.Decide(node, secrets, egress)
+		d := peering.Decide(spec, node, secrets, egress)
 		invariants(t, d)
-		again := peering.Merged{Spec: *spec.DeepCopy()}.Decide(node, secrets, egress)
+		again := peering.Decide(*spec.DeepCopy(), node, secrets, egress)
 		if !reflect.DeepEqual(d, again) {
 			t.Error("the second decision differs from the first")
 		}

@@ -73,7 +73,7 @@ here Conflict spec.neighbors[0].transport.localAddress: a session with 198.51.10
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := peering.Merged{Spec: config(t, tt.config)}.Decide(routed(tt.gateways), secrets, egress)
+			d := peering.Decide(config(t, tt.config), routed(tt.gateways), secrets, egress)
 			invariants(t, d)
 			if diff := cmp.Diff(tt.want, lines(print(d), "peer ", "left out ", "NoDefaultRoute ", "Duplicate ", "Conflict ", "ParseError ")); diff != "" {
 				t.Errorf("the result differs (-want +got):\n%s", diff)

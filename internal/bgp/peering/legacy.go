@@ -16,15 +16,15 @@ type unread struct {
 // legacy reports the fields that are not read. The rest of the configuration is in effect.
 func (r *reader) legacy() {
 	for i := range r.spec.DynamicNeighbors {
-		r.ignored(r.merged.at("spec.dynamicNeighbors", i), []unread{{"", true, "is not in effect, because nodes have sessions only with routers that the configuration names: " +
+		r.ignored(at("spec.dynamicNeighbors", i), []unread{{"", true, "is not in effect, because nodes have sessions only with routers that the configuration names: " +
 			"list each one in spec.neighbors, by its neighborAddress, or by neighborGateway or neighborInterface if each node has another one"}})
 	}
 	r.ignored("spec.global", legacyGlobal(r.spec.Global))
 	for i, n := range r.spec.Neighbors {
-		r.ignored(r.merged.at("spec.neighbors", i), legacySession(n.SessionOptions))
+		r.ignored(at("spec.neighbors", i), legacySession(n.SessionOptions))
 	}
 	for i, g := range r.spec.PeerGroups {
-		r.ignored(r.merged.at("spec.peerGroups", i), legacySession(g.SessionOptions))
+		r.ignored(at("spec.peerGroups", i), legacySession(g.SessionOptions))
 	}
 }
 

@@ -263,9 +263,6 @@ func (in Report) failures(missing []string) []string {
 	if !in.Decision.OK {
 		all = append(all, "the configuration is not in effect")
 	}
-	for _, part := range in.Decision.Absent {
-		all = append(all, "the BGPConfiguration "+part+" is left out")
-	}
 	all = append(all, missing...)
 	announced := in.announced()
 	absent := 0

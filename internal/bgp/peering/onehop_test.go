@@ -20,7 +20,7 @@ func TestANeighborBehindARouterNeedsMultihop(t *testing.T) {
 		{"in the node's own AS", "{config: {neighborAddress: 192.0.2.1, peerAsn: internal}}", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := peering.Merged{Spec: config(t, "{neighbors: ["+tt.neighbor+"]}")}.Decide(node, secrets, behind)
+			d := peering.Decide(config(t, "{neighbors: ["+tt.neighbor+"]}"), node, secrets, behind)
 			var all []string
 			for _, p := range d.Problems {
 				all = append(all, p.Message)

@@ -79,7 +79,7 @@ func config(t testing.TB, text string) bgpv1.BGPConfigurationSpec {
 
 func decide(t testing.TB, text string) peering.Decision {
 	t.Helper()
-	return peering.Merged{Spec: config(t, text)}.Decide(node, secrets, egress)
+	return peering.Decide(config(t, text), node, secrets, egress)
 }
 
 // print returns d as text, with a line for each fact.

@@ -59,8 +59,6 @@ func (p Problem) String() string {
 // findings collects the problems while a configuration is read.
 type findings struct {
 	problems []Problem
-	// merged says which BGPConfiguration a field is in. It may be nil.
-	merged *Merged
 	// aliases are names for communities.
 	aliases Aliases
 	// why is the first reason why the part that is being read cannot be used.
@@ -103,10 +101,10 @@ func (f *findings) refuseBy(p Problem) bool {
 }
 
 // add adds p unless it was added before. Duplicates occur because the options of a peer group are
-// read for each neighbor of the group, as some options may depend on the node. It returns p with
-// the name of the BGPConfiguration in its path.
+// read for each neighbor of the group, as some options may depend on the node. It returns p, which is
+// Here if the part depends on the node.
 func (f *findings) add(p Problem) Problem {
-	p.Field, p.Here = f.merged.origin(p.Field), p.Here || f.alone
+	p.Here = p.Here || f.alone
 	same := slices.IndexFunc(f.problems, func(o Problem) bool { return o.Field == p.Field && o.Reason == p.Reason && o.Message == p.Message })
 	if same < 0 {
 		f.problems = append(f.problems, p)

@@ -13,9 +13,8 @@ import (
 func nothing(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
 
 // naming returns the decision for a node with a group that names these peers.
-func naming(peers string, all ...bgpv1.BGPConfiguration) peering.Decision {
-	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
-	return m.Decide(peering.Node{Name: "n", Restricted: []peering.Restriction{{Group: "edge", Mark: peering.MarkOf("edge"), Peers: strings.Fields(peers)}}}, nil, nothing)
+func naming(peers string, c bgpv1.BGPConfiguration) peering.Decision {
+	return peering.Decide(c.Spec, peering.Node{Name: "n", Restricted: []peering.Restriction{{Group: "edge", Mark: peering.MarkOf("edge"), Peers: strings.Fields(peers)}}}, nil, nothing)
 }
 
 // A group names a peer by its address, its interface or its peer group.
@@ -77,8 +76,7 @@ func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
 	if got := strings.Join(unknown, " "); got != "192.0.2.9 spine %" {
 		t.Errorf("the unknown peers are %s", got)
 	}
-	m := peering.MergeConfigurations(peering.Selected(all, "", nil), "")
-	d := m.Decide(peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"spine"}, Unknown: []string{"spine"}}}}, nil, nothing)
+	d := peering.Decide(all[0].Spec, peering.Node{Restricted: []peering.Restriction{{Group: "edge", Mark: "1:2:3", Peers: []string{"spine"}, Unknown: []string{"spine"}}}}, nil, nothing)
 	const want = `ServiceGroup edge: spec.bgp.peers: no neighbor has the address, the interface or the peer group "spine": correct it; the addresses are announced only to the others`
 	if got := firstSet(d.Problems); !strings.Contains(got, want) {
 		t.Errorf("the problems are %s", got)
@@ -92,22 +90,6 @@ func TestAddressesOfGatewaysAreKnownPeers(t *testing.T) {
 	if got := strings.Join(unknown, " "); got != "2001:db8::1 eth1" {
 		t.Errorf("unknown: %s", got)
 	}
-}
-
-// Two objects have a peer group of the same name. The merge renames one of them. The name in a
-// ServiceGroup refers to both.
-func TestRestrictedRoutesFindGroupsOfAllObjects(t *testing.T) {
-	all := []bgpv1.BGPConfiguration{
-		born(t, 1, "default", "{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}], neighbors: [{config: {neighborAddress: 192.0.2.1, peerGroup: tor}}]}"),
-		born(t, 2, "b", "{"+anyRack+"global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65002}}], neighbors: [{config: {neighborAddress: 192.0.2.2, peerGroup: tor}}]}"),
-	}
-	d := naming("tor", all...)
-	for _, set := range d.State.Sets {
-		if set.Kind == peering.NeighborSet && strings.Contains(set.Name, "edge") && strings.Join(set.List, " ") == "192.0.2.1/32 192.0.2.2/32" {
-			return
-		}
-	}
-	t.Errorf("the sets are %+v", d.State.Sets)
 }
 
 // A shared route has the marks of all its groups. Its other attributes are those of one address.

@@ -338,8 +338,8 @@ func TestWhichChangesMakeTheStatusDiffer(t *testing.T) {
 func TestAllNodesGiveTheSameCommonStatus(t *testing.T) {
 	spec := config(t, `{global: {asn: 64512, routerID: '${NODE_IP}'}, neighbors: [{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, nodeSelector: {matchLabels: {rack: '1'}}},
 		{config: {neighborAddress: 192.0.2.1, peerAsn: 64513, vrf: red}, nodeSelector: {matchLabels: {rack: '2'}}}]}`)
-	here := peering.Merged{Spec: spec}.Decide(node, secrets, egress)
-	there := peering.Merged{Spec: spec}.Decide(peering.Node{Name: "node-z"}, secrets, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
+	here := peering.Decide(spec, node, secrets, egress)
+	there := peering.Decide(spec, peering.Node{Name: "node-z"}, secrets, func(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false })
 	a := peering.ConfigurationStatus(7, here, bgpv1.BGPConfigurationStatus{}, noon)
 	b := peering.ConfigurationStatus(7, there, bgpv1.BGPConfigurationStatus{}, noon)
 	if diff := cmp.Diff(a, b); diff != "" {

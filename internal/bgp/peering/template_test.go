@@ -22,7 +22,7 @@ var labelled = func() peering.Node {
 func TestTemplatesGiveANodeItsASAndAddress(t *testing.T) {
 	for _, tt := range examples(t, "templates") {
 		t.Run(tt.name, func(t *testing.T) {
-			d := peering.Merged{Spec: config(t, tt.config)}.Decide(labelled, secrets, egress)
+			d := peering.Decide(config(t, tt.config), labelled, secrets, egress)
 			invariants(t, d)
 			got := lines(print(d), "peer ", "left out ", "NodeValueUnusable ", "Duplicate ", "Conflict ", "ParseError ", "Adjusted ", "PeerGroupMissing ")
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -33,7 +33,7 @@ func TestTemplatesGiveANodeItsASAndAddress(t *testing.T) {
 }
 
 func TestTheRouterIDMayBeInALabel(t *testing.T) {
-	d := peering.Merged{Spec: config(t, `{global: {asn: 64512, routerID: "${node.labels['example.com/address']}"}}`)}.Decide(labelled, secrets, egress)
+	d := peering.Decide(config(t, `{global: {asn: 64512, routerID: "${node.labels['example.com/address']}"}}`), labelled, secrets, egress)
 	if got := print(d); !d.OK || !strings.Contains(got, "id 192.0.2.11 (template)") {
 		t.Error(got)
 	}

@@ -27,7 +27,6 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/bfd"
-	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/bgp/speaker/cluster"
 	"purelb.io/purelb/internal/testing/apitest"
@@ -341,32 +340,10 @@ func TestLabelsDrainMarksAndAnnotationsAreFollowed(t *testing.T) {
 	eventuallyIs(t, "the routes without the annotation", "203.0.113.7/32", m.server.announces)
 }
 
-// Older manifests have BGPConfigurations in the namespace k8gobgp-system.
-func TestConfigurationsOfOtherNamespacesAreRead(t *testing.T) {
-	c := newInstall(t)
-	further := install{t: t, config: c.config, namespace: apitest.Namespace(t), core: c.core, clients: c.clients}
-	further.configure("default", oneNeighbor)
-	caches := cluster.NewCaches(c.clients, c.node("a"), c.namespace, slog.New(slog.DiscardHandler), []string{further.namespace})
-	ctx, cancel := context.WithCancel(t.Context())
-	var ends sync.WaitGroup
-	t.Cleanup(func() { cancel(); ends.Wait() })
-	ends.Go(func() { _ = caches.Run(ctx) })
-	chosen := func() string {
-		s, complete := caches.Read()
-		if config := intent.ConfigOf(s, c.namespace, nil); complete && config != nil {
-			return strings.Join(config.Names(), " ")
-		}
-		return ""
-	}
-	eventuallyIs(t, "the configuration in effect without one in the namespace of PureLB", further.namespace+"/default", chosen)
-	c.configure("mine", oneNeighbor)
-	eventuallyIs(t, "the configuration in effect with one in the namespace of PureLB", "mine", chosen)
-}
-
 func TestADeletedNodeIsSeen(t *testing.T) {
 	c := newInstall(t)
 	node := c.node("a")
-	caches := cluster.NewCaches(c.clients, node, c.namespace, slog.New(slog.DiscardHandler), nil)
+	caches := cluster.NewCaches(c.clients, node, c.namespace, slog.New(slog.DiscardHandler))
 	if caches.NodeDeleted() {
 		t.Error("the cluster reports a deleted node before it has read the nodes")
 	}

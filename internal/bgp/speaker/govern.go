@@ -143,7 +143,7 @@ func decided(
 		}
 		return e, ok
 	}
-	d = in.Config.Decide(node, in.Secret, egress)
+	d = peering.Decide(in.Config.Spec, node, in.Secret, egress)
 	return d, ways, errors.Join(errs...)
 }
 

@@ -57,7 +57,6 @@ func (s *Speaker) works() []work {
 			s.publishSoon(now)
 		}},
 		{s.looking.Next, s.lookForNodes},
-		{func() time.Time { return s.succession.due }, s.observe},
 		{func() time.Time { return s.imports.due }, func(ctx context.Context, _ time.Time) {
 			s.imports.due = time.Time{}
 			s.announce(ctx)
@@ -152,8 +151,7 @@ func (s *Speaker) takeBatch(b batch) {
 func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	snapshot, complete := s.Cluster.Read()
 	if !complete {
-		s.succession.later(now.Add(retryMin)) // and otherwise at the next change
-		return
+		return // until the next change
 	}
 	before := s.input
 	if !s.known {
@@ -167,12 +165,7 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if !s.seen {
 		before.Attributes = before.Attributes.Recalling(snapshot.Bounds)
 	}
-	next, successor := intent.ConfigOf(snapshot, s.Namespace, snapshot.NodeLabels(before.Node.Labels)), s.succession.successor
-	if s.succession.waits(now, s.input.Config, next, intent.NamesOf(snapshot.Configs, s.Namespace)) {
-		next = s.input.Config
-	}
-	in := intent.Read(snapshot, s.Namespace, before, next, s.ConfigNamespaces...)
-	s.reporter.ignoring(ctx, snapshot.Configs, s.Namespace)
+	in := intent.Read(snapshot, s.Namespace, before, s.ConfigNamespaces...)
 	if s.reporter.noteNode(ctx, snapshot.Node == nil) {
 		s.publishSoon(now)
 	}
@@ -182,9 +175,6 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	s.seen = true
 	s.reporter.complain(ctx, in)
 	s.use(ctx, now, in)
-	if s.succession.successor != successor {
-		s.publishSoon(now)
-	}
 	s.weigh(ctx, now, in.Ready)
 }
 

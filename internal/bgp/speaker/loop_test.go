@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/gobgp"
@@ -161,34 +160,6 @@ func TestAConfigurationUnderDeletionHasNoEffect(t *testing.T) {
 			s.Configs[0].Finalizers = []string{"bgp.purelb.io/finalizer", "example.org/other"}
 		})
 		expect.Equal(t, "sessions", w.server.String(), "stopped, graceful false")
-	})
-}
-
-func TestAnotherConfigurationTakesNoEffectDuringAReplacement(t *testing.T) {
-	draft := func(t *testing.T) bgpv1.BGPConfiguration {
-		return configuration(t, "draft", strings.ReplaceAll(oneNeighbor, "65001", "65009"))
-	}
-	inWorld(t, oneNeighbor, nil, func(w *world) {
-		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs, draft(t)) })
-		w.sees(func(s *intent.Snapshot) { s.Configs = s.Configs[1:] })
-		expect.Equal(t, "sessions while default is gone", w.server.String(), sessions1)
-		expect.Contains(t, "message of the condition", w.reports.last().Status.Conditions[0].Message, "the BGPConfiguration default is gone, and draft takes effect at ")
-		again := configuration(t, "default", strings.ReplaceAll(oneNeighbor, "65001", "65002"))
-		again.UID = "another"
-		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs, again) })
-		expect.Equal(t, "sessions when default exists again", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
-		if c := w.reports.last().Status.Conditions[0].Message; strings.Contains(c, "is gone") {
-			t.Errorf("the message of the condition is %s", c)
-		}
-		w.sees(func(s *intent.Snapshot) { s.Configs = s.Configs[:1] })
-		// A Secret of the draft is not seen yet. The loop waits for it.
-		w.cluster.mu.Lock()
-		w.cluster.missing = true
-		w.cluster.mu.Unlock()
-		pass(successionPause + time.Second)
-		expect.Equal(t, "sessions while the cluster is not seen completely", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65002"))
-		w.sees(func(*intent.Snapshot) {})
-		expect.Equal(t, "sessions when default stays away", w.server.String(), strings.ReplaceAll(sessions1, "65001", "65009"))
 	})
 }
 

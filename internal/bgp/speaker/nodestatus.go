@@ -70,7 +70,7 @@ func (s *standing) report() peering.Report {
 	if s.running && (!s.decided.OK || !s.pending.IsZero()) {
 		// The earlier decision is still in effect.
 		r.Decision = s.effect
-		r.Decision.OK, r.Decision.Problems, r.Decision.Absent = s.decided.OK, s.decided.Problems, s.decided.Absent
+		r.Decision.OK, r.Decision.Problems = s.decided.OK, s.decided.Problems
 	}
 	for _, i := range s.interfaces {
 		r.Interfaces = append(r.Interfaces, peering.Interface{Name: i.Name, Exists: i.Exists, Up: i.Up})

@@ -68,7 +68,7 @@ func TestAddressesOfAnIPAMSystemAreReadInLinearTime(t *testing.T) {
 		snapshot.Services = append(snapshot.Services, intent.ServiceFacts{Name: fmt.Sprint("a/", i), Recorded: true, Addresses: []netip.Addr{ip}})
 	}
 	began := time.Now()
-	own := intent.Read(snapshot, "purelb", intent.Input{}, nil).Own
+	own := intent.Read(snapshot, "purelb", intent.Input{}).Own
 	s := New(Options{})
 	for _, o := range own {
 		s.addMember(peering.Imported{Address: o.Prefix, Interface: "kube-lb0"})

@@ -108,9 +108,6 @@ func (s *Speaker) standing(now time.Time) standing {
 	s.publishing.since = sinceOf(st.imported, s.publishing.since, now)
 	st.since = s.publishing.since
 	st.neighbors = s.shownNeighbors()
-	if next := s.succession; next.successor != "" {
-		st.note(fmt.Sprintf("the BGPConfiguration %s is gone, and %s takes effect at %s", next.gone, next.successor, next.due.UTC().Format(time.RFC3339)))
-	}
 	st.note(g.failure)
 	st.note(s.facts.failure)
 	st.note(s.exports.done.failure)

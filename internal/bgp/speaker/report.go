@@ -56,7 +56,6 @@ type reporter struct {
 	complaints map[string]string
 	up         map[string]bool          // neighbors
 	near       map[string][]addr.Family // neighbors near their prefix limit
-	ignored    map[string]bool          // BGPConfigurations
 	noNode     bool
 }
 
@@ -198,24 +197,6 @@ func (r *reporter) nearLimits(ctx context.Context, all map[string][]addr.Family)
 		}
 	}
 	r.near = all
-}
-
-// ignoring reports the BGPConfigurations that are in effect on no node, because another
-// BGPConfiguration is in effect on all nodes.
-func (r *reporter) ignoring(ctx context.Context, configs []bgpv1.BGPConfiguration, home string) {
-	now := map[string]bool{}
-	chosen := peering.ForAll(configs, home)
-	for i := range configs {
-		c := &configs[i]
-		if !c.DeletionTimestamp.IsZero() || c.Spec.NodeSelector != nil || chosen != nil && c.UID == chosen.UID {
-			continue
-		}
-		now[string(c.UID)] = true
-		if !r.ignored[string(c.UID)] {
-			r.log.WarnContext(ctx, "configIgnored", "node", r.node, "config", c.Namespace+"/"+c.Name)
-		}
-	}
-	r.ignored = now
 }
 
 func behind(text string) string {

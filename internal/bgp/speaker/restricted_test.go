@@ -241,9 +241,6 @@ func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
 		w.edit(strings.ReplaceAll(aliased, "65000:7", "65000:8"))
 		expect.Equal(t, "routes with another value", w.server.announces(), "203.0.113.1/32 65000:8")
 
-		// While default is replaced, nothing changes.
-		w.sees(func(s *intent.Snapshot) { s.Configs = append(s.Configs[:0:0], configuration(t, "draft", oneNeighbor)) })
-		expect.Equal(t, "routes while default is gone", w.server.announces(), "203.0.113.1/32 65000:8")
 		w.reported()
 		w.edit(oneNeighbor)
 		expect.Equal(t, "routes without the alias", w.server.announces(), "203.0.113.1/32")

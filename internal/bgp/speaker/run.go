@@ -45,8 +45,6 @@ type Setup struct {
 	// ConfigNamespaces are further namespaces whose ServiceGroups and LBNodeAgents the speaker
 	// uses. config.Everywhere means all namespaces.
 	ConfigNamespaces []string
-	// BGPNamespaces are further namespaces whose BGPConfigurations the speaker uses.
-	BGPNamespaces []string
 	// Metrics and Health are the addresses of the metrics and the probes, "host:port". "0"
 	// means: not served.
 	Metrics, Health string
@@ -78,7 +76,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := NewMetrics(registry, s.PerNeighbor, s.MostNeighbors)
-	caches := cluster.NewCaches(clients, s.Node, s.Namespace, s.Log, s.BGPNamespaces, s.ConfigNamespaces...)
+	caches := cluster.NewCaches(clients, s.Node, s.Namespace, s.Log, s.ConfigNamespaces...)
 	writer := NewWriter(clients, s.Node, metrics, s.Log)
 	writer.lastWrite = cmp.Or(s.lastWrite, writer.lastWrite)
 

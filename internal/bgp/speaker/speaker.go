@@ -152,11 +152,10 @@ type Speaker struct {
 	input       intent.Input
 	known, seen bool
 	// owned has the prefixes of input.Own.
-	owned      peering.Coverage
-	succession succession
-	governing  governing
-	imports    imports
-	drain      drain
+	owned     peering.Coverage
+	governing governing
+	imports   imports
+	drain     drain
 	// looking asks for nodes without the exclude label. unmarked says that this process has seen its node
 	// without a mark.
 	looking    backoff.Schedule

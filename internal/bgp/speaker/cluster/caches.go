@@ -44,7 +44,7 @@ type Caches struct {
 	log       *slog.Logger
 	changed   chan struct{}
 
-	configs  kube.Watches[bgpv1.BGPConfiguration]
+	configs  *kube.Watch[bgpv1.BGPConfiguration]
 	nodes    *kube.Watch[intent.NodeFacts]
 	groups   kube.Watches[v2.ServiceGroup]
 	agents   kube.Watches[v2.LBNodeAgent]
@@ -94,14 +94,12 @@ func (w *lateWatch[T]) settled() bool {
 	return synced || w.Refused() || time.Since(w.since) >= lateLimit
 }
 
-// NewCaches returns Caches that know nothing before Run. The API server may be away. peerings are
-// further namespaces for BGPConfigurations, and others are further namespaces for other objects.
-func NewCaches(clients Clients, node, namespace string, log *slog.Logger, peerings []string, others ...string) *Caches {
+// NewCaches returns Caches that know nothing before Run. The API server may be away. others are
+// further namespaces for ServiceGroups and LBNodeAgents.
+func NewCaches(clients Clients, node, namespace string, log *slog.Logger, others ...string) *Caches {
 	c := &Caches{clients: clients, node: node, namespace: namespace, log: log, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	every := fields.Everything()
-	for _, ns := range config.Watched(namespace, peerings) {
-		c.configs = append(c.configs, watch(c, in(clients.BGP, "configs", ns, every), keepConfig, sameConfig))
-	}
+	c.configs = watch(c, in(clients.BGP, "configs", namespace, every), keepConfig, sameConfig)
 	c.nodes = watch(c, in(clients.Core, "nodes", corev1.NamespaceAll, named(node)), keepNode, sameNode)
 	for _, ns := range config.Watched(namespace, others) {
 		c.groups = append(c.groups, watch(c, in(clients.PureLB, "servicegroups", ns, every), keepGroup, sameGroup))
@@ -164,7 +162,7 @@ func (c *Caches) Read() (intent.Snapshot, bool) {
 	if len(nodes) == 1 {
 		s.Node = &nodes[0]
 	}
-	s.Secrets, all = c.readSecrets(intent.ConfigOf(s, c.namespace, s.NodeLabels(nil)))
+	s.Secrets, all = c.readSecrets(intent.ConfigOf(s.Configs, s.NodeLabels(nil)))
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	all = all && synced
 	s.Bounds, synced = c.awaitBounds()
@@ -273,7 +271,7 @@ func boundsIn(nodes []bgpv1.BGPNodeStatus) []bgpv1.GroupBounds {
 func (c *Caches) readSecrets(config *intent.Config) (secrets map[string]peering.Secret, complete bool) {
 	var names []string
 	if config != nil {
-		names = intent.SecretNames(config.Spec, c.namespace)
+		names = intent.SecretNames(config.Spec)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,7 +43,7 @@ func TestTheWatchOnServicesOfGroupsGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler), nil)
+	c := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler))
 	over, end := context.WithCancel(t.Context())
 	end() // no request is sent
 	c.running = over
@@ -104,7 +104,7 @@ func TestBoundsAreReadAgainAfterAFailure(t *testing.T) {
 					t.Fatal(err)
 				}
 				var log strings.Builder
-				c := NewCaches(clients, "node-a", "purelb", slog.New(slog.NewTextHandler(&log, nil)), nil)
+				c := NewCaches(clients, "node-a", "purelb", slog.New(slog.NewTextHandler(&log, nil)))
 				c.readBounds(t.Context())
 				var groups []string
 				for _, b := range c.bounds {
@@ -152,7 +152,7 @@ func TestWhetherOtherNodesServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler), nil).OthersServe(t.Context())
+		got, err := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler)).OthersServe(t.Context())
 		if got != tt.want || (err == nil) != (tt.status == http.StatusOK) {
 			t.Errorf("status %d with %q: %v, %v, want %v", tt.status, tt.nodes, got, err, tt.want)
 		}
