@@ -80,12 +80,11 @@ func (f *findings) garp(s *v2.InterfaceSpec) GARP {
 		g.Enabled = or(s.SendGARP, g.Enabled)
 		return g
 	}
-	const field = "spec.local.garpConfig."
 	g = GARP{
 		Enabled:      or(c.Enabled, g.Enabled),
-		InitialDelay: f.duration(field+"initialDelay", c.InitialDelay, g.InitialDelay),
-		Count:        f.count(field+"count", or(c.Count, int32(g.Count))),
-		Interval:     f.duration(field+"interval", c.Interval, g.Interval),
+		InitialDelay: duration(c.InitialDelay, g.InitialDelay),
+		Count:        int(min(max(or(c.Count, int32(g.Count)), 1), mostGARPs)),
+		Interval:     duration(c.Interval, g.Interval),
 		Verify:       or(c.VerifyBeforeSend, g.Verify),
 	}
 	if or(s.SendGARP, g.Enabled) != g.Enabled {
@@ -95,25 +94,12 @@ func (f *findings) garp(s *v2.InterfaceSpec) GARP {
 	return g
 }
 
-func (f *findings) count(field string, n int32) int {
-	count := int(min(max(n, 1), mostGARPs))
-	if count != int(n) {
-		f.warn(ReasonAdjusted, field, "%d counts as %d: write a number from 1 to %d", n, count, mostGARPs)
+// duration reads text. The schema refuses text that is no duration.
+func duration(text v2.Duration, otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(string(text)); err == nil && d >= 0 {
+		return d
 	}
-	return count
-}
-
-func (f *findings) duration(field string, text v2.Duration, otherwise time.Duration) time.Duration {
-	if text == "" {
-		return otherwise
-	}
-	d, err := time.ParseDuration(string(text))
-	if err != nil || d < 0 {
-		f.warn(ReasonAdjusted, field, "%q is not a duration, so %s is in effect: write one such as 100ms or 1.5s",
-			string(text), otherwise)
-		return otherwise
-	}
-	return d
+	return otherwise
 }
 
 // or returns the value at p, or otherwise if p is nil.

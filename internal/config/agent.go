@@ -102,7 +102,11 @@ func (f *findings) interfaces(a *Agent, s *v2.InterfaceSpec) {
 	a.LocalText, a.Local = f.local(s)
 	a.All = a.LocalText == allInterfaces
 	a.Dummy = f.dummy(s)
-	a.Interfaces = f.named(s.Interfaces, a.Dummy)
+	for _, name := range s.Interfaces {
+		if name := string(name); name != a.Dummy && !slices.Contains(a.Interfaces, name) {
+			a.Interfaces = append(a.Interfaces, name)
+		}
+	}
 	a.Networks = f.further(s.Networks)
 	a.GARP = f.garp(s)
 	config := cmp.Or(s.AddressConfig, &v2.AddressConfig{})
@@ -170,25 +174,6 @@ func (f *findings) renamed(name, value, oldName, oldValue string) (field, result
 			oldValue, name, value)
 	}
 	return base + name, value
-}
-
-// named reads the list of exact names.
-func (f *findings) named(names []v2.InterfaceName, dummy string) []string {
-	const field = "spec.local.interfaces"
-	var result []string
-	for _, n := range names {
-		switch name := string(n); {
-		case !validName(name):
-			f.warn(ReasonAdjusted, field, "%q is left out, because it cannot be the name of an interface: "+
-				"write exact names here, and regular expressions in localInterface", name)
-		case name == dummy:
-			f.warn(ReasonAdjusted, field, "%q is left out, because it is the dummy interface, "+
-				"which carries remote addresses only: remove it", name)
-		case !slices.Contains(result, name):
-			result = append(result, name)
-		}
-	}
-	return result
 }
 
 // further reads the list of further networks.

@@ -87,55 +87,36 @@ type SecretKey struct {
 }
 
 const (
-	defaultSocket = "/var/run/purelb/ipam.sock"
-	// longestSocket is the longest path that Linux accepts for a Unix socket.
-	longestSocket = 107
+	defaultSocket   = "/var/run/purelb/ipam.sock"
+	defaultProvider = "IPAM server"
 )
 
 // external reads a group of an IPAM server.
 func (r *reading) external(spec v2.ExternalSpec) {
-	const field = "spec.external"
-	e := External{Provider: spec.Provider, Socket: cmp.Or(spec.Socket, defaultSocket)}
-	r.group.Announce = r.announceOfBackend(field+".announce", spec.Announce)
+	e := External{Provider: cmp.Or(strings.TrimSpace(spec.Provider), defaultProvider), Socket: cmp.Or(spec.Socket, defaultSocket)}
+	r.group.Announce = announceOfBackend(spec.Announce)
 	r.group.Backend = e.Provider
 	r.backend = &Backend{External: &e}
-	if strings.TrimSpace(e.Provider) == "" {
-		r.refuse(ReasonParseError, field+".provider", "nothing is written here: write the name of the program that manages the addresses")
-	}
-	if !strings.HasPrefix(e.Socket, "/") || strings.HasSuffix(e.Socket, "/") || strings.Contains(e.Socket, "\x00") || len(e.Socket) > longestSocket {
-		r.refuse(ReasonParseError, field+".socket", "%s is not the path of a socket: write one from / on, of at most %d bytes, such as %s",
-			addr.Quote(e.Socket), longestSocket, defaultSocket)
-	}
 }
 
 // announceOfBackend reads where addresses of a backend are announced.
-func (f *findings) announceOfBackend(field, text string) groups.Announce {
-	switch text {
-	case "local":
+func announceOfBackend(text string) groups.Announce {
+	if text == "local" {
 		return groups.AnnounceLocal
-	case "remote":
-		return groups.AnnounceRemote
 	}
-	f.refuse(ReasonParseError, field, "%s is not known: write local or remote", addr.Quote(text))
-	return ""
+	return groups.AnnounceRemote
 }
 
 // masks reads the mask that addresses of a backend have on the dummy interface. A
 // mask up to /32 is for IPv4, a longer one for IPv6. Without a mask, each address
-// has the longest one.
-func (f *findings) masks(field string, aggregation v2.NetboxAggregation) map[addr.Family]int {
+// has the longest one. So it has for a mask so short that it would redirect most of a node's traffic.
+func masks(aggregation v2.NetboxAggregation) map[addr.Family]int {
 	const least = 8
-	if aggregation == "" || aggregation == "default" {
+	bits, err := strconv.Atoi(strings.TrimPrefix(string(aggregation), "/"))
+	switch {
+	case err != nil || bits < least || bits > addr.V6.Bits():
 		return nil
-	}
-	digits, slash := strings.CutPrefix(string(aggregation), "/")
-	bits, err := strconv.Atoi(digits)
-	if !slash || err != nil || strconv.Itoa(bits) != digits || bits < least || bits > addr.V6.Bits() {
-		f.refuse(ReasonParseError, field, "%s is not a mask: write one from /%d to /%d, "+
-			`or "default" for a route for each address`, addr.Quote(string(aggregation)), least, addr.V6.Bits())
-		return nil
-	}
-	if bits <= addr.V4.Bits() {
+	case bits <= addr.V4.Bits():
 		return map[addr.Family]int{addr.V4: bits}
 	}
 	return map[addr.Family]int{addr.V6: bits}

@@ -41,16 +41,6 @@ func (f *findings) criterion(field string, s *metav1.LabelSelector) labels.Selec
 
 // vain reports what has no effect in b.
 func (f *findings) vain(b v2.Boundary) {
-	if len(b.Namespaces) == 0 && b.NamespaceSelector == nil {
-		if b.EnforceNamespaces {
-			f.refuse(ReasonParseError, "spec.enforceNamespaces", "has no effect, because the group is for no namespace: "+
-				"add namespaces or namespaceSelector, or remove it")
-		}
-		if b.NamespaceDefault {
-			f.warn(ReasonAdjusted, "spec.namespaceDefault", "is not in effect, because the group is for no namespace: "+
-				"add namespaces or namespaceSelector, or remove it")
-		}
-	}
 	if or(b.AutoAssign, true) {
 		return
 	}

@@ -31,9 +31,8 @@ func TestBoundaries(t *testing.T) {
 			`Refused ParseError a: spec.namespaceSelector: "Is" is not a valid label selector operator: correct it, or remove it to choose without`},
 		{"no Service, because of an impossible label value", `a: {` + pools + `, serviceSelector: {matchLabels: {tier: "a b"}}}`,
 			`Refused ParseError a: spec.serviceSelector: values[0][tier]: Invalid value: "a b": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?'): correct it, or remove it to choose without`},
-		{"enforceNamespaces without namespaces", `a: {` + pools + `, enforceNamespaces: true, namespaceDefault: true}`, `fence enforced default
-			 Refused ParseError a: spec.enforceNamespaces: has no effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it
-			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because the group is for no namespace: add namespaces or namespaceSelector, or remove it`},
+		{"enforceNamespaces without namespaces, which the schema refuses, is for nobody", `a: {` + pools + `, enforceNamespaces: true, namespaceDefault: true}`, `group a ` + in + ` enforced default
+			 fence enforced default`},
 		{"only on request", `a: {` + pools + `, namespaces: [x], namespaceDefault: true, priority: 7, autoAssign: false}`,
 			`group a ` + in + ` for x default priority 7 by name
 			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them
@@ -55,7 +54,7 @@ func TestMistakeDoesNotOpenTheBoundary(t *testing.T) {
 	tests := []struct{ name, groups, want string }{
 		{"a range", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: oops}}` + fence, whole},
 		{"no kind", `a: {netbox: {url: "http://n"}, external: {provider: p, announce: local}` + fence, whole},
-		{"a mask of NetBox", `a: {netbox: {url: "http://n", aggregation: /7}` + fence, whole},
+		{"a parent of NetBox", `a: {netbox: {url: "http://n", parents: [{prefix: {cidr: oops}}]}` + fence, whole},
 		{"an overlap", "b: {" + pools + "}\na: {" + pools + fence, whole},
 		{"a bad selector of Services", `a: {` + pools + `, serviceSelector: {matchLabels: {"": x}}` + fence, whole},
 		{"a bad selector of namespaces", `a: {` + pools + badFence, `fence for x enforced`},

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -23,32 +21,26 @@ const (
 	GlobalVRF = "global"
 	// defaultStatus is the status of created addresses.
 	defaultStatus = "active"
-	// modePrefix and modeReserved are the values of spec.netbox.mode.
-	modePrefix, modeReserved = "prefix", "reserved"
 )
 
 // netbox reads a group of a NetBox server.
 func (r *reading) netbox(spec v2.NetboxSpec) {
 	const field = "spec.netbox"
-	r.group.Announce = r.announceOfBackend(field+".announce", cmp.Or(spec.Announce, "remote"))
+	r.group.Announce = announceOfBackend(spec.Announce)
 	r.group.Backend = "NetBox"
-	r.group.Masks = r.masks(field+".aggregation", spec.Aggregation)
+	r.group.Masks = masks(spec.Aggregation)
 	n := r.netBoxOf(field, spec)
 	// Earlier versions used the same Secret and key.
 	n.Token = r.secret(spec.TokenSecret, "netbox-client", "user-token")
 	n.CA = r.secret(spec.CASecret, "", "ca.crt")
-	if spec.CASecret != nil && n.CA.Name == "" {
-		r.refuse(ReasonParseError, field+".caSecret.name", "nothing is written here: name the Secret that has the certificates")
-	}
 	r.backend = &Backend{NetBox: &n}
 }
 
 // netBoxOf reads what spec says about NetBox itself. field is the path of spec.
 func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
-	f.url(field+".url", spec.URL)
 	n := NetBox{
 		URL:      spec.URL,
-		Reserved: spec.Mode == modeReserved || spec.Mode == "" && len(spec.Parents) == 0,
+		Reserved: spec.Mode == "reserved" || spec.Mode == "" && len(spec.Parents) == 0,
 		Parents:  f.parents(field+".parents", spec.Parents),
 		Tenant:   spec.Tenant,
 		Field:    cmp.Or(spec.Field, NetBoxField),
@@ -61,66 +53,7 @@ func (f *findings) netBoxOf(field string, spec v2.NetboxSpec) NetBox {
 	if n.Reserved {
 		n.Tenant = cmp.Or(n.Tenant, NetBoxTenant)
 	}
-	f.mode(field, spec)
-	f.customField(field+".field", n.Field)
 	return n
-}
-
-// mode refuses an unknown mode, and a mode that contradicts other fields.
-func (f *findings) mode(field string, spec v2.NetboxSpec) {
-	switch given := len(spec.Parents) > 0; {
-	case !slices.Contains([]string{"", modePrefix, modeReserved}, spec.Mode):
-		f.refuse(ReasonParseError, field+".mode", "%s is not known: write prefix or reserved", addr.Quote(spec.Mode))
-	case spec.Mode == modePrefix && !given:
-		f.refuse(ReasonParseError, field+".parents", "no prefix or IP range of NetBox is written here, so PureLB cannot make addresses: name at least one")
-	case spec.Mode == modeReserved && given:
-		f.refuse(ReasonParseError, field+".parents", "mode reserved takes the addresses that NetBox has reserved for the tenant: remove parents, or set mode to prefix")
-	case !given && (spec.Status != "" || spec.Role != "" || len(spec.Tags) > 0):
-		f.refuse(ReasonParseError, field, "status, role and tags are for addresses that PureLB makes, and in mode reserved it makes none: remove them, or name parents")
-	}
-}
-
-// serverURL matches the URL of a server. It captures an IPv6 address and a port, if present. A path
-// is plain ASCII without escapes.
-var serverURL = regexp.MustCompile(`^https?://(?:[0-9A-Za-z._-]+|\[([0-9A-Fa-f:.]+)\])(?::([0-9]+))?(?:/[!$&-~]*)?$`)
-
-// url refuses text that is not the URL of a server. It does not quote the text,
-// which may contain a password.
-func (f *findings) url(field, text string) {
-	parts := serverURL.FindStringSubmatch(text)
-	const cure = "write it as https://netbox.example.com/"
-	switch {
-	case strings.ContainsAny(text, "@?#"):
-		f.refuse(ReasonParseError, field, "this has a user, a query or a fragment: remove it; the token for NetBox is given elsewhere")
-	case parts == nil || parts[1] != "" && !isIPv6(parts[1]):
-		f.refuse(ReasonParseError, field, "this is not the URL of a NetBox server: %s", cure)
-	case parts[2] != "" && !isPort(parts[2]):
-		f.refuse(ReasonParseError, field, "the port %s is not from 1 to 65535: %s", addr.Quote(parts[2]), cure)
-	}
-}
-
-func isIPv6(text string) bool {
-	ip, err := netip.ParseAddr(text)
-	return err == nil && ip.Is6()
-}
-
-func isPort(text string) bool {
-	port, err := strconv.ParseUint(text, 10, 16)
-	return err == nil && port > 0
-}
-
-// customField refuses a name that no custom field of NetBox can have.
-func (f *findings) customField(field, name string) {
-	for _, word := range strings.Split(name, "_") {
-		if word == "" || strings.ContainsFunc(word, notAlphanumeric) {
-			f.refuse(ReasonParseError, field, "%s is not the name of a custom field: use letters, digits and single underscores", addr.Quote(name))
-			return
-		}
-	}
-}
-
-func notAlphanumeric(r rune) bool {
-	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
 // secret returns the Secret value that written names, with name and key as defaults.
@@ -158,25 +91,17 @@ func (f *findings) parents(field string, written []v2.NetboxParent) []NetBoxPare
 
 // parent reads one parent.
 func (f *findings) parent(field string, w v2.NetboxParent) (p NetBoxParent, ok bool) {
-	given := 0
-	for _, so := range []bool{w.PrefixID != 0, w.RangeID != 0, w.Prefix != nil, w.Range != nil} {
-		if so {
-			given++
-		}
-	}
 	switch {
-	case given != 1:
-		f.refuse(ReasonParseError, field, "exactly one of prefixID, rangeID, prefix and range must be given, and %d are", given)
-		return p, false
-	case w.PrefixID < 0 || w.RangeID < 0:
-		f.refuse(ReasonParseError, field, "the id is %d: write the number that NetBox has for it, 1 or more", min(w.PrefixID, w.RangeID))
-		return p, false
+	case w.PrefixID != 0:
+		return NetBoxParent{ID: w.PrefixID}, true
+	case w.RangeID != 0:
+		return NetBoxParent{Range: true, ID: w.RangeID}, true
 	case w.Prefix != nil:
 		return f.prefix(field+".prefix", *w.Prefix)
 	case w.Range != nil:
 		return f.iprange(field+".range", *w.Range)
 	}
-	return NetBoxParent{Range: w.RangeID != 0, ID: w.PrefixID + w.RangeID}, true
+	return p, false
 }
 
 // prefix reads the description of a prefix.

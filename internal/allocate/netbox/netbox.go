@@ -119,7 +119,7 @@ func stopAtRedirect(*http.Request, []*http.Request) error { return http.ErrUseLa
 // the URL with "/api" at the end.
 func baseURL(raw string) (string, error) {
 	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", misconfigured("%q is not the URL of a NetBox server: write it as https://netbox.example.com/", redactURL(raw))
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -157,13 +157,14 @@ func TestTokenIsNotRepeated(t *testing.T) {
 
 func TestUnusableConfigurationsAreRefused(t *testing.T) {
 	for says, cfg := range map[string]netbox.Config{
-		"is not the URL":         {URL: "netbox.example.com", Token: "x"},
-		`"ftp://x" is not`:       {URL: "ftp://x", Token: "x"},
-		"has a user":             {URL: "https://me:secret@netbox.example.com/", Token: "x"},
-		"there is no token":      {URL: "https://netbox.example.com/"},
-		"blanks or characters":   {URL: "https://netbox.example.com/", Token: "a b"},
-		"no certificate in PEM":  {URL: "https://netbox.example.com/", Token: "x", CA: []byte("-----")},
-		"has a user, a query or": {URL: "https://netbox.example.com/?token=secret", Token: "x"},
+		"is not the URL":          {URL: "netbox.example.com", Token: "x"},
+		`"ftp://x" is not`:        {URL: "ftp://x", Token: "x"},
+		`"https://:8080/" is not`: {URL: "https://:8080/", Token: "x"},
+		"has a user":              {URL: "https://me:secret@netbox.example.com/", Token: "x"},
+		"there is no token":       {URL: "https://netbox.example.com/"},
+		"blanks or characters":    {URL: "https://netbox.example.com/", Token: "a b"},
+		"no certificate in PEM":   {URL: "https://netbox.example.com/", Token: "x", CA: []byte("-----")},
+		"has a user, a query or":  {URL: "https://netbox.example.com/?token=secret", Token: "x"},
 	} {
 		_, err := netbox.New(cfg)
 		wantText(t, err, ipam.KindMisconfigured, says)
