@@ -258,9 +258,11 @@ func (c *Claims) refused(e *claimed, claim Claim, err *Error) {
 
 // registered takes the answer to a claim that was sent to register a grant. A Service that has the
 // address keeps it, whatever the answer is. If the backend grants another address, that is given back.
-// If the backend refuses to register a grant that no Service has yet, the address is claimed again.
+// If the backend refuses to register a grant that no Service has yet, the address is claimed again. If
+// the outcome is unknown, the claim is sent again, because only an answer shows what the backend has
+// granted.
 func (c *Claims) registered(e *claimed, a Answer) {
-	e.register = false
+	e.register = a.Err != nil && AsError(a.Err).Kind == KindUnknown
 	switch {
 	case a.Err == nil && plain(a.Grant.Address) == e.grant.Address:
 		e.grant, e.failure = a.Grant, nil

@@ -149,3 +149,16 @@ func TestGrantInsteadOfARegistrationIsGivenBack(t *testing.T) {
 	b.drop(r)
 	b.returns("203.0.113.7")
 }
+
+// The backend grants another address instead of registering the grant, and its answer is lost.
+func TestLostAnswerToARegistrationLeavesNoOrphan(t *testing.T) {
+	b, r := adopted(t)
+	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.answer(b.send(webV4), failed(ipam.KindUnknown))
+	b.later()
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.released(b.returns("203.0.113.8"), nil)
+	b.gets(r, 1)
+	b.drop(r)
+	b.returns("203.0.113.7")
+}
