@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -104,6 +105,8 @@ type Port struct {
 	Protocol string
 	Number   int32
 }
+
+func (p Port) String() string { return fmt.Sprintf("%d/%s", p.Number, p.Protocol) }
 
 // Key returns the name of the Service as "namespace/name".
 func (r Request) Key() string { return r.Namespace + "/" + r.Name }
@@ -228,11 +231,11 @@ func ports(in []corev1.ServicePort) []Port {
 	for _, p := range in {
 		out = append(out, Port{Protocol: cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP)), Number: p.Port})
 	}
-	slices.SortFunc(out, Port.compare)
+	slices.SortFunc(out, Port.Compare)
 	return slices.Compact(out)
 }
 
-// compare orders ports by number, then by protocol.
-func (p Port) compare(q Port) int {
+// Compare orders ports by number, so that people can find them, and then by protocol.
+func (p Port) Compare(q Port) int {
 	return cmp.Or(cmp.Compare(p.Number, q.Number), cmp.Compare(p.Protocol, q.Protocol))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"purelb.io/purelb/internal/service"
 )
 
 // HeldReason says which terms keep an owner from an address that another owner holds.
@@ -28,7 +30,7 @@ type HeldError struct {
 	By     Owner
 	Reason HeldReason
 	// Port is the port that By has, for HeldByPort.
-	Port Port
+	Port service.Port
 }
 
 func (e *HeldError) Error() string {
@@ -62,17 +64,17 @@ func (s *Store) Refuses(a netip.Addr, by Owner, wide bool) error {
 	if !a.IsValid() {
 		return errNoAddress
 	}
-	h, key, held, mine := s.seen(a, by)
-	if mine {
+	h := s.holdings[a]
+	if h != nil && slices.Contains(h.owners, by) {
 		return nil
 	}
 	if reason, ok := s.Withheld(a, by); ok {
 		return &BlockedError{a, reason}
 	}
-	if !held {
+	if h == nil {
 		return nil
 	}
-	if refusal := s.keepsOut(a, by, h, key, wide); refusal != nil {
+	if refusal := s.keepsOut(a, by, h, wide); refusal != nil {
 		return refusal
 	}
 	if rival, contended := s.rival(a, by); contended {
@@ -92,20 +94,18 @@ func (s *Store) bars(a netip.Addr, by Owner, wide bool) error {
 	return s.Refuses(a, by, wide)
 }
 
-// keepsOut returns the reason why by cannot join the owners of a, where key is in effect,
-// or nil.
-func (s *Store) keepsOut(a netip.Addr, by Owner, h holding, key string, wide bool) *HeldError {
+// keepsOut returns the reason why by cannot join the owners of a, or nil.
+func (s *Store) keepsOut(a netip.Addr, by Owner, h *holding, wide bool) *HeldError {
 	want := s.terms[by]
-	if want.Key == "" || want.Key != key {
-		return &HeldError{Addr: a, By: h.first, Reason: HeldByKey}
+	if want.Key == "" || want.Key != h.key {
+		return &HeldError{Addr: a, By: h.owners[0], Reason: HeldByKey}
 	}
-	if !wide {
-		if other, found := h.outside(by.Namespace()); found {
-			return &HeldError{Addr: a, By: other, Reason: HeldByNamespace}
-		}
+	other, outside := firstOf(h.owners, func(o Owner) bool { return o.Namespace() != by.Namespace() })
+	if outside && !wide {
+		return &HeldError{Addr: a, By: other, Reason: HeldByNamespace}
 	}
 	for _, p := range want.Ports {
-		if other, found := s.listener(h, p); found {
+		if other, found := h.listener(p); found {
 			return &HeldError{Addr: a, By: other, Reason: HeldByPort, Port: p}
 		}
 	}
@@ -113,26 +113,12 @@ func (s *Store) keepsOut(a netip.Addr, by Owner, h holding, key string, wide boo
 }
 
 // listener returns the owner that has p, if there is one.
-func (s *Store) listener(h holding, p Port) (Owner, bool) {
-	if h.sharers == nil {
-		return h.first, s.terms[h.first].wants(p)
-	}
-	if wanting := h.sharers.ports[p]; len(wanting) > 0 {
-		return wanting[0], true
-	}
-	return "", false
-}
-
-// outside returns the first owner of another namespace, if there is one.
-func (h holding) outside(namespace string) (Owner, bool) {
-	if h.sharers == nil {
-		return h.first, h.first.Namespace() != namespace
-	}
-	if h.sharers.namespaces[namespace] == len(h.sharers.owners) {
+func (h *holding) listener(p service.Port) (Owner, bool) {
+	i := slices.IndexFunc(h.wants, func(w portOf) bool { return w.port == p })
+	if i < 0 {
 		return "", false
 	}
-	i := slices.IndexFunc(h.sharers.owners, func(o Owner) bool { return o.Namespace() != namespace })
-	return h.sharers.owners[i], true
+	return h.wants[i].by, true
 }
 
 // Collisions returns which terms of by are not in effect on the addresses that it holds,
@@ -141,15 +127,15 @@ func (s *Store) Collisions(by Owner) []*HeldError {
 	var collisions []*HeldError
 	want := s.terms[by]
 	for _, a := range s.held[by] {
-		shared := s.holdings[a].sharers
-		if shared == nil {
+		h := s.holdings[a]
+		if len(h.owners) == 1 {
 			continue // all terms of an only owner are in effect
 		}
-		if shared.key != want.Key {
-			collisions = append(collisions, &HeldError{Addr: a, By: shared.opponent(by, want.Key, s.terms), Reason: HeldByKey})
+		if h.key != want.Key {
+			collisions = append(collisions, &HeldError{Addr: a, By: s.opponent(by, h), Reason: HeldByKey})
 		}
 		for _, p := range want.Ports {
-			if other := shared.ports[p][0]; other != by {
+			if other, _ := h.listener(p); other != by {
 				collisions = append(collisions, &HeldError{Addr: a, By: other, Reason: HeldByPort, Port: p})
 			}
 		}
@@ -160,17 +146,14 @@ func (s *Store) Collisions(by Owner) []*HeldError {
 // opponent returns the owner that keeps by from the key that it wants: the first other
 // owner that wants another key. If all others want that key too, it is the first other
 // owner.
-func (s *sharers) opponent(by Owner, key string, terms map[Owner]Terms) (opponent Owner) {
-	for _, o := range s.owners {
-		switch {
-		case o == by:
-		case terms[o].Key != key:
+func (s *Store) opponent(by Owner, h *holding) Owner {
+	for _, o := range h.owners {
+		if o != by && s.terms[o].Key != s.terms[by].Key {
 			return o
-		case opponent == "":
-			opponent = o
 		}
 	}
-	return opponent
+	other, _ := firstOf(h.owners, func(o Owner) bool { return o != by })
+	return other
 }
 
 // rival returns the first owner other than by that contends for a, if there is one.

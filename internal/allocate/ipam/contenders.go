@@ -27,7 +27,7 @@ func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
 		return nil
 	}
 	if s.terms[by].Foreign {
-		return s.holdings[a].owners()
+		return s.Holders(a)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
 	if s.contends(a, by) {
 		s.yield(a, by)
 		if s.terms[by].Foreign {
-			return s.holdings[a].owners()
+			return s.Holders(a)
 		}
 		return nil
 	}
@@ -88,25 +88,16 @@ func (s *Store) Shown(by Owner) []netip.Addr {
 }
 
 // contends reports whether by contends for a.
-func (s *Store) contends(a netip.Addr, by Owner) bool {
-	_, found := slices.BinarySearchFunc(s.contended[by], a, netip.Addr.Compare)
-	return found
-}
+func (s *Store) contends(a netip.Addr, by Owner) bool { return slices.Contains(s.contended[by], a) }
 
 // contend makes by the last contender for a.
 func (s *Store) contend(a netip.Addr, by Owner) {
 	s.contenders[a] = append(s.contenders[a], by)
-	at, _ := slices.BinarySearchFunc(s.contended[by], a, netip.Addr.Compare)
-	s.contended[by] = slices.Insert(s.contended[by], at, a)
+	insert(s.contended, by, a)
 }
 
 // yield ends the contention of by for a.
 func (s *Store) yield(a netip.Addr, by Owner) {
-	if s.contenders[a] = without(s.contenders[a], by); len(s.contenders[a]) == 0 {
-		delete(s.contenders, a)
-	}
-	at, _ := slices.BinarySearchFunc(s.contended[by], a, netip.Addr.Compare)
-	if s.contended[by] = slices.Delete(s.contended[by], at, at+1); len(s.contended[by]) == 0 {
-		delete(s.contended, by)
-	}
+	drop(s.contenders, a, by)
+	drop(s.contended, by, a)
 }

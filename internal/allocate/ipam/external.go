@@ -18,18 +18,15 @@ func (s *Store) List(by Owner, addresses []netip.Addr) (changed []netip.Addr) {
 	if len(addresses)+len(s.listed[by]) == 0 {
 		return nil
 	}
-	var now []netip.Addr
-	for _, a := range addresses {
-		if a = plain(a); !slices.Contains(now, a) {
-			now = append(now, a)
-		}
+	now := slices.Clone(addresses)
+	for i, a := range now {
+		now[i] = plain(a)
 	}
+	now = distinct(now)
 	for _, a := range s.listed[by] {
 		if !slices.Contains(now, a) {
 			changed = append(changed, a)
-			if s.listers[a] = without(s.listers[a], by); len(s.listers[a]) == 0 {
-				delete(s.listers, a)
-			}
+			drop(s.listers, a, by)
 		}
 	}
 	for _, a := range now {

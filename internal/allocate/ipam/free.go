@@ -108,37 +108,6 @@ func (s *Store) lowest(r addr.Range) (netip.Addr, bool) {
 	return known.low, true
 }
 
-// sharing is a key that is in effect on an address, with the namespace of the first owner
-// there.
-type sharing struct{ key, namespace string }
-
-// reshare updates the lists of shared addresses after the key in effect on a, or its first
-// owner, has changed. The zero value says that no key is in effect.
-func (s *Store) reshare(a netip.Addr, was, is sharing) {
-	if was == is {
-		return
-	}
-	for _, how := range was.lists() {
-		at, _ := slices.BinarySearchFunc(s.shared[how], a, netip.Addr.Compare)
-		if s.shared[how] = slices.Delete(s.shared[how], at, at+1); len(s.shared[how]) == 0 {
-			delete(s.shared, how)
-		}
-	}
-	for _, how := range is.lists() {
-		at, _ := slices.BinarySearchFunc(s.shared[how], a, netip.Addr.Compare)
-		s.shared[how] = slices.Insert(s.shared[how], at, a)
-	}
-}
-
-// lists returns the lists that have an address with this sharing: that of the namespace, and
-// that of all namespaces.
-func (how sharing) lists() []sharing {
-	if how.key == "" {
-		return nil
-	}
-	return []sharing{how, {key: how.key}}
-}
-
 // Next returns the lowest free address of p: p hands it out, it is neither blocked nor listed, and no
 // owner holds it. Vacated addresses are last, in the order of time. A draining pool has none.
 func (s *Store) Next(p groups.Pool) (netip.Addr, bool) {

@@ -11,6 +11,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
+	"purelb.io/purelb/internal/service"
 )
 
 // every visits the addresses of a small range.
@@ -50,7 +51,7 @@ var (
 	modelOwners = []ipam.Owner{"a/1", "a/2", "a/3", "b/1", "b/2"}
 	modelKeys   = []string{"k", "l", ""}
 	// modelPorts are in the order of the reported collisions.
-	modelPorts = []ipam.Port{{Protocol: "TCP", Number: 80}, {Protocol: "UDP", Number: 80}, {Protocol: "TCP", Number: 443}}
+	modelPorts = []service.Port{{Protocol: "TCP", Number: 80}, {Protocol: "UDP", Number: 80}, {Protocol: "TCP", Number: 443}}
 )
 
 // pair is a Store and its model. Both perform the same steps.

@@ -9,6 +9,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
+	"purelb.io/purelb/internal/service"
 )
 
 // model is a Store in its simplest form, for ten addresses and three owners. Each method walks over
@@ -44,7 +45,7 @@ type modelUse struct {
 
 type portRequest struct {
 	by   ipam.Owner
-	port ipam.Port
+	port service.Port
 }
 
 func newModel() *model {
@@ -151,7 +152,7 @@ func (m *model) refuses(a netip.Addr, by ipam.Owner, wide, adopting bool) string
 	return ""
 }
 
-func (t *modelUse) listener(p ipam.Port) ipam.Owner {
+func (t *modelUse) listener(p service.Port) ipam.Owner {
 	for _, c := range t.requests {
 		if c.port == p {
 			return c.by

@@ -16,7 +16,7 @@ func wide(g *groups.Group) { g.SharedAcrossNamespaces = true }
 func TestTermsAreTheKeyAndThePorts(t *testing.T) {
 	r := web("4", sharing("k", 80))
 	r.Ports = append(r.Ports, service.Port{Protocol: "UDP", Number: 80})
-	want := ipam.Terms{Key: "k", Ports: []ipam.Port{{Protocol: "TCP", Number: 80}, {Protocol: "UDP", Number: 80}}}
+	want := ipam.Terms{Key: "k", Ports: []service.Port{{Protocol: "TCP", Number: 80}, {Protocol: "UDP", Number: 80}}}
 	if diff := cmp.Diff(want, ipam.TermsOf(r)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -1,8 +1,6 @@
 package ipam
 
 import (
-	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,19 +16,6 @@ type Owner string
 func (o Owner) Namespace() string {
 	namespace, _, _ := strings.Cut(string(o), "/")
 	return namespace
-}
-
-// Port is a port on which an owner listens.
-type Port struct {
-	Protocol string
-	Number   int32
-}
-
-func (p Port) String() string { return fmt.Sprintf("%d/%s", p.Number, p.Protocol) }
-
-// compare orders ports by number, so that people can find them.
-func (p Port) compare(q Port) int {
-	return cmp.Or(cmp.Compare(p.Number, q.Number), cmp.Compare(p.Protocol, q.Protocol))
 }
 
 // Terms are the conditions under which an owner holds addresses.
@@ -49,16 +34,12 @@ type Terms struct {
 	// Dying says why the owner is still there although it is being deleted, or "".
 	Dying string
 	// Ports are the ports that no other owner may have on the same address.
-	Ports []Port
+	Ports []service.Port
 }
 
 // TermsOf returns the terms under which the Service of r holds addresses.
 func TermsOf(r service.Request) Terms {
-	t := Terms{Key: r.SharingKey, Selector: r.Selector, Local: r.SharingKey != "" && r.LocalPolicy && r.AllowLocal, Dying: r.Dying}
-	for _, p := range r.Ports {
-		t.Ports = append(t.Ports, Port{Protocol: p.Protocol, Number: p.Number})
-	}
-	return t
+	return Terms{Key: r.SharingKey, Selector: r.Selector, Local: r.SharingKey != "" && r.LocalPolicy && r.AllowLocal, Dying: r.Dying, Ports: r.Ports}
 }
 
 // equal reports whether t and o have the same fields, with the ports in the same
@@ -69,14 +50,8 @@ func (t Terms) equal(o Terms) bool {
 
 // tidy returns t with a sorted copy of its ports, in which each port occurs once.
 func (t Terms) tidy() Terms {
-	t.Ports = slices.Compact(slices.SortedFunc(slices.Values(t.Ports), Port.compare))
+	t.Ports = slices.Compact(slices.SortedFunc(slices.Values(t.Ports), service.Port.Compare))
 	return t
-}
-
-// wants reports whether p is one of the ports of t; t must be tidy.
-func (t Terms) wants(p Port) bool {
-	_, found := slices.BinarySearchFunc(t.Ports, p, Port.compare)
-	return found
 }
 
 // Store says which owner holds which address, and under which terms. It knows no pools: an owner
@@ -84,13 +59,13 @@ func (t Terms) wants(p Port) bool {
 //
 // The Store keeps the terms of an owner once, however many addresses the owner holds.
 // They are in effect on each address that it holds alone. What is in effect on a shared
-// address is kept with the address: see sharers.
+// address is kept with the address: see holding.
 //
 // A change takes one step for each range about which somebody asked, and one for each port of the
 // owner. A question takes one step, whatever the size of the pool, and the first one about a range
 // one for each held address. A Store is not safe for concurrent use: its user must lock.
 type Store struct {
-	holdings map[netip.Addr]holding
+	holdings map[netip.Addr]*holding
 	// held are the addresses of each owner, sorted.
 	held map[Owner][]netip.Addr
 	// contenders are the owners that show an address and do not hold it, in order of
@@ -100,9 +75,8 @@ type Store struct {
 	// terms are the terms of each owner, tidy. An owner with zero terms has no entry.
 	terms map[Owner]Terms
 
-	// shared are the addresses on which a key is in effect, sorted. Each is listed twice:
-	// with the namespace of its first owner, and without a namespace.
-	shared map[sharing][]netip.Addr
+	// shared are the addresses on which each key is in effect, sorted.
+	shared map[string][]netip.Addr
 	// spans count the addresses in use of the ranges about which somebody asked.
 	spans map[addr.Range]*span
 	// blocked are single addresses that are not handed out, with the reason.
@@ -122,12 +96,12 @@ type Store struct {
 // NewStore returns a Store in which no address is held.
 func NewStore() *Store {
 	return &Store{
-		holdings:   map[netip.Addr]holding{},
+		holdings:   map[netip.Addr]*holding{},
 		held:       map[Owner][]netip.Addr{},
 		contenders: map[netip.Addr][]Owner{},
 		contended:  map[Owner][]netip.Addr{},
 		terms:      map[Owner]Terms{},
-		shared:     map[sharing][]netip.Addr{},
+		shared:     map[string][]netip.Addr{},
 		spans:      map[addr.Range]*span{},
 		blocked:    map[netip.Addr]string{},
 		listed:     map[Owner][]netip.Addr{},
@@ -138,12 +112,18 @@ func NewStore() *Store {
 
 // Holder returns the owner that holds a. If there are several, it is the first.
 func (s *Store) Holder(a netip.Addr) (Owner, bool) {
-	h, ok := s.holdings[plain(a)]
-	return h.first, ok
+	first, _, held := s.Use(a)
+	return first, held
 }
 
 // Holders returns all owners that hold a, in the order in which they came.
-func (s *Store) Holders(a netip.Addr) []Owner { return s.holdings[plain(a)].owners() }
+func (s *Store) Holders(a netip.Addr) []Owner {
+	h := s.holdings[plain(a)]
+	if h == nil {
+		return nil
+	}
+	return slices.Clone(h.owners)
+}
 
 // Held returns the addresses of which by is an owner, sorted.
 func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
@@ -151,7 +131,9 @@ func (s *Store) Held(by Owner) []netip.Addr { return slices.Clone(s.held[by]) }
 // Shared returns the addresses of family f on which key is in effect and whose first owner is of
 // namespace, sorted. The namespace "" means all namespaces. For the key "" the result is empty.
 func (s *Store) Shared(key, namespace string, f addr.Family) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(s.shared[sharing{key, namespace}]), func(a netip.Addr) bool { return addr.FamilyOf(a) != f })
+	return slices.DeleteFunc(slices.Clone(s.shared[key]), func(a netip.Addr) bool {
+		return addr.FamilyOf(a) != f || namespace != "" && s.holdings[a].owners[0].Namespace() != namespace
+	})
 }
 
 // Alike reports whether all other owners of a select the same pods as by: they have its
@@ -172,12 +154,9 @@ func (s *Store) Locals(a netip.Addr, by Owner) []Owner {
 	return slices.DeleteFunc(s.Holders(a), func(o Owner) bool { return o == by || !s.terms[o].Local })
 }
 
-// Terms returns the last terms that Grant recorded for by, with the ports sorted.
-func (s *Store) Terms(by Owner) Terms {
-	t := s.terms[by]
-	t.Ports = slices.Clone(t.Ports)
-	return t
-}
+// Terms returns the last terms that Grant recorded for by, with the ports sorted. It is for reading
+// only.
+func (s *Store) Terms(by Owner) Terms { return s.terms[by] }
 
 // Grant sets the terms under which by owns its addresses, now and later.
 //
@@ -199,13 +178,7 @@ func (s *Store) Grant(by Owner, want Terms) {
 		s.terms[by] = want
 	}
 	for _, a := range s.held[by] {
-		h := s.holdings[a]
-		was := sharing{had.Key, by.Namespace()}
-		if h.sharers != nil {
-			was = s.sharingOf(h)
-			h.sharers.change(by, had, want)
-		}
-		s.reshare(a, was, s.sharingOf(h))
+		s.apply(a, s.holdings[a], by, want.Ports)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/service"
 )
 
 // terms parses a key and ports: "web 80/TCP 53/UDP", or "- 80/TCP" without a key.
@@ -24,7 +25,7 @@ func terms(text string) (t ipam.Terms) {
 		if err != nil {
 			panic(err)
 		}
-		t.Ports = append(t.Ports, ipam.Port{Protocol: protocol, Number: int32(n)})
+		t.Ports = append(t.Ports, service.Port{Protocol: protocol, Number: int32(n)})
 	}
 	return t
 }

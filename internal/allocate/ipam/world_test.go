@@ -98,7 +98,7 @@ func termsOf(t testing.TB, text string) ipam.Terms {
 		if err != nil {
 			t.Fatal(err)
 		}
-		terms.Ports = append(terms.Ports, ipam.Port{Protocol: "TCP", Number: int32(n)})
+		terms.Ports = append(terms.Ports, service.Port{Protocol: "TCP", Number: int32(n)})
 	}
 	return terms
 }
