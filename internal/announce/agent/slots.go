@@ -68,7 +68,7 @@ func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, 
 func slotChanges(svc *Service, node string, decisions []announce.Decision) (change map[string]*string, stolen []service.Slot) {
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		slots := service.ParseSlots(svc.announcing(f))
-		mine := slotsOf(node, f, slots, decisions)
+		mine := slotsOf(node, f, decisions)
 		if slices.Equal(mine, ofNode(slots, node)) {
 			continue // other nodes write the slots of addresses that only they announce
 		}
@@ -106,17 +106,11 @@ func asWritten(svc *Service, node string, d announce.Decision) announce.Decision
 }
 
 // slotsOf returns the slots of family f that decisions give to this node, in the order of the
-// annotation. slots are those that the annotation has. A node that keeps an address because it sees too
-// little to decide does not take the slot of another: it may have been cut off while that node took the
-// address.
-func slotsOf(node string, f addr.Family, slots []service.Slot, decisions []announce.Decision) []service.Slot {
+// annotation.
+func slotsOf(node string, f addr.Family, decisions []announce.Decision) []service.Slot {
 	var mine []service.Slot
 	for _, d := range decisions {
-		if d.Where != announce.Local || addr.FamilyOf(d.IP) != f {
-			continue
-		}
-		other, taken := service.SlotOf(slots, d.IP)
-		if d.Reason != announce.ReasonKept || !taken || other.Node == node {
+		if d.Where == announce.Local && addr.FamilyOf(d.IP) == f {
 			mine = append(mine, service.Slot{Node: node, Interface: d.Address.Link, Address: d.IP})
 		}
 	}

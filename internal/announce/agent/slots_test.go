@@ -30,11 +30,6 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 		return announce.Decision{IP: addrOf(ip), Where: announce.Local, Address: announce.Address{Link: link}}
 	}
 	elsewhere := func(ip string) announce.Decision { return announce.Decision{IP: addrOf(ip)} }
-	undecided := func(ip string) announce.Decision {
-		d := local(ip, "eth0")
-		d.Reason = announce.ReasonKept
-		return d
-	}
 	const untouched = "untouched"
 	for _, tt := range []struct {
 		name      string
@@ -51,9 +46,6 @@ func TestSlotsOfTheAnnotations(t *testing.T) {
 			[]announce.Decision{local("192.0.2.9", "eth0"), elsewhere("192.0.2.10")}, untouched, ""},
 		{"another interface", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth1")}, "me,eth1,192.0.2.9", ""},
 		{"taken over", "you,eth7,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{local("192.0.2.9", "eth0")}, "me,eth0,192.0.2.9", "you"},
-		{"another node took it while this node saw too little to decide", "you,eth7,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{undecided("192.0.2.9")}, untouched, ""},
-		{"a node that sees too little to decide keeps its slot", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{undecided("192.0.2.9")}, untouched, ""},
-		{"a node that sees too little to decide fills an empty slot", "", []string{"192.0.2.9"}, []announce.Decision{undecided("192.0.2.9")}, "me,eth0,192.0.2.9", ""},
 		{"given up", "me,eth0,192.0.2.9", []string{"192.0.2.9"}, []announce.Decision{elsewhere("192.0.2.9")}, "", ""},
 		{"a removed slot beside the slot of another node", "me,eth0,2001:db8::9 you,eth0,2001:db8::a", []string{"2001:db8::9", "2001:db8::a"},
 			[]announce.Decision{elsewhere("2001:db8::9"), elsewhere("2001:db8::a")}, "you,eth0,2001:db8::a", ""},
