@@ -180,6 +180,9 @@ type Agent struct {
 	removals announce.Removals
 	// remote is the link of the remote addresses that were here after the last pass, or "".
 	remote string
+	// planned is when the next pass is to begin without an event. A pass that is later by stopped shows that
+	// this process or its machine was stopped. Its addresses may have expired then, and others have them.
+	planned time.Time
 	// misplaced are the held addresses that were not in their wanted place after the last pass.
 	misplaced map[netip.Addr]bool
 	kubelets  kubelets
@@ -225,6 +228,8 @@ const (
 	fullCheck = time.Minute
 	// passLimit limits how long one pass may take.
 	passLimit = 30 * time.Second
+	// stopped is how late a pass may be before the agent assumes that it was stopped.
+	stopped = time.Second
 	// maxPause is the longest pause between passes when there is work. After a pass the loop
 	// pauses for as long as the pass took, so that a storm of changes takes half of the time
 	// at most.

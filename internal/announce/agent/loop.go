@@ -137,6 +137,7 @@ func (a *Agent) keep(ctx context.Context, kernel <-chan struct{}, heard <-chan a
 			a.Metrics.passErrors.Inc()
 		}
 		failing = a.logFailure(ctx, err, failing)
+		a.planned = left.next
 		a.background.start(ctx, left.tasks)
 		backoff.Sleep(ctx, min(time.Since(began), maxPause))
 		a.wait(ctx, kernel, heard, time.Until(left.next))

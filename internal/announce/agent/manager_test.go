@@ -102,6 +102,23 @@ func TestANetworkManagerThatPrunesDoesNotMoveAddresses(t *testing.T) {
 	})
 }
 
+// The process was stopped, or its machine was. The addresses expired, and another node took them.
+func TestAnAgentThatWasStoppedProbesBeforeItAddsAddressesAgain(t *testing.T) {
+	managed(t, func(w *world) {
+		stuck := make(chan struct{})
+		w.kernel.change(func() { w.kernel.stuck = stuck })
+		pass(time.Minute)
+		w.kernel.change(func() {
+			w.kernel.stuck = nil
+			w.kernel.addresses = w.kernel.addresses[:3]
+			w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
+		})
+		close(stuck)
+		pass(10 * time.Second)
+		expect.Equal(t, "kernel", w.kernel.String(), "")
+	})
+}
+
 func TestTheLinkForRemoteAddressesComesBackAtOnce(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.serve(branded("far", "203.0.113.7", "2001:db8:9::7"))

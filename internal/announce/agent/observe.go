@@ -77,6 +77,9 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.lately = announce.Lately(o.Held, a.links, node.Links)
 	a.links = node.Links
 	maps.DeleteFunc(o.lately, func(ip netip.Addr, _ string) bool { return a.misplaced[ip] })
+	if !a.planned.IsZero() && time.Since(a.planned) > stopped {
+		o.lately = nil
+	}
 	if o.Agent != nil {
 		o.again = announce.Sooner(o.again, a.networks.Observe(now, *o.Agent, &o.Node, o.adopt))
 		node = o.Node
