@@ -23,10 +23,8 @@ type PeerID uint64
 // Peer is a process on the ring.
 type Peer struct {
 	ID PeerID
-	// Address and Version are for the caller, which sends to the peer. The detector does
-	// not read them.
+	// Address is for the caller, which sends to the peer. The detector does not read it.
 	Address netip.AddrPort
-	Version byte
 	// Alive reports whether the peer is believed alive. A dead peer stays on the ring until
 	// membership removes it.
 	Alive bool

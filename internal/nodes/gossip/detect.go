@@ -69,15 +69,14 @@ func (g *Gossip) ring() (r detector.Ring, ids map[detector.PeerID]identity, move
 	return r, ids, true
 }
 
-// ring returns the processes that promise heartbeats in a version that this process
-// understands.
+// ring returns the processes with a version that this process understands.
 func (t *table) ring() (detector.Ring, map[detector.PeerID]identity) {
 	var peers []detector.Peer
 	ids := map[detector.PeerID]identity{}
 	for _, all := range t.processes {
 		for _, p := range all {
-			if p.beats && p.version > 0 && !p.leaving && !p.gone {
-				peers = append(peers, detector.Peer{ID: p.peerID, Address: p.address, Version: p.version, Alive: p.state() == Alive})
+			if p.version > 0 && !p.leaving && !p.gone {
+				peers = append(peers, detector.Peer{ID: p.peerID, Address: p.address, Alive: p.state() == Alive})
 				ids[p.peerID] = p.id
 			}
 		}

@@ -21,18 +21,16 @@ func (i identity) peerID() detector.PeerID {
 }
 
 // A heartbeat on the wire consists of the format, one byte that is set for a suspicion, the
-// first two bytes of the receiver's ID (version 2 only), the sender, the number, the
+// first two bytes of the receiver's ID, the sender, the number, the
 // subject peer, and a tag. The tag is the first 16 bytes of the HMAC-SHA256 of all these
 // fields and the receiver's ID.
 //
 // The receiver is named in clear text. So a heartbeat for the previous process at the same
 // address does not look like a packet with a foreign key.
 const (
-	heartbeatFormat1 = 2
-	heartbeatFormat2 = 3
-	heartbeatTag     = 16
-	heartbeatSize1   = 1 + 1 + 8 + 8 + 8 + heartbeatTag
-	heartbeatSize2   = 2 + heartbeatSize1
+	heartbeatFormat = 3
+	heartbeatTag    = 16
+	heartbeatSize   = 1 + 1 + 2 + 8 + 8 + 8 + heartbeatTag
 )
 
 // heartbeatContext is the context from which the keys of heartbeats are derived.
@@ -43,17 +41,14 @@ var (
 	errOtherProcess = errors.New("meant for another process")
 )
 
-// sign encodes and signs h for a peer that understands version.
-func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID, version byte) []byte {
-	buf := make([]byte, 0, heartbeatSize2)
-	buf = append(buf, heartbeatFormat1, 0)
-	if version > 1 {
-		buf[0] = heartbeatFormat2
-		buf = binary.BigEndian.AppendUint16(buf, hint(to))
-	}
+// sign encodes and signs h for the peer to.
+func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID) []byte {
+	buf := make([]byte, 0, heartbeatSize)
+	buf = append(buf, heartbeatFormat, 0)
 	if h.Suspect {
 		buf[1] = 1
 	}
+	buf = binary.BigEndian.AppendUint16(buf, hint(to))
 	buf = binary.BigEndian.AppendUint64(buf, uint64(h.From))
 	buf = binary.BigEndian.AppendUint64(buf, h.Number)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(h.About))
@@ -63,27 +58,22 @@ func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID, version byte) [
 // verify returns the heartbeat in a packet that was sent to this process. It counts the
 // reason if it refuses the packet.
 func (k *keyring) verify(packet []byte, self detector.PeerID) (detector.Heartbeat, error) {
-	fields := 2 // the offset of the fields that all versions have
 	switch {
-	case len(packet) == heartbeatSize1 && packet[0] == heartbeatFormat1 && packet[1] <= 1:
-	case len(packet) == heartbeatSize2 && packet[0] == heartbeatFormat2 && packet[1] <= 1:
-		if binary.BigEndian.Uint16(packet[fields:]) != hint(self) {
-			k.counts.otherProcess.Add(1)
-			return detector.Heartbeat{}, errOtherProcess
-		}
-		fields += 2
-	default:
+	case len(packet) != heartbeatSize || packet[0] != heartbeatFormat || packet[1] > 1:
 		k.counts.badFormat.Add(1)
 		return detector.Heartbeat{}, errHeartbeat
+	case binary.BigEndian.Uint16(packet[2:]) != hint(self):
+		k.counts.otherProcess.Add(1)
+		return detector.Heartbeat{}, errOtherProcess
 	}
 	body, tag := packet[:len(packet)-heartbeatTag], packet[len(packet)-heartbeatTag:]
 	for _, key := range *k.keys.Load() {
 		if hmac.Equal(key.tag(body, self), tag) {
 			return detector.Heartbeat{
 				Suspect: body[1] == 1,
-				From:    detector.PeerID(binary.BigEndian.Uint64(body[fields:])),
-				Number:  binary.BigEndian.Uint64(body[fields+8:]),
-				About:   detector.PeerID(binary.BigEndian.Uint64(body[fields+16:])),
+				From:    detector.PeerID(binary.BigEndian.Uint64(body[4:])),
+				Number:  binary.BigEndian.Uint64(body[12:]),
+				About:   detector.PeerID(binary.BigEndian.Uint64(body[20:])),
 			}, nil
 		}
 	}

@@ -219,7 +219,7 @@ func TestTheKernelKeepsAFloodUntilTheNextPoll(t *testing.T) {
 	expect.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	for i := range flood {
-		_, _ = conn.Write(make([]byte, heartbeatSize1)) // a packet that does not fit is lost
+		_, _ = conn.Write(make([]byte, heartbeatSize)) // a packet that does not fit is lost
 		if i%300 == 0 {
 			time.Sleep(10 * time.Millisecond) // the queue to a port on loopback is short
 		}

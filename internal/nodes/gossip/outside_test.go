@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -153,8 +154,9 @@ func TestAFloodOfInvalidPacketsKillsNoMember(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)
 		victim, sender := c.agents[0], c.agents[1]
-		junk := make([]byte, heartbeatSize1)
-		junk[0] = heartbeatFormat1
+		junk := make([]byte, heartbeatSize)
+		junk[0] = heartbeatFormat
+		binary.BigEndian.PutUint16(junk[2:], hint(victim.self.peerID()))
 		const packets, burst = 60_000, 300
 		for range packets / burst {
 			for range burst {

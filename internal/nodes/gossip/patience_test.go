@@ -96,7 +96,6 @@ func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 		}
 		isPatient("with a node of two seconds", 2*time.Second)
 		c.start("node-003", 3, func(o *Options) { o.Patience = MaxPatience })
-		c.start("node-004", 4, func(o *Options) { o.versions = unstated })
 		c.pass(5 * time.Second)
 		isPatient("with another node of five seconds", MaxPatience)
 		c.powerOff(3)

@@ -23,26 +23,23 @@ type Record struct {
 	// not be read. The Lease of the node has all of them.
 	Truncated bool
 	// Digest is a digest of the Lease of the node, and changes with the Lease. 0 means none:
-	// the agent is of an earlier version, or has not read its networks yet.
+	// the agent has not read its networks yet.
 	Digest uint64
 }
 
 // A record on the wire consists of its version, its flags, and two lists. A list is a count
 // in one byte, followed by the entries. A prefix is its family (4 or 6), its number of
-// bits, and the bytes that hold those bits. An address is its family and its bytes. A
-// record of protocol version 1 ends here. Later versions add the lowest and the highest
-// protocol version that the process understands, and its patience in tenths of a second. If
-// its flag is set, the digest of the Lease follows in eight bytes. Earlier agents sent
-// another digest there, of a part of the Lease, with another flag. No version reads that
-// digest now. A reader ignores further bytes, so later versions can append fields.
+// bits, and the bytes that hold those bits. An address is its family and its bytes. After
+// the lists come the lowest and the highest protocol version that the process understands,
+// and its patience in tenths of a second. If its flag is set, the digest of the Lease follows
+// in eight bytes. A reader ignores further bytes, so later versions can append fields.
 const (
 	recordVersion = 1
 
 	flagDraining  = 1 << 0
 	flagTruncated = 1 << 1
 	flagLeaving   = 1 << 2
-	flagBeats     = 1 << 3
-	flagNetworks  = 1 << 4 // a digest of the networks alone; no longer written
+	flagBeats     = 1 << 3 // always set: the process sends heartbeats
 	flagDigest    = 1 << 5
 
 	flagsAt = 1 // the offset of the flags
@@ -58,21 +55,11 @@ var errLaterRecord = errors.New("record of a later version")
 // the subnets and the own addresses that do not fit. If it leaves out a subnet, it leaves
 // out all own addresses.
 func (r Record) encode(versions span, patience time.Duration) []byte {
-	if versions == unstated {
-		return r.encodeBefore(nil)
+	buf, end := []byte{recordVersion, flagBeats, 0}, []byte{versions.min, versions.max, byte(patience / patienceUnit)}
+	if r.Digest != 0 {
+		buf[flagsAt] |= flagDigest
+		end = binary.BigEndian.AppendUint64(end, r.Digest)
 	}
-	end := []byte{versions.min, versions.max, byte(patience / patienceUnit)}
-	if r.Digest == 0 {
-		return r.encodeBefore(end)
-	}
-	buf := r.encodeBefore(binary.BigEndian.AppendUint64(end, r.Digest))
-	buf[flagsAt] |= flagDigest
-	return buf
-}
-
-// encodeBefore returns the part that all versions have, followed by end.
-func (r Record) encodeBefore(end []byte) []byte {
-	buf := []byte{recordVersion, flagBeats, 0}
 	if r.Draining {
 		buf[flagsAt] |= flagDraining
 	}
@@ -143,14 +130,14 @@ func family(a netip.Addr) byte {
 	return 6
 }
 
-// said is a decoded record: the Record of the node, whether the process is leaving, whether
-// it promises heartbeats, the versions that it understands, and its patience.
+// said is a decoded record: the Record of the node, whether the process is leaving, the versions
+// that it understands, and its patience.
 type said struct {
 	Record
-	leaving, beats bool
-	versions       span
-	patience       time.Duration
-	version        byte // the highest version that this process understands too; 0 means none
+	leaving  bool
+	versions span
+	patience time.Duration
+	version  byte // the highest version that this process understands too; 0 means none
 }
 
 // decode decodes the result of encode.
@@ -166,7 +153,7 @@ func decode(buf []byte) (r said, err error) {
 	}
 	flags := buf[flagsAt]
 	r.Draining, r.Truncated = flags&flagDraining != 0, flags&flagTruncated != 0
-	r.leaving, r.beats = flags&flagLeaving != 0, flags&flagBeats != 0
+	r.leaving = flags&flagLeaving != 0
 	in := reader{rest: buf[2:]}
 	for range in.byte() {
 		r.Subnets = append(r.Subnets, in.prefix())
@@ -174,13 +161,7 @@ func decode(buf []byte) (r said, err error) {
 	for range in.byte() {
 		r.Own = append(r.Own, in.addr(in.byte(), 128))
 	}
-	r.versions, r.patience = unstated, DefaultPatience
-	if len(in.rest) > 0 {
-		r.versions, r.patience = span{in.byte(), in.byte()}, readPatience(in.byte())
-	}
-	if flags&flagNetworks != 0 {
-		in.uint64()
-	}
+	r.versions, r.patience = span{in.byte(), in.byte()}, readPatience(in.byte())
 	if flags&flagDigest != 0 {
 		r.Digest = in.uint64()
 	}

@@ -98,23 +98,6 @@ func TestADeathWithAllWatchersIsDetected(t *testing.T) {
 	})
 }
 
-// The version of the peer may have no heartbeats.
-func TestAPeerWithoutHeartbeatsIsNotSuspected(t *testing.T) {
-	inCluster(t, 3, func(c *cluster) {
-		quiet := c.start("node-003", 3, nil)
-		record := Record{Draining: true}.encode(supported, DefaultPatience)
-		record[flagsAt] &^= flagBeats
-		quiet.replace(record)
-		quiet.port.set(func() { quiet.port.drop = func(packet []byte) bool { return len(packet) == heartbeatSize2 } })
-		c.pass(30 * time.Second)
-		c.expect("with all agents", "node-000 alive, node-001 alive, node-002 alive, node-003 alive")
-		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
-		c.powerOff(3)
-		c.pass(10 * time.Second)
-		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
-	})
-}
-
 func TestReplayedPacketsReviveNoDeadNode(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
 		c.pass(5 * time.Second)

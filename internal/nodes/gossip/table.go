@@ -57,8 +57,8 @@ type process struct {
 	// none.
 	version byte
 	// leaving means that the process announced its end. gone means that the library declared it
-	// dead. beats means that it promises heartbeats.
-	leaving, gone, beats bool
+	// dead.
+	leaving, gone bool
 	// silentUntil is when a death by missed heartbeats expires. From then on only the
 	// library decides. It is zero while no such death is in force.
 	silentUntil time.Time
@@ -108,7 +108,7 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 		p = &process{id: id, peerID: id.peerID()}
 		t.processes[id.node] = append(t.processes[id.node], p)
 	}
-	p.address, p.record, p.version, p.leaving, p.beats, p.gone = address, s.Record, s.version, s.leaving, s.beats, false
+	p.address, p.record, p.version, p.leaving, p.gone = address, s.Record, s.version, s.leaving, false
 	p.patience, t.patience = s.patience, max(t.patience, s.patience)
 	t.moved = true
 	t.suspicions.RefuteConfirmed(id)

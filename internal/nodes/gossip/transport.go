@@ -61,9 +61,9 @@ func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
 		s.counts.packetsIn.Add(1)
 		s.counts.bytesIn.Add(uint64(len(packet)))
 		switch {
-		case len(packet) > 0 && later(packet[0], heartbeatFormat2):
+		case len(packet) > 0 && later(packet[0], heartbeatFormat):
 			s.keys.strangers.noteAddress(from.Addr().Unmap().String(), "packet", packet[0])
-		case len(packet) > 0 && (packet[0] == heartbeatFormat1 || packet[0] == heartbeatFormat2):
+		case len(packet) > 0 && packet[0] == heartbeatFormat:
 			if h, err := s.keys.verify(packet, self); err == nil {
 				hand(h)
 			}
@@ -87,7 +87,7 @@ func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
 
 // say sends a heartbeat. The network may lose it, like any packet.
 func (s *sealed) say(out detector.Outgoing) {
-	packet := s.keys.sign(out.Heartbeat, out.To.ID, out.To.Version)
+	packet := s.keys.sign(out.Heartbeat, out.To.ID)
 	s.counts.packetsOut.Add(1)
 	s.counts.bytesOut.Add(uint64(len(packet)))
 	_ = s.carrier.send(packet, out.To.Address)

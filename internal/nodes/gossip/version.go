@@ -12,19 +12,15 @@ import (
 // understands it, and sends it to peers that understand it. The second may drop the oldest
 // version.
 //
-//	version  packet  stream  heartbeat  record                message
-//	1        1       1       2          1                     1
-//	2        1       1       3          1, followed by a span 1
+//	version  packet  stream  heartbeat  record  message
+//	2        1       1       3          1       1
 //
-// The columns show the first byte of each format. A packet and a heartbeat share the port,
+// Version 1 was never released. The columns show the first byte of each format. A packet and a heartbeat share the port,
 // so their formats have no first byte in common.
 type span struct{ min, max byte }
 
 // supported is the span of this build.
-var supported = span{1, 2}
-
-// unstated is the span of a record that carries none.
-var unstated = span{1, 1}
+var supported = span{2, 2}
 
 // common returns the highest version that s and other share, or 0.
 func (s span) common(other span) byte {

@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,12 +53,9 @@ var (
 
 const goldenDigest = 0x0102030405060708
 
-// spans are the spans that processes announce if this is their newest version.
-var spans = map[byte]span{1: unstated, 2: supported}
-
 func TestEachVersionWritesItsGoldenBytes(t *testing.T) {
-	for version, span := range spans {
-		want := golden(t, version)
+	for version := supported.min; version <= supported.max; version++ {
+		want, span := golden(t, version), span{supported.min, version}
 		check := func(name string, got []byte) {
 			t.Helper()
 			if !bytes.Equal(got, want[name]) {
@@ -71,21 +64,18 @@ func TestEachVersionWritesItsGoldenBytes(t *testing.T) {
 			delete(want, name)
 		}
 		for name, w := range goldenHeartbeats {
-			check(name, testKeys(t, testKey).sign(w, nodeB.peerID(), version))
+			check(name, testKeys(t, testKey).sign(w, nodeB.peerID()))
 		}
 		for name, r := range goldenRecords {
 			check(name, r.encode(span, DefaultPatience))
 		}
-		if version > 1 {
-			check("record-patient", Record{}.encode(span, MaxPatience))
-			check("record-digest", Record{Truncated: true, Digest: goldenDigest}.encode(span, DefaultPatience))
-		}
+		check("record-patient", Record{}.encode(span, MaxPatience))
+		check("record-digest", Record{Truncated: true, Digest: goldenDigest}.encode(span, DefaultPatience))
 		a := lone(t, "node-a", nil)
 		a.self = nodeA
 		check("message", a.envelope(nodeB.instance, []byte("take")))
 		check("packet", withNonce(t, testKeys(t, testKey).sealPacket([]byte("ping")), 1, packetContext))
 		check("stream", withNonce(t, written(t, "join"), recordHeader, []byte("purelb gossip stream c\x00\x00\x00\x00\x00\x00\x00\x00")))
-		delete(want, "record-digest-of-networks") // only earlier agents write it
 		for name := range want {
 			t.Errorf("version %d: no test writes the format %s", version, name)
 		}
@@ -127,8 +117,8 @@ func withNonce(t *testing.T, sealed []byte, header int, context []byte) []byte {
 }
 
 func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
-	for version, span := range spans {
-		golden := golden(t, version)
+	for version := supported.min; version <= supported.max; version++ {
+		golden, span := golden(t, version), span{supported.min, version}
 		for name, want := range goldenHeartbeats {
 			if got, err := testKeys(t, testKey).verify(golden[name], nodeB.peerID()); err != nil || got != want {
 				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
@@ -136,20 +126,15 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 		}
 		for name, want := range goldenRecords {
 			got, err := decode(golden[name])
-			if err != nil || show(got.Record) != show(want) || got.versions != span || !got.beats {
+			if err != nil || show(got.Record) != show(want) || got.versions != span {
 				t.Errorf("version %d: %s reads as %+v, %v", version, name, got, err)
 			}
 		}
-		if got, err := decode(golden["record-digest"]); version > 1 && (err != nil || got.Digest != goldenDigest || !got.Truncated) {
+		if got, err := decode(golden["record-digest"]); err != nil || got.Digest != goldenDigest || !got.Truncated {
 			t.Errorf("version %d: record-digest reads as %+v, %v", version, got, err)
 		}
-		// The digest of an earlier agent covers only a part of its Lease. It must not count as a digest of
-		// the Lease.
-		if got, err := decode(golden["record-digest-of-networks"]); version > 1 && (err != nil || got.Digest != 0 || !got.Truncated || got.versions != span) {
-			t.Errorf("version %d: record-digest-of-networks reads as %+v, %v", version, got, err)
-		}
 		for name, want := range map[string]time.Duration{"record-full": DefaultPatience, "record-patient": MaxPatience} {
-			if got, err := decode(golden[name]); version > 1 && (err != nil || got.patience != want) {
+			if got, err := decode(golden[name]); err != nil || got.patience != want {
 				t.Errorf("version %d: %s has the patience %v, %v; want %v", version, name, got.patience, err, want)
 			}
 		}
@@ -170,123 +155,18 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 	}
 }
 
-// readAsVersion1 reads a packet by the rules of version 1, which knows no other version.
-func readAsVersion1(packet []byte, to identity) error {
-	switch {
-	case len(packet) > 0 && packet[0] == 1:
-		aead, err := testGCM()
-		if err != nil {
-			return err
-		}
-		_, err = aead.Open(nil, packet[1:1+nonceSize], packet[1+nonceSize:], []byte("purelb gossip packet"))
-		return err
-	case len(packet) == 42 && packet[0] == 2 && packet[1] <= 1:
-		secret, err := hkdf.Key(sha256.New, testKey, nil, "purelb gossip word", sha256.Size)
-		if err != nil {
-			return err
-		}
-		name := sha256.Sum256([]byte(to.String()))
-		tag := hmac.New(sha256.New, secret)
-		_, _ = tag.Write(packet[:26])
-		_, _ = tag.Write(name[:8])
-		if !hmac.Equal(tag.Sum(nil)[:16], packet[26:]) {
-			return errors.New("it is signed for another")
-		}
-		return nil
-	}
-	return fmt.Errorf("%d bytes are not of version 1: %x", len(packet), packet)
-}
-
-// recordAsVersion1 reads the beginning of a record by the rules of version 1. It returns the flags
-// and the end of the lists of version 1.
-func recordAsVersion1(meta []byte) (flags byte, end int, err error) {
-	if len(meta) < 4 || meta[0] != 1 {
-		return 0, 0, fmt.Errorf("no record of version 1: %x", meta)
-	}
-	end = 3
-	for range meta[2] {
-		end += 2 + int(meta[end+1]+7)/8
-	}
-	own := meta[end]
-	end++
-	for range own {
-		end += 1 + map[byte]int{4: 4, 6: 16}[meta[end]]
-	}
-	return meta[1], end, nil
-}
-
-func TestThePreviousVersionReadsThisRecord(t *testing.T) {
-	for name, r := range goldenRecords {
-		meta := r.encode(supported, DefaultPatience)
-		flags, end, err := recordAsVersion1(meta)
-		if err != nil || flags&flagBeats == 0 || end != len(meta)-3 || !bytes.Equal(meta[:end], golden(t, 1)[name]) {
-			t.Errorf("%s: flags %b, %d of %d bytes, %v", name, flags, end, len(meta), err)
-		}
-	}
-}
-
-// A truncated record must not be read as a record with less content. There is one exception: the
-// part of version 1 is a whole record of a process that knows only version 1.
+// A truncated record must not be read as a record with less content.
 func TestATruncatedRecordIsAnError(t *testing.T) {
 	for name, r := range map[string]Record{
 		"record-empty": {}, "record-full": goldenRecords["record-full"], "record-digest": {Truncated: true, Digest: goldenDigest},
 	} {
 		whole := r.encode(supported, MaxPatience)
-		_, end, err := recordAsVersion1(whole)
-		expect.NoError(t, err)
 		for n := range whole {
-			got, err := decode(whole[:n])
-			if old := n == end && r.Digest == 0; old != (err == nil) || old && (got.versions != unstated || got.patience != DefaultPatience) {
-				t.Errorf("%d of %d bytes of %s read as %+v, %v", n, len(whole), name, got, err)
+			if got, err := decode(whole[:n]); err == nil {
+				t.Errorf("%d of %d bytes of %s read as %+v", n, len(whole), name, got)
 			}
 		}
 	}
-}
-
-func TestAgentsOfAdjacentVersionsInteroperate(t *testing.T) {
-	inCluster(t, 3, func(c *cluster) {
-		old := map[*port]identity{}
-		for i := 3; i < 6; i++ {
-			a := c.start(fmt.Sprintf("node-%03d", i), i, func(o *Options) { o.versions = unstated })
-			old[a.port] = a.self
-		}
-		listen := func(to *port, packet []byte) {
-			if id, ok := old[to]; ok {
-				if err := readAsVersion1(packet, id); err != nil {
-					t.Errorf("a message to %s: %v", id.node, err)
-				}
-			}
-		}
-		for _, a := range c.agents {
-			a.port.set(func() { a.port.tap = listen })
-		}
-		c.pass(10 * time.Second)
-		c.expect("with all agents", "node-000 alive, node-001 alive, node-002 alive, node-003 alive, node-004 alive, node-005 alive")
-		for _, way := range [][2]*agent{{c.agents[0], c.agents[3]}, {c.agents[3], c.agents[0]}} {
-			if err := way[0].Send(c.t.Context(), way[1].self.node, []byte("take")); err != nil {
-				t.Error(err)
-			}
-			c.pass(time.Second)
-			expect.Equal(t, "messages that arrive at "+way[1].self.node, len(way[1].got), 1)
-		}
-		for _, victim := range []int{1, 3} { // node-001 has the current version, node-004 the previous one
-			at := time.Now()
-			dead := c.powerOff(victim)
-			c.pass(time.Second)
-			for _, a := range c.agents {
-				if seen, ok := a.saw(dead.self.node, Dead); !ok || seen.Sub(at) > mostDetect {
-					t.Errorf("%s detects the death of %s after %v, %t", a.self.node, dead.self.node, seen.Sub(at), ok)
-				}
-			}
-			c.pass(10 * time.Second)
-		}
-		for _, a := range c.agents {
-			if h := a.Health(); h.BadVersion+h.BadKey+h.BadFormat+h.BadRecord+h.OtherProcess > 0 {
-				t.Errorf("%s refused packets: %+v", a.self.node, h)
-			}
-		}
-		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
-	})
 }
 
 func TestALaterVersionIsLoggedOnceAndCounted(t *testing.T) {
@@ -308,7 +188,7 @@ func TestALaterVersionIsLoggedOnceAndCounted(t *testing.T) {
 		c.pass(10 * time.Second)
 		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 dead, node-003 alive")
 		for range 3 {
-			a.port.deliver([]byte{heartbeatFormat2 + 1, 0, 0}, b.port)
+			a.port.deliver([]byte{heartbeatFormat + 1, 0, 0}, b.port)
 		}
 		c.pass(time.Second)
 		if h := a.Health(); h.BadVersion < 4 || h.BadKey+h.BadFormat+h.BadRecord > 0 {
