@@ -52,19 +52,17 @@ type Global struct {
 	// +optional
 	Families []string `json:"families,omitempty"`
 
-	// useMultiplePaths makes netlinkExport put all equally good paths to a
-	// destination into routing tables, instead of one. Default: false.
+	// useMultiplePaths is not supported: one path to a destination goes into
+	// routing tables. It is reported if it is true.
 	// +optional
 	UseMultiplePaths bool `json:"useMultiplePaths,omitempty"`
 
-	// allowTransit passes routes that the node has learned from a neighbor on to
-	// other neighbors. Nodes are not routers: without it they announce only their
-	// own routes (and, to route reflector clients, routes from neighbors in their
-	// own AS). Default: false.
+	// allowTransit is not supported: nodes announce only their own routes. It is
+	// reported if it is true.
 	// +optional
 	AllowTransit bool `json:"allowTransit,omitempty"`
 
-	// routeSelectionOptions change how the best of several paths is chosen.
+	// routeSelectionOptions are not supported. Each is reported if it is set.
 	// +optional
 	RouteSelectionOptions *RouteSelectionOptions `json:"routeSelectionOptions,omitempty"`
 
@@ -74,8 +72,8 @@ type Global struct {
 	// +optional
 	DefaultRouteDistance *DefaultRouteDistance `json:"defaultRouteDistance,omitempty"`
 
-	// confederation makes several autonomous systems look like one from
-	// outside (RFC 5065).
+	// confederation is not supported (RFC 5065). It is reported if it is enabled;
+	// use localAsn of neighbors that expect another number of the nodes.
 	// +optional
 	Confederation *Confederation `json:"confederation,omitempty"`
 
@@ -104,10 +102,9 @@ type Global struct {
 	NodeStatus *NodeStatusOptions `json:"nodeStatus,omitempty"`
 }
 
-// RouteSelectionOptions change how the best of several paths is chosen.
+// RouteSelectionOptions are not supported.
 type RouteSelectionOptions struct {
-	// alwaysCompareMed also compares the MED of paths from different autonomous
-	// systems. Default: false.
+	// alwaysCompareMed is not supported. It is reported if it is true.
 	// +optional
 	AlwaysCompareMED bool `json:"alwaysCompareMed,omitempty"`
 
@@ -128,21 +125,17 @@ type DefaultRouteDistance struct {
 	InternalRouteDistance int32 `json:"internalRouteDistance,omitempty"`
 }
 
-// Confederation makes several autonomous systems look like one from outside.
+// Confederation is not supported.
 type Confederation struct {
-	// enabled switches the confederation on. Default: false; the other fields
-	// then have no effect.
+	// enabled is not supported.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// identifier is the number of the autonomous system that the confederation
-	// shows to the outside. Without a valid number, nothing of the configuration
-	// takes effect.
+	// identifier is not supported.
 	// +optional
 	Identifier int64 `json:"identifier,omitempty"`
 
-	// memberAsList are the numbers of the autonomous systems in the
-	// confederation.
+	// memberAsList is not supported.
 	// +listType=atomic
 	// +optional
 	MemberASList []int64 `json:"memberAsList,omitempty"`

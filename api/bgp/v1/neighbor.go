@@ -113,8 +113,7 @@ type PeerConfig struct {
 	// localAsn is the number of the node's autonomous system in sessions with
 	// this neighbor. "${node.annotations['key']}" is the number in an annotation of
 	// the node, and "${node.labels['key']}" that in a label. A node on which there
-	// is no such number does not have the neighbor. Default: global.asn, and
-	// global.confederation.identifier for neighbors outside of a confederation.
+	// is no such number does not have the neighbor. Default: global.asn.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^\$\{node\.(annotations|labels)\['[A-Za-z0-9._/-]{1,317}'\]\}$`

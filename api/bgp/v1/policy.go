@@ -179,9 +179,7 @@ type MEDAction struct {
 
 // ASPrepend makes the AS path of a route longer.
 type ASPrepend struct {
-	// asn is the number that is put in front. Default (0): global.asn. In a
-	// confederation it is the number that is in front already, if any: its
-	// identifier, for neighbors outside.
+	// asn is the number that is put in front. Default (0): global.asn.
 	// +optional
 	ASN int64 `json:"asn,omitempty"`
 

@@ -29,7 +29,8 @@ type SessionOptions struct {
 	// +optional
 	GracefulRestart *GracefulRestart `json:"gracefulRestart,omitempty"`
 
-	// routeReflector makes the node a route reflector (RFC 4456).
+	// routeReflector is not supported: nodes pass no routes on. It is reported if
+	// routeReflectorClient is true.
 	// +optional
 	RouteReflector *RouteReflector `json:"routeReflector,omitempty"`
 
@@ -43,10 +44,8 @@ type SessionOptions struct {
 	// +optional
 	TTLSecurity *TTLSecurity `json:"ttlSecurity,omitempty"`
 
-	// allowOwnAsn is how many times the number of the node's autonomous system may be
-	// in the path of a route that the neighbor announces. Otherwise the node does not
-	// accept the route. Set it to 1 if nodes behind other routers are in the same
-	// autonomous system, and this node needs their routes. Default: 0.
+	// allowOwnAsn is not supported: routes with the node's own autonomous system in
+	// their path are not accepted. It is reported if it is set.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	// +optional
@@ -75,7 +74,7 @@ type AFISAFI struct {
 	// +optional
 	PrefixLimit *PrefixLimit `json:"prefixLimit,omitempty"`
 
-	// addPaths exchanges several paths to one destination (RFC 7911).
+	// addPaths is not supported (RFC 7911). It is reported if it is set.
 	// +optional
 	AddPaths *AddPaths `json:"addPaths,omitempty"`
 }
@@ -83,7 +82,7 @@ type AFISAFI struct {
 // PrefixLimit ends the session if the neighbor announces too many prefixes. The
 // session begins again after 1, 2, 4, 8, 16 and then every 30 minutes, or when the
 // limit is changed. Routes with the node's own AS in their path, which routers
-// send back to the nodes, do not count, unless allowOwnAsn accepts them.
+// send back to the nodes, do not count.
 type PrefixLimit struct {
 	// maxPrefixes is how many prefixes the neighbor may announce. 0 means no
 	// limit; then a router that announces too many prefixes takes all memory.
@@ -96,14 +95,13 @@ type PrefixLimit struct {
 	ShutdownThresholdPct int32 `json:"shutdownThresholdPct,omitempty"`
 }
 
-// AddPaths exchanges several paths to one destination.
+// AddPaths is not supported.
 type AddPaths struct {
-	// receive accepts several paths from the neighbor. Default: false.
+	// receive is not supported.
 	// +optional
 	Receive bool `json:"receive,omitempty"`
 
-	// sendMax is how many paths to one destination are announced to the
-	// neighbor, at most 255. Default (0): one, as without this feature.
+	// sendMax is not supported.
 	// +optional
 	SendMax int32 `json:"sendMax,omitempty"`
 }
@@ -191,24 +189,21 @@ type GracefulRestart struct {
 	// +optional
 	DeferralTime int32 `json:"deferralTime,omitempty"`
 
-	// longLivedRestartTime is how many seconds beyond restartTime the neighbor
-	// keeps the routes as a last resort (RFC 9494). Default: 0, not at all.
+	// longLivedRestartTime is not supported (RFC 9494). It is reported if it is
+	// set; use a longer restartTime.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=16777215
 	// +optional
 	LongLivedRestartTime int32 `json:"longLivedRestartTime,omitempty"`
 }
 
-// RouteReflector makes the node a route reflector.
+// RouteReflector is not supported.
 type RouteReflector struct {
-	// routeReflectorClient makes the neighbor, which is in the node's own
-	// autonomous system, get what other neighbors in it announce. Default: false.
+	// routeReflectorClient is not supported.
 	// +optional
 	RouteReflectorClient *bool `json:"routeReflectorClient,omitempty"`
 
-	// routeReflectorClusterId is an IPv4 address that is the same for all
-	// reflectors of one cluster. Without routeReflectorClient it has no effect.
-	// Default: the router ID.
+	// routeReflectorClusterId is not supported.
 	// +optional
 	RouteReflectorClusterID string `json:"routeReflectorClusterId,omitempty"`
 }

@@ -108,8 +108,7 @@ func (a *application) addPeer(p peering.Peer) (session, error) {
 // keepsRoutes reports whether a neighbor may still keep the routes of an earlier server. Some neighbors
 // are not known when the server starts, and a session that ended at its start was none for them.
 func (s *Server) keepsRoutes(p peering.Peer) bool {
-	g := p.GracefulRestart
-	return !s.restarted.IsZero() && s.now().Before(s.restarted.Add(g.Restart+g.LongLived))
+	return !s.restarted.IsZero() && s.now().Before(s.restarted.Add(p.GracefulRestart.Restart))
 }
 
 // located finds the address of a neighbor on an unnumbered link in the same way as GoBGP.

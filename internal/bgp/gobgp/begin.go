@@ -68,7 +68,7 @@ func (s *Server) restart(ctx context.Context, g peering.Global) (kept bool, err 
 }
 
 func sameSpeaker(a, b peering.Global) bool {
-	return a.ASN == b.ASN && a.RouterID == b.RouterID && reflect.DeepEqual(a.Confederation, b.Confederation)
+	return a.ASN == b.ASN && a.RouterID == b.RouterID
 }
 
 // resume starts a server with the earlier state. It does not start one if none of the

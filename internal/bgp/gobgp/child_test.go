@@ -120,8 +120,6 @@ type speaker struct {
 	t     testing.TB
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	// trace is what the process writes to stderr.
-	trace *book
 }
 
 func startSpeaker(t testing.TB, o orders) *speaker {
@@ -142,12 +140,10 @@ func startSpeakerIn(t testing.TB, n *bgptest.Namespace, o orders) *speaker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace := &book{}
-	cmd.Stderr = trace
 	if err := n.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	s := &speaker{t: t, cmd: cmd, stdin: stdin, trace: trace}
+	s := &speaker{t: t, cmd: cmd, stdin: stdin}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -6,14 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/osrg/gobgp/v4/api"
-	"github.com/osrg/gobgp/v4/pkg/apiutil"
-	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/peering"
-	"purelb.io/purelb/internal/testing/bgptest"
 )
 
 // TestRoutersGetTheNextHopsThatPeeringDecides: routes of a family for which peering knows no next hop
@@ -96,8 +92,9 @@ func TestALearnedRouteNeverReplacesARouteOfTheCluster(t *testing.T) {
 	w.inside(" address-family ipv4 unicast", "  neighbor 192.0.2.1 route-map PREFER out", "  network 203.0.113.0/24", "  network 198.51.100.0/24",
 		" exit-address-family", "route-map PREFER permit 10", " set local-preference 300")
 	spec := bgpv1.BGPConfigurationSpec{
-		Global:    bgpv1.Global{ASN: ourAS, AllowTransit: true},
-		Neighbors: []bgpv1.Neighbor{neighborIn(ourAS, "192.0.2.2")},
+		Global:        bgpv1.Global{ASN: ourAS},
+		Neighbors:     []bgpv1.Neighbor{neighborIn(ourAS, "192.0.2.2")},
+		NetlinkExport: &bgpv1.NetlinkExport{Enabled: true, Rules: []bgpv1.ExportRule{{Name: "all"}}},
 	}
 	s := announcing(t, "203.0.113.0/24")
 	apply(t, s, decided(t, spec, peering.Node{Own: []peering.PrefixRange{{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 24, Max: 32}}}))
@@ -126,70 +123,4 @@ func TestADrainedNodeAppliesPoliciesWithLocalPreferences(t *testing.T) {
 		router.Await("198.51.100.1/32 via 192.0.2.1")
 		router.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", map[bool]string{true: "localpref 0,", false: "localpref 200,"}[draining])
 	}
-}
-
-// The neighbor outside of the confederation is a GoBGP server. It accepts any AS in the OPEN, and its
-// status shows that AS. A member of the confederation and an outside router, both FRR,
-// refuse any other AS than the configured one.
-func TestOnlyMembersOfAConfederationSeeTheMemberAS(t *testing.T) {
-	const identifier, memberAS = 64700, 64516
-	w := newWorld(t)
-	bgptest.Here(t).Address("eth0", "192.0.2.99/24")
-	outside := w.frr("192.0.2.1", fmt.Sprintf(" neighbor 192.0.2.1 remote-as %d", identifier))
-	member := bgptest.FRR(t, w.machine(), fmt.Sprintf(`
-router bgp %d
- bgp router-id 192.0.2.3
- no bgp ebgp-requires-policy
- bgp confederation identifier %d
- bgp confederation peers %d
- neighbor 192.0.2.1 remote-as %d
- neighbor 192.0.2.1 timers connect 1
-`, memberAS, identifier, ourAS, ourAS))
-	spec := bgpv1.BGPConfigurationSpec{
-		Global: bgpv1.Global{
-			ASN: ourAS, ListenAddresses: []string{"192.0.2.1"}, Families: []string{"ipv4-unicast"},
-			Confederation: &bgpv1.Confederation{Enabled: true, Identifier: identifier, MemberASList: []int64{ourAS, memberAS}},
-		},
-		Neighbors: []bgpv1.Neighbor{neighborIn(routerAS, "192.0.2.2"), neighborIn(memberAS, "192.0.2.3"), neighborIn(birdAS, "192.0.2.99")},
-	}
-	wanted := decided(t, spec, peering.Node{})
-	for i := range wanted.Peers {
-		wanted.Peers[i].LocalAddress = netip.MustParseAddr("192.0.2.1")
-	}
-	s, other := newServer(t), newServer(t)
-	announce(t, s, routes("198.51.100.1/32")...)
-	apply(t, s, wanted)
-
-	ours := external("192.0.2.1")
-	ours.LocalASN, ours.LocalAddress = birdAS, netip.MustParseAddr("192.0.2.99")
-	theirs := state(ours)
-	theirs.Global.ASN, theirs.Global.RouterID, theirs.Global.Listen = birdAS, ours.LocalAddress, []netip.Addr{ours.LocalAddress}
-	apply(t, other, theirs)
-	if n := established(t, other, "192.0.2.1"); n.PeerASN != identifier {
-		t.Errorf("the OPEN for a neighbor outside has AS %d, want %d", n.PeerASN, identifier)
-	}
-	bgptest.Await(t, "the path of the route outside", fmt.Sprint(identifier), func() string { return asPath(t, other, "198.51.100.1/32") })
-
-	outside.Await("198.51.100.1/32 via 192.0.2.1")
-	outside.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", fmt.Sprintf("\n  %d\n", identifier))
-	member.Await("198.51.100.1/32 via 192.0.2.1")
-	member.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", fmt.Sprintf("(%d)", ourAS))
-}
-
-// asPath returns the AS path of the route that a server learned.
-func asPath(t *testing.T, s *Server, prefix string) (path string) {
-	t.Helper()
-	err := s.engine.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: bgp.RF_IPv4_UC}, func(nlri bgp.NLRI, paths []*apiutil.Path) {
-		for _, p := range paths {
-			for _, a := range p.Attrs {
-				if found, is := a.(*bgp.PathAttributeAsPath); is && nlri.String() == prefix {
-					path = bgp.AsPathString(found)
-				}
-			}
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -151,17 +151,13 @@ func globalOf(g peering.Global) *api.Global {
 	number := map[addr.Family]uint32{addr.V4: 0, addr.V6: 1} // unicast
 	out := &api.Global{
 		Asn: g.ASN, RouterId: g.RouterID.String(), ListenPort: int32(g.Port),
-		UseMultiplePaths: g.Multipath, BindToDevice: g.Device,
-		RouteSelectionOptions: &api.RouteSelectionOptionsConfig{AlwaysCompareMed: g.AlwaysCompareMED},
+		BindToDevice: g.Device,
 	}
 	for _, f := range g.Families {
 		out.Families = append(out.Families, number[f])
 	}
 	for _, a := range g.Listen {
 		out.ListenAddresses = append(out.ListenAddresses, a.String())
-	}
-	if c := g.Confederation; c != nil {
-		out.Confederation = &api.Confederation{Enabled: true, Identifier: c.Identifier, MemberAsList: c.Members}
 	}
 	return out
 }

@@ -3,9 +3,6 @@
 //
 // It decides nothing. It refuses input that GoBGP would silently handle wrong or that makes
 // GoBGP panic.
-//
-// GoBGP keeps the selection of best paths and the use of multiple paths in package variables:
-// one Server per process.
 package gobgp
 
 import (

@@ -15,8 +15,7 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// Learned returns the best routes from neighbors, sorted: one for each prefix, or all equally
-// good ones with multipath.
+// Learned returns the best routes from neighbors, sorted: one for each prefix.
 func (s *Server) Learned(_ context.Context) ([]peering.LearnedRoute, error) {
 	return s.learned(nil)
 }

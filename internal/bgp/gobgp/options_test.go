@@ -35,20 +35,12 @@ func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 			func(*peering.Peer) {}, "Local port: 179",
 		},
 		{
-			"additional paths", "192.0.2.1", []string{" address-family ipv4 unicast", "  neighbor 192.0.2.1 addpath-tx-all-paths"},
-			func(p *peering.Peer) { p.Families[0].AddPathsReceive, p.Families[0].AddPathsSend = true, 4 }, "IPv4 Unicast: RX advertised and received",
-		},
-		{
 			"another AS than that of the node", "192.0.2.1", []string{" neighbor 192.0.2.1 remote-as 64600"},
 			func(p *peering.Peer) { p.LocalASN = 64600 }, "remote AS 64600",
 		},
 		{
 			"timers", "192.0.2.1", []string{" neighbor 192.0.2.1 timers 30 90"},
 			func(p *peering.Peer) { p.Timers.Hold, p.Timers.Keepalive = 24e9, 8e9 }, "Hold time is 24 seconds, keepalive interval is 8 seconds",
-		},
-		{
-			"long-lived graceful restart", "192.0.2.1", []string{" bgp long-lived-graceful-restart stale-time 60"},
-			func(p *peering.Peer) { *p = graceful(*p); p.GracefulRestart.LongLived = 60e9 }, "Long-lived Graceful Restart: advertised and received",
 		},
 	}
 	for _, tt := range tests {
@@ -65,26 +57,6 @@ func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 			router.AwaitSays("show bgp neighbors "+tt.us, tt.says)
 		})
 	}
-}
-
-func TestARouteReflectorReflectsBetweenItsClients(t *testing.T) {
-	w := newWorld(t)
-	one, two := w.inside(" address-family ipv4 unicast", "  network 203.0.113.0/24"), w.inside()
-	s := announcing(t, "198.51.100.1/32")
-	var peers []peering.Peer
-	for _, a := range []string{"192.0.2.2", "192.0.2.3"} {
-		p := peer(a)
-		p.ASN = ourAS
-		p.Families = p.Families[:1]
-		p.RouteReflector = peering.RouteReflector{Client: true, ClusterID: netip.MustParseAddr("10.9.9.9")}
-		peers = append(peers, p)
-	}
-	wanted := state(peers...)
-	wanted.Export = peering.Chain{Default: peering.Accept}
-	apply(t, s, wanted)
-	one.Await("198.51.100.1/32 via 192.0.2.1")
-	two.Await("198.51.100.1/32 via 192.0.2.1", "203.0.113.0/24 via 192.0.2.2")
-	two.AwaitSays("show bgp ipv4 unicast 203.0.113.0/24", "Cluster list: 10.9.9.9")
 }
 
 func TestAnUnnumberedNeighborIsAProblemUntilTheKernelKnowsIt(t *testing.T) {

@@ -27,7 +27,7 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	out := &api.Peer{
 		Conf: &api.PeerConf{
 			PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
-			NeighborInterface: p.Interface, AdminDown: p.AdminDown, AllowOwnAsn: uint32(p.AllowOwnASN),
+			NeighborInterface: p.Interface, AdminDown: p.AdminDown,
 		},
 		AfiSafis:        familiesOf(p.Options),
 		Timers:          timersOf(p.Timers),
@@ -35,7 +35,6 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 		EbgpMultihop:    multihopOf(p.Multihop),
 		TtlSecurity:     ttlOf(p.TTLSecurity),
 		GracefulRestart: restartOf(p.GracefulRestart),
-		RouteReflector:  reflectorOf(p.RouteReflector),
 	}
 	out.Transport.RemotePort = uint32(p.Port)
 	out.GracefulRestart.LocalRestarting = restarting && p.GracefulRestart.Enabled && !p.GracefulRestart.HelperOnly
@@ -60,20 +59,13 @@ func familiesOf(o peering.Options) []*api.AfiSafi {
 	var out []*api.AfiSafi
 	for _, f := range o.Families {
 		family := familyOf(f.Family)
-		one := &api.AfiSafi{
-			Config:   &api.AfiSafiConfig{Family: family, Enabled: true},
-			AddPaths: &api.AddPaths{Config: &api.AddPathsConfig{Receive: f.AddPathsReceive, SendMax: uint32(f.AddPathsSend)}},
+		out = append(out, &api.AfiSafi{
+			Config: &api.AfiSafiConfig{Family: family, Enabled: true},
 			PrefixLimits: &api.PrefixLimit{
 				Family: family, MaxPrefixes: withEchoes(f.MaxPrefixes),
 			},
 			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: keeps}},
-		}
-		if keeps && o.GracefulRestart.LongLived > 0 {
-			one.LongLivedGracefulRestart = &api.LongLivedGracefulRestart{Config: &api.LongLivedGracefulRestartConfig{
-				Enabled: true, RestartTime: uint32(seconds(o.GracefulRestart.LongLived)),
-			}}
-		}
-		out = append(out, one)
+		})
 	}
 	return out
 }
@@ -119,15 +111,7 @@ func ttlOf(least uint8) *api.TtlSecurity {
 // restartOf does not enable RFC 8538, because neighbors would then keep the routes of a dead node.
 func restartOf(g peering.GracefulRestart) *api.GracefulRestart {
 	return &api.GracefulRestart{
-		Enabled: g.Enabled, HelperOnly: g.HelperOnly, LonglivedEnabled: g.Enabled && g.LongLived > 0,
+		Enabled: g.Enabled, HelperOnly: g.HelperOnly,
 		RestartTime: uint32(seconds(g.Restart)), DeferralTime: uint32(seconds(g.Deferral)),
 	}
-}
-
-func reflectorOf(r peering.RouteReflector) *api.RouteReflector {
-	out := &api.RouteReflector{RouteReflectorClient: r.Client}
-	if r.ClusterID.IsValid() {
-		out.RouteReflectorClusterId = r.ClusterID.String()
-	}
-	return out
 }

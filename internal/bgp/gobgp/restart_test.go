@@ -1,6 +1,7 @@
 package gobgp
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func TestARestartForAnotherOptionKeepsRoutesInTheRouter(t *testing.T) {
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 	before := established(t, s, "192.0.2.2")
 	monitor := frr.Monitor()
-	wanted.Global.Multipath = true
+	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	apply(t, s, wanted)
 	neighborIs(t, s, "192.0.2.2", "up again", func(n peering.NeighborStatus) bool {
 		return n.State == peering.Established && n.UpSince.After(before.UpSince)

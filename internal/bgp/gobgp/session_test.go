@@ -182,33 +182,6 @@ func TestAnImportPolicyDoesNotAffectOurOwnRoutes(t *testing.T) {
 	}
 }
 
-func TestEqualRoutesOfSeveralRoutersAreAllLearned(t *testing.T) {
-	w := newWorld(t)
-	network := []string{" address-family ipv4 unicast", "  network 203.0.113.0/24"}
-	_, two := w.frr("192.0.2.1", network...), w.frr("192.0.2.1", network...)
-	s := newServer(t)
-	wanted := state(peer("192.0.2.2"), peer("192.0.2.3"))
-	apply(t, s, wanted)
-	established(t, s, "192.0.2.2")
-	established(t, s, "192.0.2.3")
-	bgptest.Await(t, "the number of learned routes", "1", func() string {
-		all, err := s.Learned(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(len(all))
-	})
-
-	wanted.Global.Multipath = true
-	apply(t, s, wanted)
-	both := []string{"203.0.113.0/24 via 192.0.2.2 from 192.0.2.2", "203.0.113.0/24 via 192.0.2.3 from 192.0.2.3"}
-	await(t, s, both...)
-	forget(s)
-	two.Kill()
-	await(t, s, both[0])
-	wakes(t, s)
-}
-
 // forget discards a waiting event.
 func forget(s *Server) {
 	select {
@@ -264,13 +237,6 @@ router bgp %d
 	s := newServer(t)
 	apply(t, s, state(peer("192.0.2.2")))
 	neighborIs(t, s, "192.0.2.2", "announcing three routes, one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
-
-	allowed := peer("192.0.2.2")
-	allowed.AllowOwnASN = 1
-	apply(t, s, state(allowed))
-	neighborIs(t, s, "192.0.2.2", "announcing three accepted routes", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 3 })
-	apply(t, s, state(peer("192.0.2.2")))
-	neighborIs(t, s, "192.0.2.2", "announcing three routes, again one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
 }
 
 func TestADownNeighborIsResetOnceAndComesBack(t *testing.T) {
@@ -322,7 +288,6 @@ func TestAnotherASKeepsTheAnnouncedRoutes(t *testing.T) {
 	router.Await()
 	wanted := state(peer("192.0.2.2"))
 	wanted.Global.ASN = 64999
-	wanted.Global.Multipath = true
 	apply(t, s, wanted)
 	router.Await("198.51.100.1/32 via 192.0.2.1")
 	if n := established(t, s, "192.0.2.2"); n.LocalASN != 64999 {

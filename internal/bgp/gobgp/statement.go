@@ -54,12 +54,6 @@ func statementOf(name string, st peering.Statement) *api.Statement {
 			peering.External: api.Conditions_ROUTE_TYPE_EXTERNAL,
 		}[st.If.Origin],
 	}
-	if n := st.If.ASPathLength; n > 0 {
-		c.AsPathLength = &api.AsPathLength{Type: api.Comparison_COMPARISON_GE, Length: n}
-	}
-	if n := st.If.CommunityCount; n > 0 {
-		c.CommunityCount = &api.CommunityCount{Type: api.Comparison_COMPARISON_GE, Count: n}
-	}
 	for _, f := range st.If.Families {
 		c.AfiSafiIn = append(c.AfiSafiIn, familyOf(f))
 	}
@@ -95,7 +89,7 @@ func actionsOf(a peering.Actions) *api.Actions {
 		out.LocalPref = &api.LocalPrefAction{Value: *a.LocalPref}
 	}
 	if p := a.Prepend; p != nil {
-		out.AsPrepend = &api.AsPrependAction{Asn: p.ASN, Repeat: uint32(p.Repeat), UseLeftMost: p.ASN == 0}
+		out.AsPrepend = &api.AsPrependAction{Asn: p.ASN, Repeat: uint32(p.Repeat)}
 	}
 	if a.NextHop.IsValid() {
 		out.Nexthop = &api.NexthopAction{Address: a.NextHop.String()}

@@ -24,9 +24,6 @@ type Node struct {
 	Restricted []Restriction
 	// Draining says that routes ask routers to prefer other nodes. No policy removes that request.
 	Draining bool
-	// Overflowed says that an earlier process of this node ended because a learned route did not fit
-	// into a message to another neighbor. The node then announces no learned routes.
-	Overflowed bool
 	// NoExtendedNextHop holds the names of neighbors without the capability to take IPv4 routes
 	// with IPv6 next hops (RFC 8950). A neighbor that has not sent its capabilities yet is not
 	// among them: after a restart of the speaker it must get these routes at once, or it would drop
@@ -67,7 +64,6 @@ type Decision struct {
 	Dampening time.Duration
 	Protocol  int
 
-	AllowTransit  bool
 	StatusEnabled bool
 	Heartbeat     time.Duration
 	// Secrets are the Secrets that the configuration names for any node.
@@ -120,7 +116,6 @@ type ExportRule struct {
 // open a session without this protection.
 func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
 	r := reader{spec: spec, node: node, secrets: secrets, egress: egress, findings: findings{aliases: AliasesOf(spec)}}
-	r.d.AllowTransit = spec.Global.AllowTransit
 	r.legacy()
 	r.aliasProblems()
 	r.global()

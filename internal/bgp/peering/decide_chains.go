@@ -27,7 +27,7 @@ func (r *reader) chains() {
 	r.d.State.Export = Chain{
 		Statements: slices.Concat(
 			r.restricted(),
-			r.transit(),
+			transit(),
 			r.hops(),
 			r.forSome("export", func(a application) assignment { return a.exports }),
 			r.forAll("export", all.exports),
@@ -41,12 +41,11 @@ func (r *reader) chains() {
 	r.d.State.sort()
 }
 
-// consumes reports whether the kernel or other neighbors use learned routes. If not, the node
+// consumes reports whether the kernel uses learned routes. If not, the node
 // learns no routes. Routes that a router announces by mistake would use memory, and could replace
 // the node's own routes.
 func (r *reader) consumes() bool {
-	return len(r.d.Export) > 0 || r.d.AllowTransit ||
-		slices.ContainsFunc(r.members, func(m member) bool { return m.RouteReflector.Client })
+	return len(r.d.Export) > 0
 }
 
 // ownRoutes rejects prefixes of this cluster that neighbors announce. Within the node's own
@@ -109,28 +108,12 @@ func (r *reader) set(name string, c neighborSet) *SetRef {
 	}
 }
 
-// transit prevents that a route learned from one neighbor is announced to others. The clients of a
-// route reflector still get the routes that other members of their AS announce.
-func (r *reader) transit() []Statement {
-	if r.d.AllowTransit && !r.overflowed("spec.global.allowTransit") {
-		return passable()
+// transit prevents that a route learned from one neighbor is announced to others.
+func transit() []Statement {
+	return []Statement{
+		{Name: reserved + "transit external", If: Conditions{Origin: External}, Then: Actions{Verdict: Reject}},
+		{Name: reserved + "transit internal", If: Conditions{Origin: Internal}, Then: Actions{Verdict: Reject}},
 	}
-	var clients neighborSet
-	for _, m := range r.members {
-		if m.RouteReflector.Client && !r.overflowed(m.Path+".routeReflector") {
-			clients = clients.plus(m.set())
-		}
-	}
-	var all []Statement
-	interior := Conditions{Origin: Internal}
-	if interior.Neighbors = r.set("clients", clients); interior.Neighbors != nil {
-		interior.Neighbors.Match = Invert
-		all = passable()
-	}
-	return append(all,
-		Statement{Name: reserved + "transit external", If: Conditions{Origin: External}, Then: Actions{Verdict: Reject}},
-		Statement{Name: reserved + "transit internal", If: interior, Then: Actions{Verdict: Reject}},
-	)
 }
 
 // hops sets the next hops of routes of the other family, or rejects routes that have none. It does

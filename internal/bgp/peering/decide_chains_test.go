@@ -58,22 +58,3 @@ func TestPoliciesKeepTheAttributesOfADrainedNode(t *testing.T) {
 		}
 	}
 }
-
-func TestANodeWhoseSpeakerOverflowedPassesNothingOn(t *testing.T) {
-	here := node
-	here.Overflowed = true
-	for field, spec := range map[string]string{
-		"spec.global.allowTransit":         `{global: {asn: 64512, allowTransit: true}}`,
-		"spec.neighbors[0].routeReflector": `{global: {asn: 64512}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 64512}, routeReflector: {routeReflectorClient: true}}]}`,
-		"":                                 `{global: {asn: 64512}}`,
-	} {
-		d := peering.Decide(config(t, spec), here, secrets, egress)
-		want := "\nexport [purelb:transit external] external -> reject\nexport [purelb:transit internal] internal -> reject\n"
-		if got := print(d); !strings.Contains(got, want) {
-			t.Errorf("%s: the decision is\n%s\nwant in it%s", field, got, want)
-		}
-		if got := complaints(d); field == "" && got != "" || !strings.HasPrefix(got, "here RouteTooLong "+field+": the speaker ended") && field != "" {
-			t.Errorf("%s: the problems are %q", field, got)
-		}
-	}
-}

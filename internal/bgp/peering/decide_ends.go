@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strconv"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
 // numbers reads the AS numbers of both ends. The number of the neighbor is 0 if it is not set,
-// which only a group allows. Neighbors outside of a confederation only know its identifier (RFC
-// 5065).
+// which only a group allows.
 func (r *reader) numbers(ls layers, out *Options) bool {
 	okLocal := r.localASN(ls, out)
 	n, from := firstSet(ls, func(l layer) bgpv1.PeerASN { return l.config.PeerASN })
@@ -24,17 +22,10 @@ func (r *reader) numbers(ls layers, out *Options) bool {
 		out.ASN = out.LocalASN
 	case bgpv1.AnyExternal:
 		out.External = true
-		if value(r.spec.Global.Confederation).Enabled {
-			ok = r.refuse(field, ReasonNotSupported, "external does not say whether the neighbor is in the confederation: write the number of its autonomous system")
-		}
 	default:
 		if out.ASN, ok = asn(int64(n)); !ok {
 			r.refuse(field, ReasonParseError, badASN, n)
 		}
-	}
-	c := r.d.State.Global.Confederation
-	if text, _ := firstSet(ls, func(l layer) bgpv1.LocalASN { return l.config.LocalASN }); text == "" && c != nil && out.ASN != 0 && !out.interior() && !slices.Contains(c.Members, out.ASN) {
-		out.LocalASN = c.Identifier
 	}
 	if !okLocal {
 		out.ASN, out.External = 0, false // it is not known whether the session is internal

@@ -39,9 +39,6 @@ func (r *reader) global() {
 	r.listening(field)
 	r.globalFamilies(field)
 	r.device(field)
-	r.confederation(field)
-	r.selection()
-	out.Multipath = in.UseMultiplePaths
 }
 
 // nodeIP stands for the internal addresses of the Node.
@@ -181,45 +178,7 @@ func isInterface(s string) bool {
 	})
 }
 
-func (r *reader) confederation(field string) {
-	in := r.spec.Global.Confederation
-	if in == nil {
-		return
-	}
-	field += ".confederation"
-	if !in.Enabled {
-		if in.Identifier != 0 || len(in.MemberASList) > 0 {
-			r.note(field, ReasonAdjusted, notEnabled)
-		}
-		return
-	}
-	out := &Confederation{}
-	var ok bool
-	if out.Identifier, ok = asn(in.Identifier); !ok {
-		r.fatal(field+".identifier", ReasonParseError, badASN, in.Identifier)
-	}
-	for i, n := range in.MemberASList {
-		member, ok := asn(n)
-		if !ok {
-			r.fatal(at(field+".memberAsList", i), ReasonParseError, badASN, n)
-			continue
-		}
-		out.Members = append(out.Members, member)
-	}
-	slices.Sort(out.Members)
-	out.Members = slices.Compact(out.Members)
-	r.d.State.Global.Confederation = out
-}
-
 const notEnabled = "is not in effect, because enabled is not true: set it, or remove the rest"
-
-func (r *reader) selection() {
-	in := r.spec.Global.RouteSelectionOptions
-	if in == nil {
-		return
-	}
-	r.d.State.Global.AlwaysCompareMED = in.AlwaysCompareMED
-}
 
 // status reads the options of the node's report.
 func (r *reader) status() {

@@ -2,7 +2,6 @@ package peering
 
 import (
 	"math"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,6 @@ const (
 	mostRestart         = 4095 // 12 bits in RFC 4724
 	defaultDeferral     = 5
 	mostDeferral        = 3600
-	mostLongLived       = 1<<24 - 1 // RFC 9494
 	defaultBFDInterval  = 300
 	leastBFDInterval    = 50
 	mostBFDInterval     = 60000
@@ -98,10 +96,8 @@ func (r *reader) options(ls layers) (Options, bool) {
 		r.distance(ls, &out),
 	}
 	out.Description, _ = firstSet(ls, func(l layer) string { return l.config.Description })
-	r.allowOwnASN(ls, &out)
 	r.timers(ls, &out)
 	r.gracefulRestart(ls, &out)
-	r.routeReflector(ls, &out)
 	r.bfd(ls, &out)
 	return out, !slices.Contains(fine[:], false)
 }
@@ -149,20 +145,7 @@ func (r *reader) sessionFamily(field string, in bgpv1.AFISAFI, before Options) (
 		r.note(field+".family", ReasonConflict, "%s is not among spec.global.families, and left out: add it there", in.Family)
 		return Family{}, false, true
 	}
-	r.addPaths(field+".addPaths", in.AddPaths, &out)
 	return out, true, r.prefixLimit(field+".prefixLimit", in.PrefixLimit, &out)
-}
-
-func (r *reader) addPaths(field string, in *bgpv1.AddPaths, out *Family) {
-	if in == nil {
-		return
-	}
-	out.AddPathsReceive = in.Receive
-	if in.SendMax < 0 || in.SendMax > math.MaxUint8 {
-		r.note(field+".sendMax", ReasonParseError, "%d is not from 1 to 255, so one path is sent", in.SendMax)
-		return
-	}
-	out.AddPathsSend = uint8(in.SendMax)
 }
 
 // DefaultMaxPrefixes is the default limit of prefixes that a neighbor may announce of a
@@ -272,19 +255,6 @@ func (r *reader) ttl(field string, n int32) (uint8, bool) {
 	return uint8(n), true
 }
 
-// mostOwnASN limits how often the node's own AS may be in the path of a route.
-const mostOwnASN = 10
-
-// allowOwnASN reads how often the node's own AS may be in a path.
-func (r *reader) allowOwnASN(ls layers, out *Options) {
-	n, from := firstSet(ls, func(l layer) int32 { return l.options.AllowOwnASN })
-	if n < 0 || n > mostOwnASN {
-		r.note(from.path+".allowOwnAsn", ReasonParseError, "%d is not from 0 to 10, so 0 is used", n)
-		return
-	}
-	out.AllowOwnASN = uint8(n)
-}
-
 // timers reads the timers of the session.
 func (r *reader) timers(ls layers, out *Options) {
 	hold := r.ranged(ls, ".timers.config.holdTime", leastHold, math.MaxUint16, defaultHold, "seconds",
@@ -323,8 +293,6 @@ func (r *reader) gracefulRestart(ls layers, out *Options) {
 			func(l layer) int64 { return int64(value(l.options.GracefulRestart).RestartTime) })),
 		Deferral: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.deferralTime", 1, mostDeferral, defaultDeferral, "seconds",
 			func(l layer) int64 { return int64(value(l.options.GracefulRestart).DeferralTime) })),
-		LongLived: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.longLivedRestartTime", 0, mostLongLived, 0, "seconds",
-			func(l layer) int64 { return int64(value(l.options.GracefulRestart).LongLivedRestartTime) })),
 	}
 }
 
@@ -339,33 +307,6 @@ func (r *reader) ranged(ls layers, field string, least, most, otherwise int64, u
 		return otherwise
 	}
 	return n
-}
-
-// routeReflector reads whether the neighbor is a client of a route reflector.
-func (r *reader) routeReflector(ls layers, out *Options) {
-	client, from := firstSet(ls, func(l layer) *bool { return value(l.options.RouteReflector).RouteReflectorClient })
-	text, fromText := firstSet(ls, func(l layer) string { return value(l.options.RouteReflector).RouteReflectorClusterID })
-	if !is(client, false) {
-		if client == nil && text != "" {
-			r.adjusted(fromText.path+".routeReflector.routeReflectorClusterId", "is not in effect, because routeReflectorClient is not true: set it, or remove this")
-		}
-		return
-	}
-	if (out.ASN != 0 || out.External) && !out.interior() {
-		r.note(from.path+".routeReflector.routeReflectorClient", ReasonConflict,
-			"is not in effect, because the neighbor is not in the node's own AS: only neighbors in it can be clients")
-		return
-	}
-	out.RouteReflector.Client = true
-	if text == "" {
-		return
-	}
-	id, err := netip.ParseAddr(text)
-	if err != nil || !id.Is4() || id.IsUnspecified() {
-		r.note(fromText.path+".routeReflector.routeReflectorClusterId", ReasonParseError, "%s is not an IPv4 address, so the router ID is used", quote(text))
-		return
-	}
-	out.RouteReflector.ClusterID = id
 }
 
 // bfd reads the BFD timers.

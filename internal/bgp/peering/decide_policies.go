@@ -224,9 +224,6 @@ func (r *reader) prepend(field string, in *bgpv1.ASPrepend) (*Prepend, bool) {
 		return nil, true
 	}
 	out := &Prepend{ASN: r.d.State.Global.ASN, Repeat: 1}
-	if r.d.State.Global.Confederation != nil {
-		out.ASN = 0 // neighbors outside know only the identifier, which is first in their view of the path
-	}
 	if in.ASN != 0 {
 		var ok bool
 		if out.ASN, ok = asn(in.ASN); !ok {

@@ -17,7 +17,7 @@ func TestAnASNumberIsEnough(t *testing.T) {
 	if diff := cmp.Diff(plain, print(d)); diff != "" {
 		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
-	if !d.StatusEnabled || d.Heartbeat != time.Minute || d.AllowTransit {
+	if !d.StatusEnabled || d.Heartbeat != time.Minute {
 		t.Errorf("the decision is %+v, want one without problems", d)
 	}
 }

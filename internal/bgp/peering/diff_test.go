@@ -114,7 +114,6 @@ func TestSessionsEndOnlyForChangesThatNeedIt(t *testing.T) {
 		{"a link-local address", func(s *peering.State) { s.Peers[0].LinkLocal = netip.MustParseAddr("fe80::1") }, "~" + one},
 		{"an AS", func(s *peering.State) { s.Peers[0].ASN = 2 }, "-" + one + " +" + one},
 		{"a password", func(s *peering.State) { s.Peers[0].Password = "x" }, "-" + one + " +" + one},
-		{"additional paths", func(s *peering.State) { s.Peers[0].Families[0].AddPathsReceive = true }, "-" + one + " +" + one},
 		{"no neighbors", func(s *peering.State) { *s = peering.State{} }, "-" + one + two},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

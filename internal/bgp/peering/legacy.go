@@ -16,7 +16,7 @@ type unread struct {
 // legacy reports the fields that are not read. The rest of the configuration is in effect.
 func (r *reader) legacy() {
 	for i := range r.spec.DynamicNeighbors {
-		r.ignored(at("spec.dynamicNeighbors", i), []unread{{"", true, "is not in effect, because nodes have sessions only with routers that the configuration names: " +
+		r.ignored(at("spec.dynamicNeighbors", i), []unread{{"", true, "nodes have sessions only with routers that the configuration names: " +
 			"list each one in spec.neighbors, by its neighborAddress, or by neighborGateway or neighborInterface if each node has another one"}})
 	}
 	r.ignored("spec.global", legacyGlobal(r.spec.Global))
@@ -31,25 +31,42 @@ func (r *reader) legacy() {
 func (r *reader) ignored(path string, fields []unread) {
 	for _, f := range fields {
 		if f.set {
-			r.note(path+f.field, ReasonNotSupported, "%s", f.why)
+			r.note(path+f.field, ReasonNotSupported, "is not in effect, because %s", f.why)
 		}
 	}
 }
 
+const noLongLived = "routers keep the routes for restartTime alone: write a longer one"
+
 // legacyGlobal lists the fields of spec.global.
 func legacyGlobal(g bgpv1.Global) []unread {
+	selection := value(g.RouteSelectionOptions)
 	return []unread{
+		{".allowTransit", g.AllowTransit, "a node announces only its own addresses: remove it, and let the routers peer with each other"},
+		{".confederation", value(g.Confederation).Enabled,
+			"nodes are in one AS: remove it, peer with routers in that AS, and write localAsn at neighbors that expect another number of the nodes"},
 		{".defaultRouteDistance", value(g.DefaultRouteDistance) != bgpv1.DefaultRouteDistance{},
-			"is not in effect, because routes have no administrative distance here: use the metric of the rules of netlinkExport"},
-		{".routeSelectionOptions.advertiseInactiveRoutes", value(g.RouteSelectionOptions).AdvertiseInactiveRoutes,
-			"is not in effect, because what is announced does not depend on routing tables: remove it"},
+			"routes have no administrative distance here: use the metric of the rules of netlinkExport"},
+		{".gracefulRestart.longLivedRestartTime", value(g.GracefulRestart).LongLivedRestartTime != 0, noLongLived},
+		{".routeSelectionOptions.advertiseInactiveRoutes", selection.AdvertiseInactiveRoutes, "what is announced does not depend on routing tables: remove it"},
+		{".routeSelectionOptions.alwaysCompareMed", selection.AlwaysCompareMED, "a node passes no routes on: remove it, and let the routers compare them"},
+		{".useMultiplePaths", g.UseMultiplePaths, "one route of each prefix goes into a routing table: remove it"},
 	}
 }
 
 // legacySession lists the fields of neighbors and peer groups.
 func legacySession(o bgpv1.SessionOptions) []unread {
-	return []unread{
+	all := []unread{
+		{".allowOwnAsn", o.AllowOwnASN != 0,
+			"routes with the AS of the nodes in their path are not accepted: let the router replace it (as-override), or give each rack an AS of its own by localAsn"},
+		{".gracefulRestart.longLivedRestartTime", value(o.GracefulRestart).LongLivedRestartTime != 0, noLongLived},
+		{".routeReflector.routeReflectorClient", is(value(o.RouteReflector).RouteReflectorClient, false),
+			"a node passes no routes on: remove it, and make a router the reflector"},
 		{".timers.config.minimumAdvertisementInterval", value(o.Timers).Config.MinimumAdvertisementInterval != 0,
-			"is not in effect, because changes are announced at once: remove it"},
+			"changes are announced at once: remove it"},
 	}
+	for i, f := range o.AFISAFIs {
+		all = append(all, unread{at(".afiSafis", i) + ".addPaths", value(f.AddPaths) != bgpv1.AddPaths{}, "a node announces one path of each prefix and uses one: remove it"})
+	}
+	return all
 }

@@ -87,9 +87,8 @@ func print(d peering.Decision) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if g := d.State.Global; d.OK {
-		line("as %d id %s (%s)%s%s%s families %v%s%s%s", g.ASN, g.RouterID, d.RouterIDSource, when(g.Port >= 0, fmt.Sprintf(" port %d", g.Port)),
-			when(len(g.Listen) > 0, fmt.Sprintf(" at %v", g.Listen)), when(g.Device != "", " on "+g.Device), g.Families,
-			when(g.Multipath, " multipath"), when(g.AlwaysCompareMED, " always-med"), confederation(g.Confederation))
+		line("as %d id %s (%s)%s%s%s families %v", g.ASN, g.RouterID, d.RouterIDSource, when(g.Port >= 0, fmt.Sprintf(" port %d", g.Port)),
+			when(len(g.Listen) > 0, fmt.Sprintf(" at %v", g.Listen)), when(g.Device != "", " on "+g.Device), g.Families)
 	}
 	for _, p := range d.State.Peers {
 		line("peer %s %s%s%s%s%s", p.Name(), options(p.Options), when(p.Port != 0, fmt.Sprintf(" port %d", p.Port)),
@@ -118,29 +117,17 @@ func print(d peering.Decision) string {
 	return b.String()
 }
 
-func confederation(c *peering.Confederation) string {
-	if c == nil {
-		return ""
-	}
-	return fmt.Sprintf(" confederation %d of %v", c.Identifier, c.Members)
-}
-
 func options(o peering.Options) string {
 	text := "as " + when(o.External, "any ") + fmt.Sprintf("%d from %d", o.ASN, o.LocalASN) + when(o.Description != "", fmt.Sprintf(" %q", o.Description)) +
 		when(o.Password != "", " password "+o.Password)
 	for _, f := range o.Families {
-		text += " " + f.Family.String() + when(f.AddPathsReceive, "+receive") + when(f.AddPathsSend > 0, fmt.Sprintf("+send%d", f.AddPathsSend)) +
-			when(f.MaxPrefixes != peering.DefaultMaxPrefixes, fmt.Sprintf("<%d", f.MaxPrefixes)) + when(f.WarnPercent > 0, fmt.Sprintf("(%d%%)", f.WarnPercent))
+		text += " " + f.Family.String() + when(f.MaxPrefixes != peering.DefaultMaxPrefixes, fmt.Sprintf("<%d", f.MaxPrefixes)) + when(f.WarnPercent > 0, fmt.Sprintf("(%d%%)", f.WarnPercent))
 	}
 	text += fmt.Sprintf(" %v/%v/%v", o.Timers.Hold.Seconds(), o.Timers.Keepalive.Seconds(), o.Timers.ConnectRetry.Seconds())
 	text += when(o.LocalAddress.IsValid(), " by "+o.LocalAddress.String()) + when(o.Device != "", " on "+o.Device) + when(o.Passive, " passive") +
-		when(o.Multihop > 0, fmt.Sprintf(" multihop %d", o.Multihop)) + when(o.TTLSecurity > 0, fmt.Sprintf(" ttl %d", o.TTLSecurity)) +
-		when(o.AllowOwnASN > 0, fmt.Sprintf(" own %d", o.AllowOwnASN))
+		when(o.Multihop > 0, fmt.Sprintf(" multihop %d", o.Multihop)) + when(o.TTLSecurity > 0, fmt.Sprintf(" ttl %d", o.TTLSecurity))
 	if g := o.GracefulRestart; g.Enabled {
-		text += fmt.Sprintf(" restart %s deferral %s%s%s", g.Restart, g.Deferral, when(g.HelperOnly, " helper"), when(g.LongLived > 0, " long "+g.LongLived.String()))
-	}
-	if o.RouteReflector.Client {
-		text += " client" + when(o.RouteReflector.ClusterID.IsValid(), " of "+o.RouteReflector.ClusterID.String())
+		text += fmt.Sprintf(" restart %s deferral %s%s", g.Restart, g.Deferral, when(g.HelperOnly, " helper"))
 	}
 	if o.BFD != nil {
 		text += fmt.Sprintf(" bfd %s/%sx%d", o.BFD.MinTransmit, o.BFD.MinReceive, o.BFD.Multiplier) +
@@ -160,7 +147,6 @@ func chain(line func(string, ...any), direction string, c peering.Chain) {
 
 func conditions(c peering.Conditions) string {
 	text := when(c.Origin != "", " "+string(c.Origin)) + when(len(c.Families) > 0, fmt.Sprintf(" %v", c.Families))
-	text += when(c.ASPathLength > 0, fmt.Sprintf(" path>=%d", c.ASPathLength)) + when(c.CommunityCount > 0, fmt.Sprintf(" communities>=%d", c.CommunityCount))
 	for _, e := range []struct {
 		name string
 		ref  *peering.SetRef

@@ -26,8 +26,6 @@ const (
 	ReasonNoDefaultRoute = "NoDefaultRoute"
 	// ReasonSessionTaken: another program on the node has a session with the neighbor.
 	ReasonSessionTaken = "SessionTaken"
-	// ReasonOverflowed says that a learned route was too long for another neighbor.
-	ReasonOverflowed = "RouteTooLong"
 
 	ReasonRouterID            = "RouterIDResolutionFailed"
 	ReasonPeerGroupMissing    = "PeerGroupMissing"

@@ -7,16 +7,10 @@ import "slices"
 // below leave room for the other attributes, which need 110 bytes at most.
 //
 //	a route of this node:  64 communities and 64 large ones, GRACEFUL_SHUTDOWN: 1,036 bytes
-//	a learned route:       128 ASes and 128 communities: 1,024 bytes
 //	policies of a neighbor and of all neighbors: 1,400 bytes each
-//
-// GoBGP cannot limit the large and extended communities of a learned route, or unknown attributes.
 const (
 	// mostCommunities is the longest list of communities, as in the schema of ServiceGroup.
 	mostCommunities = 64
-	// mostPassedOn is how many ASes and communities a learned route may have that is announced to
-	// other neighbors. The ASes include that of this node.
-	mostPassedOn = 128
 	// mostGrowth is how many bytes a list of policies may add to a route.
 	mostGrowth = 1400
 )
@@ -27,24 +21,6 @@ const (
 	sizeOfCommunity      = 4
 	sizeOfLargeCommunity = 12
 )
-
-// passable rejects learned routes that may not fit into a message to another neighbor. The routes of
-// this node stay below these limits.
-func passable() []Statement {
-	return []Statement{
-		{Name: reserved + "long path", If: Conditions{ASPathLength: mostPassedOn + 1}, Then: Actions{Verdict: Reject}},
-		{Name: reserved + "many communities", If: Conditions{CommunityCount: mostPassedOn + 1}, Then: Actions{Verdict: Reject}},
-	}
-}
-
-// overflowed reports whether the node announces no learned routes although field asks for it.
-func (r *reader) overflowed(field string) bool {
-	if r.node.Overflowed {
-		r.here(field, ReasonOverflowed, "the speaker ended because a learned route did not fit into a message to another neighbor, so this node passes on no routes: "+
-			"let routers announce no routes with so many attributes, and then delete the pod of the speaker")
-	}
-	return r.node.Overflowed
-}
 
 // growth returns how many bytes the policies can add to one route. A route that a statement accepts
 // does not reach the next statements.

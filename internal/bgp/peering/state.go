@@ -29,8 +29,7 @@ type State struct {
 }
 
 // Global holds the options of the node as a whole. A change of ASN, RouterID, Port, Listen,
-// Families, Device, Multipath, AlwaysCompareMED or Confederation needs a new BGP server, and all
-// sessions start again.
+// Families or Device needs a new BGP server, and all sessions start again.
 type Global struct {
 	ASN      uint32
 	RouterID netip.Addr // always IPv4
@@ -39,16 +38,7 @@ type Global struct {
 	Listen   []netip.Addr // empty: all
 	Families []addr.Family
 	// Device is the interface or VRF device that all sockets are bound to, or "".
-	Device           string
-	Multipath        bool
-	AlwaysCompareMED bool
-	Confederation    *Confederation
-}
-
-// Confederation is a group of ASes that looks like the AS Identifier from outside (RFC 5065).
-type Confederation struct {
-	Identifier uint32
-	Members    []uint32
+	Device string
 }
 
 // Options are the options of a session.
@@ -67,10 +57,7 @@ type Options struct {
 	Multihop        uint8 // the TTL; 0: not multihop
 	TTLSecurity     uint8 // the lowest TTL to accept (RFC 5082; 0: off)
 	GracefulRestart GracefulRestart
-	RouteReflector  RouteReflector
-	// AllowOwnASN is how often LocalASN may be in the path of a learned route.
-	AllowOwnASN uint8
-	BFD         *BFD // RFC 5882
+	BFD             *BFD // RFC 5882
 }
 
 // Peer is one neighbor. It has an address, or, if it is unnumbered, an interface.
@@ -105,9 +92,6 @@ func (p Peer) Name() string {
 // Family holds the options of one address family of a session. It is always unicast.
 type Family struct {
 	Family addr.Family
-	// AddPathsReceive and AddPathsSend are the options of RFC 7911. Send 0 is off.
-	AddPathsReceive bool
-	AddPathsSend    uint8
 	// MaxPrefixes is the number of prefixes above which the session ends; 0 means no limit. Above
 	// WarnPercent percent of MaxPrefixes there is a warning.
 	MaxPrefixes uint32
@@ -126,15 +110,6 @@ type GracefulRestart struct {
 	// long we wait for the other neighbors after a restart before we announce routes.
 	Restart, Deferral time.Duration
 	HelperOnly        bool
-	// LongLived is how much longer the neighbor keeps the routes as stale ones (RFC 9494); 0:
-	// off.
-	LongLived time.Duration
-}
-
-// RouteReflector is RFC 4456.
-type RouteReflector struct {
-	Client    bool
-	ClusterID netip.Addr
 }
 
 // BFD holds the timers that we offer to a neighbor (RFC 5880).
@@ -281,9 +256,6 @@ type Conditions struct {
 	Prefixes, Neighbors, ASPaths, Communities, LargeCommunities *SetRef
 	Origin                                                      Origin
 	Families                                                    []addr.Family
-	// ASPathLength and CommunityCount are the least numbers of ASes in the path and of communities.
-	// 0 means any number.
-	ASPathLength, CommunityCount uint32
 }
 
 // Change is an operation on a list of communities.
@@ -320,8 +292,7 @@ type MEDChange struct {
 	Value  int64
 }
 
-// Prepend adds ASN at the front of the AS path, Repeat times. ASN 0 stands for the last AS in
-// the path.
+// Prepend adds ASN at the front of the AS path, Repeat times.
 type Prepend struct {
 	ASN    uint32
 	Repeat uint8

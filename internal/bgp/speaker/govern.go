@@ -85,7 +85,7 @@ func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
 	g := &s.governing
 	node, known, ways, linkLocal := in.Node.Node, g.gateways, g.ways, g.found
 	node.Own, node.Restricted = slices.Concat(in.Own, s.heldOutside(in.Own)), in.Attributes.Restricted
-	node.Draining, node.Overflowed, node.NoExtendedNextHop = s.drain.asks(), s.Overflowed, g.noExtended
+	node.Draining, node.NoExtendedNextHop = s.drain.asks(), g.noExtended
 	s.background.start(ctx, func(ctx context.Context) completion {
 		began := time.Now()
 		found, errFound := findGateways(ctx, s.Kernel, in.Config.Spec, known)

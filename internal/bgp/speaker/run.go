@@ -26,9 +26,8 @@ import (
 const (
 	// eventSource is the reporting component of events.
 	eventSource = "k8gobgp"
-	// memoryFile and traceFile are the names of the files in StateDir.
+	// memoryFile is the name of the file in StateDir.
 	memoryFile = "input.json"
-	traceFile  = "panic.txt"
 	// askEvery is the interval at which Run asks whether the API server is there.
 	askEvery = time.Second
 )
@@ -95,7 +94,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  recorder,
-		Metrics: metrics, Log: s.Log, Memory: inside(dir, memoryFile), Overflowed: s.overflowed(ctx, dir),
+		Metrics: metrics, Log: s.Log, Memory: inside(dir, memoryFile),
 		Endings: end,
 		Room:    room,
 	})
@@ -127,16 +126,4 @@ func inside(dir, name string) string {
 		return ""
 	}
 	return filepath.Join(dir, name)
-}
-
-// overflowed reports whether an earlier process of this pod ended because a route was too long.
-func (s Setup) overflowed(ctx context.Context, dir string) bool {
-	if dir == "" {
-		return false
-	}
-	overflowed, err := keepTrace(filepath.Join(dir, traceFile))
-	if err != nil {
-		s.Log.WarnContext(ctx, "panicsNotKept", "node", s.Node, "error", err)
-	}
-	return overflowed
 }

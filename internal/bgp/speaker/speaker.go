@@ -115,8 +115,7 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what a Speaker needs. All fields but Endings, Memory, Overflowed and Room
-// are required.
+// Options holds what a Speaker needs. All fields but Endings, Memory and Room are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -136,9 +135,6 @@ type Options struct {
 	Endings Endings
 	// Memory is the file with the last good input. "" means: no file.
 	Memory string
-	// Overflowed says that an earlier process of this pod ended because a learned route was too long
-	// for another neighbor.
-	Overflowed bool
 	// Room is how many prefixes all neighbors together may announce. 0 means any number.
 	Room uint64
 }
