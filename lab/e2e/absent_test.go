@@ -79,7 +79,7 @@ func (w *world) answeredByOne(a netip.Addr, deadline time.Time) bool {
 
 func TestDeletingAllAgentsCostsOneHandover(t *testing.T) {
 	w := newWorld(t)
-	w.expect("departed") // the last agent has no peer for its handover
+	w.expect("departed", "messageNotSent") // the peers for a handover end too
 	s := watchLocal(w)
 	s.begin()
 	kubectl(w, "delete", "pods", "--namespace", product.Namespace, "--selector", "component=lbnodeagent")
