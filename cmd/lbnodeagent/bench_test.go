@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
 	"purelb.io/purelb/internal/testing/expect"
@@ -175,7 +174,10 @@ func copies(svc *corev1.Service, first netip.Addr) []apitest.Stored {
 }
 
 func after(first netip.Addr, i uint64) string {
-	return addr.NumberOf(first).Plus(i).In(addr.V4).String()
+	for range i {
+		first = first.Next()
+	}
+	return first.String()
 }
 
 // measure prints what the agent costs.
