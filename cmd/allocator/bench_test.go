@@ -30,7 +30,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
 	"purelb.io/purelb/internal/testing/expect"
@@ -256,9 +255,10 @@ func (s set) spec() corev1.ServiceSpec {
 // copies returns Services like svc, which has the cluster address a, until there are n of them.
 // Each has its own cluster address.
 func (s set) copies(svc *corev1.Service, a *networkingv1.IPAddress, n int) (services, addresses []apitest.Stored) {
-	first := addr.NumberOf(netip.MustParseAddr(s.from))
+	clusterIP := netip.MustParseAddr(s.from)
 	for i := 1; i < n; i++ {
-		svc, a, ip := svc.DeepCopy(), a.DeepCopy(), first.Plus(uint64(i)).In(addr.V4).String()
+		clusterIP = clusterIP.Next()
+		svc, a, ip := svc.DeepCopy(), a.DeepCopy(), clusterIP.String()
 		svc.Name, svc.UID, svc.ResourceVersion = name(i), uuid.NewUUID(), ""
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ip, []string{ip}
 		a.Name, a.UID, a.ResourceVersion, a.Spec.ParentRef.Name = ip, uuid.NewUUID(), "", svc.Name
@@ -281,10 +281,9 @@ func (w *bulkWorld) erase(s set) {
 // the missing text.
 func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	w.Helper()
-	first := addr.NumberOf(netip.MustParseAddr("10.64.0.1"))
+	a := netip.MustParseAddr("10.64.0.1")
 	all := make([][]byte, len(services))
 	for i, svc := range services {
-		a := first.Plus(uint64(i)).In(addr.V4)
 		result := service.Result{
 			Addresses: []netip.Addr{a}, From: "default", PoolType: service.PoolRemote,
 			Allocated: true, Reason: "Allocated", Message: "Assigned " + a.String() + " from pool default",
@@ -297,6 +296,7 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 		}
 		bare := strings.Replace(string(full), status, "", 1)
 		all[i] = []byte(strings.Replace(bare, result.Message, result.Message+strings.Repeat(".", len(status)), 1))
+		a = a.Next()
 	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
 )
@@ -56,14 +55,13 @@ var layouts = map[string]func(t testing.TB, p groups.Pool, n int) *ipam.Store{
 		}
 		return b
 	},
-	// Addresses so far apart that no two are in one chunk. This makes the largest tree for n
-	// addresses.
+	// Addresses that are far apart.
 	"scattered": func(t testing.TB, p groups.Pool, n int) *ipam.Store {
 		b := ipam.NewStore()
-		first := addr.NumberOf(p.Range.From)
-		for i := range n {
-			a := first.Plus(uint64(i)*128 + 1).In(p.Family())
-			holdAll(t, b, ownerOf(a), a.String())
+		for a, i := p.Range.From.Next(), 0; i < 128*n; a, i = a.Next(), i+1 {
+			if i%128 == 0 {
+				holdAll(t, b, ownerOf(a), a.String())
+			}
 		}
 		return b
 	},
