@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"purelb.io/purelb/internal/addr"
 )
 
 // Sources of router IDs.
@@ -144,7 +142,8 @@ func hashed(name string, pool netip.Prefix) netip.Addr {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	size := uint64(1) << (32 - pool.Bits())
-	first := pool.Addr().As4()
-	n := uint64(binary.BigEndian.Uint32(first[:])) + uint64(h.Sum32())%(size-2) + 1
-	return addr.Number{Lo: n}.In(addr.V4)
+	id := pool.Addr().As4()
+	n := binary.BigEndian.Uint32(id[:]) + uint32(uint64(h.Sum32())%(size-2)) + 1
+	binary.BigEndian.PutUint32(id[:], n)
+	return netip.AddrFrom4(id)
 }
