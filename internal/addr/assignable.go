@@ -37,7 +37,7 @@ func Assignable(a netip.Addr) bool {
 // have an address.
 func (r Range) Special() (Special, bool) {
 	for _, s := range specials {
-		if r.Overlaps(Range{From: s.Prefix.Addr(), To: Last(s.Prefix)}) {
+		if s.Prefix.Contains(r.From) || r.Contains(s.Prefix.Addr()) { // then one begins in the other
 			return s, true
 		}
 	}

@@ -4,8 +4,8 @@
 // It is exact for any range of either family, from a single address to the
 // whole of IPv6.
 //
-// Read family.go, number.go (an address as a number), range.go, block.go (several ranges), index.go
-// (which range has an address), assignable.go (which addresses Services can have) and parse.go.
+// Read family.go, range.go, block.go (several ranges), index.go (which range has an address),
+// assignable.go (which addresses Services can have) and parse.go.
 package addr
 
 import (
@@ -35,9 +35,11 @@ func (r Range) Overlaps(o Range) bool {
 
 // Size is the number of addresses in r.
 func (r Range) Size() *big.Int {
-	size := NumberOf(r.To).Minus(NumberOf(r.From)).Big()
-	return size.Add(size, big.NewInt(1))
+	size := number(r.To)
+	return size.Sub(size, number(r.From)).Add(size, big.NewInt(1))
 }
+
+func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
 
 // String returns r in the form that ParseRange reads as an explicit range.
 func (r Range) String() string { return r.From.String() + "-" + r.To.String() }
@@ -45,27 +47,12 @@ func (r Range) String() string { return r.From.String() + "-" + r.To.String() }
 // Last returns the last address of p. In an IPv4 subnet that is the broadcast
 // address.
 func Last(p netip.Prefix) netip.Addr {
-	family := V6
-	if p.Addr().Is4() {
-		family = V4
+	bytes := p.Addr().AsSlice()
+	for bit := max(p.Bits(), 0); bit < 8*len(bytes); bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
 	}
-	host := family.Bits() - p.Bits()
-	n := NumberOf(p.Addr())
-	n.Lo |= ones(host)
-	n.Hi |= ones(host - 64)
-	return n.In(family)
-}
-
-// ones returns a word with its low n bits set: none below 0, all from 64 on.
-func ones(n int) uint64 {
-	switch {
-	case n <= 0:
-		return 0
-	case n >= 64:
-		return ^uint64(0)
-	default:
-		return 1<<n - 1
-	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
 }
 
 // Prefixes returns the shortest list of prefixes that covers exactly the addresses of r, in order.

@@ -2,11 +2,8 @@ package addr_test
 
 import (
 	"fmt"
-	"math/big"
 	"net/netip"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/addr"
 )
@@ -136,33 +133,6 @@ func TestFamilyOf(t *testing.T) {
 			t.Errorf("%s: got %s of %d bits, want %s of %d", tt.address, f, f.Bits(), tt.want, tt.bits)
 		}
 	}
-}
-
-// Arithmetic on Numbers gives the same results as big integers and netip.
-func TestNumberArithmeticMatchesBigIntegers(t *testing.T) {
-	modulus := new(big.Int).Lsh(big.NewInt(1), 128)
-	word := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<64 - 1}))
-	number := rapid.Custom(func(t *rapid.T) addr.Number {
-		return addr.Number{Hi: word.Draw(t, "hi"), Lo: word.Draw(t, "lo")}
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		n, m, d := number.Draw(t, "n"), number.Draw(t, "m"), word.Draw(t, "d")
-
-		sum := new(big.Int).Add(n.Big(), new(big.Int).SetUint64(d))
-		if got := n.Plus(d).Big(); got.Cmp(sum.Mod(sum, modulus)) != 0 {
-			t.Errorf("%v + %d = %s, want %s", n, d, got, sum)
-		}
-		difference := new(big.Int).Sub(n.Big(), m.Big())
-		if got := n.Minus(m).Big(); got.Cmp(difference.Mod(difference, modulus)) != 0 {
-			t.Errorf("%v - %v = %s, want %s", n, m, got, difference)
-		}
-		if a := n.In(addr.V6); addr.NumberOf(a) != n {
-			t.Errorf("%v is %s, which is %v", n, a, addr.NumberOf(a))
-		}
-		if a := n.In(addr.V4); addr.NumberOf(a).Lo != n.Lo&(1<<32-1) {
-			t.Errorf("%v is %s, which is %v", n, a, addr.NumberOf(a))
-		}
-	})
 }
 
 func TestPrefixesCoverTheRangeExactly(t *testing.T) {
