@@ -55,6 +55,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/kube"
 	"purelb.io/purelb/internal/kube/events"
 )
@@ -168,7 +169,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		return err
 	}
 	allocations := newAllocations(queue.wake)
-	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, namespace: opt.Namespace, configNamespaces: opt.ConfigNamespaces, ignorePodCIDRs: opt.IgnorePodCIDRs, clusterName: opt.ClusterName, changed: changed, log: log}
+	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, install: census.Install{Namespace: opt.Namespace, ConfigNamespaces: opt.ConfigNamespaces, IgnorePodCIDRs: opt.IgnorePodCIDRs}, clusterName: opt.ClusterName, changed: changed, log: log}
 	metrics := newMetrics(allocations, configWatcher.outOfScope)
 	metrics.problems = configWatcher.problems
 	backends := newBackends(allocations, core, opt, metrics.backends, changed)
@@ -190,7 +191,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		cached: cached, client: gated, configWatcher: configWatcher, allocations: allocations,
 		events: recorder, metrics: metrics, changed: changed, log: log,
 	}
-	if err := register(ctx, opt.Metrics, metrics); err != nil {
+	if err := register(opt.Metrics, metrics); err != nil {
 		return err
 	}
 	for _, o := range watched() {
@@ -219,14 +220,13 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	return control(mgr, opt, services, bootstrap, configWatcher)
 }
 
-// register adds the metrics to a registry, and removes them when ctx is done.
-func register(ctx context.Context, to prometheus.Registerer, m *metrics) error {
+// register adds the metrics to a registry.
+func register(to prometheus.Registerer, m *metrics) error {
 	if to == nil {
 		to = ctrlmetrics.Registry
 	}
 	if err := to.Register(m); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	context.AfterFunc(ctx, func() { to.Unregister(m) })
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/backends"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/nodes/lease"
 )
@@ -66,7 +67,7 @@ func inAnyOrder[T any](items []T) []T {
 
 func newConfigWatcher(t *testing.T, cached client.Reader) *configWatcher {
 	return &configWatcher{
-		cached: cached, allocations: newFixture(t).allocations, backends: backends.New(nil, backends.Options{}), namespace: "purelb", changed: make(chan struct{}, 1),
+		cached: cached, allocations: newFixture(t).allocations, backends: backends.New(nil, backends.Options{}), install: census.Install{Namespace: "purelb"}, changed: make(chan struct{}, 1),
 		metrics: newMetrics(nil, nil), log: slog.New(slog.DiscardHandler),
 		all: func(context.Context) error { return nil },
 	}

@@ -31,12 +31,7 @@ type configWatcher struct {
 	// live asks the API server.
 	live        client.Reader
 	allocations *allocations
-	// namespace is the one that PureLB is installed in. configNamespaces are further namespaces
-	// whose ServiceGroups and LBNodeAgents PureLB uses.
-	namespace        string
-	configNamespaces []string
-	// ignorePodCIDRs says that Services may have addresses of Nodes' podCIDRs.
-	ignorePodCIDRs bool
+	install     census.Install
 	// all queues every Service.
 	all func(context.Context) error
 	// changed gets a signal when there is something to report.
@@ -127,7 +122,7 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 	s := census.Of(census.Objects{
 		Groups: groups.Items, Agents: agents.Items, Leases: leases.Items, Nodes: nodes.Items, Networks: services.Items,
 		Namespaces: namespaces.Items, ClusterIPs: clusterIPs,
-		Install: census.Install{Namespace: l.namespace, ConfigNamespaces: l.configNamespaces, IgnorePodCIDRs: l.ignorePodCIDRs},
+		Install: l.install,
 	})
 	uid := uidOf(namespaces.Items, metav1.NamespaceSystem)
 	cluster := cmp.Or(l.clusterName, uid)
@@ -140,7 +135,7 @@ func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
 // outside returns those groups that are in a namespace that PureLB does not use, in order.
 func (l *configWatcher) outside(groups []v2.ServiceGroup) []v2.ServiceGroup {
 	out := slices.DeleteFunc(slices.Clone(groups), func(g v2.ServiceGroup) bool {
-		return config.InScope(g.Namespace, l.namespace, l.configNamespaces)
+		return config.InScope(g.Namespace, l.install.Namespace, l.install.ConfigNamespaces)
 	})
 	slices.SortFunc(out, func(a, b v2.ServiceGroup) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)

@@ -32,7 +32,6 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/process"
 )
 
 // defaultWorkers is how many Services are reconciled in parallel.
@@ -55,8 +54,7 @@ func control(mgr manager.Manager, opt Options, s *services, o *bootstrap, l *con
 	if err != nil {
 		return err
 	}
-	alive := &lockProbe{visit: func() { s.allocations.known() }}
-	return errors.Join(mgr.AddHealthzCheck("allocations", alive.answer), mgr.AddReadyzCheck("book", ready(mgr, s.allocations)))
+	return errors.Join(mgr.AddHealthzCheck("allocations", s.allocations.unlocked), mgr.AddReadyzCheck("book", ready(mgr, s.allocations)))
 }
 
 // loop adds a loop that calls r for the events of the sources.
@@ -190,42 +188,15 @@ func (q *queue) wake(owners ...ipam.Owner) {
 	}
 }
 
-// stuckAfter is how long the allocations may stay locked before the liveness probe fails. The
-// longest work under that lock is to open the store. With 10,000 Services it takes seconds.
-const stuckAfter = time.Minute
-
-// lockProbe reports whether the allocations can still be locked. If they stay locked, the allocator
-// decides nothing but still renews its Lease, so no other allocator takes over. Only a restart
-// helps.
+// unlocked answers when the allocations can be locked. If they stay locked, the allocator decides
+// nothing but still renews its Lease, so no other allocator takes over: only a restart helps. The
+// kubelet counts the probes that get no answer. The longest work under that lock is to open the store.
+// With 10,000 Services it takes seconds.
 //
 // The probe asks nothing else. No request to the API server is made while the allocations
 // are locked, so a slow or missing API server never fails the probe. The loops do wait for
 // the API server, so their duration is no sign of health.
-type lockProbe struct {
-	// visit locks the allocations and unlocks them.
-	visit func()
-	// pulse times the running visit. Only one visit runs at a time, so that allocations that stay
-	// locked do not accumulate goroutines.
-	pulse    process.Pulse
-	underWay atomic.Bool
-}
-
-// check returns an error when the allocations have been locked for too long. It does not wait for
-// the lock: it starts a visit, and later checks measure how long that visit takes.
-func (p *lockProbe) check(now time.Time) error {
-	if p.underWay.CompareAndSwap(false, true) {
-		p.pulse.Begin(now)
-		go func() {
-			p.visit()
-			p.pulse.End()
-			p.underWay.Store(false)
-		}()
-	}
-	if err := p.pulse.Stuck(now, stuckAfter); err != nil {
-		return fmt.Errorf("wait for the lock of the allocations: %w", err)
-	}
+func (l *allocations) unlocked(*http.Request) error {
+	l.known()
 	return nil
 }
-
-// answer implements healthz.Checker.
-func (p *lockProbe) answer(*http.Request) error { return p.check(time.Now()) }

@@ -141,16 +141,12 @@ func (s *services) book(svc *corev1.Service, r service.Request) {
 	}
 }
 
-// takeOver makes sure that svc, which was another controller's, is ours in the API server too. The
-// next decision frees what that controller gave, except for what is PureLB's by right.
-func (s *services) takeOver(ctx context.Context, svc *corev1.Service, m *memory, r service.Request) (reconcile.Result, error) {
-	why := "no other controller serves it any more"
+// whyOurs says why a Service that was another controller's is ours.
+func whyOurs(r service.Request) string {
 	if r.Owner == service.Adopted {
-		why = "PureLB adopts it at the addresses that it shows"
+		return "PureLB adopts it at the addresses that it shows"
 	}
-	return s.unlessOutdated(ctx, svc, m, r.Held, func() {
-		s.log.Info("takenOver", "service", r.Key(), "reason", why)
-	})
+	return "no other controller serves it any more"
 }
 
 // now returns the Service of this name as the API server has it, or nil if there is none.

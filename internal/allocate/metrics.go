@@ -114,16 +114,8 @@ func (m *metrics) counted() []prometheus.Collector {
 	return append(all, m.backends.counted()...)
 }
 
-// Describe implements prometheus.Collector.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range m.counted() {
-		c.Describe(ch)
-	}
-	own := []*prometheus.Desc{m.size, m.inUse, m.available, m.capacity, m.waiting, m.oldest, m.foreignNow, m.outOfScopeNow, m.refusedNow}
-	for _, d := range append(own, m.backends.described()...) {
-		ch <- d
-	}
-}
+// Describe implements prometheus.Collector. The descriptions are those of Collect.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {

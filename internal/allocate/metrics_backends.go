@@ -53,11 +53,6 @@ func (m *backendMetrics) counted() []prometheus.Collector {
 	return []prometheus.Collector{m.calls, m.durations, m.requests, m.exchanges}
 }
 
-// described returns the metrics that are read from the states of backends.
-func (m *backendMetrics) described() []*prometheus.Desc {
-	return []*prometheus.Desc{m.healthy, m.orphans, m.gap}
-}
-
 // collect reports on the backend of the group called name.
 func (m *backendMetrics) collect(ch chan<- prometheus.Metric, u usage, name string) {
 	healthy := 1.0

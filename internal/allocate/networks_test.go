@@ -81,7 +81,7 @@ func TestIgnoredPodCIDRsAreAllocatable(t *testing.T) {
 	}
 	for _, ignored := range []bool{false, true} {
 		l := newConfigWatcher(t, c)
-		l.live, l.ignorePodCIDRs = c, ignored
+		l.live, l.install.IgnorePodCIDRs = c, ignored
 		if _, err := l.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	case foreignService:
 		return s.leave(ctx, svc, m, r)
 	case formerlyForeign:
-		if wait, err := s.takeOver(ctx, svc, m, r); err != nil || wait.RequeueAfter > 0 {
+		// The next decision frees what that controller gave, except for what is PureLB's by right.
+		wait, err := s.unlessOutdated(ctx, svc, m, r.Held, func() { s.log.Info("takenOver", "service", r.Key(), "reason", whyOurs(r)) })
+		if err != nil || wait.RequeueAfter > 0 {
 			return wait, err
 		}
 		d, err = s.allocations.decide(r)
