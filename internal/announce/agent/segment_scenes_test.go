@@ -2,22 +2,13 @@ package agent
 
 import (
 	"fmt"
-	"maps"
-	"net/netip"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 
-	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/nodes/ending"
-	"purelb.io/purelb/internal/service"
-	"purelb.io/purelb/internal/testing/expect"
 )
 
 // exclude excludes a node from the election, or includes it again.
@@ -108,118 +99,6 @@ func TestSegmentAddressesOfALostNodeAreTakenOver(t *testing.T) {
 	fmt.Printf("RESULT agent_takeover_after_detection_ms %d\n", gap.Milliseconds())
 }
 
-// The bridge suppresses ARP, as some fabrics do: it answers for the hosts that it knows, and drops
-// requests without a sender.
-func TestSegmentAnsweredAddressesAreNotTaken(t *testing.T) {
-	t.Parallel()
-	s, have, lacks, stop := pair(t, nil)
-	if out, err := exec.Command("bridge", "link", "set", "dev", "port-"+have, "neigh_suppress", "on").CombinedOutput(); err != nil {
-		t.Fatalf("bridge link set: %v\n%s", err, out)
-	}
-	stop[have]()
-	before := testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered"))
-	s.exchange.lose(have)
-	eventually(t, "the other node has probed for both addresses several times", func() bool {
-		return testutil.ToFloat64(s.hosts[lacks].metrics.probes.WithLabelValues("answered")) >= before+6
-	})
-	s.expect("while the node answers", have)
-	s.hosts[have].ip(`addr del 192.0.2.9/24 dev eth0
-			addr del 2001:db8::9/64 dev eth0`)
-	s.expect("when the node does not answer", lacks)
-}
-
-// answerWithoutStrictARP makes all kernels answer for the addresses of web. With kube-proxy in IPVS
-// mode, the addresses are on kube-ipvs0 of every node, and without strictARP the kernels answer.
-func (s *segment) answerWithoutStrictARP(t *testing.T) {
-	for _, h := range s.hosts {
-		h.in(func() {
-			for _, link := range []string{"all", "default", "eth0"} {
-				if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/arp_ignore", []byte("0"), 0); err != nil {
-					t.Error(err)
-				}
-			}
-			ip(t, `link add kube-ipvs0 type bridge
-				link set kube-ipvs0 up
-				addr add 192.0.2.9/32 dev kube-ipvs0
-				addr add 2001:db8::9/128 dev kube-ipvs0 nodad`)
-		})
-	}
-}
-
-// No slot names the nodes that answer. So no node waits for them.
-func TestSegmentNodesThatAnswerByMistakeDoNotBlock(t *testing.T) {
-	t.Parallel()
-	s := newSegment(t, "a", "b", "c")
-	s.answerWithoutStrictARP(t)
-	stop := map[string]func(){}
-	for name := range s.hosts {
-		stop[name] = s.start(name, nil)
-	}
-	s.eventually("the nodes know each other", func() bool { return len(s.exchange.members) == 3 && len(s.exchange.macs) == 3 })
-	s.change(serving(branded("web", "192.0.2.9", "2001:db8::9")))
-	left := slices.Sorted(maps.Keys(s.hosts))
-	ended := "" // the former holders, as an event names them
-	for _, what := range []string{"at first", "when the agent of the first holder has ended, and then its power"} {
-		eventually(t, what+", one node takes it", func() bool { return slices.Contains(left, s.holders("192.0.2.9")) })
-		have := s.holders("192.0.2.9")
-		eventually(t, what+", its slot names it", func() bool {
-			return slices.ContainsFunc(s.hosts[have].cluster.services(), func(svc corev1.Service) bool {
-				return strings.HasPrefix(svc.Annotations[service.AnnotationAnnouncingIPv4], have+",")
-			})
-		})
-		lacks := slices.DeleteFunc(slices.Clone(left), func(name string) bool { return name == have })
-		answered := func() (all float64) {
-			for _, name := range lacks {
-				all += testutil.ToFloat64(s.hosts[name].metrics.probes.WithLabelValues("answered"))
-			}
-			return all
-		}
-		before := answered()
-		stop[have]()
-		ended += "is answered by node " + have + ","
-		s.exchange.lose(have)
-		eventually(t, "the next node has probed several times", func() bool { return answered() >= before+3 })
-		for _, name := range lacks {
-			if strings.Contains(s.holders("192.0.2.9"), name) {
-				t.Fatalf("%s: %s has taken the address although %s has it", what, name, have)
-			}
-		}
-		ip(t, "link set port-"+have+" down")
-		left = lacks
-		s.hosts[have].ip("addr del 192.0.2.9/24 dev eth0")
-	}
-	s.expectOn(t, left[0])
-	reported := map[string]bool{}
-	for name, h := range s.hosts {
-		for len(h.events.Events) > 0 {
-			if e := <-h.events.Events; strings.Contains(e, announce.HazardARP) && strings.Contains(e, "Node "+name+" answers") && !reported[name] {
-				reported[name] = true
-			} else if strings.Contains(e, announce.HazardARP) || strings.Contains(e, eventConflict) && !aboutAny(ended, e) {
-				t.Errorf("%s has a wrong or a second warning: %s", name, e)
-			}
-		}
-	}
-	if len(reported) < 2 {
-		t.Errorf("only the nodes %v warn that they answer for addresses that they do not have", reported)
-	}
-}
-
-// aboutAny reports whether e contains one of the texts in ended. On a slow machine a node waits for a
-// former holder, which goes on answering until its power ends, for so long that it says so.
-func aboutAny(ended, e string) bool {
-	for text := range strings.SplitSeq(strings.TrimSuffix(ended, ","), ",") {
-		if text != "" && strings.Contains(e, text+",") {
-			return true
-		}
-	}
-	return false
-}
-
-// expectOn waits until only one node has the IPv4 address of web.
-func (s *segment) expectOn(t *testing.T, name string) {
-	eventuallyIs(t, "the holder", name, func() string { return s.holders("192.0.2.9") })
-}
-
 // The port of the switch is isolated, but the carrier stays. Gossip uses another path.
 func TestSegmentAnIsolatedNodeTakesNothing(t *testing.T) {
 	t.Parallel()
@@ -253,33 +132,4 @@ func TestSegmentAddressesLeaveAnIsolatedNode(t *testing.T) {
 	ip(t, "link set port-"+have+" master br0")
 	s.eventually("the other nodes answer again, and the node publishes its subnets", func() bool { return len(s.exchange.members[have].Subnets) > 0 })
 	s.expect("when the former holder is not isolated any more", lacks)
-}
-
-func TestSegmentAForeignMachineIsReported(t *testing.T) {
-	t.Parallel()
-	s, have, _, _ := pair(t, nil)
-	foreign := s.hosts["c"]
-	claim := func() {
-		for _, prefix := range []string{"192.0.2.9/24", "2001:db8::9/64"} {
-			p := netip.MustParsePrefix(prefix)
-			a := announce.Address{Prefix: p, Link: "eth0", Valid: announce.Forever, Preferred: announce.Forever, NoPrefixRoute: true, NoDAD: p.Addr().Is6()}
-			expect.NoError(t, foreign.stack.Put(t.Context(), []announce.Address{a}))
-			expect.NoError(t, foreign.stack.Claim(t.Context(), "eth0", p.Addr()))
-		}
-	}
-	reported := map[string]bool{}
-	eventually(t, "both conflicts have an event", func() bool {
-		claim()
-		select {
-		case e := <-s.hosts[have].events.Events:
-			if strings.Contains(e, eventConflict) {
-				reported[strings.Fields(e)[2]] = true
-			}
-		case <-time.After(time.Second / 10):
-		}
-		return maps.Equal(reported, map[string]bool{"192.0.2.9,": true, "2001:db8::9,": true})
-	})
-	if got := s.holders("192.0.2.9"); got != have+" c" && got != "c "+have {
-		t.Errorf("the address is on %q, want it on %s and on c", got, have)
-	}
 }

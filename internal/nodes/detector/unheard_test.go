@@ -55,31 +55,6 @@ func TestRackPowerLossLeavesOthersHeard(t *testing.T) {
 	expect.Equal(t, "three are suspected", p.unheardBy(), "eij")
 }
 
-// a, b, h and i are on this side of the cut. Every other peer that one of them watches is
-// suspected.
-func TestPeersBehindACutAreUnheard(t *testing.T) {
-	p := established(t, sixteen, "n o p")
-	p.ticks(MissLimit-1, "")
-	for range Repeats {
-		p.says("b", "o!", "p!")
-		p.says("h", "e!", "f!", "g!")
-		p.says("i", "f!", "g!")
-		p.tick("")
-	}
-	expect.Equal(t, "at first", p.unheardBy(), "cdefgjklmnop")
-	p.peersAre("a b c d e? f? g? h i j k l m n? o? p?")
-	p.ticks(MissLimit, "")
-	expect.Equal(t, "once the suspected peers are believed dead", p.unheardBy(), "cdjklm")
-	p.says("c", "c")
-	p.tick("")
-	expect.Equal(t, "after a heartbeat of c", p.unheardBy(), "djklm")
-	p.says("h", "d!")
-	p.tick("")
-	expect.Equal(t, "after h suspects d", p.unheardBy(), "djklm")
-	p.ticks(2*unheardTicks, "b h i")
-	expect.Equal(t, "after a long time without suspicions", p.unheardBy(), "")
-}
-
 // This process heard no peer for a second, and suspected all peers. Peers that it does not watch
 // send it nothing later. Membership reports that they are alive.
 func TestOutageLeavesNoSuspicions(t *testing.T) {
@@ -132,40 +107,6 @@ func (p *subject) tells(id PeerID, n int) (told int) {
 		p.says("p", "p")
 	}
 	return told
-}
-
-// k was heard long before the cut. c was suspected before all watches began.
-func TestALaterCutStartsANewPeriod(t *testing.T) {
-	p := newSubject(t, sixteen)
-	p.says("d", "c!")
-	p.ticks(2*together, "n o p")
-	p.says("c", "c")
-	p.says("k", "k")
-	p.ticks(p.introduced()+20, "n o p")
-	p.isCut(t)
-}
-
-// isCut cuts a, b, h and i of sixteen off from the others. a must then count the others as unheard.
-func (p *subject) isCut(t *testing.T) {
-	t.Helper()
-	p.ticks(MissLimit-1, "")
-	for range Repeats {
-		p.says("b", "o!", "p!")
-		p.says("h", "e!", "f!", "g!")
-		p.says("i", "f!", "g!")
-		p.tick("")
-	}
-	expect.Equal(t, "unheard", p.unheardBy(), "cdefgjklmnop")
-}
-
-// a learns the peers of an old cluster in two halves. The cut comes when a has known the first half
-// for long enough, but the second half not.
-func TestNewProcessLearnsItsPeersInHalves(t *testing.T) {
-	p := newSubject(t, "a b d f h j l n o p")
-	p.ticks(5, "n o p")
-	p.peersAre(sixteen)
-	p.ticks(p.introduced()-5, "n o p")
-	p.isCut(t)
 }
 
 // g is heard again soon after its watchers, though another peer becomes silent again and again.

@@ -68,24 +68,6 @@ func TestADeadNodeIsDetectedAfterItsPatience(t *testing.T) {
 	}
 }
 
-func TestTheLibraryHasTheSamePatience(t *testing.T) {
-	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
-		quiet := c.start("node-003", 3, nil)
-		record := Record{}.encode(supported, DefaultPatience)
-		record[flagsAt] &^= flagBeats
-		quiet.replace(record)
-		c.pass(10 * time.Second)
-		for range 10 {
-			quiet.port.hold(1500 * time.Millisecond)
-			c.pass(10 * time.Second)
-		}
-		expect.Equal(t, "agents without heartbeats that pause and are seen as dead", c.wronged(), 0)
-		c.powerOff(3)
-		c.pass(10 * time.Second)
-		c.expect("after the library has detected the death", "node-000 alive, node-001 alive, node-002 alive, node-003 dead")
-	})
-}
-
 func TestAllUseTheLongestPatienceOfLiveNodes(t *testing.T) {
 	inPatientCluster(t, 3, 2*time.Second, func(c *cluster) {
 		isPatient := func(when string, want time.Duration) {

@@ -43,26 +43,6 @@ func TestTheSmallerSideOfASplitNoticesAtOnce(t *testing.T) {
 	}
 }
 
-// In a rollout, processes join and leave faster than their watchers learn of them. A process that
-// joined in the last two seconds knows little of its own side. So at this pace, a side with nearly
-// half of the nodes may count itself as the smaller one for as long. Then it takes over addresses
-// later, but it gives up none: it would have to be wrong for election.Patience.
-func TestTheSmallerSideNoticesDuringARollout(t *testing.T) {
-	t.Parallel()
-	const nodes, cut, every, away = 40, 13, 500 * time.Millisecond, 900 * time.Millisecond
-	inCluster(t, nodes, func(c *cluster) {
-		c.pass(5 * time.Second)
-		for i := range nodes {
-			node := i * 7 % nodes // the sides take turns
-			c.powerOff(slices.IndexFunc(c.agents, func(a *agent) bool { return a.self.node == nodeName(node) }))
-			time.AfterFunc(away, func() { c.start(nodeName(node), node, nil) })
-			c.pass(every)
-		}
-		c.pass(away)
-		c.split(cut, 0, 2*time.Second)
-	})
-}
-
 // split separates the first nodes from the others. A node of the smaller side must count more nodes
 // as lost than as heard, and a node of the larger side fewer. The test fails if a node of the larger
 // side is wrong for longer than mostLate, or a node of the smaller side for more than a moment.
