@@ -136,7 +136,7 @@ func (h *peerHealth) suspected() bool { return h.missed >= h.missLimit }
 func New(self PeerID, interval time.Duration) *Detector {
 	return &Detector{
 		self: self, interval: interval, peers: map[PeerID]Peer{}, former: map[PeerID]formerWatcher{},
-		watched: map[PeerID]*peerHealth{}, windows: map[PeerID]*Window{}, hearing: newHearing(int(Introduction / interval)),
+		watched: map[PeerID]*peerHealth{}, windows: map[PeerID]*Window{}, hearing: newHearing(),
 	}
 }
 
@@ -148,7 +148,7 @@ func (d *Detector) SetRing(r Ring, now time.Time) {
 		peers[p.ID] = p
 	}
 	_, introduced := d.peers[d.self]
-	d.hearing.change(r, peers, d.self)
+	d.hearing.change(r, peers)
 	before := d.peers
 	d.ring, d.peers = r, peers
 	former := d.targets

@@ -33,10 +33,6 @@ type hearing struct {
 	// ring are the peers. watches[i] are the watches that peer i of the ring keeps.
 	ring    Ring
 	watches [][]watch
-	// since is the tick in which this process learned of each peer, or of itself. The process is
-	// new for introduction ticks.
-	since        map[PeerID]uint64
-	introduction uint64
 	// suspects are the peers that were suspected, and were neither heard nor found alive by
 	// membership since. heard is the tick in which each peer was heard last.
 	suspects map[PeerID]bool
@@ -59,17 +55,12 @@ type watch struct {
 	from uint64
 }
 
-// newHearing returns the hearing of a process. A peer that is new to the process learns of its
-// watchers, and they learn of it, within introduction ticks.
-func newHearing(introduction int) hearing {
-	return hearing{
-		since: map[PeerID]uint64{}, introduction: uint64(introduction),
-		suspects: map[PeerID]bool{}, heard: map[PeerID]uint64{}, unheard: map[PeerID]uint64{},
-	}
+func newHearing() hearing {
+	return hearing{suspects: map[PeerID]bool{}, heard: map[PeerID]uint64{}, unheard: map[PeerID]uint64{}}
 }
 
-// change records a new ring, as self knows the peers.
-func (h *hearing) change(r Ring, peers map[PeerID]Peer, self PeerID) {
+// change records a new ring. peers are those of the ring.
+func (h *hearing) change(r Ring, peers map[PeerID]Peer) {
 	if slices.EqualFunc(h.ring, r, func(a, b Peer) bool { return a.ID == b.ID && a.Alive == b.Alive }) {
 		return
 	}
@@ -82,20 +73,18 @@ func (h *hearing) change(r Ring, peers map[PeerID]Peer, self PeerID) {
 	}
 	gone := func(id PeerID) bool { _, known := peers[id]; return !known }
 	maps.DeleteFunc(h.suspects, func(id PeerID, _ bool) bool { return gone(id) })
-	for _, ticks := range []map[PeerID]uint64{h.unheard, h.heard, h.since} {
+	for _, ticks := range []map[PeerID]uint64{h.unheard, h.heard} {
 		maps.DeleteFunc(ticks, func(id PeerID, _ uint64) bool { return gone(id) })
 	}
-	for _, p := range r {
-		if _, known := h.since[p.ID]; !known {
-			h.since[p.ID] = h.tick
-		}
-	}
-	h.watches = h.watchesOn(r, self)
+	h.watches = h.watchesOn(r)
 	h.ring = r
 }
 
+// newWatch is the number of ticks that a new watcher needs to learn of its watch and to miss the peer.
+const newWatch = 2*MissLimit + 2
+
 // watchesOn returns the watches on a new ring. A watch that is on the current ring too goes on.
-func (h *hearing) watchesOn(r Ring, self PeerID) [][]watch {
+func (h *hearing) watchesOn(r Ring) [][]watch {
 	watches := make([][]watch, len(r))
 	for i, p := range r {
 		var old []watch
@@ -109,33 +98,12 @@ func (h *hearing) watchesOn(r Ring, self PeerID) [][]watch {
 			if j := slices.IndexFunc(old, func(o watch) bool { return h.ring[o.of].ID == r[k].ID }); j >= 0 {
 				w.from = old[j].from
 			} else {
-				w.from = h.tick + MissLimit + 2 + h.grace(p.ID, r[k].ID, self)
+				w.from = h.tick + newWatch
 			}
 			watches[i] = append(watches[i], w)
 		}
 	}
 	return watches
-}
-
-// grace returns how many ticks more a new watcher takes to miss a peer. Two processes that have long
-// been in the cluster learn of their watch at about the same time. A new process takes longer. The
-// peers of which a process learns while it is new itself have most likely been in the cluster before.
-func (h *hearing) grace(watcher, of, self PeerID) uint64 {
-	grace := uint64(MissLimit)
-	for _, id := range []PeerID{watcher, of} {
-		if id == self || h.since[id] >= h.since[self]+h.introduction {
-			grace = max(grace, h.learns(id))
-		}
-	}
-	return grace
-}
-
-// learns returns how many ticks more id may need to learn of its peers, and they of it.
-func (h *hearing) learns(id PeerID) uint64 {
-	if end := h.since[id] + h.introduction; end > h.tick {
-		return end - h.tick
-	}
-	return 0
 }
 
 // note records the suspected and the heard peers of one interval.
