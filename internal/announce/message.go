@@ -14,9 +14,9 @@ const (
 	// Taken answers that the sender has them now.
 	Taken MessageKind = 2
 	// Listen asks whether a machine on the receiver's segments answers for addresses that have just
-	// come to the sender. Unheard answers for which of them no machine does, although others answer.
-	Listen  MessageKind = 6
-	Unheard MessageKind = 7
+	// come to the sender. NotHeard answers for which of them no machine does, although others answer.
+	Listen   MessageKind = 6
+	NotHeard MessageKind = 7
 )
 
 // MaxAddresses limits the addresses in a Message.
@@ -61,7 +61,7 @@ func Decode(message []byte) (Message, error) {
 		return Message{}, fmt.Errorf("read message: it does not have version %d", messageVersion)
 	}
 	m, rest := Message{Kind: MessageKind(message[1])}, message[2:]
-	if m.Kind != Take && m.Kind != Taken && m.Kind != Listen && m.Kind != Unheard {
+	if m.Kind != Take && m.Kind != Taken && m.Kind != Listen && m.Kind != NotHeard {
 		return Message{}, fmt.Errorf("read message: unknown kind %d", m.Kind)
 	}
 	for len(rest) > 0 {

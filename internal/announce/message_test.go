@@ -41,7 +41,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"nothing":            nil,
 		"a version only":     {messageVersion},
 		"another version":    append([]byte{messageVersion + 1}, good[1:]...),
-		"an unknown kind":    {messageVersion, byte(announce.Unheard) + 1},
+		"an unknown kind":    {messageVersion, byte(announce.NotHeard) + 1},
 		"no kind":            {messageVersion, 0},
 		"half an address":    good[:len(good)-1],
 		"an address of none": append(bytes.Clone(good), 0),
@@ -59,10 +59,10 @@ func TestNonsenseIsRefused(t *testing.T) {
 // goldenMessages are messages whose exact bytes are in testdata. The bytes must not change
 // once a release uses them: agents of neighboring releases talk to each other.
 var goldenMessages = map[string]announce.Message{
-	"take":    {Kind: announce.Take, Addresses: addrs("192.0.2.9", "2001:db8::9")},
-	"taken":   {Kind: announce.Taken, Addresses: addrs("192.0.2.9", "2001:db8::9")},
-	"listen":  {Kind: announce.Listen, Addresses: addrs("192.0.2.9", "2001:db8::9")},
-	"unheard": {Kind: announce.Unheard, Addresses: addrs("192.0.2.9")},
+	"take":     {Kind: announce.Take, Addresses: addrs("192.0.2.9", "2001:db8::9")},
+	"taken":    {Kind: announce.Taken, Addresses: addrs("192.0.2.9", "2001:db8::9")},
+	"listen":   {Kind: announce.Listen, Addresses: addrs("192.0.2.9", "2001:db8::9")},
+	"notheard": {Kind: announce.NotHeard, Addresses: addrs("192.0.2.9")},
 }
 
 // formerMessages are messages that only earlier versions write. They are ignored.

@@ -340,8 +340,8 @@ func (a *Agent) handleMessage(ctx context.Context, got membership.Message) {
 		a.handovers.Taken(got.From, m.Addresses)
 	case m.Kind == announce.Listen:
 		a.background.wait.Go(func() { a.listenFor(ctx, got.From, m.Addresses) })
-	case m.Kind == announce.Unheard:
-		a.noteUnheard(got.From, m.Addresses)
+	case m.Kind == announce.NotHeard:
+		a.noteNotHeard(got.From, m.Addresses)
 	}
 }
 

@@ -29,9 +29,9 @@ const (
 type listening struct {
 	// asking says that a question is about to be sent. The addresses that come meanwhile are in none.
 	asking atomic.Bool
-	// unheard are the addresses of which other nodes hear no answer, and these nodes, until they are
+	// notHeard are the addresses of which other nodes hear no answer, and these nodes, until they are
 	// reported. Only the loop uses it.
-	unheard map[netip.Addr]string
+	notHeard map[netip.Addr]string
 }
 
 // askListener returns the task that asks another node for some of the addresses that came here.
@@ -82,41 +82,41 @@ func (a *Agent) listenFor(ctx context.Context, node string, addresses []netip.Ad
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	unheard := announce.Message{Kind: announce.Unheard}
+	notHeard := announce.Message{Kind: announce.NotHeard}
 	for _, ip := range addresses[:min(len(addresses), listenedTo)] {
 		if answer := a.prober.probeFor(ctx, ip); answer.Result == probe.Silent && !answer.Here {
-			unheard.Addresses = append(unheard.Addresses, ip)
+			notHeard.Addresses = append(notHeard.Addresses, ip)
 		}
 	}
-	if len(unheard.Addresses) > 0 {
-		a.tell(ctx, node, unheard)
+	if len(notHeard.Addresses) > 0 {
+		a.tell(ctx, node, notHeard)
 	}
 }
 
-// noteUnheard records that another node hears no answer for addresses of this node.
-func (a *Agent) noteUnheard(node string, addresses []netip.Addr) {
-	a.listening.unheard = map[netip.Addr]string{}
+// noteNotHeard records that another node hears no answer for addresses of this node.
+func (a *Agent) noteNotHeard(node string, addresses []netip.Addr) {
+	a.listening.notHeard = map[netip.Addr]string{}
 	for _, ip := range addresses {
-		a.listening.unheard[ip] = node
+		a.listening.notHeard[ip] = node
 	}
 }
 
-// reportUnheard reports the addresses of this node that another node does not hear.
-func (a *Agent) reportUnheard(seen *observation) {
-	if len(a.listening.unheard) == 0 {
+// reportNotHeard reports the addresses of this node that another node does not hear.
+func (a *Agent) reportNotHeard(seen *observation) {
+	if len(a.listening.notHeard) == 0 {
 		return
 	}
 	held := a.held.read()
 	for _, svc := range seen.Services {
 		for _, ip := range svc.Addresses {
-			if by := a.listening.unheard[ip]; by != "" && held[ip] != "" {
+			if by := a.listening.notHeard[ip]; by != "" && held[ip] != "" {
 				a.Log.Warn("addressNotHeard", "service", svc.Key, "address", ip, "node", a.Node, "interface", held[ip], "by", by)
 				a.reporter.event(seen.services[svc.Key].ref(), corev1.EventTypeWarning, eventNotHeard,
 					"%s is on node %s, but node %s in the same network cannot hear it: %s", ip, a.Node, by, probe.Dropped)
 			}
 		}
 	}
-	a.listening.unheard = nil
+	a.listening.notHeard = nil
 }
 
 // tell sends a message that is not important to the agent of another node.

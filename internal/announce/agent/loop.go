@@ -49,7 +49,7 @@ func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, don
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(now, seen, plan.Decisions, done))
 		a.reportConflicts(now, seen)
-		a.reportUnheard(seen)
+		a.reportNotHeard(seen)
 		a.pulse.Decide()
 	}
 	a.prober.see(seen)

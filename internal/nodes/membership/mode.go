@@ -53,7 +53,7 @@ type leaseMode struct {
 // keeps its Lease fast. prove reports that a proof of contact is due, because of a new doubtful
 // loss.
 func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (mode lease.Mode, prove bool) {
-	others, unheard, lost := survey(e, p)
+	others, outside, lost := survey(e, p)
 	k.hears = others > 0
 	last := e.LastLoss(now)
 	if last.Doubtful() && last.Last.After(k.loss) {
@@ -65,8 +65,8 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	switch patient := k.began.IsZero() || now.Before(k.began.Add(k.limit)); {
 	case k.alone:
 		k.needed = now
-	case patient && (!listed || unheard): // gossip may find them any moment
-	case !patient && others == 0, listed && others == 0, unheard:
+	case patient && (!listed || outside): // gossip may find them any moment
+	case !patient && others == 0, listed && others == 0, outside:
 		k.needed = now
 	}
 	k.polls = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
@@ -102,14 +102,14 @@ func unproven(p election.Peers) map[string]bool {
 	return nodes
 }
 
-// survey returns the number of other nodes that gossip hears. unheard reports whether a node
+// survey returns the number of other nodes that gossip hears. outside reports whether a node
 // that gossip does not hear may be alive. lost holds the nodes that gossip lost although their
 // Leases still count, and when gossip lost them.
 //
 // If gossip hears other nodes, a slow Lease that was never seen to be renewed most likely
 // belongs to a node that is off. A living node that hears no other node keeps its Lease
 // fast. A list decides when the Lease expires.
-func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lost map[string]time.Time) {
+func survey(e election.Evidence, p election.Peers) (others int, outside bool, lost map[string]time.Time) {
 	gossiped := map[string]election.Gossiped{}
 	for _, g := range e.Gossip {
 		gossiped[g.Node] = g
@@ -128,12 +128,12 @@ func survey(e election.Evidence, p election.Peers) (others int, unheard bool, lo
 			continue
 		}
 		old := others > 0 && !known && l.Slow && l.Renewed.IsZero()
-		unheard = unheard || members[l.Node] && !old
+		outside = outside || members[l.Node] && !old
 		if known && g.State == election.Dead {
 			lost[l.Node] = g.Since
 		}
 	}
-	return others, unheard, lost
+	return others, outside, lost
 }
 
 // next returns when time alone changes the result of decide.

@@ -101,9 +101,9 @@ func TestASuspectedNodeRenewsItsLeaseOften(t *testing.T) {
 
 func TestPollingLastsLongerThanItsNeed(t *testing.T) {
 	heard := scene{{"node-b", "alive", "kept"}}.evidence(true)
-	unheard := scene{{"node-b", "", "kept"}}.evidence(true)
+	outside := scene{{"node-b", "", "kept"}}.evidence(true)
 	k, now := leaseMode{limit: joining, began: start}, start.Add(time.Minute)
-	k.decide(unheard, election.Merge(unheard, now), true, now)
+	k.decide(outside, election.Merge(outside, now), true, now)
 	for _, tt := range []struct {
 		after time.Duration
 		want  bool
