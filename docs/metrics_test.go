@@ -17,15 +17,15 @@ import (
 	"purelb.io/purelb/internal/bgp/speaker"
 )
 
-// TestTheManualListsEveryMetric compares the chapter Metrics of operations.md with the code: none is
+// TestTheManualListsEveryMetric compares the chapter Metrics of reference.md with the code: none is
 // missing, and none is invented.
 func TestTheManualListsEveryMetric(t *testing.T) {
 	code, manual := metricsOfTheCode(t), metricsOfTheManual(t)
 	for _, name := range without(code, manual) {
-		t.Errorf("operations.md, Metrics: %s is missing", name)
+		t.Errorf("reference.md, Metrics: %s is missing", name)
 	}
 	for _, name := range without(manual, code) {
-		t.Errorf("operations.md, Metrics: no program has %s", name)
+		t.Errorf("reference.md, Metrics: no program has %s", name)
 	}
 	if len(code) < 100 {
 		t.Errorf("the code has %d metrics, want more: does the test still find them?", len(code))
@@ -42,7 +42,7 @@ var named = regexp.MustCompile("`([a-z][a-z0-9_]*)")
 // programs have. The names in the table of k8gobgp lack their common beginning.
 func metricsOfTheManual(t *testing.T) (names []string) {
 	t.Helper()
-	chapter := chapters(t, "docs/operations.md")["Metrics"]
+	chapter := chapters(t, "docs/reference.md")["Metrics"]
 	names = matches(regexp.MustCompile("All programs have `([a-z_]+)"), chapter)
 	for _, cell := range matches(rows, chapter) {
 		for _, name := range matches(named, cell) {
@@ -133,7 +133,7 @@ func literal(e ast.Expr) string {
 // speaker's gauges end so too. Dashboards that exist use them.
 func TestTheManualSaysWhichTotalsAreGauges(t *testing.T) {
 	var manual, gauges []string
-	for _, row := range rows.FindAllStringSubmatch(chapters(t, "docs/operations.md")["Metrics"], -1) {
+	for _, row := range rows.FindAllStringSubmatch(chapters(t, "docs/reference.md")["Metrics"], -1) {
 		for _, name := range matches(named, row[1]) {
 			if strings.Contains(row[2], "gauges, in spite of their names") && strings.HasSuffix(name, "_total") {
 				manual = append(manual, full(name))
@@ -154,7 +154,7 @@ func TestTheManualSaysWhichTotalsAreGauges(t *testing.T) {
 	slices.Sort(manual)
 	slices.Sort(gauges)
 	if !slices.Equal(gauges, manual) {
-		t.Errorf("the gauges with the names of counters are\n%v, and operations.md says\n%v", gauges, manual)
+		t.Errorf("the gauges with the names of counters are\n%v, and reference.md says\n%v", gauges, manual)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestReasonsListsEveryConstant(t *testing.T) {
 }
 
 // TestTheMetricCountsWhatTheManualSays compares the metrics in the sections of refusals.md, and in
-// operations.md, with those in the code.
+// reference.md, with those in the code.
 func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
 	reasons := constants(t, "../internal/allocate/ipam/refusals.go", "metric")
 	services := chapters(t, "docs/refusals.md")["Services"]
@@ -67,10 +67,10 @@ func TestTheMetricCountsWhatTheManualSays(t *testing.T) {
 	for _, reason := range without(named, reasons) {
 		t.Errorf("refusals.md: no metric has the reason %s", reason)
 	}
-	operations := chapters(t, "docs/operations.md")["Metrics"]
+	manual := chapters(t, "docs/reference.md")["Metrics"]
 	for _, reason := range reasons {
-		if !strings.Contains(operations, "`"+reason+"`") {
-			t.Errorf("operations.md, Metrics: the reason %s is missing", reason)
+		if !strings.Contains(manual, "`"+reason+"`") {
+			t.Errorf("reference.md, Metrics: the reason %s is missing", reason)
 		}
 	}
 }

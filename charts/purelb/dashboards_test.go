@@ -109,11 +109,11 @@ func TestDashboardsUseMetricsOfTheManual(t *testing.T) {
 // programs (a test of docs compares it with them).
 func usesMetricsOfTheManual(t *testing.T, what, query string) {
 	t.Helper()
-	manual := apitest.Text(t, "docs/operations.md")
+	manual := apitest.Text(t, "docs/reference.md")
 	for _, name := range regexp.MustCompile(`\b(purelb|k8gobgp)_[a-z0-9_]+`).FindAllString(query, -1) {
 		known := strings.TrimSuffix(strings.TrimPrefix(name, "k8gobgp_"), "_bucket")
 		if !regexp.MustCompile("`(k8gobgp_)?" + known + "[`{]").MatchString(manual) {
-			t.Errorf("%s uses %s, which docs/operations.md does not list", what, name)
+			t.Errorf("%s uses %s, which docs/reference.md does not list", what, name)
 		}
 	}
 }

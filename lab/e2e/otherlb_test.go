@@ -241,7 +241,7 @@ func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	wires.bare()
 
 	// The other controller is removed, and its Service moves to PureLB with its address, as
-	// docs/operations.md, "Move from MetalLB", describes.
+	// docs/other-load-balancers.md, "Move from MetalLB", describes.
 	o.stop()
 	takeAll()
 	w.servesOurs("second")
