@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 )
 
@@ -16,26 +15,25 @@ import (
 // But in the format of the library the version byte is not authenticated, and it selects
 // how the plain text is unpadded. A recorded packet with a changed version byte makes the
 // library panic, and an attacker needs no key for that.
+//
+// A packet that is replayed opens again and has no effect: the incarnations of the library and
+// the numbers of heartbeats and messages show that it is old.
 const (
 	sealVersion = 1
 	nonceSize   = 12
 	sealSize    = nonceSize + 16 // the nonce and the tag
 	// packetOverhead is the number of bytes that sealing adds to a packet.
 	packetOverhead = 1 + sealSize
-	// recent is the least number of nonces that this process remembers.
-	recent = 1024
 )
 
 var (
 	packetContext = []byte("purelb gossip packet")
 	errSeal       = errors.New("not sealed with one of our keys")
-	errReplayed   = errors.New("was there before")
 )
 
 // keyring holds the keys. It is safe for concurrent use.
 type keyring struct {
 	keys   atomic.Pointer[[]key]
-	nonces nonces
 	counts *counters
 	// strangers counts packets and streams of a later version.
 	strangers *strangers
@@ -96,15 +94,9 @@ func (k *keyring) open(sealed, context []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes", errSeal, len(sealed))
 	}
 	for _, key := range *k.keys.Load() {
-		plain, err := key.Open(nil, nil, sealed, context)
-		if err != nil {
-			continue
+		if plain, err := key.Open(nil, nil, sealed, context); err == nil {
+			return plain, nil
 		}
-		if !k.nonces.first([nonceSize]byte(sealed)) {
-			k.counts.replayed.Add(1)
-			return nil, errReplayed
-		}
-		return plain, nil
 	}
 	k.counts.badKey.Add(1)
 	return nil, errSeal
@@ -122,27 +114,4 @@ func (k *keyring) openPacket(packet []byte) ([]byte, error) {
 		return nil, errSeal
 	}
 	return k.open(packet[1:], packetContext)
-}
-
-// nonces remembers the latest nonces in two halves. When the younger half is full, the
-// older half is dropped. A packet that is replayed later has no effect: the incarnations of
-// the library and the numbers of messages show that it is old.
-type nonces struct {
-	mu         sync.Mutex
-	young, old map[[nonceSize]byte]struct{}
-}
-
-func (n *nonces) first(nonce [nonceSize]byte) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, young := n.young[nonce]
-	_, old := n.old[nonce]
-	if young || old {
-		return false
-	}
-	if n.young == nil || len(n.young) >= recent {
-		n.young, n.old = make(map[[nonceSize]byte]struct{}, recent), n.young
-	}
-	n.young[nonce] = struct{}{}
-	return true
 }
