@@ -73,34 +73,32 @@ type Heard struct {
 // not make them look free.
 const inheritedFor = 10 * time.Minute
 
-// inheritance holds the claims of other agents of this node, which wrote them before this agent
-// started, or at the same time during a rollout. The agent publishes them with its own claims while
-// they count. After the agent has taken them over, its own record contains them.
+// inheritance holds the claims that the agent before this one wrote. The agent publishes them with
+// its own claims while they count. After the agent has taken them over, its own record contains them.
 type inheritance struct {
-	// written means that a write of this agent has succeeded. From then on, this agent
-	// wrote what our Lease says under its pod UID.
-	written bool
-	claims  []Heard
-	// taken means that this agent has taken the claims, and will publish them.
-	taken bool
+	claims []Heard
+	// known means that our Lease was read. taken means that this agent has taken the claims, and
+	// will publish them.
+	known, taken bool
 }
 
-// read takes the claims from o, our Lease before this write. The agent that wrote them used
-// the clock of this machine. So a renewal time in the future means that the clock was set
-// back.
-func (i *inheritance) read(o *coordinationv1.Lease, self string, now time.Time) {
-	if o.Spec.RenewTime == nil || i.written && o.Annotations[AnnotationInstance] == self {
+// read takes the claims from o, our Lease before the first write. The agent that wrote them used
+// the clock of this machine. So a renewal time in the future means that the clock was set back.
+func (i *inheritance) read(o *coordinationv1.Lease, now time.Time) {
+	if i.known {
 		return
+	}
+	i.known = true
+	if o.Spec.RenewTime == nil {
+		return // there is no Lease yet
 	}
 	at := now
 	if renewed := o.Spec.RenewTime.Time; renewed.Before(now) {
 		at = renewed
 	}
-	i.claims = slices.DeleteFunc(i.claims, func(h Heard) bool { return !h.counts(now) })
 	for _, c := range Claims(o) {
-		i.claims = slices.DeleteFunc(i.claims, func(h Heard) bool { return h.Addr == c.Addr && h.MAC == c.MAC })
-		if h := (Heard{c, at}); h.counts(now) && len(i.claims) < 2*MaxClaims {
-			i.claims, i.taken = append(i.claims, h), false
+		if h := (Heard{c, at}); h.counts(now) {
+			i.claims = append(i.claims, h)
 		}
 	}
 }
@@ -123,7 +121,7 @@ func (i *inheritance) with(claims []Claim, now time.Time) []Claim {
 func (l *Leases) Inherited() []Heard {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inherited.taken {
+	if l.inherited.taken || !l.inherited.known {
 		return nil
 	}
 	l.inherited.taken = true

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"testing"
@@ -10,17 +9,14 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// stored is an API server with the Lease of node-a. beside, if set, is the write of another agent,
-// which happens just before the next write.
+// stored is an API server with the Lease of node-a.
 type stored struct {
 	coordination.LeaseInterface
-	o, beside *coordinationv1.Lease
+	o *coordinationv1.Lease
 }
 
 func (s *stored) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
@@ -28,10 +24,6 @@ func (s *stored) Get(context.Context, string, metav1.GetOptions) (*coordinationv
 }
 
 func (s *stored) Update(_ context.Context, o *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	if s.beside != nil {
-		s.o, s.beside = s.beside, nil
-		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, o.Name, nil)
-	}
 	s.o = o.DeepCopy()
 	return o, nil
 }
@@ -81,29 +73,6 @@ func TestRestartKeepsClaims(t *testing.T) {
 				t.Errorf("%s: the claims are %q, %v; want %q", tt.name, got, err, tt.want)
 			}
 		})
-	}
-}
-
-// During a rollout, two agents of a node may write its Lease alternately.
-func TestConflictKeepsClaims(t *testing.T) {
-	for _, tt := range []struct {
-		name, beside string // writes between the two writes of pod-2
-		want         string
-	}{
-		{"another agent", "pod-1", "192.0.2.9=02:00:00:00:00:08,192.0.2.11=02:00:00:00:00:07"},
-		{"this agent, which did not hear the machine", "pod-2", "192.0.2.9=02:00:00:00:00:08"},
-	} {
-		s := &stored{o: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}}
-		l := New(ofPod(s, "pod-2"))
-		l.Publish(Record{Claims: []Claim{claim("192.0.2.9", 8)}})
-		err := l.renewNow(t.Context())
-		beside := s.o.DeepCopy()
-		New(ofPod(s, tt.beside)).write(beside, Record{Claims: []Claim{claim("192.0.2.11", 7)}}, 10*time.Second, time.Now())
-		s.beside = beside
-		err = errors.Join(err, l.renewNow(t.Context()))
-		if got := s.o.Annotations[AnnotationClaims]; err != nil || got != tt.want {
-			t.Errorf("%s: the claims are %q, %v; want %q", tt.name, got, err, tt.want)
-		}
 	}
 }
 

@@ -132,7 +132,6 @@ func (l *Leases) put(ctx context.Context) error {
 	}
 	l.object = o
 	l.update(func(t *table) {
-		l.inherited.written = true
 		t.acknowledge(now)
 		if t.unlisted() {
 			backoff.Poke(l.look)
@@ -149,7 +148,7 @@ func (l *Leases) toPublish(o *coordinationv1.Lease) (r Record, now time.Time) {
 	if o.ResourceVersion == "" && l.table.settled.IsZero() {
 		l.table.settling = l.table.settle // no other node knows this node
 	}
-	l.inherited.read(o, l.opt.Instance, now)
+	l.inherited.read(o, now)
 	r = *l.record
 	r.Claims = l.inherited.with(r.Claims, now)
 	return r, now
