@@ -34,8 +34,6 @@ type fakeCluster struct {
 	snapshot objects
 	missing  bool
 	changed  chan struct{}
-	// followed are the Services of the last call of Endpoints.
-	followed []string
 	// kubeletsRead counts the calls of KubeletSilent.
 	kubeletsRead int
 }
@@ -58,7 +56,6 @@ func (c *fakeCluster) Read() (Snapshot, bool) {
 func (c *fakeCluster) Endpoints(services map[string]bool) (ready, ending announce.Endpoints) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.followed = slices.Sorted(maps.Keys(services))
 	ready, ending = announce.Endpoints{}, announce.Endpoints{}
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		for service := range services {

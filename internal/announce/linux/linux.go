@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,8 +40,6 @@ type Stack struct {
 	receiver *receiver
 	// recent is a list of own MACs.
 	recent ownList
-	// missed counts packets that a slow reader of Listen missed.
-	missed atomic.Uint64
 	// marks means that the kernel stores the mark of an address.
 	marks bool
 	// arp reads the ARP settings for all links of the namespace.

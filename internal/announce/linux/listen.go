@@ -28,7 +28,7 @@ const (
 // must be fast, and must not use the Stack. Listen notices within a second if mine returns
 // a new address or link, or if a link went away and came back.
 //
-// A slow reader misses packets (Missed). If a station keeps claiming an address, a later packet is
+// A slow reader misses packets. If a station keeps claiming an address, a later packet is
 // reported.
 func (s *Stack) Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error) {
 	l := &listening{stack: s, mine: mine, all: make(chan said, heardRoom), heard: make(chan announce.Heard, heardRoom)}
@@ -39,9 +39,6 @@ func (s *Stack) Listen(ctx context.Context, mine func() map[netip.Addr]string) (
 	go l.run(ctx)
 	return l.heard, nil
 }
-
-// Missed returns how many packets readers of Listen have missed.
-func (s *Stack) Missed() uint64 { return s.missed.Load() }
 
 // listening is the state of one Listen.
 type listening struct {
@@ -65,7 +62,6 @@ func (l *listening) hear(w said) {
 	select {
 	case l.all <- w:
 	default:
-		l.stack.missed.Add(1)
 	}
 }
 
@@ -148,7 +144,6 @@ func (l *listening) tell(ctx context.Context, w said) {
 	select {
 	case l.heard <- announce.Heard{Link: name, Addr: w.addr, MAC: w.mac, Probe: w.probe, At: w.at}:
 	default:
-		l.stack.missed.Add(1)
 	}
 }
 

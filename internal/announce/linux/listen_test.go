@@ -180,8 +180,7 @@ func TestSlowReaderMissesPackets(t *testing.T) {
 	for range 500 {
 		there.say(t, fd, claim)
 	}
-	eventually(t, "each packet is either reported or missed", func() bool { return s.Missed()+uint64(len(heard)) == 500 })
-	expect.Equal(t, "reports that wait for the reader", len(heard), heardRoom)
+	eventually(t, "as many reports wait for the reader as there is room for", func() bool { return len(heard) == heardRoom })
 	cancel()
 	for range heard {
 	}

@@ -263,17 +263,6 @@ func TestAnUnknownNodeWithRegainedNetworksWaitsForItsLease(t *testing.T) {
 	}
 }
 
-func TestSubnetsOfDeadNodesAreKnownUntilDeletion(t *testing.T) {
-	table := fastTable()
-	o := *leaseOf("node-b", at(0), "198.51.100.0/24")
-	for s := 0.0; s <= 11; s++ {
-		lists(table, s, o)
-	}
-	expect.Equal(t, "with the Lease", showPeers(table.peers(at(11))), "node-a[192.0.2.0/24] known[192.0.2.0/24 198.51.100.0/24] trusted=true")
-	lists(table, 12)
-	expect.Equal(t, "without it", showPeers(table.peers(at(12))), "node-a[192.0.2.0/24] known[192.0.2.0/24] trusted=true")
-}
-
 func TestAnEditByAnotherClientIsNoRenewal(t *testing.T) {
 	table := fastTable()
 	o := *leaseOf("node-b", at(0), "192.0.2.0/24")
