@@ -15,11 +15,12 @@ import (
 // errors with a surplus address: NetBox holds another address for the claim than the requested one,
 // or the address also belongs to another user of NetBox. The caller must release the surplus first.
 func (p *Pool) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
-	answers := make([]ipam.Answer, len(claims))
-	done, err := p.startTaking(ctx)
-	if err == nil {
-		defer done()
+	if p.group.Reserved {
+		p.client.taking.Lock()
+		defer p.client.taking.Unlock()
 	}
+	answers := make([]ipam.Answer, len(claims))
+	var err error
 	for i, c := range claims {
 		if err != nil {
 			answers[i].Err = err

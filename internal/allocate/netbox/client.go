@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,7 @@ type Client struct {
 	turn                *turn
 	// taking lets only one group at a time look for a reserved address and take it. Before 4.6,
 	// NetBox does not prevent two clients from taking the same address.
-	taking chan struct{}
+	taking sync.Mutex
 	// failures counts consecutive failures.
 	failures atomic.Int32
 }

@@ -107,7 +107,6 @@ func New(cfg Config) (*Client, error) {
 		authorization: header,
 		http:          &http.Client{Transport: cfg.Transport, CheckRedirect: stopAtRedirect},
 		turn:          newTurn(time.Second / time.Duration(cfg.Rate)),
-		taking:        make(chan struct{}, 1),
 	}, nil
 }
 

@@ -1,11 +1,14 @@
 package netbox
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
 )
@@ -58,25 +61,32 @@ func TestUnreadableParentsAreRefused(t *testing.T) {
 	}
 }
 
+// carrier counts requests, and carries none of them.
+type carrier struct{ sent atomic.Int32 }
+
+func (c *carrier) RoundTrip(*http.Request) (*http.Response, error) {
+	c.sent.Add(1)
+	return nil, io.ErrUnexpectedEOF
+}
+
 // Before NetBox 4.6 only this prevents two groups of a tenant from getting the same address.
 func TestOnlyOneGroupTakesReservedAddresses(t *testing.T) {
-	c, err := New(Config{URL: "http://netbox.example", Token: "x"})
+	var wire carrier
+	c, err := New(Config{URL: "http://netbox.example", Token: "x", Transport: &wire})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, other := &Pool{client: c, group: Group{NetBox: config.NetBox{Reserved: true}}}, &Pool{client: c, group: Group{NetBox: config.NetBox{Reserved: true}}}
-	done, err := one.startTaking(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	p, answered := &Pool{client: c, group: Group{NetBox: config.NetBox{Reserved: true}}}, make(chan []ipam.Answer, 1)
+	c.taking.Lock() // as another group does
+	go func() { answered <- p.Claim(t.Context(), []ipam.Claim{{Key: "c/default/web/lb/v4", Family: addr.V4}}) }()
+	for range 1000 {
+		runtime.Gosched()
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var e *ipam.Error
-	if _, err := other.startTaking(ctx); !errors.As(err, &e) || e.Kind != ipam.KindUnavailable {
-		t.Errorf("a second group may take reserved addresses at the same time: %v", err)
+	if n := wire.sent.Load(); n > 0 {
+		t.Errorf("%d requests were sent while another group takes addresses", n)
 	}
-	done()
-	if _, err := other.startTaking(t.Context()); err != nil {
-		t.Error(err)
+	c.taking.Unlock()
+	if <-answered; wire.sent.Load() == 0 {
+		t.Error("no request was sent")
 	}
 }

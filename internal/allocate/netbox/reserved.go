@@ -16,19 +16,6 @@ import (
 // addresses, and removes again.
 const ourDescription = "PureLB: "
 
-// startTaking waits until no other group of this client takes reserved addresses.
-func (p *Pool) startTaking(ctx context.Context) (done func(), err error) {
-	if !p.group.Reserved {
-		return func() {}, nil
-	}
-	select {
-	case p.client.taking <- struct{}{}:
-		return func() { <-p.client.taking }, nil
-	case <-ctx.Done():
-		return nil, &ipam.Error{Kind: ipam.KindUnavailable, Cause: ctx.Err(), Message: p.client.about(call{what: "take reserved addresses"}, "not tried, for other groups of the server took all the time")}
-	}
-}
-
 // takeFree takes the lowest reserved address that is free.
 func (p *Pool) takeFree(ctx context.Context, c ipam.Claim) ipam.Answer {
 	free, err := p.reserved(ctx, url.Values{"family": {familyName(c.Family)}, "status": {"reserved"}})
