@@ -46,15 +46,13 @@ func (r *reader) localASN(ls layers, out *Options) bool {
 	if !ok {
 		return false
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
+	n, _ := strconv.ParseInt(value, 10, 64)
 	local, ok := asn(n)
 	switch {
-	case (err != nil || !ok) && t != nil:
+	case !ok && t != nil:
 		return r.lacking(field, t.wrong(r.node, value, "the number of an autonomous system", example))
-	case err != nil:
-		return r.refuse(field, ReasonParseError, "%s is neither the number of an autonomous system nor a template: write ${node.annotations['key']} or ${node.labels['key']}", quote(value))
 	case !ok:
-		return r.refuse(field, ReasonParseError, badASN, n)
+		return r.refuse(field, ReasonParseError, badASN, value)
 	}
 	out.LocalASN = local
 	return true

@@ -1,6 +1,7 @@
 package peering
 
 import (
+	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -14,7 +15,6 @@ const (
 	asTrans          = 23456 // RFC 6793
 	bgpPort          = 179
 	defaultHeartbeat = 60 * time.Second
-	leastHeartbeat   = 10 * time.Second
 )
 
 // asn reads an AS number.
@@ -188,12 +188,5 @@ func (r *reader) status() {
 		return
 	}
 	r.d.StatusEnabled = is(in.Enabled, true)
-	if in.HeartbeatSeconds == 0 {
-		return
-	}
-	r.d.Heartbeat = time.Duration(in.HeartbeatSeconds) * time.Second
-	if r.d.Heartbeat < leastHeartbeat {
-		r.d.Heartbeat = leastHeartbeat
-		r.note("spec.global.nodeStatus.heartbeatSeconds", ReasonAdjusted, "%d is too often, so 10 is used: write 10 or more", in.HeartbeatSeconds)
-	}
+	r.d.Heartbeat = cmp.Or(time.Duration(in.HeartbeatSeconds)*time.Second, defaultHeartbeat)
 }

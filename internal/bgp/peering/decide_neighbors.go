@@ -126,20 +126,20 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 		okWho = r.gateway(field+".config.neighborGateway", in.Config.NeighborGateway, &m)
 	}
 	ls = append(ls, r.globalLayer())
-	var okSession, okPort, okVRF bool
+	var okSession bool
 	m.Options, m.policies, okSession = r.session(ls)
 	if okGroup && m.ASN == 0 && !r.wrongASN(ls) {
 		okSession = r.refuse(field+".config.peerAsn", ReasonParseError, "the number of the neighbor's AS is not known: write it here, or in its peer group")
 	}
-	m.Port, okPort = r.port(ls)
-	okVRF = r.outsideVRFs(field+".config.vrf", in.Config.VRF)
+	m.Port = uint16(given(ls, 0, func(l layer) int32 { return value(l.options.Transport).RemotePort }))
+	okVRF := r.outsideVRFs(field+".config.vrf", in.Config.VRF)
 	m.AdminDown = in.Config.AdminDown
 	okAddresses := true
 	if gateway := in.Config.NeighborGateway != ""; okWho && (selected || !gateway) {
 		r.alone = r.alone || gateway
 		okAddresses = r.sameFamily(ls, m)
 	}
-	return m, selected, okWho && okSelector && okGroup && okSession && okPort && okVRF && okAddresses
+	return m, selected, okWho && okSelector && okGroup && okSession && okVRF && okAddresses
 }
 
 // wrongASN reports whether there is an AS number that was refused.
@@ -157,16 +157,13 @@ func (r *reader) who(field string, in bgpv1.NeighborConfig, out *Peer) bool {
 			written++
 		}
 	}
-	_, known := gatewayFamilies[in.NeighborGateway]
 	switch {
 	case written == 0:
 		return r.refuse(field, ReasonParseError, "the neighbor has no address: write neighborAddress, neighborInterface or neighborGateway")
 	case written > 1:
 		return r.refuse(field, ReasonConflict, "neighborAddress, neighborInterface and neighborGateway each name a neighbor: write only one of them")
-	case known:
-		return true
 	case in.NeighborGateway != "":
-		return r.refuse(field+".neighborGateway", ReasonParseError, "%s is not a family: write ipv4 or ipv6", quote(in.NeighborGateway))
+		return true
 	case in.NeighborInterface != "":
 		if !isInterface(in.NeighborInterface) {
 			return r.refuse(field+".neighborInterface", ReasonParseError, badInterface, quote(in.NeighborInterface))

@@ -1,6 +1,7 @@
 package peering
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -19,12 +20,8 @@ const (
 	defaultRestart      = 120
 	mostRestart         = 4095 // 12 bits in RFC 4724
 	defaultDeferral     = 5
-	mostDeferral        = 3600
 	defaultBFDInterval  = 300
-	leastBFDInterval    = 50
-	mostBFDInterval     = 60000
 	defaultMultiplier   = 3
-	leastMultiplier     = 2
 	defaultBFDTTL       = 254
 	longestPassword     = 80 // TCP_MD5SIG_MAXKEYLEN
 )
@@ -66,6 +63,12 @@ func firstSet[T comparable](ls layers, get func(layer) T) (T, layer) {
 		}
 	}
 	return zero, ls[0]
+}
+
+// given returns the first value that is not zero, or otherwise. The schema of the CRD limits the value.
+func given[T comparable](ls layers, otherwise T, get func(layer) T) T {
+	v, _ := firstSet(ls, get)
+	return cmp.Or(v, otherwise)
 }
 
 // value returns the value that p points to, or zero.
@@ -190,19 +193,14 @@ func (r *reader) transport(ls layers, out *Options) bool {
 	return ok
 }
 
-// port reads the port of the neighbor.
-func (r *reader) port(ls layers) (uint16, bool) {
-	n, from := firstSet(ls, func(l layer) int32 { return value(l.options.Transport).RemotePort })
-	if n < 0 || n > math.MaxUint16 {
-		return 0, r.refuse(from.path+".transport.remotePort", ReasonParseError, "%d is not a TCP port: write one from 1 to 65535", n)
-	}
-	return uint16(n), true
-}
-
 // distance reads how many hops away the neighbor may be.
 func (r *reader) distance(ls layers, out *Options) bool {
-	if !r.multihop(ls, out) || !r.ttlSecurity(ls, out) {
+	if !r.multihop(ls, out) {
 		return false
+	}
+	enabled, _ := firstSet(ls, func(l layer) *bool { return value(l.options.TTLSecurity).Enabled })
+	if there, _ := firstSet(ls, func(l layer) bool { return l.options.TTLSecurity != nil }); there && is(enabled, true) {
+		out.TTLSecurity = uint8(given(ls, math.MaxUint8, func(l layer) int32 { return value(l.options.TTLSecurity).TTLMin }))
 	}
 	_, from := firstSet(ls, func(l layer) *bool { return value(l.options.EBGPMultihop).Enabled })
 	switch {
@@ -228,31 +226,11 @@ func (r *reader) multihop(ls layers, out *Options) bool {
 		}
 		return true
 	}
-	var ok bool
-	out.Multihop, ok = r.ttl(from.path+".ebgpMultihop.multihopTtl", ttl)
-	return ok
-}
-
-func (r *reader) ttlSecurity(ls layers, out *Options) bool {
-	enabled, _ := firstSet(ls, func(l layer) *bool { return value(l.options.TTLSecurity).Enabled })
-	if there, _ := firstSet(ls, func(l layer) bool { return l.options.TTLSecurity != nil }); !there || !is(enabled, true) {
-		return true
+	if ttl < 0 || ttl > math.MaxUint8 {
+		return r.refuse(from.path+".ebgpMultihop.multihopTtl", ReasonParseError, "%d is not a TTL: write one from 1 to 255", ttl)
 	}
-	least, from := firstSet(ls, func(l layer) int32 { return value(l.options.TTLSecurity).TTLMin })
-	var ok bool
-	out.TTLSecurity, ok = r.ttl(from.path+".ttlSecurity.ttlMin", least)
-	return ok
-}
-
-// ttl reads a TTL. 0 means the largest.
-func (r *reader) ttl(field string, n int32) (uint8, bool) {
-	switch {
-	case n < 0 || n > math.MaxUint8:
-		return 0, r.refuse(field, ReasonParseError, "%d is not a TTL: write one from 1 to 255", n)
-	case n == 0:
-		return math.MaxUint8, true
-	}
-	return uint8(n), true
+	out.Multihop = uint8(cmp.Or(ttl, math.MaxUint8))
+	return true
 }
 
 // timers reads the timers of the session.
@@ -291,12 +269,11 @@ func (r *reader) gracefulRestart(ls layers, out *Options) {
 		HelperOnly: is(helper, false),
 		Restart: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.restartTime", 1, mostRestart, defaultRestart, "seconds",
 			func(l layer) int64 { return int64(value(l.options.GracefulRestart).RestartTime) })),
-		Deferral: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.deferralTime", 1, mostDeferral, defaultDeferral, "seconds",
-			func(l layer) int64 { return int64(value(l.options.GracefulRestart).DeferralTime) })),
+		Deferral: time.Second * time.Duration(given(ls, defaultDeferral, func(l layer) int32 { return value(l.options.GracefulRestart).DeferralTime })),
 	}
 }
 
-// ranged reads a number. For 0 and for a number out of range it returns the default.
+// ranged reads a number that older versions stored without a limit. For 0 and for a number out of range it returns the default.
 func (r *reader) ranged(ls layers, field string, least, most, otherwise int64, unit string, get func(layer) int64) int64 {
 	n, from := firstSet(ls, get)
 	switch {
@@ -316,13 +293,10 @@ func (r *reader) bfd(ls layers, out *Options) {
 		return
 	}
 	out.BFD = &BFD{
-		MinTransmit: time.Millisecond * time.Duration(r.ranged(ls, ".bfd.minTransmitIntervalMilliseconds", leastBFDInterval, mostBFDInterval, defaultBFDInterval, "milliseconds",
-			func(l layer) int64 { return int64(value(l.options.BFD).MinTransmitIntervalMilliseconds) })),
-		MinReceive: time.Millisecond * time.Duration(r.ranged(ls, ".bfd.minReceiveIntervalMilliseconds", leastBFDInterval, mostBFDInterval, defaultBFDInterval, "milliseconds",
-			func(l layer) int64 { return int64(value(l.options.BFD).MinReceiveIntervalMilliseconds) })),
-		Multiplier: uint8(r.ranged(ls, ".bfd.detectionMultiplier", leastMultiplier, math.MaxUint8, defaultMultiplier, "packets",
-			func(l layer) int64 { return int64(value(l.options.BFD).DetectionMultiplier) })),
-		MinTTL: r.bfdTTL(ls, out),
+		MinTransmit: time.Millisecond * time.Duration(given(ls, defaultBFDInterval, func(l layer) int32 { return value(l.options.BFD).MinTransmitIntervalMilliseconds })),
+		MinReceive:  time.Millisecond * time.Duration(given(ls, defaultBFDInterval, func(l layer) int32 { return value(l.options.BFD).MinReceiveIntervalMilliseconds })),
+		Multiplier:  uint8(given(ls, defaultMultiplier, func(l layer) int32 { return value(l.options.BFD).DetectionMultiplier })),
+		MinTTL:      r.bfdTTL(ls, out),
 	}
 	passive, _ := firstSet(ls, func(l layer) *bool { return value(l.options.BFD).Passive })
 	out.BFD.Passive = is(passive, false)
@@ -343,12 +317,11 @@ func (r *reader) bfdTTL(ls layers, out *Options) uint8 {
 		}
 		return 0
 	}
-	otherwise := int64(defaultBFDTTL)
+	otherwise := int32(defaultBFDTTL)
 	if out.Multihop > 1 {
-		otherwise = math.MaxUint8 + 1 - int64(out.Multihop)
+		otherwise = math.MaxUint8 + 1 - int32(out.Multihop)
 	}
-	return uint8(r.ranged(ls, ".bfd.minimumTtl", 1, math.MaxUint8, otherwise, "hops",
-		func(l layer) int64 { return int64(value(l.options.BFD).MinimumTTL) }))
+	return uint8(cmp.Or(least, otherwise))
 }
 
 // password reads the key of TCP-MD5. Its problems never contain the password.

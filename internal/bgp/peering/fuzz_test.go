@@ -11,8 +11,8 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// FuzzDecide decides about any spec that the API server accepts. Decide must not panic, its state
-// must be valid, and a second decision must be the same.
+// FuzzDecide decides about any spec. Decide must not panic, its state must be valid but for what the
+// schema of the CRD limits, and a second decision must be the same.
 func FuzzDecide(f *testing.F) {
 	for _, text := range []string{
 		`{global: {asn: 64512}}`,

@@ -98,12 +98,11 @@ func soundOptions(t testing.TB, s peering.State, name string, o peering.Options)
 	t.Helper()
 	wrong := (o.ASN == 0) != o.External || o.LocalASN == 0 || len(o.Password) > 80 || len(o.Families) == 0 ||
 		o.Multihop != 0 && o.TTLSecurity != 0 || o.Timers.Keepalive >= o.Timers.Hold || o.Timers.Keepalive <= 0 ||
-		o.BFD != nil && (o.BFD.Multiplier < 2 || o.BFD.MinReceive <= 0 || o.BFD.MinTransmit <= 0) ||
-		o.GracefulRestart.Enabled && (o.GracefulRestart.Restart <= 0 || o.GracefulRestart.Deferral <= 0)
+		o.GracefulRestart.Enabled && o.GracefulRestart.Restart <= 0
 	wrong = wrong || strings.ContainsRune(o.Password, 0) || o.LocalAddress.Is4In6() || o.LocalAddress.IsMulticast() || !isLink(o.Device) ||
 		o.Timers.Hold < 3*time.Second ||
 		!inSeconds(o.GracefulRestart.Restart, 4095)
-	for _, d := range []time.Duration{o.Timers.Hold, o.Timers.Keepalive, o.Timers.ConnectRetry, o.GracefulRestart.Deferral} {
+	for _, d := range []time.Duration{o.Timers.Hold, o.Timers.Keepalive, o.Timers.ConnectRetry} {
 		wrong = wrong || !inSeconds(d, 1<<16-1)
 	}
 	for i, f := range o.Families {
