@@ -53,7 +53,7 @@ type Report struct {
 	Elsewhere int
 	// Bounds has the neighbors and nodes of groups, for addresses that no usable group has.
 	Bounds []bgpv1.GroupBounds
-	// Local holds the announced routes.
+	// Local holds the announced routes. They and the Learned ones are sorted.
 	Local    []Route
 	Learned  []LearnedRoute
 	Exported []Exported
@@ -340,10 +340,8 @@ func first[T any](list []T, most int) ([]T, bool) {
 
 func (in Report) rib() *bgpv1.NodeRIB {
 	out := &bgpv1.NodeRIB{LocalRouteCount: int32(len(in.Local)), ReceivedRouteCount: int32(len(in.Learned))}
-	local := slices.Clone(in.Local)
-	slices.SortFunc(local, func(a, b Route) int { return a.Prefix.Compare(b.Prefix) })
-	out.LocalRanges = ranges(local)
-	local, moreLocal := first(local, mostListed)
+	out.LocalRanges = ranges(in.Local)
+	local, moreLocal := first(in.Local, mostListed)
 	for _, r := range local {
 		self := netip.IPv6Unspecified()
 		if r.Prefix.Addr().Is4() {
@@ -355,11 +353,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 			Weight:      int64(r.Attributes.Weight),
 		})
 	}
-	learned := slices.Clone(in.Learned)
-	slices.SortFunc(learned, func(a, b LearnedRoute) int {
-		return cmp.Or(a.Prefix.Compare(b.Prefix), a.From.Compare(b.From), a.NextHop.Compare(b.NextHop))
-	})
-	learned, moreLearned := first(learned, mostListed)
+	learned, moreLearned := first(in.Learned, mostListed)
 	for _, r := range learned {
 		out.ReceivedRoutes = append(out.ReceivedRoutes, bgpv1.RIBRoute{
 			Prefix: r.Prefix.String(), NextHop: text(r.NextHop), FromPeer: text(r.From),

@@ -193,7 +193,7 @@ func large(t testing.TB) peering.Report {
 	r := report(t, `{netlinkImport: {enabled: true, interfaceList: [kube-lb0, 'x*']},
 		netlinkExport: {enabled: true, routeProtocol: 99, rules: [{name: all, tableId: 7, metric: 5}]}}`)
 	r.Interfaces = []peering.Interface{{Name: "kube-lb0", Exists: true, Up: true}, {Name: "x*"}}
-	for i := 600; i > 0; i-- {
+	for i := 1; i <= 600; i++ {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
 		r.Imported = append(r.Imported, peering.Imported{Address: p, Interface: "kube-lb0"})
 		route := peering.Route{Prefix: p, Attributes: peering.Attributes{Communities: []uint32{64512<<16 | 7}, LargeCommunities: []string{"1:2:3"}}}
