@@ -49,7 +49,7 @@ type NetlinkExport struct {
 
 // ExportRule says which routes go into a routing table.
 type ExportRule struct {
-	// name is for people. It must be unique.
+	// name is for people.
 	// +required
 	Name string `json:"name"`
 

@@ -77,13 +77,11 @@ func (r *reader) exports() {
 	if len(in.Rules) == 0 {
 		r.note(field+".rules", ReasonAdjusted, "nothing is exported without a rule: add one")
 	}
-	var rules []ExportRule
 	for i, rule := range in.Rules {
-		if read, ok := r.exportRule(at(field+".rules", i), rule, rules); ok {
-			rules = append(rules, read)
+		if read, ok := r.exportRule(at(field+".rules", i), rule); ok {
+			r.d.Export = append(r.d.Export, read)
 		}
 	}
-	r.d.Export = append(r.d.Export, rules...)
 	if in.RouteProtocol != 0 {
 		r.d.Protocol = int(in.RouteProtocol)
 	}
@@ -105,21 +103,14 @@ func (r *reader) dampening(field string, milliseconds int32) {
 	}
 }
 
-// exportRule reads one rule. before are the rules before it.
-func (r *reader) exportRule(field string, in bgpv1.ExportRule, before []ExportRule) (ExportRule, bool) {
+// exportRule reads one rule. Its name is for people.
+func (r *reader) exportRule(field string, in bgpv1.ExportRule) (ExportRule, bool) {
 	out := ExportRule{
 		Name: in.Name, ValidateNextHop: is(in.ValidateNexthop, true),
 		AllowDefault: in.AllowDefaultRoute, Path: field,
 	}
-	ok := true
-	switch {
-	case in.Name == "":
-		ok = r.refuse(field+".name", ReasonParseError, "the rule has no name, and is not in use: write one")
-	case slices.ContainsFunc(before, func(e ExportRule) bool { return e.Name == in.Name }):
-		ok = r.refuse(field+".name", ReasonDuplicate, "an earlier rule has the name %s, so this one is not in use: write another", quote(in.Name))
-	}
-	return out, r.destination(field, &out, in) &&
-		r.filters(field, &out, in.CommunityList, in.LargeCommunityList) && ok
+	ok := r.destination(field, &out, in) && r.filters(field, &out, in.CommunityList, in.LargeCommunityList)
+	return out, ok
 }
 
 // destination reads the destination of routes.

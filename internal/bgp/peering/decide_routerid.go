@@ -16,10 +16,7 @@ const (
 	RouterIDHash     = "hash-from-node-name"
 )
 
-const (
-	defaultRouterIDPool = "10.0.0.0/8"
-	longestRouterID     = 256
-)
+const defaultRouterIDPool = "10.0.0.0/8"
 
 // routerID finds the node's router ID.
 func (r *reader) routerID(field string) {
@@ -34,7 +31,7 @@ func (r *reader) routerID(field string) {
 	default:
 		r.d.RouterIDSource = RouterIDExplicit
 		id, err := netip.ParseAddr(text)
-		if err != nil || len(text) > longestRouterID || !isRouterID(id) {
+		if err != nil || !isRouterID(id) {
 			r.fatal(field, ReasonRouterID, badRouterID, quote(text))
 			return
 		}
