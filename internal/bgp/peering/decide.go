@@ -1,7 +1,6 @@
 package peering
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -46,9 +45,6 @@ type Egress struct {
 	Lost      bool
 }
 
-// SecretRef names one key of a Secret.
-type SecretRef struct{ Name, Key string }
-
 // Decision is the meaning of a BGPConfiguration for a node.
 type Decision struct {
 	// State may be applied if OK is true. Otherwise there is none.
@@ -66,8 +62,6 @@ type Decision struct {
 
 	StatusEnabled bool
 	Heartbeat     time.Duration
-	// Secrets are the Secrets that the configuration names for any node.
-	Secrets []SecretRef
 	// Configured is the number of neighbors that the configuration lists, for any node.
 	// LeftOut are the neighbors that this node should have and does not have.
 	Configured int
@@ -156,17 +150,9 @@ type reader struct {
 func (r *reader) decision() Decision {
 	d := r.d
 	d.Problems = r.problems
-	d.Secrets = sortedRefs(d.Secrets)
 	d.OK = !slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.Fatal })
 	if !d.OK {
 		d.State = State{}
 	}
 	return d
-}
-
-func sortedRefs(refs []SecretRef) []SecretRef {
-	slices.SortFunc(refs, func(a, b SecretRef) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
-	})
-	return slices.Compact(refs)
 }

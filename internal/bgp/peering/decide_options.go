@@ -331,7 +331,6 @@ func (r *reader) password(ls layers) (string, bool) {
 	field := fromText.path + ".config.authPassword"
 	if ref != nil && (text == "" || !closer(ls, fromText, from)) {
 		field = from.path + ".config.authPasswordSecretRef"
-		r.d.Secrets = append(r.d.Secrets, SecretRef{ref.Name, ref.Key})
 		var err error
 		if text, err = r.secrets(ref.Name, ref.Key); err != nil {
 			if ref.Optional {

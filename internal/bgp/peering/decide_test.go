@@ -76,19 +76,6 @@ func TestTemplatesWithoutAValueAreReported(t *testing.T) {
 	}
 }
 
-// TestAllSecretsAreListed includes the Secrets of neighbors of other nodes. A missing Secret is a
-// mistake of the configuration on all nodes.
-func TestAllSecretsAreListed(t *testing.T) {
-	d := decide(t, `{peerGroups: [{config: {peerGroupName: tor, authPasswordSecretRef: {name: c, key: d}}}],
-		neighbors: [{config: {neighborInterface: eth1, peerAsn: 1, authPasswordSecretRef: {name: b, key: b}}, nodeSelector: {matchLabels: {rack: '9'}}},
-			{config: {neighborInterface: eth2, peerAsn: 1, authPasswordSecretRef: {name: b, key: a}}},
-			{config: {neighborInterface: eth3, peerAsn: 1, authPasswordSecretRef: {name: b, key: a}}}]}`)
-	want := []peering.SecretRef{{Name: "b", Key: "a"}, {Name: "b", Key: "b"}, {Name: "c", Key: "d"}}
-	if diff := cmp.Diff(want, d.Secrets); diff != "" {
-		t.Errorf("the result differs (-want +got):\n%s", diff)
-	}
-}
-
 // TestTheOrderInTheSpecHasNoEffect is about neighbors and sets. The order of statements
 // has an effect, and so has the order of two neighbors with one address.
 func TestTheOrderInTheSpecHasNoEffect(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
-// DefaultConfiguration is the name of the BGPConfiguration that comes first of those for all nodes.
-const DefaultConfiguration = "default"
+// defaultConfiguration is the name of the BGPConfiguration that comes first of those for all nodes.
+const defaultConfiguration = "default"
 
 // Chosen returns the BGPConfiguration of a node with these labels: the oldest one whose
 // nodeSelector selects the node. If there is none, it is one without a nodeSelector: the one called
@@ -39,7 +39,7 @@ func selects(c *bgpv1.BGPConfiguration, node map[string]string) bool {
 // before reports whether a counts on a node that both select.
 func before(a, b *bgpv1.BGPConfiguration) bool {
 	forAll := func(c *bgpv1.BGPConfiguration) bool { return c.Spec.NodeSelector == nil }
-	draft := func(c *bgpv1.BGPConfiguration) bool { return forAll(c) && c.Name != DefaultConfiguration }
+	draft := func(c *bgpv1.BGPConfiguration) bool { return forAll(c) && c.Name != defaultConfiguration }
 	return cmp.Or(
 		trueLast(forAll(a), forAll(b)),
 		trueLast(draft(a), draft(b)),
