@@ -90,12 +90,8 @@ type BGPConfigurationSpec struct {
 	// +optional
 	PolicyDefinitions []PolicyDefinition `json:"policyDefinitions,omitempty"`
 
-	// communityAliases are names for communities such as "65000:100", and for large
-	// communities such as "64512:100:1". The policies and rules of this object, and
-	// the communities of ServiceGroups and of Services' annotations, may have the
-	// name instead of the numbers. A name that is not defined is refused where it
-	// is used. The names of well-known communities, such as no-export, are taken.
-	// Default: none.
+	// communityAliases are names for communities. Not supported: they have no
+	// effect, and the status says so. Write the numbers. Default: none.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 63 && name.matches('^[a-z][-a-z0-9]*$'))",message="communityAliases must have names of lower-case letters, digits and '-' that begin with a letter, with at most 63 characters"
 	// +optional

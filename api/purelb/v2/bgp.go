@@ -12,15 +12,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type RouteAttributes struct {
 	// communities are BGP communities (RFC 1997), such as 65000:100, by which
 	// routers can recognize the routes of this group. Names are well-known, such as
-	// no-export, or from communityAliases of the BGPConfiguration; nodes leave an
-	// unknown name out and report it. Default: none.
+	// no-export; nodes leave an unknown name out and report it. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	Communities []Community `json:"communities,omitempty"`
 
 	// largeCommunities are large communities, with three numbers of 32 bits (RFC
-	// 8092), such as 4200000000:1:100, or names from communityAliases. Default: none.
+	// 8092), such as 4200000000:1:100. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional

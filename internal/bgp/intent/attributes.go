@@ -106,13 +106,9 @@ func (a Attributes) AnnouncedHere(imported []peering.Imported) (here []peering.I
 	return here, elsewhere
 }
 
-// readAttributes reads the route attributes of groups and Services, with the aliases of the
-// configuration c, and records what is wrong with them. b has the bounds of earlier groups.
-func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b bounds) Attributes {
-	var aliases peering.Aliases
-	if c != nil {
-		aliases = peering.AliasesOf(c.Spec)
-	}
+// readAttributes reads the route attributes of groups and Services, and records what is wrong with
+// them. b has the bounds of earlier groups.
+func (in *Input) readAttributes(s Snapshot, groups config.Config, b bounds) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
 	for _, g := range groups.Groups.Usable {
 		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
@@ -120,7 +116,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 			continue
 		}
 		of := s.Groups[i].Spec.BGP
-		attributes, problems := peering.ParseAttributes(aliases, texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
+		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
 		if of.WeightByEndpoints {
 			problems = append(problems, unweighable(g)...)
 		}
@@ -143,7 +139,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, c *Config, b b
 		if len(svc.Annotations) == 0 {
 			continue
 		}
-		own, problems := peering.AttributesOf(aliases, svc.Annotations)
+		own, problems := peering.AttributesOf(svc.Annotations)
 		in.complain(serviceRef(svc), svc.Name, problems)
 		for _, ip := range svc.Addresses {
 			delete(a.ByAddress, ip)

@@ -59,7 +59,7 @@ func Read(s Snapshot, namespace string, before Input, others ...string) Input {
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = in.readAttributes(s, groups, in.Config, boundsOf(before.Attributes, groups.Groups.Usable, s.Groups))
+	in.Attributes = in.readAttributes(s, groups, boundsOf(before.Attributes, groups.Groups.Usable, s.Groups))
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, groups)
 	if in.Config != nil {
@@ -131,7 +131,7 @@ func (in Input) Secret(name, key string) (string, error) {
 }
 
 // complain records what is wrong with the route attributes of an object. Nothing is wrong for a node
-// without a configuration: it announces nothing, and knows no aliases.
+// without a configuration, because it announces nothing.
 func (in *Input) complain(about corev1.ObjectReference, name string, problems []peering.Problem) {
 	if in.Config == nil {
 		return

@@ -18,9 +18,9 @@ const (
 
 // ParseAttributes reads route attributes. A value that cannot be read becomes a Problem and
 // is left out. Fields of the problems are communities[2], largeCommunities[0], med and
-// localPreference. aliases are names that the lists may have.
-func ParseAttributes(aliases Aliases, communities, largeCommunities []string, med, localPreference *int64) (Attributes, []Problem) {
-	f := findings{aliases: aliases}
+// localPreference.
+func ParseAttributes(communities, largeCommunities []string, med, localPreference *int64) (Attributes, []Problem) {
+	var f findings
 	a := Attributes{
 		Communities:      f.communities("communities", communities),
 		LargeCommunities: f.largeCommunities("largeCommunities", largeCommunities),
@@ -36,8 +36,8 @@ func ParseAttributes(aliases Aliases, communities, largeCommunities []string, me
 
 // AttributesOf reads the annotations of a Service. The fields of the problems have the form
 // metadata.annotations[purelb.io/bgp-med].
-func AttributesOf(aliases Aliases, annotations map[string]string) (Attributes, []Problem) {
-	f := findings{aliases: aliases}
+func AttributesOf(annotations map[string]string) (Attributes, []Problem) {
+	var f findings
 	var a Attributes
 	if text, ok := annotations[AnnotationCommunities]; ok {
 		a.Communities = f.communities(annotation(AnnotationCommunities), list(text))
@@ -70,11 +70,11 @@ func list(text string) []string {
 
 // communities reads a list, sorts it and removes duplicates. nil stays nil.
 func (f *findings) communities(field string, texts []string) []uint32 {
-	return values(f, field, texts, f.aliases.community)
+	return values(f, field, texts, parseCommunity)
 }
 
 func (f *findings) largeCommunities(field string, texts []string) []string {
-	return values(f, field, texts, f.aliases.large)
+	return values(f, field, texts, parseLarge)
 }
 
 // values reads a list. If no element can be read, it returns nil, so that a mistake does not

@@ -60,7 +60,7 @@ func TestAnnotationsBecomeAttributes(t *testing.T) {
 					written[name] = value
 				}
 			}
-			a, problems := peering.AttributesOf(nil, written)
+			a, problems := peering.AttributesOf(written)
 			got := attributes(a) + "\n" + complaints(peering.Decision{Problems: problems})
 			if diff := cmp.Diff(trimmed(tt.want), trimmed(got)); diff != "" {
 				t.Errorf("the result differs (-want +got):\n%s", diff)
@@ -76,7 +76,7 @@ func TestLongListsOfCommunitiesAreShortened(t *testing.T) {
 	for i := range 2000 {
 		communities, large = append(communities, fmt.Sprintf("64512:%d", i)), append(large, fmt.Sprintf("64512:0:%d", i))
 	}
-	a, problems := peering.AttributesOf(nil, map[string]string{
+	a, problems := peering.AttributesOf(map[string]string{
 		peering.AnnotationCommunities: strings.Join(communities, ","), peering.AnnotationLargeCommunities: strings.Join(large, ","),
 	})
 	if len(a.Communities) != most || len(a.LargeCommunities) != most {
@@ -87,21 +87,21 @@ func TestLongListsOfCommunitiesAreShortened(t *testing.T) {
 	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
 		t.Errorf("the problems differ (-want +got):\n%s", diff)
 	}
-	if _, problems := peering.AttributesOf(nil, map[string]string{peering.AnnotationCommunities: strings.Join(communities[:most], ",")}); len(problems) > 0 {
+	if _, problems := peering.AttributesOf(map[string]string{peering.AnnotationCommunities: strings.Join(communities[:most], ",")}); len(problems) > 0 {
 		t.Errorf("with %d communities, the problems are %v, want none", most, problems)
 	}
 }
 
 func TestServicesOverrideTheAttributesOfTheirGroup(t *testing.T) {
 	med, pref, low := int64(10), int64(200), int64(-1)
-	group, problems := peering.ParseAttributes(nil, []string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)
-	want := "ParseError largeCommunities[1]: \"x\" is neither a large community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there\n" +
+	group, problems := peering.ParseAttributes([]string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)
+	want := "ParseError largeCommunities[1]: \"x\" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1\n" +
 		"ParseError localPreference: \"-1\" is not a number from 0 to 4294967295\n"
 	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
 		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
-	own, _ := peering.ParseAttributes(nil, []string{"no-export"}, nil, nil, &pref)
-	none, _ := peering.AttributesOf(nil, map[string]string{peering.AnnotationCommunities: ""})
+	own, _ := peering.ParseAttributes([]string{"no-export"}, nil, nil, &pref)
+	none, _ := peering.AttributesOf(map[string]string{peering.AnnotationCommunities: ""})
 	for want, service := range map[string]peering.Attributes{
 		"64512:1 [1:2:3] med 10":              {},
 		"65535:65281 [1:2:3] med 10 pref 200": own,

@@ -109,9 +109,8 @@ type ExportRule struct {
 // policy or the password of a neighbor is wrong, Decide leaves out the whole neighbor: it does not
 // open a session without this protection.
 func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
-	r := reader{spec: spec, node: node, secrets: secrets, egress: egress, findings: findings{aliases: AliasesOf(spec)}}
+	r := reader{spec: spec, node: node, secrets: secrets, egress: egress}
 	r.legacy()
-	r.aliasProblems()
 	r.global()
 	r.status()
 	r.vrfs()

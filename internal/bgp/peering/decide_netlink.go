@@ -140,14 +140,14 @@ func (r *reader) destination(field string, out *ExportRule, in bgpv1.ExportRule)
 func (r *reader) filters(field string, out *ExportRule, communities, large []string) bool {
 	ok := true
 	for i, text := range communities {
-		c, err := r.aliases.community(text)
+		c, err := parseCommunity(text)
 		if err != nil {
 			ok = r.refuse(at(field+".communityList", i), ReasonParseError, "%v; the rule is not in use", err)
 		}
 		out.Communities = append(out.Communities, c)
 	}
 	for i, text := range large {
-		c, err := r.aliases.large(text)
+		c, err := parseLarge(text)
 		if err != nil {
 			ok = r.refuse(at(field+".largeCommunityList", i), ReasonParseError, "%v; the rule is not in use", err)
 		}

@@ -170,7 +170,7 @@ func (r *reader) communityAction(field string, in *bgpv1.CommunityAction) (*Comm
 		return nil, true
 	}
 	return r.communityChange(field, in.Type, in.Communities, func(text string) (string, error) {
-		c, err := r.aliases.community(text)
+		c, err := parseCommunity(text)
 		return communityText(c), err
 	})
 }
@@ -179,7 +179,7 @@ func (r *reader) largeCommunityAction(field string, in *bgpv1.LargeCommunityActi
 	if in == nil {
 		return nil, true
 	}
-	return r.communityChange(field, in.Type, in.Communities, r.aliases.large)
+	return r.communityChange(field, in.Type, in.Communities, parseLarge)
 }
 
 func (r *reader) communityChange(field, kind string, list []string, parse func(string) (string, error)) (*CommunityChange, bool) {

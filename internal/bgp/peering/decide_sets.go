@@ -68,7 +68,7 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 		return out, r.refuse(field+".list", ReasonParseError, "the set is empty, and not in use: write list")
 	}
 	for i, text := range in.List {
-		plain, err := r.element(kind, text)
+		plain, err := element(kind, text)
 		switch {
 		case err == "":
 		case r.isOldWord(kind, text):
@@ -82,15 +82,19 @@ func (r *reader) definedSet(field string, kind SetKind, in bgpv1.DefinedSet) (Se
 	return out, ok
 }
 
-// isOldWord reports whether an element may be from a manifest that is older than aliases. Earlier
-// versions accepted any such word, which matched no community.
+// isOldWord reports whether an element may be from an old manifest. Earlier versions accepted any word,
+// which matched no community. Words for communities (communityAliases) are not in old manifests.
 func (r *reader) isOldWord(kind SetKind, text string) bool {
-	return (kind == CommunitySet || kind == LargeCommunitySet) && len(r.spec.CommunityAliases) == 0 &&
-		aliasName.MatchString(strings.TrimSpace(text))
+	return (kind == CommunitySet || kind == LargeCommunitySet) && len(r.spec.CommunityAliases) == 0 && isWord(text)
 }
 
+// word matches no community, and no regular expression that matches communities.
+var word = regexp.MustCompile(`^[a-z][-a-z0-9]*$`)
+
+func isWord(text string) bool { return word.MatchString(strings.TrimSpace(text)) }
+
 // element reads an element of a set. It returns its usual text, or what is wrong with it.
-func (f *findings) element(kind SetKind, text string) (plain, wrong string) {
+func element(kind SetKind, text string) (plain, wrong string) {
 	switch kind {
 	case NeighborSet:
 		p, ok := neighborPrefix(text)
@@ -101,13 +105,13 @@ func (f *findings) element(kind SetKind, text string) (plain, wrong string) {
 	case ASPathSet:
 		return text, badExpression(strings.ReplaceAll(text, "_", "(^|[,{}() ]|$)"))
 	case CommunitySet:
-		c, err := f.aliases.community(text)
+		c, err := parseCommunity(text)
 		if err == nil {
 			return communityText(c), ""
 		}
 		return expression(text, err)
 	case LargeCommunitySet:
-		c, err := f.aliases.large(text)
+		c, err := parseLarge(text)
 		if err == nil {
 			return c, ""
 		}
@@ -119,7 +123,7 @@ func (f *findings) element(kind SetKind, text string) (plain, wrong string) {
 // expression reads a regular expression over communities. It refuses a name, because a name would
 // match no community. err is the error of reading the text as a community.
 func expression(text string, err error) (plain, wrong string) {
-	if aliasName.MatchString(strings.TrimSpace(text)) {
+	if isWord(text) {
 		return "", strings.TrimPrefix(err.Error(), quote(strings.TrimSpace(text))+" ")
 	}
 	return text, badExpression(text)

@@ -19,6 +19,7 @@ func (r *reader) legacy() {
 		r.ignored(at("spec.dynamicNeighbors", i), []unread{{"", true, "nodes have sessions only with routers that the configuration names: " +
 			"list each one in spec.neighbors, by its neighborAddress, or by neighborGateway or neighborInterface if each node has another one"}})
 	}
+	r.ignored("spec", []unread{{".communityAliases", len(r.spec.CommunityAliases) > 0, "communities have no names: write the numbers where the names are"}})
 	r.ignored("spec.global", legacyGlobal(r.spec.Global))
 	for i, n := range r.spec.Neighbors {
 		r.ignored(at("spec.neighbors", i), legacySession(n.SessionOptions))

@@ -57,8 +57,6 @@ func (p Problem) String() string {
 // findings collects the problems while a configuration is read.
 type findings struct {
 	problems []Problem
-	// aliases are names for communities.
-	aliases Aliases
 	// why is the first reason why the part that is being read cannot be used.
 	why string
 	// alone says that the part that is being read depends on the node. Each of its problems is then

@@ -43,7 +43,7 @@ func examples(t *testing.T, name string) []example {
 // In the files of mistakes, there is no state after a "fatal" problem. A problem with "here" is not in
 // the common status. "without" is a neighbor that is left out.
 func TestMistakesAreReported(t *testing.T) {
-	for _, file := range []string{"legacy", "wrong_alias", "wrong_global", "wrong_neighbor", "wrong_netlink", "wrong_policy", "wrong_session"} {
+	for _, file := range []string{"legacy", "wrong_global", "wrong_neighbor", "wrong_netlink", "wrong_policy", "wrong_session"} {
 		for _, tt := range examples(t, file) {
 			t.Run(file+"/"+tt.name, func(t *testing.T) { reportMistake(t, tt) })
 		}

@@ -22,7 +22,7 @@ func TestWrongAnnotationsOfAServiceAreReportedOnce(t *testing.T) {
 			})
 		}
 		service(map[string]string{peering.AnnotationMED: "low", peering.AnnotationCommunities: "65000:7,blue", peering.AnnotationLargeCommunities: "1:2:3"})
-		const community = ignored + `metadata.annotations[purelb.io/bgp-communities][1]: "blue" is neither a community nor a name in spec.communityAliases of a BGPConfiguration of this node: correct it, or define it there`
+		const community = ignored + `metadata.annotations[purelb.io/bgp-communities][1]: "blue" is not a community: write two numbers from 0 to 65535, such as 64512:100, or a well-known name such as no-export`
 		expect.Equal(t, "events of wrong annotations", w.reported(), community+"\n"+ignored+`metadata.annotations[purelb.io/bgp-med]: "low" is not a number from 0 to 4294967295`)
 		service(map[string]string{peering.AnnotationMED: "lower", peering.AnnotationCommunities: "65000:7,blue"})
 		expect.Equal(t, "events of a changed annotation", w.reported(), ignored+`metadata.annotations[purelb.io/bgp-med]: "lower" is not a number from 0 to 4294967295`)
@@ -35,9 +35,8 @@ func TestWrongAnnotationsOfAServiceAreReportedOnce(t *testing.T) {
 	})
 }
 
-// The aliases are gone together with the BGPConfiguration, and the node announces nothing.
 func TestANodeWithoutAConfigurationReportsNoRouteAttributes(t *testing.T) {
-	inWorld(t, `{global: {asn: 65000}, communityAliases: {blue: "65000:7"}}`, func(w *world) {
+	inWorld(t, oneNeighbor, func(w *world) {
 		w.cluster.snapshot.Services = []intent.ServiceFacts{{
 			Name: "default/web", UID: "web", Annotations: map[string]string{peering.AnnotationCommunities: "blue"}, Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.8")},
 		}}

@@ -30,7 +30,7 @@ var (
 		strings.Replace(oneNeighbor, "asn: 65000", "asn: 65009", 1),
 		`{nodeSelector: {matchLabels: {rack: "1"}}, global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}, {config: {neighborInterface: eth1, peerAsn: external}}]}`,
 		`{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}, {config: {neighborAddress: 192.0.2.3, peerAsn: 0}}]}`,
-		`{global: {asn: 65000}, netlinkImport: {enabled: true, interfaceList: [lb7]}, communityAliases: {blue: "65000:7"}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
+		`{global: {asn: 65000}, netlinkImport: {enabled: true, interfaceList: [lb7]}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
 	}
 	refused = strings.Replace(oneNeighbor, "asn: 65000", "asn: 0", 1)
 )

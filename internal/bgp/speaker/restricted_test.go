@@ -227,25 +227,3 @@ func managed(group, address string) intent.ServiceFacts {
 	s.From = group
 	return s
 }
-
-// Groups and Services may use the aliases that the configuration of the node defines.
-func TestAliasesOfTheConfigurationAreUsed(t *testing.T) {
-	aliased := `{communityAliases: {gold: "65000:7"}, ` + oneNeighbor[1:]
-	inWorld(t, aliased, func(w *world) {
-		g := namingPeers()
-		g.Spec.BGP = &v2.RouteAttributes{Communities: []v2.Community{"gold"}}
-		w.kernel.hold("kube-lb0", "203.0.113.1/32")
-		w.cluster.snapshot.Groups = []v2.ServiceGroup{g}
-	}, func(w *world) {
-		expect.Equal(t, "routes", w.server.announces(), "203.0.113.1/32 65000:7")
-		w.edit(strings.ReplaceAll(aliased, "65000:7", "65000:8"))
-		expect.Equal(t, "routes with another value", w.server.announces(), "203.0.113.1/32 65000:8")
-
-		w.reported()
-		w.edit(oneNeighbor)
-		expect.Equal(t, "routes without the alias", w.server.announces(), "203.0.113.1/32")
-		if events := w.reported(); !strings.Contains(events, `communities[0]: "gold" is neither a community nor a name in spec.communityAliases`) {
-			t.Errorf("the events are %q", events)
-		}
-	})
-}
