@@ -119,6 +119,9 @@ func (l *allocations) change(s clusterState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.uid = s.uid
+	if !l.isOpen() && s.cluster != "" { // the keys of claims have the name
+		l.cluster.Claims.SetCluster(s.cluster)
+	}
 	l.cluster.Groups, l.cluster.Subnets, l.cluster.Boundaries = s.Config.Groups, s.Subnets, s.Boundaries
 	l.cluster.Store.SetBlocked(s.Blocked)
 	l.cluster.Store.SetNetworks(s.Networks)

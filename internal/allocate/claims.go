@@ -12,15 +12,6 @@ import (
 // The methods in this file list the requests to backends, and process the answers. The workers of
 // package backends exchange both with the backends, so no decision waits for a backend.
 
-// nameCluster sets the name of the cluster, which is part of the keys of its claims.
-func (l *allocations) nameCluster(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isOpen() {
-		l.cluster.Claims.SetCluster(name)
-	}
-}
-
 // identity returns how NetBox knows the cluster. replaces is the UID of a former cluster, or "".
 func (l *allocations) identity(replaces string) netbox.Identity {
 	l.mu.Lock()

@@ -81,7 +81,6 @@ func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 	l.now = s
 	if differ {
 		l.log.Info("configChanged", "groups", len(s.Config.Groups.Usable), "problems", len(s.Config.Problems), "subnets", len(s.Subnets))
-		l.allocations.nameCluster(s.cluster)
 		l.allocations.change(s)
 		l.backends.Set(s.Config.Backends)
 	}

@@ -75,7 +75,7 @@ func (l *allocations) enroll(r service.Request) {
 func (l *allocations) adopt(r service.Request) {
 	l.enroll(r)
 	l.list(owner(r), r.External)
-	l.grant(owner(r), census.TermsOf(r))
+	l.grant(owner(r), ipam.TermsOf(r))
 	l.wake(census.Adopt(l.cluster, r)...)
 	l.marked = append(l.marked, r.Held...)
 }

@@ -51,14 +51,6 @@ func gaveAll(c ipam.Cluster, r service.Request) bool {
 	})
 }
 
-// TermsOf returns the terms under which the Service of r holds addresses.
-func TermsOf(r service.Request) ipam.Terms {
-	if r.Owner == service.Anothers {
-		return ipam.Terms{Foreign: true}
-	}
-	return ipam.TermsOf(r)
-}
-
 // Open makes c hold what an allocator holds at its start: for each Service the addresses in its
 // status and those that it owns by right. Addresses that a status shows now take precedence over
 // addresses that it showed earlier. What Services of ours show takes precedence over what others show,
@@ -87,7 +79,7 @@ func Open(c ipam.Cluster, requests []service.Request) []service.Request {
 func Adopt(c ipam.Cluster, r service.Request) (concerned []ipam.Owner) {
 	who := ipam.Owner(r.Key())
 	c.Store.List(who, r.External)
-	c.Store.Grant(who, TermsOf(r))
+	c.Store.Grant(who, ipam.TermsOf(r))
 	for _, a := range r.Held {
 		concerned = append(concerned, c.Store.Show(a, who)...)
 	}

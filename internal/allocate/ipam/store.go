@@ -39,6 +39,9 @@ type Terms struct {
 
 // TermsOf returns the terms under which the Service of r holds addresses.
 func TermsOf(r service.Request) Terms {
+	if r.Owner == service.Anothers {
+		return Terms{Foreign: true}
+	}
 	return Terms{Key: r.SharingKey, Selector: r.Selector, Local: r.SharingKey != "" && r.LocalPolicy && r.AllowLocal, Dying: r.Dying, Ports: r.Ports}
 }
 
