@@ -68,8 +68,8 @@ type Evidence struct {
 	// LeasesTrusted says that this node polls the Leases and has contact with the API server.
 	// Only then does a Lease that is missing or no longer renewed prove that its node is gone.
 	LeasesTrusted bool
-	// Contact is the time of the latest proof of contact with the API server. Package membership
-	// asks for a new proof after each doubtful loss.
+	// Contact is the time of the latest proof of contact with the API server. After a doubtful loss
+	// comes a new one: this node renews its Lease, or polls those of others.
 	Contact time.Time
 	// Settled says that enough time has passed for all other nodes to learn of this
 	// node, and for this node to learn of them.

@@ -132,15 +132,6 @@ func (l *Leases) SetMode(m Mode) {
 	}
 }
 
-// Prove makes the publisher renew our Lease now, as a proof of contact.
-func (l *Leases) Prove() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.record != nil {
-		backoff.Poke(l.renew)
-	}
-}
-
 // View returns the current state of the nodes.
 func (l *Leases) View() View {
 	l.mu.Lock()

@@ -46,6 +46,6 @@ func (o Options) Validate() error {
 const slowDuration = 3 * time.Minute
 
 // silence is the longest time between two lists of an agent that polls in which it has missed
-// nothing. A peer that renews its Lease in time always has two thirds of the duration left. So no
+// nothing. A peer that renews its Lease in time always has six tenths of the duration left. So no
 // living peer expires before this node knows that it is cut off.
 func (o Options) silence() time.Duration { return o.Duration / 2 }

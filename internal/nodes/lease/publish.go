@@ -20,43 +20,29 @@ func (l *Leases) minPause() time.Duration { return min(time.Second, l.opt.Durati
 // publish renews our Lease from the first Publish until ctx is done.
 func (l *Leases) publish(ctx context.Context) {
 	var last error
-	var period time.Duration              // after the last renewal
 	next := time.Now().Add(math.MaxInt64) // the first Publish signals renew
 	for backoff.Wait(ctx, time.Until(next), l.renew) {
-		whole := l.period() // before the write: a pause must suit the duration in the Lease
-		steady := last == nil && period == whole && !time.Now().Before(next)
+		pause := l.pause() // before the write: a pause must suit the duration in the Lease
 		err := l.renewNow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		l.report(err, last)
-		last, period, next = err, whole, time.Now().Add(l.pause(err, whole, steady))
+		if last = err; err != nil {
+			pause = l.opt.RetryPeriod
+		}
+		next = time.Now().Add(pause)
 		if err == nil {
 			backoff.Sleep(ctx, l.minPause())
 		}
 	}
 }
 
-// pause returns how long to wait after an attempt that ended with err. steady means that the attempt
-// was due a whole period after the last one. If not, many agents may have written together, because of
-// a common start, change or outage. Then the first pause is shorter, by another factor for each agent,
-// so that they do not renew together for ever. All other pauses are whole, so that an idle agent writes
-// once in a period.
-func (l *Leases) pause(err error, period time.Duration, steady bool) time.Duration {
-	switch {
-	case err != nil:
-		return l.opt.RetryPeriod
-	case steady:
-		return period
-	}
-	return time.Duration(float64(period) * (minFirst + l.opt.Random()*(1-minFirst)))
+// pause returns the time between two renewals of our Lease: a third of its duration, and up to a
+// tenth of that more, so that agents that wrote together do not renew together for ever.
+func (l *Leases) pause() time.Duration {
+	return time.Duration(float64(l.duration()) / 3 * (1 + l.opt.Random()/10))
 }
-
-// minFirst is the shortest first pause, as a part of the period.
-const minFirst = 0.5
-
-// period returns the time between two renewals of our Lease.
-func (l *Leases) period() time.Duration { return l.duration() / 3 }
 
 // duration returns the current duration of our Lease, which depends on the mode.
 func (l *Leases) duration() time.Duration {

@@ -12,8 +12,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"purelb.io/purelb/internal/testing/expect"
 )
 
 // writer is an API server that notes when it accepts a Lease. It refuses all while it is off.
@@ -80,8 +78,9 @@ func startWriter(t *testing.T, m Mode, random float64) (*Leases, *writer) {
 	return l, w
 }
 
-// Agents that write together for any reason must not renew together for ever.
-func TestRenewalsSpreadAfterACommonWrite(t *testing.T) {
+// Agents that wrote together do not renew together for ever. An idle agent writes at most once in a
+// minute.
+func TestRenewalsSpread(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		mode   Mode
@@ -89,17 +88,16 @@ func TestRenewalsSpreadAfterACommonWrite(t *testing.T) {
 		event  func(*Leases, *writer)
 		want   []float64 // seconds after the event
 	}{
-		{"an early start", Mode{}, 0, nil, []float64{0, 30, 90, 150}},
-		{"a start in the middle", Mode{}, 0.5, nil, []float64{0, 45, 105, 165}},
-		{"a late start", Mode{}, 0.99, nil, []float64{0, 60, 120}},
-		{"fast Leases", Mode{Fast: true}, 0, nil, []float64{0, 2, 5, 8, 11, 14, 17, 20}},
-		{"a changed record", Mode{}, 0.5, func(l *Leases, _ *writer) { l.Publish(record("198.51.100.0/24")) }, []float64{0, 45, 105, 165}},
-		{"the end of fast Leases", Mode{Fast: true}, 0.5, func(l *Leases, _ *writer) { l.SetMode(Mode{}) }, []float64{2, 47, 107, 167}},
-		{"an outage of the API server", Mode{}, 0.5, func(_ *Leases, w *writer) {
+		{"an early agent", Mode{}, 0, nil, []float64{0, 60, 120}},
+		{"a late agent", Mode{}, 1, nil, []float64{0, 66, 132}},
+		{"fast Leases", Mode{Fast: true}, 0, nil, []float64{0, 3, 6, 9, 12}},
+		{"a changed record", Mode{}, 0.5, func(l *Leases, _ *writer) { l.Publish(record("198.51.100.0/24")) }, []float64{0, 63, 126}},
+		{"the end of fast Leases", Mode{Fast: true}, 0, func(l *Leases, _ *writer) { l.SetMode(Mode{}) }, []float64{3, 63, 123}},
+		{"an outage of the API server", Mode{}, 0, func(_ *Leases, w *writer) {
 			w.turn(true)
 			time.Sleep(time.Minute)
 			w.turn(false)
-		}, []float64{61, 106, 166}},
+		}, []float64{62, 122}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,19 +117,4 @@ func TestRenewalsSpreadAfterACommonWrite(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An idle agent writes its Lease once in a minute.
-func TestIdleAgentWritesOncePerMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, w := startWriter(t, Mode{}, 0.3)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		for began := time.Now(); time.Since(began) < 10*time.Minute; {
-			before := len(w.all())
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			expect.Equal(t, "writes in a minute", len(w.all())-before, 1)
-		}
-	})
 }

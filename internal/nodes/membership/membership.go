@@ -169,12 +169,9 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 	if m.gossip != nil {
 		m.mode.accused(m.gossip.Accused(), now)
 	}
-	mode, prove := m.mode.decide(e, p, listed, now)
+	mode := m.mode.decide(e, p, listed, now)
 	mode.Digests, mode.Left = digests(e), left(e)
 	m.leases.SetMode(mode)
-	if prove {
-		m.leases.Prove() // even if our Lease is kept fast already
-	}
 	if !samePeers(p, m.peers) {
 		m.peers = p
 		backoff.Poke(m.changed)

@@ -135,7 +135,7 @@ func TestJoiningTimeBeginsWhenTheAPIServerAnswers(t *testing.T) {
 		}
 		e := scene{{"node-b", "", "kept"}}.evidence(false)
 		now := time.Now().Add(2 * joining)
-		keeping, _ := m.mode.decide(e, election.Merge(e, now), false, now)
+		keeping := m.mode.decide(e, election.Merge(e, now), false, now)
 		return keeping.Poll
 	}
 	if look() {

@@ -50,14 +50,13 @@ type leaseMode struct {
 //
 // The agent keeps its Lease fast while it polls, and while other nodes may have lost it. There
 // are three signs of that: a doubtful loss, peers that accuse this node, and a lost node that
-// keeps its Lease fast. prove reports that a proof of contact is due, because of a new doubtful
-// loss.
-func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) (mode lease.Mode, prove bool) {
+// keeps its Lease fast. A renewal or a list proves contact then, if a decision needs it.
+func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Mode {
 	others, outside, lost := survey(e, p)
 	k.hears = others > 0
 	last := e.LastLoss(now)
 	if last.Doubtful() && last.Last.After(k.loss) {
-		k.loss, prove = last.Last, true
+		k.loss = last.Last
 	}
 	if doubtsUs(e, lost) {
 		k.doubted = now
@@ -71,7 +70,7 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	}
 	k.polls = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
 	fast := k.polls || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
-	return lease.Mode{Poll: k.polls, Fast: fast, Lost: lost, Unproven: unproven(p)}, prove
+	return lease.Mode{Poll: k.polls, Fast: fast, Lost: lost, Unproven: unproven(p)}
 }
 
 // accused takes the current gossip.Accused. If it has grown, the peers that accuse this node may

@@ -61,22 +61,23 @@ func TestLeasesArePolledOnlyForNodesOutsideOfGossip(t *testing.T) {
 		{"the same, and gossip has just started", scene{{"off", "", "slow"}}, false, true, time.Second, "poll false fast false lost 0 unproven off"},
 		{"one of four nodes is dead", gone, false, true, time.Hour + time.Second, "poll false fast false lost 1"},
 		{"the dead node keeps a fast Lease, as a node does that has lost us", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "kept"}), false, true, time.Hour + time.Second, "poll false fast true lost 1"},
-		{"one of three nodes is dead", gone[1:], false, true, time.Hour + time.Second, "poll false fast true lost 1 prove"},
+		{"one of three nodes is dead", gone[1:], false, true, time.Hour + time.Second, "poll false fast true lost 1"},
 		{"the Lease of the dead node is silent too", append(gone[:2:2], struct{ node, gossip, lease string }{"node-d", "dead", "silent"}), false, true, 2 * time.Hour, "poll false fast false lost 0"},
 		{
+			"half are lost at once, so a proof of contact decides", scene{{"node-b", "alive", "kept"}, {"node-c", "dead", "slow"}, {"node-d", "dead", "slow"}},
+			false, true, time.Hour + time.Second, "poll true fast true lost 2",
+		},
+		{
 			"most are lost at once", scene{{"node-b", "alive", "kept"}, {"node-c", "dead", "kept"}, {"node-d", "dead", "kept"}, {"node-e", "dead", "kept"}},
-			false, true, time.Hour + time.Second, "poll true fast true lost 3 prove",
+			false, true, time.Hour + time.Second, "poll true fast true lost 3",
 		},
 	} {
 		now, e := start.Add(tt.after), tt.scene.evidence(true)
 		k := leaseMode{limit: joining, alone: tt.alone, began: start}
-		got, prove := k.decide(e, election.Merge(e, now), tt.listed, now)
+		got := k.decide(e, election.Merge(e, now), tt.listed, now)
 		text := fmt.Sprintf("poll %t fast %t lost %d", got.Poll, got.Fast, len(got.Lost))
 		if len(got.Unproven) > 0 {
 			text += " unproven " + strings.Join(slices.Sorted(maps.Keys(got.Unproven)), " ")
-		}
-		if prove {
-			text += " prove"
 		}
 		expect.Equal(t, tt.name, text, tt.want)
 	}
@@ -93,7 +94,7 @@ func TestASuspectedNodeRenewsItsLeaseOften(t *testing.T) {
 	}{{0, 0, false}, {0, 1, true}, {burst - 1, 1, true}, {burst, 1, false}, {time.Hour, 1, false}, {time.Hour, 3, true}, {2 * time.Hour, 0, false}} {
 		at := now.Add(tt.after)
 		k.accused(tt.times, at)
-		if got, _ := k.decide(e, election.Merge(e, at), true, at); got.Fast != tt.want || got.Poll {
+		if got := k.decide(e, election.Merge(e, at), true, at); got.Fast != tt.want || got.Poll {
 			t.Errorf("%v later, suspected %d times: the mode is %+v, want fast %t", tt.after, tt.times, got, tt.want)
 		}
 	}
@@ -108,7 +109,7 @@ func TestPollingLastsLongerThanItsNeed(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{linger - 1, true}, {linger, false}} {
-		if got, _ := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)); got.Poll != tt.want {
+		if got := k.decide(heard, election.Merge(heard, now), true, now.Add(tt.after)); got.Poll != tt.want {
 			t.Errorf("%s later, Leases are polled: %t, want %t", tt.after, got.Poll, tt.want)
 		}
 	}
