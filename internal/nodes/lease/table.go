@@ -171,11 +171,18 @@ func (t *table) unsettle(now time.Time) {
 	}
 }
 
-// change sets the mode. An agent that left in order has deleted its Lease.
+// change sets the mode. An agent that left in order has deleted its Lease. If gossip hears a node
+// again, its Lease counts again too: otherwise nobody would read it when gossip loses the node soon
+// after, and this node would not learn that the other one takes it for lost.
 func (t *table) change(m Mode, now time.Time) {
 	for node := range m.Left {
 		if !t.mode.Left[node] {
 			t.drop(node)
+		}
+	}
+	for node := range m.Digests {
+		if _, before := t.mode.Digests[node]; !before && t.seen[node] != nil {
+			t.seen[node].silent = false
 		}
 	}
 	t.mode = m

@@ -292,6 +292,21 @@ func TestALeaseThatIsNotPolledCountsUntilItIsFoundSilent(t *testing.T) {
 	says(t, table, 400, "gone, trusted false")
 }
 
+// Gossip loses a node, hears it again and loses it again, before the next list of all Leases.
+func TestTheLeaseOfANodeThatIsLostAgainIsReadAgain(t *testing.T) {
+	table := slowTable()
+	b := slow("node-b", 0)
+	lost := func(now float64) { table.change(Mode{Lost: map[string]time.Time{"node-b": at(now)}}, at(now)) }
+	table.list([]coordinationv1.Lease{b}, at(0))
+	lost(10)
+	table.observe(&b, at(21))
+	says(t, table, 21, "alive false, renewed never, trusted false")
+	table.change(Mode{Digests: map[string]uint64{"node-b": 0}}, at(30))
+	says(t, table, 30, "alive true, renewed never, trusted false")
+	lost(40)
+	reads(t, table, 45.1, "node-b")
+}
+
 func TestUnprovenLeaseCountsForItsDuration(t *testing.T) {
 	table := slowTable()
 	list := func(renewed, now float64) { table.list([]coordinationv1.Lease{slow("node-b", renewed)}, at(now)) }
