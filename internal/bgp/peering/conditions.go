@@ -76,7 +76,7 @@ func (in Report) ready(failures []string) metav1.Condition {
 	case len(failures) > 0:
 		return condition(kind, false, ReasonDegraded, listed(failures))
 	case in.Unconfigured:
-		return condition(kind, true, ReasonNotConfigured, "there is no BGPConfiguration, so the node does not speak BGP")
+		return condition(kind, true, ReasonNotConfigured, "there is no BGPConfiguration for this node, so it does not speak BGP")
 	}
 	up := 0
 	for _, n := range in.Neighbors {
@@ -106,7 +106,7 @@ func (in Report) configured() metav1.Condition {
 	}
 	switch {
 	case in.Unconfigured:
-		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration")
+		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration for this node")
 	case len(problems) > 0:
 		return condition(kind, false, ReasonConfigurationInvalid, listed(slices.Concat(pending, problems)))
 	case len(pending) > 0:
@@ -126,7 +126,7 @@ func texts(problems []Problem) []string {
 func (in Report) resolved() metav1.Condition {
 	const kind = bgpv1.ConditionRouterIDResolved
 	if in.Unconfigured {
-		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration")
+		return condition(kind, false, ReasonNotConfigured, "there is no BGPConfiguration for this node")
 	}
 	if failed := ofRouterID(in.Decision.Problems); len(failed) > 0 {
 		return condition(kind, false, ReasonResolutionFailed, listed(texts(failed)))

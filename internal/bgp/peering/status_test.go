@@ -135,9 +135,9 @@ func TestTheHealthOfANode(t *testing.T) {
 		{
 			"there is no configuration", "", nil, func(r *peering.Report) { *r = peering.Report{Node: "node-a", Now: noon, Unconfigured: true} },
 			`healthy true, 0 neighbors
-			 Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP
-			 Configured False NotConfigured: there is no BGPConfiguration
-			 RouterIDResolved False NotConfigured: there is no BGPConfiguration`,
+			 Ready True NotConfigured: there is no BGPConfiguration for this node, so it does not speak BGP
+			 Configured False NotConfigured: there is no BGPConfiguration for this node
+			 RouterIDResolved False NotConfigured: there is no BGPConfiguration for this node`,
 		},
 		{
 			"there is no router ID, and the earlier sessions continue", "{global: {asn: 64512, routerID: here}}", statuses{neighbor("192.0.2.1", peering.Established)}, nil,

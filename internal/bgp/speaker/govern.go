@@ -348,7 +348,7 @@ func (s *Speaker) end(ctx context.Context) {
 			}
 			if err == nil {
 				if was {
-					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration")
+					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration for this node")
 				}
 				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
 				g.decided, g.effect = peering.Decision{}, application{}

@@ -142,8 +142,8 @@ func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
 		w.sees(func(s *intent.Snapshot) { s.Configs = nil })
 		expect.Equal(t, "sessions", w.server.String(), "stopped, graceful false")
 		expect.Equal(t, "routes", w.server.announces(), "")
-		expect.Equal(t, "conditions", w.reports.conditions(), "Ready True NotConfigured: there is no BGPConfiguration, so the node does not speak BGP\n"+
-			"Configured False NotConfigured: there is no BGPConfiguration\nRouterIDResolved False NotConfigured: there is no BGPConfiguration")
+		expect.Equal(t, "conditions", w.reports.conditions(), "Ready True NotConfigured: there is no BGPConfiguration for this node, so it does not speak BGP\n"+
+			"Configured False NotConfigured: there is no BGPConfiguration for this node\nRouterIDResolved False NotConfigured: there is no BGPConfiguration for this node")
 		if s := w.reports.last().Status; s.ASN != 0 || s.RouterID != "" || len(s.Neighbors) > 0 || s.NetlinkImport.Enabled {
 			t.Errorf("the status still has what was configured: %+v", s)
 		}
