@@ -72,12 +72,12 @@ func (w *solo) kubectl(input string, args ...string) {
 	}
 }
 
-// configure has the node peer with all routers.
+// configure has the node peer with all routers, which may announce any number of routes.
 func (w *solo) configure() {
 	w.Helper()
 	var neighbors []string
 	for i := range w.routers {
-		neighbors = append(neighbors, fmt.Sprintf("{config: {neighborAddress: %s, peerAsn: 64514}}", routerAddress(i)))
+		neighbors = append(neighbors, fmt.Sprintf("{config: {neighborAddress: %s, peerAsn: 64514}, afiSafis: [{family: ipv4-unicast, prefixLimit: {maxPrefixes: 0}}, {family: ipv6-unicast}]}", routerAddress(i)))
 	}
 	w.kubectl(fmt.Sprintf(`{apiVersion: bgp.purelb.io/v1, kind: BGPConfiguration, metadata: {name: default, namespace: purelb-system},
   spec: {global: {asn: 65000}, neighbors: [%s]}}`, strings.Join(neighbors, ", ")), "apply", "-f", "-")

@@ -70,7 +70,7 @@ type AFISAFI struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// prefixLimit ends the session if the neighbor announces too many prefixes. The
-	// default limit is 100000 prefixes.
+	// default limit is 40000 prefixes.
 	// +optional
 	PrefixLimit *PrefixLimit `json:"prefixLimit,omitempty"`
 
@@ -80,9 +80,8 @@ type AFISAFI struct {
 }
 
 // PrefixLimit ends the session if the neighbor announces too many prefixes. The
-// session begins again after 1, 2, 4, 8, 16 and then every 30 minutes, or when the
-// limit is changed. Routes with the node's own AS in their path, which routers
-// send back to the nodes, do not count.
+// session begins again after five minutes, or when the limit is changed. Routes of
+// other nodes, which routers send back to the nodes, count too.
 type PrefixLimit struct {
 	// maxPrefixes is how many prefixes the neighbor may announce. 0 means no
 	// limit; then a router that announces too many prefixes takes all memory.

@@ -127,19 +127,14 @@ func (a *application) located(p peering.Peer) (session, error) {
 	return session{p, address}, err
 }
 
-// updatePeers changes options that do not touch the session. A new prefix limit admits a
-// neighbor that exceeded the old one. GoBGP does not store policies and descriptions at a
-// neighbor.
+// updatePeers changes options that do not touch the session. GoBGP does not store policies and
+// descriptions at a neighbor.
 func (a *application) updatePeers(peers []peering.Peer) {
 	for _, p := range peers {
 		f := a.found.peers[p.Name()]
-		limits := !reflect.DeepEqual(f.peer.Families, p.Families)
 		var err error
-		if limits || f.peer.Timers != p.Timers {
+		if f.peer.Timers != p.Timers || !reflect.DeepEqual(f.peer.Families, p.Families) {
 			err = a.changePeer(session{p, f.address})
-		}
-		if err == nil && limits && !p.AdminDown {
-			err = a.unlimit(f.address)
 		}
 		if err != nil {
 			a.problem(p.Path, reasonRefused, fmt.Errorf("neighbor %s: %w", p.Name(), err))
@@ -165,24 +160,4 @@ func (a *application) peerOf(f session, restarting bool) *api.Peer {
 	out := peerOf(f.peer, restarting)
 	out.Conf.NeighborAddress = f.address.String()
 	return out
-}
-
-// unlimit ends the penalty of a neighbor that exceeded its limit.
-func (a *application) unlimit(address netip.Addr) error {
-	peers, err := a.engine.peers(address.String(), false)
-	if err != nil {
-		return err
-	}
-	for _, found := range peers {
-		if found.GetState().GetAdminState() != api.PeerState_ADMIN_STATE_PFX_CT {
-			continue
-		}
-		err := a.engine.call(func() error {
-			return a.engine.bgp.EnablePeer(context.Background(), &api.EnablePeerRequest{Address: found.GetState().GetNeighborAddress()})
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

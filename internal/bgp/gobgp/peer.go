@@ -1,7 +1,6 @@
 package gobgp
 
 import (
-	"math"
 	"time"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -62,25 +61,12 @@ func familiesOf(o peering.Options) []*api.AfiSafi {
 		out = append(out, &api.AfiSafi{
 			Config: &api.AfiSafiConfig{Family: family, Enabled: true},
 			PrefixLimits: &api.PrefixLimit{
-				Family: family, MaxPrefixes: withEchoes(f.MaxPrefixes),
+				Family: family, MaxPrefixes: f.MaxPrefixes, ShutdownThresholdPct: uint32(f.WarnPercent),
 			},
 			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: keeps}},
 		})
 	}
 	return out
-}
-
-// echoes is how many routes of other nodes may come back from a router. GoBGP counts these routes
-// in its prefix limit, so echoes is added to that limit. The speaker enforces the configured limit
-// itself, by peering.NeighborStatus.Accepted.
-const echoes = 50_000
-
-// withEchoes returns the limit for GoBGP, which only keeps memory from running out.
-func withEchoes(limit uint32) uint32 {
-	if limit == 0 {
-		return 0
-	}
-	return min(limit, math.MaxInt32-echoes) + echoes
 }
 
 func seconds(d time.Duration) uint64 { return uint64(max(d, 0) / time.Second) }

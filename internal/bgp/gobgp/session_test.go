@@ -215,28 +215,22 @@ func TestAnOwnRouteReplacesALearnedOneWithAnEvent(t *testing.T) {
 	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
 }
 
-// TestReturnedRoutesOfOurASAreNotAccepted: a router sends the routes of one node to the
-// other nodes. Here the second router has the part of a node of our AS.
-func TestReturnedRoutesOfOurASAreNotAccepted(t *testing.T) {
+// GoBGP ends the session for good. Another limit alone does not begin it, a new neighbor does.
+func TestANeighborAboveItsLimitHasNoSession(t *testing.T) {
 	w := newWorld(t)
-	w.frr("192.0.2.1", fmt.Sprintf(" neighbor 192.0.2.3 remote-as %d", ourAS), " neighbor 192.0.2.3 timers connect 1",
-		" address-family ipv4 unicast", "  network 203.0.113.0/25", "  neighbor 192.0.2.3 activate", " exit-address-family")
-	n := w.machine()
-	bgptest.FRR(t, n, fmt.Sprintf(`
-router bgp %d
- bgp router-id 192.0.2.3
- no bgp ebgp-requires-policy
- no bgp network import-check
- neighbor 192.0.2.2 remote-as %d
- neighbor 192.0.2.2 timers connect 1
- address-family ipv4 unicast
-  network 198.51.100.1/32
-  network 198.51.100.2/32
- exit-address-family
-`, ourAS, routerAS))
+	w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/25", "  network 203.0.113.128/25")
 	s := newServer(t)
-	apply(t, s, state(peer("192.0.2.2")))
-	neighborIs(t, s, "192.0.2.2", "announcing three routes, one of them accepted", func(n peering.NeighborStatus) bool { return n.Received[v4] == 3 && n.Accepted[v4] == 1 })
+	p := peer("192.0.2.2")
+	p.Families[0].MaxPrefixes = 1
+	apply(t, s, state(p))
+	neighborIs(t, s, "192.0.2.2", "over its limit", func(n peering.NeighborStatus) bool { return n.OverLimit && n.State != peering.Established })
+	p.AdminDown = true
+	apply(t, s, state(p))
+	neighborIs(t, s, "192.0.2.2", "held down", func(n peering.NeighborStatus) bool { return n.AdminDown && !n.OverLimit })
+	wider := peer("192.0.2.2")
+	wider.Families[0].MaxPrefixes = 2
+	apply(t, s, state(wider))
+	neighborIs(t, s, "192.0.2.2", "established", func(n peering.NeighborStatus) bool { return n.State == peering.Established && n.Received[v4] == 2 })
 }
 
 func TestADownNeighborIsResetOnceAndComesBack(t *testing.T) {

@@ -70,7 +70,7 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		PeerASN:  cmp.Or(p.GetConf().GetPeerAsn(), p.GetState().GetPeerAsn()),
 		State:    state, AdminDown: p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_DOWN,
 		Since: phase.since, Flaps: phase.flaps, LastError: phase.why,
-		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{}, Accepted: map[addr.Family]uint32{},
+		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{},
 		Description: about[address.String()],
 	}
 	if state == peering.Active && s.now().Sub(phase.since) >= silence {
@@ -91,7 +91,6 @@ func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.Neighbor
 		family := familyNamed[familyNumber(f.GetState().GetFamily())]
 		n.Sent[family] += uint32(f.GetState().GetAdvertised())
 		n.Received[family] += uint32(f.GetState().GetReceived())
-		n.Accepted[family] += uint32(f.GetState().GetAccepted())
 	}
 	return n
 }

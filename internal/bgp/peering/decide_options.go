@@ -152,8 +152,9 @@ func (r *reader) sessionFamily(field string, in bgpv1.AFISAFI, before Options) (
 }
 
 // DefaultMaxPrefixes is the default limit of prefixes that a neighbor may announce of a
-// family. Twice as many fit into the memory of the container.
-const DefaultMaxPrefixes = 100_000
+// family. The routes of other nodes that a router sends back count too. Two routers with both families
+// fit into the memory of the container.
+const DefaultMaxPrefixes = 40_000
 
 // prefixLimit reads the prefix limit. The limit is a protection, so a mistake in it is not
 // ignored.

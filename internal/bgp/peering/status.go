@@ -42,9 +42,6 @@ type NeighborStatus struct {
 	Agreed []addr.Family
 	// Sent and Received are the numbers of prefixes that we announce and that we received.
 	Sent, Received map[addr.Family]uint32
-	// Accepted is Received without the routes that have our own AS in their path more often than
-	// the neighbor may send it. Routers send the routes of other nodes back to us.
-	Accepted map[addr.Family]uint32
 	// OverLimit says that the server ended the session because of too many prefixes.
 	OverLimit   bool
 	Description string

@@ -17,12 +17,12 @@ func TestAnExternalNeighborInTheNodesOwnASHasNoSession(t *testing.T) {
 		}
 		w.serves(established("192.0.2.1", 65000))
 		expect.Equal(t, "barred neighbors in the node's own AS", w.barred(), "bar 192.0.2.1")
-		expect.Contains(t, "events", w.reported(), "Warning NeighborInOwnAS Node node-a has ended the session with 192.0.2.1 for 1m0s: it is in AS 65000, as this node is, and its peerAsn is external")
+		expect.Contains(t, "events", w.reported(), "Warning NeighborInOwnAS Node node-a has ended the session with 192.0.2.1 for 5m0s: it is in AS 65000, as this node is, and its peerAsn is external")
 		expect.Contains(t, "last error", w.reports.last().Status.Neighbors[0].LastError, "its peerAsn is external; it is tried again at ")
 		w.edit(strings.Replace(spec, "external", "internal", 1))
 		settle()
 		expect.Equal(t, "barred neighbors when the configuration is right", w.barred(), "admit 192.0.2.1")
-		pass(firstPenalty)
+		pass(pause)
 		expect.Equal(t, "barred neighbors afterwards", w.barred(), "")
 	})
 }

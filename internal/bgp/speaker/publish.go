@@ -114,9 +114,7 @@ func (s *Speaker) standing(now time.Time) standing {
 	st.note(s.sessions.failure)
 	st.note(s.sessions.impossible)
 	for _, name := range slices.Sorted(maps.Keys(s.penalties)) {
-		if p := s.penalties[name]; p.barred {
-			st.note(fmt.Sprintf("there is no session with %s: %s", name, p))
-		}
+		st.note(fmt.Sprintf("there is no session with %s: %s", name, s.penalties[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.input.Outdated)) {
 		st.note(fmt.Sprintf("%s: the password that was there before is in use", s.input.Outdated[name]))

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
@@ -54,8 +53,7 @@ type reporter struct {
 	routerID   string
 	reported   map[string]bool // problems
 	complaints map[string]string
-	up         map[string]bool          // neighbors
-	near       map[string][]addr.Family // neighbors near their prefix limit
+	up         map[string]bool // neighbors
 	noNode     bool
 }
 
@@ -181,22 +179,8 @@ func (r *reporter) bfdDown(ctx context.Context, c *intent.Config, e bfd.Event) {
 
 // barred reports which rule a neighbor broke, and how long it must stay away.
 func (r *reporter) barred(ctx context.Context, c *intent.Config, name string, p penalty) {
-	if p.event == eventOwnAS {
-		r.log.WarnContext(ctx, "neighborInOwnAS", "node", r.node, "neighbor", name, "reason", p.why, "pause", p.pause())
-	} else {
-		r.log.WarnContext(ctx, "prefixLimitExceeded", "node", r.node, "neighbor", name, "reason", p.why, "pause", p.pause())
-	}
-	r.event(c, corev1.EventTypeWarning, p.event, "Node %s has ended the session with %s for %s: %s", r.node, name, p.pause(), p.why)
-}
-
-// nearLimits reports once that neighbors are near their prefix limits.
-func (r *reporter) nearLimits(ctx context.Context, all map[string][]addr.Family) {
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if _, was := r.near[name]; !was {
-			r.log.WarnContext(ctx, "prefixLimitNear", "node", r.node, "neighbor", name, "families", all[name])
-		}
-	}
-	r.near = all
+	r.log.WarnContext(ctx, "neighborBarred", "node", r.node, "neighbor", name, "reason", p.why, "pause", pause)
+	r.event(c, corev1.EventTypeWarning, p.event, "Node %s has ended the session with %s for %s: %s", r.node, name, pause, p.why)
 }
 
 func behind(text string) string {

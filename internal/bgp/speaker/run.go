@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,8 +86,6 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Core: clients.Core, Apps: clients.Apps,
 		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.NodeDeleted, Machine: s.Machine, Log: s.Log,
 	}
-	room := roomFor(debug.SetMemoryLimit(-1))
-	s.Log.InfoContext(ctx, "prefixRoom", "node", s.Node, "prefixes", room)
 	dir := s.stateDir(ctx)
 	speaker := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
@@ -96,7 +93,6 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Events:  recorder,
 		Metrics: metrics, Log: s.Log, Memory: inside(dir, memoryFile),
 		Endings: end,
-		Room:    room,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away retries with a growing pause.

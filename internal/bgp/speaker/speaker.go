@@ -115,7 +115,7 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what a Speaker needs. All fields but Endings, Memory and Room are required.
+// Options holds what a Speaker needs. All fields but Endings and Memory are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -135,8 +135,6 @@ type Options struct {
 	Endings Endings
 	// Memory is the file with the last good input. "" means: no file.
 	Memory string
-	// Room is how many prefixes all neighbors together may announce. 0 means any number.
-	Room uint64
 }
 
 // Speaker is the BGP speaker of a node. Run owns all of its state except for pulse and shown.

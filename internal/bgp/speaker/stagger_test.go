@@ -95,7 +95,7 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 			if log := w.logged(); !strings.Contains(log, "sessionsEndLater") {
 				t.Fatalf("the log does not say that the edit waits: %s", log)
 			}
-			w.serves(announcing(2000, 2000))
+			w.serves(overLimit)
 			expect.Equal(t, "barred neighbors while the edit waits", w.barred(), "bar 192.0.2.1")
 		})
 	})
