@@ -163,7 +163,7 @@ func TestServiceAccountsHaveOnlyNeededRights(t *testing.T) {
 		{"Role purelb:lbnodeagent", []string{
 			"daemonsets.apps [lbnodeagent]: get list watch",
 			"lbnodeagents.purelb.io: get list watch",
-			"leases.coordination.k8s.io: get list create update delete",
+			"leases.coordination.k8s.io: get list watch create update delete",
 			"pods: get",
 			"secrets [purelb-gossip]: get list watch",
 			"servicegroups.purelb.io: get list watch",

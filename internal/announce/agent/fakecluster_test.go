@@ -75,13 +75,6 @@ func (c *fakeCluster) KubeletSilent(_ context.Context, node string) (bool, error
 	return slices.Contains(c.snapshot.KubeletsSilent, node), nil
 }
 
-// services returns the Services of the cluster.
-func (c *fakeCluster) services() []corev1.Service {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.snapshot.Services)
-}
-
 func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }
 
 func (c *fakeCluster) change(change func(*objects)) {

@@ -51,8 +51,9 @@ const (
 	unansweredFor = 10 * time.Second
 	// otherFamily is how long the agent waits at least after kube-proxy works for one family. Kube-proxy
 	// writes the rules of the other family after those of the first, and says nothing of it. With many
-	// Services that takes longer, about as long as the first family took.
-	otherFamily = time.Second
+	// Services that takes longer, about as long as the first family took. The first one may have taken long
+	// for another reason, so longestOther is the longest wait.
+	otherFamily, longestOther = time.Second, 15 * time.Second
 )
 
 // waitingText is the reason that other nodes see while this node waits.
@@ -97,7 +98,7 @@ func (a *Agent) awaitKubeProxy(ctx context.Context, began time.Time) {
 		case err == nil:
 			after, wait := time.Since(began), otherFamily
 			if !started.IsZero() {
-				wait = max(wait, time.Since(started))
+				wait = max(wait, min(time.Since(started), longestOther))
 			}
 			backoff.Sleep(ctx, wait)
 			a.background.complete(ctx, func() { a.kubeProxyWorks(after) })
@@ -105,7 +106,7 @@ func (a *Agent) awaitKubeProxy(ctx context.Context, began time.Time) {
 		case errors.Is(err, errNoRules) && started.IsZero():
 			started = time.Now()
 		case answered:
-			heard = time.Now()
+			heard, started = time.Now(), time.Time{}
 		case !told && time.Since(heard) >= silentFor:
 			told = true
 			a.background.complete(ctx, func() { a.kubeProxySilent(err) })

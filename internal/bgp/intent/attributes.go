@@ -48,6 +48,8 @@ type RangeAttributes struct {
 	Weighed bool `json:",omitempty"`
 	// Elsewhere says that only other nodes announce the addresses.
 	Elsewhere bool `json:",omitempty"`
+	// Chosen says that the group names this node.
+	Chosen bool `json:",omitempty"`
 }
 
 // Of returns the attributes of the route to ip. The range of ip sets them before the speaker
@@ -92,6 +94,12 @@ func (a Attributes) Has(ip netip.Addr) bool {
 // group until its Service is seen.
 func (a Attributes) Knows(ip netip.Addr) bool { return !a.Withheld || a.Has(ip) }
 
+// Chosen reports whether the group of ip names this node.
+func (a Attributes) Chosen(ip netip.Addr) bool {
+	r := a.around(ip)
+	return r != nil && r.Chosen
+}
+
 // AnnouncedHere divides imported addresses: here are those that this node may announce, and
 // elsewhere is the number of those that only other nodes announce.
 func (a Attributes) AnnouncedHere(imported []peering.Imported) (here []peering.Imported, elsewhere int) {
@@ -128,7 +136,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, b bounds) Attr
 		in.complain(groupRef(s.Groups[i]), g.Ref(), slices.Concat(problems, problem, unknown))
 		for _, p := range g.Pools {
 			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
-			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, g.Ref(), attributes, weighed, elsewhere})
+			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, g.Ref(), attributes, weighed, elsewhere, of.NodeSelector != nil && !elsewhere})
 		}
 	}
 	lost := b.ranges(a.Ranges, in.Node.Labels)

@@ -236,16 +236,16 @@ func (r *reader) multihop(ls layers, out *Options) bool {
 
 // timers reads the timers of the session.
 func (r *reader) timers(ls layers, out *Options) {
-	hold := r.ranged(ls, ".timers.config.holdTime", leastHold, math.MaxUint16, defaultHold, "seconds",
+	hold := r.ranged(ls, ".timers.config.holdTime", leastHold, math.MaxUint16, defaultHold,
 		func(l layer) int64 { return value(l.options.Timers).Config.HoldTime })
-	keepalive := r.ranged(ls, ".timers.config.keepaliveInterval", 1, math.MaxUint16, hold/3, "seconds",
+	keepalive := r.ranged(ls, ".timers.config.keepaliveInterval", 1, math.MaxUint16, hold/3,
 		func(l layer) int64 { return value(l.options.Timers).Config.KeepaliveInterval })
 	if keepalive >= hold {
 		_, from := firstSet(ls, func(l layer) int64 { return value(l.options.Timers).Config.KeepaliveInterval })
 		r.adjusted(from.path+".timers.config.keepaliveInterval", "%d is not less than the holdTime of %d, so %d is used: write a third of it", keepalive, hold, hold/3)
 		keepalive = hold / 3
 	}
-	retry := r.ranged(ls, ".timers.config.connectRetry", 1, math.MaxUint16, defaultConnectRetry, "seconds",
+	retry := r.ranged(ls, ".timers.config.connectRetry", 1, math.MaxUint16, defaultConnectRetry,
 		func(l layer) int64 { return value(l.options.Timers).Config.ConnectRetry })
 	out.Timers = Timers{
 		Hold: time.Duration(hold) * time.Second, Keepalive: time.Duration(keepalive) * time.Second,
@@ -268,20 +268,20 @@ func (r *reader) gracefulRestart(ls layers, out *Options) {
 	out.GracefulRestart = GracefulRestart{
 		Enabled:    true,
 		HelperOnly: is(helper, false),
-		Restart: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.restartTime", 1, mostRestart, defaultRestart, "seconds",
+		Restart: time.Second * time.Duration(r.ranged(ls, ".gracefulRestart.restartTime", 1, mostRestart, defaultRestart,
 			func(l layer) int64 { return int64(value(l.options.GracefulRestart).RestartTime) })),
 		Deferral: time.Second * time.Duration(given(ls, defaultDeferral, func(l layer) int32 { return value(l.options.GracefulRestart).DeferralTime })),
 	}
 }
 
-// ranged reads a number that older versions stored without a limit. For 0 and for a number out of range it returns the default.
-func (r *reader) ranged(ls layers, field string, least, most, otherwise int64, unit string, get func(layer) int64) int64 {
+// ranged reads a number of seconds that older versions stored without a limit. For 0 and for a number out of range it returns the default.
+func (r *reader) ranged(ls layers, field string, least, most, otherwise int64, get func(layer) int64) int64 {
 	n, from := firstSet(ls, get)
 	switch {
 	case n == 0:
 		return otherwise
 	case n < least || n > most:
-		r.note(from.path+field, ReasonParseError, "%d is not from %d to %d %s, so %d is used", n, least, most, unit, otherwise)
+		r.note(from.path+field, ReasonParseError, "%d is not from %d to %d seconds, so %d is used", n, least, most, otherwise)
 		return otherwise
 	}
 	return n

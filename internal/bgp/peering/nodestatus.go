@@ -271,7 +271,7 @@ func (in Report) failures(missing []string) []string {
 			absent++
 		}
 	}
-	if absent > 0 && in.Withdrawn == "" {
+	if absent > 0 {
 		all = append(all, fmt.Sprintf("%d of %d imported addresses are not announced", absent, len(in.Imported)))
 	}
 	all = append(all, in.unannounced()...)

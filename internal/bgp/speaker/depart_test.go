@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/testing/expect"
@@ -71,10 +72,15 @@ func TestAnExcludedNodeWithdrawsWhileOtherNodesServe(t *testing.T) {
 		expect.Equal(t, "routes with a new address", w.server.announces(), "")
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 		answer(false, true)
-		pass(2 * lookAgain)
+		pass(2 * lookSoon)
 		expect.Equal(t, "routes while the other nodes are unknown", w.server.announces(), "")
+		pass(unknownFor)
+		expect.Equal(t, "routes when they have been unknown for long", w.server.announces(), asked)
+		answer(true, false)
+		pass(lookSoon)
+		expect.Equal(t, "routes when they are known again", w.server.announces(), "")
 		answer(false, false)
-		pass(lookAgain)
+		pass(lookSoon)
 		expect.Equal(t, "routes when no other node is left", w.server.announces(), asked)
 		answer(true, false)
 		pass(lookAgain)
@@ -85,6 +91,19 @@ func TestAnExcludedNodeWithdrawsWhileOtherNodesServe(t *testing.T) {
 		mark(excluded)
 		pass(time.Hour)
 		expect.Equal(t, "routes of a node that is excluded like all others", w.server.announces(), asked)
+	})
+}
+
+func TestAGroupThatNamesAnExcludedNodeStaysThere(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.200/32")
+		w.cluster.others = true
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{onEdge("203.0.113.0/25", "/32", "a")}
+		labeled(&w.cluster.snapshot, map[string]string{"rack": "a"})
+		w.cluster.snapshot.Node.DrainMark = ending.DrainMark{Reason: "label", Excluded: true}
+	}, func(w *world) {
+		atOnce()
+		expect.Equal(t, "routes", w.server.announces(), "203.0.113.1/32 65535:0 pref 0")
 	})
 }
 

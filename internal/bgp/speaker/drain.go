@@ -2,8 +2,10 @@ package speaker
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/nodes/ending"
 )
 
@@ -11,14 +13,20 @@ import (
 // Routers need that time to receive the request and to choose.
 const drainFor = 5 * time.Second
 
-// lookAgain is how often the speaker of a node with the exclude label asks whether other nodes are left.
-const lookAgain = time.Minute
+const (
+	// lookAgain is how often the speaker of a node with the exclude label asks whether other nodes are left.
+	// lookSoon is how often it asks while its routes are withdrawn.
+	lookAgain, lookSoon = time.Minute, 10 * time.Second
+	// unknownFor is how long it may have no answer until it announces its routes again.
+	unknownFor = 30 * time.Second
+)
 
 // drain is the state of moving traffic away from this node. A node with any mark asks routers to
 // prefer other nodes (RFC 8326), for as long as it has the mark.
 //
-// A node with the exclude label also withdraws its routes after drainFor, unless no ready node without
-// the label is left. If every node has the label, all routes are alike and traffic flows as before.
+// A node with the exclude label also withdraws its routes after drainFor, if a ready node without the label
+// has a session with a router. If every node has the label, all routes are alike and traffic flows as before.
+// A group that names the node by its nodeSelector stays there.
 //
 // A node that is leaving withdraws its routes after drainFor whether or not other nodes are left:
 // packets that arrive later are lost anyway. When the mark is removed, for example by an autoscaler
@@ -32,8 +40,9 @@ type drain struct {
 	// prefer other nodes.
 	since, asked time.Time
 	withdrawn    bool
-	// others says that a ready node without the exclude label was found last.
+	// others says that another node was found last that announces and has no exclude label. known is when.
 	others bool
+	known  time.Time
 	// last says that this process ends. Later changes of marks have no effect.
 	last bool
 }
@@ -90,8 +99,22 @@ func (s *Speaker) drainAsMarked(ctx context.Context, now time.Time) {
 	s.announce(ctx)
 }
 
-// lookForNodes asks whether ready nodes without the exclude label are left. Without an answer, the last
-// one counts.
+// announcedHere divides imported addresses, as Attributes.AnnouncedHere does. A node that withdraws its routes
+// leaves them to others.
+func (s *Speaker) announcedHere(imported []peering.Imported) (here []peering.Imported, elsewhere int) {
+	here, elsewhere = s.input.Attributes.AnnouncedHere(imported)
+	if !s.drain.withdrawn {
+		return here, elsewhere
+	}
+	all := len(here)
+	here = slices.DeleteFunc(here, func(i peering.Imported) bool {
+		return s.drain.Leaving || !s.input.Attributes.Chosen(i.Address.Addr())
+	})
+	return here, elsewhere + all - len(here)
+}
+
+// lookForNodes asks whether nodes without the exclude label announce. Without an answer, the last one counts
+// for a while.
 func (s *Speaker) lookForNodes(_ context.Context, now time.Time) {
 	s.looking.Begin(now)
 	s.background.start(s.life, func(ctx context.Context) completion {
@@ -101,13 +124,19 @@ func (s *Speaker) lookForNodes(_ context.Context, now time.Time) {
 			if !s.drain.Excluded {
 				return
 			}
-			s.looking.Ask(now.Add(lookAgain))
 			if err != nil {
 				s.Log.WarnContext(ctx, "otherNodesUnknown", "node", s.Node, "error", err)
-				return
+				others = s.drain.others && now.Sub(s.drain.known) < unknownFor
+			} else {
+				s.drain.known = now
 			}
 			s.drain.others = others
 			s.drainAsMarked(ctx, now)
+			if s.drain.others || err != nil {
+				s.looking.Ask(now.Add(lookSoon))
+			} else {
+				s.looking.Ask(now.Add(lookAgain))
+			}
 			s.publishSoon(now)
 		}
 	})

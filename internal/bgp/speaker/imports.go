@@ -248,10 +248,7 @@ func (s *Speaker) imported() []peering.Imported {
 
 // routes returns the routes to announce for these addresses.
 func (s *Speaker) routes(of []peering.Imported) []peering.Route {
-	if s.drain.withdrawn {
-		return nil
-	}
-	here, _ := s.input.Attributes.AnnouncedHere(of)
+	here, _ := s.announcedHere(of)
 	may := s.announceable()
 	return peering.Routes(may.among(here), may.attributes, s.drain.asks())
 }

@@ -69,9 +69,7 @@ func (s *Speaker) nodeReport() NodeReport {
 
 // publishStanding writes st to the status, the metrics and /state.
 func (s *Speaker) publishStanding(st standing, report NodeReport) {
-	if !st.drain.withdrawn {
-		st.routes = peering.Routes(st.announceable.among(st.imported), st.announceable.attributes, st.drain.asks())
-	}
+	st.routes = peering.Routes(st.announceable.among(st.imported), st.announceable.attributes, st.drain.asks())
 	summary := st.report()
 	report.Status = peering.NodeStatus(summary, s.publishing.last)
 	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
@@ -104,7 +102,7 @@ func (s *Speaker) standing(now time.Time) standing {
 		announceable: s.announceable(), weights: s.input.Weights, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
 	}
-	st.imported, st.elsewhere = s.input.Attributes.AnnouncedHere(s.imported())
+	st.imported, st.elsewhere = s.announcedHere(s.imported())
 	s.publishing.since = sinceOf(st.imported, s.publishing.since, now)
 	st.since = s.publishing.since
 	st.neighbors = s.shownNeighbors()

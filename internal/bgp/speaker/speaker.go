@@ -99,8 +99,8 @@ type Cluster interface {
 	Read() (s intent.Snapshot, complete bool)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
-	// OthersServe reports whether there is a ready node without the label
-	// node.kubernetes.io/exclude-from-external-load-balancers.
+	// OthersServe reports whether a ready node without the label
+	// node.kubernetes.io/exclude-from-external-load-balancers has a session with a router.
 	OthersServe(ctx context.Context) (bool, error)
 }
 

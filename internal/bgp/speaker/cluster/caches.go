@@ -188,18 +188,41 @@ func (c *Caches) NodeDeleted() bool {
 	return synced && len(nodes) == 0
 }
 
-// someNodes is how many nodes without the exclude label OthersServe reads. One that is ready is enough.
+// someNodes is how many nodes without the exclude label OthersServe reads. One that announces is enough.
 const someNodes = 20
 
-// OthersServe reports whether there is a ready node without the label
-// node.kubernetes.io/exclude-from-external-load-balancers.
+// OthersServe reports whether a ready node without the label
+// node.kubernetes.io/exclude-from-external-load-balancers has a session with a router.
 func (c *Caches) OthersServe(ctx context.Context) (bool, error) {
 	var nodes corev1.NodeList
 	err := c.clients.Core.Get().Resource("nodes").Param("labelSelector", "!"+corev1.LabelNodeExcludeBalancers).
 		Param("limit", strconv.Itoa(someNodes)).Do(ctx).Into(&nodes)
-	return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool {
-		return ending.Ready(&n) && !ending.Marked(&n).Leaving
-	}), err
+	if err != nil {
+		return false, err
+	}
+	for _, n := range nodes.Items {
+		if !ending.Ready(&n) || ending.Marked(&n).Leaving {
+			continue
+		}
+		var status bgpv1.BGPNodeStatus
+		err := c.clients.BGP.Get().Resource(NodeStatuses).Name(n.Name).Do(ctx).Into(&status)
+		switch {
+		case apierrors.IsNotFound(err): // no speaker runs there
+		case err != nil:
+			return false, err
+		case speaks(status):
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// speaks reports whether the speaker of a node has reported lately, and has a session.
+func speaks(n bgpv1.BGPNodeStatus) bool {
+	lately := time.Duration(3*n.Status.HeartbeatSeconds) * time.Second
+	return time.Since(updated(n)) < lately && slices.ContainsFunc(n.Status.Neighbors, func(o bgpv1.NodeNeighbor) bool {
+		return o.State == peering.Established
+	})
 }
 
 // otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. Each speaker records the

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -125,29 +126,38 @@ func TestBoundsAreReadAgainAfterAFailure(t *testing.T) {
 }
 
 func TestWhetherOtherNodesServe(t *testing.T) {
-	const ready, silent = `{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}`, `{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}`
+	const ready, silent = `{"metadata": {"name": "node-b"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}`, `{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}`
 	const leaving = `{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}`
+	speaks := func(state string, ago time.Duration) string {
+		return fmt.Sprintf(`{"status": {"heartbeatSeconds": 60, "lastUpdated": %q, "neighbors": [{"state": %q}]}}`, time.Now().Add(-ago).UTC().Format(time.RFC3339), state)
+	}
 	for _, tt := range []struct {
-		nodes  string
-		status int
-		want   bool
+		nodes   string
+		speaker string // its BGPNodeStatus, or "" if there is none
+		status  int
+		want    bool
 	}{
-		{"", http.StatusOK, false},
-		{ready, http.StatusOK, true},
-		{silent, http.StatusOK, false},
-		{leaving, http.StatusOK, false},
-		{silent + "," + ready, http.StatusOK, true},
-		{ready, http.StatusForbidden, false},
+		{"", "", http.StatusOK, false},
+		{ready, speaks("Established", time.Minute), http.StatusOK, true},
+		{ready, speaks("Established", 4*time.Minute), http.StatusOK, false},
+		{ready, speaks("Active", time.Minute), http.StatusOK, false},
+		{ready, "", http.StatusOK, false},
+		{silent, speaks("Established", time.Minute), http.StatusOK, false},
+		{leaving, speaks("Established", time.Minute), http.StatusOK, false},
+		{silent + "," + ready, speaks("Established", time.Minute), http.StatusOK, true},
+		{ready, speaks("Established", time.Minute), http.StatusForbidden, false},
 	} {
 		clients, err := NewClients(&rest.Config{Host: "http://api.example", Transport: transport(func(r *http.Request) (*http.Response, error) {
-			if q := r.URL.Query(); r.URL.Path != "/api/v1/nodes" || q.Get("labelSelector") != "!node.kubernetes.io/exclude-from-external-load-balancers" {
+			status, body := tt.status, `{"kind": "NodeList", "apiVersion": "v1", "items": [`+tt.nodes+`]}`
+			switch {
+			case strings.Contains(r.URL.Path, "/bgpnodestatuses/"):
+				if body = tt.speaker; body == "" {
+					status, body = http.StatusNotFound, `{}`
+				}
+			case r.URL.Query().Get("labelSelector") != "!node.kubernetes.io/exclude-from-external-load-balancers":
 				t.Errorf("the request is %s", r.URL)
 			}
-			body := `{"kind": "NodeList", "apiVersion": "v1", "items": [` + tt.nodes + `]}`
-			if tt.status != http.StatusOK {
-				body = `{}`
-			}
-			return &http.Response{StatusCode: tt.status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 		})})
 		if err != nil {
 			t.Fatal(err)
