@@ -73,9 +73,9 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return s.leave(ctx, svc, m, r)
 	case formerlyForeign:
 		// The next decision frees what that controller gave, except for what is PureLB's by right.
-		wait, err := s.unlessOutdated(ctx, svc, m, r.Held, func() { s.log.Info("takenOver", "service", r.Key(), "reason", whyOurs(r)) })
-		if err != nil || wait.RequeueAfter > 0 {
-			return wait, err
+		wait, stale := s.unlessOutdated(ctx, svc, m, r.Held, func() { s.log.Info("takenOver", "service", r.Key(), "reason", whyOurs(r)) })
+		if stale != nil || wait.RequeueAfter > 0 {
+			return wait, stale
 		}
 		d, err = s.allocations.decide(r)
 	}
