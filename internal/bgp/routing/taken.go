@@ -36,21 +36,29 @@ type connection struct {
 // Taken returns the local end of a BGP session that another program on this node has with a neighbor
 // at a port. The bool is false if there is none.
 func (k *Kernel) Taken(ctx context.Context, neighbor netip.Addr, port uint16) (netip.AddrPort, bool, error) {
-	all, err := connections(ctx, neighbor)
-	all = slices.DeleteFunc(all, func(c connection) bool { return c.local.Port() != port && c.remote.Port() != port })
-	if err != nil || len(all) == 0 {
+	before, err := connections(ctx, neighbor)
+	before = slices.DeleteFunc(before, func(c connection) bool { return c.local.Port() != port && c.remote.Port() != port })
+	if err != nil || len(before) == 0 {
 		return netip.AddrPort{}, false, err
 	}
 	own, err := ownSockets()
 	if err != nil {
 		return netip.AddrPort{}, false, err
 	}
-	for _, c := range all {
-		if c.inode != 0 && !own[c.inode] { // without an inode, no program has accepted it yet
-			return c.local, true, nil
-		}
+	after, err := connections(ctx, neighbor)
+	if all := others(before, own, after); err == nil && len(all) > 0 {
+		return all[0].local, true, nil
 	}
-	return netip.AddrPort{}, false, nil
+	return netip.AddrPort{}, false, err
+}
+
+// others returns the connections of other programs: those that own lacks, and that were there before and
+// after own was read. This process may open and close connections in the meantime.
+func others(before []connection, own map[uint32]bool, after []connection) []connection {
+	return slices.DeleteFunc(before, func(c connection) bool {
+		// Without an inode, no program has accepted it yet.
+		return c.inode == 0 || own[c.inode] || !slices.Contains(after, c)
+	})
 }
 
 // connections returns the established TCP connections with an address. The kernel selects them. A

@@ -69,3 +69,24 @@ func TestOwnSessionsAreNotTaken(t *testing.T) {
 		}
 	})
 }
+
+// This process closes a connection, or opens one, while it is asked for its sockets.
+func TestAConnectionThatEndsMeanwhileIsNotTaken(t *testing.T) {
+	at := func(inode uint32) connection {
+		return connection{netip.MustParseAddrPort("192.0.2.1:40112"), netip.MustParseAddrPort("192.0.2.2:179"), inode}
+	}
+	own := map[uint32]bool{1: true}
+	for _, tt := range []struct {
+		what          string
+		before, after []connection
+		want          int
+	}{
+		{"our own", []connection{at(1)}, []connection{at(1)}, 0},
+		{"one that was closed meanwhile", []connection{at(2)}, nil, 0},
+		{"one in its place", []connection{at(2)}, []connection{at(3)}, 0},
+		{"one that nobody has accepted", []connection{at(0)}, []connection{at(0)}, 0},
+		{"one of another program", []connection{at(1), at(2)}, []connection{at(1), at(2)}, 1},
+	} {
+		expect.Equal(t, tt.what, len(others(tt.before, own, tt.after)), tt.want)
+	}
+}
