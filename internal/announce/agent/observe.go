@@ -77,7 +77,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.lately = announce.Lately(o.Held, a.links, node.Links)
 	a.links = node.Links
 	maps.DeleteFunc(o.lately, func(ip netip.Addr, _ string) bool { return a.misplaced[ip] })
-	if !a.planned.IsZero() && time.Since(a.planned) > stopped {
+	if !a.planned.IsZero() && time.Since(a.planned) > stopped { // the stop may have been after now
 		o.lately = nil
 	}
 	if o.Agent != nil {

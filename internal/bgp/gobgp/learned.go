@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -17,15 +16,6 @@ import (
 
 // Learned returns the best routes from neighbors, sorted: one for each prefix.
 func (s *Server) Learned(_ context.Context) ([]peering.LearnedRoute, error) {
-	return s.learned(nil)
-}
-
-// LearnedFor returns the routes of one prefix.
-func (s *Server) LearnedFor(_ context.Context, p netip.Prefix) ([]peering.LearnedRoute, error) {
-	return s.learned(&p)
-}
-
-func (s *Server) learned(only *netip.Prefix) ([]peering.LearnedRoute, error) {
 	s.mu.Lock()
 	e, global := s.engine, s.found.global
 	s.mu.Unlock()
@@ -34,10 +24,7 @@ func (s *Server) learned(only *netip.Prefix) ([]peering.LearnedRoute, error) {
 	}
 	var out []peering.LearnedRoute
 	for _, f := range global.Families {
-		if only != nil && addr.FamilyOf(only.Addr()) != f {
-			continue
-		}
-		err := e.routes(bgpFamily(f), only, func(path *apiutil.Path) {
+		err := e.routes(bgpFamily(f), func(path *apiutil.Path) {
 			out = append(out, learnedRoute(path, global))
 		})
 		if err != nil {
@@ -60,14 +47,11 @@ func bgpFamily(f addr.Family) bgp.Family {
 }
 
 // routes calls found for each best path that came from a neighbor.
-func (e *engine) routes(f bgp.Family, only *netip.Prefix, found func(*apiutil.Path)) error {
+func (e *engine) routes(f bgp.Family, found func(*apiutil.Path)) error {
 	request := apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f}
-	if only != nil {
-		request.Prefixes = []*apiutil.LookupPrefix{{Prefix: only.String()}}
-	}
 	return e.call(func() error {
 		return e.bgp.ListPath(request, func(nlri bgp.NLRI, paths []*apiutil.Path) {
-			if prefix, ok := prefixOf(nlri); !ok || only != nil && prefix != *only {
+			if _, ok := prefixOf(nlri); !ok {
 				return
 			}
 			for _, path := range paths {

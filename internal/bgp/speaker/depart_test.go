@@ -13,24 +13,26 @@ import (
 	"purelb.io/purelb/internal/testing/expect"
 )
 
+// mark sets the mark of the node.
+func (w *world) mark(m ending.DrainMark) {
+	w.cluster.change(func(s *intent.Snapshot) {
+		node := *s.Node
+		node.DrainMark = m
+		s.Node = &node
+	})
+	atOnce()
+}
+
 func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
-		mark := func(m ending.DrainMark) {
-			w.cluster.change(func(s *intent.Snapshot) {
-				node := *s.Node
-				node.DrainMark = m
-				s.Node = &node
-			})
-			atOnce()
-		}
-		mark(ending.DrainMark{Reason: "label"})
-		expect.Equal(t, "routes of an excluded node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
+		w.mark(ending.DrainMark{Reason: "condition"})
+		expect.Equal(t, "routes of a drained node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0")
 		w.kernel.hold("kube-lb0", "203.0.113.7/32", "203.0.113.8/32")
 		atOnce()
 		expect.Equal(t, "routes with a new address", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(time.Hour)
 		expect.Equal(t, "routes after a long time", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
-		mark(ending.DrainMark{Reason: "taint", Leaving: true})
+		w.mark(ending.DrainMark{Reason: "taint", Leaving: true})
 		pass(4 * time.Second)
 		expect.Equal(t, "routes of a leaving node", w.server.announces(), "203.0.113.7/32 65535:0 pref 0, 203.0.113.8/32 65535:0 pref 0")
 		pass(2 * time.Second)
@@ -38,7 +40,7 @@ func TestADrainedNodeIsAvoidedAndALeavingNodeWithdraws(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.9/32")
 		atOnce()
 		expect.Equal(t, "routes with a new address of a node that has left", w.server.announces(), "")
-		mark(ending.DrainMark{})
+		w.mark(ending.DrainMark{})
 		expect.Equal(t, "routes of a node that stays", w.server.announces(), "203.0.113.9/32")
 	})
 }
@@ -47,14 +49,6 @@ func TestAnExcludedNodeWithdrawsWhileOtherNodesServe(t *testing.T) {
 	const asked = "203.0.113.7/32 65535:0 pref 0"
 	excluded := ending.DrainMark{Reason: "label", Excluded: true}
 	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
-		mark := func(m ending.DrainMark) {
-			w.cluster.change(func(s *intent.Snapshot) {
-				node := *s.Node
-				node.DrainMark = m
-				s.Node = &node
-			})
-			atOnce()
-		}
 		answer := func(others, unknown bool) {
 			w.cluster.mu.Lock()
 			w.cluster.others, w.cluster.unknown = others, unknown
@@ -62,7 +56,7 @@ func TestAnExcludedNodeWithdrawsWhileOtherNodesServe(t *testing.T) {
 		}
 		w.serves(established("192.0.2.1", 65001))
 		answer(true, false)
-		mark(excluded)
+		w.mark(excluded)
 		expect.Equal(t, "routes at first", w.server.announces(), asked)
 		pass(drainFor)
 		expect.Equal(t, "routes while other nodes serve", w.server.announces(), "")
@@ -85,10 +79,10 @@ func TestAnExcludedNodeWithdrawsWhileOtherNodesServe(t *testing.T) {
 		answer(true, false)
 		pass(lookAgain)
 		expect.Equal(t, "routes when other nodes serve again", w.server.announces(), "")
-		mark(ending.DrainMark{})
+		w.mark(ending.DrainMark{})
 		expect.Equal(t, "routes without the label", w.server.announces(), "203.0.113.7/32")
 		answer(false, false)
-		mark(excluded)
+		w.mark(excluded)
 		pass(time.Hour)
 		expect.Equal(t, "routes of a node that is excluded like all others", w.server.announces(), asked)
 	})

@@ -32,8 +32,8 @@ const (
 // packets that arrive later are lost anyway. When the mark is removed, for example by an autoscaler
 // that cancels the removal of the node, the speaker announces all routes again.
 //
-// A process that starts on a marked node asks nobody first: its routes are new, or the router keeps
-// those of the process before only until then.
+// A process that starts on a marked node does not wait for drainFor. It has announced nothing yet, and
+// routers keep the routes of the process before it only until they have its own.
 type drain struct {
 	ending.DrainMark
 	// since is when a mark of this kind was set. asked is when the speaker first asked routers to

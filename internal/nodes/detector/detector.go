@@ -9,8 +9,8 @@
 // that hears it vouches for it. If no peer refutes the suspicion in time, the peers believe it.
 //
 // The package does no I/O, reads no clock and starts no goroutine. The caller passes in the
-// received heartbeats and the time, and carries out the Actions. The caller also decides
-// who is a member, how to reach a peer and how to sign heartbeats.
+// received heartbeats and the time, and carries out the Actions. The caller knows the members
+// and their addresses, and signs the heartbeats.
 //
 // To read: ring.go, detector.go, receive.go, unheard.go, suspicion.go.
 package detector

@@ -9,10 +9,10 @@ import (
 	"purelb.io/purelb/internal/nodes/detector"
 )
 
-// Heartbeats are signed but not encrypted. It is no secret which peer is alive. In a large
-// cluster there are so many heartbeats that AES-GCM with random nonces would use a key up
-// within days, by NIST SP 800-38D. The signature covers the receiver, so nobody can send a
-// recorded heartbeat to another process, or to the next process at the same address.
+// Heartbeats are signed but not encrypted, because it is no secret which peer is alive. AES-GCM
+// with random nonces may encrypt 2^32 messages with one key (NIST SP 800-38D). A large cluster
+// sends as many heartbeats in a few days. The signature covers the receiver. So a heartbeat that
+// someone recorded and sends to another process, or to the next process at the same address, is refused.
 
 // peerID returns the ID of i in the failure detector.
 func (i identity) peerID() detector.PeerID {

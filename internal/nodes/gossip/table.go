@@ -92,7 +92,7 @@ type table struct {
 	// process dead.
 	unheard            int
 	unheardSince, lost time.Time
-	// moved means that the ring of heartbeats has to be rebuilt.
+	// moved means that a process came, went or changed its state since the ring was last built.
 	moved bool
 }
 

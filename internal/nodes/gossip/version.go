@@ -15,7 +15,7 @@ import (
 //	version  packet  stream  heartbeat  record  message
 //	2        1       1       3          1       1
 //
-// Version 1 was never released. The columns show the first byte of each format. A packet and a heartbeat share the port,
+// Releases begin with version 2. The columns show the first byte of each format. A packet and a heartbeat share the port,
 // so their formats have no first byte in common.
 type span struct{ min, max byte }
 

@@ -171,9 +171,9 @@ func (t *table) unsettle(now time.Time) {
 	}
 }
 
-// change sets the mode. An agent that left in order has deleted its Lease. If gossip hears a node
-// again, its Lease counts again too: otherwise nobody would read it when gossip loses the node soon
-// after, and this node would not learn that the other one takes it for lost.
+// change sets the mode. An agent that left in order has deleted its Lease. The Lease of a node that
+// gossip hears again is not silent any more. A silent Lease is not read. So if gossip lost the node
+// once more, this node would not see that the other one renews its Lease fast.
 func (t *table) change(m Mode, now time.Time) {
 	for node := range m.Left {
 		if !t.mode.Left[node] {
