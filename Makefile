@@ -63,7 +63,7 @@ test-unit: ## the decisions and the house: seconds, no root, no cluster
 LONGEST = ./internal/allocate ./charts/purelb ./internal/bgp/gobgp ./internal/announce/agent ./cmd/kubectl-purelb ./internal/bgp/bfd ./docs
 
 .PHONY: test-module
-test-module: kubebox ## the house, the decisions, the drivers on this kernel, the loops and the CRDs on a real API server, the chart; SHORT=-short for the short form
+test-module: kubebox $(if $(SHORT),,routers) ## the house, the decisions, the drivers on this kernel, the loops and the CRDs on a real API server, the chart; SHORT=-short for the short form
 	@$(call root)
 	go test $(SHORT) -p 4 -timeout 30m $(LONGEST) ./...
 
@@ -159,6 +159,10 @@ deps: ## say what this machine lacks, and install the Debian packages that the l
 .PHONY: kubebox
 kubebox: ## build Kubernetes and etcd as one binary, once (minutes), into the user's cache folder
 	$(LAB) build kubebox
+
+.PHONY: routers
+routers: ## unpack FRR 8.4 and 10.3, BIRD 2.0 and 3.1 from Debian's packages, once, into the user's cache folder (root)
+	hack/routers
 
 .PHONY: up
 up: deps ## start the cluster (a second time: at once), as the world LAB_WORLD

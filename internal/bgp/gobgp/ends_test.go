@@ -197,12 +197,14 @@ func (w *world) endingRouters(nodes []*endingNode) ([]*endingRouter, map[netip.A
 		routers = append(routers, r)
 		peers[netip.MustParseAddr(own)] = asn
 	}
-	start(routerAS, "", bgptest.FRR, func(own string) string { return endingFRR(nodes, own, "") })
-	start(routerAS, "bfd check-control-plane-failure", bgptest.FRR, func(own string) string {
-		return endingFRR(nodes, own, " neighbor %s bfd check-control-plane-failure\n")
-	})
-	start(birdAS, "", bgptest.BIRD, func(own string) string { return endingBIRD(nodes, own, "on") })
-	start(birdAS, "bfd graceful", bgptest.BIRD, func(own string) string { return endingBIRD(nodes, own, "graceful") })
+	for _, debian := range []bgptest.Suite{bgptest.Debian(w.t, "bookworm"), bgptest.Debian(w.t, "trixie")} {
+		start(routerAS, "", debian.FRR, func(own string) string { return endingFRR(nodes, own, "") })
+		start(routerAS, "bfd check-control-plane-failure", debian.FRR, func(own string) string {
+			return endingFRR(nodes, own, " neighbor %s bfd check-control-plane-failure\n")
+		})
+		start(birdAS, "", debian.BIRD, func(own string) string { return endingBIRD(nodes, own, "on") })
+		start(birdAS, "bfd graceful", debian.BIRD, func(own string) string { return endingBIRD(nodes, own, "graceful") })
+	}
 	for _, n := range nodes {
 		n.orders = endingOrders(n.address(), peers, n.setting, routes(n.service().String()+"/32"))
 	}

@@ -12,19 +12,30 @@ protocol kernel { ipv4 { import none; export where source = RTS_BGP; }; merge pa
 protocol kernel { ipv6 { import none; export where source = RTS_BGP; }; merge paths on; }
 `
 
-// BIRD runs BIRD 2 in n. config has the router id and the BGP protocols; devices
-// and the way into the kernel are there already.
+const (
+	bird  = "/usr/sbin/bird"
+	birdc = "/usr/sbin/birdc"
+)
+
+// BIRD runs the BIRD of this machine in n. See Suite.BIRD.
 func BIRD(t testing.TB, n *Namespace, config string) *Router {
 	t.Helper()
-	r := &Router{Namespace: n, t: t, dir: routerDir(t)}
+	return Suite{}.BIRD(t, n, config)
+}
+
+// BIRD runs BIRD in n. config has the router id and the BGP protocols; devices
+// and the way into the kernel are there already.
+func (s Suite) BIRD(t testing.TB, n *Namespace, config string) *Router {
+	t.Helper()
+	r := &Router{Namespace: n, suite: s, t: t, dir: routerDir(t)}
 	r.ask = func(question string) (string, error) {
-		return n.Run("birdc", "-s", r.path("bird.ctl"), question)
+		return n.output(s.command(birdc, "-s", r.path("bird.ctl"), question))
 	}
 	conf := r.file("bird.conf", birdBase+config)
-	if out, err := n.Run("bird", "-p", "-c", conf); err != nil {
+	if out, err := n.output(s.command(bird, "-p", "-c", conf)); err != nil {
 		t.Fatalf("configure BIRD: %v\n%s", err, out)
 	}
-	r.run("bird", "-f", "-c", conf, "-s", r.path("bird.ctl"), "-P", r.path("bird.pid"))
+	r.run(bird, "-f", "-c", conf, "-s", r.path("bird.ctl"), "-P", r.path("bird.pid"))
 	r.answers("bird.ctl")
 	return r
 }

@@ -13,34 +13,44 @@ import (
 	"testing"
 )
 
-// frrHome is where the daemons of FRR are installed.
-const frrHome = "/usr/lib/frr/"
+// frrHome is where Debian installs the daemons of FRR, and vtysh is its shell.
+const (
+	frrHome = "/usr/lib/frr/"
+	vtysh   = "/usr/bin/vtysh"
+)
 
 // Router is a namespace in which a routing daemon runs.
 type Router struct {
 	*Namespace
-	t   testing.TB
-	dir string
+	suite Suite
+	t     testing.TB
+	dir   string
 	// ask puts a question to the daemon.
 	ask  func(question string) (string, error)
 	runs []*exec.Cmd
 }
 
-// FRR runs zebra, bgpd and bfdd of FRR in n, with config as vtysh takes it. A
-// line that FRR does not know fails the test.
+// FRR runs the FRR of this machine in n. See Suite.FRR.
 func FRR(t testing.TB, n *Namespace, config string) *Router {
 	t.Helper()
-	r := &Router{Namespace: n, t: t, dir: routerDir(t)}
-	vtysh := func(args ...string) (string, error) {
-		return n.Run("vtysh", append([]string{"--vty_socket", r.dir, "--config_dir", r.dir}, args...)...)
+	return Suite{}.FRR(t, n, config)
+}
+
+// FRR runs zebra, bgpd and bfdd of FRR in n, with config as vtysh takes it. A
+// line that FRR does not know fails the test.
+func (s Suite) FRR(t testing.TB, n *Namespace, config string) *Router {
+	t.Helper()
+	r := &Router{Namespace: n, suite: s, t: t, dir: routerDir(t)}
+	shell := func(args ...string) (string, error) {
+		return n.output(s.command(vtysh, append([]string{"--vty_socket", r.dir, "--config_dir", r.dir}, args...)...))
 	}
-	r.ask = func(question string) (string, error) { return vtysh("-c", question) }
+	r.ask = func(question string) (string, error) { return shell("-c", question) }
 	r.file("vtysh.conf", "")
 	r.file("empty.conf", "")
 	r.daemon("zebra", "-s", "90000000")
 	r.daemon("bgpd", "-p", "179")
-	r.daemon("bfdd", controlSocket(r.path("bfdd.sock"))...)
-	if out, err := vtysh("-f", r.file("frr.conf", config)); err != nil {
+	r.daemon("bfdd", r.controlSocket()...)
+	if out, err := shell("-f", r.file("frr.conf", config)); err != nil {
 		t.Fatalf("configure FRR: %v\n%s", err, out)
 	}
 	return r
@@ -48,11 +58,11 @@ func FRR(t testing.TB, n *Namespace, config string) *Router {
 
 // controlSocket returns the option of bfdd for its control socket, which all bfdd would share. FRR 10,
 // as in Debian 13, has no such socket.
-func controlSocket(path string) []string {
-	if help, _ := exec.Command(frrHome+"bfdd", "--help").CombinedOutput(); !strings.Contains(string(help), "--bfdctl") {
+func (r *Router) controlSocket() []string {
+	if help, _ := r.suite.command(frrHome+"bfdd", "--help").CombinedOutput(); !strings.Contains(string(help), "--bfdctl") {
 		return nil
 	}
-	return []string{"--bfdctl", path}
+	return []string{"--bfdctl", r.path("bfdd.sock")}
 }
 
 // routerDir makes a directory that the user of FRR can enter.
@@ -102,7 +112,7 @@ func (r *Router) run(name string, args ...string) *exec.Cmd {
 		r.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(name, args...)
+	cmd := r.suite.command(name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := r.Start(cmd); err != nil {
 		r.t.Fatalf("start %s, which this test needs: %v", name, err)

@@ -112,8 +112,11 @@ func (n *Namespace) Start(cmd *exec.Cmd) error {
 
 // Run runs a program in n to its end and returns what it says.
 func (n *Namespace) Run(name string, args ...string) (string, error) {
+	return n.output(exec.Command(name, args...))
+}
+
+func (n *Namespace) output(cmd *exec.Cmd) (string, error) {
 	var out strings.Builder
-	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := n.Start(cmd); err != nil {
 		return "", err
