@@ -158,6 +158,13 @@ func TestInvalidObjectIsRefused(t *testing.T) {
 		{"a percent sign for a peer", "{remote: {v4pool: POOL}, bgp: {peers: ['%']}}", "spec.bgp.peers[0]: a percent sign alone names no neighbor: write the address, the interface or the peer group of a neighbor"},
 		{"a peer twice", "{remote: {v4pool: POOL}, bgp: {peers: [tor, tor]}}", `spec.bgp.peers[1]: Duplicate value: "tor"`},
 		{"a MED above 32 bits", "{remote: {v4pool: POOL}, bgp: {med: 4294967296}}", "spec.bgp.med: spec.bgp.med in body should be less than or equal to 4294967295"},
+		{"no advertisements", "{remote: {v4pool: POOL}, bgp: {advertisements: []}}", "spec.bgp.advertisements: spec.bgp.advertisements in body should have at least 1 items"},
+		{"an IPv6 mask for IPv4 routes", "{remote: {v4pool: POOL}, bgp: {advertisements: [{aggregation: /64}]}}", `spec.bgp.advertisements[0].aggregation: spec.bgp.advertisements[0].aggregation in body should match '^/([89]|[12][0-9]|3[0-2])$'`},
+		{"too short a mask", "{remote: {v4pool: POOL}, bgp: {advertisements: [{aggregationV6: /7}]}}", `spec.bgp.advertisements[0].aggregationV6: spec.bgp.advertisements[0].aggregationV6 in body should match '^/([89]|[1-9][0-9]|1[01][0-9]|12[0-8])$'`},
+		{"an advertisement with a percent sign for a peer", "{remote: {v4pool: POOL}, bgp: {advertisements: [{peers: ['%']}]}}", "spec.bgp.advertisements[0].peers[0]: a percent sign alone names no neighbor: write the address, the interface or the peer group of a neighbor"},
+		{"an advertisement with a wrong community", "{remote: {v4pool: POOL}, bgp: {advertisements: [{communities: ['65000']}]}}", "spec.bgp.advertisements[0].communities[0]: " + community},
+		{"an advertisement with the local preference 0", "{remote: {v4pool: POOL}, bgp: {advertisements: [{localPreference: 0}]}}", "spec.bgp.advertisements[0].localPreference: spec.bgp.advertisements[0].localPreference in body should be greater than or equal to 1"},
+		{"a very long path", "{remote: {v4pool: POOL}, bgp: {asPathPrepend: 11}}", "spec.bgp.asPathPrepend: spec.bgp.asPathPrepend in body should be less than or equal to 10"},
 		{"a local preference above 32 bits", "{remote: {v4pool: POOL}, bgp: {localPreference: 4294967296}}", "spec.bgp.localPreference: spec.bgp.localPreference in body should be less than or equal to 4294967295"},
 
 		{"a dummy interface with a slash", "agent: {local: {dummyInterface: lb/0}}", "spec.local.dummyInterface: " + ifName},

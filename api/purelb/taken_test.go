@@ -27,6 +27,7 @@ func TestValidObjectsAreAccepted(t *testing.T) {
 		"{remote: {v6pools: [{pool: '2001:db8::/64', subnet: '2001:db8::/64', exclude: ['2001:db8::1', '2001:DB8::100/120', '2001:db8::200-2001:db8::2ff']}]}}",
 		"{remote: {v4pool: POOL}, bgp: {communities: ['0:0', '65535:65535'], largeCommunities: ['0:0:0', '4294967295:1:4294967295'], med: 4294967295, localPreference: 0}}",
 		"{local: {announce: auto, v4pool: POOL}, bgp: {}}",
+		"{remote: {v4pool: POOL}, bgp: {asPathPrepend: 10, advertisements: [{}, {peers: [tor], nodeSelector: {matchLabels: {rack: a}}, aggregation: /8, aggregationV6: /128, communities: ['1:1'], largeCommunities: ['1:1:1'], med: 0, localPreference: 1, asPathPrepend: 0}]}}",
 		"{netbox: {url: 'http://netbox:8080/api', aggregation: ''}}",
 		"{netbox: {url: 'https://[2001:db8::1]/netbox/', tenant: us, mode: reserved, parents: [], announce: local, field: claim_2, tokenSecret: {}}}",
 		"{netbox: {url: 'https://n', mode: prefix, parents: [{rangeID: 7}, {prefix: {cidr: '2001:DB8::/64'}}, {range: {start: 192.0.2.10, vrf: '65000:1'}}, {range: {vrf: global}}]}}",

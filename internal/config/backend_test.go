@@ -68,13 +68,13 @@ func TestBackends(t *testing.T) {
 			 backend a acme at /var/run/purelb/ipam.sock
 			 Warning Adjusted a: spec.bgp: med is not in effect, because it is not known beforehand which addresses the group has: remove it. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`},
 		{"neighbors of a group are in effect, and all other attributes are not",
-			`a: {external: {provider: acme, announce: remote}, bgp: {peers: [tor], communities: ["65000:1"], largeCommunities: ["65000:1:1"], med: 0, localPreference: 0, weightByEndpoints: true, nodeSelector: {}}}
-			 b: {external: {provider: acme, announce: remote}, bgp: {peers: [tor]}}`,
+			`a: {external: {provider: acme, announce: remote}, bgp: {peers: [tor], communities: ["65000:1"], largeCommunities: ["65000:1:1"], med: 0, localPreference: 0, weightByEndpoints: true, nodeSelector: {}, asPathPrepend: 1, advertisements: [{peers: [tor], med: 1}]}}
+			 b: {external: {provider: acme, announce: remote}, bgp: {peers: [tor], advertisements: [{peers: [spine]}]}}`,
 			`group a Remote by acme/32/128
 			 group b Remote by acme/32/128
 			 backend a acme at /var/run/purelb/ipam.sock
 			 backend b acme at /var/run/purelb/ipam.sock
-			 Warning Adjusted a: spec.bgp: communities, largeCommunities, med, localPreference, weightByEndpoints and nodeSelector are not in effect, because it is not known beforehand which addresses the group has: remove them. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`},
+			 Warning Adjusted a: spec.bgp: communities, largeCommunities, med, localPreference, asPathPrepend, weightByEndpoints, nodeSelector and all of advertisements but peers are not in effect, because it is not known beforehand which addresses the group has: remove them. The annotations purelb.io/bgp-* of Services set communities, MED and local preference`},
 		{"only usable groups with a backend have an entry", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}
 			 b: {external: {provider: acme, announce: local}}
 			 b: {external: {provider: acme, announce: local}}`,

@@ -2,6 +2,8 @@ package config
 
 import (
 	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -46,8 +48,12 @@ func (f *findings) unknownBefore(of v2.RouteAttributes) {
 		{"largeCommunities", len(of.LargeCommunities) > 0},
 		{"med", of.MED != nil},
 		{"localPreference", of.LocalPreference != nil},
+		{"asPathPrepend", of.ASPathPrepend > 0},
 		{"weightByEndpoints", of.WeightByEndpoints},
 		{"nodeSelector", of.NodeSelector != nil},
+		{"all of advertisements but peers", slices.ContainsFunc(of.Advertisements, func(one v2.Advertisement) bool {
+			return !reflect.DeepEqual(one, v2.Advertisement{Peers: one.Peers})
+		})},
 	} {
 		if field.set {
 			names = append(names, field.name)

@@ -14,7 +14,6 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/groups"
 )
 
 // Attributes holds the attributes of routes, by their addresses.
@@ -119,24 +118,30 @@ func (a Attributes) AnnouncedHere(imported []peering.Imported) (here []peering.I
 func (in *Input) readAttributes(s Snapshot, groups config.Config, b bounds) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
 	for _, g := range groups.Groups.Usable {
-		i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
-		if i < 0 || s.Groups[i].Spec.BGP == nil {
+		object := s.group(g)
+		if object == nil || object.Spec.BGP == nil {
 			continue
 		}
-		of := s.Groups[i].Spec.BGP
+		of := object.Spec.BGP
 		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
 		if of.WeightByEndpoints {
 			problems = append(problems, unweighable(g)...)
 		}
-		elsewhere, problem := announcedElsewhere(g, of.NodeSelector, in.Node.Labels)
-		restriction, unknown := restrictionOf(s, g, of)
-		if restriction != nil {
-			a.Restricted, attributes.Marks = append(a.Restricted, *restriction), []string{restriction.Mark}
+		here, wrong := advertisedHere(g, of, in.Node.Labels)
+		in.complain(groupRef(*object), g.Ref(), slices.Concat(problems, wrong, unknownPeers(s.Configs, of)))
+		if len(g.Pools) == 0 {
+			a.restrict(s, g.Ref(), here)
 		}
-		in.complain(groupRef(s.Groups[i]), g.Ref(), slices.Concat(problems, problem, unknown))
+		chosen := slices.ContainsFunc(here, func(one advertisement) bool { return one.NodeSelector != nil })
+		elsewhere := len(here) == 0
+		if elsewhere {
+			here = advertisementsOf(of) // the group may be gone when the node gets its labels
+		}
 		for _, p := range g.Pools {
-			weighed := of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
-			a.Ranges = append(a.Ranges, RangeAttributes{p.Range.From, p.Range.To, g.Ref(), attributes, weighed, elsewhere, of.NodeSelector != nil && !elsewhere})
+			r := RangeAttributes{From: p.Range.From, To: p.Range.To, Group: g.Ref(), Attributes: attributes, Elsewhere: elsewhere, Chosen: chosen}
+			r.Weighed = of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
+			a.advertise(s, of, &r, p, here)
+			a.Ranges = append(a.Ranges, r)
 		}
 	}
 	lost := b.ranges(a.Ranges, in.Node.Labels)
@@ -151,7 +156,7 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, b bounds) Attr
 		in.complain(serviceRef(svc), svc.Name, problems)
 		for _, ip := range svc.Addresses {
 			delete(a.ByAddress, ip)
-			a.ByAddress[ip] = peering.Merge(a.Of(ip), own)
+			a.ByAddress[ip] = a.override(a.Of(ip), own)
 		}
 	}
 	a.markManaged(s, b)
@@ -161,29 +166,11 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, b bounds) Attr
 	return a
 }
 
-// restrictionOf returns the neighbors that get the routes of a group, or nil for all
-// neighbors, and what is wrong with the list.
-func restrictionOf(s Snapshot, g groups.Group, of *v2.RouteAttributes) (*peering.Restriction, []peering.Problem) {
-	if len(of.Peers) == 0 {
-		return nil, nil
-	}
-	r := &peering.Restriction{Group: g.Ref(), Mark: peering.MarkOf(g.Ref()), Peers: texts(of.Peers)}
-	r.Unknown = peering.UnknownPeers(s.Configs, r.Peers)
-	if len(r.Unknown) == 0 {
-		return r, nil
-	}
-	return r, []peering.Problem{{
-		Field: "peers", Reason: peering.ReasonNotFound,
-		Message: "no neighbor of a BGPConfiguration has the address, the interface or the peer group " + strings.Join(r.Unknown, ", ") +
-			": correct it; the addresses are announced only to the others",
-	}}
-}
-
 // Restricts reports whether an IPAM system manages the addresses of a group that names
 // neighbors. Only the Services then tell which addresses these are.
 func Restricts(groups []v2.ServiceGroup) bool {
 	return slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool {
-		return g.Spec.BGP != nil && len(g.Spec.BGP.Peers) > 0 && (g.Spec.Netbox != nil || g.Spec.External != nil)
+		return g.Spec.BGP != nil && len(peersOf(advertisementsOf(g.Spec.BGP))) > 0 && (g.Spec.Netbox != nil || g.Spec.External != nil)
 	})
 }
 
@@ -213,30 +200,6 @@ func (a *Attributes) markManaged(s Snapshot, b bounds) {
 		}
 	}
 	a.keepManaged(b, kept, s.Managed)
-}
-
-// announcedElsewhere reports whether the nodeSelector of a group leaves out the node with these
-// labels, and what is wrong with the selector. A malformed selector selects no node: otherwise
-// a mistake could announce the addresses where they must not be announced.
-func announcedElsewhere(g groups.Group, s *metav1.LabelSelector, node map[string]string) (bool, []peering.Problem) {
-	const field = "nodeSelector"
-	if s == nil {
-		return false, nil
-	}
-	_, err := metav1.LabelSelectorAsSelector(s)
-	switch {
-	case len(g.Pools) == 0:
-		return false, []peering.Problem{{
-			Field: field, Reason: peering.ReasonNotSupported,
-			Message: "is not in effect, because the group has no pool: all nodes announce the addresses of its IPAM system. Remove it",
-		}}
-	case err != nil:
-		return true, []peering.Problem{{
-			Field: field, Reason: peering.ReasonParseError,
-			Message: err.Error() + ": no node announces the addresses of the group: correct it, or remove it to select all nodes",
-		}}
-	}
-	return !selects(s, node), nil
 }
 
 // selects reports whether a selector that is not malformed selects the node with these labels.

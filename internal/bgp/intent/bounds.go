@@ -63,17 +63,22 @@ func (b bounds) pooled(ip netip.Addr) bool {
 // usable groups, whose bounds also hold for addresses that they had before. node are the labels of
 // this node, which may change after the speaker has started.
 func (b bounds) ranges(now []RangeAttributes, node map[string]string) []RangeAttributes {
-	current := map[string]RangeAttributes{}
+	type key struct {
+		group  string
+		family addr.Family
+	}
+	current := map[key]RangeAttributes{}
 	for _, r := range now {
-		current[r.Group] = r
+		current[key{r.Group, addr.FamilyOf(r.From)}] = r
 	}
 	var all []RangeAttributes
 	for _, r := range b.before.Ranges {
 		one, named := b.named[r.Group]
 		if b.live[r.Group] {
-			r.Attributes, r.Elsewhere = current[r.Group].Attributes, current[r.Group].Elsewhere
-		} else if named {
-			r.Elsewhere = one.NodeSelector != nil && !selects(one.NodeSelector, node)
+			live := current[key{r.Group, addr.FamilyOf(r.From)}]
+			r.Attributes, r.Elsewhere = live.Attributes, live.Elsewhere
+		} else if named && one.NodeSelector != nil {
+			r.Elsewhere = !selects(one.NodeSelector, node)
 		}
 		if !named && len(r.Attributes.Marks) == 0 && !r.Elsewhere {
 			continue
@@ -152,9 +157,10 @@ func boundsBy(g groups.Group, groups []v2.ServiceGroup) (one bgpv1.GroupBounds, 
 	if i < 0 || groups[i].Spec.BGP == nil {
 		return one, false
 	}
-	one = bgpv1.GroupBounds{Group: g.Ref(), Peers: texts(groups[i].Spec.BGP.Peers)}
+	all := advertisementsOf(groups[i].Spec.BGP)
+	one = bgpv1.GroupBounds{Group: g.Ref(), Peers: peersOf(all)}
 	if len(g.Pools) > 0 {
-		one.NodeSelector = groups[i].Spec.BGP.NodeSelector
+		one.NodeSelector = selectorOf(all)
 	} else {
 		one.AllocatedFrom = g.DisplayName()
 	}

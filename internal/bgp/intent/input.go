@@ -13,6 +13,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
 )
 
 // Input is what the cluster configures for this node, in our words. The speaker stores it in a file
@@ -51,17 +52,17 @@ func Read(s Snapshot, namespace string, before Input, others ...string) Input {
 	if s.Node != nil {
 		in.Node = *s.Node
 	}
-	groups := config.For(s.Groups, s.Agents, namespace, others...)
-	if agent, ok := groups.AgentFor(in.Node.Labels); ok {
+	read := config.For(s.Groups, s.Agents, namespace, others...)
+	if agent, ok := read.AgentFor(in.Node.Labels); ok {
 		in.Dummy = agent.Dummy
 	}
 	if in.Dummy == "" {
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = in.readAttributes(s, groups, boundsOf(before.Attributes, groups.Groups.Usable, s.Groups))
+	in.Attributes = in.readAttributes(s, read, boundsOf(before.Attributes, read.Groups.Usable, s.Groups))
 	in.Ready = readyEndpoints(s, in.Attributes)
-	in.Own = prefixesOf(s, groups)
+	in.Own = prefixesOf(s, read)
 	if in.Config != nil {
 		in.readSecrets(s, namespace, before)
 	}
@@ -152,17 +153,18 @@ func (in Input) Same(o Input) bool {
 }
 
 // prefixesOf returns the prefixes of the routes that the groups' pools may cause: the prefixes in
-// each pool, and the wider prefixes that result from the pool's aggregation. A group whose
+// each pool, and the wider prefixes that result from an aggregation. A group whose
 // addresses an IPAM system manages has no pool. Its addresses come from Services.
-func prefixesOf(s Snapshot, groups config.Config) []peering.PrefixRange {
+func prefixesOf(s Snapshot, read config.Config) []peering.PrefixRange {
 	var all []peering.PrefixRange
-	for _, g := range groups.Groups.Usable {
+	for _, g := range read.Groups.Usable {
 		for _, pool := range g.Pools {
 			for _, p := range pool.Range.Prefixes() {
 				all = append(all, peering.PrefixRange{Prefix: p, Min: uint8(p.Bits()), Max: uint8(p.Addr().BitLen())})
-				if pool.Bits < p.Bits() {
-					wide := netip.PrefixFrom(p.Addr(), pool.Bits).Masked()
-					all = append(all, peering.PrefixRange{Prefix: wide, Min: uint8(pool.Bits), Max: uint8(pool.Bits)})
+				for _, bits := range lengths(s, g, pool) {
+					if bits < p.Bits() {
+						all = append(all, peering.Exactly(netip.PrefixFrom(p.Addr(), bits).Masked()))
+					}
 				}
 			}
 		}
@@ -177,6 +179,17 @@ func prefixesOf(s Snapshot, groups config.Config) []peering.PrefixRange {
 	}
 	slices.SortFunc(all, peering.PrefixRange.Compare)
 	return slices.Compact(all)
+}
+
+// lengths returns the lengths of the routes of a pool, on any node.
+func lengths(s Snapshot, g groups.Group, pool groups.Pool) []int {
+	all := []int{pool.Bits}
+	if of := s.group(g); of != nil && of.Spec.BGP != nil {
+		for _, one := range of.Spec.BGP.Advertisements {
+			all = append(all, bitsOf(one, pool))
+		}
+	}
+	return all
 }
 
 // texts converts a list to strings.

@@ -8,6 +8,7 @@ package intent
 
 import (
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,6 +16,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/ending"
 )
 
@@ -51,6 +53,15 @@ func (s Snapshot) NodeLabels(before map[string]string) map[string]string {
 		return before
 	}
 	return s.Node.Labels
+}
+
+// group returns the object of a group, or nil.
+func (s Snapshot) group(g groups.Group) *v2.ServiceGroup {
+	i := slices.IndexFunc(s.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Groups[i]
 }
 
 // NodeFacts holds the parts of this node's object that the speaker uses.

@@ -129,5 +129,5 @@ func Merge(group, service Attributes) Attributes {
 }
 
 func (a Attributes) empty() bool {
-	return len(a.Communities) == 0 && len(a.LargeCommunities) == 0 && a.MED == nil && a.LocalPref == nil && a.Weight == 0
+	return len(a.Communities) == 0 && len(a.LargeCommunities) == 0 && a.MED == nil && a.LocalPref == nil && a.Weight == 0 && a.Profile == ""
 }

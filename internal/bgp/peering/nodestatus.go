@@ -267,7 +267,7 @@ func (in Report) failures(missing []string) []string {
 	announced := in.announced()
 	absent := 0
 	for _, i := range in.Imported {
-		if !announced[i.Address.Masked()] {
+		if !announced.has(i.Address) {
 			absent++
 		}
 	}
@@ -287,12 +287,30 @@ func (in Report) failures(missing []string) []string {
 	return all
 }
 
-func (in Report) announced() map[netip.Prefix]bool {
-	all := make(map[netip.Prefix]bool, len(in.Local))
+// announced holds the prefixes of the routes, by their lengths.
+type announced map[int]map[netip.Prefix]bool
+
+func (in Report) announced() announced {
+	all := announced{}
 	for _, r := range in.Local {
-		all[r.Prefix] = true
+		bits := r.Prefix.Bits()
+		if all[bits] == nil {
+			all[bits] = make(map[netip.Prefix]bool, len(in.Local))
+		}
+		all[bits][r.Prefix] = true
 	}
 	return all
+}
+
+// has reports whether a route covers an address. The route may have another mask than the address has
+// on its interface.
+func (a announced) has(address netip.Prefix) bool {
+	for bits, routes := range a {
+		if p, err := address.Addr().Prefix(bits); err == nil && routes[p] {
+			return true
+		}
+	}
+	return false
 }
 
 func (in Report) netlinkImport() *bgpv1.NodeImport {
@@ -308,12 +326,12 @@ func (in Report) netlinkImport() *bgpv1.NodeImport {
 	imported := slices.Clone(in.Imported)
 	announced := in.announced()
 	slices.SortFunc(imported, func(a, b Imported) int {
-		return cmp.Or(trueLast(announced[a.Address.Masked()], announced[b.Address.Masked()]), byRoute(a, b))
+		return cmp.Or(trueLast(announced.has(a.Address), announced.has(b.Address)), byRoute(a, b))
 	})
 	imported, out.Truncated = first(imported, mostListed)
 	for _, i := range imported {
 		out.ImportedAddresses = append(out.ImportedAddresses, bgpv1.ImportedAddress{
-			Address: i.Address.String(), Interface: i.Interface, InRIB: announced[i.Address.Masked()],
+			Address: i.Address.String(), Interface: i.Interface, InRIB: announced.has(i.Address),
 		})
 	}
 	return out

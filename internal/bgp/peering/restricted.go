@@ -11,7 +11,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Restriction says which neighbors get the routes of a group.
+// Restriction says which neighbors get the routes of a group, or with which attributes.
 type Restriction struct {
 	// Group is the name of the ServiceGroup, for messages.
 	Group string
@@ -21,6 +21,9 @@ type Restriction struct {
 	// names that no neighbor of any node has.
 	Peers   []string
 	Unknown []string `json:",omitempty"`
+	// Advertisements set attributes of the routes. A restriction with advertisements keeps routes
+	// from no neighbor.
+	Advertisements []Advertisement `json:",omitempty"`
 }
 
 // peersOf begins the names of sets of the neighbors that get the routes of a group.
@@ -63,10 +66,15 @@ func isCalled(name string, p Peer, group string) bool {
 	return p.Interface != "" && strings.TrimPrefix(name, "%") == p.Interface || group != "" && name == group
 }
 
-// restricted rejects the routes of groups for neighbors that the groups do not name, and then
-// removes the marks of these routes.
+// isOneOf reports whether m has one of these names.
+func (m member) isOneOf(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) })
+}
+
+// restricted rejects the routes of groups for neighbors that the groups do not name. It then sets the
+// attributes that advertisements have, and removes the marks of these routes.
 func (r *reader) restricted() []Statement {
-	var all []Statement
+	var all, attributes []Statement
 	var marks []string
 	for _, g := range r.node.Restricted {
 		for _, name := range g.Unknown {
@@ -76,9 +84,14 @@ func (r *reader) restricted() []Statement {
 		set := Set{Kind: LargeCommunitySet, Name: reserved + "group " + g.Group, List: []string{g.Mark}}
 		r.d.State.Sets = append(r.d.State.Sets, set)
 		marks = append(marks, g.Mark)
+		ref := &SetRef{Name: set.Name, Match: Any}
+		if len(g.Advertisements) > 0 {
+			attributes = append(attributes, r.advertised(g, ref)...)
+			continue
+		}
 		s := Statement{
 			Name: reserved + peersOf + g.Group,
-			If:   Conditions{LargeCommunities: &SetRef{Name: set.Name, Match: Any}},
+			If:   Conditions{LargeCommunities: ref},
 			Then: Actions{Verdict: Reject},
 		}
 		if s.If.Neighbors = r.set(peersOf+g.Group, r.called(g.Group, g.Peers)); s.If.Neighbors != nil {
@@ -89,7 +102,7 @@ func (r *reader) restricted() []Statement {
 	if len(marks) == 0 {
 		return nil
 	}
-	return append(all, Statement{
+	return append(append(all, attributes...), Statement{
 		Name: reserved + "marks",
 		Then: Actions{LargeCommunities: &CommunityChange{Change: Remove, List: marks}},
 	})
@@ -101,7 +114,7 @@ func (r *reader) called(group string, names []string) neighborSet {
 	var c, others neighborSet
 	for _, m := range r.members {
 		switch {
-		case slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) }):
+		case m.isOneOf(names):
 			c = c.plus(m.set())
 		case m.Address.Zone() != "" && !m.AdminDown:
 			others = others.plus(m.set())

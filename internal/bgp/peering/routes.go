@@ -18,40 +18,61 @@ type Imported struct {
 const GracefulShutdown uint32 = 0xFFFF0000
 
 // Routes returns the routes of the imported addresses, sorted. The route of an address is its
-// network. Several addresses of one network have one route, with the attributes of the lowest
-// address that has any. With draining, the routes ask neighbors to prefer other nodes.
+// network, or the networks that its attributes say. Several addresses of one network have one route,
+// with the attributes of the lowest address that has any. With draining, the routes ask neighbors to
+// prefer other nodes.
 func Routes(imported []Imported, attributes func(netip.Addr) Attributes, draining bool) []Route {
 	sorted := slices.Clone(imported)
 	slices.SortFunc(sorted, byRoute)
 	var routes []Route
+	place := make(map[netip.Prefix]int, len(sorted))
 	for _, i := range sorted {
-		prefix := i.Address.Masked()
-		if n := len(routes); n == 0 || routes[n-1].Prefix != prefix {
-			routes = append(routes, Route{Prefix: prefix})
-		}
+		var a Attributes
 		if attributes != nil {
-			routes[len(routes)-1].take(attributes(i.Address.Addr()).plain())
+			a = attributes(i.Address.Addr()).plain()
+		}
+		for _, one := range a.routes() {
+			prefix := one.prefix(i.Address)
+			n, there := place[prefix]
+			if !there {
+				n = len(routes)
+				place[prefix], routes = n, append(routes, Route{Prefix: prefix})
+			}
+			routes[n].take(a, one)
 		}
 	}
-	if draining {
-		for i := range routes {
+	for i := range routes {
+		if a := &routes[i].Attributes; a.Profile != "" {
+			a.Marks, a.Profile = append(slices.Clip(a.Marks), a.Profile), ""
+		}
+		if draining {
 			routes[i].Attributes = drained(routes[i].Attributes)
 		}
 	}
+	slices.SortFunc(routes, func(a, b Route) int { return a.Prefix.Compare(b.Prefix) })
 	return routes
 }
 
-// take adds the attributes of an address to r. r gets the marks of all addresses of the route. The
-// other attributes come from the first address that has any.
-func (r *Route) take(a Attributes) {
+// routes returns the routes of an address with attributes a.
+func (a Attributes) routes() []Advertised {
+	if len(a.Advertised) == 0 {
+		return []Advertised{{Marks: a.Marks}}
+	}
+	return a.Advertised
+}
+
+// take adds an address with attributes a, which is announced as one, to r. r gets the marks of all
+// addresses of the route. The other attributes come from the first address that has any.
+func (r *Route) take(a Attributes, one Advertised) {
 	marks := r.Attributes.Marks
 	if r.Attributes.empty() {
 		r.Attributes = a
+		r.Attributes.Advertised, r.Attributes.Profile = nil, one.Profile
 		if !r.Prefix.IsSingleIP() {
 			r.Attributes.Weight = 0 // other addresses of the route may have other endpoints
 		}
 	}
-	r.Attributes.Marks = union(marks, a.Marks)
+	r.Attributes.Marks = union(marks, one.Marks)
 }
 
 // union returns the elements of both lists, sorted, or nil if there are none.

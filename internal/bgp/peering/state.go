@@ -311,6 +311,28 @@ type Attributes struct {
 	// Marks are large communities that a route has inside of this node only. Statements of Export
 	// match them, and remove them.
 	Marks []string `json:",omitempty"`
+	// Advertised are the routes by which an address is announced. Marks then holds the marks of all
+	// of them. None means one route, with Marks.
+	Advertised []Advertised `json:",omitempty"`
+	// Profile is the mark of the advertisements that set further attributes of a route.
+	Profile string `json:",omitempty"`
+}
+
+// Advertised is one of the routes by which an address is announced.
+type Advertised struct {
+	// Bits is the length of the prefix. 0 means the mask of the address on its interface.
+	Bits int `json:",omitempty"`
+	// Marks and Profile are those of the route.
+	Marks   []string `json:",omitempty"`
+	Profile string   `json:",omitempty"`
+}
+
+// prefix returns the prefix of the route of an address.
+func (a Advertised) prefix(address netip.Prefix) netip.Prefix {
+	if a.Bits > 0 {
+		address = netip.PrefixFrom(address.Addr(), a.Bits)
+	}
+	return address.Masked()
 }
 
 // Route is a route that this node originates.

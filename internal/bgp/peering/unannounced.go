@@ -30,7 +30,7 @@ func (in Report) Unannounced() map[addr.Family]int {
 	announced := in.announced()
 	for _, i := range in.Imported {
 		f := addr.FamilyOf(i.Address.Addr())
-		if announced[i.Address.Masked()] && in.announcesNothing(f) {
+		if announced.has(i.Address) && in.announcesNothing(f) {
 			all[f]++
 		}
 	}

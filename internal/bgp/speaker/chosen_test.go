@@ -79,3 +79,35 @@ func TestASharedRouteIsAnnouncedWhereOneGroupIs(t *testing.T) {
 		expect.Equal(t, "routes of a node that no group selects", w.server.announces(), "")
 	})
 }
+
+func TestAnAggregateStaysAsLongAsOneOfItsAddresses(t *testing.T) {
+	group := onEdge("203.0.113.0/25", "/32", "a")
+	group.Spec.BGP = &v2.RouteAttributes{Advertisements: []v2.Advertisement{{Peers: []v2.Peer{"192.0.2.1"}, Aggregation: "/24"}, {Peers: []v2.Peer{"192.0.2.2"}}}}
+	const two = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`
+	inWorld(t, two, func(w *world) {
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{group}
+		w.kernel.hold("kube-lb0", "203.0.113.1/32")
+	}, func(w *world) {
+		expect.Equal(t, "routes", w.server.marked(), "203.0.113.0/24 *, 203.0.113.1/32 *")
+		expect.Equal(t, "neighbors of the two routes", w.server.excepted(), "192.0.2.1/32; 192.0.2.2/32")
+		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "198.51.100.1/32")
+		atOnce()
+		expect.Equal(t, "routes with more addresses", w.server.marked(), "198.51.100.1/32, 203.0.113.0/24 *, 203.0.113.1/32 *, 203.0.113.2/32 *")
+		w.kernel.hold("kube-lb0", "203.0.113.2/32")
+		atOnce()
+		expect.Equal(t, "routes of the last address", w.server.marked(), "203.0.113.0/24 *, 203.0.113.2/32 *")
+		w.sees(func(s *intent.Snapshot) {
+			only := group.DeepCopy()
+			only.Spec.BGP.Advertisements = only.Spec.BGP.Advertisements[:1]
+			s.Groups = []v2.ServiceGroup{*only}
+		})
+		expect.Equal(t, "the aggregate alone", w.server.marked(), "203.0.113.0/24 *")
+		pass(fullCheck)
+		if c := w.reports.conditions(); strings.Contains(c, "imported addresses are not announced") {
+			t.Errorf("an address in an aggregate counts as a failure: %s", c)
+		}
+		w.kernel.hold("kube-lb0")
+		atOnce()
+		expect.Equal(t, "routes without addresses", w.server.marked(), "")
+	})
+}

@@ -263,8 +263,8 @@ func (s *Speaker) change(ctx context.Context, touched map[netip.Prefix]bool) {
 	if len(touched) == 0 {
 		return
 	}
-	if s.imports.outOfSync {
-		s.announce(ctx)
+	if s.imports.outOfSync || s.input.Attributes.Aggregates() {
+		s.announce(ctx) // a route may have more members than the touched ones
 		return
 	}
 	var members []peering.Imported

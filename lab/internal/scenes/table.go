@@ -66,6 +66,7 @@ var All = []Scene{
 	{Test: "TestNodesThatAnswerByMistakeDoNotBlock"},
 	{Test: "TestTheRouterSpreadsRemoteAddressesOverAllNodes"},
 	{Test: "TestTheAggregationOfAGroupDecidesItsRoutes"},
+	{Test: "TestAdvertisementsDifferByNeighbor"},
 	{Test: "TestANetworkCardThatGoesDownHandsOver"},
 	{Test: "TestAKilledSpeakerLosesNoRouteAndNoPacket"},
 	{Test: "TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints"},
