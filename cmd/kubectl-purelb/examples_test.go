@@ -90,6 +90,9 @@ func example(t *testing.T, f *fakeServer, args []string) {
 	if i := slices.Index(args, "--timeout"); i > 0 {
 		args[i+1] = "1s"
 	}
+	if args[0] == "watch" {
+		args[1], args[3] = "127.0.0.1:1", "50ms"
+	}
 	var out, errs string
 	var code int
 	if slices.Contains(args, "-") || slices.Contains(args, "--open") {

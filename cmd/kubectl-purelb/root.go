@@ -68,7 +68,7 @@ there is no answer.`,
 	}
 	flags.StringVarP(&o.output, "output", "o", "table", "The form of the answer: table, json or yaml")
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "Files or directories with objects, - for standard input, in place of the cluster")
-	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newProbe(o), newIPAM(o), newCheck(o), newDashboard(o), newValidate(o), newReport(o), newVersion(o))
+	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newProbe(o), newIPAM(o), newImport(o), newWatch(o), newCheck(o), newDashboard(o), newValidate(o), newReport(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return formats(cmd), cobra.ShellCompDirectiveNoFileComp
 	})

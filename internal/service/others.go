@@ -73,6 +73,18 @@ func (ru Rules) asks(svc *corev1.Service, ours string) (value, name string) {
 	return "", ours
 }
 
+// Translate returns the annotations of PureLB that ask for what svc asks a product for, without those that
+// it has.
+func Translate(svc *corev1.Service, product string) map[string]string {
+	ru, found := Rules{Others: []string{product}}, map[string]string{}
+	for ours := range products[product] {
+		if value, name := ru.asks(svc, ours); value != "" && name != ours {
+			found[ours] = value
+		}
+	}
+	return found
+}
+
 // unread returns what is wrong with the annotations of svc that mean nothing to PureLB although
 // their author seems to expect something: those of other products, and misspelled ones.
 func (ru Rules) unread(svc *corev1.Service) []string {

@@ -1,0 +1,240 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kjson "sigs.k8s.io/json"
+
+	"purelb.io/purelb/internal/service"
+)
+
+// MetalLB is the configuration of MetalLB 0.13 to 0.16. Peers are those of the version v1beta2, the others
+// those of v1beta1, as the API server returns them.
+type MetalLB struct {
+	Pools             []IPAddressPool
+	L2Advertisements  []L2Advertisement
+	BGPAdvertisements []BGPAdvertisement
+	Peers             []BGPPeer
+	Profiles          []BFDProfile
+	Communities       []Community
+	Services          []corev1.Service
+	// Networks are the networks of the nodes, as far as they are known. MetalLB's pools have no subnet.
+	Networks []netip.Prefix
+	// unknown are remarks about fields that these types lack.
+	unknown []Remark
+}
+
+// object is what all of MetalLB's objects have. Its metadata lacks what nothing here reads.
+type object struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		Name      string            `json:"name"`
+		Namespace string            `json:"namespace"`
+		Labels    map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Status any `json:"status"`
+}
+
+func (o object) String() string { return o.Kind + " " + o.Metadata.Name }
+
+// IPAddressPool are addresses for Services.
+type IPAddressPool struct {
+	object `json:",inline"`
+	Spec   struct {
+		Addresses     []string `json:"addresses"`
+		AutoAssign    *bool    `json:"autoAssign"`
+		AvoidBuggyIPs bool     `json:"avoidBuggyIPs"`
+		AllocateTo    *struct {
+			Priority           int                    `json:"priority"`
+			Namespaces         []string               `json:"namespaces"`
+			NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors"`
+			ServiceSelectors   []metav1.LabelSelector `json:"serviceSelectors"`
+		} `json:"serviceAllocation"`
+	} `json:"spec"`
+}
+
+// selected names pools. Without names and selectors it is all pools.
+type selected struct {
+	IPAddressPools         []string               `json:"ipAddressPools"`
+	IPAddressPoolSelectors []metav1.LabelSelector `json:"ipAddressPoolSelectors"`
+}
+
+// selects reports whether s is for the pool.
+func (s selected) selects(p IPAddressPool) bool {
+	if len(s.IPAddressPools)+len(s.IPAddressPoolSelectors) == 0 || slices.Contains(s.IPAddressPools, p.Metadata.Name) {
+		return true
+	}
+	return slices.ContainsFunc(s.IPAddressPoolSelectors, func(ls metav1.LabelSelector) bool {
+		selector, err := metav1.LabelSelectorAsSelector(&ls)
+		return err == nil && selector.Matches(labels.Set(p.Metadata.Labels))
+	})
+}
+
+// L2Advertisement announces pools by ARP and NDP.
+type L2Advertisement struct {
+	object `json:",inline"`
+	Spec   struct {
+		selected         `json:",inline"`
+		NodeSelectors    []metav1.LabelSelector `json:"nodeSelectors"`
+		ServiceSelectors []metav1.LabelSelector `json:"serviceSelectors"`
+		Interfaces       []string               `json:"interfaces"`
+	} `json:"spec"`
+}
+
+// BGPAdvertisement announces pools by BGP.
+type BGPAdvertisement struct {
+	object `json:",inline"`
+	Spec   struct {
+		selected            `json:",inline"`
+		AggregationLength   *int                   `json:"aggregationLength"`
+		AggregationLengthV6 *int                   `json:"aggregationLengthV6"`
+		LocalPref           *int64                 `json:"localPref"`
+		Communities         []string               `json:"communities"`
+		Peers               []string               `json:"peers"`
+		NodeSelectors       []metav1.LabelSelector `json:"nodeSelectors"`
+		ServiceSelectors    []metav1.LabelSelector `json:"serviceSelectors"`
+	} `json:"spec"`
+}
+
+// BGPPeer is a router.
+type BGPPeer struct {
+	object `json:",inline"`
+	Spec   struct {
+		MyASN           int64            `json:"myASN"`
+		PeerASN         int64            `json:"peerASN"`
+		DynamicASN      string           `json:"dynamicASN"`
+		LocalASN        int64            `json:"localASN"`
+		PeerAddress     string           `json:"peerAddress"`
+		Interface       string           `json:"interface"`
+		PeerPort        int32            `json:"peerPort"`
+		SourceAddress   string           `json:"sourceAddress"`
+		HoldTime        *metav1.Duration `json:"holdTime"`
+		KeepaliveTime   *metav1.Duration `json:"keepaliveTime"`
+		ConnectTime     *metav1.Duration `json:"connectTime"`
+		RouterID        string           `json:"routerID"`
+		Password        string           `json:"password"`
+		PasswordSecret  struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"passwordSecret"`
+		BFDProfile       string                 `json:"bfdProfile"`
+		GracefulRestart  bool                   `json:"enableGracefulRestart"`
+		EBGPMultiHop     bool                   `json:"ebgpMultiHop"`
+		VRF              string                 `json:"vrf"`
+		NodeSelectors    []metav1.LabelSelector `json:"nodeSelectors"`
+		DisableMP        bool                   `json:"disableMP"`
+		BothFamilies     bool                   `json:"dualStackAddressFamily"`
+	} `json:"spec"`
+}
+
+// BFDProfile are the timers of BFD with routers.
+type BFDProfile struct {
+	object `json:",inline"`
+	Spec   struct {
+		ReceiveInterval  *int32 `json:"receiveInterval"`
+		TransmitInterval *int32 `json:"transmitInterval"`
+		DetectMultiplier *int32 `json:"detectMultiplier"`
+		EchoInterval     *int32 `json:"echoInterval"`
+		EchoMode         bool   `json:"echoMode"`
+		PassiveMode      bool   `json:"passiveMode"`
+		MinimumTTL       *int32 `json:"minimumTtl"`
+	} `json:"spec"`
+}
+
+// Community gives names to communities of BGP.
+type Community struct {
+	object `json:",inline"`
+	Spec   struct {
+		Communities []struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"communities"`
+	} `json:"spec"`
+}
+
+// Group is the API group of MetalLB's objects.
+const Group = "metallb.io"
+
+// Read adds an object of MetalLB in JSON. ok is false for other objects. An object of an older version
+// that MetalLB no longer serves, and a malformed one, is an error. A field that is unknown here becomes a
+// remark.
+func (m *MetalLB) Read(text []byte) (ok bool, err error) {
+	var o object
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &o); err != nil {
+		return false, err
+	}
+	group, version, _ := strings.Cut(o.APIVersion, "/")
+	if group != Group {
+		return false, nil
+	}
+	if o.Kind == "BGPPeer" && version == "v1beta1" {
+		return true, fmt.Errorf("%v has the version v1beta1, which MetalLB converts to v1beta2: get it from the cluster", o)
+	}
+	switch o.Kind {
+	case "IPAddressPool":
+		m.Pools, err = read(m, text, o, m.Pools)
+	case "L2Advertisement":
+		m.L2Advertisements, err = read(m, text, o, m.L2Advertisements)
+	case "BGPAdvertisement":
+		m.BGPAdvertisements, err = read(m, text, o, m.BGPAdvertisements)
+	case "BGPPeer":
+		m.Peers, err = read(m, text, o, m.Peers)
+	case "BFDProfile":
+		m.Profiles, err = read(m, text, o, m.Profiles)
+	case "Community":
+		m.Communities, err = read(m, text, o, m.Communities)
+	case "AddressPool":
+		return true, fmt.Errorf("%v is of MetalLB 0.12: upgrade MetalLB first", o)
+	default: // what MetalLB writes itself
+		return true, nil
+	}
+	return true, err
+}
+
+// read appends the object in text to all.
+func read[T any](m *MetalLB, text []byte, o object, all []T) ([]T, error) {
+	var one T
+	unknown, err := kjson.UnmarshalStrict(text, &one)
+	if err != nil {
+		return all, fmt.Errorf("%v: %w", o, err)
+	}
+	for _, u := range unknown {
+		if field, is := strings.CutPrefix(u.Error(), `unknown field "spec.`); is {
+			m.unknown = append(m.unknown, Remark{o.String(), fmt.Sprintf("spec.%s is not translated", strings.TrimSuffix(field, `"`))})
+		}
+	}
+	return append(all, one), nil
+}
+
+// Empty reports whether m has no pool and no router.
+func (m *MetalLB) Empty() bool { return len(m.Pools)+len(m.Peers) == 0 }
+
+// Translate returns PureLB's configuration for m. Its objects are in namespace, which is PureLB's.
+func (m *MetalLB) Translate(namespace string) Result {
+	slices.SortFunc(m.Pools, func(a, b IPAddressPool) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) })
+	slices.SortFunc(m.Peers, func(a, b BGPPeer) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) })
+	r := Result{Remarks: m.unknown}
+	m.peers(&r, namespace)
+	m.groups(&r, namespace)
+	m.agents(&r, namespace)
+	m.services(&r)
+	r.sort()
+	return r
+}
+
+// services finds the annotations of PureLB for the Services that have MetalLB's.
+func (m *MetalLB) services(r *Result) {
+	for i := range m.Services {
+		svc := &m.Services[i]
+		if ours := service.Translate(svc, "metallb"); len(ours) > 0 {
+			r.Services = append(r.Services, Annotated{svc.Namespace, svc.Name, ours})
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	purelbv2 "purelb.io/purelb/api/purelb/v2"
+)
+
+// peers makes the BGPConfiguration.
+func (m *MetalLB) peers(r *Result, namespace string) {
+	if len(m.Peers) == 0 {
+		return
+	}
+	c := bgpv1.BGPConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: bgpv1.GroupVersion.String(), Kind: "BGPConfiguration"},
+		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace},
+	}
+	global := &c.Spec.Global
+	global.ASN = most(m.Peers)
+	global.RouterID = m.Peers[0].Spec.RouterID
+	for _, p := range m.Peers {
+		if p.Spec.VRF != "" {
+			r.remark(p.String(), "is not translated: PureLB does not support vrf %s", p.Spec.VRF)
+			continue
+		}
+		if p.Spec.RouterID != m.Peers[0].Spec.RouterID {
+			r.remark(p.String(), "has another routerID than %v: in PureLB a node has one, and it is left to the default", m.Peers[0])
+			global.RouterID = ""
+		}
+		c.Spec.Neighbors = append(c.Spec.Neighbors, m.neighbors(r, p, global.ASN, namespace)...)
+	}
+	r.BGP = &c
+}
+
+// most returns the AS of the nodes that most routers expect.
+func most(peers []BGPPeer) int64 {
+	count := map[int64]int{}
+	for _, p := range peers {
+		count[p.Spec.MyASN]++
+	}
+	return slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b int64) int { return count[a] - count[b] })
+}
+
+// neighbors returns the neighbor for p, or one for each of its nodeSelectors if one selector cannot express
+// them.
+func (m *MetalLB) neighbors(r *Result, p BGPPeer, asn int64, namespace string) []bgpv1.Neighbor {
+	n := bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: p.Spec.PeerAddress, NeighborInterface: p.Spec.Interface}}
+	n.Config.Description = p.Metadata.Name
+	n.Config.PeerASN = bgpv1.PeerASN(p.Spec.PeerASN)
+	switch p.Spec.DynamicASN {
+	case "external":
+		n.Config.PeerASN = bgpv1.AnyExternal
+	case "internal":
+		n.Config.PeerASN = bgpv1.Internal
+	}
+	if own := cmp.Or(p.Spec.LocalASN, p.Spec.MyASN); own != asn {
+		n.Config.LocalASN = bgpv1.LocalASN(strconv.FormatInt(own, 10))
+	}
+	m.authenticate(r, p, &n, namespace)
+	m.session(r, p, &n)
+	one, ok := either(p.Spec.NodeSelectors)
+	if ok {
+		n.NodeSelector = one
+		return []bgpv1.Neighbor{n}
+	}
+	r.remark(p.String(), "has several nodeSelectors, and is one neighbor for each: a node that several select uses the first")
+	var all []bgpv1.Neighbor
+	for i := range p.Spec.NodeSelectors {
+		n.NodeSelector = &p.Spec.NodeSelectors[i]
+		all = append(all, n)
+	}
+	return all
+}
+
+// authenticate sets the password of a neighbor. MetalLB's Secrets have it under the key "password".
+func (m *MetalLB) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespace string) {
+	n.Config.AuthPassword = p.Spec.Password
+	name := p.Spec.PasswordSecret.Name
+	if name == "" {
+		return
+	}
+	n.Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: name, Key: "password"}
+	if from := cmp.Or(p.Spec.PasswordSecret.Namespace, p.Metadata.Namespace); from != namespace {
+		r.Secrets = append(r.Secrets, Secret{from, name})
+	}
+}
+
+// session sets the options of a session.
+func (m *MetalLB) session(r *Result, p BGPPeer, n *bgpv1.Neighbor) {
+	n.AFISAFIs = families(p)
+	timers := bgpv1.TimersConfig{
+		HoldTime: seconds(p.Spec.HoldTime), KeepaliveInterval: seconds(p.Spec.KeepaliveTime), ConnectRetry: seconds(p.Spec.ConnectTime),
+	}
+	if timers != (bgpv1.TimersConfig{}) {
+		n.Timers = &bgpv1.Timers{Config: timers}
+	}
+	if p.Spec.SourceAddress != "" || p.Spec.PeerPort != 0 {
+		n.Transport = &bgpv1.Transport{LocalAddress: p.Spec.SourceAddress, RemotePort: p.Spec.PeerPort}
+	}
+	if p.Spec.SourceAddress != "" && len(p.Spec.NodeSelectors) == 0 {
+		r.remark(p.String(), "has the sourceAddress %s for all nodes: nodes without it will not have the neighbor; transport.localAddress takes it from an annotation of the node too", p.Spec.SourceAddress)
+	}
+	if p.Spec.GracefulRestart {
+		n.GracefulRestart = &bgpv1.GracefulRestart{Enabled: new(true)}
+	}
+	if p.Spec.EBGPMultiHop {
+		n.EBGPMultihop = &bgpv1.EBGPMultihop{Enabled: new(true)}
+	}
+	if p.Spec.BFDProfile != "" {
+		n.BFD = m.bfd(r, p)
+	}
+}
+
+// families returns the address families of a session. In MetalLB it has the family of its own addresses,
+// unless dualStackAddressFamily is set.
+func families(p BGPPeer) []bgpv1.AFISAFI {
+	v4, v6 := bgpv1.AFISAFI{Family: "ipv4-unicast"}, bgpv1.AFISAFI{Family: "ipv6-unicast"}
+	a, err := netip.ParseAddr(p.Spec.PeerAddress)
+	switch {
+	case p.Spec.BothFamilies || err != nil: // or unnumbered
+		return []bgpv1.AFISAFI{v4, v6}
+	case a.Unmap().Is4():
+		return []bgpv1.AFISAFI{v4}
+	default:
+		return []bgpv1.AFISAFI{v6}
+	}
+}
+
+func seconds(d *metav1.Duration) int64 {
+	if d == nil {
+		return 0
+	}
+	return int64(d.Duration / time.Second)
+}
+
+// bfd translates the profile of p.
+func (m *MetalLB) bfd(r *Result, p BGPPeer) *bgpv1.BFD {
+	i := slices.IndexFunc(m.Profiles, func(f BFDProfile) bool { return f.Metadata.Name == p.Spec.BFDProfile })
+	if i < 0 {
+		r.remark(p.String(), "names the bfdProfile %s, which is missing: BFD has its defaults", p.Spec.BFDProfile)
+		return &bgpv1.BFD{Enabled: new(true)}
+	}
+	f := m.Profiles[i]
+	if f.Spec.EchoMode {
+		r.remark(f.String(), "has echoMode, which PureLB does not support: the router must not want it")
+	}
+	b := &bgpv1.BFD{
+		Enabled:                         new(true),
+		MinReceiveIntervalMilliseconds:  value(f.Spec.ReceiveInterval),
+		MinTransmitIntervalMilliseconds: value(f.Spec.TransmitInterval),
+		DetectionMultiplier:             value(f.Spec.DetectMultiplier),
+	}
+	if f.Spec.PassiveMode {
+		b.Passive = new(true)
+	}
+	if p.Spec.EBGPMultiHop { // MetalLB's minimumTtl has an effect only there
+		b.MinimumTTL = value(f.Spec.MinimumTTL)
+	}
+	return b
+}
+
+func value[T any](of *T) (v T) {
+	if of != nil {
+		v = *of
+	}
+	return v
+}
+
+// advertised translates the BGPAdvertisements of a pool.
+func (m *MetalLB) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttributes {
+	var all []purelbv2.Advertisement
+	for _, a := range m.BGPAdvertisements {
+		if a.Spec.selects(p) {
+			all = append(all, m.advertisement(r, a))
+		}
+	}
+	if len(all) == 1 && reflect.DeepEqual(all[0], purelbv2.Advertisement{}) {
+		return nil // to all routers, without attributes, as by default
+	}
+	return &purelbv2.RouteAttributes{Advertisements: all}
+}
+
+func (m *MetalLB) advertisement(r *Result, a BGPAdvertisement) purelbv2.Advertisement {
+	var to purelbv2.Advertisement
+	if a.Spec.LocalPref != nil && *a.Spec.LocalPref != 0 { // MetalLB takes 0 as the default
+		to.LocalPreference = a.Spec.LocalPref
+	}
+	if bits := value(a.Spec.AggregationLength); bits != 0 && bits != 32 {
+		to.Aggregation = purelbv2.AggregationV4(fmt.Sprintf("/%d", bits))
+	}
+	if bits := value(a.Spec.AggregationLengthV6); bits != 0 && bits != 128 {
+		to.AggregationV6 = purelbv2.AggregationV6(fmt.Sprintf("/%d", bits))
+	}
+	for _, c := range a.Spec.Communities {
+		c = m.community(c)
+		if large, is := strings.CutPrefix(c, "large:"); is {
+			to.LargeCommunities = append(to.LargeCommunities, purelbv2.LargeCommunity(large))
+		} else {
+			to.Communities = append(to.Communities, purelbv2.Community(c))
+		}
+	}
+	for _, name := range a.Spec.Peers {
+		peer := name // which no neighbor has, so that an advertisement to no peer does not become one to all
+		if i := slices.IndexFunc(m.Peers, func(p BGPPeer) bool { return p.Metadata.Name == name }); i >= 0 {
+			peer = m.Peers[i].Spec.PeerAddress + m.Peers[i].Spec.Interface
+		} else {
+			r.remark(a.String(), "names the peer %s, which is missing", name)
+		}
+		to.Peers = append(to.Peers, purelbv2.Peer(peer))
+	}
+	var ok bool
+	if to.NodeSelector, ok = either(a.Spec.NodeSelectors); !ok {
+		r.remark(a.String(), "has nodeSelectors that one selector cannot express: write an advertisement of the group for each")
+	}
+	if len(a.Spec.ServiceSelectors) > 0 {
+		r.remark(a.String(), "has serviceSelectors: give the Services a group of their own, or annotate them")
+	}
+	return to
+}
+
+// community returns the number of a community, which MetalLB may know by a name.
+func (m *MetalLB) community(text string) string {
+	for _, c := range m.Communities {
+		for _, alias := range c.Spec.Communities {
+			if alias.Name == text {
+				return alias.Value
+			}
+		}
+	}
+	return text
+}
