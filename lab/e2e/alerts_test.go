@@ -257,9 +257,12 @@ func (s *alertScene) bgp() {
 	restore()
 	w.sessions()
 
-	s.begin("a policy refuses all routes", "PureLBRoutesMissing")
-	w.apply(strings.Replace(peering(withBFD), "global: {", "global: {applyPolicy: {exportPolicy: {defaultAction: reject}}, ", 1))
-	restore = w.undoable(func() { w.apply(peering(withBFD)) })
+	s.begin("a group names no neighbor of some nodes", "PureLBRoutesMissing")
+	peers := func(list string) {
+		kubectl(w, "patch", "servicegroup", "remote", "--namespace", product.Namespace, "--type=merge", "--patch", `{"spec": {"bgp": {"peers": `+list+`}}}`)
+	}
+	peers(`["172.30.250.1"]`)
+	restore = w.undoable(func() { peers("null") })
 	s.fire()
 	restore()
 	w.sessions()

@@ -78,17 +78,17 @@ type BGPConfigurationSpec struct {
 	// +optional
 	VRFs []VRF `json:"vrfs,omitempty"`
 
-	// definedSets are sets to which the conditions of policies refer by name.
-	// Default: none.
+	// definedSets are sets of policies. Not supported: they have no effect, and the
+	// status says so. Default: none.
 	// +listType=atomic
 	// +optional
-	DefinedSets []DefinedSet `json:"definedSets,omitempty"`
+	DefinedSets []Unread `json:"definedSets,omitempty"`
 
-	// policyDefinitions are the policies to which applyPolicy refers by name.
-	// Default: none.
+	// policyDefinitions are policies. Not supported: they have no effect, and the
+	// status says so. Use spec.bgp of ServiceGroups. Default: none.
 	// +listType=atomic
 	// +optional
-	PolicyDefinitions []PolicyDefinition `json:"policyDefinitions,omitempty"`
+	PolicyDefinitions []Unread `json:"policyDefinitions,omitempty"`
 
 	// communityAliases are names for communities. Not supported: they have no
 	// effect, and the status says so. Write the numbers. Default: none.

@@ -82,13 +82,10 @@ type Global struct {
 	// +optional
 	GracefulRestart *GracefulRestart `json:"gracefulRestart,omitempty"`
 
-	// applyPolicy names the policies for all neighbors. They come after the
-	// policies of a neighbor, for routes about which these have not decided.
-	// While it names a policy that is missing or wrong, nothing of the
-	// configuration takes effect, so that no route is announced without its
-	// policy.
+	// applyPolicy names policies. Not supported: it has no effect, and the status
+	// says so. Use spec.bgp of ServiceGroups.
 	// +optional
-	ApplyPolicy *ApplyPolicy `json:"applyPolicy,omitempty"`
+	ApplyPolicy *Unread `json:"applyPolicy,omitempty"`
 
 	// bindToDevice is the interface to which all sessions are bound, except those
 	// with a bindInterface. BFD is not bound to it. On a node without this device,

@@ -11,11 +11,10 @@ type SessionOptions struct {
 	// +optional
 	AFISAFIs []AFISAFI `json:"afiSafis,omitempty"`
 
-	// applyPolicy names the policies for this neighbor. They come before those of
-	// global. A neighbor that names a missing or wrong policy is left out, so
-	// that no route is announced without its policy.
+	// applyPolicy names policies. Not supported: it has no effect, and the status
+	// says so. Use spec.bgp of ServiceGroups.
 	// +optional
-	ApplyPolicy *ApplyPolicy `json:"applyPolicy,omitempty"`
+	ApplyPolicy *Unread `json:"applyPolicy,omitempty"`
 
 	// timers are the timers of the session.
 	// +optional

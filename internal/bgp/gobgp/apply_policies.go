@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// policyPath is the field of a problem with all policies.
-const policyPath = "spec.policyDefinitions"
+// policyPath is the field of a problem with all policies. They follow from neighbors and ServiceGroups.
+const policyPath = "spec.neighbors"
 
 // policies sets all policies at once, and reports whether GoBGP accepted them. GoBGP sets all of
 // them or none. If it refuses them, the previous policies stay in effect. The policies of a new

@@ -55,8 +55,6 @@ func TestWrongPartsAreProblemsAndTheRestIsApplied(t *testing.T) {
 			s.Peers = append(s.Peers, p)
 		}, path},
 		"set that is not there": {statement(peering.Statement{If: peering.Conditions{Prefixes: ref}}), policyPath},
-		"a wrong expression":    {statement(peering.Statement{If: peering.Conditions{ASPaths: ref}}, peering.Set{Kind: peering.ASPathSet, Name: "set", List: []string{"(("}}), policyPath},
-		"a wrong community":     {statement(peering.Statement{If: peering.Conditions{Communities: ref}}, peering.Set{Kind: peering.CommunitySet, Name: "set", List: []string{"(("}}), policyPath},
 		"a wrong large one":     {statement(peering.Statement{If: peering.Conditions{LargeCommunities: ref}}, peering.Set{Kind: peering.LargeCommunitySet, Name: "set", List: []string{"(("}}), policyPath},
 	}
 	newWorld(t)

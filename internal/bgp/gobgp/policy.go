@@ -99,8 +99,7 @@ func means(ref peering.SetRef, neighbor netip.Addr, sets []peering.Set) bool {
 // refers reports whether a condition of st uses set.
 func refers(st peering.Statement, set peering.Set) bool {
 	ref := map[peering.SetKind]*peering.SetRef{
-		peering.PrefixSet: st.If.Prefixes, peering.NeighborSet: st.If.Neighbors, peering.ASPathSet: st.If.ASPaths,
-		peering.CommunitySet: st.If.Communities, peering.LargeCommunitySet: st.If.LargeCommunities,
+		peering.PrefixSet: st.If.Prefixes, peering.NeighborSet: st.If.Neighbors, peering.LargeCommunitySet: st.If.LargeCommunities,
 	}[set.Kind]
 	return ref != nil && ref.Name == set.Name
 }

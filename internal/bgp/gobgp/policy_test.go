@@ -37,7 +37,7 @@ func TestNeighborsAreNotAddedOrChangedWhilePoliciesAreRefused(t *testing.T) {
 		}
 		return fmt.Sprint(all)
 	}
-	const why = "spec.policyDefinitions Refused of policies"
+	const why = "spec.neighbors Refused of policies"
 
 	problems := tryApply(t, s, spoilt(state(peer("192.0.2.2"))))
 	if got, want := about(problems), "["+why+" spec.neighbors[192.0.2.2] Pending]"; got != want {
@@ -77,9 +77,9 @@ func TestReplacingCommunitiesByNoneRemovesThem(t *testing.T) {
 	const question = "show bgp ipv4 unicast 198.51.100.1/32"
 	frr.AwaitSays(question, "Community: 64515:7")
 	frr.AwaitSays(question, "Large Community: 64515:7:8")
-	none := &peering.CommunityChange{Change: peering.Replace}
+	med, none := uint32(33), &peering.CommunityChange{Change: peering.Replace}
 	wanted.Export.Statements = append([]peering.Statement{
-		{Name: "none", Then: peering.Actions{Communities: none, LargeCommunities: none, MED: &peering.MEDChange{Value: 33}}},
+		{Name: "none", Then: peering.Actions{Communities: none, LargeCommunities: none, MED: &med}},
 	}, wanted.Export.Statements...)
 	apply(t, s, wanted)
 	frr.AwaitSays(question, "metric 33")

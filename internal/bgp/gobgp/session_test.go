@@ -106,7 +106,7 @@ func TestAPolicyRejectsAPrefixForOneNeighborOnly(t *testing.T) {
 	frr.Await(all...)
 	bird.Await(all...)
 
-	quiet := bird.Monitor()
+	quiet, med := bird.Monitor(), uint32(33)
 	closed := open
 	closed.Sets = append([]peering.Set{
 		{Kind: peering.PrefixSet, Name: "two", Family: v4, Prefixes: []peering.PrefixRange{
@@ -130,9 +130,9 @@ func TestAPolicyRejectsAPrefixForOneNeighborOnly(t *testing.T) {
 		{
 			Name: "one to frr", If: peering.Conditions{Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any}},
 			Then: peering.Actions{
-				MED:              &peering.MEDChange{Value: 33},
-				Communities:      &peering.CommunityChange{Change: peering.Add, List: []string{"64515:7"}},
-				LargeCommunities: &peering.CommunityChange{Change: peering.Add, List: []string{"64515:7:8"}},
+				MED:              &med,
+				Communities:      &peering.CommunityChange{Change: peering.Replace, List: []string{"64515:7"}},
+				LargeCommunities: &peering.CommunityChange{Change: peering.Replace, List: []string{"64515:7:8"}},
 				Prepend:          &peering.Prepend{ASN: ourAS, Repeat: 2},
 			},
 		},

@@ -32,8 +32,6 @@ func setOf(set peering.Set) *api.DefinedSet {
 	out := &api.DefinedSet{Name: set.Name, List: set.List, DefinedType: map[peering.SetKind]api.DefinedType{
 		peering.PrefixSet:         api.DefinedType_DEFINED_TYPE_PREFIX,
 		peering.NeighborSet:       api.DefinedType_DEFINED_TYPE_NEIGHBOR,
-		peering.ASPathSet:         api.DefinedType_DEFINED_TYPE_AS_PATH,
-		peering.CommunitySet:      api.DefinedType_DEFINED_TYPE_COMMUNITY,
 		peering.LargeCommunitySet: api.DefinedType_DEFINED_TYPE_LARGE_COMMUNITY,
 	}[set.Kind]}
 	for _, p := range set.Prefixes {
@@ -46,8 +44,7 @@ func setOf(set peering.Set) *api.DefinedSet {
 
 func statementOf(name string, st peering.Statement) *api.Statement {
 	c := &api.Conditions{
-		PrefixSet: matchOf(st.If.Prefixes), NeighborSet: matchOf(st.If.Neighbors), AsPathSet: matchOf(st.If.ASPaths),
-		CommunitySet: matchOf(st.If.Communities), LargeCommunitySet: matchOf(st.If.LargeCommunities),
+		PrefixSet: matchOf(st.If.Prefixes), NeighborSet: matchOf(st.If.Neighbors), LargeCommunitySet: matchOf(st.If.LargeCommunities),
 		RouteType: map[peering.Origin]api.Conditions_RouteType{
 			peering.Local:    api.Conditions_ROUTE_TYPE_LOCAL,
 			peering.Internal: api.Conditions_ROUTE_TYPE_INTERNAL,
@@ -66,7 +63,7 @@ func matchOf(ref *peering.SetRef) *api.MatchSet {
 		return nil
 	}
 	kind := map[peering.Match]api.MatchSet_Type{
-		peering.Any: api.MatchSet_TYPE_ANY, peering.All: api.MatchSet_TYPE_ALL, peering.Invert: api.MatchSet_TYPE_INVERT,
+		peering.Any: api.MatchSet_TYPE_ANY, peering.Invert: api.MatchSet_TYPE_INVERT,
 	}[cmp.Or(ref.Match, peering.Any)]
 	return &api.MatchSet{Type: kind, Name: ref.Name}
 }
@@ -80,10 +77,7 @@ func actionsOf(a peering.Actions) *api.Actions {
 		Community: communitiesOf(a.Communities), LargeCommunity: communitiesOf(a.LargeCommunities),
 	}
 	if a.MED != nil {
-		out.Med = &api.MedAction{Type: api.MedAction_TYPE_REPLACE, Value: a.MED.Value}
-		if a.MED.Modify {
-			out.Med.Type = api.MedAction_TYPE_MOD
-		}
+		out.Med = &api.MedAction{Type: api.MedAction_TYPE_REPLACE, Value: int64(*a.MED)}
 	}
 	if a.LocalPref != nil {
 		out.LocalPref = &api.LocalPrefAction{Value: *a.LocalPref}
@@ -102,7 +96,6 @@ func communitiesOf(c *peering.CommunityChange) *api.CommunityAction {
 		return nil
 	}
 	return &api.CommunityAction{Communities: c.List, Type: map[peering.Change]api.CommunityAction_Type{
-		peering.Add:     api.CommunityAction_TYPE_ADD,
 		peering.Remove:  api.CommunityAction_TYPE_REMOVE,
 		peering.Replace: api.CommunityAction_TYPE_REPLACE,
 	}[c.Change]}

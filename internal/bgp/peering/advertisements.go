@@ -94,15 +94,19 @@ func (r *reader) attributesFor(g Restriction, m member) Actions {
 		a.Communities = a.Communities[:min(len(a.Communities), mostCommunities)]
 		a.LargeCommunities = a.LargeCommunities[:min(len(a.LargeCommunities), mostCommunities)]
 	}
-	return a.actions(m)
+	return a.actions(m, r.node.Draining)
 }
 
 // actions returns what gives the routes to m the attributes a. A local preference is only for neighbors of
-// the same AS. These would take a longer path for a loop.
-func (a Advertisement) actions(m member) Actions {
+// the same AS. These would take a longer path for a loop. A draining node keeps its request to prefer other
+// nodes.
+func (a Advertisement) actions(m member, draining bool) Actions {
 	var then Actions
 	if len(a.Communities) > 0 {
 		then.Communities = &CommunityChange{Change: Replace}
+		if draining {
+			a.Communities = united(a.Communities, []uint32{GracefulShutdown})
+		}
 		for _, c := range a.Communities {
 			then.Communities.List = append(then.Communities.List, communityText(c))
 		}
@@ -110,12 +114,10 @@ func (a Advertisement) actions(m member) Actions {
 	if len(a.LargeCommunities) > 0 {
 		then.LargeCommunities = &CommunityChange{Change: Replace, List: a.LargeCommunities}
 	}
-	if a.MED != nil {
-		then.MED = &MEDChange{Value: int64(*a.MED)}
-	}
+	then.MED = a.MED
 	prepend := value(a.Prepend)
 	switch {
-	case m.interior():
+	case m.interior() && !draining:
 		then.LocalPref = a.LocalPref
 	case !m.interior() && prepend > 0:
 		then.Prepend = &Prepend{ASN: m.LocalASN, Repeat: prepend}

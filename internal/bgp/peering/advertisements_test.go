@@ -98,7 +98,7 @@ func TestANeighborGetsWhatTheAdvertisementsSayThatNameIt(t *testing.T) {
 		{name: "a local preference only within the AS", all: []peering.Advertisement{one("", preference(200))}, want: "192.0.2.2/32: pref=200\n"},
 		{
 			name: "a draining node keeps its request", node: peering.Node{Draining: true}, all: []peering.Advertisement{one("192.0.2.1 192.0.2.2", tagged(1)), one("", preference(200))},
-			want: "192.0.2.1/32: replace [64512:1 65535:0]\n192.0.2.2/32: replace [64512:1 65535:0]\n",
+			want: "192.0.2.1/32 192.0.2.2/32: replace [64512:1 65535:0]\n",
 		},
 		{name: "another node's neighbor", all: []peering.Advertisement{one("192.0.2.9", med(1))}, want: ""},
 		{

@@ -54,6 +54,11 @@ func AttributesOf(annotations map[string]string) (Attributes, []Problem) {
 	return a, f.problems
 }
 
+// mostCommunities is the longest list of communities, as in the schema of ServiceGroup. The attributes of
+// a route must fit into an UPDATE message of 4,096 bytes: GoBGP panics for a longer IPv4 route, and drops
+// an IPv6 one (osrg/gobgp#2629). Two full lists take 1,024 bytes.
+const mostCommunities = 64
+
 func annotation(name string) string { return "metadata.annotations[" + name + "]" }
 
 // list returns the elements of a text with commas. For an empty text it returns an empty

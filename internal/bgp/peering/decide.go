@@ -21,7 +21,7 @@ type Node struct {
 	Own []PrefixRange
 	// Restricted has the neighbors that get the routes of certain groups, sorted by group.
 	Restricted []Restriction
-	// Draining says that routes ask routers to prefer other nodes. No policy removes that request.
+	// Draining says that routes ask routers to prefer other nodes. No advertisement removes that request.
 	Draining bool
 	// NoExtendedNextHop holds the names of neighbors without the capability to take IPv4 routes
 	// with IPv6 next hops (RFC 8950). A neighbor that has not sent its capabilities yet is not
@@ -106,8 +106,8 @@ type ExportRule struct {
 // to use.
 //
 // A part that is wrong becomes a Problem and is left out, and the rest is in the State. If the
-// policy or the password of a neighbor is wrong, Decide leaves out the whole neighbor: it does not
-// open a session without this protection.
+// password of a neighbor is wrong, Decide leaves out the whole neighbor: it does not open a session
+// without this protection.
 func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress func(netip.Addr) (Egress, bool)) Decision {
 	r := reader{spec: spec, node: node, secrets: secrets, egress: egress}
 	r.legacy()
@@ -116,8 +116,6 @@ func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress 
 	r.vrfs()
 	r.imports()
 	r.exports()
-	r.definedSets()
-	r.definedPolicies()
 	r.peerGroups()
 	r.neighbors()
 	r.listensIfNeeded()
@@ -133,12 +131,8 @@ type reader struct {
 	egress  func(netip.Addr) (Egress, bool)
 
 	findings
-	d Decision
-	// The keys of policies are names, and those of sets are kinds and names. An entry that is not
-	// ok has a mistake.
-	sets     map[setKey]usableSet
-	policies map[string]policy
-	groups   map[string]group
+	d      Decision
+	groups map[string]group
 	// template says that the reader reads a group instead of a neighbor.
 	template bool
 	// members holds the neighbors of this node with the facts that chains need.

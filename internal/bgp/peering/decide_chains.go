@@ -3,41 +3,21 @@ package peering
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"purelb.io/purelb/internal/addr"
 )
 
+// reserved is the prefix of the names of statements and sets.
+const reserved = "purelb:"
+
 // chains builds both chains from what was read, and sorts the State.
 func (r *reader) chains() {
-	all := r.appliedToAll()
 	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.Name(), b.Name()) })
-	r.d.State.Import = Chain{
-		Statements: slices.Concat(
-			r.ownRoutes(),
-			r.forSome("import", func(a application) assignment { return a.imports }),
-			r.forAll("import", all.imports),
-		),
-		Default: all.imports.rest,
+	r.d.State.Import = Chain{Statements: r.ownRoutes(), Default: Reject}
+	if r.consumes() {
+		r.d.State.Import.Default = Accept
 	}
-	if all.imports.rest == Continue && !r.consumes() {
-		r.d.State.Import.Default = Reject
-	}
-	r.d.State.Import.Default = otherwise(r.d.State.Import.Default)
-	r.d.State.Export = Chain{
-		Statements: slices.Concat(
-			r.restricted(),
-			transit(),
-			r.hops(),
-			r.forSome("export", func(a application) assignment { return a.exports }),
-			r.forAll("export", all.exports),
-		),
-		Default: otherwise(all.exports.rest),
-	}
-	if r.node.Draining {
-		keepDrained(r.d.State.Export)
-	}
-	r.d.State.nameApart()
+	r.d.State.Export = Chain{Statements: slices.Concat(r.restricted(), transit(), r.hops()), Default: Accept}
 	r.d.State.sort()
 }
 
@@ -73,14 +53,6 @@ func (r *reader) ownRoutes() []Statement {
 	return all
 }
 
-// otherwise returns the verdict on routes that no statement decides.
-func otherwise(v Verdict) Verdict {
-	if v == Continue {
-		return Accept
-	}
-	return v
-}
-
 // set returns the set with one neighbor.
 func (p Peer) set() neighborSet {
 	if p.Interface != "" {
@@ -95,17 +67,8 @@ func (r *reader) set(name string, c neighborSet) *SetRef {
 		return nil
 	}
 	s := Set{Kind: NeighborSet, Name: reserved + name, List: c.list()}
-	for {
-		i := slices.IndexFunc(r.d.State.Sets, func(e Set) bool { return e.Kind == NeighborSet && e.Name == s.Name })
-		switch {
-		case i < 0:
-			r.d.State.Sets = append(r.d.State.Sets, s)
-			return &SetRef{Name: s.Name, Match: Any}
-		case slices.Equal(r.d.State.Sets[i].List, s.List):
-			return &SetRef{Name: s.Name, Match: Any}
-		}
-		s.Name += "'" // two statements may get one name: see nameApart
-	}
+	r.d.State.Sets = append(r.d.State.Sets, s)
+	return &SetRef{Name: s.Name, Match: Any}
 }
 
 // transit prevents that a route learned from one neighbor is announced to others.
@@ -157,90 +120,6 @@ func (m member) hops(who *SetRef) []Statement {
 		all = append(all, s)
 	}
 	return all
-}
-
-// forAll returns the statements of policies for all neighbors.
-func (r *reader) forAll(direction string, a assignment) []Statement {
-	var all []Statement
-	for _, name := range a.policies {
-		for _, s := range r.policies[name].statements {
-			s.Name = direction + " " + s.Name
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// forSome returns the statements of the neighbors' own policies, once for all neighbors with
-// the same policies.
-func (r *reader) forSome(direction string, of func(application) assignment) []Statement {
-	var keys []string
-	who := make(map[string]neighborSet)
-	what := make(map[string]assignment)
-	for _, m := range r.members {
-		a := of(m.policies)
-		if a.empty() {
-			continue
-		}
-		key := a.key()
-		if _, there := who[key]; !there {
-			keys = append(keys, key)
-		}
-		who[key], what[key] = who[key].plus(m.set()), a
-	}
-	slices.Sort(keys)
-	var all []Statement
-	for _, key := range keys {
-		all = append(all, r.forThese(direction+" "+key, who[key], what[key])...)
-	}
-	return all
-}
-
-// forThese returns the statements of policies for some neighbors. If a statement itself
-// selects neighbors, it is for the neighbors in both sets.
-func (r *reader) forThese(name string, these neighborSet, a assignment) []Statement {
-	var all []Statement
-	for _, policy := range a.policies {
-		for _, s := range r.policies[policy].statements {
-			s.Name = reserved + name + " " + s.Name
-			s.If.Neighbors = r.among(name, these, s)
-			if s.If.Neighbors != nil {
-				all = append(all, s)
-			}
-		}
-	}
-	if who := r.set(name, these); who != nil && a.rest != Continue {
-		all = append(all, Statement{Name: reserved + name + " rest", If: Conditions{Neighbors: who}, Then: Actions{Verdict: a.rest}})
-	}
-	return all
-}
-
-// among returns the set of the neighbors in these that the statement selects.
-func (r *reader) among(name string, these neighborSet, s Statement) *SetRef {
-	ref := s.If.Neighbors
-	if ref == nil {
-		return r.set(name, these)
-	}
-	written := neighborSetOf(r.sets[setKey{NeighborSet, ref.Name}].List)
-	if ref.Match == Invert {
-		return r.set(strings.TrimPrefix(s.Name, reserved), these.without(written))
-	}
-	return r.set(strings.TrimPrefix(s.Name, reserved), these.in(written))
-}
-
-// nameApart gives every statement a unique name. Two statements may have the name "a/b": the
-// statement b of policy a, and a statement without a name of policy "a/b".
-func (s *State) nameApart() {
-	used := make(map[string]bool)
-	for _, chain := range []Chain{s.Import, s.Export} {
-		for i := range chain.Statements {
-			name := &chain.Statements[i].Name
-			for used[*name] {
-				*name += "'"
-			}
-			used[*name] = true
-		}
-	}
 }
 
 // sort sorts everything but the statements, whose order matters. So the result does not

@@ -59,12 +59,11 @@ func (r *reader) peerGroups() {
 }
 
 // session reads the options that neighbors and groups have in common.
-func (r *reader) session(ls layers) (Options, application, bool) {
+func (r *reader) session(ls layers) (Options, bool) {
 	options, ok := r.options(ls)
 	password, okPassword := r.password(ls)
 	options.Password = password
-	policies, okPolicies := r.applied(ls)
-	return options, policies, ok && okPassword && okPolicies
+	return options, ok && okPassword
 }
 
 // neighbors reads the named neighbors.
@@ -127,7 +126,7 @@ func (r *reader) neighbor(field string, in *bgpv1.Neighbor) (m member, selected,
 	}
 	ls = append(ls, r.globalLayer())
 	var okSession bool
-	m.Options, m.policies, okSession = r.session(ls)
+	m.Options, okSession = r.session(ls)
 	if okGroup && m.ASN == 0 && !r.wrongASN(ls) {
 		okSession = r.refuse(field+".config.peerAsn", ReasonParseError, "the number of the neighbor's AS is not known: write it here, or in its peer group")
 	}

@@ -11,7 +11,6 @@ import (
 // member is a neighbor with the facts that chains need.
 type member struct {
 	Peer
-	policies application
 	// group is the name of its peer group in the BGPConfiguration, or "".
 	group string
 	// everywhere says that the neighbor is for all nodes.

@@ -26,8 +26,6 @@ func FuzzDecide(f *testing.F) {
 		`{global: {asn: 64512}, vrfs: [{name: red, rd: '1:1', netlinkImport: {enabled: true, interfaceList: [a]}, netlinkExport: {enabled: true}}],
 		  neighbors: [{config: {neighborAddress: 'fe80::1%eth0', peerAsn: 1, vrf: red}, timers: {config: {holdTime: 3}}, gracefulRestart: {enabled: true}}],
 		  netlinkImport: {enabled: true, interfaceList: ['[']}, netlinkExport: {enabled: true, rules: [{name: a, communityList: ['1:1']}]}}`,
-		`{global: {asn: 1}, policyDefinitions: [{name: a, statements: [{name: b/c}]}, {name: a/b, statements: [{name: c}, {}]}],
-		  neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 2}, applyPolicy: {importPolicy: {policies: [a, a/b], defaultAction: accept}, exportPolicy: {policies: [a/b]}}}]}`,
 		`{global: {asn: 64512, routerID: "${node.annotations['example.com/asn']}"}, neighbors: [{config: {neighborGateway: ipv4, peerAsn: external, localAsn: "${node.labels['rack']}"}},
 		  {config: {neighborInterface: eth1, peerAsn: internal, localAsn: 7}, transport: {localAddress: "${node.annotations['example.com/broken']}"}}]}`,
 	} {

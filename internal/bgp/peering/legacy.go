@@ -19,7 +19,11 @@ func (r *reader) legacy() {
 		r.ignored(at("spec.dynamicNeighbors", i), []unread{{"", true, "nodes have sessions only with routers that the configuration names: " +
 			"list each one in spec.neighbors, by its neighborAddress, or by neighborGateway or neighborInterface if each node has another one"}})
 	}
-	r.ignored("spec", []unread{{".communityAliases", len(r.spec.CommunityAliases) > 0, "communities have no names: write the numbers where the names are"}})
+	r.ignored("spec", []unread{
+		{".communityAliases", len(r.spec.CommunityAliases) > 0, "communities have no names: write the numbers where the names are"},
+		{".definedSets", len(r.spec.DefinedSets) > 0, "there are no policies: remove it"},
+		{".policyDefinitions", len(r.spec.PolicyDefinitions) > 0, "nodes announce only addresses of Services: " + advertise},
+	})
 	r.ignored("spec.global", legacyGlobal(r.spec.Global))
 	for i, n := range r.spec.Neighbors {
 		r.ignored(at("spec.neighbors", i), legacySession(n.SessionOptions))
@@ -37,6 +41,10 @@ func (r *reader) ignored(path string, fields []unread) {
 	}
 }
 
+// advertise is what replaces policies.
+const advertise = "say in spec.bgp of the ServiceGroups which neighbors get them, with which communities, MED, local preference and path; " +
+	"communityList of the rules of netlinkExport selects what nodes learn"
+
 const noLongLived = "routers keep the routes for restartTime alone: write a longer one"
 
 // legacyGlobal lists the fields of spec.global.
@@ -44,6 +52,7 @@ func legacyGlobal(g bgpv1.Global) []unread {
 	selection := value(g.RouteSelectionOptions)
 	return []unread{
 		{".allowTransit", g.AllowTransit, "a node announces only its own addresses: remove it, and let the routers peer with each other"},
+		{".applyPolicy", value(g.ApplyPolicy).Set(), "there are no policies: " + advertise},
 		{".confederation", value(g.Confederation).Enabled,
 			"nodes are in one AS: remove it, peer with routers in that AS, and write localAsn at neighbors that expect another number of the nodes"},
 		{".defaultRouteDistance", value(g.DefaultRouteDistance) != bgpv1.DefaultRouteDistance{},
@@ -60,6 +69,7 @@ func legacySession(o bgpv1.SessionOptions) []unread {
 	all := []unread{
 		{".allowOwnAsn", o.AllowOwnASN != 0,
 			"routes with the AS of the nodes in their path are not accepted: let the router replace it (as-override), or give each rack an AS of its own by localAsn"},
+		{".applyPolicy", value(o.ApplyPolicy).Set(), "there are no policies: " + advertise},
 		{".gracefulRestart.longLivedRestartTime", value(o.GracefulRestart).LongLivedRestartTime != 0, noLongLived},
 		{".routeReflector.routeReflectorClient", is(value(o.RouteReflector).RouteReflectorClient, false),
 			"a node passes no routes on: remove it, and make a router the reflector"},

@@ -5,76 +5,41 @@ import (
 	"slices"
 )
 
-// neighborSet is a set of neighbors: networks that do not overlap, and interfaces of unnumbered
-// neighbors.
+// neighborSet is a set of neighbors: their addresses, and the interfaces of unnumbered neighbors.
 type neighborSet struct {
-	networks   []netip.Prefix
+	addresses  []netip.Addr
 	interfaces []string
 }
 
 // host returns the set with one address.
-func host(a netip.Addr) neighborSet {
-	a = a.WithZone("")
-	return neighborSet{networks: []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}}
-}
+func host(a netip.Addr) neighborSet { return neighborSet{addresses: []netip.Addr{a.WithZone("")}} }
 
-func (c neighborSet) empty() bool { return len(c.networks) == 0 && len(c.interfaces) == 0 }
+func (c neighborSet) empty() bool { return len(c.addresses) == 0 && len(c.interfaces) == 0 }
 
 // plus returns the union of c and d.
 func (c neighborSet) plus(d neighborSet) neighborSet {
 	sum := c.without(d)
-	return neighborSet{append(sum.networks, d.networks...), append(sum.interfaces, d.interfaces...)}
+	return neighborSet{append(sum.addresses, d.addresses...), append(sum.interfaces, d.interfaces...)}
 }
 
 // without returns the neighbors in c that are not in d.
 func (c neighborSet) without(d neighborSet) neighborSet {
-	rest := neighborSet{networks: slices.Clone(c.networks)}
-	for _, away := range d.networks {
-		var left []netip.Prefix
-		for _, n := range rest.networks {
-			left = append(left, remainder(n, away)...)
-		}
-		rest.networks = left
+	return neighborSet{
+		addresses:  slices.DeleteFunc(slices.Clone(c.addresses), func(a netip.Addr) bool { return slices.Contains(d.addresses, a) }),
+		interfaces: slices.DeleteFunc(slices.Clone(c.interfaces), func(name string) bool { return slices.Contains(d.interfaces, name) }),
 	}
-	for _, name := range c.interfaces {
-		if !slices.Contains(d.interfaces, name) {
-			rest.interfaces = append(rest.interfaces, name)
-		}
-	}
-	return rest
 }
 
 // in returns the intersection of c and d.
 func (c neighborSet) in(d neighborSet) neighborSet { return c.without(c.without(d)) }
 
-// remainder returns the part of n outside of away, as networks: a half of n, a quarter of n, and so
-// on.
-func remainder(n, away netip.Prefix) []netip.Prefix {
-	if !n.Overlaps(away) {
-		return []netip.Prefix{n}
-	}
-	if away.Bits() <= n.Bits() {
-		return nil
-	}
-	low, high := halves(n)
-	return append(remainder(low, away), remainder(high, away)...)
-}
-
-// halves returns the two halves of a network.
-func halves(n netip.Prefix) (low, high netip.Prefix) {
-	bytes := n.Addr().AsSlice()
-	bytes[n.Bits()/8] |= 0x80 >> (n.Bits() % 8)
-	second, _ := netip.AddrFromSlice(bytes)
-	return netip.PrefixFrom(n.Addr(), n.Bits()+1), netip.PrefixFrom(second, n.Bits()+1)
-}
-
 // list returns the set as the sorted elements of a Set of neighbors.
 func (c neighborSet) list() []string {
-	slices.SortFunc(c.networks, netip.Prefix.Compare)
+	slices.SortFunc(c.addresses, netip.Addr.Compare)
 	slices.Sort(c.interfaces)
 	var all []string
-	for _, n := range c.networks {
-		all = append(all, n.String())
+	for _, a := range c.addresses {
+		all = append(all, netip.PrefixFrom(a, a.BitLen()).String())
 	}
 	for _, name := range c.interfaces {
 		all = append(all, "%"+name)
@@ -82,12 +47,12 @@ func (c neighborSet) list() []string {
 	return all
 }
 
-// neighborSetOf returns the set for the elements of a Set of neighbors.
+// neighborSetOf returns the set of the addresses in a Set of neighbors.
 func neighborSetOf(list []string) neighborSet {
 	var c neighborSet
 	for _, text := range list {
-		if p, ok := neighborPrefix(text); ok {
-			c = c.plus(neighborSet{networks: []netip.Prefix{p}})
+		if p, err := netip.ParsePrefix(text); err == nil {
+			c = c.plus(host(p.Addr()))
 		}
 	}
 	return c

@@ -150,7 +150,7 @@ func conditions(c peering.Conditions) string {
 	for _, e := range []struct {
 		name string
 		ref  *peering.SetRef
-	}{{"prefixes", c.Prefixes}, {"neighbors", c.Neighbors}, {"paths", c.ASPaths}, {"communities", c.Communities}, {"large", c.LargeCommunities}} {
+	}{{"prefixes", c.Prefixes}, {"neighbors", c.Neighbors}, {"large", c.LargeCommunities}} {
 		if e.ref != nil {
 			text += fmt.Sprintf(" %s %s of %s", e.name, e.ref.Match, e.ref.Name)
 		}
@@ -167,7 +167,7 @@ func actions(a peering.Actions) string {
 		text += fmt.Sprintf(" %s %v", a.LargeCommunities.Change, a.LargeCommunities.List)
 	}
 	if a.MED != nil {
-		text += when(a.MED.Modify, " med+") + when(!a.MED.Modify, " med=") + fmt.Sprint(a.MED.Value)
+		text += fmt.Sprintf(" med=%d", *a.MED)
 	}
 	if a.LocalPref != nil {
 		text += fmt.Sprintf(" pref=%d", *a.LocalPref)
@@ -175,7 +175,7 @@ func actions(a peering.Actions) string {
 	if a.Prepend != nil {
 		text += fmt.Sprintf(" prepend %dx%d", a.Prepend.ASN, a.Prepend.Repeat)
 	}
-	return text + when(a.NextHop.IsValid(), " via "+a.NextHop.String()) + when(a.Verdict != peering.Continue, " "+a.Verdict.String())
+	return text + when(a.NextHop.IsValid(), " via "+a.NextHop.String()) + when(a.Verdict == peering.Accept, " accept") + when(a.Verdict == peering.Reject, " reject")
 }
 
 // when returns text if so is true, and otherwise "".

@@ -8,7 +8,7 @@ import (
 
 // Resolved returns s with the link-local addresses of unnumbered neighbors instead of their names
 // in neighbor sets. linkLocal holds the addresses by interface. Resolved leaves out a neighbor in a
-// set whose address is unknown, because the policies of the neighbor would not apply to it.
+// set whose address is unknown, because the statements of the set would not apply to it.
 func (s State) Resolved(linkLocal map[string]netip.Addr) State {
 	named := s.named()
 	sets := slices.Clone(s.Sets)

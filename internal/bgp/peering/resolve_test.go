@@ -6,22 +6,24 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses: the neighbors with policies
-// wait too. Neighbors without policies do not wait.
-func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
-	d := decide(t, `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
-		{config: {neighborInterface: eth2, peerAsn: 64513}, applyPolicy: {exportPolicy: {defaultAction: reject}}},
-		{config: {neighborInterface: eth3, peerAsn: 64513}},
-		{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}], applyPolicy: {exportPolicy: {defaultAction: reject}}}]}`)
+// TestAdvertisementsToUnnumberedNeighborsWaitForTheirAddresses: the neighbors that they name wait too.
+// Other neighbors do not wait.
+func TestAdvertisementsToUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
+	here := node
+	here.Restricted = []peering.Restriction{{Group: "web", Mark: peering.MarkOf("web"), Advertisements: []peering.Advertisement{one("eth1 eth2 198.51.100.1", med(7))}}}
+	d := peering.Decide(config(t, `{neighbors: [{config: {neighborInterface: eth1, peerAsn: 64513}}, {config: {neighborInterface: eth2, peerAsn: 64513}}, {config: {neighborInterface: eth3, peerAsn: 64513}},
+		{config: {neighborAddress: 198.51.100.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}]}`), here, secrets, egress)
 	before := print(d)
 	got := func(found map[string]netip.Addr) string {
 		r := d
 		r.State = d.State.Resolved(found)
 		var lines []string
 		for line := range strings.Lines(beyond(r)) {
-			if strings.HasPrefix(line, "peer") || strings.HasPrefix(line, "set") {
+			if strings.HasPrefix(line, "peer") || strings.HasPrefix(line, "set neighbor") {
 				lines = append(lines, line)
 			}
 		}
@@ -30,25 +32,25 @@ func TestPoliciesOfUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 	const (
 		eth1, eth2, eth3 = "peer %eth1 as 64513 from 64512 IPv4 IPv6 90/30/2\n", "peer %eth2 as 64513 from 64512 IPv4 IPv6 90/30/2\n", "peer %eth3 as 64513 from 64512 IPv4 IPv6 90/30/2\n"
 		v4               = "peer 198.51.100.1 as 64513 from 64512 IPv4 90/30/2\n"
-		set              = "set neighbor purelb:export [], else reject "
+		set              = "set neighbor purelb:web for %eth1 "
 	)
-	one, two := netip.MustParseAddr("fe80::1%eth1"), netip.MustParseAddr("fe80::2")
+	first, second := netip.MustParseAddr("fe80::1%eth1"), netip.MustParseAddr("fe80::2")
 	for _, tt := range []struct {
 		found map[string]netip.Addr
 		want  string
 	}{
 		{nil, eth3 + v4 + set + "[198.51.100.1/32][]\n"},
-		{map[string]netip.Addr{"eth1": one}, eth1 + eth3 + v4 + set + "[198.51.100.1/32 fe80::1/128][]\n"},
-		{map[string]netip.Addr{"eth1": one, "eth2": two}, eth1 + eth2 + eth3 + v4 + set + "[198.51.100.1/32 fe80::1/128 fe80::2/128][]\n"},
+		{map[string]netip.Addr{"eth1": first}, eth1 + eth3 + v4 + set + "[198.51.100.1/32 fe80::1/128][]\n"},
+		{map[string]netip.Addr{"eth1": first, "eth2": second}, eth1 + eth2 + eth3 + v4 + set + "[198.51.100.1/32 fe80::1/128 fe80::2/128][]\n"},
 	} {
 		if diff := cmp.Diff(tt.want, got(tt.found)); diff != "" {
 			t.Errorf("with the addresses %v, the peers and sets differ: %s", tt.found, diff)
 		}
 	}
-	for _, p := range d.State.Resolved(map[string]netip.Addr{"eth1": one, "eth3": one}).Peers {
+	for _, p := range d.State.Resolved(map[string]netip.Addr{"eth1": first, "eth3": first}).Peers {
 		want := netip.Addr{}
-		if p.Interface == "eth1" { // policies match this neighbor by its address
-			want = one
+		if p.Interface == "eth1" { // the set has the address of this neighbor
+			want = first
 		}
 		if p.LinkLocal != want {
 			t.Errorf("%s has the link-local address %v, want %v", p.Name(), p.LinkLocal, want)

@@ -120,8 +120,8 @@ func (r *reader) called(group string, names []string) neighborSet {
 			others = others.plus(m.set())
 		}
 	}
-	for _, both := range c.in(others).networks {
-		p := alike(group, both.Addr())
+	for _, both := range c.in(others).addresses {
+		p := alike(group, both)
 		r.here(p.Field, p.Reason, "%s", p.Message)
 	}
 	return c.without(others)
@@ -150,8 +150,8 @@ func (s State) Alike(linkLocal map[string]netip.Addr) []Problem {
 		if !is {
 			continue
 		}
-		for _, both := range neighborSetOf(set.withAddresses(linkLocal)).in(s.others(set, linkLocal)).networks {
-			all = append(all, alike(group, both.Addr()))
+		for _, both := range neighborSetOf(set.withAddresses(linkLocal)).in(s.others(set, linkLocal)).addresses {
+			all = append(all, alike(group, both))
 		}
 	}
 	return all

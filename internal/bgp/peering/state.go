@@ -130,8 +130,6 @@ type SetKind string
 const (
 	PrefixSet         SetKind = "prefix"
 	NeighborSet       SetKind = "neighbor"
-	ASPathSet         SetKind = "as-path"
-	CommunitySet      SetKind = "community"
 	LargeCommunitySet SetKind = "large-community"
 )
 
@@ -230,7 +228,6 @@ type Match string
 // Ways to match.
 const (
 	Any    Match = "any"
-	All    Match = "all"
 	Invert Match = "invert"
 )
 
@@ -253,9 +250,9 @@ const (
 
 // Conditions of a statement. The zero value is true for everything.
 type Conditions struct {
-	Prefixes, Neighbors, ASPaths, Communities, LargeCommunities *SetRef
-	Origin                                                      Origin
-	Families                                                    []addr.Family
+	Prefixes, Neighbors, LargeCommunities *SetRef
+	Origin                                Origin
+	Families                              []addr.Family
 }
 
 // Change is an operation on a list of communities.
@@ -263,7 +260,6 @@ type Change string
 
 // Changes of lists.
 const (
-	Add     Change = "add"
 	Remove  Change = "remove"
 	Replace Change = "replace"
 )
@@ -273,7 +269,7 @@ type Actions struct {
 	Verdict          Verdict
 	Communities      *CommunityChange
 	LargeCommunities *CommunityChange
-	MED              *MEDChange
+	MED              *uint32
 	LocalPref        *uint32
 	Prepend          *Prepend
 	NextHop          netip.Addr // zero: unchanged
@@ -284,12 +280,6 @@ type Actions struct {
 type CommunityChange struct {
 	Change Change
 	List   []string
-}
-
-// MEDChange sets the MED to Value, or adds Value to it.
-type MEDChange struct {
-	Modify bool
-	Value  int64
 }
 
 // Prepend adds ASN at the front of the AS path, Repeat times.

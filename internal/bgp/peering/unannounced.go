@@ -82,7 +82,7 @@ func (in Report) whyNot(n NeighborStatus, f addr.Family) string {
 	case p != nil && slices.Contains(p.Mute, f):
 		return fmt.Sprintf("there is no next hop of the family for %s", n.Name())
 	}
-	return fmt.Sprintf("a policy, or spec.bgp.peers of their ServiceGroup, keeps them from %s", n.Name())
+	return fmt.Sprintf("spec.bgp of their ServiceGroups keeps them from %s", n.Name())
 }
 
 // peer returns the wanted neighbor of that name, or nil.

@@ -34,8 +34,8 @@ func TestAddressesThatNoRouterHas(t *testing.T) {
 			"IPv6: 1 addresses are announced to no neighbor: 192.0.2.1 has not agreed to ipv6-unicast: activate the family on the router, " +
 				"192.0.2.2 has not agreed to ipv6-unicast: activate the family on the router"},
 		{"the router has agreed, and gets nothing", two, statuses{but(takes("192.0.2.1", addr.V4, addr.V6), silent)}, nil,
-			"IPv4: 2 addresses are announced to no neighbor: a policy, or spec.bgp.peers of their ServiceGroup, keeps them from 192.0.2.1; " +
-				"IPv6: 1 addresses are announced to no neighbor: a policy, or spec.bgp.peers of their ServiceGroup, keeps them from 192.0.2.1"},
+			"IPv4: 2 addresses are announced to no neighbor: spec.bgp of their ServiceGroups keeps them from 192.0.2.1; " +
+				"IPv6: 1 addresses are announced to no neighbor: spec.bgp of their ServiceGroups keeps them from 192.0.2.1"},
 		{"the session is new", two, statuses{but(takes("192.0.2.1", addr.V4, addr.V6), func(n *peering.NeighborStatus) { n.Sent, n.UpSince = nil, noon.Add(-9*time.Second) })}, nil, ""},
 		{"the family is new", two, statuses{takes("192.0.2.1", addr.V4)}, func(r *peering.Report) { r.Since[addr.V6] = noon.Add(-9 * time.Second) }, ""},
 		{"the configuration leaves the family out", "{neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}, afiSafis: [{family: ipv4-unicast}]}]}",

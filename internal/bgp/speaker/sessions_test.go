@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/gobgp"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
@@ -29,9 +30,10 @@ func setRouter(w *world, address string) {
 // When a link fails, the kernel forgets all neighbors before BFD notices the failure. When the
 // kernel knows another router, the neighbor is that router.
 func TestAnUnnumberedNeighborSurvivesWithoutItsKernelEntry(t *testing.T) {
-	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {},
-		applyPolicy: {exportPolicy: {defaultAction: reject}}}]}`
-	inWorld(t, spec, nil, func(w *world) {
+	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {}}]}`
+	inWorld(t, spec, func(w *world) {
+		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("eth1")}
+	}, func(w *world) {
 		const session = "asn 65000 id 192.0.2.10, %eth1 asn 65001"
 		setRouter(w, "fe80::1%eth1")
 		expect.Equal(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3")
