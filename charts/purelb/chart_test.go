@@ -197,11 +197,13 @@ func TestTheObjectsHaveTheNamesThatToolsKnow(t *testing.T) {
 		"ValidatingAdmissionPolicy purelb-agent-leases",
 		"ValidatingAdmissionPolicy purelb-agent-services",
 		"ValidatingAdmissionPolicy purelb-allocator",
+		"ValidatingAdmissionPolicy purelb-allocator-groups",
 		"ValidatingAdmissionPolicyBinding purelb-agent-bgpnodestatuses",
 		"ValidatingAdmissionPolicyBinding purelb-agent-events",
 		"ValidatingAdmissionPolicyBinding purelb-agent-leases",
 		"ValidatingAdmissionPolicyBinding purelb-agent-services",
 		"ValidatingAdmissionPolicyBinding purelb-allocator",
+		"ValidatingAdmissionPolicyBinding purelb-allocator-groups",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -293,6 +293,35 @@ func TestTokenOfANodeCannotHarmOthers(t *testing.T) {
 	})
 }
 
+// The allocator can change one finalizer of a ServiceGroup, and nothing else of it.
+func TestAllocatorChangesOnlyItsFinalizerOfGroups(t *testing.T) {
+	server := apitest.Start(t)
+	install(t, server)
+	const group = `
+apiVersion: purelb.io/v2
+kind: ServiceGroup
+metadata: {name: default, namespace: purelb-system, finalizers: [example.org/keep]}
+spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}
+`
+	if out, err := server.Kubectl(group, "apply", "-f", "-"); err != nil {
+		t.Fatal(out)
+	}
+	allocator := newCaller(t, as("allocator", server.Config))
+	const path, only = purelb + "/servicegroups/default", "may change the finalizer purelb.io/announcement of a ServiceGroup only"
+	for _, a := range []attempt{
+		{"the pool", "PATCH", path, `{"spec": {"local": {"v4pool": {"pool": "192.168.1.200-192.168.1.250"}}}}`, only},
+		{"an annotation", "PATCH", path, annotate("x", `"y"`), only},
+		{"the finalizer of another program", "PATCH", path, `{"metadata": {"finalizers": null}}`, only},
+	} {
+		eventually(t, a.want, func() string { return allocator.refused(t, a) })
+	}
+	for _, finalizers := range []string{`["example.org/keep", "purelb.io/announcement"]`, `["example.org/keep"]`} {
+		if code, text := allocator.do(t, attempt{method: "PATCH", path: path, body: `{"metadata": {"finalizers": ` + finalizers + `}}`}, ""); code >= 300 {
+			t.Errorf("finalizers %s: %d %s", finalizers, code, text)
+		}
+	}
+}
+
 // The allocator can create its own objects. It can create no object into which Kubernetes would
 // write a token.
 func TestAllocatorCreatesOnlyItsOwnSecretAndLease(t *testing.T) {

@@ -125,6 +125,7 @@ func TestServiceAccountsHaveOnlyNeededRights(t *testing.T) {
 			"servicecidrs.networking.k8s.io: get list watch",
 			"servicegroups.purelb.io/status: update patch",
 			"servicegroups.purelb.io: get list watch",
+			"servicegroups.purelb.io: patch",
 			"services/status: patch",
 			"services: get list watch patch",
 		}},

@@ -76,7 +76,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&f.clusterName, "cluster-name", env("PURELB_CLUSTER_NAME"), "the `name` of this cluster in NetBox and other IPAM systems, one word (PURELB_CLUSTER_NAME); default: the UID of the namespace kube-system")
 	set.StringVar(&f.replaces, "replaces-cluster", env("PURELB_REPLACES_CLUSTER"), "the `UID` of the namespace kube-system of the former cluster of this --cluster-name, whose addresses in NetBox this cluster takes over (PURELB_REPLACES_CLUSTER); default: none")
 	set.StringVar(&sweepEvery, "ipam-sweep-interval", sweepEvery, "the `time`, 10s to 24h, between two comparisons of NetBox with the cluster (PURELB_IPAM_SWEEP_INTERVAL); long lists are compared less often")
-	set.BoolVar(&f.removeFinalizers, "remove-finalizers", false, "only remove PureLB's finalizers from all Services, after PureLB was uninstalled")
+	set.BoolVar(&f.removeFinalizers, "remove-finalizers", false, "only remove PureLB's finalizers from all Services and ServiceGroups, after PureLB was uninstalled")
 	set.BoolVar(&f.bgp, "bgp", env("PURELB_BGP") == "true", "keep the status of BGPConfigurations (PURELB_BGP=true)")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
 	if err := set.Parse(args); err != nil {

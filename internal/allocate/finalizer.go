@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,12 +10,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -189,29 +195,40 @@ func (l *allocations) faultOf(group string) *ipam.Error {
 	return l.cluster.Claims.Fault(group)
 }
 
-// RemoveFinalizers removes service.Finalizer from all Services, because no allocator will do it any
-// more. The addresses stay in the IPAM system.
+// RemoveFinalizers removes the finalizers of PureLB from all Services and ServiceGroups, because no
+// allocator will do it any more. The addresses stay in the IPAM system.
 func RemoveFinalizers(ctx context.Context, c client.Client) error {
-	list := &corev1.ServiceList{}
+	return errors.Join(
+		removeFinalizer(ctx, c, service.Finalizer, schema.GroupVersionKind{Version: "v1", Kind: "ServiceList"}),
+		removeFinalizer(ctx, c, config.GroupFinalizer, v2.GroupVersion.WithKind("ServiceGroupList")),
+	)
+}
+
+// removeFinalizer removes a finalizer from all objects of a kind, if the API server knows that kind.
+func removeFinalizer(ctx context.Context, c client.Client, finalizer string, kind schema.GroupVersionKind) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
 	if err := c.List(ctx, list); err != nil {
-		return fmt.Errorf("list the services: %w", err)
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return fmt.Errorf("list %s: %w", kind.Kind, err)
 	}
 	for i := range list.Items {
-		svc := &list.Items[i]
-		for service.Bound(svc) {
-			patch, err := service.UnbindPatch(svc)
-			if err != nil {
-				return err
-			}
-			err = c.Patch(ctx, svc.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-			if err == nil || client.IgnoreNotFound(err) == nil {
+		o := &list.Items[i]
+		o.SetGroupVersionKind(kind.GroupVersion().WithKind(strings.TrimSuffix(kind.Kind, "List")))
+		for controllerutil.ContainsFinalizer(o, finalizer) {
+			err := setFinalizer(ctx, c, o, finalizer, false)
+			if err == nil || apierrors.IsNotFound(err) {
 				break
 			}
 			if !apierrors.IsConflict(err) {
-				return fmt.Errorf("remove the finalizer of service %s/%s: %w", svc.Namespace, svc.Name, err)
+				return err
 			}
-			if err := c.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
-				return fmt.Errorf("read service %s/%s: %w", svc.Namespace, svc.Name, err)
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
+				break
+			} else if err != nil {
+				return fmt.Errorf("read %s/%s: %w", o.Namespace, o.Name, err)
 			}
 		}
 	}

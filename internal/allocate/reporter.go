@@ -108,7 +108,13 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 		if used[was.UID] == nil && problems[was.UID] == nil {
 			continue // The group is newer than the state in now: the next round reports it.
 		}
+		users, settled, err := r.keep(ctx, was, used[was.UID], s)
+		if !settled {
+			errs = append(errs, client.IgnoreNotFound(err))
+			continue // The next round reports the group as it is then.
+		}
 		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s, time.Now())
+		setOrNot(&now.Status.Conditions, terminating(was, users), was.Generation, time.Now())
 		if equality.Semantic.DeepEqual(was.Status, withTimes(now.Status, was.Status)) {
 			continue
 		}
@@ -118,7 +124,7 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 			}
 			continue
 		}
-		err := r.write(ctx, was, now)
+		err = r.write(ctx, was, now)
 		r.wrote[was.UID] = time.Now()
 		r.metrics.statusWrites.WithLabelValues(outcome(err)).Inc()
 		if err == nil {

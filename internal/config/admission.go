@@ -74,6 +74,7 @@ func (c *Config) readEach(groups []v2.ServiceGroup, s scope) []*reading {
 			continue
 		}
 		r.read()
+		r.deleting()
 		readings = append(readings, r)
 	}
 	return readings

@@ -12,8 +12,9 @@ import (
 
 // Standing is the position of a group when groups are accepted. It is 0 if the
 // present generation was accepted, 1 if the group was accepted and edited since,
-// and 2 if the group is not in use. So neither a new group nor an edit puts a
-// working group out of use.
+// 2 if the group is not in use, and 3 if it is being deleted. So neither a new group
+// nor an edit puts a working group out of use, and a deleted group makes room for one
+// with the same addresses.
 //
 // Standing comes from the condition that reports the result of For. Writing that
 // condition does not change what For returns. A cached Config must be made again
@@ -21,6 +22,8 @@ import (
 func Standing(sg v2.ServiceGroup) int {
 	c := meta.FindStatusCondition(sg.Status.Conditions, v2.ConditionAccepted)
 	switch {
+	case !sg.DeletionTimestamp.IsZero():
+		return 3
 	case c == nil || c.Status != metav1.ConditionTrue:
 		return 2
 	case c.ObservedGeneration != sg.Generation:

@@ -109,6 +109,11 @@ func checkConfiguration(v *view, _ Facts) result {
 			r.warnings = append(r.warnings, text)
 		}
 	}
+	for _, g := range v.Groups {
+		if why := terminating(g); why != "" {
+			r.warnings = append(r.warnings, fmt.Sprintf("ServiceGroup %s/%s is being deleted: %s", g.Namespace, g.Name, why))
+		}
+	}
 	for _, g := range v.state.Config.Groups.Usable {
 		if fault := v.backendFault(g); fault != "" {
 			r.faults = append(r.faults, fault)

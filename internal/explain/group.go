@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
@@ -16,6 +19,11 @@ func Group(w World, name string) (Story, error) {
 	v := newView(w)
 	s := Story{Subject: "ServiceGroup " + name, Unread: v.unread(KindGroups, KindServices, KindLeases, KindNamespaces)}
 	g, ok := v.state.Config.Groups.Group(name)
+	for _, o := range v.Groups {
+		if why := terminating(o); why != "" && (name == o.Name || name == o.Namespace+"/"+o.Name) {
+			s.add("Deletion", why)
+		}
+	}
 	for _, r := range v.state.Config.Groups.Refused {
 		if name == r.Namespace+"/"+r.Name || !ok && name == r.Name {
 			s.setSummary(true, r.Reason, fmt.Sprintf("ServiceGroup %s/%s is not in use: %s", r.Namespace, r.Name, r.Message))
@@ -52,6 +60,14 @@ func Group(w World, name string) (Story, error) {
 	return s, nil
 }
 
+// terminating says why a deleted ServiceGroup is still there, or returns "".
+func terminating(g v2.ServiceGroup) string {
+	if c := meta.FindStatusCondition(g.Status.Conditions, v2.ConditionTerminating); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
 // tellGroup sets the summary of g.
 func (v *view) tellGroup(s *Story, g groups.Group) {
 	name := "ServiceGroup " + g.DisplayName()
@@ -60,6 +76,10 @@ func (v *view) tellGroup(s *Story, g groups.Group) {
 			s.setSummary(true, "", fmt.Sprintf("%s is in use, but no node announces addresses of %s, because none has an interface in %s", name, p.Text, p.Subnet))
 			return
 		}
+	}
+	if g.Deleting {
+		s.setSummary(true, "", name+" is being deleted, and gives no new addresses")
+		return
 	}
 	full := len(g.Pools) > 0
 	for _, p := range g.Pools {

@@ -57,6 +57,8 @@ type Group struct {
 	// declaration order, then the single pool; v4 before v6.
 	Pools       []Pool
 	SkipIPv6DAD bool
+	// Deleting says that the group is being deleted. It gives no new address. Services keep theirs.
+	Deleting bool
 	// WithdrawIdle says that no node announces an address while no Service that has it has
 	// an endpoint.
 	WithdrawIdle bool

@@ -19,6 +19,9 @@ const (
 	// wrong: Misconfigured, Unavailable or Unknown. Its message says how to
 	// correct it.
 	ConditionBackendReady = "BackendReady"
+	// ConditionTerminating of a ServiceGroup that is being deleted says which
+	// Services keep it, because they have addresses of it.
+	ConditionTerminating = "Terminating"
 	// ConditionAnnouncing of an LBNodeAgent says whether all nodes that it
 	// selects can announce addresses. Its message lists the nodes that cannot.
 	ConditionAnnouncing = "Announcing"
@@ -32,7 +35,8 @@ type ServiceGroupStatus struct {
 	// addresses that they have. IPv4Exhausted and IPv6Exhausted exist for the
 	// families of the group, and are True if the family has no free address.
 	// BackendReady, for a group with NetBox or an IPAM server, is False if that
-	// does not work.
+	// does not work. Terminating, for a group that is being deleted, names the
+	// Services that have addresses of it and keep it.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -108,7 +108,7 @@ func (b *Boundaries) closeGroups(groups groups.Groups) {
 func (b *Boundaries) bindGroups(groups groups.Groups) {
 	for i := range groups.Usable {
 		g := &groups.Usable[i]
-		if g.ByName || !g.BindsNamespaces() && g.ServiceSelector == nil {
+		if g.ByName || g.Deleting || !g.BindsNamespaces() && g.ServiceSelector == nil {
 			continue
 		}
 		for _, a := range b.namespaces {
@@ -128,11 +128,14 @@ func (b *Boundaries) openGroups(groups groups.Groups) {
 	d, found := groups.Group(DefaultGroup)
 	for i := range groups.Usable {
 		g := &groups.Usable[i]
+		if g.ByName || g.Deleting {
+			continue
+		}
 		isOpen := !g.BindsNamespaces() && g.ServiceSelector == nil && g.Priority != nil
-		if isOpen && !g.ByName {
+		if isOpen {
 			b.open = append(b.open, g)
 		}
-		if (isOpen || found && g.Ref() == d.Ref()) && !g.ByName {
+		if isOpen || found && g.Ref() == d.Ref() {
 			b.unbound = append(b.unbound, g)
 		}
 	}
@@ -165,6 +168,9 @@ func (b *Boundaries) permits(ns string, g groups.Group) bool {
 // Service already has, because the Service keeps them.
 func (c *chooser) denied(g groups.Group) *Refusal {
 	switch ns := c.r.Namespace; {
+	case g.Deleting:
+		return &Refusal{Metric: metricNoPool, Pool: g.DisplayName(), Reason: ReasonNoPool, Message: fmt.Sprintf(
+			"no usable pool: ServiceGroup %q is being deleted and gives no new addresses; use another", g.DisplayName())}
 	case c.Boundaries.unsure(ns):
 		return c.unsure()
 	case c.Boundaries.permits(ns, g):

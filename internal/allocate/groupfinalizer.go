@@ -1,0 +1,123 @@
+package allocate
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/service"
+)
+
+// Speakers announce an address to the neighbors, and by the nodes, that its group names. Without the
+// group they would announce it to all neighbors. So a group that names any has config.GroupFinalizer,
+// and after it is deleted it stays until no Service has an address of it.
+
+// keep adds the finalizer to g, or removes it. It reports whether g is settled, and needs no such
+// change any more. users are the Services with addresses of g that keep g from being deleted.
+func (r *reporter) keep(ctx context.Context, g *v2.ServiceGroup, used *usage, s clusterState) (users []string, settled bool, err error) {
+	has, deleting := controllerutil.ContainsFinalizer(g, config.GroupFinalizer), !g.DeletionTimestamp.IsZero()
+	install := r.configWatcher.install
+	needs := config.Restricts(g.Spec) && config.InScope(g.Namespace, install.Namespace, install.ConfigNamespaces)
+	if needs && has && deleting {
+		if used != nil && !used.group.Deleting {
+			return nil, false, nil // The allocations do not know of the deletion, and may still give an address.
+		}
+		users, err = r.usersOf(ctx, g, s)
+		needs = err != nil || len(users) > 0
+	}
+	if err != nil || needs == has || needs && deleting {
+		return users, err == nil, err
+	}
+	return nil, false, setFinalizer(ctx, r.client, g, config.GroupFinalizer, needs)
+}
+
+// setFinalizer adds a finalizer to o, or removes it. It fails with a conflict if o has changed since
+// it was read.
+func setFinalizer(ctx context.Context, c client.Client, o client.Object, finalizer string, add bool) error {
+	after := o.DeepCopyObject().(client.Object)
+	controllerutil.RemoveFinalizer(after, finalizer)
+	if add {
+		controllerutil.AddFinalizer(after, finalizer)
+	}
+	if err := c.Patch(ctx, after, client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write the finalizers of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+	}
+	return nil
+}
+
+// usersOf returns the Services with addresses of g, sorted. An address is of the usable group that has
+// it in a pool, and otherwise of the group that the record of the Service names. What the allocations
+// hold counts too, because a Service may not show it yet.
+func (r *reporter) usersOf(ctx context.Context, g *v2.ServiceGroup, s clusterState) ([]string, error) {
+	var list corev1.ServiceList
+	if err := r.cached.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("read the services: %w", err)
+	}
+	names := []string{g.Namespace + "/" + g.Name}
+	if g.Namespace == r.configWatcher.install.Namespace {
+		names = append(names, g.Name, g.Spec.Name)
+	} else {
+		names = append(names, g.Namespace+"/"+g.Spec.Name)
+	}
+	users := r.allocations.holdersIn(g)
+	for i := range list.Items {
+		svc := &list.Items[i]
+		record, _ := service.RecordOf(svc)
+		from := slices.ContainsFunc(strings.Split(record.From, ", "), func(name string) bool { return name != "" && slices.Contains(names, name) })
+		if slices.ContainsFunc(service.Ingress(svc), func(a netip.Addr) bool {
+			of, _, pooled := s.Config.Groups.GroupOf(a)
+			return pooled && of.UID == g.UID || !pooled && from
+		}) {
+			users = append(users, svc.Namespace+"/"+svc.Name)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users), nil
+}
+
+// holdersIn returns the Services of ours that hold an address of g.
+func (l *allocations) holdersIn(g *v2.ServiceGroup) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for who, rec := range l.services {
+		if rec.foreign == "" && slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
+			of, _, ok := l.cluster.GroupOf(a)
+			return ok && of.UID == g.UID
+		}) {
+			all = append(all, string(who))
+		}
+	}
+	return all
+}
+
+// mostUsers is how many Services the condition of a deleted group names.
+const mostUsers = 20
+
+// terminating is the condition of a deleted group that stays because Services have its addresses. For
+// other groups it has no status.
+func terminating(g *v2.ServiceGroup, users []string) metav1.Condition {
+	c := metav1.Condition{Type: v2.ConditionTerminating}
+	if len(users) == 0 {
+		return c
+	}
+	named := strings.Join(users[:min(len(users), mostUsers)], ", ")
+	if more := len(users) - mostUsers; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	c.Status, c.Reason = metav1.ConditionTrue, "AddressesInUse"
+	c.Message = fmt.Sprintf("Services have addresses of the group: %s. Delete them, or set their annotations %s to another group and %s to \"true\", "+
+		"or create another group with these addresses. To delete the group now and have the addresses announced to all neighbors by all nodes: "+
+		`kubectl patch servicegroup -n %s %s --type=merge -p '{"spec":{"bgp":null}}'`,
+		named, service.AnnotationGroup, service.AnnotationReevaluate, g.Namespace, g.Name)
+	return c
+}

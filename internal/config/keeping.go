@@ -1,0 +1,31 @@
+package config
+
+import v2 "purelb.io/purelb/api/purelb/v2"
+
+// GroupFinalizer keeps a deleted ServiceGroup that Restricts until no Service has an address of it.
+const GroupFinalizer = "purelb.io/announcement"
+
+// Restricts reports whether a group names the neighbors that get its routes, or the nodes that
+// announce them. Speakers know that only from the group, so it must not be gone before its addresses.
+func Restricts(spec v2.ServiceGroupSpec) bool {
+	// With addresses of an IPAM system, nodeSelector is not in effect.
+	return spec.BGP != nil && (len(spec.BGP.Peers) > 0 || spec.BGP.NodeSelector != nil && !Managed(spec))
+}
+
+// Managed reports whether an IPAM system manages the addresses of a group.
+func Managed(spec v2.ServiceGroupSpec) bool { return spec.Netbox != nil || spec.External != nil }
+
+// deleting warns that a group is being deleted. It is for no Service any more. Services keep the
+// addresses that they have.
+func (r *reading) deleting() {
+	if r.sg.DeletionTimestamp.IsZero() {
+		return
+	}
+	r.group.Deleting = true
+	why := ""
+	if Restricts(r.sg.Spec) {
+		why = ". It stays until no Service has one of its addresses, because only spec.bgp says to which neighbors and by which nodes they are announced. " +
+			"The condition Terminating names these Services"
+	}
+	r.warn(ReasonAdjusted, "metadata.deletionTimestamp", "the group is being deleted, and gives no new addresses%s", why)
+}
