@@ -71,7 +71,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	for _, d := range []struct{ name, variable, value, usage string }{
 		{"lease-duration", "PURELB_LEASE_DURATION", "10s", "how `long` a node counts as alive after its Lease changed"},
 		{"renew-deadline", "PURELB_RENEW_DEADLINE", "7s", "how `long` one attempt to renew the Lease may take"},
-		{"gossip-patience", "PURELB_GOSSIP_PATIENCE", "400ms", "how `long`, 400ms to 5s, a node may be silent until the others take its addresses; the longest of all agents counts"},
+		{"gossip-patience", "PURELB_GOSSIP_PATIENCE", "400ms", "how `long`, 400ms to 5s, another node may be silent until this one takes its addresses"},
 		{"retry-period", "PURELB_RETRY_PERIOD", "2s", "how `long` to wait after an attempt that failed"},
 	} {
 		durations[d.name] = cmp.Or(env(d.variable), d.value)

@@ -207,45 +207,6 @@ spec: {}
 	routes.nothing(far...)
 }
 
-// All agents use the longest patience of all agents, so that they agree.
-func TestTheLongestPatienceAppliesToAllAgents(t *testing.T) {
-	w := newWorldFor(t, 3*time.Minute)
-	w.expect("configProblem") // an agent that gets no answer on its interface reports it
-	s := watchLocal(w)
-	holder := s.holder()
-	patienceIs := func(want string) {
-		t.Helper()
-		for _, node := range lab.powered() {
-			w.until(patience, "the agent on "+node+" is patient for "+want+" s", func() bool {
-				return w.metric(node, "purelb_gossip_patience_seconds") == want
-			})
-		}
-	}
-	patienceIs("0.4")
-	w.undoable(func() {
-		if err := lab.restore(); err != nil {
-			t.Error(err)
-		}
-		patienceIs("0.4")
-	})
-	w.setValues(lab.tree, "gossip.patience=5s", "lbnodeagent.updateStrategy.type=OnDelete", "lbnodeagent.updateStrategy.rollingUpdate=null")
-	patienceIs("0.4") // no agent has restarted yet
-	w.restartAgent("node-3")
-	patienceIs("5")
-
-	s.begin()
-	const noCut = "add table bridge e2e; delete table bridge e2e"
-	heal := w.undoable(func() { w.switchRules(noCut) })
-	w.switchRules(fmt.Sprintf("add table bridge e2e; add chain bridge e2e cut {type filter hook forward priority 0;}; "+
-		"add rule bridge e2e cut iifname {%[1]s} drop; add rule bridge e2e cut oifname {%[1]s} drop", ports([]string{holder})))
-	time.Sleep(time.Second) // the migration of a virtual machine pauses it that long
-	heal()
-	s.rest(patience)
-	s.stays(holder)
-	s.movedOnce()
-	s.end(loss{probes: 400, silence: 4 * time.Second, cut: true})
-}
-
 // metric returns the value of a metric of the agent on a node, or "" if there is none.
 func (w *world) metric(node, series string) string {
 	w.t.Helper()

@@ -71,7 +71,6 @@ func (g *Gossip) heard(n *memberlist.Node) {
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.hear(id, netip.AddrPortFrom(addr.Unmap(), n.Port), says, now)
 	})
-	g.slowLibrary()
 }
 
 // read decodes the record of id. A record that this process cannot decode still proves that
@@ -101,7 +100,6 @@ func (g *Gossip) lost(n *memberlist.Node) {
 		return
 	}
 	g.pending.note()
-	g.slowLibrary()
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
 	})

@@ -102,8 +102,6 @@ type Gossip struct {
 	// A caller of list holds talk, so that Run does not shut list down meanwhile.
 	talk sync.RWMutex
 	list *memberlist.Memberlist // nil while Run does not run
-	// library is the configuration that the library reads. See slowLibrary.
-	library *memberlist.Config
 
 	// The library holds its own lock while it calls this package. So no code may call the
 	// library with mu held.

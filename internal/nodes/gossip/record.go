@@ -130,13 +130,12 @@ func family(a netip.Addr) byte {
 	return 6
 }
 
-// said is a decoded record: the Record of the node, whether the process is leaving, the versions
-// that it understands, and its patience.
+// said is a decoded record: the Record of the node, whether the process is leaving, and the versions
+// that it understands.
 type said struct {
 	Record
 	leaving  bool
 	versions span
-	patience time.Duration
 	version  byte // the highest version that this process understands too; 0 means none
 }
 
@@ -161,7 +160,8 @@ func decode(buf []byte) (r said, err error) {
 	for range in.byte() {
 		r.Own = append(r.Own, in.addr(in.byte(), 128))
 	}
-	r.versions, r.patience = span{in.byte(), in.byte()}, readPatience(in.byte())
+	r.versions = span{in.byte(), in.byte()}
+	_ = in.byte() // the patience, which only earlier versions read
 	if flags&flagDigest != 0 {
 		r.Digest = in.uint64()
 	}

@@ -20,8 +20,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 		return err
 	}
 	transport := newSealed(carrier, g.keys, &g.counts, g.pending.look)
-	g.library = g.config(transport)
-	list, err := memberlist.Create(g.library)
+	list, err := memberlist.Create(g.config(transport))
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())
 	}

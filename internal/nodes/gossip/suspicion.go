@@ -37,7 +37,6 @@ func (t *table) refute(id identity, now time.Time) bool {
 		return false
 	}
 	p.silentUntil, t.moved = time.Time{}, true
-	t.patience = max(t.patience, p.patience)
 	return t.judge(id.node, now)
 }
 
@@ -121,6 +120,5 @@ func (t *table) settle(now time.Time) settled {
 			}
 		}
 	}
-	t.longestPatience()
 	return s
 }

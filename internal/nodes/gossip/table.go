@@ -51,8 +51,6 @@ type process struct {
 	peerID  detector.PeerID
 	address netip.AddrPort
 	record  Record
-	// patience is the patience that the process publishes.
-	patience time.Duration
 	// version is the highest version that both it and this process understand; 0 means
 	// none.
 	version byte
@@ -84,9 +82,6 @@ type table struct {
 	// suspicions are the suspected processes.
 	suspicions detector.Suspicions[identity]
 	shown      []Member // the last result of members; nil after a change
-	// patience is the longest of all living processes. It may be too long until the next
-	// settle.
-	patience time.Duration
 	// unheard is the number of unheard processes, and unheardSince is when the first of
 	// them became unheard. lost is the last time at which missed heartbeats declared a
 	// process dead.
@@ -109,7 +104,6 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 		t.processes[id.node] = append(t.processes[id.node], p)
 	}
 	p.address, p.record, p.version, p.leaving, p.gone = address, s.Record, s.version, s.leaving, false
-	p.patience, t.patience = s.patience, max(t.patience, s.patience)
 	t.moved = true
 	t.suspicions.RefuteConfirmed(id)
 	return t.judge(id.node, now)

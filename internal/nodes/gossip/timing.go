@@ -74,10 +74,6 @@ const (
 	datagram = 1280 - 40 - 8
 	// helpers is how many members probe a member that does not answer this process.
 	helpers = 3
-	// suspicion is how many Probes, times the decimal logarithm of the number of nodes, the
-	// library waits before it declares a member dead. That time grows with the cluster, so
-	// suspicion is as small as possible. This package waits for the rest.
-	suspicion = 1
 	// listeners is how many members each round of broadcasts reaches.
 	listeners = 4
 	// retransmits, times the number of decimal digits of the number of nodes, is how often
@@ -96,7 +92,7 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	c.TCPTimeout = t.Stream
 	c.RetransmitMult = retransmits
 	c.IndirectChecks = helpers
-	c.SuspicionMult = suspicion
+	c.SuspicionMult = g.librarySuspicion()
 	// Confirmations by other members do not shorten a suspicion: those members cannot tell
 	// a dead node from a paused node either.
 	c.SuspicionMaxTimeoutMult = 1

@@ -133,11 +133,6 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 		if got, err := decode(golden["record-digest"]); err != nil || got.Digest != goldenDigest || !got.Truncated {
 			t.Errorf("version %d: record-digest reads as %+v, %v", version, got, err)
 		}
-		for name, want := range map[string]time.Duration{"record-full": DefaultPatience, "record-patient": MaxPatience} {
-			if got, err := decode(golden[name]); err != nil || got.patience != want {
-				t.Errorf("version %d: %s has the patience %v, %v; want %v", version, name, got.patience, err, want)
-			}
-		}
 		var received []string
 		b := lone(t, "node-b", &received)
 		b.self = nodeB

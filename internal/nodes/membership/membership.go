@@ -45,7 +45,7 @@ type Gossiping struct {
 	// namespace.
 	Secret string
 	// Patience is how long a node is silent before it counts as dead. 0 means
-	// gossip.DefaultPatience. All agents use the longest patience of any agent.
+	// gossip.DefaultPatience.
 	Patience time.Duration
 	// Memory is the file in which the agent keeps its keys and the gossip addresses of
 	// others, for a restart while the API server is away. If it is empty, the agent keeps

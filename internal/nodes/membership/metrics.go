@@ -18,7 +18,7 @@ var (
 	describeStalls    = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
 	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Suspicions: raised by this agent, which missed heartbeats of another, or contradicted by this agent, which others suspected.", []string{"outcome"}, nil)
 	describeBytes     = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
-	describePatience  = prometheus.NewDesc("purelb_gossip_patience_seconds", "How long an agent is silent before it counts as dead: the longest patience of any agent. 0 without gossip.", nil, nil)
+	describePatience  = prometheus.NewDesc("purelb_gossip_patience_seconds", "How long another agent is silent before it counts as dead. 0 without gossip.", nil, nil)
 	describeUnhealthy = prometheus.NewDesc("purelb_gossip_health_score", "Health score of this agent in gossip. 0 is healthy, and it grows while the agent is too slow.", nil, nil)
 )
 

@@ -17,7 +17,6 @@ var All = []Scene{
 	{Test: "TestTheAddressesOfAHangingAgentMove"},
 	{Test: "TestAContestIsReportedThrottledAndEnds"},
 	{Test: "TestAnAPIServerOutageLosesNothing"},
-	{Test: "TestTheLongestPatienceAppliesToAllAgents"},
 	{Test: "TestAGracefulShutdownHandsOver"},
 	{Test: "TestAnIdleClusterIsQuiet", Promise: 10},
 	{Test: "TestAnOperatorThatReplacesAllAnnotationsLosesNothing", Promise: 18},
