@@ -61,11 +61,11 @@ func TestAnAddressOfAnotherProductIsNotTaken(t *testing.T) {
 	ip := netip.MustParseAddr(v4)
 	s := situation(serve(v4))
 	s.Peers.MACs = map[[6]byte]string{mac('b'): "node-b"}
-	does := announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}
+	does := announce.Addresses{Self: "node-a", Limit: announce.HandoverLimit}
 	for i := range 600 {
 		now := begin.Add(time.Duration(i) * time.Second)
 		plan := elected("eth0")
-		if steps := does.Sift(now, plan, plan.Wanted, s.Node, nil); len(steps.Add) > 0 {
+		if steps := does.Come(now, s, plan, plan.Wanted, nil); len(steps.Add) > 0 {
 			t.Fatalf("the address is taken at %s", now.Sub(begin))
 		}
 		does.Probed(now, "eth0", []netip.Addr{ip}, announce.Answers{ip: {mac('b')}}.Holders(s))

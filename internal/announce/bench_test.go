@@ -97,11 +97,11 @@ func BenchmarkManyLinks(b *testing.B) {
 		if began.IsZero() {
 			began = time.Now()
 		}
-		var t announce.Takeovers
+		var t announce.Addresses
 		if n := len(announce.Carried(node)); n != len(p.Wanted) {
 			b.Fatalf("it carries %d addresses, want %d", n, len(p.Wanted))
 		}
-		if n := len(t.Sift(began, p, p.Wanted, node, nil).Add); n != len(p.Wanted) {
+		if n := len(t.Come(began, beside(node), p, p.Wanted, nil).Add); n != len(p.Wanted) {
 			b.Fatalf("%d addresses are there, want %d", n, len(p.Wanted))
 		}
 		announce.Own(node, nil, nil)

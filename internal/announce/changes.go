@@ -5,10 +5,6 @@ import (
 	"net/netip"
 )
 
-// ReasonNodeAddress is why an address is not added: the node already has it, and PureLB did
-// not put it there.
-const ReasonNodeAddress = "nodeAddress"
-
 // Changes turn the node into the wanted state. Apply the fields in their order: then an
 // address that moves is never absent.
 type Changes struct {
@@ -19,15 +15,6 @@ type Changes struct {
 	Refresh []Address
 	// Remove are our addresses that are there and not wanted.
 	Remove []Address
-	// Refused are wanted addresses that must not be added.
-	Refused []Refusal
-}
-
-// Refusal is a wanted address that this node cannot carry, and why.
-type Refusal struct {
-	Address Address
-	Reason  string
-	Message string
 }
 
 // AddressError is the failure of a change of one Address.
@@ -74,21 +61,4 @@ func AddressErrors(err error) []*AddressError {
 	default:
 		return nil
 	}
-}
-
-// Empty reports whether there is no change.
-func (c Changes) Empty() bool {
-	return len(c.Add)+len(c.Refresh)+len(c.Remove) == 0
-}
-
-// Removable returns the addresses to remove. missing are addresses that are not in their
-// wanted place: such an address stays in its present place.
-func (c Changes) Removable(missing map[netip.Addr]error) []Address {
-	var safe []Address
-	for _, a := range c.Remove {
-		if missing[a.Prefix.Addr()] == nil {
-			safe = append(safe, a)
-		}
-	}
-	return safe
 }

@@ -18,7 +18,7 @@ const (
 	Remote Where = "remote"
 )
 
-// Reasons of decisions, besides ReasonNodeAddress.
+// Reasons of decisions.
 const (
 	// Why it is announced here.
 	ReasonElected = "electionWon"
@@ -32,7 +32,9 @@ const (
 	ReasonNoEndpoints     = "noEndpoints"
 	ReasonIdle            = "noEndpointsAnywhere"
 	ReasonUndecided       = "undecided"
-	ReasonNoCarrier       = "noCarrier"
+	// ReasonNodeAddress: the node already has it, and PureLB did not put it there.
+	ReasonNodeAddress = "nodeAddress"
+	ReasonNoCarrier   = "noCarrier"
 	// ReasonNoKubeProxy: the node's kube-proxy does not forward the packets of the address yet.
 	ReasonNoKubeProxy = "kubeProxyNotReady"
 )

@@ -1,7 +1,6 @@
 package announce
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -13,7 +12,7 @@ import (
 const ipvsLink = "kube-ipvs0"
 
 // Diff returns the changes after which node carries exactly the wanted addresses, beside its
-// own.
+// own. It changes nothing about an address that the node has as its own, also if it is wanted.
 //
 // An address with our Mark is ours. On a kernel without marks, adopt says which addresses are
 // ours. On other kernels Diff does not call adopt.
@@ -26,8 +25,7 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 	var aged []Address
 	keep, added, displaced := make([]bool, len(node.Addresses)), map[place]bool{}, displaced(node)
 	for _, w := range wanted {
-		if link, taken := foreign[w.Prefix.Addr()]; taken {
-			c.Refused = append(c.Refused, refuse(w, link))
+		if _, taken := foreign[w.Prefix.Addr()]; taken {
 			continue
 		}
 		p := placeOf(w)
@@ -128,15 +126,6 @@ func foreign(node Node, adopt func(Address) bool) map[netip.Addr]string {
 		}
 	}
 	return links
-}
-
-func refuse(w Address, link string) Refusal {
-	return Refusal{
-		Address: w,
-		Reason:  ReasonNodeAddress,
-		Message: fmt.Sprintf("%s is an address of the node itself, on %s; exclude it from the pool",
-			w.Prefix.Addr(), link),
-	}
 }
 
 // stale reports whether found must be written again to match wanted. NoDAD is no difference:

@@ -26,9 +26,6 @@ func render(c announce.Changes) string {
 			fmt.Fprintf(&b, "%s %s %s\n", part.verb, a.Prefix, a.Link)
 		}
 	}
-	for _, r := range c.Refused {
-		fmt.Fprintf(&b, "refuse %s %s: %s: %s\n", r.Address.Prefix, r.Address.Link, r.Reason, r.Message)
-	}
 	return b.String()
 }
 
@@ -37,10 +34,6 @@ func TestDiff(t *testing.T) {
 	local4, local6 := hasLocal("eth0", "192.0.2.9/24", lifetime), hasLocal("eth0", "fd00::9/64", lifetime)
 	remote := list(wantRemote("kube-lb0", "198.51.100.1/32"), wantRemote("kube-lb0", "2001:db8::1/128"))
 	remote4, remote6 := hasRemote("kube-lb0", "198.51.100.1/32"), hasRemote("kube-lb0", "2001:db8::1/128")
-	adoptNothing := func(a announce.Address) bool {
-		t.Errorf("asked whether to adopt %s although the kernel has marks", a.Prefix)
-		return true
-	}
 	for _, tt := range []struct {
 		name          string
 		wanted, found []announce.Address
@@ -81,14 +74,12 @@ func TestDiff(t *testing.T) {
 		{"the node's own addresses are neither added nor removed",
 			list(wantLocal("eth0", "192.0.2.1/24"), wantLocal("eth0", "fd00::1/64"), wantRemote("kube-lb0", "203.0.113.1/32")),
 			list(hasNode("eth0", "192.0.2.1/24"), hasNode("eth0", "fd00::1/64"), hasNode("lo", "203.0.113.1/32"), hasNode("lo", "127.0.0.1/8")),
-			"refuse 192.0.2.1/24 eth0: nodeAddress: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n" +
-				"refuse fd00::1/64 eth0: nodeAddress: fd00::1 is an address of the node itself, on eth0; exclude it from the pool\n" +
-				"refuse 203.0.113.1/32 kube-lb0: nodeAddress: 203.0.113.1 is an address of the node itself, on lo; exclude it from the pool\n"},
+			""},
 		{"what the node takes for itself we give up", list(wantLocal("eth0", "192.0.2.9/24")), list(local4, hasNode("lo", "192.0.2.9/32")),
-			"remove 192.0.2.9/24 eth0\nrefuse 192.0.2.9/24 eth0: nodeAddress: 192.0.2.9 is an address of the node itself, on lo; exclude it from the pool\n"},
+			"remove 192.0.2.9/24 eth0\n"},
 		{"an address that another program marked is not ours", list(wantLocal("eth0", "fd00::9/64")),
 			list(with(hasNode("eth0", "fd00::9/64"), func(a *announce.Address) { a.Mark = 3 }), with(hasNode("eth0", "fd00::a/64"), func(a *announce.Address) { a.Mark = 81 })),
-			"refuse fd00::9/64 eth0: nodeAddress: fd00::9 is an address of the node itself, on eth0; exclude it from the pool\n"},
+			""},
 		{"what kube-proxy keeps on kube-ipvs0 is as if it were not there", local,
 			list(hasNode("kube-ipvs0", "192.0.2.9/32"), hasNode("kube-ipvs0", "fd00::9/128"), hasNode("kube-ipvs0", "10.96.0.1/32"), hasRemote("kube-ipvs0", "10.96.0.2/32")),
 			"add 192.0.2.9/24 eth0\nadd fd00::9/64 eth0\n"},
@@ -96,7 +87,7 @@ func TestDiff(t *testing.T) {
 			"add 192.0.2.9/24 eth0\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := announce.Diff(tt.wanted, announce.Node{Addresses: tt.found, MarksSupported: true}, adoptNothing)
+			got := announce.Diff(tt.wanted, announce.Node{Addresses: tt.found, MarksSupported: true}, nil)
 			equal(t, render(got), tt.want)
 		})
 	}
@@ -108,12 +99,8 @@ func TestDiffWithoutMarks(t *testing.T) {
 	wanted := list(wantLocal("eth0", "192.0.2.1/24"), wantRemote("kube-lb0", "198.51.100.1/32"))
 
 	got := render(announce.Diff(wanted, announce.Node{Addresses: found}, pooled))
-	want := "remove 2001:db8::2/128 kube-lb0\n" +
-		"refuse 192.0.2.1/24 eth0: nodeAddress: 192.0.2.1 is an address of the node itself, on eth0; exclude it from the pool\n"
-	equal(t, got, want)
-	if c := announce.Diff(nil, announce.Node{Addresses: found}, nil); !c.Empty() {
-		t.Errorf("without a predicate nothing unmarked is ours, got:\n%s", render(c))
-	}
+	equal(t, got, "remove 2001:db8::2/128 kube-lb0\n")
+	equal(t, render(announce.Diff(nil, announce.Node{Addresses: found}, nil)), "") // nothing unmarked is ours
 }
 
 // kernel applies changes. In IPv4 it keeps the same address with two masks. In IPv6 it replaces
@@ -176,7 +163,9 @@ func TestDiffTouchesNothingElse(t *testing.T) {
 		var should kernel
 		should.apply(announce.Changes{Add: wanted})
 		should.drop(func(a announce.Address) bool {
-			return slices.ContainsFunc(c.Refused, func(r announce.Refusal) bool { return place(r.Address) == place(a) })
+			return slices.ContainsFunc(is, func(f announce.Address) bool {
+				return f.Mark != announce.Mark && f.Link != "kube-ipvs0" && f.Prefix.Addr() == a.Prefix.Addr()
+			})
 		})
 		if diff := cmp.Diff(foreign, is.print(false)); diff != "" {
 			t.Fatalf("foreign addresses changed (-before +after):\n%s", diff)
@@ -184,8 +173,8 @@ func TestDiffTouchesNothingElse(t *testing.T) {
 		if diff := cmp.Diff(should.print(true), is.print(true)); diff != "" {
 			t.Fatalf("addresses of ours (-want +got):\n%s", diff)
 		}
-		if again := announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is}, nil); !again.Empty() {
-			t.Fatalf("the second difference is not empty:\n%s", render(again))
+		if again := render(announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is}, nil)); again != "" {
+			t.Fatalf("the second difference is not empty:\n%s", again)
 		}
 	})
 }
@@ -205,7 +194,10 @@ func TestFailedAddRemovesNothing(t *testing.T) {
 		{"nothing was added", errors.New("dump interrupted"), list(gone)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			equal(t, c.Removable(announce.Failures(c.Add, tt.err)), tt.want)
+			o := announce.NewOutcome()
+			o.Failed = announce.Failures(c.Add, tt.err)
+			new(announce.Addresses).Leave(begin, announce.Plan{}, c.Remove, o)
+			equal(t, o.Remove, tt.want)
 		})
 	}
 }

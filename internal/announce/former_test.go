@@ -78,7 +78,6 @@ func TestAddressesThatWereHereLately(t *testing.T) {
 
 // A network manager takes the address off that this node held a moment ago. No other node can have it yet.
 func TestAnAddressThatVanishedIsAddedWithoutAProbe(t *testing.T) {
-	m, does := announce.Memory{}, announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}
 	p := elected("eth0")
 	node := announce.Node{Links: theSituation().Node.Links}
 	for name, tt := range map[string]struct {
@@ -90,8 +89,8 @@ func TestAnAddressThatVanishedIsAddedWithoutAProbe(t *testing.T) {
 		"it was not here, or the link broke": {nil, "add 0, probe 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			does = announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}
-			s := m.Arrivals(begin, p, p.Wanted, node, tt.lately, &does)
+			does := announce.Addresses{Self: "node-a", Limit: announce.HandoverLimit}
+			s := does.Come(begin, beside(node), p, p.Wanted, tt.lately)
 			equal(t, fmt.Sprintf("add %d, probe %d", len(s.Add), len(s.Probe)), tt.want)
 		})
 	}

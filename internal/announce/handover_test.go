@@ -2,6 +2,7 @@ package announce_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 // parting is a node that has v4 and v6 and must give them up.
 type parting struct {
 	t    *testing.T
-	does announce.Handovers
+	does announce.Addresses
 	to   map[string]string // address to heir
 	dark bool              // the addresses are where no client gets an answer
 	told strings.Builder
@@ -58,16 +59,19 @@ func (w *parting) pass(ms int, now time.Time, stay ...string) {
 		}
 		p.Decisions = append(p.Decisions, d)
 	}
-	s := w.does.Sift(now, p, remove)
+	s := announce.NewOutcome()
+	w.does.Leave(now, p, remove, s)
 	var said []string
 	for _, a := range s.Remove {
 		said = append(said, "remove "+a.Prefix.Addr().String())
 	}
-	for _, a := range s.Stay {
-		said = append(said, "leave "+a.Prefix.Addr().String())
+	for _, a := range remove {
+		if ip := a.Prefix.Addr(); !s.Parting[ip] && !slices.Contains(s.Remove, a) {
+			said = append(said, "leave "+ip.String())
+		}
 	}
 	for _, node := range []string{"node-b", "node-c"} {
-		if ips := s.Ask[node]; len(ips) > 0 {
+		if ips := s.Take[node]; len(ips) > 0 {
 			said = append(said, fmt.Sprintf("ask %s for %v", node, ips))
 		}
 	}
@@ -122,7 +126,7 @@ func TestHandovers(t *testing.T) {
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: remove 10.0.0.5; remove fd00::50\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &parting{t: t, to: map[string]string{}, does: announce.Handovers{Limit: announce.HandoverLimit}}
+			w := &parting{t: t, to: map[string]string{}, does: announce.Addresses{Limit: announce.HandoverLimit}}
 			for _, step := range tt.steps {
 				w.do(step)
 			}

@@ -2,7 +2,9 @@ package announce_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,111 +12,119 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-func TestSchedule(t *testing.T) {
-	const half = 500 * time.Millisecond
+func TestClaims(t *testing.T) {
+	every := config.GARP{Enabled: true, Count: 2, InitialDelay: 100 * time.Millisecond, Interval: time.Second}
+	noDelay, none, verify := every, every, every
+	noDelay.InitialDelay, none.Count, verify.Verify = 0, 0, true
+	there := hasLocal("eth0", v4+"/24", lifetime)
+	detected := func(at time.Duration) announce.Address { // the kernel looks for duplicates for a second
+		return with(there, func(a *announce.Address) { a.Tentative = at < time.Second })
+	}
 	for _, tt := range []struct {
 		name string
 		garp config.GARP
-		want []time.Duration
+		used bool
+		is   func(at time.Duration) announce.Address // how the kernel shows it
+		want string
 	}{
-		{"not one claim when disabled", config.GARP{Count: 3, Interval: time.Second}, nil},
-		{"not one claim when none is asked for", config.GARP{Enabled: true, Interval: time.Second}, nil},
-		{"the first at once, the others an interval apart", config.GARP{Enabled: true, Count: 3, Interval: half}, []time.Duration{0, half, time.Second}},
-		{"the delay comes before the first", config.GARP{Enabled: true, InitialDelay: half, Count: 2, Interval: time.Second}, []time.Duration{half, 3 * half}},
-	} {
-		t.Run(tt.name, func(t *testing.T) { equal(t, announce.Schedule(tt.garp), tt.want) })
-	}
-}
-
-func TestGARPTimes(t *testing.T) {
-	start := time.Unix(1000, 0)
-	every := config.GARP{Enabled: true, Count: 2, InitialDelay: 100 * time.Millisecond, Interval: time.Second}
-	// times runs g until a minute later, and returns when it was due.
-	times := func(g announce.GARP) (due []time.Duration) {
-		for now := start; now.Before(start.Add(time.Minute)); now = now.Add(100 * time.Millisecond) {
-			if g.Take(now) {
-				due = append(due, now.Sub(start))
-			}
-		}
-		if g.Link != "" || !g.Next().IsZero() {
-			t.Errorf("left is %+v", g)
-		}
-		return due
-	}
-	detecting := announce.StartGARP(start, "eth0", every, false)
-	detecting.Detected(start, every, true, false)
-	if detecting.Take(start.Add(time.Minute)) || !detecting.Next().IsZero() || detecting.Link == "" {
-		t.Errorf("while the kernel looks for duplicates: %+v", detecting)
-	}
-	detecting.Detected(start.Add(time.Second), every, true, true)
-	for _, tt := range []struct {
-		name string
-		garp announce.GARP
-		want []time.Duration
-	}{
-		{"an address that is new", announce.StartGARP(start, "eth0", every, false), []time.Duration{100 * time.Millisecond, 1100 * time.Millisecond}},
-		{"an address that moves", announce.StartGARP(start, "eth0", every, true), []time.Duration{0, 100 * time.Millisecond, 1100 * time.Millisecond}},
-		{"what was missed is not made up for", announce.StartGARP(start.Add(-time.Hour), "eth0", every, false), []time.Duration{0}},
-		{"when duplicates have been looked for", detecting, []time.Duration{1100 * time.Millisecond, 2100 * time.Millisecond}},
-		{"when that is switched off", announce.StartGARP(start, "eth0", config.GARP{}, true), nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) { equal(t, times(tt.garp), tt.want) })
-	}
-}
-
-// TestFlapDamping adds an address, or looks at it, at certain seconds.
-func TestFlapDamping(t *testing.T) {
-	const added, there, gone = "added", "there", "gone"
-	type step struct {
-		second int
-		what   string
-		may    bool // be added, when it is gone
-	}
-	// used adds an address and removes it each second.
-	used := func(times int) (all []step) {
-		for second := range times {
-			all = append(all, step{second, added, false}, step{second, there, false}, step{second + 1, gone, true})
-		}
-		return append(all, step{times, added, false}, step{times, there, false})
-	}
-	for _, tt := range []struct {
-		name  string
-		steps []step
-		fails bool
-	}{
-		{"what was never added may be", []step{{0, gone, true}}, false},
-		{"what vanished once comes back at once", []step{{0, added, false}, {1, gone, true}}, false},
-		{"what vanished twice waits for a second", []step{{0, added, false}, {1, gone, true}, {1, added, false}, {2, gone, false}, {3, gone, true}}, true},
-		{"what vanishes each second after it was in use comes back at once", used(10), false},
-		{"but only for a while", append(used(60), step{61, gone, true}, step{61, added, false}, step{61, there, false}, step{62, gone, false}, step{63, gone, true}), true},
-		{"the third pause is two seconds", []step{
-			{0, added, false}, {1, gone, true}, {1, added, false}, {2, gone, false}, {3, gone, true}, {3, added, false},
-			{4, gone, false}, {5, gone, false}, {6, gone, true},
-		}, true},
-		{"what has stayed is forgiven", []step{
-			{0, added, false}, {1, gone, true}, {1, added, false}, {2, gone, false}, {3, gone, true}, {3, added, false}, {8, there, false},
-		}, false},
-		{"what vanishes after it has stayed begins anew", []step{{0, added, false}, {1, gone, true}, {1, added, false}, {2, there, false}, {60, gone, true}}, false},
-		{"what was never in use has not stayed, however long it took", []step{{0, added, false}, {8, gone, true}, {8, added, false}, {16, gone, false}, {17, gone, true}}, true},
+		{"an address that is new", every, false, nil, "100ms 1.1s"},
+		{"an address that moves", every, true, nil, "0s urgent 100ms 1.1s"},
+		{"an address that moves, without a delay", noDelay, true, nil, "0s urgent 1s"},
+		{"after duplicates have been looked for", every, false, detected, "1.1s 2.1s"},
+		{"not while another machine has it", verify, false, func(time.Duration) announce.Address {
+			return with(detected(time.Hour), func(a *announce.Address) { a.Failed = true })
+		}, ""},
+		{"none is asked for", none, true, nil, ""},
+		{"switched off", config.GARP{Count: 2}, true, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var f announce.FlapDamping
-			for _, s := range tt.steps {
-				now := time.Unix(1000+int64(s.second), 0)
-				switch s.what {
-				case added:
-					f.Add(now, false)
-				case there:
-					f.Present(now)
-				default:
-					if may := f.Missing(now, true); may != s.may {
-						t.Errorf("after %d s it may be added: %v", s.second, may)
+			s, p, held := situation(), elected("eth0"), each("eth0", v4)
+			s.Agent.GARP, p.Decisions[0].Used = tt.garp, tt.used
+			does, said := announce.Addresses{Self: "node-a"}, ""
+			for at := time.Duration(0); at < time.Minute; at += 100 * time.Millisecond {
+				o := announce.NewOutcome()
+				if at == 0 {
+					o.Added[p.Wanted[0].Prefix.Addr()] = p.Wanted[0]
+				}
+				s.Node.Addresses = list(there)
+				if tt.is != nil {
+					s.Node.Addresses = list(tt.is(at))
+				}
+				for _, c := range does.Claim(begin.Add(at), s, p, o, held, nil) {
+					if said += fmt.Sprintf(" %s", at); c.Urgent {
+						said += " urgent"
 					}
 				}
 			}
-			v4, v6 := f.Err(netip.MustParseAddr("192.0.2.9")), f.Err(netip.MustParseAddr("2001:db8::9"))
-			if (v4 != nil) != tt.fails || tt.fails && (!errors.Is(v4, announce.ErrVanishes4) || !errors.Is(v6, announce.ErrVanishes6)) {
-				t.Errorf("it fails by %v and %v", v4, v6)
+			equal(t, said, map[bool]string{true: " "}[tt.want != ""]+tt.want)
+		})
+	}
+}
+
+// A switch may learn something else. Claims of an address that has been here for long wake nobody.
+func TestClaimsAreRepeatedForEver(t *testing.T) {
+	s, p, held := situation(has(hasLocal("eth0", v4+"/24", lifetime))), elected("eth0"), each("eth0", v4)
+	s.Agent.GARP = config.GARP{Enabled: true, Count: 3}
+	does, last := announce.Addresses{Self: "node-a"}, begin
+	var pauses []time.Duration
+	for now := begin; now.Before(begin.Add(time.Hour)); now = now.Add(time.Minute) {
+		o := announce.NewOutcome()
+		if due := does.Claim(now, s, p, o, held, nil); len(due) > 0 {
+			pauses, last = append(pauses, now.Sub(last)), now
+		}
+		if !o.Next.IsZero() {
+			t.Fatalf("the agent wakes at %s", o.Next)
+		}
+	}
+	if pauses[0] < 5*time.Minute || slices.Max(pauses) > 10*time.Minute || len(pauses) < 5 {
+		t.Errorf("the pauses are %v", pauses)
+	}
+}
+
+// TestLosses looks at certain seconds whether an address is "there", or else whether the agent "adds" it
+// or "waits".
+func TestLosses(t *testing.T) {
+	used := func(seconds int) (all []string) { // vanishes each second, after it was in use
+		for second := range seconds {
+			all = append(all, fmt.Sprint(second, " adds"), fmt.Sprint(second, " there"))
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name  string
+		steps []string
+		fails bool
+	}{
+		{"what vanished once comes back at once", []string{"0 adds", "1 adds"}, false},
+		{"what vanished twice waits for a second", []string{"0 adds", "1 adds", "2 waits", "3 adds"}, true},
+		{"what vanishes each second after it was in use comes back at once", used(11), false},
+		{"but only for a while", append(used(62), "62 waits", "63 adds"), true},
+		{"the third pause is two seconds", []string{"0 adds", "1 adds", "2 waits", "3 adds", "4 waits", "5 waits", "6 adds"}, true},
+		{"what has stayed is forgiven", []string{"0 adds", "1 adds", "2 waits", "3 adds", "8 there"}, false},
+		{"what vanishes after it has stayed begins anew", []string{"0 adds", "1 adds", "2 there", "60 adds"}, false},
+		{"what was never in use has not stayed, however long it took", []string{"0 adds", "8 adds", "16 waits", "17 adds"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			does, a := announce.Addresses{Self: "node-a"}, wantLocal("eth0", v6+"/64")
+			p := announce.Plan{Wanted: list(a)} // without a Decision it needs no probe
+			for _, step := range tt.steps {
+				var second int
+				var what string
+				if _, err := fmt.Sscan(step, &second, &what); err != nil {
+					t.Fatal(err)
+				}
+				now, missing := begin.Add(time.Duration(second)*time.Second), p.Wanted
+				if what == "there" {
+					missing = nil
+				}
+				o := does.Come(now, beside(announce.Node{}), p, missing, nil)
+				does.Came(now, p, o, nil)
+				if adds := o.Put > 0; what != "there" && adds != (what == "adds") {
+					t.Errorf("after %d s it is added: %v", second, adds)
+				}
+				if err := o.Failed[a.Prefix.Addr()]; step == tt.steps[len(tt.steps)-1] && errors.Is(err, announce.ErrVanishes6) != tt.fails {
+					t.Errorf("it fails by %v", err)
+				}
 			}
 		})
 	}

@@ -21,7 +21,7 @@ const v4, v6 = "10.0.0.5", "fd00::50"
 // taking is a node-a that should have v4 and v6 on eth0, and has neither.
 type taking struct {
 	t    *testing.T
-	does announce.Takeovers
+	does announce.Addresses
 	used bool // the addresses were announced by some node before
 	node announce.Node
 	gone []string // addresses that are no longer wanted
@@ -83,6 +83,11 @@ func clock(t *testing.T, text string) (ms int, now time.Time) {
 	return ms, begin.Add(time.Duration(ms) * time.Millisecond)
 }
 
+// beside returns the situation of a node with other nodes.
+func beside(node announce.Node) announce.Situation {
+	return announce.Situation{Self: "node-a", Node: node, Peers: election.Peers{Members: []election.Member{member("node-b"), member("node-c")}}}
+}
+
 func (w *taking) pass(ms int, now time.Time) {
 	p := w.plan()
 	missing := slices.DeleteFunc(slices.Clone(p.Wanted), func(a announce.Address) bool {
@@ -90,7 +95,7 @@ func (w *taking) pass(ms int, now time.Time) {
 			return f.Link == a.Link && f.Prefix.Addr() == a.Prefix.Addr() && f.Prefix.Bits() == a.Prefix.Bits()
 		})
 	})
-	s := w.does.Sift(now, p, missing, w.node, nil)
+	s := w.does.Come(now, beside(w.node), p, missing, nil)
 	var said []string
 	for _, a := range s.Add {
 		said = append(said, "add "+showAddress(announce.Address{Prefix: a.Prefix, Link: a.Link, Valid: announce.Forever, NoDAD: a.NoDAD}))
@@ -98,11 +103,11 @@ func (w *taking) pass(ms int, now time.Time) {
 	for _, a := range s.Probe {
 		said = append(said, "probe "+a.Prefix.Addr().String())
 	}
-	for _, c := range s.Contested {
+	for _, c := range s.Contests {
 		said = append(said, fmt.Sprintf("%s is contested by %s since %d", c.Address.Prefix.Addr(), announce.MACText(c.MAC), c.Since.Sub(begin).Milliseconds()))
 	}
-	for _, node := range slices.Sorted(maps.Keys(s.Answer)) {
-		said = append(said, fmt.Sprintf("answer %s %v", node, s.Answer[node]))
+	for _, node := range slices.Sorted(maps.Keys(s.Taken)) {
+		said = append(said, fmt.Sprintf("answer %s %v", node, s.Taken[node]))
 	}
 	if !s.Next.IsZero() {
 		said = append(said, fmt.Sprintf("next after %s", s.Next.Sub(now).Truncate(100*time.Millisecond)))
@@ -123,7 +128,7 @@ func (all takeovers) check(t *testing.T, first ...string) {
 	t.Helper()
 	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &taking{t: t, used: tt.used, does: announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}}
+			w := &taking{t: t, used: tt.used, does: announce.Addresses{Self: "node-a", Limit: announce.HandoverLimit}}
 			w.node.Links = theSituation().Node.Links
 			for _, step := range first {
 				w.do(step)
@@ -216,7 +221,7 @@ func TestKnownAddressesMoveUnasked(t *testing.T) {
 	}
 	a := hasRemote("kube-lb0", "172.16.0.1/24")
 	p := announce.Plan{Decisions: []announce.Decision{{IP: a.Prefix.Addr(), Where: announce.Remote, Address: a}}, Wanted: list(a)}
-	if s := new(announce.Takeovers).Sift(begin, p, p.Wanted, announce.Node{}, nil); len(s.Add) != 1 || len(s.Probe) != 0 {
+	if s := new(announce.Addresses).Come(begin, beside(announce.Node{}), p, p.Wanted, nil); len(s.Add) != 1 || len(s.Probe) != 0 {
 		t.Errorf("a remote address: %+v", s)
 	}
 }
@@ -236,23 +241,23 @@ func elected(link string) announce.Plan {
 	return announce.Plan{Decisions: []announce.Decision{{IP: w.Prefix.Addr(), Where: announce.Local, Address: w}}, Wanted: []announce.Address{w}}
 }
 
-// sift returns the steps of does if v4 is wanted on link.
-func sift(does *announce.Takeovers, now time.Time, link string) announce.Steps {
+// come returns the steps of does if v4 is wanted on link.
+func come(does *announce.Addresses, now time.Time, link string) *announce.Outcome {
 	p := elected(link)
-	return does.Sift(now, p, p.Wanted, announce.Node{}, nil)
+	return does.Come(now, beside(announce.Node{}), p, p.Wanted, nil)
 }
 
 // answered returns the pause after a probe of v4 that another machine answers.
-func answered(does *announce.Takeovers, now time.Time) time.Duration {
-	sift(does, now, "eth0")
+func answered(does *announce.Addresses, now time.Time) time.Duration {
+	come(does, now, "eth0")
 	does.Probed(now, "eth0", addrs(v4), each(mac(2), v4))
-	return sift(does, now, "eth0").Next.Sub(now)
+	return come(does, now, "eth0").Next.Sub(now)
 }
 
 // Two nodes that both count an address as theirs, and probe for it at the same moment, must
 // not repeat that for ever.
 func TestProbingNodesDoNotStayInStep(t *testing.T) {
-	one, other := answered(&announce.Takeovers{Self: "node-a"}, begin), answered(&announce.Takeovers{Self: "node-b"}, begin)
+	one, other := answered(&announce.Addresses{Self: "node-a"}, begin), answered(&announce.Addresses{Self: "node-b"}, begin)
 	if one == other || min(one, other) < 200*time.Millisecond || max(one, other) >= 300*time.Millisecond {
 		t.Errorf("the nodes pause for %s and %s", one, other)
 	}
@@ -263,7 +268,7 @@ func TestProbingNodesDoNotStayInStep(t *testing.T) {
 func TestNothingIsTakenWithoutConsent(t *testing.T) {
 	ip := netip.MustParseAddr(v4)
 	rapid.Check(t, func(t *rapid.T) {
-		does, now, asked := announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}, begin, false
+		does, now, asked := announce.Addresses{Self: "node-a", Limit: announce.HandoverLimit}, begin, false
 		var consent time.Time // until when
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(t, "ms")) * time.Millisecond)
@@ -283,7 +288,7 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 					consent = until
 				}
 			default:
-				s := sift(&does, now, "eth0")
+				s := come(&does, now, "eth0")
 				if len(s.Add) > 0 && !now.Before(consent) {
 					t.Fatalf("taken without consent: %+v", s)
 				}
@@ -303,24 +308,24 @@ func TestNothingIsTakenWithoutConsent(t *testing.T) {
 func TestSilenceCountsOnOneLink(t *testing.T) {
 	for name, silentAfter := range map[string]int{"before the change": 10, "after the change": 30} {
 		t.Run(name, func(t *testing.T) {
-			does := announce.Takeovers{Self: "node-a", Limit: announce.HandoverLimit}
+			does := announce.Addresses{Self: "node-a", Limit: announce.HandoverLimit}
 			after := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 			silent := func() { does.Probed(after(silentAfter), "eth0", addrs(v4), nil) }
-			sift(&does, after(0), "eth0")
+			come(&does, after(0), "eth0")
 			if silentAfter < 20 {
 				silent()
 			}
-			if s := sift(&does, after(20), "eth1"); len(s.Probe) != 1 || s.Probe[0].Link != "eth1" || len(s.Add) > 0 {
+			if s := come(&does, after(20), "eth1"); len(s.Probe) != 1 || s.Probe[0].Link != "eth1" || len(s.Add) > 0 {
 				t.Errorf("the steps after the change are %+v, want a probe on eth1", s)
 			}
 			if silentAfter > 20 {
 				silent()
 			}
-			if s := sift(&does, after(40), "eth1"); len(s.Add) > 0 {
+			if s := come(&does, after(40), "eth1"); len(s.Add) > 0 {
 				t.Errorf("the address is added on eth1, where no probe has ended")
 			}
 			does.Probed(after(50), "eth1", addrs(v4), nil)
-			if s := sift(&does, after(60), "eth1"); len(s.Add) != 1 {
+			if s := come(&does, after(60), "eth1"); len(s.Add) != 1 {
 				t.Errorf("the steps after the probe on eth1 are %+v, want the address added", s)
 			}
 		})

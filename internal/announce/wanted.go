@@ -2,6 +2,7 @@ package announce
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -121,8 +122,8 @@ func (d *decider) decide(ip netip.Addr) Decision {
 		decision.Where, decision.Reason, decision.Address = Nowhere, ReasonNoKubeProxy, Address{}
 	}
 	if link, taken := d.foreign[ip]; taken && decision.Where != Nowhere {
-		refusal := refuse(decision.Address, link)
-		return Decision{IP: ip, Reason: refusal.Reason, Message: refusal.Message, Winner: decision.Winner}
+		return Decision{IP: ip, Reason: ReasonNodeAddress, Winner: decision.Winner,
+			Message: fmt.Sprintf("%s is an address of the node itself, on %s; exclude it from the pool", ip, link)}
 	}
 	if node, taken := d.Peers.Own[ip]; taken && node != d.Self && d.sure() {
 		return d.besideOwner(decision, node)

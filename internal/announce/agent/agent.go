@@ -15,7 +15,7 @@
 //	gate       what this node must not attract yet
 //	kubeproxy  the questions to kube-proxy
 //	proxy      the machines that answer for every address
-//	garp       the announcements on a segment
+//	garp       the announcements on a segment, and their pace
 //	conflicts  the other machines that claim our addresses
 //	report     events, logs and problems
 //	slots      the annotations
@@ -24,11 +24,9 @@
 //
 // Between two passes the agent keeps only what it cannot read anew:
 //
-//	takeovers  the machines that answered a probe, and the offers of other nodes: for seconds
-//	handovers  the nodes that are asked to take an address: until they have it, or for a
-//	           second
-//	addresses  for each address, how often it vanished, why it failed, and when to announce
-//	           it next: until it is not wanted any more
+//	addresses  one record for each address: the machine that answered a probe, the offers of other
+//	           nodes and those to other nodes, how often it vanished, why it failed, and when to
+//	           announce it next. Each part is kept as long as it matters
 //	held       the addresses of this agent after the last pass
 //	conflicts  the other machines that have addresses of Services: until 10 minutes after
 //	           this node last heard a machine. The Lease of the node names them, so that the
@@ -155,20 +153,19 @@ type Options struct {
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, prober.seen, listening.asking and kubelets.
+// segments.questions, prober.seen, listening.asking, pacer and kubelets.
 type Agent struct {
 	Options
 	config    parsed
 	soft      soft
 	endings   announce.Endings
 	idle      announce.IdleDamping
-	takeovers announce.Takeovers
-	handovers announce.Handovers
+	addresses announce.Addresses
 	conflicts announce.Conflicts
-	addresses announce.Memory
 	held      heldAddresses
 	segments  segments
 	listening listening
+	pacer     *pacer
 	// claiming says that gratuitous ARP is on. mistaken says that the kernels of nodes answer for
 	// addresses that only kube-proxy has.
 	claiming, mistaken bool
@@ -182,11 +179,9 @@ type Agent struct {
 	remote string
 	// planned is when the next pass is to begin without an event. A pass that is later by stopped shows that
 	// this process or its machine was stopped. Its addresses may have expired then, and others have them.
-	planned time.Time
-	// misplaced are the held addresses that were not in their wanted place after the last pass.
-	misplaced map[netip.Addr]bool
-	kubelets  kubelets
-	gate      gate
+	planned  time.Time
+	kubelets kubelets
+	gate     gate
 	// gossip is the present gossip address of this node.
 	gossip netip.AddrPort
 	// noDummy says why the link for remote addresses could not be created, or is "".
@@ -210,10 +205,9 @@ func New(opt Options) *Agent {
 	a := &Agent{
 		Options:    opt,
 		gossip:     opt.Gossip,
-		takeovers:  announce.Takeovers{Self: opt.Node, Limit: opt.Handover},
-		handovers:  announce.Handovers{Limit: opt.Handover},
+		addresses:  announce.Addresses{Self: opt.Node, Limit: opt.Handover},
 		conflicts:  announce.Conflicts{},
-		addresses:  announce.Memory{},
+		pacer:      newPacer(),
 		gate:       gate{open: opt.KubeProxy == nil, asked: map[announce.ServiceFamily]*question{}},
 		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, proxies: map[proxy]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},

@@ -13,90 +13,24 @@ import (
 	"purelb.io/purelb/internal/nodes/membership"
 )
 
-// outcome is the result of applying a plan.
-type outcome struct {
-	// added are the addresses that are new on this node, without those that vanish again and
-	// again. put says that the agent added an address, whether it stayed or not.
-	added map[netip.Addr]announce.Address
-	put   bool
-	// waiting are the addresses to add, and parting those to remove, that wait for another
-	// machine. contests are the addresses for which other machines answer.
-	waiting, parting map[netip.Addr]announce.Address
-	contests         []announce.Contest
-	// taken are the addresses that are here and that their other holder gives up.
-	taken map[netip.Addr]bool
-	// removed says that the agent removed an address. gone are the addresses that are no
-	// longer anywhere on this node.
-	removed bool
-	gone    []netip.Addr
-	// failed holds the addresses that could not be added, and why.
-	failed map[netip.Addr]error
-	// errs holds all failures.
-	errs []error
-}
-
-// fail adds err, unless it is nil.
-func (o *outcome) fail(err error) {
-	if err != nil {
-		o.errs = append(o.errs, err)
-	}
-}
-
-// unfinished reports whether ip still waits for another machine.
-func (o *outcome) unfinished(ip netip.Addr) bool {
-	_, comes := o.waiting[ip]
-	_, goes := o.parting[ip]
-	return (comes || goes) && o.failed[ip] == nil
-}
-
-// misplaced returns the addresses that are not in their wanted place.
-func (o *outcome) misplaced() map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
-	for ip := range o.waiting {
-		all[ip] = true
-	}
-	for ip := range o.failed {
-		all[ip] = true
-	}
-	return all
-}
-
-// awaited reports whether other nodes wait for an address that was added. They wait for local
-// addresses, because a local address has one holder.
-func (o *outcome) awaited(plan announce.Plan) bool {
-	return slices.ContainsFunc(plan.Decisions, func(d announce.Decision) bool {
-		_, added := o.added[d.IP]
-		return added && d.Where == announce.Local
-	})
-}
-
 // apply changes the node to match plan, as far as that is possible now. It adds before it
 // removes. An address that cannot be added in one place stays in the other.
-func (a *Agent) apply(ctx context.Context, seen *observation, plan announce.Plan) (outcome, todo) {
+//
+// The steps may take long. Silence, offers and handovers expire, so each step reads the clock.
+func (a *Agent) apply(ctx context.Context, seen *observation, plan announce.Plan) *announce.Outcome {
 	noDummy := a.ensureDummy(ctx, seen)
 	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
-
-	// The steps of a pass may take long. Silence, offers and handovers expire, so compare them with
-	// the present time.
-	a.takeovers.OfferedBy(seen.Peers.Members)
-	coming := a.addresses.Arrivals(time.Now(), plan, changes.Add, seen.Node, seen.lately, &a.takeovers)
-	a.noteRemovals(time.Now(), seen, plan, coming.Vanished)
-	notPut := a.Kernel.Put(ctx, coming.Add)
-	put := a.addresses.Additions(time.Now(), plan, coming, notPut)
-	a.Metrics.additions.Add(float64(put.Count))
+	done := a.addresses.Come(time.Now(), seen.Situation, plan, changes.Add, seen.lately)
+	a.noteRemovals(time.Now(), seen, plan, done.Vanished)
+	notPut := a.Kernel.Put(ctx, done.Add)
+	a.addresses.Came(time.Now(), plan, done, notPut)
+	a.Metrics.additions.Add(float64(done.Put))
 	notRefreshed := a.refresh(ctx, changes.Refresh)
-
-	going := a.handovers.Sift(time.Now(), plan, changes.Removable(put.Missing))
-	removed, gone, notRemoved := a.remove(ctx, going.Remove, plan.Wanted)
-	return outcome{
-		added: put.Added, put: put.Count > 0, failed: put.Failed,
-		waiting: coming.Waiting, contests: coming.Contested, taken: coming.Taken,
-		parting: going.Waiting, removed: removed, gone: gone,
-		errs: slices.DeleteFunc(append(put.Errs, noDummy, notRefreshed, notRemoved), succeeded),
-	}, together(a.arrivalTasks(seen, coming), a.departureTasks(going))
+	a.addresses.Leave(time.Now(), plan, changes.Remove, done)
+	notRemoved := a.remove(ctx, done, plan.Wanted)
+	done.Fail(noDummy, notRefreshed, notRemoved)
+	return done
 }
-
-func succeeded(err error) bool { return err == nil }
 
 // noteRemovals records that a program of the node took the addresses in vanished off, or all remote ones.
 func (a *Agent) noteRemovals(now time.Time, seen *observation, plan announce.Plan, vanished map[netip.Addr]bool) {
@@ -130,21 +64,21 @@ func (a *Agent) refresh(ctx context.Context, addresses []announce.Address) error
 	return err
 }
 
-// remove takes addresses off. It reports whether any went, and which are no longer anywhere
-// on this node.
-func (a *Agent) remove(ctx context.Context, addresses, wanted []announce.Address) (removed bool, gone []netip.Addr, err error) {
-	if len(addresses) == 0 {
-		return false, nil, nil
+// remove takes the addresses off that done removes, unless they are wanted elsewhere on this node.
+func (a *Agent) remove(ctx context.Context, done *announce.Outcome, wanted []announce.Address) error {
+	if len(done.Remove) == 0 {
+		return nil
 	}
-	err = a.Kernel.Remove(ctx, addresses)
-	failed, all, still := announce.Failures(addresses, err), announce.IPs(addresses), announce.IPs(wanted)
-	a.Metrics.withdrawals.Add(float64(len(addresses) - len(failed)))
+	err := a.Kernel.Remove(ctx, done.Remove)
+	failed, all, still := announce.Failures(done.Remove, err), announce.IPs(done.Remove), announce.IPs(wanted)
+	a.Metrics.withdrawals.Add(float64(len(done.Remove) - len(failed)))
 	for ip := range all {
 		if failed[ip] == nil && !still[ip] {
-			gone = append(gone, ip)
+			done.Gone = append(done.Gone, ip)
 		}
 	}
-	return len(failed) < len(all), gone, err
+	done.Removed = len(failed) < len(all)
+	return err
 }
 
 // dropFailed takes off the addresses that failed duplicate address detection, and removes them from
@@ -223,27 +157,23 @@ func (o *observation) asking(link string) announce.Probing {
 // anyway.
 const sendLimit = time.Second
 
-// arrivalTasks returns the probes that are due before addresses come here, and the messages that
-// are due when they are here.
-func (a *Agent) arrivalTasks(seen *observation, coming announce.Arrivals) todo {
-	all := todo{next: coming.Next}
-	for link, ips := range byLink(coming.Probe) {
-		all.tasks = append(all.tasks, a.probe(link, ips, seen))
+// tasks returns the probes that done asks for, and the messages to other nodes.
+func (a *Agent) tasks(seen *observation, done *announce.Outcome) (all []task) {
+	for link, ips := range byLink(done.Probe) {
+		all = append(all, a.probe(link, ips, seen))
 	}
-	for to, ips := range coming.Answer {
-		all.tasks = append(all.tasks, a.write(to, announce.Taken, ips)...)
+	for to, ips := range done.Taken {
+		all = append(all, a.write(to, announce.Taken, ips)...)
 	}
-	return all
+	return append(all, a.offers(done)...)
 }
 
-// departureTasks returns the requests to other nodes to take addresses, which are due before the
-// addresses leave.
-func (a *Agent) departureTasks(going announce.Withdrawals) todo {
-	all := todo{next: going.Next}
-	for to, ips := range going.Ask {
+// offers returns the messages that ask other nodes to take addresses.
+func (a *Agent) offers(done *announce.Outcome) (all []task) {
+	for to, ips := range done.Take {
 		a.Metrics.handovers.Add(float64(len(ips)))
 		a.Log.Info("handingOver", "node", a.Node, "to", to, "addresses", ips)
-		all.tasks = append(all.tasks, a.write(to, announce.Take, ips)...)
+		all = append(all, a.write(to, announce.Take, ips)...)
 	}
 	return all
 }
@@ -293,7 +223,7 @@ func (a *Agent) probed(
 		a.notProbed(now, where.link, ips)
 		return
 	}
-	a.takeovers.Probed(now, where.link, ips, holders)
+	a.addresses.Probed(now, where.link, ips, holders)
 	silent := len(slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { _, ok := holders[ip]; return ok }))
 	a.Metrics.probes.WithLabelValues("answered").Add(float64(len(ips) - silent))
 	a.Metrics.probes.WithLabelValues("silent").Add(float64(silent))
@@ -301,7 +231,7 @@ func (a *Agent) probed(
 
 // notProbed records that a probe of ips on link failed.
 func (a *Agent) notProbed(now time.Time, link string, ips []netip.Addr) {
-	a.takeovers.Unprobed(now, link, ips)
+	a.addresses.Unprobed(now, link, ips)
 	a.Metrics.probes.WithLabelValues("failed").Add(float64(len(ips)))
 }
 
@@ -320,7 +250,7 @@ func (a *Agent) write(to string, kind announce.MessageKind, ips []netip.Addr) []
 			return func() {
 				a.Log.WarnContext(ctx, "messageNotSent", "node", a.Node, "to", to, "addresses", len(ips), "error", err)
 				if kind == announce.Take {
-					a.handovers.Unasked(to, ips)
+					a.addresses.Unasked(to, ips)
 				}
 			}
 		})
@@ -335,9 +265,9 @@ func (a *Agent) handleMessage(ctx context.Context, got membership.Message) {
 	case err != nil:
 		a.Log.Debug("messageNotUnderstood", "node", a.Node, "from", got.From, "error", err)
 	case m.Kind == announce.Take:
-		a.takeovers.Offered(got.Received, got.From, m.Addresses)
+		a.addresses.Offered(got.Received, got.From, m.Addresses)
 	case m.Kind == announce.Taken:
-		a.handovers.Taken(got.From, m.Addresses)
+		a.addresses.Taken(got.From, m.Addresses)
 	case m.Kind == announce.Listen:
 		a.background.wait.Go(func() { a.listenFor(ctx, got.From, m.Addresses) })
 	case m.Kind == announce.NotHeard:

@@ -17,9 +17,6 @@ import (
 // conflict. A node that hands the address over keeps it somewhat longer.
 const settling = 2 * time.Second
 
-// defendEvery is RFC 5227's DEFEND_INTERVAL.
-const defendEvery = 10 * time.Second
-
 // hear handles what another machine said about an address, and reports whether the loop must
 // make a pass. A probe is only a question, and the kernel answers it. The loop may read the
 // packet late, so the time of the packet counts.
@@ -28,34 +25,21 @@ func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
 		return false
 	}
 	node := a.Peers.Peers().MACs[h.MAC]
-	if node != "" && (a.handovers.Asked(node, h.Addr) || a.mistaken && h.Addr.Is4() && !a.names(node, h.Addr)) {
+	if node != "" && (a.addresses.Asked(node, h.Addr) || a.mistaken && h.Addr.Is4() && a.addresses.Named(h.Addr) != node) {
 		return false
 	}
 	return a.contest(ctx, time.Now(), h)
 }
 
-// names reports whether the slot of an address that is here names another node, node.
-func (a *Agent) names(node string, ip netip.Addr) bool {
-	one := a.addresses[ip]
-	return one != nil && one.Named == node
-}
-
 // claims reports whether h claims an address that had been here for a while.
 func (a *Agent) claims(h announce.Heard) bool {
-	if a.held.read()[h.Addr] != h.Link {
-		return false
-	}
-	one := a.addresses[h.Addr]
-	return one == nil || h.At.Sub(one.Arrived) >= settling
+	return a.held.read()[h.Addr] == h.Link && h.At.Sub(a.addresses.Arrived(h.Addr)) >= settling
 }
 
 // contest records that another machine claims an address that is here, and reports whether
 // the loop must make a pass.
 func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bool {
-	one := a.addresses.Of(h.Addr)
-	// RFC 5227 (2.4 c) allows one defense in this time.
-	if a.claiming && now.Sub(one.Defended) >= defendEvery {
-		one.Defended = now
+	if a.claiming && a.addresses.Defend(now, h.Addr) {
 		a.send(ctx, h.Addr, h.Link)
 	}
 	news := a.conflicts.Note(h.At, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)
@@ -65,9 +49,9 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bo
 
 // noteConflicts records the addresses for which other machines answer longer than they should. Now
 // and then it also probes again for machines that had an address which no Service has now.
-func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
+func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) (next todo) {
 	a.conflicts.Forget(now)
-	next.next = a.conflicts.NoteContests(now, plan, done.contests)
+	next.next = a.conflicts.NoteContests(now, plan, done.Contests)
 	a.conflicts.Identify(now, seen.Peers)
 	if !seen.sure() {
 		return next

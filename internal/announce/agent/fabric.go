@@ -18,7 +18,7 @@ func (a *Agent) answeredLong(ips []netip.Addr, seen *observation) []netip.Addr {
 	if !ends || !seen.sure() {
 		return nil
 	}
-	return a.takeovers.AnsweredSince(time.Now().Add(-lasts), ips)
+	return a.addresses.AnsweredSince(time.Now().Add(-lasts), ips)
 }
 
 // dropDead removes from holders the dead nodes. A fabric may go on answering for a node that is gone, for

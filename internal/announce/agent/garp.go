@@ -4,77 +4,26 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 )
 
-// sendGARP announces this node's local addresses on their segments when that is due. It
-// returns the time of the next announcement.
-func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done outcome) (next todo) {
+// sendGARP announces this node's local addresses on their segments when that is due. done.Next then is the
+// time of the next announcement, if it is the earliest.
+func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) {
 	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
-	if seen.Agent == nil {
-		for _, one := range a.addresses {
-			one.GARP = announce.GARP{}
+	for _, c := range a.addresses.Claim(now, seen.Situation, plan, done, a.held.read(), a.changedMACs(seen.Node)) {
+		if c.Urgent {
+			a.send(ctx, c.IP, c.Link)
 		}
-		return next
+		a.pacer.add(time.Now(), c)
 	}
-	found := map[place]announce.Address{}
-	for _, f := range seen.Node.Addresses {
-		found[place{f.Prefix.Addr(), f.Link}] = f
-	}
-	changed := a.changedMACs(seen.Node)
-	for ip, d := range plan.Locals() {
-		a.startGARP(now, seen, d, done, changed[d.Address.Link])
-		one := a.addresses[ip]
-		if one == nil || one.GARP.Link == "" {
-			continue
-		}
-		if _, just := done.added[ip]; !just {
-			f, there := found[place{ip, one.GARP.Link}]
-			one.GARP.Detected(now, seen.Agent.GARP, there, !f.Tentative)
-		}
-		link := one.GARP.Link
-		if one.GARP.Take(now) && (!seen.Agent.GARP.Verify || has(seen.Node, done, ip, link)) {
-			a.send(ctx, ip, link)
-		}
-		next.next = announce.Sooner(next.next, one.GARP.Next())
-	}
-	a.sendPeriodicGARP(ctx, now, found)
-	return next
-}
-
-// place is an address on a link. kube-proxy may have the same one on kube-ipvs0.
-type place struct {
-	ip   netip.Addr
-	link string
-}
-
-// startGARP starts the announcements of the address of d if clients must learn of it now. It ends
-// the announcements of that address on another link. newMAC says that the link has another Ethernet
-// address since the last pass.
-func (a *Agent) startGARP(now time.Time, seen *observation, d *announce.Decision, done outcome, newMAC bool) {
-	link, named := d.Address.Link, a.nameChanged(d, done)
-	start := func(atOnce bool) {
-		a.addresses.Of(d.IP).GARP = announce.StartGARP(now, link, seen.Agent.GARP, atOnce)
-	}
-	one := a.addresses[d.IP]
-	if one != nil && one.GARP.Link != link {
-		one.GARP = announce.GARP{}
-	}
-	w, added := done.added[d.IP]
-	switch {
-	case added && w.Link == link:
-		// The kernel need not check for duplicates first.
-		start(d.Used && (d.IP.Is4() || w.NoDAD))
-	case one != nil && one.GARP.Link != "":
-	case named, done.taken[d.IP], newMAC && a.held.read()[d.IP] == link:
-		// Another node had the address too, as after a split of the segment. Clients that
-		// learned the hardware address of that node must learn ours. The same is true of our
-		// own old one.
-		start(true)
-	}
+	local := plan.Locals()
+	a.pacer.forget(func(ip netip.Addr, link string) bool { return local[ip] == nil || local[ip].Address.Link != link })
 }
 
 // changedMACs returns the links that have another Ethernet address than in the last pass. By default
@@ -89,51 +38,6 @@ func (a *Agent) changedMACs(node announce.Node) map[string]bool {
 	return changed
 }
 
-// nameChanged reports whether another node put its name into the slot of an address that
-// stayed here: that node has the address too, or had it while this node could not see it.
-func (a *Agent) nameChanged(d *announce.Decision, done outcome) bool {
-	one := a.addresses[d.IP]
-	if d.Named == "" || d.Named == a.Node {
-		if one != nil {
-			one.Named = ""
-		}
-		return false
-	}
-	one = a.addresses.Of(d.IP)
-	changed := one.Named != d.Named
-	one.Named = d.Named
-	_, added := done.added[d.IP]
-	_, waiting := done.waiting[d.IP]
-	return changed && !added && !waiting
-}
-
-// sendPeriodicGARP announces the addresses that were not announced for a long time. These
-// announcements cause no pass of the loop.
-func (a *Agent) sendPeriodicGARP(ctx context.Context, now time.Time, found map[place]announce.Address) {
-	if !a.claiming {
-		for _, one := range a.addresses {
-			one.Periodic = time.Time{}
-		}
-		return
-	}
-	for ip, link := range a.held.read() {
-		one := a.addresses.Of(ip)
-		var due bool
-		one.Periodic, due = announce.NextPeriodicGARP(now, one.Periodic, ip)
-		if f := found[place{ip, link}]; due && !f.Tentative && !f.Failed {
-			a.send(ctx, ip, link)
-		}
-	}
-}
-
-// has reports whether this node has ip on link, and no other machine was found to have it.
-func has(node announce.Node, done outcome, ip netip.Addr, link string) bool {
-	_, just := done.added[ip]
-	return just || slices.ContainsFunc(node.Addresses, func(a announce.Address) bool {
-		return a.Prefix.Addr() == ip && a.Link == link && !a.Failed
-	})
-}
-
 // send announces ip once on the segment of link.
 func (a *Agent) send(ctx context.Context, ip netip.Addr, link string) {
 	sent, failed := a.Metrics.garpSent, a.Metrics.garpErrors
@@ -146,4 +50,96 @@ func (a *Agent) send(ctx context.Context, ip netip.Addr, link string) {
 		return
 	}
 	sent.Inc()
+}
+
+// pacer holds the announcements that wait for their turn. It is safe for concurrent use.
+//
+// Switches that inspect ARP switch off a port that sends more than 15 packets in a second. The first
+// announcement of an address that moved here does not wait: its clients would wait too. It counts, so that
+// the others wait for longer. An address that waits needs no second announcement.
+type pacer struct {
+	mu     sync.Mutex
+	queues map[string]*queue
+	work   chan struct{}
+}
+
+// queue is what waits for one link. sent holds the times of the packets of the last second.
+type queue struct {
+	waiting []netip.Addr
+	sent    []time.Time
+}
+
+const packetsPerSecond = 15
+
+func newPacer() *pacer { return &pacer{queues: map[string]*queue{}, work: make(chan struct{}, 1)} }
+
+// add adds c, or only counts its packets if it is urgent and so was sent at now.
+func (p *pacer) add(now time.Time, c announce.Claim) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queues[c.Link]
+	if q == nil {
+		q = &queue{}
+		p.queues[c.Link] = q
+	}
+	if c.Urgent {
+		q.note(now, c.IP)
+	} else if !slices.Contains(q.waiting, c.IP) {
+		q.waiting = append(q.waiting, c.IP)
+		backoff.Poke(p.work)
+	}
+}
+
+// note counts the packets of an announcement of ip: two for IPv4, see linux.Claim.
+func (q *queue) note(now time.Time, ip netip.Addr) {
+	if q.sent = append(q.sent, now); ip.Is4() {
+		q.sent = append(q.sent, now)
+	}
+}
+
+// take returns the announcements to send at now, and when to send more, or zero.
+func (p *pacer) take(now time.Time) (all []announce.Claim, next time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for link, q := range p.queues {
+		q.sent = slices.DeleteFunc(q.sent, func(at time.Time) bool { return now.Sub(at) >= time.Second })
+		for len(q.waiting) > 0 && len(q.sent) < packetsPerSecond-1 {
+			q.note(now, q.waiting[0])
+			all = append(all, announce.Claim{IP: q.waiting[0], Link: link})
+			q.waiting = q.waiting[1:]
+		}
+		if len(q.waiting) > 0 {
+			next = announce.Sooner(next, q.sent[0].Add(time.Second))
+		} else if len(q.sent) == 0 {
+			delete(p.queues, link)
+		}
+	}
+	return all, next
+}
+
+// forget drops the announcements of addresses that have gone.
+func (p *pacer) forget(gone func(ip netip.Addr, link string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for link, q := range p.queues {
+		q.waiting = slices.DeleteFunc(q.waiting, func(ip netip.Addr) bool { return gone(ip, link) })
+	}
+}
+
+// paceClaims sends the announcements whose turn has come, until ctx is done. Between these it sleeps.
+func (a *Agent) paceClaims(ctx context.Context) {
+	for ctx.Err() == nil {
+		due, next := a.pacer.take(time.Now())
+		for _, c := range due {
+			a.send(ctx, c.IP, c.Link)
+		}
+		if next.IsZero() {
+			select {
+			case <-a.pacer.work:
+			case <-ctx.Done():
+			}
+		} else {
+			backoff.Sleep(ctx, time.Until(next))
+		}
+	}
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -64,5 +66,78 @@ func TestAddressesAreClaimedAgainWhenTheMACChanges(t *testing.T) {
 		}
 		pass(time.Minute)
 		expect.Equal(t, "claims in the minute after the change", len(w.kernel.claims())-before, 8)
+	})
+}
+
+// sentWithin returns the most packets that went out within a second: two for each claim of an IPv4 address.
+func sentWithin(t *testing.T, claims []string) (most int) {
+	var times []time.Duration
+	for _, line := range claims {
+		at, err := time.ParseDuration(strings.Fields(line)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, at, at)
+	}
+	for i := range times {
+		n := 0
+		for n < len(times)-i && times[i+n]-times[i] < time.Second {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// claimed returns how many addresses were claimed.
+func claimed(claims []string) int {
+	all := map[string]bool{}
+	for _, line := range claims {
+		all[strings.Fields(line)[2]] = true
+	}
+	return len(all)
+}
+
+func hundred(node string) (all []corev1.Service) {
+	for i := range 100 {
+		svc := branded(fmt.Sprintf("s%d", i), fmt.Sprintf("192.0.2.%d", 100+i))
+		if node != "" {
+			svc.Annotations[service.AnnotationAnnouncingIPv4] = fmt.Sprintf("%s,eth0,192.0.2.%d", node, 100+i)
+		}
+		all = append(all, svc)
+	}
+	return all
+}
+
+// Switches that inspect ARP switch off a port that sends more than 15 packets in a second.
+func TestClaimsOfManyAddressesArePaced(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.changes()
+		w.cluster.change(serving(hundred("")...))
+		pass(20 * time.Second)
+		claims := w.kernel.claims()
+		if most := sentWithin(t, claims); most > 15 {
+			t.Errorf("%d packets in a second, want 15 at most", most)
+		}
+		expect.Equal(t, "claimed addresses", claimed(claims), 100)
+		w.cluster.change(serving())
+		settle()
+		before := len(w.kernel.claims())
+		pass(time.Minute)
+		expect.Equal(t, "claims of addresses that are gone", len(w.kernel.claims())-before, 0)
+	})
+}
+
+// The clients of an address that moved send to the dead node until they hear the claim.
+func TestClaimsOfAddressesThatMovedAreNotDelayed(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.changes()
+		w.cluster.change(serving(hundred("node-b")...))
+		pass(300 * time.Millisecond)
+		expect.Equal(t, "claimed addresses", claimed(w.kernel.claims()), 100)
+		pass(1300 * time.Millisecond)
+		if later := w.kernel.claims()[100:]; sentWithin(t, later) > 15 {
+			t.Errorf("the repetitions are %d packets in a second, want 15 at most", sentWithin(t, later))
+		}
 	})
 }

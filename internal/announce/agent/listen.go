@@ -35,10 +35,10 @@ type listening struct {
 }
 
 // askListener returns the task that asks another node for some of the addresses that came here.
-func (a *Agent) askListener(plan announce.Plan, done outcome) todo {
+func (a *Agent) askListener(plan announce.Plan, done *announce.Outcome) todo {
 	var fresh []netip.Addr
 	for _, d := range plan.Decisions {
-		if _, added := done.added[d.IP]; added && d.Where == announce.Local && len(fresh) < listenedTo {
+		if _, added := done.Added[d.IP]; added && d.Where == announce.Local && len(fresh) < listenedTo {
 			fresh = append(fresh, d.IP)
 		}
 	}

@@ -25,27 +25,26 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	a.reporter.reportConfig(seen) // now the other nodes may know that there are no subnets
 	notDropped := a.dropFailed(ctx, seen)
 	plan := announce.Decide(seen.Situation)
-	done, waits := a.apply(ctx, seen, plan)
-	done.fail(notDropped)
-	a.held.hold(announce.Holds(seen.Situation, plan, done.added, done.failed))
-	a.misplaced = done.misplaced()
-	next := together(waits,
-		todo{next: a.addresses.Fail(now, plan, done.failed)},
+	done := a.apply(ctx, seen, plan)
+	done.Fail(notDropped)
+	a.held.hold(announce.Holds(seen.Situation, plan, done.Added, done.Failed))
+	a.sendGARP(ctx, now, seen, plan, done)
+	next := together(
+		todo{tasks: a.tasks(seen, done), next: done.Next},
 		todo{next: announce.NextRefresh(now, seen.Node, plan.Wanted, fullCheck)},
 		todo{tasks: seen.tasks, next: seen.again},
 		a.noteConflicts(now, seen, plan, done),
 		a.askListener(plan, done),
-		a.sendGARP(ctx, now, seen, plan, done),
 		a.followUp(now, plan, done),
 	)
 	a.addresses.Forget(now, plan, a.held.read())
 	a.askLinks(seen)
 	a.report(now, seen, plan, done)
-	return next, errors.Join(done.errs...)
+	return next, errors.Join(done.Errs...)
 }
 
 // report reports the result of a pass by events, to the other nodes and to /state.
-func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, done outcome) {
+func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) {
 	if seen.sure() {
 		a.Annotations.Want(a.reporter.report(now, seen, plan.Decisions, done))
 		a.reportConflicts(now, seen)
@@ -57,12 +56,15 @@ func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, don
 }
 
 // followUp returns the work that done makes necessary.
-func (a *Agent) followUp(now time.Time, plan announce.Plan, done outcome) todo {
+func (a *Agent) followUp(now time.Time, plan announce.Plan, done *announce.Outcome) todo {
 	var next todo
 	switch {
-	case done.removed || done.awaited(plan):
+	case done.Removed || slices.ContainsFunc(plan.Decisions, func(d announce.Decision) bool {
+		_, added := done.Added[d.IP]
+		return added && d.Where == announce.Local // a local address has one holder
+	}):
 		next.next = now // other nodes wait for the next pass
-	case done.put:
+	case done.Put > 0:
 		next.next = now.Add(afterwards)
 	}
 	return together(next, a.freeMemory(len(plan.Decisions), done))
@@ -88,8 +90,8 @@ func together(steps ...todo) todo {
 
 // freeMemory returns memory to the kernel after many addresses have come or gone. While a node has
 // many addresses, most of the memory stays in use, so garbage is collected sooner.
-func (a *Agent) freeMemory(addresses int, done outcome) todo {
-	if len(done.added)+len(done.gone)+len(done.waiting)+len(done.parting) > 0 || !a.burst.Over(addresses) {
+func (a *Agent) freeMemory(addresses int, done *announce.Outcome) todo {
+	if len(done.Added)+len(done.Gone)+len(done.Waiting)+len(done.Parting) > 0 || !a.burst.Over(addresses) {
 		return todo{}
 	}
 	collect := process.CollectUsually
@@ -115,6 +117,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	a.background.wait.Go(func() { a.watchLinks(ctx) })
+	a.background.wait.Go(func() { a.paceClaims(ctx) })
 	a.watchKubeProxy(ctx)
 	a.keep(ctx, kernel, heard)
 	a.background.wait.Wait()
@@ -279,7 +282,7 @@ func (a *Agent) depart(ctx context.Context) {
 	a.leaving = leaveText
 	// Handovers start with a fresh limit. If the next pod is about to come, an address that no
 	// node takes stays: the other agents may be ending too.
-	a.handovers = announce.Handovers{Limit: a.Handover, OnlyTaken: addresses == ending.Offer}
+	a.addresses.Depart(addresses == ending.Offer)
 	err := a.handOver(ctx)
 
 	// Each step has its own limit: if one takes too long, the next ones still succeed.
@@ -304,13 +307,13 @@ func (a *Agent) logDeparted(ctx context.Context, began time.Time, err error) {
 // completeHandovers waits for the nodes that were asked to take addresses, and removes what they have
 // taken. Otherwise both nodes would have these addresses until the next agent starts here.
 func (a *Agent) completeHandovers(ctx context.Context) {
-	if !a.handovers.Open() {
+	if !a.addresses.HandingOver() {
 		return
 	}
 	began := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, a.partLimit())
 	defer cancel()
-	a.handovers.OnlyTaken = true
+	a.addresses.OnlyTaken = true
 	a.logDeparted(ctx, began, a.handOver(waiting))
 }
 
@@ -340,26 +343,27 @@ func (a *Agent) handOver(ctx context.Context) error {
 	for ctx.Err() == nil {
 		now := time.Now()
 		a.drain(ctx)
-		var going announce.Withdrawals
-		going, err = a.handoverPass(ctx, now)
-		a.background.start(tasks, a.departureTasks(going).tasks)
+		var done *announce.Outcome
+		done, err = a.handoverPass(ctx, now)
+		a.background.start(tasks, a.offers(done))
 		switch {
-		case len(going.Waiting) > 0:
+		case len(done.Parting) > 0:
 		case err == nil:
 			return nil
 		default:
-			going.Next = time.Now().Add(handoverRetry)
+			done.Next = time.Now().Add(handoverRetry)
 		}
-		a.wait(tasks, nil, nil, time.Until(going.Next))
+		a.wait(tasks, nil, nil, time.Until(done.Next))
 	}
 	return errors.Join(err, ctx.Err())
 }
 
-// handoverPass is a pass that only hands over. It returns the withdrawals.
-func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withdrawals, error) {
+// handoverPass is a pass that only hands over.
+func (a *Agent) handoverPass(ctx context.Context, now time.Time) (*announce.Outcome, error) {
+	done := announce.NewOutcome()
 	seen, err := a.observe(ctx, now)
 	if err != nil {
-		return announce.Withdrawals{}, err
+		return done, err
 	}
 	a.publish(seen)
 	plan := announce.Decide(seen.Situation)
@@ -370,9 +374,8 @@ func (a *Agent) handoverPass(ctx context.Context, now time.Time) (announce.Withd
 	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
 		return !successors[w.Prefix.Addr()]
 	})
-	going := a.handovers.Sift(time.Now(), plan, leaving)
-	_, _, err = a.remove(ctx, going.Remove, nil)
-	return going, err
+	a.addresses.Leave(time.Now(), plan, leaving, done)
+	return done, a.remove(ctx, done, nil)
 }
 
 // withdraw removes the addresses that must not stay.
@@ -390,6 +393,5 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses) error 
 		// Without marks, an address that looks like ours may belong to the node.
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
-	_, _, err = a.remove(ctx, announce.Diff(wanted, seen.Node, seen.adopt).Remove, wanted)
-	return err
+	return a.remove(ctx, &announce.Outcome{Remove: announce.Diff(wanted, seen.Node, seen.adopt).Remove}, wanted)
 }

@@ -26,7 +26,7 @@ func TestMemoryIsFreedOnceAfterManyChanges(t *testing.T) {
 		{"few go", 4500, nil, false},
 		{"after many went", 4000, nil, true},
 	} {
-		expect.Equal(t, step.name+": memory is freed", len(a.freeMemory(step.addresses, outcome{added: step.added}).tasks) == 1, step.want)
+		expect.Equal(t, step.name+": memory is freed", len(a.freeMemory(step.addresses, &announce.Outcome{Added: step.added}).tasks) == 1, step.want)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestGarbageIsCollectedSoonerWithManyAddresses(t *testing.T) {
 	t.Setenv("GOGC", "")
 	a := New(Options{})
 	for _, step := range []struct{ addresses, want int }{{5000, 50}, {1500, 50}, {10, 100}} {
-		for _, run := range a.freeMemory(step.addresses, outcome{}).tasks {
+		for _, run := range a.freeMemory(step.addresses, &announce.Outcome{}).tasks {
 			run(t.Context())
 		}
 		got := debug.SetGCPercent(100)

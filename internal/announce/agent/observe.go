@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -76,7 +75,6 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.adopt = announce.Adopt(o.Situation)
 	o.lately = announce.Lately(o.Held, a.links, node.Links)
 	a.links = node.Links
-	maps.DeleteFunc(o.lately, func(ip netip.Addr, _ string) bool { return a.misplaced[ip] })
 	if !a.planned.IsZero() && time.Since(a.planned) > stopped { // the stop may have been after now
 		o.lately = nil
 	}

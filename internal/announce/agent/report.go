@@ -49,7 +49,7 @@ type reporter struct {
 }
 
 // report reports what changed, and returns the annotations to write.
-func (r *reporter) report(now time.Time, seen *observation, decisions []announce.Decision, done outcome) map[string]Write {
+func (r *reporter) report(now time.Time, seen *observation, decisions []announce.Decision, done *announce.Outcome) map[string]Write {
 	r.quota.turn(now, r.log, r.node)
 	next, writes := make(reports, len(decisions)), map[string]Write{}
 	var written []announce.Decision
@@ -70,20 +70,20 @@ func (r *reporter) report(now time.Time, seen *observation, decisions []announce
 	}
 	r.metrics.forget(r.reported, next, seen.services)
 	r.reported = next
-	r.metrics.announced.show(r.node, next, len(done.waiting))
+	r.metrics.announced.show(r.node, next, len(done.Waiting))
 	r.metrics.observe(seen)
 	return writes
 }
 
 // reportOne reports what decision changed, records it in next, and returns the decision that the
 // annotations of svc should show.
-func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, decision *announce.Decision, done outcome, next reports) announce.Decision {
+func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, decision *announce.Decision, done *announce.Outcome, next reports) announce.Decision {
 	d, s := *decision, subject{decision.Service, decision.IP}
 	before, known := r.before(s, svc)
-	if done.unfinished(d.IP) {
+	if done.Unfinished(d.IP) {
 		if known {
 			f := before.alone()
-			_, f.waits = done.waiting[d.IP]
+			_, f.waits = done.Waiting[d.IP]
 			next[s] = f
 		}
 		return asWritten(svc, r.node, d)
@@ -92,12 +92,12 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 	if d.Where == announce.Nowhere {
 		f.failure = d.Message
 	}
-	if err := done.failed[d.IP]; err != nil {
+	if err := done.Failed[d.IP]; err != nil {
 		f.failure = err.Error()
 		d.Where = announce.Nowhere
 	}
 	next[s] = f
-	_, added := done.added[d.IP]
+	_, added := done.Added[d.IP]
 	news := added || r.reported != nil
 	switch {
 	case d.Where == announce.Remote && before.here():
@@ -105,7 +105,7 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 	case d.Where == announce.Remote || d.Reason == announce.ReasonIdle && before.decided().Where == announce.Remote:
 		news = news && r.speaks(now, seen, svc, d.IP)
 	}
-	r.reportChange(svc, f, before, news, before.here() || slices.Contains(done.gone, d.IP))
+	r.reportChange(svc, f, before, news, before.here() || slices.Contains(done.Gone, d.IP))
 	return d
 }
 

@@ -43,12 +43,12 @@ func TestSixteenOfAThousandNodesReportARemoteAddress(t *testing.T) {
 			r := reporter{node: m.Node, log: slog.New(slog.DiscardHandler), events: &counts[i], metrics: metrics}
 			seen := &observation{services: map[string]*Service{}}
 			seen.Peers.Members = members
-			r.report(time.Now(), seen, nil, outcome{})
+			r.report(time.Now(), seen, nil, &announce.Outcome{})
 			far := branded("far", fmt.Sprintf("203.0.113.%d", i))
 			seen.services["default/far"] = kept(&far)
 			r.report(time.Now(), seen, []announce.Decision{{
 				Service: "default/far", IP: addrOf(fmt.Sprintf("203.0.113.%d", i)), Where: announce.Remote, Reason: announce.ReasonRemote,
-			}}, outcome{})
+			}}, &announce.Outcome{})
 		}
 	}
 	for _, n := range counts {

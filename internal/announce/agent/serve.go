@@ -74,7 +74,7 @@ type shown struct {
 	at        time.Time
 	seen      *observation
 	decisions []announce.Decision
-	done      outcome
+	done      *announce.Outcome
 	conflicts []agentstate.Conflict
 }
 
@@ -169,7 +169,7 @@ func (p *shown) state(node string, limit int) agentstate.State {
 	for _, d := range p.decisions {
 		show(&s, p.address(d), p.isHere(d), limit)
 	}
-	for _, err := range first(p.done.errs, maxErrors) {
+	for _, err := range first(p.done.Errs, maxErrors) {
 		s.Errors = append(s.Errors, short(err.Error()))
 	}
 	return s
@@ -190,20 +190,17 @@ func show(s *agentstate.State, one agentstate.Address, here bool, limit int) {
 
 // isHere reports whether the address of d is on this node after the pass.
 func (p *shown) isHere(d announce.Decision) bool {
-	if _, parting := p.done.parting[d.IP]; parting {
-		return true
-	}
-	_, waiting := p.done.waiting[d.IP]
-	return d.Where != announce.Nowhere && !waiting && p.done.failed[d.IP] == nil
+	_, waiting := p.done.Waiting[d.IP]
+	return p.done.Parting[d.IP] || d.Where != announce.Nowhere && !waiting && p.done.Failed[d.IP] == nil
 }
 
 func (p *shown) address(d announce.Decision) agentstate.Address {
 	one := agentstate.Address{IP: d.IP, Service: d.Service, Interface: d.Address.Link, AnswersBy: d.AnswersBy, Reason: d.Reason, Winner: d.Winner, Why: d.Why()}
-	if err := p.done.failed[d.IP]; err != nil {
+	if err := p.done.Failed[d.IP]; err != nil {
 		one.Failure = short(err.Error())
-	} else if _, waiting := p.done.waiting[d.IP]; waiting {
+	} else if _, waiting := p.done.Waiting[d.IP]; waiting {
 		one.Failure = announce.ErrWaiting.Error()
-		for _, c := range p.done.contests {
+		for _, c := range p.done.Contests {
 			if c.Address.Prefix.Addr() == d.IP {
 				one.Failure = c.Message(p.seen.Peers)
 			}

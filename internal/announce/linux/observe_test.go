@@ -162,7 +162,7 @@ func TestSecondRoundChangesNothing(t *testing.T) {
 	put(t, s, c.Refresh...)
 	remove(t, s, c.Remove...)
 
-	if again := announce.Diff(wanted, observe(t, s), nil); !again.Empty() || len(again.Refused) != 2 {
+	if again := announce.Diff(wanted, observe(t, s), nil); len(again.Add)+len(again.Refresh)+len(again.Remove) > 0 {
 		t.Errorf("left to do: %+v", again)
 	}
 	want := "192.0.2.1/24 valid forever preferred forever\n" +

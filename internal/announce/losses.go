@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// FlapDamping remembers that one address was added, until the address has stayed for a while.
-// The zero FlapDamping remembers nothing.
+// losses remembers how often an address vanished, until it has stayed for a while.
 //
 // An address that vanishes once comes back at once, whatever removed it. An address that
 // vanishes again and again is added only after pauses: on IPv6 the kernel itself removes an
 // address for which another machine answers. To add it without a pause would disturb that
 // machine, and keep this node busy.
-type FlapDamping struct {
-	// Added is when the address was last added.
-	Added time.Time
-	// seen says that it has been seen in use since then, and unchecked that it was in use at once.
-	seen, unchecked bool
+type losses struct {
+	// added is when the address was last added.
+	added time.Time
+	// used says that it has been in use since then: it was seen there, or the kernel did not check it for
+	// duplicates.
+	used bool
 	// retry is when to add it again. It is zero while the address is there. times counts how
 	// often it vanished in a row.
 	retry time.Time
@@ -44,43 +44,39 @@ var (
 		"has it (duplicate address detection): give that machine another address, or exclude this one from the pool")
 )
 
-// Add records that the address was added at now. unchecked says that the kernel did not check for
+// add records that the address was added at now. unchecked says that the kernel did not check for
 // duplicates, so the address is in use at once.
-func (f *FlapDamping) Add(now time.Time, unchecked bool) {
-	f.Added, f.seen, f.unchecked, f.retry = now, false, unchecked, time.Time{}
+func (l *losses) add(now time.Time, unchecked bool) {
+	l.added, l.used, l.retry = now, unchecked, time.Time{}
 }
 
-// Present records that the address is there at now, and is no longer tentative: a tentative
-// address is not stable, because the kernel does not know yet whether another machine has it.
-func (f *FlapDamping) Present(now time.Time) {
-	f.seen = true
-	if now.Sub(f.Added) >= stays {
-		*f = FlapDamping{}
+// present records that the address is there at now, and is no longer tentative.
+func (l *losses) present(now time.Time) {
+	l.used = true
+	if now.Sub(l.added) >= stays {
+		*l = losses{}
 	}
 }
 
-// Missing records that the wanted address is not there at now. It reports whether the address
-// may be added. checked says that the kernel checks for duplicates before the address is in use.
-func (f *FlapDamping) Missing(now time.Time, checked bool) (add bool) {
-	if f.retry.IsZero() {
-		if f.seen {
-			f.Present(now) // it was stable, and vanished later
+// mayReturn records that the wanted address is not there at now, and reports whether it may be added.
+// checked says that the kernel checks for duplicates before the address is in use.
+func (l *losses) mayReturn(now time.Time, checked bool) bool {
+	if l.retry.IsZero() {
+		if l.used && now.Sub(l.added) >= stays { // it was stable, and vanished later
+			*l = losses{}
 		}
-		if f.Added.IsZero() {
+		if l.added.IsZero() {
 			return true
 		}
-		if (f.seen || f.unchecked || !checked) && f.prompt < promptly {
-			f.prompt++
+		if (l.used || !checked) && l.prompt < promptly {
+			l.prompt++
 			return true
 		}
-		f.times++
-		f.retry = now.Add(flapPause(f.times))
+		l.times++
+		l.retry = now.Add(flapPause(l.times))
 	}
-	return !now.Before(f.retry)
+	return !now.Before(l.retry)
 }
-
-// Used reports whether the address vanished after it had been in use, and not at once.
-func (f *FlapDamping) Used() bool { return f.times == 0 }
 
 // flapPause returns the pause before an address that vanished this many times in a row is
 // added again. There is none the first time.
@@ -91,11 +87,11 @@ func flapPause(times int) time.Duration {
 	return min(flapMin<<min(times-2, 10), flapMax)
 }
 
-// Err says why the wanted address ip does not stay, or returns nil. It does not matter
+// err says why the wanted address ip does not stay, or returns nil. It does not matter
 // whether ip is there at the moment.
-func (f *FlapDamping) Err(ip netip.Addr) error {
+func (l *losses) err(ip netip.Addr) error {
 	switch {
-	case f.times < 2:
+	case l.times < 2:
 		return nil
 	case ip.Is4():
 		return ErrVanishes4
