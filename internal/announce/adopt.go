@@ -5,10 +5,16 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/service"
 )
 
-// Adopt returns a function that tells our addresses from others in s, on a kernel that keeps
-// no marks. It returns nil on a kernel with marks.
+// Adopt returns a function that tells which addresses without a mark are ours in s, or nil if none is.
+//
+// A kernel that keeps marks has such addresses from PureLB 0.17, which set no marks. There an address is
+// ours if a Service has it, and if it is on the dummy interface, or a slot names this node and its link and
+// the address expires. The agent then marks it.
+//
+// The rest is about kernels without marks.
 //
 // A remote address that this agent has had until now is ours, also if the dummy interface has another
 // name now, or no known one.
@@ -25,7 +31,7 @@ import (
 // address that may be ours counts as ours: the agent only refreshes it.
 func Adopt(s Situation) func(Address) bool {
 	if s.Node.MarksSupported {
-		return nil
+		return s.leftByAnEarlierGeneration()
 	}
 	services, backed, links := addressesOf(s.Services), backed(s), s.Node.byName()
 	return func(a Address) bool {
@@ -47,6 +53,29 @@ func Adopt(s Situation) func(Address) bool {
 		}
 		return services[ip] && a.Valid > ageless/2 || (services[ip] || !s.Complete) && a.Valid <= lasting(s)
 	}
+}
+
+// leftByAnEarlierGeneration is Adopt for a kernel that keeps marks.
+func (s Situation) leftByAnEarlierGeneration() func(Address) bool {
+	unmarked, ours := map[netip.Addr]Address{}, map[place]bool{}
+	for _, a := range s.Node.Addresses {
+		if a.Mark == 0 && (a.Valid != Forever || onDummy(a, s.Agent)) {
+			unmarked[a.Prefix.Addr()] = a
+		}
+	}
+	if len(unmarked) == 0 {
+		return nil
+	}
+	for _, svc := range s.Services {
+		for _, ip := range svc.Addresses {
+			a, found := unmarked[ip]
+			slot, named := service.SlotOf(svc.Slots, ip)
+			if found && (onDummy(a, s.Agent) || named && slot.Node == s.Self && slot.Interface == a.Link) {
+				ours[placeOf(a)] = true
+			}
+		}
+	}
+	return func(a Address) bool { return ours[placeOf(a)] }
 }
 
 // Holds returns the addresses that are here after a pass and belong here, with their links: the local

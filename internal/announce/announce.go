@@ -40,6 +40,9 @@ type Address struct {
 	// Anew says to take an address off first and add it again, so that it comes after all
 	// others of its network.
 	Anew bool
+	// Join says that the kernel keeps marks, and has the address without one, and that it is ours
+	// nevertheless (see Adopt).
+	Join bool
 	// Tentative and Failed are the results of duplicate address detection,
 	// for found addresses only.
 	Tentative, Failed bool
@@ -108,7 +111,7 @@ type Node struct {
 	// net.ipv4.conf.*.arp_announce is 0.
 	AnySender bool
 	// MarksSupported says whether this kernel keeps IFA_PROTO. If it does, an address without
-	// Mark is not ours.
+	// Mark is not ours, unless an earlier generation of PureLB left it (see Adopt).
 	MarksSupported bool
 }
 

@@ -14,8 +14,7 @@ const ipvsLink = "kube-ipvs0"
 // Diff returns the changes after which node carries exactly the wanted addresses, beside its
 // own. It changes nothing about an address that the node has as its own, also if it is wanted.
 //
-// An address with our Mark is ours. On a kernel without marks, adopt says which addresses are
-// ours. On other kernels Diff does not call adopt.
+// An address with our Mark is ours. adopt says which addresses without a mark are ours, see Adopt.
 //
 // If an address must be refreshed, Diff refreshes also those that are soon due. So addresses that
 // came one by one are refreshed together, and an idle node needs few passes.
@@ -24,7 +23,9 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 	var c Changes
 	var aged []Address
 	keep, added, displaced := make([]bool, len(node.Addresses)), map[place]bool{}, displaced(node)
+	joined := joined(node, ours)
 	for _, w := range wanted {
+		w.Join = joined[w.Prefix.Addr()]
 		if _, taken := foreign[w.Prefix.Addr()]; taken {
 			continue
 		}
@@ -37,7 +38,7 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 			keep[i] = true
 			w.Anew = displaced[networkOf(w)]
 			switch found := node.Addresses[i]; {
-			case w.Anew || stale(found, w):
+			case w.Anew || w.Join || stale(found, w):
 				c.Refresh = append(c.Refresh, w)
 			case aging(found, w):
 				aged = append(aged, w)
@@ -49,6 +50,7 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 	}
 	for _, a := range node.Addresses {
 		if i, mine := ours[placeOf(a)]; mine && !keep[i] {
+			a.Join = joined[a.Prefix.Addr()]
 			c.Remove = append(c.Remove, a)
 		}
 	}
@@ -89,8 +91,21 @@ func displaced(node Node) map[place]bool {
 
 // isOurs reports whether a, one of the addresses of n, is ours.
 func (n Node) isOurs(a Address, adopt func(Address) bool) bool {
-	return a.Link != ipvsLink &&
-		(a.Mark == Mark || !n.MarksSupported && a.Mark == 0 && adopt != nil && adopt(a))
+	return a.Link != ipvsLink && (a.Mark == Mark || a.Mark == 0 && adopt != nil && adopt(a))
+}
+
+// joined returns the addresses in ours that have no mark although the kernel of node keeps marks.
+func joined(node Node, ours map[place]int) map[netip.Addr]bool {
+	if !node.MarksSupported {
+		return nil
+	}
+	all := map[netip.Addr]bool{}
+	for _, i := range ours {
+		if a := node.Addresses[i]; a.Mark != Mark {
+			all[a.Prefix.Addr()] = true
+		}
+	}
+	return all
 }
 
 // oursOn returns our addresses of node with their index.

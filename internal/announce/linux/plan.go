@@ -66,7 +66,7 @@ func (p *plan) put(a announce.Address) {
 	}
 	is := p.at[spot{index, a.Prefix.Addr()}]
 	for _, h := range is {
-		if !p.ours(h) {
+		if !p.ours(h, a) {
 			p.fail(a, ErrForeign)
 			return
 		}
@@ -98,15 +98,17 @@ func mustGo(h held, a announce.Address) bool {
 // remove plans to remove a.
 func (p *plan) remove(a announce.Address) {
 	for _, h := range p.at[spot{p.links[a.Link].Index, a.Prefix.Addr()}] {
-		if h.Prefix == a.Prefix && p.ours(h) {
+		if h.Prefix == a.Prefix && p.ours(h, a) {
 			p.takeOff(a, h)
 		}
 	}
 }
 
-// ours reports whether we may change h. If the kernel does not store marks, only the caller
-// knows, and ours returns true.
-func (p *plan) ours(h held) bool { return h.Mark == announce.Mark || !p.marks }
+// ours reports whether we may change h into a, or remove it. If the kernel does not store marks, only the
+// caller knows, and ours returns true.
+func (p *plan) ours(h held, a announce.Address) bool {
+	return h.Mark == announce.Mark || !p.marks || a.Join && h.Mark == 0
+}
 
 func (p *plan) takeOff(a announce.Address, h held) {
 	p.steps = append(p.steps, step{address: a, old: &h, req: oldAddress(h.Prefix, h.index)})

@@ -114,7 +114,7 @@ func parse(words []string) (all []announce.Address) {
 		if !elsewhere {
 			link = "eth0"
 		}
-		a := map[string]func(string, string) announce.Address{"local": local, "remote": remote, "single": single}[kind](link, prefix)
+		a := map[string]func(string, string) announce.Address{"local": local, "remote": remote, "single": single, "join": join}[kind](link, prefix)
 		if valid, err := time.ParseDuration(lifetime); err == nil {
 			if a.Preferred > 0 {
 				a.Preferred = valid

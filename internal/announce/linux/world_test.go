@@ -166,6 +166,13 @@ func single(link, prefix string) announce.Address {
 	return a
 }
 
+// join returns a local address that the kernel has without a mark.
+func join(link, prefix string) announce.Address {
+	a := local(link, prefix)
+	a.Join = true
+	return a
+}
+
 func remote(link, prefix string) announce.Address {
 	return announce.Address{
 		Prefix: netip.MustParsePrefix(prefix), Link: link,
