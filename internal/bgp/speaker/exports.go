@@ -86,6 +86,13 @@ func (e *exports) askSoon(now time.Time) {
 	}
 }
 
+// askNow asks to program the routes again at once: another program may have removed some.
+func (e *exports) askNow(now time.Time) {
+	if len(e.rules) > 0 {
+		e.Ask(now)
+	}
+}
+
 // export starts to program the kernel.
 func (s *Speaker) export(_ context.Context, now time.Time) {
 	e := &s.exports

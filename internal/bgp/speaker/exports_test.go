@@ -36,6 +36,22 @@ func TestLearnedRoutesAreExportedByTheRules(t *testing.T) {
 	})
 }
 
+// Network managers flush the routes that they did not add themselves.
+func TestFlushedRoutesAreBackAtOnce(t *testing.T) {
+	inWorld(t, twoRouters, nil, func(w *world) {
+		w.serves(func(s *fakeServer) {
+			s.learned = []peering.LearnedRoute{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), NextHop: netip.MustParseAddr("192.0.2.1")}}
+		})
+		routes := w.kernel.String()
+		for range 20 {
+			w.kernel.change(func(k *fakeKernel) { k.routes = nil })
+			pass(50 * time.Millisecond)
+			expect.Equal(t, "routes 50 ms later", w.kernel.String(), routes)
+			pass(time.Second)
+		}
+	})
+}
+
 // twoRouters is a spec with an export rule and two neighbors.
 const twoRouters = `{global: {asn: 65000}, netlinkExport: {enabled: true, rules: [{name: all, tableId: 7}]}, neighbors: [
 	{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 65001}}]}`

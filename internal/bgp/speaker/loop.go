@@ -124,7 +124,7 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 		}
 		s.turn(func(now time.Time) {
 			s.governing.Ask(s.governing.ended.Add(kernelPause))
-			s.exports.askSoon(now)
+			s.exports.askNow(now)
 		})
 	case <-w.start:
 		s.turn(func(now time.Time) { s.useStored(s.life, now) })
