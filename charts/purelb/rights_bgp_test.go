@@ -67,7 +67,7 @@ func (bgpKernel) LinkLocalNeighbor(context.Context, string) (netip.Addr, bool, e
 
 func (bgpKernel) Advertise(context.Context, string) error { return nil }
 
-func (bgpKernel) Program(context.Context, routing.Wanted) ([]routing.Problem, error) {
+func (bgpKernel) Program(context.Context, []routing.Route, bool) ([]routing.Problem, error) {
 	return nil, nil
 }
 

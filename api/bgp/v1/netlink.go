@@ -33,10 +33,9 @@ type NetlinkExport struct {
 	// +optional
 	DampeningInterval int32 `json:"dampeningInterval,omitempty"`
 
-	// routeProtocol is the number that marks PureLB's routes in the tables (see
-	// /etc/iproute2/rt_protos), 5 to 255. If another program has routes with this
-	// number in a table, nothing is exported into that table. Default (0): 186,
-	// "bgp".
+	// routeProtocol is the protocol number of PureLB's routes in the tables (see
+	// /etc/iproute2/rt_protos), 5 to 255. Another program may use the same number:
+	// PureLB knows its routes by another mark. Default (0): 186, "bgp".
 	// +optional
 	RouteProtocol int32 `json:"routeProtocol,omitempty"`
 

@@ -15,9 +15,6 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// maxHeard limits the prefixes of neighbors that are remembered.
-const maxHeard = 4096
-
 // events stores facts that GoBGP reports only once: the time at which a session entered its
 // state, and the reason for which the last session ended.
 type events struct {
@@ -30,11 +27,6 @@ type events struct {
 	// server counts the ended servers, so that late events of one server are not used for the next.
 	server   int
 	sessions map[netip.Addr]phase
-	// heard are the prefixes that neighbors have announced. The speaker needs them, because GoBGP
-	// does not report when a route of our own replaces a route of a neighbor. If there are more
-	// than maxHeard, every route of our own counts as a change.
-	heard   map[netip.Prefix]struct{}
-	tooMany bool
 }
 
 // phase is the history of a session. GoBGP's list of neighbors may be ahead of its events. Reports
@@ -62,7 +54,6 @@ func newEvents() *events {
 		wake:     make(chan struct{}, 1),
 		lost:     make(chan netip.Addr, 1024),
 		sessions: map[netip.Addr]phase{},
-		heard:    map[netip.Prefix]struct{}{},
 	}
 }
 
@@ -76,8 +67,6 @@ func (e *events) forget() {
 	defer e.mu.Unlock()
 	e.server++
 	clear(e.sessions)
-	clear(e.heard)
-	e.tooMany = false
 	backoff.Poke(e.wake)
 }
 
@@ -110,7 +99,9 @@ func (e *events) callbacks() server.WatchEventMessageCallbacks {
 		OnPathEor: func(path *apiutil.Path, _ time.Time) {
 			ifThere(func() { e.endOfRIB(path.PeerAddress, path.Family) })
 		},
-		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { ifThere(func() { e.paths(paths) }) },
+		// These are received routes. GoBGP also has events of best paths, but sends one for each of our own
+		// routes too, which doubles the cost of announcing one.
+		OnPathUpdate: func([]*apiutil.Path, time.Time) { backoff.Poke(e.wake) },
 	}
 }
 
@@ -211,43 +202,6 @@ func (e *events) retain(there map[netip.Addr]bool) {
 	for a := range e.sessions {
 		if !there[a] {
 			delete(e.sessions, a)
-		}
-	}
-}
-
-// paths records the routes that neighbors announced or withdrew. It uses the events of
-// received routes: GoBGP also sends events of best paths for each of our own routes, which
-// doubles the cost of announcing one. The caller holds mu.
-func (e *events) paths(paths []*apiutil.Path) {
-	for _, path := range paths {
-		if prefix, ok := prefixOf(path.Nlri); ok {
-			e.hear(prefix)
-			backoff.Poke(e.wake)
-		}
-	}
-}
-
-func (e *events) hear(prefix netip.Prefix) {
-	if e.tooMany {
-		return
-	}
-	e.heard[prefix] = struct{}{}
-	if len(e.heard) > maxHeard {
-		e.heard, e.tooMany = map[netip.Prefix]struct{}{}, true
-	}
-}
-
-// own signals when our own routes may change the best paths.
-func (e *events) own(routes []peering.Route) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.heard) == 0 && !e.tooMany {
-		return
-	}
-	for _, r := range routes {
-		if _, is := e.heard[r.Prefix]; is || e.tooMany {
-			backoff.Poke(e.wake)
-			return
 		}
 	}
 }

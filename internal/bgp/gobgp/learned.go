@@ -17,15 +17,15 @@ import (
 // Learned returns the best routes from neighbors, sorted: one for each prefix.
 func (s *Server) Learned(_ context.Context) ([]peering.LearnedRoute, error) {
 	s.mu.Lock()
-	e, global := s.engine, s.found.global
+	e, families := s.engine, s.found.global.Families
 	s.mu.Unlock()
 	if e == nil {
 		return nil, nil
 	}
 	var out []peering.LearnedRoute
-	for _, f := range global.Families {
+	for _, f := range families {
 		err := e.routes(bgpFamily(f), func(path *apiutil.Path) {
-			out = append(out, learnedRoute(path, global))
+			out = append(out, learnedRoute(path))
 		})
 		if err != nil {
 			return nil, fmt.Errorf("list learned routes: %w", err)
@@ -63,9 +63,9 @@ func (e *engine) routes(f bgp.Family, found func(*apiutil.Path)) error {
 	})
 }
 
-func learnedRoute(path *apiutil.Path, g peering.Global) peering.LearnedRoute {
+func learnedRoute(path *apiutil.Path) peering.LearnedRoute {
 	prefix, _ := prefixOf(path.Nlri)
-	r := peering.LearnedRoute{Prefix: prefix, From: path.PeerAddress, Internal: path.PeerASN == g.ASN}
+	r := peering.LearnedRoute{Prefix: prefix, From: path.PeerAddress}
 	for _, a := range path.Attrs {
 		switch a := a.(type) {
 		case *bgp.PathAttributeNextHop:

@@ -118,11 +118,7 @@ func (s *Server) tell(routes []peering.Route, do func(paths []*apiutil.Path) err
 		}
 		paths = append(paths, path)
 	}
-	if err := s.engine.call(func() error { return do(paths) }); err != nil {
-		return err
-	}
-	s.events.own(routes)
-	return nil
+	return s.engine.call(func() error { return do(paths) })
 }
 
 func checkRoute(r peering.Route) error {

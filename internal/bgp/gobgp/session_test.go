@@ -173,39 +173,6 @@ func TestAnImportPolicyDoesNotAffectOurOwnRoutes(t *testing.T) {
 	await(t, s, "203.0.113.128/25 via 192.0.2.2 from 192.0.2.2")
 }
 
-// forget discards a waiting event.
-func forget(s *Server) {
-	select {
-	case <-s.Events():
-	default:
-	}
-}
-
-// wakes waits for an event.
-func wakes(t testing.TB, s *Server) {
-	t.Helper()
-	select {
-	case <-s.Events():
-	case <-time.After(bgptest.Patience):
-		t.Fatal("the server sends no event")
-	}
-}
-
-func TestAnOwnRouteReplacesALearnedOneWithAnEvent(t *testing.T) {
-	w := newWorld(t)
-	w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
-	s := newServer(t)
-	apply(t, s, state(peer("192.0.2.2")))
-	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
-	forget(s)
-	announce(t, s, routes("203.0.113.0/24", "198.51.100.1/32")...)
-	wakes(t, s)
-	await(t, s)
-	announce(t, s)
-	wakes(t, s)
-	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
-}
-
 // GoBGP ends the session for good. Another limit alone does not begin it, a new neighbor does.
 func TestANeighborAboveItsLimitHasNoSession(t *testing.T) {
 	w := newWorld(t)

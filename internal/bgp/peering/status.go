@@ -66,6 +66,4 @@ type LearnedRoute struct {
 	From             netip.Addr
 	Communities      []uint32
 	LargeCommunities []string
-	// Internal says that the route is from a neighbor in our own AS.
-	Internal bool
 }

@@ -113,18 +113,11 @@ func (k *Kernel) device(ctx context.Context, name string) (link, bool, error) {
 }
 
 // routeTo returns the route to an address through the link with this index, or through any link if
-// the index is 0. The route has a hop, and leads to another host or is RTN_LOCAL.
+// the index is 0. The route has a hop, and leads to another host or is RTN_LOCAL. It returns false if
+// there is no such route.
 func (k *Kernel) routeTo(ctx context.Context, to netip.Addr, through int) (route, bool, error) {
-	r, ok, err := k.askRoute(ctx, to, through, 0)
-	return r, ok && len(r.hops) > 0 && (r.kind == unix.RTN_UNICAST || r.kind == unix.RTN_LOCAL), err
-}
-
-// askRoute asks the kernel for the route to an address, with flags such as RTM_F_FIB_MATCH. It
-// returns false if there is no route.
-func (k *Kernel) askRoute(ctx context.Context, to netip.Addr, through int, flags uint32) (route, bool, error) {
 	body := make([]byte, unix.SizeofRtMsg)
 	body[0], body[1] = rtnetlink.Family(to), uint8(to.BitLen())
-	native.PutUint32(body[8:], flags)
 	req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
 	req.Add(unix.RTA_DST, to.AsSlice())
 	if through != 0 {
@@ -138,7 +131,7 @@ func (k *Kernel) askRoute(ctx context.Context, to netip.Addr, through int, flags
 		return route{}, false, fmt.Errorf("ask for the route to %s: %w", to, err)
 	}
 	r, err := parseRoute(answer)
-	return r, err == nil, err
+	return r, len(r.hops) > 0 && (r.kind == unix.RTN_UNICAST || r.kind == unix.RTN_LOCAL), err
 }
 
 // leadsNowhere reports whether the kernel answered that there is no route: the route is

@@ -10,67 +10,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// targets returns the kernel routes for wanted that are in own, and a problem for each
-// wanted route that is impossible or incomplete. If a next hop is not on a link of this
-// node, the hop has the gateway on the path to that next hop.
-func (k *Kernel) targets(ctx context.Context, wanted []Route, own realms) ([]route, []Problem, error) {
-	r := resolver{kernel: k, own: own, answers: make(map[question]answer)}
+// targets returns the kernel routes for wanted, and a problem for each wanted route that is
+// impossible or incomplete. If a next hop is not on a link of this node, the hop has the gateway
+// on the path to that next hop.
+func (k *Kernel) targets(ctx context.Context, wanted []Route) ([]route, []Problem, error) {
+	r := resolver{kernel: k, answers: make(map[netip.Addr]answer)}
 	var problems []Problem
 	all := make([]route, 0, len(wanted))
-	at := make(map[place]int, len(wanted))
 	for _, w := range wanted {
-		t := w.target()
-		err := w.check()
-		if err == nil && !own.has(t) {
-			err = t.outside()
+		t := route{
+			place:    place{table: w.Table, prefix: w.Prefix, metric: w.Metric},
+			protocol: uint8(w.Protocol), kind: unix.RTN_UNICAST, marked: true,
 		}
-		if err == nil {
-			var failed error
-			if t.hops, err, failed = r.hops(ctx, w); failed != nil {
-				return nil, nil, failed
+		wrong := w.check()
+		if wrong == nil {
+			var err error
+			if t.hops, wrong, err = r.hops(ctx, w); err != nil {
+				return nil, nil, err
 			}
 		}
-		if err != nil {
-			p := t.problem(err)
+		if wrong != nil {
+			p := t.problem(wrong)
 			p.Installed = len(t.hops) > 0
 			problems = append(problems, p)
 		}
-		if len(t.hops) == 0 {
-			continue
+		if len(t.hops) > 0 {
+			all = append(all, t)
 		}
-		// Several rules may want the same route. It then gets the next hops of all of them.
-		if i, double := at[t.place]; double {
-			all[i].hops = sortedHops(append(all[i].hops, t.hops...))
-			continue
-		}
-		at[t.place] = len(all)
-		all = append(all, t)
 	}
 	return all, problems, nil
-}
-
-// target returns the kernel route of w without its hops.
-func (w Route) target() route {
-	return route{
-		place:    place{table: mainTable(w.Table), prefix: w.Prefix.Masked(), metric: metricFor(w.Prefix, w.Metric)},
-		protocol: uint8(w.Protocol),
-		kind:     unix.RTN_UNICAST,
-	}
-}
-
-// outside returns why a route outside all realms is refused.
-func (r route) outside() error {
-	if r.prefix.Bits() == 0 {
-		return ErrDefaultRoute
-	}
-	return fmt.Errorf("protocol %d in table %d is not ours", r.protocol, r.table)
 }
 
 // check reports what is wrong with w, regardless of other routes.
 func (w Route) check() error {
 	switch {
-	case !w.Prefix.IsValid():
-		return errors.New("not a prefix")
 	case w.Table == unix.RT_TABLE_LOCAL:
 		return errors.New("the local table is the kernel's")
 	case len(w.NextHops) == 0:
@@ -82,15 +55,11 @@ func (w Route) check() error {
 // resolver resolves next hops to hops, and asks the kernel only once for each.
 type resolver struct {
 	kernel  *Kernel
-	own     realms
-	answers map[question]answer
+	answers map[netip.Addr]answer
 }
 
-type question struct {
-	nextHop netip.Addr
-	check   bool
-}
-
+// answer is the hop for a next hop, or why there is none. A next hop that is unreachable has a hop too,
+// for routes that leave the check to the kernel.
 type answer struct {
 	hop hop
 	err error
@@ -100,16 +69,18 @@ type answer struct {
 // failed is set only if the kernel could not be asked.
 func (r *resolver) hops(ctx context.Context, w Route) (hops []hop, wrong, failed error) {
 	for _, n := range w.NextHops {
-		q := question{n, w.ValidateNextHop}
-		a, known := r.answers[q]
+		a, known := r.answers[n]
 		if !known {
 			var err error
-			if a, err = r.resolve(ctx, q); err != nil {
+			if a, err = r.resolve(ctx, n); err != nil {
 				return nil, nil, err
 			}
-			r.answers[q] = a
+			r.answers[n] = a
 		}
 		err := a.err
+		if errors.Is(err, ErrUnreachable) && !w.ValidateNextHop && a.hop.gateway.IsValid() {
+			err = nil
+		}
 		if err == nil && w.Prefix.Addr().Is6() && a.hop.gateway.Is4() {
 			err = fmt.Errorf("next hop %s: an IPv6 route cannot have an IPv4 next hop", n)
 		}
@@ -119,17 +90,12 @@ func (r *resolver) hops(ctx context.Context, w Route) (hops []hop, wrong, failed
 		}
 		hops = append(hops, a.hop)
 	}
-	return sortedHops(hops), wrong, nil
-}
-
-func sortedHops(hops []hop) []hop {
 	slices.SortFunc(hops, compareHops)
-	return slices.Compact(hops)
+	return slices.Compact(hops), wrong, nil
 }
 
 // resolve returns the hop for a next hop.
-func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
-	to := q.nextHop
+func (r *resolver) resolve(ctx context.Context, to netip.Addr) (answer, error) {
 	if !to.IsValid() || to.IsUnspecified() || to.Is4In6() || to.IsMulticast() || to.IsLoopback() {
 		return answer{err: fmt.Errorf("next hop %s is not the address of a neighbor", to)}, nil
 	}
@@ -145,19 +111,12 @@ func (r *resolver) resolve(ctx context.Context, q question) (answer, error) {
 		return answer{err: fmt.Errorf("next hop %s is this node", to)}, nil
 	case ok && !way.hops[0].gateway.IsValid():
 		return answer{hop: hop{to, way.hops[0].link}}, nil
-	case ok:
-		learned, err := r.learned(ctx, to)
-		if err != nil {
-			return answer{}, err
-		}
-		if !learned {
-			return answer{hop: way.hops[0]}, nil
-		}
+	// A next hop must not be reached by a learned route. A route that leads to its own next hop would
+	// never become invalid.
+	case ok && !way.ours():
+		return answer{hop: way.hops[0]}, nil
 	}
-	if q.check {
-		return answer{err: fmt.Errorf("%w: %s", ErrUnreachable, to)}, nil
-	}
-	return answer{hop: hop{gateway: to}}, nil
+	return answer{hop{gateway: to}, fmt.Errorf("%w: %s", ErrUnreachable, to)}, nil
 }
 
 // resolveOnLink returns the hop for a link-local next hop.
@@ -173,12 +132,4 @@ func (r *resolver) resolveOnLink(ctx context.Context, to netip.Addr) (answer, er
 		return answer{err: fmt.Errorf("%w: %s: the interface is down or gone", ErrUnreachable, to)}, nil
 	}
 	return answer{hop: hop{to.WithZone(""), l.index}}, nil
-}
-
-// learned reports whether the route to an address is one of ours. A next hop must not be
-// reached by a learned route. A route that leads to its own next hop would never become
-// invalid.
-func (r *resolver) learned(ctx context.Context, to netip.Addr) (bool, error) {
-	match, ok, err := r.kernel.askRoute(ctx, to, 0, unix.RTM_F_FIB_MATCH)
-	return !ok || r.own.has(match), err // without a route: it has gone meanwhile
 }

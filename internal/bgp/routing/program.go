@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -17,8 +18,8 @@ import (
 type Route struct {
 	Prefix   netip.Prefix
 	Protocol int
-	Table    uint32 // 0 means the main table
-	Metric   uint32 // 0 means the kernel's default, which is 1024 for IPv6
+	Table    uint32
+	Metric   uint32
 	// NextHops are the neighbors to send to, with equal weights. A link-local next hop has
 	// its interface as zone.
 	NextHops []netip.Addr
@@ -28,139 +29,151 @@ type Route struct {
 }
 
 // Problem says why a route is not in the kernel as wanted. With Installed, only some of its
-// next hops are missing. With Left, the previous route in its place could not be removed or
-// replaced.
+// next hops are missing.
 type Problem struct {
 	Prefix    netip.Prefix
 	Table     uint32
 	Metric    uint32
 	Installed bool
-	Left      bool
-	// Foreign is the number of routes of another program in a wanted Realm. Prefix is one
-	// of them.
-	Foreign int
-	Err     error
+	Err       error
 }
 
 // Errors of routes that this package refuses.
 var (
-	ErrDefaultRoute = errors.New("a default route, which no rule allows")
-	ErrUnreachable  = errors.New("next hop unreachable")
-	ErrOccupied     = errors.New("a route of another program is in its place")
-	ErrForeign      = errors.New("another program uses this protocol number in this table")
-	ErrShared       = errors.New("another program uses this protocol number in this table too")
+	ErrUnreachable = errors.New("next hop unreachable")
+	ErrOccupied    = errors.New("a route of another program is in its place")
 )
 
-// Wanted is the set of routes that the kernel should have.
-type Wanted struct {
-	// Routes must be in Own. Program removes the other routes in Own.
-	Routes []Route
-	Own    []Realm
-	// Keep prevents all removals: Routes may not be complete yet.
-	Keep bool
-}
-
-// Program makes the kernel have the wanted routes, and changes only what differs. It adds
-// new routes and replaces changed routes, each in one step, before it removes any.
+// Program makes the kernel have the wanted routes, of which no two may have the same prefix,
+// table and metric. It changes only what differs. It adds new routes and replaces changed
+// routes, each in one step, before it removes any. With keep it removes none: wanted may not
+// be complete yet.
 //
-// Program marks every realm that it uses in the kernel. The marks live as long as the
-// routes do. So a later process finds the routes of this one, and removes them if it does
-// not want their realm any more. Routes in a realm without a mark belong to another
-// program: then Program leaves the realm alone, and reports a problem.
+// Each route that Program adds has a mark. So a later process finds the routes of this one,
+// whatever their table and protocol are. Program never changes routes without the mark. If
+// another program has a route in the place (table, prefix and metric) of a wanted route, that
+// is a problem, because it is not defined which of the two the kernel uses.
 //
-// Program never changes routes outside of these realms. If another program has a route in
-// the place (table, prefix and metric) of a wanted route, that is a problem, because it is
-// not defined which of the two the kernel uses.
-//
-// Each route that Program cannot add or remove is a problem, and it programs the other
-// routes. After an error, part of the changes may be done.
-func (k *Kernel) Program(ctx context.Context, w Wanted) ([]Problem, error) {
-	for _, r := range w.Own {
-		if err := r.check(); err != nil {
-			return nil, err
+// Each route that Program cannot add is a problem, and it programs the other routes. After an
+// error, part of the changes may be done.
+func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Problem, error) {
+	found, err := k.routes(ctx, unix.RT_TABLE_UNSPEC, unix.RTN_UNICAST)
+	if err != nil {
+		return nil, err
+	}
+	old, err := k.oldMarks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old.adopt(found)
+	targets, problems, err := k.targets(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	changes, removals, occupied := difference(targets, found)
+	for i, err := range k.carryOut(ctx, changes) {
+		if errors.Is(err, unix.EEXIST) {
+			occupied = append(occupied, changes[i].route)
+		} else if err != nil {
+			problems = append(problems, changes[i].route.problem(fmt.Errorf("%s route: %w", changes[i].do, err)))
 		}
 	}
-	k.programming.Lock()
-	defer k.programming.Unlock()
-	marked, err := k.marked(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found, err := k.found(ctx, joined(w.Own, marked))
-	if err != nil {
-		return nil, err
-	}
-	k.claims.update(w.Own, marked, found)
-	mine, shared, problems := k.claims.sort(w.Own, found)
-	wanted, refused := possible(w, mine)
-	targets, impossible, err := k.targets(ctx, wanted, mine)
-	if err != nil {
-		return nil, err
-	}
-	if err := k.mark(ctx, mine.without(shared), marked); err != nil {
-		return nil, err
-	}
-	p := difference(targets, found, k.claims.has)
-	if w.Keep {
-		p.steps = slices.DeleteFunc(p.steps, func(s step) bool { return s.do == remove })
-	}
-	problems = slices.Concat(problems, refused, impossible)
-	for _, t := range p.occupied {
-		problems = append(problems, t.problem(ErrOccupied))
-	}
-	undone := k.carryOut(ctx, p)
-	problems = append(problems, undone...)
-	if !w.Keep && len(undone) == 0 {
-		err = k.unmark(ctx, mine.without(shared), marked)
-	} else {
-		err = k.unmark(ctx, marked.without(shared), marked)
+	for _, r := range occupied {
+		problems = append(problems, r.problem(ErrOccupied))
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
 	})
-	return problems, err
+	if keep {
+		return problems, nil
+	}
+	if err := k.remove(ctx, removals); err != nil {
+		return problems, err
+	}
+	return problems, k.dropOldMarks(ctx, old)
 }
 
-// found returns the routes in the tables of own, and in all tables with routes of ours.
-func (k *Kernel) found(ctx context.Context, own realms) ([]route, error) {
-	concerned := k.claims.tables()
-	for _, r := range own {
-		concerned[mainTable(r.Table)] = true
-	}
-	delete(concerned, unix.RT_TABLE_LOCAL)
-	var all []route
-	for table := range concerned {
-		some, err := k.routes(ctx, table)
-		if err != nil {
-			return nil, err
+// remove carries out removals.
+func (k *Kernel) remove(ctx context.Context, removals []step) error {
+	var left []error
+	for i, err := range k.carryOut(ctx, removals) {
+		if err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it is gone already
+			r := removals[i].route
+			left = append(left, fmt.Errorf("%s in table %d: %w", r.prefix, r.table, err))
 		}
-		all = append(all, some...)
 	}
-	return all, nil
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d routes from before are still in the kernel, such as %w", len(left), left[0])
 }
 
-// carryOut executes the steps of p.
-func (k *Kernel) carryOut(ctx context.Context, p plan) (problems []Problem) {
-	reqs := make([]*rtnetlink.Request, 0, len(p.steps))
-	for _, s := range p.steps {
+// action is a change of a route.
+type action string
+
+const (
+	create  action = "add"
+	replace action = "replace"
+	remove  action = "remove"
+)
+
+// step is one action on one route.
+type step struct {
+	do    action
+	route route
+}
+
+func (s step) request() *rtnetlink.Request {
+	switch s.do {
+	case create:
+		// Without EXCL, the kernel would add an IPv6 route to an existing route as one more
+		// next hop.
+		return s.route.request(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	case replace:
+		return s.route.request(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE)
+	default:
+		return s.route.request(unix.RTM_DELROUTE, 0)
+	}
+}
+
+// carryOut executes steps, and returns the answer to each.
+func (k *Kernel) carryOut(ctx context.Context, steps []step) []error {
+	reqs := make([]*rtnetlink.Request, 0, len(steps))
+	for _, s := range steps {
 		reqs = append(reqs, s.request())
 	}
-	for i, err := range k.route.Batch(ctx, reqs) {
-		s := p.steps[i]
-		k.claims.note(s, err)
-		switch {
-		case s.do == remove && errors.Is(err, unix.ESRCH):
-			err = nil // it is gone already
-		case s.do == create && errors.Is(err, unix.EEXIST):
-			err = ErrOccupied
-		}
-		if err != nil {
-			p := s.route.problem(fmt.Errorf("%s route: %w", s.do, err))
-			p.Left = s.do != create
-			problems = append(problems, p)
+	return k.route.Batch(ctx, reqs)
+}
+
+// difference returns the steps that turn our routes into wanted, and the wanted routes whose
+// place has the route of another program. A route of ours with another protocol than wanted is
+// replaced in place, so that there is always a route.
+func difference(wanted, found []route) (changes, removals []step, occupied []route) {
+	ours, others := map[place]route{}, map[place]bool{}
+	for _, f := range found {
+		if f.ours() {
+			ours[f.place] = f
+		} else {
+			others[f.place] = true
 		}
 	}
-	return problems
+	for _, w := range wanted {
+		is, there := ours[w.place]
+		switch {
+		case others[w.place]:
+			occupied = append(occupied, w)
+			continue // our own route in that place is removed
+		case !there:
+			changes = append(changes, step{create, w})
+		case !is.same(w):
+			changes = append(changes, step{replace, w})
+		}
+		delete(ours, w.place)
+	}
+	for _, r := range slices.SortedFunc(maps.Values(ours), compareRoutes) {
+		removals = append(removals, step{remove, r})
+	}
+	return changes, removals, occupied
 }
 
 func (r route) problem(err error) Problem {

@@ -15,6 +15,9 @@ import (
 
 const bgp = 186
 
+// ourMark is how iproute2 prints the mark of a learned route.
+const ourMark = "features 0x4"
+
 // router returns a space with two links. The neighbors on them need not exist.
 func router(t testing.TB) space {
 	t.Helper()
@@ -32,7 +35,9 @@ func router(t testing.TB) space {
 
 // learned returns a route of the main table.
 func learned(prefix string, nextHops ...string) Route {
-	return Route{Prefix: netip.MustParsePrefix(prefix), Protocol: bgp, Metric: 20, NextHops: addrs(nextHops...), ValidateNextHop: true}
+	return Route{
+		Prefix: netip.MustParsePrefix(prefix), Protocol: bgp, Table: unix.RT_TABLE_MAIN, Metric: 20, NextHops: addrs(nextHops...), ValidateNextHop: true,
+	}
 }
 
 func with(r Route, change func(*Route)) Route {
@@ -40,8 +45,13 @@ func with(r Route, change func(*Route)) Route {
 	return r
 }
 
+// inTable puts a route into another table.
+func inTable(table uint32, r Route) Route {
+	return with(r, func(r *Route) { r.Table = table })
+}
+
 // table returns the routes of a table in the format of iproute2, one per line, without the
-// routes that the kernel added.
+// routes that the kernel added, and without our mark.
 func (s space) table(t testing.TB, table string) string {
 	t.Helper()
 	var out []string
@@ -58,6 +68,7 @@ func (s space) table(t testing.TB, table string) string {
 				line = strings.ReplaceAll(line, "\\", "")
 				line = strings.ReplaceAll(line, "pref medium", "")
 				line = strings.ReplaceAll(line, "linkdown", "")
+				line = strings.ReplaceAll(line, ourMark, "")
 				out = append(out, strings.Join(strings.Fields(line), " ")+"\n")
 			}
 		}
@@ -66,33 +77,15 @@ func (s space) table(t testing.TB, table string) string {
 	return strings.Join(out, "")
 }
 
-// program programs wanted. The realms are those of bgp in tables and in the tables of wanted.
-func program(t testing.TB, k *Kernel, wanted []Route, tables ...uint32) []Problem {
+// program programs wanted.
+func program(t testing.TB, k *Kernel, wanted ...Route) []Problem {
 	t.Helper()
-	for _, w := range wanted {
-		if !slices.Contains(tables, w.Table) {
-			tables = append(tables, w.Table)
-		}
-	}
-	var own []Realm
-	for _, table := range tables {
-		own = append(own, Realm{Protocol: bgp, Table: table})
-	}
-	return programIn(t, k, own, wanted...)
-}
-
-// programIn programs wanted in the realms of own.
-func programIn(t testing.TB, k *Kernel, own []Realm, wanted ...Route) []Problem {
-	t.Helper()
-	problems, err := k.Program(t.Context(), Wanted{Routes: wanted, Own: own})
+	problems, err := k.Program(t.Context(), wanted, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return problems
 }
-
-// withDefault is the realm of the main table in which learned default routes are allowed.
-var withDefault = []Realm{{Protocol: bgp, Default: true, DefaultMetric: 20}}
 
 func show(problems []Problem) string {
 	var b strings.Builder
@@ -106,7 +99,6 @@ func TestLearnedRoutesAreInTheKernel(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
-	inTable := func(table uint32) func(*Route) { return func(r *Route) { r.Table = table } }
 	for _, scene := range []struct {
 		name           string
 		wanted         []Route
@@ -128,22 +120,21 @@ func TestLearnedRoutesAreInTheKernel(t *testing.T) {
 			"198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via inet6 2001:db8::fe dev eth0 weight 1\n" +
 				"2001:db8:f::/64 via fe80::fe dev eth0 proto 186 metric 20\n", ""},
 		{"another metric and another table", []Route{
-			with(learned("198.51.100.0/24", "192.0.2.254"), func(r *Route) { r.Metric = 0 }),
-			with(learned("2001:db8:f::/64", "2001:db8::fe"), func(r *Route) { r.Metric = 0 }),
-			with(learned("198.51.100.0/24", "192.0.2.254"), inTable(100)),
-			with(learned("2001:db8:f::/64", "2001:db8::fe"), inTable(100)),
+			with(learned("198.51.100.0/24", "192.0.2.254"), func(r *Route) { r.Metric = 30 }),
+			with(learned("2001:db8:f::/64", "2001:db8::fe"), func(r *Route) { r.Metric = 30 }),
+			inTable(100, learned("198.51.100.0/24", "192.0.2.254")),
+			inTable(100, learned("2001:db8:f::/64", "2001:db8::fe")),
 		},
-			"198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186\n2001:db8:f::/64 via 2001:db8::fe dev eth0 proto 186 metric 1024\n",
+			"198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 30\n2001:db8:f::/64 via 2001:db8::fe dev eth0 proto 186 metric 30\n",
 			"198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n2001:db8:f::/64 via 2001:db8::fe dev eth0 proto 186 metric 20\n"},
-		{"a table beyond 255, and two rules for one route", []Route{
-			with(learned("198.51.100.0/24", "192.0.2.254"), inTable(100)),
-			with(learned("198.51.100.9/24", "192.0.3.254"), inTable(100)),
-			with(learned("198.51.100.0/24", "192.0.2.254"), inTable(100_000)),
+		{"a table beyond 255", []Route{
+			inTable(100, learned("198.51.100.0/24", "192.0.2.254", "192.0.3.254")),
+			inTable(100_000, learned("198.51.100.0/24", "192.0.2.254")),
 		},
 			"", "198.51.100.0/24 proto 186 metric 20 nexthop via 192.0.2.254 dev eth0 weight 1 nexthop via 192.0.3.254 dev eth1 weight 1\n"},
 		{"no routes", nil, "", ""},
 	} {
-		if problems := program(t, k, scene.wanted, 0, 100, 100_000); len(problems) > 0 {
+		if problems := program(t, k, scene.wanted...); len(problems) > 0 {
 			t.Fatalf("%s: %s", scene.name, show(problems))
 		}
 		equal(t, s.table(t, "254"), scene.main)
@@ -162,13 +153,12 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 	wanted := []Route{
 		learned("198.51.100.0/24", "192.0.3.254", "192.0.2.254"), learned("198.51.101.0/24", "fe80::fe%eth0"),
 		learned("2001:db8:f::/64", "2001:db8:1::fe", "2001:db8::fe"), learned("2001:db8:e::/64", "fe80::fe%eth1"),
-		with(learned("2001:db8:d::/64", "2001:db8::fe"), func(r *Route) { r.Metric = 0 }),
-		with(learned("198.51.102.0/24", "192.0.2.254"), func(r *Route) { r.Table, r.Metric = 1000, 0 }),
+		with(learned("2001:db8:d::/64", "2001:db8::fe"), func(r *Route) { r.Metric = 1024 }),
+		inTable(1000, learned("198.51.102.0/24", "192.0.2.254")),
 	}
-	program(t, k, nil, 0, 1000) // marks both tables
 	for _, writes := range []int{len(wanted), 0, 0} {
 		wire.writes = 0
-		if problems := program(t, k, wanted); len(problems) > 0 {
+		if problems := program(t, k, wanted...); len(problems) > 0 {
 			t.Fatal(show(problems))
 		}
 		if wire.writes != writes {
@@ -177,7 +167,7 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 	}
 	wanted[0].NextHops = wanted[0].NextHops[:1]
 	wire.writes = 0
-	program(t, k, wanted)
+	program(t, k, wanted...)
 	if wire.writes != 1 {
 		t.Errorf("%d writes for one change, want 1", wire.writes)
 	}
@@ -241,16 +231,16 @@ func TestAnInterruptedDumpChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
-	program(t, k, []Route{learned("198.51.100.0/24", "192.0.2.254")})
+	program(t, k, learned("198.51.100.0/24", "192.0.2.254"))
 	before := s.table(t, "254")
 	wire := s.count(t, k)
 	wire.interrupted = true
-	if _, err := k.Program(t.Context(), Wanted{Routes: []Route{learned("198.51.101.0/24", "192.0.2.254")}, Own: withDefault}); !errors.Is(err, rtnetlink.ErrInterrupted) {
+	if _, err := k.Program(t.Context(), []Route{learned("198.51.101.0/24", "192.0.2.254")}, false); !errors.Is(err, rtnetlink.ErrInterrupted) {
 		t.Errorf("Program returns %v, want an error about the interrupted dump", err)
 	}
 	equal(t, s.table(t, "254"), before)
 	wire.interrupted = false
-	program(t, k, nil, 0)
+	program(t, k)
 	equal(t, s.table(t, "254"), "")
 }
 
@@ -258,36 +248,31 @@ func TestARouteThatCannotBeReplacedStays(t *testing.T) {
 	t.Parallel()
 	s := router(t)
 	k := s.kernel(t)
-	program(t, k, []Route{learned("198.51.100.0/24", "192.0.2.254")})
+	program(t, k, learned("198.51.100.0/24", "192.0.2.254"))
 	before := s.table(t, "254")
 	unchecked := func(r *Route) { r.ValidateNextHop = false }
-	problems := program(t, k, []Route{
-		with(learned("198.51.100.0/24", "100.64.0.1"), unchecked), with(learned("198.51.101.0/24", "100.64.0.1"), unchecked),
-	})
-	var left []bool
-	for _, p := range problems {
-		left = append(left, p.Left)
-	}
-	equal(t, left, []bool{true, false})
+	problems := program(t, k,
+		with(learned("198.51.100.0/24", "100.64.0.1"), unchecked), with(learned("198.51.101.0/24", "100.64.0.1"), unchecked))
+	equal(t, show(problems), "198.51.100.0/24 table 254 metric 20 installed false: replace route: Nexthop has invalid gateway (network is unreachable)\n"+
+		"198.51.101.0/24 table 254 metric 20 installed false: add route: Nexthop has invalid gateway (network is unreachable)\n")
 	equal(t, s.table(t, "254"), before)
 }
 
 func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := router(t)
-	program(t, s.kernel(t), nil, 0)
 	s.IP(`link add eth2 type bridge
 		route add 10.1.0.0/16 via 192.0.2.254
-		route add 10.2.0.0/16 via 192.0.2.254 proto 186 metric 20
 		route add unreachable 10.3.0.0/16`)
 	unchecked := func(r *Route) { r.ValidateNextHop = false }
 	k := s.kernel(t)
-	problems := program(t, k, []Route{
+	ours := []Route{learned("10.2.0.0/16", "192.0.2.254"), learned("2001:db8:2::/64", "2001:db8::fe")}
+	program(t, k, ours...)
+	problems := program(t, k, append(ours,
 		learned("198.51.100.0/32", "192.0.2.254"),
 		learned("198.51.100.1/32", "100.64.0.1"),
 		learned("198.51.100.2/32", "100.64.0.1", "192.0.2.254"),
 		learned("198.51.100.3/32", "10.1.0.1"),
-		learned("10.2.0.0/16", "192.0.2.254"),
 		learned("198.51.100.4/32", "10.2.0.1"),
 		learned("198.51.100.5/32", "10.3.0.1"),
 		learned("198.51.100.6/32"),
@@ -303,7 +288,8 @@ func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 		learned("2001:db8:f::2/128", "::ffff:192.0.2.254"),
 		learned("2001:db8:f::3/128", "2001:db8:f::3"),
 		learned("2001:db8:f::4/128", "2001:db8::fe"),
-	})
+		learned("2001:db8:f::5/128", "2001:db8:2::1"),
+	)...)
 	equal(t, show(problems), `198.51.100.1/32 table 254 metric 20 installed false: next hop unreachable: 100.64.0.1
 198.51.100.2/32 table 254 metric 20 installed true: next hop unreachable: 100.64.0.1
 198.51.100.4/32 table 254 metric 20 installed false: next hop unreachable: 10.2.0.1
@@ -318,6 +304,7 @@ func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 2001:db8:f::1/128 table 254 metric 20 installed false: next hop 192.0.2.254: an IPv6 route cannot have an IPv4 next hop
 2001:db8:f::2/128 table 254 metric 20 installed false: next hop ::ffff:192.0.2.254 is not the address of a neighbor
 2001:db8:f::3/128 table 254 metric 20 installed false: next hop unreachable: 2001:db8:f::3
+2001:db8:f::5/128 table 254 metric 20 installed false: next hop unreachable: 2001:db8:2::1
 198.51.100.14/32 table 255 metric 20 installed false: the local table is the kernel's
 `)
 	equal(t, s.table(t, "254"), `10.1.0.0/16 via 192.0.2.254 dev eth0
@@ -326,6 +313,7 @@ func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 198.51.100.13 via 192.0.2.254 dev eth0 proto 186 metric 20
 198.51.100.2 via 192.0.2.254 dev eth0 proto 186 metric 20
 198.51.100.3 via 192.0.2.254 dev eth0 proto 186 metric 20
+2001:db8:2::/64 via 2001:db8::fe dev eth0 proto 186 metric 20
 2001:db8:f::4 via 2001:db8::fe dev eth0 proto 186 metric 20
 7 10.3.0.0/16
 `) // RTN_UNREACHABLE
@@ -336,13 +324,13 @@ func TestRoutesThatTheKernelDroppedAreAddedAgain(t *testing.T) {
 	s := router(t)
 	k := s.kernel(t)
 	wanted := []Route{learned("198.51.100.0/24", "192.0.2.254", "192.0.3.254"), learned("198.51.101.0/24", "192.0.3.254")}
-	program(t, k, wanted)
+	program(t, k, wanted...)
 	s.IP("link set eth1 down")
-	problems := program(t, k, wanted)
+	problems := program(t, k, wanted...)
 	equal(t, len(problems), 2)
 	equal(t, s.table(t, "254"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
 	s.IP("link set eth1 up")
-	if problems := program(t, k, wanted); len(problems) > 0 {
+	if problems := program(t, k, wanted...); len(problems) > 0 {
 		t.Error(show(problems))
 	}
 	equal(t, strings.Count(s.table(t, "254"), "192.0.3.254"), 2)

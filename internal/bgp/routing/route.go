@@ -31,6 +31,10 @@ func compareHops(a, b hop) int {
 	return cmp.Or(a.gateway.Compare(b.gateway), cmp.Compare(a.link, b.link))
 }
 
+// mark is the mark of learned routes: RTAX_FEATURE_TIMESTAMP. The kernel stores this feature with a
+// route, and has no use for it. iproute2 prints it as "features 0x4".
+const mark = 1 << 2
+
 // route is a route as the kernel keeps it.
 type route struct {
 	place
@@ -38,12 +42,21 @@ type route struct {
 	kind     uint8 // RTN_*
 	hops     []hop // sorted
 	source   netip.Addr
+	// marked says that the route has the mark of this program. adopted says that the version before
+	// made it.
+	marked, adopted bool
 }
+
+func (r route) ours() bool { return r.marked || r.adopted }
 
 // same reports whether two routes in one place are equal in the fields that this package
 // sets.
 func (r route) same(other route) bool {
-	return r.protocol == other.protocol && r.kind == other.kind && slices.Equal(r.hops, other.hops)
+	return r.protocol == other.protocol && r.marked == other.marked && slices.Equal(r.hops, other.hops)
+}
+
+func compareRoutes(a, b route) int {
+	return cmp.Or(cmp.Compare(a.table, b.table), a.prefix.Compare(b.prefix), cmp.Compare(a.metric, b.metric))
 }
 
 // parseRoute parses the body of an RTM_NEWROUTE.
@@ -76,6 +89,8 @@ func parseRoute(body []byte) (route, error) {
 			one.gateway = via(value)
 		case unix.RTA_MULTIPATH:
 			r.hops = parseHops(value)
+		case unix.RTA_METRICS:
+			r.marked = marked(value)
 		}
 	}
 	if one.link != 0 {
@@ -84,6 +99,16 @@ func parseRoute(body []byte) (route, error) {
 	slices.SortFunc(r.hops, compareHops)
 	r.prefix = netip.PrefixFrom(destination, int(body[1]))
 	return r, nil
+}
+
+// marked reports whether the metrics of a route have the mark.
+func marked(metrics []byte) bool {
+	for kind, value := range rtnetlink.Attributes(metrics) {
+		if kind == unix.RTAX_FEATURES {
+			return rtnetlink.Number(value)&mark != 0
+		}
+	}
+	return false
 }
 
 // parseHops parses an array of struct rtnexthop.
@@ -127,10 +152,13 @@ func (r route) request(kind, flags uint16) *rtnetlink.Request {
 	if r.metric != 0 {
 		req.AddNumber(unix.RTA_PRIORITY, r.metric)
 	}
+	if r.marked {
+		feature := native.AppendUint32(nil, mark)
+		req.Add(unix.RTA_METRICS, rtnetlink.AppendAttribute(nil, unix.RTAX_FEATURES, feature))
+	}
 	switch {
 	case kind == unix.RTM_DELROUTE:
-		// The place and the protocol identify the route. The kernel removes all its hops.
-	case len(r.hops) == 0: // a mark
+		// The place, the protocol and the mark identify the route. The kernel removes all its hops.
 	case len(r.hops) == 1:
 		req.Add(r.hops[0].attribute(r.prefix))
 		if r.hops[0].link != 0 {
@@ -166,25 +194,26 @@ func (h hop) attribute(prefix netip.Prefix) (kind uint16, value []byte) {
 	return unix.RTA_VIA, append(native.AppendUint16(nil, uint16(family)), value...)
 }
 
-// routes returns the routes of both families in a table.
-func (k *Kernel) routes(ctx context.Context, table uint32) ([]route, error) {
+// routes returns the routes of a kind and both families, in a table, or in all tables for
+// RT_TABLE_UNSPEC.
+func (k *Kernel) routes(ctx context.Context, table uint32, kind uint8) ([]route, error) {
 	var all []route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		body := make([]byte, unix.SizeofRtMsg)
-		body[0] = family
+		body[0], body[7] = family, kind
 		req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
 		req.AddNumber(unix.RTA_TABLE, table)
 		some, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) (route, bool, error) {
-			// Kernels without strict checks answer for all tables. Kernels without IPv6
+			// Kernels without strict checks answer for all tables and kinds. Kernels without IPv6
 			// answer for all families.
 			r, err := parseRoute(body)
-			return r, err == nil && body[0] == family && r.table == table, err
+			return r, err == nil && body[0] == family && r.kind == kind && (r.table == table || table == unix.RT_TABLE_UNSPEC), err
 		})
 		if errors.Is(err, unix.ENOENT) {
 			continue // no route has ever been in that table
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read routes of table %d: %w", table, err)
+			return nil, fmt.Errorf("read routes: %w", err)
 		}
 		all = append(all, some...)
 	}

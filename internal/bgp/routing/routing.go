@@ -11,7 +11,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +26,7 @@ const patience = 10
 var native = binary.NativeEndian
 
 // Kernel is the routing of a network namespace: the one in which it was made, and in which
-// its methods must be called. It is safe for concurrent use.
+// its methods must be called. It is safe for concurrent use, but for Program.
 type Kernel struct {
 	log   *slog.Logger
 	route *rtnetlink.Conn
@@ -37,11 +36,6 @@ type Kernel struct {
 	// buffer is the size in bytes of the kernel buffer for messages that Import has not
 	// read yet.
 	buffer int
-
-	// Program holds programming, so that no other call changes the routes between its reading and
-	// its writing. The mutex protects claims.
-	programming sync.Mutex
-	claims      claims
 }
 
 const (
@@ -63,7 +57,6 @@ func New(log *slog.Logger) (*Kernel, error) {
 		route:  rtnetlink.NewConn(sock),
 		every:  listEvery,
 		buffer: importBuffer,
-		claims: newClaims(),
 	}, nil
 }
 

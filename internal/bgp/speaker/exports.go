@@ -2,7 +2,6 @@ package speaker
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"slices"
 	"time"
@@ -22,40 +21,37 @@ type exports struct {
 	done exported
 	// ruled says that a decision has set the rules at least once.
 	ruled bool
-	learning
-}
-
-// learning is the time after the start of a BGP server in which neighbors send their routes again.
-// Until it is over, the routes in the kernel stay there.
-type learning struct {
-	since, until time.Time
-	over         bool
-	// servers is how many BGP servers had ended when it began.
+	// since is when the BGP server began, and servers is how many had ended before. From then on
+	// neighbors send their routes again. heard says that they have sent all.
+	since   time.Time
 	servers int
+	heard   bool
 }
 
-// learnLimit is the longest that learning takes. A slow neighbor may try to connect only every two
-// minutes, and some neighbors never send End-of-RIB.
+// learnLimit is how long routes stay in the kernel that no neighbor has sent since the BGP server began. A
+// slow neighbor may try to connect only every two minutes, and some neighbors never send End-of-RIB.
 const learnLimit = 3 * time.Minute
 
-// learn begins learning.
-func (l *learning) learn(now time.Time, servers int) {
-	*l = learning{since: now, until: now.Add(learnLimit), servers: servers}
+// begin notes that a BGP server begins.
+func (e *exports) begin(now time.Time, servers int) {
+	e.since, e.servers, e.heard = now, servers, false
 }
 
-// learnAnew begins learning again when the BGP server was replaced.
-func (s *Speaker) learnAnew(now time.Time) {
-	if servers := s.Server.Ended(); servers != s.exports.servers {
-		s.exports.learn(now, servers)
+// learning reports whether neighbors may have routes that they have not sent yet.
+func (s *Speaker) learning(now time.Time) bool {
+	e := &s.exports
+	if servers := s.Server.Ended(); servers != e.servers {
+		e.begin(now, servers)
 	}
+	e.heard = e.heard || now.Sub(e.since) >= learnLimit || s.governing.running && e.complete(s.governing.state, s.facts.neighbors)
+	return !e.heard
 }
 
-// heard ends learning when all neighbors of state have sent all their routes, or when
-// learnLimit is over.
-func (l *learning) heard(now time.Time, state peering.State, there []peering.NeighborStatus) {
-	l.over = l.over || !now.Before(l.until) || !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
+// complete reports whether all neighbors of state have sent all their routes.
+func (e *exports) complete(state peering.State, there []peering.NeighborStatus) bool {
+	return !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
 		return !p.AdminDown && !slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
-			return n.Name() == p.Name() && n.Complete && !n.UpSince.Before(l.since)
+			return n.Name() == p.Name() && n.Complete && !n.UpSince.Before(e.since)
 		})
 	})
 }
@@ -97,22 +93,14 @@ func (e *exports) askNow(now time.Time) {
 func (s *Speaker) export(_ context.Context, now time.Time) {
 	e := &s.exports
 	e.Begin(now)
-	s.learnAnew(now)
-	if s.governing.running || !now.Before(e.until) {
-		e.heard(now, s.governing.state, s.facts.neighbors)
-	}
-	rules, protocol, servers, keep := e.rules, e.protocol, e.servers, len(e.rules) > 0 && !e.over
+	keep := s.learning(now) && len(e.rules) > 0
+	rules, protocol, servers := e.rules, e.protocol, e.servers
 	s.background.start(s.life, func(ctx context.Context) completion {
 		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, servers, keep)
 		return func(ctx context.Context, now time.Time) {
-			if errors.Is(err, errAnotherServer) {
-				e.End(now, nil)
-				e.askSoon(now)
-				return
-			}
 			s.exportedRoutes(ctx, now, done, err)
-			if keep && now.Before(e.until) {
-				e.Ask(e.until)
+			if keep {
+				e.Ask(e.since.Add(learnLimit))
 			}
 		}
 	})
@@ -121,24 +109,17 @@ func (s *Speaker) export(_ context.Context, now time.Time) {
 // exportWhenHeard removes the routes that no neighbor sent again, once all neighbors have
 // sent all their routes.
 func (s *Speaker) exportWhenHeard(now time.Time) {
-	e := &s.exports
-	if e.over || !s.governing.running {
-		return
-	}
-	if e.heard(now, s.governing.state, s.facts.neighbors); e.over {
-		e.askSoon(now)
+	if !s.exports.heard && !s.learning(now) {
+		s.exports.askSoon(now)
 	}
 }
 
 // exportedRoutes takes in the result of programming.
 func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done exported, err error) {
 	e := &s.exports
-	switch problem := misplaced(done.problems); {
-	case err != nil:
+	if err != nil {
 		done.failure = err.Error()
 		s.broken(err)
-	case problem != "":
-		done.failure = problem
 	}
 	if done.failure != e.done.failure && done.failure != "" {
 		s.Log.WarnContext(ctx, "exportFailed", "node", s.Node, "error", done.failure)
@@ -147,16 +128,12 @@ func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done export
 		s.Log.InfoContext(ctx, "exported", "node", s.Node, "routes", n, "problems", len(done.problems))
 	}
 	e.done = done
-	switch {
-	case done.failure != "":
-		e.End(now, errors.New(done.failure))
-	case len(done.problems) > 0:
-		e.End(now, done.problems[0].Err)
-	default:
-		e.End(now, nil)
-		if len(e.rules) > 0 {
-			e.Ask(now.Add(fullCheck))
-		}
+	if err == nil && len(done.problems) > 0 {
+		err = done.problems[0].Err
+	}
+	e.End(now, err)
+	if err == nil && len(e.rules) > 0 {
+		e.Ask(now.Add(fullCheck))
 	}
 	s.facts.askSoon(now)
 }

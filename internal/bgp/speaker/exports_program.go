@@ -1,9 +1,8 @@
 package speaker
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -11,66 +10,30 @@ import (
 	"purelb.io/purelb/internal/bgp/routing"
 )
 
-// errAnotherServer says that the BGP server was replaced, so the learned routes may be incomplete.
-var errAnotherServer = errors.New("the BGP server is another one")
-
-// program puts the learned routes that the rules select into the kernel. It fails with
-// errAnotherServer if Ended no longer returns servers. With keep, it removes no route.
+// program puts the learned routes that the rules select into the kernel. With keep, and if Ended no
+// longer returns servers, it removes no route, because the learned routes may be incomplete.
 func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol, servers int, keep bool) (done exported, err error) {
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
 		if err != nil {
 			return done, err
 		}
-		if server.Ended() != servers {
-			return done, errAnotherServer
-		}
 		done.routes = exportable(rules, protocol, learned)
+		keep = keep || server.Ended() != servers
 	}
-	done.problems, err = kernel.Program(ctx, routing.Wanted{Routes: done.routes, Own: realmsOf(rules, protocol), Keep: keep})
+	done.problems, err = kernel.Program(ctx, done.routes, keep)
 	return done, err
 }
 
-// realmsOf returns the tables and marks in which the rules may put routes.
-func realmsOf(rules []peering.ExportRule, protocol int) []routing.Realm {
-	var all []routing.Realm
-	for _, r := range rules {
-		realm := routing.Realm{Protocol: protocol, Table: r.Table}
-		if r.AllowDefault {
-			realm.Default, realm.DefaultMetric = true, r.Metric
-		}
-		if !slices.Contains(all, realm) {
-			all = append(all, realm)
-		}
-	}
-	return all
-}
-
-// misplaced describes routes that are in the place of a wanted route: routes of another program, or
-// an earlier one of ours. It returns "" if there is none.
-func misplaced(problems []routing.Problem) string {
-	for _, p := range problems {
-		switch {
-		case errors.Is(p.Err, routing.ErrShared):
-			return fmt.Sprintf("table %d has routes of another program, which stay: %v, such as %s; remove them, or choose another spec.netlinkExport.routeProtocol",
-				p.Table, p.Err, p.Prefix)
-		case p.Foreign > 0:
-			return fmt.Sprintf("nothing is exported into table %d: %v, such as %s; remove them, or choose another spec.netlinkExport.routeProtocol",
-				p.Table, p.Err, p.Prefix)
-		case p.Left:
-			return fmt.Sprintf("a route from before is still in the kernel: %s in table %d: %v", p.Prefix, p.Table, p.Err)
-		}
-	}
-	return ""
+// place is the key of a route in the kernel.
+type place struct {
+	prefix        netip.Prefix
+	table, metric uint32
 }
 
 // exportable returns the learned routes that the rules let into the kernel. Equally good
 // paths to one prefix become one route.
 func exportable(rules []peering.ExportRule, protocol int, learned []peering.LearnedRoute) []routing.Route {
-	type place struct {
-		prefix        netip.Prefix
-		table, metric uint32
-	}
 	at := map[place]int{}
 	var all []routing.Route
 	for _, rule := range rules {
@@ -78,13 +41,13 @@ func exportable(rules []peering.ExportRule, protocol int, learned []peering.Lear
 			if !meets(rule, l) {
 				continue
 			}
-			key := place{l.Prefix, rule.Table, rule.Metric}
+			key := place{l.Prefix.Masked(), cmp.Or(rule.Table, mainTable), rule.Metric}
 			i, ok := at[key]
 			if !ok {
 				i = len(all)
 				at[key] = i
 				all = append(all, routing.Route{
-					Prefix: l.Prefix, Protocol: protocol, Table: rule.Table, Metric: rule.Metric, ValidateNextHop: rule.ValidateNextHop,
+					Prefix: key.prefix, Protocol: protocol, Table: key.table, Metric: rule.Metric, ValidateNextHop: rule.ValidateNextHop,
 				})
 			}
 			// If several rules have the same place, the strictest rule decides.

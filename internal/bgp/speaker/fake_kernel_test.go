@@ -33,11 +33,9 @@ type fakeKernel struct {
 	// taken has the local ends of sessions of other programs, by neighbor.
 	taken  map[netip.Addr]netip.AddrPort
 	routes []routing.Route
-	// marked are the tables that may have earlier routes of ours.
-	marked []routing.Realm
-	// programmed counts the attempts to program routes. stuck are the problems that they return.
+	// programmed counts the attempts to program routes. stuck is their error.
 	programmed int
-	stuck      []routing.Problem
+	stuck      error
 	changed    chan struct{}
 }
 
@@ -174,30 +172,19 @@ func (k *fakeKernel) advertising() string {
 	return strings.Join(all, " ")
 }
 
-func (k *fakeKernel) Program(_ context.Context, w routing.Wanted) ([]routing.Problem, error) {
+func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, keep bool) ([]routing.Problem, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.programmed++
-	if len(k.stuck) > 0 {
-		return k.stuck, nil
+	if k.stuck != nil {
+		return nil, k.stuck
 	}
-	for _, o := range w.Own {
-		if !slices.Contains(k.marked, o) {
-			k.marked = append(k.marked, o)
-		}
-	}
-	gone := func(r routing.Route) bool {
-		double := slices.ContainsFunc(w.Routes, func(o routing.Route) bool {
+	k.routes = slices.DeleteFunc(k.routes, func(r routing.Route) bool {
+		return !keep || slices.ContainsFunc(wanted, func(o routing.Route) bool {
 			return o.Prefix == r.Prefix && o.Table == r.Table && o.Metric == r.Metric
 		})
-		return double || !w.Keep && slices.ContainsFunc(k.marked, func(o routing.Realm) bool {
-			return o.Protocol == r.Protocol && o.Table == r.Table && (r.Prefix.Bits() > 0 || o.Default && o.DefaultMetric == r.Metric)
-		})
-	}
-	k.routes = append(slices.DeleteFunc(k.routes, gone), w.Routes...)
-	if !w.Keep {
-		k.marked = slices.Clone(w.Own)
-	}
+	})
+	k.routes = append(k.routes, wanted...)
 	return nil, nil
 }
 

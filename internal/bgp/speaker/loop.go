@@ -20,7 +20,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.exports.learn(time.Now(), s.Server.Ended())
+	s.exports.begin(time.Now(), s.Server.Ended())
 	w := waits{kernel: kernel, start: time.After(patience)}
 	s.observe(life, time.Now())
 	for ctx.Err() == nil && s.fatal == nil {
@@ -114,7 +114,6 @@ func (s *Speaker) wait(ctx context.Context, w *waits) {
 		s.turn(func(now time.Time) { s.observe(s.life, now) })
 	case <-s.Server.Events():
 		s.turn(func(now time.Time) {
-			s.learnAnew(now)
 			s.facts.askSoon(now)
 			s.exports.askSoon(now)
 		})

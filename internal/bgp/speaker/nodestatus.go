@@ -96,19 +96,15 @@ const mainTable = 254
 
 // exported returns the routes that should be in the kernel.
 func (s *standing) exported() []peering.Exported {
-	type place struct {
-		prefix        netip.Prefix
-		table, metric uint32
-	}
 	done := s.exports.done
 	wrong := map[place]routing.Problem{}
 	for _, p := range done.problems {
-		wrong[place{p.Prefix, cmp.Or(p.Table, mainTable), p.Metric}] = p
+		wrong[place{p.Prefix, p.Table, p.Metric}] = p
 	}
 	var all []peering.Exported
 	for _, r := range done.routes {
 		e := peering.Exported{Prefix: r.Prefix, Table: r.Table, Metric: r.Metric, Installed: true}
-		if p, bad := wrong[place{r.Prefix.Masked(), cmp.Or(r.Table, mainTable), r.Metric}]; bad {
+		if p, bad := wrong[place{r.Prefix, r.Table, r.Metric}]; bad {
 			e.Installed, e.Reason = p.Installed, p.Err.Error()
 		}
 		all = append(all, e)

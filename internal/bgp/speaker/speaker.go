@@ -76,9 +76,9 @@ type Kernel interface {
 	LinkLocalNeighbor(ctx context.Context, iface string) (netip.Addr, bool, error)
 	// Advertise sends Router Advertisements on an interface until ctx is done.
 	Advertise(ctx context.Context, iface string) error
-	// Program puts the wanted routes into the kernel. It removes routes of an earlier process
-	// that are not wanted.
-	Program(ctx context.Context, wanted routing.Wanted) ([]routing.Problem, error)
+	// Program puts the wanted routes into the kernel. Without keep, it removes all other routes
+	// that this program ever added.
+	Program(ctx context.Context, wanted []routing.Route, keep bool) ([]routing.Problem, error)
 }
 
 // BFD is what the speaker needs of BFD.
