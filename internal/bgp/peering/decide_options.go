@@ -349,6 +349,9 @@ func (r *reader) password(ls layers) (string, bool) {
 	if strings.ContainsRune(text, 0) {
 		return "", r.refuse(field, ReasonSecret, "the password has a zero byte, which no router accepts: remove it")
 	}
+	if strings.HasSuffix(text, "\n") {
+		r.note(field, ReasonSecret, "the password ends with a line break, which the password of a router cannot have: write it without one, as by printf")
+	}
 	return text, true
 }
 

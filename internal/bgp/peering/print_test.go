@@ -35,7 +35,7 @@ func ips(texts ...string) []netip.Addr {
 func secrets(name, key string) (string, error) {
 	value, ok := map[string]string{
 		"bgp/password": "swordfish", "bgp/empty": "",
-		"bgp/80": strings.Repeat("x", 80), "bgp/81": strings.Repeat("x", 81), "bgp/zero": "x\x00y",
+		"bgp/80": strings.Repeat("x", 80), "bgp/81": strings.Repeat("x", 81), "bgp/zero": "x\x00y", "bgp/line": "swordfish\n",
 	}[name+"/"+key]
 	if !ok {
 		return "", fmt.Errorf("secret purelb-system/%s has no key %q", name, key)
