@@ -87,7 +87,9 @@ type probe struct {
 
 type result struct {
 	faults, warnings []string
-	unknown          string
+	// lasting are warnings that do not end without action, also if those of the check may.
+	lasting []string
+	unknown string
 }
 
 // probes are sorted so that each comes after those that it depends on.
@@ -125,27 +127,30 @@ func CheckUp(w World, f Facts, before bool) Checkup {
 }
 
 func (c *Checkup) add(p probe, r result) {
-	note := func(status, message string) {
-		one := Finding{Category: p.category, Check: p.name, Status: status, Message: message, passing: p.passing}
+	note := func(status, message string, passing bool) {
+		one := Finding{Category: p.category, Check: p.name, Status: status, Message: message, passing: passing}
 		if status != FindingFine {
 			one.Hint = "docs/kubectl-purelb.md#check-" + p.name
 		}
 		c.Findings = append(c.Findings, one)
 	}
 	for _, text := range r.faults {
-		note(FindingFault, text)
+		note(FindingFault, text, p.passing)
 	}
 	for _, text := range r.warnings {
-		note(FindingWarning, text)
+		note(FindingWarning, text, p.passing)
 	}
-	c.Faults, c.Warnings = c.Faults+len(r.faults), c.Warnings+len(r.warnings)
+	for _, text := range r.lasting {
+		note(FindingWarning, text, false)
+	}
+	c.Faults, c.Warnings = c.Faults+len(r.faults), c.Warnings+len(r.warnings)+len(r.lasting)
 	switch {
 	case r.unknown != "":
 		c.Unknown++
-		note(FindingUnknown, r.unknown)
-	case len(r.faults)+len(r.warnings) == 0:
+		note(FindingUnknown, r.unknown, p.passing)
+	case len(r.faults)+len(r.warnings)+len(r.lasting) == 0:
 		c.OK++
-		note(FindingFine, p.fine)
+		note(FindingFine, p.fine, p.passing)
 	}
 }
 

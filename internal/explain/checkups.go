@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/nodes/lease"
@@ -283,7 +285,31 @@ func checkRouters(v *view, _ Facts) result {
 	if err != nil {
 		return result{unknown: err.Error()}
 	}
-	return result{faults: s.Problems}
+	return result{faults: s.Problems, lasting: v.forgetful()}
+}
+
+// forgetful says which routers drop the routes of a node while its speaker restarts, although they should keep
+// them.
+func (v *view) forgetful() []string {
+	var all []string
+	for _, one := range v.speakers("") {
+		for _, n := range one.Neighbors {
+			if v.silence(one) != "" || n.GracefulRestart == nil || *n.GracefulRestart {
+				continue
+			}
+			var families []string
+			for _, f := range []addr.Family{addr.V4, addr.V6} {
+				if receives(n, f) {
+					families = append(families, f.String())
+				}
+			}
+			if len(families) > 0 {
+				all = append(all, fmt.Sprintf("node %s: %s keeps no %s routes while the speaker restarts: it has not agreed to graceful restart; allow it on the router, at least as a helper",
+					one.NodeName, n.Address, strings.Join(families, " and ")))
+			}
+		}
+	}
+	return all
 }
 
 func checkAllServices(v *view, _ Facts) result {

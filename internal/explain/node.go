@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
 )
@@ -63,23 +62,12 @@ func Node(w World, name string) (Story, error) {
 			}
 			s.add("BGP", line)
 			if !one.Healthy && !s.Problem {
-				s.setSummary(true, "", "BGP is not healthy on node "+name+": "+v.bgpTrouble(b.Status, one.Message)+"; otherwise, "+s.Summary)
+				s.setSummary(true, "", "BGP is not healthy on node "+name+": "+one.Message+"; otherwise, "+s.Summary)
 			}
 		}
 	}
 	v.addAgent(&s, name)
 	return s, nil
-}
-
-// bgpTrouble returns the first problem of a session of a speaker, or said if there is none.
-func (v *view) bgpTrouble(s bgpv1.BGPNodeStatusStatus, said string) string {
-	c := v.configurationOf(s.NodeName)
-	for _, n := range s.Neighbors {
-		if why := sessionProblem(c, n); why != "" && v.silence(s) == "" {
-			return "neighbor " + n.Address + " " + why
-		}
-	}
-	return said
 }
 
 // unready says why Kubernetes considers n not ready, or returns "".

@@ -66,9 +66,6 @@ func SessionsOf(w World, node string) (Sessions, error) {
 			session := v.session(one, n, c)
 			session.Stale = stale
 			s.Sessions = append(s.Sessions, session)
-			if why := sessionProblem(c, n); why != "" && !stale {
-				s.Problems = append(s.Problems, fmt.Sprintf("node %s: neighbor %s %s", one.NodeName, n.Address, why))
-			}
 		}
 	}
 	return s, nil
@@ -111,22 +108,11 @@ func (v *view) speakerProblems(node string) []string {
 		if c != nil && c.Status == metav1.ConditionFalse {
 			problems = append(problems, fmt.Sprintf("node %s: of the BGPConfiguration this is not in effect (%s): %s", one.NodeName, c.Reason, c.Message))
 		}
-		for _, failure := range failuresOf(one) {
-			if strings.Contains(failure, peering.ToNoNeighbor) {
-				problems = append(problems, "node "+one.NodeName+": "+failure)
-			}
+		if c := meta.FindStatusCondition(one.Conditions, bgpv1.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
+			problems = append(problems, "node "+one.NodeName+": "+c.Message)
 		}
 	}
 	return problems
-}
-
-// failuresOf returns why a speaker is not healthy.
-func failuresOf(s bgpv1.BGPNodeStatusStatus) []string {
-	c := meta.FindStatusCondition(s.Conditions, bgpv1.ConditionReady)
-	if c == nil || c.Status == metav1.ConditionTrue {
-		return nil
-	}
-	return strings.Split(c.Message, "; ")
 }
 
 // sharedRouterIDs returns the nodes whose speakers are alive, by router ID.
@@ -179,63 +165,26 @@ func (v *view) session(node bgpv1.BGPNodeStatusStatus, n bgpv1.NodeNeighbor, c *
 
 // selectorOf returns the node selector of n.
 func selectorOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
-	if c == nil {
+	switch one := entryOf(c, n); {
+	case one == nil:
 		return ""
+	case one.NodeSelector != nil:
+		return metav1.FormatLabelSelector(one.NodeSelector)
 	}
-	for _, one := range c.Spec.Neighbors {
-		if one.Config.NeighborAddress != n.Address && (n.Interface == "" || one.Config.NeighborInterface != n.Interface) {
-			continue
-		}
-		if one.NodeSelector != nil {
-			return metav1.FormatLabelSelector(one.NodeSelector)
-		}
-		return "all nodes"
-	}
-	return ""
+	return "all nodes"
 }
 
-// sessionProblem says what is wrong with a session, or returns "".
-func sessionProblem(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) string {
-	switch {
-	case n.State != established && n.LastError != "" && !isOver(n.LastError):
-		return "is " + n.State + ": " + n.LastError
-	case n.State != established && hasPassword(c, n.Address):
-		return "is " + n.State + ": the router does not answer, as it does if its password is not the one of the BGPConfiguration"
-	case n.State != established:
-		return "is " + n.State + ": the router does not answer; see that it has this node as a neighbor, without a password, and that TCP port 179 is open"
-	case n.BFD != "" && n.BFD != "Up" && n.BFD != "AdminDown":
-		return "has no BFD session, so that its loss is noticed late: BFD is " + n.BFD
-	}
-	return ""
-}
-
-// isOver reports whether lastError says at most why the session ended, and not why it stays down. The
-// node resets the session when the BGPConfiguration changes, or BFD was down at one of the two ends
-// (subcode 10, RFC 9384).
-func isOver(lastError string) bool {
-	if strings.HasPrefix(lastError, "state unchanged since ") {
-		return true
-	}
-	_, notification, ok := strings.Cut(lastError, "code 6(cease) subcode ")
-	return ok && (strings.HasPrefix(notification, "10(") ||
-		strings.HasPrefix(lastError, "notification-sent") && strings.HasPrefix(notification, "4("))
-}
-
-// hasPassword reports whether c has a password for the neighbor with this address.
-func hasPassword(c *bgpv1.BGPConfiguration, address string) bool {
+// entryOf returns the entry of n in c, or nil.
+func entryOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) *bgpv1.Neighbor {
 	if c == nil {
-		return false
+		return nil
 	}
-	has := func(p bgpv1.PeerConfig) bool { return p.AuthPassword != "" || p.AuthPasswordSecretRef != nil }
-	for _, n := range c.Spec.Neighbors {
-		if n.Config.NeighborAddress != address {
-			continue
+	for i, one := range c.Spec.Neighbors {
+		if one.Config.NeighborAddress == n.Address || n.Interface != "" && one.Config.NeighborInterface == n.Interface {
+			return &c.Spec.Neighbors[i]
 		}
-		return has(n.Config.PeerConfig) || slices.ContainsFunc(c.Spec.PeerGroups, func(g bgpv1.PeerGroup) bool {
-			return g.Config.PeerGroupName == n.Config.PeerGroup && has(g.Config.PeerConfig)
-		})
 	}
-	return false
+	return nil
 }
 
 // Tables returns the tables of s.

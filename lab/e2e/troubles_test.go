@@ -215,7 +215,7 @@ var ofRouters = []trouble{
 		w.expect("neighborDown")
 		return w.replaced(strings.Replace(peering(withBFD), "neighborAddress: 172.30.250.1,", "neighborAddress: 172.30.250.1, authPassword: wrong,", 1), peering(withBFD))
 	}},
-	{"The router does not speak BFD", "explain node node-3", "has no BFD session", func(w *troubled) func() {
+	{"The router does not speak BFD", "explain node node-3", "BFD with", func(w *troubled) func() {
 		vtysh := func(lines ...string) {
 			argv := []string{"vtysh", "-c", "configure terminal", "-c", "router bgp 64514"}
 			for _, l := range lines {

@@ -193,11 +193,11 @@ type NodeNeighbor struct {
 	// +optional
 	Families []NeighborFamily `json:"families,omitempty"`
 
-	// gracefulRestart says that the neighbor keeps the routes of the node, for the
+	// gracefulRestart says whether the neighbor keeps the routes of the node, for the
 	// families of the session, while the speaker restarts. It is set while the
-	// session is Established.
+	// session is Established, if the configuration asks the neighbor for it.
 	// +optional
-	GracefulRestart bool `json:"gracefulRestart,omitempty"`
+	GracefulRestart *bool `json:"gracefulRestart,omitempty"`
 
 	// prefixesSent is how many prefixes the node announces to the neighbor.
 	// +required
@@ -212,7 +212,8 @@ type NodeNeighbor struct {
 	Description string `json:"description,omitempty"`
 
 	// lastError is why there is no session: the message of the neighbor, a
-	// mistake in the configuration, or how long nothing has changed.
+	// mistake in the configuration, or that the neighbor does not answer. It also
+	// says since when nothing has changed.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 

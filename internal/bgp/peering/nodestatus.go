@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -158,7 +157,7 @@ func (in Report) problemOf(p Peer, n NeighborStatus) string {
 	case p.AdminDown:
 		return ""
 	case n.State != Established:
-		return p.Name() + " is " + cmp.Or(n.State, Idle)
+		return p.Name() + " is " + cmp.Or(n.State, Idle) + because(in.why(n))
 	case p.BFD != nil && in.BFD[p.Name()] != bfdUp && in.Now.Sub(n.UpSince) >= bfdWait:
 		return fmt.Sprintf("BFD with %s is %s, so a failure is noticed only when the hold time is over", p.Name(), cmp.Or(in.BFD[p.Name()], "not running"))
 	}
@@ -212,7 +211,9 @@ func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
 		out.PrefixesSent += int64(n.Sent[f])
 	}
 	if n.State == Established {
-		out.GracefulRestart = in.Decision.restarts(n.Name()) && n.GracefulRestart
+		if in.Decision.restarts(n.Name()) {
+			out.GracefulRestart = &n.GracefulRestart
+		}
 		for _, f := range n.Agreed {
 			out.Families = append(out.Families, bgpv1.NeighborFamily{Family: familyNames[f], PrefixesSent: int64(n.Sent[f])})
 		}
@@ -229,20 +230,38 @@ func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
 // stuckAfter is how long the setup of a session may take before the status reports it.
 const stuckAfter = 5 * time.Second
 
-// lastError says why there is no session, as far as that is known. For a silent neighbor only
-// the elapsed time is known.
+// lastError says why there is no session, and since when nothing has changed.
 func (in Report) lastError(n NeighborStatus) string {
-	if n.AdminDown {
+	why := in.why(n)
+	if n.AdminDown || !in.stuck(n) {
+		return why
+	}
+	return fmt.Sprintf("%s; state unchanged since %s", why, n.Since.UTC().Format(time.RFC3339))
+}
+
+// why says why there is no session, or returns "" while the session may still come.
+func (in Report) why(n NeighborStatus) string {
+	switch p := in.Decision.peer(n.Name()); {
+	case n.AdminDown:
 		return "held down by adminDown"
+	case n.LastError != "" || !in.stuck(n):
+		return n.LastError
+	case p != nil && p.Password != "":
+		return "the router does not answer, as it does if its password is not the one of the BGPConfiguration"
 	}
-	var all []string
-	if n.LastError != "" {
-		all = append(all, n.LastError)
+	return "the router does not answer; see that it has this node as a neighbor, without a password, and that TCP port 179 is open"
+}
+
+// stuck reports whether the setup of a session takes too long.
+func (in Report) stuck(n NeighborStatus) bool {
+	return !n.Since.IsZero() && in.Now.Sub(n.Since) >= stuckAfter
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
 	}
-	if d := in.Now.Sub(n.Since); !n.Since.IsZero() && d >= stuckAfter {
-		all = append(all, fmt.Sprintf("state unchanged since %s", n.Since.UTC().Format(time.RFC3339)))
-	}
-	return strings.Join(all, "; ")
+	return ": " + why
 }
 
 // stamp returns t in the form of the API, or nil if it is zero.

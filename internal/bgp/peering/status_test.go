@@ -88,7 +88,7 @@ func TestTheHealthOfANode(t *testing.T) {
 			`healthy false, 2 neighbors
 			 192.0.2.1 as 64513 Established sent 3 received 5
 			 192.0.2.2 as 64513 Active sent 3 received 5: hold timer expired; state unchanged since 2026-01-01T11:59:00Z
-			 Ready False Degraded: 192.0.2.2 is Active
+			 Ready False Degraded: 192.0.2.2 is Active: hold timer expired
 			 ` + wellDone,
 		},
 		{
@@ -98,7 +98,7 @@ func TestTheHealthOfANode(t *testing.T) {
 			`healthy false, 2 neighbors
 			 192.0.2.1 as 64513 Idle sent 0 received 0
 			 192.0.2.2 as 64513 Idle sent 0 received 0: no such device
-			 Ready False Degraded: 192.0.2.1 is Idle; 192.0.2.2 is Idle
+			 Ready False Degraded: 192.0.2.1 is Idle; 192.0.2.2 is Idle: no such device
 			 Configured False ConfigurationInvalid: spec.neighbors[1]: no such device
 			 RouterIDResolved True Resolved: 192.0.2.10, by node-ipv4`,
 		},
