@@ -26,6 +26,7 @@ const (
 const (
 	mostOverBare     = 1.1
 	mostOverBareBulk = 1.2
+	mostResetBack    = 1800
 )
 
 // BenchmarkAddressToFIB measures the time from adding an address to the dummy interface until its
@@ -38,6 +39,28 @@ func BenchmarkAddressToFIB(b *testing.B) {
 	for b.Loop() {
 		w.single()
 		w.bulk()
+	}
+}
+
+// BenchmarkRouterReset measures the time from a reset of all sessions by a router ("clear bgp *") until the route is
+// in its kernel again.
+func BenchmarkRouterReset(b *testing.B) {
+	const resets, apart = 5, 6 * time.Second // GoBGP pauses after a session that lasted less than 5 s
+	w := newRace(b)
+	w.time(0, prefixes(0, 0, 1))
+	for b.Loop() {
+		var took []time.Duration
+		for range resets {
+			time.Sleep(apart)
+			for len(w.events) > 0 {
+				<-w.events
+			}
+			began := time.Now()
+			w.router.Ask("clear bgp *")
+			took = append(took, w.await(1).Sub(began))
+		}
+		w.Logf("back after %v", took)
+		w.result("bgp_router_reset_back_ms", milliseconds(percentile(took, 50)), "ms", mostResetBack)
 	}
 }
 
