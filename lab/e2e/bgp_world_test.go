@@ -59,7 +59,10 @@ func (w *world) peer(how string) {
 type session struct {
 	State       string `json:"bgpState"`
 	Established int    `json:"connectionsEstablished"`
-	EndOfRIB    struct {
+	// Read and Written are the ages of the last message of each side, in milliseconds.
+	Read     int64 `json:"bgpTimerLastRead"`
+	Written  int64 `json:"bgpTimerLastWrite"`
+	EndOfRIB struct {
 		Received map[string]bool `json:"endOfRibRecv"`
 	} `json:"gracefulRestartInfo"`
 	BFD struct {
