@@ -72,8 +72,8 @@ router bgp 64514
 			r.mu.Lock()
 			said := fmt.Sprint(r.last.Conditions, r.last.Neighbors)
 			r.mu.Unlock()
-			if strings.Count(said, "another program on this node has a BGP session with 192.0.2.2 (from 192.0.2.1:") != 2 {
-				t.Errorf("the status does not name the other session: %s", said)
+			if strings.Count(said, "another program on this node has a BGP session with 192.0.2.2 (from 192.0.2.1:") != 3 {
+				t.Errorf("Ready, Configured and the neighbor do not all name the other session: %s", said)
 			}
 
 			other.Kill()
