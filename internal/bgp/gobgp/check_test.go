@@ -39,7 +39,7 @@ func TestWrongPartsAreProblemsAndTheRestIsApplied(t *testing.T) {
 	const path = "spec.wrong"
 	statement := func(st peering.Statement, sets ...peering.Set) func(*peering.State) {
 		return func(s *peering.State) {
-			st.Name, st.Path = "wrong", path
+			st.Name = "wrong"
 			s.Sets = append(s.Sets, sets...)
 			s.Export.Statements = slices.Insert(slices.Clone(s.Export.Statements), 0, st)
 		}

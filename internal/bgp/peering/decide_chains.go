@@ -101,7 +101,7 @@ func (m member) hops(who *SetRef) []Statement {
 		all = append(all, Statement{
 			Name: reserved + "mute " + f.String() + " to " + m.Name(),
 			If:   Conditions{Neighbors: who, Families: []addr.Family{f}},
-			Then: Actions{Verdict: Reject}, Path: m.Path,
+			Then: Actions{Verdict: Reject},
 		})
 	}
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
@@ -112,7 +112,7 @@ func (m member) hops(who *SetRef) []Statement {
 		s := Statement{
 			Name: reserved + "next hop for " + f.String() + " to " + m.Name(),
 			If:   Conditions{Neighbors: who, Families: []addr.Family{f}},
-			Then: Actions{NextHop: hop}, Path: m.Path,
+			Then: Actions{NextHop: hop},
 		}
 		if m.interior() {
 			s.If.Origin = Local

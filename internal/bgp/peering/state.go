@@ -135,14 +135,13 @@ const (
 
 // Set is a set to match with. It holds the prefixes of one family, or texts. For neighbors
 // the texts are prefixes, or "%" with the interface of an unnumbered neighbor (see Resolved).
-// For AS paths and communities they are values or regular expressions.
+// For large communities they are values.
 type Set struct {
 	Kind     SetKind
 	Name     string
 	Family   addr.Family // only of a PrefixSet
 	Prefixes []PrefixRange
 	List     []string
-	Path     string
 }
 
 // PrefixRange matches prefixes inside Prefix with lengths from Min to Max.
@@ -198,11 +197,6 @@ type Chain struct {
 	Default    Verdict
 }
 
-// Accepts reports whether c can accept any route.
-func (c Chain) Accepts() bool {
-	return c.Default == Accept || slices.ContainsFunc(c.Statements, func(s Statement) bool { return s.Then.Verdict == Accept })
-}
-
 // Verdict says whether a statement ends the evaluation of a chain, and with which result.
 type Verdict int
 
@@ -219,7 +213,6 @@ type Statement struct {
 	Name string
 	If   Conditions
 	Then Actions
-	Path string
 }
 
 // Match says how many elements of a set must match.
