@@ -1,20 +1,29 @@
 package explain
 
 import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
 // configurationOf returns the BGPConfiguration that counts on a node, or nil if there is none. For
 // "" it is the one of nodes without labels.
 func (v *view) configurationOf(node string) *bgpv1.BGPConfiguration {
-	var labels map[string]string
+	var of map[string]string
 	for i := range v.Nodes {
 		if v.Nodes[i].Name == node {
-			labels = v.Nodes[i].Labels
+			of = v.Nodes[i].Labels
 		}
 	}
-	return peering.Chosen(v.peeringCluster().Configs, labels)
+	return peering.Chosen(v.peeringCluster().Configs, of)
 }
 
 // peeringCluster returns what the status of BGPConfigurations depends on.
@@ -29,4 +38,56 @@ func (v *view) peeringCluster() peering.Cluster {
 		c.Nodes = append(c.Nodes, v.Nodes[i].Labels)
 	}
 	return c
+}
+
+// named returns the addresses of those neighbors of a node to which the group of ip is announced.
+func (v *view) named(ip netip.Addr, node string, neighbors []bgpv1.NodeNeighbor) (all []string) {
+	names, c := v.peersOf(ip, node), v.configurationOf(node)
+	for _, n := range neighbors {
+		group := ""
+		if entry := entryOf(c, n); entry != nil {
+			group = entry.Config.PeerGroup
+		}
+		address, _ := netip.ParseAddr(n.Address)
+		if p := (peering.Peer{Address: address, Interface: n.Interface}); len(names) == 0 || p.Named(names, group) {
+			all = append(all, n.Address)
+		}
+	}
+	return all
+}
+
+// peersOf returns the names of the neighbors of a node to which the group of ip is announced, or nil for all.
+func (v *view) peersOf(ip netip.Addr, node string) (names []string) {
+	g, _, ok := v.state.Config.Groups.GroupOf(ip)
+	i := slices.IndexFunc(v.Groups, func(o v2.ServiceGroup) bool { return ok && o.Namespace == g.Namespace && o.Name == g.Name })
+	if i < 0 || v.Groups[i].Spec.BGP == nil {
+		return nil
+	}
+	of := v.Groups[i].Spec.BGP
+	list := of.Advertisements
+	if len(list) == 0 {
+		list = []v2.Advertisement{{}}
+	}
+	for _, one := range list {
+		if selector := cmp.Or(one.NodeSelector, of.NodeSelector); selector != nil && !v.selects(selector, node) {
+			continue
+		}
+		peers := one.Peers
+		if len(peers) == 0 {
+			peers = of.Peers
+		}
+		if len(peers) == 0 {
+			return nil
+		}
+		for _, p := range peers {
+			names = append(names, string(p))
+		}
+	}
+	return names
+}
+
+// selects reports whether a selector selects a node.
+func (v *view) selects(s *metav1.LabelSelector, node string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return n.Name == node && selector.Matches(labels.Set(n.Labels)) })
 }

@@ -67,14 +67,8 @@ func (v *view) excluded(node string) bool {
 }
 
 // neighborsOf returns the neighbors of a node that receive its routes of a family.
-func (r routing) neighborsOf(node string, f addr.Family) []string {
-	var all []string
-	for _, n := range r.by[node].Neighbors {
-		if receives(n, f) {
-			all = append(all, n.Address)
-		}
-	}
-	return all
+func (r routing) neighborsOf(node string, f addr.Family) []bgpv1.NodeNeighbor {
+	return slices.DeleteFunc(slices.Clone(r.by[node].Neighbors), func(n bgpv1.NodeNeighbor) bool { return !receives(n, f) })
 }
 
 // receives reports whether a neighbor receives routes of a family. An older speaker reports only the
@@ -115,7 +109,8 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 	var known, missing, unsure, routers []string
 	for _, n := range r.nodes {
-		to := r.neighborsOf(n, addr.FamilyOf(o.IP))
+		receivers := r.neighborsOf(n, addr.FamilyOf(o.IP))
+		to := v.named(o.IP, n, receivers)
 		switch {
 		case !r.routes[n].contain(o.IP) && v.tooOld(r.by[n], o):
 			unsure = append(unsure, "what "+n+" announces is unknown: its BGPNodeStatus is older than the address")
@@ -123,8 +118,10 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 			missing = append(missing, n+" announces no route to it, as it does if no endpoint of the Service is there"+sessionTrouble(r.by[n]))
 		case !r.routes[n].contain(o.IP):
 			missing = append(missing, n+" announces no route to it"+sessionTrouble(r.by[n]))
-		case len(to) == 0:
+		case len(receivers) == 0:
 			missing = append(missing, n+" has a route to it and tells it to no router"+sessionTrouble(r.by[n]))
+		case len(to) == 0:
+			missing = append(missing, n+" has a route to it and tells it to no router: spec.bgp.peers of its ServiceGroup names no neighbor of "+n)
 		default:
 			known = append(known, n+" announces it to "+strings.Join(to, ", "))
 			routers = append(routers, to...)

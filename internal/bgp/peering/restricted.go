@@ -172,3 +172,8 @@ func (s State) others(set Set, linkLocal map[string]netip.Addr) neighborSet {
 	}
 	return c
 }
+
+// Named reports whether names, as in spec.bgp.peers, name p, which is in a peer group or in "".
+func (p Peer) Named(names []string, group string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return isCalled(name, p, group) })
+}

@@ -2,6 +2,7 @@ package peering
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,9 +12,6 @@ import (
 
 // familyNames are the names of families in a BGPConfiguration.
 var familyNames = map[addr.Family]string{addr.V4: "ipv4-unicast", addr.V6: "ipv6-unicast"}
-
-// ToNoNeighbor is in the message of the condition Ready if no neighbor has routes of a family.
-const ToNoNeighbor = "are announced to no neighbor"
 
 // announceWait is how long a new session, or the first address of a family, may take until the neighbor has
 // routes. After a restart the node first waits for its other neighbors.
@@ -27,11 +25,41 @@ func (in Report) Unannounced() map[addr.Family]int {
 	if in.Unconfigured || in.Leaving {
 		return all
 	}
+	for f, groups := range in.unnamed() {
+		for _, count := range groups {
+			all[f] += count
+		}
+	}
 	announced := in.announced()
+	none := map[addr.Family]int{}
 	for _, i := range in.Imported {
 		f := addr.FamilyOf(i.Address.Addr())
 		if announced.has(i.Address) && in.announcesNothing(f) {
-			all[f]++
+			none[f]++
+		}
+	}
+	maps.Copy(all, none)
+	return all
+}
+
+// unnamed counts the routes of each family that no neighbor of the node gets, by the group whose peers name no
+// neighbor of the node. Without a session they are not counted. It leaves out groups whose addresses have
+// several routes, because a neighbor may get another one: the names of their restrictions have a space.
+func (in Report) unnamed() map[addr.Family]map[string]int {
+	groups := map[string]string{} // by their marks
+	for _, s := range in.Decision.State.Export.Statements {
+		if group, is := strings.CutPrefix(s.Name, reserved+peersOf); is && s.If.Neighbors == nil && !strings.Contains(group, " ") {
+			groups[MarkOf(group)] = group
+		}
+	}
+	all := map[addr.Family]map[string]int{addr.V4: {}, addr.V6: {}}
+	if len(groups) == 0 || len(in.up()) == 0 {
+		return all
+	}
+	for _, r := range in.Local {
+		i := slices.IndexFunc(r.Attributes.Marks, func(mark string) bool { return groups[mark] != "" })
+		if i >= 0 {
+			all[addr.FamilyOf(r.Prefix.Addr())][groups[r.Attributes.Marks[i]]]++
 		}
 	}
 	return all
@@ -56,17 +84,21 @@ func (in Report) up() []NeighborStatus {
 
 // unannounced says which addresses no neighbor gets, and why each of them does not.
 func (in Report) unannounced() []string {
-	count := in.Unannounced()
+	count, unnamed := in.Unannounced(), in.unnamed()
 	var all []string
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		if count[f] == 0 {
+		if count[f] > 0 && in.announcesNothing(f) {
+			var why []string
+			for _, n := range in.up() {
+				why = append(why, in.whyNot(n, f))
+			}
+			all = append(all, fmt.Sprintf("%s: %d addresses are announced to no neighbor: %s", f, count[f], strings.Join(why, ", ")))
 			continue
 		}
-		var why []string
-		for _, n := range in.up() {
-			why = append(why, in.whyNot(n, f))
+		for _, group := range slices.Sorted(maps.Keys(unnamed[f])) {
+			all = append(all, fmt.Sprintf("%s: %d addresses are announced to no neighbor: spec.bgp.peers of ServiceGroup %s names none of this node: "+
+				"name one, or let spec.bgp.nodeSelector leave out the node", f, unnamed[f][group], group))
 		}
-		all = append(all, fmt.Sprintf("%s: %d addresses "+ToNoNeighbor+": %s", f, count[f], strings.Join(why, ", ")))
 	}
 	return all
 }
