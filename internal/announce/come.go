@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/nodes/election"
@@ -79,22 +79,27 @@ func (m *Addresses) Come(now time.Time, s Situation, p Plan, missing []Address, 
 	local, here := p.Locals(), usableOn(s.Node)
 	m.settle(now, s, p, missing)
 	m.answerOffers(now, s, local, here, o)
-	present, links := presentOn(s.Node), s.Node.byName()
+	if len(missing) == 0 {
+		return o
+	}
+	present, links := sync.OnceValue(func() map[netip.Addr]bool { return presentOn(s.Node) }), s.Node.byName()
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
-		r, d := m.of(ip), local[ip]
-		_, there := here[ip]
+		r, d := m.each[ip], local[ip]
+		usable, there := here[ip]
 		checked := ip.Is6() && !w.NoDAD && !links[w.Link].leadsNowhere()
 		switch {
-		case !present[ip] && !r.losses.mayReturn(now, checked):
+		case usable: // in another place
+			o.Add = append(o.Add, w)
+		case r != nil && !present()[ip] && !r.losses.mayReturn(now, checked):
 			r.coming, o.Waiting[ip] = nil, w
 		case d == nil || there: // it needs no probe, or is here already
 			o.Add = append(o.Add, w)
-		case lately[ip] == w.Link && !present[ip] && !r.misplaced && r.losses.times == 0:
+		case lately[ip] == w.Link && !present()[ip] && (r == nil || !r.misplaced && r.losses.times == 0):
 			w.NoDAD = w.NoDAD || ip.Is6()
 			o.Add, o.Vanished[ip] = append(o.Add, w), true
 		default:
-			r.come(now, w, d, o)
+			m.of(ip).come(now, w, d, o)
 		}
 	}
 	return o
@@ -132,8 +137,10 @@ func (r *record) come(now time.Time, w Address, d *Decision, o *Outcome) {
 // settle records which wanted addresses are there, and forgets the probes of those that do not come any
 // more. A tentative address does not count as stable yet: the kernel removes it if another machine has it.
 func (m *Addresses) settle(now time.Time, s Situation, p Plan, missing []Address) {
-	missed := IPs(missing)
-	unsettled := maps.Clone(missed)
+	if len(m.each) == 0 {
+		return
+	}
+	missed, unsettled := IPs(missing), IPs(missing)
 	for _, found := range s.Node.Addresses {
 		if found.Tentative {
 			unsettled[found.Prefix.Addr()] = true
