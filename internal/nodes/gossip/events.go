@@ -80,7 +80,7 @@ func (g *Gossip) read(id identity, meta []byte) said {
 	says, err := decode(meta)
 	switch {
 	case errors.Is(err, errLaterRecord):
-		g.strangers.noteNode(id.node, "record", meta[0])
+		g.strangers.note(id.node, "record", meta[0])
 		return said{Record: Record{Truncated: true}, version: g.versions.max}
 	case err != nil:
 		g.counts.badRecord.Add(1)
@@ -88,7 +88,7 @@ func (g *Gossip) read(id identity, meta []byte) said {
 		return said{Record: Record{Truncated: true}, version: g.versions.max}
 	}
 	if says.version = g.versions.common(says.versions); says.version == 0 {
-		g.strangers.noteNode(id.node, "record", says.versions.min)
+		g.strangers.note(id.node, "record", says.versions.min)
 	}
 	return says
 }

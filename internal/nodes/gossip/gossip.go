@@ -129,7 +129,7 @@ func New(opt Options) (*Gossip, error) {
 		suspected: make(chan struct{}, 1),
 		pending:   newPendingBroadcasts(),
 		versions:  cmp.Or(opt.versions, supported),
-		strangers: newStrangers(opt.Log),
+		strangers: &strangers{log: opt.Log},
 		table:     newTable(),
 		windows:   map[string]*detector.Window{},
 	}

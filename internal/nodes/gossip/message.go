@@ -89,7 +89,7 @@ func (g *Gossip) envelope(to uint64, message []byte) []byte {
 // no effect. It drops a message that waited while this process stood still.
 func (g *Gossip) receive(envelope []byte) {
 	if len(envelope) > 0 && later(envelope[0], messageVersion) {
-		g.strangers.noteNode("unknown", "message", envelope[0])
+		g.strangers.note("unknown", "message", envelope[0])
 		return
 	}
 	if len(envelope) < messageHeader || envelope[0] != messageVersion {

@@ -15,7 +15,7 @@ var otherKey = bytes.Repeat([]byte{7}, 32)
 
 func testKeys(t *testing.T, keys ...[]byte) *keyring {
 	t.Helper()
-	r := newKeyring(&counters{}, newStrangers(slog.New(slog.DiscardHandler)))
+	r := newKeyring(&counters{}, &strangers{log: slog.New(slog.DiscardHandler)})
 	expect.NoError(t, r.set(keys))
 	return r
 }

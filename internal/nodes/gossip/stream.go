@@ -73,7 +73,7 @@ func (s *stream) record() ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(header[:]) & (1<<24 - 1)
 	if later(header[0], sealVersion) {
-		s.keys.strangers.noteAddress(s.peer(), "stream", header[0])
+		s.keys.strangers.note(s.RemoteAddr().String(), "stream", header[0])
 		return nil, fmt.Errorf("%w: stream of version %d", errSeal, header[0])
 	}
 	if header[0] != sealVersion || n > recordMax+sealSize {
@@ -86,16 +86,6 @@ func (s *stream) record() ([]byte, error) {
 	}
 	s.keys.counts.bytesIn.Add(uint64(recordHeader + n))
 	return s.keys.open(sealed, s.in.take())
-}
-
-// peer returns the address of the other end without the port, because each connection has
-// another port.
-func (s *stream) peer() string {
-	host, _, err := net.SplitHostPort(s.RemoteAddr().String())
-	if err != nil {
-		return s.RemoteAddr().String()
-	}
-	return host
 }
 
 // Write writes nothing after the peer has shown that it has no key.

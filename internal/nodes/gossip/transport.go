@@ -62,7 +62,7 @@ func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
 		s.counts.bytesIn.Add(uint64(len(packet)))
 		switch {
 		case len(packet) > 0 && later(packet[0], heartbeatFormat):
-			s.keys.strangers.noteAddress(from.Addr().Unmap().String(), "packet", packet[0])
+			s.keys.strangers.note(from.Addr().Unmap().String(), "packet", packet[0])
 		case len(packet) > 0 && packet[0] == heartbeatFormat:
 			if h, err := s.keys.verify(packet, self); err == nil {
 				hand(h)

@@ -39,42 +39,19 @@ const laterFormats = 16
 func later(format, newest byte) bool { return format > newest && format < laterFormats }
 
 // strangers counts records, packets, streams and messages in a version that this process
-// does not understand. It logs the first one of each sender. All processes and ports of a
-// node are one sender. strangers remembers a limited number of senders.
-//
-// Nothing proves the source address of a packet, so forged packets may use up all entries
-// for addresses. Nodes have a key, and have entries of their own.
+// does not understand. It logs the first one of each kind: there may be as many senders as nodes, and
+// nothing proves the source address of a packet.
 type strangers struct {
-	log              *slog.Logger
-	count            atomic.Uint64
-	mu               sync.Mutex
-	nodes, addresses map[string]bool
+	log    *slog.Logger
+	count  atomic.Uint64
+	logged sync.Map
 }
 
-// strangersMax is the limit for remembered nodes, and also for remembered addresses.
-const strangersMax = 64
-
-func newStrangers(log *slog.Logger) *strangers {
-	return &strangers{log: log, nodes: map[string]bool{}, addresses: map[string]bool{}}
-}
-
-// noteNode counts an authenticated record or message of node in a version unknown to this
-// process.
-func (s *strangers) noteNode(node, what string, version byte) { s.note(s.nodes, node, what, version) }
-
-// noteAddress counts a packet or stream from address in a version unknown to this process.
-func (s *strangers) noteAddress(address, what string, version byte) {
-	s.note(s.addresses, address, what, version)
-}
-
-func (s *strangers) note(seen map[string]bool, sender, what string, version byte) {
+// note counts what came from peer in a version unknown to this process.
+func (s *strangers) note(peer, what string, version byte) {
 	s.count.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if seen[sender] || len(seen) >= strangersMax {
-		return
+	if _, again := s.logged.LoadOrStore(what, true); !again {
+		s.log.Warn("peer speaks another version of gossip", "peer", peer, "what", what, "version", version,
+			"oldest", supported.min, "newest", supported.max)
 	}
-	seen[sender] = true
-	s.log.Warn("peer speaks another version of gossip", "peer", sender, "what", what, "version", version,
-		"oldest", supported.min, "newest", supported.max)
 }
