@@ -67,18 +67,24 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&port, "gossip-port", port, "the `port` to gossip on, the same on all nodes, 0 for no gossip (PURELB_GOSSIP_PORT)")
 	set.StringVar(&f.gossipSecret, "gossip-secret", cmp.Or(env("PURELB_GOSSIP_SECRET"), "purelb-gossip"), "the `name` of the Secret with the keys of the gossip (PURELB_GOSSIP_SECRET)")
 	set.StringVar(&f.stateDir, "state-dir", env("PURELB_STATE_DIR"), "the `folder` that the key of the gossip and the addresses of other agents are kept in, for when the API server is away at a start (PURELB_STATE_DIR); default: they are not kept")
-	durations := map[string]string{}
-	for _, d := range []struct{ name, variable, value, usage string }{
-		{"lease-duration", "PURELB_LEASE_DURATION", "10s", "how `long` a node counts as alive after its Lease changed"},
-		{"renew-deadline", "PURELB_RENEW_DEADLINE", "7s", "how `long` one attempt to renew the Lease may take"},
-		{"gossip-patience", "PURELB_GOSSIP_PATIENCE", "400ms", "how `long`, 400ms to 5s, another node may be silent until this one takes its addresses"},
-		{"retry-period", "PURELB_RETRY_PERIOD", "2s", "how `long` to wait after an attempt that failed"},
+	var wrong error
+	for _, d := range []struct {
+		to                           *time.Duration
+		name, variable, value, usage string
+	}{
+		{&f.leaseDuration, "lease-duration", "PURELB_LEASE_DURATION", "10s", "how `long` a node counts as alive after its Lease changed"},
+		{&f.renewDeadline, "renew-deadline", "PURELB_RENEW_DEADLINE", "7s", "how `long` one attempt to renew the Lease may take"},
+		{&f.patience, "gossip-patience", "PURELB_GOSSIP_PATIENCE", "400ms", "how `long`, 400ms to 5s, another node may be silent until this one takes its addresses"},
+		{&f.retryEach, "retry-period", "PURELB_RETRY_PERIOD", "2s", "how `long` to wait after an attempt that failed"},
 	} {
-		durations[d.name] = cmp.Or(env(d.variable), d.value)
-		set.Func(d.name, fmt.Sprintf("%s (%s); default: %s", d.usage, d.variable, d.value), func(text string) error {
-			durations[d.name] = text
+		read := func(text string) (err error) {
+			if *d.to, err = time.ParseDuration(text); err != nil {
+				return fmt.Errorf("--%s %q is not a duration such as 10s", d.name, text)
+			}
 			return nil
-		})
+		}
+		wrong = errors.Join(wrong, read(cmp.Or(env(d.variable), d.value)))
+		set.Func(d.name, fmt.Sprintf("%s (%s); default: %s", d.usage, d.variable, d.value), read)
 	}
 	set.BoolVar(&f.probes, "probes", env("PURELB_PROBES") == "true", "whether people with the Role purelb-prober may ask this agent which machine answers for an address (PURELB_PROBES)")
 	set.StringVar(&level, "log-level", level, "info or debug (PURELB_LOG_LEVEL)")
@@ -92,7 +98,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if f.proxy, err = agent.ParseProxyHealth(proxy, env("KUBERNETES_PORT")); err != nil {
 		return f, fmt.Errorf("--kube-proxy-health: %w", err)
 	}
-	return f, errors.Join(f.times(durations), f.place(address, port), f.count(most), f.complete(level, others))
+	return f, errors.Join(wrong, f.place(address, port), f.count(most), f.complete(level, others))
 }
 
 // place parses the address for gossip. Without an address or a port there is no gossip.
@@ -119,21 +125,6 @@ func (f *flags) count(most string) error {
 		return fmt.Errorf("--max-address-metrics %q is not a number of addresses; use 0 or more", most)
 	}
 	f.maxAddresses = int(n)
-	return nil
-}
-
-// times parses the durations.
-func (f *flags) times(durations map[string]string) error {
-	for name, to := range map[string]*time.Duration{
-		"lease-duration": &f.leaseDuration, "renew-deadline": &f.renewDeadline, "retry-period": &f.retryEach,
-		"gossip-patience": &f.patience,
-	} {
-		d, err := time.ParseDuration(durations[name])
-		if err != nil {
-			return fmt.Errorf("--%s %q is not a duration such as 10s", name, durations[name])
-		}
-		*to = d
-	}
 	return nil
 }
 
