@@ -127,9 +127,6 @@ var known = []string{
 	AnnotationIPAMRecord, AnnotationAnnouncingIPv4, AnnotationAnnouncingIPv6, AnnotationAnnouncingUnknown,
 }
 
-// Knows reports whether PureLB reads or writes an annotation of this name.
-func Knows(name string) bool { return slices.Contains(known, name) }
-
 // nearest returns the known annotation whose name is most like name, or "" if none is like it.
 func nearest(name string) string {
 	const most = 3

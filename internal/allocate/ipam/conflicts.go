@@ -44,18 +44,6 @@ func (e *HeldError) Error() string {
 	}
 }
 
-// BlockedError says that an owner cannot have an address because the Store does not
-// hand it out.
-type BlockedError struct {
-	Addr netip.Addr
-	// Reason says what the address is, such as "address of node node-2".
-	Reason string
-}
-
-func (e *BlockedError) Error() string {
-	return fmt.Sprintf("%s cannot be handed out: %s", e.Addr, e.Reason)
-}
-
 var errNoAddress = errors.New("there is no address to hold")
 
 // Refuses returns the error that Hold would return, and changes nothing.
@@ -69,7 +57,7 @@ func (s *Store) Refuses(a netip.Addr, by Owner, wide bool) error {
 		return nil
 	}
 	if reason, ok := s.Withheld(a, by); ok {
-		return &BlockedError{a, reason}
+		return fmt.Errorf("%s cannot be handed out: %s", a, reason)
 	}
 	if h == nil {
 		return nil

@@ -27,8 +27,8 @@ type portOf struct {
 // Hold makes by an owner of a. If a has other owners, by must have their key and none of their
 // ports. It must also be of their namespace, unless wide says that namespaces do not matter.
 //
-// Hold refuses with a *BlockedError if a is blocked, and otherwise with a *HeldError. It changes
-// nothing if by is already an owner of a.
+// Hold refuses with a *HeldError if another owner keeps by from a. It changes nothing if by is already
+// an owner of a.
 func (s *Store) Hold(a netip.Addr, by Owner, wide bool) error {
 	if err := s.Refuses(a, by, wide); err != nil {
 		return err

@@ -1,10 +1,10 @@
 package ipam_test
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -61,8 +61,7 @@ func TestNetworkAddressesAreRefusedButKept(t *testing.T) {
 	b := ipam.NewStore()
 	holdAll(t, b, "shop/web", "192.0.2.1")
 	b.SetNetworks(networksOf(t, "192.0.2.0/25"))
-	var blocked *ipam.BlockedError
-	if err := b.Hold(ip("192.0.2.2"), "shop/other", false); !errors.As(err, &blocked) || blocked.Reason != "an address of the network 192.0.2.0/25" {
+	if err := b.Hold(ip("192.0.2.2"), "shop/other", false); err == nil || !strings.HasSuffix(err.Error(), ": an address of the network 192.0.2.0/25") {
 		t.Errorf("got %v", err)
 	}
 	if err := b.Adopt(ip("192.0.2.3"), "shop/before"); err != nil {
