@@ -51,9 +51,9 @@ func TestAnAllocatorThatIsNotHeardIsNamed(t *testing.T) {
 		{"no right", func(f *fakeServer) { f.faults[statePath] = 403 }, "you have no right to get pods/proxy in namespace purelb-system (the Role purelb-inspector has)"},
 		{"an earlier version", func(f *fakeServer) { delete(f.texts, statePath) }, "allocator-1 does not serve /state: it is of an earlier version, or gone"},
 		{"no connection", func(f *fakeServer) { f.faults[statePath] = 503 }, "allocator-1 did not answer: "},
-		{"an earlier format", func(f *fakeServer) { f.texts[statePath] = `{"format": 1, "version": "0.9.0", "leading": true}` }, "version 0.9.0, answers in format 1, and this plugin reads format 2: use the plugin of that version"},
-		{"a later format", func(f *fakeServer) { f.texts[statePath] = `{"format": 3, "version": "9.9.9", "leading": true}` }, "version 9.9.9, answers in format 3, and this plugin reads format 2: use the plugin of that version"},
-		{"a standby", func(f *fakeServer) { f.texts[statePath] = `{"format": 2, "leader": "allocator-2"}` }, "allocator-1 does not lead"},
+		{"an earlier format", func(f *fakeServer) { f.texts[statePath] = `{"format": 1, "version": "0.9.0", "leading": true}` }, "version 0.9.0, answers in format 1, and this plugin reads format 3: use the plugin of that version"},
+		{"a later format", func(f *fakeServer) { f.texts[statePath] = `{"format": 4, "version": "9.9.9", "leading": true}` }, "version 9.9.9, answers in format 4, and this plugin reads format 3: use the plugin of that version"},
+		{"a standby", func(f *fakeServer) { f.texts[statePath] = `{"format": 3, "leader": "allocator-2"}` }, "allocator-1 does not lead"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeServer(t)

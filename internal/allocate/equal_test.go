@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -225,6 +226,7 @@ func compareAllocator(w explain.World, seen map[string]int) string {
 	if !askBackends(l, requests, seen) {
 		return ""
 	}
+	w.Services = waitingForBackends(l, w.Services, requests)
 	w.Allocator = &allocstate.State{Format: allocstate.Format, Leading: true}
 	l.describe(w.Allocator)
 	told, err := explain.ServicesOf(w, explain.Filter{})
@@ -308,6 +310,28 @@ func askBackends(l *allocations, requests []service.Request, seen map[string]int
 		}
 	}
 	return true
+}
+
+// waitingForBackends returns services, of which those that wait for a backend have the condition that
+// the allocator writes then.
+func waitingForBackends(l *allocations, services []corev1.Service, requests []service.Request) []corev1.Service {
+	services = slices.Clone(services)
+	for _, r := range requests {
+		r, standing := l.identify(r)
+		if standing != ours || len(r.Shown) > 0 {
+			continue
+		}
+		d, err := l.decide(r)
+		if err != nil || len(d.Claims) == 0 || d.Refusal == nil {
+			continue
+		}
+		i := slices.IndexFunc(services, func(svc corev1.Service) bool { return svc.Namespace+"/"+svc.Name == r.Key() })
+		services[i] = *services[i].DeepCopy()
+		meta.SetStatusCondition(&services[i].Status.Conditions, metav1.Condition{
+			Type: service.ConditionAllocated, Status: metav1.ConditionFalse, Reason: d.Result.Reason, Message: d.Result.Message,
+		})
+	}
+	return services
 }
 
 // answers refuses all claims.

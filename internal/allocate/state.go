@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/allocate/allocstate"
@@ -25,15 +24,11 @@ type stateServer struct {
 	// elected is closed when this process leads. alone says that there is no election.
 	elected <-chan struct{}
 	alone   bool
-
-	// one allows one request at a time, because each request locks the allocations for a while.
-	one sync.Mutex
 }
 
 const (
-	// mostListed is how many entries of each kind an answer has, and mostServices how many Services
-	// of one claim.
-	mostListed, mostServices = 500, 10
+	// mostListed is how many entries of each kind an answer has.
+	mostListed = 500
 	// mostText is the maximum length of a sentence.
 	mostText = 500
 )
@@ -44,8 +39,6 @@ func (s *stateServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET is supported", http.StatusMethodNotAllowed)
 		return
 	}
-	s.one.Lock()
-	defer s.one.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(s.state(time.Now())) // an error means that the client is gone
 }
@@ -54,7 +47,7 @@ func (s *stateServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *stateServer) state(now time.Time) allocstate.State {
 	a := allocstate.State{
 		Format: allocstate.Format, Version: buildinfo.Version(), At: now, Identity: s.leader.Identity(),
-		Waiting: []allocstate.Waiting{}, Delayed: []allocstate.Delayed{}, Claims: []allocstate.Claim{}, Backends: []allocstate.Backend{},
+		Delayed: []allocstate.Delayed{}, Backends: []allocstate.Backend{},
 	}
 	a.Leader, a.Leading = s.leader.lead()
 	if s.alone {
@@ -112,39 +105,9 @@ func (l *allocations) describe(a *allocstate.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.Complete, a.Services = l.isOpen(), len(l.services)
-	waiting, left := atMost(l.waiters, mostListed)
-	a.WaitingLeftOut = left
-	for _, w := range waiting {
-		a.Waiting = append(a.Waiting, allocstate.Waiting{
-			Service: w.request.Key(), Since: w.since, Reason: w.last.Result.Reason, Message: clip(w.last.Result.Message, mostText),
-		})
-	}
-	claims, left := atMost(l.cluster.Claims.Open(), mostListed)
-	a.ClaimsLeftOut = left
-	for _, c := range claims {
-		a.Claims = append(a.Claims, showClaim(c))
-	}
 	for i, d := range a.Delayed {
 		a.Delayed[i].Holds = l.cluster.Store.Held(ipam.Owner(d.Service))
 	}
-}
-
-// showClaim returns what /state shows of a claim.
-func showClaim(c ipam.PendingClaim) allocstate.Claim {
-	one := allocstate.Claim{
-		Group: c.Group, Family: c.Family.String(), Services: []string{}, Phase: string(c.Phase), Address: c.Address,
-	}
-	if c.Returned.IsValid() {
-		one.Address = c.Returned
-	}
-	if c.Failure != nil {
-		one.Failure = clip(c.Failure.Message, mostText)
-	}
-	first, _ := atMost(c.Owners, mostServices)
-	for _, who := range first {
-		one.Services = append(one.Services, string(who))
-	}
-	return one
 }
 
 // atMost returns the first entries of all, and the number of the other entries.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/allocate/backends"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
@@ -44,57 +42,28 @@ func inGroup(name string) func(*service.Request) {
 	return func(r *service.Request) { r.Group = name }
 }
 
-func TestStateSaysWhyServicesWait(t *testing.T) {
+func TestStateSaysWhichWritesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		now := clusterState{}
-		now.Config.Groups.Usable = []groups.Group{group(t, "default", "192.0.2.2-192.0.2.2"), backedBox}
+		now.Config.Groups.Usable = []groups.Group{group(t, "default", "192.0.2.2-192.0.2.2")}
 		s.change(now)
 		s.gets(s.wants("holder"), "192.0.2.2")
 		s.gets(s.wants("waiter"), "")
-		s.gets(s.wants("boxed", inGroup("box")), "")
-		answerEach(s.allocations, takeClaims(s.allocations, "box"), refusal(ipam.KindExhausted, "all are in use"))
 		loop := &services{}
 		loop.memories.delay(types.NamespacedName{Namespace: "default", Name: "holder"}, delayed{"another controller changes it", time.Now().Add(time.Minute)})
 
 		a, _ := s.stateOf(loop).asked(t)
 		got := fmt.Sprintln(a.Format, a.Identity, a.Leader, a.Leading, a.Complete, a.Services)
-		for _, w := range a.Waiting {
-			got += fmt.Sprintln(w.Service, w.Since.Equal(time.Now()), w.Reason, w.Message)
-		}
-		for _, c := range a.Claims {
-			got += fmt.Sprintln(c.Group, c.Family, c.Services, c.Phase, c.Failure)
-		}
 		for _, d := range a.Delayed {
 			got += fmt.Sprintln(d.Service, d.Why, d.Until.After(time.Now()), d.Holds)
 		}
-		if want := `2 me me true true 3
-default/waiter true Exhausted pool "default" exhausted: no available addresses for default/waiter (IPv4)
-default/boxed true Exhausted pool "box" exhausted: no available addresses for default/boxed (IPv4): all are in use
-box IPv4 [default/boxed] refused all are in use
+		if want := `3 me me true true 2
 default/holder another controller changes it true [192.0.2.2]
 `; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})
-}
-
-// When a Service is deleted, its address goes back to the backend, which may take a while.
-func TestStateShowsReleases(t *testing.T) {
-	s := newFixture(t, backedBox)
-	r := s.wants("web", inGroup("box"))
-	s.gets(r, "")
-	claims := takeClaims(s.allocations, "box")
-	answerEach(s.allocations, claims, ipam.Answer{Grant: ipam.Grant{Key: claims[0].Key, Address: netip.MustParseAddr("203.0.113.7")}})
-	s.gets(r, "203.0.113.7")
-	s.forget(owner(r))
-	for _, want := range []ipam.Phase{ipam.PhaseEnded, ipam.PhaseReturning} {
-		a, _ := s.stateOf(&services{}).asked(t)
-		if len(a.Claims) != 1 || a.Claims[0].Phase != string(want) || a.Claims[0].Address.String() != "203.0.113.7" {
-			t.Errorf("claims are %+v; want %s", a.Claims, want)
-		}
-		takeAll(s.allocations, "box")
-	}
 }
 
 func TestStateOfAStandbyNamesTheLeader(t *testing.T) {
@@ -104,24 +73,24 @@ func TestStateOfAStandbyNamesTheLeader(t *testing.T) {
 	server := s.stateOf(&services{})
 	server.leader.leading, server.leader.holder = false, "allocator-2"
 	a, _ := server.asked(t)
-	if a.Leading || a.Leader != "allocator-2" || a.Identity != "me" || len(a.Waiting) > 0 {
+	if a.Leading || a.Leader != "allocator-2" || a.Identity != "me" || a.Services > 0 {
 		t.Errorf("the answer is %+v", a)
 	}
 }
 
 func TestStateIsBounded(t *testing.T) {
-	s := newFixture(t, backedBox)
-	const n = 2*mostListed + 20
-	long := strings.Repeat("name", 12)
+	const n = mostListed + 20
+	loop := &services{}
 	for i := range n {
-		s.gets(s.wants(fmt.Sprintf("%s-%d", long, i), inGroup([]string{strings.Repeat("typo", 15), "box"}[i%2])), "")
+		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("%s-%d", strings.Repeat("name", 12), i)}
+		loop.memories.delay(name, delayed{why: strings.Repeat("no", mostText)})
 	}
-	a, size := s.stateOf(&services{}).asked(t)
+	a, size := newFixture(t).stateOf(loop).asked(t)
 	if size > allocstate.MaxBytes {
 		t.Errorf("the answer has %d bytes", size)
 	}
-	if len(a.Waiting) != mostListed || a.WaitingLeftOut != n-mostListed || len(a.Claims) != mostListed || a.ClaimsLeftOut != n/2-mostListed {
-		t.Errorf("the answer has %d waiting Services, %d left out, and %d claims, %d left out", len(a.Waiting), a.WaitingLeftOut, len(a.Claims), a.ClaimsLeftOut)
+	if len(a.Delayed) != mostListed || a.DelayedLeftOut != n-mostListed {
+		t.Errorf("the answer has %d delayed Services, %d left out", len(a.Delayed), a.DelayedLeftOut)
 	}
 }
 

@@ -32,76 +32,29 @@ func (v *view) unheard(unread []Unread) []Unread {
 	return append(slices.Clone(unread), *v.Unheard)
 }
 
-// said is what the allocator reports of a Service.
-type said struct {
-	waiting *allocstate.Waiting
-	delayed *allocstate.Delayed
-	claims  []allocstate.Claim
-}
-
-// heard returns what the allocator reports of each Service that it names.
-func heard(s *allocstate.State) map[string]said {
-	of := map[string]said{}
-	if s == nil {
-		return of
+// delayed returns the allocator's reason why the status of the Service of r is not written for now, or
+// false.
+func (v *view) delayed(r service.Request) (allocstate.Delayed, bool) {
+	if v.Allocator == nil {
+		return allocstate.Delayed{}, false
 	}
-	change := func(key string, f func(*said)) {
-		one := of[key]
-		f(&one)
-		of[key] = one
+	i := slices.IndexFunc(v.Allocator.Delayed, func(d allocstate.Delayed) bool { return d.Service == r.Key() })
+	if i < 0 {
+		return allocstate.Delayed{}, false
 	}
-	for _, w := range s.Waiting {
-		change(w.Service, func(one *said) { one.waiting = &w })
-	}
-	for _, d := range s.Delayed {
-		change(d.Service, func(one *said) { one.delayed = &d })
-	}
-	for _, c := range s.Claims {
-		for _, key := range c.Services {
-			change(key, func(one *said) { one.claims = append(one.claims, c) })
-		}
-	}
-	return of
+	return v.Allocator.Delayed[i], true
 }
 
 // addAllocator adds what the allocator reports of the Service of r.
 func (v *view) addAllocator(s *Story, r service.Request) {
-	of := v.allocatorSays[r.Key()]
 	var lines []string
-	if w := of.waiting; w != nil {
-		lines = append(lines, fmt.Sprintf("it waits%s: %s: %s", v.since(w.Since), w.Reason, w.Message))
-	}
-	if d := of.delayed; d != nil {
+	if d, ok := v.delayed(r); ok {
 		if coming := missing(d.Holds, r.Shown); len(coming) > 0 {
 			lines = append(lines, "it has chosen "+texts(coming)+" for the Service, whose status does not show that yet")
 		}
 		lines = append(lines, "its status is not written for now"+v.until(d.Until)+": "+d.Why)
 	}
-	for _, c := range of.claims {
-		lines = append(lines, v.claimLine(c))
-	}
 	s.add("What the allocator says", lines...)
-}
-
-// claimLine describes the progress of a claim.
-func (v *view) claimLine(c allocstate.Claim) string {
-	line := fmt.Sprintf("the backend of ServiceGroup %s, %s: ", c.Group, c.Family)
-	switch ipam.Phase(c.Phase) {
-	case ipam.PhaseQueued:
-		line += "it is to be asked for an address"
-	case ipam.PhaseSent:
-		line += "it was asked for an address, and has not answered yet"
-	case ipam.PhaseRefused:
-		line += "it has granted none; the request is repeated"
-	case ipam.PhaseEnded, ipam.PhaseReturning:
-		line += fmt.Sprintf("%s is given back to it", c.Address)
-	default:
-		line += "the claim is " + c.Phase
-	}
-	if c.Failure != "" {
-		line += ": " + c.Failure
-	}
-	return line
 }
 
 // since describes how long something has lasted, or returns "" if that is not known.
@@ -129,26 +82,14 @@ func missing(wanted, shown []netip.Addr) []netip.Addr {
 // not show a yet.
 func (v *view) heldUnshown(a netip.Addr, shown []ipam.Owner) []string {
 	var holders []string
-	for key, of := range v.allocatorSays {
-		if of.delayed != nil && slices.Contains(of.delayed.Holds, a) && !slices.Contains(shown, ipam.Owner(key)) {
-			holders = append(holders, key)
-		}
-	}
-	slices.Sort(holders)
-	return holders
-}
-
-// claimsOf returns the lines about the claims for a.
-func (v *view) claimsOf(a netip.Addr) []string {
-	var lines []string
 	if v.Allocator != nil {
-		for _, c := range v.Allocator.Claims {
-			if c.Address == a {
-				lines = append(lines, v.claimLine(c))
+		for _, d := range v.Allocator.Delayed {
+			if slices.Contains(d.Holds, a) && !slices.Contains(shown, ipam.Owner(d.Service)) {
+				holders = append(holders, d.Service)
 			}
 		}
 	}
-	return lines
+	return holders
 }
 
 // backend returns the allocator's report on the backend of g, or false.
@@ -182,17 +123,6 @@ func (v *view) backendLines(g groups.Group) []string {
 	}
 	if b.Missing > 0 {
 		lines = append(lines, fmt.Sprintf("it does not know %d addresses that Services have; it is told of them", b.Missing))
-	}
-	counts := map[string]int{}
-	for _, c := range v.Allocator.Claims {
-		if c.Group == g.Ref() {
-			counts[c.Phase]++
-		}
-	}
-	for _, phase := range []ipam.Phase{ipam.PhaseQueued, ipam.PhaseSent, ipam.PhaseRefused, ipam.PhaseEnded, ipam.PhaseReturning} {
-		if n := counts[string(phase)]; n > 0 {
-			lines = append(lines, fmt.Sprintf("claims that are %s: %d", phase, n))
-		}
 	}
 	return lines
 }

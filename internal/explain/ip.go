@@ -78,7 +78,6 @@ func (v *view) ip(a netip.Addr) Story {
 		lines = append(lines, string(o))
 	}
 	s.add("Services", lines...)
-	s.add("What the allocator says", v.claimsOf(a)...)
 	if len(holders) == 0 {
 		s.Unread = v.unheard(s.Unread)
 	}

@@ -245,13 +245,9 @@ func (v *view) allocated(r service.Request) *metav1.Condition {
 }
 
 // refusal says why the Service of r does not get all addresses that it wants. Only the allocator
-// knows the answer of a backend. If the allocator was not asked, the condition of the Service has
-// what it last wrote there.
+// knows the answer of a backend, and writes it into the condition of the Service.
 func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message string) {
-	if said := v.allocatorSays[r.Key()]; said.waiting != nil && len(said.claims) > 0 {
-		return said.waiting.Reason, said.waiting.Message
-	}
-	if choice.Refusal == nil || !choice.Refusal.Claiming {
+	if choice.Refusal == nil || len(choice.Claims) == 0 {
 		return choice.Result.Reason, choice.Result.Message
 	}
 	c := v.allocated(r)
@@ -265,6 +261,9 @@ func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message str
 		if fault := v.backendFault(g); fault != "" {
 			return ipam.ReasonBackendUnavailable, fault
 		}
+	}
+	if c != nil && c.Reason == ipam.ReasonBackend {
+		return c.Reason, c.Message
 	}
 	return choice.Result.Reason, choice.Result.Message
 }
@@ -318,16 +317,11 @@ func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
 // whyUnwritten returns the end of a sentence: the allocator's reason why it has not served a
 // Service that it should have served. It returns "" if the allocator gives none.
 func (v *view) whyUnwritten(r service.Request) string {
-	said := v.allocatorSays[r.Key()]
-	switch {
-	case v.Allocator == nil:
-		return ""
-	case !v.Allocator.Complete:
+	if v.Allocator != nil && !v.Allocator.Complete {
 		return ", but the allocator " + v.Allocator.Identity + ", which leads, has not read all Services yet"
-	case said.delayed != nil:
-		return ", but its status is not written for now" + v.until(said.delayed.Until) + ": " + said.delayed.Why
-	case said.waiting != nil:
-		return ", but for the allocator it waits (" + said.waiting.Reason + "): " + said.waiting.Message
+	}
+	if d, ok := v.delayed(r); ok {
+		return ", but its status is not written for now" + v.until(d.Until) + ": " + d.Why
 	}
 	return ""
 }

@@ -35,8 +35,6 @@ type view struct {
 	// objects holds the Services, and has holds their addresses, by key.
 	objects map[string]*corev1.Service
 	has     map[string][]netip.Addr
-	// allocatorSays is what the allocator reports of Services, by key.
-	allocatorSays map[string]said
 }
 
 // node is the content of a node's Lease.
@@ -52,7 +50,7 @@ type node struct {
 }
 
 func newView(w World) *view {
-	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}, allocatorSays: heard(w.Allocator)}
+	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}}
 	if v.state.Namespaces == nil { // No group selects namespaces by their labels.
 		v.Unread = slices.DeleteFunc(slices.Clone(v.Unread), func(u Unread) bool { return u.Kind == KindNamespaces })
 	}

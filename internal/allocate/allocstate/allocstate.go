@@ -14,7 +14,7 @@ const Path = "/state"
 
 // Format is the version of State. It rises when a field changes its meaning or goes away. New
 // fields do not change it.
-const Format = 2
+const Format = 3
 
 // MaxBytes is more than any answer has.
 const MaxBytes = 4 << 20
@@ -36,27 +36,11 @@ type State struct {
 	// Services is how many Services it knows.
 	Services int `json:"services"`
 
-	Waiting        []Waiting `json:"waiting"`
-	WaitingLeftOut int       `json:"waitingLeftOut,omitempty"`
 	// Delayed are the Services whose statuses are not written for now.
-	Delayed        []Delayed `json:"delayed"`
-	DelayedLeftOut int       `json:"delayedLeftOut,omitempty"`
-	// Claims are the requests to backends that are not granted, or that are given back.
-	Claims          []Claim   `json:"claims"`
-	ClaimsLeftOut   int       `json:"claimsLeftOut,omitempty"`
+	Delayed         []Delayed `json:"delayed"`
+	DelayedLeftOut  int       `json:"delayedLeftOut,omitempty"`
 	Backends        []Backend `json:"backends"`
 	BackendsLeftOut int       `json:"backendsLeftOut,omitempty"`
-}
-
-// Waiting is a Service that lacks an address.
-type Waiting struct {
-	Service string `json:"service"`
-	// Since is when this allocator first failed to give it all addresses. It is zero if no
-	// decision was made yet.
-	Since time.Time `json:"since,omitzero"`
-	// Reason and Message are those of the last decision.
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
 }
 
 // Delayed is a Service whose status is not written for now.
@@ -67,21 +51,6 @@ type Delayed struct {
 	Until time.Time `json:"until,omitzero"`
 	// Holds are the addresses that are its own for the allocator. Its status may lag behind.
 	Holds []netip.Addr `json:"holds,omitempty"`
-}
-
-// Claim is a request to the backend of a group.
-type Claim struct {
-	Group  string `json:"group"`
-	Family string `json:"family"`
-	// Services wait for it, of which these are the first. There are none if its address is given
-	// back.
-	Services []string `json:"services"`
-	// Phase is the next step, as an ipam.Phase.
-	Phase string `json:"phase"`
-	// Address is the address that is given back, or that the Services ask for.
-	Address netip.Addr `json:"address,omitzero"`
-	// Failure is why the last attempt failed.
-	Failure string `json:"failure,omitempty"`
 }
 
 // Backend is the IPAM system that has the addresses of a group.
