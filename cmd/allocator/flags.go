@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/kube"
 	"purelb.io/purelb/internal/process"
@@ -23,9 +22,6 @@ import (
 // defaultAnnouncer is the value of --default-announcer that makes Services without a load
 // balancer class ours.
 const defaultAnnouncer = "PureLB"
-
-// pageTime is the variable of the time that has no flag.
-const pageTime = "PURELB_IPAM_PAGE_TIME"
 
 // flags are the values from the command line and the environment.
 type flags struct {
@@ -45,8 +41,8 @@ type flags struct {
 	gossipSecret string
 	clusterName  string
 	// replaces is the UID of a former cluster of that name.
-	replaces string
-	sweeps   allocate.Sweeps
+	replaces   string
+	sweepEvery time.Duration
 	// removeFinalizers says to do only that.
 	removeFinalizers bool
 	bgp              bool
@@ -85,25 +81,11 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("%q is not a flag; see --help", set.Arg(0))
 	}
-	return f, errors.Join(f.times(sweepEvery, env), f.complete(level, others, products))
-}
-
-// times reads the times of comparisons with NetBox. One has no flag, because only the tests of
-// PureLB set it.
-func (f *flags) times(every string, env func(string) string) error {
-	read := func(to *time.Duration, name, value, least, usual string) error {
-		lowest, _ := time.ParseDuration(least)
-		d, err := time.ParseDuration(value)
-		if err != nil || d < lowest || d > 24*time.Hour {
-			return fmt.Errorf("%s %q is not a duration from %s to 24h; use one such as %s", name, value, least, usual)
-		}
-		*to = d
-		return nil
+	var err error
+	if f.sweepEvery, err = time.ParseDuration(sweepEvery); err != nil || f.sweepEvery < 10*time.Second || f.sweepEvery > 24*time.Hour {
+		return f, fmt.Errorf("--ipam-sweep-interval %q is not a duration from 10s to 24h; use one such as 10m", sweepEvery)
 	}
-	return errors.Join(
-		read(&f.sweeps.SweepEvery, "--ipam-sweep-interval", every, "10s", "10m"),
-		read(&f.sweeps.PageTime, pageTime, cmp.Or(env(pageTime), "2m"), "1s", "2m"),
-	)
+	return f, f.complete(level, others, products)
 }
 
 // complete fills in defaults, and returns an error for wrong values.

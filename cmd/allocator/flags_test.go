@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"purelb.io/purelb/internal/allocate"
 )
 
 func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 	usual := flags{namespace: "purelb-system", port: 7472, healthAddress: ":8081", podCIDRs: true, leaderElect: true,
-		sweeps: allocate.Sweeps{SweepEvery: 10 * time.Minute, PageTime: 2 * time.Minute}}
+		sweepEvery: 10 * time.Minute}
 	with := func(change func(*flags)) flags {
 		f := usual
 		change(&f)
@@ -31,10 +29,9 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 		{"the environment", "", map[string]string{
 			"PURELB_NAMESPACE": "purelb", "PURELB_HOST": "10.0.0.1", "KUBECONFIG": "/kubeconfig", "DEFAULT_ANNOUNCER": "PureLB",
 			"PURELB_POD_NAME": "allocator-1", "PURELB_GOSSIP_SECRET": "purelb-gossip", "PURELB_BGP": "true", "PURELB_POD_CIDRS": "false", "PURELB_LOG_LEVEL": "debug", "PURELB_IPAM_SWEEP_INTERVAL": "1h",
-			"PURELB_IPAM_PAGE_TIME": "1s",
 		}, flags{namespace: "purelb", host: "10.0.0.1", port: 7472, healthAddress: ":8081", kubeconfig: "/kubeconfig",
 			announcer: "PureLB", leaderElect: true, identity: "allocator-1", gossipSecret: "purelb-gossip", bgp: true,
-			sweeps: allocate.Sweeps{SweepEvery: time.Hour, PageTime: time.Second}, level: slog.LevelDebug}},
+			sweepEvery: time.Hour, level: slog.LevelDebug}},
 		{"both", "--namespace=purelb-system --log-level=info", map[string]string{"PURELB_NAMESPACE": "purelb", "PURELB_LOG_LEVEL": "debug"}, usual},
 		{"no metrics, no probes, no leader election", "--namespace purelb-system --port 0 --health-address 0 --leader-elect=false", nil,
 			with(func(f *flags) { f.port, f.healthAddress, f.leaderElect = 0, "0", false })},
@@ -68,8 +65,6 @@ func TestFlagErrorsNameTheCure(t *testing.T) {
 		{"--namespace x --log-level loud", `--log-level "loud" is not known; use info or debug`},
 		{"--namespace x --ipam-sweep-interval 5s", `--ipam-sweep-interval "5s" is not a duration from 10s to 24h; use one such as 10m`},
 		{"--namespace x --ipam-sweep-interval often", `--ipam-sweep-interval "often" is not a duration from 10s to 24h; use one such as 10m`},
-		{"--namespace x PURELB_IPAM_PAGE_TIME=0s", `PURELB_IPAM_PAGE_TIME "0s" is not a duration from 1s to 24h; use one such as 2m`},
-		{"--namespace x PURELB_IPAM_PAGE_TIME=25h", `PURELB_IPAM_PAGE_TIME "25h" is not a duration from 1s to 24h; use one such as 2m`},
 		{"--namespace x --colour", "flag provided but not defined: -colour"},
 		{"--namespace x start", `"start" is not a flag; see --help`},
 	}

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		Identity:         f.identity,
 		GossipSecret:     f.gossipSecret,
 		ClusterName:      f.clusterName, ReplacesCluster: f.replaces,
-		Sweeps:         f.sweeps,
+		SweepEvery:     f.sweepEvery,
 		Loop:           loop,
 		MetricsAddress: f.metricsAddress(),
 		HealthAddress:  f.healthAddress,

@@ -200,7 +200,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		}
 	}
 	key := &gossipKey{secrets: core.Secrets(opt.Namespace), name: opt.GossipSecret, log: log}
-	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, key, runBackends(backends, allocations, opt.ReplacesCluster)}
+	parts := []manager.Runnable{manager.RunnableFunc(recorder.Run), reporter, key, runBackends(backends, allocations, configWatcher, opt.ReplacesCluster)}
 	if opt.Loop != nil {
 		loop, err := opt.Loop(mgr, gated, core.Secrets(opt.Namespace), recorder)
 		if err != nil {

@@ -3,8 +3,6 @@ package allocate
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +11,7 @@ import (
 
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/allocate/netbox"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
 )
@@ -30,43 +29,35 @@ func newBackends(l *allocations, secrets typedcorev1.SecretsGetter, opt Options,
 			l.noteFault(group, fault)
 			backoff.Poke(changed)
 		},
-		Call: m.call, Exchange: m.exchange, Sweeps: opt.Sweeps, Log: opt.Log,
+		Call: m.call, Exchange: m.exchange, SweepEvery: opt.SweepEvery, Log: opt.Log,
 	})
 	return b
 }
 
 // runBackends returns what runs b while this process leads. It begins after the allocations are open,
 // because before that the allocations do not know which addresses Services have.
-func runBackends(b *backends.Manager, l *allocations, replaces string) manager.RunnableFunc {
+func runBackends(b *backends.Manager, l *allocations, w *configWatcher, replaces string) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-l.opened:
-			b.Run(ctx, l.identity(replaces))
+			now := w.current()
+			b.Run(ctx, netbox.Identity{Cluster: now.cluster, UID: now.uid, Replaces: replaces})
 		}
 		return nil
 	}
 }
 
-// secretTimeout limits how long a read of a Secret from the API server may take.
-const secretTimeout = 10 * time.Second
-
-// readSecret reads a value of a Secret.
+// readSecret reads a value of a Secret. It returns nothing if the value is not there.
 func readSecret(ctx context.Context, secrets typedcorev1.SecretsGetter, key config.SecretKey) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
-	defer cancel()
 	s, err := secrets.Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, backends.ErrNoSecret
+		return nil, nil
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("the allocator may not read Secret %s/%s: add it to the value allocator.netbox.secrets of the chart", key.Namespace, key.Name)
 	case err != nil:
 		return nil, fmt.Errorf("read Secret %s/%s: %w", key.Namespace, key.Name, err)
 	}
-	value, ok := s.Data[key.Key]
-	if !ok || strings.TrimSpace(string(value)) == "" {
-		return nil, backends.ErrNoSecret
-	}
-	return value, nil
+	return s.Data[key.Key], nil
 }

@@ -6,18 +6,10 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
 )
 
 // The methods in this file list the requests to backends, and process the answers. The workers of
 // package backends exchange both with the backends, so no decision waits for a backend.
-
-// identity returns how NetBox knows the cluster. replaces is the UID of a former cluster, or "".
-func (l *allocations) identity(replaces string) netbox.Identity {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return netbox.Identity{Cluster: l.cluster.Claims.Cluster(), UID: l.uid, Replaces: replaces}
-}
 
 // claim records the claims that a Service waits for.
 func (l *allocations) claim(who ipam.Owner, claims []ipam.Claim) {
@@ -41,15 +33,15 @@ func (l *allocations) Pending(group string) []ipam.Holder {
 	return l.cluster.Claims.Pending(group)
 }
 
-// Work implements backends.Ledger. It dismisses no holder for which the backend may hold an address
-// that a Service has.
+// Work implements backends.Ledger. It does not give back everything of a holder for which the backend
+// may hold an address that a Service has.
 func (l *allocations) Work(h ipam.Holder) ipam.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.cluster.Claims.Work(h)
 	l.learn(w.Kept)
-	if w.Dismiss != "" && l.mayHave(h.Group, w.Dismiss) {
-		l.cluster.Claims.Dismissed(h, nil)
+	if all := w.Release; len(all) > 0 && !all[0].Address.IsValid() && l.mayHave(h.Group, all[0].Key) {
+		l.cluster.Claims.Released(h, all, []error{nil})
 		return ipam.Work{}
 	}
 	return w
@@ -84,32 +76,21 @@ func (l *allocations) Released(h ipam.Holder, grants []ipam.Grant, errs []error)
 	defer l.mu.Unlock()
 	again = l.cluster.Claims.Released(h, grants, errs)
 	for i, g := range grants {
-		if errs[i] == nil {
-			l.wakeOwner(g.Key)
-			l.retry(h.Group, addr.FamilyOf(g.Address))
+		if errs[i] != nil {
+			continue
 		}
+		who := ipam.OwnerOf(g.Key)
+		if who != "" {
+			l.wake(who) // it may need its finalizer no longer
+		}
+		if g.Address.IsValid() {
+			l.retry(h.Group, addr.FamilyOf(g.Address))
+			continue
+		}
+		delete(l.departures[who], h.Group)
+		l.retry(h.Group, addr.V4, addr.V6)
 	}
 	return again
-}
-
-// Dismissed implements backends.Ledger. The addresses that the backend had for the holder may be free
-// now.
-func (l *allocations) Dismissed(h ipam.Holder, key string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cluster.Claims.Dismissed(h, err); err != nil {
-		return
-	}
-	delete(l.departures[ipam.OwnerOf(key)], h.Group)
-	l.wakeOwner(key)
-	l.retry(h.Group, addr.V4, addr.V6)
-}
-
-// wakeOwner wakes the Service of a key, which may need its finalizer no longer.
-func (l *allocations) wakeOwner(key string) {
-	if who := ipam.OwnerOf(key); who != "" {
-		l.wake(who)
-	}
 }
 
 // Freed implements backends.Ledger.
@@ -141,25 +122,19 @@ func (l *allocations) mayHave(group, key string) bool {
 }
 
 // Holds implements backends.Ledger.
-func (l *allocations) Holds() (grants map[string][]ipam.Grant, complete bool) {
+func (l *allocations) Holds() map[string][]ipam.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cluster.Claims.Grants(), l.isOpen()
+	return l.cluster.Claims.Grants()
 }
 
-// Register implements backends.Ledger.
-func (l *allocations) Register(group string, missing []ipam.Grant) {
+// Compared implements backends.Ledger.
+func (l *allocations) Compared(group string, unknown, missing []ipam.Grant) (orphans []ipam.Grant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.poke(l.cluster.Claims.Register(group, missing)...)
-}
-
-// Learn implements backends.Ledger.
-func (l *allocations) Learn(group string, grants []ipam.Grant) (orphans []ipam.Grant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	orphans, known := l.cluster.Claims.Learn(group, grants)
+	orphans, known := l.cluster.Claims.Learn(group, unknown)
 	l.learn(known)
+	l.poke(l.cluster.Claims.Register(group, missing)...)
 	return orphans
 }
 

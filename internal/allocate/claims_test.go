@@ -14,9 +14,13 @@ import (
 func takeAll(l *allocations, group string) (claims []ipam.Claim, back []ipam.Grant, gone []string) {
 	for _, h := range l.Pending(group) {
 		w := l.Work(h)
-		claims, back = append(claims, w.Claims...), append(back, w.Release...)
-		if w.Dismiss != "" {
-			gone = append(gone, w.Dismiss)
+		claims = append(claims, w.Claims...)
+		for _, g := range w.Release {
+			if g.Address.IsValid() {
+				back = append(back, g)
+			} else {
+				gone = append(gone, g.Key)
+			}
 		}
 	}
 	return claims, back, gone
@@ -63,7 +67,7 @@ func TestServiceIsQueuedWhenItsGroupBecomesKnown(t *testing.T) {
 	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonOutside {
 		t.Fatalf("before the sweep: %s, %v", d.Result.Reason, err)
 	}
-	s.Learn("box", []ipam.Grant{{Key: "test/default/web/v4", Address: r.Held[0]}})
+	s.Compared("box", []ipam.Grant{{Key: "test/default/web/v4", Address: r.Held[0]}}, nil)
 	s.wakes(owner(r))
 	if d, err := s.decide(r); err != nil || d.Result.Reason != ipam.ReasonAllocated || d.Result.From != "box" {
 		t.Errorf("after the sweep: %s from %q, %v", d.Result.Reason, d.Result.From, err)
@@ -130,8 +134,10 @@ func TestRefusedClaimIsRetriedWhenTheBackendHasAddresses(t *testing.T) {
 	for name, test := range map[string]struct{ before, after func(*fixture) }{
 		"a surplus is released": {func(s *fixture) { s.Freed("other") }, func(s *fixture) { s.Freed("box") }},
 		"a holder is dismissed": {
-			func(s *fixture) { s.Dismissed(gone, key, refusal(ipam.KindUnavailable, "it is away").Err) },
-			func(s *fixture) { s.Dismissed(gone, key, nil) },
+			func(s *fixture) {
+				s.Released(gone, []ipam.Grant{{Key: key}}, []error{refusal(ipam.KindUnavailable, "it is away").Err})
+			},
+			func(s *fixture) { s.Released(gone, []ipam.Grant{{Key: key}}, []error{nil}) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,14 +27,15 @@ func (b *box) busy(h ipam.Holder) bool {
 // serve takes the work of a holder.
 func (b *box) serve(h ipam.Holder) {
 	w := b.m.allocations.Work(h)
+	if len(w.Release) > 0 && !w.Release[0].Address.IsValid() {
+		b.dismiss(h, w.Release)
+		return
+	}
 	for _, g := range w.Release {
 		b.m.checkRelease(g)
 	}
 	if len(w.Claims)+len(w.Release) > 0 {
 		b.calls = append(b.calls, &boxCall{holder: h, claims: w.Claims, grants: w.Release, done: map[int]ipam.Answer{}})
-	}
-	if w.Dismiss != "" {
-		b.dismiss(h, w.Dismiss)
 	}
 }
 
@@ -106,7 +107,7 @@ func (b *box) answerOf(c *boxCall, i int) ipam.Answer {
 
 // dismiss forgets a holder that has left. A backend that knows holders gives back everything that it
 // has. For other backends, the sweep finds it.
-func (b *box) dismiss(h ipam.Holder, key string) {
+func (b *box) dismiss(h ipam.Holder, all []ipam.Grant) {
 	way := b.draw("dismiss", "well", "lost", "away")
 	var err error
 	if way != "well" {
@@ -115,7 +116,7 @@ func (b *box) dismiss(h ipam.Holder, key string) {
 	if way != "away" && b.byHolder {
 		b.releaseAll(h.Name)
 	}
-	b.m.allocations.Dismissed(h, key, err)
+	b.m.allocations.Released(h, all, []error{err})
 }
 
 // releaseAll gives back everything that a holder has. It may include an address of another
@@ -154,8 +155,7 @@ func (b *box) beginSweep() {
 // holds returns what the cluster has from the backend.
 func (b *box) holds() map[string]ipam.Grant {
 	held := map[string]ipam.Grant{}
-	grants, _ := b.m.allocations.Holds()
-	for _, g := range grants["box"] {
+	for _, g := range b.m.allocations.Holds()["box"] {
 		held[boxHold(g)] = g
 	}
 	return held
@@ -181,10 +181,9 @@ func (b *box) endSweep() {
 		}
 	}
 	b.orphans = map[string]bool{}
-	for _, g := range b.m.allocations.Learn("box", orphans) {
+	for _, g := range b.m.allocations.Compared("box", orphans, missing) {
 		b.orphans[boxHold(g)] = true
 	}
-	b.m.allocations.Register("box", missing)
 }
 
 func sortedKeys(grants map[string]ipam.Grant) []string {

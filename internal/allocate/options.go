@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/kube/events"
 	"purelb.io/purelb/internal/service"
 )
@@ -50,9 +49,9 @@ type Options struct {
 	// ReplacesCluster is the UID of the namespace kube-system of a former cluster with the same
 	// ClusterName. Its addresses in NetBox are then those of this cluster. Default: none.
 	ReplacesCluster string
-	// Sweeps are the times at which the allocator compares the addresses in NetBox with those of
-	// the cluster.
-	Sweeps Sweeps
+	// SweepEvery is the time between two comparisons of the addresses in NetBox with those of the
+	// cluster. Default: 10 min.
+	SweepEvery time.Duration
 	// Loop is a further loop that only the leader runs. Default: none.
 	Loop Loop
 	// Metrics is the registry for metrics. Default: the registry that MetricsAddress
@@ -66,9 +65,6 @@ type Options struct {
 // Loop makes a loop that the leader runs. The loop writes by write, which writes nothing when the Lease
 // may have ended. It may read the Secrets of the namespace that PureLB is installed in.
 type Loop func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, recorder *events.Recorder) (manager.Runnable, error)
-
-// Sweeps are the times of comparisons with NetBox. A time that is zero has its default.
-type Sweeps = backends.Sweeps
 
 // complete fills in the defaults.
 func (o Options) complete() Options {

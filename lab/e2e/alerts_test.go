@@ -170,10 +170,10 @@ func (s *alertScene) orphan() {
 	s.begin("a Service with an address of NetBox is deleted while there is no allocator", "PureLBIPAMOrphans")
 	kubectl(w, "patch", "service", "lost", "--namespace", "e2e", "--type=json", `--patch=[{"op":"remove","path":"/metadata/finalizers"}]`)
 	w.remove(inAlertGroup("lost", "netbox"))
-	kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL=10s", "PURELB_IPAM_PAGE_TIME=10s")
+	kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL=10s")
 	s.later(func() {
 		(&troubled{w, buildPlugin(w.t)}).asks("ipam release-orphans alert-netbox --confirm")
-		kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL-", "PURELB_IPAM_PAGE_TIME-")
+		kubectl(w, "set", "env", "--namespace", product.Namespace, "deployment/allocator", "PURELB_IPAM_SWEEP_INTERVAL-")
 	})
 }
 

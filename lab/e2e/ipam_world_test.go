@@ -66,7 +66,7 @@ spec:
 
 // quickSweeps are settings of the allocator for tests. It compares NetBox with the cluster every 10 s,
 // and an address without a Service stays for 10 s.
-var quickSweeps = []string{"PURELB_IPAM_SWEEP_INTERVAL=10s", "PURELB_IPAM_PAGE_TIME=1s"}
+var quickSweeps = []string{"PURELB_IPAM_SWEEP_INTERVAL=10s"}
 
 // startBackends starts both backends, and adds the IPAM server to the allocator's pod. To shorten the
 // tests, the allocator has the settings quickSweeps, and a killed allocator restarts at once.

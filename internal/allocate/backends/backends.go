@@ -21,7 +21,6 @@ package backends
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
@@ -39,8 +38,8 @@ import (
 type Ledger interface {
 	// Pending returns the holders of a group that have work.
 	Pending(group string) []ipam.Holder
-	// Work returns what to ask for a holder, and marks it as sent until Released, Answered or Dismissed
-	// gets its outcome.
+	// Work returns what to ask for a holder, and marks it as sent until Released or Answered gets its
+	// outcome.
 	Work(ipam.Holder) ipam.Work
 	// Released takes the outcome of Work.Release, in its order. again says that the holder has more
 	// work.
@@ -48,30 +47,22 @@ type Ledger interface {
 	// Answered takes the answers to Work.Claims, in their order. again says that the holder has more
 	// work besides the claims that failed or were refused.
 	Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool)
-	// Dismissed takes the outcome of Work.Dismiss.
-	Dismissed(h ipam.Holder, key string, err error)
 	// Freed reports that the backend has released addresses that Work did not name. Claims that
 	// were refused because no address was free may succeed now.
 	Freed(group string)
 	// Holds returns the grants (Key and Address) of the cluster, by group. It includes
-	// groups that are gone. complete says that all Services were read.
-	Holds() (grants map[string][]ipam.Grant, complete bool)
-	// Register reports grants that the cluster has but the backend does not. Work then has
-	// claims for exactly these addresses.
-	Register(group string, missing []ipam.Grant)
-	// Learn takes grants that the backend has but Holds does not. It returns the orphans: those
-	// whose key has no open claim, and whose address no Service has.
-	Learn(group string, grants []ipam.Grant) (orphans []ipam.Grant)
+	// groups that are gone.
+	Holds() map[string][]ipam.Grant
+	// Compared takes the grants of a group that the backend has but Holds does not, and the reverse.
+	// It returns the orphans: unknown grants whose key has no open claim, and whose address no
+	// Service has. Work then has claims for exactly the missing addresses.
+	Compared(group string, unknown, missing []ipam.Grant) (orphans []ipam.Grant)
 }
-
-// ErrNoSecret is the error of Options.Secret for a missing value.
-var ErrNoSecret = errors.New("there is no such value")
 
 // Options are what a Manager needs besides the ledger. Options without a default must be
 // set.
 type Options struct {
-	// Secret reads a value of a Secret. It returns ErrNoSecret, wrapped or not, if the
-	// Secret or the value is not there.
+	// Secret reads a value of a Secret. It returns nothing if the Secret or the value is not there.
 	Secret func(ctx context.Context, key config.SecretKey) ([]byte, error)
 	// Changed is called when the visible part of a group's State has changed. It is quick and may
 	// call the Manager.
@@ -84,17 +75,10 @@ type Options struct {
 	Exchange func(netbox.Exchange)
 	// NetBox makes a client. Default: netbox.New.
 	NetBox func(netbox.Config) (*netbox.Client, error)
-	Sweeps
+	// SweepEvery is the interval of sweeps of NetBox. Default: 10 min.
+	SweepEvery time.Duration
 	// Random returns a number in [0, 1) for jitter. Default: rand.Float64.
 	Random func() float64
-}
-
-// Sweeps are the times of the sweeps of NetBox.
-type Sweeps struct {
-	// SweepEvery is the interval of sweeps. Default: 10 min.
-	SweepEvery time.Duration
-	// PageTime is the least interval for each page of NetBox's list. Default: 2 min.
-	PageTime time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -105,7 +89,6 @@ func (o Options) withDefaults() Options {
 		o.NetBox = netbox.New
 	}
 	o.SweepEvery = cmp.Or(o.SweepEvery, sweepEvery)
-	o.PageTime = cmp.Or(o.PageTime, pageTime)
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
@@ -282,13 +265,12 @@ type hold struct {
 func holdOf(g ipam.Grant) hold { return hold{g.Key, g.Address.Unmap().String()} }
 
 // holds returns the grants of the cluster, of all groups.
-func (m *Manager) holds() (all map[hold]bool, byGroup map[string][]ipam.Grant, complete bool) {
-	byGroup, complete = m.ledger.Holds()
-	all = map[hold]bool{}
+func (m *Manager) holds() (all map[hold]bool, byGroup map[string][]ipam.Grant) {
+	byGroup, all = m.ledger.Holds(), map[hold]bool{}
 	for _, grants := range byGroup {
 		for _, g := range grants {
 			all[holdOf(g)] = true
 		}
 	}
-	return all, byGroup, complete
+	return all, byGroup
 }

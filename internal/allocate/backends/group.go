@@ -23,12 +23,10 @@ const rest = 5 * time.Minute
 
 // driver performs requests.
 type driver interface {
-	// Claim, Release and Capacity are those of ipamtest.Driver. The claims are those of one holder.
+	// The methods are those of ipamtest.Driver. The claims are those of one holder.
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
 	Release(ctx context.Context, grants []ipam.Grant) []error
 	Capacity(ctx context.Context) (ipam.Capacity, error)
-	// ReleaseAll releases everything of the holder of a key.
-	ReleaseAll(ctx context.Context, key string) error
 }
 
 // backend is what a group needs of a kind of backend. It is used by as many goroutines as parallel says.
@@ -172,9 +170,6 @@ func (g *group) work(ctx, call context.Context, d driver, h ipam.Holder) {
 			errs = append(errs, a.Err)
 		}
 		again = g.ledger.Answered(h, w.Claims, answers)
-	case w.Dismiss != "":
-		errs = []error{asFault(d.ReleaseAll(call, w.Dismiss))}
-		g.ledger.Dismissed(h, w.Dismiss, errs[0])
 	default:
 		g.queue.Forget(h)
 		g.settled(h)

@@ -2,6 +2,7 @@ package backends_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,9 +19,10 @@ type ledger struct {
 	claims *ipam.Claims
 	// wants are the claims of each Service.
 	wants map[ipam.Owner][]ipam.Claim
-	// incomplete says that the allocator has not read all Services yet.
-	incomplete bool
-	poke       func(...ipam.Holder)
+	// phases are "sent" and "releasing", and failures the last errors, by group and key.
+	phases   map[[2]string]string
+	failures map[[2]string]*ipam.Error
+	poke     func(...ipam.Holder)
 	// news is called after each answer.
 	news func()
 }
@@ -29,6 +31,7 @@ func newLedger() *ledger {
 	store := ipam.NewStore()
 	return &ledger{
 		store: store, claims: ipam.NewClaims(store), wants: map[ipam.Owner][]ipam.Claim{},
+		phases: map[[2]string]string{}, failures: map[[2]string]*ipam.Error{},
 		poke: func(...ipam.Holder) {}, news: func() {},
 	}
 }
@@ -50,7 +53,14 @@ func (l *ledger) Pending(group string) []ipam.Holder {
 func (l *ledger) Work(h ipam.Holder) ipam.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.claims.Work(h)
+	w := l.claims.Work(h)
+	for _, c := range w.Claims {
+		l.phases[[2]string{h.Group, c.Key}] = "sent"
+	}
+	for _, g := range w.Release {
+		l.phases[[2]string{h.Group, g.Key}] = "releasing"
+	}
+	return w
 }
 
 // Answered makes the Services show what they get.
@@ -59,6 +69,13 @@ func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Ans
 	l.act(func() (due []ipam.Holder) {
 		var verdicts []ipam.Verdict
 		verdicts, again = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return nil })
+		for i, c := range claims {
+			id := [2]string{h.Group, c.Key}
+			delete(l.phases, id)
+			if delete(l.failures, id); answers[i].Err != nil {
+				l.failures[id] = ipam.AsError(answers[i].Err)
+			}
+		}
 		for _, v := range verdicts {
 			if v.Address.IsValid() {
 				l.store.Show(v.Address, ownerOf(v.Claim.Key))
@@ -77,7 +94,10 @@ func (l *ledger) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (aga
 	defer l.news()
 	l.act(func() (due []ipam.Holder) {
 		again = l.claims.Released(h, grants, errs)
-		for _, g := range grants {
+		for i, g := range grants {
+			if errs[i] == nil {
+				delete(l.phases, [2]string{h.Group, g.Key})
+			}
 			if next, ok := l.claims.Exhausted(h.Group, addr.FamilyOf(g.Address)); ok {
 				due = append(due, next)
 			}
@@ -87,29 +107,19 @@ func (l *ledger) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (aga
 	return again
 }
 
-func (l *ledger) Dismissed(h ipam.Holder, _ string, err error) {
-	defer l.news()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.claims.Dismissed(h, err)
-}
-
 func (l *ledger) Freed(string) {}
 
-func (l *ledger) Holds() (map[string][]ipam.Grant, bool) {
+func (l *ledger) Holds() map[string][]ipam.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.claims.Grants(), !l.incomplete
+	return l.claims.Grants()
 }
 
-func (l *ledger) Register(group string, missing []ipam.Grant) {
-	l.act(func() []ipam.Holder { return l.claims.Register(group, missing) })
-}
-
-func (l *ledger) Learn(group string, grants []ipam.Grant) []ipam.Grant {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	orphans, _ := l.claims.Learn(group, grants)
+func (l *ledger) Compared(group string, unknown, missing []ipam.Grant) (orphans []ipam.Grant) {
+	l.act(func() []ipam.Holder {
+		orphans, _ = l.claims.Learn(group, unknown)
+		return l.claims.Register(group, missing)
+	})
 	return orphans
 }
 
@@ -158,6 +168,7 @@ func (l *ledger) giveUp(group string, keys ...string) {
 			kept := l.store.Held(who)
 			for _, g := range l.claims.Grants()[group] {
 				if g.Key == key {
+					l.phases[[2]string{group, key}] = "releasing"
 					kept = slices.DeleteFunc(kept, func(a netip.Addr) bool { return a == g.Address })
 				}
 			}
@@ -174,7 +185,7 @@ func (l *ledger) restart(without string) {
 	l.act(func() (due []ipam.Holder) {
 		before, wants := l.claims.Grants(), l.wants
 		fresh := newLedger()
-		l.store, l.claims, l.wants = fresh.store, fresh.claims, fresh.wants
+		l.store, l.claims, l.wants, l.phases, l.failures = fresh.store, fresh.claims, fresh.wants, fresh.phases, fresh.failures
 		for group, grants := range before {
 			for _, g := range grants {
 				if g.Key != without {
@@ -203,14 +214,16 @@ func (l *ledger) print(group string) string {
 	}
 	slices.Sort(lines)
 	count := map[string]int{}
-	for _, p := range l.claims.Open() {
-		switch {
-		case p.Group != group || p.Failure != nil && slices.Contains([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}, p.Failure.Kind):
-		case p.Phase == ipam.PhaseSent:
-			count["sent"]++
-		case p.Returned.IsValid():
-			count["releasing"]++
-		default:
+	for id, phase := range l.phases {
+		if id[0] == group {
+			count[phase]++
+		}
+	}
+	for _, c := range slices.Concat(slices.Collect(maps.Values(l.wants))...) {
+		id := [2]string{c.Group, c.Key}
+		failure := l.failures[id]
+		refused := failure != nil && slices.Contains([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}, failure.Kind)
+		if c.Group == group && l.phases[id] == "" && !refused {
 			count["wanted"]++
 		}
 	}
@@ -233,10 +246,8 @@ func (l *ledger) heldBy(group string) int {
 func (l *ledger) refusal(group, key string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.claims.Open() {
-		if p.Group == group && p.Key == key && p.Failure != nil {
-			return p.Failure.Message
-		}
+	if failure := l.failures[[2]string{group, key}]; failure != nil {
+		return failure.Message
 	}
 	return ""
 }
@@ -255,12 +266,6 @@ func (l *ledger) hold(group, key, address string) {
 	a := netip.MustParseAddr(address)
 	l.claims.Adopt(claimOf(group, key), a)
 	l.store.Show(a, ownerOf(key))
-}
-
-func (l *ledger) setIncomplete(incomplete bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.incomplete = incomplete
 }
 
 const cluster = "prod"

@@ -2,10 +2,8 @@ package backends
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/allocate/netbox"
 )
@@ -31,7 +29,7 @@ type netBox struct {
 // previous pool stays, so that requests which still succeed with it continue.
 func (n *netBox) ready(ctx context.Context) (driver, error) {
 	if n.pool != nil && !n.stale && n.server.current(n.client) {
-		return pool{n.pool}, nil
+		return n.pool, nil
 	}
 	n.stale = false
 	client, err := n.server.connect(ctx)
@@ -44,7 +42,7 @@ func (n *netBox) ready(ctx context.Context) (driver, error) {
 	if n.pool == nil {
 		return nil, err
 	}
-	return pool{n.pool}, nil
+	return n.pool, nil
 }
 
 // adopt stores a pool that was just found.
@@ -58,7 +56,7 @@ func (n *netBox) adopt(client *netbox.Client, found *netbox.Pool) {
 			s.Ranges = facts.Parents
 		}
 	})
-	n.server.enter(member{group: n.group, pool: found, state: n.state, confirmed: n.confirmed})
+	n.server.enter(*n)
 }
 
 func (n *netBox) renew() { n.stale = true }
@@ -76,12 +74,3 @@ func (n *netBox) rest() time.Duration {
 
 func (n *netBox) uncounted(err error) *ipam.Error { return faultOf(err) }
 func (n *netBox) close()                          { n.server.leave(n.group.Name) }
-
-// pool is the driver of a group that was found.
-type pool struct{ *netbox.Pool }
-
-// ReleaseAll releases both families. A former allocator may have sent a claim that this one does not
-// know.
-func (p pool) ReleaseAll(ctx context.Context, key string) error {
-	return errors.Join(p.Release(ctx, []ipam.Grant{{Key: ipam.KeyIn(key, addr.V4)}, {Key: ipam.KeyIn(key, addr.V6)}})...)
-}

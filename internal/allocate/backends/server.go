@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -38,23 +37,15 @@ type server struct {
 	// client was made with these credentials.
 	client    *netbox.Client
 	token, ca []byte
-	members   map[string]member
+	// members are the groups that were found on the server, as they were then.
+	members map[string]netBox
 
 	// confirmed gets a signal when a person confirms the release of orphans.
 	confirmed chan struct{}
 }
 
-// member is a group that was found on the server.
-type member struct {
-	group netbox.Group
-	pool  *netbox.Pool
-	state *entry
-	// confirmed is the digest of the orphans that a person lets PureLB release, or "".
-	confirmed string
-}
-
 func newServer(id serverID, m *Manager) *server {
-	return &server{id: id, manager: m, members: map[string]member{}, confirmed: make(chan struct{}, 1)}
+	return &server{id: id, manager: m, members: map[string]netBox{}, confirmed: make(chan struct{}, 1)}
 }
 
 // connect returns a client with the present credentials of the Secrets. It returns the
@@ -102,7 +93,7 @@ func (s *server) credentials(ctx context.Context) (token, ca []byte, err error) 
 func (s *server) secret(ctx context.Context, key config.SecretKey, what string) ([]byte, error) {
 	value, err := s.manager.options.Secret(ctx, key)
 	switch {
-	case errors.Is(err, ErrNoSecret):
+	case err == nil && len(bytes.TrimSpace(value)) == 0:
 		return nil, misconfigured("the Secret %s/%s has no entry %s, or is not there: put the %s there", key.Namespace, key.Name, key.Key, what)
 	case err != nil:
 		return nil, &ipam.Error{Kind: ipam.KindUnavailable, Cause: err,
@@ -112,7 +103,7 @@ func (s *server) secret(ctx context.Context, key config.SecretKey, what string) 
 }
 
 // enter adds a group that was found, or replaces it.
-func (s *server) enter(m member) {
+func (s *server) enter(m netBox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.members[m.group.Name] = m
@@ -141,15 +132,15 @@ func (s *server) parents() (sum int) {
 }
 
 // byField returns the groups by the custom field of their keys, sorted by name.
-func (s *server) byField() map[string][]member {
+func (s *server) byField() map[string][]netBox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := map[string][]member{}
+	list := map[string][]netBox{}
 	for _, m := range s.members {
 		list[m.group.Field] = append(list[m.group.Field], m)
 	}
 	for _, members := range list {
-		slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.group.Name, b.group.Name) })
+		slices.SortFunc(members, func(a, b netBox) int { return cmp.Compare(a.group.Name, b.group.Name) })
 	}
 	return list
 }

@@ -21,7 +21,8 @@ const (
 	// firstSweep is the time before the first sweep of a server. Claims come first.
 	firstSweep = time.Minute
 	sweepEvery = 10 * time.Minute
-	pageTime   = 2 * time.Minute
+	// pagesEach is how many pages of NetBox's list an interval allows.
+	pagesEach = 5
 	// mostListed is how many orphans of a group the State lists.
 	mostListed = 100
 )
@@ -29,13 +30,13 @@ const (
 // sweepUntil compares the addresses in NetBox with those of the cluster, until ctx ends. It does so at
 // intervals, and when a person confirms the release of orphans.
 func (s *server) sweepUntil(ctx context.Context) {
-	every, page := s.manager.options.SweepEvery, s.manager.options.PageTime
+	every := s.manager.options.SweepEvery
 	for wait := min(firstSweep, every); backoff.Wait(ctx, wait, s.confirmed); {
 		pages := 0
 		for _, members := range s.byField() {
 			pages += s.sweep(ctx, members)
 		}
-		wait = max(every, time.Duration(pages)*page)
+		wait = max(every, time.Duration(pages)*every/pagesEach)
 		wait += time.Duration(s.manager.options.Random() * float64(wait) / 10)
 	}
 }
@@ -47,12 +48,12 @@ func (s *server) sweepUntil(ctx context.Context) {
 //
 // sweep reads the addresses of the cluster before and after the list. So it ignores an address that
 // was added or removed meanwhile.
-func (s *server) sweep(ctx context.Context, members []member) (pages int) {
+func (s *server) sweep(ctx context.Context, members []netBox) (pages int) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	before, beforeByGroup, complete := s.manager.holds()
-	works := slices.IndexFunc(members, func(m member) bool { return !m.state.away() })
-	if !complete || works < 0 {
+	before, beforeByGroup := s.manager.holds()
+	works := slices.IndexFunc(members, func(m netBox) bool { return !m.state.away() })
+	if works < 0 {
 		return 0
 	}
 	pool := members[works].pool
@@ -63,10 +64,7 @@ func (s *server) sweep(ctx context.Context, members []member) (pages int) {
 		}
 		return 0
 	}
-	after, _, complete := s.manager.holds()
-	if !complete {
-		return 0
-	}
+	after, _ := s.manager.holds()
 	listed := map[hold]bool{}
 	unknown := map[string][]ipam.Grant{}
 	for _, g := range grants {
@@ -77,14 +75,20 @@ func (s *server) sweep(ctx context.Context, members []member) (pages int) {
 		}
 	}
 	for _, m := range members {
-		s.count(call, pool, m, s.manager.ledger.Learn(m.group.Name, unknown[m.group.Name]))
+		var missing []ipam.Grant
+		for _, g := range beforeByGroup[m.group.Name] {
+			if h := holdOf(g); after[h] && !listed[h] {
+				missing = append(missing, g)
+			}
+		}
+		m.state.update(func(state *State) { state.Missing = len(missing) })
+		s.count(call, pool, m, s.manager.ledger.Compared(m.group.Name, unknown[m.group.Name], missing))
 	}
-	s.register(members, beforeByGroup, after, listed)
 	return 1 + len(grants)/pageSize
 }
 
 // count shows the orphans of a group, and releases them if a person has confirmed exactly these.
-func (s *server) count(ctx context.Context, pool *netbox.Pool, m member, orphans []ipam.Grant) {
+func (s *server) count(ctx context.Context, pool *netbox.Pool, m netBox, orphans []ipam.Grant) {
 	slices.SortFunc(orphans, func(a, b ipam.Grant) int {
 		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
 	})
@@ -121,7 +125,7 @@ func digestOf(orphans []ipam.Grant) string {
 }
 
 // giveBack releases orphans. It returns those that are left, and why.
-func (s *server) giveBack(ctx context.Context, pool *netbox.Pool, m member, orphans []ipam.Grant) (left []ipam.Grant, why string) {
+func (s *server) giveBack(ctx context.Context, pool *netbox.Pool, m netBox, orphans []ipam.Grant) (left []ipam.Grant, why string) {
 	if s.manager.mixed(m.group, s.id.url) {
 		return orphans, "addresses without a Service are not released, for groups with prefixes and groups with reserved addresses have their claims in the same custom field: give the groups different custom fields"
 	}
@@ -160,7 +164,7 @@ func (m *Manager) mixed(of netbox.Group, url string) bool {
 
 // groupOf returns the group that shows an orphan: the one whose prefixes contain the address, or the
 // first.
-func groupOf(members []member, g ipam.Grant) string {
+func groupOf(members []netBox, g ipam.Grant) string {
 	for _, m := range members {
 		if m.has(g.Address) {
 			return m.group.Name
@@ -170,27 +174,11 @@ func groupOf(members []member, g ipam.Grant) string {
 }
 
 // has reports whether an address is in the prefixes or ranges of the group.
-func (m member) has(a netip.Addr) bool {
+func (m netBox) has(a netip.Addr) bool {
 	for _, text := range m.pool.Facts().Parents {
 		if r, err := addr.ParseBlock(text); err == nil && r.Contains(a) {
 			return true
 		}
 	}
 	return false
-}
-
-// register reports to the ledger which grants NetBox lacks.
-func (s *server) register(members []member, held map[string][]ipam.Grant, still map[hold]bool, listed map[hold]bool) {
-	for _, m := range members {
-		var missing []ipam.Grant
-		for _, g := range held[m.group.Name] {
-			if h := holdOf(g); still[h] && !listed[h] {
-				missing = append(missing, g)
-			}
-		}
-		m.state.update(func(state *State) { state.Missing = len(missing) })
-		if len(missing) > 0 {
-			s.manager.ledger.Register(m.group.Name, missing)
-		}
-	}
 }

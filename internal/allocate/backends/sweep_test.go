@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
@@ -122,10 +121,10 @@ func TestConfirmationIsForTheListedOrphans(t *testing.T) {
 	})
 }
 
-// The list of NetBox is long, or the tests of PureLB are impatient.
+// The tests of PureLB are impatient.
 func TestTimesOfSweepsCanBeShort(t *testing.T) {
 	in(t, func(w *world) {
-		w.options.Sweeps = backends.Sweeps{SweepEvery: 10 * time.Second, PageTime: time.Second}
+		w.options.SweepEvery = 10 * time.Second
 		withOrphans(w)
 		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
 		after(11 * time.Second)
@@ -172,10 +171,6 @@ func TestClaimedOrphanIsKept(t *testing.T) {
 
 func TestIncompleteKnowledgeCountsNothing(t *testing.T) {
 	for name, spoil := range map[string]func(w *world) (mend func()){
-		"the Services are not read": func(w *world) func() {
-			w.ledger.setIncomplete(true)
-			return func() { w.ledger.setIncomplete(false) }
-		},
 		"NetBox fails": func(w *world) func() {
 			w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
 				if r.URL.Query().Has("cf_" + config.NetBoxField + "__isw") {

@@ -100,7 +100,8 @@ func escape(text string) string {
 	return b.String()
 }
 
-// Grant is an address that a backend holds for a claim.
+// Grant is an address that a backend holds for a claim. In a release, a Grant without an address
+// stands for everything that the backend has for the holder of its Key, of both families.
 type Grant struct {
 	Key     string
 	Address netip.Addr

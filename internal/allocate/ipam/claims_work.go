@@ -8,14 +8,12 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Work is what to ask of a backend for one holder. At most one of the first three fields is set.
+// Work is what to ask of a backend for one holder. At most one of the first two fields is set.
 type Work struct {
-	// Release are addresses to give back.
+	// Release are addresses to give back, or a grant without an address: everything of the holder.
 	Release []Grant
 	// Claims are claims to send.
 	Claims []Claim
-	// Dismiss is a key whose holder is to give back everything.
-	Dismiss string
 	// Kept are addresses that Services have, and of which it has become known that the backend
 	// granted them.
 	Kept []netip.Addr
@@ -77,8 +75,8 @@ func (c *Claims) Work(h Holder) Work {
 		e.busy = true
 		w.Claims = append(w.Claims, claim)
 	}
-	if len(has.claims) == 0 {
-		w.Dismiss = has.departed
+	if len(has.claims) == 0 && has.departed != "" {
+		w.Release = []Grant{{Key: has.departed}}
 	}
 	return w
 }
@@ -117,7 +115,11 @@ func (c *Claims) keepHeld(e *claimed) (kept []netip.Addr) {
 func (c *Claims) Released(h Holder, grants []Grant, errs []error) (more bool) {
 	for i, g := range grants {
 		e := c.of[claimID{h.Group, g.Key}]
-		if e == nil {
+		switch {
+		case !g.Address.IsValid():
+			c.departed(h, errs[i])
+			continue
+		case e == nil:
 			continue
 		}
 		e.busy = false
@@ -148,8 +150,8 @@ func (c *Claims) hasWork(h Holder) bool {
 // key of the holder.
 func (c *Claims) Depart(h Holder, key string) { c.holder(h).departed = key }
 
-// Dismissed takes the outcome of giving back everything of a holder.
-func (c *Claims) Dismissed(h Holder, err error) {
+// departed takes the outcome of giving back everything of a holder.
+func (c *Claims) departed(h Holder, err error) {
 	if has := c.holders[h]; has != nil && err == nil {
 		if has.departed = ""; len(has.claims) == 0 {
 			delete(c.holders, h)
@@ -288,64 +290,4 @@ func denies(a Answer) bool {
 	case KindMisconfigured, KindUnavailable, KindUnknown:
 	}
 	return false
-}
-
-// PendingClaim is a claim that is not granted, or whose address is given back.
-type PendingClaim struct {
-	Claim
-	// Phase is the next step of the claim.
-	Phase Phase
-	// Returned is the address that is given back. It is invalid in other phases.
-	Returned netip.Addr
-	// Failure is why the last attempt failed, or nil.
-	Failure *Error
-	// Owners wait for the claim.
-	Owners []Owner
-}
-
-// Phase is the next step of a PendingClaim.
-type Phase string
-
-// The phases.
-const (
-	PhaseQueued    Phase = "queued"    // it must be sent
-	PhaseSent      Phase = "sent"      // it waits for its answer
-	PhaseRefused   Phase = "refused"   // it is sent again later
-	PhaseEnded     Phase = "ended"     // its address must be given back
-	PhaseReturning Phase = "returning" // its address is being given back
-)
-
-// phase returns the next step of e, or "" if it has none.
-func (e *claimed) phase() Phase {
-	switch {
-	case len(e.back) > 0 && e.busy:
-		return PhaseReturning
-	case len(e.back) > 0:
-		return PhaseEnded
-	case e.granted:
-		return ""
-	case e.busy:
-		return PhaseSent
-	case e.failure != nil:
-		return PhaseRefused
-	}
-	return PhaseQueued
-}
-
-// Open returns the claims that have a phase, in order.
-func (c *Claims) Open() []PendingClaim {
-	var all []PendingClaim
-	for _, e := range c.of {
-		phase := e.phase()
-		if phase == "" {
-			continue
-		}
-		p := PendingClaim{Claim: e.Claim, Phase: phase, Failure: cmp.Or(e.failure, c.faults[e.Group]), Owners: e.owners()}
-		if len(e.back) > 0 {
-			p.Returned = e.back[0]
-		}
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b PendingClaim) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Key, b.Key)) })
-	return all
 }

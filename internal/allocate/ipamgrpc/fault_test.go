@@ -85,7 +85,7 @@ func TestEachCodeHasItsMeaning(t *testing.T) {
 			families := failure(t, g)
 			explicit := g.Claim(t.Context(), []ipam.Claim{claim("web", "192.0.2.1")})[0].Err
 			release := g.Release(t.Context(), []ipam.Grant{{Key: claim("web", addr.V4).Key, Address: addressesOf(addr.V4)[0]}})[0]
-			all := g.ReleaseAll(t.Context(), claim("web", addr.V4).Key)
+			all := g.Release(t.Context(), []ipam.Grant{{Key: claim("web", addr.V4).Key}})[0]
 			_, stats := g.Capacity(t.Context())
 			for _, c := range []struct {
 				call string

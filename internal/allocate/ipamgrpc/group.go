@@ -47,8 +47,11 @@ func Open(socket, pool, provider string, observe Observer) (*Group, error) {
 // Close closes the connection. Calls in flight fail.
 func (g *Group) Close() error { return g.connection.Close() }
 
-// Release gives grants back, each by its address, and answers in their order. It is no error if the
-// server no longer holds a grant for the key.
+// Release gives grants back, and answers in their order. It is no error if the server no longer holds
+// a grant for the key. A grant without an address stands for everything that the server has for the
+// holder of its key (see ipam.HolderOf), of both families. The caller gives that back when the Service is
+// gone or has left the group. Only then is it certain that no address remains from calls whose answers
+// were lost or wrong.
 func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	for i, grant := range grants {
@@ -59,17 +62,9 @@ func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
 
 func (g *Group) releaseGrant(ctx context.Context, grant ipam.Grant) error {
 	if !grant.Address.IsValid() {
-		return &ipam.Error{Kind: ipam.KindInvalid, Message: "release " + grant.Key + ": the grant has no address"}
+		return g.release(ctx, releaseAll, grant.Key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
 	}
 	return g.release(ctx, releaseOne, grant.Key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_Ip{Ip: grant.Address.String()}})
-}
-
-// ReleaseAll gives back everything that the server has for the holder of a key (see
-// ipam.HolderOf), of both families. The caller calls it when that Service is gone or has
-// left the group. Only then is it certain that no address remains from calls whose answers
-// were lost or wrong.
-func (g *Group) ReleaseAll(ctx context.Context, key string) error {
-	return g.release(ctx, releaseAll, key, &ipamv1.ReleaseRequest{Target: &ipamv1.ReleaseRequest_All{All: true}})
 }
 
 // release makes one call. If the server does not know the pool or the service, it holds no address

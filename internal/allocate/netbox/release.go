@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"strings"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 )
 
 // Release gives one grant back after the other. It first looks for the key, and removes only an
 // address that has both the key and the number of the grant. So an outdated grant does no harm, and
-// Release never changes an address without a key. A grant without an address means all addresses with
-// its key.
+// Release never changes an address without a key. A grant without an address means all addresses of
+// its holder: a former allocator may have sent a claim that this one does not know.
 func (p *Pool) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	var down error
@@ -29,11 +30,20 @@ func (p *Pool) release(ctx context.Context, g ipam.Grant) error {
 	if problem := keyProblem(g.Key); problem != "" {
 		return &ipam.Error{Kind: ipam.KindInvalid, Message: fmt.Sprintf("cannot release %s in NetBox: %s", g.Address, problem)}
 	}
-	held, err := p.find(ctx, g.Key)
-	if err != nil {
-		return err
+	keys := []string{g.Key}
+	if !g.Address.IsValid() {
+		keys = []string{ipam.KeyIn(g.Key, addr.V4), ipam.KeyIn(g.Key, addr.V6)}
 	}
-	return p.releaseAll(ctx, g, held)
+	for _, g.Key = range keys {
+		held, err := p.find(ctx, g.Key)
+		if err != nil {
+			return err
+		}
+		if err := p.releaseAll(ctx, g, held); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // releaseAll releases each address that NetBox holds for g. There is one, unless the

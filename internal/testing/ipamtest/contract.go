@@ -19,7 +19,7 @@ type Driver interface {
 	// Claim answers the claims of one holder in their order.
 	Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer
 	// Release gives grants back and answers in their order. Releasing a grant that no longer exists
-	// is no error.
+	// is no error. A grant without an address stands for everything of its holder.
 	Release(ctx context.Context, grants []ipam.Grant) []error
 	// Capacity says how many addresses the group has and how many are in use.
 	Capacity(ctx context.Context) (ipam.Capacity, error)
