@@ -34,13 +34,13 @@
 package allocate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -49,7 +49,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -124,8 +123,8 @@ func newManager(cfg *rest.Config, opt Options, leader *leaderLock) (manager.Mana
 		LeaderElection: opt.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: opt.Namespace,
 		LeaderElectionResourceLockInterface: leader, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &opt.LeaseDuration, RenewDeadline: &opt.RenewDeadline, RetryPeriod: &opt.RetryPeriod,
-		Metrics:                server.Options{BindAddress: orNowhere(opt.MetricsAddress)},
-		HealthProbeBindAddress: orNowhere(opt.HealthAddress),
+		Metrics:                server.Options{BindAddress: cmp.Or(opt.MetricsAddress, noAddress)},
+		HealthProbeBindAddress: cmp.Or(opt.HealthAddress, noAddress),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
@@ -133,12 +132,8 @@ func newManager(cfg *rest.Config, opt Options, leader *leaderLock) (manager.Mana
 	return mgr, nil
 }
 
-func orNowhere(address string) string {
-	if address == "" {
-		return "0"
-	}
-	return address
-}
+// noAddress is the address of a server that does not serve.
+const noAddress = "0"
 
 // newGatedClient makes the client for everything that only the leader may write. Its writes
 // have the field manager component.
@@ -170,8 +165,7 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	}
 	allocations := newAllocations(queue.wake)
 	configWatcher := &configWatcher{cached: cached, live: mgr.GetAPIReader(), allocations: allocations, install: census.Install{Namespace: opt.Namespace, ConfigNamespaces: opt.ConfigNamespaces, IgnorePodCIDRs: opt.IgnorePodCIDRs}, clusterName: opt.ClusterName, changed: changed, log: log}
-	metrics := newMetrics(allocations, configWatcher.outOfScope)
-	metrics.problems = configWatcher.problems
+	metrics := newMetrics(allocations, configWatcher.current)
 	backends := newBackends(allocations, core, opt, metrics.backends, changed)
 	allocations.poke, metrics.states = backends.Poke, backends.States
 	configWatcher.metrics, configWatcher.backends = metrics, backends
@@ -191,8 +185,8 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 		cached: cached, client: gated, configWatcher: configWatcher, allocations: allocations,
 		events: recorder, metrics: metrics, changed: changed, log: log,
 	}
-	if err := register(opt.Metrics, metrics); err != nil {
-		return err
+	if err := opt.Metrics.Register(metrics); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
 	}
 	for _, o := range watched() {
 		if _, err := cached.GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
@@ -217,16 +211,5 @@ func assemble(ctx context.Context, mgr manager.Manager, opt Options, leader *lea
 	if err := mgr.AddMetricsServerExtraHandler(allocstate.Path, state); err != nil {
 		return fmt.Errorf("serve %s: %w", allocstate.Path, err)
 	}
-	return control(mgr, opt, services, bootstrap, configWatcher)
-}
-
-// register adds the metrics to a registry.
-func register(to prometheus.Registerer, m *metrics) error {
-	if to == nil {
-		to = ctrlmetrics.Registry
-	}
-	if err := to.Register(m); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	return nil
+	return control(mgr, services, bootstrap, configWatcher)
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -35,10 +36,8 @@ type allocations struct {
 	opened chan struct{}
 
 	mu sync.Mutex
-	// cluster holds the store, and the part of the clusterState that a choice depends on. uid is the
-	// UID of the namespace kube-system.
+	// cluster holds the store, and the part of the clusterState that a choice depends on.
 	cluster ipam.Cluster
-	uid     string
 	// services has a record of each Service. The store has the addresses of the Services.
 	services map[ipam.Owner]*record
 	// waiters are the waiting Services, the oldest first.
@@ -59,9 +58,6 @@ type record struct {
 	// is ours. The store holds the addresses of that Service, so that no Service of ours
 	// gets them.
 	foreign string
-	// notAdopted says that PureLB was asked to adopt the Service and cannot. A change of the
-	// cluster may permit it.
-	notAdopted bool
 	// waiting is the Service among the waiters. It is nil if the Service has all that it wants.
 	waiting *waiter
 }
@@ -94,7 +90,8 @@ func (l *allocations) of(who ipam.Owner) *record {
 func (l *allocations) open(requests []service.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, r := range l.adoptAll(requests) {
+	for _, r := range census.Open(l.cluster, requests) {
+		l.enroll(r)
 		if r.Owner != service.Anothers {
 			l.enlist(&waiter{request: r})
 		}
@@ -118,7 +115,6 @@ func (l *allocations) isOpen() bool {
 func (l *allocations) change(s clusterState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.uid = s.uid
 	if !l.isOpen() && s.cluster != "" { // the keys of claims have the name
 		l.cluster.Claims.SetCluster(s.cluster)
 	}
@@ -160,13 +156,15 @@ func (l *allocations) consider(r service.Request) (service.Request, standing, de
 // identify returns the request of a Service as the allocations see it, and the Service's
 // standing. The caller holds the lock.
 func (l *allocations) identify(r service.Request) (service.Request, standing) {
-	if l.isReplaced(owner(r), r.UID) {
+	who := owner(r)
+	if l.isReplaced(who, r.UID) {
 		return r, replaced
 	}
-	switch r = l.judged(r); {
+	wasForeign := l.of(who).foreign != ""
+	switch r = census.Judged(l.cluster, r, l.isKnown(who) && !wasForeign); {
 	case r.Owner == service.Anothers:
 		return r, foreignService
-	case l.of(owner(r)).foreign != "":
+	case wasForeign:
 		return r, formerlyForeign
 	}
 	return r, ours
@@ -175,8 +173,6 @@ func (l *allocations) identify(r service.Request) (service.Request, standing) {
 // decision is the outcome for one Service.
 type decision struct {
 	ipam.Choice
-	// news says that the refusal differs from that of the last decision.
-	news bool
 	// ended are addresses that the Service holds and shows, and that it must give up.
 	ended []netip.Addr
 	// since is when the Service began to wait for something. Without a wait, it is zero.
@@ -204,7 +200,7 @@ func (l *allocations) decideLocked(r service.Request) (decision, error) {
 	d.ended = without(r.Held, d.Result.Addresses)
 	l.claim(owner(r), l.claims(r, d.Choice))
 	d.bind, d.unbind = l.bound(r, d.Choice)
-	d.news = l.wait(r, d.Choice)
+	l.wait(r, d.Choice)
 	if w := l.of(owner(r)).waiting; w != nil {
 		d.since = w.since
 	}

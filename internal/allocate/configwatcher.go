@@ -76,7 +76,7 @@ func (l *configWatcher) refresh(ctx context.Context) (differ bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	differ = !s.equal(l.now)
+	differ = !reflect.DeepEqual(s.State, l.now.State)
 	l.logQuarantine(l.now.Quarantined, s.Quarantined)
 	l.now = s
 	if differ {
@@ -94,12 +94,6 @@ func (l *configWatcher) current() clusterState {
 	defer l.mu.Unlock()
 	return l.now
 }
-
-// outOfScope returns the ServiceGroups in namespaces that PureLB does not use.
-func (l *configWatcher) outOfScope() []v2.ServiceGroup { return l.current().outOfScope }
-
-// problems returns the problems of the configuration.
-func (l *configWatcher) problems() []config.Problem { return l.current().Config.Problems }
 
 // look reads the clusterState from the cache.
 func (l *configWatcher) look(ctx context.Context) (clusterState, error) {
@@ -149,14 +143,6 @@ type clusterState struct {
 	cluster, uid string
 	// outOfScope are the ServiceGroups in other namespaces.
 	outOfScope []v2.ServiceGroup
-}
-
-// equal reports whether s and t lead to the same decisions.
-func (s clusterState) equal(t clusterState) bool {
-	return reflect.DeepEqual(s.Config.Groups.Usable, t.Config.Groups.Usable) && reflect.DeepEqual(s.Config.Problems, t.Config.Problems) &&
-		reflect.DeepEqual(s.Config.Groups.Enforced, t.Config.Groups.Enforced) && slices.Equal(s.Subnets, t.Subnets) &&
-		reflect.DeepEqual(s.Blocked, t.Blocked) && slices.Equal(s.Networks, t.Networks) && reflect.DeepEqual(s.Namespaces, t.Namespaces) &&
-		reflect.DeepEqual(s.Config.Backends, t.Config.Backends)
 }
 
 // uidOf returns the UID of the namespace of this name, or "".

@@ -34,13 +34,13 @@ import (
 	"purelb.io/purelb/internal/config"
 )
 
-// defaultWorkers is how many Services are reconciled in parallel.
-const defaultWorkers = 16
+// workers is how many Services are reconciled in parallel.
+const workers = 16
 
 // control adds the two loops to mgr, and the probes.
-func control(mgr manager.Manager, opt Options, s *services, o *bootstrap, l *configWatcher) error {
+func control(mgr manager.Manager, s *services, o *bootstrap, l *configWatcher) error {
 	c := mgr.GetCache()
-	if err := loop(mgr, "services", s, opt.Workers, o); err != nil {
+	if err := loop(mgr, "services", s, workers, o); err != nil {
 		return err
 	}
 	err := loop(mgr, "cluster", l, 1,

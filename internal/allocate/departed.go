@@ -141,14 +141,6 @@ func (s *services) book(svc *corev1.Service, r service.Request) {
 	}
 }
 
-// whyOurs says why a Service that was another controller's is ours.
-func whyOurs(r service.Request) string {
-	if r.Owner == service.Adopted {
-		return "PureLB adopts it at the addresses that it shows"
-	}
-	return "no other controller serves it any more"
-}
-
 // now returns the Service of this name as the API server has it, or nil if there is none.
 func (s *services) now(ctx context.Context, name types.NamespacedName) (*corev1.Service, error) {
 	svc := &corev1.Service{}

@@ -13,12 +13,6 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// judged returns r as the allocations see it.
-func (l *allocations) judged(r service.Request) service.Request {
-	who := owner(r)
-	return census.Judged(l.cluster, r, l.isKnown(who) && l.of(who).foreign == "")
-}
-
 // isKnown reports whether a Service holds an address or waits for one.
 func (l *allocations) isKnown(who ipam.Owner) bool {
 	return len(l.cluster.Store.Held(who)) > 0 || l.of(who).waiting != nil
@@ -52,22 +46,12 @@ func (l *allocations) shown(r service.Request) []netip.Addr {
 	return census.Shown(l.cluster, r)
 }
 
-// adoptAll makes the store hold the addresses of the Services, and returns the requests in order of
-// age.
-func (l *allocations) adoptAll(requests []service.Request) []service.Request {
-	requests = census.Open(l.cluster, requests)
-	for _, r := range requests {
-		l.enroll(r)
-	}
-	return requests
-}
-
 // enroll records whose the Service of r is.
 func (l *allocations) enroll(r service.Request) {
 	rec := l.of(owner(r))
-	rec.uid, rec.foreign, rec.notAdopted = r.UID, "", r.NotAdopted != ""
+	rec.uid, rec.foreign = r.UID, ""
 	if r.Owner == service.Anothers {
-		rec.foreign = foreignReason(r)
+		rec.foreign = r.Reason
 	}
 }
 
@@ -102,21 +86,14 @@ func (l *allocations) list(who ipam.Owner, addresses []netip.Addr) {
 // Service may get one of these addresses, or a contender for it may become a holder.
 func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
 	store := l.cluster.Store
-	was := store.Terms(who)
-	store.Grant(who, terms)
-	is := store.Terms(who)
-	if was.Foreign != is.Foreign {
-		for _, a := range store.Contended(who) {
-			l.wake(store.Holders(a)...) // their conditions say whose the contender is
-		}
-	}
-	if was.Selector != is.Selector {
-		l.doubtLocals(who, store.Held(who))
-	}
-	if was.Key == is.Key && was.Dying == is.Dying && slices.Equal(was.Ports, is.Ports) {
+	if !store.Grant(who, terms) {
 		return
 	}
+	for _, a := range store.Contended(who) {
+		l.wake(store.Holders(a)...) // their conditions say whose the contender is
+	}
 	for _, a := range store.Held(who) {
+		l.wake(store.Locals(a, who)...)
 		l.wake(store.Contenders(a)...)
 		l.mark(a)
 	}
@@ -132,21 +109,12 @@ func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
 		}
 		if shared {
-			l.doubtLocals(who, []netip.Addr{a})
+			l.wake(store.Locals(a, who)...)
 		} else if !l.heldAlone(a) {
 			l.mark(a)
 		}
 	}
 	return nil
-}
-
-// doubtLocals wakes the Services that share one of addresses with who and keep the policy Local
-// because all sharers select the same pods. Call it after the
-// Service who began to share an address, or after its selector changed.
-func (l *allocations) doubtLocals(who ipam.Owner, addresses []netip.Addr) {
-	for _, a := range addresses {
-		l.wake(l.cluster.Store.Locals(a, who)...)
-	}
 }
 
 // keepOnly frees everything that the store has for a Service, except addresses. If the Service takes
@@ -191,7 +159,7 @@ func (l *allocations) settle(who ipam.Owner, addresses []netip.Addr) {
 func (l *allocations) note(r service.Request) (contended []netip.Addr, news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	news = l.of(owner(r)).foreign != foreignReason(r)
+	news = l.of(owner(r)).foreign != r.Reason
 	before := l.cluster.Store.Contended(owner(r))
 	l.drop(owner(r))
 	l.claim(owner(r), nil)

@@ -60,10 +60,11 @@ type memory struct {
 	policyReset bool
 }
 
-// at returns the memory of the Service of this name.
+// at returns the memory of the Service of this name, for a new round of the loop.
 func (m *memories) at(name types.NamespacedName) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.delayed, name)
 	if m.of == nil {
 		m.of = map[types.NamespacedName]*memory{}
 	}
@@ -89,13 +90,6 @@ func (m *memories) delay(name types.NamespacedName, d delayed) {
 		m.delayed = map[types.NamespacedName]delayed{}
 	}
 	m.delayed[name] = d
-}
-
-// resume notes that a new round of a Service begins.
-func (m *memories) resume(name types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.delayed, name)
 }
 
 // delays returns the delayed Services.

@@ -31,22 +31,38 @@ type metrics struct {
 
 	// allocations know the addresses in use and the waiting Services.
 	allocations *allocations
-	outOfScope  func() []v2.ServiceGroup
-	// problems returns the problems of the configuration.
-	problems      func() []config.Problem
-	size          *prometheus.Desc
-	inUse         *prometheus.Desc
-	available     *prometheus.Desc
-	capacity      *prometheus.Desc
-	waiting       *prometheus.Desc
-	oldest        *prometheus.Desc
-	foreignNow    *prometheus.Desc
-	outOfScopeNow *prometheus.Desc
-	refusedNow    *prometheus.Desc
+	// current returns the state of the cluster.
+	current func() clusterState
+}
+
+// The metrics that are read at each scrape.
+var (
+	poolSize      = gauge("purelb_address_pool_size", "Addresses of a ServiceGroup.", "pool")
+	poolInUse     = gauge("purelb_address_pool_addresses_in_use", "Addresses of a ServiceGroup that Services hold.", "pool")
+	poolAvailable = gauge("purelb_address_pool_available", "Addresses of a ServiceGroup that can be given to Services now.", "pool", "family")
+	poolCapacity  = gauge("purelb_address_pool_capacity", "Addresses of a ServiceGroup that Services hold or can be given now.", "pool", "family")
+	waitingNow    = gauge("purelb_services_waiting", "Services that wait for an address, by ServiceGroup and reason.", "pool", "reason")
+	oldestWaiting = gauge("purelb_services_oldest_waiting_seconds",
+		"For how long the first of these Services has waited since the allocator began to lead.", "pool", "reason")
+	outOfScopeNow = gauge("purelb_servicegroups_out_of_scope",
+		"ServiceGroups that are not used, because they are in a namespace that does not count.", "namespace", "name", "type")
+	refusedNow     = gauge("purelb_configuration_refused", "1 for each object of the configuration that cannot be used.", "kind", "namespace", "name")
+	backendHealthy = gauge("purelb_backend_healthy", "1 if the backend of a ServiceGroup works, 0 if it does not.", "pool")
+	backendOrphans = gauge("purelb_backend_orphans",
+		"Addresses that the backend of a ServiceGroup holds for this cluster and that no Service has.", "pool")
+	backendMissing = gauge("purelb_backend_unregistered",
+		"Addresses that Services have and that the backend of their ServiceGroup does not hold for them.", "pool")
+)
+
+func gauge(name, help string, labels ...string) func(chan<- prometheus.Metric, float64, ...string) {
+	d := prometheus.NewDesc(name, help, labels, nil)
+	return func(ch chan<- prometheus.Metric, value float64, of ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, of...)
+	}
 }
 
 // newMetrics returns metrics that read 0, for registration as a collector.
-func newMetrics(l *allocations, outOfScope func() []v2.ServiceGroup) *metrics {
+func newMetrics(l *allocations, current func() clusterState) *metrics {
 	m := &metrics{
 		rejected: vector("purelb_address_pool_allocation_rejected_total", "Allocations that were refused, by ServiceGroup and reason.", "pool", "reason"),
 		given: map[string]*prometheus.CounterVec{
@@ -71,25 +87,8 @@ func newMetrics(l *allocations, outOfScope func() []v2.ServiceGroup) *metrics {
 			Help: "Addresses that no Service is given, because a machine outside the cluster answers for them.",
 		}),
 		build:       process.BuildInfo("allocator"),
-		allocations: l, outOfScope: outOfScope, problems: func() []config.Problem { return nil },
+		allocations: l, current: current,
 		backends: newBackendMetrics(), states: func() map[string]backends.State { return nil },
-		size:  prometheus.NewDesc("purelb_address_pool_size", "Addresses of a ServiceGroup.", []string{"pool"}, nil),
-		inUse: prometheus.NewDesc("purelb_address_pool_addresses_in_use", "Addresses of a ServiceGroup that Services hold.", []string{"pool"}, nil),
-		available: prometheus.NewDesc("purelb_address_pool_available",
-			"Addresses of a ServiceGroup that can be given to Services now.", []string{"pool", "family"}, nil),
-		capacity: prometheus.NewDesc("purelb_address_pool_capacity",
-			"Addresses of a ServiceGroup that Services hold or can be given now.", []string{"pool", "family"}, nil),
-		waiting: prometheus.NewDesc("purelb_services_waiting",
-			"Services that wait for an address, by ServiceGroup and reason.", []string{"pool", "reason"}, nil),
-		oldest: prometheus.NewDesc("purelb_services_oldest_waiting_seconds",
-			"For how long the first of these Services has waited since the allocator began to lead.", []string{"pool", "reason"}, nil),
-		foreignNow: prometheus.NewDesc("purelb_services_foreign",
-			"Services of type LoadBalancer that PureLB leaves to others, by reason.", []string{"reason"}, nil),
-		outOfScopeNow: prometheus.NewDesc("purelb_servicegroups_out_of_scope",
-			"ServiceGroups that are not used, because they are in a namespace that does not count.",
-			[]string{"namespace", "name", "type"}, nil),
-		refusedNow: prometheus.NewDesc("purelb_configuration_refused",
-			"1 for each object of the configuration that cannot be used.", []string{"kind", "namespace", "name"}, nil),
 	}
 	for _, outcome := range []string{"success", "conflict", "forbidden", "other"} {
 		m.statusWrites.WithLabelValues(outcome)
@@ -122,48 +121,46 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, u := range m.allocations.usages(m.states()) {
 		name := u.group.DisplayName()
 		m.begin(name)
-		ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, u.size, name)
-		ch <- prometheus.MustNewConstMetric(m.inUse, prometheus.GaugeValue, float64(u.total()), name)
+		poolSize(ch, u.size, name)
+		poolInUse(ch, float64(u.total()), name)
 		for f, free := range u.free {
-			ch <- prometheus.MustNewConstMetric(m.available, prometheus.GaugeValue, float64(free), name, f.String())
-			ch <- prometheus.MustNewConstMetric(m.capacity, prometheus.GaugeValue, float64(u.capacity(f)), name, f.String())
+			poolAvailable(ch, float64(free), name, f.String())
+			poolCapacity(ch, float64(u.capacity(f)), name, f.String())
 		}
 		if u.backend != nil {
-			m.backends.collect(ch, u, name)
+			collectBackend(ch, u.backend, name)
 		}
 	}
 	m.collectServices(ch)
-	for _, g := range m.outOfScope() {
-		ch <- prometheus.MustNewConstMetric(m.outOfScopeNow, prometheus.GaugeValue, 1, g.Namespace, g.Name, kindOf(g.Spec))
+	now := m.current()
+	for _, g := range now.outOfScope {
+		outOfScopeNow(ch, 1, g.Namespace, g.Name, kindOf(g.Spec))
 	}
-	m.collectRefused(ch)
+	m.collectRefused(ch, now.Config.Problems)
 	for _, c := range m.counted() {
 		c.Collect(ch)
 	}
 }
 
 // collectRefused reports the objects of the configuration that cannot be used.
-func (m *metrics) collectRefused(ch chan<- prometheus.Metric) {
+func (m *metrics) collectRefused(ch chan<- prometheus.Metric, problems []config.Problem) {
 	type object struct{ kind, namespace, name string }
 	refused := map[object]bool{}
-	for _, p := range m.problems() {
+	for _, p := range problems {
 		if p.Severity == config.Refused {
 			refused[object{p.Kind, p.Namespace, p.Name}] = true
 		}
 	}
 	for o := range refused {
-		ch <- prometheus.MustNewConstMetric(m.refusedNow, prometheus.GaugeValue, 1, o.kind, o.namespace, o.name)
+		refusedNow(ch, 1, o.kind, o.namespace, o.name)
 	}
 }
 
-// collectServices reports the Services that wait, and those of other controllers.
+// collectServices reports the Services that wait.
 func (m *metrics) collectServices(ch chan<- prometheus.Metric) {
 	for b, s := range m.allocations.backlogs() {
-		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(s.services), b.group, b.reason)
-		ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, time.Since(s.since).Seconds(), b.group, b.reason)
-	}
-	for reason, n := range m.allocations.foreign() {
-		ch <- prometheus.MustNewConstMetric(m.foreignNow, prometheus.GaugeValue, float64(n), reason)
+		waitingNow(ch, float64(s.services), b.group, b.reason)
+		oldestWaiting(ch, time.Since(s.since).Seconds(), b.group, b.reason)
 	}
 }
 

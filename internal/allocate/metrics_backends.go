@@ -6,14 +6,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/netbox"
 )
 
 // backendMetrics count the calls to backends.
 type backendMetrics struct {
-	calls, requests       *prometheus.CounterVec
-	durations, exchanges  *prometheus.HistogramVec
-	healthy, orphans, gap *prometheus.Desc
+	calls, requests      *prometheus.CounterVec
+	durations, exchanges *prometheus.HistogramVec
 }
 
 func newBackendMetrics() *backendMetrics {
@@ -27,12 +27,6 @@ func newBackendMetrics() *backendMetrics {
 			"socket", "method"),
 		requests:  vector("purelb_netbox_requests_total", "Requests to NetBox, by what they were for and HTTP status (0: no reply).", "call", "status"),
 		exchanges: durations("purelb_netbox_request_duration_seconds", "How long requests to NetBox took.", "call"),
-		healthy: prometheus.NewDesc("purelb_backend_healthy",
-			"1 if the backend of a ServiceGroup works, 0 if it does not.", []string{"pool"}, nil),
-		orphans: prometheus.NewDesc("purelb_backend_orphans",
-			"Addresses that the backend of a ServiceGroup holds for this cluster and that no Service has.", []string{"pool"}, nil),
-		gap: prometheus.NewDesc("purelb_backend_unregistered",
-			"Addresses that Services have and that the backend of their ServiceGroup does not hold for them.", []string{"pool"}, nil),
 	}
 }
 
@@ -53,13 +47,13 @@ func (m *backendMetrics) counted() []prometheus.Collector {
 	return []prometheus.Collector{m.calls, m.durations, m.requests, m.exchanges}
 }
 
-// collect reports on the backend of the group called name.
-func (m *backendMetrics) collect(ch chan<- prometheus.Metric, u usage, name string) {
+// collectBackend reports on the backend of the group called name.
+func collectBackend(ch chan<- prometheus.Metric, b *backends.State, name string) {
 	healthy := 1.0
-	if u.backend.Fault != nil {
+	if b.Fault != nil {
 		healthy = 0
 	}
-	ch <- prometheus.MustNewConstMetric(m.healthy, prometheus.GaugeValue, healthy, name)
-	ch <- prometheus.MustNewConstMetric(m.orphans, prometheus.GaugeValue, float64(u.backend.Orphans), name)
-	ch <- prometheus.MustNewConstMetric(m.gap, prometheus.GaugeValue, float64(u.backend.Missing), name)
+	backendHealthy(ch, healthy, name)
+	backendOrphans(ch, float64(b.Orphans), name)
+	backendMissing(ch, float64(b.Missing), name)
 }

@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/census"
@@ -46,7 +44,7 @@ func published(t *testing.T, m *metrics, name string) []string {
 }
 
 func (s *fixture) metrics() *metrics {
-	return newMetrics(s.allocations, func() []v2.ServiceGroup { return nil })
+	return newMetrics(s.allocations, func() clusterState { return clusterState{} })
 }
 
 func TestAvailableCountsAllocatableAddresses(t *testing.T) {
@@ -128,40 +126,6 @@ func TestForgedGroupsAreNoLabels(t *testing.T) {
 	}
 }
 
-func TestForeignServicesAreCounted(t *testing.T) {
-	class := "example.com/lb"
-	for _, tt := range []struct {
-		name   string
-		change func(*corev1.Service)
-		want   string
-	}{
-		{"it is ours", func(*corev1.Service) {}, ""},
-		{"it has another class", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class }, foreignClass},
-		{"its annotation leaves it", func(svc *corev1.Service) { svc.Annotations = map[string]string{service.AnnotationLeave: "true"} }, foreignLeft},
-		{"it has no cluster IP", func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone }, foreignHeadless},
-		{"another controller gave it an address", func(svc *corev1.Service) {
-			svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.7"}}
-		}, foreignController},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			svc := plain(tt.change)
-			s := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(reader{svc: svc}, reader{svc: svc}, &fakeWriter{svc: svc})
-			if _, err := s.Reconcile(t.Context(), named(svc)); err != nil {
-				t.Fatal(err)
-			}
-			for reason, n := range s.allocations.foreign() {
-				if want := reason == tt.want; (n == 1) != want {
-					t.Errorf("%d Services are counted as %s", n, reason)
-				}
-			}
-			s.forget(client.ObjectKeyFromObject(svc), "")
-			if n := s.allocations.foreign()[tt.want]; n != 0 {
-				t.Errorf("the metric counts %d Services after the deletion", n)
-			}
-		})
-	}
-}
-
 // groupWith returns a ServiceGroup with ranges in 192.0.2.0/24.
 func groupWith(uid types.UID, name string, ranges v2.Range) v2.ServiceGroup {
 	return v2.ServiceGroup{
@@ -177,8 +141,8 @@ func TestARefusedGroupIsAMetric(t *testing.T) {
 		groupWith("1", "fine", "192.0.2.1-192.0.2.9"), groupWith("2", "broken", "192.0.2.9-192.0.2.1"),
 	}}
 	l := newConfigWatcher(t, cached)
-	m := newMetrics(l.allocations, l.outOfScope)
-	m.problems, l.metrics = l.problems, m
+	m := newMetrics(l.allocations, l.current)
+	l.metrics = m
 	for _, want := range []string{"ServiceGroup,broken,purelb=1", ""} {
 		if _, err := l.refresh(t.Context()); err != nil {
 			t.Fatal(err)

@@ -11,10 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/service"
 )
+
+// judged returns r as the allocations see it.
+func (l *allocations) judged(r service.Request) service.Request {
+	return census.Judged(l.cluster, r, l.isKnown(owner(r)) && l.of(owner(r)).foreign == "")
+}
 
 // quiet delivers and handles everything until nothing changes.
 func (m *model) quiet() {

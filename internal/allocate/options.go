@@ -9,6 +9,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"purelb.io/purelb/internal/kube/events"
 	"purelb.io/purelb/internal/service"
@@ -57,8 +58,6 @@ type Options struct {
 	// Metrics is the registry for metrics. Default: the registry that MetricsAddress
 	// serves.
 	Metrics prometheus.Registerer
-	// Workers is how many Services are reconciled in parallel. Default: 16.
-	Workers int
 	Log     *slog.Logger
 }
 
@@ -68,9 +67,11 @@ type Loop func(mgr manager.Manager, write client.Client, secrets typedcorev1.Sec
 
 // complete fills in the defaults.
 func (o Options) complete() Options {
-	o.Workers = cmp.Or(o.Workers, defaultWorkers)
 	o.LeaseDuration = cmp.Or(o.LeaseDuration, leaseDuration)
 	o.RenewDeadline = cmp.Or(o.RenewDeadline, renewDeadline)
 	o.RetryPeriod = cmp.Or(o.RetryPeriod, retryPeriod)
+	if o.Metrics == nil {
+		o.Metrics = ctrlmetrics.Registry
+	}
 	return o
 }

@@ -114,7 +114,7 @@ func (r *reporter) reportGroups(ctx context.Context, groups []v2.ServiceGroup, s
 			continue // The next round reports the group as it is then.
 		}
 		now.Status = groupStatus(was, problems[was.UID], used[was.UID], s, time.Now())
-		setOrNot(&now.Status.Conditions, terminating(was, users), was.Generation, time.Now())
+		set(&now.Status.Conditions, terminating(was, users), was.Generation, time.Now())
 		if equality.Semantic.DeepEqual(was.Status, withTimes(now.Status, was.Status)) {
 			continue
 		}

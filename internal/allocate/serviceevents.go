@@ -16,14 +16,6 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// countRefusal counts and logs a new refusal.
-func (s *services) countRefusal(r service.Request, d decision) {
-	if d.news {
-		s.metrics.reject(d.Refusal)
-		s.log.Info("allocationFailed", "service", r.Key(), "group", d.Refusal.Pool, "reason", d.Refusal.Message)
-	}
-}
-
 // reportChanges reports what has changed on a Service. svc is the Service before the write.
 func (s *services) reportChanges(svc *corev1.Service, r service.Request, d decision) {
 	s.reportAssigned(svc, r, d)
@@ -115,7 +107,7 @@ func (s *services) reportReleased(svc *corev1.Service, a netip.Addr, why string)
 	s.event(svc, corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Released IP %s%s: %s", a, from, why))
 }
 
-// reportRefusal reports a refusal or a conflict, once.
+// reportRefusal reports and counts a refusal or a conflict that the condition did not say before.
 func (s *services) reportRefusal(svc *corev1.Service, r service.Request, d decision) {
 	if service.Says(svc, d.Result.Reason, d.Result.Message) {
 		return
@@ -124,8 +116,13 @@ func (s *services) reportRefusal(svc *corev1.Service, r service.Request, d decis
 		s.event(svc, corev1.EventTypeWarning, ipam.ReasonConflict, d.Result.Message)
 		s.log.Warn("addressConflict", "service", r.Key(), "reason", d.Result.Message)
 	}
-	if d.Refusal != nil {
-		s.reportFailed(svc, r, d)
+	if d.Refusal == nil {
+		return
+	}
+	s.reportFailed(svc, r, d)
+	if !d.Refusal.Claiming {
+		s.metrics.reject(d.Refusal)
+		s.log.Info("allocationFailed", "service", r.Key(), "group", d.Refusal.Pool, "reason", d.Refusal.Message)
 	}
 }
 

@@ -51,7 +51,6 @@ var later = reconcile.Result{RequeueAfter: time.Second}
 func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	defer backoff.Poke(s.changed)
 	m := s.memories.at(req.NamespacedName)
-	s.memories.resume(req.NamespacedName)
 	svc := &corev1.Service{}
 	switch err := s.cached.Get(ctx, req.NamespacedName, svc); {
 	case apierrors.IsNotFound(err):
@@ -73,7 +72,7 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return s.leave(ctx, svc, m, r)
 	case formerlyForeign:
 		// The next decision frees what that controller gave, except for what is PureLB's by right.
-		wait, stale := s.unlessOutdated(ctx, svc, m, r.Held, func() { s.log.Info("takenOver", "service", r.Key(), "reason", whyOurs(r)) })
+		wait, stale := s.unlessOutdated(ctx, svc, m, r.Held, func() { s.log.Info("takenOver", "service", r.Key(), "owner", r.Owner) })
 		if stale != nil || wait.RequeueAfter > 0 {
 			return wait, stale
 		}
@@ -88,7 +87,6 @@ func (s *services) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if d.Refusal != nil && d.Refusal.Claiming && time.Since(d.since) < quickAnswer {
 		return reconcile.Result{RequeueAfter: quickAnswer}, nil
 	}
-	s.countRefusal(r, d)
 	result, err := s.apply(ctx, svc, m, r, d)
 	tell, again := m.remind(d.Refusal != nil && !d.Refusal.Claiming, time.Now())
 	if tell {

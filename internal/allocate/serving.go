@@ -20,11 +20,6 @@ func (l *allocations) serveAll() {
 	if !l.isOpen() {
 		return
 	}
-	for who, rec := range l.services {
-		if rec.notAdopted {
-			l.wake(who)
-		}
-	}
 	for _, w := range slices.Clone(l.waiters) {
 		if l.again(w) {
 			l.wake(owner(w.request))

@@ -44,9 +44,9 @@ func groupStatus(g *v2.ServiceGroup, problems []config.Problem, used *usage, aro
 	}
 	set(&s.Conditions, accepted(problems, fine), g.Generation, now)
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		setOrNot(&s.Conditions, exhausted(used, f), g.Generation, now)
+		set(&s.Conditions, exhausted(used, f), g.Generation, now)
 	}
-	setOrNot(&s.Conditions, backendReady(used), g.Generation, now)
+	set(&s.Conditions, backendReady(used), g.Generation, now)
 	return s
 }
 
@@ -206,20 +206,15 @@ func accepted(problems []config.Problem, fine string) metav1.Condition {
 	return c
 }
 
-// set puts c into conditions. The time of transition is now if the status of the condition
-// has changed.
+// set puts c into conditions, or removes it if it has no status. The time of transition is now if the
+// status of the condition has changed.
 func set(conditions *[]metav1.Condition, c metav1.Condition, generation int64, now time.Time) {
-	c.ObservedGeneration, c.LastTransitionTime = generation, metav1.NewTime(now)
-	meta.SetStatusCondition(conditions, c)
-}
-
-// setOrNot is set, but removes the condition if c has no status.
-func setOrNot(conditions *[]metav1.Condition, c metav1.Condition, generation int64, now time.Time) {
 	if c.Status == "" {
 		meta.RemoveStatusCondition(conditions, c.Type)
 		return
 	}
-	set(conditions, c, generation, now)
+	c.ObservedGeneration, c.LastTransitionTime = generation, metav1.NewTime(now)
+	meta.SetStatusCondition(conditions, c)
 }
 
 // clip cuts text to a length that the API server accepts.

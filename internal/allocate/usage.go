@@ -9,7 +9,6 @@ import (
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
-	"purelb.io/purelb/internal/service"
 )
 
 // usage is how much of a group is in use.
@@ -136,47 +135,4 @@ func (l *allocations) known() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.services)
-}
-
-// foreign returns how many Services other controllers serve, by reason.
-func (l *allocations) foreign() map[string]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	counts := map[string]int{}
-	for _, reason := range foreignReasons {
-		counts[reason] = 0
-	}
-	for _, rec := range l.services {
-		if rec.foreign != "" {
-			counts[rec.foreign]++
-		}
-	}
-	return counts
-}
-
-// Reasons why another controller serves a Service, as labels of a metric.
-const (
-	foreignHeadless   = "headless"
-	foreignLeft       = "leave_annotation"
-	foreignClass      = "load_balancer_class"
-	foreignController = "another_controller"
-	foreignDefault    = "not_default_announcer"
-)
-
-var foreignReasons = []string{foreignHeadless, foreignLeft, foreignClass, foreignController, foreignDefault}
-
-// foreignReason returns the label of the reason why another controller serves the Service of
-// r.
-func foreignReason(r service.Request) string {
-	switch {
-	case r.Reason == service.ReasonHeadless:
-		return foreignHeadless
-	case !r.Classless:
-		return foreignClass
-	case r.Unfit:
-		return foreignLeft
-	case len(r.Strange) > 0:
-		return foreignController
-	}
-	return foreignDefault
 }

@@ -17,17 +17,14 @@ type waiter struct {
 	since time.Time
 	// last is the last choice for the Service.
 	last ipam.Choice
-	// counted is the message of the refusal that was counted last.
-	counted string
 }
 
-// wait notes that the Service of r waits if choice does not give it all that it asks for. It reports
-// whether the refusal is new.
-func (l *allocations) wait(r service.Request, choice ipam.Choice) (news bool) {
+// wait notes that the Service of r waits if choice does not give it all that it asks for.
+func (l *allocations) wait(r service.Request, choice ipam.Choice) {
 	w := l.of(owner(r)).waiting
 	l.drop(owner(r))
 	if choice.Refusal == nil && len(choice.Needs) == 0 {
-		return false
+		return
 	}
 	if w == nil || !w.request.Created.Equal(r.Created) {
 		w = &waiter{}
@@ -37,13 +34,6 @@ func (l *allocations) wait(r service.Request, choice ipam.Choice) (news bool) {
 		w.since = time.Now()
 	}
 	l.enlist(w)
-	said := ""
-	if choice.Refusal != nil && !choice.Refusal.Claiming {
-		said = choice.Refusal.Message
-	}
-	news = said != "" && said != w.counted
-	w.counted = said
-	return news
 }
 
 // enlist adds w to the waiting Services.

@@ -166,14 +166,15 @@ func (s *Store) Terms(by Owner) Terms { return s.terms[by] }
 // On a shared address, the other owners limit which terms take effect. An owner that had a port
 // first keeps it. When it gives the port up, the next owner that wants the port gets it. The key of
 // an address changes only when all of its owners want the same new key, so the key of a single
-// owner always changes. Collisions returns the terms that are not in effect.
-func (s *Store) Grant(by Owner, want Terms) {
+// owner always changes. Collisions returns the terms that are not in effect. Grant reports whether the
+// terms are new.
+func (s *Store) Grant(by Owner, want Terms) (changed bool) {
 	had := s.terms[by]
 	if had.equal(want) {
-		return
+		return false
 	}
 	if want = want.tidy(); had.equal(want) {
-		return
+		return false
 	}
 	if want.equal(Terms{}) {
 		delete(s.terms, by)
@@ -183,6 +184,7 @@ func (s *Store) Grant(by Owner, want Terms) {
 	for _, a := range s.held[by] {
 		s.apply(a, s.holdings[a], by, want.Ports)
 	}
+	return true
 }
 
 // plain returns a in the form that the Store uses.
