@@ -1,6 +1,10 @@
 package config
 
-import v2 "purelb.io/purelb/api/purelb/v2"
+import (
+	"slices"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+)
 
 // GroupFinalizer keeps a deleted ServiceGroup that Restricts until no Service has an address of it.
 const GroupFinalizer = "purelb.io/announcement"
@@ -8,8 +12,19 @@ const GroupFinalizer = "purelb.io/announcement"
 // Restricts reports whether a group names the neighbors that get its routes, or the nodes that
 // announce them. Speakers know that only from the group, so it must not be gone before its addresses.
 func Restricts(spec v2.ServiceGroupSpec) bool {
-	// With addresses of an IPAM system, nodeSelector is not in effect.
-	return spec.BGP != nil && (len(spec.BGP.Peers) > 0 || spec.BGP.NodeSelector != nil && !Managed(spec))
+	of := spec.BGP
+	if of == nil {
+		return false
+	}
+	forAll := func(one v2.Advertisement) bool {
+		// With addresses of an IPAM system, nodeSelector is not in effect.
+		nodes := !Managed(spec) && (one.NodeSelector != nil || of.NodeSelector != nil)
+		return len(one.Peers)+len(of.Peers) == 0 && !nodes
+	}
+	if len(of.Advertisements) == 0 {
+		return !forAll(v2.Advertisement{})
+	}
+	return !slices.ContainsFunc(of.Advertisements, forAll)
 }
 
 // Managed reports whether an IPAM system manages the addresses of a group.

@@ -109,50 +109,10 @@ type BGPNodeStatusStatus struct {
 	// +optional
 	NetlinkExport *NodeExport `json:"netlinkExport,omitempty"`
 
-	// groupBounds are the neighbors and the nodes that deleted, refused and shrunk
-	// ServiceGroups named. They apply to addresses that are in no usable group any
-	// more. A speaker that starts reads the bounds of this node and of others. There
-	// are at most 100. The last one is then "*" and stands for all further groups. A
-	// speaker that reads it does not announce the addresses of these groups.
-	// +listType=map
-	// +listMapKey=group
-	// +optional
-	GroupBounds []GroupBounds `json:"groupBounds,omitempty"`
-
 	// vrfs is always empty: VRFs are not supported.
 	// +listType=atomic
 	// +optional
 	VRFs []NodeVRF `json:"vrfs,omitempty"`
-}
-
-// GroupBounds are the neighbors and the nodes that a ServiceGroup named.
-type GroupBounds struct {
-	// group is the name of the ServiceGroup, with its namespace if that is not the
-	// one of PureLB.
-	// +required
-	Group string `json:"group"`
-
-	// addresses are the addresses that the group had and that no usable group has,
-	// such as 192.0.2.0-192.0.2.255.
-	// +listType=atomic
-	// +optional
-	Addresses []string `json:"addresses,omitempty"`
-
-	// allocatedFrom is the name of the group in the annotation
-	// purelb.io/allocated-from of Services, if an IPAM system manages its
-	// addresses.
-	// +optional
-	AllocatedFrom string `json:"allocatedFrom,omitempty"`
-
-	// peers are the neighbors that get the routes. Without it, all do.
-	// +listType=atomic
-	// +optional
-	Peers []string `json:"peers,omitempty"`
-
-	// nodeSelector selects the nodes that announce the addresses. Without it, all
-	// nodes do.
-	// +optional
-	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 }
 
 // NodeNeighbor is a session of a node.

@@ -72,7 +72,7 @@ func announcedElsewhere(g groups.Group, s *metav1.LabelSelector, node map[string
 	}
 	_, err := metav1.LabelSelectorAsSelector(s)
 	switch {
-	case len(g.Pools) == 0:
+	case g.Backend != "":
 		return false, []peering.Problem{{
 			Field: field, Reason: peering.ReasonNotSupported,
 			Message: "is not in effect, because the group has no pool: all nodes announce the addresses of its IPAM system. Remove it",
@@ -101,14 +101,6 @@ func peersOf(all []advertisement) []string {
 		}
 	}
 	return names
-}
-
-// selectorOf returns the nodeSelector that all advertisements have, or nil.
-func selectorOf(all []advertisement) *metav1.LabelSelector {
-	if slices.ContainsFunc(all, func(one advertisement) bool { return !reflect.DeepEqual(one.NodeSelector, all[0].NodeSelector) }) {
-		return nil
-	}
-	return all[0].NodeSelector
 }
 
 // unknownPeers returns the problems of names that no neighbor has.

@@ -2,16 +2,14 @@ package intent
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
 )
@@ -25,16 +23,14 @@ type Attributes struct {
 	Ranges []RangeAttributes
 	// Restricted says which neighbors get the routes of groups, sorted by group.
 	Restricted []peering.Restriction `json:",omitempty"`
-	// Managed holds the marks of the groups whose addresses an IPAM system manages, by the names
-	// that Services have for these groups.
-	Managed map[string]string `json:",omitempty"`
-	// Bounds are the neighbors and the nodes that groups name. Lost are the Bounds of
-	// addresses that no usable group has any more, in the form of BGPNodeStatus. In both,
-	// the field Addresses has only such addresses.
-	Bounds []bgpv1.GroupBounds `json:",omitempty"`
-	Lost   []bgpv1.GroupBounds `json:",omitempty"`
-	// Withheld says that addresses of no known group or Service must not be announced.
-	Withheld bool `json:",omitempty"`
+	// Gone are addresses of groups that named neighbors or other nodes, and that no pool has any
+	// more. This node does not announce them, unless a Service names their group.
+	Gone []addr.Range `json:",omitempty"`
+	// Opaque says that an IPAM system manages the addresses of a group that names neighbors, or did
+	// so earlier. Unread says that a group names neighbors or nodes, and that the Services are not
+	// known. In both cases addresses of no known group or Service must not be announced.
+	Opaque bool `json:",omitempty"`
+	Unread bool `json:",omitempty"`
 }
 
 // RangeAttributes holds the attributes of the addresses From to To.
@@ -49,6 +45,8 @@ type RangeAttributes struct {
 	Elsewhere bool `json:",omitempty"`
 	// Chosen says that the group names this node.
 	Chosen bool `json:",omitempty"`
+	// Stray says that no pool has the address, and that its Service names the group.
+	Stray bool `json:",omitempty"`
 }
 
 // Of returns the attributes of the route to ip. The range of ip sets them before the speaker
@@ -88,10 +86,8 @@ func (a Attributes) Has(ip netip.Addr) bool {
 	return own || a.around(ip) != nil
 }
 
-// Knows reports whether it is known which neighbors get the route to ip. If an IPAM system manages
-// the addresses of a group that names neighbors, an address outside of all pools may be from that
-// group until its Service is seen.
-func (a Attributes) Knows(ip netip.Addr) bool { return !a.Withheld || a.Has(ip) }
+// Knows reports whether it is known which neighbors get the route to ip.
+func (a Attributes) Knows(ip netip.Addr) bool { return !a.Opaque && !a.Unread || a.Has(ip) }
 
 // Chosen reports whether the group of ip names this node.
 func (a Attributes) Chosen(ip netip.Addr) bool {
@@ -104,7 +100,8 @@ func (a Attributes) Chosen(ip netip.Addr) bool {
 func (a Attributes) AnnouncedHere(imported []peering.Imported) (here []peering.Imported, elsewhere int) {
 	here = make([]peering.Imported, 0, len(imported))
 	for _, i := range imported {
-		if r := a.around(i.Address.Addr()); r != nil && r.Elsewhere {
+		ip := i.Address.Addr()
+		if r := a.around(ip); r != nil && r.Elsewhere || r == nil && a.gone(ip) {
 			elsewhere++
 			continue
 		}
@@ -113,39 +110,50 @@ func (a Attributes) AnnouncedHere(imported []peering.Imported) (here []peering.I
 	return here, elsewhere
 }
 
+// gone reports whether ip is in Gone.
+func (a Attributes) gone(ip netip.Addr) bool {
+	return slices.ContainsFunc(a.Gone, func(r addr.Range) bool { return r.Contains(ip) })
+}
+
 // readAttributes reads the route attributes of groups and Services, and records what is wrong with
-// them. b has the bounds of earlier groups.
-func (in *Input) readAttributes(s Snapshot, groups config.Config, b bounds) Attributes {
+// them. before are the attributes of the last input.
+func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope, before Attributes) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
-	for _, g := range groups.Groups.Usable {
-		object := s.group(g)
-		if object == nil || object.Spec.BGP == nil {
+	named := map[string]RangeAttributes{}
+	for i := range s.Groups {
+		object := &s.Groups[i]
+		if !scope.has(object.Namespace) {
 			continue
 		}
-		of := object.Spec.BGP
+		g, usable := scope.groupOf(read, object)
+		of := cmp.Or(object.Spec.BGP, &v2.RouteAttributes{})
 		attributes, problems := peering.ParseAttributes(texts(of.Communities), texts(of.LargeCommunities), of.MED, of.LocalPreference)
 		if of.WeightByEndpoints {
 			problems = append(problems, unweighable(g)...)
 		}
 		here, wrong := advertisedHere(g, of, in.Node.Labels)
-		in.complain(groupRef(*object), g.Ref(), slices.Concat(problems, wrong, unknownPeers(s.Configs, of)))
-		if len(g.Pools) == 0 {
-			a.restrict(s, g.Ref(), here)
-		}
 		chosen := slices.ContainsFunc(here, func(one advertisement) bool { return one.NodeSelector != nil })
-		elsewhere := len(here) == 0
-		if elsewhere {
-			here = advertisementsOf(of) // the group may be gone when the node gets its labels
+		if g.Backend != "" {
+			attributes = peering.Attributes{} // no attributes but its neighbors are in effect
 		}
+		r := RangeAttributes{Group: g.Ref(), Attributes: attributes, Elsewhere: len(here) == 0, Chosen: chosen}
+		if len(g.Pools) == 0 {
+			r.Attributes.Marks = a.restrict(s, g.Ref(), here)
+		}
+		named[g.DisplayName()], named[g.Ref()] = r, r
+		if !usable {
+			continue
+		}
+		in.complain(groupRef(*object), g.Ref(), slices.Concat(problems, wrong, unknownPeers(s.Configs, of)))
 		for _, p := range g.Pools {
-			r := RangeAttributes{From: p.Range.From, To: p.Range.To, Group: g.Ref(), Attributes: attributes, Elsewhere: elsewhere, Chosen: chosen}
+			r.From, r.To, r.Attributes = p.Range.From, p.Range.To, attributes
 			r.Weighed = of.WeightByEndpoints && p.Bits == p.Range.From.BitLen()
 			a.advertise(s, of, &r, p, here)
 			a.Ranges = append(a.Ranges, r)
 		}
 	}
-	lost := b.ranges(a.Ranges, in.Node.Labels)
-	a.Ranges = append(a.Ranges, lost...)
+	a.addStrays(s, read, named)
+	a.keep(s, read, before)
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {
@@ -159,47 +167,8 @@ func (in *Input) readAttributes(s Snapshot, groups config.Config, b bounds) Attr
 			a.ByAddress[ip] = a.override(a.Of(ip), own)
 		}
 	}
-	a.markManaged(s, b)
-	a.Restricted = append(a.Restricted, b.restrictions(a)...)
-	a.record(b, lost)
 	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
 	return a
-}
-
-// Restricts reports whether an IPAM system manages the addresses of a group that names
-// neighbors. Only the Services then tell which addresses these are.
-func Restricts(groups []v2.ServiceGroup) bool {
-	return slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool {
-		return g.Spec.BGP != nil && len(peersOf(advertisementsOf(g.Spec.BGP))) > 0 && (g.Spec.Netbox != nil || g.Spec.External != nil)
-	})
-}
-
-// markManaged marks the addresses that IPAM systems manage for groups that name neighbors.
-func (a *Attributes) markManaged(s Snapshot, b bounds) {
-	marks, kept := map[string]string{}, b.managed()
-	maps.Copy(marks, kept)
-	for _, g := range b.usable {
-		if mark := peering.MarkOf(g.Ref()); len(g.Pools) == 0 && a.Enforces([]string{mark}) {
-			marks[g.DisplayName()] = mark
-		}
-	}
-	if len(marks) == 0 {
-		return
-	}
-	// A deleted group gives no further addresses. Once its Services are known, no other address is
-	// from it.
-	a.Managed, a.Withheld = marks, Restricts(s.Groups) || s.Managed == nil
-	for _, svc := range s.Managed {
-		for _, ip := range svc.Addresses {
-			a.ByAddress[ip] = a.Of(ip)
-			for from := range strings.SplitSeq(svc.From, ", ") {
-				if mark, there := marks[from]; there && a.around(ip) == nil {
-					a.mark(ip, mark)
-				}
-			}
-		}
-	}
-	a.keepManaged(b, kept, s.Managed)
 }
 
 // selects reports whether a selector that is not malformed selects the node with these labels.

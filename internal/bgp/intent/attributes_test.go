@@ -77,7 +77,7 @@ func TestAWrongNodeSelectorIsReported(t *testing.T) {
 		{"no selector", pooled, nil, false, ""},
 		{"a selector of other nodes", pooled, right, true, ""},
 		{"a malformed selector", pooled, wrong, true, "no node announces the addresses of the group"},
-		{"a group without pools", groups.Group{}, right, false, "is not in effect, because the group has no pool"},
+		{"a group without pools", groups.Group{Backend: "NetBox"}, right, false, "is not in effect, because the group has no pool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			elsewhere, problems := announcedElsewhere(c.group, c.selector, map[string]string{"rack": "b"})

@@ -3,7 +3,7 @@
 // an Input of them. An Input depends on the Snapshot, on the Input before it, and on the
 // configuration in effect. Package peering decides what to do about it.
 //
-// Read in this order: snapshot.go, config.go, input.go, attributes.go, endpoints.go, bounds.go.
+// Read in this order: snapshot.go, config.go, input.go, attributes.go, strays.go, endpoints.go.
 package intent
 
 import (
@@ -36,12 +36,9 @@ type Snapshot struct {
 	// as long as these are not known.
 	Local     []ServiceFacts
 	Endpoints []SliceFacts
-	// Managed are the Services with addresses of groups, if an IPAM system manages the addresses of
-	// a group that names neighbors, or did so earlier. It is nil as long as they are not known.
+	// Managed are the Services with addresses, if a group names neighbors or nodes, or did so
+	// earlier. It is nil as long as they are not known.
 	Managed []ServiceFacts
-	// Bounds are the bounds in the BGPNodeStatuses of this node and of some other nodes
-	// when the process started.
-	Bounds []bgpv1.GroupBounds
 	// Secrets are the Secrets that the configuration in effect names. A Secret that is
 	// missing here does not exist. A Secret without Data cannot be read.
 	Secrets map[string]peering.Secret

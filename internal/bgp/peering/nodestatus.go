@@ -50,8 +50,6 @@ type Report struct {
 	Since map[addr.Family]time.Time
 	// Elsewhere is the number of addresses that only other nodes announce.
 	Elsewhere int
-	// Bounds has the neighbors and nodes of groups, for addresses that no usable group has.
-	Bounds []bgpv1.GroupBounds
 	// Local holds the announced routes. They and the Learned ones are sorted.
 	Local    []Route
 	Learned  []LearnedRoute
@@ -94,7 +92,6 @@ func NodeStatus(in Report, previous bgpv1.BGPNodeStatusStatus) bgpv1.BGPNodeStat
 		NetlinkImport:    in.netlinkImport(),
 		RIB:              in.rib(),
 		NetlinkExport:    in.netlinkExport(),
-		GroupBounds:      in.Bounds,
 	}
 	if id := d.State.Global.RouterID; id.IsValid() {
 		out.RouterID = id.String()

@@ -156,13 +156,13 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	if !s.known {
 		if last, ok := s.recall(ctx); ok {
 			before.Passwords = last.Passwords   // a Secret may be gone for a moment
-			before.Attributes = last.Attributes // the group of an address may be gone
+			before.Attributes = last.Attributes // the Services may not be known yet
 			before.Weights = last.Weights       // the endpoints may not be known yet
 			s.weighing.Restore(last.Weights)
 		}
 	}
-	if !s.seen {
-		before.Attributes = before.Attributes.Recalling(snapshot.Bounds)
+	if !s.seen && snapshot.Managed != nil {
+		before.Attributes = intent.Attributes{} // groups may have changed meanwhile
 	}
 	in := intent.Read(snapshot, s.Namespace, before, s.ConfigNamespaces...)
 	if s.reporter.noteNode(ctx, snapshot.Node == nil) {

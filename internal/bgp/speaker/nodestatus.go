@@ -58,7 +58,7 @@ func (s *standing) report() peering.Report {
 	r := peering.Report{
 		Node: s.node, Now: s.now, Unconfigured: s.config == nil, Leaving: s.leaving,
 		Decision: s.decided, Unapplied: s.unapplied, Pending: s.pending, Failures: s.failures,
-		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Since: s.since, Elsewhere: s.elsewhere, Bounds: s.announceable.now.Lost, Learned: s.learned,
+		Neighbors: s.neighbors, BFD: s.bfdStates(), Imported: s.imported, Since: s.since, Elsewhere: s.elsewhere, Learned: s.learned,
 		Exported: s.exported(),
 	}
 	if s.running && !s.outOfSync {

@@ -33,10 +33,12 @@ func (s *Speaker) announceable() announceable {
 
 // of returns the attributes of the route to ip, and false if the route must not be announced.
 func (a announceable) of(ip netip.Addr) (peering.Attributes, bool) {
-	attributes, ok := a.now.Of(ip), a.now.Knows(ip)
+	attributes := a.now.Of(ip)
+	ok := a.now.Knows(ip) && a.now.Enforces(attributes.Marks)
 	if ok && a.running && !a.before.Enforces(attributes.Marks) {
 		// All neighbors still get the route if they got it before the group named neighbors.
-		attributes, ok = a.before.Of(ip), a.before.Has(ip) || a.open[ip]
+		attributes = a.before.Of(ip)
+		ok = len(attributes.Marks) > 0 || a.open[ip]
 	}
 	attributes.Weight = a.weights[ip]
 	return attributes, ok
@@ -52,9 +54,6 @@ func (a announceable) attributes(ip netip.Addr) peering.Attributes {
 // always be announced. An address counts as the node's own if it is not on dummy and not known to
 // be of a Service.
 func (a announceable) among(imported []peering.Imported) []peering.Imported {
-	if len(a.now.Restricted) == 0 {
-		return imported
-	}
 	return slices.DeleteFunc(slices.Clone(imported), func(i peering.Imported) bool {
 		ip := i.Address.Addr()
 		_, ok := a.of(ip)

@@ -117,7 +117,8 @@ func inWorld(t *testing.T, spec string, before func(*world), test func(*world)) 
 func newWorld(t *testing.T, spec, memory string) *world {
 	w := &world{t: t, server: newFakeServer(), kernel: newFakeKernel(), bfd: &fakeBFD{events: make(chan bfd.Event, 16)}, reports: &fakeReports{}, memory: memory}
 	w.cluster = &fakeCluster{changed: make(chan struct{}, 1), snapshot: intent.Snapshot{
-		Node: &intent.NodeFacts{Node: peering.Node{Name: "node-a", Labels: map[string]string{"rack": "1"}, InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}, UID: "uid-a"},
+		Managed: []intent.ServiceFacts{},
+		Node:    &intent.NodeFacts{Node: peering.Node{Name: "node-a", Labels: map[string]string{"rack": "1"}, InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}, UID: "uid-a"},
 	}}
 	if spec != "" {
 		w.cluster.snapshot.Configs = []bgpv1.BGPConfiguration{configuration(t, "default", spec)}

@@ -1,7 +1,6 @@
 // Package cluster watches the objects of the API server that the BGP speaker of one node needs.
 // Caches keeps only the parts that package intent uses. The watches on Secrets and EndpointSlices,
-// and two further ones on Services, begin when a BGPConfiguration, a ServiceGroup or recorded
-// bounds need them.
+// and two further ones on Services, begin when a BGPConfiguration or a ServiceGroup needs them.
 package cluster
 
 import (
@@ -28,13 +27,10 @@ import (
 	"purelb.io/purelb/internal/nodes/ending"
 )
 
-// lateLimit limits how long the objects are incomplete because a Secret, EndpointSlices or recorded
-// bounds are missing. After that time the speaker goes on without the missing objects, which it may
+// lateLimit limits how long the objects are incomplete because a Secret, EndpointSlices or Services
+// are missing. After that time the speaker goes on without the missing objects, which it may
 // have no right to read.
 const lateLimit = 5 * time.Second
-
-// retryEvery is the pause after a request that failed.
-const retryEvery = time.Second
 
 // Caches is the Cluster of the API server. It watches the objects that this node needs.
 type Caches struct {
@@ -60,10 +56,6 @@ type Caches struct {
 	// managed is the watch on Services with addresses of groups, or nil until a group needs it.
 	managed *lateWatch[intent.ServiceFacts]
 	slices  *lateWatch[intent.SliceFacts]
-	// bounds are the Bounds of Snapshot. readingBounds says that their reading has begun, and
-	// boundsRead that it has ended.
-	bounds                    []bgpv1.GroupBounds
-	readingBounds, boundsRead bool
 }
 
 // lateWatch is a watch that starts when it is needed.
@@ -165,21 +157,8 @@ func (c *Caches) Read() (intent.Snapshot, bool) {
 	s.Secrets, all = c.readSecrets(intent.ConfigOf(s.Configs, s.NodeLabels(nil)))
 	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
 	all = all && synced
-	s.Bounds, synced = c.awaitBounds()
-	all = all && synced
 	s.Managed, synced = c.readManaged(s.Groups)
 	return s, all && synced
-}
-
-// awaitBounds returns the bounds of Snapshot, and whether there is no more reason to wait for them.
-func (c *Caches) awaitBounds() (bounds []bgpv1.GroupBounds, complete bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.running != nil && !c.readingBounds {
-		c.readingBounds = true // only now, because the API server answers
-		go c.readBounds(c.running)
-	}
-	return c.bounds, c.boundsRead
 }
 
 // NodeDeleted reports that the last answer of the API server had no Node of this name.
@@ -225,68 +204,11 @@ func speaks(n bgpv1.BGPNodeStatus) bool {
 	})
 }
 
-// otherNodes is how many BGPNodeStatuses of other nodes a speaker reads. Each speaker records the
-// bounds that it read at its start, so a few nodes have the bounds of all nodes.
-const otherNodes = 20
-
-// readBounds reads the bounds of groups from the BGPNodeStatuses of this node and of some other
-// nodes: this node may have been off when there was a group. It retries for lateLimit, because an
-// API server that has just started refuses requests until it knows the rights of its users.
-func (c *Caches) readBounds(ctx context.Context) {
-	began := time.Now()
-	nodes, err := c.listNodeStatuses(ctx)
-	for err != nil && time.Since(began) < lateLimit && backoff.Sleep(ctx, retryEvery) {
-		nodes, err = c.listNodeStatuses(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		c.log.WarnContext(ctx, "groupBoundsUnknown", "node", c.node, "error", err)
-	}
-	c.mu.Lock()
-	c.bounds, c.boundsRead = boundsIn(nodes), true
-	c.mu.Unlock()
-	c.signal()
-}
-
-// listNodeStatuses returns the BGPNodeStatuses of this node and of some other nodes. If it cannot
-// read those of others, it returns that of this node, and an error.
-func (c *Caches) listNodeStatuses(ctx context.Context) ([]bgpv1.BGPNodeStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, lateLimit)
-	defer cancel()
-	var own bgpv1.BGPNodeStatus
-	err := c.clients.BGP.Get().Resource(NodeStatuses).Name(c.node).Do(ctx).Into(&own)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, err
-	}
-	var others bgpv1.BGPNodeStatusList
-	err = c.clients.BGP.Get().Resource(NodeStatuses).Param("limit", strconv.Itoa(otherNodes)).Do(ctx).Into(&others)
-	if apierrors.IsNotFound(err) {
-		err = nil // there is no CRD
-	}
-	return append(others.Items, own), err
-}
-
 func updated(n bgpv1.BGPNodeStatus) time.Time {
 	if n.Status.LastUpdated == nil {
 		return time.Time{}
 	}
 	return n.Status.LastUpdated.Time
-}
-
-// boundsIn returns the bounds that nodes recorded. The newest bounds come first. Of several bounds
-// of a group, only the newest are returned.
-func boundsIn(nodes []bgpv1.BGPNodeStatus) []bgpv1.GroupBounds {
-	slices.SortStableFunc(nodes, func(a, b bgpv1.BGPNodeStatus) int {
-		return updated(b).Compare(updated(a))
-	})
-	var all []bgpv1.GroupBounds
-	for _, n := range nodes {
-		for _, one := range n.Status.GroupBounds {
-			if !slices.ContainsFunc(all, func(o bgpv1.GroupBounds) bool { return o.Group == one.Group }) {
-				all = append(all, one)
-			}
-		}
-	}
-	return all
 }
 
 // readSecrets returns the Secrets that config names. It watches these Secrets and stops all
@@ -331,18 +253,16 @@ func (c *Caches) watchSecret(name string) *secretWatch {
 	return begin(c, watch(c, in(c.clients.Core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
 }
 
-// readManaged returns the Services with addresses of groups, or nil if they are not known. It
-// watches them as soon as an IPAM system manages the addresses of a group that names neighbors, or
-// did so when the speaker started. The watch then lasts until the speaker ends, because the
-// addresses of a deleted group keep the neighbors of that group.
+// readManaged returns the Services with addresses, or nil if they are not known. It watches them as
+// soon as a group names neighbors or nodes. The watch then lasts until the speaker ends, because the
+// node may have addresses of the group after the group is deleted.
 func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []intent.ServiceFacts, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == nil {
 		return nil, false
 	}
-	needed := intent.Restricts(groups) || slices.ContainsFunc(c.bounds, func(b bgpv1.GroupBounds) bool { return b.AllocatedFrom != "" })
-	if needed && c.managed == nil {
+	if c.managed == nil && intent.Restricts(groups) {
 		c.managed = begin(c, c.watchServices(keepManaged))
 	}
 	if c.managed == nil {

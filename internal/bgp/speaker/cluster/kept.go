@@ -109,12 +109,12 @@ func keepLocal(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	return facts, len(facts.Addresses) > 0
 }
 
-// keepManaged keeps the Services that have addresses of groups.
+// keepManaged keeps the Services that have addresses.
 func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	facts := serviceFacts(svc)
 	given, _ := service.RecordOf(svc)
 	facts.From = given.From
-	return facts, facts.From != "" && len(facts.Addresses) > 0
+	return facts, len(facts.Addresses) > 0
 }
 
 func serviceFacts(svc *corev1.Service) intent.ServiceFacts {

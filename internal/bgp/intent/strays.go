@@ -1,0 +1,134 @@
+package intent
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	v2 "purelb.io/purelb/api/purelb/v2"
+	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/groups"
+)
+
+// A Service keeps its address when its group is refused or deleted, or its pool shrinks. The record of
+// the Service then names the group, and the group says which neighbors get the route. The allocator
+// keeps a deleted group that names neighbors or nodes until no Service has its addresses
+// (config.GroupFinalizer). Addresses of an IPAM system are in no pool at all.
+
+// Restricts reports whether groups name neighbors or nodes. The Services then tell to which of them
+// the addresses outside of all pools belong.
+func Restricts(all []v2.ServiceGroup) bool {
+	return slices.ContainsFunc(all, func(g v2.ServiceGroup) bool { return config.Restricts(g.Spec) })
+}
+
+// scope has the namespaces whose groups count.
+type scope struct {
+	home   string
+	others []string
+}
+
+func (s scope) has(namespace string) bool { return config.InScope(namespace, s.home, s.others) }
+
+// groupOf returns the group of an object, and whether it is usable. A group that is not has no pools.
+func (s scope) groupOf(read config.Config, o *v2.ServiceGroup) (g groups.Group, usable bool) {
+	i := slices.IndexFunc(read.Groups.Usable, func(g groups.Group) bool { return g.Namespace == o.Namespace && g.Name == o.Name })
+	if i >= 0 {
+		return read.Groups.Usable[i], true
+	}
+	g = groups.Group{Namespace: o.Namespace, Name: o.Name, Outside: o.Namespace != s.home, Alias: o.Spec.Name}
+	if config.Managed(o.Spec) {
+		g.Backend = "IPAM"
+	}
+	return g, false
+}
+
+// addStrays adds the addresses of Services that are in no pool. named are the attributes of the groups,
+// by their names in the records of Services.
+func (a *Attributes) addStrays(s Snapshot, read config.Config, named map[string]RangeAttributes) {
+	from := map[netip.Addr][]string{}
+	for _, svc := range s.Managed {
+		for _, ip := range svc.Addresses {
+			from[ip] = append(from[ip], strings.Split(svc.From, ", ")...)
+		}
+	}
+	pools := a.Ranges
+	for ip, names := range from {
+		if _, _, pooled := read.Groups.GroupOf(ip); pooled {
+			continue
+		}
+		if r, is := strayOf(ip, names, named, pools); is {
+			a.Ranges = append(a.Ranges, r)
+		} else {
+			a.ByAddress[ip] = peering.Attributes{}
+		}
+	}
+}
+
+// strayOf returns the attributes of an address of a Service that names these groups. If they are
+// several, the route needs the consent of each. pools are the ranges of the pools.
+func strayOf(ip netip.Addr, names []string, named map[string]RangeAttributes, pools []RangeAttributes) (r RangeAttributes, is bool) {
+	for _, name := range names {
+		one, there := named[name]
+		one.Attributes = likePool(ip, one, pools)
+		switch {
+		case !there || is && one.Group == r.Group:
+		case !is:
+			r, is = one, true
+		default:
+			marks := slices.Concat(r.Attributes.Marks, one.Attributes.Marks)
+			slices.Sort(marks)
+			r.Attributes = peering.Attributes{Marks: slices.Compact(marks)}
+			r.Elsewhere, r.Chosen = r.Elsewhere || one.Elsewhere, r.Chosen && one.Chosen
+		}
+	}
+	r.From, r.To, r.Stray = ip, ip, true
+	return r, is
+}
+
+// likePool returns the attributes of a stray: those of the pool of its group and family, or the marks of
+// another pool of its group.
+func likePool(ip netip.Addr, stray RangeAttributes, pools []RangeAttributes) peering.Attributes {
+	for _, r := range pools {
+		switch {
+		case r.Group != stray.Group:
+		case addr.FamilyOf(r.From) == addr.FamilyOf(ip):
+			return r.Attributes
+		default:
+			stray.Attributes = peering.Attributes{Marks: r.Attributes.Marks}
+		}
+	}
+	return stray.Attributes
+}
+
+// keep keeps what before says about addresses that are in no pool any more. As long as the Services
+// are not known, the addresses keep their attributes. Otherwise they are Gone: the agent of this node
+// may still have an address when the group of its last Service is deleted.
+func (a *Attributes) keep(s Snapshot, read config.Config, before Attributes) {
+	var pools []addr.Range
+	for _, g := range read.Groups.Usable {
+		for _, p := range g.Pools {
+			pools = append(pools, p.Range)
+		}
+	}
+	pools = addr.Merge(pools)
+	gone := slices.Clone(before.Gone)
+	for _, r := range before.Ranges {
+		switch {
+		case len(r.Attributes.Marks) == 0 && !r.Elsewhere:
+		case s.Managed == nil:
+			for rest := range (addr.Range{From: r.From, To: r.To}).Without(pools) {
+				r.From, r.To, r.Weighed = rest.From, rest.To, false
+				a.Ranges = append(a.Ranges, r)
+			}
+		case !r.Stray:
+			gone = append(gone, addr.Range{From: r.From, To: r.To})
+		}
+	}
+	for _, r := range addr.Merge(gone) {
+		a.Gone = slices.AppendSeq(a.Gone, r.Without(pools))
+	}
+	a.Unread = s.Managed == nil && Restricts(s.Groups)
+	a.Opaque = before.Opaque || slices.ContainsFunc(s.Groups, func(g v2.ServiceGroup) bool { return config.Restricts(g.Spec) && config.Managed(g.Spec) })
+}
