@@ -74,13 +74,6 @@ func (a *application) withhold(peers []peering.Peer) {
 	}
 }
 
-// whole returns the state with all parts.
-func (f found) whole() peering.State {
-	s := f.state()
-	s.Global, s.Sets, s.Import, s.Export = f.global, f.sets, f.imports, f.exports
-	return s
-}
-
 // state returns all parts but the policies, sorted.
 func (f found) state() peering.State {
 	var s peering.State

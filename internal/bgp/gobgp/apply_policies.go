@@ -23,7 +23,7 @@ func (a *application) policies() (had bool) {
 			return false
 		}
 	}
-	a.found.sets, a.found.imports, a.found.exports, a.found.policies = a.wanted.Sets, a.wanted.Import, a.wanted.Export, next
+	a.found.policies = next
 	return true
 }
 

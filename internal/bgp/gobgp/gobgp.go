@@ -45,8 +45,6 @@ type Server struct {
 	wanted peering.State
 	// restarted is when the running server took over from one whose routes neighbors may keep, or zero.
 	restarted time.Time
-	// refused is the Global that the server refused although it looked valid.
-	refused refusal
 	// routes are the routes to originate, in a running server or in the next one.
 	routes map[netip.Prefix]peering.Route
 }
@@ -54,9 +52,6 @@ type Server struct {
 // found is the state of the running server, as it was applied.
 type found struct {
 	global   peering.Global
-	sets     []peering.Set
-	imports  peering.Chain
-	exports  peering.Chain
 	policies policies
 	peers    map[string]session // by the peer's Name
 }
@@ -80,8 +75,8 @@ func New(log *slog.Logger) *Server {
 
 // Apply makes wanted the state of the server. It returns the parts that it cannot apply as
 // problems with their paths, and applies the rest. The next Apply tries them again. A
-// Global that cannot be applied is an error. The earlier server then continues, or is
-// restored. If no server is left running, the error is ErrStopped.
+// Global that cannot be applied is an error. The earlier server then continues. If no server is
+// left running, the error is ErrStopped.
 //
 // With restarting, this process tells the neighbors that it restarts, so that they keep the
 // routes that they learned from it (RFC 4724). It tells the peers that this call adds, and those that
