@@ -32,7 +32,9 @@ func (a *application) problem(path, reason string, err error) {
 // is not added.
 //
 // As long as the policies cannot be set, apply adds no neighbor, and ends no session for a
-// change: the policies in effect do not cover new neighbors.
+// change: the policies in effect do not cover new neighbors. It sets no routes either. The routes
+// come between the new policies and their application to the neighbors, so that no neighbor gets a
+// route that either the former or the new policies keep from it.
 func (a *application) apply() {
 	a.removeMoved()
 	c := peering.Diff(a.wanted, a.found.state())
@@ -44,10 +46,21 @@ func (a *application) apply() {
 		a.updatePeers(c.UpdatePeers)
 		return
 	}
+	a.routes()
 	a.removePeers(change)
 	a.refresh(before, a.found.policies)
 	a.addPeers(c.AddPeers)
 	a.updatePeers(c.UpdatePeers)
+}
+
+// routes sets the routes.
+func (a *application) routes() {
+	if a.wanted.Routes == nil {
+		return
+	}
+	if err := a.announce(a.ctx, a.wanted.Routes, a.wanted.Waiting); err != nil {
+		a.problems = append(a.problems, peering.Problem{Field: "routes", Reason: reasonRefused, Message: err.Error(), Routes: true})
+	}
 }
 
 // splitRemovals divides gone: leave are the neighbors that are only removed. change are the

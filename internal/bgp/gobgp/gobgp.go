@@ -100,6 +100,7 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 	}
 	wanted.Global = global
 	s.wanted = wanted
+	s.wanted.Routes, s.wanted.Waiting = nil, nil
 	if restarting || kept {
 		s.restarted = s.now()
 	}
@@ -108,7 +109,7 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 	return a.problems, s.engine.broken()
 }
 
-// again repeats the last Apply.
+// again repeats the last Apply. The routes stay.
 func (s *Server) again(ctx context.Context) application {
 	a := application{Server: s, ctx: ctx, wanted: s.wanted}
 	a.apply()

@@ -1,6 +1,7 @@
 package gobgp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,24 @@ func TestOnlyNamedRoutersGetTheRoutesOfAGroup(t *testing.T) {
 	apply(t, s, naming("192.0.2.3"))
 	two.Await(shared)
 	three.Await(own, shared, own6)
+
+	// Another group gets the addresses, for the same router. The other router never gets a route.
+	watch := two.Monitor()
+	renamed := decided(t, spec, peering.Node{Restricted: []peering.Restriction{
+		{Group: "purelb-system/renamed", Mark: peering.MarkOf("purelb-system/renamed"), Peers: []string{"192.0.2.3"}},
+	}}, "2001:db8::1")
+	before := slices.Clone(all)
+	for _, i := range []int{0, 2} {
+		all[i].Attributes.Marks, all[i].Attributes.LargeCommunities = []string{peering.MarkOf("purelb-system/renamed")}, []string{"1:2:4"}
+	}
+	renamed.Routes = all
+	if problems, err := s.Apply(t.Context(), renamed, false); err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	three.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Large Community: 1:2:4\n")
+	watch.Quiet(t)
+	all = before
+	announce(t, s, all...)
 
 	// The group names a neighbor that this node does not have. Neither router gets the routes.
 	apply(t, s, naming("eth7"))

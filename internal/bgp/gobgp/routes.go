@@ -19,6 +19,12 @@ import (
 func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.announce(ctx, routes, nil)
+}
+
+// announce makes routes the exact set of originated routes, except that those that contain an address in
+// waiting stay.
+func (s *Server) announce(ctx context.Context, routes []peering.Route, waiting []netip.Addr) error {
 	wanted := make(map[netip.Prefix]struct{}, len(routes))
 	var add []peering.Route
 	for _, r := range routes {
@@ -29,7 +35,7 @@ func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
 	}
 	var withdraw []netip.Prefix
 	for key := range s.routes {
-		if _, stays := wanted[key]; !stays {
+		if _, stays := wanted[key]; !stays && !peering.Contains(key, waiting) {
 			withdraw = append(withdraw, key)
 		}
 	}

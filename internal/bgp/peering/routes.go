@@ -53,6 +53,12 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 	return routes
 }
 
+// Contains reports whether p contains one of some sorted addresses.
+func Contains(p netip.Prefix, sorted []netip.Addr) bool {
+	i, _ := slices.BinarySearchFunc(sorted, p.Addr(), netip.Addr.Compare)
+	return i < len(sorted) && p.Contains(sorted[i])
+}
+
 // routes returns the routes of an address with attributes a.
 func (a Attributes) routes() []Advertised {
 	if len(a.Advertised) == 0 {

@@ -26,6 +26,11 @@ type State struct {
 	// Import and Export apply to every route and neighbor: their statements are evaluated in
 	// order until one gives a verdict. If none does, the chain's Default decides.
 	Import, Export Chain
+	// Routes are the routes that this node originates. With nil, they stay as they are. Routes
+	// that contain an address in Waiting, which is sorted, stay too: Export does not have the policies
+	// of their groups yet.
+	Routes  []Route
+	Waiting []netip.Addr
 }
 
 // Global holds the options of the node as a whole. A change of ASN, RouterID, Port, Listen,

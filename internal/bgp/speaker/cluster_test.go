@@ -399,7 +399,7 @@ func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
 		return fmt.Sprint(apierrors.IsForbidden(err))
 	})
 	m.stop()
-	expect.Equal(t, "routes", m.server.announces(), "203.0.113.7/32 65535:0 pref 0")
+	expect.Equal(t, "routes", m.server.last, "203.0.113.7/32 65535:0 pref 0")
 	if !strings.Contains(m.logged(), "cause=uninstalled") {
 		t.Error("the log does not say that PureLB was uninstalled")
 	}

@@ -39,9 +39,9 @@ type Endings interface {
 func (s *Speaker) depart(ctx context.Context, w *waits) {
 	began := time.Now()
 	why := s.whyItEnds(ctx, w, began)
-	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && !s.drain.Leaving && keepsRoutes(s.governing.state) && s.helped()
+	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && !s.drain.Leaving && keepsRoutes(s.governing.state()) && s.helped()
 	s.Log.InfoContext(ctx, "departing", "node", s.Node, "cause", why.Cause.String(), "reason", why.Reason, "graceful", graceful)
-	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.withdrawn {
+	if !graceful && s.imports.total > 0 && s.governing.running() && !s.drain.withdrawn {
 		s.askForOthers(ctx, w)
 	}
 	s.stopReports(ctx, w)
@@ -55,7 +55,9 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 		backoff.Sleep(limited, bfdAfter)
 	}
 	err = errors.Join(err, s.BFD.Close(limited))
-	s.governing.running = s.governing.running && graceful
+	if !graceful {
+		s.governing.applied = nil
+	}
 	s.publishStanding(s.standing(time.Now()), s.nodeReport())
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)
 }
@@ -65,8 +67,7 @@ func (s *Speaker) askForOthers(ctx context.Context, w *waits) {
 	if !s.drain.asks() {
 		now := time.Now()
 		s.drain = drain{DrainMark: ending.DrainMark{Reason: "the speaker ends"}, since: now, asked: now}
-		s.announce(ctx)
-		s.governing.Ask(now) // so that no later policy removes the request
+		s.announceSoon(now)
 	}
 	s.drain.last = true
 	until := s.drain.asked.Add(askFor)
@@ -108,7 +109,7 @@ func (s *Speaker) stopReports(ctx context.Context, w *waits) {
 		switch {
 		case s.publishing.Busy():
 			return now.Add(fullCheck)
-		case s.governing.acts():
+		case s.governing.Busy():
 			return limit
 		}
 		return now

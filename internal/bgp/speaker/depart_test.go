@@ -160,7 +160,7 @@ func TestHowASpeakerEndsItsSessions(t *testing.T) {
 				if err := w.end(); err != nil {
 					t.Fatal(err)
 				}
-				expect.Equal(t, "routes", w.server.announces(), tt.asked)
+				expect.Equal(t, "routes", w.server.last, tt.asked)
 				expect.Equal(t, "the end", w.server.String(), tt.want)
 				if !w.bfd.closed {
 					t.Error("BFD sessions did not end with AdminDown")
@@ -231,7 +231,7 @@ func TestRoutersKeepRoutesOnlyForASuccessor(t *testing.T) {
 				if took := time.Since(began); took != tt.limit {
 					t.Errorf("the end took %s, want %s", took, tt.limit)
 				}
-				expect.Equal(t, "routes", w.server.announces(), tt.asked)
+				expect.Equal(t, "routes", w.server.last, tt.asked)
 				expect.Equal(t, "the end", w.server.String(), tt.want)
 				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.logged(), said) {
 					t.Errorf("the log does not say %s", said)
@@ -278,7 +278,7 @@ func TestRoutersHaveTimeToPreferOtherNodes(t *testing.T) {
 				if tt.unasked {
 					asked = ""
 				}
-				expect.Equal(t, "routes", w.server.announces(), asked)
+				expect.Equal(t, "routes", w.server.last, asked)
 			})
 		})
 	}

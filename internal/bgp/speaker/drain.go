@@ -96,7 +96,7 @@ func (s *Speaker) drainAsMarked(ctx context.Context, now time.Time) {
 	default:
 		s.Log.InfoContext(ctx, "drainEnded", "node", s.Node, "reason", was.Reason)
 	}
-	s.announce(ctx)
+	s.announceSoon(now)
 }
 
 // announcedHere divides imported addresses, as Attributes.AnnouncedHere does. A node that withdraws its routes

@@ -43,7 +43,7 @@ func (s *Speaker) learning(now time.Time) bool {
 	if servers := s.Server.Ended(); servers != e.servers {
 		e.begin(now, servers)
 	}
-	e.heard = e.heard || now.Sub(e.since) >= learnLimit || s.governing.running && e.complete(s.governing.state, s.facts.neighbors)
+	e.heard = e.heard || now.Sub(e.since) >= learnLimit || s.governing.running() && e.complete(s.governing.state(), s.facts.neighbors)
 	return !e.heard
 }
 

@@ -41,6 +41,8 @@ type fakeServer struct {
 	// barred records the neighbors that were barred and admitted.
 	barred  []string
 	stopped string
+	// last are the routes before Stop.
+	last string
 	// stops counts the calls of Stop.
 	stops int
 	// ended counts the servers that have ended, for example by another Global.
@@ -64,13 +66,17 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 		return nil, s.err
 	}
 	if !s.running {
-		s.began = fmt.Sprintf("began with %d routes, restarting %v", len(s.routes), restarting)
+		s.began = fmt.Sprintf("began with %d routes, restarting %v", len(wanted.Routes), restarting)
 	}
 	if s.running && !reflect.DeepEqual(s.state.Global, wanted.Global) {
 		s.ended++
 		backoff.Poke(s.events)
 	}
 	s.hold(wanted)
+	if !slices.ContainsFunc(s.refuse, func(p peering.Problem) bool { return p.Policies }) {
+		s.announce(wanted)
+	}
+	wanted.Routes, wanted.Waiting = nil, nil
 	s.state, s.running, s.stopped = wanted, true, ""
 	return s.refuse, nil
 }
@@ -91,17 +97,21 @@ func (s *fakeServer) unstuck(ctx context.Context) error {
 	}
 }
 
-func (s *fakeServer) Announce(_ context.Context, routes []peering.Route) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
+// announce makes wanted the routes, except for those that wait.
+func (s *fakeServer) announce(wanted peering.State) {
+	if wanted.Routes == nil {
+		return
 	}
-	s.routes = map[netip.Prefix]peering.Route{}
-	for _, r := range routes {
-		s.routes[r.Prefix] = r
+	routes := map[netip.Prefix]peering.Route{}
+	for key, r := range s.routes {
+		if peering.Contains(key, wanted.Waiting) {
+			routes[key] = r
+		}
 	}
-	return nil
+	for _, r := range wanted.Routes {
+		routes[r.Prefix] = r
+	}
+	s.routes = routes
 }
 
 func (s *fakeServer) Change(_ context.Context, add []peering.Route, withdraw []netip.Prefix) error {
@@ -189,6 +199,7 @@ func (s *fakeServer) Stop(ctx context.Context, graceful bool) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.last, s.routes = s.printRoutes(), map[netip.Prefix]peering.Route{}
 	s.running, s.stopped = false, fmt.Sprintf("stopped, graceful %v", graceful)
 	s.stops++
 	return nil
@@ -206,6 +217,10 @@ func (s *fakeServer) change(change func(*fakeServer)) {
 func (s *fakeServer) announces() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.printRoutes()
+}
+
+func (s *fakeServer) printRoutes() string {
 	var lines []string
 	for _, r := range s.routes {
 		line := r.Prefix.String()

@@ -15,51 +15,107 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// governing is the state of applying the input to the server. At most one task for it runs at a
-// time: the task finds the neighbors on unnumbered links, decides, and applies.
+// governing brings the server to the input. One task at a time does that: it reads the paths to the
+// neighbors, decides, and applies. See govern.
 type governing struct {
 	backoff.Schedule
 	// ended is when the last task ended. news says that the task changed something to report.
 	ended time.Time
 	news  bool
+	// applying says that the task is applying. Routes do not change meanwhile by other means.
+	applying bool
 
-	// decided is the last decision about the current input.
-	decided  peering.Decision
-	decision bool
-	// waiting says that next must be applied once all addresses are listed.
-	waiting bool
-	next    application
-	// staggered is when the speaker applies a change that ends sessions. It is zero while there
-	// is no such change.
-	staggered time.Time
-	// state is the last applied State. running says that the server runs. begun says that this
-	// process has had a server before.
-	state          peering.State
-	effect         application       // its decision
-	enforced       intent.Attributes // those of the policies that the server has
-	applied        peering.State     // what the server was brought to: state with the penalties of neighbors
-	running, begun bool
-	// unapplied holds the problems of the last Apply. failure is the error of the last task.
-	unapplied []peering.Problem
-	failure   string
+	progress
+	paths
 	// noExtended holds the neighbors that take no IPv4 routes with IPv6 next hops. It is replaced,
 	// and never changed.
 	noExtended map[string]bool
-	// found holds the addresses of the neighbors on unnumbered links, by interface.
-	found map[string]netip.Addr
-	// gateways holds the last known default gateways. It is replaced, and never changed.
-	gateways gateways
-	// ways holds how the last decision that could take effect reached the neighbors. It is
-	// replaced, and never changed.
-	ways map[netip.Addr]peering.Egress
-	// remembered is the last good input. fallback is the good input of an earlier process, for a
-	// start without one of our own.
-	remembered *intent.Input
-	fallback   *intent.Input
 }
 
-// acts reports whether a task runs that does more than wait for addresses.
-func (g *governing) acts() bool { return g.Busy() && !g.waiting }
+// progress is what was decided, and what the server has.
+type progress struct {
+	// decision is the last one about the current input, or nil.
+	decision *peering.Decision
+	// applied is what the server has, or nil if no server runs. begun says that this process has had a
+	// server.
+	applied *applied
+	begun   bool
+	// good is the last input that could be used. It may be from the file of an earlier process.
+	good *intent.Input
+	// staggered is when the speaker applies a change that ends sessions. It is zero while there
+	// is no such change.
+	staggered time.Time
+	// failure is the error of the last task.
+	failure string
+}
+
+// applied is what the server was brought to.
+type applied struct {
+	decided
+	// state is that of the decision, with the penalties of neighbors and without routes.
+	state peering.State
+	// problems are the parts that could not be applied.
+	problems []peering.Problem
+}
+
+// decided is a decision and its input.
+type decided struct {
+	input intent.Input
+	peering.Decision
+}
+
+// paths holds how the node reached the neighbors when it last did. Its maps are replaced, and never
+// changed.
+type paths struct {
+	// linkLocal has the addresses of the neighbors on unnumbered links, by interface.
+	linkLocal map[string]netip.Addr
+	gateways  gateways
+	// ways are those of the last decision that could take effect.
+	ways map[netip.Addr]peering.Egress
+}
+
+// running reports whether the server runs.
+func (p *progress) running() bool { return p.applied != nil }
+
+// last returns the last decision about the current input.
+func (p *progress) last() peering.Decision {
+	if p.decision == nil {
+		return peering.Decision{}
+	}
+	return *p.decision
+}
+
+// effect returns the decision in effect.
+func (p *progress) effect() decided {
+	if p.applied == nil {
+		return decided{}
+	}
+	return p.applied.decided
+}
+
+// state returns the State of the decision in effect.
+func (p *progress) state() peering.State { return p.effect().State }
+
+// unapplied returns the problems of the last Apply.
+func (p *progress) unapplied() []peering.Problem {
+	if p.applied == nil {
+		return nil
+	}
+	return p.applied.problems
+}
+
+// problems returns all known problems of the configuration on this node.
+func (p *progress) problems() []peering.Problem {
+	return slices.Concat(p.last().Problems, p.unapplied())
+}
+
+// peers returns the wanted neighbors.
+func (p *progress) peers() []peering.Peer {
+	if d := p.last(); d.OK {
+		return d.State.Peers
+	}
+	return p.state().Peers
+}
 
 // governs returns when govern must run, or zero.
 func (s *Speaker) governs() time.Time {
@@ -69,72 +125,104 @@ func (s *Speaker) governs() time.Time {
 	return s.governing.Next()
 }
 
-// govern starts to apply the input to the server.
+// govern starts to bring the server to the input.
 func (s *Speaker) govern(ctx context.Context, now time.Time) {
 	s.governing.Begin(now)
 	if s.input.Config == nil {
 		s.end(ctx)
 		return
 	}
-	s.decide(ctx, s.input, false)
-}
-
-// decide starts a task that computes the decision for in. instead says that in replaces an unusable
-// input.
-func (s *Speaker) decide(ctx context.Context, in intent.Input, instead bool) {
-	g := &s.governing
-	node, known, ways, linkLocal := in.Node.Node, g.gateways, g.ways, g.found
-	node.Own, node.Restricted = slices.Concat(in.Own, s.heldOutside(in.Own)), in.Attributes.Restricted
-	node.Draining, node.NoExtendedNextHop = s.drain.asks(), g.noExtended
+	t := s.newTask()
 	s.background.start(ctx, func(ctx context.Context) completion {
-		began := time.Now()
-		found, errFound := findGateways(ctx, s.Kernel, in.Config.Spec, known)
-		node.Gateways = found
-		d, ways, err := decided(ctx, s.Kernel, in, node, ways)
-		err = errors.Join(errFound, err)
-		by, errTaken := findTaken(ctx, s.Kernel, d.State.Peers, linkLocal)
-		return func(ctx context.Context, now time.Time) {
-			if errTaken == nil {
-				s.taken.by = by
-			}
-			d.Problems = append(d.Problems, s.taken.problems(d.State)...)
-			g.gateways = g.gateways.keep(found)
-			if instead || d.OK {
-				g.ways = ways // a decision that is not in effect may ask for none
-			}
-			s.Metrics.decided(in.Config, d, now.Sub(began))
-			if err != nil {
-				s.governed(ctx, now, err)
-				return
-			}
-			if !instead {
-				g.news = g.news || !g.decision || !reflect.DeepEqual(g.decided, d)
-				g.decided, g.decision = d, true
-				s.reporter.resolved(ctx, in.Config, d)
-			}
-			s.takeDecision(ctx, now, in, d, instead)
+		t.decide(ctx)
+		if !s.background.onLoop(ctx, func(ctx context.Context, now time.Time) { s.prepare(ctx, now, t) }) {
+			t.err = errors.Join(t.err, ctx.Err())
 		}
+		if t.applies {
+			t.apply(ctx)
+		}
+		return func(ctx context.Context, now time.Time) { s.finish(ctx, now, t) }
 	})
 }
 
-// decided computes the decision for in on node now. If the kernel cannot be read, it returns an
-// error. known are the ways to neighbors of the decision before. A way whose route is gone stays: the
-// neighbor cannot hear a withdrawal without it, and the session may outlive the loss. BFD and the
+// task is one run of govern.
+type task struct {
+	server Server
+	kernel Kernel
+	// input is the current one. good replaces it if it cannot be used, unless it is nil.
+	input intent.Input
+	good  *intent.Input
+	node  peering.Node
+	known paths
+
+	// decision is about input. next is in effect after the task: it is decision, or the one about good.
+	decision peering.Decision
+	next     decided
+	found    paths
+	// taken are the neighbors with a session of another program. It is nil if that is not known.
+	taken map[string]netip.AddrPort
+	took  time.Duration
+
+	// wanted is what to apply, if applies is set. waits says that the addresses are not listed yet.
+	wanted         peering.State
+	applies, waits bool
+	restarting     bool
+	problems       []peering.Problem
+	// err is why the task failed.
+	err error
+}
+
+// newTask gathers what a decision depends on.
+func (s *Speaker) newTask() *task {
+	g := &s.governing
+	t := &task{server: s.Server, kernel: s.Kernel, input: s.input, good: s.lastGood(), node: s.input.Node.Node, known: g.paths}
+	t.node.Own, t.node.Restricted = slices.Concat(s.input.Own, s.heldOutside(s.input.Own)), s.input.Attributes.Restricted
+	t.node.Draining, t.node.NoExtendedNextHop = s.drain.asks(), g.noExtended
+	return t
+}
+
+// lastGood returns the current input with the last configuration that could be used, or nil if there
+// is none.
+func (s *Speaker) lastGood() *intent.Input {
+	last := s.governing.good
+	if last == nil || last.Config == nil {
+		return nil
+	}
+	in := s.input
+	in.Config, in.Passwords = last.Config, map[string]string{}
+	maps.Copy(in.Passwords, last.Passwords)
+	maps.Copy(in.Passwords, s.input.Passwords)
+	return &in
+}
+
+// decide computes the decision about the input, or about the last good one.
+func (t *task) decide(ctx context.Context) {
+	began := time.Now()
+	t.next = t.decideFor(ctx, t.input)
+	t.decision, t.took = t.next.Decision, time.Since(began)
+	if !t.decision.OK && t.good != nil && t.err == nil {
+		t.next = t.decideFor(ctx, *t.good)
+	}
+	by, err := findTaken(ctx, t.kernel, t.next.State.Peers, t.known.linkLocal)
+	if err == nil {
+		t.taken = by
+	}
+}
+
+// decideFor computes the decision for in on the node now. A way to a neighbor whose route is gone stays:
+// the neighbor cannot hear a withdrawal without it, and the session may outlive the loss. BFD and the
 // hold timer find out whether it does.
-func decided(
-	ctx context.Context, kernel Kernel, in intent.Input, node peering.Node, known map[netip.Addr]peering.Egress,
-) (d peering.Decision, ways map[netip.Addr]peering.Egress, err error) {
-	var errs []error
-	ways = map[netip.Addr]peering.Egress{}
+func (t *task) decideFor(ctx context.Context, in intent.Input) decided {
+	found, err := findGateways(ctx, t.kernel, in.Config.Spec, t.known.gateways)
+	t.err = errors.Join(t.err, err)
+	ways := map[netip.Addr]peering.Egress{}
 	egress := func(neighbor netip.Addr) (peering.Egress, bool) {
 		if e, ok := ways[neighbor]; ok {
 			return e, true
 		}
-		e, ok, err := kernel.Egress(ctx, neighbor, in.Config.Spec.Global.BindToDevice)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if last, was := known[neighbor]; !ok && was {
+		e, ok, err := t.kernel.Egress(ctx, neighbor, in.Config.Spec.Global.BindToDevice)
+		t.err = errors.Join(t.err, err)
+		if last, was := t.known.ways[neighbor]; !ok && was {
 			e, ok = last, true
 			e.Lost = true
 		}
@@ -143,125 +231,137 @@ func decided(
 		}
 		return e, ok
 	}
-	d = peering.Decide(in.Config.Spec, node, in.Secret, egress)
-	return d, ways, errors.Join(errs...)
+	node := t.node
+	node.Gateways = found
+	d := peering.Decide(in.Config.Spec, node, in.Secret, egress)
+	t.found.ways, t.found.gateways = ways, t.known.gateways.keep(found)
+	return decided{in, d}
 }
 
-// takeDecision carries out a decision. instead says that it replaces the one for a configuration that
-// cannot be used.
-func (s *Speaker) takeDecision(ctx context.Context, now time.Time, in intent.Input, d peering.Decision, instead bool) {
+// prepare takes in the decision of t, and says what to apply: nothing before all addresses to announce
+// are known, because neighbors may have kept routes of an earlier process. They then receive all routes
+// again before End-of-RIB.
+func (s *Speaker) prepare(ctx context.Context, now time.Time, t *task) {
 	g := &s.governing
 	if s.input.Config == nil {
-		g.End(now, nil) // it has been deleted meanwhile
-		g.Ask(now)
+		return // it has been deleted meanwhile
+	}
+	if t.taken != nil {
+		s.taken.by = t.taken
+	}
+	g.gateways = t.found.gateways
+	if t.next.OK {
+		g.ways = t.found.ways // a decision that is not in effect may ask for none
+	}
+	s.Metrics.decided(t.input.Config, t.decision, t.took)
+	if t.err != nil {
 		return
 	}
-	if last, ok := s.lastGood(); ok && !d.OK && !instead {
-		if !g.running {
-			s.Log.InfoContext(ctx, "lastGoodConfiguration", "node", s.Node, "generation", last.Config.Generation)
-		}
-		s.decide(ctx, last, true)
-		return
-	}
+	t.decision.Problems = append(t.decision.Problems, s.taken.problems(t.next.State)...)
+	g.news = g.news || g.decision == nil || !reflect.DeepEqual(*g.decision, t.decision)
+	g.decision = &t.decision
+	s.reporter.resolved(ctx, t.input.Config, t.decision)
 	switch {
-	case d.OK:
-		s.follow(s.life, d, in.Dummy)
-		s.advertise(s.life, d.State)
-		s.exports.rule(now, d)
-		g.next = application{in, d}
-	case g.running:
-		g.next = g.effect // the configuration in effect stays in effect
+	case t.next.OK:
+		if !t.decision.OK && !g.running() {
+			s.Log.InfoContext(ctx, "lastGoodConfiguration", "node", s.Node, "generation", t.next.input.Config.Generation)
+		}
+		s.follow(s.life, t.next.Decision, t.next.input.Dummy)
+		s.advertise(s.life, t.next.State)
+		s.exports.rule(now, t.next.Decision)
+	case g.running():
+		t.next = g.applied.decided // the configuration in effect stays in effect
 	default:
-		s.governed(ctx, now, nil)
 		return
 	}
-	g.waiting = true
-	s.applyWhenListed(ctx, now)
-}
-
-// lastGood returns the current input with the last configuration that could be used, and false if
-// there is none.
-func (s *Speaker) lastGood() (in intent.Input, ok bool) {
-	last := &s.governing.effect.from
-	if last.Config == nil {
-		last = s.governing.fallback
+	if t.waits = !g.begun && !s.listed(); t.waits || s.leaving {
+		return
 	}
-	if last == nil || last.Config == nil {
-		return intent.Input{}, false
-	}
-	in = s.input
-	in.Config, in.Passwords = last.Config, map[string]string{}
-	maps.Copy(in.Passwords, last.Passwords)
-	maps.Copy(in.Passwords, s.input.Passwords)
-	return in, true
+	s.plan(ctx, now, t)
 }
 
-// application is a decision to apply, with its input.
-type application struct {
-	from    intent.Input
-	decided peering.Decision
-}
-
-// applyWhenListed applies the decision once all addresses to announce are known. Neighbors
-// may have kept routes of an earlier process. They then receive all routes again before
-// End-of-RIB.
-func (s *Speaker) applyWhenListed(ctx context.Context, now time.Time) {
+// plan says what to apply of a decision. A change that ends sessions may have to wait.
+func (s *Speaker) plan(ctx context.Context, now time.Time, t *task) {
 	g := &s.governing
-	if !g.waiting || s.leaving || !g.begun && !s.listed() {
-		return
-	}
-	g.waiting = false
-	next := g.next
-	wanted := s.penalties.applied(s.taken.applied(next.decided.State))
-	if !g.needs(wanted) {
-		g.staggered, g.effect, g.enforced = time.Time{}, next, next.from.Attributes
-		s.rememberInBackground(ctx, next.from)
-		s.governed(ctx, now, nil)
-		return
-	}
-	if s.staggered(ctx, now, wanted, next.from.Config.Generation) {
+	t.wanted = s.penalties.applied(s.taken.applied(t.next.State))
+	if s.staggered(ctx, now, t.wanted, t.next.input.Config.Generation) {
 		g.Ask(g.staggered)
-		// Actions against neighbors that announce too much must not be delayed.
-		next = g.effect
-		wanted = s.penalties.applied(s.taken.applied(next.decided.State))
-		if reflect.DeepEqual(wanted, g.applied) {
-			s.governed(ctx, now, nil)
-			return
-		}
+		// Actions against neighbors that announce too much must not be delayed, and neither must routes.
+		t.next = g.applied.decided
+		t.wanted = s.penalties.applied(s.taken.applied(t.next.State))
 	}
-	restarting := !g.begun && s.imports.total > 0
-	known := g.found
-	s.background.start(ctx, func(ctx context.Context) completion {
-		found := findLinkLocal(ctx, s.Kernel, wanted, known)
-		problems, err := s.Server.Apply(ctx, wanted.Resolved(found), restarting)
-		problems = slices.Concat(problems, wanted.Alike(found))
-		return func(ctx context.Context, now time.Time) {
-			g.found, g.news = found, true
-			if err == nil {
-				g.state, g.effect, g.applied, g.running, g.begun, g.unapplied = next.decided.State, next, wanted, true, true, problems
-				s.enforce(ctx, next.from.Attributes, problems)
-				s.rememberInBackground(ctx, next.from)
-				s.facts.askSoon(now)
-			}
-			if errors.Is(err, gobgp.ErrStopped) {
-				g.state, g.running = peering.State{}, false
-			}
-			s.setSessions(ctx, now)
-			s.governed(ctx, now, err)
-		}
-	})
+	if t.applies = g.needs(t.wanted) || s.imports.stale; !t.applies {
+		g.applied.decided = t.next
+		return
+	}
+	g.applying, t.restarting = true, !g.begun && s.imports.total > 0
+	if s.imports.stale || !g.running() {
+		t.wanted.Routes, t.wanted.Waiting = s.routes(t.next.input.Attributes, s.imported())
+		s.imports.stale = len(t.wanted.Waiting) > 0
+	}
 }
 
-// enforce records the applied attributes, unless problems say that their policies could not be set.
-func (s *Speaker) enforce(ctx context.Context, applied intent.Attributes, problems []peering.Problem) {
-	if slices.ContainsFunc(problems, func(p peering.Problem) bool { return p.Policies }) {
+// needs reports whether the speaker has to call Apply for a State, regardless of its routes. With
+// unnumbered links the answer is always true, because only the server finds out which neighbor is on
+// them.
+func (p *progress) needs(wanted peering.State) bool {
+	if !p.running() || len(p.applied.problems) > 0 || p.failure != "" || !reflect.DeepEqual(wanted, p.applied.state) {
+		return true
+	}
+	return slices.ContainsFunc(wanted.Peers, func(n peering.Peer) bool { return n.Interface != "" })
+}
+
+// apply brings the server to the wanted state.
+func (t *task) apply(ctx context.Context) {
+	t.found.linkLocal = findLinkLocal(ctx, t.kernel, t.wanted, t.known.linkLocal)
+	t.problems, t.err = t.server.Apply(ctx, t.wanted.Resolved(t.found.linkLocal), t.restarting)
+	t.problems = slices.Concat(t.problems, t.wanted.Alike(t.found.linkLocal))
+}
+
+// finish takes in the result of t.
+func (s *Speaker) finish(ctx context.Context, now time.Time, t *task) {
+	g := &s.governing
+	if t.applies {
+		s.takeApplied(ctx, now, t)
+	}
+	if s.input.Config == nil || t.waits {
+		g.End(now, nil)
+		if !t.waits {
+			g.Ask(now) // the configuration has been deleted meanwhile
+		}
 		return
 	}
-	waited := !reflect.DeepEqual(s.governing.enforced.Restricted, applied.Restricted)
-	s.governing.enforced = applied
-	if waited {
-		s.announce(ctx) // some routes waited for their policy
+	if t.err == nil && g.running() {
+		g.good = &g.applied.input
+		s.rememberInBackground(ctx, g.applied.input)
 	}
+	s.governed(ctx, now, t.err)
+}
+
+// takeApplied takes in the result of an Apply.
+func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
+	g := &s.governing
+	g.applying, g.news, g.linkLocal = false, true, t.found.linkLocal
+	has := func(is func(peering.Problem) bool) bool { return slices.ContainsFunc(t.problems, is) }
+	switch {
+	case errors.Is(t.err, gobgp.ErrStopped):
+		g.applied = nil
+	case t.err != nil:
+		s.imports.stale = true
+	case g.running() && has(func(p peering.Problem) bool { return p.Policies }):
+		g.applied.problems = t.problems // the server has the former policies and routes
+	default:
+		t.wanted.Routes, t.wanted.Waiting = nil, nil
+		g.applied, g.begun = &applied{t.next, t.wanted, t.problems}, true
+		s.facts.askSoon(now)
+	}
+	if t.err == nil {
+		s.announced(ctx, now, !has(func(p peering.Problem) bool { return p.Routes || p.Policies }), nil)
+	}
+	pending := s.imports.pending
+	s.imports.pending = map[netip.Prefix]bool{}
+	s.change(ctx, now, pending)
+	s.setSessions(ctx, now)
 }
 
 // learn records which neighbors take no IPv4 routes with IPv6 next hops.
@@ -276,15 +376,6 @@ func (g *governing) learn(now time.Time, there []peering.NeighborStatus) {
 		g.noExtended = noExtended
 		g.Ask(now)
 	}
-}
-
-// needs reports whether the speaker has to call Apply. With unnumbered links the answer is always
-// true, because only the server finds out which neighbor is on them.
-func (g *governing) needs(wanted peering.State) bool {
-	if !g.running || len(g.unapplied) > 0 || g.failure != "" || !reflect.DeepEqual(wanted, g.applied) {
-		return true
-	}
-	return slices.ContainsFunc(wanted.Peers, func(p peering.Peer) bool { return p.Interface != "" })
 }
 
 // governed handles the result of a task.
@@ -305,8 +396,8 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 		g.news = true
 		s.Log.InfoContext(ctx, "recovered", "node", s.Node)
 	}
-	s.reporter.problems(ctx, s.input.Config, s.problems())
-	if err == nil && len(g.unapplied) > 0 {
+	s.reporter.problems(ctx, s.input.Config, g.problems())
+	if err == nil && len(g.unapplied()) > 0 {
 		g.End(now, errUnapplied)
 	} else {
 		g.End(now, err)
@@ -321,26 +412,17 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 // errUnapplied says that a part of the configuration could not be applied.
 var errUnapplied = errors.New("a part of the configuration is not in effect")
 
-// problems returns all known problems of the configuration on this node.
-func (s *Speaker) problems() []peering.Problem {
-	g := &s.governing
-	if !g.decision {
-		return nil
-	}
-	return append(g.decided.Problems[:len(g.decided.Problems):len(g.decided.Problems)], g.unapplied...)
-}
-
 // end withdraws all routes, because there is no configuration any more.
 func (s *Speaker) end(ctx context.Context) {
 	g := &s.governing
-	was := g.running
+	was := g.running()
 	g.staggered = time.Time{}
-	s.unfollow(ctx)
+	s.unfollow()
 	s.advertise(ctx, peering.State{})
 	s.exports.rule(time.Now(), peering.Decision{})
 	in, began := s.input, time.Now()
 	s.background.start(ctx, func(ctx context.Context) completion {
-		err := errors.Join(s.Server.Announce(ctx, nil), s.Server.Stop(ctx, false))
+		err := s.Server.Stop(ctx, false)
 		return func(ctx context.Context, now time.Time) {
 			g.news = true
 			if was {
@@ -350,9 +432,7 @@ func (s *Speaker) end(ctx context.Context) {
 				if was {
 					s.Log.InfoContext(ctx, "withdrawn", "node", s.Node, "reason", "there is no BGPConfiguration for this node")
 				}
-				g.state, g.running, g.unapplied, g.decision, g.waiting = peering.State{}, false, nil, false, false
-				g.decided, g.effect = peering.Decision{}, application{}
-				g.fallback, g.found, s.facts.neighbors = nil, nil, nil
+				g.progress, g.linkLocal, s.facts.neighbors = progress{begun: g.begun, failure: g.failure}, nil, nil
 				s.setSessions(ctx, now) // sets no sessions, and clears met
 				s.rememberInBackground(ctx, in)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/gobgp"
+	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
@@ -24,16 +25,14 @@ type imports struct {
 	// members holds the addresses of each route.
 	members map[netip.Prefix][]peering.Imported
 	total   int
-	// open holds the addresses that all neighbors already had before the last change of the route
-	// attributes.
-	open map[netip.Addr]bool
 	// changed is when an address was last added or removed.
 	changed time.Time
-	// outOfSync says that the server may announce other routes than it should. The speaker
-	// announces all routes again at due.
-	outOfSync bool
-	due       time.Time
-	retry     backoff.Pauses
+	// pending are the routes that have changed during an Apply.
+	pending map[netip.Prefix]bool
+	// stale says that the next Apply must set all routes. outOfSync says that an attempt to set routes
+	// failed.
+	stale, outOfSync bool
+	retry            backoff.Pauses
 }
 
 // importer watches the addresses on some interfaces.
@@ -63,7 +62,7 @@ type batch struct {
 func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) {
 	i := s.imports.importer
 	if !d.Import.Enabled {
-		s.unfollow(ctx)
+		s.unfollow()
 		return
 	}
 	patterns := slices.Compact(slices.Sorted(slices.Values(d.Import.Patterns)))
@@ -81,7 +80,7 @@ func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) 
 }
 
 // unfollow stops the importer, if there is one, and forgets its addresses.
-func (s *Speaker) unfollow(ctx context.Context) {
+func (s *Speaker) unfollow() {
 	i := s.imports.importer
 	if i == nil {
 		return
@@ -90,7 +89,7 @@ func (s *Speaker) unfollow(ctx context.Context) {
 	for ; i != nil; i = i.before {
 		i.stop()
 	}
-	s.rebuild(ctx)
+	s.rebuild()
 }
 
 func (s *Speaker) newImporter(ctx context.Context, patterns []string, before *importer) *importer {
@@ -125,7 +124,8 @@ func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 	}
 }
 
-// take handles a batch of an importer. When take returns, the server announces the changed routes.
+// take handles a batch of an importer. When take returns, the server announces the changed routes, unless
+// an Apply is running.
 func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	i := b.of
 	if current := s.imports.importer; current != i && (current == nil || current.before != i) {
@@ -141,8 +141,8 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	i.failure = ""
 	s.imports.changed = now
 	if b.first {
-		s.takeList(ctx, i, b.come)
-		s.governing.Ask(now.Add(collectPause)) // some may not be in a pool
+		s.takeList(i, b.come)
+		s.governing.Ask(now)
 		return
 	}
 	touched := map[netip.Prefix]bool{}
@@ -160,7 +160,7 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 			touched[a.Address.Masked()] = true
 		}
 	}
-	s.change(ctx, touched)
+	s.change(ctx, now, touched)
 	s.protect(now, touched)
 }
 
@@ -191,7 +191,7 @@ func (s *Speaker) heldOutside(own []peering.PrefixRange) []peering.PrefixRange {
 
 // takeList handles a complete list. The list replaces the addresses of the importer, or of the
 // importer before it.
-func (s *Speaker) takeList(ctx context.Context, i *importer, all []peering.Imported) {
+func (s *Speaker) takeList(i *importer, all []peering.Imported) {
 	i.held, i.listed = make(map[peering.Imported]bool, len(all)), true
 	for _, a := range all {
 		i.held[a] = true
@@ -199,7 +199,7 @@ func (s *Speaker) takeList(ctx context.Context, i *importer, all []peering.Impor
 	for ; i.before != nil; i.before = i.before.before {
 		i.before.stop()
 	}
-	s.rebuild(ctx)
+	s.rebuild()
 }
 
 func (s *Speaker) addMember(a peering.Imported) {
@@ -215,13 +215,11 @@ func (s *Speaker) dropMember(a peering.Imported) {
 	s.imports.total--
 	if len(rest) == 0 {
 		delete(s.imports.members, key)
-		delete(s.imports.open, a.Address.Addr())
 	}
 }
 
-// rebuild computes members from the addresses of the last importer that has listed any, and
-// announces the result.
-func (s *Speaker) rebuild(ctx context.Context) {
+// rebuild computes members from the addresses of the last importer that has listed any.
+func (s *Speaker) rebuild() {
 	s.imports.members, s.imports.total = map[netip.Prefix][]peering.Imported{}, 0
 	i := s.imports.importer
 	for ; i != nil && !i.listed; i = i.before {
@@ -231,7 +229,7 @@ func (s *Speaker) rebuild(ctx context.Context) {
 			s.addMember(a)
 		}
 	}
-	s.announce(ctx)
+	s.imports.stale = true
 }
 
 // listed reports whether the first list of the importer, if there is one, has arrived.
@@ -246,54 +244,65 @@ func (s *Speaker) imported() []peering.Imported {
 	return all
 }
 
-// routes returns the routes to announce for these addresses.
-func (s *Speaker) routes(of []peering.Imported) []peering.Route {
+// routes returns the routes to announce for these addresses, and the addresses that wait for their
+// policies. enforced are the attributes whose policies are in effect.
+func (s *Speaker) routes(enforced intent.Attributes, of []peering.Imported) ([]peering.Route, []netip.Addr) {
 	here, _ := s.announcedHere(of)
-	may := s.announceable()
-	return peering.Routes(may.among(here), may.attributes, s.drain.asks())
+	return s.announceable(enforced).routes(here)
 }
 
-// announce makes the server announce exactly the routes that it should.
-func (s *Speaker) announce(ctx context.Context) {
-	s.announced(ctx, s.Server.Announce(ctx, s.routes(s.imported())))
+// announceSoon makes the server announce exactly the routes that it should.
+func (s *Speaker) announceSoon(now time.Time) {
+	s.imports.stale = true
+	s.governing.Ask(now)
 }
 
-// change makes the server announce or withdraw the touched routes.
-func (s *Speaker) change(ctx context.Context, touched map[netip.Prefix]bool) {
-	if len(touched) == 0 {
+// change makes the server announce or withdraw the touched routes. A server that does not run gets all
+// routes when it starts.
+func (s *Speaker) change(ctx context.Context, now time.Time, touched map[netip.Prefix]bool) {
+	if s.governing.applying {
+		maps.Copy(s.imports.pending, touched)
 		return
 	}
-	if s.imports.outOfSync || s.input.Attributes.Aggregates() {
-		s.announce(ctx) // a route may have more members than the touched ones
+	if len(touched) == 0 || !s.governing.running() {
+		return
+	}
+	if s.input.Attributes.Aggregates() {
+		s.announceSoon(now) // a route may have more members than the touched ones
 		return
 	}
 	var members []peering.Imported
 	for key := range touched {
 		members = append(members, s.imports.members[key]...)
 	}
-	add := s.routes(members)
+	add, waiting := s.routes(s.governing.applied.input.Attributes, members)
 	for _, r := range add {
 		delete(touched, r.Prefix)
 	}
-	s.announced(ctx, s.Server.Change(ctx, add, slices.Collect(maps.Keys(touched))))
+	maps.DeleteFunc(touched, func(key netip.Prefix, _ bool) bool { return peering.Contains(key, waiting) })
+	s.imports.stale = s.imports.stale || len(waiting) > 0
+	err := s.Server.Change(ctx, add, slices.Collect(maps.Keys(touched)))
+	if err != nil || !s.imports.outOfSync {
+		s.announced(ctx, now, err == nil, err)
+	}
 }
 
-// announced handles the result of an attempt to announce.
-func (s *Speaker) announced(ctx context.Context, err error) {
+// announced handles the result of an attempt to set routes.
+func (s *Speaker) announced(ctx context.Context, now time.Time, all bool, err error) {
 	was := s.imports.outOfSync
-	s.imports.outOfSync = err != nil
-	switch {
-	case err == nil:
+	s.imports.outOfSync = !all
+	if all {
 		s.imports.retry.Reset()
-		s.imports.due = time.Time{}
-		s.facts.Ask(time.Now().Add(addressPause))
-	case ctx.Err() == nil:
+		s.facts.Ask(now.Add(addressPause))
+		return
+	}
+	if err != nil {
 		s.broken(err)
-		s.imports.due = time.Now().Add(s.imports.retry.Next())
 		if !was {
 			s.Log.WarnContext(ctx, "announcementFailed", "node", s.Node, "error", err)
 		}
 	}
+	s.announceSoon(now.Add(s.imports.retry.Next()))
 }
 
 // broken stops the process if only a new process can clear the error.

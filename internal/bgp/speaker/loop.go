@@ -57,10 +57,6 @@ func (s *Speaker) works() []work {
 			s.publishSoon(now)
 		}},
 		{s.looking.Next, s.lookForNodes},
-		{func() time.Time { return s.imports.due }, func(ctx context.Context, _ time.Time) {
-			s.imports.due = time.Time{}
-			s.announce(ctx)
-		}},
 		{func() time.Time { return s.weighing.due }, func(ctx context.Context, now time.Time) { s.weigh(ctx, now, s.weighing.endpoints) }},
 		{s.governs, s.govern},
 		{s.taken.Next, s.lookForOthers},
@@ -139,11 +135,9 @@ func (s *Speaker) turn(do func(now time.Time)) {
 	do(now)
 }
 
-// takeBatch handles a batch of an importer, and continues the work that waited for it.
+// takeBatch handles a batch of an importer.
 func (s *Speaker) takeBatch(b batch) {
-	now := time.Now()
-	s.take(s.life, now, b)
-	s.applyWhenListed(s.life, now)
+	s.take(s.life, time.Now(), b)
 }
 
 // observe reads the cluster.
@@ -186,9 +180,8 @@ func (s *Speaker) recall(ctx context.Context) (intent.Input, bool) {
 	if !ok {
 		return intent.Input{}, false
 	}
-	g := &s.governing
-	if g.fallback == nil && g.remembered == nil {
-		g.fallback, g.remembered = &in, &in
+	if s.governing.good == nil && s.inputWriter.last == nil {
+		s.governing.good, s.inputWriter.last = &in, &in
 	}
 	return in, true
 }
@@ -214,15 +207,9 @@ func (s *Speaker) use(ctx context.Context, now time.Time, in intent.Input) {
 	if s.known && s.input.Same(in) {
 		return
 	}
-	attributes := !reflect.DeepEqual(s.input.Attributes, in.Attributes)
-	if attributes {
-		s.imports.open = s.open()
-	}
+	s.imports.stale = s.imports.stale || !reflect.DeepEqual(s.input.Attributes, in.Attributes)
 	s.input, s.known, s.owned = in, true, peering.CoverageOf(in.Own)
 	s.drainAsMarked(ctx, now)
-	if attributes {
-		s.announce(ctx)
-	}
 	s.governing.news = true
 	s.governing.Retry.Reset()
 	s.governing.Ask(now)

@@ -78,16 +78,17 @@ func remember(path string, in intent.Input) error {
 type inputWriter struct {
 	mu      sync.Mutex
 	written int
-	asked   int // belongs to the loop
+	// asked and last belong to the loop. last is the last input to write.
+	asked int
+	last  *intent.Input
 }
 
 // rememberInBackground stores in, unless it is stored already. It does not block the loop.
 func (s *Speaker) rememberInBackground(ctx context.Context, in intent.Input) {
-	g := &s.governing
-	if s.Memory == "" || g.remembered != nil && g.remembered.Same(in) {
+	if s.Memory == "" || s.inputWriter.last != nil && s.inputWriter.last.Same(in) {
 		return
 	}
-	g.remembered = &in
+	s.inputWriter.last = &in
 	s.inputWriter.asked++
 	number := s.inputWriter.asked
 	s.background.start(ctx, func(context.Context) completion {
@@ -103,7 +104,7 @@ func (s *Speaker) rememberInBackground(ctx context.Context, in intent.Input) {
 		}
 		return func(ctx context.Context, _ time.Time) {
 			s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
-			g.remembered = nil
+			s.inputWriter.last = nil
 		}
 	})
 }

@@ -58,8 +58,8 @@ func (s *Speaker) publish(_ context.Context, now time.Time) {
 func (s *Speaker) nodeReport() NodeReport {
 	g := &s.governing
 	report := NodeReport{Enabled: true, NodeUID: string(s.input.Node.UID), Heartbeat: defaultHeartbeat}
-	if g.decision && g.decided.OK {
-		report.Enabled, report.Heartbeat = g.decided.StatusEnabled, cmp.Or(g.decided.Heartbeat, defaultHeartbeat)
+	if d := g.last(); d.OK {
+		report.Enabled, report.Heartbeat = d.StatusEnabled, cmp.Or(d.Heartbeat, defaultHeartbeat)
 	}
 	if s.reporter.noNode {
 		report.Enabled = false // the garbage collector would delete the object again and again
@@ -69,7 +69,7 @@ func (s *Speaker) nodeReport() NodeReport {
 
 // publishStanding writes st to the status, the metrics and /state.
 func (s *Speaker) publishStanding(st standing, report NodeReport) {
-	st.routes = peering.Routes(st.announceable.among(st.imported), st.announceable.attributes, st.drain.asks())
+	st.routes, _ = st.announceable.routes(st.imported)
 	summary := st.report()
 	report.Status = peering.NodeStatus(summary, s.publishing.last)
 	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
@@ -97,9 +97,9 @@ func sinceOf(imported []peering.Imported, before map[addr.Family]time.Time, now 
 func (s *Speaker) standing(now time.Time) standing {
 	g := &s.governing
 	st := standing{
-		node: s.Node, config: s.input.Config, decided: g.decided, effect: g.effect.decided, state: g.state, running: g.running,
-		problems: s.problems(), unapplied: g.unapplied, pending: g.staggered, found: s.facts.found,
-		announceable: s.announceable(), weights: s.input.Weights, drain: s.drain, exports: s.exports,
+		node: s.Node, config: s.input.Config, decided: g.last(), effect: g.effect().Decision, state: g.state(), running: g.running(),
+		problems: g.problems(), unapplied: g.unapplied(), pending: g.staggered, found: s.facts.found,
+		announceable: s.announceable(g.effect().input.Attributes), weights: s.input.Weights, drain: s.drain, exports: s.exports,
 		leaving: s.leaving, now: now,
 	}
 	st.imported, st.elsewhere = s.announcedHere(s.imported())

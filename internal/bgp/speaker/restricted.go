@@ -8,68 +8,49 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// announceable says which addresses may become routes, and with which attributes. A route of a
-// group that names neighbors must wait for the policy that keeps it from other neighbors.
+// announceable says which addresses may become routes, and with which attributes.
 type announceable struct {
-	now intent.Attributes
-	// before are the attributes of the policies in effect.
-	before intent.Attributes
-	// open are the addresses that all neighbors had when now took effect.
-	open    map[netip.Addr]bool
-	weights map[netip.Addr]uint32
+	attributes intent.Attributes
+	// enforced are the attributes whose policies are in effect. A route of a group that names neighbors
+	// waits for the policy that keeps it from other neighbors.
+	enforced intent.Attributes
+	weights  map[netip.Addr]uint32
 	// dummy is the interface of remote addresses.
-	dummy string
-	// running says that the server runs, so that neighbors would get what is announced too early.
-	running bool
+	dummy    string
+	draining bool
 }
 
-// announceable returns what may be announced now.
-func (s *Speaker) announceable() announceable {
-	return announceable{
-		now: s.input.Attributes, before: s.governing.enforced, open: s.imports.open,
-		weights: s.input.Weights, dummy: s.input.Dummy, running: s.governing.running,
-	}
+// announceable returns what may be announced beside the policies of enforced.
+func (s *Speaker) announceable(enforced intent.Attributes) announceable {
+	return announceable{s.input.Attributes, enforced, s.input.Weights, s.input.Dummy, s.drain.asks()}
 }
 
-// of returns the attributes of the route to ip, and false if the route must not be announced.
-func (a announceable) of(ip netip.Addr) (peering.Attributes, bool) {
-	attributes := a.now.Of(ip)
-	ok := a.now.Knows(ip) && a.now.Enforces(attributes.Marks)
-	if ok && a.running && !a.before.Enforces(attributes.Marks) {
-		// All neighbors still get the route if they got it before the group named neighbors.
-		attributes = a.before.Of(ip)
-		ok = len(attributes.Marks) > 0 || a.open[ip]
-	}
+// of returns the attributes of the route to ip.
+func (a announceable) of(ip netip.Addr) peering.Attributes {
+	attributes := a.attributes.Of(ip)
 	attributes.Weight = a.weights[ip]
-	return attributes, ok
-}
-
-// attributes returns the attributes of the route to ip.
-func (a announceable) attributes(ip netip.Addr) peering.Attributes {
-	attributes, _ := a.of(ip)
 	return attributes
 }
 
-// among returns those of the imported addresses that may be announced. The node's own addresses may
-// always be announced. An address counts as the node's own if it is not on dummy and not known to
-// be of a Service.
-func (a announceable) among(imported []peering.Imported) []peering.Imported {
-	return slices.DeleteFunc(slices.Clone(imported), func(i peering.Imported) bool {
+// routes returns the routes of the imported addresses. It leaves out the routes of waiting addresses,
+// which stay as they are. The node's own addresses may always be announced. An address counts as the
+// node's own if it is not on dummy and not known to be of a Service.
+func (a announceable) routes(imported []peering.Imported) (routes []peering.Route, waiting []netip.Addr) {
+	may := make([]peering.Imported, 0, len(imported))
+	for _, i := range imported {
 		ip := i.Address.Addr()
-		_, ok := a.of(ip)
-		return !ok && (i.Interface == a.dummy || i.Service || a.now.Has(ip))
-	})
-}
-
-// open returns the addresses that all neighbors have now.
-func (s *Speaker) open() map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
-	here, _ := s.input.Attributes.AnnouncedHere(s.imported())
-	may := s.announceable()
-	for _, i := range may.among(here) {
-		if ip := i.Address.Addr(); len(may.attributes(ip).Marks) == 0 {
-			all[ip] = true
+		switch {
+		case !a.attributes.Knows(ip) && (i.Interface == a.dummy || i.Service):
+		case !a.enforced.Enforces(a.attributes.Of(ip).Marks):
+			waiting = append(waiting, ip)
+		default:
+			may = append(may, i)
 		}
 	}
-	return all
+	slices.SortFunc(waiting, netip.Addr.Compare)
+	routes = peering.Routes(may, a.of, a.draining)
+	if len(waiting) > 0 {
+		routes = slices.DeleteFunc(routes, func(r peering.Route) bool { return peering.Contains(r.Prefix, waiting) })
+	}
+	return append([]peering.Route{}, routes...), waiting
 }

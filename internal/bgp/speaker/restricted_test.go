@@ -152,10 +152,10 @@ func TestRoutesOfTheFirstRestrictedGroupsWait(t *testing.T) {
 			s.Managed = []intent.ServiceFacts{managed("netbox", "198.51.100.1")}
 		})
 		// 198.51.100.9 is on the interface without a Service.
-		expect.Equal(t, "routes before the policy", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		expect.Equal(t, "routes before the policy", w.server.marked(), "198.51.100.1/32, 198.51.100.9/32, 203.0.113.1/32")
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "198.51.100.1/32", "198.51.100.2/32", "198.51.100.9/32")
 		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
-		expect.Equal(t, "routes with new addresses", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
+		expect.Equal(t, "routes with new addresses", w.server.marked(), "198.51.100.1/32, 198.51.100.9/32, 203.0.113.1/32")
 		w.server.change(func(s *fakeServer) { close(s.stuck); s.stuck = nil })
 		pass(time.Minute)
 		expect.Equal(t, "routes after the policy", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32 *, 203.0.113.2/32 *")

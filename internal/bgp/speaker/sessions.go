@@ -104,8 +104,8 @@ var errTwice = errors.New("there are two such sessions")
 
 // setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
-	s.facts.Ask(s.sessions.meet(now, s.governing.state, s.facts.neighbors))
-	wanted, impossible := possible(wantedSessions(s.taken.applied(s.governing.state), s.governing.found, s.sessions.met))
+	s.facts.Ask(s.sessions.meet(now, s.governing.state(), s.facts.neighbors))
+	wanted, impossible := possible(wantedSessions(s.taken.applied(s.governing.state()), s.governing.linkLocal, s.sessions.met))
 	if impossible != s.sessions.impossible && impossible != "" {
 		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)
 	}

@@ -36,10 +36,7 @@ type Server interface {
 	// as problems. With restarting, it tells neighbors that the process restarts, so that they
 	// may keep its routes.
 	Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error)
-	// Announce makes routes the exact set of routes that this node originates. It works
-	// without neighbors too.
-	Announce(ctx context.Context, routes []peering.Route) error
-	// Change adds or replaces some routes, and withdraws others.
+	// Change adds or replaces some routes of a server that runs, and withdraws others.
 	Change(ctx context.Context, add []peering.Route, withdraw []netip.Prefix) error
 	// Neighbors returns the sessions, and Learned the best routes of neighbors.
 	Neighbors(ctx context.Context) ([]peering.NeighborStatus, error)
@@ -179,7 +176,7 @@ type Speaker struct {
 // New returns a Speaker that does nothing before Run.
 func New(opt Options) *Speaker {
 	s := &Speaker{Options: opt, background: background{completions: make(chan completion)}}
-	s.imports = imports{batches: make(chan batch), members: map[netip.Prefix][]peering.Imported{}, retry: failures}
+	s.imports = imports{batches: make(chan batch), members: map[netip.Prefix][]peering.Imported{}, pending: map[netip.Prefix]bool{}, retry: failures}
 	s.governing.Schedule = backoff.Schedule{Every: fullCheck, Retry: failures}
 	s.exports.Schedule = backoff.Schedule{Rest: restTimes, Most: rereadEvery, Retry: failures}
 	s.facts.Schedule = backoff.Schedule{Rest: restTimes, Most: rereadEvery}
@@ -218,6 +215,21 @@ type completion func(ctx context.Context, now time.Time)
 type background struct {
 	wait        sync.WaitGroup
 	completions chan completion
+}
+
+// onLoop makes the loop run do, and waits for that. It returns false if ctx ends before.
+func (b *background) onLoop(ctx context.Context, do completion) bool {
+	done := make(chan struct{})
+	select {
+	case b.completions <- func(ctx context.Context, now time.Time) {
+		defer close(done)
+		do(ctx, now)
+	}:
+		<-done
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // start runs a task for actLimit at most. The loop runs the completion that the task returns, if it

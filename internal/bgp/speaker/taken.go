@@ -82,7 +82,7 @@ func (t *taken) problems(state peering.State) []peering.Problem {
 
 // lacksSession reports whether a wanted neighbor has no session.
 func (s *Speaker) lacksSession() bool {
-	return slices.ContainsFunc(s.governing.next.decided.State.Peers, func(p peering.Peer) bool {
+	return slices.ContainsFunc(s.governing.peers(), func(p peering.Peer) bool {
 		return !p.AdminDown && !slices.ContainsFunc(s.facts.neighbors, func(n peering.NeighborStatus) bool {
 			return n.Name() == p.Name() && n.State == peering.Established
 		})
@@ -92,7 +92,7 @@ func (s *Speaker) lacksSession() bool {
 // lookForOthers starts to look for sessions of other programs.
 func (s *Speaker) lookForOthers(_ context.Context, now time.Time) {
 	s.taken.Begin(now)
-	peers, found := s.governing.next.decided.State.Peers, s.governing.found
+	peers, found := s.governing.peers(), s.governing.linkLocal
 	s.background.start(s.life, func(ctx context.Context) completion {
 		by, err := findTaken(ctx, s.Kernel, peers, found)
 		return func(ctx context.Context, now time.Time) {

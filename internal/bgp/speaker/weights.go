@@ -38,5 +38,5 @@ func (s *Speaker) weigh(ctx context.Context, now time.Time, endpoints map[netip.
 			touched[key] = true
 		}
 	}
-	s.change(ctx, touched)
+	s.change(ctx, now, touched)
 }
