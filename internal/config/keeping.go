@@ -12,19 +12,28 @@ const GroupFinalizer = "purelb.io/announcement"
 // Restricts reports whether a group names the neighbors that get its routes, or the nodes that
 // announce them. Speakers know that only from the group, so it must not be gone before its addresses.
 func Restricts(spec v2.ServiceGroupSpec) bool {
-	of := spec.BGP
-	if of == nil {
-		return false
-	}
-	forAll := func(one v2.Advertisement) bool {
+	return spec.BGP != nil && !slices.ContainsFunc(Advertisements(*spec.BGP), func(one v2.Advertisement) bool {
 		// With addresses of an IPAM system, nodeSelector is not in effect.
-		nodes := !Managed(spec) && (one.NodeSelector != nil || of.NodeSelector != nil)
-		return len(one.Peers)+len(of.Peers) == 0 && !nodes
+		return len(one.Peers) == 0 && (one.NodeSelector == nil || Managed(spec))
+	})
+}
+
+// Advertisements returns the advertisements of a group, with the peers and the nodeSelector beside the
+// list where an entry has none. A group without a list has one entry.
+func Advertisements(of v2.RouteAttributes) []v2.Advertisement {
+	all := slices.Clone(of.Advertisements)
+	if len(all) == 0 {
+		all = []v2.Advertisement{{}}
 	}
-	if len(of.Advertisements) == 0 {
-		return !forAll(v2.Advertisement{})
+	for i := range all {
+		if len(all[i].Peers) == 0 {
+			all[i].Peers = of.Peers
+		}
+		if all[i].NodeSelector == nil {
+			all[i].NodeSelector = of.NodeSelector
+		}
 	}
-	return !slices.ContainsFunc(of.Advertisements, forAll)
+	return all
 }
 
 // Managed reports whether an IPAM system manages the addresses of a group.

@@ -14,6 +14,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/groups"
 )
 
@@ -23,21 +24,9 @@ type advertisement struct {
 	index int
 }
 
-// advertisementsOf returns the advertisements of a group, with the peers and the nodeSelector beside
-// the list where an entry has none. A group without a list has one entry.
 func advertisementsOf(of *v2.RouteAttributes) []advertisement {
-	list := of.Advertisements
-	if len(list) == 0 {
-		list = []v2.Advertisement{{}}
-	}
 	var all []advertisement
-	for i, one := range list {
-		if len(one.Peers) == 0 {
-			one.Peers = of.Peers
-		}
-		if one.NodeSelector == nil {
-			one.NodeSelector = of.NodeSelector
-		}
+	for i, one := range config.Advertisements(*of) {
 		all = append(all, advertisement{one, i})
 	}
 	return all
