@@ -15,41 +15,29 @@ type Idleness int
 const (
 	// Serving is a Service with endpoints.
 	Serving Idleness = iota
-	// Wavering is a Service whose endpoints have just gone, or that has endpoints again after
-	// they went several times. Its addresses stay where they are, and no node adds them.
+	// Wavering is a Service whose endpoints have just gone. Its addresses stay where they are, and no
+	// node adds them.
 	Wavering
 	// Idle is a Service that has had no endpoint for a while.
 	Idle
 )
 
-const (
-	// idleAfter is how long a Service must be without endpoints before its addresses
-	// are withdrawn. A pod that is replaced is often away for some seconds.
-	idleAfter = 5 * time.Second
-	// steadyAfter is how long addresses must be back before their withdrawal is forgotten.
-	steadyAfter = time.Minute
-)
+// idleAfter is how long a Service must be without endpoints before its addresses are withdrawn. A pod
+// that is replaced is often away for some seconds.
+const idleAfter = 5 * time.Second
 
-// IdleDamping remembers when the endpoints of Services went and came, by the clock of this
-// node, if the groups of these Services withdraw idle addresses. The zero IdleDamping
-// remembers nothing.
+// IdleDamping remembers since when Services have no endpoints, by the clock of this node, if the groups
+// of these Services withdraw idle addresses. The zero IdleDamping remembers nothing.
 //
-// Routers hear of each withdrawal and each return. So addresses go only when the endpoints
-// have been gone for idleAfter. The first time they return together with the endpoints. If
-// the endpoints go again within steadyAfter, they must be back for a while before the
-// addresses return: for flapMin, and twice as long each time, up to flapMax.
+// Routers hear of each withdrawal and each return. So addresses go only when the endpoints have been gone
+// for idleAfter. They return together with the endpoints: the kubelet restarts a pod that fails again and
+// again ever later.
 type IdleDamping struct{ each map[ServiceFamily]idleMemory }
 
-// idleMemory is the memory of one Service.
+// idleMemory is a Service without endpoints. withdrawn says that its addresses are withdrawn.
 type idleMemory struct {
-	// changed is when the endpoints came or went.
-	changed   time.Time
-	endpoints bool
-	// withdrawn says that the addresses are withdrawn. times counts the withdrawals in a row.
-	// returned is when the addresses were last allowed to return.
+	since     time.Time
 	withdrawn bool
-	times     int
-	returned  time.Time
 }
 
 // Withdrawing returns the Services that have an address which is withdrawn while they have no
@@ -80,54 +68,26 @@ func (d *IdleDamping) Observe(now time.Time, withdrawing map[string]bool, endpoi
 		if !withdrawing[of.Service] {
 			continue
 		}
-		one, seen := d.each[of]
-		if there := len(nodes) > 0 || len(ending[of]) > 0; !seen || there != one.endpoints {
-			one.forgive(now)
-			one.endpoints, one.changed = there, now
+		if len(nodes)+len(ending[of]) > 0 {
+			delete(d.each, of)
+			idle[of] = Serving
+			continue
 		}
-		state, next := one.step(now)
-		idle[of], again = state, Sooner(again, next)
+		one, known := d.each[of]
+		if !known {
+			one.since = now
+		}
+		idle[of] = Idle
+		if due := one.since.Add(idleAfter); now.Before(due) {
+			idle[of], again = Wavering, Sooner(again, due)
+		}
+		one.withdrawn = idle[of] == Idle
 		if d.each == nil {
 			d.each = map[ServiceFamily]idleMemory{}
 		}
 		d.each[of] = one
 	}
 	return idle, again
-}
-
-// step returns the state of the Service at now, and when it may change without an event, or
-// zero.
-func (m *idleMemory) step(now time.Time) (state Idleness, next time.Time) {
-	switch due := m.changed.Add(m.wait()); {
-	case m.endpoints != m.withdrawn: // the addresses match the endpoints
-	case now.Before(due):
-		return Wavering, due
-	case m.endpoints:
-		m.withdrawn, m.returned = false, now
-	default:
-		m.withdrawn = true
-		m.times++
-	}
-	if m.withdrawn {
-		return Idle, time.Time{}
-	}
-	return Serving, time.Time{}
-}
-
-// forgive forgets the withdrawals if the addresses have been back for long. It is called when
-// the endpoints change: there may be no pass of the agent in between.
-func (m *idleMemory) forgive(now time.Time) {
-	if !m.withdrawn && now.Sub(m.returned) >= steadyAfter {
-		m.times = 0
-	}
-}
-
-// wait returns how long the endpoints must stay unchanged before the addresses follow.
-func (m *idleMemory) wait() time.Duration {
-	if !m.endpoints {
-		return idleAfter
-	}
-	return flapPause(m.times)
 }
 
 // settled returns the final Idleness of the withdrawing Services of s if their endpoints stay

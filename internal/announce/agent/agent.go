@@ -38,8 +38,7 @@
 //	gate       whether kube-proxy has worked since the agent started, and the Services with the
 //	           policy Local whose endpoints here it serves
 //	reporter   the past reports, so that nothing is reported twice
-//	idle       the Services that lost their endpoints, and when: until they have had some for
-//	           a minute
+//	idle       the Services that lost their endpoints, and when: until they have some again
 //	node       the Node that was seen last: if the Node was deleted, an agent that leaves
 //	           uses it to hand over
 //
