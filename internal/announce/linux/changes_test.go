@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -80,40 +79,13 @@ func TestChangesAreSignalled(t *testing.T) {
 	}
 }
 
-// watched returns a Stack with a link called eth0, and the signals of its changes.
-func watched(t *testing.T) (*Stack, <-chan struct{}) {
-	t.Helper()
+func TestOurOwnChangesAreNotSignalled(t *testing.T) {
 	newWorld(t)
 	s := newStack(t)
 	ip(t, "link add eth0 type ifb\nlink set eth0 up")
 	served(t, "eth0", "fe80:")
 	changed, err := s.Changes(t.Context())
 	expect.NoError(t, err)
-	return s, changed
-}
-
-func TestManyChangesAreFewSignals(t *testing.T) {
-	_, changed := watched(t)
-	quiet(changed)
-	put(t, newStack(t), block("eth0", "198.18.0.1/32", 1000)...) // from another process
-	if !signalled(changed, patience) {
-		t.Fatal("no signal")
-	}
-	signals := 1
-	for {
-		time.Sleep(50 * time.Millisecond) // as a busy reader would
-		if !signalled(changed, 200*time.Millisecond) {
-			break
-		}
-		signals++
-	}
-	if signals > 20 {
-		t.Errorf("%d signals", signals)
-	}
-}
-
-func TestOurOwnChangesAreNotSignalled(t *testing.T) {
-	s, changed := watched(t)
 	ours := block("eth0", "198.18.0.1/32", 10)
 	quiet(changed)
 	put(t, s, ours...)
@@ -133,22 +105,4 @@ func TestOurOwnChangesAreNotSignalled(t *testing.T) {
 	if signalled(changed, 200*time.Millisecond) {
 		t.Error("the stack's own Remove is signalled")
 	}
-}
-
-func TestTheSignalEndsWithItsContext(t *testing.T) {
-	newWorld(t)
-	s := newStack(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	changed, err := s.Changes(ctx)
-	expect.NoError(t, err)
-	quiet(changed)
-	cancel()
-	eventually(t, "the channel is closed", func() bool {
-		select {
-		case _, open := <-changed:
-			return !open
-		default:
-			return false
-		}
-	})
 }

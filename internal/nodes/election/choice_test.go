@@ -150,27 +150,3 @@ func TestBestNodeIsChosenAndStays(t *testing.T) {
 		}
 	})
 }
-
-// Only a better node takes an address from a live one. A node that comes back takes nothing if it
-// is not better.
-func TestReturningNodeTakesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		members, p, a := aCluster.Draw(t, "members"), aPreference.Draw(t, "preference"), anIP.Draw(t, "ip")
-		if len(members) == 0 {
-			return
-		}
-		back := members[rapid.IntRange(0, len(members)-1).Draw(t, "back")]
-		without := slices.DeleteFunc(slices.Clone(members), func(m election.Member) bool { return m.Node == back.Node })
-		holder := election.NewView(without).Choose(a, "", p).Node
-		if holder == "" {
-			return
-		}
-		in := func(node string) (m election.Member) {
-			return members[slices.IndexFunc(members, func(m election.Member) bool { return m.Node == node })]
-		}
-		worse := rankOf(in(holder), holder, p, true) < rankOf(back, holder, p, true)
-		if got := election.NewView(members).Choose(a, holder, p).Node; got != holder && !worse {
-			t.Fatalf("%s came back and took the address from %s", got, holder)
-		}
-	})
-}
