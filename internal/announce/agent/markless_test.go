@@ -84,3 +84,23 @@ func TestAKernelWithoutMarksClearsAnEarlierDummyInterface(t *testing.T) {
 		expect.Equal(t, "events", w.reported(), "Normal AnnouncingNonLocal Announcing 203.0.113.7 from node node-a interface kube-lb0")
 	})
 }
+
+// PureLB 0.17 sets no marks, and its agent may end without removing its addresses.
+func TestAddressesOfAnEarlierGenerationAreTakenOver(t *testing.T) {
+	inWorld(t, func(w *world) {
+		local := ours("eth0", "192.0.2.9/24", 5*time.Minute)
+		local.Mark = 0
+		w.kernel.hold(local, permanent("kube-lb0", "203.0.113.7/32"))
+		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-lb0", Index: 8, Kind: "dummy", Up: true, Carrier: true})
+		web := branded("web", "192.0.2.9")
+		web.Annotations[service.AnnotationAnnouncingIPv4] = "node-a,eth0,192.0.2.9"
+		w.cluster.snapshot.Services = []corev1.Service{web, branded("far", "203.0.113.7")}
+	}, func(w *world) {
+		settle()
+		expect.Equal(t, "kernel", w.kernel.String(), "192.0.2.9/24 eth0, 203.0.113.7/32 kube-lb0")
+		expect.Equal(t, "events", w.reported(), "")
+		w.cluster.change(serving())
+		settle()
+		expect.Equal(t, "kernel, without Services", w.kernel.String(), "")
+	})
+}
