@@ -24,21 +24,26 @@ const GracefulShutdown uint32 = 0xFFFF0000
 func Routes(imported []Imported, attributes func(netip.Addr) Attributes, draining bool) []Route {
 	sorted := slices.Clone(imported)
 	slices.SortFunc(sorted, byRoute)
-	var routes []Route
-	place := make(map[netip.Prefix]int, len(sorted))
+	routes := make([]Route, 0, len(sorted))
 	for _, i := range sorted {
 		var a Attributes
 		if attributes != nil {
 			a = attributes(i.Address.Addr()).plain()
 		}
-		for _, one := range a.routes() {
-			prefix := one.prefix(i.Address)
-			n, there := place[prefix]
-			if !there {
-				n = len(routes)
-				place[prefix], routes = n, append(routes, Route{Prefix: prefix})
-			}
-			routes[n].take(a, one)
+		if len(a.Advertised) == 0 {
+			routes = join(routes, Route{i.Address.Masked(), a})
+		}
+		for _, one := range a.Advertised {
+			routes = join(routes, one.route(i.Address, a))
+		}
+	}
+	byPrefix := func(a, b Route) int { return a.Prefix.Compare(b.Prefix) }
+	if !slices.IsSortedFunc(routes, byPrefix) { // some have other masks than their addresses
+		slices.SortStableFunc(routes, byPrefix)
+		all := routes
+		routes = nil
+		for _, r := range all {
+			routes = join(routes, r)
 		}
 	}
 	for i := range routes {
@@ -49,7 +54,6 @@ func Routes(imported []Imported, attributes func(netip.Addr) Attributes, drainin
 			routes[i].Attributes = drained(routes[i].Attributes)
 		}
 	}
-	slices.SortFunc(routes, func(a, b Route) int { return a.Prefix.Compare(b.Prefix) })
 	return routes
 }
 
@@ -59,26 +63,22 @@ func Contains(p netip.Prefix, sorted []netip.Addr) bool {
 	return i < len(sorted) && p.Contains(sorted[i])
 }
 
-// routes returns the routes of an address with attributes a.
-func (a Attributes) routes() []Advertised {
-	if len(a.Advertised) == 0 {
-		return []Advertised{{Marks: a.Marks}}
+// join adds r to sorted routes. If the last route has the same prefix, it gets the marks of r, and if it
+// has no other attributes, also those of r.
+func join(routes []Route, r Route) []Route {
+	if !r.Prefix.IsSingleIP() {
+		r.Attributes.Weight = 0 // other addresses of the route may have other endpoints
 	}
-	return a.Advertised
-}
-
-// take adds an address with attributes a, which is announced as one, to r. r gets the marks of all
-// addresses of the route. The other attributes come from the first address that has any.
-func (r *Route) take(a Attributes, one Advertised) {
-	marks := r.Attributes.Marks
-	if r.Attributes.empty() {
-		r.Attributes = a
-		r.Attributes.Advertised, r.Attributes.Profile = nil, one.Profile
-		if !r.Prefix.IsSingleIP() {
-			r.Attributes.Weight = 0 // other addresses of the route may have other endpoints
+	if n := len(routes); n > 0 && routes[n-1].Prefix == r.Prefix {
+		last := &routes[n-1].Attributes
+		marks := union(last.Marks, r.Attributes.Marks)
+		if last.empty() {
+			*last = r.Attributes
 		}
+		last.Marks = marks
+		return routes
 	}
-	r.Attributes.Marks = union(marks, one.Marks)
+	return append(routes, r)
 }
 
 // union returns the elements of both lists, sorted, or nil if there are none.

@@ -315,12 +315,13 @@ type Advertised struct {
 	Profile string   `json:",omitempty"`
 }
 
-// prefix returns the prefix of the route of an address.
-func (a Advertised) prefix(address netip.Prefix) netip.Prefix {
+// route returns the route of an address with these attributes.
+func (a Advertised) route(address netip.Prefix, of Attributes) Route {
 	if a.Bits > 0 {
 		address = netip.PrefixFrom(address.Addr(), a.Bits)
 	}
-	return address.Masked()
+	of.Marks, of.Profile, of.Advertised = a.Marks, a.Profile, nil
+	return Route{Prefix: address.Masked(), Attributes: of}
 }
 
 // Route is a route that this node originates.
