@@ -27,6 +27,7 @@
 //	addresses  one record for each address: the machine that answered a probe, the offers of other
 //	           nodes and those to other nodes, how often it vanished, why it failed, and when to
 //	           announce it next. Each part is kept as long as it matters
+//	pacer      the announcements that wait for their turn
 //	held       the addresses of this agent after the last pass
 //	conflicts  the other machines that have addresses of Services: until 10 minutes after
 //	           this node last heard a machine. The Lease of the node names them, so that the

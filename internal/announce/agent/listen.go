@@ -75,8 +75,8 @@ func (a *Agent) sendListen(ctx context.Context, addresses []netip.Addr) {
 // them no machine answers.
 func (a *Agent) listenFor(ctx context.Context, node string, addresses []netip.Addr) {
 	select {
-	case a.prober.waiting <- struct{}{}:
-		defer func() { <-a.prober.waiting }()
+	case a.prober.running <- struct{}{}:
+		defer func() { <-a.prober.running }()
 	default:
 		return // many addresses move
 	}

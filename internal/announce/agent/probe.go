@@ -13,7 +13,6 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/kube/callers"
-	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Callers admits the requests of people for a probe, or refuses them.
@@ -23,11 +22,11 @@ type Callers interface {
 	Admit(ctx context.Context, source netip.Addr, token, audience string) error
 }
 
-// Probes that people and other agents ask for run one after another, beside the loop. A few may wait.
+// Probes that people and other agents ask for run beside the loop, a few at a time.
 const (
-	probesWaiting = 4
-	probeLimit    = 15 * time.Second
-	maxRequest    = 1 << 10
+	probesAtOnce = 5
+	probeLimit   = 15 * time.Second
+	maxRequest   = 1 << 10
 )
 
 // prober answers requests for probes. The loop only sets seen.
@@ -35,12 +34,11 @@ type prober struct {
 	*Agent
 	callers Callers
 	seen    atomic.Pointer[announce.Situation]
-	waiting chan struct{}
-	turn    chan struct{}
+	running chan struct{}
 }
 
 func newProber(a *Agent, c Callers) *prober {
-	return &prober{Agent: a, callers: c, waiting: make(chan struct{}, 1+probesWaiting), turn: make(chan struct{}, 1)}
+	return &prober{Agent: a, callers: c, running: make(chan struct{}, probesAtOnce)}
 }
 
 // see stores what probes depend on. It keeps only the addresses of the node itself, because objects
@@ -75,8 +73,8 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	select {
-	case p.waiting <- struct{}{}:
-		defer func() { <-p.waiting }()
+	case p.running <- struct{}{}:
+		defer func() { <-p.running }()
 	default:
 		refuse(w, "other probes run on this node; try again in a few seconds", http.StatusTooManyRequests)
 		return
@@ -140,11 +138,12 @@ func (p *prober) probeFor(ctx context.Context, ip netip.Addr) probe.Answer {
 	if result != "" {
 		return unasked
 	}
-	answer, err := p.ask(ctx, q, s.Peers)
+	answers, err := p.Kernel.Probe(ctx, q.Link, q.All(), q.Asking)
 	if err != nil {
 		unasked.Interface, unasked.Result, unasked.Why = q.Link, probe.Unknown, short(err.Error())
 		return unasked
 	}
+	answer := probe.Judge(q, s.Peers, answers)
 	answer.Node = p.Node
 	return answer
 }
@@ -159,19 +158,4 @@ func (p *shown) holds(ip netip.Addr) (here, served bool) {
 		}
 	}
 	return here, served
-}
-
-// ask asks q. It first waits for the probe of another caller.
-func (p *prober) ask(ctx context.Context, q probe.Question, peers election.Peers) (probe.Answer, error) {
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return probe.Answer{}, ctx.Err()
-	}
-	answers, err := p.Kernel.Probe(ctx, q.Link, q.All(), q.Asking)
-	if err != nil {
-		return probe.Answer{}, err
-	}
-	return probe.Judge(q, peers, answers), nil
 }
