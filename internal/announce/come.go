@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/nodes/election"
@@ -82,7 +81,13 @@ func (m *Addresses) Come(now time.Time, s Situation, p Plan, missing []Address, 
 	if len(missing) == 0 {
 		return o
 	}
-	present, links := sync.OnceValue(func() map[netip.Addr]bool { return presentOn(s.Node) }), s.Node.byName()
+	links, accepted := s.Node.byName(), map[netip.Addr]bool(nil)
+	present := func(ip netip.Addr) bool {
+		if accepted == nil { // rarely needed
+			accepted = presentOn(s.Node)
+		}
+		return accepted[ip]
+	}
 	for _, w := range missing {
 		ip := w.Prefix.Addr()
 		r, d := m.each[ip], local[ip]
@@ -91,11 +96,11 @@ func (m *Addresses) Come(now time.Time, s Situation, p Plan, missing []Address, 
 		switch {
 		case usable: // in another place
 			o.Add = append(o.Add, w)
-		case r != nil && !present()[ip] && !r.losses.mayReturn(now, checked):
+		case r != nil && !present(ip) && !r.losses.mayReturn(now, checked):
 			r.coming, o.Waiting[ip] = nil, w
 		case d == nil || there: // it needs no probe, or is here already
 			o.Add = append(o.Add, w)
-		case lately[ip] == w.Link && !present()[ip] && (r == nil || !r.misplaced && r.losses.times == 0):
+		case lately[ip] == w.Link && !present(ip) && (r == nil || !r.misplaced && r.losses.times == 0):
 			w.NoDAD = w.NoDAD || ip.Is6()
 			o.Add, o.Vanished[ip] = append(o.Add, w), true
 		default:
