@@ -123,10 +123,7 @@ func (l *allocations) departing(r service.Request) map[string]string {
 
 // bind adds the finalizer to svc, or removes it.
 func (s *services) bind(ctx context.Context, svc *corev1.Service, m *memory, add bool) (reconcile.Result, error) {
-	patch, err := service.UnbindPatch(svc)
-	if add {
-		patch, err = service.BindPatch(svc)
-	}
+	patch, err := service.BindPatch(svc, add)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

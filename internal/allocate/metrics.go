@@ -184,7 +184,9 @@ func (m *metrics) reject(r *ipam.Refusal) {
 
 // refuseWrite counts that the API server refuses to write what a Service gets. from is the
 // annotation that names the groups of its addresses.
-func (m *metrics) refuseWrite(from string) { m.reject(ipam.WriteRefused(m.allocations.groups(), from)) }
+func (m *metrics) refuseWrite(from string) {
+	m.reject(ipam.WriteRefused(m.current().Config.Groups, from))
+}
 
 // allocated counts an allocation.
 func (m *metrics) allocated(c ipam.Count) {

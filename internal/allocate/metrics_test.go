@@ -44,7 +44,9 @@ func published(t *testing.T, m *metrics, name string) []string {
 }
 
 func (s *fixture) metrics() *metrics {
-	return newMetrics(s.allocations, func() clusterState { return clusterState{} })
+	return newMetrics(s.allocations, func() clusterState {
+		return clusterState{State: census.State{Config: config.Config{Groups: s.cluster.Groups}}}
+	})
 }
 
 func TestAvailableCountsAllocatableAddresses(t *testing.T) {

@@ -73,18 +73,9 @@ func backendStatus(used usage) *v2.BackendStatus {
 		b.LastReached = &metav1.Time{Time: known.Reached.Truncate(time.Second)}
 	}
 	if known.Known {
-		b.SizeIPv4, b.SizeIPv6 = sizeOf(known.Size, addr.V4), sizeOf(known.Size, addr.V6)
+		b.SizeIPv4, b.SizeIPv6 = count(known.Size, addr.V4), count(known.Size, addr.V6)
 	}
 	return b
-}
-
-func sizeOf(sizes map[addr.Family]uint64, f addr.Family) *int64 {
-	n, ok := sizes[f]
-	if !ok {
-		return nil
-	}
-	size := int64(min(n, math.MaxInt64))
-	return &size
 }
 
 // backendReady returns the condition that tells whether the backend of a group works. The
@@ -179,13 +170,14 @@ func ranges(g groups.Group) []string {
 	return texts
 }
 
-// count returns the count of family f, or nil if there is none.
-func count(counts map[addr.Family]int64, f addr.Family) *int64 {
+// count returns the count of family f, at most the largest int64, or nil if there is none.
+func count[N int64 | uint64](counts map[addr.Family]N, f addr.Family) *int64 {
 	n, ok := counts[f]
 	if !ok {
 		return nil
 	}
-	return &n
+	known := int64(min(uint64(n), math.MaxInt64))
+	return &known
 }
 
 // accepted is the condition of an object with these problems.

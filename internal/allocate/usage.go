@@ -123,13 +123,6 @@ func (l *allocations) backlogs() map[backlog]delay {
 	return all
 }
 
-// groups returns the groups from which Services get addresses now.
-func (l *allocations) groups() groups.Groups {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cluster.Groups
-}
-
 // known returns how many Services the allocations know.
 func (l *allocations) known() int {
 	l.mu.Lock()

@@ -70,7 +70,7 @@ type Options struct {
 	// Log logs the beginning and the end of faults.
 	Log *slog.Logger
 	// Call is called for each call to an IPAM server, and Exchange for each request to
-	// NetBox. They are for metrics. Default: nothing.
+	// NetBox. They are for metrics.
 	Call     ipamgrpc.Observer
 	Exchange func(netbox.Exchange)
 	// NetBox makes a client. Default: netbox.New.
@@ -82,9 +82,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Call == nil {
-		o.Call = func(string, string, string, time.Duration) {}
-	}
 	if o.NetBox == nil {
 		o.NetBox = netbox.New
 	}
