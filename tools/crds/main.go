@@ -53,12 +53,13 @@ func rewrite(file string) error {
 		return err
 	}
 	crd := document.Content[0]
+	compact(crd, lineWidth)
 	for _, version := range get(get(crd, "spec"), "versions").Content {
 		if get(version, "storage").Value != "true" {
 			removeDescriptions(version)
+			compact(version, unreadWidth)
 		}
 	}
-	compact(crd)
 	out := bytes.NewBufferString("---\n")
 	encoder := yaml.NewEncoder(out)
 	encoder.SetIndent(2)
@@ -99,13 +100,13 @@ func isDescription(key, value *yaml.Node) bool {
 }
 
 // lineWidth is how many characters of texts a line has at most, unless it is one item: that of the
-// longest rules.
-const lineWidth = 600
+// longest rules. unreadWidth is the same for a version without descriptions, which nobody reads.
+const lineWidth, unreadWidth = 600, 40_000
 
 // compact joins the lines of each paragraph of the descriptions in n, and writes n on one line if it
-// has no description and is short, or has only scalars, or one item. It returns how many characters
-// of texts the line has, or 0 if n has more lines.
-func compact(n *yaml.Node) (width int) {
+// has no description and at most widest characters, or has only scalars, or one item. It returns how
+// many characters of texts the line has, or 0 if n has more lines.
+func compact(n *yaml.Node, widest int) (width int) {
 	if n.Kind == yaml.ScalarNode {
 		if strings.Contains(n.Value, "'") && !strings.ContainsAny(n.Value, "\"\\\n") {
 			n.Style = yaml.DoubleQuotedStyle // single quotes would be doubled
@@ -114,7 +115,7 @@ func compact(n *yaml.Node) (width int) {
 	}
 	flat, simple := true, len(n.Content) > 0
 	for i, child := range n.Content {
-		w := compact(child)
+		w := compact(child, widest)
 		flat, simple = flat && w > 0, simple && child.Kind == yaml.ScalarNode
 		width += w
 		if n.Kind == yaml.MappingNode && i%2 == 1 && isDescription(n.Content[i-1], child) {
@@ -123,7 +124,7 @@ func compact(n *yaml.Node) (width int) {
 		}
 	}
 	one := n.Kind == yaml.SequenceNode && len(n.Content) == 1
-	if !flat || !simple && !one && width > lineWidth {
+	if !flat || !simple && !one && width > widest {
 		return 0
 	}
 	n.Style = yaml.FlowStyle

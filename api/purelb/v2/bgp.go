@@ -103,8 +103,7 @@ type Advertisement struct {
 	// +optional
 	Peers []Peer `json:"peers,omitempty"`
 
-	// nodeSelector selects, by their labels, the nodes that announce the routes, as
-	// spec.bgp.nodeSelector does. A malformed one selects no node, and is reported.
+	// nodeSelector selects the nodes that announce the routes, by their labels. A malformed one selects no node, and is reported.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
@@ -167,7 +166,6 @@ type AggregationV6 string
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=253
-// +kubebuilder:validation:XValidation:rule="self != '%'",message="a percent sign alone names no neighbor: write the address, the interface or the peer group of a neighbor"
 type Peer string
 
 // Community is two numbers of 16 bits, or the name of a community.

@@ -79,9 +79,8 @@ type AddressPool struct {
 	Aggregation Aggregation `json:"aggregation,omitempty"`
 
 	// exclude are addresses of pool that PureLB never hands out: each entry is a
-	// range, a CIDR (all of it, from its first address to its last) or a single
-	// address. All must lie inside pool. A Service that already has one keeps it.
-	// Default: none.
+	// range, a CIDR (all of it) or a single address. All must lie inside pool. A
+	// Service that already has one keeps it. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional

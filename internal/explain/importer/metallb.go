@@ -107,30 +107,30 @@ type BGPAdvertisement struct {
 type BGPPeer struct {
 	object `json:",inline"`
 	Spec   struct {
-		MyASN           int64            `json:"myASN"`
-		PeerASN         int64            `json:"peerASN"`
-		DynamicASN      string           `json:"dynamicASN"`
-		LocalASN        int64            `json:"localASN"`
-		PeerAddress     string           `json:"peerAddress"`
-		Interface       string           `json:"interface"`
-		PeerPort        int32            `json:"peerPort"`
-		SourceAddress   string           `json:"sourceAddress"`
-		HoldTime        *metav1.Duration `json:"holdTime"`
-		KeepaliveTime   *metav1.Duration `json:"keepaliveTime"`
-		ConnectTime     *metav1.Duration `json:"connectTime"`
-		RouterID        string           `json:"routerID"`
-		Password        string           `json:"password"`
-		PasswordSecret  struct {
+		MyASN          int64            `json:"myASN"`
+		PeerASN        int64            `json:"peerASN"`
+		DynamicASN     string           `json:"dynamicASN"`
+		LocalASN       int64            `json:"localASN"`
+		PeerAddress    string           `json:"peerAddress"`
+		Interface      string           `json:"interface"`
+		PeerPort       int32            `json:"peerPort"`
+		SourceAddress  string           `json:"sourceAddress"`
+		HoldTime       *metav1.Duration `json:"holdTime"`
+		KeepaliveTime  *metav1.Duration `json:"keepaliveTime"`
+		ConnectTime    *metav1.Duration `json:"connectTime"`
+		RouterID       string           `json:"routerID"`
+		Password       string           `json:"password"`
+		PasswordSecret struct {
 			Name      string `json:"name"`
 			Namespace string `json:"namespace"`
 		} `json:"passwordSecret"`
-		BFDProfile       string                 `json:"bfdProfile"`
-		GracefulRestart  bool                   `json:"enableGracefulRestart"`
-		EBGPMultiHop     bool                   `json:"ebgpMultiHop"`
-		VRF              string                 `json:"vrf"`
-		NodeSelectors    []metav1.LabelSelector `json:"nodeSelectors"`
-		DisableMP        bool                   `json:"disableMP"`
-		BothFamilies     bool                   `json:"dualStackAddressFamily"`
+		BFDProfile      string                 `json:"bfdProfile"`
+		GracefulRestart bool                   `json:"enableGracefulRestart"`
+		EBGPMultiHop    bool                   `json:"ebgpMultiHop"`
+		VRF             string                 `json:"vrf"`
+		NodeSelectors   []metav1.LabelSelector `json:"nodeSelectors"`
+		DisableMP       bool                   `json:"disableMP"`
+		BothFamilies    bool                   `json:"dualStackAddressFamily"`
 	} `json:"spec"`
 }
 
