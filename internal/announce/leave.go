@@ -47,8 +47,9 @@ func (m *Addresses) Leave(now time.Time, p Plan, remove []Address, o *Outcome) {
 		ip := a.Prefix.Addr()
 		d := decided[ip]
 		_, waits := o.Waiting[ip]
+		stays := waits && (!d.Dark || !o.contested(ip))
 		switch {
-		case o.Failed[ip] != nil, waits && !(d.Dark && o.contested(ip)):
+		case o.Failed[ip] != nil, stays:
 		case d.HandTo == "" || d.Where != Nowhere || m.leave(now, m.of(ip), d, o):
 			o.Remove = append(o.Remove, a)
 		}

@@ -2,7 +2,6 @@ package peering_test
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -21,15 +20,6 @@ func born(t *testing.T, second int64, name, spec string) bgpv1.BGPConfiguration 
 	c := named(t, name, spec)
 	c.CreationTimestamp = metav1.Time{Time: time.Unix(second, 0)}
 	return c
-}
-
-// on returns the decision for a node with one BGPConfiguration.
-func on(c bgpv1.BGPConfiguration) peering.Decision {
-	node := peering.Node{Name: "n", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.10")}}
-	egress := func(netip.Addr) (peering.Egress, bool) {
-		return peering.Egress{Interface: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}}, true
-	}
-	return peering.Decide(c.Spec, node, func(name, key string) (string, error) { return name + "." + key, nil }, egress)
 }
 
 func firstSet(problems []peering.Problem) string {
