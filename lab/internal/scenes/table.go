@@ -5,7 +5,6 @@ package scenes
 var All = []Scene{
 	{Test: "TestThePluginNamesTheCauseOfFaults"},
 	{Test: "TestBackends"},
-	{Test: "TestChurnOfServicesMovesNoOtherRoute", Alone: true},
 	{Test: "TestAllocationContinuesAfterTheAllocatorsNodeDied"},
 	{Test: "TestANodeThatIsOffGetsNoNewAddress"},
 	{Test: "TestTrafficPolicyLocalLosesNothingWhileEndpointsMove", Alone: true},
