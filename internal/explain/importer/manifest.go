@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 )
@@ -42,9 +43,22 @@ func (r Result) Manifest(product, key string) ([]byte, error) {
 
 // comment writes lines below a title, if there are any.
 func comment(b *bytes.Buffer, title string, lines []string) {
-	if len(lines) > 0 {
-		fmt.Fprintf(b, "#\n# %s\n#   %s\n", title, strings.Join(lines, "\n#   "))
+	if len(lines) == 0 {
+		return
 	}
+	fmt.Fprintf(b, "#\n# %s\n", title)
+	for _, line := range lines {
+		fmt.Fprintf(b, "#   %s\n", strings.Map(printable, line))
+	}
+}
+
+// printable replaces what ends a comment of YAML. Lines have texts of users, such as annotations of Services,
+// and must not add an object to the manifest.
+func printable(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return ' '
+	}
+	return r
 }
 
 func lines[T any](all []T, line func(T) string) []string {
@@ -59,7 +73,10 @@ func lines[T any](all []T, line func(T) string) []string {
 func annotate(s Annotated) string {
 	var values []string
 	for _, name := range slices.Sorted(maps.Keys(s.Annotations)) {
-		values = append(values, fmt.Sprintf("'%s=%s'", name, s.Annotations[name]))
+		values = append(values, quote(name+"="+s.Annotations[name]))
 	}
 	return fmt.Sprintf("kubectl annotate service -n %s %s %s", s.Namespace, s.Name, strings.Join(values, " "))
 }
+
+// quote returns text as one word of a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -1,0 +1,27 @@
+package importer_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/explain/importer"
+)
+
+// Who may annotate a Service must not be able to add an object to the manifest, or a command to a comment.
+func TestAnAnnotationStaysInItsComment(t *testing.T) {
+	for _, end := range []string{"\n", "\r", "\u0085", "\u2028"} {
+		m := &importer.MetalLB{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "web", Annotations: map[string]string{
+			"metallb.io/allow-shared-ip": "x'; reboot; '" + end + "---" + end + "kind: ClusterRoleBinding",
+		}}}}}
+		got, err := m.Translate("purelb-system").Manifest("MetalLB", "metallb")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `'purelb.io/allow-shared-ip=x'\''; reboot; '\'' --- kind: ClusterRoleBinding'` + "\n"; !strings.HasSuffix(string(got), want) {
+			t.Errorf("the manifest is\n%q\nwant the end %q", got, want)
+		}
+	}
+}
