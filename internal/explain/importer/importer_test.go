@@ -89,3 +89,19 @@ func TestObjectsThatCannotBeTranslatedAreErrors(t *testing.T) {
 		}
 	}
 }
+
+// MetalLB looks at pools with a serviceAllocation first.
+func TestPoolsForSomeServicesComeFirst(t *testing.T) {
+	m := &importer.MetalLB{}
+	for _, p := range []struct{ name, more string }{
+		{"a-all", ""}, {"b-shop", `, "serviceAllocation": {"namespaces": ["shop"]}`}, {"c-first", `, "serviceAllocation": {"priority": 900000, "namespaces": ["shop"]}`},
+	} {
+		if _, err := m.Read([]byte(`{"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "metadata": {"name": "` + p.name + `"}, "spec": {"addresses": ["10.0.0.0/24"]` + p.more + `}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := m.Translate("purelb-system").Groups
+	if all, shop, first := *g[0].Spec.Priority, *g[1].Spec.Priority, *g[2].Spec.Priority; all >= shop || shop >= first {
+		t.Errorf("the priorities are %d, %d, %d", all, shop, first)
+	}
+}

@@ -48,12 +48,17 @@ func (m *MetalLB) groups(r *Result, namespace string) {
 	}
 }
 
-// priority orders the groups as MetalLB orders pools: by serviceAllocation.priority, of which 1 comes first
-// and 0 last, and then by name, of which rank is the place.
+// priority orders the groups as MetalLB orders pools: first those with a serviceAllocation, by its priority,
+// of which 1 comes first and 0 last, and then the others. Beside that it is by name, of which rank is the
+// place.
 func priority(p IPAddressPool, rank int) *int32 {
-	of := topPriority/2 - rank
-	if a := p.Spec.AllocateTo; a != nil && a.Priority > 0 {
-		of = topPriority - a.Priority
+	of := topPriority/3 - rank
+	switch a := p.Spec.AllocateTo; {
+	case a == nil:
+	case a.Priority > 0:
+		of = max(topPriority-a.Priority, topPriority*2/3+1)
+	default:
+		of = topPriority*2/3 - rank
 	}
 	return new(int32(max(of, 0))) //nolint:gosec // not above topPriority
 }
