@@ -2,9 +2,11 @@ package importer_test
 
 import (
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,5 +105,37 @@ func TestPoolsForSomeServicesComeFirst(t *testing.T) {
 	g := m.Translate("purelb-system").Groups
 	if all, shop, first := *g[0].Spec.Priority, *g[1].Spec.Priority, *g[2].Spec.Priority; all >= shop || shop >= first {
 		t.Errorf("the priorities are %d, %d, %d", all, shop, first)
+	}
+}
+
+// The API server refuses an object beyond the limits of the definitions.
+func TestAnImportStaysWithinTheLimits(t *testing.T) {
+	m := &importer.MetalLB{}
+	add := func(kind, version, name, spec string) {
+		if _, err := m.Read([]byte(`{"apiVersion": "metallb.io/` + version + `", "kind": "` + kind + `", "metadata": {"name": "` + name + `"}, "spec": ` + spec + `}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("IPAddressPool", "v1beta1", "pool", `{"addresses": ["10.0.0.0/24"]}`)
+	add("BFDProfile", "v1beta1", "fast", `{"receiveInterval": 10, "transmitInterval": 100}`)
+	for _, rack := range []string{"a", "b"} {
+		add("BGPPeer", "v1beta2", "rack-"+rack, `{"myASN": 64512, "peerASN": 64513, "peerAddress": "10.1.0.1", "bfdProfile": "fast", "nodeSelectors": [{"matchLabels": {"rack": "`+rack+`"}}]}`)
+	}
+	for i := range 20 {
+		add("BGPAdvertisement", "v1beta1", fmt.Sprint("a", i), fmt.Sprintf(`{"peers": ["rack-a", "rack-b"], "localPref": %d}`, 100+i))
+		add("BGPAdvertisement", "v1beta1", fmt.Sprint("again", i), fmt.Sprintf(`{"peers": ["rack-a", "rack-b"], "localPref": %d}`, 100+i))
+	}
+	r := m.Translate("purelb-system")
+	all := r.Groups[0].Spec.BGP.Advertisements
+	if len(all) != 16 || len(all[0].Peers) != 1 {
+		t.Errorf("%d advertisements, the first to %v", len(all), all[0].Peers)
+	}
+	if bfd := r.BGP.Spec.Neighbors[0].BFD; bfd.MinReceiveIntervalMilliseconds != 50 || bfd.MinTransmitIntervalMilliseconds != 100 {
+		t.Errorf("BFD is %+v", bfd)
+	}
+	for _, want := range []string{"has 20 different BGPAdvertisements, and a group has 16 at most: the others are left out", "has an interval of 10 ms, and PureLB's shortest is 50 ms"} {
+		if !slices.ContainsFunc(r.Remarks, func(m importer.Remark) bool { return m.Text == want }) {
+			t.Errorf("no remark %q in %v", want, r.Remarks)
+		}
 	}
 }

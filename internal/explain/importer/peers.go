@@ -85,7 +85,9 @@ func (m *MetalLB) neighbors(r *Result, p BGPPeer, asn int64, namespace string) [
 
 // authenticate sets the password of a neighbor. MetalLB's Secrets have it under the key "password".
 func (m *MetalLB) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespace string) {
-	n.Config.AuthPassword = p.Spec.Password
+	if n.Config.AuthPassword = p.Spec.Password; p.Spec.Password != "" {
+		r.remark(p.String(), "has its password in the object itself, and so has the neighbor below: move it to a Secret")
+	}
 	name := p.Spec.PasswordSecret.Name
 	if name == "" {
 		return
@@ -157,8 +159,8 @@ func (m *MetalLB) bfd(r *Result, p BGPPeer) *bgpv1.BFD {
 	}
 	b := &bgpv1.BFD{
 		Enabled:                         new(true),
-		MinReceiveIntervalMilliseconds:  value(f.Spec.ReceiveInterval),
-		MinTransmitIntervalMilliseconds: value(f.Spec.TransmitInterval),
+		MinReceiveIntervalMilliseconds:  r.interval(f, value(f.Spec.ReceiveInterval)),
+		MinTransmitIntervalMilliseconds: r.interval(f, value(f.Spec.TransmitInterval)),
 		DetectionMultiplier:             value(f.Spec.DetectMultiplier),
 	}
 	if f.Spec.PassiveMode {
@@ -170,6 +172,18 @@ func (m *MetalLB) bfd(r *Result, p BGPPeer) *bgpv1.BFD {
 	return b
 }
 
+// leastInterval is the shortest interval of BFD in PureLB, in milliseconds.
+const leastInterval = 50
+
+// interval returns an interval of f that PureLB has.
+func (r *Result) interval(f BFDProfile, milliseconds int32) int32 {
+	if milliseconds == 0 || milliseconds >= leastInterval {
+		return milliseconds
+	}
+	r.remark(f.String(), "has an interval of %d ms, and PureLB's shortest is %d ms", milliseconds, leastInterval)
+	return leastInterval
+}
+
 func value[T any](of *T) (v T) {
 	if of != nil {
 		v = *of
@@ -177,13 +191,24 @@ func value[T any](of *T) (v T) {
 	return v
 }
 
+// mostAdvertisements is the number of advertisements that a group can have.
+const mostAdvertisements = 16
+
 // advertised translates the BGPAdvertisements of a pool.
 func (m *MetalLB) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttributes {
 	var all []purelbv2.Advertisement
 	for _, a := range m.BGPAdvertisements {
-		if a.Spec.selects(p) {
-			all = append(all, m.advertisement(r, a))
+		if !a.Spec.selects(p) {
+			continue
 		}
+		to := m.advertisement(r, a)
+		if !slices.ContainsFunc(all, func(o purelbv2.Advertisement) bool { return reflect.DeepEqual(o, to) }) {
+			all = append(all, to)
+		}
+	}
+	if len(all) > mostAdvertisements {
+		r.remark(p.String(), "has %d different BGPAdvertisements, and a group has %d at most: the others are left out", len(all), mostAdvertisements)
+		all = all[:mostAdvertisements]
 	}
 	if len(all) == 1 && reflect.DeepEqual(all[0], purelbv2.Advertisement{}) {
 		return nil // to all routers, without attributes, as by default
@@ -217,7 +242,9 @@ func (m *MetalLB) advertisement(r *Result, a BGPAdvertisement) purelbv2.Advertis
 		} else {
 			r.remark(a.String(), "names the peer %s, which is missing", name)
 		}
-		to.Peers = append(to.Peers, purelbv2.Peer(peer))
+		if !slices.Contains(to.Peers, purelbv2.Peer(peer)) { // peers of different nodes may have one address
+			to.Peers = append(to.Peers, purelbv2.Peer(peer))
+		}
 	}
 	var ok bool
 	if to.NodeSelector, ok = either(a.Spec.NodeSelectors); !ok {

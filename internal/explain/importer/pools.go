@@ -168,6 +168,7 @@ func aggregate(pools purelbv2.Pools) {
 // pool, and PureLB for each node.
 func (m *MetalLB) agents(r *Result, namespace string) {
 	var names []string
+	every := false
 	for _, a := range m.L2Advertisements {
 		if len(a.Spec.NodeSelectors) > 0 {
 			r.remark(a.String(), "has nodeSelectors: PureLB announces on each node of the subnet. Label the others node.kubernetes.io/exclude-from-external-load-balancers")
@@ -179,13 +180,18 @@ func (m *MetalLB) agents(r *Result, namespace string) {
 			r.remark(a.String(), "has other interfaces than %v: the LBNodeAgent has those of both", m.L2Advertisements[0])
 		}
 		names = append(names, a.Spec.Interfaces...)
+		every = every || len(a.Spec.Interfaces) == 0
 	}
 	if len(names) == 0 {
 		return
 	}
+	carries := interfaces(names)
+	if every { // MetalLB announces on all interfaces if none is named
+		carries = "all"
+	}
 	r.Agents = append(r.Agents, purelbv2.LBNodeAgent{
 		TypeMeta:   metav1.TypeMeta{APIVersion: purelbv2.GroupVersion.String(), Kind: "LBNodeAgent"},
 		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace},
-		Spec:       purelbv2.LBNodeAgentSpec{Local: &purelbv2.InterfaceSpec{LocalInterface: interfaces(names)}},
+		Spec:       purelbv2.LBNodeAgentSpec{Local: &purelbv2.InterfaceSpec{LocalInterface: carries}},
 	})
 }
