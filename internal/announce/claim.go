@@ -99,7 +99,8 @@ func (m *Addresses) startClaims(now time.Time, r *record, d *Decision, g config.
 	w, added := o.Added[d.IP]
 	switch {
 	case g.Count > 0 && added && w.Link == link:
-		r.claims = startClaims(now, link, g, d.Used && (d.IP.Is4() || w.NoDAD)) // then the kernel need not check for duplicates first
+		// An address that another node offers or had moves here. The kernel need not check for duplicates first.
+		r.claims = startClaims(now, link, g, (d.Used || r.offer != nil) && (d.IP.Is4() || w.NoDAD))
 	case g.Count > 0 && urgent && (r.claims == nil || r.claims.left == 0):
 		r.claims = startClaims(now, link, g, true)
 	case r.claims == nil && held:

@@ -22,8 +22,11 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 		}
 		a.pacer.add(time.Now(), c)
 	}
-	local := plan.Locals()
-	a.pacer.forget(func(ip netip.Addr, link string) bool { return local[ip] == nil || local[ip].Address.Link != link })
+	local, held := plan.Locals(), a.held.read()
+	verify := seen.Agent != nil && seen.Agent.GARP.Verify
+	a.pacer.forget(func(ip netip.Addr, link string) bool {
+		return local[ip] == nil || local[ip].Address.Link != link || verify && held[ip] != link
+	})
 }
 
 // changedMACs returns the links that have another Ethernet address than in the last pass. By default

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/expect"
 )
@@ -138,6 +141,45 @@ func TestClaimsOfAddressesThatMovedAreNotDelayed(t *testing.T) {
 		pass(1300 * time.Millisecond)
 		if later := w.kernel.claims()[100:]; sentWithin(t, later) > 15 {
 			t.Errorf("the repetitions are %d packets in a second, want 15 at most", sentWithin(t, later))
+		}
+	})
+}
+
+// verifyBeforeSend is for each packet, also for one that waited.
+func TestAnAddressThatVanishedIsNotClaimed(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.kernel.changes()
+		w.cluster.change(serving(hundred("")...))
+		pass(500 * time.Millisecond)
+		w.kernel.change(func() {
+			for i := range 100 {
+				w.kernel.putErr[fmt.Sprintf("192.0.2.%d", 100+i)] = errors.New("no")
+			}
+			w.kernel.addresses = w.kernel.addresses[:3]
+		})
+		settle()
+		before := len(w.kernel.claims())
+		pass(30 * time.Second)
+		expect.Equal(t, "claims of addresses that are not here", len(w.kernel.claims())-before, 0)
+	})
+}
+
+// Somebody takes all annotations off, so only the offer says that the addresses move.
+func TestOfferedAddressesAreClaimedAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) { w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b")) }, func(w *world) {
+		w.kernel.changes()
+		var all []netip.Addr
+		for i := range 100 {
+			all = append(all, netip.AddrFrom4([4]byte{192, 0, 2, byte(100 + i)}))
+			w.kernel.answers[all[i].String()] = someMAC
+		}
+		w.cluster.change(serving(hundred("")...))
+		pass(time.Second)
+		expect.Equal(t, "claims before the offer", len(w.kernel.claims()), 0)
+		w.peers.received <- from("node-b", announce.Take, all...)
+		pass(50 * time.Millisecond)
+		if here := len(w.kernel.addresses) - 3; here == 0 || claimed(w.kernel.claims()) != here {
+			t.Errorf("%d of %d addresses are claimed", claimed(w.kernel.claims()), here)
 		}
 	})
 }
