@@ -2,6 +2,7 @@ package announce
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/config"
@@ -12,7 +13,7 @@ import (
 //
 // A kernel that keeps marks has such addresses from PureLB 0.17, which set no marks. There an address is
 // ours if a Service has it, and if it is on the dummy interface, or a slot names this node and its link and
-// the address expires. The agent then marks it.
+// the address looks as PureLB 0.17 made it: see asEarlier. The agent then marks it.
 //
 // The rest is about kernels without marks.
 //
@@ -59,7 +60,7 @@ func Adopt(s Situation) func(Address) bool {
 func (s Situation) leftByAnEarlierGeneration() func(Address) bool {
 	unmarked, ours := map[netip.Addr]Address{}, map[place]bool{}
 	for _, a := range s.Node.Addresses {
-		if a.Mark == 0 && (a.Valid != Forever || onDummy(a, s.Agent)) {
+		if a.Mark == 0 && (onDummy(a, s.Agent) || s.asEarlier(a)) {
 			unmarked[a.Prefix.Addr()] = a
 		}
 	}
@@ -76,6 +77,27 @@ func (s Situation) leftByAnEarlierGeneration() func(Address) bool {
 		}
 	}
 	return func(a Address) bool { return ours[placeOf(a)] }
+}
+
+// earlierLasting is how long a local address of PureLB 0.17 lasts by default. The kernel counts in seconds.
+const earlierLasting = 300*time.Second + time.Second
+
+// asEarlier reports whether a looks like a local address of PureLB 0.17. It expires soon, has the flag that the
+// configuration asks for, and the mask of an address of the node beside it. A node's own address is known
+// to Kubernetes, or is the only one of its network. Beside an address with our mark, another program has it
+// too: kube-vip, for example, has expiring addresses with a mask of their own.
+func (s Situation) asEarlier(a Address) bool {
+	if a.Valid > max(lasting(s), earlierLasting) || !a.NoPrefixRoute && !addsRoutes(s.Agent) || slices.Contains(s.NodeAddresses, a.Prefix.Addr()) {
+		return false
+	}
+	beside := false
+	for _, b := range s.Node.Addresses {
+		if b.Prefix.Addr() == a.Prefix.Addr() && b.Mark == Mark {
+			return false
+		}
+		beside = beside || networkOf(b) == networkOf(a) && b.Mark == 0 && b.Valid > a.Valid
+	}
+	return beside
 }
 
 // Holds returns the addresses that are here after a pass and belong here, with their links: the local

@@ -1,6 +1,7 @@
 package announce_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -24,6 +25,10 @@ func TestAddressesOfAnEarlierGenerationAreJoined(t *testing.T) {
 		{"a local one in a slot of another node is the node's own", []twist{serveAs("default/web", theirs, "10.0.0.5"), has(local)}, ""},
 		{"a local one without an end is the node's own", []twist{serveAs("default/web", mine, "10.0.0.5"), has(hasNode("eth0", "10.0.0.5/24"))},
 			""},
+		{"one that lasts for longer is the node's own, from DHCP", []twist{serveAs("default/web", mine, "10.0.0.5"), has(with(local, func(a *announce.Address) { a.Valid = time.Hour }))}, ""},
+		{"one with a connected route is the node's own", []twist{serveAs("default/web", mine, "10.0.0.5"), has(with(local, func(a *announce.Address) { a.NoPrefixRoute = false }))}, ""},
+		{"one that Kubernetes knows is the node's own", []twist{serveAs("default/web", mine, "10.0.0.5"), has(local), func(s *announce.Situation) { s.NodeAddresses = []netip.Addr{netip.MustParseAddr("10.0.0.5")} }}, ""},
+		{"one with a mask of its own is another program's", []twist{serveAs("default/web", mine, "10.0.0.5"), has(with(local, func(a *announce.Address) { a.Prefix = netip.MustParsePrefix("10.0.0.5/32") }))}, ""},
 		{"before the Services are known", []twist{has(remote, local), incomplete}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -38,6 +43,14 @@ func TestAddressesOfAnEarlierGenerationAreJoined(t *testing.T) {
 			c.Refresh = nil
 			equal(t, got+render(c), tt.want)
 		})
+	}
+	// Another program, such as kube-vip, has an address beside ours.
+	others := with(local, func(a *announce.Address) { a.Prefix = netip.MustParsePrefix("10.0.0.5/25") })
+	both := situation(serveAs("default/web", mine, "10.0.0.5"), has(hasLocal("eth0", "10.0.0.5/24", time.Minute), others, hasNode("eth0", "10.0.0.6/25")))
+	for _, a := range announce.Diff(announce.Decide(both).Wanted, both.Node, announce.Adopt(both)).Remove {
+		if a.Prefix == others.Prefix {
+			t.Errorf("removes %+v", a)
+		}
 	}
 	// When the Service moves, the agent may remove the address.
 	s := situation(serveAs("default/web", mine, "10.0.0.5"), has(local))
