@@ -29,7 +29,7 @@ took, and on Linux the MAC addresses that answered on the local segment, with th
 at which they changed.
 
 It needs no cluster and no PureLB: it measures any load balancer. The exit code is 1 if
-a connection failed.`,
+a connection failed, or none was tried.`,
 		Example: `  kubectl purelb watch 192.0.2.10:80 --for 60s
   kubectl purelb watch [2001:db8::10]:443 --every 100ms -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ a connection failed.`,
 			ctx, cancel := context.WithTimeout(ctx, during)
 			defer cancel()
 			w := watchFrom(ctx, netip.MustParseAddrPort(args[0]), every)
-			return o.finish(w, w.Failed > 0)
+			return o.finish(w, w.Failed > 0 || w.Connections == 0)
 		},
 	}
 	cmd.Flags().DurationVar(&every, "every", 10*time.Millisecond, "The time between two connections")
@@ -87,6 +87,9 @@ type watched struct {
 	From        time.Time      `json:"from"`
 	Connections int            `json:"connections"`
 	Failed      int            `json:"failed"`
+	// NotTried are connections for which this machine had no port or no file left. Cause is why.
+	NotTried int    `json:"notTried,omitempty"`
+	Cause    string `json:"cause,omitempty"`
 	// Seconds are the times of the connections that succeeded: the middle, that of 99 %, the longest.
 	Median  float64    `json:"medianSeconds"`
 	P99     float64    `json:"p99Seconds"`
@@ -131,13 +134,18 @@ func watchFrom(ctx context.Context, target netip.AddrPort, every time.Duration) 
 // tally makes the numbers of all attempts.
 func tally(all []attempt) watched {
 	slices.SortFunc(all, func(a, b attempt) int { return a.at.Compare(b.at) })
-	w := watched{Connections: len(all)}
+	var w watched
 	var took []time.Duration
 	var now *gap
 	for _, a := range all {
 		if w.From.IsZero() {
 			w.From = a.at
 		}
+		if exhausted(a.err) { // this says nothing about the address
+			w.NotTried, w.Cause = w.NotTried+1, oneLine(a.err)
+			continue
+		}
+		w.Connections++
 		switch {
 		case a.err != nil:
 			w.Failed++
@@ -162,6 +170,12 @@ func tally(all []attempt) watched {
 	return w
 }
 
+// exhausted reports whether err is about this machine: a port is in use for a minute after its connection.
+func exhausted(err error) bool {
+	return slices.ContainsFunc([]syscall.Errno{syscall.EADDRNOTAVAIL, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM},
+		func(of syscall.Errno) bool { return errors.Is(err, of) })
+}
+
 // reason returns the cause of a failed connection in a word or two.
 func reason(err error) string {
 	var timeout net.Error
@@ -180,6 +194,7 @@ func reason(err error) string {
 // none for an address that is not on the segment, and on systems other than Linux.
 func neighbors(ctx context.Context, address netip.Addr) []answered {
 	var all []answered
+	address = address.Unmap().WithZone("") // the kernel's list has no zones
 	for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; {
 		known, err := netlink.NeighList(0, netlink.FAMILY_ALL)
 		if errors.Is(err, netlink.ErrNotImplemented) {
@@ -204,6 +219,9 @@ func (w watched) Tables() []explain.Table {
 	about := explain.Table{Lines: []string{fmt.Sprintf("%d connections to %v from %s on, %d failed", w.Connections, w.Target, clockTime(w.From), w.Failed)}}
 	if w.Failed < w.Connections {
 		about.Lines = append(about.Lines, fmt.Sprintf("the others took %s, 99 %% of them at most %s, the longest %s", inMilliseconds(w.Median), inMilliseconds(w.P99), inMilliseconds(w.Longest)))
+	}
+	if w.NotTried > 0 {
+		about.Lines = append(about.Lines, fmt.Sprintf("%d connections were not tried, because this machine had no port or file left (%s): use a longer --every", w.NotTried, w.Cause))
 	}
 	tables := []explain.Table{about}
 	gaps := explain.Table{Title: "Gaps", Head: []string{"FROM", "LASTED", "FAILED", "FIRST ERROR"}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"reflect"
 	"syscall"
 	"testing"
@@ -22,10 +23,11 @@ func TestGapsAreFromTheFirstFailureToTheNextSuccess(t *testing.T) {
 		{at(40), time.Millisecond, refused},
 		{at(50), 2 * time.Millisecond, nil},
 		{at(60), time.Millisecond, refused},
+		{at(70), 0, &net.OpError{Err: os.NewSyscallError("connect", syscall.EADDRNOTAVAIL)}}, // says nothing about the address
 		{at(80), time.Millisecond, errors.New("odd\nthing")},
 	})
 	want := watched{
-		From: at(0), Connections: 7, Failed: 4, Median: 0.002, P99: 0.003, Longest: 0.003,
+		From: at(0), Connections: 7, Failed: 4, NotTried: 1, Cause: got.Cause, Median: 0.002, P99: 0.003, Longest: 0.003,
 		Gaps: []gap{
 			{From: at(30), Seconds: 0.02, Failed: 2, Error: "no answer"},
 			{From: at(60), Seconds: 0.02, Failed: 2, Error: "refused", Open: true},
