@@ -50,6 +50,9 @@ func (m *Addresses) Leave(now time.Time, p Plan, remove []Address, o *Outcome) {
 		stays := waits && (!d.Dark || !o.contested(ip))
 		switch {
 		case o.Failed[ip] != nil, stays:
+			if r := m.each[ip]; r != nil {
+				r.going = nil // when it goes, the next node is asked anew
+			}
 		case d.HandTo == "" || d.Where != Nowhere || m.leave(now, m.of(ip), d, o):
 			o.Remove = append(o.Remove, a)
 		}

@@ -17,10 +17,8 @@ import (
 func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) {
 	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
 	for _, c := range a.addresses.Claim(now, seen.Situation, plan, done, a.held.read(), a.changedMACs(seen.Node)) {
-		if c.Urgent {
-			a.send(ctx, c.IP, c.Link)
-		}
-		a.pacer.add(time.Now(), c)
+		sent := c.Urgent && a.send(ctx, c.IP, c.Link)
+		a.pacer.add(time.Now(), c, sent)
 	}
 	local, held := plan.Locals(), a.held.read()
 	verify := seen.Agent != nil && seen.Agent.GARP.Verify
@@ -41,8 +39,8 @@ func (a *Agent) changedMACs(node announce.Node) map[string]bool {
 	return changed
 }
 
-// send announces ip once on the segment of link.
-func (a *Agent) send(ctx context.Context, ip netip.Addr, link string) {
+// send announces ip once on the segment of link, and reports whether the kernel took it.
+func (a *Agent) send(ctx context.Context, ip netip.Addr, link string) bool {
 	sent, failed := a.Metrics.garpSent, a.Metrics.garpErrors
 	if addr.FamilyOf(ip) == addr.V6 {
 		sent, failed = a.Metrics.naSent, a.Metrics.naErrors
@@ -50,9 +48,10 @@ func (a *Agent) send(ctx context.Context, ip netip.Addr, link string) {
 	if err := a.Kernel.Claim(ctx, link, ip); err != nil {
 		failed.Inc()
 		a.Log.WarnContext(ctx, "claimNotSent", "address", ip, "interface", link, "error", err)
-		return
+		return false
 	}
 	sent.Inc()
+	return true
 }
 
 // pacer holds the announcements that wait for their turn. It is safe for concurrent use.
@@ -76,8 +75,9 @@ const packetsPerSecond = 15
 
 func newPacer() *pacer { return &pacer{queues: map[string]*queue{}, work: make(chan struct{}, 1)} }
 
-// add adds c, or only counts its packets if it is urgent and so was sent at now.
-func (p *pacer) add(now time.Time, c announce.Claim) {
+// add adds c, or only counts its packets if it was sent at now. An urgent one that the kernel did not take
+// comes before all others.
+func (p *pacer) add(now time.Time, c announce.Claim, sent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.queues[c.Link]
@@ -85,12 +85,16 @@ func (p *pacer) add(now time.Time, c announce.Claim) {
 		q = &queue{}
 		p.queues[c.Link] = q
 	}
-	if c.Urgent {
+	switch {
+	case sent:
 		q.note(now, c.IP)
-	} else if !slices.Contains(q.waiting, c.IP) {
+		return
+	case c.Urgent:
+		q.waiting = slices.Insert(q.waiting, 0, c.IP)
+	case !slices.Contains(q.waiting, c.IP):
 		q.waiting = append(q.waiting, c.IP)
-		backoff.Poke(p.work)
 	}
+	backoff.Poke(p.work)
 }
 
 // note counts the packets of an announcement of ip: two for IPv4, see linux.Claim.

@@ -15,7 +15,7 @@ import (
 // the name of the other product for people, and key is its name in readAnnotations.
 func (r Result) Manifest(product, key string) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# PureLB's configuration in place of that of %s. Read the comments, then: kubectl apply -f FILE\n", product)
+	fmt.Fprintf(&b, "# PureLB's configuration in place of that of %s. Read the comments, then: kubectl apply -f FILE\n# Objects named default replace those of the chart.\n", product)
 	remarks := lines(r.Remarks, func(m Remark) string { return m.Object + " " + m.Text })
 	comment(&b, "To look at:", remarks)
 	secrets := lines(r.Secrets, func(s Secret) string { return s.Namespace + "/" + s.Name })

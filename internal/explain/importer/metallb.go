@@ -15,8 +15,9 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// MetalLB is the configuration of MetalLB 0.13 to 0.16. Peers are those of the version v1beta2, the others
-// those of v1beta1, as the API server returns them.
+// MetalLB is the configuration of MetalLB 0.15 and 0.16. Earlier ones may announce both families by one
+// session. Peers are those of the version v1beta2, the others those of v1beta1, as the API server returns
+// them.
 type MetalLB struct {
 	Pools             []IPAddressPool
 	L2Advertisements  []L2Advertisement

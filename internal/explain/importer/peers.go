@@ -201,9 +201,10 @@ func (m *MetalLB) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttribut
 		if !a.Spec.selects(p) {
 			continue
 		}
-		to := m.advertisement(r, a)
-		if !slices.ContainsFunc(all, func(o purelbv2.Advertisement) bool { return reflect.DeepEqual(o, to) }) {
-			all = append(all, to)
+		for _, to := range m.advertisements(r, a) {
+			if !slices.ContainsFunc(all, func(o purelbv2.Advertisement) bool { return reflect.DeepEqual(o, to) }) {
+				all = append(all, to)
+			}
 		}
 	}
 	if len(all) > mostAdvertisements {
@@ -216,7 +217,9 @@ func (m *MetalLB) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttribut
 	return &purelbv2.RouteAttributes{Advertisements: all}
 }
 
-func (m *MetalLB) advertisement(r *Result, a BGPAdvertisement) purelbv2.Advertisement {
+// advertisements translates a BGPAdvertisement: to one entry, or to one for each of its nodeSelectors if one
+// selector cannot express them.
+func (m *MetalLB) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.Advertisement) {
 	var to purelbv2.Advertisement
 	if a.Spec.LocalPref != nil && *a.Spec.LocalPref != 0 { // MetalLB takes 0 as the default
 		to.LocalPreference = a.Spec.LocalPref
@@ -246,14 +249,19 @@ func (m *MetalLB) advertisement(r *Result, a BGPAdvertisement) purelbv2.Advertis
 			to.Peers = append(to.Peers, purelbv2.Peer(peer))
 		}
 	}
-	var ok bool
-	if to.NodeSelector, ok = either(a.Spec.NodeSelectors); !ok {
-		r.remark(a.String(), "has nodeSelectors that one selector cannot express: write an advertisement of the group for each")
-	}
 	if len(a.Spec.ServiceSelectors) > 0 {
 		r.remark(a.String(), "has serviceSelectors: give the Services a group of their own, or annotate them")
 	}
-	return to
+	one, ok := either(a.Spec.NodeSelectors)
+	if ok {
+		to.NodeSelector = one
+		return append(all, to)
+	}
+	for i := range a.Spec.NodeSelectors {
+		to.NodeSelector = &a.Spec.NodeSelectors[i]
+		all = append(all, to)
+	}
+	return all
 }
 
 // community returns the number of a community, which MetalLB may know by a name.

@@ -164,7 +164,7 @@ func aggregate(pools purelbv2.Pools) {
 	}
 }
 
-// agents makes the LBNodeAgent, if MetalLB names interfaces. MetalLB chooses interfaces and nodes for each
+// agents makes the LBNodeAgent, if MetalLB announces by layer 2. MetalLB chooses interfaces and nodes for each
 // pool, and PureLB for each node.
 func (m *MetalLB) agents(r *Result, namespace string) {
 	var names []string
@@ -182,7 +182,7 @@ func (m *MetalLB) agents(r *Result, namespace string) {
 		names = append(names, a.Spec.Interfaces...)
 		every = every || len(a.Spec.Interfaces) == 0
 	}
-	if len(names) == 0 {
+	if len(m.L2Advertisements) == 0 {
 		return
 	}
 	carries := interfaces(names)
