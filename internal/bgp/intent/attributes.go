@@ -119,7 +119,7 @@ func (a Attributes) gone(ip netip.Addr) bool {
 // them. before are the attributes of the last input.
 func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope, before Attributes) Attributes {
 	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
-	named := map[string]RangeAttributes{}
+	named := map[string]namedGroup{}
 	for i := range s.Groups {
 		object := &s.Groups[i]
 		if !scope.has(object.Namespace) {
@@ -140,7 +140,11 @@ func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope, bef
 		if len(g.Pools) == 0 {
 			r.Attributes.Marks = a.restrict(s, g.Ref(), here)
 		}
-		named[g.DisplayName()], named[g.Ref()] = r, r
+		for _, name := range []string{g.DisplayName(), g.Ref()} {
+			if _, there := named[name]; usable || !there { // a refused group may have the name of a usable one
+				named[name] = namedGroup{r, here}
+			}
+		}
 		if !usable {
 			continue
 		}

@@ -44,9 +44,15 @@ func (s scope) groupOf(read config.Config, o *v2.ServiceGroup) (g groups.Group, 
 	return g, false
 }
 
+// namedGroup is what a group says of strays, and its advertisements of this node.
+type namedGroup struct {
+	RangeAttributes
+	here []advertisement
+}
+
 // addStrays adds the addresses of Services that are in no pool. named are the attributes of the groups,
 // by their names in the records of Services.
-func (a *Attributes) addStrays(s Snapshot, read config.Config, named map[string]RangeAttributes) {
+func (a *Attributes) addStrays(s Snapshot, read config.Config, named map[string]namedGroup) {
 	from := map[netip.Addr][]string{}
 	for _, svc := range s.Managed {
 		for _, ip := range svc.Addresses {
@@ -58,7 +64,7 @@ func (a *Attributes) addStrays(s Snapshot, read config.Config, named map[string]
 		if _, _, pooled := read.Groups.GroupOf(ip); pooled {
 			continue
 		}
-		if r, is := strayOf(ip, names, named, pools); is {
+		if r, is := a.strayOf(s, ip, names, named, pools); is {
 			a.Ranges = append(a.Ranges, r)
 		} else {
 			a.ByAddress[ip] = peering.Attributes{}
@@ -68,10 +74,13 @@ func (a *Attributes) addStrays(s Snapshot, read config.Config, named map[string]
 
 // strayOf returns the attributes of an address of a Service that names these groups. If they are
 // several, the route needs the consent of each. pools are the ranges of the pools.
-func strayOf(ip netip.Addr, names []string, named map[string]RangeAttributes, pools []RangeAttributes) (r RangeAttributes, is bool) {
+func (a *Attributes) strayOf(s Snapshot, ip netip.Addr, names []string, named map[string]namedGroup, pools []RangeAttributes) (r RangeAttributes, is bool) {
 	for _, name := range names {
-		one, there := named[name]
-		one.Attributes = likePool(ip, one, pools)
+		g, there := named[name]
+		one := g.RangeAttributes
+		if there {
+			one.Attributes = a.likePool(s, ip, g, pools)
+		}
 		switch {
 		case !there || is && one.Group == r.Group:
 		case !is:
@@ -88,18 +97,40 @@ func strayOf(ip netip.Addr, names []string, named map[string]RangeAttributes, po
 }
 
 // likePool returns the attributes of a stray: those of the pool of its group and family, or the marks of
-// another pool of its group.
-func likePool(ip netip.Addr, stray RangeAttributes, pools []RangeAttributes) peering.Attributes {
+// its group.
+func (a *Attributes) likePool(s Snapshot, ip netip.Addr, of namedGroup, pools []RangeAttributes) peering.Attributes {
+	others := false
 	for _, r := range pools {
 		switch {
-		case r.Group != stray.Group:
+		case r.Group != of.Group:
 		case addr.FamilyOf(r.From) == addr.FamilyOf(ip):
 			return r.Attributes
 		default:
-			stray.Attributes = peering.Attributes{Marks: r.Attributes.Marks}
+			others = true
 		}
 	}
-	return stray.Attributes
+	if others {
+		return peering.Attributes{Marks: a.restrict(s, of.Group, of.here)}
+	}
+	return of.Attributes
+}
+
+// enforceAsBefore adds the statements of these marks that before has and a lacks: routes with the marks
+// stay, and without the statements all neighbors would get them.
+func (a *Attributes) enforceAsBefore(before Attributes, marks []string) {
+	for _, one := range before.Restricted {
+		if slices.Contains(marks, one.Mark) {
+			a.add(one)
+		}
+	}
+}
+
+// restricted reports whether only some neighbors get the addresses, or only other nodes announce them.
+func (r RangeAttributes) restricted() bool {
+	if len(r.Attributes.Advertised) == 0 {
+		return r.Elsewhere || len(r.Attributes.Marks) > 0
+	}
+	return !slices.ContainsFunc(r.Attributes.Advertised, func(one peering.Advertised) bool { return len(one.Marks) == 0 })
 }
 
 // keep keeps what before says about addresses that are in no pool any more. As long as the Services
@@ -118,11 +149,12 @@ func (a *Attributes) keep(s Snapshot, read config.Config, before Attributes) {
 		switch {
 		case len(r.Attributes.Marks) == 0 && !r.Elsewhere:
 		case s.Managed == nil:
+			a.enforceAsBefore(before, r.Attributes.Marks)
 			for rest := range (addr.Range{From: r.From, To: r.To}).Without(pools) {
 				r.From, r.To, r.Weighed = rest.From, rest.To, false
 				a.Ranges = append(a.Ranges, r)
 			}
-		case !r.Stray:
+		case !r.Stray && r.restricted():
 			gone = append(gone, addr.Range{From: r.From, To: r.To})
 		}
 	}
