@@ -32,7 +32,7 @@ func (a *application) problem(path, reason string, err error) {
 // is not added.
 //
 // As long as the policies cannot be set, apply adds no neighbor, and ends no session for a
-// change: the policies in effect do not cover new neighbors. It sets no routes either. The routes
+// change: the policies in effect do not cover new neighbors. It adds and changes no routes either. The routes
 // come between the new policies and their application to the neighbors, so that no neighbor gets a
 // route that either the former or the new policies keep from it.
 func (a *application) apply() {
@@ -42,6 +42,7 @@ func (a *application) apply() {
 	a.removePeers(leave)
 	before := a.found.policies
 	if !a.policies() {
+		a.withdrawUnwanted()
 		a.withhold(c.AddPeers)
 		a.updatePeers(c.UpdatePeers)
 		return
@@ -59,6 +60,16 @@ func (a *application) routes() {
 		return
 	}
 	if err := a.announce(a.ctx, a.wanted.Routes, a.wanted.Waiting); err != nil {
+		a.problems = append(a.problems, peering.Problem{Field: "routes", Reason: reasonRefused, Message: err.Error(), Routes: true})
+	}
+}
+
+// withdrawUnwanted withdraws the routes that are not wanted any more: no policy lets more neighbors have them.
+func (a *application) withdrawUnwanted() {
+	if a.wanted.Routes == nil {
+		return
+	}
+	if err := a.change(a.ctx, nil, a.unwanted(a.wanted.Routes, a.wanted.Waiting)); err != nil {
 		a.problems = append(a.problems, peering.Problem{Field: "routes", Reason: reasonRefused, Message: err.Error(), Routes: true})
 	}
 }

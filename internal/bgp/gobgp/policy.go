@@ -60,6 +60,15 @@ func chained(c peering.Chain, sets []peering.Set) statements {
 	return append(out, last)
 }
 
+// know reports whether there are sets with all of these marks.
+func (p policies) know(marks []string) bool {
+	return !slices.ContainsFunc(marks, func(mark string) bool {
+		return !slices.ContainsFunc(p.sets, func(set peering.Set) bool {
+			return set.Kind == peering.LargeCommunitySet && slices.Contains(set.List, mark)
+		})
+	})
+}
+
 func (p policies) equal(other policies) bool { return reflect.DeepEqual(p, other) }
 
 // concerning returns a text of everything that the statements mean for one neighbor. Equal

@@ -25,21 +25,29 @@ func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
 // announce makes routes the exact set of originated routes, except that those that contain an address in
 // waiting stay.
 func (s *Server) announce(ctx context.Context, routes []peering.Route, waiting []netip.Addr) error {
-	wanted := make(map[netip.Prefix]struct{}, len(routes))
 	var add []peering.Route
 	for _, r := range routes {
-		wanted[r.Prefix] = struct{}{}
 		if old, there := s.routes[r.Prefix]; !there || !sameAttributes(old.Attributes, r.Attributes) {
 			add = append(add, r)
 		}
 	}
-	var withdraw []netip.Prefix
-	for key := range s.routes {
-		if _, stays := wanted[key]; !stays && !peering.Contains(key, waiting) {
-			withdraw = append(withdraw, key)
+	return s.change(ctx, add, s.unwanted(routes, waiting))
+}
+
+// unwanted returns the originated routes that are not in routes, and do not wait. A route with a mark that
+// the policies do not know cannot wait: all neighbors would get it.
+func (s *Server) unwanted(routes []peering.Route, waiting []netip.Addr) (all []netip.Prefix) {
+	wanted := make(map[netip.Prefix]struct{}, len(routes))
+	for _, r := range routes {
+		wanted[r.Prefix] = struct{}{}
+	}
+	for key, r := range s.routes {
+		waits := peering.Contains(key, waiting) && s.found.policies.know(r.Attributes.Marks)
+		if _, stays := wanted[key]; !stays && !waits {
+			all = append(all, key)
 		}
 	}
-	return s.change(ctx, add, withdraw)
+	return all
 }
 
 // Change adds or replaces some routes and withdraws others.

@@ -73,9 +73,16 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 		backoff.Poke(s.events)
 	}
 	s.hold(wanted)
-	if !slices.ContainsFunc(s.refuse, func(p peering.Problem) bool { return p.Policies }) {
-		s.announce(wanted)
+	if slices.ContainsFunc(s.refuse, func(p peering.Problem) bool { return p.Policies }) {
+		wanted.Routes = slices.DeleteFunc(slices.Clone(wanted.Routes), func(r peering.Route) bool { // it only withdraws
+			_, there := s.routes[r.Prefix]
+			return !there
+		})
+		for i, r := range wanted.Routes {
+			wanted.Routes[i] = s.routes[r.Prefix]
+		}
 	}
+	s.announce(wanted)
 	wanted.Routes, wanted.Waiting = nil, nil
 	s.state, s.running, s.stopped = wanted, true, ""
 	return s.refuse, nil

@@ -168,8 +168,8 @@ type task struct {
 	applies, waits bool
 	restarting     bool
 	problems       []peering.Problem
-	// err is why the task failed.
-	err error
+	// err is why the task failed, and refused is the part of it that Apply returned.
+	err, refused error
 }
 
 // newTask gathers what a decision depends on.
@@ -202,6 +202,9 @@ func (t *task) decide(ctx context.Context) {
 	t.decision, t.took = t.next.Decision, time.Since(began)
 	if !t.decision.OK && t.good != nil && t.err == nil {
 		t.next = t.decideFor(ctx, *t.good)
+	}
+	if !t.next.OK {
+		return // the neighbors in effect stay as they are
 	}
 	by, err := findTaken(ctx, t.kernel, t.next.State.Peers, t.known.linkLocal)
 	if err == nil {
@@ -255,6 +258,10 @@ func (s *Speaker) prepare(ctx context.Context, now time.Time, t *task) {
 	}
 	s.Metrics.decided(t.input.Config, t.decision, t.took)
 	if t.err != nil {
+		if g.running() && s.imports.stale && !s.leaving { // routes do not wait until the kernel answers
+			t.next = g.applied.decided
+			s.plan(ctx, now, t)
+		}
 		return
 	}
 	t.decision.Problems = append(t.decision.Problems, s.taken.problems(t.next.State)...)
@@ -314,7 +321,8 @@ func (p *progress) needs(wanted peering.State) bool {
 // apply brings the server to the wanted state.
 func (t *task) apply(ctx context.Context) {
 	t.found.linkLocal = findLinkLocal(ctx, t.kernel, t.wanted, t.known.linkLocal)
-	t.problems, t.err = t.server.Apply(ctx, t.wanted.Resolved(t.found.linkLocal), t.restarting)
+	t.problems, t.refused = t.server.Apply(ctx, t.wanted.Resolved(t.found.linkLocal), t.restarting)
+	t.err = errors.Join(t.err, t.refused)
 	t.problems = slices.Concat(t.problems, t.wanted.Alike(t.found.linkLocal))
 }
 
@@ -344,9 +352,9 @@ func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
 	g.applying, g.news, g.linkLocal = false, true, t.found.linkLocal
 	has := func(is func(peering.Problem) bool) bool { return slices.ContainsFunc(t.problems, is) }
 	switch {
-	case errors.Is(t.err, gobgp.ErrStopped):
+	case errors.Is(t.refused, gobgp.ErrStopped):
 		g.applied = nil
-	case t.err != nil:
+	case t.refused != nil:
 		s.imports.stale = true
 	case g.running() && has(func(p peering.Problem) bool { return p.Policies }):
 		g.applied.problems = t.problems // the server has the former policies and routes
@@ -355,7 +363,7 @@ func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
 		g.applied, g.begun = &applied{t.next, t.wanted, t.problems}, true
 		s.facts.askSoon(now)
 	}
-	if t.err == nil {
+	if t.refused == nil {
 		s.announced(ctx, now, !has(func(p peering.Problem) bool { return p.Routes || p.Policies }), nil)
 	}
 	pending := s.imports.pending
