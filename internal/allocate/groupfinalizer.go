@@ -56,7 +56,8 @@ func setFinalizer(ctx context.Context, c client.Client, o client.Object, finaliz
 
 // usersOf returns the Services with addresses of g, sorted. An address is of the usable group that has
 // it in a pool, and otherwise of the group that the record of the Service names. What the allocations
-// hold counts too, because a Service may not show it yet.
+// hold counts too, because a Service may not show it yet. PureLB does not announce the Services of other
+// controllers.
 func (r *reporter) usersOf(ctx context.Context, g *v2.ServiceGroup, s clusterState) ([]string, error) {
 	var list corev1.ServiceList
 	if err := r.cached.List(ctx, &list); err != nil {
@@ -68,9 +69,12 @@ func (r *reporter) usersOf(ctx context.Context, g *v2.ServiceGroup, s clusterSta
 	} else {
 		names = append(names, g.Namespace+"/"+g.Spec.Name)
 	}
-	users := r.allocations.holdersIn(g)
+	users, others := r.allocations.holdersIn(g)
 	for i := range list.Items {
 		svc := &list.Items[i]
+		if others[svc.Namespace+"/"+svc.Name] {
+			continue
+		}
 		record, _ := service.RecordOf(svc)
 		from := slices.ContainsFunc(strings.Split(record.From, ", "), func(name string) bool { return name != "" && slices.Contains(names, name) })
 		if slices.ContainsFunc(service.Ingress(svc), func(a netip.Addr) bool {
@@ -84,20 +88,22 @@ func (r *reporter) usersOf(ctx context.Context, g *v2.ServiceGroup, s clusterSta
 	return slices.Compact(users), nil
 }
 
-// holdersIn returns the Services of ours that hold an address of g.
-func (l *allocations) holdersIn(g *v2.ServiceGroup) []string {
+// holdersIn returns the Services of ours that hold an address of g, and all Services of other controllers.
+func (l *allocations) holdersIn(g *v2.ServiceGroup) (ours []string, others map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []string
+	others = map[string]bool{}
 	for who, rec := range l.services {
-		if rec.foreign == "" && slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
+		if rec.foreign != "" {
+			others[string(who)] = true
+		} else if slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
 			of, _, ok := l.cluster.GroupOf(a)
 			return ok && of.UID == g.UID
 		}) {
-			all = append(all, string(who))
+			ours = append(ours, string(who))
 		}
 	}
-	return all
+	return ours, others
 }
 
 // mostUsers is how many Services the condition of a deleted group names.
