@@ -13,9 +13,9 @@ const reserved = "purelb:"
 // chains builds both chains from what was read, and sorts the State.
 func (r *reader) chains() {
 	slices.SortFunc(r.members, func(a, b member) int { return cmp.Compare(a.Name(), b.Name()) })
-	r.d.State.Import = Chain{Statements: r.ownRoutes(), Default: Reject}
+	r.d.State.Import = Chain{Default: Reject}
 	if r.consumes() {
-		r.d.State.Import.Default = Accept
+		r.d.State.Import = Chain{Statements: r.ownRoutes(), Default: Accept}
 	}
 	r.d.State.Export = Chain{Statements: slices.Concat(r.restricted(), transit(), r.hops()), Default: Accept}
 	r.d.State.sort()

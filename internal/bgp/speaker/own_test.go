@@ -28,7 +28,8 @@ func (s *fakeServer) refuses() string {
 }
 
 func TestAddressesWithoutAPoolAreNotLearned(t *testing.T) {
-	inWorld(t, oneNeighbor, func(w *world) {
+	const learns = `{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}], netlinkExport: {enabled: true, rules: [{name: all}]}}`
+	inWorld(t, learns, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
 	}, func(w *world) {
 		expect.Equal(t, "refused prefixes of the interface", w.server.refuses(), "203.0.113.7/32 32-32")
