@@ -48,6 +48,11 @@ func setFinalizer(ctx context.Context, c client.Client, o client.Object, finaliz
 	if add {
 		controllerutil.AddFinalizer(after, finalizer)
 	}
+	ctx, cancel, err := begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
 	if err := c.Patch(ctx, after, client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the finalizers of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}

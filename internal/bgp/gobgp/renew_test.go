@@ -184,13 +184,14 @@ func TestASessionThatTheRouterResetsIsBackAtOnce(t *testing.T) {
 			wanted.Peers[0].Timers.ConnectRetry = 10 * time.Second
 			apply(t, s, wanted)
 			router.Await("198.51.100.1/32 via 192.0.2.1")
+			monitor, back := router.Monitor(), []string(nil)
 			best := time.Hour
 			for i := range 2 {
 				time.Sleep(time.Duration(i) * renewPause)
 				router.Ask("clear bgp *")
 				began := time.Now()
-				router.Await()
-				router.Await("198.51.100.1/32 via 192.0.2.1")
+				back = append(back, "delete 198.51.100.1/32 via 192.0.2.1", "add 198.51.100.1/32 via 192.0.2.1")
+				bgptest.Await(t, "the events of the route", fmt.Sprint(back), func() string { return fmt.Sprint(monitor.Events(t)) })
 				best = min(best, time.Since(began))
 			}
 			t.Logf("the routes were back after %v", best.Round(10*time.Millisecond))
