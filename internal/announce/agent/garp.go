@@ -16,15 +16,16 @@ import (
 // time of the next announcement, if it is the earliest.
 func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) {
 	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
-	for _, c := range a.addresses.Claim(now, seen.Situation, plan, done, a.held.read(), a.changedMACs(seen.Node)) {
-		sent := c.Urgent && a.send(ctx, c.IP, c.Link)
-		a.pacer.add(time.Now(), c, sent)
-	}
+	// What this pass claims is known to be here. What earlier ones claimed is here if it was held after the last one.
 	local, held := plan.Locals(), a.held.read()
 	verify := seen.Agent != nil && seen.Agent.GARP.Verify
 	a.pacer.forget(func(ip netip.Addr, link string) bool {
 		return local[ip] == nil || local[ip].Address.Link != link || verify && held[ip] != link
 	})
+	for _, c := range a.addresses.Claim(now, seen.Situation, plan, done, held, a.changedMACs(seen.Node)) {
+		sent := c.Urgent && a.send(ctx, c.IP, c.Link)
+		a.pacer.add(time.Now(), c, sent)
+	}
 }
 
 // changedMACs returns the links that have another Ethernet address than in the last pass. By default
