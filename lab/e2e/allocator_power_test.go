@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
@@ -27,6 +29,12 @@ func (w *world) allocators(n int) (undo func()) {
 	scale := func(n int) {
 		kubectl(w, "scale", "deployment", "allocator", "--namespace", product.Namespace, fmt.Sprintf("--replicas=%d", n))
 		w.until(3*patience, fmt.Sprintf("%d allocators are ready", n), func() bool { return w.allocatorsReady() == n })
+		if n == 0 { // one that is ending still serves
+			w.until(patience, "the last allocator has ended", func() bool {
+				pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
+				return err == nil && len(pods) == 0
+			})
+		}
 	}
 	scale(n)
 	return w.undoable(func() { scale(1) })
