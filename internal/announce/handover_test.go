@@ -1,7 +1,9 @@
 package announce_test
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ type parting struct {
 	does announce.Addresses
 	to   map[string]string // address to heir
 	dark bool              // the addresses are where no client gets an answer
+	fail string            // the address that cannot be added to its new place, or ""
 	told strings.Builder
 }
 
@@ -33,6 +36,10 @@ func (w *parting) do(step string) {
 		w.pass(ms, now, words[2:]...)
 	case "dark":
 		w.dark = true
+	case "failing":
+		w.fail = words[2]
+		w.pass(ms, now)
+		w.fail = ""
 	case "taken":
 		w.does.Taken(words[2], addrs(words[3:]...))
 	case "unasked":
@@ -60,6 +67,9 @@ func (w *parting) pass(ms int, now time.Time, stay ...string) {
 		p.Decisions = append(p.Decisions, d)
 	}
 	s := announce.NewOutcome()
+	if w.fail != "" {
+		s.Failed = map[netip.Addr]error{netip.MustParseAddr(w.fail): errors.New("refused")}
+	}
 	w.does.Leave(now, p, remove, s)
 	var said []string
 	for _, a := range s.Remove {
@@ -108,6 +118,9 @@ func TestHandovers(t *testing.T) {
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n20: remove fd00::50; ask node-c for [10.0.0.5]; next at 1020\n"},
 		{"what is to stay after all is forgotten", []string{"0 to node-b " + v4 + " " + v6, "0 pass", "500 stay " + v4 + " " + v6, "900 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n500: \n900: ask node-b for [10.0.0.5 fd00::50]; next at 1900\n"},
+		{"what fails to move meanwhile stays, and then the next one is asked anew",
+			[]string{"0 to node-b " + v4, "0 stay " + v6, "10 taken node-b " + v4, "10 to node-c " + v4, "10 failing " + v4, "20 stay " + v6},
+			"0: ask node-b for [10.0.0.5]; next at 1000\n10: remove fd00::50; leave 10.0.0.5\n20: ask node-c for [10.0.0.5]; next at 1020\n"},
 		{"what was taken goes also if it is found again",
 			[]string{"0 to node-b " + v4, "0 to node-b " + v6, "0 pass", "10 taken node-b " + v4 + " " + v6, "10 to node-c " + v4, "10 pass"},
 			"0: ask node-b for [10.0.0.5 fd00::50]; next at 1000\n10: remove 10.0.0.5; remove fd00::50\n"},

@@ -61,7 +61,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A switch may learn something else. Claims of an address that has been here for long wake nobody.
+// A switch can forget where an address is. But the claims of an address that has been here for long must not
+// wake the agent.
 func TestClaimsAreRepeatedForEver(t *testing.T) {
 	s, p, held := situation(has(hasLocal("eth0", v4+"/24", lifetime))), elected("eth0"), each("eth0", v4)
 	s.Agent.GARP = config.GARP{Enabled: true, Count: 3}

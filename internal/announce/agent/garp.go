@@ -16,7 +16,8 @@ import (
 // time of the next announcement, if it is the earliest.
 func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) {
 	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
-	// What this pass claims is known to be here. What earlier ones claimed is here if it was held after the last one.
+	// This pass claims only addresses that are here. A claim of an earlier pass is dropped if its address was
+	// not here after the last pass.
 	local, held := plan.Locals(), a.held.read()
 	verify := seen.Agent != nil && seen.Agent.GARP.Verify
 	a.pacer.forget(func(ip netip.Addr, link string) bool {
@@ -91,6 +92,7 @@ func (p *pacer) add(now time.Time, c announce.Claim, sent bool) {
 		q.note(now, c.IP)
 		return
 	case c.Urgent:
+		q.waiting = slices.DeleteFunc(q.waiting, func(ip netip.Addr) bool { return ip == c.IP })
 		q.waiting = slices.Insert(q.waiting, 0, c.IP)
 	case !slices.Contains(q.waiting, c.IP):
 		q.waiting = append(q.waiting, c.IP)

@@ -164,7 +164,7 @@ func TestAnAddressThatVanishedIsNotClaimed(t *testing.T) {
 	})
 }
 
-// Somebody takes all annotations off, so only the offer says that the addresses move.
+// Without annotations, only the offers of the holder say that the addresses move.
 func TestOfferedAddressesAreClaimedAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) { w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b")) }, func(w *world) {
 		w.kernel.changes()
@@ -182,4 +182,30 @@ func TestOfferedAddressesAreClaimedAtOnce(t *testing.T) {
 			t.Errorf("%d of %d addresses are claimed", claimed(w.kernel.claims()), here)
 		}
 	})
+}
+
+// An urgent claim that the kernel refused must not wait for the claims of new addresses.
+func TestARefusedUrgentClaimComesFirst(t *testing.T) {
+	p, now := newPacer(), time.Now()
+	at := func(i int) announce.Claim {
+		return announce.Claim{IP: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), Link: "eth0"}
+	}
+	for i := range 20 {
+		p.add(now, at(i), false)
+	}
+	urgent := at(15)
+	urgent.Urgent = true
+	p.add(now, urgent, false)
+	due, _ := p.take(now)
+	var all []string
+	for _, c := range due {
+		all = append(all, c.IP.String())
+	}
+	expect.Equal(t, "claims of the first second", strings.Join(all, " "), "192.0.2.15 192.0.2.0 192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4 192.0.2.5")
+	rest := 0
+	for next := now; !next.IsZero(); {
+		due, next = p.take(next)
+		rest += len(due)
+	}
+	expect.Equal(t, "claims after it", rest, 13)
 }
