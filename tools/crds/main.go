@@ -100,7 +100,7 @@ func isDescription(key, value *yaml.Node) bool {
 }
 
 // lineWidth is how many characters of texts a line has at most, unless it is one item: that of the
-// longest rules. unreadWidth is the same for a version without descriptions, which nobody reads.
+// longest rules. unreadWidth is the same in a version without descriptions, which is only for programs.
 const lineWidth, unreadWidth = 600, 40_000
 
 // compact joins the lines of each paragraph of the descriptions in n, and writes n on one line if it

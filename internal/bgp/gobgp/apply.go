@@ -59,9 +59,7 @@ func (a *application) routes() {
 	if a.wanted.Routes == nil {
 		return
 	}
-	if err := a.announce(a.ctx, a.wanted.Routes, a.wanted.Waiting); err != nil {
-		a.problems = append(a.problems, peering.Problem{Field: "routes", Reason: reasonRefused, Message: err.Error(), Routes: true})
-	}
+	a.noteRoutes(a.announce(a.ctx, a.wanted.Routes, a.wanted.Waiting))
 }
 
 // withdrawUnwanted withdraws the routes that are not wanted any more: no policy lets more neighbors have them.
@@ -69,7 +67,12 @@ func (a *application) withdrawUnwanted() {
 	if a.wanted.Routes == nil {
 		return
 	}
-	if err := a.change(a.ctx, nil, a.unwanted(a.wanted.Routes, a.wanted.Waiting)); err != nil {
+	a.noteRoutes(a.change(a.ctx, nil, a.unwanted(a.wanted.Routes, a.wanted.Waiting)))
+}
+
+// noteRoutes records that the routes could not be set, if err is not nil.
+func (a *application) noteRoutes(err error) {
+	if err != nil {
 		a.problems = append(a.problems, peering.Problem{Field: "routes", Reason: reasonRefused, Message: err.Error(), Routes: true})
 	}
 }

@@ -217,8 +217,7 @@ func number(n *int32) *uint8 {
 	if n == nil {
 		return nil
 	}
-	small := uint8(*n)
-	return &small
+	return new(uint8(*n))
 }
 
 // override returns the attributes of an address whose Service sets some itself.

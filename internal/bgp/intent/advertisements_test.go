@@ -40,7 +40,7 @@ func advertising(t *testing.T, bgp string, services ...ServiceFacts) Input {
 	}, "purelb", Input{})
 }
 
-// routesOf prints the routes of an address, with who gets them and what advertisements set.
+// routesOf prints the routes to an address: their neighbors, and the attributes from advertisements.
 func routesOf(in Input, address string) string {
 	i := peering.Imported{Address: netip.PrefixFrom(netip.MustParseAddr(address), netip.MustParseAddr(address).BitLen())}
 	here, _ := in.Attributes.AnnouncedHere([]peering.Imported{i})

@@ -10,7 +10,7 @@ import (
 	"purelb.io/purelb/internal/explain/importer"
 )
 
-// Who may annotate a Service must not be able to add an object to the manifest, or a command to a comment.
+// An annotation of a Service must not become an object of the manifest, or a command in a comment.
 func TestAnAnnotationStaysInItsComment(t *testing.T) {
 	for _, end := range []string{"\n", "\r", "\u0085", "\u2028"} {
 		m := &importer.MetalLB{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "web", Annotations: map[string]string{
