@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -69,8 +70,8 @@ func (r *Runner) Run(ctx context.Context, list []Scene) error {
 		return fmt.Errorf("compile lab/e2e: %w", err)
 	}
 	err = r.share(ctx, program, together, alone)
-	for _, name := range r.failed {
-		fmt.Fprintln(r.Out, "failed:", name)
+	for _, told := range r.failed {
+		fmt.Fprint(r.Out, "failed: ", told)
 	}
 	fmt.Fprintf(r.Out, "scenes took %s in %d labs\n%d passed, %d failed\n", time.Since(began).Round(time.Second), r.Labs, r.passed, len(r.failed))
 	if len(r.failed) > 0 {
@@ -140,7 +141,7 @@ func (r *Runner) ended(s Scene, lab int, took time.Duration, ok bool, output str
 	if ok {
 		r.passed++
 	} else {
-		r.failed = append(r.failed, s.Test)
+		r.failed = append(r.failed, s.Test+"\n"+reasons(output))
 		word = "FAILED"
 		lines := strings.SplitAfter(output, "\n")
 		if left := len(lines) - most; left > 0 {
@@ -150,6 +151,17 @@ func (r *Runner) ended(s Scene, lab int, took time.Duration, ok bool, output str
 		fmt.Fprint(r.Out, strings.Join(lines, ""))
 	}
 	fmt.Fprintf(r.Out, "%s %4.0f s  lab %d  %s\n", word, took.Seconds(), lab, s.Test)
+}
+
+// ofTest matches the lines of testing.T's Log and Error, and those that continue them.
+var ofTest = regexp.MustCompile(`(?m)^ +(\w+_test\.go:\d+: | {4}).*\n`)
+
+// reasons returns the last lines that a test wrote itself. They say why it failed, and stand before
+// the logs of all programs in its output.
+func reasons(output string) string {
+	const most = 30
+	lines := ofTest.FindAllString(output, -1)
+	return strings.Join(lines[max(0, len(lines)-most):], "")
 }
 
 // lab is a lab, and the process of the tests in it.
