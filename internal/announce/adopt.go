@@ -100,6 +100,26 @@ func (s Situation) asEarlier(a Address) bool {
 	return beside
 }
 
+// Share marks the addresses of the node of s that another load balancer put there, and that PureLB may have too:
+// the user of their Service asks for adoption. Programs such as kube-vip add an address without a network. Such
+// a one may also be the node's only address, but then Kubernetes knows it.
+//
+// PureLB never removes an IPv4 address that it shares: it adds its own one with another mask. An IPv6 address
+// exists only once on a link, so ours replaces it.
+func (s *Situation) Share() {
+	asked := map[netip.Addr]bool{}
+	for _, svc := range s.Services {
+		for _, ip := range svc.Addresses {
+			if svc.Adopt && !slices.Contains(s.NodeAddresses, ip) {
+				asked[ip] = true
+			}
+		}
+	}
+	for i, a := range s.Node.Addresses {
+		s.Node.Addresses[i].Shared = asked[a.Prefix.Addr()] && a.Mark == 0 && a.Prefix.IsSingleIP() && a.Link != ipvsLink
+	}
+}
+
 // Holds returns the addresses that are here after a pass and belong here, with their links: the local
 // ones and, on a kernel without marks, the remote ones. The pass began with s and carried out p.
 // added are the addresses that it added, and failed those that it could not add.

@@ -43,6 +43,9 @@ type Address struct {
 	// Join says that the kernel keeps marks, and has the address without one, and that it is ours
 	// nevertheless (see Adopt).
 	Join bool
+	// Shared says of a found address without a mark that the user of its Service asks PureLB to adopt it: PureLB
+	// has the address beside the program that put it there. The kernel does not know that: see Share.
+	Shared bool
 	// Tentative and Failed are the results of duplicate address detection,
 	// for found addresses only.
 	Tentative, Failed bool

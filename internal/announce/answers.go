@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -32,6 +33,28 @@ func (a Answers) Holders(s Situation) map[netip.Addr][6]byte {
 		}
 	}
 	return holders
+}
+
+// Servers returns the nodes that should take addresses, because another load balancer there answers for them:
+// PureLB never named a holder of the address, and one machine alone answers, a node that can have it. Any other
+// node would take the address away from the clients of that one.
+func (a Answers) Servers(s Situation) map[string][]netip.Addr {
+	view, mistaken, slotted, servers := election.NewView(s.Peers.Members), AnswersByMistake(s.Node), map[netip.Addr]bool{}, map[string][]netip.Addr{}
+	for _, svc := range s.Services {
+		for _, slot := range svc.Slots {
+			slotted[slot.Address] = true
+		}
+	}
+	for ip, macs := range a {
+		node := s.Peers.MACs[macs[0]]
+		if len(macs) == 1 && node != "" && node != s.Self && !slotted[ip] && !(mistaken && ip.Is4()) && view.IsCandidate(node, ip) {
+			servers[node] = append(servers[node], ip)
+		}
+	}
+	for _, ips := range servers {
+		slices.SortFunc(ips, netip.Addr.Compare)
+	}
+	return servers
 }
 
 // named reports whether a slot names node as the holder of ip.

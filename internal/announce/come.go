@@ -245,6 +245,17 @@ func (m *Addresses) Offered(now time.Time, from string, addresses []netip.Addr) 
 	}
 }
 
+// Offers returns the addresses that other nodes ask this one to take at the time now.
+func (m *Addresses) Offers(now time.Time) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	for ip, r := range m.each {
+		if r.offer != nil && now.Before(r.offer.until) {
+			all[ip] = true
+		}
+	}
+	return all
+}
+
 // Probed records that a probe of addresses on link ended at now, and which machines answered.
 func (m *Addresses) Probed(now time.Time, link string, addresses []netip.Addr, answers map[netip.Addr][6]byte) {
 	ended := map[station]bool{}

@@ -38,7 +38,7 @@ func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
 			keep[i] = true
 			w.Anew = displaced[networkOf(w)]
 			switch found := node.Addresses[i]; {
-			case w.Anew || w.Join || stale(found, w):
+			case w.Anew || w.Join && !found.marked() || stale(found, w):
 				c.Refresh = append(c.Refresh, w)
 			case aging(found, w):
 				aged = append(aged, w)
@@ -94,14 +94,23 @@ func (n Node) isOurs(a Address, adopt func(Address) bool) bool {
 	return a.Link != ipvsLink && (a.Mark == Mark || a.Mark == 0 && adopt != nil && adopt(a))
 }
 
-// joined returns the addresses in ours that have no mark although the kernel of node keeps marks.
+// marked reports whether a has our mark.
+func (a Address) marked() bool { return a.Mark == Mark }
+
+// joined returns the addresses in ours that have no mark although the kernel of node keeps marks, and those
+// that another program has too.
 func joined(node Node, ours map[place]int) map[netip.Addr]bool {
 	if !node.MarksSupported {
 		return nil
 	}
 	all := map[netip.Addr]bool{}
 	for _, i := range ours {
-		if a := node.Addresses[i]; a.Mark != Mark {
+		if a := node.Addresses[i]; !a.marked() {
+			all[a.Prefix.Addr()] = true
+		}
+	}
+	for _, a := range node.Addresses {
+		if a.Shared {
 			all[a.Prefix.Addr()] = true
 		}
 	}
@@ -132,11 +141,12 @@ func Failed(node Node, adopt func(Address) bool) []Address {
 	return failed
 }
 
-// foreign returns the addresses on node that are not ours, and their links.
+// foreign returns the addresses on node that PureLB must not have, and their links: those that are not ours,
+// without those that PureLB shares.
 func foreign(node Node, adopt func(Address) bool) map[netip.Addr]string {
 	links := map[netip.Addr]string{}
 	for _, a := range node.Addresses {
-		if a.Link != ipvsLink && !node.isOurs(a, adopt) {
+		if a.Link != ipvsLink && !a.Shared && !node.isOurs(a, adopt) {
 			links[a.Prefix.Addr()] = a.Link
 		}
 	}

@@ -98,6 +98,9 @@ func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) 
 // holder returns the node that announces ip now, as far as is known. That is the node in a
 // slot, if it can still have ip. Otherwise it is this node, if it carries ip.
 //
+// An address without a slot that another load balancer serves belongs to the node that answers for it. That
+// node knows so if the address is there, or if another node hears its answers and asks it to take the address.
+//
 // Another machine that claims ip too is often a node that was cut off from this one and took
 // ip. Without a slot both nodes would count themselves as the holder, so then there is no
 // holder.
@@ -109,6 +112,9 @@ func (d *decider) holder(ip netip.Addr) string {
 		}
 	}
 	if d.held(ip) && !d.Contested[ip] {
+		return d.Self
+	}
+	if _, used := d.named(ip); !used && (d.Offered[ip] || d.shared[ip]) {
 		return d.Self
 	}
 	return ""

@@ -38,6 +38,8 @@ type Service struct {
 	// Affinity says that nodes with a ready endpoint are preferred.
 	Affinity    bool
 	SkipIPv6DAD bool
+	// Adopt says that its user asks PureLB to adopt its addresses from another controller.
+	Adopt bool
 }
 
 // ServiceFamily is a Service and one family: endpoints of the other family get no traffic for
@@ -89,6 +91,7 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 		Selector:    service.Selector(svc),
 		Affinity:    svc.Annotations[AnnotationNodeAffinity] == affinityEndpoints,
 		SkipIPv6DAD: given.SkipIPv6DAD,
+		Adopt:       service.AsksAdoption(svc),
 	}, true
 }
 
@@ -143,4 +146,6 @@ type Situation struct {
 	Unserved map[ServiceFamily]bool
 	// Contested are addresses that are on this node and that another machine claims too.
 	Contested map[netip.Addr]bool
+	// Offered are the addresses that other nodes ask this one to take.
+	Offered map[netip.Addr]bool
 }

@@ -27,6 +27,8 @@ type decider struct {
 	adopt   func(Address) bool
 	foreign map[netip.Addr]string
 	holders map[netip.Addr][]Service
+	// shared are the addresses that other machines reach here, and that another load balancer added.
+	shared map[netip.Addr]bool
 }
 
 func newDecider(s Situation) *decider {
@@ -41,6 +43,7 @@ func newDecider(s Situation) *decider {
 		adopt:     adopt,
 		foreign:   foreign(s.Node, adopt),
 		holders:   make(map[netip.Addr][]Service, len(s.Services)),
+		shared:    map[netip.Addr]bool{},
 	}
 	if s.Agent != nil {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {
@@ -50,6 +53,9 @@ func newDecider(s Situation) *decider {
 	for i, a := range s.Node.Addresses {
 		if s.Node.isOurs(a, adopt) {
 			collect(d.ours, a.Prefix.Addr(), s.Node.Addresses, i)
+		}
+		if a.Shared && !d.links[a.Link].leadsNowhere() {
+			d.shared[a.Prefix.Addr()] = true
 		}
 	}
 	if !slices.IsSortedFunc(d.Services, Service.compare) {

@@ -108,7 +108,7 @@ func (o Ownership) left(svc *corev1.Service, byDefault bool) string {
 	intact := len(o.Shown) > 0 && len(o.Strange) == 0 && (o.Recorded || listed(svc))
 	given := len(svc.Status.LoadBalancer.Ingress) > 0 && len(o.Shown) == 0
 	switch {
-	case !byDefault && !intact && (!o.Recorded || !adopts(svc)):
+	case !byDefault && !intact && (!o.Recorded || !AsksAdoption(svc)):
 		return "no loadBalancerClass, and PureLB is not the default announcer"
 	case given && (len(o.Vouched) == 0 || !o.Recorded && !Branded(svc)):
 		return ReasonGiven
@@ -116,8 +116,8 @@ func (o Ownership) left(svc *corev1.Service, byDefault bool) string {
 	return ""
 }
 
-// adopts reports whether the user of svc asks PureLB to adopt it.
-func adopts(svc *corev1.Service) bool { return annotation(svc, AnnotationAdopt) == "true" }
+// AsksAdoption reports whether the user of svc asks PureLB to adopt it.
+func AsksAdoption(svc *corev1.Service) bool { return annotation(svc, AnnotationAdopt) == "true" }
 
 // ReasonGiven is the Reason of a Service without a class whose status shows addresses of another
 // controller.

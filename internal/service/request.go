@@ -167,7 +167,7 @@ func (ru Rules) Read(svc *corev1.Service) Request {
 	if r.Owner == Anothers {
 		r.Held = r.Strange
 		candidate := !r.Unfit && r.Classless && len(r.Strange) > 0
-		r.Adopt = candidate && adopts(svc)
+		r.Adopt = candidate && AsksAdoption(svc)
 		r.Legacy = candidate && !recorded && !listed(svc) && Branded(svc)
 	}
 	r.Families, r.Policy = families(svc.Spec)

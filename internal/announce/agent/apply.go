@@ -202,6 +202,10 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 			if err != nil {
 				a.Log.WarnContext(ctx, "notProbed", "node", a.Node, "interface", link, "addresses", len(ips), "error", err)
 			}
+			for node, served := range alone.Servers(seen.Situation) {
+				a.Log.DebugContext(ctx, "askingServer", "node", a.Node, "to", node, "addresses", served)
+				a.background.start(ctx, a.write(node, announce.Take, served))
+			}
 		}
 	}
 }

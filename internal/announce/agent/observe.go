@@ -72,6 +72,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		a.read(o, objects)
 		a.readEndpoints(now, o)
 	}
+	o.Share()
 	o.adopt = announce.Adopt(o.Situation)
 	o.lately = announce.Lately(o.Held, a.links, node.Links)
 	a.links = node.Links
@@ -99,7 +100,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.hazards, o.again = append(o.hazards, h), announce.Sooner(o.again, again)
 	}
 	o.record.Problem = joined(append([]string{o.problem, a.conflicts.Problem(o.Services)}, textsOf(o.hazards)...)...)
-	o.Contested = a.conflicts.Contested(now)
+	o.Contested, o.Offered = a.conflicts.Contested(now), a.addresses.Offers(now)
 	if o.Complete {
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)

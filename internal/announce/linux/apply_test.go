@@ -2,6 +2,7 @@ package linux
 
 import (
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,38 @@ func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 	put(t, s, a)
 	want := "fd00::9/64 valid forever preferred forever nodad mark 80\n"
 	expect.Equal(t, "addresses", addresses(t, s, "eth0"), want)
+}
+
+// kube-vip adds single addresses, and removes them when it ends.
+func TestOursStayWhenKubeVIPEnds(t *testing.T) {
+	newWorld(t)
+	newNeighborhood(t)
+	const theirs = "addr add 192.0.2.9/32 dev eth0\naddr add fd00::9/128 dev eth0 nodad"
+	ip(t, theirs)
+	s := newStack(t)
+	err := s.Put(t.Context(), []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64")})
+	want := "192.0.2.9/24 on eth0: is there already, and not ours\nfd00::9/64 on eth0: is there already, and not ours\n"
+	expect.Equal(t, "without a wish to join", problems(err), want)
+	put(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/64"))
+	const ours = "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\nfd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n"
+	beside := "192.0.2.9/32 valid forever preferred forever\n"
+	expect.Equal(t, "side by side", addresses(t, s, "eth0"), beside+ours)
+	put(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/64"))
+	expect.Equal(t, "after a refresh", addresses(t, s, "eth0"), beside+ours)
+	ip(t, "addr del 192.0.2.9/32 dev eth0")
+	if out, err := exec.Command("ip", "addr", "del", "fd00::9/128", "dev", "eth0").CombinedOutput(); err == nil {
+		t.Errorf("kube-vip took our IPv6 address off: %s", out)
+	}
+	expect.Equal(t, "after kube-vip", addresses(t, s, "eth0"), ours)
+	for family, address := range map[string]string{"-4": "192.0.2.9", "-6": "fd00::9"} {
+		if got := ip(t, family+" route get "+address); !strings.Contains(got, "local "+address) {
+			t.Errorf("the kernel does not accept %s: %s", address, got)
+		}
+	}
+	// On the way back kube-vip adds its address first.
+	ip(t, "addr add 192.0.2.9/32 dev eth0")
+	remove(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/64"))
+	expect.Equal(t, "after PureLB", addresses(t, s, "eth0"), beside)
 }
 
 func TestWithoutMarksTheCallerDecides(t *testing.T) {
