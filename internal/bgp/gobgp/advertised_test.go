@@ -24,7 +24,7 @@ func toThree() bgpv1.BGPConfigurationSpec {
 
 // advertised is a node with a group whose routes have the mark.
 func advertised(draining bool, all ...peering.Advertisement) (node peering.Node, mark string) {
-	mark = peering.MarkOf("web")
+	mark = peering.ProfileOf("web")
 	return peering.Node{Draining: draining, Restricted: []peering.Restriction{{Group: "web", Mark: mark, Advertisements: all}}}, mark
 }
 

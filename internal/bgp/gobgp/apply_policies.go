@@ -2,6 +2,7 @@ package gobgp
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -27,14 +28,20 @@ func (a *application) policies() (had bool) {
 	return true
 }
 
-// refresh applies the policies again to the routes of those neighbors for which they changed.
-func (a *application) refresh(before, after policies) {
+// refresh applies the policies again to the routes of those neighbors for which they changed. marks are
+// those that routes had before: GoBGP sends all routes again, so there must be no refresh for a change that
+// concerns no route that stays. After an error, the next Apply tries again.
+func (a *application) refresh(before policies, marks map[string]bool) {
+	after := a.found.policies
 	if before.equal(after) {
 		return
 	}
+	now := a.marks()
+	maps.DeleteFunc(marks, func(mark string, _ bool) bool { return !now[mark] })
 	peers, err := a.engine.peers("", false)
 	if err != nil {
 		a.problem(policyPath, reasonRefused, err)
+		a.found.policies = before
 		return
 	}
 	for _, p := range peers {
@@ -44,13 +51,14 @@ func (a *application) refresh(before, after policies) {
 		}
 		bare := address.WithZone("")
 		for direction, changed := range map[api.ResetPeerRequest_Direction]bool{
-			api.ResetPeerRequest_DIRECTION_IN:  before.imports.concerning(bare, before.sets) != after.imports.concerning(bare, after.sets),
-			api.ResetPeerRequest_DIRECTION_OUT: before.exports.concerning(bare, before.sets) != after.exports.concerning(bare, after.sets),
+			api.ResetPeerRequest_DIRECTION_IN:  before.imports.concerning(bare, marks, before.sets) != after.imports.concerning(bare, marks, after.sets),
+			api.ResetPeerRequest_DIRECTION_OUT: before.exports.concerning(bare, marks, before.sets) != after.exports.concerning(bare, marks, after.sets),
 		} {
 			if !changed {
 				continue
 			}
 			if err := a.engine.refresh(address, direction); err != nil {
+				a.found.policies = before
 				a.problem(policyPath, reasonRefused, fmt.Errorf("apply policies to neighbor %v: %w", address, err))
 			}
 		}

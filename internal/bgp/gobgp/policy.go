@@ -60,24 +60,20 @@ func chained(c peering.Chain, sets []peering.Set) statements {
 	return append(out, last)
 }
 
-// know reports whether there are sets with all of these marks.
-func (p policies) know(marks []string) bool {
-	return !slices.ContainsFunc(marks, func(mark string) bool {
-		return !slices.ContainsFunc(p.sets, func(set peering.Set) bool {
-			return set.Kind == peering.LargeCommunitySet && slices.Contains(set.List, mark)
-		})
-	})
-}
-
 func (p policies) equal(other policies) bool { return reflect.DeepEqual(p, other) }
 
-// concerning returns a text of everything that the statements mean for one neighbor. Equal
-// texts mean equal policies.
-func (s statements) concerning(neighbor netip.Addr, sets []peering.Set) string {
+// concerning returns a text of everything that the statements mean for routes with these marks and one
+// neighbor. Equal texts mean equal policies.
+func (s statements) concerning(neighbor netip.Addr, marks map[string]bool, sets []peering.Set) string {
 	var b strings.Builder
 	write := json.NewEncoder(&b)
 	for _, st := range s {
 		if ref := st.If.Neighbors; ref != nil && !means(*ref, neighbor, sets) {
+			continue
+		}
+		if st.If.LargeCommunities != nil && !slices.ContainsFunc(sets, func(set peering.Set) bool {
+			return set.Kind == peering.LargeCommunitySet && refers(st, set) && slices.ContainsFunc(set.List, func(mark string) bool { return marks[mark] })
+		}) {
 			continue
 		}
 		_ = write.Encode(st) // a value of plain fields into memory

@@ -34,16 +34,25 @@ func (s *Server) announce(ctx context.Context, routes []peering.Route, waiting [
 	return s.change(ctx, add, s.unwanted(routes, waiting))
 }
 
-// unwanted returns the originated routes that are not in routes, and do not wait. A route with a mark that
-// the policies do not know cannot wait: all neighbors would get it.
+// marks returns the marks of the originated routes.
+func (s *Server) marks() map[string]bool {
+	all := map[string]bool{}
+	for _, r := range s.routes {
+		for _, mark := range r.Attributes.Marks {
+			all[mark] = true
+		}
+	}
+	return all
+}
+
+// unwanted returns the originated routes that are not in routes, and do not wait.
 func (s *Server) unwanted(routes []peering.Route, waiting []netip.Addr) (all []netip.Prefix) {
 	wanted := make(map[netip.Prefix]struct{}, len(routes))
 	for _, r := range routes {
 		wanted[r.Prefix] = struct{}{}
 	}
-	for key, r := range s.routes {
-		waits := peering.Contains(key, waiting) && s.found.policies.know(r.Attributes.Marks)
-		if _, stays := wanted[key]; !stays && !waits {
+	for key := range s.routes {
+		if _, stays := wanted[key]; !stays && !peering.Contains(key, waiting) {
 			all = append(all, key)
 		}
 	}

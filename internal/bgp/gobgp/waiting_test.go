@@ -15,20 +15,34 @@ func breakServer(t testing.TB) *Server {
 	return s
 }
 
-// A route waits for the policy of its next group. The policies have no statement about its mark any more.
-func TestARouteDoesNotWaitWithoutAStatementAboutItsMark(t *testing.T) {
-	spec := bgpv1.BGPConfigurationSpec{Global: bgpv1.Global{ASN: 65000}}
-	a, b := peering.MarkOf("a"), peering.MarkOf("b")
-	s := breakServer(t)
-	one := routes("198.51.100.1/32")
-	one[0].Attributes.Marks = []string{a}
-	first := decided(t, spec, peering.Node{Restricted: []peering.Restriction{{Group: "a", Mark: a, Peers: []string{"192.0.2.2"}}}})
-	first.Routes = one
-	apply(t, s, first)
-	second := decided(t, spec, peering.Node{Restricted: []peering.Restriction{{Group: "b", Mark: b, Peers: []string{"192.0.2.2"}}}})
-	second.Routes, second.Waiting = []peering.Route{}, []netip.Addr{netip.MustParseAddr("198.51.100.1")}
-	apply(t, s, second)
-	for key, r := range s.routes {
-		t.Errorf("%v stays with the marks %v, and no statement is about them", key, r.Attributes.Marks)
+// A route waits for the policies of its next group. The policies have no statement about its mark any more.
+// The same is true between two steps of an Apply, and if the second one fails: policies come before routes.
+func TestARouteWithTheMarkOfAnUnknownGroupGoesToNoNeighbor(t *testing.T) {
+	w := newWorld(t)
+	two, three := w.frr("192.0.2.1"), w.frr("192.0.2.1")
+	spec := bgpv1.BGPConfigurationSpec{
+		Global:    bgpv1.Global{ASN: ourAS},
+		Neighbors: []bgpv1.Neighbor{neighborIn(routerAS, "192.0.2.2"), neighborIn(routerAS, "192.0.2.3")},
 	}
+	for i := range spec.Neighbors {
+		spec.Neighbors[i].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
+	}
+	naming := func(group string) peering.State {
+		return decided(t, spec, peering.Node{Restricted: []peering.Restriction{{Group: group, Mark: peering.MarkOf(group), Peers: []string{"192.0.2.2"}}}})
+	}
+	const own, plain = "198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1"
+	s := newServer(t)
+	first := naming("a")
+	first.Routes = routes("198.51.100.1/32", "198.51.100.2/32")
+	first.Routes[0].Attributes.Marks = []string{peering.MarkOf("a")}
+	apply(t, s, first)
+	two.Await(own, plain)
+	three.Await(plain)
+
+	watch := three.Monitor()
+	second := naming("b")
+	second.Routes, second.Waiting = first.Routes[1:], []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+	apply(t, s, second)
+	two.Await(plain)
+	watch.Quiet(t)
 }

@@ -182,7 +182,7 @@ func (a *Attributes) restrict(s Snapshot, name string, all []advertisement) []st
 // profile adds what advertisements set at neighbors, and returns its mark, or "" if they set nothing.
 func (a *Attributes) profile(name string, of *v2.RouteAttributes, all []advertisement) string {
 	name += " attributes"
-	r := peering.Restriction{Group: name, Mark: peering.MarkOf(name)}
+	r := peering.Restriction{Group: name, Mark: peering.ProfileOf(name)}
 	sets := of.ASPathPrepend > 0
 	for _, one := range all {
 		read, _ := attributesOf(one)

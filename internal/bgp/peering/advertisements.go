@@ -41,7 +41,7 @@ func (g Restriction) Without(service Attributes) Restriction {
 	if suffix == "" {
 		return g
 	}
-	return Restriction{Group: g.Group + suffix, Mark: MarkOf(g.Group + suffix), Advertisements: all}
+	return Restriction{Group: g.Group + suffix, Mark: ProfileOf(g.Group + suffix), Advertisements: all}
 }
 
 // advertised gives routes the attributes that the advertisements in g set for each neighbor. routes is the

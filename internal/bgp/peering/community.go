@@ -57,6 +57,9 @@ func parseLarge(text string) (string, error) {
 	if len(parts) != 3 || len(plain) != 3 {
 		return "", fmt.Errorf("%s is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1", quote(text))
 	}
+	if plain[0] == "0" || plain[0] == "4294967295" {
+		return "", fmt.Errorf("%s is a large community of a reserved AS number: use the number of your AS", quote(text))
+	}
 	return strings.Join(plain, ":"), nil
 }
 

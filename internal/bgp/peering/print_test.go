@@ -202,7 +202,11 @@ func trimmed(text string) string {
 
 // plain is the printed decision of a configuration that has only the AS number.
 const plain = `as 64512 id 192.0.2.10 (node-ipv4) families [IPv4 IPv6]
+set large-community purelb:profiles [^0:][]
+set large-community purelb:unknown group [^4294967295:][]
 import nothing else
+export [purelb:unknown group] large any of purelb:unknown group -> reject
+export [purelb:without mark of profiles] large any of purelb:profiles -> remove [^0:]
 export [purelb:transit external] external -> reject
 export [purelb:transit internal] internal -> reject
 take []

@@ -29,13 +29,25 @@ type Restriction struct {
 // peersOf begins the names of sets of the neighbors that get the routes of a group.
 const peersOf = "peers of "
 
-// MarkOf returns the mark of the routes of a group: a large community of a reserved AS (RFC 8092),
-// which no statement of the user can match, because an earlier statement removes it.
-func MarkOf(group string) string {
+// Marks are large communities of AS numbers that RFC 8092 reserves. The mark of a group keeps a route
+// from all neighbors but those that a statement about the mark lets have it. A profile only sets
+// attributes.
+const (
+	groupAS   = 4294967295
+	profileAS = 0
+)
+
+// MarkOf returns the mark of the routes of a group.
+func MarkOf(group string) string { return markIn(groupAS, group) }
+
+// ProfileOf returns the mark of the routes that get the attributes of some advertisements.
+func ProfileOf(name string) string { return markIn(profileAS, name) }
+
+func markIn(as uint32, name string) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(group))
+	_, _ = h.Write([]byte(name))
 	sum := h.Sum64()
-	return fmt.Sprintf("4294967295:%d:%d", uint32(sum>>32), uint32(sum))
+	return fmt.Sprintf("%d:%d:%d", as, uint32(sum>>32), uint32(sum))
 }
 
 // UnknownPeers returns the names in peers that no neighbor of the BGPConfigurations has.
@@ -71,11 +83,11 @@ func (m member) isOneOf(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return isCalled(name, m.Peer, m.group) })
 }
 
-// restricted rejects the routes of groups for neighbors that the groups do not name. It then sets the
-// attributes that advertisements have, and removes the marks of these routes.
+// restricted rejects the routes of groups for neighbors that the groups do not name. It then removes the
+// marks of these groups. A route that still has the mark of a group is of one that is not known here, and
+// goes to no neighbor. At last, restricted sets the attributes that advertisements have.
 func (r *reader) restricted() []Statement {
-	var all, attributes []Statement
-	var marks []string
+	var all, known, attributes []Statement
 	for _, g := range r.node.Restricted {
 		for _, name := range g.Unknown {
 			r.here("ServiceGroup "+g.Group+": spec.bgp.peers", ReasonNotFound,
@@ -83,7 +95,6 @@ func (r *reader) restricted() []Statement {
 		}
 		set := Set{Kind: LargeCommunitySet, Name: reserved + "group " + g.Group, List: []string{g.Mark}}
 		r.d.State.Sets = append(r.d.State.Sets, set)
-		marks = append(marks, g.Mark)
 		ref := &SetRef{Name: set.Name, Match: Any}
 		if len(g.Advertisements) > 0 {
 			attributes = append(attributes, r.advertised(g, ref)...)
@@ -98,15 +109,31 @@ func (r *reader) restricted() []Statement {
 			s.If.Neighbors.Match = Invert
 		}
 		all = append(all, s)
+		known = append(known, without(g.Group, ref, g.Mark))
 	}
-	if len(marks) == 0 {
-		return nil
-	}
-	return append(append(all, attributes...), Statement{
-		Name: reserved + "marks",
-		Then: Actions{LargeCommunities: &CommunityChange{Change: Remove, List: marks}},
-	})
+	unknown := Statement{Name: reserved + "unknown group", If: Conditions{LargeCommunities: r.marked("unknown group", groupAS)}, Then: Actions{Verdict: Reject}}
+	profiles := without("profiles", r.marked("profiles", profileAS), marksIn(profileAS))
+	return slices.Concat(all, known, []Statement{unknown}, attributes, []Statement{profiles})
 }
+
+// without removes marks from routes.
+func without(name string, routes *SetRef, marks string) Statement {
+	return Statement{
+		Name: reserved + "without mark of " + name,
+		If:   Conditions{LargeCommunities: routes},
+		Then: Actions{LargeCommunities: &CommunityChange{Change: Remove, List: []string{marks}}},
+	}
+}
+
+// marked adds the set of all marks in an AS.
+func (r *reader) marked(name string, as uint32) *SetRef {
+	set := Set{Kind: LargeCommunitySet, Name: reserved + name, List: []string{marksIn(as)}}
+	r.d.State.Sets = append(r.d.State.Sets, set)
+	return &SetRef{Name: set.Name, Match: Any}
+}
+
+// marksIn matches all marks in an AS.
+func marksIn(as uint32) string { return fmt.Sprintf("^%d:", as) }
 
 // called returns the neighbors of this node that have one of these names. It leaves out an address
 // that another neighbor on another interface has too.

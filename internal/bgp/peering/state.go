@@ -140,7 +140,7 @@ const (
 
 // Set is a set to match with. It holds the prefixes of one family, or texts. For neighbors
 // the texts are prefixes, or "%" with the interface of an unnumbered neighbor (see Resolved).
-// For large communities they are values.
+// For large communities they are values, or regular expressions.
 type Set struct {
 	Kind     SetKind
 	Name     string
