@@ -28,10 +28,6 @@ type allocations struct {
 	// here too.
 	poke func(...ipam.Holder)
 
-	// departures are the groups whose backends must still release everything of a Service that is
-	// being deleted, with the key of a claim.
-	departures map[ipam.Owner]map[string]string
-
 	// opened is closed once the store is complete.
 	opened chan struct{}
 
@@ -58,6 +54,9 @@ type record struct {
 	// is ours. The store holds the addresses of that Service, so that no Service of ours
 	// gets them.
 	foreign string
+	// departs says that the Service is being deleted, and that its backends were told to release
+	// everything.
+	departs bool
 	// waiting is the Service among the waiters. It is nil if the Service has all that it wants.
 	waiting *waiter
 }
@@ -65,12 +64,11 @@ type record struct {
 func newAllocations(wake func(...ipam.Owner)) *allocations {
 	store := ipam.NewStore()
 	return &allocations{
-		wake:       wake,
-		poke:       func(...ipam.Holder) {},
-		opened:     make(chan struct{}),
-		departures: map[ipam.Owner]map[string]string{},
-		cluster:    ipam.Cluster{Store: store, Claims: ipam.NewClaims(store)},
-		services:   map[ipam.Owner]*record{},
+		wake:     wake,
+		poke:     func(...ipam.Holder) {},
+		opened:   make(chan struct{}),
+		cluster:  ipam.Cluster{Store: store, Claims: ipam.NewClaims(store)},
+		services: map[ipam.Owner]*record{},
 	}
 }
 

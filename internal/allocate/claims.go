@@ -13,9 +13,7 @@ import (
 
 // claim records the claims that a Service waits for.
 func (l *allocations) claim(who ipam.Owner, claims []ipam.Claim) {
-	due, granted := l.cluster.Claims.Want(who, claims)
-	l.poke(due...)
-	l.wake(granted...)
+	l.poke(l.cluster.Claims.Want(who, claims)...)
 }
 
 // noteFault records why the backend of a group answers no claims. A nil fault says that the backend
@@ -39,11 +37,17 @@ func (l *allocations) Work(h ipam.Holder) ipam.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.cluster.Claims.Work(h)
-	l.learn(w.Kept)
-	if all := w.Release; len(all) > 0 && !all[0].Address.IsValid() && l.mayHave(h.Group, all[0].Key) {
-		l.cluster.Claims.Released(h, all, []error{nil})
-		return ipam.Work{}
+	for _, g := range w.Release {
+		switch {
+		case g.Address.IsValid():
+			l.mark(g.Address) // a Service that asks for it may claim it now
+		case l.mayHave(h.Group, ipam.OwnerOf(g.Key)):
+			l.cluster.Claims.Released(h, w.Release, []error{nil})
+			l.wake(ipam.OwnerOf(g.Key))
+			return ipam.Work{}
+		}
 	}
+	l.serve()
 	return w
 }
 
@@ -52,18 +56,16 @@ func (l *allocations) Work(h ipam.Holder) ipam.Work {
 func (l *allocations) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	verdicts, again := l.cluster.Claims.Answered(h, claims, answers, l.cluster.Usable)
-	for _, v := range verdicts {
-		for _, who := range v.Wanters {
-			if rec := l.services[who]; rec != nil && rec.waiting != nil {
-				l.again(rec.waiting)
-			}
-			l.wake(who)
+	wanters, granted, again := l.cluster.Claims.Answered(h, claims, answers, l.cluster.Usable)
+	for _, who := range wanters {
+		if rec := l.services[who]; rec != nil && rec.waiting != nil {
+			l.again(rec.waiting)
 		}
-		if v.Address.IsValid() {
-			l.mark(v.Address) // a Service that may share v.Address may wait for it
-			l.retry(h.Group, v.Claim.Family)
-		}
+		l.wake(who)
+	}
+	for _, a := range granted {
+		l.mark(a) // a Service that may share it may wait for it
+		l.retry(h.Group, addr.FamilyOf(a))
 	}
 	l.serve()
 	return again
@@ -76,19 +78,17 @@ func (l *allocations) Released(h ipam.Holder, grants []ipam.Grant, errs []error)
 	defer l.mu.Unlock()
 	again = l.cluster.Claims.Released(h, grants, errs)
 	for i, g := range grants {
-		if errs[i] != nil {
+		switch {
+		case errs[i] != nil:
 			continue
+		case g.Address.IsValid():
+			l.retry(h.Group, addr.FamilyOf(g.Address))
+		default:
+			l.retry(h.Group, addr.V4, addr.V6)
 		}
-		who := ipam.OwnerOf(g.Key)
-		if who != "" {
+		if who := ipam.OwnerOf(g.Key); who != "" {
 			l.wake(who) // it may need its finalizer no longer
 		}
-		if g.Address.IsValid() {
-			l.retry(h.Group, addr.FamilyOf(g.Address))
-			continue
-		}
-		delete(l.departures[who], h.Group)
-		l.retry(h.Group, addr.V4, addr.V6)
 	}
 	return again
 }
@@ -110,12 +110,10 @@ func (l *allocations) retry(group string, families ...addr.Family) {
 	}
 }
 
-// mayHave reports whether a Service may have an address that the backend of the group holds under
-// key. The answer is always yes for a key with a sharing key, because it names no Service. A
-// Service may have got the address under that sharing key and may have dropped the key since.
-func (l *allocations) mayHave(group, key string) bool {
-	who := ipam.OwnerOf(key)
-	return who == "" || slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
+// mayHave reports whether a Service may have an address from the backend of a group. It may have got
+// the address under a sharing key that it has dropped since.
+func (l *allocations) mayHave(group string, who ipam.Owner) bool {
+	return slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
 		g, _, known := l.cluster.GroupOf(a)
 		return !known || g.Ref() == group
 	})
@@ -133,18 +131,11 @@ func (l *allocations) Compared(group string, unknown, missing []ipam.Grant) (orp
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	orphans, known := l.cluster.Claims.Learn(group, unknown)
-	l.learn(known)
-	l.poke(l.cluster.Claims.Register(group, missing)...)
-	return orphans
-}
-
-// learn wakes the Services that have one of addresses, whose group has become known.
-func (l *allocations) learn(addresses []netip.Addr) {
-	for _, a := range addresses {
+	for _, a := range known {
 		l.wake(l.cluster.Store.Holders(a)...)
 		l.mark(a)
 	}
-	if len(addresses) > 0 {
-		l.serve()
-	}
+	l.serve()
+	l.poke(l.cluster.Claims.Register(group, missing)...)
+	return orphans
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -81,38 +82,26 @@ func (l *allocations) depart(r service.Request) (waits []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	who := owner(r)
-	if l.departures[who] == nil {
-		l.departures[who] = l.departing(r)
+	if rec := l.of(who); !rec.departs {
+		rec.departs = true
+		departing := l.departing(r)
 		l.claim(who, nil)
 		l.leave(l.cluster.Store.Forget(who))
 		l.drop(who)
 		l.serve()
-		for group, key := range l.departures[who] {
+		for group, key := range departing {
 			h := ipam.Holder{Group: group, Name: ipam.HolderOf(key)}
 			l.cluster.Claims.Depart(h, key)
 			l.poke(h)
 		}
 	}
-	left := l.claimed(r)
-	for group, key := range l.departures[who] {
-		left[group] = key
-	}
-	for group := range left {
-		if g, there := l.cluster.Groups.Group(group); there && g.Backend != "" {
-			waits = append(waits, group)
-		}
-	}
-	slices.Sort(waits)
-	return waits
+	return slices.Sorted(maps.Keys(l.claimed(r)))
 }
 
 // departing returns the groups whose backends may hold something for the Service of r, with the key
 // of a claim: those that are known, and those that the Service would claim from. A former allocator
 // may have sent such a claim.
 func (l *allocations) departing(r service.Request) map[string]string {
-	if r.SharingKey != "" {
-		return map[string]string{} // others may have what the key names
-	}
 	groups := l.claimed(r)
 	r.Leaving = false
 	for _, c := range l.choose(r).Claims {

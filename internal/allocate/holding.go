@@ -188,7 +188,6 @@ func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
 	l.leave(l.cluster.Store.Forget(who))
 	l.drop(who)
 	delete(l.services, who)
-	delete(l.departures, who)
 	l.serve()
 	return true
 }

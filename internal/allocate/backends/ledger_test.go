@@ -67,8 +67,8 @@ func (l *ledger) Work(h ipam.Holder) ipam.Work {
 func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool) {
 	defer l.news()
 	l.act(func() (due []ipam.Holder) {
-		var verdicts []ipam.Verdict
-		verdicts, again = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return nil })
+		var granted []netip.Addr
+		_, granted, again = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return nil })
 		for i, c := range claims {
 			id := [2]string{h.Group, c.Key}
 			delete(l.phases, id)
@@ -76,13 +76,12 @@ func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Ans
 				l.failures[id] = ipam.AsError(answers[i].Err)
 			}
 		}
-		for _, v := range verdicts {
-			if v.Address.IsValid() {
-				l.store.Show(v.Address, ownerOf(v.Claim.Key))
-				due = append(due, l.withdraw(v.Claim)...)
-				if next, ok := l.claims.Exhausted(h.Group, v.Claim.Family); ok {
-					due = append(due, next)
-				}
+		for _, a := range granted {
+			grant, group := l.claims.GrantOf(a)
+			l.store.Show(a, ownerOf(grant.Key))
+			due = append(due, l.withdraw(claimOf(group, grant.Key))...)
+			if next, ok := l.claims.Exhausted(h.Group, addr.FamilyOf(a)); ok {
+				due = append(due, next)
 			}
 		}
 		return due
@@ -128,16 +127,14 @@ func (l *ledger) wait(c ipam.Claim) []ipam.Holder {
 	due := l.withdraw(c)
 	who := ownerOf(c.Key)
 	l.wants[who] = append(l.wants[who], c)
-	more, _ := l.claims.Want(who, l.wants[who])
-	return append(due, more...)
+	return append(due, l.claims.Want(who, l.wants[who])...)
 }
 
 // withdraw ends the wait for c. The caller holds the lock.
 func (l *ledger) withdraw(c ipam.Claim) []ipam.Holder {
 	who := ownerOf(c.Key)
 	l.wants[who] = slices.DeleteFunc(l.wants[who], func(other ipam.Claim) bool { return other.Key == c.Key && other.Group == c.Group })
-	due, _ := l.claims.Want(who, l.wants[who])
-	return due
+	return l.claims.Want(who, l.wants[who])
 }
 
 // want makes Services wait for claims with these keys.
@@ -183,12 +180,12 @@ func (l *ledger) giveUp(group string, keys ...string) {
 // claims that they wait for. without is the key of a grant that the new one does not know.
 func (l *ledger) restart(without string) {
 	l.act(func() (due []ipam.Holder) {
-		before, wants := l.claims.Grants(), l.wants
+		before, wants, shown := l.claims.Grants(), l.wants, l.store
 		fresh := newLedger()
 		l.store, l.claims, l.wants, l.phases, l.failures = fresh.store, fresh.claims, fresh.wants, fresh.phases, fresh.failures
 		for group, grants := range before {
 			for _, g := range grants {
-				if g.Key != without {
+				if _, held := shown.Holder(g.Address); held && g.Key != without {
 					l.claims.Adopt(claimOf(group, g.Key), g.Address)
 					l.store.Show(g.Address, ownerOf(g.Key))
 				}

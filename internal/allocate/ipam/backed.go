@@ -22,8 +22,8 @@ func (c Cluster) GroupOf(a netip.Addr) (groups.Group, groups.Pool, bool) {
 	if g, p, ok := c.Groups.GroupOf(a); ok || c.Claims == nil {
 		return g, p, ok
 	}
-	ref, ok := c.Claims.GroupOf(a)
-	if !ok {
+	_, ref := c.Claims.GrantOf(a)
+	if ref == "" {
 		return groups.Group{}, groups.Pool{}, false
 	}
 	g, ok := c.Groups.Group(ref)
@@ -82,7 +82,7 @@ func (c *chooser) claimOf(g groups.Group, f addr.Family) Claim {
 // the Service can have it.
 func (c *chooser) granted(g groups.Group, f addr.Family) (netip.Addr, bool) {
 	claim := c.claimOf(g, f)
-	a := c.Claims.outcome(claim).address
+	a, _ := c.Claims.outcome(claim)
 	if !a.IsValid() || c.Usable(claim, a) != nil || c.of(a).has || c.keptFrom(a) != nil {
 		return netip.Addr{}, false
 	}
@@ -91,7 +91,7 @@ func (c *chooser) granted(g groups.Group, f addr.Family) (netip.Addr, bool) {
 
 // mayAnswer reports whether the backend of g may still grant an address of family f.
 func (c *chooser) mayAnswer(g *groups.Group, f addr.Family) bool {
-	failure := c.Claims.outcome(c.claimOf(*g, f)).failure
+	_, failure := c.Claims.outcome(c.claimOf(*g, f))
 	_, granted := c.granted(*g, f)
 	return !granted && (failure == nil || failure.Kind != KindExhausted)
 }
@@ -126,10 +126,9 @@ func (c *chooser) claimFrom(groups []*groups.Group, families, missing []addr.Fam
 // f.
 func (c *chooser) unanswered(g *groups.Group, f addr.Family) *Refusal {
 	refusal := &Refusal{Metric: metricBackend, Pool: g.DisplayName(), Reason: ReasonBackend, lacking: true, awaits: true}
-	outcome := c.Claims.outcome(c.claimOf(*g, f))
-	failure := outcome.failure
-	if outcome.address.IsValid() {
-		return c.unfitGrant(g, outcome.address)
+	unfit, failure := c.Claims.outcome(c.claimOf(*g, f))
+	if unfit.IsValid() {
+		return c.unfitGrant(g, unfit)
 	}
 	if failure == nil {
 		refusal.Claiming = true
@@ -175,7 +174,7 @@ func (c *chooser) unfitGrant(g *groups.Group, a netip.Addr) *Refusal {
 // refuses if the grant is for another Service that does not hold a yet.
 func (c *chooser) askGranted(g groups.Group, a netip.Addr) *Refusal {
 	claim := c.claimOf(g, addr.FamilyOf(a))
-	if c.Claims.outcome(claim).address == plain(a) {
+	if has, _ := c.Claims.outcome(claim); has == plain(a) {
 		c.claims = append(c.claims, claim)
 		return nil
 	}
@@ -212,7 +211,7 @@ func (c *chooser) askBackend(a netip.Addr) (*Refusal, bool) {
 	}
 	f := addr.FamilyOf(a)
 	c.claims = append(c.claims, c.claimOf(g, f))
-	if has := c.Claims.outcome(c.claimOf(g, f)).address; has.IsValid() {
+	if has, _ := c.Claims.outcome(c.claimOf(g, f)); has.IsValid() {
 		return &Refusal{Metric: metricOther, Pool: g.DisplayName(), Reason: ReasonInUse, Message: fmt.Sprintf(
 			"%s was asked for, but %s has granted %s to %s, and grants one address at a time; ask for that one, or create the Service again", a, g.Backend, has, c.r.Key())}, true
 	}

@@ -11,8 +11,9 @@ import (
 // holder, and brings the outcome back.
 //
 // A claim belongs to the Services that wait for it. When no Service waits for it, and the Store has
-// its address for no Service, Claims gives the address back. A claim with an unknown outcome is
-// repeated even if no Service waits for it, because only an answer shows what must be given back.
+// its address for no Service, the address is given back. This is decided when a worker takes the
+// Work: so a Service that comes back before that keeps the address. A claim with an unknown outcome
+// is repeated even if no Service waits for it, because only an answer shows what must be given back.
 //
 // A restart loses all claims, but the backend keeps them: see Adopt and Register. Claims is not
 // safe for concurrent use: its user must lock.
@@ -23,8 +24,8 @@ type Claims struct {
 	holders map[Holder]*holder
 	// made counts the claims that were ever made.
 	made int
-	// at are the granted claims, by their address.
-	at map[netip.Addr]*claimed
+	// at are the claims for which the backend has an address.
+	at map[netip.Addr][]*claimed
 	// wanted are the claims that an owner waits for.
 	wanted map[Owner][]claimID
 	// exhausted are the claims that were refused because no address was free.
@@ -57,23 +58,19 @@ type claimed struct {
 	Claim
 	// number orders the claims by their age.
 	number int
-	// granted says that grant has the address of the claim. If it is false, a valid grant is an
-	// address that the backend granted but that no Service can have.
-	granted bool
-	grant   Grant
-	// back are addresses that the backend has for the key, and that must be given back before the
-	// claim is sent again. doubtful says that the backend may no longer have them.
-	back     []netip.Addr
-	doubtful bool
+	// grant is what the backend last granted. If usable is false, no Service can have its address.
+	grant  Grant
+	usable bool
+	// back are addresses that the backend has for the key, and that no Service gets: they must be
+	// given back before the claim is sent again.
+	back []netip.Addr
+	// ask says that the claim must be sent although a grant is usable or no owner waits: the backend
+	// may have granted something although no answer came, or it must be told of the grant.
+	ask bool
 	// busy says that a request is in flight.
 	busy bool
 	// failure is why the last attempt failed, or nil.
 	failure *Error
-	// unsure says that the backend may have granted the claim although no answer came.
-	unsure bool
-	// register says that the claim must inform the backend of a grant that the backend does not
-	// know.
-	register bool
 	// wanters are the owners that wait for the claim, in the order in which they came.
 	wanters []wanter
 }
@@ -113,7 +110,7 @@ func (e *claimed) asksFor(a netip.Addr) bool {
 // NewClaims returns Claims without any claim. store says which addresses are in use.
 func NewClaims(store *Store) *Claims {
 	return &Claims{
-		store: store, of: map[claimID]*claimed{}, holders: map[Holder]*holder{}, at: map[netip.Addr]*claimed{},
+		store: store, of: map[claimID]*claimed{}, holders: map[Holder]*holder{}, at: map[netip.Addr][]*claimed{},
 		wanted: map[Owner][]claimID{}, exhausted: map[*claimed]bool{}, faults: map[string]*Error{},
 	}
 }
@@ -122,42 +119,33 @@ func NewClaims(store *Store) *Claims {
 // be called before the first claim.
 func (c *Claims) SetCluster(name string) { c.cluster = name }
 
-// Cluster returns the name of the cluster.
-func (c *Claims) Cluster() string { return c.cluster }
-
-// GroupOf returns the Ref of the group whose backend granted a.
-func (c *Claims) GroupOf(a netip.Addr) (group string, ok bool) {
-	if e := c.at[plain(a)]; e != nil {
-		return e.Group, true
+// GrantOf returns the backend's grant of a, and the Ref of the group. Without a grant, both are empty.
+func (c *Claims) GrantOf(a netip.Addr) (grant Grant, group string) {
+	if e := c.granted(a); e != nil {
+		return e.grant, e.Group
 	}
-	return "", false
+	return Grant{}, ""
 }
 
-// GrantOf returns the backend's grant of a.
-func (c *Claims) GrantOf(a netip.Addr) (Grant, bool) {
-	if e := c.at[plain(a)]; e != nil {
-		return e.grant, true
+// granted returns the claim whose usable grant has a, or nil.
+func (c *Claims) granted(a netip.Addr) *claimed {
+	for _, e := range c.at[plain(a)] {
+		if e.usable && e.grant.Address == plain(a) {
+			return e
+		}
 	}
-	return Grant{}, false
+	return nil
 }
 
-// outcome is the outcome of a claim.
-type outcome struct {
-	// address is the granted address, if there is one.
-	address netip.Addr
-	// failure is why the last attempt failed, or nil.
-	failure *Error
-}
-
-// outcome returns the outcome of want.
-func (c *Claims) outcome(want Claim) outcome {
-	switch e := c.of[want.id()]; {
+// outcome returns the granted address of a claim, or else why the last attempt failed, if it did.
+func (c *Claims) outcome(claim Claim) (netip.Addr, *Error) {
+	switch e := c.of[claim.id()]; {
 	case e == nil:
-		return outcome{}
-	case e.granted:
-		return outcome{address: e.grant.Address}
+		return netip.Addr{}, nil
+	case e.usable:
+		return e.grant.Address, nil
 	default:
-		return outcome{failure: cmp.Or(e.failure, c.faults[want.Group])}
+		return netip.Addr{}, cmp.Or(e.failure, c.faults[claim.Group])
 	}
 }
 
@@ -189,19 +177,19 @@ func (c *Claims) Fault(group string) *Error { return c.faults[group] }
 func (c *Claims) Has(claim Claim, by Owner) bool {
 	e := c.of[claim.id()]
 	if e == nil {
-		return false
+		h := c.holders[claim.Holder()]
+		return h != nil && h.departed != ""
 	}
-	if len(e.wanters) == 0 && (!e.granted || !c.isHeld(e.grant.Address)) {
+	if len(e.wanters) == 0 && (!e.usable || !c.isHeld(e.grant.Address)) {
 		return true // it ends
 	}
 	return slices.Contains(e.owners(), by) || slices.Contains(c.store.Holders(e.grant.Address), by)
 }
 
-// Want replaces the claims that by waits for. It returns the holders that have work. It also returns
-// the owners that must choose again, because they get a claim that was about to be given back.
-func (c *Claims) Want(by Owner, claims []Claim) (due []Holder, granted []Owner) {
+// Want replaces the claims that by waits for. It returns the holders that have work.
+func (c *Claims) Want(by Owner, claims []Claim) (due []Holder) {
 	if len(claims) == 0 && len(c.wanted[by]) == 0 {
-		return nil, nil
+		return nil
 	}
 	ids := make([]claimID, 0, len(claims))
 	var touched []*claimed
@@ -216,12 +204,11 @@ func (c *Claims) Want(by Owner, claims []Claim) (due []Holder, granted []Owner) 
 		}
 	}
 	for _, e := range touched {
-		was := e.granted
-		if c.changed(e) {
-			due = append(due, e.Holder())
+		if e.agree() && !e.usable {
+			e.failure = nil
 		}
-		if !was && e.granted {
-			granted = append(granted, e.owners()...)
+		if !c.ended(e) && c.isDue(e) {
+			due = append(due, e.Holder())
 		}
 	}
 	if len(ids) == 0 {
@@ -229,7 +216,7 @@ func (c *Claims) Want(by Owner, claims []Claim) (due []Holder, granted []Owner) 
 	} else {
 		c.wanted[by] = ids
 	}
-	return due, granted
+	return due
 }
 
 // want adds by to the Services that wait for want, and returns the claim.
@@ -264,8 +251,11 @@ func (c *Claims) holder(h Holder) *holder {
 	return c.holders[h]
 }
 
-// remove removes a claim for which the backend has nothing.
+// remove removes a claim.
 func (c *Claims) remove(e *claimed) {
+	for _, a := range append(e.back, e.grant.Address) {
+		c.lose(e, a)
+	}
 	delete(c.of, e.id())
 	delete(c.exhausted, e)
 	h := c.holder(e.Holder())
@@ -275,23 +265,14 @@ func (c *Claims) remove(e *claimed) {
 	}
 }
 
-// changed records that other owners wait for e, or that they want something else. It reports
-// whether the holder has work.
-func (c *Claims) changed(e *claimed) (due bool) {
-	another := e.agree()
-	a := e.grant.Address
-	if !e.granted && !e.busy && !e.doubtful && slices.Equal(e.back, []netip.Addr{a}) && len(e.wanters) > 0 && e.asksFor(a) && c.free(a) {
-		e.back = nil
-		c.grant(e, e.grant)
+// ended removes e if nobody needs it and its backend has nothing for it. It reports whether it did.
+func (c *Claims) ended(e *claimed) bool {
+	over := len(e.wanters) == 0 && !e.busy && !e.ask && len(e.back) == 0 && !e.grant.Address.IsValid()
+	if over {
+		c.remove(e)
 	}
-	if another && !e.granted {
-		e.failure = nil
-	}
-	return c.endUnwanted(e) || !e.busy && (another || e.failure == nil && c.sends(e))
+	return over
 }
-
-// free reports whether no granted claim and no Service has a.
-func (c *Claims) free(a netip.Addr) bool { return !c.isHeld(a) && c.at[plain(a)] == nil }
 
 // isHeld reports whether a Service has a.
 func (c *Claims) isHeld(a netip.Addr) bool {
@@ -299,65 +280,65 @@ func (c *Claims) isHeld(a netip.Addr) bool {
 	return held
 }
 
-// Left records that owners have left addresses. An address is given back if the Store has it for no
-// Service and no Service waits for it. Left returns the holders that have work.
+// Left records that owners have left addresses. It returns the holders that have work.
 func (c *Claims) Left(addresses []netip.Addr) (due []Holder) {
 	for _, a := range addresses {
-		if e := c.at[plain(a)]; e != nil && c.endUnwanted(e) {
-			due = append(due, e.Holder())
+		for _, e := range c.at[plain(a)] {
+			if c.isDue(e) {
+				due = append(due, e.Holder())
+			}
 		}
 	}
 	return due
 }
 
-// endUnwanted ends e if no owner waits for it and the Store has its address for no Service.
-// It reports whether the holder has work.
-func (c *Claims) endUnwanted(e *claimed) (due bool) {
-	switch {
-	case e.granted:
-		if c.isHeld(e.grant.Address) || len(e.wanters) > 0 && e.asksFor(e.grant.Address) {
-			return false
-		}
-		c.end(e)
-		return true
-	case len(e.wanters) > 0 || e.busy || len(e.back) > 0:
-		return false // an answer decides, or the claim goes on
-	case e.grant.Address.IsValid():
-		c.end(e)
-		return true
-	case e.unsure:
-		return true
-	}
-	c.remove(e)
-	return false
+// isDue reports whether the holder of e has work that did not fail before.
+func (c *Claims) isDue(e *claimed) bool {
+	return !e.busy && (len(c.unneeded(e)) > 0 || e.failure == nil && c.sends(e))
 }
 
-// end makes the address of e be given back.
-func (c *Claims) end(e *claimed) {
-	c.ungrant(e)
-	e.register = false
-	c.giveBack(e, e.grant.Address)
+// unneeded returns the addresses that the backend has for e and that must be given back. An address
+// that a Service has is never given back.
+func (c *Claims) unneeded(e *claimed) []netip.Addr {
+	all := slices.Clone(e.back)
+	if a := e.grant.Address; a.IsValid() && !slices.Contains(all, a) && (len(e.wanters) == 0 || !e.asksFor(a)) {
+		all = append(all, a)
+	}
+	return slices.DeleteFunc(all, c.isHeld)
+}
+
+// sends reports whether e must be sent.
+func (c *Claims) sends(e *claimed) bool { return e.ask || len(e.wanters) > 0 && !e.usable }
+
+// grant notes that the backend holds grant for e. Services can have it if usable is true.
+func (c *Claims) grant(e *claimed, grant Grant, usable bool) {
+	if before := e.grant.Address; before != grant.Address && !slices.Contains(e.back, before) {
+		c.lose(e, before)
+	}
+	e.grant, e.usable, e.failure, e.ask = grant, usable, nil, false
+	delete(c.exhausted, e)
+	c.has(e, grant.Address)
 }
 
 // giveBack notes that a must be given back. The backend has it for the key of e.
 func (c *Claims) giveBack(e *claimed, a netip.Addr) {
 	if a = plain(a); a.IsValid() && !slices.Contains(e.back, a) {
 		e.back = append(e.back, a)
+		c.has(e, a)
 	}
 }
 
-// grant notes that the backend holds grant for e.
-func (c *Claims) grant(e *claimed, grant Grant) {
-	e.granted, e.grant, e.failure = true, grant, nil
-	e.unsure, e.doubtful = false, false
-	delete(c.exhausted, e)
-	c.at[plain(grant.Address)] = e
+// has notes that the backend has a for e.
+func (c *Claims) has(e *claimed, a netip.Addr) {
+	if a.IsValid() && !slices.Contains(c.at[a], e) {
+		c.at[a] = append(c.at[a], e)
+	}
 }
 
-// ungrant removes e from the granted addresses.
-func (c *Claims) ungrant(e *claimed) {
-	e.granted = false
-	if a := plain(e.grant.Address); c.at[a] == e {
+// lose notes that the backend does not have a for e.
+func (c *Claims) lose(e *claimed, a netip.Addr) {
+	c.at[a] = slices.DeleteFunc(c.at[a], func(other *claimed) bool { return other == e })
+	if len(c.at[a]) == 0 {
 		delete(c.at, a)
 	}
 }

@@ -9,17 +9,17 @@ import (
 // Adopt notes that the backend of the group of claim has granted a to it, without asking
 // the backend. It is for a Service that shows a since before the Claims were made.
 func (c *Claims) Adopt(claim Claim, a netip.Addr) {
-	if c.of[claim.id()] != nil || c.at[plain(a)] != nil {
+	if c.of[claim.id()] != nil || c.granted(a) != nil {
 		return
 	}
-	c.grant(c.add(claim), Grant{Key: claim.Key, Address: plain(a)})
+	c.grant(c.add(claim), Grant{Key: claim.Key, Address: plain(a)}, true)
 }
 
 // Grants returns the granted addresses, by group, in no order.
 func (c *Claims) Grants() map[string][]Grant {
 	grants := map[string][]Grant{}
 	for id, e := range c.of {
-		if e.granted {
+		if e.usable {
 			grants[id.group] = append(grants[id.group], e.grant)
 		}
 	}
@@ -29,11 +29,11 @@ func (c *Claims) Grants() map[string][]Grant {
 // InUse returns how many addresses of each family are granted, by group.
 func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 	counts := map[string]map[addr.Family]int64{}
-	for a, e := range c.at {
-		if counts[e.Group] == nil {
-			counts[e.Group] = map[addr.Family]int64{}
+	for group, grants := range c.Grants() {
+		counts[group] = map[addr.Family]int64{}
+		for _, g := range grants {
+			counts[group][addr.FamilyOf(g.Address)]++
 		}
-		counts[e.Group][addr.FamilyOf(a)]++
 	}
 	return counts
 }
@@ -47,18 +47,17 @@ func (c *Claims) InUse() map[string]map[addr.Family]int64 {
 func (c *Claims) Learn(group string, grants []Grant) (orphans []Grant, known []netip.Addr) {
 	open := map[string]bool{}
 	for id, e := range c.of {
-		// The group of a claim that only waits to be given back may have no worker any more.
-		open[id.key] = open[id.key] || id.group == group || len(e.back) == 0 || e.busy || len(e.wanters) > 0
+		open[id.key] = open[id.key] || c.isOpen(e, group)
 	}
 	for _, g := range grants {
 		g.Address = plain(g.Address)
-		has := c.at[g.Address]
+		has, held := c.granted(g.Address), c.isHeld(g.Address)
 		switch {
 		case open[g.Key]:
-		case has != nil && (has.busy || c.isHeld(g.Address)):
+		case has != nil && (has.busy || held):
 			c.rename(has, g)
-		case c.isHeld(g.Address):
-			c.grant(c.add(Claim{Key: g.Key, Group: group, Family: addr.FamilyOf(g.Address)}), g)
+		case held:
+			c.take(Claim{Group: group, Family: addr.FamilyOf(g.Address)}, g)
 			known = append(known, g.Address)
 		default:
 			orphans = append(orphans, g)
@@ -67,24 +66,42 @@ func (c *Claims) Learn(group string, grants []Grant) (orphans []Grant, known []n
 	return orphans, known
 }
 
+// isOpen reports whether the backend of a group may grant or release something for e yet.
+func (c *Claims) isOpen(e *claimed, group string) bool {
+	switch leaves := len(c.unneeded(e)) > 0; {
+	case e.busy, len(e.wanters) > 0:
+		return true
+	case e.Group != group:
+		return !leaves // the other group may have no worker any more
+	default:
+		return leaves || e.usable || e.ask // else another Service has the address
+	}
+}
+
 // rename notes that the backend holds the address of e under the key of g. It does nothing while an
 // owner waits for e, or while a request for e is in flight.
 func (c *Claims) rename(e *claimed, g Grant) {
-	if e.busy || len(e.wanters) > 0 {
-		return
+	if !e.busy && len(e.wanters) == 0 {
+		c.remove(e)
+		c.take(e.Claim, g)
 	}
-	c.remove(e)
-	claim := e.Claim
+}
+
+// take notes that the backend holds g for a claim with its key.
+func (c *Claims) take(claim Claim, g Grant) {
 	claim.Key = g.Key
-	c.grant(c.add(claim), g)
+	if e := c.of[claim.id()]; e != nil {
+		c.remove(e)
+	}
+	c.grant(c.add(claim), g, true)
 }
 
 // Register makes Work return grants of a group that its backend does not know, as claims for exactly
 // these addresses. It returns the holders that have work.
 func (c *Claims) Register(group string, missing []Grant) (due []Holder) {
 	for _, g := range missing {
-		if e := c.of[claimID{group, g.Key}]; e != nil && e.granted && e.grant.Address == g.Address && !e.busy {
-			e.register = true
+		if e := c.of[claimID{group, g.Key}]; e != nil && e.usable && e.grant.Address == g.Address && !e.busy {
+			e.ask = true
 			due = append(due, e.Holder())
 		}
 	}

@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
@@ -72,8 +73,12 @@ func TestOrphanInUseBelongsToItsService(t *testing.T) {
 		b.answer(claims, granted("203.0.113.7"))
 		b.returns()
 		b.drop(r)
-		if back := b.returns("203.0.113.7"); back[0].Key != "test/default/api/box/v4" {
-			t.Errorf("gives back %s", back[0].Key)
+		var keys []string
+		for _, g := range b.returns("203.0.113.7", "203.0.113.7") {
+			keys = append(keys, g.Key)
+		}
+		if slices.Sort(keys); !slices.Equal(keys, []string{"test/default/api/box/v4", webV4}) {
+			t.Errorf("gives back %s", keys)
 		}
 	})
 }
@@ -92,7 +97,7 @@ func TestLostGrantIsClaimedAgain(t *testing.T) {
 			b.choose(r) // the Service waits for the other family, so it does not have the address yet
 			b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
 			b.answer(b.send(webV4, webV6), answer, failed(ipam.KindExhausted))
-			if _, known := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); known {
+			if _, group := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); group != "" {
 				t.Error("the address is still granted to it")
 			}
 			if claims := b.send(webV4, webV6); claims[0].Address.IsValid() {

@@ -17,8 +17,6 @@ import (
 type backed struct {
 	t *testing.T
 	ipam.Cluster
-	// woken are the owners that the last choice woke.
-	woken []ipam.Owner
 	// due are the holders with work, and busy those with a request in flight.
 	due  []ipam.Holder
 	busy map[ipam.Holder]bool
@@ -90,16 +88,14 @@ func (b *backed) choose(r service.Request) ipam.Choice {
 			b.t.Fatal(err)
 		}
 	}
-	var due []ipam.Holder
-	due, b.woken = b.Claims.Want(who, choice.Claims)
-	b.due = append(b.due, due...)
+	b.due = append(b.due, b.Claims.Want(who, choice.Claims)...)
 	return choice
 }
 
 // drop ends everything that a Service holds and waits for.
 func (b *backed) drop(r service.Request) {
 	who := ipam.Owner(r.Key())
-	due, _ := b.Claims.Want(who, nil)
+	due := b.Claims.Want(who, nil)
 	left, _ := b.Store.Forget(who)
 	b.due = append(append(b.due, due...), b.Claims.Left(left)...)
 }
@@ -150,17 +146,17 @@ func (b *backed) send(keys ...string) []ipam.Claim {
 	return claims
 }
 
-func (b *backed) answer(claims []ipam.Claim, answers ...ipam.Answer) (verdicts []ipam.Verdict) {
+func (b *backed) answer(claims []ipam.Claim, answers ...ipam.Answer) (wanters []ipam.Owner, got []netip.Addr) {
 	for len(claims) > 0 {
 		h, n := claims[0].Holder(), 1
 		for n < len(claims) && claims[n].Holder() == h {
 			n++
 		}
-		some, again := b.Claims.Answered(h, claims[:n], answers[:n], b.Usable)
-		verdicts, claims, answers = append(verdicts, some...), claims[n:], answers[n:]
+		some, addresses, again := b.Claims.Answered(h, claims[:n], answers[:n], b.Usable)
+		wanters, got, claims, answers = append(wanters, some...), append(got, addresses...), claims[n:], answers[n:]
 		b.done(h, again)
 	}
-	return verdicts
+	return wanters, got
 }
 
 // released ends the release of grants of one holder.
@@ -216,9 +212,9 @@ func TestServiceWaitsForItsBackend(t *testing.T) {
 	}
 	claims := b.send(webV4)
 	b.send() // only once
-	verdicts := b.answer(claims, granted("203.0.113.7"))
-	if len(verdicts) != 1 || verdicts[0].Address.String() != "203.0.113.7" || !slices.Equal(verdicts[0].Wanters, []ipam.Owner{"default/web"}) {
-		t.Fatalf("the verdict is %+v", verdicts)
+	wanters, got := b.answer(claims, granted("203.0.113.7"))
+	if len(got) != 1 || got[0].String() != "203.0.113.7" || !slices.Equal(wanters, []ipam.Owner{"default/web"}) {
+		t.Fatalf("%q get %q", wanters, got)
 	}
 	choice = b.choose(r)
 	if show := choice.Result; len(show.Addresses) != 1 || show.From != "box" || show.PoolType != service.PoolRemote || choice.Refusal != nil {

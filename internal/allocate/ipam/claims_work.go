@@ -8,15 +8,12 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// Work is what to ask of a backend for one holder. At most one of the first two fields is set.
+// Work is what to ask of a backend for one holder. At most one of the fields is set.
 type Work struct {
 	// Release are addresses to give back, or a grant without an address: everything of the holder.
 	Release []Grant
 	// Claims are claims to send.
 	Claims []Claim
-	// Kept are addresses that Services have, and of which it has become known that the backend
-	// granted them.
-	Kept []netip.Addr
 }
 
 // Pending returns the holders of a group that have work, those with the oldest claims first.
@@ -37,14 +34,6 @@ func (c *Claims) Pending(group string) []Holder {
 	return due
 }
 
-// sends reports whether e must be sent.
-func (c *Claims) sends(e *claimed) bool {
-	if e.granted {
-		return e.register
-	}
-	return len(e.wanters) > 0 || e.unsure
-}
-
 // Work returns what to ask of the backend for h, and marks it as in flight. Addresses are given back
 // before claims are sent: so the backend cannot perform a release after it has granted the same
 // address again. Work returns nothing while a request for h is in flight.
@@ -54,11 +43,14 @@ func (c *Claims) Work(h Holder) Work {
 		return Work{}
 	}
 	var w Work
-	for _, e := range slices.Clone(has.claims) {
-		w.Kept = append(w.Kept, c.keepHeld(e)...)
-		for _, a := range e.back {
+	for _, e := range has.claims {
+		for _, a := range c.unneeded(e) {
+			if a == e.grant.Address {
+				e.usable, e.ask = false, e.ask && !e.usable
+			}
+			c.giveBack(e, a)
 			e.busy = true
-			w.Release = append(w.Release, e.grantOf(a))
+			w.Release = append(w.Release, Grant{Key: e.Key, Address: a})
 		}
 	}
 	if len(w.Release) > 0 {
@@ -69,7 +61,7 @@ func (c *Claims) Work(h Holder) Work {
 			continue
 		}
 		claim := e.Claim
-		if e.granted {
+		if e.usable {
 			claim.Address = e.grant.Address
 		}
 		e.busy = true
@@ -79,35 +71,6 @@ func (c *Claims) Work(h Holder) Work {
 		w.Release = []Grant{{Key: has.departed}}
 	}
 	return w
-}
-
-// grantOf returns the grant of a, which the backend has for the key of e.
-func (e *claimed) grantOf(a netip.Addr) Grant {
-	if e.grant.Address == a {
-		return e.grant
-	}
-	return Grant{Key: e.Key, Address: a}
-}
-
-// keepHeld keeps addresses of e that were about to be given back, but that a Service has: the backend
-// granted them twice, or another claim knows them. It returns the address that is e's from now on.
-func (c *Claims) keepHeld(e *claimed) (kept []netip.Addr) {
-	held := slices.DeleteFunc(slices.Clone(e.back), func(a netip.Addr) bool { return !c.isHeld(a) })
-	if len(held) == 0 {
-		return nil
-	}
-	e.back = slices.DeleteFunc(e.back, func(a netip.Addr) bool { return slices.Contains(held, a) })
-	if len(e.wanters) > 0 || e.granted || len(e.back) > 0 {
-		return nil
-	}
-	g := e.grantOf(held[0])
-	if has := c.at[held[0]]; has != nil {
-		c.remove(e)
-		c.rename(has, g)
-		return nil
-	}
-	c.grant(e, g)
-	return held[:1]
 }
 
 // Released takes the outcome of giving back grants, in their order. It reports whether the holder has
@@ -124,15 +87,18 @@ func (c *Claims) Released(h Holder, grants []Grant, errs []error) (more bool) {
 		}
 		e.busy = false
 		if errs[i] != nil {
-			e.failure, e.doubtful = AsError(errs[i]), true
+			e.failure = AsError(errs[i])
 			continue
 		}
-		e.back = slices.DeleteFunc(e.back, func(a netip.Addr) bool { return a == plain(g.Address) })
-		if !e.granted && plain(e.grant.Address) == plain(g.Address) {
+		a := plain(g.Address)
+		e.back = slices.DeleteFunc(e.back, func(other netip.Addr) bool { return other == a })
+		if e.grant.Address == a && !e.usable {
 			e.grant, e.failure = Grant{}, nil // a later claim may have an unknown outcome
 		}
-		e.doubtful = e.doubtful && len(e.back) > 0
-		if c.endUnwanted(e); c.of[e.id()] == nil {
+		if e.grant.Address != a {
+			c.lose(e, a)
+		}
+		if c.ended(e) {
 			c.Depart(h, e.Key)
 		}
 	}
@@ -143,12 +109,17 @@ func (c *Claims) Released(h Holder, grants []Grant, errs []error) (more bool) {
 func (c *Claims) hasWork(h Holder) bool {
 	has := c.holders[h]
 	return has != nil && (len(has.claims) == 0 && has.departed != "" ||
-		slices.ContainsFunc(has.claims, func(e *claimed) bool { return len(e.back) > 0 || c.sends(e) }))
+		slices.ContainsFunc(has.claims, func(e *claimed) bool { return len(c.unneeded(e)) > 0 || c.sends(e) }))
 }
 
 // Depart notes that everything of a holder must be given back, once it has no claim left. key is a
-// key of the holder.
-func (c *Claims) Depart(h Holder, key string) { c.holder(h).departed = key }
+// key of the holder. Depart ignores a key of Services that share an address, because others may have
+// what that key names.
+func (c *Claims) Depart(h Holder, key string) {
+	if OwnerOf(key) != "" {
+		c.holder(h).departed = key
+	}
+}
 
 // departed takes the outcome of giving back everything of a holder.
 func (c *Claims) departed(h Holder, err error) {
@@ -174,18 +145,11 @@ func (c *Claims) Exhausted(group string, f addr.Family) (h Holder, ok bool) {
 	return oldest.Holder(), true
 }
 
-// Verdict is the effect of one answer.
-type Verdict struct {
-	Claim Claim
-	// Wanters are the Services that wait for the claim, in the order in which they came.
-	Wanters []Owner
-	// Address is the address that they get. It is the zero address if they get none.
-	Address netip.Addr
-}
-
 // Answered takes the answers to claims of h, in their order. An address that usable refuses goes to
-// no Service. again says that the holder has other work than the claims that were refused.
-func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable func(Claim, netip.Addr) *Error) (verdicts []Verdict, again bool) {
+// no Service. Answered returns the Services that wait for the claims, in the order in which they came,
+// and the addresses that they get. again says that the holder has other work than the claims that
+// were refused.
+func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable func(Claim, netip.Addr) *Error) (wanters []Owner, granted []netip.Addr, again bool) {
 	for i, claim := range claims {
 		e := c.of[claim.id()]
 		if e == nil {
@@ -193,50 +157,39 @@ func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable fun
 		}
 		e.busy = false
 		for _, a := range answers[i].Surplus {
-			if a = plain(a); !c.isHeld(a) && (!e.granted || e.grant.Address != a) {
+			if a = plain(a); !c.isHeld(a) && (!e.usable || e.grant.Address != a) {
 				c.giveBack(e, a)
 			}
 		}
-		if e.granted {
+		if err := answers[i].Err; e.usable {
 			c.registered(e, answers[i])
-			again = again || len(e.back) > 0 || !e.granted && c.sends(e)
-			continue
-		}
-		if err := answers[i].Err; err != nil {
-			c.refused(e, claim, AsError(err))
 		} else {
-			c.granted(e, answers[i].Grant, usable)
+			wanters = append(wanters, e.owners()...)
+			if err != nil {
+				c.refused(e, claim, AsError(err))
+			} else if c.accepted(e, answers[i].Grant, usable); e.usable {
+				granted = append(granted, e.grant.Address)
+			}
 		}
-		again = again || len(e.back) > 0 || e.failure == nil && c.sends(e)
-		v := Verdict{Claim: e.Claim, Wanters: e.owners()}
-		if e.granted {
-			v.Address = e.grant.Address
-		}
-		verdicts = append(verdicts, v)
+		again = again || c.isDue(e)
+		c.ended(e)
 	}
-	return verdicts, again
+	return distinct(wanters), granted, again
 }
 
-// granted notes that the backend granted e.
-func (c *Claims) granted(e *claimed, grant Grant, usable func(Claim, netip.Addr) *Error) {
+// accepted notes that the backend granted e.
+func (c *Claims) accepted(e *claimed, grant Grant, usable func(Claim, netip.Addr) *Error) {
 	grant.Key, grant.Address = e.Key, plain(grant.Address)
 	err := usable(e.Claim, grant.Address)
-	delete(c.exhausted, e)
-	if len(e.wanters) == 0 || !e.asksFor(grant.Address) {
-		e.grant, e.failure, e.unsure, e.doubtful = grant, nil, false, err != nil
-		c.end(e)
-		return
-	}
-	if other := c.at[grant.Address]; err == nil && other != nil {
+	if other := c.granted(grant.Address); err == nil && other != nil {
 		err = &Error{Kind: KindTaken, Message: "the backend granted " + grant.Address.String() + " to " + HolderOf(other.Key) +
 			" too; look there for two claims of one address"}
 	}
-	if err != nil {
-		// The grant is not given back: the backend would grant the same address again.
-		e.grant, e.failure, e.doubtful = grant, err, true
-		return
+	wanted := len(e.wanters) > 0 && e.asksFor(grant.Address)
+	c.grant(e, grant, wanted && err == nil)
+	if wanted {
+		e.failure = err // but the address is not given back: the backend would grant it again
 	}
-	c.grant(e, grant)
 }
 
 // refused notes that the backend did not grant e, which was sent as claim.
@@ -245,17 +198,16 @@ func (c *Claims) refused(e *claimed, claim Claim, err *Error) {
 	delete(c.exhausted, e)
 	switch err.Kind {
 	case KindExhausted, KindTaken, KindInvalid:
-		e.unsure = false // e.grant stays: the backend may have it nevertheless
+		e.ask = false // e.grant stays: the backend may have it nevertheless
 		if claim.Address != e.Address {
 			e.failure = nil // the refusal was for an address that is no longer asked for
 		} else if err.Kind == KindExhausted {
 			c.exhausted[e] = true
 		}
 	case KindUnknown:
-		e.unsure = true
+		e.ask = true
 	case KindMisconfigured, KindUnavailable:
 	}
-	c.endUnwanted(e)
 }
 
 // registered takes the answer to a claim that was sent to register a grant. A Service that has the
@@ -264,13 +216,13 @@ func (c *Claims) refused(e *claimed, claim Claim, err *Error) {
 // the outcome is unknown, the claim is sent again, because only an answer shows what the backend has
 // granted.
 func (c *Claims) registered(e *claimed, a Answer) {
-	e.register = a.Err != nil && AsError(a.Err).Kind == KindUnknown
+	e.ask = a.Err != nil && AsError(a.Err).Kind == KindUnknown
 	switch {
 	case a.Err == nil && plain(a.Grant.Address) == e.grant.Address:
 		e.grant, e.failure = a.Grant, nil
 	case !c.isHeld(e.grant.Address) && denies(a):
-		c.ungrant(e)
-		e.grant, e.unsure = Grant{}, true
+		c.grant(e, Grant{}, false)
+		e.ask = true
 	case a.Err != nil:
 		e.failure = AsError(a.Err)
 	case !c.isHeld(a.Grant.Address):

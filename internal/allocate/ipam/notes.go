@@ -33,7 +33,7 @@ type Count struct {
 func (c *chooser) notes(addresses []netip.Addr) []Note {
 	var notes []Note
 	for _, a := range c.unshown(addresses) {
-		if grant, ok := c.Claims.GrantOf(a); ok && grant.Object != "" {
+		if grant, _ := c.Claims.GrantOf(a); grant.Object != "" {
 			g, _, _ := c.GroupOf(a)
 			notes = append(notes, Note{Reason: "IPAMRecord", Message: fmt.Sprintf("%s holds %s as %s", g.Backend, a, grant.Object)})
 		}
