@@ -190,6 +190,7 @@ func (l *allocations) decide(r service.Request) (decision, error) {
 // decideLocked is decide for a caller that holds the lock.
 func (l *allocations) decideLocked(r service.Request) (decision, error) {
 	l.cluster.Store.Age(time.Now())
+	l.of(owner(r)).departs = false
 	r.Held = l.shown(r)
 	d := decision{Choice: l.choose(r)}
 	if err := l.hold(owner(r), d.Choice); err != nil {

@@ -156,3 +156,30 @@ func TestRefusedClaimIsRetriedWhenTheBackendHasAddresses(t *testing.T) {
 		})
 	}
 }
+
+// The Service is of another type for so short a time that the backend has not released its address.
+func TestServiceThatComesBackDepartsAgain(t *testing.T) {
+	s := newFixture(t, backedBox)
+	s.cluster.Claims.SetCluster("test")
+	r := s.wants("web", inGroup("box"))
+	for range 2 {
+		s.gets(r, "")
+		answerEach(s.allocations, takeClaims(s.allocations, "box"), ipam.Answer{Grant: ipam.Grant{Address: netip.MustParseAddr("203.0.113.7")}})
+		s.gets(r, "203.0.113.7")
+		if waits := s.depart(r); !slices.Equal(waits, []string{"box"}) {
+			t.Errorf("the departure waits for %q", waits)
+		}
+		_, back, _ := takeAll(s.allocations, "box")
+		if len(back) != 1 {
+			t.Fatalf("gives back %v, want one address", back)
+		}
+		s.Released(ipam.Holder{Group: "box", Name: "default/web"}, back, []error{nil})
+	}
+	if _, _, gone := takeAll(s.allocations, "box"); len(gone) != 1 {
+		t.Errorf("dismisses %q", gone)
+	}
+	s.Released(ipam.Holder{Group: "box", Name: "default/web"}, []ipam.Grant{{Key: "test/default/web/box/v4"}}, []error{nil})
+	if waits := s.depart(r); len(waits) > 0 {
+		t.Errorf("the departure waits for %q", waits)
+	}
+}
