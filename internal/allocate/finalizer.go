@@ -152,7 +152,7 @@ func (s *services) depart(ctx context.Context, svc *corev1.Service, m *memory) (
 		}
 		return done, err
 	}
-	if why := s.faults(waits); why != "" && m.isNewRefusal(why) {
+	if why := s.allocations.faults(waits); why != "" && m.isNewRefusal(why) {
 		s.event(svc, corev1.EventTypeWarning, "ReleasePending", "the Service is kept until its addresses are released: "+why+
 			"; to give them up without that: kubectl patch service -n "+svc.Namespace+" "+svc.Name+` --type=json -p '[{"op":"remove","path":"/metadata/finalizers"}]'`)
 	}
@@ -164,21 +164,16 @@ func (s *services) depart(ctx context.Context, svc *corev1.Service, m *memory) (
 const departurePause = 5 * time.Second
 
 // faults says why the backends of groups do not work, or "".
-func (s *services) faults(groups []string) string {
+func (l *allocations) faults(groups []string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var texts []string
 	for _, group := range groups {
-		if fault := s.allocations.faultOf(group); fault != nil {
+		if fault := l.cluster.Claims.Fault(group); fault != nil {
 			texts = append(texts, fmt.Sprintf("ServiceGroup %q: %s", group, fault.Message))
 		}
 	}
 	return strings.Join(texts, "; ")
-}
-
-// faultOf returns why the backend of a group does not work, or nil.
-func (l *allocations) faultOf(group string) *ipam.Error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cluster.Claims.Fault(group)
 }
 
 // RemoveFinalizers removes the finalizers of PureLB from all Services and ServiceGroups, because no

@@ -36,7 +36,7 @@ func (l *allocations) usages(states map[string]backends.State) []usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]usage, len(l.cluster.Groups.Usable))
-	granted := l.cluster.Claims.InUse()
+	granted := l.cluster.Claims.Grants()
 	for i, g := range l.cluster.Groups.Usable {
 		all[i] = usageOf(l.cluster.Store, g)
 		if s, known := states[g.Ref()]; known {
@@ -49,11 +49,10 @@ func (l *allocations) usages(states map[string]backends.State) []usage {
 	return all
 }
 
-// managed fills in the usage of a group with a backend. inUse counts the addresses of the
-// group that Services hold.
-func (u *usage) managed(inUse map[addr.Family]int64) {
-	for f, n := range inUse {
-		u.inUse[f] = n
+// managed fills in the usage of a group with a backend, which granted these addresses.
+func (u *usage) managed(granted []ipam.Grant) {
+	for _, g := range granted {
+		u.inUse[addr.FamilyOf(g.Address)]++
 	}
 	if u.backend == nil || !u.backend.Known {
 		return

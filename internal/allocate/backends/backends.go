@@ -253,20 +253,15 @@ func (m *Manager) leave(s *server, stop context.CancelFunc) {
 	}
 }
 
-// hold is the part of a grant that the sweep compares.
-type hold struct {
-	key     string
-	address string
-}
-
-func holdOf(g ipam.Grant) hold { return hold{g.Key, g.Address.Unmap().String()} }
+// compared returns the part of a grant that the sweep compares.
+func compared(g ipam.Grant) ipam.Grant { return ipam.Grant{Key: g.Key, Address: g.Address.Unmap()} }
 
 // holds returns the grants of the cluster, of all groups.
-func (m *Manager) holds() (all map[hold]bool, byGroup map[string][]ipam.Grant) {
-	byGroup, all = m.ledger.Holds(), map[hold]bool{}
+func (m *Manager) holds() (all map[ipam.Grant]bool, byGroup map[string][]ipam.Grant) {
+	byGroup, all = m.ledger.Holds(), map[ipam.Grant]bool{}
 	for _, grants := range byGroup {
 		for _, g := range grants {
-			all[holdOf(g)] = true
+			all[compared(g)] = true
 		}
 	}
 	return all, byGroup

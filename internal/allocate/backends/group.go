@@ -252,18 +252,14 @@ func (g *group) failed(ctx context.Context, h ipam.Holder, fault *ipam.Error, al
 	}
 }
 
-// settled notes that h has no work left. If no holder fails any more, only a count shows whether the
-// backend works.
+// settled notes that h has no work left. If it failed before, only a count shows whether the backend
+// works.
 func (g *group) settled(h ipam.Holder) {
 	g.mu.Lock()
-	_, failed := g.failing[h]
-	delete(g.failing, h)
-	unknown := failed && len(g.failing) == 0
-	if unknown {
-		g.counted = time.Time{}
-	}
-	g.mu.Unlock()
-	if unknown {
+	defer g.mu.Unlock()
+	if fault := g.failing[h]; fault != nil {
+		delete(g.failing, h)
+		g.failing[counting] = fault
 		g.queue.Add(counting)
 	}
 }

@@ -65,10 +65,10 @@ func (s *server) sweep(ctx context.Context, members []netBox) (pages int) {
 		return 0
 	}
 	after, _ := s.manager.holds()
-	listed := map[hold]bool{}
+	listed := map[ipam.Grant]bool{}
 	unknown := map[string][]ipam.Grant{}
 	for _, g := range grants {
-		h := holdOf(g)
+		h := compared(g)
 		if listed[h] = true; !before[h] && !after[h] {
 			group := groupOf(members, g)
 			unknown[group] = append(unknown[group], g)
@@ -77,7 +77,7 @@ func (s *server) sweep(ctx context.Context, members []netBox) (pages int) {
 	for _, m := range members {
 		var missing []ipam.Grant
 		for _, g := range beforeByGroup[m.group.Name] {
-			if h := holdOf(g); after[h] && !listed[h] {
+			if h := compared(g); after[h] && !listed[h] {
 				missing = append(missing, g)
 			}
 		}

@@ -26,18 +26,6 @@ func (c *Claims) Grants() map[string][]Grant {
 	return grants
 }
 
-// InUse returns how many addresses of each family are granted, by group.
-func (c *Claims) InUse() map[string]map[addr.Family]int64 {
-	counts := map[string]map[addr.Family]int64{}
-	for group, grants := range c.Grants() {
-		counts[group] = map[addr.Family]int64{}
-		for _, g := range grants {
-			counts[group][addr.FamilyOf(g.Address)]++
-		}
-	}
-	return counts
-}
-
 // Learn takes grants that the backend of a group has but Grants does not. It returns the orphans:
 // those that no claim may have, and whose addresses no Service has.
 //
