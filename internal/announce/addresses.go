@@ -32,6 +32,8 @@ type record struct {
 	// other nodes give the address up for this one.
 	coming *coming
 	offer  *offer
+	// giver is the node that gave the address to this one and is still in its slot, or "".
+	giver string
 	// arrived is when the address was last added. An agent that is busy reads late what was said about
 	// the address, and then still needs to know whether the address was new.
 	arrived time.Time
@@ -208,7 +210,7 @@ func (m *Addresses) Forget(now time.Time, p Plan, held map[netip.Addr]string) {
 			r.losses, r.misplaced = losses{}, false
 		}
 		if local[ip] == nil {
-			r.claims, r.urgent, r.named = nil, false, ""
+			r.claims, r.urgent, r.named, r.giver = nil, false, "", ""
 		}
 		if held[ip] == "" {
 			r.arrived, r.defended = time.Time{}, time.Time{}

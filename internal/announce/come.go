@@ -156,6 +156,11 @@ func (m *Addresses) settle(now time.Time, s Situation, p Plan, missing []Address
 			r.losses.present(now)
 		}
 	}
+	for _, d := range p.Decisions {
+		if r := m.each[d.IP]; r != nil && r.giver != d.Named {
+			r.giver = "" // the slot names another node now
+		}
+	}
 	for ip, r := range m.each {
 		if !missed[ip] {
 			r.coming = nil
@@ -179,6 +184,9 @@ func (m *Addresses) answerOffers(now time.Time, s Situation, local map[netip.Add
 			r.urgent = len(r.offer.from) > 0
 			for _, node := range r.offer.from {
 				o.Taken[node] = append(o.Taken[node], ip)
+				if node == local[ip].Named {
+					r.giver = node
+				}
 			}
 		}
 		if taken || len(r.offer.from) == 0 || !now.Before(r.offer.until) {
@@ -245,15 +253,19 @@ func (m *Addresses) Offered(now time.Time, from string, addresses []netip.Addr) 
 	}
 }
 
-// Offers returns the addresses that other nodes ask this one to take at the time now.
-func (m *Addresses) Offers(now time.Time) map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
+// Offers returns the nodes that ask this one at now to take addresses, and those that gave it addresses
+// and are still in their slots.
+func (m *Addresses) Offers(now time.Time) (offered map[netip.Addr][]string, given map[netip.Addr]string) {
+	offered, given = map[netip.Addr][]string{}, map[netip.Addr]string{}
 	for ip, r := range m.each {
 		if r.offer != nil && now.Before(r.offer.until) {
-			all[ip] = true
+			offered[ip] = slices.Clone(r.offer.from)
+		}
+		if r.giver != "" {
+			given[ip] = r.giver
 		}
 	}
-	return all
+	return offered, given
 }
 
 // Probed records that a probe of addresses on link ended at now, and which machines answered.

@@ -2,6 +2,7 @@ package announce
 
 import (
 	"net/netip"
+	"time"
 
 	"purelb.io/purelb/internal/nodes/election"
 )
@@ -64,6 +65,12 @@ type Decision struct {
 	// Message explains some reasons further, or says what is wrong with an address that is
 	// announced nevertheless.
 	Message string
+	// Better is a node that should have the local address rather than this one, which has it, if its group
+	// lets addresses go back. It must be able to have the address for After before the address goes.
+	Better string
+	After  time.Duration
+	// Voluntary says that the address goes back. It stays if the Winner does not take it.
+	Voluntary bool
 	// AnswersBy is the link by which clients outside of the network of a local address get their
 	// answers, if it is another one than that of the address. The kernel may have rules that say
 	// otherwise.

@@ -19,7 +19,7 @@ func asked(s *announce.Service) { s.Adopt = true }
 func share(s *announce.Situation) { s.Share() }
 
 func offered(ips ...string) twist {
-	return func(s *announce.Situation) { s.Offered = each(true, ips...) }
+	return func(s *announce.Situation) { s.Offered = each([]string{"node-b"}, ips...) }
 }
 
 // Another load balancer answers for an address on node-b: that node should take it.

@@ -74,7 +74,7 @@ func (m *Addresses) leave(now time.Time, r *record, d Decision, o *Outcome) bool
 		o.Parting[d.IP], o.Next = true, Sooner(o.Next, g.until)
 		return false
 	}
-	return g.taken || d.Dark || !m.OnlyTaken
+	return g.taken || d.Dark || !m.OnlyTaken && !d.Voluntary
 }
 
 // Depart lets all handovers begin anew: this node leaves. onlyTaken becomes OnlyTaken.

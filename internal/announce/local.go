@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/nodes/election"
@@ -17,7 +18,15 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 		return d.keep(ip)
 	}
 	choice := d.elect(ip, preference)
-	decision := Decision{Winner: choice.Node, Because: choice.Reason, HandTo: d.handTo(ip, choice.Node)}
+	decision := Decision{}
+	if best, after := d.better(ip, choice.Node, preference); best.Node != "" {
+		if decision.Voluntary = ip == d.Returning; decision.Voluntary {
+			choice = best
+		} else {
+			decision.Better, decision.After = best.Node, after
+		}
+	}
+	decision.Winner, decision.Because, decision.HandTo = choice.Node, choice.Reason, d.handTo(ip, choice.Node)
 	decision.Named, decision.Used = d.named(ip)
 	link, prefix, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
 	switch {
@@ -57,18 +66,40 @@ func (d *decider) leave(ip netip.Addr) Decision {
 }
 
 // elect chooses the node that should have ip. If no node that could have ip has a ready
-// endpoint, a node whose endpoint ends and still serves is better than none.
+// endpoint, a node whose endpoint ends and still serves is better than none. The holder may let ip go back
+// to this node, if this node should have it.
 func (d *decider) elect(ip netip.Addr, preference election.Preference) election.Choice {
-	choice := d.view.Choose(ip, d.holder(ip), preference)
+	holder := d.holder(ip)
+	choice := d.view.Choose(ip, holder, preference)
+	if slices.Contains(d.Offered[ip], holder) {
+		if best := d.view.Choose(ip, "", preference); best.Node == d.Self {
+			choice = best
+		}
+	}
 	if choice.Reason != election.ReasonNoEndpoints {
 		return choice
 	}
 	svc, _ := d.followed(ip) // an address without such a Service has no preference
 	if ending := d.Ending[svc.of(ip)]; len(ending) > 0 {
 		preference.Nodes = setOf(ending)
-		return d.view.Choose(ip, d.holder(ip), preference)
+		return d.view.Choose(ip, holder, preference)
 	}
 	return choice
+}
+
+// better returns the node that would have ip without a holder, if this node is the holder and the group
+// of ip lets addresses go back, and how long that node must be able to have ip before. While ip goes,
+// this node is the holder by its slot alone.
+func (d *decider) better(ip netip.Addr, holder string, preference election.Preference) (best election.Choice, after time.Duration) {
+	group, _, ok := d.Config.Groups.GroupOf(ip)
+	if !ok || group.RebalanceAfter == 0 || holder != d.Self {
+		return election.Choice{}, 0
+	}
+	best = d.view.Choose(ip, "", preference)
+	if best.Node == d.Self || d.held(ip) && d.handTo(ip, best.Node) == "" {
+		return election.Choice{}, 0
+	}
+	return best, group.RebalanceAfter
 }
 
 func setOf(nodes []string) map[string]bool {
@@ -79,24 +110,35 @@ func setOf(nodes []string) map[string]bool {
 	return set
 }
 
-// preference returns the nodes that should preferably have ip. There is a preference only if
+// preference returns the nodes that should preferably have ip. Endpoints are a preference only if
 // it is the same for all Services that have ip: see followed.
 func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) {
+	p = d.placement(ip)
 	svc, ok := d.followed(ip)
-	if !ok {
+	strict := svc.AllowLocal && svc.LocalPolicy
+	if !ok || d.Endpoints == nil || !strict && !svc.Affinity {
 		return p, true
 	}
-	p.Strict = svc.AllowLocal && svc.LocalPolicy
-	if d.Endpoints == nil || !p.Strict && !svc.Affinity {
-		return election.Preference{}, true
-	}
 	nodes, known := d.Endpoints[svc.of(ip)]
-	p.Nodes = setOf(nodes)
+	p.Strict, p.Nodes = strict, setOf(nodes)
 	return p, known
 }
 
+// placement returns the preference that people have written: the node that the first Service with ip
+// names, and the group whose weights order the nodes.
+func (d *decider) placement(ip netip.Addr) (p election.Preference) {
+	for _, svc := range d.holders[ip] {
+		p.Named = cmp.Or(p.Named, svc.Node)
+	}
+	if group, _, ok := d.Config.Groups.GroupOf(ip); ok && len(group.Nodes) > 0 {
+		p.Group = group.Ref()
+	}
+	return p
+}
+
 // holder returns the node that announces ip now, as far as is known. That is the node in a
-// slot, if it can still have ip. Otherwise it is this node, if it carries ip.
+// slot, if it can still have ip and has not just given it to this one. Otherwise it is this node, if it
+// carries ip.
 //
 // An address without a slot that another load balancer serves belongs to the node that answers for it. That
 // node knows so if the address is there, or if another node hears its answers and asks it to take the address.
@@ -107,6 +149,9 @@ func (d *decider) preference(ip netip.Addr) (p election.Preference, known bool) 
 func (d *decider) holder(ip netip.Addr) string {
 	for _, svc := range d.holders[ip] {
 		slot, ok := service.SlotOf(svc.Slots, ip)
+		if ok && slot.Node == d.Given[ip] {
+			return d.Self
+		}
 		if ok && d.view.IsCandidate(slot.Node, ip) {
 			return slot.Node
 		}
@@ -114,7 +159,7 @@ func (d *decider) holder(ip netip.Addr) string {
 	if d.held(ip) && !d.Contested[ip] {
 		return d.Self
 	}
-	if _, used := d.named(ip); !used && (d.Offered[ip] || d.shared[ip]) {
+	if _, used := d.named(ip); !used && (len(d.Offered[ip]) > 0 || d.shared[ip]) {
 		return d.Self
 	}
 	return ""

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
@@ -17,6 +19,49 @@ import (
 func plain(*announce.Service)    {}
 func affine(s *announce.Service) { s.Affinity = true }
 func strict(s *announce.Service) { s.LocalPolicy, s.AllowLocal = true, true }
+
+func names(node string) func(*announce.Service) {
+	return func(s *announce.Service) { s.Node = node }
+}
+
+// weighed makes the groups order the nodes, and gives one of them a weight.
+func weighed(node string, weight int) twist {
+	return func(s *announce.Situation) {
+		all := slices.Clone(s.Config.Groups.Usable)
+		weights := map[string]int{}
+		for i := range all {
+			all[i].Name = fmt.Sprintf("group-%d", i)
+			all[i].Nodes = []groups.NodeWeight{{Weight: weight}}
+			weights[all[i].Ref()] = weight
+		}
+		s.Config.Groups = groupsOf(all...)
+		among(node, func(m *election.Member) { m.Weights = weights })(s)
+	}
+}
+
+// rebalanced is change, with groups that let addresses go back after a minute.
+func rebalanced(change twist) twist {
+	return func(s *announce.Situation) {
+		change(s)
+		all := slices.Clone(s.Config.Groups.Usable)
+		for i := range all {
+			all[i].RebalanceAfter = time.Minute
+		}
+		s.Config.Groups = groupsOf(all...)
+	}
+}
+
+func returning(ip string) twist {
+	return func(s *announce.Situation) { s.Returning = netip.MustParseAddr(ip) }
+}
+
+func offeredBy(node, ip string) twist {
+	return func(s *announce.Situation) { s.Offered = each([]string{node}, ip) }
+}
+
+func given(node, ip string) twist {
+	return func(s *announce.Situation) { s.Given = each(node, ip) }
+}
 
 // sharer returns a change that makes a Service share its addresses, with this selector.
 func sharer(selector string, change func(*announce.Service)) func(*announce.Service) {
@@ -82,6 +127,12 @@ func showChoice(d announce.Decision) string {
 	if d.Dark {
 		text += ", go at once"
 	}
+	if d.Voluntary {
+		text += ", by choice"
+	}
+	if d.Better != "" {
+		text += fmt.Sprintf(", better %s after %s", d.Better, d.After)
+	}
 	return text
 }
 
@@ -103,6 +154,38 @@ func TestDecideByPreference(t *testing.T) {
 			"10.0.0.5 kept\nfd00::50 undecided\n"},
 		{"affinity: not of a shared address", []twist{serveAs("default/web", affine, both...), serveAs("default/zzz", nil, both...), endpoints("node-b")},
 			"10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n10.0.0.5 electionWon, node-a by hash\nfd00::50 electionWon, node-a by hash\n"},
+
+		// What people have written.
+		{"the node that its Service names", []twist{serveAs("default/web", names("node-b"), both...), has(here4), reachable("node-b")},
+			"10.0.0.5 lostElection, node-b by named, hand to node-b\nfd00::50 lostElection, node-b by named\n"},
+		{"the node that the first of the Services names", []twist{serveAs("default/aaa", plain, both...), serveAs("default/web", names("node-b"), both...)},
+			"10.0.0.5 lostElection, node-b by named\nfd00::50 lostElection, node-b by named\n10.0.0.5 lostElection, node-b by named\nfd00::50 lostElection, node-b by named\n"},
+		{"of the nodes with endpoints, if only these may", []twist{serveAs("default/web", func(s *announce.Service) { strict(s); names("node-b")(s) }, both...), endpoints("node-b node-c")},
+			"10.0.0.5 lostElection, node-b by named\nfd00::50 lostElection, node-b by named\n"},
+		{"but not a node without them", []twist{serveAs("default/web", func(s *announce.Service) { strict(s); names("node-a")(s) }, both...), endpoints("node-c")},
+			"10.0.0.5 lostElection, node-c by affinity\nfd00::50 lostElection, node-c by affinity\n"},
+		{"the largest weight of its group", []twist{serve(both...), weighed("node-c", 5)},
+			"10.0.0.5 lostElection, node-c by hash\nfd00::50 lostElection, node-c by hash\n"},
+		{"it takes nothing from the holder", []twist{serve(both...), weighed("node-c", 5), has(here4, here6)},
+			"10.0.0.5 electionWon, node-a by holder\nfd00::50 electionWon, node-a by holder\n"},
+
+		// Going back.
+		{"the node that should have it, while it stays", []twist{serve(both...), has(here4), rebalanced(weighed("node-c", 5)), reachable("node-c")},
+			"10.0.0.5 electionWon, node-a by holder, better node-c after 1m0s\nfd00::50 lostElection, node-c by hash\n"},
+		{"a node that cannot be asked is not better", []twist{serve(both...), has(here4, here6), rebalanced(weighed("node-c", 5))},
+			"10.0.0.5 electionWon, node-a by holder\nfd00::50 electionWon, node-a by holder\n"},
+		{"one address goes", []twist{serve(both...), has(here4, here6), rebalanced(weighed("node-c", 5)), reachable("node-c"), returning("10.0.0.5")},
+			"10.0.0.5 lostElection, node-c by hash, hand to node-c, by choice\nfd00::50 electionWon, node-a by holder, better node-c after 1m0s\n"},
+		{"it went, and the slot is late", []twist{serveAs("default/web", slots("node-a,eth0,10.0.0.5"), "10.0.0.5"), rebalanced(weighed("node-c", 5)), reachable("node-c"), returning("10.0.0.5")},
+			"10.0.0.5 lostElection, node-c by hash, by choice\n"},
+		{"it comes: the holder offers it, and it should be here", []twist{serveAs("default/web", slots("node-b,eth0,10.0.0.5"), "10.0.0.5"), offeredBy("node-b", "10.0.0.5")},
+			"10.0.0.5 electionWon, node-a by hash\n"},
+		{"it does not come where it should not be", []twist{serveAs("default/web", slots("node-b,eth0,10.0.0.5"), "10.0.0.5"), offeredBy("node-b", "10.0.0.5"), weighed("node-c", 5)},
+			"10.0.0.5 lostElection, node-b by holder\n"},
+		{"nor by an offer of another node than the holder", []twist{serveAs("default/web", slots("node-b,eth0,10.0.0.5"), "10.0.0.5"), offeredBy("node-c", "10.0.0.5")},
+			"10.0.0.5 lostElection, node-b by holder\n"},
+		{"it came, and the slot is late", []twist{serveAs("default/web", slots("node-b,eth0,10.0.0.5"), "10.0.0.5"), has(here4), given("node-b", "10.0.0.5")},
+			"10.0.0.5 electionWon, node-a by holder\n"},
 
 		// Policy Local on local addresses.
 		{"allowed policy Local: only where endpoints are", []twist{serveAs("default/web", strict, both...), endpoints("node-c")},

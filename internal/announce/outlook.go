@@ -137,5 +137,9 @@ func (o Outlook) Why() string {
 	case election.ReasonNoEndpoints:
 		reason = ReasonNoEndpoints
 	}
-	return Decision{Where: o.Where, Reason: reason, Winner: o.Choice.Node, Because: o.Choice.Reason}.Why()
+	why := Decision{Where: o.Where, Reason: reason, Winner: o.Choice.Node, Because: o.Choice.Reason}.Why()
+	if named := o.Preference.Named; named != "" && o.Choice.Node != named {
+		why += "; node " + named + ", which its Service names by the annotation " + AnnotationNode + ", cannot have it now"
+	}
+	return why
 }

@@ -36,7 +36,9 @@ type Service struct {
 	// text, or "".
 	Selector string
 	// Affinity says that nodes with a ready endpoint are preferred.
-	Affinity    bool
+	Affinity bool
+	// Node is the node that should have the local addresses, or "".
+	Node        string
 	SkipIPv6DAD bool
 	// Adopt says that its user asks PureLB to adopt its addresses from another controller.
 	Adopt bool
@@ -59,9 +61,11 @@ func (svc Service) of(ip netip.Addr) ServiceFamily {
 // the cluster has the node "".
 type Endpoints map[ServiceFamily][]string
 
-// AnnotationNodeAffinity is set on a Service by its user. affinityEndpoints is its only
-// value: nodes with a ready endpoint are preferred.
+// Annotations that the user sets on a Service. AnnotationNode names the node that should have its
+// local addresses. The only value of AnnotationNodeAffinity is affinityEndpoints: nodes with a ready
+// endpoint are preferred.
 const (
+	AnnotationNode         = "purelb.io/node"
 	AnnotationNodeAffinity = "purelb.io/node-affinity"
 	affinityEndpoints      = "service-endpoints"
 )
@@ -90,6 +94,7 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 		AllowLocal:  allowLocal,
 		Selector:    service.Selector(svc),
 		Affinity:    svc.Annotations[AnnotationNodeAffinity] == affinityEndpoints,
+		Node:        strings.TrimSpace(svc.Annotations[AnnotationNode]),
 		SkipIPv6DAD: given.SkipIPv6DAD,
 		Adopt:       service.AsksAdoption(svc),
 	}, true
@@ -144,8 +149,13 @@ type Situation struct {
 	// Unserved are the Services with the policy Local that have a ready endpoint on this node which
 	// its kube-proxy does not serve yet.
 	Unserved map[ServiceFamily]bool
+	// Offered holds the nodes that ask this one to take an address. Given holds the nodes that gave an
+	// address to this one and are still in its slot.
+	Offered map[netip.Addr][]string
+	Given   map[netip.Addr]string
+	// Returning is the address that goes back to the node that should have it, or the zero value: see
+	// Returns.
+	Returning netip.Addr
 	// Contested are addresses that are on this node and that another machine claims too.
 	Contested map[netip.Addr]bool
-	// Offered are the addresses that other nodes ask this one to take.
-	Offered map[netip.Addr]bool
 }

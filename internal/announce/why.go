@@ -51,8 +51,10 @@ func chosen(d Decision) string {
 	switch d.Because {
 	case election.ReasonHolder:
 		return d.Winner + " has it and can keep it"
+	case election.ReasonNamed:
+		return d.Winner + " is the node that its Service names by the annotation " + AnnotationNode
 	case election.ReasonHash:
-		return d.Winner + " has the lowest hash of the nodes in its network"
+		return d.Winner + " has the lowest hash of the nodes in its network that its group prefers, or of all if it prefers none"
 	case election.ReasonAffinity:
 		return d.Winner + " has a ready endpoint of its Service"
 	case election.ReasonAffinityFallback:

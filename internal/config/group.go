@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/groups"
 )
@@ -75,6 +77,10 @@ func (r *reading) own(form form) {
 	r.group.Announce, r.group.SkipIPv6DAD = form.announce, form.skipIPv6DAD
 	r.group.MultiPool, r.group.BalancePools = form.pools.MultiPool, form.pools.BalancePools
 	r.group.ForbidMultiPool = form.pools.AllowMultiPool != nil && !*form.pools.AllowMultiPool
+	for _, n := range form.nodes {
+		r.group.Nodes = append(r.group.Nodes, groups.NodeWeight{Selector: labels.SelectorFromSet(n.NodeSelector), Weight: int(n.Weight)})
+	}
+	r.group.RebalanceAfter = duration(form.rebalanceAfter, 0)
 	r.modes(form)
 	r.ranges = r.rangesOf(form)
 	for _, w := range r.ranges {

@@ -1,12 +1,15 @@
 package config_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestGroupsMayWithdrawIdleAddresses(t *testing.T) {
@@ -25,6 +28,26 @@ func TestGroupsMayWithdrawIdleAddresses(t *testing.T) {
 		if groups := c.Groups.Usable; len(groups) != 1 || groups[0].WithdrawIdle != want {
 			t.Errorf("%s is read as %+v, %v", name, groups, c.Problems)
 		}
+	}
+}
+
+func TestGroupsMayPreferNodes(t *testing.T) {
+	local := &v2.LocalSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "192.0.2.0/25", Subnet: "192.0.2.0/24"}}}
+	local.Nodes = []v2.NodeWeight{
+		{NodeSelector: map[string]string{"rack": "a"}, Weight: 1},
+		{NodeSelector: map[string]string{"rack": "a", "disk": "fast"}, Weight: 10},
+	}
+	local.RebalanceAfter = "10m"
+	c := config.For([]v2.ServiceGroup{{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "web"}, Spec: v2.ServiceGroupSpec{Local: local}}}, nil, home)
+	if len(c.Problems) > 0 || c.Groups.Usable[0].RebalanceAfter != 10*time.Minute {
+		t.Fatalf("%+v, %v", c.Groups.Usable, c.Problems)
+	}
+	for want, labels := range map[string]map[string]string{
+		"map[]":       {"rack": "b", "disk": "fast"},
+		"map[web:1]":  {"rack": "a", "disk": "slow"},
+		"map[web:10]": {"rack": "a", "disk": "fast"},
+	} {
+		expect.Equal(t, fmt.Sprint(labels), fmt.Sprint(c.Groups.WeightsOf(labels)), want)
 	}
 }
 

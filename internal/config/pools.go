@@ -15,7 +15,10 @@ type form struct {
 	pools       v2.Pools
 	single      v2.Single
 	skipIPv6DAD bool
-	withdrawal  v2.Withdrawal
+	nodes       []v2.NodeWeight
+	// rebalanceAfter is empty if addresses stay where they are.
+	rebalanceAfter v2.Duration
+	withdrawal     v2.Withdrawal
 	// netbox and external are set if a backend manages the addresses. There are no
 	// pools then.
 	netbox   *v2.NetboxSpec
@@ -28,7 +31,7 @@ func formsOf(spec v2.ServiceGroupSpec) []form {
 	if l := spec.Local; l != nil {
 		forms = append(forms, form{
 			name: "local", field: "spec.local", announce: announceOf(l.Announce),
-			pools: l.Pools, single: l.Single, skipIPv6DAD: l.SkipIPv6DAD, withdrawal: l.Withdrawal,
+			pools: l.Pools, single: l.Single, skipIPv6DAD: l.SkipIPv6DAD, nodes: l.Nodes, rebalanceAfter: l.RebalanceAfter, withdrawal: l.Withdrawal,
 		})
 	}
 	if r := spec.Remote; r != nil {

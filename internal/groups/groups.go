@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +58,11 @@ type Group struct {
 	// declaration order, then the single pool; v4 before v6.
 	Pools       []Pool
 	SkipIPv6DAD bool
+	// Nodes order the nodes that may have the addresses of a local group.
+	Nodes []NodeWeight
+	// RebalanceAfter is how long a node must have been able to have a local address before the address
+	// goes back to it. 0 means that it never does.
+	RebalanceAfter time.Duration
 	// Deleting says that the group is being deleted. It gives no new address. Services keep theirs.
 	Deleting bool
 	// WithdrawIdle says that no node announces an address while no Service that has it has
@@ -71,6 +77,29 @@ type Group struct {
 	// Without it only Services of one namespace may.
 	SharedAcrossNamespaces bool
 	Boundary
+}
+
+// NodeWeight gives a weight of 1 or more to the nodes with certain labels.
+type NodeWeight struct {
+	Selector labels.Selector
+	Weight   int
+}
+
+// WeightsOf returns the weights of a node with these labels, by the Refs of groups. Of several weights
+// the largest counts. A group without an entry gives the node no weight.
+func (gs Groups) WeightsOf(node map[string]string) map[string]int {
+	var weights map[string]int
+	for _, g := range gs.Usable {
+		for _, n := range g.Nodes {
+			if n.Selector.Matches(labels.Set(node)) && n.Weight > weights[g.Ref()] {
+				if weights == nil {
+					weights = map[string]int{}
+				}
+				weights[g.Ref()] = n.Weight
+			}
+		}
+	}
+	return weights
 }
 
 // Boundary says which Services a group is for.

@@ -73,7 +73,7 @@ func (in *LocalSpec) DeepCopyInto(out *LocalSpec) {
 	*out = *in
 	in.Pools.DeepCopyInto(&out.Pools)
 	out.Single = in.Single
-	out.LocalOptions = in.LocalOptions
+	in.LocalOptions.DeepCopyInto(&out.LocalOptions)
 	out.Withdrawal = in.Withdrawal
 }
 

@@ -37,7 +37,7 @@ type Pools struct {
 	// allowMultiPool: false forbids Services to ask for one address of every
 	// range by their annotation "purelb.io/multi-pool: true", unless multiPool is
 	// true. Such a Service gets one address per family, and its condition says
-	// so. Services that already have several addresses keep them. Default: true.
+	// so. Services that have several addresses keep them. Default: true.
 	// +optional
 	AllowMultiPool *bool `json:"allowMultiPool,omitempty"`
 
@@ -57,12 +57,11 @@ type Pools struct {
 type AddressPool struct {
 	// pool is the range: its first and its last address, as in
 	// "192.168.1.100-192.168.1.150", or a CIDR, as in "2001:db8::100/120", which
-	// begins with the address as written and ends with the last address of the
-	// CIDR. It must lie inside subnet. PureLB does not hand out the network,
-	// broadcast and IPv6 subnet-router anycast addresses of subnet, except in two
-	// cases: the range is written as first and last address; or it is virtual,
-	// which means that aggregation is /32 or /128, the group is not local, and no
-	// node is in the subnet.
+	// begins with the address as written. It must lie inside subnet. The network,
+	// broadcast and IPv6 subnet-router anycast addresses of subnet are left out,
+	// except if the range is written as first and last address, or is virtual:
+	// aggregation is /32 or /128, the group is not local, and no node is in the
+	// subnet.
 	// +required
 	Pool Range `json:"pool"`
 
@@ -71,16 +70,15 @@ type AddressPool struct {
 	// +required
 	Subnet Subnet `json:"subnet"`
 
-	// aggregation is the mask of the addresses on the dummy interface, and so of
-	// the routes that routers learn. "default" is the mask of the subnet; "/32"
-	// (IPv4) or "/128" (IPv6) gives each address its own route. Local addresses
-	// get the mask of the node's interface instead. Default: "default".
+	// aggregation is the mask of the routes that routers learn to remote
+	// addresses. "default" is the mask of the subnet; "/32" (IPv4) or "/128"
+	// (IPv6) gives each address its own route. Default: "default".
 	// +optional
 	Aggregation Aggregation `json:"aggregation,omitempty"`
 
-	// exclude are addresses of pool that PureLB never hands out: each entry is a
-	// range, a CIDR (all of it) or a single address. All must lie inside pool. A
-	// Service that already has one keeps it. Default: none.
+	// exclude are addresses of pool that PureLB never hands out: ranges, CIDRs
+	// (all of each) and single addresses, all inside pool. A Service that already
+	// has one keeps it. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -143,6 +141,35 @@ type LocalOptions struct {
 	// another host already uses. Default: false.
 	// +optional
 	SkipIPv6DAD bool `json:"skipIPv6DAD,omitempty"`
+
+	// nodes are the nodes that should have the addresses: of those in the subnet
+	// that are not being drained, one with the largest weight. An address that a
+	// node has stays there, see rebalanceAfter. Default: all nodes are equal.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	Nodes []NodeWeight `json:"nodes,omitempty"`
+
+	// rebalanceAfter is how long a node must be able to have an address before
+	// the address goes back to it, one after the other, as in "10m". Default:
+	// addresses stay where they are.
+	// +optional
+	RebalanceAfter Duration `json:"rebalanceAfter,omitempty"`
+}
+
+// NodeWeight gives a weight to nodes.
+type NodeWeight struct {
+	// nodeSelector are the labels that a node must have.
+	// +kubebuilder:validation:MinProperties=1
+	// +required
+	NodeSelector map[string]string `json:"nodeSelector"`
+
+	// weight of the node. A node without one has 0. Of several, the largest counts.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=1
+	// +optional
+	Weight int32 `json:"weight,omitempty"`
 }
 
 // Exclusions have few rules, because the API server limits the cost of all rules together. It

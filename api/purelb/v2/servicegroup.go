@@ -124,14 +124,11 @@ type RemoteSpec struct {
 
 // Withdrawal says when no node announces addresses of a group.
 type Withdrawal struct {
-	// withdrawWithoutEndpoints removes an address from all nodes while no Service
-	// that has it has a ready endpoint of the address's family on any node, so
-	// that routers send traffic to another cluster that also announces the
-	// address (anycast). The nodes remove the address 5 s after the last endpoint
-	// is gone. They add it again with the first endpoint, or later if this
-	// happens often. If no endpoint is ready, a terminating endpoint that still
-	// serves counts. Default: false: the address stays, and connections are
-	// refused.
+	// withdrawWithoutEndpoints removes an address from all nodes when no Service
+	// that has it has had a ready endpoint of its family for 5 s, so that routers
+	// send traffic to another cluster with the address (anycast). If no endpoint
+	// is ready, a terminating one that still serves counts. The first endpoint
+	// brings the address back. Default: false: connections are refused.
 	// +optional
 	WithdrawWithoutEndpoints bool `json:"withdrawWithoutEndpoints,omitempty"`
 }

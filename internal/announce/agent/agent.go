@@ -160,6 +160,7 @@ type Agent struct {
 	soft      soft
 	endings   announce.Endings
 	idle      announce.IdleDamping
+	returns   announce.Returns
 	addresses announce.Addresses
 	conflicts announce.Conflicts
 	held      heldAddresses

@@ -36,6 +36,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 		a.noteConflicts(now, seen, plan, done),
 		a.askListener(plan, done),
 		a.followUp(now, plan, done),
+		todo{next: a.returns.Observe(now, plan)},
 	)
 	a.addresses.Forget(now, plan, a.held.read())
 	a.askLinks(seen)

@@ -100,7 +100,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.hazards, o.again = append(o.hazards, h), announce.Sooner(o.again, again)
 	}
 	o.record.Problem = joined(append([]string{o.problem, a.conflicts.Problem(o.Services)}, textsOf(o.hazards)...)...)
-	o.Contested, o.Offered = a.conflicts.Contested(now), a.addresses.Offers(now)
+	o.Contested, o.Returning = a.conflicts.Contested(now), a.returns.Going
+	o.Offered, o.Given = a.addresses.Offers(now)
 	if o.Complete {
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)
@@ -165,7 +166,7 @@ func (a *Agent) ofThisNode(p election.Peers, o *observation) election.Peers {
 	for i := range p.Members {
 		if m := &p.Members[i]; m.Node == a.Node {
 			m.Draining, m.Eligible = o.record.Draining != "", m.Eligible && a.leaving == ""
-			m.Unconfigured, m.Unable = o.Agent == nil, o.record.Unable
+			m.Unconfigured, m.Unable, m.Weights = o.Agent == nil, o.record.Unable, o.record.Weights
 		}
 	}
 	return p
@@ -193,6 +194,7 @@ func (a *Agent) read(o *observation, objects Snapshot) {
 	if o.chosen != nil {
 		o.record.Agent = o.chosen.Namespace + "/" + o.chosen.Name
 	}
+	o.record.Weights = o.Config.Groups.WeightsOf(objects.Node.Labels)
 	o.overruled = overruled(o.Config, objects.Node.Labels, o.chosen)
 	o.Services = make([]announce.Service, 0, len(objects.Services))
 	for _, s := range objects.Services {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,29 @@ func TestSegmentHandoverHasNoGap(t *testing.T) {
 	s.exclude(have, false)
 	s.exclude(lacks, true)
 	s.expect("after the handover back", have)
+	c.again(t)
+	if lost, gap := c.end(t); lost != 0 {
+		t.Errorf("%d requests have no answer, the longest gap is %s; want none", lost, gap)
+	}
+}
+
+// An address goes back to the node that should have it when that node has been able to have it for the
+// time that the group says.
+func TestSegmentAddressesGoBackWithoutAGap(t *testing.T) {
+	t.Parallel()
+	s, have, lacks, _ := pair(t, nil)
+	c := newPinger(t, "192.0.2.9")
+	s.exclude(have, true)
+	s.expect("after the handover", lacks)
+	s.change(func(o *objects) {
+		o.Groups = slices.Clone(o.Groups)
+		o.Groups[0].Generation++
+		o.Groups[0].Spec.Local = o.Groups[0].Spec.Local.DeepCopy()
+		o.Groups[0].Spec.Local.RebalanceAfter = "1s"
+	})
+	c.again(t)
+	s.exclude(have, false)
+	eventuallyIs(t, "the holder of the address that goes back", have, func() string { return s.holders("192.0.2.9") })
 	c.again(t)
 	if lost, gap := c.end(t); lost != 0 {
 		t.Errorf("%d requests have no answer, the longest gap is %s; want none", lost, gap)

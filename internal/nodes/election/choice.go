@@ -6,7 +6,9 @@ import "net/netip"
 const (
 	// ReasonHolder: the node has the address and may keep it.
 	ReasonHolder = "holder"
-	// ReasonHash: the node has the lowest hash of all candidates.
+	// ReasonNamed: the Service names the node.
+	ReasonNamed = "named"
+	// ReasonHash: the node has the lowest hash of all candidates with the largest weight.
 	ReasonHash = "hash"
 	// ReasonAffinity: the node has the lowest hash of the preferred candidates.
 	ReasonAffinity = "affinity"
@@ -34,6 +36,11 @@ type Preference struct {
 	Nodes map[string]bool
 	// Strict says that only Nodes are candidates.
 	Strict bool
+	// Named is the node that the Service names, or "". It is better than all others, and if Strict,
+	// than all others of Nodes.
+	Named string
+	// Group is the Ref of the group whose weights order the nodes before their hash does, or "".
+	Group string
 }
 
 func (p Preference) exists() bool { return p.Strict || p.Nodes != nil }
@@ -43,6 +50,8 @@ func (p Preference) reason(node, holder string, draining bool) string {
 	switch {
 	case draining:
 		return ReasonLastResort
+	case node == p.Named:
+		return ReasonNamed
 	case p.exists() && !p.Nodes[node]:
 		return ReasonAffinityFallback
 	case node == holder:
@@ -58,13 +67,14 @@ func (p Preference) reason(node, holder string, draining bool) string {
 // now, or "".
 //
 // It chooses among the best candidates. A node that is not draining is better than a draining node.
-// Of two nodes with the same draining state, a preferred node is better. A draining node will soon
+// Of two nodes with the same draining state, the named node is better, and then a preferred node. A draining node will soon
 // lose its endpoints, so an address that moves there would soon move again. A node without an
 // endpoint only costs a hop. Draining nodes remain candidates: an address is never taken from the
 // last node that can have it.
 //
-// If holder is one of the best candidates, it keeps the address. Otherwise the Winner of these
-// candidates gets it. So a node that returns takes no address from the node that replaced it.
+// If holder is one of the best candidates, it keeps the address. Otherwise the Winner of those of
+// these candidates gets it that have the largest weight. So a node that returns takes no address from
+// the node that replaced it.
 //
 // A node that cannot add ip is chosen only if there is no other.
 func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
@@ -74,10 +84,11 @@ func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
 			return c
 		}
 	}
-	if node := v.steady.choose(ip, holder, p); node != "" {
+	weights := v.weights[p.Group]
+	if node := v.steady.choose(ip, holder, p, weights); node != "" {
 		return Choice{Node: node, Reason: p.reason(node, holder, false)}
 	}
-	if node := v.draining.choose(ip, holder, p); node != "" {
+	if node := v.draining.choose(ip, holder, p, weights); node != "" {
 		return Choice{Node: node, Reason: p.reason(node, holder, true)}
 	}
 	if p.Strict && v.Choose(ip, "", Preference{}).Node != "" {

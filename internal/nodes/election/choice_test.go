@@ -30,6 +30,16 @@ func only(nodes string) election.Preference {
 	return p
 }
 
+func named(node string, p election.Preference) election.Preference {
+	p.Named = node
+	return p
+}
+
+func weighed(group string, p election.Preference) election.Preference {
+	p.Group = group
+	return p
+}
+
 // Without preferences, the hashes choose node-c for 192.168.1.100 and node-b for 2001:db8::1.
 func TestChooseByPreference(t *testing.T) {
 	none := election.Preference{}
@@ -58,6 +68,22 @@ func TestChooseByPreference(t *testing.T) {
 		{"a node that stays before a preferred one that drains", "192.168.1.100", "node-a", "", prefer("node-a"), election.Choice{Node: "node-c", Reason: "affinityFallback"}},
 		{"the preferred node if all drain", "192.168.1.100", "node-a node-b node-c", "node-b", prefer("node-a"), election.Choice{Node: "node-a", Reason: "lastResort"}},
 
+		{"the named node before the holder", "192.168.1.100", "", "node-b", named("node-a", none), election.Choice{Node: "node-a", Reason: "named"}},
+		{"the named node stays the holder", "192.168.1.100", "", "node-a", named("node-a", none), election.Choice{Node: "node-a", Reason: "named"}},
+		{"the named node before a preferred one", "192.168.1.100", "", "node-b", named("node-a", prefer("node-b")), election.Choice{Node: "node-a", Reason: "named"}},
+		{"the holder keeps the address if the named node drains", "192.168.1.100", "node-a", "node-b", named("node-a", none), election.Choice{Node: "node-b", Reason: "holder"}},
+		{"the named node if all drain", "192.168.1.100", "node-a node-b node-c", "node-b", named("node-a", none), election.Choice{Node: "node-a", Reason: "lastResort"}},
+		{"a named node that cannot have it", "192.168.1.100", "", "", named("node-z", none), election.Choice{Node: "node-c", Reason: "hash"}},
+		{"strict: the named node is one of the preferred", "192.168.1.100", "", "node-b", named("node-a", only("node-a node-b")), election.Choice{Node: "node-a", Reason: "named"}},
+		{"strict: the named node is none of the preferred", "192.168.1.100", "", "", named("node-a", only("node-b")), election.Choice{Node: "node-b", Reason: "affinity"}},
+
+		{"the largest weight before the lowest hash", "192.168.1.100", "", "", weighed("uneven", none), election.Choice{Node: "node-b", Reason: "hash"}},
+		{"the lowest hash of equal weights", "2001:db8::1", "", "", weighed("even", none), election.Choice{Node: "node-a", Reason: "hash"}},
+		{"a group without weights", "192.168.1.100", "", "", weighed("other", none), election.Choice{Node: "node-c", Reason: "hash"}},
+		{"the holder keeps the address whatever its weight", "192.168.1.100", "", "node-a", weighed("uneven", none), election.Choice{Node: "node-a", Reason: "holder"}},
+		{"a draining node comes last whatever its weight", "192.168.1.100", "node-b", "", weighed("uneven", none), election.Choice{Node: "node-c", Reason: "hash"}},
+		{"the largest weight of the preferred", "192.168.1.100", "", "", weighed("uneven", prefer("node-a node-c")), election.Choice{Node: "node-c", Reason: "affinity"}},
+
 		{"strict: only preferred nodes", "192.168.1.100", "", "node-b", only("node-a"), election.Choice{Node: "node-a", Reason: "affinity"}},
 		{"strict: a preferred node even if it drains", "2001:db8::1", "node-a", "node-a", only("node-a"), election.Choice{Node: "node-a", Reason: "lastResort"}},
 		{"strict: no preferred node", "192.168.1.100", "", "node-b", only(""), election.Choice{Reason: "noEndpoints"}},
@@ -69,6 +95,11 @@ func TestChooseByPreference(t *testing.T) {
 			var members []election.Member
 			for _, node := range abc {
 				m := on(node, "192.168.1.0/24", "2001:db8::/64")
+				m.Weights = map[string]map[string]int{
+					"node-a": {"even": 2},
+					"node-b": {"uneven": 9},
+					"node-c": {"even": 2, "uneven": 8},
+				}[node]
 				if slices.Contains(strings.Fields(tt.draining), node) {
 					m = draining(m)
 				}

@@ -31,8 +31,12 @@ func Winner(ip netip.Addr, candidates []string) string {
 // ranking finds the winner of one address.
 type ranking struct {
 	suffix string // "#" and the address
-	winner string
-	lowest [sha256.Size]byte
+	// weights are the weights of candidates, and most is that of the winner. A candidate without one
+	// has 0.
+	weights map[string]int
+	most    int
+	winner  string
+	lowest  [sha256.Size]byte
 }
 
 func rankingFor(ip netip.Addr) ranking {
@@ -41,6 +45,12 @@ func rankingFor(ip netip.Addr) ranking {
 
 // enter adds node as a candidate. Adding it again changes nothing.
 func (c *ranking) enter(node string) {
+	switch weight := c.weights[node]; {
+	case weight < c.most:
+		return
+	case weight > c.most:
+		c.winner, c.most = "", weight
+	}
 	var buffer [320]byte // holds the longest names that Kubernetes allows
 	sum := sha256.Sum256(append(append(buffer[:0], node...), c.suffix...))
 	if c.winner == "" || bytes.Compare(sum[:], c.lowest[:]) < 0 {

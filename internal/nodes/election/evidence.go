@@ -52,6 +52,8 @@ type Leased struct {
 	Renewed time.Time
 	// Unable are addresses that the node cannot add, or that do not stay there.
 	Unable []netip.Addr
+	// Weights are the weights of the node, by the Refs of groups.
+	Weights map[string]int
 	// Unconfigured says that no LBNodeAgent is in force on the node.
 	Unconfigured bool
 	// Slow says that the node renews its Lease rarely. Such a Lease is valid for minutes.

@@ -34,7 +34,7 @@ func Merge(e Evidence, now time.Time) Peers {
 		if c.stateOf(node) != gone {
 			p.Members = append(p.Members, Member{
 				Node: node, Subnets: r.Subnets, Eligible: true, Draining: r.Draining, Reachable: c.hears(node),
-				Unproven: c.unproven(node), Unable: c.leases[node].Unable, Unconfigured: c.leases[node].Unconfigured,
+				Unproven: c.unproven(node), Unable: c.leases[node].Unable, Weights: c.leases[node].Weights, Unconfigured: c.leases[node].Unconfigured,
 			})
 		}
 	}

@@ -20,6 +20,8 @@ type Member struct {
 	Unproven bool
 	// Unable are addresses that the node cannot add, or that do not stay there.
 	Unable []netip.Addr
+	// Weights are the weights of the node, by the Refs of groups. A group without one has 0.
+	Weights map[string]int
 	// Unconfigured says that no LBNodeAgent is in force on the node, so that the node
 	// announces nothing.
 	Unconfigured bool
@@ -38,12 +40,20 @@ type View struct {
 	members          []Member
 	// unable are the nodes that cannot add an address.
 	unable map[netip.Addr]map[string]bool
+	// weights are the weights of the nodes, by group.
+	weights map[string]map[string]int
 }
 
 // NewView returns the View of members.
 func NewView(members []Member) View {
-	v := View{newCandidateSet(), newCandidateSet(), members, map[netip.Addr]map[string]bool{}}
+	v := View{newCandidateSet(), newCandidateSet(), members, map[netip.Addr]map[string]bool{}, map[string]map[string]int{}}
 	for _, m := range members {
+		for group, weight := range m.Weights {
+			if v.weights[group] == nil {
+				v.weights[group] = map[string]int{}
+			}
+			v.weights[group][m.Node] = weight
+		}
 		for _, ip := range m.Unable {
 			if v.unable[ip] == nil {
 				v.unable[ip] = map[string]bool{}
@@ -102,24 +112,28 @@ func (f candidateSet) has(node string, ip netip.Addr) bool {
 }
 
 // choose returns the best node for ip, or "".
-func (f candidateSet) choose(ip netip.Addr, holder string, p Preference) string {
+func (f candidateSet) choose(ip netip.Addr, holder string, p Preference, weights map[string]int) string {
+	if f.has(p.Named, ip) && (!f.unproven[p.Named] || p.Named == holder) && (!p.Strict || p.Nodes[p.Named]) {
+		return p.Named
+	}
 	if p.exists() {
-		if node := f.among(p.Nodes, ip, holder); node != "" || p.Strict {
+		if node := f.among(p.Nodes, ip, holder, weights); node != "" || p.Strict {
 			return node
 		}
 	}
 	if f.has(holder, ip) {
 		return holder
 	}
-	return f.winner(ip)
+	return f.winner(ip, weights)
 }
 
 // among returns the best of nodes for ip, or "".
-func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, holder string) string {
+func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, holder string, weights map[string]int) string {
 	if nodes[holder] && f.has(holder, ip) {
 		return holder
 	}
 	c := rankingFor(ip)
+	c.weights = weights
 	for node, preferred := range nodes {
 		if preferred && !f.unproven[node] && f.has(node, ip) {
 			c.enter(node)
@@ -128,9 +142,10 @@ func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, holder string)
 	return c.winner
 }
 
-// winner returns the Winner of all nodes that can have ip, or "".
-func (f candidateSet) winner(ip netip.Addr) string {
+// winner returns the Winner of the nodes with the largest weight that can have ip, or "".
+func (f candidateSet) winner(ip netip.Addr, weights map[string]int) string {
 	c := rankingFor(ip)
+	c.weights = weights
 	for nodes := range f.nodes.with(ip) {
 		for _, node := range nodes {
 			c.enter(node)

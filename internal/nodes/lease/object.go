@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,6 +42,9 @@ const (
 	// AnnotationUnable are the addresses of Services that the node cannot add, or that do not stay
 	// there, separated by commas. It is absent if there are none.
 	AnnotationUnable = "purelb.io/unable-addresses"
+	// AnnotationWeights are the weights of the node for the groups that prefer some nodes, as
+	// comma-separated "group=weight". It is absent if there are none.
+	AnnotationWeights = "purelb.io/node-weights"
 	// AnnotationInstance is the UID of the pod that renews the Lease.
 	AnnotationInstance = "purelb.io/instance"
 	// AnnotationAgent is the LBNodeAgent in force, "namespace/name".
@@ -61,7 +65,7 @@ const Selector = "app.kubernetes.io/name=purelb,app.kubernetes.io/component=lbno
 
 // These limits apply to each Lease that is read. The limits for gateways, MACs and unable addresses
 // also apply to a Lease that is written.
-const maxSubnets, maxAddresses, maxGateways, maxMACs, maxUnable = 256, 1024, 64, 64, 64
+const maxSubnets, maxAddresses, maxGateways, maxMACs, maxUnable, maxWeights = 256, 1024, 64, 64, 64, 1024
 
 // MaxClaims is the largest number of claims that one Lease may carry.
 const MaxClaims = 64
@@ -81,6 +85,8 @@ type Record struct {
 	Claims []Claim
 	// Unable are the addresses that the node cannot have. The Lease carries only the first 64.
 	Unable []netip.Addr
+	// Weights are the weights of the node, by the Refs of groups.
+	Weights map[string]int
 	// Agent is the LBNodeAgent in force, "namespace/name", or "".
 	Agent string
 	// Problem is the reason why the node announces nothing or too little, or "".
@@ -94,16 +100,19 @@ type Record struct {
 // Digest returns a number that changes with the part of r that other agents read from the
 // Lease and not from gossip alone. It is never 0.
 func (r Record) Digest() uint64 {
-	return digest(join(r.Subnets), join(r.Addresses), join(r.MACs[:min(len(r.MACs), maxMACs)]), join(r.Unable[:min(len(r.Unable), maxUnable)]), r.Agent)
+	return digest(join(r.Subnets), join(r.Addresses), join(r.MACs[:min(len(r.MACs), maxMACs)]), join(r.Unable[:min(len(r.Unable), maxUnable)]), weightsText(r.Weights), r.Agent)
 }
 
 // digest computes Record.Digest from the annotations of a Lease. Other agents need only know
-// whether there is an LBNodeAgent. Agents of earlier versions do not know the addresses in unable.
-func digest(subnets, addresses, macs, unable, agent string) uint64 {
+// whether there is an LBNodeAgent. Agents of earlier versions do not know the weights.
+func digest(subnets, addresses, macs, unable, weights, agent string) uint64 {
 	configured := agent != ""
 	text := fmt.Appendf(nil, "%s\n%s\n%s\n%t", subnets, addresses, macs, configured)
 	if unable != "" {
 		text = fmt.Append(text, "\n"+unable)
+	}
+	if weights != "" {
+		text = fmt.Append(text, "\nweights "+weights)
 	}
 	sum := sha256.Sum256(text)
 	return max(binary.BigEndian.Uint64(sum[:]), 1)
@@ -114,7 +123,7 @@ func (r Record) Equal(s Record) bool {
 	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining && r.Gossip == s.Gossip &&
 		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses) &&
 		slices.Equal(r.Gateways, s.Gateways) && slices.Equal(r.MACs, s.MACs) && slices.Equal(r.Claims, s.Claims) &&
-		slices.Equal(r.Unable, s.Unable)
+		slices.Equal(r.Unable, s.Unable) && maps.Equal(r.Weights, s.Weights)
 }
 
 // write writes r into o, with the renewal time now and this duration.
@@ -135,6 +144,7 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 		AnnotationGateways: join(r.Gateways[:min(len(r.Gateways), maxGateways)]),
 		AnnotationClaims:   join(r.Claims[:min(len(r.Claims), MaxClaims)]),
 		AnnotationUnable:   join(r.Unable[:min(len(r.Unable), maxUnable)]),
+		AnnotationWeights:  weightsText(r.Weights),
 		AnnotationProblem:  r.Problem,
 		AnnotationDraining: r.Draining,
 		AnnotationGossip:   addrPortText(r.Gossip),
@@ -201,6 +211,34 @@ func join[T fmt.Stringer](values []T) string {
 		texts[i] = v.String()
 	}
 	return strings.Join(texts, ",")
+}
+
+// weightsText writes weights in the form of the annotation.
+func weightsText(weights map[string]int) string {
+	var entries []string
+	for _, group := range slices.Sorted(maps.Keys(weights)) {
+		if len(entries) < maxWeights {
+			entries = append(entries, fmt.Sprintf("%s=%d", group, weights[group]))
+		}
+	}
+	return strings.Join(entries, ",")
+}
+
+// parseWeights parses the annotation. It skips entries that are mistakes.
+func parseWeights(text string) map[string]int {
+	var weights map[string]int
+	for part := range strings.SplitSeq(text, ",") {
+		group, number, _ := strings.Cut(strings.TrimSpace(part), "=")
+		weight, err := strconv.Atoi(number)
+		if err != nil || group == "" || weight < 1 || len(weights) == maxWeights {
+			continue
+		}
+		if weights == nil {
+			weights = map[string]int{}
+		}
+		weights[group] = weight
+	}
+	return weights
 }
 
 // parseSubnets parses the annotation. It skips entries that are not CIDRs, because one bad

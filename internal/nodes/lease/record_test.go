@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -94,4 +95,20 @@ func TestAddressesThatANodeCannotHaveAreReadAsWritten(t *testing.T) {
 	if none := (Record{}); none.Digest() == r.Digest() {
 		t.Error("other agents do not read the addresses")
 	}
+}
+
+func TestWeightsAreReadAsWritten(t *testing.T) {
+	r := Record{Weights: map[string]int{"public": 10, "web/other": 1}}
+	o := written(r)
+	got := read("node-a", o, time.Minute)
+	if o.Annotations[AnnotationWeights] != "public=10,web/other=1" || !maps.Equal(got.weights, r.Weights) || got.digest != r.Digest() {
+		t.Errorf("%q is read as %v, with the digest %x for %x", o.Annotations[AnnotationWeights], got.weights, got.digest, r.Digest())
+	}
+	if none := (Record{}); none.Digest() == r.Digest() || none.Equal(r) {
+		t.Error("other agents do not read the weights")
+	}
+	if _, ok := written(Record{}).Annotations[AnnotationWeights]; ok {
+		t.Error("a node without weights has the annotation")
+	}
+	expect.Equal(t, "a bad annotation", fmt.Sprint(parseWeights("public, other=x,=3,third=0,fourth=-1, fifth=5")), "map[fifth:5]")
 }

@@ -92,7 +92,7 @@ func TestAChangedLeaseIsRead(t *testing.T) {
 
 func TestReasonsToReadALease(t *testing.T) {
 	const other = 1
-	same := digest("192.0.2.0/24", "", "", "", "")
+	same := digest("192.0.2.0/24", "", "", "", "", "")
 	for _, tt := range []struct {
 		name  string
 		mode  Mode
@@ -277,7 +277,7 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			{"the agents of the other nodes restart", func(t *table) Mode {
 				m := Mode{Digests: map[string]uint64{}}
 				for node := range t.seen {
-					m.Digests[node] = digest("192.0.2.0/24", "", "", "", "")
+					m.Digests[node] = digest("192.0.2.0/24", "", "", "", "", "")
 				}
 				return m
 			}, 4 * time.Minute, 0, 0},

@@ -35,6 +35,7 @@ type content struct {
 	duration     time.Duration
 	unconfigured bool
 	unable       []netip.Addr
+	weights      map[string]int
 	digest       uint64
 }
 
@@ -48,8 +49,9 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) content 
 	agent, told := o.Annotations[AnnotationAgent]
 	return content{
 		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
-		unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable),
-		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs], o.Annotations[AnnotationUnable], agent),
+		unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), weights: parseWeights(o.Annotations[AnnotationWeights]),
+		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs],
+			o.Annotations[AnnotationUnable], o.Annotations[AnnotationWeights], agent),
 	}
 }
 
@@ -64,7 +66,7 @@ func (t *table) view(now time.Time) View {
 	for _, s := range t.seen {
 		v.Leases = append(v.Leases, election.Leased{
 			Record: s.Record, Alive: !s.silent, Renewed: s.renewed, Slow: s.duration > t.duration,
-			Unconfigured: s.unconfigured, Unable: s.unable,
+			Unconfigured: s.unconfigured, Unable: s.unable, Weights: s.weights,
 		})
 	}
 	slices.SortFunc(v.Leases, func(a, b election.Leased) int { return cmp.Compare(a.Node, b.Node) })

@@ -67,6 +67,6 @@ func samePeers(a, b election.Peers) bool {
 		slices.EqualFunc(a.Members, b.Members, func(m, n election.Member) bool {
 			return m.Node == n.Node && m.Eligible == n.Eligible && m.Draining == n.Draining &&
 				m.Reachable == n.Reachable && m.Unproven == n.Unproven && m.Unconfigured == n.Unconfigured && slices.Equal(m.Subnets, n.Subnets) &&
-				slices.Equal(m.Unable, n.Unable)
+				slices.Equal(m.Unable, n.Unable) && maps.Equal(m.Weights, n.Weights)
 		})
 }
