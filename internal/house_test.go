@@ -125,7 +125,7 @@ var doors = []door{
 		"addresses, pools and the election know nothing of Kubernetes; translate in internal/service or internal/config"},
 	{"process", "context io log os/signal sync os net syscall runtime flag math/rand",
 		"WORDS and DECISIONS do no I/O and start nothing: pass what was read in as a value, and act on the answer in a loop or a driver"},
-	{"kernel", "github.com/vishvananda/netlink golang.org/x/sys/unix",
+	{"kernel", "github.com/vishvananda/netlink github.com/google/nftables golang.org/x/sys/unix",
 		"only internal/announce/linux, and for BGP internal/bgp/routing, talk to the kernel's network stack, by internal/rtnetlink; read it there, and carry changes out there"},
 	{"sockets", "golang.org/x/net",
 		"what only some packets carry, such as their TTL, is for the drivers of protocols that need it"},

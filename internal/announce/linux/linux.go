@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
@@ -35,6 +36,9 @@ type Stack struct {
 	route *rtnetlink.Conn
 	// port is the netlink port of route.
 	port uint32
+	// guard writes the table of nftables. guardErr says why it cannot, or is nil.
+	guard    *nftables.Conn
+	guardErr error
 	// wire sends frames and receives none.
 	wire     int
 	receiver *receiver
@@ -68,6 +72,7 @@ func New(log *slog.Logger) (*Stack, error) {
 		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
 	}
 	s.arp = openARP(log)
+	s.guard, s.guardErr = nftables.New(nftables.AsLasting())
 	return s, nil
 }
 
@@ -79,6 +84,9 @@ func (s *Stack) Close() error {
 	}
 	if s.receiver != nil {
 		err = errors.Join(err, s.receiver.close())
+	}
+	if s.guard != nil {
+		err = errors.Join(err, s.guard.CloseLasting())
 	}
 	return errors.Join(err, s.arp.close())
 }
