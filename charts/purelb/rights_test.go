@@ -255,6 +255,8 @@ func (k *kernel) drop(a announce.Address) {
 
 func (k *kernel) EnsureDummy(context.Context, string) (string, error) { return "dummy", nil }
 
+func (k *kernel) Guard(context.Context, []netip.Addr) error { return nil }
+
 func (k *kernel) RemoveDummies(context.Context) error { return nil }
 
 func (k *kernel) Claim(context.Context, string, netip.Addr) error { return nil }

@@ -68,7 +68,7 @@ func (s Situation) named(ip netip.Addr, node string) bool {
 // AnswersByMistake reports whether the kernel of node answers ARP requests for addresses that only
 // kube-proxy has: in IPVS mode it puts all addresses on kube-ipvs0 of every node.
 func AnswersByMistake(node Node) bool {
-	return node.LooseARP && slices.ContainsFunc(node.Links, func(l Link) bool { return l.Name == ipvsLink })
+	return node.LooseARP && node.usesIPVS()
 }
 
 // Carried returns the addresses that other machines can reach on node. Addresses on links that lead

@@ -108,6 +108,7 @@ func (f *findings) interfaces(a *Agent, s *v2.InterfaceSpec) {
 		}
 	}
 	a.Networks = f.further(s.Networks)
+	a.ProtectNode = s.ProtectNode == nil || *s.ProtectNode
 	a.GARP = f.garp(s)
 	config := cmp.Or(s.AddressConfig, &v2.AddressConfig{})
 	a.LocalAddress = f.address("localInterface", config.LocalInterface, localDefaults)

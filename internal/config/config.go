@@ -75,7 +75,9 @@ type Agent struct {
 	// that carries local addresses.
 	Networks []netip.Prefix
 	// Dummy is the name of the interface that carries remote addresses.
-	Dummy         string
+	Dummy string
+	// ProtectNode closes the ports of the node itself at the addresses of Services.
+	ProtectNode   bool
 	LocalAddress  AddressOptions
 	RemoteAddress AddressOptions
 	GARP          GARP

@@ -115,6 +115,15 @@ type InterfaceSpec struct {
 	// +optional
 	Networks []Subnet `json:"networks,omitempty"`
 
+	// protectNode closes the ports of the node itself at the addresses of Services:
+	// ssh, the kubelet, node ports and the like. What kube-proxy does not translate
+	// is dropped there, by one nftables table of the agent (purelb); UDP is refused.
+	// ICMP is answered. The node's own addresses stay as they are. If kube-proxy
+	// uses IPVS, or the kernel refuses nftables, the ports stay open, and the
+	// condition Announcing says so. Default: true.
+	// +optional
+	ProtectNode *bool `json:"protectNode,omitempty"`
+
 	// sendgarp switches gratuitous ARP on (true) or off (false) in purelb.io/v1.
 	// If garpConfig is set, sendgarp has no effect. Default: true.
 	// +optional

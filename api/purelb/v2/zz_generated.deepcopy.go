@@ -283,6 +283,11 @@ func (in *InterfaceSpec) DeepCopyInto(out *InterfaceSpec) {
 		*out = make([]Subnet, len(*in))
 		copy(*out, *in)
 	}
+	if in.ProtectNode != nil {
+		in, out := &in.ProtectNode, &out.ProtectNode
+		*out = new(bool)
+		**out = **in
+	}
 	if in.SendGARP != nil {
 		in, out := &in.SendGARP, &out.SendGARP
 		*out = new(bool)

@@ -16,7 +16,7 @@ gobgp.configuration.create gobgp.enabled
 gobgp.nativeSidecar gossip.enabled gossip.patience gossip.port gossip.secretName
 image.pullPolicy image.repository lbnodeagent.apiServer.port lbnodeagent.create lbnodeagent.dummyInterface
 lbnodeagent.kubeProxyHealth lbnodeagent.kubeletHealth lbnodeagent.localInterface lbnodeagent.maxAddressMetrics
-lbnodeagent.port leaseConfig.leaseDuration leaseConfig.renewDeadline leaseConfig.retryPeriod
+lbnodeagent.port lbnodeagent.protectNode leaseConfig.leaseDuration leaseConfig.renewDeadline leaseConfig.retryPeriod
 logLevel prober.enabled serviceGroup.create serviceGroup.name test.image
 test.seconds
 `) " ") -}}

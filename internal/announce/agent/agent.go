@@ -10,6 +10,7 @@
 //	loop       one pass after another, and the end
 //	caches     the objects of the API server, and what the agent keeps of them
 //	observe    the world of a pass
+//	guard      the ports of the node, which are closed at the addresses of Services
 //	apply      what a pass changes in the kernel, asks a segment and tells other nodes
 //	segment    the links that lead to no other machine
 //	gate       what this node must not attract yet
@@ -187,6 +188,8 @@ type Agent struct {
 	gossip netip.AddrPort
 	// noDummy says why the link for remote addresses could not be created, or is "".
 	noDummy string
+	// open says why the ports of this node are open at the addresses of Services, or is "".
+	open string
 	// burst notices that many addresses came or went.
 	burst process.Burst
 	// node is the last object of this node.
@@ -257,6 +260,9 @@ type Kernel interface {
 	EnsureDummy(ctx context.Context, name string) (kind string, err error)
 	// RemoveDummies deletes the links that EnsureDummy created and that carry no address.
 	RemoveDummies(ctx context.Context) error
+	// Guard closes the ports of this node's programs at these addresses, and at no other: only
+	// what kube-proxy translates arrives there. Without addresses it leaves nothing behind.
+	Guard(ctx context.Context, closed []netip.Addr) error
 	// Claim announces once on the segment of a link that the address is here.
 	Claim(ctx context.Context, link string, address netip.Addr) error
 	// Probe asks the segment of a link which machines have the addresses, and returns

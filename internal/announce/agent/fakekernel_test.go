@@ -43,6 +43,9 @@ type fakeKernel struct {
 	stuck     chan struct{}
 	// keepsLinks says that the deletion of a link does not end in time.
 	keepsLinks bool
+	// closed are the addresses behind which the node is closed. guardErr is the error of Guard.
+	closed   []netip.Addr
+	guardErr error
 	// dummyErr is the error of EnsureDummy.
 	dummyErr error
 	// markless says that the kernel does not return marks.
@@ -248,6 +251,16 @@ func (k *fakeKernel) RemoveDummies(ctx context.Context) error {
 	k.links = slices.DeleteFunc(k.links, func(l announce.Link) bool {
 		return l.Kind == "dummy" && !slices.ContainsFunc(k.addresses, func(h held) bool { return h.Link == l.Name })
 	})
+	return nil
+}
+
+func (k *fakeKernel) Guard(_ context.Context, closed []netip.Addr) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.guardErr != nil {
+		return k.guardErr
+	}
+	k.closed = closed
 	return nil
 }
 

@@ -23,6 +23,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 	}
 	a.publish(seen)
 	a.reporter.reportConfig(seen) // now the other nodes may know that there are no subnets
+	a.closePorts(ctx, seen)
 	notDropped := a.dropFailed(ctx, seen)
 	plan := announce.Decide(seen.Situation)
 	done := a.apply(ctx, seen, plan)
@@ -292,7 +293,7 @@ func (a *Agent) depart(ctx context.Context) {
 	// only after the goodbye. The goodbye does not wait for the deletion of the links.
 	err = errors.Join(err, a.sayGoodbye(ctx, addresses))
 	if addresses == ending.Withdraw {
-		err = errors.Join(err, a.removeDummies(ctx))
+		err = errors.Join(err, a.removeTraces(ctx))
 	}
 	a.logDeparted(ctx, began, err)
 }
@@ -325,10 +326,11 @@ func (a *Agent) sayGoodbye(ctx context.Context, addresses ending.Addresses) erro
 	return errors.Join(a.withdraw(ctx, addresses), a.Peers.Leave(ctx))
 }
 
-func (a *Agent) removeDummies(ctx context.Context) error {
+// removeTraces removes what is left after the last address.
+func (a *Agent) removeTraces(ctx context.Context) error {
 	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
 	defer end()
-	return a.Kernel.RemoveDummies(ctx)
+	return errors.Join(a.Kernel.Guard(ctx, nil), a.Kernel.RemoveDummies(ctx))
 }
 
 // handoverRetry is the pause after a handoverPass that failed, as an interrupted dump does.

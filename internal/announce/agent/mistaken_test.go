@@ -17,6 +17,7 @@ const notStrict = "Warning ARPNotStrict Node node-a answers ARP for addresses of
 func TestANodeThatAnswersByMistakeWarnsUntilThatIsMended(t *testing.T) {
 	mistaken := func(w *world) {
 		w.kernel.looseARP = true
+		w.cluster.snapshot.Agents[0].Spec.Local.ProtectNode = new(bool)
 		w.kernel.links = append(w.kernel.links, announce.Link{Name: "kube-ipvs0", Index: 8, Up: true})
 		w.kernel.hold(permanent("kube-ipvs0", "192.0.2.10/32"))
 	}

@@ -96,6 +96,10 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	if a.noDummy != "" {
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventNoDummy, Text: "announces no remote addresses: " + a.noDummy})
 	}
+	if a.open != "" {
+		o.hazards = append(o.hazards, announce.Hazard{Reason: announce.HazardOpen, Text: "answers with all of its ports at the addresses of Services, " +
+			"because its kernel refuses nftables: " + a.open})
+	}
 	if h, again, ok := a.removals.Hazard(now); ok {
 		o.hazards, o.again = append(o.hazards, h), announce.Sooner(o.again, again)
 	}
