@@ -171,6 +171,7 @@ func TestAnUninstallLeavesNothingBehind(t *testing.T) {
 		end.end()
 		for _, node := range lab.powered() {
 			w.left(node, append(remote, s.addresses...))
+			w.until(patience, "the table has left "+node, func() bool { return !w.guarded(node) })
 		}
 		for _, a := range s.addresses {
 			if twofold := s.station.Story(a, s.began).Twofold(); twofold > convergence.twofold {

@@ -82,6 +82,7 @@ var All = []Scene{
 	{Test: "TestTheLinkForRemoteAddressesIsBackAtOnce"},
 	{Test: "TestLearnedRoutesAreBackAtOnce"},
 	{Test: "TestANodeWithSingleAddressesAnnouncesInTheNetworksOfItsRoutes"},
+	{Test: "TestTheNodeBehindItsAddressesIsClosed", Promise: 16},
 	{Test: "TestALocalServiceIsReachedByIPv4AndIPv6"},
 	{Test: "TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode"},
 	{Test: "TestAForeignHostWithAnAddressIsReported"},
