@@ -8,9 +8,12 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-// await calls ask until done is true or ctx ends, and returns the last answer. It fails if there
+// pause is the time between two questions about a whole cluster.
+const pause = 2 * time.Second
+
+// await calls ask every so often until done is true or ctx ends, and returns the last answer. It fails if there
 // was no answer, or if another attempt cannot succeed.
-func await[T any](ctx context.Context, o *options, ask func(context.Context) (answer T, done bool, err error)) (T, error) {
+func await[T any](ctx context.Context, o *options, every time.Duration, ask func(context.Context) (answer T, done bool, err error)) (T, error) {
 	var last, none T
 	var said string
 	answered := false
@@ -28,7 +31,7 @@ func await[T any](ctx context.Context, o *options, ask func(context.Context) (an
 			fmt.Fprintln(o.errs, "asking again:", said)
 		}
 		switch {
-		case backoff.Sleep(ctx, 2*time.Second):
+		case backoff.Sleep(ctx, every):
 		case answered:
 			return last, nil
 		default:

@@ -49,7 +49,7 @@ as that of another load balancer in the cluster.`,
 			if wait {
 				ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 				defer cancel()
-				c, err = await(ctx, o, ask)
+				c, err = await(ctx, o, pause, ask)
 			} else {
 				c, _, err = ask(cmd.Context())
 			}

@@ -72,6 +72,12 @@ func TestGolden(t *testing.T) {
 		{"inspect-mail", "inspect default/mail -f testdata/cluster.yaml -o json"},
 		{"inspect-none", "inspect default/none -f testdata/cluster.yaml"},
 		{"inspect-cloud", "inspect default/cloud -f testdata/cluster.yaml"},
+		{"adopt", "adopt -A --dry-run -f testdata/moves.yaml"},
+		{"adopt-from", "adopt -A --from servicelb --dry-run -f testdata/moves.yaml"},
+		{"adopt-outside", "adopt default/outside --dry-run -f testdata/moves.yaml -o json"},
+		{"adopt-class", "adopt default/other --dry-run -f testdata/moves.yaml"},
+		{"adopt-gone", "adopt default/gone --dry-run -f testdata/moves.yaml"},
+		{"leave", "leave -A --dry-run -f testdata/moves.yaml"},
 		{"version", "version -f testdata/cluster.yaml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

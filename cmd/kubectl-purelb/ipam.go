@@ -33,8 +33,8 @@ func newReleaseOrphans(o *options) *cobra.Command {
 		Long: `List the addresses of a ServiceGroup that NetBox holds under the name of this cluster, and
 that none of its Services has. Another cluster may use them: one with the same name, or one
 of which this cluster is a copy. With --confirm the allocator releases exactly the
-addresses that are listed. This is the one command that changes something: it sets the
-annotation ` + config.AnnotationReleaseOrphans + ` of the ServiceGroup.`,
+addresses that are listed: the command sets the annotation ` + config.AnnotationReleaseOrphans + `
+of the ServiceGroup.`,
 		Example: `  kubectl purelb ipam release-orphans public
   kubectl purelb ipam release-orphans public --confirm`,
 		RunE: func(cmd *cobra.Command, args []string) error {

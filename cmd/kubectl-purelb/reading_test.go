@@ -101,7 +101,7 @@ func kindAt(path string) (version, kind string) {
 	}
 	return version, map[string]string{
 		"services": "Service", "pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "leases": "Lease", "servicegroups": "ServiceGroup",
-		"endpointslices": "EndpointSlice", "lbnodeagents": "LBNodeAgent", "configs": "BGPConfiguration", "bgpnodestatuses": "BGPNodeStatus", "servicecidrs": "ServiceCIDR",
+		"endpointslices": "EndpointSlice", "lbnodeagents": "LBNodeAgent", "configs": "BGPConfiguration", "bgpnodestatuses": "BGPNodeStatus", "servicecidrs": "ServiceCIDR", "configmaps": "ConfigMap",
 	}[parts[len(parts)-1]]
 }
 
@@ -192,7 +192,7 @@ func TestWaitingOutlastsAServerThatIsAway(t *testing.T) {
 	var complaints bytes.Buffer
 	o := &options{errs: &complaints}
 	errs := []error{syscall.ECONNREFUSED, context.DeadlineExceeded}
-	s, err := await(t.Context(), o, func(context.Context) (explain.Status, bool, error) {
+	s, err := await(t.Context(), o, pause, func(context.Context) (explain.Status, bool, error) {
 		if len(errs) > 0 {
 			err := errs[0]
 			errs = errs[1:]

@@ -39,7 +39,7 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
-			s, err := await(ctx, o, func(ctx context.Context) (explain.Status, bool, error) { return statusNow(r.read(ctx)) })
+			s, err := await(ctx, o, pause, func(ctx context.Context) (explain.Status, bool, error) { return statusNow(r.read(ctx)) })
 			if err != nil {
 				return err
 			}

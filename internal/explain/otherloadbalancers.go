@@ -28,6 +28,9 @@ func otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
 			return "Cilium LB-IPAM", "the condition " + c.Type
 		}
 	}
+	if svc.Labels["implementation"] == "kube-vip" {
+		return "kube-vip", "the label implementation"
+	}
 	for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 		switch {
 		case key == "kube-vip.io/vipHost":

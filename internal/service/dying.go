@@ -13,6 +13,9 @@ var keepers = map[string]string{
 	"svccontroller.k3s.cattle.io/daemonset":       " of K3s ServiceLB",
 }
 
+// KeeperOf returns the program of a finalizer, after " of ", or "" if it is not known.
+func KeeperOf(finalizer string) string { return keepers[finalizer] }
+
 // Dying returns a sentence about svc if it is being deleted and a finalizer of another program keeps
 // it, or "". Until that program removes the finalizer, the Service works as before.
 func Dying(svc *corev1.Service) string {
