@@ -27,7 +27,6 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/explain/importer"
 	"purelb.io/purelb/internal/nodes/lease"
 )
 
@@ -250,8 +249,12 @@ func mapper() meta.RESTMapper {
 	add(coordinationv1.SchemeGroupVersion, "Lease", "leases", meta.RESTScopeNamespace)
 	add(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", meta.RESTScopeNamespace)
 	add(networkingv1.SchemeGroupVersion, "ServiceCIDR", "servicecidrs", meta.RESTScopeRoot)
-	for _, k := range metalLBKinds {
-		add(schema.GroupVersion{Group: importer.Group, Version: k.version}, k.kind, k.plural, meta.RESTScopeNamespace)
+	for _, k := range foreignKinds {
+		scope := meta.RESTScopeNamespace
+		if k.product == "cilium" {
+			scope = meta.RESTScopeRoot
+		}
+		add(schema.GroupVersion{Group: k.group, Version: k.version}, k.kind, k.plural, scope)
 	}
 	return m
 }

@@ -25,29 +25,37 @@ func newImport(o *options) *cobra.Command {
 		Use: "import", Short: "Translate the configuration of another load balancer", Args: noArguments, RunE: help,
 		Example: "  kubectl purelb import metallb",
 	}
-	cmd.AddCommand(newImportMetalLB(o))
+	cmd.AddCommand(
+		newImportOf(o, "metallb", "MetalLB", `Translate MetalLB's pools, advertisements, peers, BFD profiles and communities into
+ServiceGroups of the same names, an LBNodeAgent and a BGPConfiguration, and the
+annotations of Services into those of PureLB.`),
+		newImportOf(o, "cilium", "Cilium", `Translate Cilium's CiliumLoadBalancerIPPools, CiliumL2AnnouncementPolicies and
+CiliumBGPClusterConfigs with their peer configurations and advertisements into
+ServiceGroups of the same names, an LBNodeAgent and a BGPConfiguration, and the
+annotations of Services into those of PureLB.`),
+		newImportOf(o, "kube-vip", "kube-vip", `Translate the ConfigMap kube-system/kubevip and the environment of kube-vip's pods in
+kube-system into ServiceGroups, an LBNodeAgent and a BGPConfiguration, and the
+annotations of Services into those of PureLB.`),
+	)
 	return cmd
 }
 
-func newImportMetalLB(o *options) *cobra.Command {
+func newImportOf(o *options, product, name, long string) *cobra.Command {
 	var subnets []string
 	cmd := &cobra.Command{
-		Use: "metallb", Short: "Translate the configuration of MetalLB", Args: noArguments,
-		Long: `Translate MetalLB's pools, advertisements, peers, BFD profiles and communities into
-ServiceGroups of the same names, an LBNodeAgent and a BGPConfiguration, and the
-annotations of Services into those of PureLB. The answer is a manifest. Its comments say
-what has no counterpart, which Secrets to copy, and how to annotate the Services. Nothing
-is applied.
+		Use: product, Short: "Translate the configuration of " + name, Args: noArguments,
+		Long: long + ` The answer is a manifest. Its comments say what has no
+counterpart, which Secrets to copy, and which annotations Services need. Nothing is
+applied.
 
-Pools of MetalLB have no subnet. PureLB takes it from --subnet, or from the nodes if its
-agents run.`,
-		Example: `  # of the cluster
-  kubectl purelb import metallb
+Pools have no subnet. PureLB takes it from --subnet, or from the nodes if its agents run.`,
+		Example: fmt.Sprintf(`  # of the cluster
+  kubectl purelb import %s
 
   # of files
-  kubectl purelb import metallb -f overlays/ --subnet 192.168.1.0/24`,
+  kubectl purelb import %[1]s -f overlays/ --subnet 192.168.1.0/24`, product),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m := &importer.MetalLB{}
+			m := &importer.Source{}
 			for _, text := range subnets {
 				n, err := netip.ParsePrefix(text)
 				if err != nil {
@@ -55,17 +63,18 @@ agents run.`,
 				}
 				m.Networks = append(m.Networks, n)
 			}
-			read := o.metalLBOfCluster
+			read := func() error { return o.foreignOfCluster(cmd.Context(), m, product) }
 			if len(o.files) > 0 {
-				read = o.metalLBOfFiles
+				read = func() error { return o.foreignOfFiles(m) }
 			}
-			if err := read(cmd.Context(), m); err != nil {
+			if err := read(); err != nil {
 				return err
 			}
-			if m.Empty() {
-				return errors.New("there is no IPAddressPool and no BGPPeer of MetalLB")
+			r := m.Translate(product, *o.kube.Namespace)
+			if len(r.Groups)+len(r.Remarks) == 0 && r.BGP == nil {
+				return errors.New("there is no pool and no router of " + name)
 			}
-			text, err := m.Translate(*o.kube.Namespace).Manifest("MetalLB", "metallb")
+			text, err := r.Manifest(name, product)
 			if err != nil {
 				return err
 			}
@@ -77,8 +86,8 @@ agents run.`,
 	return cmd
 }
 
-// metalLBOfFiles reads MetalLB's objects, and Services, from files.
-func (o *options) metalLBOfFiles(_ context.Context, m *importer.MetalLB) error {
+// foreignOfFiles reads the objects of another load balancer, and Services, from files.
+func (o *options) foreignOfFiles(m *importer.Source) error {
 	docs, err := o.documents()
 	if err != nil {
 		return err
@@ -86,7 +95,7 @@ func (o *options) metalLBOfFiles(_ context.Context, m *importer.MetalLB) error {
 	for _, d := range docs {
 		text, err := yaml.YAMLToJSONStrict(d.text)
 		if err == nil {
-			err = metalLBObject(m, text)
+			err = foreignObject(m, text)
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", d.file, d.line, err)
@@ -95,14 +104,14 @@ func (o *options) metalLBOfFiles(_ context.Context, m *importer.MetalLB) error {
 	return nil
 }
 
-// metalLBObject reads an object, or the items of a list.
-func metalLBObject(m *importer.MetalLB, text []byte) error {
+// foreignObject reads an object, or the items of a list.
+func foreignObject(m *importer.Source, text []byte) error {
 	var h head
 	if err := json.Unmarshal(text, &h); err != nil {
 		return err
 	}
 	for _, item := range h.Items {
-		if err := metalLBObject(m, typed(item, h)); err != nil {
+		if err := foreignObject(m, typed(item, h)); err != nil {
 			return err
 		}
 	}
@@ -118,32 +127,55 @@ func metalLBObject(m *importer.MetalLB, text []byte) error {
 	return err
 }
 
-// metalLBKinds are the kinds of MetalLB to read, with their versions and plural names.
-var metalLBKinds = []struct{ kind, version, plural string }{
-	{"IPAddressPool", "v1beta1", "ipaddresspools"},
-	{"L2Advertisement", "v1beta1", "l2advertisements"},
-	{"BGPAdvertisement", "v1beta1", "bgpadvertisements"},
-	{"BGPPeer", "v1beta2", "bgppeers"},
-	{"BFDProfile", "v1beta1", "bfdprofiles"},
-	{"Community", "v1beta1", "communities"},
+// foreignKinds are the kinds of other load balancers to read, with their groups, versions and plural names. Of a
+// kind in two versions, the first that is served is read.
+var foreignKinds = []struct{ product, group, version, kind, plural string }{
+	{"metallb", importer.Group, "v1beta1", "IPAddressPool", "ipaddresspools"},
+	{"metallb", importer.Group, "v1beta1", "L2Advertisement", "l2advertisements"},
+	{"metallb", importer.Group, "v1beta1", "BGPAdvertisement", "bgpadvertisements"},
+	{"metallb", importer.Group, "v1beta2", "BGPPeer", "bgppeers"},
+	{"metallb", importer.Group, "v1beta1", "BFDProfile", "bfdprofiles"},
+	{"metallb", importer.Group, "v1beta1", "Community", "communities"},
+	{"cilium", "cilium.io", "v2", "CiliumLoadBalancerIPPool", "ciliumloadbalancerippools"},
+	{"cilium", "cilium.io", "v2alpha1", "CiliumLoadBalancerIPPool", "ciliumloadbalancerippools"},
+	{"cilium", "cilium.io", "v2", "CiliumL2AnnouncementPolicy", "ciliuml2announcementpolicies"},
+	{"cilium", "cilium.io", "v2alpha1", "CiliumL2AnnouncementPolicy", "ciliuml2announcementpolicies"},
+	{"cilium", "cilium.io", "v2", "CiliumBGPClusterConfig", "ciliumbgpclusterconfigs"},
+	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPClusterConfig", "ciliumbgpclusterconfigs"},
+	{"cilium", "cilium.io", "v2", "CiliumBGPPeerConfig", "ciliumbgppeerconfigs"},
+	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPPeerConfig", "ciliumbgppeerconfigs"},
+	{"cilium", "cilium.io", "v2", "CiliumBGPAdvertisement", "ciliumbgpadvertisements"},
+	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPAdvertisement", "ciliumbgpadvertisements"},
+	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPPeeringPolicy", "ciliumbgppeeringpolicies"},
+	{"kube-vip", "", "v1", "ConfigMap", "configmaps"},
+	{"kube-vip", "", "v1", "Pod", "pods"},
 }
 
-// metalLBOfCluster reads MetalLB's objects, the Services, and the networks of the nodes from the cluster.
-func (o *options) metalLBOfCluster(ctx context.Context, m *importer.MetalLB) error {
+// foreignOfCluster reads the objects of a product, the Services, and the networks of the nodes from the cluster.
+func (o *options) foreignOfCluster(ctx context.Context, m *importer.Source, product string) error {
 	c, err := o.newReader()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	for _, k := range metalLBKinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: importer.Group, Version: k.version, Kind: k.kind + "List"})
-		if err := c.List(ctx, list); unserved(err) {
-			continue // an older MetalLB does not have it
-		} else if err != nil {
-			return fmt.Errorf("list %s of MetalLB: %w", k.plural, err)
+	served := map[string]bool{}
+	for _, k := range foreignKinds {
+		if k.product != product || served[k.kind] {
+			continue
 		}
+		var of []client.ListOption
+		if k.group == "" { // kube-vip runs there
+			of = append(of, client.InNamespace("kube-system"))
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind + "List"})
+		if err := c.List(ctx, list, of...); unserved(err) {
+			continue // an older version of the product does not have it
+		} else if err != nil {
+			return fmt.Errorf("list %s: %w", k.plural, err)
+		}
+		served[k.kind] = true
 		for _, item := range list.Items {
 			text, err := item.MarshalJSON()
 			if err != nil {

@@ -39,7 +39,7 @@ func TestImportReadsFiles(t *testing.T) {
 	}{
 		{args: []string{"-f", importData + "layer2.yaml", "--subnet", "192.168.1.0/24"}, want: translated(t, "layer2")},
 		{args: []string{"-f", importData + "layer2.yaml", "--subnet", "192.168.1.0"}, code: exitFailed, want: `--subnet must be a network such as 192.168.1.0/24, and "192.168.1.0" is none`},
-		{input: "apiVersion: v1\nkind: ConfigMap\n", code: exitFailed, want: "there is no IPAddressPool and no BGPPeer of MetalLB"},
+		{input: "apiVersion: v1\nkind: ConfigMap\n", code: exitFailed, want: "there is no pool and no router of MetalLB"},
 		{input: "\napiVersion: metallb.io/v1beta1\nkind: AddressPool\nmetadata: {name: old}\n", code: exitFailed, want: "stdin:2: AddressPool old is of MetalLB 0.12"},
 		{input: "apiVersion: v1\nkind: List\nitems: [{apiVersion: metallb.io/v1beta2, kind: BGPPeer, metadata: {name: tor}, spec: {myASN: 1, peerASN: 2, peerAddress: 192.0.2.1}}]\n", want: "neighborAddress: 192.0.2.1"},
 		{input: "a: b: c\n", code: exitFailed, want: "stdin:1: "},
@@ -59,8 +59,16 @@ func TestImportReadsFiles(t *testing.T) {
 func TestImportReadsTheCluster(t *testing.T) {
 	f := newFakeServer(t)
 	f.has(t, wellWorld(t))
-	if out, errs, code := f.ask(t, "import", "metallb"); code != exitFailed || !strings.Contains(errs, "there is no IPAddressPool") {
-		t.Errorf("without MetalLB, the exit code is %d:\n%s%s", code, out, errs)
+	for product, name := range map[string]string{"metallb": "MetalLB", "cilium": "Cilium", "kube-vip": "kube-vip"} {
+		if out, errs, code := f.ask(t, "import", product); code != exitFailed || !strings.Contains(errs, "there is no pool and no router of "+name) {
+			t.Errorf("without %s, the exit code is %d:\n%s%s", name, code, out, errs)
+		}
+	}
+	f.objects["/api/v1/namespaces/kube-system/configmaps"] = []map[string]any{
+		{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "kubevip", "namespace": "kube-system"}, "data": map[string]any{"cidr-global": "192.168.10.240/28"}},
+	}
+	if out, errs, code := f.ask(t, "import", "kube-vip"); code != exitFine || !strings.Contains(out, "pool: 192.168.10.240-192.168.10.255\n      subnet: 192.168.10.0/24") {
+		t.Errorf("of kube-vip, exit code %d:\n%s%s", code, out, errs)
 	}
 }
 

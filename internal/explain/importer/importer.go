@@ -6,7 +6,8 @@
 // Read the files in this order:
 //
 //	importer.go   the Result
-//	metallb.go    MetalLB's objects, and their translation
+//	metallb.go    MetalLB's objects, and their translation; cilium.go and kubevip.go make such objects of
+//	              what Cilium and kube-vip have
 //	  pools.go    pools and layer 2
 //	  peers.go    routers and advertisements
 //	manifest.go   the Result as YAML
@@ -15,9 +16,7 @@ package importer
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -93,14 +92,4 @@ func either(all []metav1.LabelSelector) (one *metav1.LabelSelector, ok bool) {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: key, Operator: metav1.LabelSelectorOpIn, Values: slices.Compact(values)},
 	}}, true
-}
-
-// interfaces returns a regular expression that matches exactly these names.
-func interfaces(names []string) string {
-	var quoted []string
-	for _, name := range names {
-		quoted = append(quoted, regexp.QuoteMeta(name))
-	}
-	slices.Sort(quoted)
-	return strings.Join(slices.Compact(quoted), "|")
 }

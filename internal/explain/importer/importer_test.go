@@ -18,8 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// A file of testdata has objects of MetalLB and Services. A line "# networks:" has the networks of the nodes.
-func TestMetalLBIsTranslated(t *testing.T) {
+// A file of testdata has objects and Services. A line "# networks:" has the networks of the nodes. The name of a
+// file that is not about MetalLB begins with that of the product.
+func TestConfigurationsAreTranslated(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("there is no test data", err)
@@ -27,7 +28,13 @@ func TestMetalLBIsTranslated(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			m := read(t, file)
-			got, err := m.Translate("purelb-system").Manifest("MetalLB", "metallb")
+			name, product := "MetalLB", "metallb"
+			for key, other := range map[string]string{"cilium": "Cilium", "kube-vip": "kube-vip"} {
+				if strings.HasPrefix(filepath.Base(file), key) {
+					name, product = other, key
+				}
+			}
+			got, err := m.Translate(product, "purelb-system").Manifest(name, product)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,13 +55,13 @@ func TestMetalLBIsTranslated(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, file string) *importer.MetalLB {
+func read(t *testing.T, file string) *importer.Source {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &importer.MetalLB{}
+	m := &importer.Source{}
 	for line := range strings.Lines(string(text)) {
 		if networks, is := strings.CutPrefix(line, "# networks:"); is {
 			for _, n := range strings.Fields(networks) {
@@ -86,7 +93,7 @@ func TestObjectsThatCannotBeTranslatedAreErrors(t *testing.T) {
 		{`{"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "metadata": {"name": "p"}, "spec": {"addresses": "10.0.0.0/8"}}`, "IPAddressPool p: "},
 		{`[]`, "json: "},
 	} {
-		if _, err := (&importer.MetalLB{}).Read([]byte(c.object)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if _, err := (&importer.Source{}).Read([]byte(c.object)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: the error is %v, want %s", c.object, err, c.want)
 		}
 	}
@@ -94,7 +101,7 @@ func TestObjectsThatCannotBeTranslatedAreErrors(t *testing.T) {
 
 // MetalLB looks at pools with a serviceAllocation first.
 func TestPoolsForSomeServicesComeFirst(t *testing.T) {
-	m := &importer.MetalLB{}
+	m := &importer.Source{}
 	for _, p := range []struct{ name, more string }{
 		{"a-all", ""}, {"b-shop", `, "serviceAllocation": {"namespaces": ["shop"]}`}, {"c-first", `, "serviceAllocation": {"priority": 900000, "namespaces": ["shop"]}`},
 	} {
@@ -102,7 +109,7 @@ func TestPoolsForSomeServicesComeFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := m.Translate("purelb-system").Groups
+	g := m.Translate("metallb", "purelb-system").Groups
 	if all, shop, first := *g[0].Spec.Priority, *g[1].Spec.Priority, *g[2].Spec.Priority; all >= shop || shop >= first {
 		t.Errorf("the priorities are %d, %d, %d", all, shop, first)
 	}
@@ -110,7 +117,7 @@ func TestPoolsForSomeServicesComeFirst(t *testing.T) {
 
 // The API server refuses an object beyond the limits of the definitions.
 func TestAnImportStaysWithinTheLimits(t *testing.T) {
-	m := &importer.MetalLB{}
+	m := &importer.Source{}
 	add := func(kind, version, name, spec string) {
 		if _, err := m.Read([]byte(`{"apiVersion": "metallb.io/` + version + `", "kind": "` + kind + `", "metadata": {"name": "` + name + `"}, "spec": ` + spec + `}`)); err != nil {
 			t.Fatal(err)
@@ -125,7 +132,7 @@ func TestAnImportStaysWithinTheLimits(t *testing.T) {
 		add("BGPAdvertisement", "v1beta1", fmt.Sprint("a", i), fmt.Sprintf(`{"peers": ["rack-a", "rack-b"], "localPref": %d}`, 100+i))
 		add("BGPAdvertisement", "v1beta1", fmt.Sprint("again", i), fmt.Sprintf(`{"peers": ["rack-a", "rack-b"], "localPref": %d}`, 100+i))
 	}
-	r := m.Translate("purelb-system")
+	r := m.Translate("metallb", "purelb-system")
 	all := r.Groups[0].Spec.BGP.Advertisements
 	if len(all) != 16 || len(all[0].Peers) != 1 {
 		t.Errorf("%d advertisements, the first to %v", len(all), all[0].Peers)

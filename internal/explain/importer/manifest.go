@@ -20,7 +20,7 @@ func (r Result) Manifest(product, key string) ([]byte, error) {
 	comment(&b, "To look at:", remarks)
 	secrets := lines(r.Secrets, func(s Secret) string { return s.Namespace + "/" + s.Name })
 	comment(&b, "Copy these Secrets into the namespace of PureLB, and name them in the chart value gobgp.passwordSecrets:", secrets)
-	comment(&b, fmt.Sprintf("Annotate the Services, or set the chart value readAnnotations={%s}:", key), lines(r.Services, annotate))
+	comment(&b, fmt.Sprintf("kubectl purelb adopt sets these annotations, unless the chart value is readAnnotations={%s}:", key), lines(r.Services, annotate))
 	var objects []any
 	for _, g := range r.Groups {
 		objects = append(objects, g)

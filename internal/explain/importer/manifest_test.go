@@ -13,10 +13,10 @@ import (
 // An annotation of a Service must not become an object of the manifest, or a command in a comment.
 func TestAnAnnotationStaysInItsComment(t *testing.T) {
 	for _, end := range []string{"\n", "\r", "\u0085", "\u2028"} {
-		m := &importer.MetalLB{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "web", Annotations: map[string]string{
+		m := &importer.Source{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "web", Annotations: map[string]string{
 			"metallb.io/allow-shared-ip": "x'; reboot; '" + end + "---" + end + "kind: ClusterRoleBinding",
 		}}}}}
-		got, err := m.Translate("purelb-system").Manifest("MetalLB", "metallb")
+		got, err := m.Translate("metallb", "purelb-system").Manifest("MetalLB", "metallb")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,10 +15,10 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// MetalLB is the configuration of MetalLB 0.15 and 0.16. Earlier ones may announce both families by one
-// session. Peers are those of the version v1beta2, the others those of v1beta1, as the API server returns
-// them.
-type MetalLB struct {
+// Source is the configuration of another load balancer in the objects of MetalLB 0.15 and 0.16. Earlier ones
+// may announce both families by one session. Peers are those of the version v1beta2, the others those of
+// v1beta1, as the API server returns them. What Cilium and kube-vip have is put into these objects.
+type Source struct {
 	Pools             []IPAddressPool
 	L2Advertisements  []L2Advertisement
 	BGPAdvertisements []BGPAdvertisement
@@ -30,9 +30,11 @@ type MetalLB struct {
 	Networks []netip.Prefix
 	// unknown are remarks about fields that these types lack.
 	unknown []Remark
+	cilium  cilium
+	kubeVIP kubeVIP
 }
 
-// object is what all of MetalLB's objects have. Its metadata lacks what nothing here reads.
+// object is what all objects have. Its metadata lacks what nothing here reads.
 type object struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -49,16 +51,19 @@ func (o object) String() string { return o.Kind + " " + o.Metadata.Name }
 type IPAddressPool struct {
 	object `json:",inline"`
 	Spec   struct {
-		Addresses     []string `json:"addresses"`
-		AutoAssign    *bool    `json:"autoAssign"`
-		AvoidBuggyIPs bool     `json:"avoidBuggyIPs"`
-		AllocateTo    *struct {
-			Priority           int                    `json:"priority"`
-			Namespaces         []string               `json:"namespaces"`
-			NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors"`
-			ServiceSelectors   []metav1.LabelSelector `json:"serviceSelectors"`
-		} `json:"serviceAllocation"`
+		Addresses     []string    `json:"addresses"`
+		AutoAssign    *bool       `json:"autoAssign"`
+		AvoidBuggyIPs bool        `json:"avoidBuggyIPs"`
+		AllocateTo    *allocateTo `json:"serviceAllocation"`
 	} `json:"spec"`
+}
+
+// allocateTo says which Services a pool is for.
+type allocateTo struct {
+	Priority           int                    `json:"priority"`
+	Namespaces         []string               `json:"namespaces"`
+	NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors"`
+	ServiceSelectors   []metav1.LabelSelector `json:"serviceSelectors"`
 }
 
 // selected names pools. Without names and selectors it is all pools.
@@ -132,6 +137,10 @@ type BGPPeer struct {
 		NodeSelectors   []metav1.LabelSelector `json:"nodeSelectors"`
 		DisableMP       bool                   `json:"disableMP"`
 		BothFamilies    bool                   `json:"dualStackAddressFamily"`
+		// gateway is the family of the default gateway that is the router, and families are those of the
+		// session, if they are not those of MetalLB.
+		gateway  string
+		families []string
 	} `json:"spec"`
 }
 
@@ -163,17 +172,20 @@ type Community struct {
 // Group is the API group of MetalLB's objects.
 const Group = "metallb.io"
 
-// Read adds an object of MetalLB in JSON. ok is false for other objects. An object of an older version
-// that MetalLB no longer serves, and a malformed one, is an error. A field that is unknown here becomes a
-// remark.
-func (m *MetalLB) Read(text []byte) (ok bool, err error) {
+// Read adds an object of another load balancer in JSON. ok is false for other objects. An object of an older
+// version that MetalLB no longer serves, and a malformed one, is an error. A field that is unknown here becomes
+// a remark.
+func (m *Source) Read(text []byte) (ok bool, err error) {
 	var o object
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &o); err != nil {
 		return false, err
 	}
 	group, version, _ := strings.Cut(o.APIVersion, "/")
-	if group != Group {
-		return false, nil
+	switch {
+	case group == ciliumGroup:
+		return true, m.cilium.read(m, text, o)
+	case group != Group:
+		return false, m.kubeVIP.read(text, o)
 	}
 	if o.Kind == "BGPPeer" && version == "v1beta1" {
 		return true, fmt.Errorf("%v has the version v1beta1, which MetalLB converts to v1beta2: get it from the cluster", o)
@@ -200,7 +212,7 @@ func (m *MetalLB) Read(text []byte) (ok bool, err error) {
 }
 
 // read appends the object in text to all.
-func read[T any](m *MetalLB, text []byte, o object, all []T) ([]T, error) {
+func read[T any](m *Source, text []byte, o object, all []T) ([]T, error) {
 	var one T
 	unknown, err := kjson.UnmarshalStrict(text, &one)
 	if err != nil {
@@ -214,27 +226,31 @@ func read[T any](m *MetalLB, text []byte, o object, all []T) ([]T, error) {
 	return append(all, one), nil
 }
 
-// Empty reports whether m has no pool and no router.
-func (m *MetalLB) Empty() bool { return len(m.Pools)+len(m.Peers) == 0 }
-
-// Translate returns PureLB's configuration for m. Its objects are in namespace, which is PureLB's.
-func (m *MetalLB) Translate(namespace string) Result {
+// Translate returns PureLB's configuration for m. Its objects are in namespace, which is PureLB's. product is
+// the name of the other load balancer in readAnnotations.
+func (m *Source) Translate(product, namespace string) Result {
+	switch product {
+	case "cilium":
+		m.cilium.add(m)
+	case "kube-vip":
+		m.kubeVIP.add(m)
+	}
 	slices.SortFunc(m.Pools, func(a, b IPAddressPool) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) })
 	slices.SortFunc(m.Peers, func(a, b BGPPeer) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) })
 	r := Result{Remarks: m.unknown}
 	m.peers(&r, namespace)
 	m.groups(&r, namespace)
 	m.agents(&r, namespace)
-	m.services(&r)
+	m.services(&r, product)
 	r.sort()
 	return r
 }
 
-// services finds the annotations of PureLB for the Services that have MetalLB's.
-func (m *MetalLB) services(r *Result) {
+// services finds the annotations of PureLB for the Services that have those of the product.
+func (m *Source) services(r *Result, product string) {
 	for i := range m.Services {
 		svc := &m.Services[i]
-		if ours := service.Translate(svc, "metallb"); len(ours) > 0 {
+		if ours := service.Translate(svc, product); len(ours) > 0 {
 			r.Services = append(r.Services, Annotated{svc.Namespace, svc.Name, ours})
 		}
 	}

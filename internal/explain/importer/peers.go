@@ -18,7 +18,7 @@ import (
 )
 
 // peers makes the BGPConfiguration.
-func (m *MetalLB) peers(r *Result, namespace string) {
+func (m *Source) peers(r *Result, namespace string) {
 	if len(m.Peers) == 0 {
 		return
 	}
@@ -54,8 +54,8 @@ func most(peers []BGPPeer) int64 {
 
 // neighbors returns the neighbor for p, or one for each of its nodeSelectors if one selector cannot express
 // them.
-func (m *MetalLB) neighbors(r *Result, p BGPPeer, asn int64, namespace string) []bgpv1.Neighbor {
-	n := bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: p.Spec.PeerAddress, NeighborInterface: p.Spec.Interface}}
+func (m *Source) neighbors(r *Result, p BGPPeer, asn int64, namespace string) []bgpv1.Neighbor {
+	n := bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: p.Spec.PeerAddress, NeighborInterface: p.Spec.Interface, NeighborGateway: p.Spec.gateway}}
 	n.Config.Description = p.Metadata.Name
 	n.Config.PeerASN = bgpv1.PeerASN(p.Spec.PeerASN)
 	switch p.Spec.DynamicASN {
@@ -84,7 +84,7 @@ func (m *MetalLB) neighbors(r *Result, p BGPPeer, asn int64, namespace string) [
 }
 
 // authenticate sets the password of a neighbor. MetalLB's Secrets have it under the key "password".
-func (m *MetalLB) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespace string) {
+func (m *Source) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespace string) {
 	if n.Config.AuthPassword = p.Spec.Password; p.Spec.Password != "" {
 		r.remark(p.String(), "has its password in the object itself, and so has the neighbor below: move it to a Secret")
 	}
@@ -99,7 +99,7 @@ func (m *MetalLB) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespac
 }
 
 // session sets the options of a session.
-func (m *MetalLB) session(r *Result, p BGPPeer, n *bgpv1.Neighbor) {
+func (m *Source) session(r *Result, p BGPPeer, n *bgpv1.Neighbor) {
 	n.AFISAFIs = families(p)
 	timers := bgpv1.TimersConfig{
 		HoldTime: seconds(p.Spec.HoldTime), KeepaliveInterval: seconds(p.Spec.KeepaliveTime), ConnectRetry: seconds(p.Spec.ConnectTime),
@@ -130,6 +130,12 @@ func families(p BGPPeer) []bgpv1.AFISAFI {
 	v4, v6 := bgpv1.AFISAFI{Family: "ipv4-unicast"}, bgpv1.AFISAFI{Family: "ipv6-unicast"}
 	a, err := netip.ParseAddr(p.Spec.PeerAddress)
 	switch {
+	case len(p.Spec.families) > 0:
+		var all []bgpv1.AFISAFI
+		for _, f := range p.Spec.families {
+			all = append(all, bgpv1.AFISAFI{Family: f + "-unicast"})
+		}
+		return all
 	case p.Spec.BothFamilies || err != nil: // or unnumbered
 		return []bgpv1.AFISAFI{v4, v6}
 	case a.Unmap().Is4():
@@ -147,7 +153,7 @@ func seconds(d *metav1.Duration) int64 {
 }
 
 // bfd translates the profile of p.
-func (m *MetalLB) bfd(r *Result, p BGPPeer) *bgpv1.BFD {
+func (m *Source) bfd(r *Result, p BGPPeer) *bgpv1.BFD {
 	i := slices.IndexFunc(m.Profiles, func(f BFDProfile) bool { return f.Metadata.Name == p.Spec.BFDProfile })
 	if i < 0 {
 		r.remark(p.String(), "names the bfdProfile %s, which is missing: BFD has its defaults", p.Spec.BFDProfile)
@@ -195,7 +201,7 @@ func value[T any](of *T) (v T) {
 const mostAdvertisements = 16
 
 // advertised translates the BGPAdvertisements of a pool.
-func (m *MetalLB) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttributes {
+func (m *Source) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttributes {
 	var all []purelbv2.Advertisement
 	for _, a := range m.BGPAdvertisements {
 		if !a.Spec.selects(p) {
@@ -219,7 +225,7 @@ func (m *MetalLB) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttribut
 
 // advertisements translates a BGPAdvertisement: to one entry, or to one for each of its nodeSelectors if one
 // selector cannot express them.
-func (m *MetalLB) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.Advertisement) {
+func (m *Source) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.Advertisement) {
 	var to purelbv2.Advertisement
 	if a.Spec.LocalPref != nil && *a.Spec.LocalPref != 0 { // MetalLB takes 0 as the default
 		to.LocalPreference = a.Spec.LocalPref
@@ -240,10 +246,13 @@ func (m *MetalLB) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.
 	}
 	for _, name := range a.Spec.Peers {
 		peer := name // which no neighbor has, so that an advertisement to no peer does not become one to all
-		if i := slices.IndexFunc(m.Peers, func(p BGPPeer) bool { return p.Metadata.Name == name }); i >= 0 {
-			peer = m.Peers[i].Spec.PeerAddress + m.Peers[i].Spec.Interface
-		} else {
+		switch i := slices.IndexFunc(m.Peers, func(p BGPPeer) bool { return p.Metadata.Name == name }); {
+		case i < 0:
 			r.remark(a.String(), "names the peer %s, which is missing", name)
+		case m.Peers[i].Spec.gateway != "":
+			r.remark(a.String(), "is for %s, a default gateway: give it a peerGroup, and name that", name)
+		default:
+			peer = m.Peers[i].Spec.PeerAddress + m.Peers[i].Spec.Interface
 		}
 		if !slices.Contains(to.Peers, purelbv2.Peer(peer)) { // peers of different nodes may have one address
 			to.Peers = append(to.Peers, purelbv2.Peer(peer))
@@ -265,7 +274,7 @@ func (m *MetalLB) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.
 }
 
 // community returns the number of a community, which MetalLB may know by a name.
-func (m *MetalLB) community(text string) string {
+func (m *Source) community(text string) string {
 	for _, c := range m.Communities {
 		for _, alias := range c.Spec.Communities {
 			if alias.Name == text {

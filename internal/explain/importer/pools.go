@@ -2,7 +2,9 @@ package importer
 
 import (
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +16,7 @@ import (
 const topPriority = 1_000_000
 
 // groups makes a ServiceGroup of the same name for each pool.
-func (m *MetalLB) groups(r *Result, namespace string) {
+func (m *Source) groups(r *Result, namespace string) {
 	ordered := len(m.Pools) > 1
 	for rank, p := range m.Pools {
 		g := purelbv2.ServiceGroup{
@@ -32,12 +34,12 @@ func (m *MetalLB) groups(r *Result, namespace string) {
 			g.Spec.Local = &purelbv2.LocalSpec{Pools: pools}
 		case bgp:
 			aggregate(pools)
-			g.Spec.Remote = &purelbv2.RemoteSpec{Pools: pools, Withdrawal: purelbv2.Withdrawal{WithdrawWithoutEndpoints: true}}
+			g.Spec.Remote = &purelbv2.RemoteSpec{Pools: pools, Withdrawal: purelbv2.Withdrawal{WithdrawWithoutEndpoints: !p.isCilium()}}
 			g.Spec.BGP = m.advertised(r, p)
 		case l2:
 			g.Spec.Local = &purelbv2.LocalSpec{Pools: pools}
 		default:
-			r.remark(p.String(), "is not announced by MetalLB, for lack of an advertisement. PureLB will announce its group")
+			r.remark(p.String(), "is not announced now, for lack of an advertisement. PureLB will announce its group")
 			g.Spec.Local = &purelbv2.LocalSpec{Pools: pools}
 		}
 		m.boundary(r, p, &g.Spec.Boundary)
@@ -64,14 +66,14 @@ func priority(p IPAddressPool, rank int) *int32 {
 }
 
 // announced reports how MetalLB announces a pool.
-func (m *MetalLB) announced(p IPAddressPool) (l2, bgp bool) {
+func (m *Source) announced(p IPAddressPool) (l2, bgp bool) {
 	return slices.ContainsFunc(m.L2Advertisements, func(a L2Advertisement) bool { return a.Spec.selects(p) }),
 		slices.ContainsFunc(m.BGPAdvertisements, func(a BGPAdvertisement) bool { return a.Spec.selects(p) })
 }
 
 // boundary says for which Services a group is. In MetalLB, a pool without serviceAllocation is for all
 // Services.
-func (m *MetalLB) boundary(r *Result, p IPAddressPool, b *purelbv2.Boundary) {
+func (m *Source) boundary(r *Result, p IPAddressPool, b *purelbv2.Boundary) {
 	b.AutoAssign = p.Spec.AutoAssign
 	to := p.Spec.AllocateTo
 	if to == nil || len(to.Namespaces)+len(to.NamespaceSelectors)+len(to.ServiceSelectors) == 0 {
@@ -95,7 +97,7 @@ func (m *MetalLB) boundary(r *Result, p IPAddressPool, b *purelbv2.Boundary) {
 
 // ranges returns the ranges of a pool. They are written as first and last address, so that PureLB hands
 // out the first and the last address of a network as MetalLB does.
-func (m *MetalLB) ranges(r *Result, p IPAddressPool) (purelbv2.Pools, error) {
+func (m *Source) ranges(r *Result, p IPAddressPool) (purelbv2.Pools, error) {
 	var pools purelbv2.Pools
 	for _, text := range p.Spec.Addresses {
 		span, err := addr.ParseBlock(text)
@@ -164,9 +166,9 @@ func aggregate(pools purelbv2.Pools) {
 	}
 }
 
-// agents makes the LBNodeAgent, if MetalLB announces by layer 2. MetalLB chooses interfaces and nodes for each
-// pool, and PureLB for each node.
-func (m *MetalLB) agents(r *Result, namespace string) {
+// agents makes the LBNodeAgent, if addresses are announced by layer 2. Others choose interfaces and nodes for each
+// pool or Service, and PureLB for each node.
+func (m *Source) agents(r *Result, namespace string) {
 	var names []string
 	every := false
 	for _, a := range m.L2Advertisements {
@@ -179,13 +181,19 @@ func (m *MetalLB) agents(r *Result, namespace string) {
 		if !slices.Equal(a.Spec.Interfaces, m.L2Advertisements[0].Spec.Interfaces) {
 			r.remark(a.String(), "has other interfaces than %v: the LBNodeAgent has those of both", m.L2Advertisements[0])
 		}
-		names = append(names, a.Spec.Interfaces...)
+		for _, name := range a.Spec.Interfaces {
+			if !a.isCilium() { // Cilium has expressions
+				name = regexp.QuoteMeta(name)
+			}
+			names = append(names, name)
+		}
 		every = every || len(a.Spec.Interfaces) == 0
 	}
 	if len(m.L2Advertisements) == 0 {
 		return
 	}
-	carries := interfaces(names)
+	slices.Sort(names)
+	carries := strings.Join(slices.Compact(names), "|")
 	if every { // MetalLB announces on all interfaces if none is named
 		carries = "all"
 	}
