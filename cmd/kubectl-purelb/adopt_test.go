@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/service"
 )
@@ -82,12 +84,16 @@ func (m *movers) served(o map[string]any) map[string]any {
 	_ = json.Unmarshal(patch, &change)
 	o = merged(o, change).(map[string]any)
 	if svc.Annotations[service.AnnotationLeave] != "true" && svc.Name != m.silent {
+		on := cmp.Or(svc.Annotations[announce.AnnotationNode], "n1")
+		for _, slot := range service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]) {
+			on = cmp.Or(svc.Annotations[announce.AnnotationNode], slot.Node)
+		}
 		for _, a := range addresses {
 			key := service.AnnotationAnnouncingIPv4
 			if a.Is6() {
 				key = service.AnnotationAnnouncingIPv6
 			}
-			o["metadata"].(map[string]any)["annotations"].(map[string]any)[key] = "n1,eth0," + a.String()
+			o["metadata"].(map[string]any)["annotations"].(map[string]any)[key] = on + ",eth0," + a.String()
 		}
 	}
 	return o

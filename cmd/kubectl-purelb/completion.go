@@ -15,7 +15,7 @@ const completionTimeout = 3 * time.Second
 // The names that complete arguments, by command, and values, by flag.
 var (
 	argumentNames = map[string]func(explain.World) []string{
-		"service": serviceNames, "inspect": serviceNames, "adopt": serviceNames, "leave": serviceNames, "group": groupNames, "node": nodeNames, "ip": addresses, "probe": addresses,
+		"service": serviceNames, "inspect": serviceNames, "adopt": serviceNames, "leave": serviceNames, "move": serviceNames, "group": groupNames, "node": nodeNames, "ip": addresses, "probe": addresses,
 	}
 	flagNames = map[string]func(explain.World) []string{
 		"pool": groupNames, "service-group": groupNames, "node": nodeNames, "simulate-drain": nodeNames, "ip": addresses,

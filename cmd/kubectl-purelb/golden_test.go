@@ -77,6 +77,8 @@ func TestGolden(t *testing.T) {
 		{"adopt-outside", "adopt default/outside --dry-run -f testdata/moves.yaml -o json"},
 		{"adopt-class", "adopt default/other --dry-run -f testdata/moves.yaml"},
 		{"adopt-gone", "adopt default/gone --dry-run -f testdata/moves.yaml"},
+		{"move", "move default/moved n1 --dry-run -f testdata/moves.yaml"},
+		{"rebalance", "rebalance --dry-run -f testdata/moves.yaml"},
 		{"leave", "leave -A --dry-run -f testdata/moves.yaml"},
 		{"version", "version -f testdata/cluster.yaml"},
 	} {

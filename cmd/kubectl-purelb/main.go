@@ -1,6 +1,6 @@
 // Command kubectl-purelb is a plugin for kubectl. It shows which addresses Services have and why,
 // what is wrong with the configuration, and whether PureLB works. It reads a cluster or files. Only
-// "adopt", "leave" and "ipam release-orphans --confirm" change something.
+// "adopt", "leave", "move", "rebalance" and "ipam release-orphans --confirm" change something.
 package main
 
 import (

@@ -47,8 +47,8 @@ func newRoot(o *options) *cobra.Command {
 
 Answers come from the objects of a cluster, or of files: -f takes manifests, the
 output of Helm, and what "kubectl get -o yaml" prints. Nothing is changed, except by
-"adopt", "leave" and "ipam release-orphans --confirm". Where a right to read is missing,
-the answer says what is unknown because of it.
+"adopt", "leave", "move", "rebalance" and "ipam release-orphans --confirm". Where a right
+to read is missing, the answer says what is unknown because of it.
 
 The exit code is 0 when all is well, 1 when the answer tells of problems, and 2 when
 there is no answer.`,
@@ -68,7 +68,7 @@ there is no answer.`,
 	}
 	flags.StringVarP(&o.output, "output", "o", "table", "The form of the answer: table, json or yaml")
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "Files or directories with objects, - for standard input, in place of the cluster")
-	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newProbe(o), newIPAM(o), newImport(o), newAdopt(o), newLeave(o), newWatch(o), newCheck(o), newDashboard(o), newValidate(o), newReport(o), newVersion(o))
+	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newProbe(o), newIPAM(o), newImport(o), newAdopt(o), newLeave(o), newMove(o), newRebalance(o), newWatch(o), newCheck(o), newDashboard(o), newValidate(o), newReport(o), newVersion(o))
 	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return formats(cmd), cobra.ShellCompDirectiveNoFileComp
 	})

@@ -53,8 +53,10 @@ func chosen(d Decision) string {
 		return d.Winner + " has it and can keep it"
 	case election.ReasonNamed:
 		return d.Winner + " is the node that its Service names by the annotation " + AnnotationNode
+	case election.ReasonWeight:
+		return d.Winner + " has the largest weight for its group of the nodes in its network"
 	case election.ReasonHash:
-		return d.Winner + " has the lowest hash of the nodes in its network that its group prefers, or of all if it prefers none"
+		return d.Winner + " has the lowest hash of the nodes in its network"
 	case election.ReasonAffinity:
 		return d.Winner + " has a ready endpoint of its Service"
 	case election.ReasonAffinityFallback:

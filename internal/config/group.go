@@ -78,7 +78,7 @@ func (r *reading) own(form form) {
 	r.group.MultiPool, r.group.BalancePools = form.pools.MultiPool, form.pools.BalancePools
 	r.group.ForbidMultiPool = form.pools.AllowMultiPool != nil && !*form.pools.AllowMultiPool
 	for _, n := range form.nodes {
-		r.group.Nodes = append(r.group.Nodes, groups.NodeWeight{Selector: labels.SelectorFromSet(n.NodeSelector), Weight: int(n.Weight)})
+		r.group.Nodes = append(r.group.Nodes, groups.NodeWeight{Selector: labels.SelectorFromSet(n.NodeSelector), Weight: max(1, int(n.Weight))})
 	}
 	r.group.RebalanceAfter = duration(form.rebalanceAfter, 0)
 	r.modes(form)

@@ -34,7 +34,7 @@ func TestGroupsMayWithdrawIdleAddresses(t *testing.T) {
 func TestGroupsMayPreferNodes(t *testing.T) {
 	local := &v2.LocalSpec{Pools: v2.Pools{V4Pool: &v2.AddressPool{Pool: "192.0.2.0/25", Subnet: "192.0.2.0/24"}}}
 	local.Nodes = []v2.NodeWeight{
-		{NodeSelector: map[string]string{"rack": "a"}, Weight: 1},
+		{NodeSelector: map[string]string{"rack": "a"}},
 		{NodeSelector: map[string]string{"rack": "a", "disk": "fast"}, Weight: 10},
 	}
 	local.RebalanceAfter = "10m"

@@ -89,7 +89,7 @@ func (v *view) readNodes() {
 func readLease(o *coordinationv1.Lease, now time.Time) node {
 	n := node{agent: o.Annotations[lease.AnnotationAgent], problem: o.Annotations[lease.AnnotationProblem], draining: o.Annotations[lease.AnnotationDraining]}
 	n.Record = election.Record{Node: lease.Node(o), Subnets: lease.Subnets(o), Own: lease.Addresses(o), Draining: lease.Draining(o)}
-	n.gossip = lease.Gossip(o)
+	n.gossip, n.Weights = lease.Gossip(o), lease.Weights(o)
 	if s := o.Spec.LeaseDurationSeconds; s != nil {
 		n.lasts = time.Duration(*s) * time.Second
 	}

@@ -165,9 +165,9 @@ type NodeWeight struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
 
 	// weight of the node. A node without one has 0. Of several, the largest counts.
+	// Default: 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	// +kubebuilder:default=1
 	// +optional
 	Weight int32 `json:"weight,omitempty"`
 }

@@ -8,7 +8,9 @@ const (
 	ReasonHolder = "holder"
 	// ReasonNamed: the Service names the node.
 	ReasonNamed = "named"
-	// ReasonHash: the node has the lowest hash of all candidates with the largest weight.
+	// ReasonWeight: the node has the largest weight of all candidates, and of those the lowest hash.
+	ReasonWeight = "weight"
+	// ReasonHash: the node has the lowest hash of all candidates, which have no weights.
 	ReasonHash = "hash"
 	// ReasonAffinity: the node has the lowest hash of the preferred candidates.
 	ReasonAffinity = "affinity"
@@ -46,7 +48,7 @@ type Preference struct {
 func (p Preference) exists() bool { return p.Strict || p.Nodes != nil }
 
 // reason returns the reason why node was chosen.
-func (p Preference) reason(node, holder string, draining bool) string {
+func (p Preference) reason(node, holder string, draining, weighs bool) string {
 	switch {
 	case draining:
 		return ReasonLastResort
@@ -58,6 +60,8 @@ func (p Preference) reason(node, holder string, draining bool) string {
 		return ReasonHolder
 	case p.exists():
 		return ReasonAffinity
+	case weighs:
+		return ReasonWeight
 	default:
 		return ReasonHash
 	}
@@ -86,10 +90,10 @@ func (v View) Choose(ip netip.Addr, holder string, p Preference) Choice {
 	}
 	weights := v.weights[p.Group]
 	if node := v.steady.choose(ip, holder, p, weights); node != "" {
-		return Choice{Node: node, Reason: p.reason(node, holder, false)}
+		return Choice{Node: node, Reason: p.reason(node, holder, false, weights[node] > 0)}
 	}
 	if node := v.draining.choose(ip, holder, p, weights); node != "" {
-		return Choice{Node: node, Reason: p.reason(node, holder, true)}
+		return Choice{Node: node, Reason: p.reason(node, holder, true, weights[node] > 0)}
 	}
 	if p.Strict && v.Choose(ip, "", Preference{}).Node != "" {
 		return Choice{Reason: ReasonNoEndpoints}

@@ -77,11 +77,11 @@ func TestChooseByPreference(t *testing.T) {
 		{"strict: the named node is one of the preferred", "192.168.1.100", "", "node-b", named("node-a", only("node-a node-b")), election.Choice{Node: "node-a", Reason: "named"}},
 		{"strict: the named node is none of the preferred", "192.168.1.100", "", "", named("node-a", only("node-b")), election.Choice{Node: "node-b", Reason: "affinity"}},
 
-		{"the largest weight before the lowest hash", "192.168.1.100", "", "", weighed("uneven", none), election.Choice{Node: "node-b", Reason: "hash"}},
-		{"the lowest hash of equal weights", "2001:db8::1", "", "", weighed("even", none), election.Choice{Node: "node-a", Reason: "hash"}},
+		{"the largest weight before the lowest hash", "192.168.1.100", "", "", weighed("uneven", none), election.Choice{Node: "node-b", Reason: "weight"}},
+		{"the lowest hash of equal weights", "2001:db8::1", "", "", weighed("even", none), election.Choice{Node: "node-a", Reason: "weight"}},
 		{"a group without weights", "192.168.1.100", "", "", weighed("other", none), election.Choice{Node: "node-c", Reason: "hash"}},
 		{"the holder keeps the address whatever its weight", "192.168.1.100", "", "node-a", weighed("uneven", none), election.Choice{Node: "node-a", Reason: "holder"}},
-		{"a draining node comes last whatever its weight", "192.168.1.100", "node-b", "", weighed("uneven", none), election.Choice{Node: "node-c", Reason: "hash"}},
+		{"a draining node comes last whatever its weight", "192.168.1.100", "node-b", "", weighed("uneven", none), election.Choice{Node: "node-c", Reason: "weight"}},
 		{"the largest weight of the preferred", "192.168.1.100", "", "", weighed("uneven", prefer("node-a node-c")), election.Choice{Node: "node-c", Reason: "affinity"}},
 
 		{"strict: only preferred nodes", "192.168.1.100", "", "node-b", only("node-a"), election.Choice{Node: "node-a", Reason: "affinity"}},

@@ -224,10 +224,10 @@ func weightsText(weights map[string]int) string {
 	return strings.Join(entries, ",")
 }
 
-// parseWeights parses the annotation. It skips entries that are mistakes.
-func parseWeights(text string) map[string]int {
+// Weights returns the weights of a node for groups, by its Lease. It skips entries that are mistakes.
+func Weights(o *coordinationv1.Lease) map[string]int {
 	var weights map[string]int
-	for part := range strings.SplitSeq(text, ",") {
+	for part := range strings.SplitSeq(o.Annotations[AnnotationWeights], ",") {
 		group, number, _ := strings.Cut(strings.TrimSpace(part), "=")
 		weight, err := strconv.Atoi(number)
 		if err != nil || group == "" || weight < 1 || len(weights) == maxWeights {

@@ -110,5 +110,7 @@ func TestWeightsAreReadAsWritten(t *testing.T) {
 	if _, ok := written(Record{}).Annotations[AnnotationWeights]; ok {
 		t.Error("a node without weights has the annotation")
 	}
-	expect.Equal(t, "a bad annotation", fmt.Sprint(parseWeights("public, other=x,=3,third=0,fourth=-1, fifth=5")), "map[fifth:5]")
+	bad := &coordinationv1.Lease{}
+	bad.Annotations = map[string]string{AnnotationWeights: "public, other=x,=3,third=0,fourth=-1, fifth=5"}
+	expect.Equal(t, "a bad annotation", fmt.Sprint(Weights(bad)), "map[fifth:5]")
 }

@@ -49,7 +49,7 @@ func read(node string, o *coordinationv1.Lease, duration time.Duration) content 
 	agent, told := o.Annotations[AnnotationAgent]
 	return content{
 		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
-		unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), weights: parseWeights(o.Annotations[AnnotationWeights]),
+		unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), weights: Weights(o),
 		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs],
 			o.Annotations[AnnotationUnable], o.Annotations[AnnotationWeights], agent),
 	}

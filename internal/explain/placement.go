@@ -1,0 +1,186 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/nodes/election"
+)
+
+// Placement is the move of the local addresses of one Service to another node.
+type Placement struct {
+	Namespace string   `json:"namespace"`
+	Service   string   `json:"service"`
+	IPs       []string `json:"ips"`
+	From      string   `json:"from"`
+	To        string   `json:"to"`
+	State     string   `json:"state"`
+	Why       string   `json:"why,omitempty"`
+}
+
+// Key returns "namespace/name".
+func (p Placement) Key() string { return p.Namespace + "/" + p.Service }
+
+// Placements are moves of Services, and the number of Services on each node before and after.
+type Placements struct {
+	Services []Placement `json:"services"`
+	Before   []Load      `json:"before"`
+	After    []Load      `json:"after"`
+	Unread   []Unread    `json:"unknown,omitempty"`
+}
+
+// Load is the number of Services whose first local address a node has.
+type Load struct {
+	Node     string `json:"node"`
+	Services int    `json:"services"`
+}
+
+// PlacementOf returns the move of one Service, "namespace/name", to a node. It fails if that node cannot have
+// the local addresses of the Service.
+func PlacementOf(w World, key, to string) (Placements, error) {
+	v, err := placing(w)
+	if err != nil {
+		return Placements{}, err
+	}
+	svc, local := v.objects[key], v.locals(key)
+	switch {
+	case svc == nil:
+		return Placements{}, fmt.Errorf("there is no Service %s of type LoadBalancer", key)
+	case len(local) == 0:
+		return Placements{}, fmt.Errorf("%s has no local address; remote addresses are on all nodes", key)
+	case svc.Annotations[announce.AnnotationNode] != "":
+		return Placements{}, fmt.Errorf("%s names its node itself: change or remove its annotation %s", key, announce.AnnotationNode)
+	}
+	for _, o := range local {
+		fits := announce.Candidates(v.peers.Members, o.IP, o.Preference)
+		i := slices.IndexFunc(fits, func(c announce.Candidacy) bool { return c.Node == to })
+		switch {
+		case i < 0:
+			return Placements{}, fmt.Errorf("no agent runs on a node %q", to)
+		case !fits[i].Fit:
+			return Placements{}, fmt.Errorf("%s cannot have %s: %s", to, o.IP, fits[i].Why)
+		}
+	}
+	return v.placements(map[string]string{key: to}), nil
+}
+
+// RebalancingOf returns the moves after which each Service is on the node that would have its first local
+// address if no node had it: by the weights of its group, and a hash.
+func RebalancingOf(w World) (Placements, error) {
+	v, err := placing(w)
+	if err != nil {
+		return Placements{}, err
+	}
+	nodes, targets := election.NewView(v.peers.Members), map[string]string{}
+	for key := range v.outlooks {
+		local := v.locals(key)
+		if len(local) == 0 || local[0].Holder == "" || v.objects[key].Annotations[announce.AnnotationNode] != "" {
+			continue
+		}
+		if best := nodes.Choose(local[0].IP, "", local[0].Preference).Node; best != "" && best != local[0].Holder {
+			targets[key] = best
+		}
+	}
+	return v.placements(targets), nil
+}
+
+func placing(w World) (*view, error) {
+	if err := w.needs("which node should have an address", KindServices, KindLeases, KindGroups); err != nil {
+		return nil, err
+	}
+	return newView(w), nil
+}
+
+// locals returns the outlooks of the local addresses of a Service.
+func (v *view) locals(key string) []announce.Outlook {
+	return slices.DeleteFunc(slices.Clone(v.outlooks[key]), func(o announce.Outlook) bool { return o.Where != announce.Local || o.Undecided })
+}
+
+// placements returns the moves of Services to targets.
+func (v *view) placements(targets map[string]string) Placements {
+	all := Placements{Services: []Placement{}, Unread: v.unread(KindEndpoints)}
+	before, after := map[string]int{}, map[string]int{}
+	for _, m := range v.peers.Members {
+		before[m.Node], after[m.Node] = 0, 0
+	}
+	for key := range v.outlooks {
+		local := v.locals(key)
+		if len(local) == 0 || local[0].Holder == "" {
+			continue
+		}
+		to := cmp.Or(targets[key], local[0].Holder)
+		before[local[0].Holder]++
+		after[to]++
+		if targets[key] == "" {
+			continue
+		}
+		namespace, name, _ := strings.Cut(key, "/")
+		p := Placement{Namespace: namespace, Service: name, From: local[0].Holder, To: to, State: Ready}
+		if !v.elsewhere(key, to) {
+			p.State = Done
+		}
+		for _, o := range local {
+			p.IPs = append(p.IPs, o.IP.String())
+		}
+		all.Services = append(all.Services, p)
+	}
+	slices.SortFunc(all.Services, func(a, b Placement) int { return cmp.Compare(a.Key(), b.Key()) })
+	all.Before, all.After = loads(before), loads(after)
+	return all
+}
+
+func loads(counts map[string]int) []Load {
+	var all []Load
+	for node, n := range counts {
+		all = append(all, Load{node, n})
+	}
+	slices.SortFunc(all, func(a, b Load) int { return cmp.Compare(a.Node, b.Node) })
+	return all
+}
+
+// elsewhere reports whether a local address of a Service is not on node.
+func (v *view) elsewhere(key, node string) bool {
+	return slices.ContainsFunc(v.locals(key), func(o announce.Outlook) bool { return o.Holder != node })
+}
+
+// Placed says what is missing in w until the local addresses of p are on its node, or returns "".
+func Placed(w World, p Placement) string {
+	v := newView(w)
+	for _, o := range v.locals(p.Key()) {
+		if o.Holder != p.To {
+			return fmt.Sprintf("%s is on %s", o.IP, orDash(o.Holder))
+		}
+	}
+	if len(v.locals(p.Key())) == 0 {
+		return "it has no local address any more"
+	}
+	return ""
+}
+
+// Problem reports whether a Service was to move and has not.
+func (ps Placements) Problem() bool {
+	return slices.ContainsFunc(ps.Services, func(p Placement) bool { return p.State == Stopped })
+}
+
+// Tables shows ps.
+func (ps Placements) Tables() []Table {
+	moves := Table{Head: []string{"NAMESPACE", "SERVICE", "IPS", "FROM", "TO", "STATE"}}
+	for _, p := range ps.Services {
+		moves.Rows = append(moves.Rows, []string{p.Namespace, p.Service, strings.Join(p.IPs, ","), p.From, p.To, p.State})
+		if p.Why != "" {
+			moves.Lines = append(moves.Lines, p.Key()+": "+p.Why)
+		}
+	}
+	nodes := Table{Title: "Services on each node", Head: []string{"NODE", "BEFORE", "AFTER"}}
+	for i, b := range ps.Before {
+		nodes.Rows = append(nodes.Rows, []string{b.Node, fmt.Sprint(b.Services), fmt.Sprint(ps.After[i].Services)})
+	}
+	tables := []Table{nodes}
+	if len(ps.Services) > 0 {
+		tables = []Table{moves, nodes}
+	}
+	return append(tables, unreadTable(ps.Unread)...)
+}
