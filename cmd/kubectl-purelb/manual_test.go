@@ -26,7 +26,7 @@ func TestTheManualShowsRealAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := strings.ReplaceAll(string(text), " -f testdata/cluster.yaml", "")
+		shown := strings.NewReplacer(" -f testdata/cluster.yaml", "", " -f testdata/moves.yaml", "").Replace(string(text))
 		first, _, _ := strings.Cut(shown, "\n")
 		answers[first] = shown
 	}
@@ -43,7 +43,7 @@ func TestTheManualShowsRealAnswers(t *testing.T) {
 	}
 }
 
-var commandLine = regexp.MustCompile("(?m)(?:`|^(?:\\$ )?)kubectl purelb ([a-z][^`|\n]*)")
+var commandLine = regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?)kubectl purelb ([a-z][^`|\n]*)")
 
 // A reader can run the commands of the pages: their subcommands and flags exist.
 func TestThePagesNameCommandsThatExist(t *testing.T) {
@@ -51,7 +51,11 @@ func TestThePagesNameCommandsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "SECURITY.md"))
+	moves, err := filepath.Glob(filepath.Join("..", "..", "docs", "migrate", "*.md"))
+	if err != nil || len(moves) == 0 {
+		t.Fatal("no pages", err)
+	}
+	pages = append(append(pages, moves...), filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "SECURITY.md"))
 	n := 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

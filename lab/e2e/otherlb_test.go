@@ -240,8 +240,7 @@ func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	w.answers(ours...)
 	wires.bare()
 
-	// The other controller is removed, and its Service moves to PureLB with its address, as
-	// docs/other-load-balancers.md, "Move from MetalLB", describes.
+	// The other controller is removed, and its Service moves to PureLB with its address.
 	o.stop()
 	takeAll()
 	w.servesOurs("second")
