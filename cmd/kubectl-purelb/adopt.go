@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -174,7 +175,8 @@ func (r *reader) move(ctx context.Context, t explain.Transfer) error {
 	})
 }
 
-// unfinished reads the Services with the addresses of t again into w, and says what is missing until t is done.
+// unfinished reads the Services with the addresses of t again into w, and the Leases, which say which addresses
+// nodes have as their own. It says what is missing until t is done.
 func (r *reader) unfinished(ctx context.Context, w *explain.World, t explain.Transfer, leave bool) (why string, done bool, _ error) {
 	for i := range w.Services {
 		old := &w.Services[i]
@@ -187,6 +189,11 @@ func (r *reader) unfinished(ctx context.Context, w *explain.World, t explain.Tra
 		}
 		w.Services[i] = svc
 	}
+	var leases coordinationv1.LeaseList
+	if err := r.List(ctx, &leases, client.InNamespace(r.namespace)); err != nil {
+		return "", false, err
+	}
+	w.Leases = ofNodes(leases.Items)
 	why = explain.Unfinished(*w, t.Key(), leave)
 	return why, why == "", nil
 }

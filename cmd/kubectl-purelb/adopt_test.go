@@ -94,6 +94,9 @@ func (m *movers) served(o map[string]any) map[string]any {
 				key = service.AnnotationAnnouncingIPv6
 			}
 			o["metadata"].(map[string]any)["annotations"].(map[string]any)[key] = on + ",eth0," + a.String()
+			for _, l := range m.objects[pathLeases] { // it is no node's own any more
+				l["metadata"].(map[string]any)["annotations"].(map[string]any)["purelb.io/node-addresses"] = "192.168.10.11"
+			}
 		}
 	}
 	return o
@@ -146,6 +149,17 @@ func TestServicesAreAdoptedOneAfterTheOther(t *testing.T) {
 	svc := m.service(t, "dns-udp")
 	if a := svc.Annotations; a[service.AnnotationSharing] != "dns" || a[service.AnnotationAdopt] != "true" || svc.Status.LoadBalancer.Ingress[0].IP != "192.168.10.202" {
 		t.Errorf("the adopted Service is %+v", svc)
+	}
+}
+
+// While kube-vip has an address, agents report it as one of their node.
+func TestKubeVIPsServicesAreAdopted(t *testing.T) {
+	m := newMovers(t)
+	if out, errs, code := m.ask(t, "adopt", "-A", "--from", "kube-vip", "--timeout", "1s"); code != exitFine {
+		t.Errorf("exit code %d, %s%s", code, out, errs)
+	}
+	if svc := m.service(t, "vip"); svc.Annotations[service.AnnotationAddresses] != "192.168.10.206" || !service.Branded(&svc) {
+		t.Errorf("the Service is %+v", svc)
 	}
 }
 

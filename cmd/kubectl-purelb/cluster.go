@@ -270,13 +270,14 @@ func (l *lists) world(namespace string) explain.World {
 	}
 	w.Groups, w.Agents, w.Nodes = l.groups.Items, l.agents.Items, l.nodes.Items
 	w.Networks, w.Namespaces = l.networks.Items, l.namespaces.Items
-	for _, o := range l.leases.Items {
-		if strings.HasPrefix(o.Name, lease.Prefix) {
-			w.Leases = append(w.Leases, o)
-		}
-	}
+	w.Leases = ofNodes(l.leases.Items)
 	settle(&w, nil)
 	return w
+}
+
+// ofNodes returns the Leases of agents.
+func ofNodes(all []coordinationv1.Lease) []coordinationv1.Lease {
+	return slices.DeleteFunc(slices.Clone(all), func(o coordinationv1.Lease) bool { return !strings.HasPrefix(o.Name, lease.Prefix) })
 }
 
 // addService adds svc to w, if it matters to PureLB.

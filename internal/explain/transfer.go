@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -154,10 +155,10 @@ func (v *view) requests() map[string]service.Request {
 // transfer returns the move of svc, whose request is r, before the decision of the allocator.
 func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Transfer {
 	t := Transfer{Namespace: svc.Namespace, Service: svc.Name, By: "PureLB", Groups: r.From}
-	ofNodes := len(service.Ingress(svc)) > 0
+	ofNodes := true
 	for _, a := range service.Ingress(svc) {
 		t.IPs = append(t.IPs, a.String())
-		ofNodes = ofNodes && strings.HasPrefix(v.state.Blocked[a], "an address of node ")
+		ofNodes = ofNodes && v.isNodes(a)
 	}
 	for _, s := range slots(svc) {
 		t.On = append(t.On, s.Node+" ("+s.Interface+")")
@@ -183,6 +184,14 @@ func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Trans
 		t.renumbered = t.State == Ready && wish.From == "servicelb" && ofNodes
 	}
 	return t
+}
+
+// isNodes reports whether Kubernetes knows a as the address of a node. Agents also take the addresses of
+// kube-vip for those of nodes.
+func (v *view) isNodes(a netip.Addr) bool {
+	return slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool {
+		return slices.ContainsFunc(n.Status.Addresses, func(na corev1.NodeAddress) bool { return na.Address == a.String() })
+	})
 }
 
 // adopt says whether svc can move to PureLB, as far as the Service itself tells.
@@ -234,6 +243,8 @@ func (v *view) leave(t *Transfer, svc *corev1.Service, r service.Request) {
 		}
 	case !r.Classless:
 		t.State, t.Why = Blocked, "no other controller serves the loadBalancerClass "+*svc.Spec.LoadBalancerClass+", which nobody can change"
+	case r.Bound:
+		t.State, t.Why = Ready, "NetBox or the IPAM server gets its addresses back: reserve them there"
 	default:
 		t.State = Ready
 	}

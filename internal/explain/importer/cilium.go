@@ -257,16 +257,17 @@ func (c *cilium) addPeers(m *Source, cluster ciliumCluster) {
 				p.Spec.DynamicASN = "external"
 			}
 			p.Spec.NodeSelectors = listed(cluster.Spec.NodeSelector)
-			c.configure(m, &p, peer.Config.Name)
+			p.Spec.config = peer.Config.Name
+			c.configure(m, &p)
 			m.Peers = append(m.Peers, p)
 		}
 	}
 }
 
-// configure sets in p what the CiliumBGPPeerConfig of that name says.
-func (c *cilium) configure(m *Source, p *BGPPeer, name string) {
+// configure sets in p what its CiliumBGPPeerConfig says.
+func (c *cilium) configure(m *Source, p *BGPPeer) {
 	p.Spec.BothFamilies = true
-	i := slices.IndexFunc(c.peers, func(one ciliumPeer) bool { return one.Metadata.Name == name })
+	i := slices.IndexFunc(c.peers, func(one ciliumPeer) bool { return one.Metadata.Name == p.Spec.config })
 	if i < 0 {
 		m.remark(p.object, "names no CiliumBGPPeerConfig that exists, so Cilium announces nothing to this router")
 		return
@@ -294,7 +295,12 @@ func duration(seconds int64) *metav1.Duration {
 }
 
 func (c *cilium) addAdvertisements(m *Source, from ciliumAdvertisement) {
-	peers := c.peersOf(from)
+	var peers []string
+	for _, p := range m.Peers {
+		if c.selects(p.Spec.config, from) {
+			peers = append(peers, p.Metadata.Name)
+		}
+	}
 	for _, one := range from.Spec.Advertisements {
 		others := slices.DeleteFunc(slices.Clone(one.Service.Addresses), func(a string) bool { return a == "LoadBalancerIP" })
 		if one.Type != "Service" || len(others) > 0 {
@@ -324,20 +330,6 @@ func (c *cilium) addAdvertisements(m *Source, from ciliumAdvertisement) {
 		}
 		m.BGPAdvertisements = append(m.BGPAdvertisements, a)
 	}
-}
-
-// peersOf returns the names of the routers whose configuration selects from.
-func (c *cilium) peersOf(from ciliumAdvertisement) (names []string) {
-	for _, cluster := range c.clusters {
-		for _, instance := range cluster.Spec.Instances {
-			for _, peer := range instance.Peers {
-				if c.selects(peer.Config.Name, from) {
-					names = append(names, cluster.Metadata.Name+"/"+instance.Name+"/"+peer.Name)
-				}
-			}
-		}
-	}
-	return names
 }
 
 // selects reports whether the CiliumBGPPeerConfig of that name has a family with the advertisement.

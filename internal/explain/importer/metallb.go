@@ -138,9 +138,9 @@ type BGPPeer struct {
 		DisableMP       bool                   `json:"disableMP"`
 		BothFamilies    bool                   `json:"dualStackAddressFamily"`
 		// gateway is the family of the default gateway that is the router, and families are those of the
-		// session, if they are not those of MetalLB.
-		gateway  string
-		families []string
+		// session, if they are not those of MetalLB. config names the CiliumBGPPeerConfig.
+		gateway, config string
+		families        []string
 	} `json:"spec"`
 }
 
