@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // movers is a fakeServer that also serves single Services, with a small allocator and an agent on n1.
@@ -206,5 +207,57 @@ func TestMovesThatMakeNoSense(t *testing.T) {
 		if out, code := offline(t, "", strings.Fields(args)...); code != exitFailed || !strings.Contains(out, want) {
 			t.Errorf("%s: exit code %d, %s, want %s", args, code, out, want)
 		}
+	}
+}
+
+// A real API server takes the changes of adopt, from a user with the right to make them.
+func TestTheAPIServerTakesWhatAdoptWrites(t *testing.T) {
+	applied(t)
+	server := apitest.Shared(t)
+	kubectl := func(input string, args ...string) string {
+		t.Helper()
+		out, err := server.Kubectl(input, args...)
+		if err != nil {
+			t.Fatal(err, out)
+		}
+		return out
+	}
+	kubectl(`
+apiVersion: v1
+kind: Node
+metadata: {name: k3s}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: klipper, namespace: shop, finalizers: [service.kubernetes.io/load-balancer-cleanup, example.com/kept]}
+spec: {type: LoadBalancer, ports: [{port: 80}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: only-reads}
+rules: [{apiGroups: ["", purelb.io, coordination.k8s.io, networking.k8s.io, discovery.k8s.io], resources: ["*"], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: only-reads}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: only-reads}
+subjects: [{kind: User, name: rita, apiGroup: rbac.authorization.k8s.io}]
+`, "apply", "-f", "-")
+	t.Cleanup(func() {
+		_, _ = server.Kubectl("", "patch", "service", "klipper", "-n", "shop", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		_, _ = server.Kubectl("", "delete", "node/k3s", "service/klipper", "-n", "shop")
+	})
+	kubectl("", "patch", "node", "k3s", "--subresource=status", "--type=merge", "-p", `{"status":{"addresses":[{"type":"InternalIP","address":"192.168.99.11"}]}}`)
+	kubectl("", "patch", "service", "klipper", "-n", "shop", "--subresource=status", "--type=merge", "-p", `{"status":{"loadBalancer":{"ingress":[{"ip":"192.168.99.11"}]}}}`)
+	adopt := []string{"adopt", "shop/klipper", "--from", "servicelb", "--timeout", "2s"}
+	if out, code := cli(t, "", append(adopt, "--as", "rita")...); code != exitProblems || !strings.Contains(out, `cannot patch resource "services"`) {
+		t.Errorf("without the right, exit code %d:\n%s", code, out)
+	}
+	if out, code := cli(t, "", adopt...); code != exitProblems || !strings.Contains(out, "the allocator has not") {
+		t.Errorf("without an allocator, exit code %d:\n%s", code, out)
+	}
+	got := kubectl("", "get", "service", "klipper", "-n", "shop", "-o", `jsonpath={.metadata.finalizers} {.metadata.annotations.purelb\.io/adopt} {.status.loadBalancer}`)
+	if want := `["example.com/kept"] true {}`; got != want {
+		t.Errorf("the Service has %s, want %s", got, want)
 	}
 }
