@@ -34,8 +34,6 @@ table inet kube-proxy {
 		type nat hook prerouting priority dstnat
 		ip daddr { 192.0.2.9, 203.0.113.7 } tcp dport 80 dnat ip to 192.0.2.1:8080
 		ip6 daddr { 2001:db8::9, 2001:db8:f::7 } tcp dport 80 dnat ip6 to [2001:db8::1]:8080
-		ip daddr { 192.0.2.9, 203.0.113.7 } udp dport 53 dnat ip to 192.0.2.1:8053
-		ip6 daddr { 2001:db8::9, 2001:db8:f::7 } udp dport 53 dnat ip6 to [2001:db8::1]:8053
 		ip daddr 192.0.2.1 tcp dport 30080 dnat ip to 192.0.2.1:8080
 		ip6 daddr 2001:db8::1 tcp dport 30080 dnat ip6 to [2001:db8::1]:8080
 	}
@@ -121,6 +119,21 @@ func TestATransparentProxyIsReached(t *testing.T) {
 	guard(t, w.Stack, guarded...)
 	for _, at := range guarded {
 		expect.Equal(t, at, w.dials(at, 8443), "open")
+	}
+}
+
+// A program may translate only the port.
+func TestATranslatedPortOfTheAddressItselfIsReached(t *testing.T) {
+	w := newGuardedWorld(t, beforeFilter)
+	guard(t, w.Stack, guarded...)
+	for _, at := range guarded {
+		expect.Equal(t, "before, "+at, w.dials(at, 8080), "closed")
+		family := "ip"
+		if strings.Contains(at, ":") {
+			family = "ip6"
+		}
+		nft(t, fmt.Sprintf("add rule inet kube-proxy nat-prerouting %[1]s daddr %[2]s tcp dport 88 dnat %[1]s to %[2]s :8080", family, at))
+		expect.Equal(t, at, w.dials(at, 88), "open")
 	}
 }
 
