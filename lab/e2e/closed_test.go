@@ -29,7 +29,12 @@ func TestTheNodeBehindItsAddressesIsClosed(t *testing.T) {
 		all[name] = w.addresses(name, families())
 	}
 	w.everywhere(slices.Concat(all["far"], all["onhost-far"], all["empty-far"])...)
-	w.answers(slices.Concat(all["web"], all["far"], all["onhost"], all["onhost-far"])...)
+	w.answers(slices.Concat(all["web"], all["far"])...)
+	for _, a := range slices.Concat(all["onhost"], all["onhost-far"]) {
+		if a.Is4() { // the nodes of the lab have one address each in Kubernetes, and their pods the same
+			w.answers(a)
+		}
+	}
 
 	nodePort := int(w.service("web").Spec.Ports[0].NodePort)
 	node, err := lab.Machine("node-1")
