@@ -33,16 +33,13 @@ const guardBatch = 1000
 // reaches a program of the node only if it was translated, as kube-proxy does for the ports of Services.
 // Without addresses, there is no table. Guard reads the table and writes what differs.
 func (s *Stack) Guard(_ context.Context, closed []netip.Addr) error {
-	if s.guardErr != nil {
-		return ignoreUnless(len(closed) > 0, s.guardErr)
-	}
-	rules, err := s.guard.GetRules(guardTable, guardChain)
-	switch {
-	case err != nil: // a kernel without nftables has no table of ours
-		return ignoreUnless(len(closed) > 0, fmt.Errorf("read the table %s: %w", guardTable.Name, err))
-	case len(closed) == 0 && len(rules) == 0:
+	rules, err := s.readGuard()
+	switch none := len(closed) == 0; {
+	case none && (err != nil || len(rules) == 0): // a kernel without nftables has no table of ours
 		return nil
-	case len(closed) == 0:
+	case err != nil:
+		return fmt.Errorf("read the table %s: %w", guardTable.Name, err)
+	case none:
 		s.guard.DelTable(guardTable)
 		return s.flushGuard()
 	}
@@ -54,11 +51,12 @@ func (s *Stack) Guard(_ context.Context, closed []netip.Addr) error {
 	return errors.Join(s.fillGuard(guardSet4, closed, netip.Addr.Is4), s.fillGuard(guardSet6, closed, netip.Addr.Is6))
 }
 
-func ignoreUnless(wanted bool, err error) error {
-	if wanted {
-		return err
+// readGuard returns the rules of the table, or none if there is no table.
+func (s *Stack) readGuard() ([]*nftables.Rule, error) {
+	if s.guardErr != nil {
+		return nil, s.guardErr
 	}
-	return nil
+	return s.guard.GetRules(guardTable, guardChain)
 }
 
 // buildGuard makes the table with these rules, and keeps the addresses that its sets have.
