@@ -46,8 +46,11 @@ func TestTheNodeBehindItsAddressesIsClosed(t *testing.T) {
 	}
 	for name, addresses := range all {
 		for _, a := range addresses {
-			for _, port := range append([]int{nodePort}, closedPorts...) {
+			for _, port := range closedPorts {
 				w.finds("closed", a, port)
+			}
+			if a.Is4() { // for a family in which Kubernetes knows no address of a node, kube-proxy translates at all addresses
+				w.finds("closed", a, nodePort)
 			}
 			if strings.HasPrefix(name, "empty") {
 				w.finds("refused", a, 80)

@@ -116,8 +116,8 @@ type InterfaceSpec struct {
 	Networks []Subnet `json:"networks,omitempty"`
 
 	// protectNode closes the ports of the node itself at the addresses of Services:
-	// ssh, the kubelet, node ports and the like. What kube-proxy does not translate
-	// is dropped there, by one nftables table of the agent (purelb); UDP is refused.
+	// ssh, the kubelet and the like. What kube-proxy does not translate is dropped
+	// there, by one nftables table of the agent (purelb); UDP is refused.
 	// ICMP is answered. The node's own addresses stay as they are. If kube-proxy
 	// uses IPVS, or the kernel refuses nftables, the ports stay open, and the
 	// condition Announcing says so. Default: true.

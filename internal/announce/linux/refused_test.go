@@ -1,6 +1,8 @@
 package linux
 
 import (
+	"errors"
+	"net/netip"
 	"testing"
 	"unsafe"
 
@@ -28,6 +30,10 @@ func TestTheStackOpensWithTheSocketsThatSELinuxAllows(t *testing.T) {
 	a := local("eth0", "192.0.2.9/24")
 	put(t, s, a)
 	remove(t, s, a)
+	if err := s.Guard(t.Context(), []netip.Addr{a.Prefix.Addr()}); !errors.Is(err, unix.EACCES) {
+		t.Errorf("the table without such a socket: %v", err)
+	}
+	guard(t, s)
 }
 
 // systemCall is a system call with these arguments, by position.
