@@ -105,13 +105,9 @@ func escape(text string) string {
 type Grant struct {
 	Key     string
 	Address netip.Addr
-	// Bits is the length of the mask that the backend has for the address, or 0 if it is unknown.
-	Bits int
 	// Object shows people where the backend holds the address, such as a URL. It is "" if
 	// there is no such place.
 	Object string
-	// Created is when the backend made the grant, by its own clock, or zero if that is unknown.
-	Created time.Time
 }
 
 // Answer is the answer of a backend to one claim: a grant or an error, usually an *Error.

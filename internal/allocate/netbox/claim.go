@@ -146,11 +146,7 @@ func (p parent) has(a address) bool {
 
 // grant returns the grant for an address.
 func (p *Pool) grant(key string, a address) ipam.Grant {
-	g := ipam.Grant{Key: key, Address: a.ip(), Object: p.object(a.ID), Created: a.created()}
-	if prefix, err := a.prefix(); err == nil {
-		g.Bits = prefix.Bits()
-	}
-	return g
+	return ipam.Grant{Key: key, Address: a.ip(), Object: p.object(a.ID)}
 }
 
 // object returns the page of an address, for people.

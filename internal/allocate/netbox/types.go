@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
@@ -129,26 +128,13 @@ func (c *Client) strange(what call, r reply, found string) *ipam.Error {
 		Message: c.about(what, "the reply cannot be used: "+found+"; if this lasts, check the version of NetBox and what lies before it")})
 }
 
-// prefix parses the address with its mask.
-func (a address) prefix() (netip.Prefix, error) { return netip.ParsePrefix(a.Address) }
-
 // ip is the address without its mask; the zero Addr when NetBox sent no address.
 func (a address) ip() netip.Addr {
-	p, err := a.prefix()
+	p, err := netip.ParsePrefix(a.Address)
 	if err != nil {
 		return netip.Addr{}
 	}
 	return p.Addr().Unmap()
-}
-
-// created is when NetBox made the address. Before NetBox 3.2 it has only the date.
-func (a address) created() time.Time {
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if t, err := time.Parse(layout, a.Created); err == nil {
-			return t
-		}
-	}
-	return time.Time{}
 }
 
 func sameID(a, b *reference) bool {
