@@ -69,7 +69,7 @@ func (c *Config) readAgent(f *findings, a v2.LBNodeAgent, outside bool) {
 		return // without a selector, the nodes of the agent are unknown
 	}
 	agent := Agent{
-		Namespace: a.Namespace, Name: a.Name, Outside: outside, UID: a.UID, Generation: a.Generation, Selector: selector,
+		Namespace: a.Namespace, Name: a.Name, Outside: outside, UID: a.UID, Selector: selector,
 		Implied: a.Spec.Local == nil,
 	}
 	if agent.Implied {

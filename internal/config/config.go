@@ -53,9 +53,8 @@ type Config struct {
 type Agent struct {
 	Namespace, Name string
 	// Outside says that Namespace is not the one that PureLB is installed in.
-	Outside    bool
-	UID        types.UID
-	Generation int64
+	Outside bool
+	UID     types.UID
 	// Selector matches the labels of the nodes that this Agent is for.
 	Selector labels.Selector
 	// Implied says that spec.local is missing. Such an LBNodeAgent sets nothing: the nodes that no

@@ -16,7 +16,7 @@ import (
 func (r *reading) read() {
 	sg := r.sg
 	r.group = groups.Group{
-		Namespace: sg.Namespace, Name: sg.Name, Outside: r.group.Outside, UID: sg.UID, Generation: sg.Generation,
+		Namespace: sg.Namespace, Name: sg.Name, Outside: r.group.Outside, UID: sg.UID,
 		Boundary:               r.boundary(sg.Spec.Boundary),
 		SharedAcrossNamespaces: sg.Spec.ShareAcrossNamespaces,
 	}

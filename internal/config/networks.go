@@ -27,7 +27,7 @@ func (c Config) OnNodes(subnets []netip.Prefix, addresses []netip.Addr) Config {
 func (c Config) Beside(networks []groups.Network, clusterIPs []netip.Addr) Config {
 	var problems []Problem
 	for _, g := range c.Groups.Usable {
-		f := findings{about: Problem{Kind: KindServiceGroup, Namespace: g.Namespace, Name: g.Name, UID: g.UID, Generation: g.Generation}}
+		f := findings{about: Problem{Kind: KindServiceGroup, Namespace: g.Namespace, Name: g.Name, UID: g.UID}}
 		for _, p := range g.Pools {
 			f.beside(p, networks, clusterIPs)
 		}

@@ -48,7 +48,6 @@ type Problem struct {
 	Kind            string
 	Namespace, Name string
 	UID             types.UID
-	Generation      int64
 	Severity        Severity
 	Reason          string
 	// Field is the path of the wrong field, such as "spec.local.v4pools[1].pool".
@@ -75,7 +74,7 @@ type findings struct {
 
 func findingsOf(kind string, o metav1.ObjectMeta) *findings {
 	return &findings{about: Problem{
-		Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Generation: o.Generation,
+		Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
 	}}
 }
 

@@ -106,7 +106,7 @@ func TestProblemNamesItsObject(t *testing.T) {
 	sg := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "a", UID: "u-1", Generation: 7}}
 	sg.Spec.Local = &v2.LocalSpec{Single: v2.Single{Pool: "x", Subnet: "192.0.2.0/24"}}
 	want := []config.Problem{{
-		Kind: config.KindServiceGroup, Namespace: home, Name: "a", UID: "u-1", Generation: 7,
+		Kind: config.KindServiceGroup, Namespace: home, Name: "a", UID: "u-1",
 		Severity: config.Refused, Reason: config.ReasonParseError, Field: "spec.local.pool",
 		Message: `"x": "x" is not an IP address: unable to parse IP`,
 	}}

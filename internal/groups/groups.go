@@ -39,9 +39,8 @@ const (
 type Group struct {
 	Namespace, Name string
 	// Outside says that Namespace is not the one that PureLB is installed in.
-	Outside    bool
-	UID        types.UID
-	Generation int64
+	Outside bool
+	UID     types.UID
 	// Alias is spec.name of the flat v1 form. It is "" if there is none, or if the
 	// name belongs to another group. Services may name the group by its alias, and
 	// the annotation allocated-from shows it.
