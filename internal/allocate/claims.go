@@ -37,17 +37,11 @@ func (l *allocations) Work(h ipam.Holder) ipam.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.cluster.Claims.Work(h)
-	for _, g := range w.Release {
-		switch {
-		case g.Address.IsValid():
-			l.mark(g.Address) // a Service that asks for it may claim it now
-		case l.mayHave(h.Group, ipam.OwnerOf(g.Key)):
-			l.cluster.Claims.Released(h, w.Release, []error{nil})
-			l.wake(ipam.OwnerOf(g.Key))
-			return ipam.Work{}
-		}
+	if all := w.Release; len(all) > 0 && !all[0].Address.IsValid() && l.mayHave(h.Group, ipam.OwnerOf(all[0].Key)) {
+		l.cluster.Claims.Released(h, all, []error{nil})
+		l.wake(ipam.OwnerOf(all[0].Key))
+		return ipam.Work{}
 	}
-	l.serve()
 	return w
 }
 

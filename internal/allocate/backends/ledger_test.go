@@ -180,12 +180,12 @@ func (l *ledger) giveUp(group string, keys ...string) {
 // claims that they wait for. without is the key of a grant that the new one does not know.
 func (l *ledger) restart(without string) {
 	l.act(func() (due []ipam.Holder) {
-		before, wants, shown := l.claims.Grants(), l.wants, l.store
+		before, wants := l.claims.Grants(), l.wants
 		fresh := newLedger()
 		l.store, l.claims, l.wants, l.phases, l.failures = fresh.store, fresh.claims, fresh.wants, fresh.phases, fresh.failures
 		for group, grants := range before {
 			for _, g := range grants {
-				if _, held := shown.Holder(g.Address); held && g.Key != without {
+				if g.Key != without {
 					l.claims.Adopt(claimOf(group, g.Key), g.Address)
 					l.store.Show(g.Address, ownerOf(g.Key))
 				}

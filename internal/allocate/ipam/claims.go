@@ -127,10 +127,10 @@ func (c *Claims) GrantOf(a netip.Addr) (grant Grant, group string) {
 	return Grant{}, ""
 }
 
-// granted returns the claim whose usable grant has a, or nil.
+// granted returns the claim whose usable grant has a and stays, or nil.
 func (c *Claims) granted(a netip.Addr) *claimed {
 	for _, e := range c.at[plain(a)] {
-		if e.usable && e.grant.Address == plain(a) {
+		if e.usable && e.grant.Address == plain(a) && !c.leaves(e) {
 			return e
 		}
 	}
@@ -297,14 +297,21 @@ func (c *Claims) isDue(e *claimed) bool {
 	return !e.busy && (len(c.unneeded(e)) > 0 || e.failure == nil && c.sends(e))
 }
 
+// leaves reports whether the grant of e must be given back: no owner waits for it, and no Service has
+// it.
+func (c *Claims) leaves(e *claimed) bool {
+	a := e.grant.Address
+	return a.IsValid() && (len(e.wanters) == 0 || !e.asksFor(a)) && !c.isHeld(a)
+}
+
 // unneeded returns the addresses that the backend has for e and that must be given back. An address
 // that a Service has is never given back.
 func (c *Claims) unneeded(e *claimed) []netip.Addr {
-	all := slices.Clone(e.back)
-	if a := e.grant.Address; a.IsValid() && !slices.Contains(all, a) && (len(e.wanters) == 0 || !e.asksFor(a)) {
-		all = append(all, a)
+	all := slices.DeleteFunc(slices.Clone(e.back), c.isHeld)
+	if c.leaves(e) && !slices.Contains(all, e.grant.Address) {
+		all = append(all, e.grant.Address)
 	}
-	return slices.DeleteFunc(all, c.isHeld)
+	return all
 }
 
 // sends reports whether e must be sent.
@@ -314,6 +321,9 @@ func (c *Claims) sends(e *claimed) bool { return e.ask || len(e.wanters) > 0 && 
 func (c *Claims) grant(e *claimed, grant Grant, usable bool) {
 	if before := e.grant.Address; before != grant.Address && !slices.Contains(e.back, before) {
 		c.lose(e, before)
+	}
+	for _, other := range c.at[grant.Address] {
+		other.usable = other.usable && !usable // it was granted twice, and the other grant leaves
 	}
 	e.grant, e.usable, e.failure, e.ask = grant, usable, nil, false
 	delete(c.exhausted, e)

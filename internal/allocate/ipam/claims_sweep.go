@@ -15,11 +15,11 @@ func (c *Claims) Adopt(claim Claim, a netip.Addr) {
 	c.grant(c.add(claim), Grant{Key: claim.Key, Address: plain(a)}, true)
 }
 
-// Grants returns the granted addresses, by group, in no order.
+// Grants returns the granted addresses that stay, by group, in no order.
 func (c *Claims) Grants() map[string][]Grant {
 	grants := map[string][]Grant{}
 	for id, e := range c.of {
-		if e.usable {
+		if e.usable && !c.leaves(e) {
 			grants[id.group] = append(grants[id.group], e.grant)
 		}
 	}

@@ -45,8 +45,8 @@ func (c *Claims) Work(h Holder) Work {
 	var w Work
 	for _, e := range has.claims {
 		for _, a := range c.unneeded(e) {
-			if a == e.grant.Address {
-				e.usable, e.ask = false, e.ask && !e.usable
+			if a == e.grant.Address && e.usable {
+				e.usable, e.ask = false, false // there is nothing to register any more
 			}
 			c.giveBack(e, a)
 			e.busy = true

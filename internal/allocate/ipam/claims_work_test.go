@@ -73,6 +73,18 @@ func TestUnwantedClaimIsGivenBack(t *testing.T) {
 	})
 }
 
+// The group of the grant may have no worker any more, which would give it back.
+func TestUnwantedGrantIsNoGrant(t *testing.T) {
+	b, r := adopted(t)
+	b.drop(r)
+	if left := b.Claims.Grants()["box"]; len(left) > 0 {
+		t.Errorf("the cluster has %v", left)
+	}
+	if g, _, known := b.GroupOf(r.Held[0]); known {
+		t.Errorf("the address is one of %s", g.Name)
+	}
+}
+
 func TestReleasedGrantIsNotReused(t *testing.T) {
 	b, r := withGrant(t, "203.0.113.7")
 	b.drop(r)
