@@ -105,7 +105,7 @@ func (s Situation) asEarlier(a Address) bool {
 // a one may also be the node's only address, but then Kubernetes knows it.
 //
 // PureLB never removes an IPv4 address that it shares: it adds its own one with another mask. An IPv6 address
-// exists only once on a link, so ours replaces it.
+// exists only once on a link, so ours replaces it in place, with its mask.
 func (s *Situation) Share() {
 	asked := map[netip.Addr]bool{}
 	for _, svc := range s.Services {

@@ -75,6 +75,8 @@ func TestAnAddressWithoutASlotBelongsToTheNodeThatServesIt(t *testing.T) {
 		{"another node heard this one answer, which drains", []twist{serve("192.168.1.100"), offered("192.168.1.100"), drained("node-a")}, theirs},
 		{"kube-vip has it here, and the user asks for adoption", []twist{serveAs("default/web", asked, "192.168.1.100"), has(vip), share}, mine},
 		{"kube-vip has it here, and the user does not ask", []twist{serve("192.168.1.100"), has(vip), share}, theirs},
+		{"kube-vip has it on another node, which does not know yet that the user asks",
+			[]twist{serveAs("default/web", asked, "10.0.0.5"), owned("node-b", "10.0.0.5")}, "10.0.0.5: no, lostElection, node-b\n"},
 		{"kube-vip has it on lo only, as it does for BGP", []twist{serveAs("default/web", asked, "192.168.1.100"), has(hasNode("lo", "192.168.1.100/32")), share}, theirs},
 		{"Kubernetes knows it as an address of the node", []twist{serveAs("default/web", asked, "192.168.1.100"), has(vip), func(s *announce.Situation) {
 			s.NodeAddresses = addrs("192.168.1.100")
@@ -93,7 +95,7 @@ func TestAddressesOfAnotherLoadBalancerAreShared(t *testing.T) {
 		own   string // those of the tested addresses that no Service may have
 	}{
 		{"asked for: ours come beside, and theirs stay", []twist{serveAs("default/web", asked, both...), has(vip4, vip6)},
-			"add 10.0.0.5/24 eth0 join\nadd fd00::50/64 eth0 join\n", ""},
+			"add 10.0.0.5/24 eth0 join\nadd fd00::50/128 eth0 join\n", ""},
 		{"not asked for: they are not touched", []twist{serve(both...), has(vip4, vip6)}, "", "10.0.0.5 fd00::50"},
 		{"of another Service than the one that asks", []twist{serve(both...), serveAs("default/zzz", asked, "10.0.0.77"), has(vip4, vip6)},
 			"", "10.0.0.5 fd00::50"},
@@ -101,10 +103,12 @@ func TestAddressesOfAnotherLoadBalancerAreShared(t *testing.T) {
 		{"addresses with a network may be the node's own", []twist{serveAs("default/web", asked, both...), has(hasNode("eth0", "10.0.0.5/24"), hasNode("eth0", "fd00::50/64"))},
 			"", "10.0.0.5 fd00::50"},
 		{"when ours are there nothing is left to do", []twist{serveAs("default/web", asked, both...), has(vip4, here4, here6)}, "", ""},
+		{"ours that replaced theirs keep the mask", []twist{serveAs("default/web", asked, "fd00::50"), has(hasLocal("eth0", "fd00::50/128", lifetime))}, "", ""},
+		{"when theirs are gone, ours have the mask of the network", []twist{serveAs("default/web", asked, both...), has(here4)}, "add fd00::50/64 eth0\n", ""},
 		{"ours are refreshed beside theirs", []twist{serveAs("default/web", asked, "10.0.0.5"), has(vip4, hasLocal("eth0", "10.0.0.5/24", lifetime/3))},
 			"refresh 10.0.0.5/24 eth0 join\n", ""},
 		{"a kernel without marks", []twist{serveAs("default/web", asked, both...), has(vip4, vip6), withoutMarks},
-			"add 10.0.0.5/24 eth0\nadd fd00::50/64 eth0\n", ""},
+			"add 10.0.0.5/24 eth0\nadd fd00::50/128 eth0\n", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(tt.given...)

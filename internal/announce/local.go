@@ -39,10 +39,20 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 	case choice.Node != d.Self:
 		decision.Reason = ReasonLostElection
 	default:
-		decision.Where, decision.Reason, decision.Address = Local, ReasonElected, d.localAddress(ip, link, prefix)
+		decision.Where, decision.Reason, decision.Address = Local, ReasonElected, d.localAddress(ip, link, d.inPlace(ip, link, prefix))
 		decision.AnswersBy = answersBy(d.Node.Links, link, addr.FamilyOf(ip))
 	}
 	return decision
+}
+
+// inPlace returns prefix, or ip with the mask that it has on link if another load balancer added it there. An
+// IPv6 address is only once on a link, and the kernel would have to remove it for another mask. Then it ends the
+// connections that are masqueraded with that address.
+func (d *decider) inPlace(ip netip.Addr, link string, prefix netip.Prefix) netip.Prefix {
+	if single := netip.PrefixFrom(ip, ip.BitLen()); ip.Is6() && d.singles[place{single, link}] {
+		return single
+	}
+	return prefix
 }
 
 // answersBy returns a link with the default route of f, or "" if link has that route or no link has one.

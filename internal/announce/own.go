@@ -48,6 +48,9 @@ func (d *decider) besideOwner(decision Decision, node string) Decision {
 		kept := d.keep(ip)
 		kept.IP, kept.Used, kept.Named = ip, decision.Used, decision.Named
 		decision = kept
+	case len(d.ours[ip]) == 0 && slices.ContainsFunc(d.holders[ip], func(s Service) bool { return s.Adopt }):
+		// That node will share the address when it knows that the user asks for it.
+		return Decision{IP: ip, Reason: ReasonLostElection, Winner: node}
 	case len(d.ours[ip]) == 0:
 		return Decision{IP: ip, Reason: ReasonNodeAddress, Winner: decision.Winner, Message: fmt.Sprintf(
 			"%s is an address of node %s itself; exclude it from the pool, or take it off that node", ip, node)}

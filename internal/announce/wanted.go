@@ -29,6 +29,8 @@ type decider struct {
 	holders map[netip.Addr][]Service
 	// shared are the addresses that other machines reach here, and that another load balancer added.
 	shared map[netip.Addr]bool
+	// singles are the addresses without a network that are ours, or that ours replace.
+	singles map[place]bool
 }
 
 func newDecider(s Situation) *decider {
@@ -44,6 +46,7 @@ func newDecider(s Situation) *decider {
 		foreign:   foreign(s.Node, adopt),
 		holders:   make(map[netip.Addr][]Service, len(s.Services)),
 		shared:    map[netip.Addr]bool{},
+		singles:   map[place]bool{},
 	}
 	if s.Agent != nil {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {
@@ -51,8 +54,12 @@ func newDecider(s Situation) *decider {
 		}
 	}
 	for i, a := range s.Node.Addresses {
-		if s.Node.isOurs(a, adopt) {
+		ours := s.Node.isOurs(a, adopt)
+		if ours {
 			collect(d.ours, a.Prefix.Addr(), s.Node.Addresses, i)
+		}
+		if a.Prefix.IsSingleIP() && (a.Shared || ours && a.Prefix.Addr().Is6() && !d.isRemote(a)) {
+			d.singles[placeOf(a)] = true
 		}
 		if a.Shared && !d.links[a.Link].leadsNowhere() {
 			d.shared[a.Prefix.Addr()] = true

@@ -32,3 +32,23 @@ func Forget(path string, a netip.Addr) error {
 	}
 	return nil
 }
+
+// Neighbors returns the Ethernet addresses that the network namespace at path has in its neighbor table.
+func Neighbors(path string) (map[netip.Addr]string, error) {
+	handle, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	all, err := handle.NeighList(0, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("list neighbors: %w", err)
+	}
+	macs := map[netip.Addr]string{}
+	for _, n := range all {
+		if a, ok := netip.AddrFromSlice(n.IP); ok && len(n.HardwareAddr) > 0 {
+			macs[a.Unmap()] = n.HardwareAddr.String()
+		}
+	}
+	return macs, nil
+}

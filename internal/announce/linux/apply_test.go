@@ -2,8 +2,8 @@ package linux
 
 import (
 	"net/netip"
-	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -99,36 +99,59 @@ func TestANewMaskDoesNotMakeAnIPv6AddressTentative(t *testing.T) {
 	expect.Equal(t, "addresses", addresses(t, s, "eth0"), want)
 }
 
-// kube-vip adds single addresses, and removes them when it ends.
-func TestOursStayWhenKubeVIPEnds(t *testing.T) {
+// kube-vip adds single addresses, and removes them when it ends. Ours come beside in IPv4, and in place in IPv6.
+func TestAddressesOfKubeVIPAreJoined(t *testing.T) {
 	newWorld(t)
 	newNeighborhood(t)
-	const theirs = "addr add 192.0.2.9/32 dev eth0\naddr add fd00::9/128 dev eth0 nodad"
-	ip(t, theirs)
+	ip(t, "addr add 192.0.2.9/32 dev eth0\naddr add fd00::9/128 dev eth0 nodad")
 	s := newStack(t)
-	err := s.Put(t.Context(), []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/64")})
-	want := "192.0.2.9/24 on eth0: is there already, and not ours\nfd00::9/64 on eth0: is there already, and not ours\n"
+	err := s.Put(t.Context(), []announce.Address{local("eth0", "192.0.2.9/24"), local("eth0", "fd00::9/128")})
+	want := "192.0.2.9/24 on eth0: is there already, and not ours\nfd00::9/128 on eth0: is there already, and not ours\n"
 	expect.Equal(t, "without a wish to join", problems(err), want)
-	put(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/64"))
-	const ours = "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\nfd00::9/64 valid 1h preferred 0h nodad noprefixroute mark 80\n"
-	beside := "192.0.2.9/32 valid forever preferred forever\n"
-	expect.Equal(t, "side by side", addresses(t, s, "eth0"), beside+ours)
-	put(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/64"))
-	expect.Equal(t, "after a refresh", addresses(t, s, "eth0"), beside+ours)
-	ip(t, "addr del 192.0.2.9/32 dev eth0")
-	if out, err := exec.Command("ip", "addr", "del", "fd00::9/128", "dev", "eth0").CombinedOutput(); err == nil {
-		t.Errorf("kube-vip took our IPv6 address off: %s", out)
+	removed := addressesRemoved(t)
+	for range 2 { // the second time is a refresh
+		put(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/128"))
 	}
-	expect.Equal(t, "after kube-vip", addresses(t, s, "eth0"), ours)
+	const theirs, ours4 = "192.0.2.9/32 valid forever preferred forever\n", "192.0.2.9/24 valid 1h preferred 1h noprefixroute mark 80\n"
+	const ours6 = "fd00::9/128 valid 1h preferred 0h nodad noprefixroute mark 80\n"
+	expect.Equal(t, "both", addresses(t, s, "eth0"), theirs+ours4+ours6)
+	expect.Equal(t, "removals", removed(), 0)
+	ip(t, "addr del 192.0.2.9/32 dev eth0")
+	expect.Equal(t, "after kube-vip", addresses(t, s, "eth0"), ours4+ours6)
 	for family, address := range map[string]string{"-4": "192.0.2.9", "-6": "fd00::9"} {
 		if got := ip(t, family+" route get "+address); !strings.Contains(got, "local "+address) {
 			t.Errorf("the kernel does not accept %s: %s", address, got)
 		}
 	}
-	// On the way back kube-vip adds its address first.
+	// On the way back kube-vip adds its IPv4 address first.
 	ip(t, "addr add 192.0.2.9/32 dev eth0")
-	remove(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/64"))
-	expect.Equal(t, "after PureLB", addresses(t, s, "eth0"), beside)
+	remove(t, s, join("eth0", "192.0.2.9/24"), join("eth0", "fd00::9/128"))
+	expect.Equal(t, "after PureLB", addresses(t, s, "eth0"), theirs)
+}
+
+// addressesRemoved returns a function that counts the addresses that the kernel has removed since.
+func addressesRemoved(t *testing.T) func() int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	expect.NoError(t, unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR}))
+	return func() (n int) {
+		buffer := make([]byte, 1<<16)
+		for {
+			size, _, err := unix.Recvfrom(fd, buffer, 0)
+			if err != nil {
+				return n
+			}
+			messages, err := syscall.ParseNetlinkMessage(buffer[:size])
+			expect.NoError(t, err)
+			for _, m := range messages {
+				if m.Header.Type == unix.RTM_DELADDR {
+					n++
+				}
+			}
+		}
+	}
 }
 
 func TestWithoutMarksTheCallerDecides(t *testing.T) {

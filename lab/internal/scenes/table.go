@@ -50,6 +50,7 @@ var All = []Scene{
 	{Test: "TestClassesDivideTheServicesOfACluster"},
 	{Test: "TestKilledAgentsDoNotAffectBGP"},
 	{Test: "TestServicesOfAnotherControllerStayWithIt"},
+	{Test: "TestServicesMoveInFromKubeVIPWithoutLoss"},
 	{Test: "TestRestartsDuringAContestAnnounceNoForeignAddress"},
 	{Test: "TestBFDRemovesANodeWithoutPower", Promise: 6},
 	{Test: "TestRoutersLeaveADrainedNodeWhenItIsShutDown"},

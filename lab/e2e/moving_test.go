@@ -1,0 +1,206 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/router"
+)
+
+// Promise: moving in and out loses nothing. A Service keeps its addresses, the node and the MAC address that
+// answer for them, and its connections, when PureLB takes it over from another load balancer, and back.
+
+// mover is a number of Services that move, and what the router learns of their addresses.
+type mover struct {
+	*watched
+	services []string
+	learned  map[netip.Addr]map[string]bool
+}
+
+// move watches addresses of these Services. The router forgets them again and again, as if its neighbor
+// entries aged.
+func (w *world) move(services ...string) (m *mover, stop func()) {
+	w.t.Helper()
+	m = &mover{watched: &watched{world: w}, services: services, learned: map[netip.Addr]map[string]bool{}}
+	for _, name := range services {
+		for _, a := range w.addresses(name, families()) {
+			if !slices.Contains(m.addresses, a) {
+				m.addresses = append(m.addresses, a)
+			}
+		}
+	}
+	w.answers(m.addresses...)
+	m.begin()
+	ctx, cancel := context.WithCancel(w.ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { m.learn(ctx) })
+	return m, func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+// learn records what the router learns.
+func (m *mover) learn(ctx context.Context) {
+	for n := 1; ctx.Err() == nil; n++ {
+		known, err := router.Neighbors(lab.Netns("router"))
+		if err != nil {
+			m.t.Error(err)
+			return
+		}
+		for _, a := range m.addresses {
+			if mac := known[a]; mac != "" {
+				if m.learned[a] == nil {
+					m.learned[a] = map[string]bool{}
+				}
+				m.learned[a][mac] = true
+			}
+			if n%20 == 0 {
+				if err := router.Forget(lab.Netns("router"), a); err != nil {
+					m.t.Error(err)
+				}
+			}
+		}
+		time.Sleep(50 * time.Millisecond) // the interval of the measurement
+	}
+}
+
+// annotate sets an annotation of all Services.
+func (m *mover) annotate(annotations ...string) {
+	m.t.Helper()
+	for _, name := range m.services {
+		kubectl(m.world, append([]string{"--namespace", namespace, "annotate", "service", name, "--overwrite"}, annotations...)...)
+	}
+}
+
+// joined waits until PureLB has all addresses on node, and has named it.
+func (m *mover) joined(node string) {
+	m.t.Helper()
+	for _, a := range m.addresses {
+		m.until(patience, a.String()+" is on "+node, func() bool { return slices.Equal(slices.Compact(m.holderNodes(a)), []string{node}) })
+	}
+	for _, name := range m.services {
+		m.until(patience, name+" names "+node, func() bool {
+			notes := m.service(name).Annotations
+			return strings.HasPrefix(notes["purelb.io/announcing-IPv4"], node+",") && (families() == 1 || strings.HasPrefix(notes["purelb.io/announcing-IPv6"], node+","))
+		})
+	}
+}
+
+// left waits until PureLB has no address any more.
+func (m *mover) left() {
+	m.t.Helper()
+	for _, a := range m.addresses {
+		m.until(patience, "no node has "+a.String(), func() bool { return len(m.holderNodes(a)) == 0 })
+	}
+}
+
+// finish ends the watch. It fails the test if a datagram or a connection was lost, or if the router learned
+// more than one MAC address for an address.
+func (m *mover) finish(stop func(), had map[string][]netip.Addr) {
+	m.t.Helper()
+	m.rest(patience)
+	stop()
+	m.end(nothing)
+	for a, macs := range m.learned {
+		if len(macs) != 1 {
+			m.t.Errorf("the router learned %v for %s, want one MAC address", slices.Sorted(maps.Keys(macs)), a)
+		}
+	}
+	for name, addresses := range had {
+		if now := kube.Addresses(m.service(name)); !slices.Equal(now, addresses) {
+			m.t.Errorf("%s had %v and has %v", name, addresses, now)
+		}
+	}
+}
+
+// shown returns the addresses of the Services.
+func (m *mover) shown() map[string][]netip.Addr {
+	m.t.Helper()
+	all := map[string][]netip.Addr{}
+	for _, name := range m.services {
+		all[name] = kube.Addresses(m.service(name))
+	}
+	return all
+}
+
+// vip adds an address to node-1 as kube-vip does, or removes it.
+func (m *mover) vip(verb string, a netip.Addr) {
+	m.t.Helper()
+	args := []string{"ip", "address", verb, host(a).String(), "dev", "eth0"}
+	if a.Is6() && verb == "add" {
+		args = append(args, "nodad")
+	}
+	if out, err := lab.Exec(m.ctx, "node-1", args...); err != nil {
+		m.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// kube-vip has the addresses on the link of node-1, with single masks. The test plays its part. It does not remove
+// the IPv6 address while connections are watched: kube-proxy masquerades them with an address of that link, also
+// with this one, and the kernel ends them with their address, whatever program has it.
+func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
+	w := newWorld(t)
+	w.expect("addressConflict") // until node-1 no longer says that the address is its own
+	resume := w.stopAllocator()
+	addresses := []netip.Addr{netip.MustParseAddr("172.30.250.171"), netip.MustParseAddr("2001:db8:1:250:b::71")}[:families()]
+	w.apply(echo("web", 2, "node-3", "node-4"), service("one", "local"))
+	var ingress []string
+	for _, a := range addresses {
+		ingress = append(ingress, fmt.Sprintf(`{"ip":%q}`, a))
+	}
+	kubectl(w, "--namespace", namespace, "patch", "service", "one", "--subresource=status", "--type=merge",
+		`--patch={"status":{"loadBalancer":{"ingress":[`+strings.Join(ingress, ",")+`]}}}`)
+	for _, a := range addresses {
+		(&mover{watched: &watched{world: w}}).vip("add", a)
+	}
+	t.Cleanup(func() {
+		for _, a := range addresses { // if the test failed before
+			_, _ = lab.Exec(context.Background(), "node-1", "ip", "address", "del", host(a).String(), "dev", "eth0")
+		}
+	})
+	resume()
+	w.servesOurs("fresh")
+	m, stop := w.move("one")
+	had := m.shown()
+	for _, a := range m.addresses {
+		if nodes := m.oursOn(a); len(nodes) > 0 {
+			t.Errorf("PureLB has %s on %v, and nobody has asked for that", a, nodes)
+		}
+	}
+	m.annotate("purelb.io/adopt=true")
+	for _, a := range m.addresses {
+		m.until(patience, "PureLB has "+a.String()+" on node-1", func() bool { return slices.Equal(m.oursOn(a), []string{"node-1"}) })
+	}
+	m.joined("node-1")
+	m.vip("del", m.addresses[0])
+	m.finish(stop, had)
+	for _, a := range m.addresses[1:] {
+		m.vip("del", a)
+	}
+	m.answers(m.addresses...)
+	m.joined("node-1")
+}
+
+// oursOn returns the nodes that have a as PureLB does: with the mask of its network, or deprecated.
+func (m *mover) oursOn(a netip.Addr) (nodes []string) {
+	m.t.Helper()
+	for _, n := range lab.Nodes() {
+		out, err := lab.Exec(m.ctx, n.Name, "ip", "-o", "address", "show", "to", a.String())
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		if strings.Contains(out, a.String()+"/24 ") || a.Is6() && strings.Contains(out, "deprecated") {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	return nodes
+}
