@@ -40,7 +40,9 @@ func (d *decider) localAddress(ip netip.Addr, link string, prefix netip.Prefix) 
 	a.LinkScope = ip.Is4() && prefix.IsSingleIP()
 	if ip.Is6() {
 		a.Preferred = 0
-		a.NoDAD = slices.ContainsFunc(d.holders[ip], func(s Service) bool { return s.SkipIPv6DAD })
+		// Another load balancer serves an address that its user asks to adopt. If that one is on this node, the
+		// kernel would answer only after a second or two, and that one no longer.
+		a.NoDAD = slices.ContainsFunc(d.holders[ip], func(s Service) bool { return s.SkipIPv6DAD || s.Adopt })
 	}
 	return a
 }

@@ -84,6 +84,14 @@ func TestAnAddressWithoutASlotBelongsToTheNodeThatServesIt(t *testing.T) {
 	}.check(t)
 }
 
+// MetalLB may answer for the addresses on this node, which has them by hash.
+func TestTheKernelDoesNotCheckAddressesThatAreAdopted(t *testing.T) {
+	decisions{
+		{"asked for", []twist{serveAs("default/web", asked, "fd00::50")}, "fd00::50: local, electionWon, fd00::50/64 dev eth0 expiring nodad\n"},
+		{"not asked for", []twist{serve("fd00::50")}, "fd00::50: local, electionWon, fd00::50/64 dev eth0 expiring\n"},
+	}.check(t)
+}
+
 func TestAddressesOfAnotherLoadBalancerAreShared(t *testing.T) {
 	vip4, vip6 := hasNode("eth0", "10.0.0.5/32"), hasNode("eth0", "fd00::50/128")
 	nodes := func(s *announce.Situation) { s.NodeAddresses = addrs("10.0.0.5", "fd00::50") }
