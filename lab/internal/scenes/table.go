@@ -10,6 +10,7 @@ var All = []Scene{
 	{Test: "TestTrafficPolicyLocalLosesNothingWhileEndpointsMove", Alone: true},
 	{Test: "TestANodeThatBootsAttractsNothingBeforeItsKubeProxyWorks", Promise: 15},
 	{Test: "TestASpeakerWithLittleCPUKeepsItsSession"},
+	{Test: "TestChurnOfServicesMovesNoOtherRoute", Alone: true},
 	{Test: "TestASpeakerThatStandsStillKeepsItsSession", Alone: true},
 	{Test: "TestBFDComesBackAfterASpeakerStoodStill"},
 	{Test: "TestACrashLoopingAgentLosesItsAddressOnceAtMost"},
