@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,21 +19,25 @@ import (
 )
 
 // Speakers announce an address to the neighbors, and by the nodes, that its group names. Without the
-// group they would announce it to all neighbors. So a group that names any has config.GroupFinalizer,
-// and after it is deleted it stays until no Service has an address of it.
+// group they announce it to nobody, if the record of its Service says that the group named any. So such a
+// group has config.GroupFinalizer, and after it is deleted it stays until no Service has an address of it.
+// A group that names none any more stays until no record says that it does.
 
 // keep adds the finalizer to g, or removes it. It reports whether g is settled, and needs no such
 // change any more. users are the Services with addresses of g that keep g from being deleted.
 func (r *reporter) keep(ctx context.Context, g *v2.ServiceGroup, used *usage, s clusterState) (users []string, settled bool, err error) {
 	has, deleting := controllerutil.ContainsFinalizer(g, config.GroupFinalizer), !g.DeletionTimestamp.IsZero()
 	install := r.configWatcher.install
-	needs := config.Restricts(g.Spec) && config.InScope(g.Namespace, install.Namespace, install.ConfigNamespaces)
-	if needs && has && deleting {
-		if used != nil && !used.group.Deleting {
+	restricts := config.Restricts(g.Spec)
+	needs := (restricts || has) && config.InScope(g.Namespace, install.Namespace, install.ConfigNamespaces)
+	if needs && has && (deleting || !restricts) {
+		if deleting && used != nil && !used.group.Deleting {
 			return nil, false, nil // The allocations do not know of the deletion, and may still give an address.
 		}
-		users, err = r.usersOf(ctx, g, s)
-		needs = err != nil || len(users) > 0
+		users, err = r.usersOf(ctx, g, s, !restricts)
+		if needs = err != nil || len(users) > 0; needs && !restricts {
+			users, r.next = nil, time.Now().Add(reportPause) // the records of these Services change soon
+		}
 	}
 	if err != nil || needs == has || needs && deleting {
 		return users, err == nil, err
@@ -62,8 +67,8 @@ func setFinalizer(ctx context.Context, c client.Client, o client.Object, finaliz
 // usersOf returns the Services with addresses of g, sorted. An address is of the usable group that has
 // it in a pool, and otherwise of the group that the record of the Service names. What the allocations
 // hold counts too, because a Service may not show it yet. PureLB does not announce the Services of other
-// controllers.
-func (r *reporter) usersOf(ctx context.Context, g *v2.ServiceGroup, s clusterState) ([]string, error) {
+// controllers. With recorded, only those count whose record still says that g restricts.
+func (r *reporter) usersOf(ctx context.Context, g *v2.ServiceGroup, s clusterState, recorded bool) ([]string, error) {
 	var list corev1.ServiceList
 	if err := r.cached.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("read the services: %w", err)
@@ -75,13 +80,22 @@ func (r *reporter) usersOf(ctx context.Context, g *v2.ServiceGroup, s clusterSta
 		names = append(names, g.Namespace+"/"+g.Spec.Name)
 	}
 	users, others := r.allocations.holdersIn(g)
+	if recorded {
+		users = nil
+	}
 	for i := range list.Items {
 		svc := &list.Items[i]
 		if others[svc.Namespace+"/"+svc.Name] {
 			continue
 		}
 		record, _ := service.RecordOf(svc)
-		from := slices.ContainsFunc(strings.Split(record.From, ", "), func(name string) bool { return name != "" && slices.Contains(names, name) })
+		has := func(text string) bool {
+			return slices.ContainsFunc(strings.Split(text, ", "), func(name string) bool { return name != "" && slices.Contains(names, name) })
+		}
+		if recorded && !has(record.Restricted) {
+			continue
+		}
+		from := has(record.From)
 		if slices.ContainsFunc(service.Ingress(svc), func(a netip.Addr) bool {
 			of, _, pooled := s.Config.Groups.GroupOf(a)
 			return pooled && of.UID == g.UID || !pooled && from

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +13,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/service"
 )
 
 // edge is a group in 192.0.2.0/24 whose addresses only one neighbor gets.
@@ -30,6 +32,15 @@ func (w *world) kept(g *v2.ServiceGroup, want bool) {
 		}
 		return nil
 	})
+}
+
+// restricted compares the groups in the record of svc that name neighbors or nodes.
+func (w *world) restricted(svc *corev1.Service, want string) {
+	w.Helper()
+	record, recorded := service.RecordOf(fetch(w, svc))
+	if !recorded || record.Restricted != want {
+		w.Errorf("the record is %+v, want %q as restricted", record, want)
+	}
 }
 
 // ends waits until the API server has deleted g.
@@ -120,9 +131,11 @@ func TestAnAllocatorThatStartsKeepsGroups(t *testing.T) {
 	w.soon(func() error {
 		return condition(fetch(w, edge).Status.Conditions, v2.ConditionTerminating, metav1.ConditionTrue, "AddressesInUse", []string{"default/web"})
 	})
+	w.restricted(web, "edge")
 	w.patch(edge, `{"spec":{"bgp":null}}`) // then it keeps nothing from other neighbors
 	w.ends(edge)
 	w.has(web, "192.0.2.1")
+	w.restricted(web, "") // since before the group ended: otherwise no node would announce the address
 }
 
 func TestUninstallLeavesNoFinalizerOnGroups(t *testing.T) {

@@ -18,7 +18,7 @@ func (r *reading) read() {
 	r.group = groups.Group{
 		Namespace: sg.Namespace, Name: sg.Name, Outside: r.group.Outside, UID: sg.UID,
 		Boundary:               r.boundary(sg.Spec.Boundary),
-		SharedAcrossNamespaces: sg.Spec.ShareAcrossNamespaces,
+		SharedAcrossNamespaces: sg.Spec.ShareAcrossNamespaces, Restricted: Restricts(sg.Spec),
 	}
 	forms := formsOf(sg.Spec)
 	if len(forms) != 1 {

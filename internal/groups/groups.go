@@ -62,6 +62,9 @@ type Group struct {
 	// RebalanceAfter is how long a node must have been able to have a local address before the address
 	// goes back to it. 0 means that it never does.
 	RebalanceAfter time.Duration
+	// Restricted says that the group names the neighbors that get its routes, or the nodes that
+	// announce them.
+	Restricted bool
 	// Deleting says that the group is being deleted. It gives no new address. Services keep theirs.
 	Deleting bool
 	// WithdrawIdle says that no node announces an address while no Service that has it has

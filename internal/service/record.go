@@ -32,6 +32,9 @@ type Record struct {
 	// PoolType is PoolLocal or PoolRemote.
 	PoolType    string `json:"poolType,omitempty"`
 	SkipIPv6DAD bool   `json:"skipIPv6DAD,omitempty"`
+	// Restricted has those of From that name the neighbors that get their routes, or the nodes that
+	// announce them.
+	Restricted string `json:"restricted,omitempty"`
 	// Objects are the objects of IPAM systems that hold addresses.
 	Objects map[netip.Addr]string `json:"objects,omitempty"`
 	// Reevaluated says that the present annotation AnnotationReevaluate has had its effect, and

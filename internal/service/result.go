@@ -24,6 +24,8 @@ type Result struct {
 	// they do not matter.
 	From, PoolType string
 	SkipIPv6DAD    bool
+	// Restricted is that of the Record.
+	Restricted string
 	// Records are the objects of IPAM systems that hold the Addresses.
 	Records map[netip.Addr]string
 	// Allocated is the status of ConditionAllocated, with Reason and Message.
@@ -42,6 +44,7 @@ func (r Result) record() Record {
 	given := Record{Reevaluated: r.KeepReevaluate}
 	if len(r.Addresses) > 0 {
 		given.Addresses, given.From, given.PoolType, given.SkipIPv6DAD, given.Objects = r.Addresses, r.From, r.PoolType, r.SkipIPv6DAD, r.Records
+		given.Restricted = r.Restricted
 	}
 	return given
 }

@@ -17,8 +17,9 @@ import (
 // no record, but annotations, which anybody may have changed.
 func (c *chooser) result(d decision) service.Result {
 	result := service.Result{
-		Addresses: d.addresses, From: c.from(d.addresses), PoolType: c.r.PoolType,
+		Addresses: d.addresses, From: c.from(d.addresses, all, c.r.From), PoolType: c.r.PoolType,
 		SkipIPv6DAD: c.skipIPv6DAD(d.addresses), Records: c.records(d.addresses),
+		Restricted:  c.from(d.addresses, restricted, c.r.Restricted),
 		Reevaluated: c.r.Reevaluate && !d.unfit, KeepReevaluate: c.r.Reevaluated,
 	}
 	if !c.r.Recorded || c.r.PoolType == "" || !slices.Equal(d.addresses, c.r.Held) {
@@ -27,9 +28,13 @@ func (c *chooser) result(d decision) service.Result {
 	return result
 }
 
-// from names the groups of the addresses. For an address that is no longer in any group, it repeats
-// the names that the Service shows.
-func (c *chooser) from(addresses []netip.Addr) string {
+func all(groups.Group) bool { return true }
+
+func restricted(g groups.Group) bool { return g.Restricted }
+
+// from names those groups of the addresses that are wanted. For an address that is no longer in any
+// group, it repeats the names that the Service shows.
+func (c *chooser) from(addresses []netip.Addr, wanted func(groups.Group) bool, shown string) string {
 	var names []string
 	add := func(name string) {
 		if name != "" && !slices.Contains(names, name) {
@@ -38,10 +43,12 @@ func (c *chooser) from(addresses []netip.Addr) string {
 	}
 	for _, a := range addresses {
 		if g, _, ok := c.GroupOf(a); ok {
-			add(g.DisplayName())
+			if wanted(g) {
+				add(g.DisplayName())
+			}
 			continue
 		}
-		for name := range strings.SplitSeq(c.r.From, ", ") {
+		for name := range strings.SplitSeq(shown, ", ") {
 			add(name)
 		}
 	}
