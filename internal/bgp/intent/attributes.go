@@ -156,7 +156,7 @@ func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope, bef
 			a.Ranges = append(a.Ranges, r)
 		}
 	}
-	a.addStrays(s, read, named)
+	in.addStrays(&a, s, read, named)
 	a.keep(s, read, before)
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.

@@ -29,7 +29,8 @@ type Snapshot struct {
 	Node   *NodeFacts
 	Groups []v2.ServiceGroup
 	Agents []v2.LBNodeAgent
-	// Services are the Services with route attributes, and those with addresses from IPAM systems.
+	// Services are the Services with route attributes, those with addresses from IPAM systems, and the
+	// Restricted ones.
 	Services []ServiceFacts
 	// Local are the Services with externalTrafficPolicy: Local, and Endpoints are the
 	// EndpointSlices with endpoints on this node, if a group weighs its routes. Endpoints is nil
@@ -76,8 +77,10 @@ type ServiceFacts struct {
 	Addresses   []netip.Addr
 	// Recorded says that an IPAM system manages the addresses.
 	Recorded bool
-	// From names the groups that the addresses are from. Only Managed has it.
-	From string
+	// From names the groups that the addresses are from, and Restricted says that one of them names
+	// neighbors or nodes. Services with route attributes alone may lack both.
+	From       string
+	Restricted bool
 }
 
 // SliceFacts holds the endpoints of a Service on this node, by their addresses.

@@ -51,12 +51,19 @@ type namedGroup struct {
 }
 
 // addStrays adds the addresses of Services that are in no pool. named are the attributes of the groups,
-// by their names in the records of Services.
-func (a *Attributes) addStrays(s Snapshot, read config.Config, named map[string]namedGroup) {
-	from := map[netip.Addr][]string{}
-	for _, svc := range s.Managed {
+// by their names in the records of Services. If the groups of a restricted Service are gone, no node
+// announces its addresses: a person removed the finalizer.
+func (in *Input) addStrays(a *Attributes, s Snapshot, read config.Config, named map[string]namedGroup) {
+	all, from, restricted := slices.Clone(s.Managed), map[netip.Addr][]string{}, map[netip.Addr]ServiceFacts{}
+	if all != nil {
+		all = append(all, slices.DeleteFunc(slices.Clone(s.Services), func(svc ServiceFacts) bool { return !svc.Restricted })...)
+	}
+	for _, svc := range all {
 		for _, ip := range svc.Addresses {
 			from[ip] = append(from[ip], strings.Split(svc.From, ", ")...)
+			if svc.Restricted {
+				restricted[ip] = svc
+			}
 		}
 	}
 	pools := a.Ranges
@@ -64,9 +71,18 @@ func (a *Attributes) addStrays(s Snapshot, read config.Config, named map[string]
 		if _, _, pooled := read.Groups.GroupOf(ip); pooled {
 			continue
 		}
-		if r, is := a.strayOf(s, ip, names, named, pools); is {
+		r, is := a.strayOf(s, ip, names, named, pools)
+		svc, withheld := restricted[ip]
+		switch {
+		case is:
 			a.Ranges = append(a.Ranges, r)
-		} else {
+		case withheld:
+			a.Ranges = append(a.Ranges, RangeAttributes{From: ip, To: ip, Group: svc.From, Elsewhere: true, Stray: true})
+			in.complain(serviceRef(svc), svc.Name, []peering.Problem{{
+				Field: "status.loadBalancer", Reason: peering.ReasonNotFound,
+				Message: "no node announces addresses that only the group " + svc.From + " had, because it said to which neighbors and by which nodes, and it is gone: create it again",
+			}})
+		default:
 			a.ByAddress[ip] = peering.Attributes{}
 		}
 	}

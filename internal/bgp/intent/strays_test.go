@@ -2,11 +2,14 @@ package intent
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/expect"
@@ -41,6 +44,34 @@ func TestAddressesOfAnOpenGroupStayAnnounced(t *testing.T) {
 			s.Groups = nil
 			gone := Read(s, "purelb", in)
 			expect.Equal(t, "gone", routesOf(gone, "203.0.113.200"), "203.0.113.200/32\n")
+		})
+	}
+}
+
+// A person removed the finalizer of a group. The records of Services say that it named neighbors or nodes.
+func TestNoNodeAnnouncesTheAddressesOfARestrictedGroupThatIsGone(t *testing.T) {
+	service := func(restricted bool, address string) ServiceFacts {
+		return ServiceFacts{Name: "d/s", From: "web", Restricted: restricted, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
+	}
+	other := groupSaying(t, "{peers: [192.0.2.1]}")
+	other.Name, other.Spec.Remote.V4Pool.Pool, other.Spec.Remote.V4Pool.Subnet = "other", "198.51.100.0/24", "198.51.100.0/24"
+	other.Spec.Remote.V6Pool = nil
+	for name, groups := range map[string][]v2.ServiceGroup{"no group": nil, "another group": {other}} {
+		t.Run(name, func(t *testing.T) {
+			s := Snapshot{Node: &NodeFacts{Node: peering.Node{Name: "n"}}, Configs: []bgpv1.BGPConfiguration{{}}, Groups: groups, Managed: []ServiceFacts{}}
+			s.Services = []ServiceFacts{service(true, "203.0.113.1"), service(true, "2001:db8::1")}
+			if groups != nil {
+				s.Managed = []ServiceFacts{service(true, "203.0.113.1"), service(true, "2001:db8::1"), service(false, "203.0.113.2")}
+			}
+			in := Read(s, "purelb", Input{})
+			expect.Equal(t, "restricted", routesOf(in, "203.0.113.1")+routesOf(in, "2001:db8::1"), "")
+			expect.Equal(t, "open", routesOf(in, "203.0.113.2"), "203.0.113.2/32\n")
+			if said := in.Complaints["Service d/s status.loadBalancer"]; !strings.Contains(said, "group web") {
+				t.Errorf("the Service has the complaint %q", said)
+			}
+			back := s
+			back.Groups = append(slices.Clone(groups), groupSaying(t, "{peers: [192.0.2.1]}"))
+			expect.Equal(t, "with the group again", routesOf(Read(back, "purelb", in), "203.0.113.1"), "203.0.113.1/32 to 192.0.2.1\n")
 		})
 	}
 }

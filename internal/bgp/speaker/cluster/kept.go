@@ -97,7 +97,8 @@ func keepService(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	}
 	given, _ := service.RecordOf(svc)
 	facts.Recorded = len(given.Objects) > 0
-	return facts, (len(facts.Annotations) > 0 || facts.Recorded) && len(facts.Addresses) > 0
+	facts.From, facts.Restricted = given.From, given.Restricted != ""
+	return facts, (len(facts.Annotations) > 0 || facts.Recorded || facts.Restricted) && len(facts.Addresses) > 0
 }
 
 // keepLocal keeps the Services that only nodes with an endpoint announce.
@@ -113,7 +114,7 @@ func keepLocal(svc *corev1.Service) (intent.ServiceFacts, bool) {
 func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	facts := serviceFacts(svc)
 	given, _ := service.RecordOf(svc)
-	facts.From = given.From
+	facts.From, facts.Restricted = given.From, given.Restricted != ""
 	return facts, len(facts.Addresses) > 0
 }
 
@@ -128,7 +129,7 @@ func serviceFacts(svc *corev1.Service) intent.ServiceFacts {
 }
 
 func sameService(a, b intent.ServiceFacts) bool {
-	return a.UID == b.UID && a.Recorded == b.Recorded && a.From == b.From &&
+	return a.UID == b.UID && a.Recorded == b.Recorded && a.Restricted == b.Restricted && a.From == b.From &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
 

@@ -8,7 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/service"
 )
+
+// recorded sets the record of svc.
+func recorded(svc *corev1.Service, record string) *corev1.Service {
+	svc.Status.Conditions = []metav1.Condition{{Type: service.ConditionRecord, Status: metav1.ConditionTrue, Message: record}}
+	return svc
+}
 
 func TestOnlyServicesThatChangeRoutesAreFollowed(t *testing.T) {
 	svc := func(policy corev1.ServiceExternalTrafficPolicy, annotations map[string]string) *corev1.Service {
@@ -28,6 +35,8 @@ func TestOnlyServicesThatChangeRoutesAreFollowed(t *testing.T) {
 		{"Local", svc(corev1.ServiceExternalTrafficPolicyLocal, nil), false, true},
 		{"Cluster with attributes", svc(corev1.ServiceExternalTrafficPolicyCluster, attributes), true, false},
 		{"Local with attributes", svc(corev1.ServiceExternalTrafficPolicyLocal, attributes), true, true},
+		{"Cluster from a group that names neighbors", recorded(svc(corev1.ServiceExternalTrafficPolicyCluster, nil), `{"addresses":["203.0.113.1"],"from":"web","restricted":"web"}`), true, false},
+		{"Cluster from another group", recorded(svc(corev1.ServiceExternalTrafficPolicyCluster, nil), `{"addresses":["203.0.113.1"],"from":"web"}`), false, false},
 	} {
 		_, always := keepService(tt.svc)
 		_, local := keepLocal(tt.svc)
