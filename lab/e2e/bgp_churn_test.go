@@ -23,9 +23,9 @@ import (
 
 const (
 	// steady is the number of Services that stay. perSecond is how many others come and go, if the machine is fast enough.
-	steady, perSecond = 200, 20
+	steady, perSecond = 150, 20
 	// churning is how long they do.
-	churning = 30 * time.Second
+	churning = 20 * time.Second
 	// hands create and delete Services at the same time.
 	hands = 10
 )
