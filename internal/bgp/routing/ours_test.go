@@ -22,9 +22,13 @@ func TestALaterProcessRemovesRoutesOfAnEarlierOne(t *testing.T) {
 		inTable(100, learned("198.51.100.0/24", "192.0.2.254")), inTable(4_000_000_000, learned("2001:db8:f::/64", "2001:db8::fe")),
 		with(learned("198.51.101.0/24", "192.0.2.254"), func(r *Route) { r.Protocol = 200 }),
 	}
-	program(t, s.kernel(t), earlier...)
+	first := s.kernel(t)
+	program(t, first, earlier...)
 	equal(t, strings.Count(s.IP("route show table all"), ourMark), len(earlier))
 	before := s.table(t, "all")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
 	later := s.kernel(t)
 	if problems, err := later.Program(t.Context(), nil, true); err != nil || len(problems) > 0 {
 		t.Error(err, show(problems))
@@ -62,6 +66,28 @@ func TestForeignRoutesAreNotChanged(t *testing.T) {
 	equal(t, strings.Count(s.table(t, "254"), "198.51.101.0/24"), 2)
 	program(t, k)
 	equal(t, s.table(t, "254"), theirs)
+}
+
+// Two speakers run in one network namespace. Neither removes the routes of the other.
+func TestASecondSpeakerLeavesTheRoutesOfTheFirstAlone(t *testing.T) {
+	t.Parallel()
+	s := router(t)
+	theirs, own := learned("198.51.100.0/24", "192.0.2.254"), learned("198.51.101.0/24", "192.0.2.254")
+	first, second := s.kernel(t), s.kernel(t)
+	program(t, second) // with nothing to write, it keeps nobody from it
+	program(t, first, theirs)
+	before := s.table(t, "254")
+	program(t, second)
+	if _, err := second.Program(t.Context(), []Route{own}, false); !errors.Is(err, ErrNotAlone) {
+		t.Errorf("the error is %v, want %v", err, ErrNotAlone)
+	}
+	equal(t, s.table(t, "254"), before)
+
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	program(t, second, own)
+	equal(t, s.table(t, "254"), strings.ReplaceAll(before, "198.51.100.0", "198.51.101.0"))
 }
 
 // Another program adds its routes after Program has read the table.
@@ -142,6 +168,9 @@ func TestAnUpgradeKeepsRoutesAndRemovesOldMarks(t *testing.T) {
 	}
 	equal(t, sorted(s.table(t, "254")+s.table(t, "100")), sorted(ours+theirs))
 
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
 	later := s.kernel(t)
 	if problems := program(t, later, wanted...); len(problems) > 0 {
 		t.Error(show(problems))

@@ -42,6 +42,7 @@ type Problem struct {
 var (
 	ErrUnreachable = errors.New("next hop unreachable")
 	ErrOccupied    = errors.New("a route of another program is in its place")
+	ErrNotAlone    = errors.New("another BGP speaker of PureLB in this network namespace writes learned routes, and their marks are the same: disable netlinkExport for one of them")
 )
 
 // Program makes the kernel have the wanted routes, of which no two may have the same prefix,
@@ -54,9 +55,15 @@ var (
 // another program has a route in the place (table, prefix and metric) of a wanted route, that
 // is a problem, because it is not defined which of the two the kernel uses.
 //
+// The mark does not tell the routes of two speakers in one network namespace apart. So the second one gets
+// ErrNotAlone, or does nothing if it wants no routes.
+//
 // Each route that Program cannot add is a problem, and it programs the other routes. After an
 // error, part of the changes may be done.
 func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Problem, error) {
+	if alone, err := k.claim(len(wanted) > 0); err != nil || !alone {
+		return nil, err
+	}
 	found, err := k.routes(ctx, unix.RT_TABLE_UNSPEC, unix.RTN_UNICAST)
 	if err != nil {
 		return nil, err
@@ -91,6 +98,27 @@ func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Prob
 		return problems, err
 	}
 	return problems, k.dropOldMarks(ctx, old)
+}
+
+// writer is the name that the only writer of learned routes in a network namespace has. The kernel frees it
+// when the process ends.
+var writer = &unix.SockaddrUnix{Name: "@purelb-learned-routes"}
+
+// claim reports whether no other process writes learned routes. If this one wants to, it keeps the others
+// from it from now on, or gets ErrNotAlone.
+func (k *Kernel) claim(wants bool) (alone bool, err error) {
+	switch {
+	case k.claimed:
+		return true, nil
+	case wants:
+		err = unix.Bind(int(k.only.Fd()), writer)
+		k.claimed = err == nil
+		if errors.Is(err, unix.EADDRINUSE) {
+			return false, ErrNotAlone
+		}
+		return k.claimed, err
+	}
+	return errors.Is(unix.Connect(int(k.only.Fd()), writer), unix.ECONNREFUSED), nil
 }
 
 // remove carries out removals.

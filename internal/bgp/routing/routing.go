@@ -9,8 +9,10 @@ package routing
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +32,9 @@ var native = binary.NativeEndian
 type Kernel struct {
 	log   *slog.Logger
 	route *rtnetlink.Conn
+	// only is the socket of claim, and claimed says that it has the name.
+	only    *os.File
+	claimed bool
 
 	// every is the interval between the full reads of Import.
 	every time.Duration
@@ -52,7 +57,13 @@ func New(log *slog.Logger) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
+	only, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		_ = sock.Close()
+		return nil, fmt.Errorf("open a socket: %w", err)
+	}
 	return &Kernel{
+		only:   os.NewFile(uintptr(only), "only"),
 		log:    log,
 		route:  rtnetlink.NewConn(sock),
 		every:  listEvery,
@@ -60,5 +71,5 @@ func New(log *slog.Logger) (*Kernel, error) {
 	}, nil
 }
 
-// Close closes the socket. Programmed routes stay.
-func (k *Kernel) Close() error { return k.route.Close() }
+// Close closes the sockets. Programmed routes stay.
+func (k *Kernel) Close() error { return errors.Join(k.route.Close(), k.only.Close()) }
