@@ -113,7 +113,7 @@ func (r *resolver) resolve(ctx context.Context, to netip.Addr) (answer, error) {
 		return answer{hop: hop{to, way.hops[0].link}}, nil
 	// A next hop must not be reached by a learned route. A route that leads to its own next hop would
 	// never become invalid.
-	case ok && !way.ours():
+	case ok && !way.marked:
 		return answer{hop: way.hops[0]}, nil
 	}
 	return answer{hop{gateway: to}, fmt.Errorf("%w: %s", ErrUnreachable, to)}, nil

@@ -144,45 +144,6 @@ func TestKeepReplacesAndAdds(t *testing.T) {
 		"198.51.101.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n198.51.102.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\n")
 }
 
-// The version before used protocol 186 in the main table, with default routes of metric 20, and in table 100.
-func TestAnUpgradeKeepsRoutesAndRemovesOldMarks(t *testing.T) {
-	t.Parallel()
-	s := router(t)
-	s.IP(`route add throw 0.0.0.254 table 1886743650 proto 186 metric 3120562197
-		route add throw 0.0.0.100 table 1886743650 proto 186 metric 3120562176
-		route add default via 192.0.2.254 proto 186 metric 20
-		-6 route add default via 2001:db8::fe proto 186 metric 20
-		route add 198.51.100.0/24 via 192.0.2.254 proto 186 metric 20
-		route add 198.51.101.0/24 via 192.0.2.254 proto 186 metric 20
-		-6 route add 2001:db8:f::/64 proto 186 metric 20 nexthop via 2001:db8::fe nexthop via 2001:db8:1::fe
-		route add 198.51.100.0/24 via 192.0.2.254 proto 186 table 100 metric 20`)
-	ours := s.table(t, "254") + s.table(t, "100")
-	s.IP(`route add default via 192.0.2.253 proto 186 metric 30
-		route add 203.0.113.0/24 via 192.0.2.254 proto 187 metric 20
-		route add 198.51.100.0/24 via 192.0.2.254 proto 186 table 101`)
-	theirs := "203.0.113.0/24 via 192.0.2.254 dev eth0 proto 187 metric 20\ndefault via 192.0.2.253 dev eth0 proto 186 metric 30\n"
-	wanted := []Route{learned("198.51.100.0/24", "192.0.2.254"), learned("0.0.0.0/0", "192.0.2.254")}
-	k := s.kernel(t)
-	if problems, err := k.Program(t.Context(), wanted, true); err != nil || len(problems) > 0 {
-		t.Fatal(err, show(problems))
-	}
-	equal(t, sorted(s.table(t, "254")+s.table(t, "100")), sorted(ours+theirs))
-
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
-	later := s.kernel(t)
-	if problems := program(t, later, wanted...); len(problems) > 0 {
-		t.Error(show(problems))
-	}
-	equal(t, s.table(t, "254"), sorted("198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186 metric 20\ndefault via 192.0.2.254 dev eth0 proto 186 metric 20\n"+theirs))
-	equal(t, s.table(t, "100"), "")
-	equal(t, s.table(t, "101"), "198.51.100.0/24 via 192.0.2.254 dev eth0 proto 186\n")
-	equal(t, s.table(t, "1886743650"), "")
-	program(t, later)
-	equal(t, s.table(t, "254"), theirs)
-}
-
 // sorted sorts lines.
 func sorted(lines string) string {
 	return strings.Join(slices.Sorted(strings.Lines(lines)), "")

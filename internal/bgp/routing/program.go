@@ -64,15 +64,10 @@ func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Prob
 	if alone, err := k.claim(len(wanted) > 0); err != nil || !alone {
 		return nil, err
 	}
-	found, err := k.routes(ctx, unix.RT_TABLE_UNSPEC, unix.RTN_UNICAST)
+	found, err := k.unicast(ctx)
 	if err != nil {
 		return nil, err
 	}
-	old, err := k.oldMarks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	old.adopt(found)
 	targets, problems, err := k.targets(ctx, wanted)
 	if err != nil {
 		return nil, err
@@ -94,10 +89,7 @@ func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Prob
 	if keep {
 		return problems, nil
 	}
-	if err := k.remove(ctx, removals); err != nil {
-		return problems, err
-	}
-	return problems, k.dropOldMarks(ctx, old)
+	return problems, k.remove(ctx, removals)
 }
 
 // writer is the name that the only writer of learned routes in a network namespace has. The kernel frees it
@@ -179,7 +171,7 @@ func (k *Kernel) carryOut(ctx context.Context, steps []step) []error {
 func difference(wanted, found []route) (changes, removals []step, occupied []route) {
 	ours, others := map[place]route{}, map[place]bool{}
 	for _, f := range found {
-		if f.ours() {
+		if f.marked {
 			ours[f.place] = f
 		} else {
 			others[f.place] = true

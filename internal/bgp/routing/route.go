@@ -3,7 +3,6 @@ package routing
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,12 +41,8 @@ type route struct {
 	kind     uint8 // RTN_*
 	hops     []hop // sorted
 	source   netip.Addr
-	// marked says that the route has the mark of this program. adopted says that the version before
-	// made it.
-	marked, adopted bool
+	marked   bool // with the mark of this program
 }
-
-func (r route) ours() bool { return r.marked || r.adopted }
 
 // same reports whether two routes in one place are equal in the fields that this package
 // sets.
@@ -194,24 +189,18 @@ func (h hop) attribute(prefix netip.Prefix) (kind uint16, value []byte) {
 	return unix.RTA_VIA, append(native.AppendUint16(nil, uint16(family)), value...)
 }
 
-// routes returns the routes of a kind and both families, in a table, or in all tables for
-// RT_TABLE_UNSPEC.
-func (k *Kernel) routes(ctx context.Context, table uint32, kind uint8) ([]route, error) {
+// unicast returns the routes of both families in all tables.
+func (k *Kernel) unicast(ctx context.Context) ([]route, error) {
 	var all []route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		body := make([]byte, unix.SizeofRtMsg)
-		body[0], body[7] = family, kind
+		body[0], body[7] = family, unix.RTN_UNICAST
 		req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
-		req.AddNumber(unix.RTA_TABLE, table)
 		some, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) (route, bool, error) {
-			// Kernels without strict checks answer for all tables and kinds. Kernels without IPv6
-			// answer for all families.
+			// Kernels without strict checks answer for all kinds. Kernels without IPv6 answer for all families.
 			r, err := parseRoute(body)
-			return r, err == nil && body[0] == family && r.kind == kind && (r.table == table || table == unix.RT_TABLE_UNSPEC), err
+			return r, err == nil && body[0] == family && r.kind == unix.RTN_UNICAST, err
 		})
-		if errors.Is(err, unix.ENOENT) {
-			continue // no route has ever been in that table
-		}
 		if err != nil {
 			return nil, fmt.Errorf("read routes: %w", err)
 		}
