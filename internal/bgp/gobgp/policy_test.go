@@ -3,7 +3,6 @@ package gobgp
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"purelb.io/purelb/internal/bgp/peering"
@@ -62,28 +61,5 @@ func TestNeighborsAreNotAddedOrChangedWhilePoliciesAreRefused(t *testing.T) {
 	apply(t, s, next)
 	if got, want := here(), fmt.Sprintf("[192.0.2.2 as %d 192.0.2.3 as %d]", birdAS, routerAS); got != want {
 		t.Errorf("the neighbors are %s, want %s", got, want)
-	}
-}
-
-func TestReplacingCommunitiesByNoneRemovesThem(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1")
-	s := newServer(t)
-	r := routes("198.51.100.1/32")
-	r[0].Attributes = peering.Attributes{Communities: []uint32{ourAS<<16 | 7}, LargeCommunities: []string{"64515:7:8"}}
-	announce(t, s, r...)
-	wanted := state(peer("192.0.2.2"))
-	apply(t, s, wanted)
-	const question = "show bgp ipv4 unicast 198.51.100.1/32"
-	frr.AwaitSays(question, "Community: 64515:7")
-	frr.AwaitSays(question, "Large Community: 64515:7:8")
-	med, none := uint32(33), &peering.CommunityChange{Change: peering.Replace}
-	wanted.Export.Statements = append([]peering.Statement{
-		{Name: "none", Then: peering.Actions{Communities: none, LargeCommunities: none, MED: &med}},
-	}, wanted.Export.Statements...)
-	apply(t, s, wanted)
-	frr.AwaitSays(question, "metric 33")
-	if said := frr.Ask(question); strings.Contains(said, "Community") {
-		t.Errorf("FRR has communities:\n%s", said)
 	}
 }

@@ -131,8 +131,8 @@ func TestAPolicyRejectsAPrefixForOneNeighborOnly(t *testing.T) {
 			Name: "one to frr", If: peering.Conditions{Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any}},
 			Then: peering.Actions{
 				MED:              &med,
-				Communities:      &peering.CommunityChange{Change: peering.Replace, List: []string{"64515:7"}},
-				LargeCommunities: &peering.CommunityChange{Change: peering.Replace, List: []string{"64515:7:8"}},
+				Communities:      []string{"64515:7"},
+				LargeCommunities: []string{"64515:7:8"},
 				Prepend:          &peering.Prepend{ASN: ourAS, Repeat: 2},
 			},
 		},

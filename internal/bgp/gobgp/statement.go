@@ -76,6 +76,9 @@ func actionsOf(a peering.Actions) *api.Actions {
 		}[a.Verdict],
 		Community: communitiesOf(a.Communities), LargeCommunity: communitiesOf(a.LargeCommunities),
 	}
+	if a.Unmark != "" {
+		out.LargeCommunity = &api.CommunityAction{Communities: []string{a.Unmark}, Type: api.CommunityAction_TYPE_REMOVE}
+	}
 	if a.MED != nil {
 		out.Med = &api.MedAction{Type: api.MedAction_TYPE_REPLACE, Value: int64(*a.MED)}
 	}
@@ -91,12 +94,9 @@ func actionsOf(a peering.Actions) *api.Actions {
 	return out
 }
 
-func communitiesOf(c *peering.CommunityChange) *api.CommunityAction {
-	if c == nil {
+func communitiesOf(list []string) *api.CommunityAction {
+	if len(list) == 0 {
 		return nil
 	}
-	return &api.CommunityAction{Communities: c.List, Type: map[peering.Change]api.CommunityAction_Type{
-		peering.Remove:  api.CommunityAction_TYPE_REMOVE,
-		peering.Replace: api.CommunityAction_TYPE_REPLACE,
-	}[c.Change]}
+	return &api.CommunityAction{Communities: list, Type: api.CommunityAction_TYPE_REPLACE}
 }

@@ -53,5 +53,4 @@ func TestUnknownClientsGetNoDataFromTheBGPPort(t *testing.T) {
 	if said, err := dial("192.0.2.1"); len(said) > 0 || errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("with listenAddresses, the node's own address sends %x, %v; want no data", said, err)
 	}
-
 }

@@ -102,19 +102,13 @@ func (r *reader) attributesFor(g Restriction, m member) Actions {
 // nodes.
 func (a Advertisement) actions(m member, draining bool) Actions {
 	var then Actions
-	if len(a.Communities) > 0 {
-		then.Communities = &CommunityChange{Change: Replace}
-		if draining {
-			a.Communities = united(a.Communities, []uint32{GracefulShutdown})
-		}
-		for _, c := range a.Communities {
-			then.Communities.List = append(then.Communities.List, communityText(c))
-		}
+	if len(a.Communities) > 0 && draining {
+		a.Communities = united(a.Communities, []uint32{GracefulShutdown})
 	}
-	if len(a.LargeCommunities) > 0 {
-		then.LargeCommunities = &CommunityChange{Change: Replace, List: a.LargeCommunities}
+	for _, c := range a.Communities {
+		then.Communities = append(then.Communities, communityText(c))
 	}
-	then.MED = a.MED
+	then.LargeCommunities, then.MED = a.LargeCommunities, a.MED
 	prepend := value(a.Prepend)
 	switch {
 	case m.interior() && !draining:

@@ -160,12 +160,10 @@ func conditions(c peering.Conditions) string {
 
 func actions(a peering.Actions) string {
 	text := ""
-	if a.Communities != nil {
-		text += fmt.Sprintf(" %s %v", a.Communities.Change, a.Communities.List)
+	for _, list := range [][]string{a.Communities, a.LargeCommunities} {
+		text += when(len(list) > 0, fmt.Sprintf(" replace %v", list))
 	}
-	if a.LargeCommunities != nil {
-		text += fmt.Sprintf(" %s %v", a.LargeCommunities.Change, a.LargeCommunities.List)
-	}
+	text += when(a.Unmark != "", " remove ["+a.Unmark+"]")
 	if a.MED != nil {
 		text += fmt.Sprintf(" med=%d", *a.MED)
 	}

@@ -121,7 +121,7 @@ func without(name string, routes *SetRef, marks string) Statement {
 	return Statement{
 		Name: reserved + "without mark of " + name,
 		If:   Conditions{LargeCommunities: routes},
-		Then: Actions{LargeCommunities: &CommunityChange{Change: Remove, List: []string{marks}}},
+		Then: Actions{Unmark: marks},
 	}
 }
 

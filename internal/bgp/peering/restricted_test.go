@@ -58,9 +58,7 @@ func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
 				t.Errorf("routes are rejected for all neighbors but %q, want all but %q", got, tt.want)
 			}
 			// The next statement removes the mark, so no neighbor sees it.
-			unmark := statements[1].Then
-			if unmark.Verdict != peering.Continue || unmark.LargeCommunities == nil || unmark.LargeCommunities.Change != peering.Remove ||
-				strings.Join(unmark.LargeCommunities.List, " ") != peering.MarkOf("edge") {
+			if unmark := statements[1].Then; unmark.Verdict != peering.Continue || unmark.Unmark != peering.MarkOf("edge") {
 				t.Errorf("the next statement is %+v, want one that removes the mark", unmark)
 			}
 		})

@@ -253,31 +253,18 @@ type Conditions struct {
 	Families                              []addr.Family
 }
 
-// Change is an operation on a list of communities.
-type Change string
-
-// Changes of lists.
-const (
-	Remove  Change = "remove"
-	Replace Change = "replace"
-)
-
 // Actions of a statement.
 type Actions struct {
-	Verdict          Verdict
-	Communities      *CommunityChange
-	LargeCommunities *CommunityChange
-	MED              *uint32
-	LocalPref        *uint32
-	Prepend          *Prepend
-	NextHop          netip.Addr // zero: unchanged
-}
-
-// CommunityChange changes the communities of a route: texts such as 65000:1, or 65000:1:2 for
-// large communities.
-type CommunityChange struct {
-	Change Change
-	List   []string
+	Verdict Verdict
+	// Communities and LargeCommunities replace those of the route, unless they are empty. They are texts
+	// such as 65000:1 and 65000:1:2.
+	Communities, LargeCommunities []string
+	// Unmark is a large community to remove, or a regular expression for some.
+	Unmark    string
+	MED       *uint32
+	LocalPref *uint32
+	Prepend   *Prepend
+	NextHop   netip.Addr // zero: unchanged
 }
 
 // Prepend adds ASN at the front of the AS path, Repeat times.
