@@ -156,7 +156,7 @@ func TestServicesAreAdoptedOneAfterTheOther(t *testing.T) {
 // While kube-vip has an address, agents report it as one of their node.
 func TestKubeVIPsServicesAreAdopted(t *testing.T) {
 	m := newMovers(t)
-	if out, errs, code := m.ask(t, "adopt", "-A", "--from", "kube-vip", "--timeout", "1s"); code != exitFine {
+	if out, errs, code := m.ask(t, "adopt", "default/vip", "--from", "kube-vip", "--timeout", "1s"); code != exitFine {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 	if svc := m.service(t, "vip"); svc.Annotations[service.AnnotationAddresses] != "192.168.10.206" || !service.Branded(&svc) {
@@ -186,6 +186,27 @@ func TestServiceLBIsReplaced(t *testing.T) {
 	svc := m.service(t, "nodes")
 	if len(svc.Finalizers) > 0 || svc.Status.LoadBalancer.Ingress[0].IP != "192.168.10.203" {
 		t.Errorf("the Service is %+v", svc)
+	}
+}
+
+// An address that PureLB has given since the plan was made stays.
+func TestOnlyTheAddressesOfNodesAreCleared(t *testing.T) {
+	w := filed(t, "", "testdata/moves.yaml")
+	ts, err := explain.TransfersOf(w, explain.Wish{From: "servicelb", Only: "default/nodes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		ips  []string
+		want bool
+	}{{[]string{"192.168.10.11", "192.168.10.12"}, true}, {[]string{"192.168.10.203"}, false}, {nil, false}} {
+		var svc corev1.Service
+		for _, ip := range tt.ips {
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+		}
+		if got := ts.Services[0].Clear(&svc); got != tt.want || got && len(svc.Status.LoadBalancer.Ingress) > 0 {
+			t.Errorf("a status with %q is cleared: %v", tt.ips, got)
+		}
 	}
 }
 

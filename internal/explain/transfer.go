@@ -66,8 +66,7 @@ type Transfer struct {
 // Key returns "namespace/name".
 func (t Transfer) Key() string { return t.Namespace + "/" + t.Service }
 
-// Annotate makes the changes of the metadata of svc. Clear empties the status, and reports whether it is to be
-// emptied.
+// Annotate makes the changes of the metadata of svc.
 func (t Transfer) Annotate(svc *corev1.Service) {
 	if svc.Annotations == nil {
 		svc.Annotations = map[string]string{}
@@ -79,12 +78,14 @@ func (t Transfer) Annotate(svc *corev1.Service) {
 	}
 }
 
-// Clear empties the status of svc if its addresses do not move with it.
+// Clear empties the status of svc if its addresses do not move with it, and reports whether it does. A status that
+// has other addresses by now stays: PureLB may have given them.
 func (t Transfer) Clear(svc *corev1.Service) bool {
-	if t.renumbered {
+	clears := t.renumbered && texts(service.Ingress(svc)) == strings.Join(t.IPs, ", ")
+	if clears {
 		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 	}
-	return t.renumbered
+	return clears
 }
 
 // Transfers are moves of Services.
@@ -181,7 +182,7 @@ func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Trans
 		v.leave(&t, svc, r)
 	} else {
 		v.adopt(&t, svc, r, wish, ofNodes)
-		t.renumbered = t.State == Ready && wish.From == "servicelb" && ofNodes
+		t.renumbered = t.State == Ready && wish.From == "servicelb" && ofNodes && r.Owner == service.Anothers
 	}
 	return t
 }
@@ -259,6 +260,9 @@ func (v *view) judge(t *Transfer, r service.Request) {
 		return
 	case r.Owner == service.Contested:
 		t.State, t.Why = Blocked, v.contest(r)
+		return
+	case r.Malformed != "":
+		t.State, t.Why = Blocked, r.Malformed
 		return
 	case t.renumbered && len(choice.Addresses) == 0:
 		t.State, t.Why = Blocked, choice.Message
