@@ -14,14 +14,6 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// Announce makes routes the exact set of originated routes. Before Apply it sets the routes
-// that are there when the first neighbor is added.
-func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.announce(ctx, routes, nil)
-}
-
 // announce makes routes the exact set of originated routes, except that those that contain an address in
 // waiting stay.
 func (s *Server) announce(ctx context.Context, routes []peering.Route, waiting []netip.Addr) error {

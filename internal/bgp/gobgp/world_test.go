@@ -264,6 +264,13 @@ func neighborIn(as bgpv1.PeerASN, address string) bgpv1.Neighbor {
 	return bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: address, PeerConfig: bgpv1.PeerConfig{PeerASN: as}}}
 }
 
+// Announce sets all routes, also before Apply. The speaker does both by Apply.
+func (s *Server) Announce(ctx context.Context, routes []peering.Route) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.announce(ctx, routes, nil)
+}
+
 func announce(t testing.TB, s *Server, routes ...peering.Route) {
 	t.Helper()
 	if err := s.Announce(t.Context(), routes); err != nil {
