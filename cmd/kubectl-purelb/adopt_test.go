@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
@@ -85,9 +84,9 @@ func (m *movers) served(o map[string]any) map[string]any {
 	_ = json.Unmarshal(patch, &change)
 	o = merged(o, change).(map[string]any)
 	if svc.Annotations[service.AnnotationLeave] != "true" && svc.Name != m.silent {
-		on := cmp.Or(svc.Annotations[announce.AnnotationNode], "n1")
+		on := cmp.Or(svc.Annotations[service.AnnotationNode], "n1")
 		for _, slot := range service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]) {
-			on = cmp.Or(svc.Annotations[announce.AnnotationNode], slot.Node)
+			on = cmp.Or(svc.Annotations[service.AnnotationNode], slot.Node)
 		}
 		for _, a := range addresses {
 			key := service.AnnotationAnnouncingIPv4

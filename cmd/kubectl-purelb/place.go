@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/service"
 )
 
 func newMove(o *options) *cobra.Command {
@@ -20,7 +20,7 @@ func newMove(o *options) *cobra.Command {
 		Long: `Move the local addresses of a Service to another node: a handover without a gap, in
 which connections to the addresses break.
 
-The Service gets the annotation ` + announce.AnnotationNode + ` until the node has the addresses. They stay
+The Service gets the annotation ` + service.AnnotationNode + ` until the node has the addresses. They stay
 there afterwards, as long as the node can have them, unless their ServiceGroup says
 rebalanceAfter. To pin them, set the annotation yourself.
 
@@ -143,9 +143,9 @@ func (o *options) placeOne(ctx context.Context, r *reader, w *explain.World, p e
 func (r *reader) name(ctx context.Context, p explain.Placement, node string) error {
 	svc := &corev1.Service{}
 	svc.Namespace, svc.Name = p.Namespace, p.Service
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, announce.AnnotationNode, node)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, service.AnnotationNode, node)
 	if err := r.Patch(ctx, svc, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		return fmt.Errorf("set the annotation %s of Service %s: %w", announce.AnnotationNode, p.Key(), err)
+		return fmt.Errorf("set the annotation %s of Service %s: %w", service.AnnotationNode, p.Key(), err)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -13,7 +12,7 @@ func TestAServiceMovesToANode(t *testing.T) {
 	m := newMovers(t)
 	on := func() (node string, named bool) {
 		svc := m.service(t, "moved")
-		_, named = svc.Annotations[announce.AnnotationNode]
+		_, named = svc.Annotations[service.AnnotationNode]
 		return service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4])[0].Node, named
 	}
 	out, errs, code := m.ask(t, "move", "default/moved", "n1")

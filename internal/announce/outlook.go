@@ -5,6 +5,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/nodes/election"
+	"purelb.io/purelb/internal/service"
 )
 
 // Outlook is what the nodes together do with an address of a Service, as far as the cluster's
@@ -139,7 +140,7 @@ func (o Outlook) Why() string {
 	}
 	why := Decision{Where: o.Where, Reason: reason, Winner: o.Choice.Node, Because: o.Choice.Reason}.Why()
 	if named := o.Preference.Named; named != "" && o.Choice.Node != named {
-		why += "; node " + named + ", which its Service names by the annotation " + AnnotationNode + ", cannot have it now"
+		why += "; node " + named + ", which its Service names by the annotation " + service.AnnotationNode + ", cannot have it now"
 	}
 	return why
 }

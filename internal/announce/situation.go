@@ -61,11 +61,9 @@ func (svc Service) of(ip netip.Addr) ServiceFamily {
 // the cluster has the node "".
 type Endpoints map[ServiceFamily][]string
 
-// Annotations that the user sets on a Service. AnnotationNode names the node that should have its
-// local addresses. The only value of AnnotationNodeAffinity is affinityEndpoints: nodes with a ready
-// endpoint are preferred.
+// AnnotationNodeAffinity is set on a Service by its user. affinityEndpoints is its only
+// value: nodes with a ready endpoint are preferred.
 const (
-	AnnotationNode         = "purelb.io/node"
 	AnnotationNodeAffinity = "purelb.io/node-affinity"
 	affinityEndpoints      = "service-endpoints"
 )
@@ -94,7 +92,7 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 		AllowLocal:  allowLocal,
 		Selector:    service.Selector(svc),
 		Affinity:    svc.Annotations[AnnotationNodeAffinity] == affinityEndpoints,
-		Node:        strings.TrimSpace(svc.Annotations[AnnotationNode]),
+		Node:        strings.TrimSpace(svc.Annotations[service.AnnotationNode]),
 		SkipIPv6DAD: given.SkipIPv6DAD,
 		Adopt:       service.AsksAdoption(svc),
 	}, true

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"purelb.io/purelb/internal/nodes/election"
+	"purelb.io/purelb/internal/service"
 )
 
 // Why says in a sentence why the address is where it is. The reader sees the address beside
@@ -52,7 +53,7 @@ func chosen(d Decision) string {
 	case election.ReasonHolder:
 		return d.Winner + " has it and can keep it"
 	case election.ReasonNamed:
-		return d.Winner + " is the node that its Service names by the annotation " + AnnotationNode
+		return d.Winner + " is the node that its Service names by the annotation " + service.AnnotationNode
 	case election.ReasonWeight:
 		return d.Winner + " has the largest weight for its group of the nodes in its network"
 	case election.ReasonHash:

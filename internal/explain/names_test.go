@@ -17,7 +17,6 @@ func TestAllAnnotationsOfServicesAreKnown(t *testing.T) {
 	svc.Annotations = map[string]string{}
 	for _, name := range []string{
 		announce.AnnotationNodeAffinity,
-		announce.AnnotationNode,
 		peering.AnnotationCommunities, peering.AnnotationLargeCommunities, peering.AnnotationMED, peering.AnnotationLocalPreference,
 	} {
 		svc.Annotations[name] = "any"

@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/nodes/election"
+	"purelb.io/purelb/internal/service"
 )
 
 // Placement is the move of the local addresses of one Service to another node.
@@ -51,8 +52,8 @@ func PlacementOf(w World, key, to string) (Placements, error) {
 		return Placements{}, fmt.Errorf("there is no Service %s of type LoadBalancer", key)
 	case len(local) == 0:
 		return Placements{}, fmt.Errorf("%s has no local address; remote addresses are on all nodes", key)
-	case svc.Annotations[announce.AnnotationNode] != "":
-		return Placements{}, fmt.Errorf("%s names its node itself: change or remove its annotation %s", key, announce.AnnotationNode)
+	case svc.Annotations[service.AnnotationNode] != "":
+		return Placements{}, fmt.Errorf("%s names its node itself: change or remove its annotation %s", key, service.AnnotationNode)
 	}
 	for _, o := range local {
 		fits := announce.Candidates(v.peers.Members, o.IP, o.Preference)
@@ -77,7 +78,7 @@ func RebalancingOf(w World) (Placements, error) {
 	nodes, targets := election.NewView(v.peers.Members), map[string]string{}
 	for key := range v.outlooks {
 		local := v.locals(key)
-		if len(local) == 0 || local[0].Holder == "" || v.objects[key].Annotations[announce.AnnotationNode] != "" {
+		if len(local) == 0 || local[0].Holder == "" || v.objects[key].Annotations[service.AnnotationNode] != "" {
 			continue
 		}
 		if best := nodes.Choose(local[0].IP, "", local[0].Preference).Node; best != "" && best != local[0].Holder {

@@ -121,7 +121,7 @@ const prefix = "purelb.io/"
 // known are PureLB's annotations of Services. Other packages read some of them.
 var known = []string{
 	AnnotationGroup, AnnotationPool, AnnotationAddresses, AnnotationSharing, AnnotationMultiPool, AnnotationReevaluate,
-	AnnotationAdopt, AnnotationLeave, AnnotationAllowLocal, "purelb.io/node-affinity", "purelb.io/node",
+	AnnotationAdopt, AnnotationLeave, AnnotationAllowLocal, AnnotationNode, "purelb.io/node-affinity",
 	"purelb.io/bgp-communities", "purelb.io/bgp-large-communities", "purelb.io/bgp-med", "purelb.io/bgp-local-preference",
 	AnnotationAllocatedBy, AnnotationAllocatedAddresses, AnnotationAllocatedFrom, AnnotationPoolType, AnnotationSkipIPv6DAD,
 	AnnotationIPAMRecord, AnnotationAnnouncingIPv4, AnnotationAnnouncingIPv6, AnnotationAnnouncingUnknown,

@@ -48,6 +48,8 @@ const (
 	// controller, with its addresses. It takes precedence.
 	AnnotationAdopt = "purelb.io/adopt"
 	AnnotationLeave = "purelb.io/leave"
+	// AnnotationNode names the node that should have the local addresses.
+	AnnotationNode = "purelb.io/node"
 	// AnnotationAllowLocal, with any value, keeps the external traffic policy
 	// Local, although a local address is on one node only.
 	AnnotationAllowLocal = "purelb.io/allow-local"
