@@ -103,13 +103,13 @@ func (m *mover) left() {
 	}
 }
 
-// finish ends the watch. It fails the test if a datagram or a connection was lost, or if the router learned
+// finish ends the watch. It fails the test if more than may was lost, or if the router learned
 // more than one MAC address for an address.
-func (m *mover) finish(stop func(), had map[string][]netip.Addr) {
+func (m *mover) finish(stop func(), had map[string][]netip.Addr, may loss) {
 	m.t.Helper()
 	m.rest(patience)
 	stop()
-	m.end(nothing)
+	m.end(may)
 	for a, macs := range m.learned {
 		if len(macs) != 1 {
 			m.t.Errorf("the router learned %v for %s, want one MAC address", slices.Sorted(maps.Keys(macs)), a)
@@ -182,7 +182,7 @@ func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
 	}
 	m.joined("node-1")
 	m.vip("del", m.addresses[0])
-	m.finish(stop, had)
+	m.finish(stop, had, nothing)
 	for _, a := range m.addresses[1:] {
 		m.vip("del", a)
 	}

@@ -23,6 +23,10 @@ func TestARouterForgetsAnAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	macs, err := Neighbors(here)
+	if err != nil || macs[known[0]] != "02:00:00:00:00:09" || macs[known[1]] != "02:00:00:00:00:09" {
+		t.Errorf("the router has %v, %v in its table", macs, err)
+	}
 	for range 2 { // the second time, there is no entry
 		for _, a := range known[:2] {
 			if err := Forget(here, a); err != nil {

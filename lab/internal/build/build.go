@@ -69,6 +69,8 @@ var targets = []target{
 	{name: "pause", module: ".", pkg: "./cmd/pause", ldflags: ldflags},
 	{name: "echo", module: ".", pkg: "./cmd/echo", ldflags: ldflags},
 	{name: "flannel", module: "flannel", pkg: ".", ldflags: ldflags, versions: true, optional: true},
+	{name: "metallb-controller", module: "metallb", pkg: "go.universe.tf/metallb/controller", ldflags: ldflags, versions: true, optional: true},
+	{name: "metallb-speaker", module: "metallb", pkg: "go.universe.tf/metallb/speaker", ldflags: ldflags, versions: true, optional: true},
 	{name: "oldest", module: "oldest", pkg: ".", ldflags: oldestLDFlags, long: true, versions: true, optional: true},
 }
 

@@ -51,6 +51,7 @@ var All = []Scene{
 	{Test: "TestClassesDivideTheServicesOfACluster"},
 	{Test: "TestKilledAgentsDoNotAffectBGP"},
 	{Test: "TestServicesOfAnotherControllerStayWithIt"},
+	{Test: "TestServicesMoveInFromMetalLBAndBackWithoutLoss"},
 	{Test: "TestServicesMoveInFromKubeVIPWithoutLoss"},
 	{Test: "TestRestartsDuringAContestAnnounceNoForeignAddress"},
 	{Test: "TestBFDRemovesANodeWithoutPower", Promise: 6},
