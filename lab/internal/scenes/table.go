@@ -32,6 +32,7 @@ var All = []Scene{
 	{Test: "TestTheStatusOfANodeShowsItsSessions"},
 	{Test: "TestNodesSettleAfterAPartition", Alone: true},
 	{Test: "TestBlockedGossipLosesNothing", Promise: 8},
+	{Test: "TestLocalAddressesAreSpreadAgainAfterARollingReboot"},
 	{Test: "TestFailoverTakesASecondWithoutTheAPIServer", Promise: 4},
 	{Test: "TestBGPWorksWithoutTheAPIServer"},
 	{Test: "TestAnEvictedAgentHandsOver"},
