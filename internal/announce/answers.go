@@ -47,7 +47,7 @@ func (a Answers) Servers(s Situation) map[string][]netip.Addr {
 	}
 	for ip, macs := range a {
 		node := s.Peers.MACs[macs[0]]
-		if len(macs) == 1 && node != "" && node != s.Self && !slotted[ip] && !(mistaken && ip.Is4()) && view.IsCandidate(node, ip) {
+		if len(macs) == 1 && node != "" && node != s.Self && !slotted[ip] && (!mistaken || ip.Is6()) && view.IsCandidate(node, ip) {
 			servers[node] = append(servers[node], ip)
 		}
 	}

@@ -1,19 +1,12 @@
 package gobgp
 
 import (
-	"log/slog"
 	"net/netip"
 	"testing"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/peering"
 )
-
-func breakServer(t testing.TB) *Server {
-	s := New(slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { _ = s.Stop(t.Context(), false) })
-	return s
-}
 
 // A route waits for the policies of its next group. The policies have no statement about its mark any more.
 // The same is true between two steps of an Apply, and if the second one fails: policies come before routes.
