@@ -40,7 +40,7 @@ func (a *application) apply() {
 	c := peering.Diff(a.wanted, a.found.state())
 	leave, change := splitRemovals(c.RemovePeers, c.AddPeers)
 	a.removePeers(leave)
-	before, marks := a.found.policies, a.marks()
+	before, had := a.found.policies, a.marks()
 	if !a.policies() {
 		a.withdrawUnwanted()
 		a.withhold(c.AddPeers)
@@ -49,7 +49,7 @@ func (a *application) apply() {
 	}
 	a.routes()
 	a.removePeers(change)
-	a.refresh(before, marks)
+	a.refresh(before, had)
 	a.addPeers(c.AddPeers)
 	a.updatePeers(c.UpdatePeers)
 }

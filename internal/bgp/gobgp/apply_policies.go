@@ -2,7 +2,6 @@ package gobgp
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -28,20 +27,20 @@ func (a *application) policies() (had bool) {
 	return true
 }
 
-// refresh applies the policies again to the routes of those neighbors for which they changed. marks are
-// those that routes had before: GoBGP sends all routes again, so there must be no refresh for a change that
-// concerns no route that stays. After an error, the next Apply tries again.
-func (a *application) refresh(before policies, marks map[string]bool) {
+// refresh applies the policies again to the routes of those neighbors for which they changed. had are the
+// marks that routes had before: GoBGP sends all routes again, so there must be no refresh for a change that
+// concerns no route that stays. A route that gets another mark needs one: GoBGP asks the new policies whether
+// it has sent the route, and they know the former mark no more. After an error, the next Apply tries again.
+func (a *application) refresh(before policies, had map[netip.Prefix][]string) {
 	after := a.found.policies
 	if before.equal(after) {
 		return
 	}
-	now := a.marks()
-	maps.DeleteFunc(marks, func(mark string, _ bool) bool { return !now[mark] })
+	marks := a.concerned(had)
 	peers, err := a.engine.peers("", false)
 	if err != nil {
 		a.problem(policyPath, reasonRefused, err)
-		a.found.policies = before
+		a.found.policies = policies{}
 		return
 	}
 	for _, p := range peers {
@@ -58,7 +57,7 @@ func (a *application) refresh(before policies, marks map[string]bool) {
 				continue
 			}
 			if err := a.engine.refresh(address, direction); err != nil {
-				a.found.policies = before
+				a.found.policies = policies{}
 				a.problem(policyPath, reasonRefused, fmt.Errorf("apply policies to neighbor %v: %w", address, err))
 			}
 		}

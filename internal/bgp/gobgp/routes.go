@@ -26,12 +26,25 @@ func (s *Server) announce(ctx context.Context, routes []peering.Route, waiting [
 	return s.change(ctx, add, s.unwanted(routes, waiting))
 }
 
-// marks returns the marks of the originated routes.
-func (s *Server) marks() map[string]bool {
+// marks returns the marks of the originated routes that have some.
+func (s *Server) marks() map[netip.Prefix][]string {
+	all := map[netip.Prefix][]string{}
+	for prefix, r := range s.routes {
+		if len(r.Attributes.Marks) > 0 {
+			all[prefix] = r.Attributes.Marks
+		}
+	}
+	return all
+}
+
+// concerned returns the marks, before and now, of the originated routes that had some before.
+func (s *Server) concerned(before map[netip.Prefix][]string) map[string]bool {
 	all := map[string]bool{}
-	for _, r := range s.routes {
-		for _, mark := range r.Attributes.Marks {
-			all[mark] = true
+	for prefix, marks := range before {
+		if r, stays := s.routes[prefix]; stays {
+			for _, mark := range slices.Concat(marks, r.Attributes.Marks) {
+				all[mark] = true
+			}
 		}
 	}
 	return all
