@@ -89,7 +89,24 @@ func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Prob
 	if keep {
 		return problems, nil
 	}
-	return problems, k.remove(ctx, removals)
+	if err := k.remove(ctx, removals); err != nil || len(wanted) > 0 {
+		return problems, err
+	}
+	return problems, k.release()
+}
+
+// release lets another process write learned routes, because this one has none.
+func (k *Kernel) release() error {
+	if !k.claimed {
+		return nil
+	}
+	only, err := newSocket()
+	if err != nil {
+		return err
+	}
+	_ = k.only.Close()
+	k.only, k.claimed = only, false
+	return nil
 }
 
 // writer is the name that the only writer of learned routes in a network namespace has. The kernel frees it

@@ -57,13 +57,13 @@ func New(log *slog.Logger) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
-	only, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	only, err := newSocket()
 	if err != nil {
 		_ = sock.Close()
-		return nil, fmt.Errorf("open a socket: %w", err)
+		return nil, err
 	}
 	return &Kernel{
-		only:   os.NewFile(uintptr(only), "only"),
+		only:   only,
 		log:    log,
 		route:  rtnetlink.NewConn(sock),
 		every:  listEvery,
@@ -73,3 +73,11 @@ func New(log *slog.Logger) (*Kernel, error) {
 
 // Close closes the sockets. Programmed routes stay.
 func (k *Kernel) Close() error { return errors.Join(k.route.Close(), k.only.Close()) }
+
+func newSocket() (*os.File, error) {
+	only, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a socket: %w", err)
+	}
+	return os.NewFile(uintptr(only), "only"), nil
+}
