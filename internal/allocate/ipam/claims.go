@@ -180,7 +180,7 @@ func (c *Claims) Has(claim Claim, by Owner) bool {
 		h := c.holders[claim.Holder()]
 		return h != nil && h.departed != ""
 	}
-	if len(e.wanters) == 0 && (!e.usable || !c.isHeld(e.grant.Address)) {
+	if len(e.wanters) == 0 && (e.busy || e.ask || len(c.unneeded(e)) > 0) {
 		return true // it ends
 	}
 	return slices.Contains(e.owners(), by) || slices.Contains(c.store.Holders(e.grant.Address), by)

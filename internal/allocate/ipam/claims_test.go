@@ -371,3 +371,23 @@ func TestGrantHeldByAnotherServiceComesLater(t *testing.T) {
 	b.Store.Forget("default/api")
 	b.gets(r, 1)
 }
+
+// The backend granted an address that another Service has. The Service that it was for is deleted.
+func TestAServiceWithAnUnusableGrantCanEnd(t *testing.T) {
+	b := newBacked(t, false)
+	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older")
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b.choose(r)
+	b.drop(r)
+	b.later()
+	b.take()
+	if len(b.taken.Release) > 0 {
+		t.Errorf("the address of another Service is released: %v", b.taken.Release)
+	}
+	g, _ := b.Groups.Group("box")
+	if b.Claims.Has(b.ClaimOf(r, g, addr.V4), "default/web") {
+		t.Error("the Service waits for a release that does not come while another Service has the address")
+	}
+}

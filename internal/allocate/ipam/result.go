@@ -49,7 +49,9 @@ func (c *chooser) from(addresses []netip.Addr, wanted func(groups.Group) bool, s
 			continue
 		}
 		for name := range strings.SplitSeq(shown, ", ") {
-			add(name)
+			if g, there := c.Groups.Group(name); !there || wanted(g) {
+				add(name)
+			}
 		}
 	}
 	return strings.Join(names, ", ")
