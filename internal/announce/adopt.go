@@ -101,7 +101,8 @@ func (s Situation) asEarlier(a Address) bool {
 }
 
 // Share marks the addresses of the node of s that another load balancer put there, and that PureLB may have too:
-// the user of their Service asks for adoption. Programs such as kube-vip add an address without a network. Such
+// the user of their Service asks for adoption, or PureLB has them beside already, whatever became of the
+// annotation. Programs such as kube-vip add an address without a network. Such
 // a one may also be the node's only address, but then Kubernetes knows it.
 //
 // PureLB never removes an IPv4 address that it shares: it adds its own one with another mask. An IPv6 address
@@ -113,6 +114,12 @@ func (s *Situation) Share() {
 			if svc.Adopt && !slices.Contains(s.NodeAddresses, ip) {
 				asked[ip] = true
 			}
+		}
+	}
+	held := addressesOf(s.Services)
+	for _, a := range s.Node.Addresses {
+		if ip := a.Prefix.Addr(); a.Mark == Mark && held[ip] && !slices.Contains(s.NodeAddresses, ip) {
+			asked[ip] = true
 		}
 	}
 	for i, a := range s.Node.Addresses {

@@ -19,11 +19,12 @@ func Closed(s Situation, adopt func(Address) bool) (closed []netip.Addr, known b
 	switch {
 	case !s.Complete || s.Broken:
 		return nil, false
-	case !s.guards() || s.Node.usesIPVS():
+	case s.Agent != nil && !s.Agent.ProtectNode, s.Node.usesIPVS():
 		return nil, true
-	}
-	for _, svc := range s.Services {
-		closed = append(closed, svc.Addresses...)
+	case s.Agent != nil:
+		for _, svc := range s.Services {
+			closed = append(closed, svc.Addresses...)
+		}
 	}
 	for _, a := range s.Node.Addresses {
 		if s.Node.isOurs(a, adopt) {
@@ -38,9 +39,6 @@ func Closed(s Situation, adopt func(Address) bool) (closed []netip.Addr, known b
 	slices.SortFunc(closed, netip.Addr.Compare)
 	return slices.Compact(closed), true
 }
-
-// guards reports whether the node is to be closed behind its addresses.
-func (s Situation) guards() bool { return s.Agent != nil && s.Agent.ProtectNode }
 
 // usesIPVS reports whether kube-proxy uses IPVS, which marks no packet as translated.
 func (n Node) usesIPVS() bool {

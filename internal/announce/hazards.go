@@ -25,7 +25,7 @@ func Hazards(s Situation, adopt func(Address) bool) []Hazard {
 		all = append(all, Hazard{HazardARP, "answers ARP for addresses of Services that it does not hold: kube-proxy in IPVS mode has them on " +
 			"kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), or net.ipv4.conf.all.arp_ignore to 1 on the node"})
 	}
-	if s.guards() && s.Node.usesIPVS() && len(s.Services) > 0 {
+	if s.Agent != nil && s.Agent.ProtectNode && s.Node.usesIPVS() && len(s.Services) > 0 {
 		all = append(all, Hazard{HazardOpen, "answers with all of its ports at the addresses of Services, because kube-proxy uses IPVS: " +
 			"use its mode nftables, or set protectNode: false"})
 	}

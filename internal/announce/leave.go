@@ -74,7 +74,11 @@ func (m *Addresses) leave(now time.Time, r *record, d Decision, o *Outcome) bool
 		o.Parting[d.IP], o.Next = true, Sooner(o.Next, g.until)
 		return false
 	}
-	return g.taken || d.Dark || !m.OnlyTaken && !d.Voluntary
+	if d.Voluntary && !g.taken && !d.Dark {
+		o.Parting[d.IP] = true
+		return false
+	}
+	return g.taken || d.Dark || !m.OnlyTaken
 }
 
 // Depart lets all handovers begin anew: this node leaves. onlyTaken becomes OnlyTaken.

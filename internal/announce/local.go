@@ -18,6 +18,9 @@ func (d *decider) chooseLocal(ip netip.Addr) Decision {
 		return d.keep(ip)
 	}
 	choice := d.elect(ip, preference)
+	if d.staysShared(ip) {
+		choice = election.Choice{Node: d.Self, Reason: election.ReasonHolder}
+	}
 	decision := Decision{}
 	if best, after := d.better(ip, choice.Node, preference); best.Node != "" {
 		if decision.Voluntary = ip == d.Returning; decision.Voluntary {
@@ -53,6 +56,13 @@ func (d *decider) inPlace(ip netip.Addr, link string, prefix netip.Prefix) netip
 		return single
 	}
 	return prefix
+}
+
+// staysShared reports whether ip is here and no other node may have it: an address of another program would
+// still answer for it here.
+func (d *decider) staysShared(ip netip.Addr) bool {
+	named, used := d.named(ip)
+	return d.held(ip) && d.shared[ip] && (!used || named == d.Self) && d.view.IsCandidate(d.Self, ip)
 }
 
 // answersBy returns a link with the default route of f, or "" if link has that route or no link has one.
@@ -97,17 +107,21 @@ func (d *decider) elect(ip netip.Addr, preference election.Preference) election.
 	return choice
 }
 
-// better returns the node that would have ip without a holder, if this node is the holder and the group
-// of ip lets addresses go back, and how long that node must be able to have ip before. While ip goes,
-// this node is the holder by its slot alone.
+// better returns the node that would have ip without a holder, if this node is the holder and lets ip go
+// back, and how long that node must be able to have ip before. While ip goes, this node is the holder by
+// its slot alone. An address that is shared with another program does not go: it would still answer here.
 func (d *decider) better(ip netip.Addr, holder string, preference election.Preference) (best election.Choice, after time.Duration) {
-	group, _, ok := d.Config.Groups.GroupOf(ip)
-	if !ok || group.RebalanceAfter == 0 || holder != d.Self {
+	group, _, _ := d.Config.Groups.GroupOf(ip)
+	if holder != d.Self || d.shared[ip] || group.RebalanceAfter == 0 && preference.Named == "" {
 		return election.Choice{}, 0
 	}
 	best = d.view.Choose(ip, "", preference)
-	if best.Node == d.Self || d.held(ip) && d.handTo(ip, best.Node) == "" {
+	named := best.Reason == election.ReasonNamed
+	switch {
+	case best.Node == d.Self, d.held(ip) && d.handTo(ip, best.Node) == "", group.RebalanceAfter == 0 && !named:
 		return election.Choice{}, 0
+	case named:
+		return best, 0
 	}
 	return best, group.RebalanceAfter
 }

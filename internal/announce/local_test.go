@@ -157,7 +157,9 @@ func TestDecideByPreference(t *testing.T) {
 
 		// What people have written.
 		{"the node that its Service names", []twist{serveAs("default/web", names("node-b"), both...), has(here4), reachable("node-b")},
-			"10.0.0.5 lostElection, node-b by named, hand to node-b\nfd00::50 lostElection, node-b by named\n"},
+			"10.0.0.5 electionWon, node-a by holder, better node-b after 0s\nfd00::50 lostElection, node-b by named\n"},
+		{"it goes there by choice", []twist{serveAs("default/web", names("node-b"), both...), has(here4, here6), reachable("node-b"), returning("10.0.0.5")},
+			"10.0.0.5 lostElection, node-b by named, hand to node-b, by choice\nfd00::50 electionWon, node-a by holder, better node-b after 0s\n"},
 		{"the node that the first of the Services names", []twist{serveAs("default/aaa", plain, both...), serveAs("default/web", names("node-b"), both...)},
 			"10.0.0.5 lostElection, node-b by named\nfd00::50 lostElection, node-b by named\n10.0.0.5 lostElection, node-b by named\nfd00::50 lostElection, node-b by named\n"},
 		{"of the nodes with endpoints, if only these may", []twist{serveAs("default/web", func(s *announce.Service) { strict(s); names("node-b")(s) }, both...), endpoints("node-b node-c")},

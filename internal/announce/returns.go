@@ -8,7 +8,8 @@ import (
 )
 
 // Returns lets local addresses go back from this node to the nodes that should have them, one after the
-// other, if their groups say rebalanceAfter. It remembers since when that node could have each address, by
+// other: at once to the node that a Service names, and later to others, if their groups say rebalanceAfter.
+// It remembers since when that node could have each address, by
 // the clock of this node. The zero value remembers nothing.
 type Returns struct {
 	waiting map[netip.Addr]better
@@ -25,13 +26,17 @@ type better struct {
 }
 
 // returnLimit is how long an address that goes back may take until the other node is in its slot.
-const returnLimit = 10 * time.Second
+// returnPause is the least time until the next try, if no node took it.
+const returnLimit, returnPause = 10 * time.Second, time.Minute
 
 // Observe reads the plan at now. It returns when Going may change without an event, or zero.
 func (r *Returns) Observe(now time.Time, p Plan) (again time.Time) {
 	waiting, due, going := map[netip.Addr]better{}, map[netip.Addr]bool{}, false
 	for _, d := range p.Decisions {
 		going = going || d.Voluntary && now.Before(r.until)
+		if d.Voluntary && !now.Before(r.until) {
+			waiting[d.IP], again = better{d.Winner, now.Add(returnPause)}, now // the next pass wants the address again
+		}
 		if d.Better == "" {
 			continue
 		}

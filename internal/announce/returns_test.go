@@ -33,8 +33,9 @@ func TestAddressesGoBackOneByOne(t *testing.T) {
 			"0s 10.0.0.5=b -> none, again 10s",
 			"10s 10.0.0.5=b -> 10.0.0.5, again 10s",
 			"10s 10.0.0.5=goes -> 10.0.0.5, again 20s",
-			"20s 10.0.0.5=goes -> none",
-			"20s 10.0.0.5=b -> none, again 30s",
+			"20s 10.0.0.5=goes -> none, again 20s",
+			"20s 10.0.0.5=b -> none, again 1m30s",
+			"1m30s 10.0.0.5=b -> 10.0.0.5, again 1m30s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestAddressesGoBackOneByOne(t *testing.T) {
 					ip, node, _ := strings.Cut(field, "=")
 					d := announce.Decision{IP: netip.MustParseAddr(ip), Better: node, After: 10 * time.Second}
 					if node == "goes" {
-						d.Better, d.Voluntary = "", true
+						d.Better, d.Winner, d.Voluntary = "", "b", true
 					}
 					p.Decisions = append(p.Decisions, d)
 				}

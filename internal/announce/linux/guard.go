@@ -29,10 +29,29 @@ var (
 // guardBatch is how many addresses one message holds. A netlink attribute has 64 KiB at most.
 const guardBatch = 1000
 
+// openGuard opens the socket for the table. A Stack without one reports that whenever it is needed.
+func (s *Stack) openGuard() { s.guard, s.guardErr = nftables.New(nftables.AsLasting()) }
+
+func (s *Stack) closeGuard() error {
+	if s.guard == nil {
+		return nil
+	}
+	return s.guard.CloseLasting()
+}
+
 // Guard closes the node behind these addresses: a packet of TCP, UDP or SCTP that arrives for one of them
 // reaches a program of the node only if it was translated, as kube-proxy does for the ports of Services.
 // Without addresses, there is no table. Guard reads the table and writes what differs.
 func (s *Stack) Guard(_ context.Context, closed []netip.Addr) error {
+	err := s.writeGuard(closed)
+	if err != nil { // messages about it may still wait in the socket, and would be taken for the next answers
+		_ = s.closeGuard()
+		s.openGuard()
+	}
+	return err
+}
+
+func (s *Stack) writeGuard(closed []netip.Addr) error {
 	rules, err := s.readGuard()
 	switch none := len(closed) == 0; {
 	case none && len(rules) == 0: // also on a kernel without nftables

@@ -72,7 +72,7 @@ func New(log *slog.Logger) (*Stack, error) {
 		return nil, errors.Join(fmt.Errorf("open packet socket: %w", err), s.Close())
 	}
 	s.arp = openARP(log)
-	s.guard, s.guardErr = nftables.New(nftables.AsLasting())
+	s.openGuard()
 	return s, nil
 }
 
@@ -85,10 +85,7 @@ func (s *Stack) Close() error {
 	if s.receiver != nil {
 		err = errors.Join(err, s.receiver.close())
 	}
-	if s.guard != nil {
-		err = errors.Join(err, s.guard.CloseLasting())
-	}
-	return errors.Join(err, s.arp.close())
+	return errors.Join(err, s.closeGuard(), s.arp.close())
 }
 
 // Observe returns the current links, addresses, networks and gateways of this node.

@@ -38,8 +38,8 @@ type Preference struct {
 	Nodes map[string]bool
 	// Strict says that only Nodes are candidates.
 	Strict bool
-	// Named is the node that the Service names, or "". It is better than all others, and if Strict,
-	// than all others of Nodes.
+	// Named is the node that the Service names, or "". If Strict, it must be one of Nodes. An address
+	// without a holder goes to it. The holder lets it go there by itself.
 	Named string
 	// Group is the Ref of the group whose weights order the nodes before their hash does, or "".
 	Group string
@@ -71,13 +71,13 @@ func (p Preference) reason(node, holder string, draining, weighs bool) string {
 // now, or "".
 //
 // It chooses among the best candidates. A node that is not draining is better than a draining node.
-// Of two nodes with the same draining state, the named node is better, and then a preferred node. A draining node will soon
+// Of two nodes with the same draining state, a preferred node is better. A draining node will soon
 // lose its endpoints, so an address that moves there would soon move again. A node without an
 // endpoint only costs a hop. Draining nodes remain candidates: an address is never taken from the
 // last node that can have it.
 //
-// If holder is one of the best candidates, it keeps the address. Otherwise the Winner of those of
-// these candidates gets it that have the largest weight. So a node that returns takes no address from
+// If holder is one of the best candidates, it keeps the address. Otherwise the named node gets it, or
+// the Winner of those of the best candidates that have the largest weight. So a node that returns takes no address from
 // the node that replaced it.
 //
 // A node that cannot add ip is chosen only if there is no other.

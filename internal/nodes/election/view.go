@@ -113,25 +113,25 @@ func (f candidateSet) has(node string, ip netip.Addr) bool {
 
 // choose returns the best node for ip, or "".
 func (f candidateSet) choose(ip netip.Addr, holder string, p Preference, weights map[string]int) string {
-	if f.has(p.Named, ip) && (!f.unproven[p.Named] || p.Named == holder) && (!p.Strict || p.Nodes[p.Named]) {
+	holds := f.has(holder, ip)
+	switch {
+	case holds && (!p.exists() || p.Nodes[holder]):
+		return holder
+	case f.has(p.Named, ip) && !f.unproven[p.Named] && (!p.Strict || p.Nodes[p.Named]):
 		return p.Named
-	}
-	if p.exists() {
-		if node := f.among(p.Nodes, ip, holder, weights); node != "" || p.Strict {
+	case p.exists():
+		if node := f.among(p.Nodes, ip, weights); node != "" || p.Strict {
 			return node
 		}
 	}
-	if f.has(holder, ip) {
+	if holds {
 		return holder
 	}
 	return f.winner(ip, weights)
 }
 
 // among returns the best of nodes for ip, or "".
-func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, holder string, weights map[string]int) string {
-	if nodes[holder] && f.has(holder, ip) {
-		return holder
-	}
+func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, weights map[string]int) string {
 	c := rankingFor(ip)
 	c.weights = weights
 	for node, preferred := range nodes {
