@@ -36,7 +36,7 @@ the finalizers of K3s ServiceLB, and gives a Service that shows addresses of nod
 address of a ServiceGroup instead.
 
 The exit code is 1 if something is in the way of a Service, or it was not served in time.
-You need the right to patch Services.`,
+You need the right to patch Services, and for --from servicelb also services/status.`,
 		Example: `  kubectl purelb adopt default/web --dry-run
   kubectl purelb adopt -A --from metallb --dry-run`,
 	})

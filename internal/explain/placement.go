@@ -55,17 +55,25 @@ func PlacementOf(w World, key, to string) (Placements, error) {
 	case svc.Annotations[service.AnnotationNode] != "":
 		return Placements{}, fmt.Errorf("%s names its node itself: change or remove its annotation %s", key, service.AnnotationNode)
 	}
+	if err := v.fits(local, to); err != nil {
+		return Placements{}, err
+	}
+	return v.placements(map[string]string{key: to}), nil
+}
+
+// fits returns why a node cannot have one of local, or nil.
+func (v *view) fits(local []announce.Outlook, to string) error {
 	for _, o := range local {
 		fits := announce.Candidates(v.peers.Members, o.IP, o.Preference)
 		i := slices.IndexFunc(fits, func(c announce.Candidacy) bool { return c.Node == to })
 		switch {
 		case i < 0:
-			return Placements{}, fmt.Errorf("no agent runs on a node %q", to)
+			return fmt.Errorf("no agent runs on a node %q", to)
 		case !fits[i].Fit:
-			return Placements{}, fmt.Errorf("%s cannot have %s: %s", to, o.IP, fits[i].Why)
+			return fmt.Errorf("%s cannot have %s: %s", to, o.IP, fits[i].Why)
 		}
 	}
-	return v.placements(map[string]string{key: to}), nil
+	return nil
 }
 
 // RebalancingOf returns the moves after which each Service is on the node that would have its first local
@@ -81,7 +89,7 @@ func RebalancingOf(w World) (Placements, error) {
 		if len(local) == 0 || local[0].Holder == "" || v.objects[key].Annotations[service.AnnotationNode] != "" {
 			continue
 		}
-		if best := nodes.Choose(local[0].IP, "", local[0].Preference).Node; best != "" && best != local[0].Holder {
+		if best := nodes.Choose(local[0].IP, "", local[0].Preference).Node; best != "" && best != local[0].Holder && v.fits(local, best) == nil {
 			targets[key] = best
 		}
 	}

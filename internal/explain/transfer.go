@@ -140,8 +140,34 @@ func TransfersOf(w World, wish Wish) (Transfers, error) {
 			after.judge(t, requests[t.Key()])
 		}
 	}
+	stays := v.staying(all, wish.Leave)
+	for i := range all.Services {
+		t := &all.Services[i]
+		for _, ip := range t.IPs {
+			if other := stays[ip]; other != "" && t.State == Ready && !t.renumbered {
+				t.State, t.Why = Blocked, other+" has its address too and does not move: an address moves with all its Services"
+			}
+		}
+	}
 	slices.SortFunc(all.Services, func(a, b Transfer) int { return cmp.Compare(a.Key(), b.Key()) })
 	return all, nil
+}
+
+// staying returns the addresses that a Service has which stays where those of all are before they move, with that
+// Service.
+func (v *view) staying(all Transfers, leave bool) map[string]string {
+	moves, stays := map[string]bool{}, map[string]string{}
+	for _, t := range all.Services {
+		moves[t.Key()] = t.State == Ready
+	}
+	for _, r := range v.plan.Requests {
+		if key := r.Key(); !moves[key] && (r.Owner == service.Anothers) != leave {
+			for _, a := range service.Ingress(v.objects[key]) {
+				stays[a.String()] = key
+			}
+		}
+	}
+	return stays
 }
 
 // requests returns the requests of all Services by their keys.
@@ -171,7 +197,7 @@ func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Trans
 	}
 	if r.Owner == service.Anothers {
 		t.By, _ = otherLoadBalancerOf(svc)
-		if t.By == "" && ofNodes && len(t.Finalizers) > 0 {
+		if t.By == "" && ofNodes && (len(t.Finalizers) > 0 || service.AsksAdoption(svc)) {
 			t.By = Programs["servicelb"] // since K3s 1.25 it has no finalizer of its own
 		}
 		if host := svc.Annotations["kube-vip.io/vipHost"]; host != "" && len(t.On) == 0 {

@@ -156,12 +156,12 @@ var ofNodes = []trouble{
 			w.remove(agentWith("node-4", "eth1"))
 		}
 	}},
-	{"Another machine has the address", "explain ip 172.30.250.150", "it is also an address of another machine", func(w *troubled) func() {
+	{"Another machine has the address", "explain ip 172.30.250.155", "it is also an address of another machine", func(w *troubled) func() {
 		w.expect("addressConflict", "configProblem")
-		w.exec(cluster.Router, "ip address add 172.30.250.150/32 dev eth0")
-		w.apply(plain("foreign", 80, "purelb.io/addresses: 172.30.250.150"))
+		w.exec(cluster.Router, "ip address add 172.30.250.155/32 dev eth0")
+		w.apply(plain("foreign", 80, "purelb.io/addresses: 172.30.250.155"))
 		return func() {
-			w.exec(cluster.Router, "ip address delete 172.30.250.150/32 dev eth0")
+			w.exec(cluster.Router, "ip address delete 172.30.250.155/32 dev eth0")
 			w.remove(plain("foreign", 80, ""))
 		}
 	}},

@@ -224,12 +224,19 @@ func (c *cilium) addPool(m *Source, p ciliumPool) {
 			pool.Spec.AllocateTo.Namespaces = []string{namespace}
 			delete(s.MatchLabels, ciliumService+"namespace")
 		}
+		s.MatchExpressions = slices.DeleteFunc(slices.Clone(s.MatchExpressions), func(e metav1.LabelSelectorRequirement) bool {
+			named := e.Key == ciliumService+"namespace" && e.Operator == metav1.LabelSelectorOpIn
+			if named {
+				pool.Spec.AllocateTo.Namespaces = append(pool.Spec.AllocateTo.Namespaces, e.Values...)
+			}
+			return named
+		})
 		keys := slices.Collect(maps.Keys(s.MatchLabels))
 		for _, e := range s.MatchExpressions {
 			keys = append(keys, e.Key)
 		}
 		if slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, ciliumService) }) {
-			m.remark(p.object, "selects Services by their names: annotate these with purelb.io/service-group")
+			m.remark(p.object, "selects Services by labels that only Cilium knows: annotate these Services with purelb.io/service-group")
 		}
 		pool.Spec.AllocateTo.ServiceSelectors = listed(&s)
 	}

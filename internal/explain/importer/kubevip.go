@@ -17,8 +17,9 @@ import (
 type kubeVIP struct {
 	// pools is the ConfigMap kubevip of the cloud provider.
 	pools map[string]string
-	// environment is that of kube-vip.
+	// environment is that of kube-vip. elsewhere are the variables whose values stand in another object.
 	environment map[string]string
+	elsewhere   []string
 }
 
 // read reads the ConfigMap, and a pod or a workload of kube-vip.
@@ -45,6 +46,9 @@ func (k *kubeVIP) read(text []byte, o object) error {
 			environment := map[string]string{}
 			for _, e := range c.Env {
 				environment[e.Name] = e.Value
+				if e.ValueFrom != nil && e.ValueFrom.FieldRef == nil {
+					k.elsewhere = append(k.elsewhere, e.Name)
+				}
 			}
 			if environment["svc_enable"] == "true" {
 				k.environment = environment
@@ -80,6 +84,9 @@ func (k *kubeVIP) add(m *Source) {
 		k.addPool(m, key)
 	}
 	env := k.environment
+	for _, name := range k.elsewhere {
+		m.remark(ofKubeVIP(name), "has its value in another object, such as a Secret, which is not read: complete what depends on it")
+	}
 	for name, why := range untold {
 		if v := env[name]; v != "" && v != "false" {
 			m.remark(ofKubeVIP(name), "%s", why)
@@ -107,6 +114,8 @@ func (k *kubeVIP) addPool(m *Source, key string) {
 	switch {
 	case form == "range" && k.pools["cidr-"+scope] != "":
 		m.remark(ofKubeVIP(key), "has no effect beside cidr-%s", scope)
+		return
+	case key == "skip-end-ips-in-cidr":
 		return
 	case form == "allow":
 		m.remark(ofKubeVIP(key), "is not translated: Services share an address by the annotation purelb.io/allow-shared-ip")
