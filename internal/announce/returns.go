@@ -9,8 +9,8 @@ import (
 
 // Returns lets local addresses go back from this node to the nodes that should have them, one after the
 // other: at once to the node that a Service names, and later to others, if their groups say rebalanceAfter.
-// It remembers since when that node could have each address, by
-// the clock of this node. The zero value remembers nothing.
+// It remembers since when that node could have each address, by the clock of this node. The zero value
+// remembers nothing.
 type Returns struct {
 	waiting map[netip.Addr]better
 	// Going is the address that goes now, or the zero value. until is when this node gives up, if it is
