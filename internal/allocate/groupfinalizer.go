@@ -18,10 +18,11 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Speakers announce an address to the neighbors, and by the nodes, that its group names. Without the
-// group they announce it to nobody, if the record of its Service says that the group named any. So such a
-// group has config.GroupFinalizer, and after it is deleted it stays until no Service has an address of it.
-// A group that names none any more stays until no record says that it does.
+// A group that restricts names neighbors or nodes: its addresses are announced only to these neighbors, and
+// only by these nodes. The record of a Service says whether the group of an address restricts. Without the
+// group, the speakers announce such an address to nobody. So a group that restricts has
+// config.GroupFinalizer. After its deletion, the group stays until no Service has an address of it. A group
+// that restricts no more keeps the finalizer until no record says that it restricts.
 
 // keep adds the finalizer to g, or removes it. It reports whether g is settled, and needs no such
 // change any more. users are the Services with addresses of g that keep g from being deleted.

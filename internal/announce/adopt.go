@@ -118,7 +118,7 @@ func (s *Situation) Share() {
 	}
 	held := addressesOf(s.Services)
 	for _, a := range s.Node.Addresses {
-		if ip := a.Prefix.Addr(); a.Mark == Mark && held[ip] && !slices.Contains(s.NodeAddresses, ip) {
+		if ip := a.Prefix.Addr(); a.marked() && held[ip] && !slices.Contains(s.NodeAddresses, ip) {
 			asked[ip] = true
 		}
 	}

@@ -265,7 +265,8 @@ func (c *Claims) remove(e *claimed) {
 	}
 }
 
-// ended removes e if nobody needs it and its backend has nothing for it. It reports whether it did.
+// ended removes e if it is over: no owner waits for it, its backend has no address for it, and nothing is
+// left to ask. It reports whether e was over.
 func (c *Claims) ended(e *claimed) bool {
 	over := len(e.wanters) == 0 && !e.busy && !e.ask && len(e.back) == 0 && !e.grant.Address.IsValid()
 	if over {
@@ -304,8 +305,8 @@ func (c *Claims) leaves(e *claimed) bool {
 	return a.IsValid() && (len(e.wanters) == 0 || !e.asksFor(a)) && !c.isHeld(a)
 }
 
-// unneeded returns the addresses that the backend has for e and that must be given back. An address
-// that a Service has is never given back.
+// unneeded returns the addresses of e that must be given back to the backend. An address that a Service has
+// is never one of them.
 func (c *Claims) unneeded(e *claimed) []netip.Addr {
 	all := slices.DeleteFunc(slices.Clone(e.back), c.isHeld)
 	if c.leaves(e) && !slices.Contains(all, e.grant.Address) {
