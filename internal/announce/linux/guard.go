@@ -2,6 +2,7 @@ package linux
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/userdata"
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // The table of the agent. Each of its sets has the addresses of a family.
@@ -26,29 +29,72 @@ var (
 	}
 )
 
+// sizeofNfgenmsg is the size of struct nfgenmsg, with which messages of netfilter begin.
+const sizeofNfgenmsg = 4
+
 // guardBatch is how many addresses one message holds. A netlink attribute has 64 KiB at most.
 const guardBatch = 1000
 
-// openGuard opens the socket for the table. A Stack without one reports that whenever it is needed.
-func (s *Stack) openGuard() { s.guard, s.guardErr = nftables.New(nftables.AsLasting()) }
-
-func (s *Stack) closeGuard() error {
-	if s.guard == nil {
-		return nil
+// openGuard opens the sockets for the table. A Stack without them reports that whenever it needs them.
+func (s *Stack) openGuard() {
+	if s.guard, s.guardErr = nftables.New(nftables.AsLasting()); s.guardErr != nil {
+		return
 	}
-	return s.guard.CloseLasting()
+	if sock, err := rtnetlink.Open(unix.NETLINK_NETFILTER); err == nil {
+		s.generations = rtnetlink.NewConn(sock)
+	}
+}
+
+func (s *Stack) closeGuard() (err error) {
+	if s.generations != nil {
+		err = s.generations.Close()
+	}
+	if s.guard != nil {
+		err = errors.Join(err, s.guard.CloseLasting())
+	}
+	s.guard, s.generations, s.settled = nil, nil, settled{}
+	return err
+}
+
+// settled is what Guard found or made last.
+type settled struct {
+	// generation is the number of nftables' last change, before Guard read the table.
+	generation uint32
+	closed     []netip.Addr
 }
 
 // Guard closes the node behind these addresses: a packet of TCP, UDP or SCTP that arrives for one of them
 // reaches a program of the node only if it was translated, as kube-proxy does for the ports of Services.
-// Without addresses, there is no table. Guard reads the table and writes what differs.
-func (s *Stack) Guard(_ context.Context, closed []netip.Addr) error {
-	err := s.writeGuard(closed)
-	if err != nil { // messages about it may still wait in the socket, and would be taken for the next answers
-		_ = s.closeGuard()
-		s.openGuard()
+// Without addresses, there is no table. Guard reads the table and writes what differs. To read 10,000
+// addresses takes the kernel 30 ms, so Guard reads again only after a program changed something in
+// nftables, Guard itself included, or other addresses are wanted.
+func (s *Stack) Guard(ctx context.Context, closed []netip.Addr) error {
+	generation := s.generation(ctx)
+	if generation != 0 && generation == s.settled.generation && slices.Equal(closed, s.settled.closed) {
+		return nil
 	}
-	return err
+	if err := s.writeGuard(closed); err != nil {
+		_ = s.closeGuard() // messages about it may still wait in the socket, and would be taken for the next answers
+		s.openGuard()
+		return err
+	}
+	s.settled = settled{generation, slices.Clone(closed)}
+	return nil
+}
+
+// generation returns the number of the last change in nftables, or 0 if the kernel does not tell it.
+func (s *Stack) generation(ctx context.Context) uint32 {
+	if s.generations == nil {
+		return 0
+	}
+	body, err := s.generations.Ask(ctx, rtnetlink.NewRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0, make([]byte, sizeofNfgenmsg)))
+	if err != nil || len(body) < sizeofNfgenmsg {
+		return 0
+	}
+	if id := rtnetlink.Attribute(body[sizeofNfgenmsg:], unix.NFTA_GEN_ID); len(id) == 4 {
+		return binary.BigEndian.Uint32(id)
+	}
+	return 0
 }
 
 func (s *Stack) writeGuard(closed []netip.Addr) error {

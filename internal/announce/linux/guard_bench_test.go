@@ -41,6 +41,7 @@ func BenchmarkGuard10k(b *testing.B) {
 			nft(b, "delete table inet floor")
 			bare += ofPackets(b)
 			all += took(func() { expect.NoError(b, s.Guard(b.Context(), closed)) })
+			expect.NoError(b, s.Guard(b.Context(), closed)) // reads what it wrote
 			none += took(func() { expect.NoError(b, s.Guard(b.Context(), closed)) })
 			one += took(func() { expect.NoError(b, s.Guard(b.Context(), closed[1:])) })
 			behind += ofPackets(b)

@@ -188,12 +188,14 @@ func withoutHandles(listing string) string {
 	return b.String()
 }
 
+// guard closes the node behind these addresses, and again, so that nothing is left to write.
 func guard(t testing.TB, s *Stack, addresses ...string) {
 	t.Helper()
 	var closed []netip.Addr
 	for _, a := range addresses {
 		closed = append(closed, netip.MustParseAddr(a))
 	}
+	expect.NoError(t, s.Guard(t.Context(), closed))
 	expect.NoError(t, s.Guard(t.Context(), closed))
 }
 

@@ -39,6 +39,9 @@ type Stack struct {
 	// guard writes the table of nftables. guardErr says why it cannot, or is nil.
 	guard    *nftables.Conn
 	guardErr error
+	// generations asks for the number of nftables' last change. It is nil if it cannot.
+	generations *rtnetlink.Conn
+	settled     settled
 	// wire sends frames and receives none.
 	wire     int
 	receiver *receiver
