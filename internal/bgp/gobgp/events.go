@@ -136,6 +136,8 @@ func inWords(text string) string {
 		return "the router refused this node: it expects another AS number or another family, or it has a session with this node already; its log has the reason"
 	case "bad-peer-as":
 		return "the router is in another AS than peerAsn says"
+	case "hold-timer-expired":
+		return peering.HoldTimerExpired
 	}
 	return text
 }

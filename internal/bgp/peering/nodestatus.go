@@ -236,17 +236,26 @@ func (in Report) lastError(n NeighborStatus) string {
 	return fmt.Sprintf("%s; state unchanged since %s", why, n.Since.UTC().Format(time.RFC3339))
 }
 
-// why says why there is no session, or returns "" while the session may still come.
+// HoldTimerExpired is the last error of a session whose router fell silent.
+const HoldTimerExpired = "the hold timer expired"
+
+// why says why there is no session, or returns "" while the session may still come. That a router fell
+// silent in a session says less than that it does not answer at all since then.
 func (in Report) why(n NeighborStatus) string {
+	silent := n.LastError == "" || n.LastError == HoldTimerExpired && n.State == Active
+	before := ""
+	if n.LastError != "" {
+		before = "; in the last session, " + n.LastError
+	}
 	switch p := in.Decision.peer(n.Name()); {
 	case n.AdminDown:
 		return "held down by adminDown"
-	case n.LastError != "" || !in.stuck(n):
+	case !silent || !in.stuck(n):
 		return n.LastError
 	case p != nil && p.Password != "":
-		return "the router does not answer, as it does if its password is not the one of the BGPConfiguration"
+		return "the router does not answer, as it does if its password is not the one of the BGPConfiguration" + before
 	}
-	return "the router does not answer; see that it has this node as a neighbor, without a password, and that TCP port 179 is open"
+	return "the router does not answer; see that it has this node as a neighbor, without a password, and that TCP port 179 is open" + before
 }
 
 // stuck reports whether the setup of a session takes too long.

@@ -84,11 +84,11 @@ func TestTheHealthOfANode(t *testing.T) {
 			 ` + wellDone,
 		},
 		{
-			"one neighbor is not established", two, statuses{neighbor("192.0.2.1", peering.Established), but(neighbor("192.0.2.2", peering.Active), func(n *peering.NeighborStatus) { n.LastError = "hold timer expired" })}, nil,
+			"one neighbor is not established", two, statuses{neighbor("192.0.2.1", peering.Established), but(neighbor("192.0.2.2", peering.Active), func(n *peering.NeighborStatus) { n.LastError = peering.HoldTimerExpired })}, nil,
 			`healthy false, 2 neighbors
 			 192.0.2.1 as 64513 Established sent 3 received 5
-			 192.0.2.2 as 64513 Active sent 3 received 5: hold timer expired; state unchanged since 2026-01-01T11:59:00Z
-			 Ready False Degraded: 192.0.2.2 is Active: hold timer expired
+			 192.0.2.2 as 64513 Active sent 3 received 5: the router does not answer; see that it has this node as a neighbor, without a password, and that TCP port 179 is open; in the last session, the hold timer expired; state unchanged since 2026-01-01T11:59:00Z
+			 Ready False Degraded: 192.0.2.2 is Active: the router does not answer; see that it has this node as a neighbor, without a password, and that TCP port 179 is open; in the last session, the hold timer expired
 			 ` + wellDone,
 		},
 		{
