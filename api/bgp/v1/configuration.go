@@ -12,7 +12,12 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=configs,singular=config,scope=Namespaced,shortName=bgpconfig
+// +kubebuilder:resource:path=configs,singular=config,scope=Namespaced,shortName=bgpconfig;bgpconfigs;bgpconfiguration;bgpconfigurations
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name=Reason,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name=Neighbors,type=integer,JSONPath=`.status.neighborCount`
+// +kubebuilder:printcolumn:name=ASN,type=integer,JSONPath=`.spec.global.asn`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 type BGPConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

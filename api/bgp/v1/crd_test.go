@@ -221,19 +221,23 @@ func TestANodeWithoutNeighborsSaysSo(t *testing.T) {
 }
 
 // TestTheConfigurationIsKnownByItsNames also checks that the resource keeps its status apart from
-// its spec.
+// its spec, and the columns that users see.
 func TestTheConfigurationIsKnownByItsNames(t *testing.T) {
 	namespace := apitest.Namespace(t)
 	o := &bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}, Spec: bgpv1.BGPConfigurationSpec{Global: bgpv1.Global{ASN: 64512}}}
 	apitest.Report(t, typed(t), o, func() {
 		o.Spec.Global.ASN = 1
 		o.Status.Conditions = []metav1.Condition{{Type: bgpv1.ConditionReady, Status: metav1.ConditionFalse, Reason: "ConfigurationInvalid", LastTransitionTime: metav1.Now()}}
-		o.Status.ObservedGeneration = 1
+		o.Status.ObservedGeneration, o.Status.NeighborCount = 1, 2
 	})
-	for _, name := range []string{"configs", "config", "bgpconfig"} {
+	for _, name := range []string{"configs", "config", "bgpconfig", "bgpconfigs", "bgpconfiguration", "bgpconfigurations"} {
 		text, err := apitest.Shared(t).Kubectl("", "get", "-n", namespace, name, "default", "-o", "jsonpath={.spec.global.asn} {.status.conditions[0].reason} {.status.observedGeneration}")
 		if want := "64512 ConfigurationInvalid 1"; err != nil || text != want {
 			t.Errorf("%s: %v: got %s, want %s", name, err, text, want)
 		}
+	}
+	text, err := apitest.Shared(t).Kubectl("", "get", "-n", namespace, "bgpconfig", "-o", "wide")
+	if want := "NAME READY REASON NEIGHBORS ASN AGE default False ConfigurationInvalid 2 64512 "; err != nil || !strings.HasPrefix(strings.Join(strings.Fields(text), " "), want) {
+		t.Errorf("%v: got %s, want %s", err, text, want)
 	}
 }

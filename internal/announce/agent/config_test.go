@@ -20,7 +20,7 @@ func state(w *world) string {
 			return s
 		}
 	}
-	return "none"
+	return ""
 }
 
 func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
@@ -78,7 +78,7 @@ func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
 		name, state string
 		agents      []v2.LBNodeAgent
 	}{
-		{"no LBNodeAgent", "default", nil},
+		{"no LBNodeAgent", "none", nil},
 		{"an LBNodeAgent for other nodes", "deselected", []v2.LBNodeAgent{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "others", UID: "others"},
 			Spec:       v2.LBNodeAgentSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}, Local: &v2.InterfaceSpec{}},

@@ -35,7 +35,7 @@ type Metrics struct {
 }
 
 // States of selectorState.
-var selectorStates = []string{"default", "configured", "deselected", "invalid"}
+var selectorStates = []string{"default", "configured", "deselected", "invalid", "none"}
 
 // NewMetrics registers the metrics. Each address of this node has its own series if there
 // are no more than perAddress of them.
@@ -127,7 +127,7 @@ func selectorState(seen *observation) string {
 	case seen.agents > 0:
 		return "deselected"
 	}
-	return "default"
+	return "none"
 }
 
 func boolean(b bool) float64 {
