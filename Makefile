@@ -221,6 +221,7 @@ verify-generated: ## fail when what is generated is not up to date
 ##@ Release
 
 REGISTRY ?= ghcr.io/purelb/purelb
+CHANGELOG ?= CHANGELOG.md
 RELEASE   = dist/purelb-$(VERSION:v%=%)
 
 .PHONY: release
@@ -233,6 +234,11 @@ release: ## VERSION=1.2.3: images, chart, manifests, plugin, SBOMs and provenanc
 publish: ## VERSION=1.2.3: push that release to REGISTRY (SIGNING_KEY=a key of cosign; INSECURE=1 for HTTP)
 	@$(version)
 	go -C release run . publish -dir '../$(RELEASE)' -registry '$(REGISTRY)' $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(INSECURE),-insecure)
+
+.PHONY: notes
+notes: ## VERSION=1.2.3: the section of that version in CHANGELOG.md
+	@$(version)
+	@awk -v head='[$(VERSION:v%=%)]' '/^## / {on = $$2 == head} on' $(CHANGELOG) | grep . || { echo "$(CHANGELOG) has no section of $(VERSION): rename [Unreleased]" >&2; exit 1; }
 
 .PHONY: test-release
 test-release: ## a release for this platform, made twice, and published to a registry of the test

@@ -2,8 +2,11 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,5 +78,48 @@ func TestWorkflowChecksForVulnerabilities(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), "make vulncheck") {
 			t.Errorf("%s does not run make vulncheck: %v", file, err)
 		}
+	}
+}
+
+// TestNotesAreOfOneVersion: the notes of a release are its section of the changelog, and without one
+// there is no release.
+func TestNotesAreOfOneVersion(t *testing.T) {
+	changelog := filepath.Join(t.TempDir(), "CHANGELOG.md")
+	if err := os.WriteFile(changelog, []byte("# Changelog\n## [Unreleased]\n- c\n## [1.2.0] - 2027-01-01\n### Added\n- b\n## [1.1.0] - 2026-12-01\n- a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]string{"v1.2.0": "## [1.2.0] - 2027-01-01\n### Added\n- b\n", "1.1.0": "## [1.1.0] - 2026-12-01\n- a\n", "1.3.0": ""} {
+		got, err := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", "..", "notes", "VERSION="+version, "CHANGELOG="+changelog).Output()
+		if string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("notes of %s: %q, %v", version, got, err)
+		}
+	}
+}
+
+// TestDependabotKnowsEveryModule: a Go module that it does not know keeps old libraries.
+func TestDependabotKnowsEveryModule(t *testing.T) {
+	text, err := os.ReadFile("../.github/dependabot.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Updates []struct {
+			Directories []string
+		}
+	}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	files, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "go.mod", "*/go.mod").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var modules []string
+	for file := range strings.Lines(string(files)) {
+		modules = append(modules, path.Dir("/"+strings.TrimSpace(file)))
+	}
+	slices.Sort(modules)
+	if !slices.Equal(config.Updates[0].Directories, modules) {
+		t.Errorf("dependabot knows\n%v, and the modules are\n%v", config.Updates[0].Directories, modules)
 	}
 }
