@@ -218,6 +218,17 @@ verify-generated: ## fail when what is generated is not up to date
 	diff <(echo "$$before") <(sha256sum $(GENERATED)) || \
 	    { echo "the files above were stale; 'make generate' has just renewed them: commit them"; exit 1; }
 
+##@ Manual
+
+SITE_VERSION ?= main
+
+.PHONY: site
+site: ## the manual as a site, into dist/site/SITE_VERSION (main), with a search; fails if a link is broken
+	go -C tools/hugo tool hugo build --source ../site --destination '$(CURDIR)/dist/site/$(SITE_VERSION)' --cleanDestinationDir --noBuildLock --quiet
+	go -C tools run ./site '$(CURDIR)/dist/site/$(SITE_VERSION)'
+
+site: export HUGO_PARAMS_VERSION = $(SITE_VERSION)
+
 ##@ Release
 
 REGISTRY ?= ghcr.io/purelb/purelb
