@@ -84,7 +84,10 @@ func read(site fs.FS) (pages []page, err error) {
 
 // add takes what a node of the page means. Text before the first heading belongs to the navigation.
 func (p *page) add(n *html.Node) {
-	if n.Type == html.TextNode && len(p.sections) > 0 && n.Parent.Data != "script" {
+	if n.Type == html.TextNode {
+		if len(p.sections) == 0 || inHeading(n) {
+			return
+		}
 		last := &p.sections[len(p.sections)-1]
 		last.Body = strings.TrimSpace(last.Body + " " + strings.Join(strings.Fields(n.Data), " "))
 		return
@@ -101,7 +104,7 @@ func (p *page) add(n *html.Node) {
 			p.links = append(p.links, to)
 		}
 	}
-	if id := attributes["id"]; id != "" && len(n.Data) == 2 && n.Data[0] == 'h' {
+	if id := attributes["id"]; id != "" && isHeading(n) {
 		heading := strings.TrimSuffix(strings.TrimSpace(textOf(n)), " #")
 		title := heading
 		if len(p.sections) > 0 {
@@ -109,6 +112,17 @@ func (p *page) add(n *html.Node) {
 		}
 		p.sections = append(p.sections, section{Page: title, Heading: heading, URL: p.file + "#" + id})
 	}
+}
+
+func isHeading(n *html.Node) bool { return len(n.Data) == 2 && n.Data[0] == 'h' && n.Data[1] <= '6' }
+
+func inHeading(n *html.Node) bool {
+	for a := range n.Ancestors() {
+		if isHeading(a) {
+			return true
+		}
+	}
+	return false
 }
 
 func textOf(n *html.Node) string {
