@@ -118,6 +118,7 @@ func (o *options) transfer(ctx context.Context, w explain.World, moves *explain.
 	if err != nil {
 		return err
 	}
+	r.find(ctx)
 	for i := range moves.Services {
 		if moves.Services[i].State != explain.Ready {
 			continue

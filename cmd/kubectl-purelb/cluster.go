@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -48,8 +47,12 @@ type lists struct {
 type reader struct {
 	client.Client
 	*serverClock
-	config    *rest.Config
-	namespace string
+	config *rest.Config
+	// namespace is that of PureLB. named says that the user names it, and guessed that nothing in the
+	// cluster shows it. Of several, the one of the user's objects is chosen.
+	namespace      string
+	named, guessed bool
+	objects        string
 	// endpointsOf is the Service whose endpoints are always read, or "". everything says to read
 	// the endpoints of all Services.
 	endpointsOf string
@@ -71,7 +74,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{Client: c, serverClock: clock, config: cfg, namespace: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
+	return &reader{Client: c, serverClock: clock, config: cfg, namespace: o.purelb, named: o.purelb != "", objects: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
 }
 
 // connection returns the connection that flags and kubeconfig choose.
@@ -98,6 +101,7 @@ func (o *options) connection() (*rest.Config, error) {
 func (r *reader) read(ctx context.Context) (explain.World, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	r.find(ctx)
 	var l lists
 	l.namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	home, ours := client.InNamespace(r.namespace), client.MatchingLabels{"app": "purelb"}
@@ -121,6 +125,7 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	}
 	w := l.world(r.namespace)
 	w.Unread, w.Now = unread, r.now()
+	w.Guessed = r.guessed && len(w.Pods)+len(w.Leases) == 0
 	if err := r.place(ctx, &w); err != nil {
 		return w, err
 	}
@@ -153,24 +158,70 @@ func (r *reader) readAbout(ctx context.Context, w *explain.World) {
 	w.NodeStatuses = l.Items
 }
 
-// place finds out whether PureLB is in the namespace of w. It returns an error if PureLB is in
-// another namespace.
+// find finds the namespace that PureLB is installed in, unless the user names it.
+func (r *reader) find(ctx context.Context) {
+	if r.named {
+		return
+	}
+	homes := r.homes(ctx)
+	r.namespace, r.guessed = installNamespace, len(homes) == 0
+	if !r.guessed {
+		r.namespace = chosen(homes, r.objects)
+	}
+}
+
+// chosen returns preferred, or the first namespace if preferred is not among them.
+func chosen(homes []string, preferred string) string {
+	if slices.Contains(homes, preferred) {
+		return preferred
+	}
+	return homes[0]
+}
+
+// homes returns the namespaces that PureLB runs in, by the Leases of its allocators, the last renewed
+// first. Without such a Lease, or the right to list Leases, it looks for pods of PureLB.
+func (r *reader) homes(ctx context.Context) []string {
+	var homes []string
+	var leases coordinationv1.LeaseList
+	_ = list(ctx, r, question{list: &leases, opts: []client.ListOption{client.MatchingFields{"metadata.name": leaderLease}}})
+	slices.SortStableFunc(leases.Items, func(a, b coordinationv1.Lease) int { return renewal(b).Compare(renewal(a)) })
+	for i := range leases.Items {
+		homes = append(homes, leases.Items[i].Namespace)
+	}
+	if len(homes) > 0 {
+		return homes
+	}
+	var pods corev1.PodList
+	_ = list(ctx, r, question{list: &pods, opts: []client.ListOption{client.MatchingLabels{"app": "purelb"}}})
+	for i := range pods.Items {
+		if container(&pods.Items[i].Spec, "allocator") != nil || container(&pods.Items[i].Spec, "lbnodeagent") != nil {
+			homes = append(homes, pods.Items[i].Namespace)
+		}
+	}
+	slices.Sort(homes)
+	return slices.Compact(homes)
+}
+
+// renewal returns the time when l was renewed, or the zero time.
+func renewal(l coordinationv1.Lease) time.Time {
+	if l.Spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return l.Spec.RenewTime.Time
+}
+
+// place finds out whether PureLB is in the namespace of w. It returns an error if the user named that
+// namespace, and PureLB is in another one.
 func (r *reader) place(ctx context.Context, w *explain.World) error {
 	known := !slices.ContainsFunc(w.Unread, func(u explain.Unread) bool { return u.Kind == explain.KindPods || u.Kind == explain.KindLeases })
 	if !known || len(w.Pods)+len(w.Leases) > 0 {
 		return nil
 	}
-	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (-n sets the namespace)", w.Namespace)
-	var pods corev1.PodList
-	// If this fails, the answer does not name the namespace of PureLB.
-	_ = r.List(ctx, &pods, client.MatchingLabels{"app": "purelb"}, client.Limit(page))
-	others := map[string]bool{}
-	for i := range pods.Items {
-		if container(&pods.Items[i].Spec, "allocator") != nil || container(&pods.Items[i].Spec, "lbnodeagent") != nil {
-			others[pods.Items[i].Namespace] = true
-		}
+	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (--purelb-namespace names another)", w.Namespace)
+	if !r.named {
+		return nil
 	}
-	return misplaced(*w, slices.Sorted(maps.Keys(others)))
+	return misplaced(*w, r.homes(ctx))
 }
 
 // readMore reads what only some clusters need.

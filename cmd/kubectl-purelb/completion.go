@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
+	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -15,10 +18,10 @@ const completionTimeout = 3 * time.Second
 // The names that complete arguments, by command, and values, by flag.
 var (
 	argumentNames = map[string]func(explain.World) []string{
-		"service": serviceNames, "inspect": serviceNames, "adopt": serviceNames, "leave": serviceNames, "move": serviceNames, "group": groupNames, "node": nodeNames, "ip": addresses, "probe": addresses,
+		"inspect": serviceNames, "adopt": serviceNames, "leave": serviceNames, "move": serviceNames, "probe": addresses,
 	}
 	flagNames = map[string]func(explain.World) []string{
-		"pool": groupNames, "service-group": groupNames, "node": nodeNames, "simulate-drain": nodeNames, "ip": addresses,
+		"group": groupNames, "node": nodeNames, "simulate-drain": nodeNames, "ip": addresses,
 	}
 )
 
@@ -31,7 +34,7 @@ func (o *options) addCompletion(cmd *cobra.Command) {
 	}
 	if names := argumentNames[cmd.Name()]; names != nil {
 		cmd.ValidArgsFunction = o.complete(names)
-	} else if cmd.Name() != "report" { // Its argument is a file.
+	} else if cmd.ValidArgsFunction == nil && cmd.Name() != "report" { // Its argument is a file.
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, sub := range cmd.Commands() {
@@ -60,18 +63,19 @@ func serviceNames(w explain.World) []string {
 	return names
 }
 
-func groupNames(w explain.World) []string {
-	var names []string
-	for i := range w.Groups {
-		names = append(names, w.Groups[i].Name)
-	}
-	return names
+func groupNames(w explain.World) []string { return named(w.Groups, (*v2.ServiceGroup).GetName) }
+
+func nodeNames(w explain.World) []string { return named(w.Nodes, (*corev1.Node).GetName) }
+
+func agentNames(w explain.World) []string { return named(w.Agents, (*v2.LBNodeAgent).GetName) }
+
+func configurationNames(w explain.World) []string {
+	return named(w.Configurations, (*bgpv1.BGPConfiguration).GetName)
 }
 
-func nodeNames(w explain.World) []string {
-	var names []string
-	for i := range w.Nodes {
-		names = append(names, w.Nodes[i].Name)
+func named[T any](all []T, name func(*T) string) (names []string) {
+	for i := range all {
+		names = append(names, name(&all[i]))
 	}
 	return names
 }

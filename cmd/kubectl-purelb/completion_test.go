@@ -14,12 +14,17 @@ func TestTheShellCompletesNames(t *testing.T) {
 	const file = "-f testdata/cluster.yaml "
 	for args, want := range map[string]string{
 		file + "explain service ":   "default/web",
+		file + "explain svc/":       "svc/default/web",
+		file + "explain sg ":        "far",
+		file + "explain lbna/":      "lbna/edge",
+		file + "explain ":           "bgpconfiguration",
 		file + "inspect ":           "shop/till",
 		file + "explain group ":     "far",
 		file + "explain node ":      "n1",
 		file + "explain ip ":        "192.168.10.200",
 		file + "services --node ":   "n1",
-		file + "services --pool ":   "default",
+		file + "services --group ":  "default",
+		file + "pools --group ":     "default",
 		file + "services --ip ":     "192.168.10.200",
 		"status -o ":                "yaml",
 		"check -o ":                 "short",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ const fps = 10
 
 // dashboard shows a dashboard until the user quits.
 func (o *options) dashboard(ctx context.Context, interval time.Duration) error {
-	d := dashboard{namespace: *o.kube.Namespace, color: os.Getenv("NO_COLOR") == ""}
+	d := dashboard{namespace: cmp.Or(o.purelb, installNamespace), color: os.Getenv("NO_COLOR") == ""}
 	offline := len(o.files) > 0 || o.archive != ""
 	if !canMove(o.out) {
 		w, err := o.world(ctx)
@@ -73,6 +74,7 @@ func (o *options) dashboard(ctx context.Context, interval time.Duration) error {
 		if err != nil {
 			return err
 		}
+		r.find(ctx)
 		follows, err := newFollower(r.config, r.namespace)
 		if err != nil {
 			return err

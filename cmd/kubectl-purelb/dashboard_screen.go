@@ -79,7 +79,7 @@ func addressPage(w explain.World, problems bool) dashPage {
 
 func poolPage(w explain.World) dashPage {
 	p := dashPage{name: "Pools", head: []string{"GROUP", "TYPE", "RANGE", "USED", "FREE", "UTIL%"}}
-	pools, err := explain.PoolsOf(w, "", false)
+	pools, err := explain.PoolsOf(w, explain.Filter{}, false)
 	if err != nil {
 		p.text = oneLine(err)
 		return p

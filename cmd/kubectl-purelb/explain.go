@@ -1,63 +1,178 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"purelb.io/purelb/internal/explain"
 )
 
-// explainable is a kind of object that the command explains.
+// explainable is a type of object that the command explains. Its names are those that kubectl takes.
 type explainable struct {
-	kind, args, short, example string
-	story                      func(explain.World, string) (explain.Story, error)
-	// form accepts what names an object of this kind.
+	kind, short string
+	names       []string
+	story       func(explain.World, string) (explain.Story, error)
+	// form accepts what names an object of this type.
 	form func(string) error
-	// asksAllocator says that the allocator knows more about this kind.
-	asksAllocator bool
+	// configures says that objects of this type are in PureLB's namespace, unless -n names another.
+	configures bool
+	// asksAllocator says that the allocator knows more about this type. noBGP says that it does not
+	// depend on BGP.
+	asksAllocator, noBGP bool
+	// complete returns the names of all objects of this type.
+	complete func(explain.World) []string
 }
 
 var explainables = []explainable{
 	{
-		explain.OfService, "NAMESPACE/NAME", "Why this Service has this address, or none, and which node has it",
-		"  kubectl purelb explain service default/web", explain.Service, isService, true,
+		kind: explain.OfService, names: []string{"services", "svc"}, short: "Why this Service has this address, or none, and which node has it",
+		story: explain.Service, form: isService, asksAllocator: true, noBGP: true, complete: serviceNames,
 	},
 	{
-		explain.OfIP, "ADDRESS", "Which group has this address, who holds it, and which node announces it",
-		"  kubectl purelb explain ip 192.0.2.10", explain.IP, isAddress, true,
+		kind: explain.OfIP, short: "Which group has this address, who holds it, and which node announces it",
+		story: explain.IP, form: isAddress, asksAllocator: true, noBGP: true, complete: addresses,
 	},
 	{
-		explain.OfGroup, "NAME", "Whether this ServiceGroup is used, for whom it is, and how full it is",
-		"  kubectl purelb explain group default", explain.Group, isName, true,
+		kind: explain.OfGroup, names: []string{"sg", "servicegroup", "servicegroups"}, short: "Whether this ServiceGroup is used, for whom it is, and how full it is",
+		story: explain.Group, form: isName, configures: true, asksAllocator: true, noBGP: true, complete: groupNames,
 	},
 	{
-		explain.OfNode, "NAME", "What this node announces, and what keeps it from announcing",
-		"  kubectl purelb explain node node-1", explain.Node, isName, false,
+		kind: explain.OfNode, names: []string{"nodes", "no"}, short: "What this node announces, and what keeps it from announcing",
+		story: explain.Node, form: isName, complete: nodeNames,
 	},
+	{
+		kind: "lbnodeagent", names: []string{"lbnodeagents", "lbna"}, short: "Which nodes this LBNodeAgent is in force on, and what is wrong with it",
+		story: explain.NodeAgent, form: isName, configures: true, noBGP: true, complete: agentNames,
+	},
+	{
+		kind: "bgpconfiguration", names: []string{"bgpconfigurations", "bgpconfig", "bgp", "config", "configs"}, short: "Which nodes this BGPConfiguration is in force on, and what is wrong with it",
+		story: explain.Configuration, form: isName, configures: true, complete: configurationNames,
+	},
+}
+
+// explainableOf returns the type of that name. As in kubectl, a name may end with the API group.
+func explainableOf(name string) (explainable, error) {
+	short, _, _ := strings.Cut(strings.ToLower(name), ".")
+	var known []string
+	for _, one := range explainables {
+		if one.kind == short || slices.Contains(one.names, short) {
+			return one, nil
+		}
+		known = append(known, one.kind)
+	}
+	return explainable{}, fmt.Errorf("%q is no type that can be explained; there are %s", name, strings.Join(known, ", "))
 }
 
 // newExplain makes the command whose answers are sentences.
 func newExplain(o *options) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "explain", Short: "Explain in sentences why something is as it is", Args: noArguments, RunE: help,
-		Long: `Explain in sentences why something is as it is. The first line is the answer. The exit code
-is 1 if it tells of a problem.`,
-		Example: `  kubectl purelb explain service default/web
+	var one explainable
+	cmd := o.command("explain (TYPE NAME | TYPE/NAME)", "Explain in sentences why something is as it is", "",
+		`  kubectl purelb explain service web -n default
+  kubectl purelb explain svc/web
+  kubectl purelb explain service default/web
   kubectl purelb explain ip 192.0.2.10
   kubectl purelb explain group default
-  kubectl purelb explain node node-1`,
-	}
-	for _, one := range explainables {
-		c := o.command(one.kind+" "+one.args, one.short, "", one.example, oneArgument(one.form), func(w explain.World, args []string) (answer, bool, error) {
-			s, err := one.story(w, args[0])
+  kubectl purelb explain node node-1
+  kubectl purelb explain lbna/default`,
+		func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) == 0 {
+				return nil
+			}
+			if one, o.subject, err = o.subjectOf(args); err != nil {
+				return withHelp(cmd, err)
+			}
+			o.asksAllocator, o.noBGP = one.asksAllocator, one.noBGP
+			return one.form(o.subject.Name)
+		},
+		func(w explain.World, _ []string) (answer, bool, error) {
+			if in := o.scope(w); one.configures && in != "" && !strings.Contains(o.subject.Name, "/") {
+				o.subject.Name = in + "/" + o.subject.Name
+			}
+			s, err := one.story(w, o.subject.Name)
 			return s, s.Problem, err
 		})
-		c.PreRun = func(_ *cobra.Command, args []string) {
-			o.subject = &explain.Subject{Kind: one.kind, Name: args[0]}
-			if one.asksAllocator {
-				o.asksAllocator, o.noBGP = true, true
-			}
+	cmd.Long = "Explain in sentences why something is as it is. The first line is the answer. The exit code\nis 1 if it tells of a problem. The types are:\n"
+	for _, one := range explainables {
+		cmd.Long += fmt.Sprintf("\n  %-17s %s", one.kind, one.short)
+		if len(one.names) > 0 {
+			cmd.Long += " (" + strings.Join(one.names, ", ") + ")"
 		}
-		cmd.AddCommand(c)
+	}
+	cmd.ValidArgsFunction = o.completeSubject
+	withArguments := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return withArguments(cmd, args)
 	}
 	return cmd
+}
+
+// subjectOf returns what the arguments name: TYPE and NAME, or TYPE/NAME.
+func (o *options) subjectOf(args []string) (explainable, *explain.Subject, error) {
+	kind, name, named := strings.Cut(args[0], "/")
+	if len(args) == 2 {
+		kind, name, named = args[0], args[1], true
+	}
+	one, err := explainableOf(kind)
+	switch {
+	case err != nil:
+		return one, nil, err
+	case !named || len(args) > 2:
+		return one, nil, fmt.Errorf("explain needs TYPE NAME or TYPE/NAME, but the arguments are %q", args)
+	}
+	if one.kind == explain.OfService {
+		name = o.inNamespace(name)
+	}
+	return one, &explain.Subject{Kind: one.kind, Name: name}, nil
+}
+
+// inNamespace returns "namespace/name". As in kubectl, the namespace is that of -n, or otherwise of
+// the context.
+func (o *options) inNamespace(name string) string {
+	if name == "" || strings.Contains(name, "/") {
+		return name
+	}
+	namespace, _, err := o.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// scope returns the namespace that lists show, or "" for all. It is not that of PureLB, because
+// scripts for earlier versions name that one by -n.
+func (o *options) scope(w explain.World) string {
+	if o.everywhere || *o.kube.Namespace == w.Namespace {
+		return ""
+	}
+	return *o.kube.Namespace
+}
+
+// completeSubject completes the arguments of explain: types, and the names of one type.
+func (o *options) completeSubject(cmd *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
+	kind, _, typed := strings.Cut(word, "/")
+	prefix := kind + "/"
+	switch {
+	case len(args) > 0:
+		kind, prefix = args[0], ""
+	case !typed:
+		for _, one := range explainables {
+			all = append(all, one.kind+"\t"+one.short)
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+	one, err := explainableOf(kind)
+	if err != nil || len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, directive := o.complete(one.complete)(cmd, args, word)
+	for _, name := range names {
+		all = append(all, prefix+name)
+	}
+	return all, directive
 }

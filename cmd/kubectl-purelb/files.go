@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,26 +30,27 @@ func (o *options) readFiles() (explain.World, error) {
 	if err != nil {
 		return explain.World{}, err
 	}
-	l := newLoader(*o.kube.Namespace)
+	l := newLoader(o.purelb)
 	for _, d := range docs {
 		l.read(d)
 	}
-	if len(l.w.Origins) == 0 && len(l.w.Mistakes) == 0 {
+	if len(l.pending) == 0 && len(l.w.Mistakes) == 0 {
 		return explain.World{}, fmt.Errorf("%s: no ServiceGroup, LBNodeAgent, BGPConfiguration, Service or other object that PureLB reads", strings.Join(o.files, ", "))
 	}
+	homes := l.find(*o.kube.Namespace)
 	w := l.world()
 	if o.endpointsOf != "" && len(w.EndpointSlices) == 0 && !explain.NeedsEndpoints(w) {
 		w.Unread = append(w.Unread, explain.NewUnread(explain.KindEndpoints, explain.Absent, ""))
 	}
-	return w, misplaced(w, slices.Sorted(maps.Keys(l.elsewhere)))
+	return w, misplaced(w, homes)
 }
 
-// misplaced returns an error if PureLB is in other namespaces, but not in that of w.
-func misplaced(w explain.World, others []string) error {
-	if len(w.Pods)+len(w.Leases) > 0 || len(others) == 0 {
+// misplaced returns an error if PureLB is in homes, and not in the namespace of w.
+func misplaced(w explain.World, homes []string) error {
+	if len(homes) == 0 || slices.Contains(homes, w.Namespace) {
 		return nil
 	}
-	return fmt.Errorf("%w %s, but in %s: use -n %s", errElsewhere, w.Namespace, strings.Join(others, " and "), others[0])
+	return fmt.Errorf("%w %s, but in %s: use --purelb-namespace %s", errElsewhere, w.Namespace, strings.Join(homes, " and "), homes[0])
 }
 
 // errElsewhere means that PureLB is in another namespace.

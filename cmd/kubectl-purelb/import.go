@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,7 @@ Pools have no subnet. PureLB takes it from --subnet, or from the nodes if its ag
 			if err := read(); err != nil {
 				return err
 			}
-			r := m.Translate(product, *o.kube.Namespace)
+			r := m.Translate(product, cmp.Or(o.purelb, installNamespace))
 			if len(r.Groups)+len(r.Remarks) == 0 && r.BGP == nil {
 				return errors.New("there is no pool and no router of " + name)
 			}
@@ -159,6 +160,8 @@ func (o *options) foreignOfCluster(ctx context.Context, m *importer.Source, prod
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	c.find(ctx)
+	o.purelb = c.namespace
 	served := map[string]bool{}
 	for _, k := range foreignKinds {
 		if k.product != product || served[k.kind] {

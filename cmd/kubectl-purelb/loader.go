@@ -29,24 +29,21 @@ type loader struct {
 	w explain.World
 	// allocator is the pod template of the allocator's Deployment, if the files have one.
 	allocator *corev1.PodSpec
-	// pending are the objects to read. at is the index of each object in pending. If an object
-	// occurs twice, pending has only the last one.
+	// pending are the objects to read, in their order.
 	pending []pending
-	at      map[explain.Object]int
-	// elsewhere are namespaces other than PureLB's that have Leases or pods of PureLB.
-	elsewhere map[string]bool
 }
 
 // pending is an object to read.
 type pending struct {
-	explain.Object
 	head
-	text []byte
-	read func(*loader, explain.Object, string, []byte) error
+	place explain.Origin
+	text  []byte
+	read  func(*loader, explain.Object, string, []byte) error
 }
 
+// newLoader returns a loader for PureLB in namespace. If it is "", find finds it.
 func newLoader(namespace string) *loader {
-	l := &loader{at: map[explain.Object]int{}, elsewhere: map[string]bool{}}
+	l := &loader{}
 	l.w.Namespace = namespace
 	l.w.Origins = map[explain.Object]explain.Origin{}
 	return l
@@ -54,11 +51,24 @@ func newLoader(namespace string) *loader {
 
 // world reads the pending objects, and returns the result.
 func (l *loader) world() explain.World {
-	for _, p := range l.pending {
-		if err := p.read(l, p.Object, p.APIVersion, p.text); err != nil {
-			l.mistake(p.Object, "", "the API server would refuse it: "+oneLine(err))
+	last := map[explain.Object]int{}
+	for i, p := range l.pending {
+		last[l.name(p)] = i
+	}
+	for i, p := range l.pending {
+		o := l.name(p)
+		if other := last[o]; other != i {
+			l.w.Origins[o] = l.pending[other].place
+			l.mistake(o, "", fmt.Sprintf("this object is at %s too; PureLB sees only the one that is applied last, and this one is assumed to be the last", p.place.At("")))
+			continue
 		}
-		l.guessPlace(p)
+		l.w.Origins[o] = p.place
+		if err := p.read(l, o, p.APIVersion, p.text); err != nil {
+			l.mistake(o, "", "the API server would refuse it: "+oneLine(err))
+		}
+		if p.Metadata.Namespace == "" && o.Namespace != "" {
+			l.guess(o, explain.FieldNamespace, "the plugin assumes namespace "+o.Namespace)
+		}
 	}
 	settle(&l.w, l.allocator)
 	newest(&l.w)
@@ -117,23 +127,42 @@ func (l *loader) object(place explain.Origin, text []byte) {
 		l.unknown(place, h)
 		return
 	}
-	o := explain.Object{Kind: h.Kind, Namespace: cmp.Or(h.Metadata.Namespace, l.namespaceOf(h)), Name: h.Metadata.Name}
-	p := pending{o, h, text, read}
-	if i, twice := l.at[o]; twice {
-		l.mistake(o, "", fmt.Sprintf("this object is at %s too; PureLB sees only the one that is applied last, and this one is assumed to be the last", l.w.Origins[o].At("")))
-		l.pending[i] = p
-	} else {
-		l.at[o] = len(l.pending)
-		l.pending = append(l.pending, p)
-	}
-	l.w.Origins[o] = place
+	l.pending = append(l.pending, pending{h, place, text, read})
 }
 
-// guessPlace records a guess if p does not name its namespace.
-func (l *loader) guessPlace(p pending) {
-	if p.Metadata.Namespace == "" && p.Namespace != "" {
-		l.guess(p.Object, explain.FieldNamespace, "the plugin assumes namespace "+p.Namespace)
+// name returns the name of p, with the namespace that it has or gets.
+func (l *loader) name(p pending) explain.Object {
+	return explain.Object{Kind: p.Kind, Namespace: cmp.Or(p.Metadata.Namespace, l.namespaceOf(p.head)), Name: p.Metadata.Name}
+}
+
+// find returns the namespaces that PureLB runs in, by its Leases, Pods and Deployments. Unless the
+// user names the namespace of PureLB, find chooses one of them, or otherwise guesses it from the
+// configuration. Of several, it prefers the usual one, and then that of the user's objects.
+func (l *loader) find(objects string) (homes []string) {
+	var configured []string
+	for _, p := range l.pending {
+		switch kind := groupOf(p.APIVersion) + p.Kind; {
+		case p.Metadata.Namespace == "":
+		case (kind == "Pod" || kind == "apps/Deployment") && p.Metadata.Labels["app"] == "purelb",
+			kind == "coordination.k8s.io/Lease" && (p.Metadata.Name == leaderLease || strings.HasPrefix(p.Metadata.Name, lease.Prefix)):
+			homes = append(homes, p.Metadata.Namespace)
+		case groupOf(p.APIVersion) == "purelb.io/", kind == "bgp.purelb.io/BGPConfiguration":
+			configured = append(configured, p.Metadata.Namespace)
+		}
 	}
+	switch {
+	case l.w.Namespace != "":
+	case len(homes) > 0:
+		l.w.Namespace = chosen(homes, objects)
+	default:
+		l.w.Guessed, l.w.Namespace = true, installNamespace
+		slices.Sort(configured)
+		if configured = slices.Compact(configured); len(configured) > 0 && !slices.Contains(configured, installNamespace) {
+			l.w.Namespace = chosen(configured, objects)
+		}
+	}
+	slices.Sort(homes)
+	return slices.Compact(homes)
 }
 
 // guess records what is assumed about o because field is missing.
@@ -240,12 +269,8 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		var pods []corev1.Pod
 		err := add(l, o, text, &pods, func(p *corev1.Pod) { p.Namespace = o.Namespace })
 		for _, p := range pods {
-			switch {
-			case p.Labels["app"] != "purelb":
-			case p.Namespace == l.w.Namespace:
+			if p.Labels["app"] == "purelb" && p.Namespace == l.w.Namespace {
 				l.w.Pods = append(l.w.Pods, p)
-			default:
-				l.elsewhere[p.Namespace] = true
 			}
 		}
 		return err
@@ -266,12 +291,8 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		var leases []coordinationv1.Lease
 		err := add(l, o, text, &leases, func(*coordinationv1.Lease) {})
 		for _, one := range leases {
-			switch {
-			case !strings.HasPrefix(one.Name, lease.Prefix):
-			case o.Namespace == l.w.Namespace:
+			if strings.HasPrefix(one.Name, lease.Prefix) && o.Namespace == l.w.Namespace {
 				l.w.Leases = append(l.w.Leases, one)
-			default:
-				l.elsewhere[o.Namespace] = true
 			}
 		}
 		return err

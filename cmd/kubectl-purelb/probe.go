@@ -47,6 +47,7 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 			if err != nil {
 				return err
 			}
+			r.find(cmd.Context())
 			p, err := newProber(r.config, r.namespace)
 			if err != nil {
 				return err
@@ -162,7 +163,7 @@ func (p *prober) agents(ctx context.Context, nodes []string) ([]agentAt, error) 
 		}
 	}
 	if len(agents) == 0 {
-		return nil, fmt.Errorf("no agent runs in namespace %s (-n sets the namespace)", p.namespace)
+		return nil, fmt.Errorf("no agent runs in namespace %s (--purelb-namespace names another)", p.namespace)
 	}
 	return agents, nil
 }

@@ -48,6 +48,8 @@ func probedCluster(t *testing.T, forbidden string, answers map[string]probe.Answ
 				return
 			}
 			_ = json.NewEncoder(w).Encode(a)
+		case r.URL.Path == pathAllLeases || r.URL.Path == pathAllPods:
+			http.Error(w, "forbidden", http.StatusForbidden)
 		default:
 			t.Errorf("%s %s with %s", r.Method, r.URL, body)
 			http.NotFound(w, r)

@@ -113,13 +113,14 @@ func (f *fakeServer) status(w http.ResponseWriter, code int) {
 }
 
 const (
-	pathServices = "/api/v1/services"
-	pathPods     = "/api/v1/namespaces/purelb-system/pods"
-	pathAllPods  = "/api/v1/pods"
-	pathLeases   = "/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases"
-	pathGroups   = "/apis/purelb.io/v2/servicegroups"
-	pathConfigs  = "/apis/bgp.purelb.io/v1/configs"
-	pathStatuses = "/apis/bgp.purelb.io/v1/bgpnodestatuses"
+	pathServices  = "/api/v1/services"
+	pathPods      = "/api/v1/namespaces/purelb-system/pods"
+	pathAllPods   = "/api/v1/pods"
+	pathLeases    = "/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases"
+	pathAllLeases = "/apis/coordination.k8s.io/v1/leases"
+	pathGroups    = "/apis/purelb.io/v2/servicegroups"
+	pathConfigs   = "/apis/bgp.purelb.io/v1/configs"
+	pathStatuses  = "/apis/bgp.purelb.io/v1/bgpnodestatuses"
 )
 
 // ask runs a command against f.
@@ -134,8 +135,9 @@ func (f *fakeServer) ask(t *testing.T, args ...string) (out, errs string, code i
 // purelb is a cluster in which all is well.
 func (f *fakeServer) purelb(t *testing.T) { f.has(t, wellWorld(t)) }
 
-// has gives f the objects of w.
+// has gives f the objects of w, and the Lease of an allocator.
 func (f *fakeServer) has(t *testing.T, w explain.World) {
+	f.objects[pathAllLeases] = []map[string]any{{"metadata": map[string]any{"name": leaderLease, "namespace": installNamespace}}}
 	for i := range w.Leases {
 		w.Leases[i].Spec.LeaseDurationSeconds = new(int32(1 << 30)) // The time is that of the fake's clock.
 	}
@@ -271,15 +273,64 @@ func TestTheWrongNamespaceIsNamed(t *testing.T) {
 	f := newFakeServer(t)
 	f.purelb(t)
 	f.objects[pathAllPods] = f.objects[pathPods]
-	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitFailed || !strings.Contains(errs, "PureLB is not in namespace default, but in purelb-system: use -n purelb-system") {
+	if out, errs, code := f.ask(t, "status", "--purelb-namespace", "default"); code != exitFailed || !strings.Contains(errs, "PureLB is not in namespace default, but in purelb-system: use --purelb-namespace purelb-system") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
+	delete(f.objects, pathAllLeases)
 	delete(f.objects, pathAllPods)
-	if out, errs, code := f.ask(t, "status", "-n", "default"); code != exitProblems || !strings.Contains(out, "PureLB does not run in namespace default") {
+	if out, errs, code := f.ask(t, "status", "--purelb-namespace", "default"); code != exitProblems || !strings.Contains(out, "PureLB does not run in namespace default") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
-	if out, code := offline(t, "", strings.Fields("status -f testdata/cluster.yaml -n default")...); code != exitFailed || !strings.Contains(out, "use -n purelb-system") {
+	if out, code := offline(t, "", strings.Fields("status -f testdata/cluster.yaml --purelb-namespace default")...); code != exitFailed || !strings.Contains(out, "use --purelb-namespace purelb-system") {
 		t.Errorf("of files: exit code %d:\n%s", code, out)
+	}
+}
+
+// PureLB is found by the Lease of its allocator or by its pods, whatever the namespace of the object is.
+// Without both, no answer has a command that deletes.
+func TestPureLBIsFound(t *testing.T) {
+	move := func(o map[string]any) map[string]any {
+		moved := merged(map[string]any{}, o).(map[string]any)
+		moved["metadata"] = merged(map[string]any{}, o["metadata"])
+		moved["metadata"].(map[string]any)["namespace"] = "lb"
+		return moved
+	}
+	lease := map[string]any{"metadata": map[string]any{"name": leaderLease, "namespace": "lb"}}
+	for _, tt := range []struct {
+		name    string
+		fault   func(*fakeServer)
+		guessed bool
+	}{
+		{"by its Lease", func(f *fakeServer) { f.objects[pathAllLeases] = []map[string]any{lease}; f.faults[pathAllPods] = 403 }, false},
+		{"by its pods", func(f *fakeServer) { f.faults[pathAllLeases] = 403 }, false},
+		{"by none", func(f *fakeServer) { f.faults[pathAllLeases], f.faults[pathAllPods] = 403, 403 }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.purelb(t)
+			delete(f.objects, pathAllLeases)
+			for _, path := range []string{pathPods, pathLeases, pathGroups, "/apis/purelb.io/v2/lbnodeagents"} {
+				for _, o := range f.objects[path] {
+					f.objects[strings.Replace(path, installNamespace, "lb", 1)] = append(f.objects[strings.Replace(path, installNamespace, "lb", 1)], move(o))
+				}
+			}
+			for _, path := range []string{pathGroups, "/apis/purelb.io/v2/lbnodeagents"} {
+				f.objects[path] = f.objects[path][len(f.objects[path])/2:]
+			}
+			f.objects[pathAllPods] = f.objects[strings.Replace(pathPods, installNamespace, "lb", 1)]
+			delete(f.objects, pathPods)
+			delete(f.objects, pathLeases)
+			tt.fault(f)
+			for _, command := range []string{"services -n default", "status -n default", "check -n default", "validate"} {
+				out, errs, _ := f.ask(t, strings.Fields(command)...)
+				if strings.Contains(out+errs, "kubectl delete") || strings.Contains(out, "install namespace") != (tt.guessed && strings.HasPrefix(command, "validate")) && !tt.guessed {
+					t.Errorf("%s says\n%s%s", command, out, errs)
+				}
+			}
+			if out, errs, code := f.ask(t, "explain", "service", "web"); !tt.guessed && (code != exitFine || !strings.Contains(out, "default/web has 192.168.10.200")) {
+				t.Errorf("exit code %d:\n%s%s", code, out, errs)
+			}
+		})
 	}
 }
 

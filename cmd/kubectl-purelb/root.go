@@ -19,8 +19,12 @@ const installNamespace = "purelb-system"
 type options struct {
 	in        io.Reader
 	out, errs io.Writer
-	// kube are kubectl's own flags. Their namespace is the namespace of PureLB.
+	// kube are kubectl's own flags. Their namespace is that of the object, as in kubectl.
 	kube *genericclioptions.ConfigFlags
+	// purelb is the namespace that PureLB is installed in, or "" to find it.
+	purelb string
+	// everywhere says that lists show all namespaces.
+	everywhere bool
 	// output is the format of the answer. files, if any, are read instead of a cluster.
 	output string
 	files  []string
@@ -37,9 +41,7 @@ type options struct {
 }
 
 func newRoot(o *options) *cobra.Command {
-	namespace := installNamespace
 	o.kube = genericclioptions.NewConfigFlags(true)
-	o.kube.Namespace = &namespace
 	root := &cobra.Command{
 		Use:   "kubectl-purelb",
 		Short: "Show what PureLB does, what is wrong, and why",
@@ -64,8 +66,9 @@ there is no answer.`,
 	flags := root.PersistentFlags()
 	o.kube.AddFlags(flags)
 	if f := flags.Lookup("namespace"); f != nil {
-		f.Usage = "The namespace that PureLB is installed in"
+		f.Usage = "The namespace of the object; lists show only this namespace, unless it is that of PureLB"
 	}
+	flags.StringVar(&o.purelb, "purelb-namespace", "", "The namespace that PureLB is installed in, if it cannot be found")
 	flags.StringVarP(&o.output, "output", "o", "table", "The form of the answer: table, json or yaml")
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "Files or directories with objects, - for standard input, in place of the cluster")
 	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newProbe(o), newIPAM(o), newImport(o), newAdopt(o), newLeave(o), newMove(o), newRebalance(o), newWatch(o), newCheck(o), newDashboard(o), newValidate(o), newReport(o), newVersion(o))

@@ -151,7 +151,7 @@ func (s stage) answer(t *testing.T, command string) string {
 	}
 	switch what {
 	case "pools":
-		_, err := explain.PoolsOf(w, "", false)
+		_, err := explain.PoolsOf(w, explain.Filter{}, false)
 		return said("pools", false, err)
 	case "services":
 		_, err := explain.ServicesOf(w, explain.Filter{})

@@ -9,31 +9,34 @@ import (
 )
 
 func newPools(o *options) *cobra.Command {
-	var group string
+	var f explain.Filter
 	var services bool
 	cmd := o.command("pools", "Show how full the ranges of addresses are", "",
 		`  kubectl purelb pools
   kubectl purelb pools --service-group default --show-services`,
 		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
-			p, err := explain.PoolsOf(w, group, services)
+			f.Namespace = o.scope(w)
+			p, err := explain.PoolsOf(w, f, services)
 			return p, false, err
 		})
-	cmd.Flags().StringVar(&group, "service-group", "", "Only the ranges of this ServiceGroup")
+	o.byNamespace(cmd)
+	byGroup(cmd, &f.Pool, "Only the ranges of this ServiceGroup")
 	cmd.Flags().BoolVar(&services, "show-services", false, "Name the Services below each range")
 	return cmd
 }
 
 func newServices(o *options) *cobra.Command {
 	var f explain.Filter
-	var all bool
 	cmd := o.command("services", "List the Services of PureLB: their addresses, who announces them, what is wrong",
 		`List the Services that PureLB serves, of all namespaces. Those of other controllers are
-left out. With --problems the exit code is 1 if there are any.`,
+left out; -n selects a namespace. With --problems the exit code is 1 if there are any.`,
 		`  kubectl purelb services
   kubectl purelb services --problems
   kubectl purelb services --node node-1
-  kubectl purelb services --ip 192.0.2.10`,
+  kubectl purelb services --ip 192.0.2.10
+  kubectl purelb services -n shop`,
 		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
+			f.Namespace = o.scope(w)
 			s, err := explain.ServicesOf(w, f)
 			return s, f.Problems && s.Problems > 0, err
 		})
@@ -47,8 +50,8 @@ left out. With --problems the exit code is 1 if there are any.`,
 		return nil
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&all, "all-namespaces", "A", true, "Services of all namespaces, which is always so")
-	flags.StringVar(&f.Pool, "pool", "", "Only Services with an address of this ServiceGroup")
+	o.byNamespace(cmd)
+	byGroup(cmd, &f.Pool, "Only Services with an address of this ServiceGroup")
 	flags.StringVar(&f.Node, "node", "", "Only Services with an address on this node")
 	flags.StringVar(&f.IP, "ip", "", "Only Services with this address")
 	flags.BoolVar(&f.Problems, "problems", false, "Only Services with a problem")
@@ -73,4 +76,18 @@ minutes later.`,
 	cmd.Flags().StringVar(&drain, "simulate-drain", "", "Show where the addresses of this node would go")
 	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
 	return cmd
+}
+
+// byNamespace adds the flag that shows all namespaces in spite of -n.
+func (o *options) byNamespace(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "Show all namespaces, also with -n")
+}
+
+// byGroup adds the flag that selects a ServiceGroup, with its names in earlier versions.
+func byGroup(cmd *cobra.Command, group *string, usage string) {
+	cmd.Flags().StringVar(group, "group", "", usage)
+	for _, old := range []string{"pool", "service-group"} {
+		cmd.Flags().StringVar(group, old, "", usage)
+		_ = cmd.Flags().MarkHidden(old) // It fails only without the flag.
+	}
 }

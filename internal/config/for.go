@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +25,25 @@ func For(groups []v2.ServiceGroup, agents []v2.LBNodeAgent, installNamespace str
 	return c
 }
 
+// moveIt begins the commands that move an object to the install namespace.
+const moveIt = ". Move it to "
+
+// Guessed removes the commands that move objects from the messages of c, and says instead that the
+// install namespace is a guess. The commands delete, and must not do so because of a guess.
+func (c *Config) Guessed(hint string) {
+	without := func(message *string) {
+		if text, _, found := strings.Cut(*message, moveIt); found {
+			*message = text + ". " + hint
+		}
+	}
+	for i := range c.Problems {
+		without(&c.Problems[i].Message)
+	}
+	for i := range c.Groups.Refused {
+		without(&c.Groups.Refused[i].Message)
+	}
+}
+
 // scope holds the namespaces whose objects PureLB uses.
 type scope struct {
 	home   string
@@ -36,7 +56,7 @@ func (f *findings) inScope(o metav1.ObjectMeta, resource, impact string, s scope
 	if InScope(o.Namespace, s.home, s.others) {
 		return true
 	}
-	const format = "ignored, so %[5]s: namespace %[2]q is not the PureLB install namespace, and not in configNamespaces of the chart. Move it to %[4]q: " +
+	const format = "ignored, so %[5]s: namespace %[2]q is not the PureLB install namespace, and not in configNamespaces of the chart" + moveIt + "%[4]q: " +
 		"kubectl get %[1]s %[3]s -n %[2]s -o yaml | " +
 		"sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: %[4]s/' | " +
 		"kubectl apply -f - && kubectl delete %[1]s %[3]s -n %[2]s"

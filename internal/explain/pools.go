@@ -48,21 +48,21 @@ type PoolRange struct {
 	Warning string `json:"warning,omitempty"`
 }
 
-// PoolsOf returns how full the ranges of group are, or of all groups if group is "". It
-// counts the addresses that Services have.
-func PoolsOf(w World, group string, showServices bool) (Pools, error) {
+// PoolsOf returns how full the ranges of the groups that f selects are. It counts the addresses that
+// Services have.
+func PoolsOf(w World, f Filter, showServices bool) (Pools, error) {
 	if err := w.needs("which ServiceGroups there are", KindGroups); err != nil {
 		return Pools{}, err
 	}
-	return newView(w).pools(group, showServices)
+	return newView(w).pools(f, showServices)
 }
 
-func (v *view) pools(group string, showServices bool) (Pools, error) {
+func (v *view) pools(f Filter, showServices bool) (Pools, error) {
 	p := Pools{ServiceGroups: []PoolGroup{}, Unread: v.unread(KindGroups, KindServices, KindLeases), showServices: showServices}
 	total := map[addr.Family]*big.Int{addr.V4: new(big.Int), addr.V6: new(big.Int)}
 	used := map[addr.Family]int64{}
 	for _, g := range v.state.Config.Groups.Usable {
-		if group != "" && g.DisplayName() != group && g.Ref() != group {
+		if f.Pool != "" && g.DisplayName() != f.Pool && g.Ref() != f.Pool || f.Namespace != "" && g.Namespace != f.Namespace {
 			continue
 		}
 		one := PoolGroup{Name: g.DisplayName(), Type: v.typeOf(g), Ranges: []PoolRange{}}
@@ -76,8 +76,8 @@ func (v *view) pools(group string, showServices bool) (Pools, error) {
 		}
 		p.ServiceGroups = append(p.ServiceGroups, one)
 	}
-	if group != "" && len(p.ServiceGroups) == 0 {
-		return p, fmt.Errorf("no usable ServiceGroup is called %q; there are %s", group, v.groupNames())
+	if f.Pool != "" && len(p.ServiceGroups) == 0 {
+		return p, fmt.Errorf("no usable ServiceGroup is called %q; there are %s", f.Pool, v.groupNames())
 	}
 	p.TotalIPv4, p.TotalIPv6 = total[addr.V4], total[addr.V6]
 	if v.counted() {

@@ -68,12 +68,12 @@ const (
 
 // Filter selects Services. The zero Filter selects all.
 type Filter struct {
-	Pool, Node, IP string
-	Problems       bool
+	Namespace, Pool, Node, IP string
+	Problems                  bool
 }
 
 func (f Filter) matches(l ServiceLine) bool {
-	return (f.Pool == "" || slices.Contains(strings.Split(l.Pool, ", "), f.Pool)) && (f.Node == "" || slices.Contains(l.nodes, f.Node)) &&
+	return (f.Namespace == "" || l.Namespace == f.Namespace) && (f.Pool == "" || slices.Contains(strings.Split(l.Pool, ", "), f.Pool)) && (f.Node == "" || slices.Contains(l.nodes, f.Node)) &&
 		(f.IP == "" || slices.Contains(l.IPs, f.IP)) && (!f.Problems || l.Status != statusOK)
 }
 

@@ -61,7 +61,7 @@ type ServiceCounts struct {
 func StatusOf(w World) Status {
 	v := newView(w)
 	s := Status{BGP: []BGPNode{}, Warnings: []string{}, Unread: v.Unread}
-	s.Pools, _ = v.pools("", false)
+	s.Pools, _ = v.pools(Filter{}, false)
 	s.Election = v.election("")
 	s.Pools.Unread, s.Election.Unread = nil, nil
 	if v.Uninstalled != "" {

@@ -46,6 +46,8 @@ type World struct {
 	// Settled says that the options of PureLB's installation are known. Otherwise they are
 	// assumed to be the chart's defaults.
 	Settled bool
+	// Guessed says that nothing shows that PureLB is in Namespace.
+	Guessed bool
 	// Uninstalled says why PureLB seems not to be in Namespace, or is "".
 	Uninstalled string
 }
