@@ -139,7 +139,7 @@ var doors = []door{
 		"only internal/allocate/ipamgrpc talks to IPAM servers, by api/ipam/v1; decisions get what these grant as values"},
 	{"yaml", "sigs.k8s.io/yaml sigs.k8s.io/json go.yaml.in/yaml",
 		"only cmd/kubectl-purelb reads manifests; all others have custom resources and flags"},
-	{"cli", "github.com/spf13 k8s.io/cli-runtime charm.land/bubbletea",
+	{"cli", "github.com/spf13 k8s.io/cli-runtime charm.land",
 		"only the plugin for kubectl has commands and kubectl's flags; the programs of the cluster have package flag"},
 	{"manager", "sigs.k8s.io/controller-runtime",
 		"only the allocator has a manager, with its caches and leader election, and internal/bgp/configstatus runs in it; others watch by internal/kube, and cmd/kubectl-purelb reads"},

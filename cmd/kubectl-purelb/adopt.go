@@ -78,8 +78,8 @@ func (o *options) transferring(leave bool, cmd *cobra.Command) *cobra.Command {
 		switch {
 		case wish.From != "" && !known:
 			return fmt.Errorf("--from %q is no load balancer that adopt knows; use %s", wish.From, programs())
-		case !dry && (o.archive != "" || len(o.files) > 0):
-			return fmt.Errorf("%s changes a cluster; with an archive or files use --dry-run", cmd.CommandPath())
+		case !dry && len(o.files) > 0:
+			return fmt.Errorf("%s changes a cluster; with files use --dry-run", cmd.CommandPath())
 		}
 		wish.Only, o.noBGP = strings.Join(args, ""), true
 		w, err := o.world(cmd.Context())

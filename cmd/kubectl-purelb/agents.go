@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -107,19 +105,4 @@ func readAgentState(text []byte) (*agentstate.State, error) {
 		return nil, fmt.Errorf("the agent, version %s, answers in format %d, and this plugin reads format %d: use the plugin of that version", s.Version, s.Format, agentstate.Format)
 	}
 	return &s, nil
-}
-
-// archivedReports returns the agents' answers in the files of an archive. A report asks each agent
-// for everything.
-func archivedReports(files map[string][]byte) map[string]explain.AgentReport {
-	reports := map[string]explain.AgentReport{}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !strings.HasSuffix(name, ".lbnodeagent.state") {
-			continue
-		}
-		if s, err := readAgentState(files[name]); err == nil {
-			reports[s.Node] = explain.AgentReport{State: s}
-		}
-	}
-	return reports
 }

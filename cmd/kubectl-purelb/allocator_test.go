@@ -2,11 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,26 +106,5 @@ func TestExplainNeedsFewRequests(t *testing.T) {
 		if want := tt.command != "explain node n1"; asks != want {
 			t.Errorf("%s asks the allocator: %t", tt.command, asks)
 		}
-	}
-}
-
-// A report has the state of the allocator without secrets, and answers with it.
-func TestAReportAnswersWithTheAllocatorsState(t *testing.T) {
-	f := newFakeServer(t)
-	f.withAllocator(t, &allocstate.State{Complete: true, Delayed: []allocstate.Delayed{
-		{Service: "default/late", Why: `the API server refuses the change: {"password":"hunter2-99"}`, Until: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)},
-	}})
-	f.texts[pathPods+"/allocator-1:7472/proxy/state"] = f.texts[statePath]
-	name := filepath.Join(t.TempDir(), "report.tar.gz")
-	if out, errs, code := f.ask(t, "report", name); code != exitFine {
-		t.Fatal(code, out, errs)
-	}
-	out, _, _ := f.ask(t, "report", "--open", name, "explain", "service", "default/late")
-	if !strings.Contains(out, "its status is not written for now") || strings.Contains(out, "hunter2") {
-		t.Errorf("it says\n%s", out)
-	}
-	status, _, _ := f.ask(t, "report", "--open", name, "status")
-	if !strings.Contains(status, "allocator-1 leads") {
-		t.Errorf("it says\n%s", status)
 	}
 }

@@ -32,7 +32,7 @@ as that of another load balancer in the cluster.`,
   kubectl purelb check --wait --timeout 2m
   kubectl purelb check -o short`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(o.files) > 0 || o.archive != "" {
+			if len(o.files) > 0 {
 				return errors.New("check looks at a cluster, not at files; validate looks at files")
 			}
 			r, err := o.newReader()

@@ -45,7 +45,7 @@ type lists struct {
 
 // reader reads a cluster. All readings use the same connections.
 type reader struct {
-	client.Client
+	client.WithWatch
 	*serverClock
 	config *rest.Config
 	// namespace is that of PureLB. named says that the user names it, and guessed that nothing in the
@@ -74,7 +74,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{Client: c, serverClock: clock, config: cfg, namespace: o.purelb, named: o.purelb != "", objects: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
+	return &reader{WithWatch: c, serverClock: clock, config: cfg, namespace: o.purelb, named: o.purelb != "", objects: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
 }
 
 // connection returns the connection that flags and kubeconfig choose.
@@ -263,7 +263,7 @@ func ofServices(slices []discoveryv1.EndpointSlice, services []corev1.Service) [
 }
 
 // newClient returns a client that needs no discovery. clock reads the time from each response.
-func newClient(cfg *rest.Config, clock *serverClock) (client.Client, error) {
+func newClient(cfg *rest.Config, clock *serverClock) (client.WithWatch, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
 	cfg.WarningHandler = rest.NoWarnings{}
@@ -274,7 +274,7 @@ func newClient(cfg *rest.Config, clock *serverClock) (client.Client, error) {
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
 	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme, Mapper: mapper()})
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, fmt.Errorf("make the client: %w", err)
 	}

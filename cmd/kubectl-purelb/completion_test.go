@@ -36,9 +36,6 @@ func TestTheShellCompletesNames(t *testing.T) {
 			t.Errorf("%q is completed with %q, want %q", args, names, want)
 		}
 	}
-	if names := completed(t, "report --open "); !slices.Equal(names, []string{":0"}) {
-		t.Errorf("the file of a report is completed with %q", names)
-	}
 }
 
 // completed returns the names that complete the last word of a command line, and the directive to the shell.

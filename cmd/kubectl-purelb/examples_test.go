@@ -74,17 +74,12 @@ func example(t *testing.T, f *fakeServer, args []string) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	for _, name := range []string{"purelb.yaml", "servicegroups.yaml", "overlays/a.yaml"} {
+	for _, name := range []string{"purelb.yaml", "servicegroups.yaml", "overlays/a.yaml", "purelb-report/objects.yaml"} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(name, manifests, 0o600); err != nil {
 			t.Fatal(err)
-		}
-	}
-	if slices.Contains(args, "--open") {
-		if out, errs, code := f.ask(t, "report", "purelb-report.tar.gz"); code != exitFine {
-			t.Fatal(code, out, errs)
 		}
 	}
 	if i := slices.Index(args, "--timeout"); i > 0 {
@@ -95,7 +90,7 @@ func example(t *testing.T, f *fakeServer, args []string) {
 	}
 	var out, errs string
 	var code int
-	if slices.Contains(args, "-") || slices.Contains(args, "--open") {
+	if slices.Contains(args, "-") {
 		t.Setenv("KUBECONFIG", "/dev/null")
 		var text, complaints bytes.Buffer
 		code = run(t.Context(), args, bytes.NewReader(manifests), &text, &complaints)

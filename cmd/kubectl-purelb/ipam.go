@@ -38,8 +38,8 @@ of the ServiceGroup.`,
 		Example: `  kubectl purelb ipam release-orphans public
   kubectl purelb ipam release-orphans public --confirm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.archive != "" || len(o.files) > 0 {
-				return errors.New("release-orphans asks the allocator of a cluster; it cannot use an archive or files")
+			if len(o.files) > 0 {
+				return errors.New("release-orphans asks the allocator of a cluster; it cannot use files")
 			}
 			o.asksAllocator, o.noBGP = true, true
 			r, err := o.newReader()

@@ -62,8 +62,8 @@ func (o *options) placing(cmd *cobra.Command, plan func(explain.World, []string)
 	var dry bool
 	var limit time.Duration
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !dry && (o.archive != "" || len(o.files) > 0) {
-			return fmt.Errorf("%s changes a cluster; with an archive or files use --dry-run", cmd.CommandPath())
+		if !dry && len(o.files) > 0 {
+			return fmt.Errorf("%s changes a cluster; with files use --dry-run", cmd.CommandPath())
 		}
 		o.noBGP = true
 		w, err := o.world(cmd.Context())

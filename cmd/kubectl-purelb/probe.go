@@ -40,8 +40,8 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
   kubectl purelb probe 2001:db8::10 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ip := netip.MustParseAddr(args[0]).Unmap()
-			if o.archive != "" || len(o.files) > 0 {
-				return errors.New("probe asks the agents of a cluster; it cannot use an archive or files")
+			if len(o.files) > 0 {
+				return errors.New("probe asks the agents of a cluster; it cannot use files")
 			}
 			r, err := o.newReader()
 			if err != nil {

@@ -1,86 +1,92 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/internal/buildinfo"
 	"purelb.io/purelb/internal/explain"
 )
 
 func newReport(o *options) *cobra.Command {
-	var open string
 	var nodes []string
 	cmd := &cobra.Command{
-		Use: "report [FILE | --open FILE COMMAND]", Short: "Collect what a bug report needs into one archive, or look into one",
+		Use: "report [FILE]", Short: "Collect what a bug report needs into one archive",
 		Long: `Collect what a bug report needs into one archive: the objects that answers are made of,
 /state, metrics and logs of all programs. Passwords, tokens, and what people wrote for
 other programs are taken out, and Secrets are not read. Look through it before you pass
-it on. What you may not read is listed in about.json.
+it on. What you may not read is listed in about.txt. Other commands answer from an
+unpacked archive, without a cluster.
 
 In a cluster of many nodes it asks 64 pods: the allocators, those with problems, and some
-others. about.json lists the pods that it leaves out; --node names the nodes to ask.
-
-With --open the other commands answer from an archive, without a cluster.`,
+others. about.txt lists the pods that it leaves out; --node names the nodes to ask.`,
 		Example: `  kubectl purelb report
   kubectl purelb report purelb-report.tar.gz
   kubectl purelb report --node node-1 --node node-2
-  kubectl purelb report --open purelb-report.tar.gz status
-  kubectl purelb report --open purelb-report.tar.gz explain service default/web`,
-		Args: cobra.ArbitraryArgs,
+
+  # after "tar xf purelb-report.tar.gz"
+  kubectl purelb status -f purelb-report/`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if open != "" {
-				return o.runOn(cmd, open, args)
-			}
-			cmd.Flags().SetInterspersed(true)
-			if err := cmd.Flags().Parse(args); err != nil { // Flags may follow the file.
-				return err
-			}
-			if args = cmd.Flags().Args(); len(args) > 1 {
-				return fmt.Errorf("report takes one file, and not %q", args)
-			}
 			return o.report(cmd.Context(), append(args, "")[0], nodes)
 		},
 	}
-	cmd.Flags().StringVar(&open, "open", "", "Answer a command from this archive")
 	cmd.Flags().StringSliceVar(&nodes, "node", nil, "Ask the agents and speakers of these nodes only")
-	cmd.Flags().SetInterspersed(false) // The rest belongs to the command of --open.
 	return cmd
 }
 
-// runOn runs a command on an archive.
-func (o *options) runOn(cmd *cobra.Command, name string, args []string) error {
-	if len(args) == 0 {
-		return errors.New("--open needs a command, such as status or explain")
-	}
-	inner := &options{in: o.in, out: o.out, errs: o.errs, archive: name}
-	root := newRoot(inner)
-	root.SetArgs(append([]string{"--output", o.output}, args...)) // --output may also precede the word report.
-	root.SetIn(o.in)
-	root.SetOut(o.out)
-	root.SetErr(o.errs)
-	return root.ExecuteContext(cmd.Context())
+// The files of an archive. All are in one folder.
+const (
+	archiveFolder  = "purelb-report"
+	archiveObjects = "objects.yaml"
+	archiveAbout   = "about.txt"
+)
+
+// about is the content of archiveAbout.
+type about struct {
+	// Plugin is the version of the plugin that wrote the archive. Time is the API server's time.
+	Plugin      string           `json:"plugin"`
+	Time        time.Time        `json:"time"`
+	Namespace   string           `json:"namespace"`
+	Unread      []explain.Unread `json:"unknown"`
+	Uninstalled string           `json:"uninstalled,omitempty"`
+	// Missing are the files that could not be fetched, with the reasons.
+	Missing map[string]string `json:"missing,omitempty"`
+	// Cut are the files of which only a part was fetched.
+	Cut []string `json:"cut,omitempty"`
+	// LeftOut are the pods that were not asked for files, because there are too many.
+	LeftOut []string `json:"leftOut,omitempty"`
 }
 
 // report writes a report to the file name. Without a name, it makes one from the time.
 func (o *options) report(ctx context.Context, name string, nodes []string) error {
-	if o.archive != "" || len(o.files) > 0 {
-		return errors.New("report collects from a cluster, and neither from an archive nor from files")
+	if len(o.files) > 0 {
+		return errors.New("report collects from a cluster, and not from files")
 	}
 	r, err := o.newReader()
 	if err != nil {
 		return err
 	}
-	r.everything, r.asksAllocator = true, true
+	r.everything = true
 	w, err := r.read(ctx)
 	if err != nil {
 		return err
@@ -97,47 +103,93 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 		return err
 	}
 	asked, left := podsToAsk(w, nodes)
-	a := newArchive(file, w.Now)
-	if err := errors.Join(collect(ctx, c, w, asked, left, a), a.Close(), file.Close()); err != nil {
+	n, err := r.collect(ctx, c, w, asked, left, file)
+	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(name)))
 	}
-	fmt.Fprintf(o.out, "%s has %d files. Look through it before you pass it on.\n", name, a.files)
+	fmt.Fprintf(o.out, "%s has %d files. Look through it before you pass it on.\n", name, n)
 	if len(left) > 0 {
-		fmt.Fprintf(o.out, "%d of %d pods were not asked for logs, /state and metrics; about.json lists them, and --node names the nodes to ask.\n", len(left), len(w.Pods))
+		fmt.Fprintf(o.out, "%d of %d pods were not asked for logs, /state and metrics; about.txt lists them, and --node names the nodes to ask.\n", len(left), len(w.Pods))
 	}
 	return nil
 }
 
-// collect writes the files of a report about w. It asks the pods in asked, and lists the pods in
-// left as left out.
-func collect(ctx context.Context, c kubernetes.Interface, w explain.World, asked []corev1.Pod, left []string, to *archive) error {
+// collect writes the files of a report about w, and returns their number. It asks the pods in asked, and lists the
+// pods in left as left out.
+func (r *reader) collect(ctx context.Context, c kubernetes.Interface, w explain.World, asked []corev1.Pod, left []string, out io.Writer) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()
+	compressed := gzip.NewWriter(out)
+	to := tar.NewWriter(compressed)
+	var errs []error
+	add := func(name string, text []byte) {
+		n++
+		errs = append(errs, to.WriteHeader(&tar.Header{Name: path.Join(archiveFolder, name), Mode: 0o600, Size: int64(len(text)), ModTime: w.Now}))
+		_, err := to.Write(text)
+		errs = append(errs, err)
+	}
 	var redact redactor
-	redact.world(&w)
-	objects, err := objectsOf(w, &redact)
+	objects, err := r.objectsOf(w, &redact)
 	if err != nil {
-		return fmt.Errorf("write the objects: %w", err)
+		return 0, fmt.Errorf("write the objects: %w", err)
 	}
-	a := about{
-		Plugin: buildinfo.Version(), Time: w.Now, Namespace: w.Namespace, Unread: w.Unread, Uninstalled: w.Uninstalled, Unheard: w.Unheard,
-		Missing: map[string]string{}, Cut: map[string]string{}, LeftOut: left,
-	}
-	errs := []error{to.add(archiveObjects, objects)}
+	add(archiveObjects, objects)
+	a := about{Plugin: buildinfo.Version(), Time: w.Now, Namespace: w.Namespace, Unread: w.Unread, Uninstalled: w.Uninstalled, Missing: map[string]string{}, LeftOut: left}
 	for one := range fetch(ctx, c, asked) {
-		switch {
-		case one.err != nil:
+		if one.err != nil {
 			a.Missing[one.name] = redact.text(oneLine(one.err))
-		default:
-			errs = append(errs, to.add(one.name, redact.file(one.text)))
+			continue
 		}
-		if one.cut != "" {
-			a.Cut[one.name] = one.cut
+		if one.cut {
+			a.Cut = append(a.Cut, one.name)
 		}
-	}
-	if a.Unheard != nil {
-		a.Unheard.Why = redact.text(a.Unheard.Why)
+		add(one.name, redact.file(one.text))
 	}
 	said, err := json.MarshalIndent(a, "", "  ")
-	return errors.Join(append(errs, err, to.add(archiveAbout, said))...)
+	add(archiveAbout, said)
+	return n, errors.Join(append(errs, err, to.Close(), compressed.Close())...)
+}
+
+// objectsOf returns the objects of w as YAML, each in its own document.
+func (r *reader) objectsOf(w explain.World, redact *redactor) ([]byte, error) {
+	var namespaces []corev1.Namespace
+	for _, n := range w.Namespaces {
+		namespaces = append(namespaces, corev1.Namespace{ObjectMeta: n.ObjectMeta})
+	}
+	var trees []map[string]any
+	for _, o := range slices.Concat(objects(w.Groups), objects(w.Agents), objects(w.Configurations), objects(w.NodeStatuses), objects(w.Services), objects(w.Others),
+		objects(w.Nodes), objects(namespaces), objects(w.Pods), objects(w.Leases), objects(w.Networks), objects(w.EndpointSlices)) {
+		kind, err := r.GroupVersionKindFor(o)
+		if err != nil {
+			return nil, err
+		}
+		o.GetObjectKind().SetGroupVersionKind(kind)
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, tree)
+	}
+	redact.objects(trees)
+	var all bytes.Buffer
+	for _, tree := range trees {
+		text, err := yaml.Marshal(tree)
+		if err != nil {
+			return nil, err
+		}
+		all.WriteString("---\n")
+		all.Write(text)
+	}
+	return all.Bytes(), nil
+}
+
+// objects returns a list as one of any objects.
+func objects[T any, P interface {
+	*T
+	client.Object
+}](list []T) (all []client.Object) {
+	for i := range list {
+		all = append(all, P(&list[i]))
+	}
+	return all
 }

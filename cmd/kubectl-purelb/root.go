@@ -28,8 +28,6 @@ type options struct {
 	// output is the format of the answer. files, if any, are read instead of a cluster.
 	output string
 	files  []string
-	// archive is a report to read instead of a cluster.
-	archive string
 	// endpointsOf is the Service, "namespace/name", whose endpoints the command needs.
 	endpointsOf string
 	// asksAllocator says that the command needs the state of the allocator.
@@ -91,11 +89,8 @@ func (o *options) world(ctx context.Context) (explain.World, error) {
 	return o.clusterWorld(ctx)
 }
 
-// clusterWorld reads the archive, if there is one, and otherwise the cluster.
+// clusterWorld reads the cluster.
 func (o *options) clusterWorld(ctx context.Context) (explain.World, error) {
-	if o.archive != "" {
-		return o.openArchive(o.archive)
-	}
 	r, err := o.newReader()
 	if err != nil {
 		return explain.World{}, err

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,8 +34,7 @@ func TestScenesOfFiles(t *testing.T) {
 	})
 }
 
-// The answers of a cluster whose allocator and agents say what they know. A report of it answers
-// alike.
+// The answers of a cluster whose allocator and agents say what they know.
 func TestScenesOfPrograms(t *testing.T) {
 	scenes(t, "programs", func(s stage) func(*testing.T, string) string {
 		return func(t *testing.T, command string) string {
@@ -47,17 +45,6 @@ func TestScenesOfPrograms(t *testing.T) {
 				f.withAgents(t, s.agents...)
 			}
 			out, errs, code := f.ask(t, strings.Fields(command)...)
-			name := filepath.Join(t.TempDir(), "report.tar.gz")
-			for path, text := range maps.Clone(f.texts) { // A report asks without the name of the protocol.
-				f.texts[strings.Replace(path, "/http:", "/", 1)] = text
-			}
-			if out, errs, code := f.ask(t, "report", name); code != exitFine {
-				t.Fatal(code, out, errs)
-			}
-			first, _, _ := strings.Cut(out, "\n")
-			if opened, _, again := f.ask(t, append([]string{"report", "--open", name}, strings.Fields(command)...)...); !strings.HasPrefix(opened, first+"\n") || again != code {
-				t.Errorf("from a report the exit code of %s is %d, want %d, and it begins other than with %q:\n%s", command, again, code, first, opened)
-			}
 			return shown(out, errs, code)
 		}
 	})

@@ -25,7 +25,7 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
   kubectl purelb status -o json`,
 		PreRun: func(*cobra.Command, []string) { o.asksAllocator = true },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !wait || len(o.files) > 0 || o.archive != "" {
+			if !wait || len(o.files) > 0 {
 				w, err := o.world(cmd.Context())
 				if err != nil {
 					return err
