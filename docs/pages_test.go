@@ -9,8 +9,8 @@ import (
 	"purelb.io/purelb/internal/testing/apitest"
 )
 
-// Each page has its place in the navigation of the site, and can be read at one sitting.
-func TestPagesHaveAPlaceAndALimit(t *testing.T) {
+// Each page can be read at one sitting. What is generated does not count.
+func TestPagesHaveALimit(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -19,11 +19,7 @@ func TestPagesHaveAPlaceAndALimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	navigation := apitest.Text(t, "tools/site/hugo.toml")
 	for _, page := range append(pages, moves...) {
-		if name := "'" + strings.TrimSuffix(page, ".md") + "'"; !strings.Contains(navigation, name) {
-			t.Errorf("tools/site/hugo.toml: no section has the page %s", name)
-		}
 		limit := 3500
 		switch {
 		case strings.HasPrefix(page, "migrate/"):
@@ -31,7 +27,8 @@ func TestPagesHaveAPlaceAndALimit(t *testing.T) {
 		case page == "refusals.md": // nobody reads it from the top: it has a section for each reason
 			limit = 5000
 		}
-		if n := len(strings.Fields(byHand(apitest.Text(t, "docs/"+page)))); n > limit {
+		text := apitest.Text(t, "docs/"+page)
+		if n := len(strings.Fields(byHand(text))); n > limit && !strings.HasPrefix(text, "<!-- Generated") {
 			t.Errorf("%s has %d words, want at most %d", page, n, limit)
 		}
 	}
