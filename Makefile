@@ -203,13 +203,18 @@ vulncheck: ## known vulnerabilities that the code calls, by VULNDB (https://vuln
 	hack/vulncheck
 
 .PHONY: generate
-generate: ## deep copies, CRDs and gRPC code from the types in api/
+generate: ## deep copies, CRDs, gRPC code and docs/api.md from the types in api/; docs/flags.md and docs/metrics.md from the programs
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=charts/purelb/crds
 	go -C tools run ./crds ../charts/purelb/crds
 	go -C tools run ./protogen .. api/ipam/v1/ipam.proto
+	$(TOOL) crd-ref-docs --config tools/api-docs/config.yaml --templates-dir tools/api-docs --renderer markdown --source-path api --output-path docs/api.md --log-level ERROR
+	go build -o bin/ $(PROGRAMS)
+	{ cat tools/flags.md; for p in $(notdir $(PROGRAMS)); do printf '\n## %s\n\n```\n' $$p; env -i bin/$$p --help 2>&1; printf '```\n'; done; } > docs/flags.md
+	go test ./docs -run '^TestTheManualListsEveryMetric$$' -update
 
-GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml api/ipam/v1/*.pb.go
+PROGRAMS  = ./cmd/allocator ./cmd/lbnodeagent ./cmd/k8gobgp
+GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml api/ipam/v1/*.pb.go docs/api.md docs/flags.md docs/metrics.md
 
 .PHONY: verify-generated
 verify-generated: ## fail when what is generated is not up to date

@@ -41,7 +41,7 @@ var (
 	poolInUse     = gauge("purelb_address_pool_addresses_in_use", "Addresses of a ServiceGroup that Services hold.", "pool")
 	poolAvailable = gauge("purelb_address_pool_available", "Addresses of a ServiceGroup that can be given to Services now.", "pool", "family")
 	poolCapacity  = gauge("purelb_address_pool_capacity", "Addresses of a ServiceGroup that Services hold or can be given now.", "pool", "family")
-	waitingNow    = gauge("purelb_services_waiting", "Services that wait for an address, by ServiceGroup and reason.", "pool", "reason")
+	waitingNow    = gauge("purelb_services_waiting", "Services that wait for an address, by the reasons of refusals. partial: it has one address and waits for another.", "pool", "reason")
 	oldestWaiting = gauge("purelb_services_oldest_waiting_seconds",
 		"For how long the first of these Services has waited since the allocator began to lead.", "pool", "reason")
 	outOfScopeNow = gauge("purelb_servicegroups_out_of_scope",
@@ -54,8 +54,12 @@ var (
 		"Addresses that Services have and that the backend of their ServiceGroup does not hold for them.", "pool")
 )
 
+// described are the descriptions of these metrics.
+var described []*prometheus.Desc
+
 func gauge(name, help string, labels ...string) func(chan<- prometheus.Metric, float64, ...string) {
 	d := prometheus.NewDesc(name, help, labels, nil)
+	described = append(described, d)
 	return func(ch chan<- prometheus.Metric, value float64, of ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, of...)
 	}
@@ -113,8 +117,18 @@ func (m *metrics) counted() []prometheus.Collector {
 	return append(all, m.backends.counted()...)
 }
 
-// Describe implements prometheus.Collector. The descriptions are those of Collect.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+// Metrics returns the metrics of an allocator without Services, to be described.
+func Metrics() prometheus.Collector { return newMetrics(nil, nil) }
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range described {
+		ch <- d
+	}
+	for _, c := range m.counted() {
+		c.Describe(ch)
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {

@@ -67,7 +67,7 @@ func NewMetrics(registry prometheus.Registerer, perAddress int) *Metrics {
 		losses:        counter("lbnodeagent_election_losses_total", "Decisions that another node announces a local address."),
 		passErrors:    counter("lbnodeagent_pass_errors_total", "Passes of the agent's loop with a failure."),
 		slotSteals:    counters("lbnodeagent_announce_slot_steal_total", "Addresses taken over from another node.", "from", "to"),
-		selectorState: gauges("lbnodeagent_selector_state", "1 for what the LBNodeAgents say about this node.", "state"),
+		selectorState: gauges("lbnodeagent_selector_state", "1 for what the LBNodeAgents say about this node. configured. default: none that selects it has spec.local. deselected, none (there is no LBNodeAgent): it announces nothing. invalid: it announces nothing new.", "state"),
 		leaseHealthy:  gauge("election_lease_healthy", "1 while this node's Lease is renewed in time."),
 		leaseRenewals: counter("election_lease_renewals_total", "Renewals of this node's Lease."),
 		leaseFailures: counter("election_lease_renewal_failures_total", "Attempts to renew this node's Lease that failed."),
@@ -79,7 +79,7 @@ func NewMetrics(registry prometheus.Registerer, perAddress int) *Metrics {
 		updateErrors:  counter("k8s_client_update_errors_total", "Attempts to write the annotations of a Service that failed."),
 		configLoaded:  gauge("k8s_client_config_loaded_bool", "1 once the configuration has been read."),
 	}
-	m.probes = counters("lbnodeagent_probes_total", "Local addresses that a segment was asked for before they were taken.", "result")
+	m.probes = counters("lbnodeagent_probes_total", "Local addresses that a segment was asked for before they were taken: silent, answered, failed.", "result")
 	m.handovers = counter("lbnodeagent_handovers_total", "Local addresses that another node was asked to take.")
 	m.conflicts = counter("lbnodeagent_address_conflicts_total", "Machines found that claim an address which this node has or is to have.")
 	m.affinityFallback = counters("election_affinity_fallback_total", "Local addresses whose preferred nodes were all unable to announce them.", "service")
@@ -231,8 +231,8 @@ func newAnnounced(most int) *announced {
 	return &announced{
 		desc:    prometheus.NewDesc("purelb_lbnodeagent_announced", "1 for each address that this node announces.", labels, nil),
 		local:   prometheus.NewDesc("purelb_lbnodeagent_announced_local", "1 for each address of these that one node alone may announce.", labels, nil),
-		states:  prometheus.NewDesc("purelb_lbnodeagent_addresses", "Addresses of Services, by what this node does with them.", []string{"state"}, nil),
-		omitted: prometheus.NewDesc("purelb_lbnodeagent_announced_omitted", "Announced addresses without series of their own, because they are too many.", nil, nil),
+		states:  prometheus.NewDesc("purelb_lbnodeagent_addresses", "Addresses of Services, by what this node does with them. local, remote: it announces them. elsewhere: another node does. withheld: no endpoints. unplaced: no node can announce them. failed: this node should, but cannot. waiting: until no other machine answers. undecided: this node does not know enough.", []string{"state"}, nil),
+		omitted: prometheus.NewDesc("purelb_lbnodeagent_announced_omitted", "Announced addresses without series of their own, because the node has more than --max-address-metrics.", nil, nil),
 		most:    most,
 	}
 }

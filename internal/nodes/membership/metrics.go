@@ -10,13 +10,13 @@ import (
 
 var (
 	describeView      = prometheus.NewDesc("purelb_election_view", "1 if this source, gossip or lease, now tells which nodes are alive.", []string{"source"}, nil)
-	describeMembers   = prometheus.NewDesc("purelb_gossip_members", "Nodes that gossip knows of, this one included.", []string{"state"}, nil)
-	describeDropped   = prometheus.NewDesc("purelb_gossip_packets_dropped_total", "Packets and streams that were not accepted.", []string{"reason"}, nil)
+	describeMembers   = prometheus.NewDesc("purelb_gossip_members", "Nodes that gossip knows of, this one included: alive, dead, left.", []string{"state"}, nil)
+	describeDropped   = prometheus.NewDesc("purelb_gossip_packets_dropped_total", "Packets and streams that were not accepted: bad_key, bad_format, replayed, bad_record, refused. bad_version: releases too far apart. other_process: for the previous agent of this node, normal after a restart.", []string{"reason"}, nil)
 	describeJoins     = prometheus.NewDesc("purelb_gossip_joins_total", "Attempts to join other members.", []string{"outcome"}, nil)
 	describeMessages  = prometheus.NewDesc("purelb_gossip_messages_total", "Messages from this agent to another, or from another to this one.", []string{"outcome"}, nil)
 	describeLosses    = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
 	describeStalls    = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
-	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Suspicions: raised by this agent, which missed heartbeats of another, or contradicted by this agent, which others suspected.", []string{"outcome"}, nil)
+	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Suspicions: raised by this agent, which missed heartbeats of another, or contradicted by this agent, which others suspected. A few per day come from lost packets.", []string{"outcome"}, nil)
 	describeBytes     = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
 	describePatience  = prometheus.NewDesc("purelb_gossip_patience_seconds", "How long another agent is silent before it counts as dead. 0 without gossip.", nil, nil)
 	describeUnhealthy = prometheus.NewDesc("purelb_gossip_health_score", "Health score of this agent in gossip. 0 is healthy, and it grows while the agent is too slow.", nil, nil)
