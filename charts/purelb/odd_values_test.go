@@ -2,7 +2,8 @@ package chart
 
 import (
 	"encoding/json"
-	"slices"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -110,51 +111,49 @@ func TestANullIsEmptyOrNamed(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(apitest.Text(t, "charts/purelb/values.yaml")), &values); err != nil {
 		t.Fatal(err)
 	}
-	empty, needed := nulls("", values)
+	empty, nothing, needed := nulls("", values)
 	for name, o := range mustRender(t, jsonOf(t, empty)) {
 		if err := decode(t, o); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	nothing := map[string]any{}
-	for key := range values {
-		nothing[key] = nil
-	}
 	_, err := render(t, jsonOf(t, nothing))
-	want := "These values are missing or null: " + strings.Join(needed, ", ") + ". "
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error is %v, want one with %q", err, want)
+	for _, path := range needed {
+		section, name := filepath.Split("/" + strings.ReplaceAll(path, ".", "/"))
+		named := regexp.MustCompile("at '" + strings.TrimSuffix(section, "/") + "': missing propert(y|ies) .*'" + name + "'")
+		if err == nil || !named.MatchString(err.Error()) {
+			t.Errorf("the error does not name %s: %v", path, err)
+		}
 	}
 }
 
-// nulls returns values with null in place of all that may be empty, and the sorted paths of the
-// values that may not.
-func nulls(path string, values map[string]any) (empty map[string]any, needed []string) {
-	empty = map[string]any{}
+// nulls returns values with null in place of all that may be empty, and with null everywhere, and the paths
+// of the values that may not be empty.
+func nulls(path string, values map[string]any) (empty, nothing map[string]any, needed []string) {
+	empty, nothing = map[string]any{}, map[string]any{}
 	for key, value := range values {
 		here := strings.TrimPrefix(path+"."+key, ".")
 		section, isMap := value.(map[string]any)
 		_, isList := value.([]any)
 		switch {
 		case isMap && len(section) > 0 && !free[key]:
-			below, more := nulls(here, section)
-			empty[key], needed = below, append(needed, more...)
-			if len(more) == 0 {
-				needed = append(needed, here)
-			}
+			var more []string
+			empty[key], nothing[key], more = nulls(here, section)
+			needed = append(needed, more...)
+			continue
 		case isMap, isList && key != "endpoints", value == "", key == "tolerationSeconds", key == "priorityClassName":
 			empty[key] = nil
 		default:
 			needed = append(needed, here)
 		}
+		nothing[key] = nil
 	}
-	slices.Sort(needed)
-	return empty, needed
+	return empty, nothing, needed
 }
 
 // free are the maps with defaults whose keys are those of Kubernetes or of the user.
 var free = map[string]bool{
-	"strategy": true, "updateStrategy": true, "resources": true, "securityContext": true, "containerSecurityContext": true, "labels": true,
+	"startupProbe": true, "livenessProbe": true, "readinessProbe": true, "updateStrategy": true, "resources": true, "securityContext": true, "containerSecurityContext": true, "labels": true,
 }
 
 func jsonOf(t *testing.T, v any) string {

@@ -29,6 +29,8 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 		{"the images are those of the chart's release", "", "Deployment allocator", []string{"image: ghcr.io/purelb/purelb/allocator:0.1.0"}},
 		{"the registry and the tag can be others", "image: {repository: registry.example.org/lb, tag: abc}", "DaemonSet lbnodeagent", []string{"image: registry.example.org/lb/lbnodeagent:abc"}},
 		{"one allocator is replaced, not doubled", "", "Deployment allocator", []string{"replicas: 1", "type: Recreate"}},
+		{"one of two allocators keeps running", "allocator: {replicas: 2}", "Deployment allocator", []string{"replicas: 2", "type: RollingUpdate"}},
+		{"the user's strategy stays", "allocator: {replicas: 2, strategy: {type: Recreate}}", "Deployment allocator", []string{"type: Recreate", "!RollingUpdate"}},
 		{"the allocator leaves a node that is lost after a short time", "", "Deployment allocator", []string{
 			"- effect: NoExecute\n        key: node.kubernetes.io/not-ready\n        operator: Exists\n        tolerationSeconds: 10",
 			"- effect: NoExecute\n        key: node.kubernetes.io/unreachable\n        operator: Exists\n        tolerationSeconds: 10",
@@ -172,6 +174,9 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"a Lease that is not renewed twice", "leaseConfig: {retryPeriod: 7000ms}", "leaseConfig.retryPeriod is 7000ms, but it must be longer than 0 and shorter than leaseConfig.renewDeadline, which is 7s. Otherwise no agent starts."},
 		{"a Lease that is renewed without a pause", `leaseConfig: {retryPeriod: "0"}`, `leaseConfig.retryPeriod is 0, but it must be longer than 0`},
 		{"a Lease of less than a second", "leaseConfig: {leaseDuration: 900ms, renewDeadline: 0.5s, retryPeriod: 100ms}", "leaseConfig.leaseDuration is 900ms, but it must be at least 1s. Otherwise no agent starts."},
+		{"an older name beside the new one", "lbnodeagent: {localint: eth0, localInterface: eth1}", `lbnodeagent.localInterface is "eth1", but lbnodeagent.localint, its older name, is "eth0". Remove lbnodeagent.localint.`},
+		{"an older name that says the opposite", "lbnodeagent: {sendgarp: true, garpConfig: {enabled: false}}", "lbnodeagent.garpConfig.enabled is false, but lbnodeagent.sendgarp, its older name, is true. Remove lbnodeagent.sendgarp."},
+		{"a label by which objects find the pods", "lbnodeagent: {podLabels: {app: mine}}", "at '/lbnodeagent/podLabels/app'"},
 		{"a log level that there is not", "logLevel: verbose", "at '/logLevel': value must be one of 'info', 'debug'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,38 +1,3 @@
-{{/* The values without which the objects would be wrong. Lists, maps and texts that are missing
-     count as empty. */}}
-{{- define "purelb.required" -}}
-{{- $missing := list -}}
-{{- range splitList " " (regexReplaceAll "\\s+" (trim `
-Prometheus.allocator.Metrics.enabled Prometheus.allocator.prometheusRules.enabled
-Prometheus.allocator.serviceMonitor.enabled Prometheus.allocator.serviceMonitor.endpoints
-Prometheus.dashboards.enabled Prometheus.k8gobgp.Metrics.enabled
-Prometheus.k8gobgp.prometheusRules.enabled Prometheus.k8gobgp.serviceMonitor.enabled
-Prometheus.k8gobgp.serviceMonitor.endpoints Prometheus.lbnodeagent.Metrics.enabled
-Prometheus.lbnodeagent.prometheusRules.enabled Prometheus.lbnodeagent.serviceMonitor.enabled
-Prometheus.lbnodeagent.serviceMonitor.endpoints admissionPolicies.enabled
-allocator.ipam allocator.netbox allocator.networkPolicy.enabled allocator.podCIDRs
-allocator.podDisruptionBudget.enabled allocator.replicas defaultAnnouncer
-gobgp.configuration.create gobgp.enabled
-gobgp.nativeSidecar gossip.enabled gossip.patience gossip.port gossip.secretName
-image.pullPolicy image.repository lbnodeagent.apiServer.port lbnodeagent.create lbnodeagent.dummyInterface
-lbnodeagent.kubeProxyHealth lbnodeagent.kubeletHealth lbnodeagent.localInterface lbnodeagent.maxAddressMetrics
-lbnodeagent.port lbnodeagent.protectNode leaseConfig.leaseDuration leaseConfig.renewDeadline leaseConfig.retryPeriod
-logLevel prober.enabled serviceGroup.create serviceGroup.name test.image
-test.seconds
-`) " ") -}}
-{{- $value := $.Values -}}
-{{- range splitList "." . -}}
-{{- $value = get ($value | default dict) . -}}
-{{- end -}}
-{{- if eq (toString $value) "" -}}
-{{- $missing = append $missing . -}}
-{{- end -}}
-{{- end -}}
-{{- if $missing -}}
-{{- fail (printf "These values are missing or null: %s. Remove each null from your values to get the default. If you upgrade with --reuse-values, use --reset-then-reuse-values: the former leaves out the values that are new in this chart." (join ", " $missing)) -}}
-{{- end -}}
-{{- end }}
-
 {{- define "purelb.checkImage" -}}
 {{- if not (regexMatch "^([A-Za-z0-9.-]+|\\[[0-9a-fA-F:]+\\])(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$" .repository) -}}
 {{- fail (printf "image.repository is %q, which is not the beginning of an image name. Write it without https:// and without a slash at the end, such as registry.example.org:5000/purelb." .repository) -}}
@@ -72,6 +37,22 @@ test.seconds
 {{- end -}}
 {{- if or (eq $retry 0) (ge $retry $deadline) -}}
 {{- fail (printf "leaseConfig.retryPeriod is %s, but it must be longer than 0 and shorter than leaseConfig.renewDeadline, which is %s. Otherwise no agent starts." .retryPeriod .renewDeadline) -}}
+{{- end -}}
+{{- end }}
+
+{{/* An older name beside the present one, with another value. */}}
+{{- define "purelb.checkOlderNames" -}}
+{{- $defaults := dict "localInterface" "default" "dummyInterface" "kube-lb0" -}}
+{{- range $older, $name := dict "localint" "localInterface" "extlbint" "dummyInterface" -}}
+{{- $old := index $ $older -}}
+{{- $value := index $ $name -}}
+{{- if and $old (ne $value (index $defaults $name)) (ne $value $old) -}}
+{{- fail (printf "lbnodeagent.%s is %q, but lbnodeagent.%s, its older name, is %q. Remove lbnodeagent.%s." $name $value $older $old $older) -}}
+{{- end -}}
+{{- end -}}
+{{- $enabled := (.garpConfig | default dict).enabled -}}
+{{- if and (hasKey . "sendgarp") (kindIs "bool" $enabled) (ne $enabled .sendgarp) -}}
+{{- fail (printf "lbnodeagent.garpConfig.enabled is %t, but lbnodeagent.sendgarp, its older name, is %t. Remove lbnodeagent.sendgarp." $enabled .sendgarp) -}}
 {{- end -}}
 {{- end }}
 

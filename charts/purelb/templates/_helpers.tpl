@@ -2,8 +2,15 @@
 {{ .Values.nameOverride | default .Chart.Name }}
 {{- end }}
 
-{{/* Labels of every object; the argument is a list: context, component. */}}
+{{/* Labels of every object; the argument is a list: context, component, and further labels of
+     the user, if any. */}}
 {{- define "purelb.labels" -}}
+{{- $own := include "purelb.ownLabels" . | fromYaml -}}
+{{- $further := index (append . dict) 2 | default dict -}}
+{{ mergeOverwrite $own ((index . 0).Values.commonLabels | default dict) $further | toYaml }}
+{{- end }}
+
+{{- define "purelb.ownLabels" -}}
 {{- $root := index . 0 -}}
 app: purelb
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
@@ -21,11 +28,38 @@ component: {{ . }}
 {{/* Labels of pods: without what changes from chart to chart, so that an upgrade
      which changes nothing else restarts nothing. */}}
 {{- define "purelb.podLabels" -}}
+{{- $values := (index . 0).Values -}}
+{{ mergeOverwrite (include "purelb.ownPodLabels" . | fromYaml) ($values.commonLabels | default dict) ((index $values (index . 1)).podLabels | default dict) | toYaml }}
+{{- end }}
+
+{{- define "purelb.ownPodLabels" -}}
 {{- $root := index . 0 -}}
 {{ include "purelb.selector" (index . 1) }}
 app.kubernetes.io/name: {{ include "purelb.name" $root | quote }}
 app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* The argument is a list: context, program. */}}
+{{- define "purelb.serviceAccountName" -}}
+{{ (index (index . 0).Values (index . 1)).serviceAccount.name | default (index . 1) }}
+{{- end }}
+
+{{- define "purelb.serviceAccount" -}}
+{{- $root := index . 0 -}}
+{{- $account := (index $root.Values (index . 1)).serviceAccount -}}
+{{- if $account.create -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "purelb.serviceAccountName" . | quote }}
+  namespace: {{ $root.Release.Namespace | quote }}
+  labels: {{- include "purelb.labels" . | nindent 4 }}
+  {{- with $account.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+---
+{{- end }}
 {{- end }}
 
 {{- define "purelb.selector" -}}
@@ -55,30 +89,18 @@ component: {{ . }}
 {{ mergeOverwrite (dict "kubernetes.io/os" "linux") (.nodeSelector | default dict) | toYaml }}
 {{- end }}
 
-{{/* Labels of every object, with those of a user; the argument is a list: context, component,
-     labels of the user. */}}
-{{- define "purelb.labelsWith" -}}
-{{ mergeOverwrite (include "purelb.labels" . | fromYaml) (index . 2 | default dict) | toYaml }}
-{{- end }}
-
-{{/* The argument is a list: the name of the port, and the host, or "" for that of the pod. */}}
+{{/* The probes of a container, with the times of the values. The argument is a list: the values of
+     the program, the name of the port, and the host, or "" for that of the pod. */}}
 {{- define "purelb.probes" -}}
-startupProbe:
-  httpGet: {{ include "purelb.probe" (list "/healthz" .) }}
-  periodSeconds: 1
-  failureThreshold: 60
-livenessProbe:
-  httpGet: {{ include "purelb.probe" (list "/healthz" .) }}
-  periodSeconds: 10
-  failureThreshold: 6
-readinessProbe:
-  httpGet: {{ include "purelb.probe" (list "/readyz" .) }}
-  periodSeconds: 5
-{{- end }}
-
-{{- define "purelb.probe" -}}
-{{- $at := index . 1 -}}
-{path: {{ index . 0 }}, port: {{ index $at 0 }}{{ with index $at 1 }}, host: {{ . | quote }}{{ end }}}
+{{- $probes := dict -}}
+{{- range $kind, $path := dict "startupProbe" "/healthz" "livenessProbe" "/healthz" "readinessProbe" "/readyz" -}}
+{{- $get := dict "path" $path "port" (index $ 1) -}}
+{{- with index $ 2 -}}
+{{- $_ := set $get "host" . -}}
+{{- end -}}
+{{- $_ := set $probes $kind (merge (dict "httpGet" $get) (index $ 0 $kind | default dict)) -}}
+{{- end -}}
+{{ toYaml $probes }}
 {{- end }}
 
 {{/* Where programs on the network of the node serve metrics and probes, as environment
@@ -96,6 +118,11 @@ readinessProbe:
 
 {{- define "purelb.probeHost" -}}
 {{- if ne .Values.lbnodeagent.host "node" }}{{ .Values.lbnodeagent.host }}{{ end -}}
+{{- end }}
+
+{{/* One allocator ends before the next begins, which would only wait. Of several, one keeps running. */}}
+{{- define "purelb.strategy" -}}
+{{ .Values.allocator.strategy | default (dict "type" (ternary "RollingUpdate" "Recreate" (gt (int .Values.allocator.replicas) 1))) | toYaml }}
 {{- end }}
 
 {{/* Two allocators on one node would go down together. */}}

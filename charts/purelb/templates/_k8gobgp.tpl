@@ -32,14 +32,7 @@ args: ["--metrics-bind-address=[$(PURELB_HOST)]:7473", "--health-probe-bind-addr
 ports:
 - {name: bgp-monitoring, containerPort: 7473}
 - {name: bgp-health, containerPort: 7474}
-livenessProbe:
-  httpGet: {{ include "purelb.probe" (list "/healthz" (list "bgp-health" (include "purelb.probeHost" .))) }}
-  initialDelaySeconds: 10
-  periodSeconds: 10
-  failureThreshold: 6
-readinessProbe:
-  httpGet: {{ include "purelb.probe" (list "/readyz" (list "bgp-health" (include "purelb.probeHost" .))) }}
-  periodSeconds: 5
+{{ omit (include "purelb.probes" (list .Values.gobgp "bgp-health" (include "purelb.probeHost" .)) | fromYaml) "startupProbe" | toYaml }}
 volumeMounts:
 - {name: gobgp-socket, mountPath: /var/run/gobgp}
 resources: {{- toYaml .Values.gobgp.resources | nindent 2 }}

@@ -21,7 +21,7 @@ spec:
   # Requests of everybody else end here.
   matchConditions:
   - name: account
-    expression: request.userInfo.username == 'system:serviceaccount:{{ $root.Release.Namespace }}:{{ index . 2 }}'
+    expression: request.userInfo.username == 'system:serviceaccount:{{ $root.Release.Namespace }}:{{ include "purelb.serviceAccountName" (list $root (index . 2)) }}'
 {{- end }}
 
 {{/* The node that the token of the request is for, "" for none. */}}
