@@ -24,6 +24,9 @@ func (s schema) each(path string, definitions map[string]schema, f func(path str
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		value := s.Properties[name]
 		f(path+name, value)
+		if strings.HasSuffix(value.Ref, "Spec") {
+			continue // "kubectl explain" describes the fields
+		}
 		if value.Ref != "" {
 			value = definitions[strings.TrimPrefix(value.Ref, "#/definitions/")]
 		}
