@@ -31,6 +31,7 @@ var house = []room{
 	{words, "internal/addr", "", ""},
 	{words, "internal/buildinfo", "", "process"}, // what the toolchain noted in the program
 	{words, "internal/allocate/allocstate", "", ""},
+	{words, "charts/purelb", "", ""}, // the definitions of the custom resources
 	{words, "api/purelb/v2", "", "types"},
 	{words, "api/purelb/v1", "api/purelb/v2", "types"},
 	{words, "api/bgp/v1", "", "types"},
@@ -80,7 +81,7 @@ var house = []room{
 
 	{loops, "internal/bgp/configstatus", "api/bgp/v1 internal/bgp/peering internal/backoff internal/kube/events", "process types apiserver manager"},
 
-	{decisions, "internal/explain", "internal/announce/agentstate internal/allocate/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/nodes/election internal/announce internal/bgp/peering internal/nodes/lease internal/allocate/census", "types"}, // of lease only what a Lease says
+	{decisions, "internal/explain", "internal/buildinfo internal/announce/agentstate internal/allocate/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/nodes/election internal/announce internal/bgp/peering internal/nodes/lease internal/allocate/census", "types"}, // of lease only what a Lease says
 
 	{decisions, "internal/explain/importer", "api/purelb/v2 api/bgp/v1 internal/addr internal/service", "types yaml"},
 
@@ -88,7 +89,7 @@ var house = []room{
 	{programs, "cmd/lbnodeagent", "internal/announce/agent internal/announce/linux internal/nodes/lease internal/nodes/membership internal/config internal/kube internal/process internal/nodes/shutdown", "process klog"},
 	{programs, "cmd/k8gobgp", "internal/bgp/speaker internal/bgp/gobgp internal/bgp/bfd internal/bgp/routing internal/config internal/kube internal/process internal/nodes/shutdown", "process klog"},
 
-	{programs, "cmd/kubectl-purelb", "internal/announce/agentstate internal/allocate/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/allocate/census internal/config internal/explain internal/explain/importer internal/nodes/lease internal/buildinfo internal/announce/probe internal/backoff internal/service", "process types apiserver manager klog http yaml cli kernel"}, // of the kernel only its neighbors, for watch,
+	{programs, "cmd/kubectl-purelb", "charts/purelb internal/announce/agentstate internal/allocate/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/allocate/census internal/config internal/explain internal/explain/importer internal/nodes/lease internal/buildinfo internal/announce/probe internal/backoff internal/service", "process types apiserver manager klog http yaml cli kernel schemas"}, // of the kernel only its neighbors, for watch,
 
 	{programs, "docs/examples/ipam-server", "api/ipam/v1", "process grpc"},
 
@@ -139,6 +140,8 @@ var doors = []door{
 		"only internal/allocate/ipamgrpc talks to IPAM servers, by api/ipam/v1; decisions get what these grant as values"},
 	{"yaml", "sigs.k8s.io/yaml sigs.k8s.io/json go.yaml.in/yaml",
 		"only cmd/kubectl-purelb reads manifests; all others have custom resources and flags"},
+	{"schemas", "k8s.io/apiextensions-apiserver k8s.io/apiserver",
+		"only cmd/kubectl-purelb judges manifests as an API server does; all others get objects that the API server has accepted"},
 	{"cli", "github.com/spf13 k8s.io/cli-runtime charm.land",
 		"only the plugin for kubectl has commands and kubectl's flags; the programs of the cluster have package flag"},
 	{"manager", "sigs.k8s.io/controller-runtime",

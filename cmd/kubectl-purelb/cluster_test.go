@@ -161,7 +161,7 @@ func TestAClusterIsChecked(t *testing.T) {
 		t.Errorf("a user without rights is told\n%s", out)
 	}
 	out, code = cli(t, "", "check", "-o", "short")
-	if code != exitProblems || strings.Contains(out, "√") || !strings.Contains(out, "× ServiceGroup purelb-system/twice") || !strings.Contains(out, "see docs/kubectl-purelb.md#check-configuration") {
+	if code != exitProblems || strings.Contains(out, "√") || !strings.Contains(out, "× ServiceGroup purelb-system/twice") || !strings.Contains(out, "/docs/kubectl-purelb.md#check-configuration") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }

@@ -63,17 +63,17 @@ func serviceNames(w explain.World) []string {
 	return names
 }
 
-func groupNames(w explain.World) []string { return named(w.Groups, (*v2.ServiceGroup).GetName) }
+func groupNames(w explain.World) []string { return namesOf(w.Groups, (*v2.ServiceGroup).GetName) }
 
-func nodeNames(w explain.World) []string { return named(w.Nodes, (*corev1.Node).GetName) }
+func nodeNames(w explain.World) []string { return namesOf(w.Nodes, (*corev1.Node).GetName) }
 
-func agentNames(w explain.World) []string { return named(w.Agents, (*v2.LBNodeAgent).GetName) }
+func agentNames(w explain.World) []string { return namesOf(w.Agents, (*v2.LBNodeAgent).GetName) }
 
 func configurationNames(w explain.World) []string {
-	return named(w.Configurations, (*bgpv1.BGPConfiguration).GetName)
+	return namesOf(w.Configurations, (*bgpv1.BGPConfiguration).GetName)
 }
 
-func named[T any](all []T, name func(*T) string) (names []string) {
+func namesOf[T any](all []T, name func(*T) string) (names []string) {
 	for i := range all {
 		names = append(names, name(&all[i]))
 	}

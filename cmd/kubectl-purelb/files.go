@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +24,23 @@ type document struct {
 	// line is the number of the document's first line in the file.
 	line int
 	text []byte
+	// found says that the file was found in a folder, and not named.
+	found bool
+}
+
+var yamlLine = regexp.MustCompile(`^.*?line (\d+): `)
+
+// fault returns err, which a parser of YAML found in d, with the line in the file.
+func (d document) fault(err error) error {
+	text, line := oneLine(err), d.line
+	if at := yamlLine.FindStringSubmatch(text); at != nil {
+		n, _ := strconv.Atoi(at[1]) // The expression accepts only digits.
+		text, line = text[len(at[0]):], line+n-1
+	}
+	if strings.Contains(text, "invalid map key") {
+		text = "a key is not text"
+	}
+	return fmt.Errorf("%s:%d: this is not YAML: %s", d.file, line, text)
 }
 
 // readFiles reads a world from the files.
@@ -31,8 +50,16 @@ func (o *options) readFiles() (explain.World, error) {
 		return explain.World{}, err
 	}
 	l := newLoader(o.purelb)
+	l.judges = o.judges
+	var errs []error
 	for _, d := range docs {
-		l.read(d)
+		errs = append(errs, l.read(d))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return explain.World{}, err
+	}
+	for _, note := range l.notes {
+		fmt.Fprintln(o.errs, "note:", note)
 	}
 	if len(l.pending) == 0 && len(l.w.Mistakes) == 0 {
 		return explain.World{}, fmt.Errorf("%s: no ServiceGroup, LBNodeAgent, BGPConfiguration, Service or other object that PureLB reads", strings.Join(o.files, ", "))
@@ -80,7 +107,10 @@ func (o *options) documents() ([]document, error) {
 			if err != nil {
 				return nil, err
 			}
-			docs = append(docs, split(path, text)...)
+			for _, d := range split(path, text) {
+				d.found = path != name
+				docs = append(docs, d)
+			}
 		}
 	}
 	return docs, nil

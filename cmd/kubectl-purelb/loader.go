@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,10 @@ type loader struct {
 	allocator *corev1.PodSpec
 	// pending are the objects to read, in their order.
 	pending []pending
+	// judges says to judge objects as an API server does, which refuses some.
+	judges bool
+	// notes are about files of folders that are left out.
+	notes []string
 }
 
 // pending is an object to read.
@@ -38,7 +43,7 @@ type pending struct {
 	head
 	place explain.Origin
 	text  []byte
-	read  func(*loader, explain.Object, string, []byte) error
+	read  func(*loader, explain.Object, []byte) error
 }
 
 // newLoader returns a loader for PureLB in namespace. If it is "", find finds it.
@@ -63,8 +68,14 @@ func (l *loader) world() explain.World {
 			continue
 		}
 		l.w.Origins[o] = p.place
-		if err := p.read(l, o, p.APIVersion, p.text); err != nil {
-			l.mistake(o, "", "the API server would refuse it: "+oneLine(err))
+		known := len(l.w.Mistakes)
+		err := l.defined(&p, o)
+		if err == nil {
+			err = p.read(l, o, p.text)
+		}
+		if err != nil && len(l.w.Mistakes) == known {
+			at, text := wrongType(err)
+			l.mistake(o, at, text)
 		}
 		if p.Metadata.Namespace == "" && o.Namespace != "" {
 			l.guess(o, explain.FieldNamespace, "the plugin assumes namespace "+o.Namespace)
@@ -83,39 +94,45 @@ type head struct {
 	Items           []json.RawMessage `json:"items"`
 }
 
-// read reads one document. It records a mistake if the document is not valid.
-func (l *loader) read(d document) {
+// read reads one document. It fails if the document is not YAML. Of a folder, it leaves out what is
+// no manifest.
+func (l *loader) read(d document) error {
 	text, err := yaml.YAMLToJSONStrict(d.text)
-	if err != nil {
-		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: fmt.Sprintf("%s:%d", d.file, d.line), Message: "this is not YAML: " + oneLine(err) + ifTemplate(d.text)})
-		return
+	template := bytes.Contains(d.text, []byte("{{"))
+	switch {
+	case err != nil && template && d.found:
+		l.notes = append(l.notes, d.file+" is left out, because it is a template")
+		return nil
+	case err != nil && template:
+		return fmt.Errorf(`%s:%d: this is not YAML; if it is a template, give the output of "helm template" instead`, d.file, d.line)
+	case err != nil:
+		return d.fault(err)
+	case string(text) == "null":
+		return nil // only comments
 	}
-	if string(text) == "null" {
-		return // only comments
-	}
-	l.object(explain.Origin{File: d.file, Line: d.line, Lines: linesOf(d)}, text)
+	l.object(explain.Origin{File: d.file, Line: d.line, Lines: linesOf(d)}, text, d.found)
+	return nil
 }
 
-// ifTemplate returns what to do if text looks like a template of Helm.
-func ifTemplate(text []byte) string {
-	if !bytes.Contains(text, []byte("{{")) {
-		return ""
-	}
-	return `; if it is a template, give the output of "helm template" instead`
-}
-
-// object reads one object. place is its place in the files.
-func (l *loader) object(place explain.Origin, text []byte) {
+// object reads one object. place is its place in the files. found says that the file was found in a
+// folder, and not named.
+func (l *loader) object(place explain.Origin, text []byte, found bool) {
 	var h head
-	if err := json.Unmarshal(text, &h); err != nil {
-		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: "this is not a Kubernetes object: " + oneLine(err)})
+	err := json.Unmarshal(text, &h)
+	switch {
+	case found && (err != nil || h.Kind == "" || h.APIVersion == ""):
+		l.notes = append(l.notes, place.At("")+" is left out, because it is no manifest")
+		return
+	case err != nil:
+		at, text := wrongType(err)
+		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(at), Message: "this is not a Kubernetes object: " + text})
 		return
 	}
 	if h.Kind == "List" || h.Items != nil && strings.HasSuffix(h.Kind, "List") {
 		for i, item := range h.Items {
 			item = typed(item, h)
 			place.Path = fmt.Sprintf("items[%d]", i)
-			l.object(place, item)
+			l.object(place, item, false)
 		}
 		return
 	}
@@ -237,24 +254,20 @@ func groupOf(apiVersion string) string {
 }
 
 // kinds are the functions that read objects, by API group and kind.
-var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text []byte) error{
-	"purelb.io/ServiceGroup": func(l *loader, o explain.Object, apiVersion string, text []byte) error {
-		text, err := withDefaults(apiVersion, text)
-		if err != nil {
-			return err
-		}
+var kinds = map[string]func(l *loader, o explain.Object, text []byte) error{
+	"purelb.io/ServiceGroup": func(l *loader, o explain.Object, text []byte) error {
 		return add(l, o, text, &l.w.Groups, func(g *v2.ServiceGroup) { g.Namespace = o.Namespace })
 	},
-	"purelb.io/LBNodeAgent": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"purelb.io/LBNodeAgent": func(l *loader, o explain.Object, text []byte) error {
 		return add(l, o, text, &l.w.Agents, func(a *v2.LBNodeAgent) { a.Namespace = o.Namespace })
 	},
-	"bgp.purelb.io/BGPConfiguration": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"bgp.purelb.io/BGPConfiguration": func(l *loader, o explain.Object, text []byte) error {
 		return add(l, o, text, &l.w.Configurations, func(c *bgpv1.BGPConfiguration) { c.Namespace = o.Namespace })
 	},
-	"bgp.purelb.io/BGPNodeStatus": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"bgp.purelb.io/BGPNodeStatus": func(l *loader, o explain.Object, text []byte) error {
 		return add(l, o, text, &l.w.NodeStatuses, func(*bgpv1.BGPNodeStatus) {})
 	},
-	"Service": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"Service": func(l *loader, o explain.Object, text []byte) error {
 		var services []corev1.Service
 		err := add(l, o, text, &services, func(svc *corev1.Service) { svc.Namespace = o.Namespace; l.complete(svc) })
 		for _, svc := range services {
@@ -262,10 +275,10 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		}
 		return err
 	},
-	"Node": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"Node": func(l *loader, o explain.Object, text []byte) error {
 		return add(l, o, text, &l.w.Nodes, func(*corev1.Node) {})
 	},
-	"Pod": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"Pod": func(l *loader, o explain.Object, text []byte) error {
 		var pods []corev1.Pod
 		err := add(l, o, text, &pods, func(p *corev1.Pod) { p.Namespace = o.Namespace })
 		for _, p := range pods {
@@ -275,19 +288,19 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		}
 		return err
 	},
-	"Namespace": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"Namespace": func(l *loader, o explain.Object, text []byte) error {
 		var ns corev1.Namespace
 		err := json.Unmarshal(text, &ns)
 		l.w.Namespaces = append(l.w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: ns.ObjectMeta})
 		return err
 	},
-	"discovery.k8s.io/EndpointSlice": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"discovery.k8s.io/EndpointSlice": func(l *loader, o explain.Object, text []byte) error {
 		return add(l, o, text, &l.w.EndpointSlices, func(s *discoveryv1.EndpointSlice) { s.Namespace = o.Namespace })
 	},
-	"networking.k8s.io/ServiceCIDR": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"networking.k8s.io/ServiceCIDR": func(l *loader, o explain.Object, text []byte) error {
 		return add(l, o, text, &l.w.Networks, func(*networkingv1.ServiceCIDR) {})
 	},
-	"coordination.k8s.io/Lease": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"coordination.k8s.io/Lease": func(l *loader, o explain.Object, text []byte) error {
 		var leases []coordinationv1.Lease
 		err := add(l, o, text, &leases, func(*coordinationv1.Lease) {})
 		for _, one := range leases {
@@ -297,7 +310,7 @@ var kinds = map[string]func(l *loader, o explain.Object, apiVersion string, text
 		}
 		return err
 	},
-	"apps/Deployment": func(l *loader, o explain.Object, _ string, text []byte) error {
+	"apps/Deployment": func(l *loader, o explain.Object, text []byte) error {
 		var d appsv1.Deployment
 		if err := json.Unmarshal(text, &d); err != nil {
 			return err
@@ -333,29 +346,25 @@ func fieldOf(text string) string {
 	return field
 }
 
-// withDefaults sets the defaults of a ServiceGroup. They depend on the version.
-func withDefaults(apiVersion string, text []byte) ([]byte, error) {
-	var o map[string]any
-	if err := json.Unmarshal(text, &o); err != nil {
-		return nil, err
+// wrongType returns the field of err, an error about a value of the wrong type, and says what is
+// wrong with it. Of another error it returns the text.
+func wrongType(err error) (at, text string) {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return "", oneLine(err)
 	}
-	announce := "local"
-	if strings.HasSuffix(apiVersion, "/v1") {
-		announce = "auto"
+	is, _, _ := strings.Cut(wrong.Value, " ")
+	text = "it is " + inYAML[is]
+	if want := inYAML[wrong.Type.Kind().String()]; wrong.Field != "" && want != "" {
+		text = fmt.Sprintf("%s: there is %s in place of %s", wrong.Field, inYAML[is], want)
 	}
-	set(o, announce, "spec", "local", "announce")
-	set(o, "/var/run/purelb/ipam.sock", "spec", "external", "socket")
-	return json.Marshal(o)
+	return wrong.Field, text
 }
 
-// set sets the field at path if the field is missing and its parent object exists.
-func set(o map[string]any, value string, path ...string) {
-	for _, name := range path[:len(path)-1] {
-		o, _ = o[name].(map[string]any)
-	}
-	if _, there := o[path[len(path)-1]]; o != nil && !there {
-		o[path[len(path)-1]] = value
-	}
+// inYAML are the words for values, by what package json and Go call them.
+var inYAML = map[string]string{
+	"string": "text", "number": "a number", "bool": "true or false", "array": "a list", "object": "a mapping",
+	"int": "a number", "int32": "a number", "int64": "a number", "uint32": "a number", "slice": "a list", "struct": "a mapping", "map": "a mapping",
 }
 
 // oneLine returns the text of err on one line.

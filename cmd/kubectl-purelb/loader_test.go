@@ -2,77 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 )
-
-// The API server fills in defaults by the definition of the version. Files have not
-// been there, so the loader fills them in: all that there are, and no others.
-func TestDefaultsAreThoseOfTheDefinition(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "charts", "purelb", "crds", "purelb.io_servicegroups.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var crd struct {
-		Spec struct {
-			Versions []struct {
-				Name   string         `json:"name"`
-				Schema map[string]any `json:"schema"`
-			} `json:"versions"`
-		} `json:"spec"`
-	}
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		t.Fatal(err)
-	}
-	for _, version := range crd.Spec.Versions {
-		want := map[string]any{}
-		defaultsOf(version.Schema["openAPIV3Schema"].(map[string]any), "", want)
-		doc := `{"apiVersion":"purelb.io/` + version.Name + `","kind":"ServiceGroup","spec":{"local":{},"remote":{},"netbox":{},"external":{}}}`
-		filled, err := withDefaults("purelb.io/"+version.Name, []byte(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var o map[string]any
-		if err := yaml.Unmarshal(filled, &o); err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]any{}
-		leaves(o["spec"].(map[string]any), ".spec", got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", version.Name, diff)
-		}
-	}
-}
-
-// defaultsOf collects the defaults of a schema, by path.
-func defaultsOf(schema map[string]any, path string, found map[string]any) {
-	if value, ok := schema["default"]; ok {
-		found[path] = value
-	}
-	properties, _ := schema["properties"].(map[string]any)
-	for name, one := range properties {
-		defaultsOf(one.(map[string]any), path+"."+name, found)
-	}
-	if items, ok := schema["items"].(map[string]any); ok {
-		defaultsOf(items, path+"[]", found)
-	}
-}
-
-func leaves(o map[string]any, path string, found map[string]any) {
-	for name, value := range o {
-		if inner, ok := value.(map[string]any); ok {
-			leaves(inner, path+"."+name, found)
-			continue
-		}
-		found[path+"."+name] = value
-	}
-}
 
 // Each document knows its line.
 func TestADocumentIsNeverLost(t *testing.T) {
@@ -104,7 +39,9 @@ func TestADocumentIsNeverLost(t *testing.T) {
 func TestVersionsDifferInTheirDefault(t *testing.T) {
 	l := newLoader(installNamespace)
 	for _, version := range []string{"v1", "v2"} {
-		l.read(document{"x", 1, []byte("{apiVersion: purelb.io/" + version + ", kind: ServiceGroup, metadata: {name: " + version + "}, spec: {local: {}}}")})
+		if err := l.read(document{file: "x", line: 1, text: []byte("{apiVersion: purelb.io/" + version + ", kind: ServiceGroup, metadata: {name: " + version + "}, spec: {local: {}}}")}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w := l.world()
 	if got := w.Groups[0].Spec.Local.Announce; got != v2.AnnounceAuto {

@@ -43,6 +43,34 @@ func TestTheManualShowsRealAnswers(t *testing.T) {
 	}
 }
 
+// A gate of a repository accepts what the manual tells people to write.
+func TestTheExamplesOfTheManualAreValid(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, page := range append(pages, filepath.Join("..", "..", "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			out, code := offline(t, block, "validate", "-f", "-")
+			if code == exitProblems || code == exitFailed && !strings.Contains(out, "or other object that PureLB reads") {
+				t.Errorf("%s: exit code %d:\n%s\nof\n%s", page, code, out, block)
+			}
+			if code == exitFine {
+				n++
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("the manual has %d examples", n)
+	}
+}
+
 var commandLine = regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?)kubectl purelb ([a-z][^`|\n]*)")
 
 // A reader can run the commands of the pages: their subcommands and flags exist.

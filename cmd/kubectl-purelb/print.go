@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
@@ -16,7 +17,8 @@ import (
 
 // print writes a in the requested format, which isFormat has accepted.
 func (o *options) print(a answer) error {
-	switch o.output {
+	form, template, _ := strings.Cut(o.output, "=")
+	switch form {
 	case "json":
 		a = full(a)
 		e := json.NewEncoder(o.out)
@@ -30,12 +32,44 @@ func (o *options) print(a answer) error {
 		}
 		_, err = o.out.Write(text)
 		return err
+	case "jsonpath":
+		return printPath(o.out, full(a), template)
+	case "name":
+		for _, name := range a.(named).Names() {
+			fmt.Fprintln(o.out, name)
+		}
+		return nil
 	case "short":
 		if s, can := a.(interface{ Short() []explain.Table }); can {
 			return printTables(o.out, s.Short())
 		}
+	case "wide":
+		if w, can := a.(interface{ Wide() []explain.Table }); can {
+			return printTables(o.out, w.Wide())
+		}
 	}
 	return printTables(o.out, a.Tables())
+}
+
+// named is the answer of a command that lists objects. The names are TYPE/NAME, as explain takes them.
+type named interface{ Names() []string }
+
+// printPath writes what template, a JSONPath as kubectl takes it, selects of a.
+func printPath(to io.Writer, a answer, template string) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	p, err := printers.NewJSONPathPrinter(template)
+	if err != nil {
+		return err
+	}
+	p.AllowMissingKeys(true)
+	return p.PrintObj(&unstructured.Unstructured{Object: all}, to)
 }
 
 // full returns a with an empty list in place of each nil list, so that JSON and YAML show no null

@@ -28,6 +28,8 @@ type options struct {
 	// output is the format of the answer. files, if any, are read instead of a cluster.
 	output string
 	files  []string
+	// judges says to judge the objects of files as an API server does.
+	judges bool
 	// endpointsOf is the Service, "namespace/name", whose endpoints the command needs.
 	endpointsOf string
 	// asksAllocator says that the command needs the state of the allocator.
@@ -67,9 +69,10 @@ there is no answer.`,
 		f.Usage = "The namespace of the object; lists show only this namespace, unless it is that of PureLB"
 	}
 	flags.StringVar(&o.purelb, "purelb-namespace", "", "The namespace that PureLB is installed in, if it cannot be found")
-	flags.StringVarP(&o.output, "output", "o", "table", "The form of the answer: table, json or yaml")
+	flags.StringVarP(&o.output, "output", "o", "table", "The form of the answer: table, wide, json, yaml, jsonpath=TEMPLATE; of lists also name")
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "Files or directories with objects, - for standard input, in place of the cluster")
 	root.AddCommand(newStatus(o), newPools(o), newServices(o), newElection(o), newBGP(o), newExplain(o), newInspect(o), newProbe(o), newIPAM(o), newImport(o), newAdopt(o), newLeave(o), newMove(o), newRebalance(o), newWatch(o), newCheck(o), newDashboard(o), newValidate(o), newReport(o), newVersion(o))
+	o.hideConnection(root)
 	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return formats(cmd), cobra.ShellCompDirectiveNoFileComp
 	})

@@ -13,7 +13,7 @@ func newPools(o *options) *cobra.Command {
 	var services bool
 	cmd := o.command("pools", "Show how full the ranges of addresses are", "",
 		`  kubectl purelb pools
-  kubectl purelb pools --service-group default --show-services`,
+  kubectl purelb pools --group default -o wide`,
 		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
 			f.Namespace = o.scope(w)
 			p, err := explain.PoolsOf(w, f, services)

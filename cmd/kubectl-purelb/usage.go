@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // withHelp returns an error about the command line that names the help of cmd.
@@ -66,9 +67,12 @@ func isName(name string) error {
 
 // formats are the formats of --output.
 func formats(cmd *cobra.Command) []string {
-	all := []string{"table", "json", "yaml"}
-	if cmd.Name() == "check" {
+	all := []string{"table", "wide", "json", "yaml", "jsonpath="}
+	switch cmd.Name() {
+	case "check":
 		all = append(all, "short")
+	case "services", "pools":
+		all = append(all, "name")
 	}
 	return all
 }
@@ -76,8 +80,37 @@ func formats(cmd *cobra.Command) []string {
 // isFormat accepts the formats of --output.
 func (o *options) isFormat(cmd *cobra.Command, _ []string) error {
 	all := formats(cmd)
-	if slices.Contains(all, o.output) {
+	form, template, is := strings.Cut(o.output, "=")
+	if is && template != "" {
+		form += "="
+	}
+	if slices.Contains(all, form) {
 		return nil
 	}
 	return fmt.Errorf("--output %q is not an output format of %s; use %s", o.output, cmd.CommandPath(), strings.Join(all, ", "))
+}
+
+// hideConnection leaves kubectl's own flags, how to reach a cluster, out of the help of all commands
+// below root. As in kubectl, the command options lists them.
+func (o *options) hideConnection(root *cobra.Command) {
+	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.kube.AddFlags(connection)
+	hide := func(hidden bool) {
+		connection.VisitAll(func(f *pflag.Flag) { root.PersistentFlags().Lookup(f.Name).Hidden = hidden && f.Name != "namespace" })
+	}
+	usual := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		hide(true)
+		defer hide(false)
+		err := usual(cmd)
+		fmt.Fprintln(cmd.OutOrStdout(), "\nUse \"kubectl purelb options\" for the flags that say how to reach a cluster.")
+		return err
+	})
+	root.AddCommand(&cobra.Command{
+		Use: "options", Short: "List the flags that say how to reach a cluster", Args: noArguments, Example: "  kubectl purelb options",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(o.out, connection.FlagUsages())
+			return err
+		},
+	})
 }

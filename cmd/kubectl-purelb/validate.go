@@ -13,7 +13,7 @@ func newValidate(o *options) *cobra.Command {
 	var strict, against bool
 	cmd := o.command("validate", "Check the configuration, of a cluster or of files",
 		`Check ServiceGroups, LBNodeAgents, BGPConfigurations and what Services get from them,
-by the rules that PureLB's programs go by.
+by the schemas of the API server and the rules that PureLB's programs go by.
 
 Each line is PASS, WARN or FAIL, with file and line of what is in a file. The exit code
 is 1 if there is a FAIL, and with --strict also if there is a WARN.
@@ -36,6 +36,7 @@ would not change. Nothing is applied.`,
 			v := explain.Validate(w)
 			return v, v.Fail > 0 || strict && v.Warn > 0, nil
 		})
+	cmd.PreRun = func(*cobra.Command, []string) { o.judges = true }
 	withWorld := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !against {

@@ -28,3 +28,6 @@ func Version() string {
 	}
 	return version
 }
+
+// Tag is the tag of this program's release in Git, or the branch of a build that is no release.
+func Tag() string { return cmp.Or(release, "main") }

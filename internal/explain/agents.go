@@ -145,7 +145,7 @@ func addressLines(state agentstate.State, ip netip.Addr) []string {
 		lines = append(lines, begin+" is on "+state.Here[i].Interface)
 		if by := state.Here[i].AnswersBy; by != "" {
 			lines = append(lines, state.Node+": clients outside of its network get their answers by "+by+
-				", the interface of the default route, which a router may drop: see docs/your-network.md#second-cards")
+				", the interface of the default route, which a router may drop: see "+manual("your-network.md#second-cards"))
 		}
 	} else if i := slices.IndexFunc(state.NotHere, at); i >= 0 {
 		a := state.NotHere[i]

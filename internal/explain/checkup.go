@@ -130,7 +130,7 @@ func (c *Checkup) add(p probe, r result) {
 	note := func(status, message string, passing bool) {
 		one := Finding{Category: p.category, Check: p.name, Status: status, Message: message, passing: passing}
 		if status != FindingFine {
-			one.Hint = "docs/kubectl-purelb.md#check-" + p.name
+			one.Hint = manual("kubectl-purelb.md#check-" + p.name)
 		}
 		c.Findings = append(c.Findings, one)
 	}

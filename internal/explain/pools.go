@@ -194,6 +194,21 @@ func (p Pools) Tables() []Table {
 	return append([]Table{t}, unreadTable(p.Unread)...)
 }
 
+// Wide returns the tables of p with the Services of each range.
+func (p Pools) Wide() []Table {
+	p.showServices = true
+	return p.Tables()
+}
+
+// Names returns the names of the ServiceGroups.
+func (p Pools) Names() []string {
+	var names []string
+	for _, g := range p.ServiceGroups {
+		names = append(names, "servicegroup.purelb.io/"+g.Name)
+	}
+	return names
+}
+
 // known prints n, or a word if it is unknown.
 func known(n *big.Int) string {
 	if n == nil {

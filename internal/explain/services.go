@@ -368,6 +368,15 @@ func (v *view) liveNodes() []string {
 	return live
 }
 
+// Names returns the names of the Services, with their namespaces.
+func (s Services) Names() []string {
+	var names []string
+	for _, l := range s.Services {
+		names = append(names, "service/"+l.Namespace+"/"+l.Service)
+	}
+	return names
+}
+
 // Tables returns the tables of s.
 func (s Services) Tables() []Table {
 	t := Table{Head: []string{"NAMESPACE", "SERVICE", "IPS", "POOL", "TYPE", "IPAM", "ANNOUNCING", "SHARING", "STATUS"}}

@@ -181,8 +181,13 @@ func (v *view) silence(s bgpv1.BGPNodeStatusStatus) string {
 // mostWarnings is how many warnings the tables of a Status show.
 const mostWarnings = 20
 
-// Tables returns the tables of s.
-func (s Status) Tables() []Table {
+// Tables returns the tables of s, with the first warnings.
+func (s Status) Tables() []Table { return s.tables(mostWarnings) }
+
+// Wide returns the tables of s with all warnings.
+func (s Status) Wide() []Table { return s.tables(len(s.Warnings)) }
+
+func (s Status) tables(most int) []Table {
 	var tables []Table
 	if s.Components != nil {
 		leads := ""
@@ -211,11 +216,11 @@ func (s Status) Tables() []Table {
 	}
 	tables = append(tables, Table{Title: "Services", Lines: []string{services}})
 	overall := Table{Title: "Overall: " + s.Overall}
-	for _, w := range s.Warnings[:min(len(s.Warnings), mostWarnings)] {
+	for _, w := range s.Warnings[:min(len(s.Warnings), most)] {
 		overall.Lines = append(overall.Lines, "  "+w)
 	}
-	if more := len(s.Warnings) - mostWarnings; more > 0 {
-		overall.Lines = append(overall.Lines, fmt.Sprintf("  and %d more; -o json has all, and \"kubectl purelb services --problems\" lists Services", more))
+	if more := len(s.Warnings) - most; more > 0 {
+		overall.Lines = append(overall.Lines, fmt.Sprintf("  and %d more; -o wide has all, and \"kubectl purelb services --problems\" lists Services", more))
 	}
 	return append(append(tables, overall), unreadTable(s.Unread)...)
 }

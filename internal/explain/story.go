@@ -10,6 +10,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/buildinfo"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/service"
 )
@@ -38,8 +39,13 @@ type Section struct {
 func (s *Story) setSummary(problem bool, code, summary string) {
 	s.Problem, s.Code, s.Summary = problem, code, summary
 	if anchored(code) {
-		s.See = "docs/refusals.md#" + strings.ToLower(code)
+		s.See = manual("refusals.md#" + strings.ToLower(code))
 	}
+}
+
+// manual returns the address of a place in the manual of this version.
+func manual(place string) string {
+	return "https://github.com/purelb/purelb/blob/" + buildinfo.Tag() + "/docs/" + place
 }
 
 // anchored reports whether docs/refusals.md has a section of that name.

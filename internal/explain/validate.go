@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
@@ -146,6 +148,11 @@ func (v *view) at(o Object, field string) string { return v.Origins[o].At(field)
 func (v *view) checkMistakes() []Check {
 	var checks []Check
 	for _, m := range v.Mistakes {
+		if m.Field != "" && slices.ContainsFunc(v.state.Config.Problems, func(p config.Problem) bool {
+			return p.Field == m.Field && (Object{p.Kind, p.Namespace, p.Name}) == m.Object
+		}) {
+			continue // The programs say more about it.
+		}
 		c := Check{Status: Fail, Message: m.Message, At: m.Place}
 		if m.Object != (Object{}) {
 			c.Object, c.At = m.Object.String(), cmp.Or(v.at(m.Object, m.Field), m.Place)
@@ -167,7 +174,7 @@ func (v *view) checkObjects() []Check {
 	}
 	var checks []Check
 	for _, o := range all {
-		found := 0
+		found := slices.IndexFunc(v.Mistakes, func(m Mistake) bool { return m.Object == o }) + 1
 		for _, p := range v.state.Config.Problems {
 			if (Object{p.Kind, p.Namespace, p.Name}) != o {
 				continue
@@ -285,6 +292,9 @@ func (v *view) checkAgents() []Check {
 // checkPeering reports the problems of each BGPConfiguration that are the same on every node.
 func (v *view) checkPeering() []Check {
 	cluster := v.peeringCluster()
+	if v.absent(KindNodes) {
+		cluster.Nodes = imagined(cluster.Configs)
+	}
 	var checks []Check
 	for _, c := range v.Configurations {
 		if o := (Object{"BGPConfiguration", c.Namespace, c.Name}); c.Namespace != v.Namespace {
@@ -302,7 +312,7 @@ func (v *view) checkPeering() []Check {
 			add(Warn, peering.ReasonNotInEffect, "spec.nodeSelector", ": it is not in effect: "+text)
 			continue
 		}
-		found := 0
+		found := slices.IndexFunc(v.Mistakes, func(m Mistake) bool { return m.Object == o }) + 1
 		for _, p := range cluster.Problems(c, secretsUnread) {
 			found++
 			add(Fail, p.Reason, p.Field, ": "+p.String())
@@ -312,6 +322,28 @@ func (v *view) checkPeering() []Check {
 		}
 	}
 	return checks
+}
+
+// imagined returns the labels of one node for each selector, and of one that no selector is for.
+func imagined(configs []bgpv1.BGPConfiguration) []map[string]string {
+	nodes := []map[string]string{nil}
+	for _, c := range configs {
+		if c.Spec.NodeSelector == nil {
+			continue
+		}
+		node := map[string]string{}
+		maps.Copy(node, c.Spec.NodeSelector.MatchLabels)
+		for _, e := range c.Spec.NodeSelector.MatchExpressions {
+			switch {
+			case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
+				node[e.Key] = e.Values[0]
+			case e.Operator == metav1.LabelSelectorOpExists:
+				node[e.Key] = ""
+			}
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
 }
 
 // checkServices reports for each Service of PureLB whether it gets the addresses that it
