@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,13 +58,15 @@ time. You need the right to patch Services.`,
 	})
 }
 
-// transferring completes cmd, which moves Services.
+// transferring completes cmd, which moves Services between load balancers.
 func (o *options) transferring(leave bool, cmd *cobra.Command) *cobra.Command {
 	wish := explain.Wish{Leave: leave}
-	var all, dry bool
-	var limit time.Duration
+	var all bool
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		_, known := explain.Programs[wish.From]
 		switch {
+		case wish.From != "" && !known:
+			return fmt.Errorf("--from %q is no load balancer that adopt knows; use %s", wish.From, programs())
 		case all && len(args) == 0:
 			return nil
 		case all:
@@ -73,88 +74,32 @@ func (o *options) transferring(leave bool, cmd *cobra.Command) *cobra.Command {
 		}
 		return oneArgument(isService)(cmd, args)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, known := explain.Programs[wish.From]
-		switch {
-		case wish.From != "" && !known:
-			return fmt.Errorf("--from %q is no load balancer that adopt knows; use %s", wish.From, programs())
-		case !dry && len(o.files) > 0:
-			return fmt.Errorf("%s changes a cluster; with files use --dry-run", cmd.CommandPath())
-		}
-		wish.Only, o.noBGP = strings.Join(args, ""), true
-		w, err := o.world(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if w.Uninstalled != "" {
-			fmt.Fprintln(o.errs, "note:", w.Uninstalled)
-		}
-		moves, err := explain.TransfersOf(w, wish)
-		if err != nil {
-			return err
-		}
-		if !dry {
-			if err := o.transfer(cmd.Context(), w, &moves, leave, limit); err != nil {
-				return err
-			}
-		}
-		return o.finish(moves, moves.Problem(wish.Only != ""))
-	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "All Services")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "Change nothing")
-	cmd.Flags().DurationVar(&limit, "timeout", time.Minute, "How long to wait for each Service")
 	if !leave {
 		cmd.Flags().StringVar(&wish.From, "from", "", "Only Services of this load balancer: "+programs())
 		_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(slices.Sorted(maps.Keys(explain.Programs)), cobra.ShellCompDirectiveNoFileComp))
 	}
-	return cmd
+	return o.changing(cmd, time.Minute, func(w explain.World, args []string) (plan, error) {
+		wish.Only = strings.Join(args, "")
+		moves, err := explain.TransfersOf(w, wish)
+		return plan{moves, func() bool { return moves.Problem(wish.Only != "") }, func(r *reader) (all [][]step) {
+			for _, together := range moves.Together() {
+				var steps []step
+				for _, t := range together {
+					steps = append(steps, step{
+						key: t.Key(), ips: t.IPs, state: &t.State, why: &t.Why,
+						begin:   func(ctx context.Context) error { return r.move(ctx, *t) },
+						missing: func(w explain.World) string { return explain.Unfinished(w, t.Key(), leave) },
+					})
+				}
+				all = append(all, steps)
+			}
+			return all
+		}}, err
+	})
 }
 
 func programs() string { return strings.Join(slices.Sorted(maps.Keys(explain.Programs)), ", ") }
-
-// transfer moves the Services that are ready, one address after the other, until one is not done in time.
-func (o *options) transfer(ctx context.Context, w explain.World, moves *explain.Transfers, leave bool, limit time.Duration) error {
-	r, err := o.newReader()
-	if err != nil {
-		return err
-	}
-	r.find(ctx)
-	for i := range moves.Services {
-		if moves.Services[i].State != explain.Ready {
-			continue
-		}
-		all := moves.Together(i)
-		for n, t := range all {
-			if err := r.move(ctx, *t); err != nil {
-				for _, before := range all[:n] {
-					before.State, before.Why = explain.Stopped, t.Key()+", which shares its address, was not changed"
-				}
-				t.State, t.Why = explain.Stopped, oneLine(err)
-				return nil
-			}
-		}
-		for _, t := range all {
-			if why := o.awaited(ctx, r, &w, *t, leave, limit); why != "" {
-				t.State, t.Why = explain.Stopped, why
-				return nil
-			}
-			t.State, t.Why = explain.Done, ""
-			fmt.Fprintln(o.errs, t.Key()+": done")
-		}
-	}
-	return nil
-}
-
-// awaited waits until t is done, and says what is missing when the time is over.
-func (o *options) awaited(ctx context.Context, r *reader, w *explain.World, t explain.Transfer, leave bool, limit time.Duration) string {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	why, err := await(ctx, o, limit/100, func(ctx context.Context) (string, bool, error) { return r.unfinished(ctx, w, t, leave) })
-	if err != nil {
-		return oneLine(err)
-	}
-	return why
-}
 
 // move makes the changes of t in the API server.
 func (r *reader) move(ctx context.Context, t explain.Transfer) error {
@@ -174,27 +119,4 @@ func (r *reader) move(ctx context.Context, t explain.Transfer) error {
 		}
 		return r.Status().Patch(ctx, svc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
-}
-
-// unfinished reads the Services with the addresses of t again into w, and the Leases, which say which addresses
-// nodes have as their own. It says what is missing until t is done.
-func (r *reader) unfinished(ctx context.Context, w *explain.World, t explain.Transfer, leave bool) (why string, done bool, _ error) {
-	for i := range w.Services {
-		old := &w.Services[i]
-		if old.Namespace+"/"+old.Name != t.Key() && !slices.ContainsFunc(old.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return slices.Contains(t.IPs, in.IP) }) {
-			continue
-		}
-		svc := corev1.Service{}
-		if err := r.Get(ctx, client.ObjectKeyFromObject(old), &svc); err != nil {
-			return "", false, err
-		}
-		w.Services[i] = svc
-	}
-	var leases coordinationv1.LeaseList
-	if err := r.List(ctx, &leases, client.InNamespace(r.namespace)); err != nil {
-		return "", false, err
-	}
-	w.Leases = ofNodes(leases.Items)
-	why = explain.Unfinished(*w, t.Key(), leave)
-	return why, why == "", nil
 }

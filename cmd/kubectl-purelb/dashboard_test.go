@@ -74,7 +74,7 @@ func TestDashboardScreens(t *testing.T) {
 	}{
 		{"addresses", []news{{world: recorded(t)}}, "down", []string{
 			"PureLB: WARNING, 3 of 9 Services OK, 4 addresses, at 12:00:00 UTC", "[1 Addresses 9]  2 Problems", "NAMESPACE", "  default     api       203.0.113.0      all nodes", "! shop        till", "Waiting (NamespaceDenied)"}},
-		{"problems", []news{{world: recorded(t)}}, "2", []string{"[2 Problems 10]", ">!ServiceGroup purelb-system/twice is not in use"}},
+		{"problems", []news{{world: recorded(t)}}, "2", []string{"[2 Problems 10]", ">!ServiceGroup purelb-system/twice: spec.remote"}},
 		{"pools", []news{{world: recorded(t)}}, "3", []string{"default        192.168.10.200-192.168.10.204   4      2      1       66.7"}},
 		{"nodes", []news{{world: recorded(t)}}, "4 down", []string{"  n1     yes       1", "> n2", "! n3     no"}},
 		{"bgp", []news{{world: recorded(t)}}, "5", []string{"! n2     192.168.10.1   64500      Active"}},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -57,85 +56,23 @@ The exit code is 1 if a Service did not move in time. You need the right to patc
 	return o.placing(cmd, func(w explain.World, _ []string) (explain.Placements, error) { return explain.RebalancingOf(w) })
 }
 
-// placing completes cmd, which moves the Services that plan returns.
-func (o *options) placing(cmd *cobra.Command, plan func(explain.World, []string) (explain.Placements, error)) *cobra.Command {
-	var dry bool
-	var limit time.Duration
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !dry && len(o.files) > 0 {
-			return fmt.Errorf("%s changes a cluster; with files use --dry-run", cmd.CommandPath())
-		}
-		o.noBGP = true
-		w, err := o.world(cmd.Context())
-		if err != nil {
-			return err
-		}
-		all, err := plan(w, args)
-		if err != nil {
-			return err
-		}
-		if !dry {
-			if err := o.place(cmd.Context(), w, &all, limit); err != nil {
-				return err
-			}
-		}
-		return o.finish(all, all.Problem())
-	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "Change nothing")
-	cmd.Flags().DurationVar(&limit, "timeout", 30*time.Second, "How long to wait for each Service")
-	return cmd
-}
-
-// place moves one Service after the other, until one does not move in time.
-func (o *options) place(ctx context.Context, w explain.World, all *explain.Placements, limit time.Duration) error {
-	r, err := o.newReader()
-	if err != nil {
-		return err
-	}
-	for i := range all.Services {
-		p := &all.Services[i]
-		if p.State != explain.Ready {
-			continue
-		}
-		why, err := o.placeOne(ctx, r, &w, *p, limit)
-		if err != nil {
-			why = oneLine(err)
-		}
-		if why != "" {
-			p.State, p.Why = explain.Stopped, why
-			return nil
-		}
-		p.State = explain.Done
-		fmt.Fprintln(o.errs, p.Key()+": done")
-	}
-	return nil
-}
-
-// placeOne names the node of p in its Service until the addresses are there, and says what is missing when the
-// time is over.
-func (o *options) placeOne(ctx context.Context, r *reader, w *explain.World, p explain.Placement, limit time.Duration) (why string, err error) {
-	if err := r.name(ctx, p, fmt.Sprintf("%q", p.To)); err != nil {
-		return "", err
-	}
-	defer func() { // also if the user interrupts the command
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-		defer cancel()
-		err = errors.Join(err, r.name(last, p, "null"))
-	}()
-	waiting, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return await(waiting, o, limit/100, func(ctx context.Context) (string, bool, error) {
-		for i := range w.Services {
-			if svc := &w.Services[i]; svc.Namespace == p.Namespace && svc.Name == p.Service {
-				now := corev1.Service{}
-				if err := r.Get(ctx, client.ObjectKeyFromObject(svc), &now); err != nil {
-					return "", false, err
+// placing completes cmd, which moves the Services that places returns.
+func (o *options) placing(cmd *cobra.Command, places func(explain.World, []string) (explain.Placements, error)) *cobra.Command {
+	return o.changing(cmd, 30*time.Second, func(w explain.World, args []string) (plan, error) {
+		all, err := places(w, args)
+		return plan{all, all.Problem, func(r *reader) (steps [][]step) {
+			for i := range all.Services {
+				if p := &all.Services[i]; p.State == explain.Ready {
+					steps = append(steps, []step{{
+						key: p.Key(), state: &p.State, why: &p.Why,
+						begin:   func(ctx context.Context) error { return r.name(ctx, *p, fmt.Sprintf("%q", p.To)) },
+						end:     func(ctx context.Context) error { return r.name(ctx, *p, "null") },
+						missing: func(w explain.World) string { return explain.Placed(w, *p) },
+					}})
 				}
-				w.Services[i] = now
 			}
-		}
-		why := explain.Placed(*w, p)
-		return why, why == "", nil
+			return steps
+		}}, err
 	})
 }
 

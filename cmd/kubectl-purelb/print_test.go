@@ -13,7 +13,6 @@ func TestAnnotationsDoNotSteerTheTerminal(t *testing.T) {
 	w := with(t, recorded(t), `Services api: {metadata: {annotations: {purelb.io/allow-shared-ip: "edge\e]0;title\a\r\nforged\tline\u009b2J"}}}`)
 	for name, a := range map[string]func() (answer, error){
 		"services": func() (answer, error) { return explain.ServicesOf(w, explain.Filter{}) },
-		"inspect":  func() (answer, error) { i, _, err := explain.Inspect(w, "default/api"); return i, err },
 	} {
 		said, err := a()
 		if err != nil {

@@ -130,35 +130,17 @@ func probeTimeout(agents int) time.Duration {
 	return time.Minute + time.Duration(agents/atOnce)*agentTimeout/5
 }
 
-// agentAt is the pod of an agent.
-type agentAt struct {
-	node, pod string
-	port      int32
-}
-
 // agents returns the running agents of nodes, or all if nodes is empty.
-func (p *prober) agents(ctx context.Context, nodes []string) ([]agentAt, error) {
+func (p *prober) agents(ctx context.Context, nodes []string) ([]monitored, error) {
 	var pods corev1.PodList
 	err := p.Get().Namespace(p.namespace).Resource("pods").
 		VersionedParams(&metav1.ListOptions{LabelSelector: "app=purelb"}, scheme.ParameterCodec).Do(ctx).Into(&pods)
 	if err != nil {
 		return nil, fmt.Errorf("list the agents: %w", p.because(err))
 	}
-	var agents []agentAt
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		c := container(&pod.Spec, "lbnodeagent")
-		if c == nil || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || len(nodes) > 0 && !slices.Contains(nodes, pod.Spec.NodeName) {
-			continue
-		}
-		for _, port := range c.Ports {
-			if port.Name == "monitoring" {
-				agents = append(agents, agentAt{pod.Spec.NodeName, pod.Name, port.ContainerPort})
-			}
-		}
-	}
+	agents := slices.DeleteFunc(serving(pods.Items, "lbnodeagent"), func(a monitored) bool { return len(nodes) > 0 && !slices.Contains(nodes, a.node) })
 	for _, node := range nodes {
-		if !slices.ContainsFunc(agents, func(a agentAt) bool { return a.node == node }) {
+		if !slices.ContainsFunc(agents, func(a monitored) bool { return a.node == node }) {
 			return nil, fmt.Errorf("no agent runs on node %s", node)
 		}
 	}
@@ -193,7 +175,7 @@ func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
 }
 
 // askOne asks one agent. It tries again if an overloaded agent sends Retry-After.
-func (p *prober) askOne(ctx context.Context, a agentAt, token string, ip netip.Addr) (answer probe.Answer, err error) {
+func (p *prober) askOne(ctx context.Context, a monitored, token string, ip netip.Addr) (answer probe.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
 	defer cancel()
 	body, err := json.Marshal(probe.Request{Address: ip})

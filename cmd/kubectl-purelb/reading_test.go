@@ -234,7 +234,7 @@ func TestWaitingEndsWithTheRightCode(t *testing.T) {
 	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "1ns"); code != exitFailed || !strings.Contains(errs, "there was no answer in time") {
 		t.Errorf("no answer: exit code %d:\n%s%s", code, out, errs)
 	}
-	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "1s"); code != exitProblems || !strings.Contains(out, "no allocator is ready") {
+	if out, errs, code := f.ask(t, "status", "--wait", "--timeout", "1s"); code != exitProblems || !strings.Contains(out, "there is no pod of the allocator") {
 		t.Errorf("problems: exit code %d:\n%s%s", code, out, errs)
 	}
 	f.faults[pathStatuses], f.objects[pathPods] = http.StatusForbidden, pods

@@ -147,8 +147,11 @@ func (s stage) answer(t *testing.T, command string) string {
 		_, err := explain.ElectionOf(w, "", strings.TrimPrefix(name, "--simulate-drain "))
 		return said("election", false, err)
 	case "inspect":
-		i, problem, err := explain.Inspect(w, name)
-		return said(i.Diagnosis.Reason, problem, err)
+		s, err := explain.Inspect(w, name)
+		if err != nil {
+			return said("", false, err)
+		}
+		return said(s.Diagnosis.Reason, s.Problem, nil)
 	case "version":
 		return fmt.Sprintf("consistent: %t", *explain.Versions(w, "").Consistent)
 	case "status":

@@ -389,7 +389,7 @@ func compareAgents(w explain.World, seen map[string]int) string {
 		if !ours {
 			continue
 		}
-		told, _, err := explain.Inspect(w, svc.Key)
+		told, err := explain.Inspect(w, svc.Key)
 		if err != nil {
 			return err.Error()
 		}
@@ -397,7 +397,7 @@ func compareAgents(w explain.World, seen map[string]int) string {
 			continue // another announcer announces it, which agents do not know
 		}
 		for _, said := range told.Announcements {
-			if complaint := compareNodes(told, said, nodes, seen); complaint != "" {
+			if complaint := compareNodes(*told.Inspection, said, nodes, seen); complaint != "" {
 				return fmt.Sprintf("%s, %s: the plugin says %+v of %+v: %s", svc.Key, said.IP, told.Elections, said, complaint)
 			}
 		}

@@ -2,9 +2,7 @@ package explain
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
@@ -31,27 +29,28 @@ type Dataplane struct {
 
 // ImportAddress is an address of a node that is announced.
 type ImportAddress struct {
-	Node      string `json:"node"`
-	Interface string `json:"interface"`
-	Address   string `json:"address"`
-	InRIB     bool   `json:"inRIB"`
+	Node      string `json:"node" col:"NODE"`
+	Interface string `json:"interface" col:"INTERFACE"`
+	Address   string `json:"address" col:"ADDRESS"`
+	InRIB     bool   `json:"inRIB" col:"IN RIB?"`
 }
 
 // AnnouncedRoute is a route that a node announces.
 type AnnouncedRoute struct {
-	Node         string   `json:"node"`
-	Route        string   `json:"route"`
-	AdvertisedTo []string `json:"advertisedTo"`
+	Node         string   `json:"node" col:"NODE"`
+	Route        string   `json:"route" col:"ROUTE"`
+	AdvertisedTo []string `json:"advertisedTo" col:"ADVERTISED TO"`
 	Services     []string `json:"services"`
+	services     string   `col:"SERVICE"`
 }
 
 // KernelRoute is a route that a node learned.
 type KernelRoute struct {
-	Node     string `json:"node"`
-	Route    string `json:"route"`
-	InKernel bool   `json:"inKernel"`
-	Table    string `json:"table"`
-	Metric   int64  `json:"metric"`
+	Node     string `json:"node" col:"NODE"`
+	Route    string `json:"route" col:"RECEIVED ROUTE"`
+	InKernel bool   `json:"inKernel" col:"IN KERNEL?"`
+	Table    string `json:"table" col:"TABLE"`
+	Metric   int64  `json:"metric" col:"METRIC"`
 	Reason   string `json:"reason,omitempty"`
 }
 
@@ -85,11 +84,10 @@ func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
 		ImportAddresses: []ImportAddress{}, RIBRoutes: []AnnouncedRoute{}, ExportRoutes: []KernelRoute{}, CrossReference: []CrossReference{},
 		Problems: v.speakerProblems(f.Node), Unread: v.unread(KindNodeStatuses, KindServices), imports: !f.NoImports, exports: !f.NoExports,
 	}
-	shown := v.shown()
 	for _, one := range v.speakers(f.Node) {
 		if d.imports && one.NetlinkImport != nil && (f.VRF == "" || one.NetlinkImport.VRF == f.VRF) {
 			d.addImports(one)
-			d.addRoutes(one, shown)
+			d.addRoutes(v, one)
 		}
 		if d.exports && one.NetlinkExport != nil {
 			d.addExports(one)
@@ -125,18 +123,19 @@ func (d *Dataplane) addImports(n bgpv1.BGPNodeStatusStatus) {
 	d.Cut = d.Cut || i.Truncated
 }
 
-func (d *Dataplane) addRoutes(n bgpv1.BGPNodeStatusStatus, shown shownAddresses) {
+func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
 	if n.RIB == nil {
 		return
 	}
 	for _, r := range n.RIB.LocalRoutes {
 		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r), Services: []string{}}
-		p, err := netip.ParsePrefix(r.Prefix)
+		to, _, err := addr.ParseRange(r.Prefix)
 		if err == nil {
-			one.Services = shown.in(p)
+			one.Services = v.servicesIn(to)
+			one.services = list(one.Services)
 		}
 		d.RIBRoutes = append(d.RIBRoutes, one)
-		if err == nil && len(one.AdvertisedTo) == 0 && !sends(n, addr.FamilyOf(p.Addr())) {
+		if err == nil && len(one.AdvertisedTo) == 0 && !sends(n, to.Family()) {
 			d.problem(n.NodeName, "%s is announced to no neighbor", r.Prefix)
 		}
 	}
@@ -179,7 +178,7 @@ func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
 	for _, r := range v.plan.Requests {
 		for _, o := range v.outlooks[r.Key()] {
 			if o.Where == announce.Remote {
-				d.refer(o, of.nodes, of.routes)
+				d.refer(o, of)
 			}
 		}
 	}
@@ -205,10 +204,10 @@ func announcedBy(rib bgpv1.NodeRIB) (all []addr.Range, complete bool) {
 	return all, true
 }
 
-func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string]rangeSet) {
+func (d *Dataplane) refer(o announce.Outlook, of routing) {
 	c := CrossReference{Service: o.Service, IP: o.IP.String(), AnnouncedBy: []string{}, MissingOn: []string{}}
-	for _, n := range nodes {
-		if routes[n].contain(o.IP) {
+	for _, n := range of.nodes {
+		if of.announces(n, o.IP) {
 			c.AnnouncedBy = append(c.AnnouncedBy, n)
 		} else {
 			c.MissingOn = append(c.MissingOn, n)
@@ -216,7 +215,7 @@ func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string]
 	}
 	d.CrossReference = append(d.CrossReference, c)
 	switch {
-	case len(nodes) == 0 || o.Idle:
+	case len(of.nodes) == 0 || o.Idle:
 	case len(c.AnnouncedBy) == 0:
 		d.Problems = append(d.Problems, fmt.Sprintf("Service %s: no node announces a route to %s", o.Service, o.IP))
 	case len(c.MissingOn) > 0 && !o.Narrow:
@@ -228,22 +227,10 @@ func (d *Dataplane) refer(o announce.Outlook, nodes []string, routes map[string]
 func (d Dataplane) Tables() []Table {
 	var tables []Table
 	if d.imports {
-		in := Table{Head: []string{"NODE", "INTERFACE", "ADDRESS", "IN RIB?"}}
-		for _, a := range d.ImportAddresses {
-			in.Rows = append(in.Rows, []string{a.Node, a.Interface, a.Address, yes(a.InRIB)})
-		}
-		rib := Table{Head: []string{"NODE", "ROUTE", "ADVERTISED TO", "SERVICE"}}
-		for _, r := range d.RIBRoutes {
-			rib.Rows = append(rib.Rows, []string{r.Node, r.Route, orDash(strings.Join(r.AdvertisedTo, ",")), orDash(list(r.Services))})
-		}
-		tables = append(tables, in, rib)
+		tables = append(tables, TableOf("", d.ImportAddresses), TableOf("", d.RIBRoutes))
 	}
 	if d.exports {
-		out := Table{Head: []string{"NODE", "RECEIVED ROUTE", "IN KERNEL?", "TABLE", "METRIC"}}
-		for _, r := range d.ExportRoutes {
-			out.Rows = append(out.Rows, []string{r.Node, r.Route, yes(r.InKernel), r.Table, fmt.Sprint(r.Metric)})
-		}
-		tables = append(tables, out)
+		tables = append(tables, TableOf("", d.ExportRoutes))
 	}
 	if d.Cut {
 		tables = append(tables, Table{Title: "Not complete", Lines: []string{"a BGPNodeStatus lists at most five entries of each kind, those with a problem first"}})

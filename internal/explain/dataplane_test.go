@@ -24,7 +24,7 @@ func TestTheDataplaneOfANodeWithManyRoutes(t *testing.T) {
 	}
 	problems := func() string {
 		d := Dataplane{}
-		d.addRoutes(n, nil)
+		d.addRoutes(&view{}, n)
 		return fmt.Sprint(d.RIBRoutes[0].AdvertisedTo, " ", d.Problems)
 	}
 	if got, want := problems(), "[] [node n1: 203.0.113.0/32 is announced to no neighbor]"; got != want {

@@ -24,18 +24,19 @@ type Election struct {
 
 // ElectionNode is one node.
 type ElectionNode struct {
-	Node    string     `json:"node"`
-	Config  string     `json:"config"`
-	Subnets []string   `json:"subnets"`
+	Node    string     `json:"node" col:"NODE"`
+	Config  string     `json:"config" col:"CONFIG"`
+	Subnets []string   `json:"subnets" col:"SUBNETS"`
 	Renewed *time.Time `json:"renewed,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
-	Healthy bool       `json:"healthy"`
+	// age and rest say for people how old the Lease is, and how long it lasts.
+	age     string `col:"RENEWED"`
+	rest    string `col:"EXPIRES"`
+	Healthy bool   `json:"healthy" col:"HEALTHY"`
 	// Announcing is nil if the Services could not be read.
-	Announcing *int   `json:"announcing"`
+	Announcing *int   `json:"announcing" col:"ANNOUNCING"`
 	Draining   string `json:"draining,omitempty"`
 	Problem    string `json:"problem,omitempty"`
-
-	renewed, expires string
 }
 
 // SubnetCoverage is the live nodes of a network.
@@ -53,12 +54,12 @@ type UncoveredRange struct {
 
 // Move is what happens to an address when a node is drained.
 type Move struct {
-	Service   string `json:"service"`
-	IP        string `json:"ip"`
-	Current   string `json:"current"`
-	NewWinner string `json:"newWinner"`
-	Subnet    string `json:"subnet"`
-	Why       string `json:"why"`
+	Service   string `json:"service" col:"SERVICE"`
+	IP        string `json:"ip" col:"IP"`
+	Current   string `json:"current" col:"CURRENT"`
+	NewWinner string `json:"newWinner" col:"NEW WINNER"`
+	Subnet    string `json:"subnet" col:"SUBNET"`
+	Why       string `json:"why" col:"WHY"`
 }
 
 // ElectionOf returns how the nodes share the local addresses. If drain names a node, it also
@@ -98,7 +99,7 @@ func (v *view) election(only string) Election {
 	for _, n := range e.Nodes {
 		switch {
 		case !n.Healthy:
-			e.Problems = append(e.Problems, fmt.Sprintf("node %s: its Lease ended %s ago, so its agent does not run or does not reach the API server", n.Node, n.expires))
+			e.Problems = append(e.Problems, fmt.Sprintf("node %s: its Lease ended %s, so its agent does not run or does not reach the API server", n.Node, n.rest))
 		case n.Problem != "":
 			e.Problems = append(e.Problems, "node "+n.Node+": "+n.Problem)
 		}
@@ -154,7 +155,10 @@ func (v *view) electionNode(n node) ElectionNode {
 	}
 	if !n.renewed.IsZero() && !v.Now.IsZero() {
 		out.Renewed, out.Expires = &n.renewed, &n.expires
-		out.renewed, out.expires = short(v.Now.Sub(n.renewed)), short(n.expires.Sub(v.Now))
+		out.age, out.rest = short(v.Now.Sub(n.renewed))+" ago", short(n.expires.Sub(v.Now))+" ago"
+		if n.Alive {
+			out.rest = "in " + short(n.expires.Sub(v.Now))
+		}
 	}
 	return out
 }
@@ -216,38 +220,9 @@ func (v *view) subnetOf(o announce.Outlook) string {
 
 // Tables returns the tables of e.
 func (e Election) Tables() []Table {
-	t := Table{Head: []string{"NODE", "CONFIG", "SUBNETS", "RENEWED", "EXPIRES", "HEALTHY", "ANNOUNCING"}}
-	for _, n := range e.Nodes {
-		expires := n.expires
-		switch {
-		case expires != "" && n.Healthy:
-			expires = "in " + expires
-		case expires != "":
-			expires += " ago"
-		}
-		renewed := n.renewed
-		if renewed != "" {
-			renewed += " ago"
-		}
-		t.Rows = append(t.Rows, []string{n.Node, orDash(n.Config), orDash(strings.Join(n.Subnets, ",")), orDash(renewed), orDash(expires), yes(n.Healthy), knownValue("%d", n.Announcing)})
-	}
-	tables := []Table{t}
+	tables := []Table{TableOf("", e.Nodes)}
 	if e.DrainNode != "" {
-		d := Table{Title: "If node " + e.DrainNode + " is drained", Head: []string{"SERVICE", "IP", "CURRENT", "NEW WINNER", "SUBNET", "WHY"}}
-		for _, m := range e.DrainSimulation {
-			d.Rows = append(d.Rows, []string{m.Service, m.IP, orDash(m.Current), orDash(m.NewWinner), orDash(m.Subnet), m.Why})
-		}
-		tables = append(tables, d)
+		tables = append(tables, TableOf("If node "+e.DrainNode+" is drained", e.DrainSimulation))
 	}
-	if len(e.Problems) > 0 {
-		tables = append(tables, Table{Title: "Problems", Lines: e.Problems})
-	}
-	return append(tables, unreadTable(e.Unread)...)
-}
-
-func yes(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
+	return slices.Concat(tables, problemsTable(e.Problems), unreadTable(e.Unread))
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
@@ -14,7 +12,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Inspection is everything known about one Service, part by part.
+// Inspection is everything known about one Service, part by part, for scripts.
 type Inspection struct {
 	Service string `json:"service"`
 	// Status is as in Services.
@@ -26,7 +24,6 @@ type Inspection struct {
 	Endpoints     *Endpoints       `json:"endpoints"`
 	BGP           []CrossReference `json:"bgp"`
 	Diagnosis     Diagnosis        `json:"diagnosis"`
-	Unread        []Unread         `json:"unknown,omitempty"`
 }
 
 // Allocation is an address of a Service.
@@ -82,43 +79,33 @@ type Diagnosis struct {
 	Details []string `json:"details"`
 }
 
-// Inspect returns everything about a Service, "namespace/name".
-func Inspect(w World, key string) (i Inspection, problem bool, err error) {
+// Inspect explains a Service, "namespace/name", as Service does, with its endpoints and with the parts of an
+// Inspection.
+func Inspect(w World, key string) (Story, error) {
 	story, err := Service(w, key)
 	if err != nil {
-		return Inspection{}, false, err
+		return Story{}, err
 	}
 	v := newView(w)
-	for _, r := range v.plan.Requests {
-		if r.Key() == key {
-			i = v.inspect(r, story)
-		}
-	}
-	return i, story.Problem || i.Diagnosis.Reason == reasonNoEndpoints, nil
+	v.inspect(&story, v.requests()[key])
+	return story, nil
 }
 
-func (v *view) inspect(r service.Request, story Story) Inspection {
-	i := Inspection{
-		Service: r.Key(), Allocations: []Allocation{}, Elections: []Poll{}, Announcements: []Announcement{}, BGP: []CrossReference{}, Unread: story.Unread,
-		Diagnosis: Diagnosis{Reason: statusOK, Details: []string{story.Summary}},
+func (v *view) inspect(s *Story, r service.Request) {
+	i := &Inspection{Service: r.Key(), Allocations: []Allocation{}, Elections: []Poll{}, Announcements: []Announcement{}, BGP: []CrossReference{}}
+	s.Inspection, i.Status, i.Diagnosis.Reason = i, statusAnothers, statusAnothers
+	if r.Owner != service.Anothers {
+		i.Status, i.Diagnosis.Reason, _ = v.serviceState(r)
+		i.Diagnosis.Reason = cmp.Or(i.Diagnosis.Reason, i.Status)
+		if s.Problem && i.Status == statusOK {
+			i.Diagnosis.Reason = reasonNoRoute
+		}
+		for _, o := range v.outlooks[r.Key()] {
+			v.inspectAddress(i, r, o)
+		}
+		v.inspectEndpoints(s, r)
 	}
-	if r.Owner == service.Anothers {
-		i.Status, i.Diagnosis.Reason = statusAnothers, statusAnothers
-		return i
-	}
-	var code string
-	i.Status, code, _ = v.serviceState(r)
-	if i.Status != statusOK {
-		i.Diagnosis.Reason = cmp.Or(code, i.Status)
-	}
-	for _, o := range v.outlooks[r.Key()] {
-		v.inspectAddress(&i, r, o)
-	}
-	if story.Problem && i.Diagnosis.Reason == statusOK {
-		i.Diagnosis.Reason = reasonNoRoute
-	}
-	v.inspectEndpoints(&i, r)
-	return i
+	i.Diagnosis.Details = []string{s.Summary}
 }
 
 func (v *view) inspectAddress(i *Inspection, r service.Request, o announce.Outlook) {
@@ -140,46 +127,40 @@ func (v *view) inspectAddress(i *Inspection, r service.Request, o announce.Outlo
 		i.Elections = append(i.Elections, p)
 	}
 	if o.Where == announce.Remote && v.knows(KindNodeStatuses) {
-		d := Dataplane{}
-		d.crossReference(v, DataplaneFilter{})
-		for _, c := range d.CrossReference {
-			if c.Service == r.Key() && c.IP == a.IP {
-				i.BGP = append(i.BGP, c)
-			}
-		}
+		var d Dataplane
+		d.refer(o, v.routing(DataplaneFilter{}))
+		i.BGP = append(i.BGP, d.CrossReference...)
 	}
-	if r.SharingKey != "" {
-		v.inspectSharing(i, r, o.IP)
+	if r.SharingKey == "" {
+		return
 	}
-}
-
-func (v *view) inspectSharing(i *Inspection, r service.Request, a netip.Addr) {
 	if i.Sharing == nil {
 		i.Sharing = &Sharing{Key: r.SharingKey, With: []string{}}
 	}
-	for _, o := range v.plan.Cluster.Store.Holders(a) {
-		if o != ipam.Owner(r.Key()) {
-			i.Sharing.With = append(i.Sharing.With, string(o))
+	for _, other := range v.plan.Cluster.Store.Holders(o.IP) {
+		if other != ipam.Owner(r.Key()) {
+			i.Sharing.With = append(i.Sharing.With, string(other))
 		}
 	}
 }
 
-func (v *view) inspectEndpoints(i *Inspection, r service.Request) {
+func (v *view) inspectEndpoints(s *Story, r service.Request) {
 	if why := v.unknown(KindEndpoints); why != "" {
-		i.Diagnosis.Details = append(i.Diagnosis.Details, "which endpoints it has is "+why)
+		s.add("Endpoints", "which endpoints it has is "+why)
 		return
 	}
 	ready, ending := announce.EndpointNodes(v.EndpointSlices, map[string]bool{r.Key(): true})
-	i.Endpoints = &Endpoints{Ready: nodesOf(ready), Ending: nodesOf(ending)}
+	s.Endpoints = &Endpoints{Ready: nodesOf(ready), Ending: nodesOf(ending)}
+	s.add("Endpoints", "ready on "+onNodes(s.Endpoints.Ready), "ending on "+onNodes(s.Endpoints.Ending))
 	for _, a := range r.Shown {
 		f := addr.FamilyOf(a)
 		if len(ready[announce.ServiceFamily{Service: r.Key(), Family: f}]) > 0 {
 			continue
 		}
-		i.Diagnosis.Details = append(i.Diagnosis.Details, fmt.Sprintf("it has no ready %s endpoint, so what reaches %s is not answered", f, a))
-		if i.Diagnosis.Reason == statusOK {
-			i.Diagnosis.Reason = reasonNoEndpoints
+		if s.Diagnosis.Reason == statusOK {
+			s.Diagnosis.Reason = reasonNoEndpoints
 		}
+		s.setSummary(true, s.Code, fmt.Sprintf("%s; it has no ready %s endpoint, so what reaches %s is not answered", s.Summary, f, a))
 	}
 }
 
@@ -190,45 +171,6 @@ func nodesOf(e announce.Endpoints) []string {
 	return slices.Compact(nodes)
 }
 
-// Tables returns the tables of i.
-func (i Inspection) Tables() []Table {
-	tables := []Table{{Lines: append([]string{i.Service + ": " + i.Diagnosis.Reason}, indented(i.Diagnosis.Details)...)}}
-	add := func(title string, lines []string) {
-		if len(lines) > 0 {
-			tables = append(tables, Table{Title: title, Lines: indented(lines)})
-		}
-	}
-	var lines []string
-	for _, a := range i.Allocations {
-		lines = append(lines, fmt.Sprintf("%s from %s, range %s, %s", a.IP, orDash(a.Pool), orDash(a.Range), orDash(a.Type)))
-	}
-	add("Allocations", lines)
-	for _, p := range i.Elections {
-		add("Election for "+p.IP, p.Candidates)
-	}
-	lines = nil
-	for _, a := range i.Announcements {
-		lines = append(lines, a.IP+": "+a.Text)
-	}
-	add("Announcements", lines)
-	lines = nil
-	for _, c := range i.BGP {
-		line := fmt.Sprintf("%s: a route is announced by %s", c.IP, orDash(strings.Join(c.AnnouncedBy, ", ")))
-		if len(c.MissingOn) > 0 {
-			line += ", and not by " + strings.Join(c.MissingOn, ", ")
-		}
-		lines = append(lines, line)
-	}
-	add("BGP", lines)
-	if i.Sharing != nil {
-		add("Sharing", []string{fmt.Sprintf("by the key %q with %s", i.Sharing.Key, cmp.Or(list(i.Sharing.With), "no other Service"))})
-	}
-	if i.Endpoints != nil {
-		add("Endpoints", []string{"ready on " + onNodes(i.Endpoints.Ready), "ending on " + onNodes(i.Endpoints.Ending)})
-	}
-	return append(tables, unreadTable(i.Unread)...)
-}
-
 // onNodes lists nodes of endpoints.
 func onNodes(nodes []string) string {
 	var names []string
@@ -236,12 +178,4 @@ func onNodes(nodes []string) string {
 		names = append(names, cmp.Or(n, "no node (outside of the cluster)"))
 	}
 	return cmp.Or(list(names), "no node")
-}
-
-func indented(lines []string) []string {
-	var all []string
-	for _, l := range lines {
-		all = append(all, "  "+l)
-	}
-	return all
 }

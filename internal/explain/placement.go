@@ -13,12 +13,12 @@ import (
 
 // Placement is the move of the local addresses of one Service to another node.
 type Placement struct {
-	Namespace string   `json:"namespace"`
-	Service   string   `json:"service"`
-	IPs       []string `json:"ips"`
-	From      string   `json:"from"`
-	To        string   `json:"to"`
-	State     string   `json:"state"`
+	Namespace string   `json:"namespace" col:"NAMESPACE"`
+	Service   string   `json:"service" col:"SERVICE"`
+	IPs       []string `json:"ips" col:"IPS"`
+	From      string   `json:"from" col:"FROM"`
+	To        string   `json:"to" col:"TO"`
+	State     string   `json:"state" col:"STATE"`
 	Why       string   `json:"why,omitempty"`
 }
 
@@ -176,9 +176,8 @@ func (ps Placements) Problem() bool {
 
 // Tables shows ps.
 func (ps Placements) Tables() []Table {
-	moves := Table{Head: []string{"NAMESPACE", "SERVICE", "IPS", "FROM", "TO", "STATE"}}
+	moves := TableOf("", ps.Services)
 	for _, p := range ps.Services {
-		moves.Rows = append(moves.Rows, []string{p.Namespace, p.Service, strings.Join(p.IPs, ","), p.From, p.To, p.State})
 		if p.Why != "" {
 			moves.Lines = append(moves.Lines, p.Key()+": "+p.Why)
 		}

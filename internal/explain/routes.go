@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ import (
 type routing struct {
 	// nodes are those that report all their routes. routes holds these routes.
 	nodes  []string
-	routes map[string]rangeSet
+	routes map[string][]addr.Range
 	// unsure are the other speakers, and why it is unknown what they announce.
 	unsure map[string]string
 	// by holds the speakers, by node.
@@ -29,7 +30,7 @@ type routing struct {
 
 // routing reads the BGPNodeStatuses of the nodes that import addresses.
 func (v *view) routing(f DataplaneFilter) routing {
-	r := routing{routes: map[string]rangeSet{}, unsure: map[string]string{}, by: map[string]bgpv1.BGPNodeStatusStatus{}}
+	r := routing{routes: map[string][]addr.Range{}, unsure: map[string]string{}, by: map[string]bgpv1.BGPNodeStatusStatus{}}
 	for _, n := range v.speakers(f.Node) {
 		i := n.NetlinkImport
 		if i == nil || !i.Enabled || f.VRF != "" && i.VRF != f.VRF {
@@ -53,9 +54,14 @@ func (v *view) routing(f DataplaneFilter) routing {
 			continue // it withdraws its routes while other nodes serve
 		}
 		r.nodes = append(r.nodes, n.NodeName)
-		r.routes[n.NodeName] = rangeSetOf(all)
+		r.routes[n.NodeName] = all
 	}
 	return r
+}
+
+// announces reports whether a node announces a route to ip.
+func (r routing) announces(node string, ip netip.Addr) bool {
+	return slices.ContainsFunc(r.routes[node], func(to addr.Range) bool { return to.Contains(ip) })
 }
 
 // excluded reports whether a node has the exclude label.
@@ -112,11 +118,11 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 		receivers := r.neighborsOf(n, addr.FamilyOf(o.IP))
 		to := v.named(o.IP, n, receivers)
 		switch {
-		case !r.routes[n].contain(o.IP) && v.tooOld(r.by[n], o):
+		case !r.announces(n, o.IP) && v.tooOld(r.by[n], o):
 			unsure = append(unsure, "what "+n+" announces is unknown: its BGPNodeStatus is older than the address")
-		case !r.routes[n].contain(o.IP) && o.Narrow:
+		case !r.announces(n, o.IP) && o.Narrow:
 			missing = append(missing, n+" announces no route to it, as it does if no endpoint of the Service is there"+sessionTrouble(r.by[n]))
-		case !r.routes[n].contain(o.IP):
+		case !r.announces(n, o.IP):
 			missing = append(missing, n+" announces no route to it"+sessionTrouble(r.by[n]))
 		case len(receivers) == 0:
 			missing = append(missing, n+" has a route to it and tells it to no router"+sessionTrouble(r.by[n]))

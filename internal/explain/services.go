@@ -30,20 +30,21 @@ type Services struct {
 
 // ServiceLine is one Service.
 type ServiceLine struct {
-	Namespace  string   `json:"namespace"`
-	Service    string   `json:"service"`
-	IPs        []string `json:"ips"`
-	Pool       string   `json:"pool"`
-	Type       string   `json:"type"`
-	IPAM       string   `json:"ipam"`
-	Announcing []string `json:"announcing"`
-	Sharing    string   `json:"sharing"`
+	Namespace  string   `json:"namespace" col:"NAMESPACE"`
+	Service    string   `json:"service" col:"SERVICE"`
+	IPs        []string `json:"ips" col:"IPS"`
+	Pool       string   `json:"pool" col:"POOL"`
+	Type       string   `json:"type" col:"TYPE"`
+	IPAM       string   `json:"ipam" col:"IPAM"`
+	Announcing []string `json:"announcing" col:"ANNOUNCING"`
+	Sharing    string   `json:"sharing" col:"SHARING"`
 	// Status is OK, or a word for the problem. Code is the reason that the allocator gives.
 	// Message says what to do.
 	Status  string `json:"status"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 
+	state     string `col:"STATUS"`
 	addresses []netip.Addr
 	nodes     []string
 }
@@ -164,6 +165,9 @@ func (v *view) line(r service.Request) ServiceLine {
 	}
 	l.Announcing = slices.Compact(l.Announcing)
 	l.Status, l.Code, l.Message = v.serviceState(r)
+	if l.state = l.Status; l.Code != "" {
+		l.state += " (" + l.Code + ")"
+	}
 	return l
 }
 
@@ -379,22 +383,11 @@ func (s Services) Names() []string {
 
 // Tables returns the tables of s.
 func (s Services) Tables() []Table {
-	t := Table{Head: []string{"NAMESPACE", "SERVICE", "IPS", "POOL", "TYPE", "IPAM", "ANNOUNCING", "SHARING", "STATUS"}}
-	var notes Table
+	var notes []string
 	for _, l := range s.Services {
-		status := l.Status
-		if l.Code != "" {
-			status += " (" + l.Code + ")"
-		}
-		t.Rows = append(t.Rows, []string{l.Namespace, l.Service, orDash(strings.Join(l.IPs, ",")), orDash(l.Pool), orDash(l.Type), orDash(l.IPAM),
-			orDash(strings.Join(l.Announcing, ",")), orDash(l.Sharing), status})
 		if l.Status != statusOK {
-			notes.Lines = append(notes.Lines, l.Namespace+"/"+l.Service+": "+l.Message)
+			notes = append(notes, l.Namespace+"/"+l.Service+": "+l.Message)
 		}
 	}
-	tables := []Table{t}
-	if len(notes.Lines) > 0 {
-		tables = append(tables, notes)
-	}
-	return append(tables, unreadTable(s.Unread)...)
+	return slices.Concat([]Table{TableOf("", s.Services)}, linesTable("", notes), unreadTable(s.Unread))
 }

@@ -25,19 +25,22 @@ type Sessions struct {
 
 // Session is one BGP session, as its node last reported it.
 type Session struct {
-	Node     string `json:"node"`
-	RouterID string `json:"routerID"`
-	Neighbor string `json:"neighbor"`
-	PeerASN  int64  `json:"peerASN"`
+	Node     string `json:"node" col:"NODE"`
+	RouterID string `json:"routerID" col:"ROUTER ID"`
+	Neighbor string `json:"neighbor" col:"NEIGHBOR"`
+	PeerASN  int64  `json:"peerASN" col:"PEER ASN"`
 	LocalASN int64  `json:"localASN"`
 	State    string `json:"state"`
+	// state and prefixes are for people.
+	state string `col:"STATE"`
 	// Since is when the session was established.
 	Since            *time.Time `json:"since,omitempty"`
-	Uptime           string     `json:"uptime"`
+	Uptime           string     `json:"uptime" col:"UPTIME"`
+	prefixes         string     `col:"PREFIXES"`
 	PrefixesSent     int64      `json:"prefixesSent"`
 	PrefixesReceived int64      `json:"prefixesReceived"`
 	// Selector selects the nodes that peer with the neighbor. The BGPConfiguration has it.
-	Selector    string `json:"selector"`
+	Selector    string `json:"selector" col:"SELECTOR"`
 	Description string `json:"description,omitempty"`
 	BFD         string `json:"bfd,omitempty"`
 	LastError   string `json:"lastError,omitempty"`
@@ -64,7 +67,9 @@ func SessionsOf(w World, node string) (Sessions, error) {
 		stale, c := v.silence(one) != "", v.configurationOf(one.NodeName)
 		for _, n := range one.Neighbors {
 			session := v.session(one, n, c)
-			session.Stale = stale
+			if session.Stale = stale; stale {
+				session.state = "unknown (was " + n.State + ")"
+			}
 			s.Sessions = append(s.Sessions, session)
 		}
 	}
@@ -153,6 +158,7 @@ func (v *view) session(node bgpv1.BGPNodeStatusStatus, n bgpv1.NodeNeighbor, c *
 		Node: node.NodeName, RouterID: node.RouterID, Neighbor: n.Address, PeerASN: n.PeerASN, LocalASN: n.LocalASN, State: n.State,
 		PrefixesSent: n.PrefixesSent, PrefixesReceived: n.PrefixesReceived, Selector: selectorOf(c, n),
 		Description: n.Description, BFD: n.BFD, LastError: n.LastError,
+		state: n.State, prefixes: fmt.Sprintf("%d sent, %d received", n.PrefixesSent, n.PrefixesReceived),
 	}
 	if n.SessionUpSince != nil && n.State == established {
 		s.Since = &n.SessionUpSince.Time
@@ -189,24 +195,5 @@ func entryOf(c *bgpv1.BGPConfiguration, n bgpv1.NodeNeighbor) *bgpv1.Neighbor {
 
 // Tables returns the tables of s.
 func (s Sessions) Tables() []Table {
-	t := Table{Head: []string{"NODE", "ROUTER ID", "NEIGHBOR", "PEER ASN", "STATE", "UPTIME", "PREFIXES", "SELECTOR"}}
-	for _, one := range s.Sessions {
-		state := one.State
-		if one.Stale {
-			state = "unknown (was " + one.State + ")"
-		}
-		t.Rows = append(t.Rows, []string{one.Node, orDash(one.RouterID), one.Neighbor, fmt.Sprint(one.PeerASN), state, orDash(one.Uptime),
-			fmt.Sprintf("%d sent, %d received", one.PrefixesSent, one.PrefixesReceived), orDash(one.Selector)})
-	}
-	return slices.Concat([]Table{t}, problemsTable(s.Problems), unreadTable(s.Unread))
-}
-
-func problemsTable(problems []string) []Table { return linesTable("Problems", problems) }
-
-// linesTable returns a table of lines, or none without lines.
-func linesTable(title string, lines []string) []Table {
-	if len(lines) == 0 {
-		return nil
-	}
-	return []Table{{Title: title, Lines: lines}}
+	return slices.Concat([]Table{TableOf("", s.Sessions)}, problemsTable(s.Problems), unreadTable(s.Unread))
 }

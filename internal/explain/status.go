@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/groups"
 )
 
@@ -36,8 +35,9 @@ type Status struct {
 
 // BGPNode is the speaker of a node.
 type BGPNode struct {
-	Node        string `json:"node"`
-	Healthy     bool   `json:"healthy"`
+	Node        string `json:"node" col:"NODE"`
+	established string `col:"ESTABLISHED"`
+	Healthy     bool   `json:"healthy" col:"HEALTHY"`
 	Established int    `json:"established"`
 	Neighbors   int    `json:"neighbors"`
 	Message     string `json:"message,omitempty"`
@@ -64,23 +64,18 @@ func StatusOf(w World) Status {
 	s.Pools, _ = v.pools(Filter{}, false)
 	s.Election = v.election("")
 	s.Pools.Unread, s.Election.Unread = nil, nil
-	if v.Uninstalled != "" {
-		s.warn("%s", v.Uninstalled)
+	if v.knows(KindPods) {
+		s.Components = new(components(v.Pods))
 	}
-	v.addComponents(&s)
-	for _, p := range v.state.Config.Problems {
-		if p.Severity == config.Refused {
-			s.warn("%s %s/%s is not in use (%s): %s", p.Kind, p.Namespace, p.Name, p.Reason, p.String())
-		}
+	for _, check := range []func(*view, Facts) result{checkPrograms, checkConfiguration, checkNetworks, checkNodes, checkRouters, checkAllServices} {
+		s.Warnings = append(s.Warnings, check(v, Facts{all: w}).faults...)
 	}
-	for _, g := range v.state.Config.Groups.Usable {
-		if fault := v.backendFault(g); fault != "" {
-			s.warn("%s", fault)
-		}
+	for _, n := range v.NodeStatuses {
+		s.BGP = append(s.BGP, v.bgpNode(n.Status))
 	}
-	s.Warnings = append(s.Warnings, s.Election.Problems...)
-	v.addBGP(&s)
-	v.addServices(&s)
+	if all := v.services(Filter{}); v.knows(KindServices) || v.absent(KindServices) {
+		s.Services.Summary = &ServiceCounts{Total: all.TotalServices, IPs: all.TotalIPs, Problems: all.Problems, OK: all.TotalServices - all.Problems}
+	}
 	v.addAllocatorTo(&s)
 	s.Overall = v.overall(s)
 	if sum := s.Services.Summary; sum != nil && sum.Problems > 0 || slices.ContainsFunc(v.state.Config.Groups.Usable, func(g groups.Group) bool { return g.Backend != "" }) {
@@ -100,52 +95,8 @@ func (v *view) overall(s Status) string {
 	return OverallOK
 }
 
-func (v *view) addBGP(s *Status) {
-	for _, n := range v.NodeStatuses {
-		one := v.bgpNode(n.Status)
-		s.BGP = append(s.BGP, one)
-		if !one.Healthy {
-			s.warn("BGP on node %s: %s", one.Node, one.Message)
-		}
-	}
-}
-
-// addServices counts the Services, and warns of those with problems. A Service in an unknown state
-// is counted as a problem. A missing kind is reported once and not for each Service.
-func (v *view) addServices(s *Status) {
-	if !v.knows(KindServices) && !v.absent(KindServices) {
-		return
-	}
-	all := v.services(Filter{})
-	s.Services.Summary = &ServiceCounts{
-		Total: all.TotalServices, IPs: all.TotalIPs, Problems: all.Problems, OK: all.TotalServices - all.Problems,
-	}
-	for _, l := range all.Services {
-		if l.Status != statusOK && l.Status != statusUnknown {
-			s.warn("Service %s/%s: %s: %s", l.Namespace, l.Service, l.Status, l.Message)
-		}
-	}
-}
-
 func (s *Status) warn(format string, args ...any) {
 	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
-}
-
-func (v *view) addComponents(s *Status) {
-	if !v.knows(KindPods) {
-		return
-	}
-	all := components(v.Pods)
-	s.Components = &all
-	if all.Allocator.Running == 0 {
-		s.warn("no allocator is ready: Services get no addresses")
-	}
-	if all.LBNodeAgent.Running < all.LBNodeAgent.Pods || all.LBNodeAgent.Pods == 0 {
-		s.warn("lbnodeagent: %s", all.LBNodeAgent)
-	}
-	if all.K8gobgp.Running < all.K8gobgp.Pods {
-		s.warn("k8gobgp: %s", all.K8gobgp)
-	}
 }
 
 func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
@@ -155,6 +106,7 @@ func (v *view) bgpNode(s bgpv1.BGPNodeStatusStatus) BGPNode {
 			n.Established++
 		}
 	}
+	n.established = fmt.Sprintf("%d of %d", n.Established, n.Neighbors)
 	if c := meta.FindStatusCondition(s.Conditions, bgpv1.ConditionReady); c != nil && !s.Healthy {
 		n.Message = c.Message
 	}
@@ -203,11 +155,7 @@ func (s Status) tables(most int) []Table {
 	election.Title = "Election"
 	tables = append(tables, pools, election)
 	if len(s.BGP) > 0 {
-		t := Table{Title: "BGP", Head: []string{"NODE", "ESTABLISHED", "HEALTHY"}}
-		for _, n := range s.BGP {
-			t.Rows = append(t.Rows, []string{n.Node, fmt.Sprintf("%d of %d", n.Established, n.Neighbors), yes(n.Healthy)})
-		}
-		tables = append(tables, t)
+		tables = append(tables, TableOf("BGP", s.BGP))
 	}
 	sum := s.Services.Summary
 	services := "  unknown"

@@ -27,6 +27,8 @@ type Story struct {
 	Problem  bool      `json:"problem"`
 	Sections []Section `json:"sections"`
 	Unread   []Unread  `json:"unknown,omitempty"`
+	// Inspection is nil, except in the answer of Inspect.
+	*Inspection `json:",inline"`
 }
 
 // Section is a part of a Story.

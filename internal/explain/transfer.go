@@ -39,20 +39,21 @@ const (
 
 // Transfer is the move of one Service.
 type Transfer struct {
-	Namespace string   `json:"namespace"`
-	Service   string   `json:"service"`
+	Namespace string   `json:"namespace" col:"NAMESPACE"`
+	Service   string   `json:"service" col:"SERVICE"`
 	IPs       []string `json:"ips"`
 	// NewIPs replace IPs, which are addresses of nodes.
 	NewIPs []string `json:"newIPs,omitempty"`
+	ips    string   `col:"IPS"`
 	// Groups are the ServiceGroups of the addresses.
-	Groups string `json:"groups"`
+	Groups string `json:"groups" col:"GROUP"`
 	// By is the program that gave the addresses, and On are the nodes that have them, as far as the
 	// Service tells.
-	By string   `json:"by"`
-	On []string `json:"on"`
+	By string   `json:"by" col:"BY"`
+	On []string `json:"on" col:"ON"`
 	// Finalizers are those of other programs.
 	Finalizers []string `json:"finalizers,omitempty"`
-	State      string   `json:"state"`
+	State      string   `json:"state" col:"STATE"`
 	Why        string   `json:"why,omitempty"`
 
 	annotations map[string]string
@@ -94,14 +95,25 @@ type Transfers struct {
 	Unread   []Unread   `json:"unknown,omitempty"`
 }
 
-// Together returns the ready Services that share an address with the one at i, and that one. An address moves with all
-// its Services: with some of them it would be in conflict.
-func (ts Transfers) Together(i int) (all []*Transfer) {
-	for j := range ts.Services {
-		other := &ts.Services[j]
-		shares := slices.ContainsFunc(other.IPs, func(ip string) bool { return slices.Contains(ts.Services[i].IPs, ip) })
-		if other.State == Ready && (i == j || shares && !other.renumbered) {
-			all = append(all, other)
+// Together returns the ready Services, those that share an address in one list. An address moves with all its
+// Services: with some of them it would be in conflict.
+func (ts Transfers) Together() (all [][]*Transfer) {
+	taken := map[*Transfer]bool{}
+	for i := range ts.Services {
+		first := &ts.Services[i]
+		var together []*Transfer
+		for j := range ts.Services {
+			other := &ts.Services[j]
+			shares := slices.ContainsFunc(other.IPs, func(ip string) bool { return slices.Contains(first.IPs, ip) })
+			if first.State == Ready && other.State == Ready && !taken[first] && !taken[other] && (i == j || shares && !other.renumbered) {
+				together = append(together, other)
+			}
+		}
+		for _, t := range together {
+			taken[t] = true
+		}
+		if len(together) > 0 {
+			all = append(all, together)
 		}
 	}
 	return all
@@ -143,6 +155,10 @@ func TransfersOf(w World, wish Wish) (Transfers, error) {
 	stays := v.staying(all, wish.Leave)
 	for i := range all.Services {
 		t := &all.Services[i]
+		t.ips = strings.Join(t.IPs, ",")
+		if len(t.NewIPs) > 0 {
+			t.ips += " -> " + strings.Join(t.NewIPs, ",")
+		}
 		for _, ip := range t.IPs {
 			if other := stays[ip]; other != "" && t.State == Ready && !t.renumbered {
 				t.State, t.Why = Blocked, other+" has its address too and does not move: an address moves with all its Services"
@@ -345,28 +361,18 @@ func (ts Transfers) Problem(named bool) bool {
 
 // Tables shows ts.
 func (ts Transfers) Tables() []Table {
-	t := Table{Head: []string{"NAMESPACE", "SERVICE", "IPS", "GROUP", "BY", "ON", "STATE"}}
-	var notes Table
+	var notes []string
 	for _, s := range ts.Services {
-		ips := orDash(strings.Join(s.IPs, ","))
-		if len(s.NewIPs) > 0 {
-			ips += " -> " + strings.Join(s.NewIPs, ",")
-		}
-		t.Rows = append(t.Rows, []string{s.Namespace, s.Service, ips, orDash(s.Groups), orDash(s.By), orDash(strings.Join(s.On, ",")), s.State})
 		if s.Why != "" {
-			notes.Lines = append(notes.Lines, s.Key()+": "+s.Why)
+			notes = append(notes, s.Key()+": "+s.Why)
 		}
 		for _, f := range s.Finalizers {
 			does := "stays; remove it when that program is gone, or the Service cannot be deleted"
 			if s.released && s.State != Blocked && s.State != Skipped {
 				does = "is removed"
 			}
-			notes.Lines = append(notes.Lines, s.Key()+": the finalizer "+f+service.KeeperOf(f)+" "+does)
+			notes = append(notes, s.Key()+": the finalizer "+f+service.KeeperOf(f)+" "+does)
 		}
 	}
-	tables := []Table{t}
-	if len(notes.Lines) > 0 {
-		tables = append(tables, notes)
-	}
-	return append(tables, unreadTable(ts.Unread)...)
+	return slices.Concat([]Table{TableOf("", ts.Services)}, linesTable("", notes), unreadTable(ts.Unread))
 }

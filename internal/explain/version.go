@@ -10,11 +10,13 @@ import (
 
 // Component is one program of PureLB.
 type Component struct {
+	name string `col:"COMPONENT"`
 	// Image is the image of its containers. If they differ, it lists all images.
-	Image string `json:"image"`
+	Image string `json:"image" col:"IMAGE"`
 	// Pods is the number of pods that have it. Running counts those in which it is ready.
-	Pods    int `json:"pods"`
-	Running int `json:"running"`
+	Pods    int    `json:"pods"`
+	Running int    `json:"running"`
+	ready   string `col:"READY"`
 }
 
 func (c Component) String() string {
@@ -37,7 +39,7 @@ func components(pods []corev1.Pod) Components {
 
 // component returns the component of the containers of that name.
 func component(pods []corev1.Pod, name string) Component {
-	var c Component
+	c := Component{name: name}
 	var images []string
 	for _, p := range pods {
 		for _, one := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
@@ -57,6 +59,7 @@ func component(pods []corev1.Pod, name string) Component {
 	}
 	slices.Sort(images)
 	c.Image = strings.Join(images, ", ")
+	c.ready = c.String()
 	return c
 }
 
@@ -130,17 +133,13 @@ func tagsOf(images string) []string {
 
 // Tables returns the tables of v.
 func (v Version) Tables() []Table {
-	t := Table{Head: []string{"COMPONENT", "IMAGE", "READY"}, Rows: [][]string{{"kubectl-purelb", v.Plugin, "-"}}}
-	if v.Components != nil {
-		for _, one := range []struct {
-			name string
-			Component
-		}{{"allocator", v.Allocator}, {"lbnodeagent", v.LBNodeAgent}, {"k8gobgp", v.K8gobgp}} {
-			t.Rows = append(t.Rows, []string{one.name, orDash(one.Image), one.String()})
-		}
-		if !*v.Consistent {
-			t.Lines = []string{"The components are of different versions."}
-		}
+	rows := []Component{{name: "kubectl-purelb", Image: v.Plugin}}
+	if c := v.Components; c != nil {
+		rows = append(rows, c.Allocator, c.LBNodeAgent, c.K8gobgp)
+	}
+	t := TableOf("", rows)
+	if v.Components != nil && !*v.Consistent {
+		t.Lines = []string{"The components are of different versions."}
 	}
 	return append([]Table{t}, unreadTable(v.Unread)...)
 }

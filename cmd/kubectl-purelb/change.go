@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"purelb.io/purelb/internal/explain"
+)
+
+// plan is an answer that can be carried out. problem reports whether a part of it has failed. The steps of one list
+// are carried out together.
+type plan struct {
+	answer
+	problem func() bool
+	steps   func(*reader) [][]step
+}
+
+// step is the change of one Service, "namespace/name".
+type step struct {
+	key string
+	// ips are its addresses. It is done when all their Services say so.
+	ips        []string
+	state, why *string
+	begin      func(context.Context) error
+	// end undoes what only the change needs. It may be nil.
+	end func(context.Context) error
+	// missing says what is missing until it is done, or returns "".
+	missing func(explain.World) string
+}
+
+func (s step) stopped(why string) { *s.state, *s.why = explain.Stopped, why }
+
+// changing completes cmd, which carries out what planned returns.
+func (o *options) changing(cmd *cobra.Command, usual time.Duration, planned func(explain.World, []string) (plan, error)) *cobra.Command {
+	var dry bool
+	var limit time.Duration
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !dry && len(o.files) > 0 {
+			return fmt.Errorf("%s changes a cluster; with files use --dry-run", cmd.CommandPath())
+		}
+		o.noBGP = true
+		w, err := o.world(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if w.Uninstalled != "" {
+			fmt.Fprintln(o.errs, "note:", w.Uninstalled)
+		}
+		p, err := planned(w, args)
+		if err != nil {
+			return err
+		}
+		if !dry {
+			r, err := o.newReader()
+			if err != nil {
+				return err
+			}
+			r.namespace = w.Namespace
+			for _, together := range p.steps(r) {
+				if !o.carryOut(cmd.Context(), r, &w, together, limit) {
+					break // what is left is not ready either
+				}
+			}
+		}
+		return o.finish(p.answer, p.problem())
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "Change nothing")
+	cmd.Flags().DurationVar(&limit, "timeout", usual, "How long to wait for each Service")
+	return cmd
+}
+
+// carryOut changes Services together, waits for each of them, and reports whether all are done in time.
+func (o *options) carryOut(ctx context.Context, r *reader, w *explain.World, together []step, limit time.Duration) (done bool) {
+	for i, s := range together {
+		if s.end != nil {
+			defer func() { // also if the user interrupts the command
+				last, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+				defer cancel()
+				if err := s.end(last); err != nil {
+					s.stopped(oneLine(err))
+					done = false
+				}
+			}()
+		}
+		if err := s.begin(ctx); err != nil {
+			for _, before := range together[:i] {
+				before.stopped(s.key + ", which shares its address, was not changed")
+			}
+			s.stopped(oneLine(err))
+			return false
+		}
+	}
+	for _, s := range together {
+		waiting, cancel := context.WithTimeout(ctx, limit)
+		why, err := await(waiting, o, limit/100, func(ctx context.Context) (string, bool, error) {
+			err := r.refresh(ctx, w, s)
+			why := s.missing(*w)
+			return why, why == "", err
+		})
+		cancel()
+		if err != nil {
+			why = oneLine(err)
+		}
+		if why != "" {
+			s.stopped(why)
+			return false
+		}
+		*s.state, *s.why = explain.Done, ""
+		fmt.Fprintln(o.errs, s.key+": done")
+	}
+	return true
+}
+
+// refresh reads the Services with the addresses of s again into w, and the Leases, which say which addresses
+// nodes have as their own.
+func (r *reader) refresh(ctx context.Context, w *explain.World, s step) error {
+	for i := range w.Services {
+		old := &w.Services[i]
+		if old.Namespace+"/"+old.Name != s.key && !slices.ContainsFunc(old.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return slices.Contains(s.ips, in.IP) }) {
+			continue
+		}
+		svc := corev1.Service{}
+		if err := r.Get(ctx, client.ObjectKeyFromObject(old), &svc); err != nil {
+			return err
+		}
+		w.Services[i] = svc
+	}
+	var leases coordinationv1.LeaseList
+	err := r.List(ctx, &leases, client.InNamespace(w.Namespace))
+	if err == nil {
+		w.Leases = ofNodes(leases.Items)
+	}
+	return err
+}

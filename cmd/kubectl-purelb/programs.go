@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/announce/agentstate"
+	"purelb.io/purelb/internal/explain"
+)
+
+const (
+	// leaderLease is the Lease that the leading allocator holds.
+	leaderLease = "purelb-allocator"
+	// answers is how long a program may take to send its state. A NetworkPolicy may keep the API server
+	// from reaching it, and the other answers must not wait for that.
+	answers = 5 * time.Second
+	// mostAllocators is the largest number of pods to ask if the leader is not known.
+	mostAllocators = 3
+	// mostAgents is how many agents one answer asks. An address has one holder and one winner.
+	// More agents matter only for a Service with addresses in several networks.
+	mostAgents = 8
+)
+
+// monitored is a pod and the port of its metrics.
+type monitored struct {
+	node, pod string
+	port      int32
+}
+
+// serving returns the running pods with a container of this name that has a port for metrics.
+func serving(pods []corev1.Pod, name string) (all []monitored) {
+	for i := range pods {
+		p := &pods[i]
+		c := container(&p.Spec, name)
+		if c == nil || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+			continue
+		}
+		for _, port := range c.Ports {
+			if port.Name == "monitoring" {
+				all = append(all, monitored{p.Spec.NodeName, p.Name, port.ContainerPort})
+			}
+		}
+	}
+	return all
+}
+
+// state reads the state of a program in a pod, through the proxy of the API server. program and format are what the
+// pod must be; query selects a part, and most is the largest number of bytes to read.
+func (p *prober) state(ctx context.Context, at monitored, program string, format int, query [2]string, most int64, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, answers)
+	defer cancel()
+	request := p.Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
+		Suffix(allocstate.Path).MaxRetries(0)
+	if query[1] != "" {
+		request = request.Param(query[0], query[1])
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, most))
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Format  int
+		Version string
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return fmt.Errorf("read the state of the %s: %w", program, err)
+	}
+	if said.Format != format {
+		return fmt.Errorf("the %s, version %s, answers in format %d, and this plugin reads format %d: use the plugin of that version", program, said.Version, said.Format, format)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// unheard translates the error of a request to a pod into a reason.
+func (r *reader) unheard(pod string, err error) (reason, why string) {
+	switch {
+	case apierrors.IsForbidden(err):
+		return explain.Forbidden, fmt.Sprintf("you have no right to get pods/proxy in namespace %s (the Role purelb-inspector has)", r.namespace)
+	case apierrors.IsNotFound(err):
+		return explain.NotServed, pod + " does not serve " + allocstate.Path + ": it is of an earlier version, or gone"
+	}
+	return explain.Failed, pod + " did not answer: " + oneLine(err)
+}
+
+// leaderOf returns the name of the leading allocator, or "" if leases do not name it.
+func leaderOf(leases []coordinationv1.Lease) string {
+	for i := range leases {
+		if holder := leases[i].Spec.HolderIdentity; leases[i].Name == leaderLease && holder != nil {
+			return *holder
+		}
+	}
+	return ""
+}
+
+// allocatorState asks the leading allocator for its state, if the command needs it. unheard says
+// why there is no state.
+func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader string) (state *allocstate.State, unheard *explain.Unread) {
+	if !r.asksAllocator {
+		return nil, nil
+	}
+	asked := serving(pods, "allocator")
+	if i := slices.IndexFunc(asked, func(m monitored) bool { return m.pod == leader }); i >= 0 {
+		asked = asked[i : i+1]
+	}
+	if len(asked) == 0 {
+		return nil, explain.NewUnheard(explain.Absent, "no running allocator was found")
+	}
+	c, err := newProber(r.config, r.namespace)
+	if err != nil {
+		return nil, explain.NewUnheard(explain.Failed, oneLine(err))
+	}
+	for _, one := range asked[:min(len(asked), mostAllocators)] {
+		var s allocstate.State
+		switch err := c.state(ctx, one, "allocator", allocstate.Format, [2]string{}, allocstate.MaxBytes, &s); {
+		case err != nil:
+			unheard = explain.NewUnheard(r.unheard(one.pod, err))
+		case s.Leading:
+			return &s, nil
+		default:
+			unheard = explain.NewUnheard(explain.Failed, one.pod+" does not lead")
+		}
+	}
+	return nil, unheard
+}
+
+// agentReports asks the agents in wants in parallel, at most mostAgents of them.
+func (r *reader) agentReports(ctx context.Context, pods []corev1.Pod, wants explain.Wants) map[string]explain.AgentReport {
+	agents, reports := serving(pods, "lbnodeagent"), map[string]explain.AgentReport{}
+	var about []string
+	for _, ip := range wants.Addresses {
+		about = append(about, netip.Addr.String(ip))
+	}
+	c, err := newProber(r.config, r.namespace)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, node := range wants.Agents[:min(len(wants.Agents), mostAgents)] {
+		i := slices.IndexFunc(agents, func(m monitored) bool { return m.node == node })
+		all.Go(func() {
+			var s agentstate.State
+			one, err := explain.AgentReport{State: &s}, err
+			switch {
+			case err != nil:
+				one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, explain.Failed, oneLine(err))}
+			case i < 0:
+				one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, explain.Absent, "no running agent was found there")}
+			default:
+				if err := c.state(ctx, agents[i], "agent", agentstate.Format, [2]string{agentstate.ByAddress, strings.Join(about, ",")}, 2*agentstate.MaxBytes, &s); err != nil {
+					reason, why := r.unheard(agents[i].pod, err)
+					one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, reason, why)}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			reports[node] = one
+		})
+	}
+	all.Wait()
+	return reports
+}
