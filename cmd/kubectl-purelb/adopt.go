@@ -19,7 +19,7 @@ import (
 
 func newAdopt(o *options) *cobra.Command {
 	return o.transferring(false, &cobra.Command{
-		Use: "adopt [-A | NAMESPACE/NAME]", Short: "Take over Services from another load balancer, with their addresses",
+		Use: "adopt [-A | NAME]", Short: "Take over Services from another load balancer, with their addresses",
 		Long: `Take over Services without a loadBalancerClass from another load balancer. They keep
 their addresses. For each Service the answer has its ServiceGroup, which program gave the
 addresses, which node has them as far as the Service tells, and what is in the way.
@@ -43,7 +43,7 @@ You need the right to patch Services, and for --from servicelb also services/sta
 
 func newLeave(o *options) *cobra.Command {
 	return o.transferring(true, &cobra.Command{
-		Use: "leave [-A | NAMESPACE/NAME]", Short: "Leave Services to another load balancer, with their addresses",
+		Use: "leave [-A | NAME]", Short: "Leave Services to another load balancer, with their addresses",
 		Long: `Leave Services without a loadBalancerClass to another load balancer, which must run
 and have their addresses in its pools: the nodes of PureLB stop announcing them.
 
@@ -72,7 +72,7 @@ func (o *options) transferring(leave bool, cmd *cobra.Command) *cobra.Command {
 		case all:
 			return withHelp(cmd, errors.New("-A is for all Services, so there must be no argument"))
 		}
-		return oneArgument(isService)(cmd, args)
+		return oneArgument(o.isService)(cmd, args)
 	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "All Services")
 	if !leave {
@@ -80,7 +80,7 @@ func (o *options) transferring(leave bool, cmd *cobra.Command) *cobra.Command {
 		_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(slices.Sorted(maps.Keys(explain.Programs)), cobra.ShellCompDirectiveNoFileComp))
 	}
 	return o.changing(cmd, time.Minute, func(w explain.World, args []string) (plan, error) {
-		wish.Only = strings.Join(args, "")
+		wish.Only = o.inNamespace(strings.Join(args, ""))
 		moves, err := explain.TransfersOf(w, wish)
 		return plan{moves, func() bool { return moves.Problem(wish.Only != "") }, func(r *reader) (all [][]step) {
 			for _, together := range moves.Together() {

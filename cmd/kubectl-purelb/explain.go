@@ -85,6 +85,9 @@ func newExplain(o *options) *cobra.Command {
 				return withHelp(cmd, err)
 			}
 			o.asksAllocator, o.noBGP = one.asksAllocator, one.noBGP
+			if one.kind == explain.OfService && (o.output == "wide" || cmd.Name() == inspect) {
+				one.story, o.endpointsOf = explain.Inspect, o.subject.Name
+			}
 			return one.form(o.subject.Name)
 		},
 		func(w explain.World, _ []string) (answer, bool, error) {
@@ -110,6 +113,28 @@ func newExplain(o *options) *cobra.Command {
 		return withArguments(cmd, args)
 	}
 	return cmd
+}
+
+// inspect is the earlier name of "explain service NAME -o wide".
+const inspect = "inspect"
+
+func newInspect(o *options) *cobra.Command {
+	explains := newExplain(o)
+	return &cobra.Command{
+		Use: inspect + " NAME", Short: "Explain a Service with its endpoints",
+		Long: `Explain a Service with its endpoints, as "explain service NAME -o wide" does. With -o json and
+yaml there is also all that is known of it, part by part. The exit code is 1 if there is a
+problem.`,
+		Example: `  kubectl purelb inspect web -n default
+  kubectl purelb inspect default/web -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := oneArgument(isName)(cmd, args); err != nil {
+				return err
+			}
+			return explains.Args(cmd, []string{explain.OfService, args[0]})
+		},
+		RunE: explains.RunE,
+	}
 }
 
 // subjectOf returns what the arguments name: TYPE and NAME, or TYPE/NAME.
@@ -143,6 +168,9 @@ func (o *options) inNamespace(name string) string {
 	}
 	return namespace + "/" + name
 }
+
+// isService accepts the name of a Service, with its namespace or without.
+func (o *options) isService(name string) error { return isService(o.inNamespace(name)) }
 
 // scope returns the namespace that lists show, or "" for all. It is not that of PureLB, because
 // scripts for earlier versions name that one by -n.

@@ -37,6 +37,7 @@ func TestGolden(t *testing.T) {
 		{"election-unknown-node", "election -f testdata/cluster.yaml --node nowhere"},
 		{"status", "status -f testdata/cluster.yaml"},
 		{"explain-service-web", "explain service default/web -f testdata/cluster.yaml"},
+		{"explain-service-wide", "explain svc/web -o wide -f testdata/cluster.yaml"},
 		{"explain-service-mail", "explain service default/mail -f testdata/cluster.yaml"},
 		{"explain-service-api", "explain service default/api -f testdata/cluster.yaml"},
 		{"explain-service-fresh", "explain service default/fresh -f testdata/cluster.yaml"},

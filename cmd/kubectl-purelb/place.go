@@ -15,7 +15,7 @@ import (
 
 func newMove(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "move NAMESPACE/NAME NODE", Short: "Move the local addresses of a Service to another node",
+		Use: "move NAME NODE", Short: "Move the local addresses of a Service to another node",
 		Long: `Move the local addresses of a Service to another node: a handover without a gap, in
 which connections to the addresses break.
 
@@ -28,13 +28,13 @@ Services.`,
 		Example: `  kubectl purelb move default/web node-2`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return withHelp(cmd, fmt.Errorf("%s needs two arguments, NAMESPACE/NAME and NODE, but there are %d", cmd.CommandPath(), len(args)))
+				return withHelp(cmd, fmt.Errorf("%s needs two arguments, NAME and NODE, but there are %d", cmd.CommandPath(), len(args)))
 			}
-			return isService(args[0])
+			return o.isService(args[0])
 		},
 	}
 	return o.placing(cmd, func(w explain.World, args []string) (explain.Placements, error) {
-		return explain.PlacementOf(w, args[0], args[1])
+		return explain.PlacementOf(w, o.inNamespace(args[0]), args[1])
 	})
 }
 
