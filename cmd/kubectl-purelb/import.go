@@ -116,14 +116,6 @@ func foreignObject(m *importer.Source, text []byte) error {
 			return err
 		}
 	}
-	if h.Kind == "Service" && h.APIVersion == "v1" {
-		var svc corev1.Service
-		if err := json.Unmarshal(text, &svc); err != nil {
-			return err
-		}
-		m.Services = append(m.Services, svc)
-		return nil
-	}
 	_, err := m.Read(text)
 	return err
 }

@@ -10,6 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/internal/explain"
@@ -84,36 +87,20 @@ const page = 1000
 // list reads a list in pages, so that the API server or a proxy does not cut off a large response.
 // If the pages expire before the last one, it reads the list in one request.
 func list(ctx context.Context, c client.Client, q question) error {
-	opts := append([]client.ListOption{client.Limit(page)}, q.opts...)
-	if err := c.List(ctx, q.list, opts...); err != nil {
-		return err
-	}
-	if q.list.GetContinue() == "" {
-		return nil
-	}
-	all, err := meta.ExtractList(q.list)
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		one := q.list.DeepCopyObject().(client.ObjectList)
+		return one, c.List(ctx, one, append([]client.ListOption{client.Limit(o.Limit), client.Continue(o.Continue)}, q.opts...)...)
+	})
+	pages.PageSize = page
+	all, _, err := pages.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	for q.list.GetContinue() != "" {
-		next := q.list.GetContinue()
-		if err := meta.SetList(q.list, nil); err != nil {
-			return err
-		}
-		err := c.List(ctx, q.list, append(opts, client.Continue(next))...)
-		if apierrors.IsResourceExpired(err) {
-			return c.List(ctx, q.list, q.opts...)
-		}
-		if err != nil {
-			return err
-		}
-		more, err := meta.ExtractList(q.list)
-		if err != nil {
-			return err
-		}
-		all = append(all, more...)
+	items, err := meta.ExtractList(all)
+	if err != nil {
+		return err
 	}
-	return meta.SetList(q.list, all)
+	return meta.SetList(q.list, items)
 }
 
 // hopeless reports whether another attempt cannot succeed: the credentials, the rights, the

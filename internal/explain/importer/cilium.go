@@ -129,24 +129,6 @@ type ciliumAdvertisement struct {
 	} `json:"spec"`
 }
 
-func (c *cilium) read(m *Source, text []byte, o object) (err error) {
-	switch o.Kind {
-	case "CiliumLoadBalancerIPPool":
-		c.pools, err = read(m, text, o, c.pools)
-	case "CiliumL2AnnouncementPolicy":
-		c.policies, err = read(m, text, o, c.policies)
-	case "CiliumBGPClusterConfig":
-		c.clusters, err = read(m, text, o, c.clusters)
-	case "CiliumBGPPeerConfig":
-		c.peers, err = read(m, text, o, c.peers)
-	case "CiliumBGPAdvertisement":
-		c.advertisements, err = read(m, text, o, c.advertisements)
-	case "CiliumBGPNodeConfigOverride", "CiliumBGPPeeringPolicy":
-		m.remark(o, "is not translated")
-	}
-	return err
-}
-
 func (m *Source) remark(o object, format string, values ...any) {
 	m.unknown = append(m.unknown, Remark{o.String(), fmt.Sprintf(format, values...)})
 }

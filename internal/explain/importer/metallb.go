@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -181,49 +182,42 @@ func (m *Source) Read(text []byte) (ok bool, err error) {
 		return false, err
 	}
 	group, version, _ := strings.Cut(o.APIVersion, "/")
+	list, known := map[string]any{
+		"Service": &m.Services,
+		"IPAddressPool": &m.Pools, "L2Advertisement": &m.L2Advertisements, "BGPAdvertisement": &m.BGPAdvertisements, "BGPPeer": &m.Peers,
+		"BFDProfile": &m.Profiles, "Community": &m.Communities,
+		"CiliumLoadBalancerIPPool": &m.cilium.pools, "CiliumL2AnnouncementPolicy": &m.cilium.policies, "CiliumBGPClusterConfig": &m.cilium.clusters,
+		"CiliumBGPPeerConfig": &m.cilium.peers, "CiliumBGPAdvertisement": &m.cilium.advertisements,
+	}[o.Kind]
 	switch {
-	case group == ciliumGroup:
-		return true, m.cilium.read(m, text, o)
-	case group != Group:
+	case group != ciliumGroup && group != Group && o.Kind != "Service":
 		return false, m.kubeVIP.read(text, o)
-	}
-	if o.Kind == "BGPPeer" && version == "v1beta1" {
+	case o.Kind == "BGPPeer" && version == "v1beta1":
 		return true, fmt.Errorf("%v has the version v1beta1, which MetalLB converts to v1beta2: get it from the cluster", o)
-	}
-	switch o.Kind {
-	case "IPAddressPool":
-		m.Pools, err = read(m, text, o, m.Pools)
-	case "L2Advertisement":
-		m.L2Advertisements, err = read(m, text, o, m.L2Advertisements)
-	case "BGPAdvertisement":
-		m.BGPAdvertisements, err = read(m, text, o, m.BGPAdvertisements)
-	case "BGPPeer":
-		m.Peers, err = read(m, text, o, m.Peers)
-	case "BFDProfile":
-		m.Profiles, err = read(m, text, o, m.Profiles)
-	case "Community":
-		m.Communities, err = read(m, text, o, m.Communities)
-	case "AddressPool":
+	case o.Kind == "AddressPool":
 		return true, fmt.Errorf("%v is of MetalLB 0.12: upgrade MetalLB first", o)
-	default: // what MetalLB writes itself
-		return true, nil
+	case o.Kind == "CiliumBGPNodeConfigOverride" || o.Kind == "CiliumBGPPeeringPolicy":
+		m.remark(o, "is not translated")
+	case known:
+		return true, m.read(text, o, reflect.ValueOf(list).Elem())
 	}
-	return true, err
+	return true, nil // what these load balancers write themselves
 }
 
 // read appends the object in text to all.
-func read[T any](m *Source, text []byte, o object, all []T) ([]T, error) {
-	var one T
-	unknown, err := kjson.UnmarshalStrict(text, &one)
+func (m *Source) read(text []byte, o object, all reflect.Value) error {
+	one := reflect.New(all.Type().Elem())
+	unknown, err := kjson.UnmarshalStrict(text, one.Interface())
 	if err != nil {
-		return all, fmt.Errorf("%v: %w", o, err)
+		return fmt.Errorf("%v: %w", o, err)
 	}
 	for _, u := range unknown {
 		if field, is := strings.CutPrefix(u.Error(), `unknown field "spec.`); is {
 			m.unknown = append(m.unknown, Remark{o.String(), fmt.Sprintf("spec.%s is not translated", strings.TrimSuffix(field, `"`))})
 		}
 	}
-	return append(all, one), nil
+	all.Set(reflect.Append(all, one.Elem()))
+	return nil
 }
 
 // Translate returns PureLB's configuration for m. Its objects are in namespace, which is PureLB's. product is
