@@ -73,7 +73,7 @@ func TestItInstallsAndUpgrades(t *testing.T) {
 		t.Errorf("the notes do not say %q:\n%s", want, out)
 	}
 	out = run("upgrade", "purelb", ".", "--values", file(t, everything))
-	for _, want := range []string{"kubectl apply --server-side", "list these in the value gobgp.passwordSecrets", "gobgp.image (the speaker has the version of the other programs)"} {
+	for _, want := range []string{"list these in the value gobgp.passwordSecrets", "gobgp.image (the speaker has the version of the other programs)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the notes do not contain %q:\n%s", want, out)
 		}

@@ -1,14 +1,20 @@
-// Command crds makes custom resource definitions small: what controller-gen writes is larger
-// than what `kubectl apply` and some tools can store.
+// Command crds makes custom resource definitions small, because what controller-gen writes is larger
+// than what `kubectl apply` and some tools can store. It also says who upgrades them.
 //
 //	crds FOLDER
 //
 // It rewrites each YAML file of the folder. Only the stored version keeps its descriptions, which
 // `kubectl explain` shows. No line is folded, and a mapping without nested ones takes one line.
+//
+// Helm upgrades only objects whose metadata name the release. It installs the folder crds of a chart
+// as it is. So each definition names the release purelb in the namespace purelb-system, which the
+// manual uses. The annotation purelb.io/schema is a sum of the spec, so that the chart sees which
+// definition a cluster has.
 package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -60,14 +66,46 @@ func rewrite(file string) error {
 			compact(version, unreadWidth)
 		}
 	}
-	out := bytes.NewBufferString("---\n")
-	encoder := yaml.NewEncoder(out)
-	encoder.SetIndent(2)
-	encoder.CompactSeqIndent()
-	if err := encoder.Encode(crd); err != nil {
+	spec, err := encode(get(crd, "spec"))
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, out.Bytes(), 0o644)
+	own(get(crd, "metadata"), fmt.Sprintf("%x", sha256.Sum256(spec))[:12])
+	out, err := encode(crd)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append([]byte("---\n"), out...), 0o644)
+}
+
+func encode(n *yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	err := encoder.Encode(n)
+	return out.Bytes(), err
+}
+
+// own adds what Helm reads in the metadata of a definition.
+func own(metadata *yaml.Node, sum string) {
+	annotations := get(metadata, "annotations")
+	for _, pair := range [][2]string{
+		{"helm.sh/resource-policy", "keep"},
+		{"meta.helm.sh/release-name", "purelb"},
+		{"meta.helm.sh/release-namespace", "purelb-system"},
+		{"purelb.io/schema", sum},
+	} {
+		annotations.Content = append(annotations.Content, text(pair[0]), text(pair[1]))
+	}
+	labels := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{text("app.kubernetes.io/managed-by"), text("Helm")}}
+	metadata.Content = append(metadata.Content, text("labels"), labels)
+}
+
+func text(s string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(s)
+	return n
 }
 
 // get returns the value of a key of a mapping.
@@ -101,7 +139,7 @@ func isDescription(key, value *yaml.Node) bool {
 
 // lineWidth is how many characters of texts a line has at most, unless it is one item: that of the
 // longest rules. unreadWidth is the same in a version without descriptions, which is only for programs.
-const lineWidth, unreadWidth = 600, 40_000
+const lineWidth, unreadWidth = 900, 40_000
 
 // compact joins the lines of each paragraph of the descriptions in n, and writes n on one line if it
 // has no description and at most widest characters, or has only scalars, or one item. It returns how
