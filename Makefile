@@ -203,11 +203,12 @@ vulncheck: ## known vulnerabilities that the code calls, by VULNDB (https://vuln
 	hack/vulncheck
 
 .PHONY: generate
-generate: ## deep copies, CRDs, the schemas of specs in values, gRPC code and docs/api.md from the types in api/; docs/flags.md and docs/metrics.md from the programs
+generate: ## deep copies, CRDs, the schemas of specs in values, gRPC code and docs/api.md from the types in api/; the README of the chart from its values; docs/flags.md and docs/metrics.md from the programs
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=charts/purelb/crds
 	go -C tools run ./crds ../charts/purelb/crds
 	go -C tools run ./valueschema ../charts/purelb/crds ../charts/purelb/values.schema.json
+	$(TOOL) helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 	go -C tools run ./protogen .. api/ipam/v1/ipam.proto
 	$(TOOL) crd-ref-docs --config tools/api-docs/config.yaml --templates-dir tools/api-docs --renderer markdown --source-path api --output-path docs/api.md --log-level ERROR
 	go build -o bin/ $(PROGRAMS)
@@ -215,7 +216,7 @@ generate: ## deep copies, CRDs, the schemas of specs in values, gRPC code and do
 	go test ./docs -run '^TestTheManualListsEveryMetric$$' -update
 
 PROGRAMS  = ./cmd/allocator ./cmd/lbnodeagent ./cmd/k8gobgp
-GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml charts/purelb/values.schema.json api/ipam/v1/*.pb.go docs/api.md docs/flags.md docs/metrics.md
+GENERATED = api/bgp/*/zz_generated.deepcopy.go api/purelb/*/zz_generated.deepcopy.go charts/purelb/crds/*.yaml charts/purelb/values.schema.json charts/purelb/README.md api/ipam/v1/*.pb.go docs/api.md docs/flags.md docs/metrics.md
 
 .PHONY: verify-generated
 verify-generated: ## fail when what is generated is not up to date
