@@ -170,7 +170,7 @@ func TestManyProblemsStayOnOneScreen(t *testing.T) {
 	f := newFakeServer(t)
 	f.has(t, w)
 	for args, want := range map[string]string{
-		"status":         "\n  and 80 more; -o json has all, and \"kubectl purelb services --problems\" lists Services\n",
+		"status":         "\n  and 80 more; -o wide has all, and \"kubectl purelb services --problems\" lists Services\n",
 		"check":          "\n  and 90 more; -o json has all\n",
 		"check -o short": "\n  and 90 more; -o json has all\n",
 	} {

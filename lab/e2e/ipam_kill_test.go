@@ -123,11 +123,8 @@ type killing struct {
 //
 //	make e2e-backends KILLS=200
 func killedAtAnyStep(t *testing.T, b backends) {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("KILLS"), "20"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &killing{backed: b.world(t, time.Duration(n)*15*time.Second), of: map[string][]string{}, had: map[string][]netip.Addr{}}
+	n := numberOfKills(t)
+	k := &killing{backed: b.world(t, timeOfKills(n)), of: map[string][]string{}, had: map[string][]netip.Addr{}}
 	began := time.Now()
 	for i := range n {
 		k.kills(i, steps[i*max(1, len(steps)/n)%len(steps)])
@@ -143,6 +140,17 @@ func killedAtAnyStep(t *testing.T, b backends) {
 	}
 	k.clean()
 }
+
+func numberOfKills(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("KILLS"), "20"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func timeOfKills(n int) time.Duration { return time.Duration(n) * 15 * time.Second }
 
 // kills kills the allocator at a step, and waits until the next allocator has done the work.
 func (k *killing) kills(i int, s step) {

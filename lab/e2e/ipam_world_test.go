@@ -80,7 +80,7 @@ func startBackends(t *testing.T) backends {
 			t.Fatal(err)
 		}
 	}
-	w := newWorld(t)
+	w := newWorldFor(t, timeOfKills(numberOfKills(t)))
 	w.empty() // removes the objects of an aborted test
 	const port = 8010
 	var b backends
