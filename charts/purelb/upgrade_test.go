@@ -81,8 +81,9 @@ func TestAnUpgradeUpgradesTheCRDs(t *testing.T) {
 	c.mustHelm(upgrade...)
 	c.upgraded("after an upgrade")
 	secret := c.kubectl("get secret sh.helm.release.v1.purelb.v2 --namespace purelb-system -o jsonpath={.data.release}")
-	if text, err := base64.StdEncoding.DecodeString(secret); err != nil || len(text) > 500_000 {
-		t.Errorf("the Secret of the release has %d bytes of 1,048,576: %v", len(text), err)
+	text, err := base64.StdEncoding.DecodeString(secret)
+	if t.Logf("the Secret of the release has %d bytes of 1,048,576", len(text)); err != nil || len(text) > 500_000 {
+		t.Errorf("that is too much: %v", err)
 	}
 	c.mustHelm("rollback", "purelb", "1", "--namespace", "purelb-system")
 	c.upgraded("after a rollback")
@@ -95,14 +96,11 @@ func TestAnUpgradeUpgradesTheCRDs(t *testing.T) {
 		t.Errorf("the notes do not say %q:\n%s", want, out)
 	}
 	c.mustHelm("uninstall", "lb", "--namespace", "network", "--no-hooks")
-}
 
-// As the manual of before said: the definitions first.
-func TestAnUpgradeAfterThatOfTheCRDsNeedsNoMore(t *testing.T) {
-	c := admin{t, apitest.Start(t)}
+	// As the manual of before said: the definitions first.
 	c.install(chartOfBefore(t))
 	c.kubectl("apply --server-side --force-conflicts -f crds")
-	c.mustHelm("upgrade", "purelb", ".", "--namespace", "purelb-system")
+	c.mustHelm(upgrade...)
 	c.upgraded("after both upgrades")
 }
 

@@ -61,6 +61,7 @@ func withoutHelm(text []byte) []byte {
 	return regexp.MustCompile(`(?m)^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n`).ReplaceAll(text, nil)
 }
 
+// crds returns the custom resource definitions. They keep these labels: a release that follows upgrades them.
 func crds(files []archive.File) []byte {
 	var b bytes.Buffer
 	for _, f := range archive.Sorted(files) {
