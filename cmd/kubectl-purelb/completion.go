@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,13 @@ func serviceNames(w explain.World) []string {
 }
 
 func groupNames(w explain.World) []string { return namesOf(w.Groups, (*v2.ServiceGroup).GetName) }
+
+// namespaceNames returns the namespaces of Services.
+func namespaceNames(w explain.World) []string {
+	all := namesOf(w.Services, (*corev1.Service).GetNamespace)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 func nodeNames(w explain.World) []string { return namesOf(w.Nodes, (*corev1.Node).GetName) }
 

@@ -26,6 +26,7 @@ func TestTheShellCompletesNames(t *testing.T) {
 		file + "services --group ":  "default",
 		file + "pools --group ":     "default",
 		file + "services --ip ":     "192.168.10.200",
+		file + "services -n ":       "shop",
 		"status -o ":                "yaml",
 		"check -o ":                 "short",
 		"status ":                   "",

@@ -27,9 +27,9 @@ import (
 
 // loader collects the objects of documents.
 type loader struct {
-	w explain.World
-	// allocator is the pod template of the allocator's Deployment, if the files have one.
-	allocator *corev1.PodSpec
+	w           explain.World
+	namespaces  []corev1.Namespace
+	deployments []appsv1.Deployment
 	// pending are the objects to read, in their order.
 	pending []pending
 	// judges says to judge objects as an API server does, which refuses some.
@@ -81,7 +81,7 @@ func (l *loader) world() explain.World {
 			l.guess(o, explain.FieldNamespace, "the plugin assumes namespace "+o.Namespace)
 		}
 	}
-	settle(&l.w, l.allocator)
+	l.choose()
 	newest(&l.w)
 	missing(&l.w)
 	return l.w
@@ -254,89 +254,60 @@ func groupOf(apiVersion string) string {
 }
 
 // kinds are the functions that read objects, by API group and kind.
-var kinds = map[string]func(l *loader, o explain.Object, text []byte) error{
-	"purelb.io/ServiceGroup": func(l *loader, o explain.Object, text []byte) error {
-		return add(l, o, text, &l.w.Groups, func(g *v2.ServiceGroup) { g.Namespace = o.Namespace })
-	},
-	"purelb.io/LBNodeAgent": func(l *loader, o explain.Object, text []byte) error {
-		return add(l, o, text, &l.w.Agents, func(a *v2.LBNodeAgent) { a.Namespace = o.Namespace })
-	},
-	"bgp.purelb.io/BGPConfiguration": func(l *loader, o explain.Object, text []byte) error {
-		return add(l, o, text, &l.w.Configurations, func(c *bgpv1.BGPConfiguration) { c.Namespace = o.Namespace })
-	},
-	"bgp.purelb.io/BGPNodeStatus": func(l *loader, o explain.Object, text []byte) error {
-		return add(l, o, text, &l.w.NodeStatuses, func(*bgpv1.BGPNodeStatus) {})
-	},
-	"Service": func(l *loader, o explain.Object, text []byte) error {
-		var services []corev1.Service
-		err := add(l, o, text, &services, func(svc *corev1.Service) { svc.Namespace = o.Namespace; l.complete(svc) })
-		for _, svc := range services {
-			addService(&l.w, svc)
-		}
-		return err
-	},
-	"Node": func(l *loader, o explain.Object, text []byte) error {
-		return add(l, o, text, &l.w.Nodes, func(*corev1.Node) {})
-	},
-	"Pod": func(l *loader, o explain.Object, text []byte) error {
-		var pods []corev1.Pod
-		err := add(l, o, text, &pods, func(p *corev1.Pod) { p.Namespace = o.Namespace })
-		for _, p := range pods {
-			if p.Labels["app"] == "purelb" && p.Namespace == l.w.Namespace {
-				l.w.Pods = append(l.w.Pods, p)
-			}
-		}
-		return err
-	},
-	"Namespace": func(l *loader, o explain.Object, text []byte) error {
-		var ns corev1.Namespace
-		err := json.Unmarshal(text, &ns)
-		l.w.Namespaces = append(l.w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: ns.ObjectMeta})
-		return err
-	},
-	"discovery.k8s.io/EndpointSlice": func(l *loader, o explain.Object, text []byte) error {
-		return add(l, o, text, &l.w.EndpointSlices, func(s *discoveryv1.EndpointSlice) { s.Namespace = o.Namespace })
-	},
-	"networking.k8s.io/ServiceCIDR": func(l *loader, o explain.Object, text []byte) error {
-		return add(l, o, text, &l.w.Networks, func(*networkingv1.ServiceCIDR) {})
-	},
-	"coordination.k8s.io/Lease": func(l *loader, o explain.Object, text []byte) error {
-		var leases []coordinationv1.Lease
-		err := add(l, o, text, &leases, func(*coordinationv1.Lease) {})
-		for _, one := range leases {
-			if strings.HasPrefix(one.Name, lease.Prefix) && o.Namespace == l.w.Namespace {
-				l.w.Leases = append(l.w.Leases, one)
-			}
-		}
-		return err
-	},
-	"apps/Deployment": func(l *loader, o explain.Object, text []byte) error {
-		var d appsv1.Deployment
-		if err := json.Unmarshal(text, &d); err != nil {
-			return err
-		}
-		if container(&d.Spec.Template.Spec, "allocator") != nil {
-			l.allocator = &d.Spec.Template.Spec
-		}
-		return nil
-	},
+var kinds = map[string]func(*loader, explain.Object, []byte) error{
+	"purelb.io/ServiceGroup":         into(func(l *loader) *[]v2.ServiceGroup { return &l.w.Groups }),
+	"purelb.io/LBNodeAgent":          into(func(l *loader) *[]v2.LBNodeAgent { return &l.w.Agents }),
+	"bgp.purelb.io/BGPConfiguration": into(func(l *loader) *[]bgpv1.BGPConfiguration { return &l.w.Configurations }),
+	"bgp.purelb.io/BGPNodeStatus":    into(func(l *loader) *[]bgpv1.BGPNodeStatus { return &l.w.NodeStatuses }),
+	"Service":                        into(func(l *loader) *[]corev1.Service { return &l.w.Services }),
+	"Node":                           into(func(l *loader) *[]corev1.Node { return &l.w.Nodes }),
+	"Pod":                            into(func(l *loader) *[]corev1.Pod { return &l.w.Pods }),
+	"Namespace":                      into(func(l *loader) *[]corev1.Namespace { return &l.namespaces }),
+	"discovery.k8s.io/EndpointSlice": into(func(l *loader) *[]discoveryv1.EndpointSlice { return &l.w.EndpointSlices }),
+	"networking.k8s.io/ServiceCIDR":  into(func(l *loader) *[]networkingv1.ServiceCIDR { return &l.w.Networks }),
+	"coordination.k8s.io/Lease":      into(func(l *loader) *[]coordinationv1.Lease { return &l.w.Leases }),
+	"apps/Deployment":                into(func(l *loader) *[]appsv1.Deployment { return &l.deployments }),
 }
 
-// add decodes text as the API server does, and appends the object to all. Unknown fields are
-// mistakes, because kubectl refuses them too.
-func add[T any](l *loader, o explain.Object, text []byte, all *[]T, change func(*T)) error {
-	var one T
-	unknown, err := kubejson.UnmarshalStrict(text, &one)
-	if err != nil {
-		return err
+// into returns a function that decodes an object as the API server does, and appends it to a list.
+// Unknown fields are mistakes, because kubectl refuses them too.
+func into[T any](list func(*loader) *[]T) func(*loader, explain.Object, []byte) error {
+	return func(l *loader, o explain.Object, text []byte) error {
+		var one T
+		unknown, err := kubejson.UnmarshalStrict(text, &one)
+		if err != nil {
+			return err
+		}
+		for _, u := range unknown {
+			l.mistake(o, fieldOf(u.Error()), oneLine(u))
+		}
+		any(&one).(metav1.Object).SetNamespace(o.Namespace)
+		*list(l) = append(*list(l), one)
+		return nil
 	}
-	for _, u := range unknown {
-		field := fieldOf(u.Error())
-		l.mistake(o, field, oneLine(u))
+}
+
+// choose keeps the objects that matter to PureLB, and reads how PureLB is installed.
+func (l *loader) choose() {
+	elsewhere := func(o metav1.Object) bool { return o.GetNamespace() != l.w.Namespace }
+	l.w.Pods = slices.DeleteFunc(l.w.Pods, func(p corev1.Pod) bool { return elsewhere(&p) || p.Labels["app"] != "purelb" })
+	l.w.Leases = slices.DeleteFunc(ofNodes(l.w.Leases), func(o coordinationv1.Lease) bool { return elsewhere(&o) })
+	services := l.w.Services
+	l.w.Services = nil
+	for i := range services {
+		l.complete(&services[i])
+		addService(&l.w, services[i])
 	}
-	change(&one)
-	*all = append(*all, one)
-	return nil
+	for _, ns := range l.namespaces {
+		l.w.Namespaces = append(l.w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: ns.ObjectMeta})
+	}
+	var allocator *corev1.PodSpec
+	for i := range l.deployments {
+		if spec := &l.deployments[i].Spec.Template.Spec; container(spec, "allocator") != nil {
+			allocator = spec
+		}
+	}
+	settle(&l.w, allocator)
 }
 
 // fieldOf returns the path in quotes of an error such as `unknown field "spec.x"`.
