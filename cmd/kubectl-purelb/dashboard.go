@@ -46,8 +46,7 @@ const fps = 10
 
 // dashboard shows a dashboard until the user quits.
 func (o *options) dashboard(ctx context.Context, interval time.Duration) error {
-	offline := len(o.files) > 0
-	if offline || !canMove(o.out) {
+	if len(o.files) > 0 || !canMove(o.out) {
 		w, err := o.world(ctx)
 		if err != nil {
 			return err
@@ -55,7 +54,8 @@ func (o *options) dashboard(ctx context.Context, interval time.Duration) error {
 		if !canMove(o.out) {
 			return o.finish(explain.StatusOf(w), false)
 		}
-		_, err = tea.NewProgram(newScreen().learn(news{world: w}), tea.WithContext(ctx), tea.WithInput(o.in), tea.WithOutput(o.out)).Run()
+		shown, _ := newScreen().Update(news{world: w})
+		_, err = tea.NewProgram(shown, tea.WithContext(ctx), tea.WithInput(o.in), tea.WithOutput(o.out)).Run()
 		return err
 	}
 	r, err := o.newReader()

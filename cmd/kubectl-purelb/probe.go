@@ -14,10 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"purelb.io/purelb/internal/announce/probe"
@@ -66,16 +65,14 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 
 // prober sends requests to pods through the proxy of the API server.
 type prober struct {
-	rest.Interface
+	kubernetes.Interface
 	namespace string
 }
 
 func newProber(config *rest.Config, namespace string) (*prober, error) {
 	config = rest.CopyConfig(config)
-	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.QPS = -1
-	c, err := rest.RESTClientFor(config)
+	config.QPS = -1 // All requests are limited by their users; the default of five a second is too slow.
+	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client: %w", err)
 	}
@@ -132,9 +129,7 @@ func probeTimeout(agents int) time.Duration {
 
 // agents returns the running agents of nodes, or all if nodes is empty.
 func (p *prober) agents(ctx context.Context, nodes []string) ([]monitored, error) {
-	var pods corev1.PodList
-	err := p.Get().Namespace(p.namespace).Resource("pods").
-		VersionedParams(&metav1.ListOptions{LabelSelector: "app=purelb"}, scheme.ParameterCodec).Do(ctx).Into(&pods)
+	pods, err := p.CoreV1().Pods(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=purelb"})
 	if err != nil {
 		return nil, fmt.Errorf("list the agents: %w", p.because(err))
 	}
@@ -152,24 +147,14 @@ func (p *prober) agents(ctx context.Context, nodes []string) ([]monitored, error
 
 // token creates a token that is valid only for a probe of ip.
 func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
-	request := authenticationv1.TokenRequest{
-		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
-		Spec:     authenticationv1.TokenRequestSpec{Audiences: []string{probe.Audience(ip)}, ExpirationSeconds: new(int64(tokenLife.Seconds()))},
-	}
-	body, err := json.Marshal(request)
-	if err != nil {
-		return "", err
-	}
-	text, err := p.Post().Namespace(p.namespace).Resource("serviceaccounts").Name(probe.Account).SubResource("token").
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).DoRaw(ctx)
+	request, err := p.CoreV1().ServiceAccounts(p.namespace).CreateToken(ctx, probe.Account, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{probe.Audience(ip)}, ExpirationSeconds: new(int64(tokenLife.Seconds()))},
+	}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", fmt.Errorf("there is no ServiceAccount %s/%s: the chart makes it, unless prober.enabled is false", p.namespace, probe.Account)
 	case err != nil:
-		return "", fmt.Errorf("make a token for the agents: %w", p.because(said(text, err)))
-	}
-	if err := json.Unmarshal(text, &request); err != nil {
-		return "", fmt.Errorf("read the token for the agents: %w", err)
+		return "", fmt.Errorf("make a token for the agents: %w", p.because(err))
 	}
 	return request.Status.Token, nil
 }
@@ -182,7 +167,7 @@ func (p *prober) askOne(ctx context.Context, a monitored, token string, ip netip
 	if err != nil {
 		return answer, err
 	}
-	text, err := p.Post().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", a.pod, a.port)).SubResource("proxy").Suffix(probe.Path).
+	text, err := p.CoreV1().RESTClient().Post().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", a.pod, a.port)).SubResource("proxy").Suffix(probe.Path).
 		SetHeader(probe.Header, token).SetHeader("Content-Type", "application/json").Body(body).MaxRetries(busyTries).DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):

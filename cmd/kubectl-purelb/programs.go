@@ -61,7 +61,7 @@ func serving(pods []corev1.Pod, name string) (all []monitored) {
 func (p *prober) state(ctx context.Context, at monitored, program string, format int, query [2]string, most int64, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
-	request := p.Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
+	request := p.CoreV1().RESTClient().Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
 		Suffix(allocstate.Path).MaxRetries(0)
 	if query[1] != "" {
 		request = request.Param(query[0], query[1])

@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -91,11 +90,9 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 	if err != nil {
 		return err
 	}
-	config := rest.CopyConfig(r.config)
-	config.QPS = -1 // The fetchers limit the requests; the default of five a second is too slow.
-	c, err := kubernetes.NewForConfig(config)
+	c, err := newProber(r.config, r.namespace)
 	if err != nil {
-		return fmt.Errorf("make the client: %w", err)
+		return err
 	}
 	name = cmp.Or(name, "purelb-report-"+w.Now.UTC().Format("20060102-150405")+".tar.gz")
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
