@@ -47,42 +47,46 @@ type screenRow struct {
 // FilterValue implements list.Item.
 func (r screenRow) FilterValue() string { return r.text }
 
-// pages are the pages of the dashboard: a table of another command, with some of its columns. The first cells name
-// the subject of a row, of which kind explain knows. A row is fine if the column state begins with fine.
+// pages are the pages of the dashboard: a table, mostly of another command, with some of its columns. The first cells
+// name the subject of a row, of which kind explain knows. A row is fine if the column state begins with fine.
 var pages = []struct {
 	name        string
-	table       func(screen) (answer, error)
+	table       func(screen) (explain.Table, error)
 	columns     []string
 	kind        string
 	state, fine string
 }{
-	{"Addresses", func(s screen) (answer, error) { return explain.ServicesOf(s.world, explain.Filter{}) }, []string{"NAMESPACE", "SERVICE", "IPS", "ANNOUNCING", "STATUS"}, explain.OfService, "STATUS", explain.OverallOK},
-	{"Problems", func(s screen) (answer, error) { return s, nil }, []string{"PROBLEM"}, "", "PROBLEM", "none"},
-	{"Pools", func(s screen) (answer, error) { return explain.PoolsOf(s.world, explain.Filter{}, false) }, []string{"SERVICEGROUP", "POOL RANGE", "SIZE", "USED", "AVAIL", "UTIL%"}, explain.OfGroup, "", ""},
-	{"Nodes", func(s screen) (answer, error) { return explain.ElectionOf(s.world, "", "") }, []string{"NODE", "HEALTHY", "ANNOUNCING", "SUBNETS"}, explain.OfNode, "HEALTHY", "yes"},
-	{"BGP", func(s screen) (answer, error) { return explain.SessionsOf(s.world, "") }, []string{"NODE", "NEIGHBOR", "PEER ASN", "STATE", "UPTIME", "PREFIXES"}, explain.OfNode, "STATE", "Established"},
-	{"Moves", func(s screen) (answer, error) { return tables{s.moves}, nil }, []string{"NAMESPACE", "SERVICE", "TIME", "FROM", "TO"}, explain.OfService, "", ""},
+	{"Addresses", func(s screen) (explain.Table, error) { return first(explain.ServicesOf(s.world, explain.Filter{})) }, []string{"NAMESPACE", "SERVICE", "IPS", "ANNOUNCING", "STATUS"}, explain.OfService, "STATUS", explain.OverallOK},
+	{"Problems", problems, []string{"PROBLEM"}, "", "PROBLEM", "none"},
+	{"Pools", func(s screen) (explain.Table, error) { return first(explain.PoolsOf(s.world, explain.Filter{}, false)) }, []string{"SERVICEGROUP", "POOL RANGE", "SIZE", "USED", "AVAIL", "UTIL%"}, explain.OfGroup, "", ""},
+	{"Nodes", func(s screen) (explain.Table, error) { return first(explain.ElectionOf(s.world, "", "")) }, []string{"NODE", "HEALTHY", "ANNOUNCING", "SUBNETS"}, explain.OfNode, "HEALTHY", "yes"},
+	{"BGP", func(s screen) (explain.Table, error) { return first(explain.SessionsOf(s.world, "")) }, []string{"NODE", "NEIGHBOR", "PEER ASN", "STATE", "UPTIME", "PREFIXES"}, explain.OfNode, "STATE", "Established"},
+	{"Moves", func(s screen) (explain.Table, error) { return s.moves, nil }, moved, explain.OfService, "", ""},
 }
 
-// tables is an answer.
-type tables []explain.Table
+// moved are the columns of the moves.
+var moved = []string{"NAMESPACE", "SERVICE", "TIME", "FROM", "TO"}
 
-// Tables implements answer.
-func (t tables) Tables() []explain.Table { return t }
+// first returns the first table of an answer.
+func first[A answer](a A, err error) (explain.Table, error) {
+	if err != nil {
+		return explain.Table{}, err
+	}
+	return a.Tables()[0], nil
+}
 
-// Tables returns the problems.
-func (s screen) Tables() []explain.Table {
-	t := explain.Table{Head: []string{"PROBLEM"}}
+func problems(s screen) (t explain.Table, _ error) {
+	t.Head = []string{"PROBLEM"}
 	for _, w := range s.status.Warnings {
 		t.Rows = append(t.Rows, []string{w})
 	}
-	return []explain.Table{t}
+	return t, nil
 }
 
 func newScreen() screen {
 	s := screen{rows: bubbles.New(nil, drawn{}, 0, 0), story: viewport.New(), failed: "the cluster is being read"}
 	s.story.SoftWrap = true
-	s.moves.Head = []string{"NAMESPACE", "SERVICE", "TIME", "FROM", "TO"}
+	s.moves.Head = moved
 	s.rows.SetShowTitle(false)
 	s.rows.SetShowStatusBar(false)
 	s.rows.SetShowPagination(false)
@@ -188,12 +192,12 @@ const widest = 31
 // fill reads the rows of the page.
 func (s *screen) fill() tea.Cmd {
 	p := pages[s.page]
-	a, err := p.table(*s)
+	all, err := p.table(*s)
 	if err != nil {
 		s.head = oneLine(err)
 		return s.rows.SetItems(nil)
 	}
-	all, t := a.Tables()[0], explain.Table{Head: p.columns}
+	t := explain.Table{Head: p.columns}
 	at := func(row []string, column string) string { return row[slices.Index(all.Head, column)] }
 	for _, row := range all.Rows {
 		var cells []string

@@ -71,7 +71,8 @@ type prober struct {
 
 func newProber(config *rest.Config, namespace string) (*prober, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // All requests are limited by their users; the default of five a second is too slow.
+	config.ContentType = "application/json" // as agents read and write
+	config.QPS = -1                         // All requests are limited by their users; the default of five a second is too slow.
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client: %w", err)

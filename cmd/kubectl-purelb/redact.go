@@ -40,8 +40,9 @@ var (
 		regexp.MustCompile(`(?i)((?:bearer|basic|token)\s+)([A-Za-z0-9._~+/=-]{8,})`),
 		regexp.MustCompile(`(://)([^/\s@"']+@)`),
 	}
-	// secretFields match the names of fields with secret values, and of flags whose value is the next argument.
-	secretFields = regexp.MustCompile(`(?i)(password|passwd|secret|token|api[-_]?key|credentials?)$`)
+	// secretFields match the names of fields with secret values, and of flags whose value is the next argument. A field
+	// such as tokenSecret has the name of a Secret.
+	secretFields = regexp.MustCompile(`(?i)(password|passwd|[-_]secret|token|api[-_]?key|credentials?)$`)
 )
 
 // text removes secrets from text.
