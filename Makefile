@@ -97,11 +97,6 @@ e2e-backends: up ## only the end-to-end tests of NetBox and IPAM servers; KILLS=
 	@$(call root)
 	go -C lab test ./e2e -run '^TestBackends$$' -count=1 -v -timeout $(E2E_TIMEOUT)
 
-.PHONY: e2e-alerts
-e2e-alerts: up ## only the alerts of the chart, made to fire in the lab; ALERTS_FACTOR=10 divides their times by 10 and not by 20
-	@$(call root)
-	go -C lab test -tags alerts ./e2e -run '^TestAlertsFire$$' -count=1 -v -timeout $(E2E_TIMEOUT)
-
 .PHONY: e2e-install
 e2e-install: up ## only releases: installed, upgraded, rolled back and removed in the lab, by Helm and by kubectl; UPGRADE_FROM=COMMIT instead of the commit before
 	@$(call root)
@@ -113,8 +108,8 @@ e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families
 	go -C lab run ./cmd/worlds $(WORLDS)
 
 .PHONY: nightly
-nightly: ## what a forge runs each night beside test-all: SOAK=600, the race detector, the oldest Kubernetes, alerts, installations, worlds
-	$(MAKE) soak race e2e-oldest e2e-alerts e2e-install e2e-worlds SOAK=600
+nightly: ## what a forge runs each night beside test-all: SOAK=600, the race detector, the oldest Kubernetes, installations, worlds
+	$(MAKE) soak race e2e-oldest e2e-install e2e-worlds SOAK=600
 
 # What uses the API server: definitions with their rules, policies, the objects of the chart,
 # Leases, the allocator's writes of services/status, the watches of all programs, and the plugin.
