@@ -254,7 +254,8 @@ notes: ## VERSION=1.2.3: the section of that version in CHANGELOG.md
 	@awk -v head='[$(VERSION:v%=%)]' '/^## / {on = $$2 == head} on' $(CHANGELOG) | grep . || { echo "$(CHANGELOG) has no section of $(VERSION): rename [Unreleased]" >&2; exit 1; }
 
 .PHONY: test-release
-test-release: ## a release for this platform, made twice, and published to a registry of the test
+test-release: ## a release for this platform, made twice, and published to a registry of the test; the plugin compiles for other systems
+	for os in darwin windows; do GOOS=$$os go build -o /dev/null ./cmd/kubectl-purelb; done
 	go -C release test -timeout 15m ./...
 
 .PHONY: manifests

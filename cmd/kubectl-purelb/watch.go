@@ -193,10 +193,11 @@ func reason(err error) string {
 // neighbors returns the MAC addresses that the kernel has for an address until the end of ctx. It returns
 // none for an address that is not on the segment, and on systems other than Linux.
 func neighbors(ctx context.Context, address netip.Addr) []answered {
+	const allFamilies = 0 // netlink.FAMILY_ALL, which other systems than Linux lack
 	var all []answered
 	address = address.Unmap().WithZone("") // the kernel's list has no zones
 	for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; {
-		known, err := netlink.NeighList(0, netlink.FAMILY_ALL)
+		known, err := netlink.NeighList(0, allFamilies)
 		if errors.Is(err, netlink.ErrNotImplemented) {
 			return nil
 		}
