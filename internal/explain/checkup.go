@@ -83,6 +83,17 @@ type probe struct {
 	// passing says that the warnings of this check may end without action. Other warnings stay until
 	// a person changes the cluster.
 	passing bool
+	// about is what is unknown if objects of one of the kinds in needs are unknown.
+	about string
+	needs []string
+}
+
+// check runs p.
+func (p probe) check(v *view, f Facts) result {
+	if why := v.unknown(p.needs...); why != "" {
+		return result{unknown: p.about + " is " + why}
+	}
+	return p.run(v, f)
 }
 
 type result struct {
@@ -94,23 +105,23 @@ type result struct {
 
 // probes are sorted so that each comes after those that it depends on.
 var probes = []probe{
-	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion, false},
-	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights, false},
-	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy, false},
-	{"Kubernetes", "others", "no other load balancer is installed", true, checkOthers, false},
-	{"Kubernetes", "ports", "no other pod has a port of a node that PureLB needs", true, checkPorts, false},
-	{"Kubernetes", "podsecurity", "the namespace admits the pods of PureLB", true, checkPodSecurity, false},
-	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions, true},
-	{"Installation", "programs", "all programs are ready", false, checkPrograms, false},
-	{"Installation", "versions", "all programs are of one version", false, checkVersions, true},
-	{"Configuration", "configuration", "ServiceGroups and LBNodeAgents are in order", false, checkConfiguration, false},
-	{"Configuration", "networks", "no range is in a network of the cluster", false, checkNetworks, false},
-	{"Nodes", "nodes", "all nodes can announce", false, checkNodes, false},
-	{"Nodes", "clocks", "the clocks of the nodes agree with that of the API server", false, checkClocks, true},
-	{"Nodes", "gossip", "the nodes hear each other", false, checkGossip, true},
-	{"Nodes", "wire", "the holder of each address answers for it, and no other machine does", false, checkWire, false},
-	{"Routers", "routers", "all BGP sessions are established", false, checkRouters, true},
-	{"Services", "services", "all Services have addresses that are announced", false, checkAllServices, false},
+	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion, false, "", nil},
+	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights, false, "", nil},
+	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy, false, "", nil},
+	{"Kubernetes", "others", "no other load balancer is installed", true, checkOthers, false, "", nil},
+	{"Kubernetes", "ports", "no other pod has a port of a node that PureLB needs", true, checkPorts, false, "", nil},
+	{"Kubernetes", "podsecurity", "the namespace admits the pods of PureLB", true, checkPodSecurity, false, "", nil},
+	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions, true, "", nil},
+	{"Installation", "programs", "all programs are ready", false, checkPrograms, false, "whether the programs run", []string{KindPods}},
+	{"Installation", "versions", "all programs are of one version", false, checkVersions, true, "which versions run", []string{KindPods}},
+	{"Configuration", "configuration", "ServiceGroups and LBNodeAgents are in order", false, checkConfiguration, false, "whether the configuration is in order", []string{KindGroups, KindAgents}},
+	{"Configuration", "networks", "no range is in a network of the cluster", false, checkNetworks, false, "whether a range is in a network of the cluster", []string{KindGroups, KindNodes}},
+	{"Nodes", "nodes", "all nodes can announce", false, checkNodes, false, "which nodes can announce", []string{KindLeases}},
+	{"Nodes", "clocks", "the clocks of the nodes agree with that of the API server", false, checkClocks, true, "what the clocks of the nodes say", []string{KindLeases}},
+	{"Nodes", "gossip", "the nodes hear each other", false, checkGossip, true, "whether the nodes hear each other", []string{KindLeases}},
+	{"Nodes", "wire", "the holder of each address answers for it, and no other machine does", false, checkWire, false, "who answers for addresses", []string{KindLeases}},
+	{"Routers", "routers", "all BGP sessions are established", false, checkRouters, true, "", nil},
+	{"Services", "services", "all Services have addresses that are announced", false, checkAllServices, false, "the state of Services", []string{KindServices}},
 }
 
 // CheckUp checks a cluster, before PureLB is installed or after.
@@ -120,7 +131,7 @@ func CheckUp(w World, f Facts, before bool) Checkup {
 	c := Checkup{Findings: []Finding{}}
 	for _, p := range probes {
 		if !before || p.before {
-			c.add(p, p.run(v, f))
+			c.add(p, p.check(v, f))
 		}
 	}
 	return c

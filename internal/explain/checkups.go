@@ -58,9 +58,6 @@ func checkDefinitions(v *view, f Facts) result {
 var makers = map[string]string{"allocator": "replicaset", agentContainer: "daemonset"}
 
 func checkPrograms(v *view, _ Facts) result {
-	if why := v.unknown(KindPods); why != "" {
-		return result{unknown: "whether the programs run is " + why}
-	}
 	if v.Uninstalled != "" {
 		return result{faults: []string{v.Uninstalled}}
 	}
@@ -83,9 +80,6 @@ func checkPrograms(v *view, _ Facts) result {
 }
 
 func checkVersions(v *view, _ Facts) result {
-	if why := v.unknown(KindPods); why != "" {
-		return result{unknown: "which versions run is " + why}
-	}
 	one := Versions(v.World, "")
 	if one.Consistent != nil && !*one.Consistent {
 		return result{warnings: []string{fmt.Sprintf("the programs are of different versions: %s, %s, %s", one.Allocator.Image, one.LBNodeAgent.Image, orDash(one.K8gobgp.Image))}}
@@ -94,9 +88,6 @@ func checkVersions(v *view, _ Facts) result {
 }
 
 func checkConfiguration(v *view, _ Facts) result {
-	if why := v.unknown(KindGroups, KindAgents); why != "" {
-		return result{unknown: "whether the configuration is in order is " + why}
-	}
 	var r result
 	if len(v.state.Config.Groups.Usable) == 0 {
 		r.warnings = append(r.warnings, "there is no usable ServiceGroup, so no Service gets an address")
@@ -125,9 +116,6 @@ func checkConfiguration(v *view, _ Facts) result {
 }
 
 func checkNetworks(v *view, _ Facts) result {
-	if why := v.unknown(KindGroups, KindNodes); why != "" {
-		return result{unknown: "whether a range is in a network of the cluster is " + why}
-	}
 	if why := v.unknown(KindNetworks); why != "" && len(v.ClusterIPs) == 0 {
 		return result{unknown: "whether a range is in the Service network is " + why}
 	}
@@ -141,9 +129,6 @@ func checkNetworks(v *view, _ Facts) result {
 }
 
 func checkNodes(v *view, _ Facts) result {
-	if why := v.unknown(KindLeases); why != "" {
-		return result{unknown: "which nodes can announce is " + why}
-	}
 	r := result{faults: v.election("").Problems}
 	if why := v.unknown(KindNodes, KindAgents); why != "" {
 		r.unknown = "whether all nodes can announce is " + why
@@ -157,9 +142,6 @@ const skew = 5 * time.Second
 // checkClocks finds clocks that are ahead. A clock that is behind makes a Lease look old,
 // which checkNodes reports.
 func checkClocks(v *view, _ Facts) result {
-	if why := v.unknown(KindLeases); why != "" {
-		return result{unknown: "what the clocks of the nodes say is " + why}
-	}
 	var r result
 	for _, n := range v.nodes {
 		if ahead := n.renewed.Sub(v.Now); !v.Now.IsZero() && ahead > skew {
@@ -174,9 +156,6 @@ func checkClocks(v *view, _ Facts) result {
 const slowly = 3 * time.Minute
 
 func checkGossip(v *view, _ Facts) result {
-	if why := v.unknown(KindLeases); why != "" {
-		return result{unknown: "whether the nodes hear each other is " + why}
-	}
 	var r result
 	for _, n := range v.nodes {
 		if why := v.gossipProblem(n); why != "" {
@@ -241,9 +220,6 @@ func (v *view) probeIn(subnet netip.Prefix) (ToProbe, bool) {
 // checkWire finds addresses for which a wrong machine answers, and those for which the network drops the
 // answers.
 func checkWire(v *view, f Facts) result {
-	if why := v.unknown(KindLeases); why != "" {
-		return result{unknown: "who answers for addresses is " + why}
-	}
 	r := result{faults: f.Misheard}
 	if why := f.Unsaid["wire"]; why != "" {
 		r.unknown = "whether nodes hear the answers for addresses is unknown: " + why
@@ -313,9 +289,6 @@ func (v *view) forgetful() []string {
 }
 
 func checkAllServices(v *view, _ Facts) result {
-	if why := v.unknown(KindServices); why != "" {
-		return result{unknown: "the state of Services is " + why}
-	}
 	var r result
 	unknown := 0
 	for _, l := range v.services(Filter{}).Services {

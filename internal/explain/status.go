@@ -67,8 +67,10 @@ func StatusOf(w World) Status {
 	if v.knows(KindPods) {
 		s.Components = new(components(v.Pods))
 	}
-	for _, check := range []func(*view, Facts) result{checkPrograms, checkConfiguration, checkNetworks, checkNodes, checkRouters, checkAllServices} {
-		s.Warnings = append(s.Warnings, check(v, Facts{all: w}).faults...)
+	for _, p := range probes {
+		if slices.Contains([]string{"programs", "configuration", "networks", "nodes", "routers", "services"}, p.name) {
+			s.Warnings = append(s.Warnings, p.check(v, Facts{all: w}).faults...)
+		}
 	}
 	for _, n := range v.NodeStatuses {
 		s.BGP = append(s.BGP, v.bgpNode(n.Status))

@@ -183,7 +183,7 @@ func (m *Source) Read(text []byte) (ok bool, err error) {
 	}
 	group, version, _ := strings.Cut(o.APIVersion, "/")
 	list, known := map[string]any{
-		"Service": &m.Services,
+		"Service":       &m.Services,
 		"IPAddressPool": &m.Pools, "L2Advertisement": &m.L2Advertisements, "BGPAdvertisement": &m.BGPAdvertisements, "BGPPeer": &m.Peers,
 		"BFDProfile": &m.Profiles, "Community": &m.Communities,
 		"CiliumLoadBalancerIPPool": &m.cilium.pools, "CiliumL2AnnouncementPolicy": &m.cilium.policies, "CiliumBGPClusterConfig": &m.cilium.clusters,
