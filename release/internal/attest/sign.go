@@ -10,12 +10,14 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/sigstore/sigstore/pkg/signature/dsse"
 	"github.com/sigstore/sigstore/pkg/signature/payload"
-
-	"purelb.io/purelb/release/internal/oci"
 )
 
 // The names that cosign reads and writes.
@@ -48,17 +50,10 @@ func Sign(signer signature.Signer, ref name.Digest) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", ref, err)
 	}
-	hash, _, err := v1.SHA256(bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	config, err := json.Marshal(v1.ConfigFile{RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{hash}}})
-	if err != nil {
-		return nil, err
-	}
-	return oci.Artifact(
-		oci.Blob{Type: "application/vnd.oci.image.config.v1+json", Text: config},
-		oci.Blob{Type: simpleSigning, Text: text, Annotations: map[string]string{signatureAnnotation: sig}}, nil)
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	return mutate.Append(base, mutate.Addendum{
+		Layer: static.NewLayer(text, simpleSigning), Annotations: map[string]string{signatureAnnotation: sig},
+	})
 }
 
 // SignatureTag is the tag at which cosign looks for the signature of ref.

@@ -13,9 +13,8 @@ import (
 
 // Blob is a part of an artifact.
 type Blob struct {
-	Type        types.MediaType
-	Text        []byte
-	Annotations map[string]string
+	Type types.MediaType
+	Text []byte
 }
 
 // artifact is a registry object for other programs than container runtimes: a manifest with a
@@ -43,7 +42,7 @@ func describe(b Blob) v1.Descriptor {
 	if err != nil {
 		panic(err) // reading from memory cannot fail
 	}
-	return v1.Descriptor{MediaType: b.Type, Size: size, Digest: hash, Annotations: b.Annotations}
+	return v1.Descriptor{MediaType: b.Type, Size: size, Digest: hash}
 }
 
 func (a *artifact) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
