@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -149,7 +150,7 @@ func unpacked(t *testing.T, name string) map[string][]byte {
 	files := map[string][]byte{}
 	for r := tar.NewReader(plain); ; {
 		head, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {

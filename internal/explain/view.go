@@ -52,7 +52,7 @@ type node struct {
 
 func newView(w World) *view {
 	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}}
-	if v.World.Guessed {
+	if v.Guessed {
 		v.state.Config.Guessed(fmt.Sprintf("That PureLB is installed in %q is a guess; --purelb-namespace names another", v.Namespace))
 	}
 	if v.state.Namespaces == nil { // No group selects namespaces by their labels.
