@@ -171,15 +171,15 @@ func TestManyProblemsStayOnOneScreen(t *testing.T) {
 	f.has(t, w)
 	for args, want := range map[string]string{
 		"status":         "\n  and 80 more; -o wide has all, and \"kubectl purelb services --problems\" lists Services\n",
-		"check":          "\n  and 90 more; -o json has all\n",
-		"check -o short": "\n  and 90 more; -o json has all\n",
+		"check":          "\n  and 90 more; -o wide has all\n",
+		"check -o short": "\n  and 90 more; -o wide has all\n",
 	} {
 		out, errs, _ := f.ask(t, strings.Fields(args)...)
 		if !strings.Contains(out, want) || !strings.Contains(out, "default/s00") || strings.Count(out, "\n") > 80 {
 			t.Errorf("%s has %d lines, want one with %q\n%s%s", args, strings.Count(out, "\n"), want, out, errs)
 		}
 	}
-	for _, args := range []string{"status -o json", "check -o json"} {
+	for _, args := range []string{"status -o json", "check -o json", "status -o wide", "check -o wide"} {
 		if out, errs, _ := f.ask(t, strings.Fields(args)...); !strings.Contains(out, "default/s99") {
 			t.Errorf("%s leaves out the last Service\n%s%s", args, out, errs)
 		}

@@ -166,28 +166,29 @@ func (c *Checkup) add(p probe, r result) {
 }
 
 // Tables returns the tables of c, by category.
-func (c Checkup) Tables() []Table { return c.tables(func(Finding) bool { return true }) }
+func (c Checkup) Tables() []Table { return c.tables(mostFindings, true) }
+
+// Wide returns the tables of c with all findings.
+func (c Checkup) Wide() []Table { return c.tables(len(c.Findings), true) }
 
 // Short returns the tables of c without results that are fine.
-func (c Checkup) Short() []Table {
-	return c.tables(func(f Finding) bool { return f.Status != FindingFine })
-}
+func (c Checkup) Short() []Table { return c.tables(mostFindings, false) }
 
 // mostFindings is how many findings of one check the tables show.
 const mostFindings = 10
 
-func (c Checkup) tables(shown func(Finding) bool) []Table {
+func (c Checkup) tables(most int, fine bool) []Table {
 	tables := []Table{{Lines: []string{c.headline()}}}
 	count := map[string]int{}
 	for i, f := range c.Findings {
-		if !shown(f) {
+		if !fine && f.Status == FindingFine {
 			continue
 		}
 		count[f.Check]++
-		if more := count[f.Check] - mostFindings; more > 0 {
+		if more := count[f.Check] - most; more > 0 {
 			if i+1 == len(c.Findings) || c.Findings[i+1].Check != f.Check {
 				t := &tables[len(tables)-1]
-				t.Lines = append(t.Lines, fmt.Sprintf("  and %d more; -o json has all", more))
+				t.Lines = append(t.Lines, fmt.Sprintf("  and %d more; -o wide has all", more))
 			}
 			continue
 		}
