@@ -60,6 +60,9 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if text, ok := f.texts[r.URL.Path]; ok {
+		if strings.HasPrefix(text, "{") {
+			w.Header().Set("Content-Type", "application/json")
+		}
 		fmt.Fprint(w, text)
 		return
 	}
