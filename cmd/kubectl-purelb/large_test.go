@@ -65,11 +65,7 @@ func TestAReportOfALargeClusterIsBounded(t *testing.T) {
 	f.texts[pathPods+"/allocator-1/log"] = strings.Repeat(line, 3<<20/len(line)) + "the last line\n"
 	f.texts[pathPods+"/http:allocator-1:7472/proxy/metrics"] = "the first line\n" + strings.Repeat(line, 3<<20/len(line))
 	name := filepath.Join(t.TempDir(), "report.tar.gz")
-	began := time.Now()
 	out, errs, code := f.ask(t, "report", name)
-	if took := time.Since(began); took > fetchLimit/2 {
-		t.Errorf("it takes %s, although all answers come at once", took)
-	}
 	if code != exitFine || !strings.Contains(out, fmt.Sprintf("%d of %d pods were not asked", manyNodes+1-mostPods, manyNodes+1)) {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
 	}
