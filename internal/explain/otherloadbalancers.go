@@ -3,10 +3,13 @@ package explain
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"purelb.io/purelb/internal/service"
 )
 
 // otherLoadBalancers maps API groups that only one other load balancer has to its name.
@@ -16,8 +19,9 @@ var otherLoadBalancers = map[string]string{
 
 // otherLoadBalancerOf returns the name of another load balancer that has marked svc, and the mark,
 // or "". API groups are not enough: K3s and Cilium serve theirs even if their load balancers are
-// off, and kube-vip has none. So otherLoadBalancerOf reads the marks on Services.
-func otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
+// off, and kube-vip has none. So otherLoadBalancerOf reads the marks on Services. ServiceLB has no mark of its
+// own since K3s 1.25: it shows the addresses of nodes, and K3s' cloud controller keeps the Service.
+func (v *view) otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
 	for _, f := range svc.Finalizers {
 		if f == "svccontroller.k3s.cattle.io/daemonset" {
 			return "K3s ServiceLB", "the finalizer " + f
@@ -39,7 +43,16 @@ func otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
 			return "MetalLB", "the annotation " + key
 		}
 	}
+	if v.ofNodes(svc) && slices.ContainsFunc(svc.Finalizers, func(f string) bool { return service.KeeperOf(f) != "" }) {
+		return Programs["servicelb"], "the addresses of nodes"
+	}
 	return "", ""
+}
+
+// ofNodes reports whether svc shows addresses, and each is that of a node.
+func (v *view) ofNodes(svc *corev1.Service) bool {
+	ips := service.Ingress(svc)
+	return len(ips) > 0 && !slices.ContainsFunc(ips, func(a netip.Addr) bool { return !v.isNodes(a) })
 }
 
 // checkOthers finds other load balancers by the API groups that they serve, and by what they write
@@ -50,7 +63,7 @@ func checkOthers(v *view, f Facts) result {
 	found := map[string]bool{}
 	for i := range v.Services {
 		svc := &v.Services[i]
-		name, mark := otherLoadBalancerOf(svc)
+		name, mark := v.otherLoadBalancerOf(svc)
 		if name == "" || found[name] || svc.DeletionTimestamp != nil {
 			continue
 		}

@@ -198,10 +198,9 @@ func (v *view) requests() map[string]service.Request {
 // transfer returns the move of svc, whose request is r, before the decision of the allocator.
 func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Transfer {
 	t := Transfer{Namespace: svc.Namespace, Service: svc.Name, By: "PureLB", Groups: r.From}
-	ofNodes := true
+	ofNodes := v.ofNodes(svc)
 	for _, a := range service.Ingress(svc) {
 		t.IPs = append(t.IPs, a.String())
-		ofNodes = ofNodes && v.isNodes(a)
 	}
 	for _, s := range slots(svc) {
 		t.On = append(t.On, s.Node+" ("+s.Interface+")")
@@ -212,9 +211,9 @@ func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Trans
 		}
 	}
 	if r.Owner == service.Anothers {
-		t.By, _ = otherLoadBalancerOf(svc)
-		if t.By == "" && ofNodes && (len(t.Finalizers) > 0 || service.AsksAdoption(svc)) {
-			t.By = Programs["servicelb"] // since K3s 1.25 it has no finalizer of its own
+		t.By, _ = v.otherLoadBalancerOf(svc)
+		if t.By == "" && ofNodes && service.AsksAdoption(svc) {
+			t.By = Programs["servicelb"] // adopt has taken the finalizer of the cloud controller
 		}
 		if host := svc.Annotations["kube-vip.io/vipHost"]; host != "" && len(t.On) == 0 {
 			t.On = []string{host}
