@@ -37,7 +37,7 @@ purelb_lbnodeagent_announced{ip="2001:db8:9::7",node="node-a",service="default/f
 # TYPE purelb_lbnodeagent_announced_local gauge
 purelb_lbnodeagent_announced_local{ip="192.0.2.9",node="node-a",service="default/web"} 1
 purelb_lbnodeagent_announced_local{ip="2001:db8::9",node="node-a",service="default/web"} 1
-# HELP purelb_lbnodeagent_addresses Addresses of Services, by what this node does with them.
+# HELP purelb_lbnodeagent_addresses Addresses of Services, by what this node does with them. local, remote: it announces them. elsewhere: another node does. withheld: no endpoints. unplaced: no node can announce them. failed: this node should, but cannot. waiting: until no other machine answers. undecided: this node does not know enough.
 # TYPE purelb_lbnodeagent_addresses gauge
 purelb_lbnodeagent_addresses{state="elsewhere"} 0
 purelb_lbnodeagent_addresses{state="failed"} 0
@@ -47,7 +47,7 @@ purelb_lbnodeagent_addresses{state="undecided"} 0
 purelb_lbnodeagent_addresses{state="unplaced"} 0
 purelb_lbnodeagent_addresses{state="waiting"} 0
 purelb_lbnodeagent_addresses{state="withheld"} 0
-# HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because they are too many.
+# HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because the node has more than --max-address-metrics.
 # TYPE purelb_lbnodeagent_announced_omitted gauge
 purelb_lbnodeagent_announced_omitted 0
 `)); err != nil {

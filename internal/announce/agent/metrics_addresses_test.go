@@ -102,7 +102,7 @@ func TestTooManyAddressesHaveNoOwnSeries(t *testing.T) {
 		expect.Equal(t, "local series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced_local"), tt.localSeries)
 		expect.Equal(t, "series "+what, testutil.CollectAndCount(a, "purelb_lbnodeagent_announced"), tt.series)
 		text := fmt.Sprintf(`
-# HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because they are too many.
+# HELP purelb_lbnodeagent_announced_omitted Announced addresses without series of their own, because the node has more than --max-address-metrics.
 # TYPE purelb_lbnodeagent_announced_omitted gauge
 purelb_lbnodeagent_announced_omitted %d
 `, tt.omitted)

@@ -39,7 +39,7 @@ var mistakes = []mistake{
 	{"FRR has the password without the line break", " neighbor 192.0.2.1 password right", "", "", withPassword("right\n"), password},
 	{"FRR has a password, and the node has none", " neighbor 192.0.2.1 password right", "", "", nil, silent},
 	{"FRR has no password", " ", "", "", withPassword("wrong"), password},
-	{"FRR checks the TTL", " neighbor 192.0.2.1 ttl-security hops 1", "", "", nil, silent},
+	{"FRR checks the TTL", " neighbor 192.0.2.1 ttl-security hops 1", "", "", brief, silentOrLate},
 	{"the node checks the TTL of FRR", " ", "", "", checkingTTL, silent},
 	{"BIRD expects another AS", "", "192.0.2.1 as 65099", bothFamilies, nil, refused},
 	{"BIRD is in another AS", "", "192.0.2.1 as 64515", bothFamilies, inAnotherAS, anotherAS},
@@ -50,7 +50,7 @@ var mistakes = []mistake{
 	{"BIRD checks the TTL", "", "192.0.2.1 as 64515", bothFamilies + " ttl security on;", brief, silentOrLate},
 }
 
-// silentOrLate is for BIRD, which may read the OPEN message before it begins to check the TTL. Such a
+// silentOrLate is for a router that may read the OPEN message before it begins to check the TTL. Such a
 // session comes up, and ends with the hold timer.
 const silentOrLate = silent + "|" + peering.HoldTimerExpired
 

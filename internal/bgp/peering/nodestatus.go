@@ -242,7 +242,7 @@ const HoldTimerExpired = "the hold timer expired"
 // why says why there is no session, or returns "" while the session may still come. That a router fell
 // silent in a session says less than that it does not answer at all since then.
 func (in Report) why(n NeighborStatus) string {
-	silent := n.LastError == "" || n.LastError == HoldTimerExpired && n.State == Active
+	silent := n.LastError == "" || n.LastError == HoldTimerExpired
 	before := ""
 	if n.LastError != "" {
 		before = "; in the last session, " + n.LastError

@@ -216,7 +216,7 @@ func TestAgentsFindEachOtherWithoutPolling(t *testing.T) {
 # TYPE purelb_election_view gauge
 purelb_election_view{source="gossip"} 1
 purelb_election_view{source="lease"} 0
-# HELP purelb_gossip_members Nodes that gossip knows of, this one included.
+# HELP purelb_gossip_members Nodes that gossip knows of, this one included: alive, dead, left.
 # TYPE purelb_gossip_members gauge
 purelb_gossip_members{state="alive"} 3
 purelb_gossip_members{state="dead"} 0
