@@ -149,7 +149,7 @@ func (v *view) checkMistakes() []Check {
 	var checks []Check
 	for _, m := range v.Mistakes {
 		if m.Field != "" && slices.ContainsFunc(v.state.Config.Problems, func(p config.Problem) bool {
-			return p.Field == m.Field && (Object{p.Kind, p.Namespace, p.Name}) == m.Object
+			return p.Severity == config.Refused && p.Field == m.Field && (Object{p.Kind, p.Namespace, p.Name}) == m.Object
 		}) {
 			continue // The programs say more about it.
 		}
@@ -333,17 +333,30 @@ func imagined(configs []bgpv1.BGPConfiguration) []map[string]string {
 		}
 		node := map[string]string{}
 		maps.Copy(node, c.Spec.NodeSelector.MatchLabels)
-		for _, e := range c.Spec.NodeSelector.MatchExpressions {
-			switch {
-			case e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0:
-				node[e.Key] = e.Values[0]
-			case e.Operator == metav1.LabelSelectorOpExists:
-				node[e.Key] = ""
+		label := func(operator metav1.LabelSelectorOperator) {
+			for _, e := range c.Spec.NodeSelector.MatchExpressions {
+				if _, set := node[e.Key]; e.Operator == operator && !set {
+					node[e.Key] = oneOf(e, c.Spec.NodeSelector.MatchExpressions)
+				}
 			}
 		}
+		label(metav1.LabelSelectorOpIn)
+		label(metav1.LabelSelectorOpExists)
 		nodes = append(nodes, node)
 	}
 	return nodes
+}
+
+// oneOf returns a value of in that no NotIn of these expressions excludes, or "".
+func oneOf(in metav1.LabelSelectorRequirement, all []metav1.LabelSelectorRequirement) string {
+	for _, value := range in.Values {
+		if !slices.ContainsFunc(all, func(e metav1.LabelSelectorRequirement) bool {
+			return e.Operator == metav1.LabelSelectorOpNotIn && e.Key == in.Key && slices.Contains(e.Values, value)
+		}) {
+			return value
+		}
+	}
+	return ""
 }
 
 // checkServices reports for each Service of PureLB whether it gets the addresses that it
