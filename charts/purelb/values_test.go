@@ -101,7 +101,7 @@ func TestValuesReachTheObjectsThatTheyAreFor(t *testing.T) {
 			"namespace: purelb-system",
 		}},
 		{"a headless Service for Prometheus", "Prometheus: {allocator: {Metrics: {enabled: true}}}", "Service allocator-metrics", []string{"clusterIP: None", "component: allocator", "port: 7472"}},
-		{"a ServiceMonitor", "Prometheus: {lbnodeagent: {serviceMonitor: {enabled: true, extraLabels: {release: prometheus}}}}", "ServiceMonitor lbnodeagent", []string{"release: prometheus", "- port: monitoring"}},
+		{"a ServiceMonitor", "Prometheus: {lbnodeagent: {serviceMonitor: {enabled: true, extraLabels: {release: prometheus}}}}", "ServiceMonitor lbnodeagent", []string{"release: prometheus", "honorLabels: true", "port: monitoring"}},
 		{"rules for alerts can be in another namespace", "Prometheus: {allocator: {prometheusRules: {enabled: true, namespace: monitoring}}}", "PrometheusRule allocator", []string{
 			"namespace: monitoring",
 			"PureLBPoolAlmostExhausted",
@@ -178,6 +178,8 @@ func TestMistakesInValuesAreNamed(t *testing.T) {
 		{"a Lease that is not renewed twice", "leaseConfig: {retryPeriod: 7000ms}", "leaseConfig.retryPeriod is 7000ms, but it must be longer than 0 and shorter than leaseConfig.renewDeadline, which is 7s. Otherwise no agent starts."},
 		{"a Lease that is renewed without a pause", `leaseConfig: {retryPeriod: "0"}`, `leaseConfig.retryPeriod is 0, but it must be longer than 0`},
 		{"a Lease of less than a second", "leaseConfig: {leaseDuration: 900ms, renewDeadline: 0.5s, retryPeriod: 100ms}", "leaseConfig.leaseDuration is 900ms, but it must be at least 1s. Otherwise no agent starts."},
+		{"one account for programs with different rights", "{allocator: {serviceAccount: {name: one}}, lbnodeagent: {serviceAccount: {name: one}}}", "allocator.serviceAccount.name and lbnodeagent.serviceAccount.name are both one"},
+		{"a label that no object can have", "commonLabels: {team: a b}", "team"},
 		{"an older name beside the new one", "lbnodeagent: {localint: eth0, localInterface: eth1}", `lbnodeagent.localInterface is "eth1", but lbnodeagent.localint, its older name, is "eth0". Remove lbnodeagent.localint.`},
 		{"an older name that says the opposite", "lbnodeagent: {sendgarp: true, garpConfig: {enabled: false}}", "lbnodeagent.garpConfig.enabled is false, but lbnodeagent.sendgarp, its older name, is true. Remove lbnodeagent.sendgarp."},
 		{"a label by which objects find the pods", "lbnodeagent: {podLabels: {app: mine}}", "at '/lbnodeagent/podLabels/app'"},
