@@ -39,9 +39,12 @@ var (
 		regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[-_]?key|credential)s?["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}"']+)`),
 		regexp.MustCompile(`(?i)((?:bearer|basic|token)\s+)([A-Za-z0-9._~+/=-]{8,})`),
 		regexp.MustCompile(`(://)([^/\s@"']+@)`),
+		secretFlags,
 	}
-	// secretFields match the names of fields with secret values, and of flags whose value is the next argument. A field
-	// such as tokenSecret has the name of a Secret.
+	// secretFlag matches a flag whose value is the next argument, and secretFlags those in a text, with their values.
+	secretFlag  = regexp.MustCompile(`(?i)^-.*(password|passwd|secret|token|key|credentials?)$`)
+	secretFlags = regexp.MustCompile(`(?i)((?:^|\s)--?[\w.-]*(?:password|passwd|secret|token|key|credentials?)(?:=|\s+))("[^"]*"|'[^']*'|\S+)`)
+	// secretFields match the names of fields with secret values. A field such as tokenSecret has the name of a Secret.
 	secretFields = regexp.MustCompile(`(?i)(password|passwd|[-_]secret|token|api[-_]?key|credentials?)$`)
 )
 
@@ -85,8 +88,17 @@ func (r *redactor) value(field string, v any) any {
 		return r.text(v)
 	case []any:
 		for i := range v {
-			if flag, follows := v[max(0, i-1)].(string); follows && i > 0 && strings.HasPrefix(flag, "-") && secretFields.MatchString(flag) {
-				v[i] = redacted
+			argument, _ := v[i].(string)
+			if field == "args" || field == "command" {
+				for _, flag := range secretFlags.FindAllStringSubmatch(argument, -1) {
+					r.know(strings.Trim(flag[2], `"'`))
+				}
+			}
+			if i+1 < len(v) && secretFlag.MatchString(argument) {
+				if secret, is := v[i+1].(string); is {
+					r.know(secret)
+					v[i+1] = redacted
+				}
 			}
 			v[i] = r.value(field, v[i])
 		}
