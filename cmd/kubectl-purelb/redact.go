@@ -32,11 +32,14 @@ func (r *redactor) know(text string) {
 	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 }
 
+// secretName matches the end of a name whose value is secret.
+const secretName = `(?:password|passwd|secret|token|credential|(?:api|auth|access|private|secret)[-_]?key)s?`
+
 var (
 	// secretWords match texts that look like secrets: a word such as "password" with its value, the
 	// value of an Authorization header, and the password in a URL.
 	secretWords = []*regexp.Regexp{
-		regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[-_]?key|credential)s?["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}"']+)`),
+		regexp.MustCompile(`(?i)(` + secretName + `\\*["']?\s*[:=]\s*)(\\+"[^"]*"|"(?:[^"\\]|\\.)*"|'[^']*'|\\*["'].*|\[[^\]\n]*|[^\s,;}"']+)`),
 		regexp.MustCompile(`(?i)((?:bearer|basic|token)\s+)([A-Za-z0-9._~+/=-]{8,})`),
 		regexp.MustCompile(`(://)([^/\s@"']+@)`),
 		secretFlags,
@@ -44,8 +47,8 @@ var (
 	// secretFlag matches a flag whose value is the next argument, and secretFlags those in a text, with their values.
 	secretFlag  = regexp.MustCompile(`(?i)^-.*(password|passwd|secret|token|key|credentials?)$`)
 	secretFlags = regexp.MustCompile(`(?i)((?:^|\s)--?[\w.-]*(?:password|passwd|secret|token|key|credentials?)(?:=|\s+))("[^"]*"|'[^']*'|\S+)`)
-	// secretFields match the names of fields with secret values. A field such as tokenSecret has the name of a Secret.
-	secretFields = regexp.MustCompile(`(?i)(password|passwd|[-_]secret|token|api[-_]?key|credentials?)$`)
+	// secretFields match the names of fields with secret values. A field such as secretName has the name of a Secret.
+	secretFields = regexp.MustCompile(`(?i)` + secretName + `$`)
 )
 
 // text removes secrets from text.

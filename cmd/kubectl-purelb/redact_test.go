@@ -22,3 +22,19 @@ func TestArgumentsHaveNoSecrets(t *testing.T) {
 		t.Errorf("the log is %q, want %q", got, want)
 	}
 }
+
+// A field with a secret is redacted, in JSON and in what remains of it. A field with the name of a Secret is not.
+func TestFieldsHaveNoSecrets(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"clientSecret":"S2","passwords":"S4","secret":"S1","tokens":["S3"],"privateKey":"S5"}`:                                       `{"clientSecret":"REDACTED","passwords":"REDACTED","privateKey":"REDACTED","secret":"REDACTED","tokens":["REDACTED"]}`,
+		`{"authPasswordSecretRef":{"key":"md5","name":"tor"},"secretName":"tls","tokenSecret":{"name":"netbox"},"topologyKey":"zone"}`: `{"authPasswordSecretRef":{"key":"md5","name":"tor"},"secretName":"tls","tokenSecret":{"name":"netbox"},"topologyKey":"zone"}`,
+		`{"msg":"asks {\"password\":\"S1 S2\"}"} and`:                                                                                  `{"msg":"asks {\"password\":REDACTED}"} and`,
+		`{"password":"S1\"S2","level":1} and`:                                                                                          `{"password":REDACTED,"level":1} and`,
+		`{"clientSecret":"S1 S2`:                                                                                                       `{"clientSecret":REDACTED`,
+		`{"tokens":["S1","S2"],"level":1} and`:                                                                                         `{"tokens":REDACTED],"level":1} and`,
+	} {
+		if got := string((&redactor{}).file([]byte(text))); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}

@@ -94,8 +94,8 @@ func TestAReportHasNoSecrets(t *testing.T) {
 
 // JSON may be inside of JSON.
 func TestAStateHasNoSecrets(t *testing.T) {
-	state := `{"api_key":"hunter2","client_secret":"hunter2","delayed":[{"why":"the API server refuses {\"password\":\"hunter2-99\"}"}],"tokenSecret":"netbox-token"}`
-	if got, want := string((&redactor{}).file([]byte(state))), `{"api_key":"REDACTED","client_secret":"REDACTED","delayed":[{"why":"the API server refuses {\"password\":REDACTED}"}],"tokenSecret":"netbox-token"}`; got != want {
+	state := `{"api_key":"hunter2","client_secret":"hunter2","delayed":[{"why":"the API server refuses {\"password\":\"hunter2-99\"}"}],"tokenSecret":{"name":"netbox-token"}}`
+	if got, want := string((&redactor{}).file([]byte(state))), `{"api_key":"REDACTED","client_secret":"REDACTED","delayed":[{"why":"the API server refuses {\"password\":REDACTED}"}],"tokenSecret":{"name":"netbox-token"}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
