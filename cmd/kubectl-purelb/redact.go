@@ -80,6 +80,9 @@ func (r *redactor) file(text []byte) []byte {
 // unneeded are the fields of objects that no answer needs, and that may contain anything.
 var unneeded = []string{"managedFields", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "volumes", "ephemeralContainers", "images"}
 
+// freeNames are fields with keys that people choose, which may be the names of other fields.
+var freeNames = []string{"labels", "annotations", "matchLabels", "selector", "nodeSelector"}
+
 // value removes secrets from the value of a field.
 func (r *redactor) value(field string, v any) any {
 	switch v := v.(type) {
@@ -113,7 +116,7 @@ func (r *redactor) value(field string, v any) any {
 		for name := range v {
 			foreign := field == "annotations" && !slices.ContainsFunc(telling, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 			switch {
-			case slices.Contains(unneeded, name) || name == corev1.LastAppliedConfigAnnotation:
+			case slices.Contains(unneeded, name) && !slices.Contains(freeNames, field) || name == corev1.LastAppliedConfigAnnotation:
 				delete(v, name)
 			case foreign:
 				v[name] = redacted
