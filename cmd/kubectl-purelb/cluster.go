@@ -125,7 +125,7 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	}
 	w := l.world(r.namespace)
 	w.Unread, w.Now = unread, r.now()
-	w.Guessed = r.guessed && len(w.Pods)+len(w.Leases) == 0
+	w.Guessed = r.guessed && len(w.Pods)+len(renewedIn(w.Leases, w.Now)) == 0
 	if err := r.place(ctx, &w); err != nil {
 		return w, err
 	}
@@ -178,28 +178,65 @@ func chosen(homes []string, preferred string) string {
 	return homes[0]
 }
 
-// homes returns the namespaces that PureLB runs in, by the Leases of its allocators, the last renewed
-// first. Without such a Lease, or the right to list Leases, it looks for pods of PureLB.
+// homes returns the namespaces that PureLB runs in. Without a right to list in all namespaces, it looks
+// in that of the user's objects.
 func (r *reader) homes(ctx context.Context) []string {
-	var homes []string
-	var leases coordinationv1.LeaseList
-	_ = list(ctx, r, question{list: &leases, opts: []client.ListOption{client.MatchingFields{"metadata.name": leaderLease}}})
-	slices.SortStableFunc(leases.Items, func(a, b coordinationv1.Lease) int { return renewal(b).Compare(renewal(a)) })
-	for i := range leases.Items {
-		homes = append(homes, leases.Items[i].Namespace)
+	homes := r.homesIn(ctx)
+	if len(homes) == 0 && r.objects != "" {
+		homes = r.homesIn(ctx, client.InNamespace(r.objects))
 	}
-	if len(homes) > 0 {
+	return homes
+}
+
+// homesIn returns the namespaces that PureLB runs in, by the fresh Leases of its allocators, the last
+// renewed first. If there are none or others, it looks for pods of PureLB too.
+func (r *reader) homesIn(ctx context.Context, where ...client.ListOption) []string {
+	var leases coordinationv1.LeaseList
+	_ = list(ctx, r, question{list: &leases, opts: append(where, client.MatchingFields{"metadata.name": leaderLease})})
+	homes := renewedIn(leases.Items, r.now())
+	if len(homes) > 0 && len(homes) == len(leases.Items) {
 		return homes
 	}
 	var pods corev1.PodList
-	_ = list(ctx, r, question{list: &pods, opts: []client.ListOption{client.MatchingLabels{"app": "purelb"}}})
+	_ = list(ctx, r, question{list: &pods, opts: append(where, client.MatchingLabels{"app": "purelb"})})
+	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
 	for i := range pods.Items {
 		if container(&pods.Items[i].Spec, "allocator") != nil || container(&pods.Items[i].Spec, "lbnodeagent") != nil {
 			homes = append(homes, pods.Items[i].Namespace)
 		}
 	}
-	slices.Sort(homes)
-	return slices.Compact(homes)
+	return distinct(homes)
+}
+
+// renewedIn returns the namespaces of the Leases that are fresh at now, the last renewed first. A Lease
+// outlives the PureLB that it was for, so that others show nothing.
+func renewedIn(leases []coordinationv1.Lease, now time.Time) (namespaces []string) {
+	leases = slices.Clone(leases)
+	slices.SortStableFunc(leases, func(a, b coordinationv1.Lease) int { return renewal(b).Compare(renewal(a)) })
+	for i := range leases {
+		var duration int32
+		if d := leases[i].Spec.LeaseDurationSeconds; d != nil {
+			duration = *d
+		}
+		if now.Sub(renewal(leases[i])) <= time.Duration(duration)*time.Second+leaseGrace {
+			namespaces = append(namespaces, leases[i].Namespace)
+		}
+	}
+	return distinct(namespaces)
+}
+
+// leaseGrace is how long after its end a Lease still shows where PureLB is: long enough for a restart,
+// and for clocks that differ.
+const leaseGrace = 5 * time.Minute
+
+// distinct returns all without repetitions, in the same order.
+func distinct(all []string) (some []string) {
+	for _, one := range all {
+		if !slices.Contains(some, one) {
+			some = append(some, one)
+		}
+	}
+	return some
 }
 
 // renewal returns the time when l was renewed, or the zero time.

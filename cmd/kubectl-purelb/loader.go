@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -152,21 +153,33 @@ func (l *loader) name(p pending) explain.Object {
 	return explain.Object{Kind: p.Kind, Namespace: cmp.Or(p.Metadata.Namespace, l.namespaceOf(p.head)), Name: p.Metadata.Name}
 }
 
-// find returns the namespaces that PureLB runs in, by its Leases, Pods and Deployments. Unless the
+// find returns the namespaces that PureLB runs in, by its Leases, Pods and Deployments. A Lease counts
+// if it was fresh when the newest of the files was renewed. Unless the
 // user names the namespace of PureLB, find chooses one of them, or otherwise guesses it from the
 // configuration. Of several, it prefers the usual one, and then that of the user's objects.
 func (l *loader) find(objects string) (homes []string) {
 	var configured []string
+	var leases []coordinationv1.Lease
+	var now time.Time
 	for _, p := range l.pending {
 		switch kind := groupOf(p.APIVersion) + p.Kind; {
 		case p.Metadata.Namespace == "":
-		case (kind == "Pod" || kind == "apps/Deployment") && p.Metadata.Labels["app"] == "purelb",
-			kind == "coordination.k8s.io/Lease" && (p.Metadata.Name == leaderLease || strings.HasPrefix(p.Metadata.Name, lease.Prefix)):
+		case (kind == "Pod" || kind == "apps/Deployment") && p.Metadata.Labels["app"] == "purelb":
 			homes = append(homes, p.Metadata.Namespace)
+		case kind == "coordination.k8s.io/Lease":
+			var one coordinationv1.Lease
+			_ = json.Unmarshal(p.text, &one) // world records the mistake.
+			if t := renewal(one); t.After(now) {
+				now = t
+			}
+			if one.Name == leaderLease || strings.HasPrefix(one.Name, lease.Prefix) {
+				leases = append(leases, one)
+			}
 		case groupOf(p.APIVersion) == "purelb.io/", kind == "bgp.purelb.io/BGPConfiguration":
 			configured = append(configured, p.Metadata.Namespace)
 		}
 	}
+	homes = distinct(append(renewedIn(leases, now), homes...))
 	switch {
 	case l.w.Namespace != "":
 	case len(homes) > 0:
@@ -178,8 +191,7 @@ func (l *loader) find(objects string) (homes []string) {
 			l.w.Namespace = chosen(configured, objects)
 		}
 	}
-	slices.Sort(homes)
-	return slices.Compact(homes)
+	return homes
 }
 
 // guess records what is assumed about o because field is missing.

@@ -14,6 +14,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/explain"
 )
@@ -138,9 +141,17 @@ func (f *fakeServer) ask(t *testing.T, args ...string) (out, errs string, code i
 // purelb is a cluster in which all is well.
 func (f *fakeServer) purelb(t *testing.T) { f.has(t, wellWorld(t)) }
 
+// leaderIn is the Lease of an allocator.
+func leaderIn(namespace string, renewed time.Time) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"name": leaderLease, "namespace": namespace},
+		"spec":     map[string]any{"renewTime": renewed.UTC().Format(metav1.RFC3339Micro)},
+	}
+}
+
 // has gives f the objects of w, and the Lease of an allocator.
 func (f *fakeServer) has(t *testing.T, w explain.World) {
-	f.objects[pathAllLeases] = []map[string]any{{"metadata": map[string]any{"name": leaderLease, "namespace": installNamespace}}}
+	f.objects[pathAllLeases] = []map[string]any{leaderIn(installNamespace, time.Now())}
 	for i := range w.Leases {
 		w.Leases[i].Spec.LeaseDurationSeconds = new(int32(1 << 30)) // The time is that of the fake's clock.
 	}
@@ -298,7 +309,7 @@ func TestPureLBIsFound(t *testing.T) {
 		moved["metadata"].(map[string]any)["namespace"] = "lb"
 		return moved
 	}
-	lease := map[string]any{"metadata": map[string]any{"name": leaderLease, "namespace": "lb"}}
+	lease := leaderIn("lb", time.Now())
 	for _, tt := range []struct {
 		name    string
 		fault   func(*fakeServer)
@@ -334,6 +345,50 @@ func TestPureLBIsFound(t *testing.T) {
 				t.Errorf("exit code %d:\n%s%s", code, out, errs)
 			}
 		})
+	}
+}
+
+// The Lease of an allocator that is gone does not show where PureLB is.
+func TestAStaleLeaseShowsNothing(t *testing.T) {
+	stale, fresh := leaderIn("old", time.Now().AddDate(-1, 0, 0)), leaderIn(installNamespace, time.Now())
+	for _, tt := range []struct {
+		name, command string
+		leases        []map[string]any
+	}{
+		{"beside pods elsewhere", "validate", []map[string]any{stale}},
+		{"in the namespace of the object", "validate -n old", []map[string]any{stale, fresh}},
+	} {
+		f := newFakeServer(t)
+		f.purelb(t)
+		f.objects[pathAllLeases], f.objects[pathAllPods] = tt.leases, f.objects[pathPods]
+		if out, errs, code := f.ask(t, strings.Fields(tt.command)...); code != exitFine || strings.Contains(out, "kubectl delete") {
+			t.Errorf("%s: exit code %d:\n%s%s", tt.name, code, out, errs)
+		}
+	}
+}
+
+// A user who may list only in the namespace of PureLB names it by -n.
+func TestPureLBIsFoundWithRightsInItsNamespaceOnly(t *testing.T) {
+	f := newFakeServer(t)
+	f.purelb(t)
+	f.faults[pathAllLeases], f.faults[pathAllPods] = http.StatusForbidden, http.StatusForbidden
+	for _, path := range []string{pathPods, pathLeases} {
+		f.objects[strings.Replace(path, installNamespace, "lb", 1)] = f.objects[path]
+		delete(f.objects, path)
+	}
+	for _, path := range []string{pathGroups, "/apis/purelb.io/v2/lbnodeagents"} {
+		for _, o := range f.objects[path] {
+			o["metadata"].(map[string]any)["namespace"] = "lb"
+		}
+	}
+	for _, o := range f.objects["/api/v1/namespaces/lb/pods"] {
+		o["metadata"].(map[string]any)["namespace"] = "lb"
+	}
+	if out, errs, code := f.ask(t, "validate", "-n", "lb"); code != exitFine {
+		t.Errorf("validate: exit code %d:\n%s%s", code, out, errs)
+	}
+	if out, errs, _ := f.ask(t, "services", "-n", "lb"); !strings.Contains(out, "default ") || errs != "" {
+		t.Errorf("services:\n%s%s", out, errs)
 	}
 }
 
