@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -101,11 +102,11 @@ func (l *loader) read(d document) error {
 	text, err := yaml.YAMLToJSONStrict(d.text)
 	template := bytes.Contains(d.text, []byte("{{"))
 	switch {
-	case err != nil && template && d.found:
+	case err != nil && template && d.found && !mentions.Match(d.text):
 		l.notes = append(l.notes, d.file+" is left out, because it is a template")
 		return nil
 	case err != nil && template:
-		return fmt.Errorf(`%s:%d: this is not YAML; if it is a template, give the output of "helm template" instead`, d.file, d.line)
+		return fmt.Errorf(`%w; if it is a template, give the output of "helm template" instead`, d.fault(err))
 	case err != nil:
 		return d.fault(err)
 	case string(text) == "null":
@@ -115,13 +116,26 @@ func (l *loader) read(d document) error {
 	return nil
 }
 
+// mentions matches text that claims to be an object of PureLB, even if it is not YAML.
+var mentions = regexp.MustCompile(`(?m)(?:^|[-{,] *)["']?(?:apiVersion|kind)["']?: *["']?(?:(?:bgp\.)?purelb\.io/|(?:ServiceGroup|LBNodeAgent|BGPConfiguration|BGPNodeStatus)\b)`)
+
+// claims reports whether text is to be an object of Kubernetes, right or wrong. The values and the
+// name of a chart have neither a kind nor such an apiVersion.
+func claims(text []byte) bool {
+	var h struct{ APIVersion, Kind any }
+	_ = json.Unmarshal(text, &h) // A list has no fields.
+	kind, _ := h.Kind.(string)
+	version, _ := h.APIVersion.(string)
+	return kind != "" || version == "v1" || strings.Contains(version, "/")
+}
+
 // object reads one object. place is its place in the files. found says that the file was found in a
 // folder, and not named.
 func (l *loader) object(place explain.Origin, text []byte, found bool) {
 	var h head
 	err := json.Unmarshal(text, &h)
 	switch {
-	case found && (err != nil || h.Kind == "" || h.APIVersion == ""):
+	case found && !claims(text):
 		l.notes = append(l.notes, place.At("")+" is left out, because it is no manifest")
 		return
 	case err != nil:
@@ -141,7 +155,7 @@ func (l *loader) object(place explain.Origin, text []byte, found bool) {
 		return // Only "helm test" creates it, for a short time.
 	}
 	read, known := kinds[groupOf(h.APIVersion)+h.Kind]
-	if !known || !served(h.APIVersion) {
+	if !known || h.APIVersion == "" || !served(h.APIVersion) {
 		l.unknown(place, h)
 		return
 	}
@@ -214,7 +228,7 @@ func served(apiVersion string) bool {
 // omits the types of items in a list of one kind.
 func typed(item json.RawMessage, list head) json.RawMessage {
 	var o map[string]any
-	if err := json.Unmarshal(item, &o); err != nil || list.Kind == "List" {
+	if err := json.Unmarshal(item, &o); err != nil || o == nil || list.Kind == "List" {
 		return item
 	}
 	if _, has := o["kind"]; !has {
