@@ -91,8 +91,10 @@ func newExplain(o *options) *cobra.Command {
 			return one.form(o.subject.Name)
 		},
 		func(w explain.World, _ []string) (answer, bool, error) {
-			if in := o.scope(w); one.configures && in != "" && !strings.Contains(o.subject.Name, "/") {
-				o.subject.Name = in + "/" + o.subject.Name
+			if one.configures && !strings.Contains(o.subject.Name, "/") {
+				if in := o.scope(w); in != "" {
+					o.subject.Name = in + "/" + o.subject.Name
+				}
 			}
 			s, err := one.story(w, o.subject.Name)
 			return s, s.Problem, err
@@ -173,12 +175,17 @@ func (o *options) inNamespace(name string) string {
 func (o *options) isService(name string) error { return isService(o.inNamespace(name)) }
 
 // scope returns the namespace that lists show, or "" for all. It is not that of PureLB, because
-// scripts for earlier versions name that one by -n.
+// scripts for earlier versions name that one by -n. Where files do not show which one it is, a note
+// says so.
 func (o *options) scope(w explain.World) string {
-	if o.everywhere || *o.kube.Namespace == w.Namespace {
+	in := *o.kube.Namespace
+	if o.everywhere || in == w.Namespace {
 		return ""
 	}
-	return *o.kube.Namespace
+	if in != "" && w.Guessed && len(o.files) > 0 {
+		fmt.Fprintf(o.errs, "note: nothing shows where PureLB is; the answer is only about namespace %[1]s, because -n names it; if PureLB is there, use --purelb-namespace %[1]s\n", in)
+	}
+	return in
 }
 
 // completeSubject completes the arguments of explain: types, and the names of one type.

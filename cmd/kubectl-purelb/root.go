@@ -120,6 +120,9 @@ func (o *options) command(use, short, long, example string, args cobra.Positiona
 			if w.Uninstalled != "" {
 				fmt.Fprintln(o.errs, "note:", w.Uninstalled)
 			}
+			if len(o.files) > 0 && w.Guessed && w.Namespace != installNamespace {
+				fmt.Fprintf(o.errs, "note: nothing shows where PureLB is; namespace %s is assumed, because its configuration is there; --purelb-namespace names another\n", w.Namespace)
+			}
 			a, problems, err := run(w, args)
 			if err != nil {
 				return err
