@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -22,9 +23,11 @@ import (
 const (
 	// mostPods is the largest number of pods to ask if the user names no nodes.
 	mostPods = 64
-	// lastLines is how many lines of a log are requested, and mostOfFile how many of the last bytes of a file are kept.
-	lastLines  = 5000
-	mostOfFile = 2 << 20
+	// lastLines is how many lines of a log are requested, and mostOfLog how many of their last bytes are kept.
+	lastLines = 5000
+	mostOfLog = 2 << 20
+	// mostOfPage is how many of the first bytes of a page are kept. No /state has more.
+	mostOfPage = allocstate.MaxBytes
 	// fetchLimit is how long all pods together may take, and podLimit how long one may. fetchers is how many pods
 	// are asked in parallel.
 	fetchLimit = 2 * time.Minute
@@ -101,31 +104,59 @@ func fetch(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) <-cha
 func fetchPod(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, out chan<- fetched) {
 	pods := c.CoreV1().Pods(p.Namespace)
 	for _, one := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-		out <- read(ctx, p.Name+"."+one.Name+".log", pods.GetLogs(p.Name, &corev1.PodLogOptions{Container: one.Name, TailLines: new(int64(lastLines)), Timestamps: true}))
+		out <- read(ctx, p.Name+"."+one.Name+".log", pods.GetLogs(p.Name, &corev1.PodLogOptions{Container: one.Name, TailLines: new(int64(lastLines)), Timestamps: true}), end)
 		for _, port := range one.Ports {
 			if !strings.HasSuffix(port.Name, "monitoring") { // The speaker's port is bgp-monitoring.
 				continue
 			}
 			for _, page := range []string{"state", "metrics"} {
-				out <- read(ctx, p.Name+"."+one.Name+"."+page, pods.ProxyGet("http", p.Name, fmt.Sprint(port.ContainerPort), "/"+page, nil))
+				out <- read(ctx, p.Name+"."+one.Name+"."+page, pods.ProxyGet("http", p.Name, fmt.Sprint(port.ContainerPort), "/"+page, nil), beginning)
 			}
 		}
 	}
 }
 
-// read reads a file, which is called name.
+// read reads a part of a file, which is called name.
 func read(ctx context.Context, name string, from interface {
 	Stream(ctx context.Context) (io.ReadCloser, error)
-}) fetched {
+}, keep part) fetched {
 	body, err := from.Stream(ctx)
 	if err != nil {
 		return fetched{name: name, err: err}
 	}
 	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, 8*mostOfFile))
-	over := len(text) - mostOfFile
-	if over > 0 { // Half a line may begin inside a secret, which the redactor does not know.
-		_, text, _ = bytes.Cut(text[over:], []byte("\n"))
+	text, cut, err := keep(body)
+	return fetched{name, text, cut, err}
+}
+
+// part reads the part of a file that matters most. It drops half a line or value at the cut: that could be half a
+// secret, which the redactor does not know.
+type part func(io.Reader) (text []byte, cut bool, err error)
+
+// beginning reads the first bytes of a page.
+func beginning(page io.Reader) (text []byte, cut bool, err error) {
+	text, err = io.ReadAll(io.LimitReader(page, mostOfPage+1))
+	if cut = len(text) > mostOfPage; cut {
+		text = text[:mostOfPage]
+		if i := bytes.LastIndexAny(text, "\n,"); i >= 0 { // A /state is one line.
+			text = text[:i+1]
+		}
 	}
-	return fetched{name, text, over > 0, err}
+	return text, cut, err
+}
+
+// end reads a whole log, and keeps the last lines.
+func end(log io.Reader) (text []byte, cut bool, err error) {
+	for n := mostOfLog; n == mostOfLog && err == nil; {
+		var more []byte
+		more, err = io.ReadAll(io.LimitReader(log, mostOfLog))
+		n, text = len(more), append(text, more...)
+		if over := len(text) - mostOfLog; over > 0 {
+			text, cut = text[over:], true
+		}
+	}
+	if cut {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	return text, cut, err
 }
