@@ -5,6 +5,7 @@ package buildinfo
 import (
 	"cmp"
 	"runtime/debug"
+	"strings"
 )
 
 // release is set by the linker, when a release is built ("make release").
@@ -30,4 +31,11 @@ func Version() string {
 }
 
 // Tag is the tag of this program's release in Git, or the branch of a build that is no release.
-func Tag() string { return cmp.Or(release, "main") }
+func Tag() string { return tagOf(release) }
+
+func tagOf(release string) string {
+	if release == "" || strings.Contains(release, "-main.") {
+		return "main"
+	}
+	return "v" + release
+}

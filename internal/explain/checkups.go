@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
@@ -165,9 +167,18 @@ func checkGossip(v *view, _ Facts) result {
 	return r
 }
 
+// begins reports whether the agent of a node has run for less than a minute: it may still be meeting the others.
+func (v *view) begins(node string) bool {
+	return slices.ContainsFunc(v.Pods, func(p corev1.Pod) bool {
+		return p.Spec.NodeName == node && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.Name == agentContainer && c.State.Running != nil && v.Now.Sub(c.State.Running.StartedAt.Time) < time.Minute
+		})
+	})
+}
+
 // gossipProblem describes that n does not hear all other nodes by gossip, or returns "".
 func (v *view) gossipProblem(n node) string {
-	if !n.Alive || !n.gossip.IsValid() || n.lasts == 0 || n.lasts >= slowly || len(v.liveNodes()) < 2 {
+	if !n.Alive || !n.gossip.IsValid() || n.lasts == 0 || n.lasts >= slowly || len(v.liveNodes()) < 2 || v.begins(n.Node) {
 		return ""
 	}
 	return fmt.Sprintf("node %s does not hear all other nodes by gossip, and renews its Lease fast instead: let port %d, TCP and UDP, pass between nodes, and see that all agents have the key of the Secret purelb-gossip",

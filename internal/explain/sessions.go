@@ -110,7 +110,7 @@ func (v *view) speakerProblems(node string) []string {
 				one.NodeName, len(nodes), one.RouterID, changeRouterID(one.RouterIDSource)))
 		}
 		c := meta.FindStatusCondition(one.Conditions, bgpv1.ConditionConfigured)
-		if c != nil && c.Status == metav1.ConditionFalse {
+		if c != nil && c.Status == metav1.ConditionFalse && c.Reason != peering.ReasonNotConfigured {
 			problems = append(problems, fmt.Sprintf("node %s: of the BGPConfiguration this is not in effect (%s): %s", one.NodeName, c.Reason, c.Message))
 		}
 		if c := meta.FindStatusCondition(one.Conditions, bgpv1.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
