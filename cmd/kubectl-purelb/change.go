@@ -66,7 +66,7 @@ func (o *options) changing(cmd *cobra.Command, usual time.Duration, planned func
 			r.namespace = w.Namespace
 			for _, together := range p.steps(r) {
 				if !o.carryOut(cmd.Context(), r, &w, together, limit) {
-					break // what is left is not ready either
+					break // The first Service that is not done stops the command.
 				}
 			}
 		}

@@ -127,8 +127,9 @@ func (r *reader) follow(ctx context.Context, interval time.Duration, send func(n
 }
 
 // watch pokes changed after each change of a kind, and after the end of each watch. It gets only the metadata of
-// objects.
+// objects. The user may have no right to watch, so the pauses between attempts grow.
 func (r *reader) watch(ctx context.Context, kind schema.GroupVersionKind, namespace string, changed chan<- struct{}) {
+	pauses := backoff.Pauses{Min: time.Second, Max: 30 * time.Second}
 	for ctx.Err() == nil {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
@@ -137,8 +138,9 @@ func (r *reader) watch(ctx context.Context, kind schema.GroupVersionKind, namesp
 				backoff.Poke(changed)
 			}
 			backoff.Poke(changed)
+			pauses.Reset()
 		}
-		backoff.Sleep(ctx, time.Second)
+		backoff.Sleep(ctx, pauses.Next())
 	}
 }
 

@@ -168,9 +168,9 @@ func (l *loader) name(p pending) explain.Object {
 }
 
 // find returns the namespaces that PureLB runs in, by its Leases, Pods and Deployments. A Lease counts
-// if it was fresh when the newest of the files was renewed. Unless the
-// user names the namespace of PureLB, find chooses one of them, or otherwise guesses it from the
-// configuration. Of several, it prefers the usual one, and then that of the user's objects.
+// if it was fresh when the newest Lease of the files was renewed. Unless the user names the namespace of
+// PureLB, find chooses one of them, that of the user's objects if it is among them. Without any, find
+// guesses the usual one, or that of the configuration.
 func (l *loader) find(objects string) (homes []string) {
 	var configured []string
 	var leases []coordinationv1.Lease

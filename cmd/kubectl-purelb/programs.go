@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -56,15 +55,15 @@ func serving(pods []corev1.Pod, name string) (all []monitored) {
 	return all
 }
 
-// state reads the state of a program in a pod, through the proxy of the API server. program and format are what the
-// pod must be; query selects a part, and most is the largest number of bytes to read.
-func (p *prober) state(ctx context.Context, at monitored, program string, format int, query [2]string, most int64, into any) error {
+// state reads the state of a program in a pod, through the proxy of the API server: the whole, or only what concerns
+// these addresses. program and format are what the pod must be, and most is the largest number of bytes to read.
+func (p *prober) state(ctx context.Context, at monitored, program string, format int, addresses []string, most int64, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
 	request := p.CoreV1().RESTClient().Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
 		Suffix(allocstate.Path).MaxRetries(0)
-	if query[1] != "" {
-		request = request.Param(query[0], query[1])
+	if len(addresses) > 0 {
+		request = request.Param(agentstate.ByAddress, strings.Join(addresses, ","))
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
@@ -128,7 +127,7 @@ func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader s
 	}
 	for _, one := range asked[:min(len(asked), mostAllocators)] {
 		var s allocstate.State
-		switch err := c.state(ctx, one, "allocator", allocstate.Format, [2]string{}, allocstate.MaxBytes, &s); {
+		switch err := c.state(ctx, one, "allocator", allocstate.Format, nil, allocstate.MaxBytes, &s); {
 		case err != nil:
 			unheard = explain.NewUnheard(r.unheard(one.pod, err))
 		case s.Leading:
@@ -145,7 +144,7 @@ func (r *reader) agentReports(ctx context.Context, pods []corev1.Pod, wants expl
 	agents, reports := serving(pods, "lbnodeagent"), map[string]explain.AgentReport{}
 	var about []string
 	for _, ip := range wants.Addresses {
-		about = append(about, netip.Addr.String(ip))
+		about = append(about, ip.String())
 	}
 	c, err := newProber(r.config, r.namespace)
 	var mu sync.Mutex
@@ -161,7 +160,7 @@ func (r *reader) agentReports(ctx context.Context, pods []corev1.Pod, wants expl
 			case i < 0:
 				one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, explain.Absent, "no running agent was found there")}
 			default:
-				if err := c.state(ctx, agents[i], "agent", agentstate.Format, [2]string{agentstate.ByAddress, strings.Join(about, ",")}, 2*agentstate.MaxBytes, &s); err != nil {
+				if err := c.state(ctx, agents[i], "agent", agentstate.Format, about, 2*agentstate.MaxBytes, &s); err != nil {
 					reason, why := r.unheard(agents[i].pod, err)
 					one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, reason, why)}
 				}

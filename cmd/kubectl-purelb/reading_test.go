@@ -367,7 +367,7 @@ func TestAStaleLeaseShowsNothing(t *testing.T) {
 	}
 }
 
-// A user who may list only in the namespace of PureLB names it by -n.
+// A user may have rights in the namespace of PureLB alone. Then -n says which one it is.
 func TestPureLBIsFoundWithRightsInItsNamespaceOnly(t *testing.T) {
 	f := newFakeServer(t)
 	f.purelb(t)
