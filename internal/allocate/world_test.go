@@ -419,12 +419,15 @@ func (w *world) tells(o client.Object, reason, message string) {
 	})
 }
 
-// events returns the events about o.
+// events returns PureLB's events about o. Kubernetes tells of o too: its repair of cluster IPs, for
+// one, may meet a Service before it has seen the address.
 func (w *world) events(o client.Object) []corev1.Event {
 	w.Helper()
 	var list corev1.EventList
 	must(w, w.client.List(context.Background(), &list, client.InNamespace(o.GetNamespace())))
-	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != o.GetUID() })
+	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
+		return e.InvolvedObject.UID != o.GetUID() || !strings.HasPrefix(e.Source.Component, "purelb-")
+	})
 }
 
 // services reads all Services of type LoadBalancer.
