@@ -34,7 +34,7 @@ const (
 
 // mostMemory is the limit of what an agent may use, in MB, and mostIdle that of what
 // it may use of a processor when it has nothing to do, in percent.
-const mostMemory, mostIdle = 45, 0.7
+const mostMemory, mostIdle = 45, 0.8
 
 // BenchmarkIdle10k measures what an agent costs that has 10,000 addresses, two
 // others to gossip with and nothing to do. All three are processes of their own
