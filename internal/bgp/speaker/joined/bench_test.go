@@ -42,44 +42,6 @@ func BenchmarkAddressToFIB(b *testing.B) {
 	}
 }
 
-// BenchmarkRouterReset measures the time from a reset of all sessions by a router ("clear bgp *") until the route is
-// in its kernel again.
-func BenchmarkRouterReset(b *testing.B) {
-	const resets, apart = 5, 6 * time.Second // GoBGP pauses after a session that lasted less than 5 s
-	w := newRace(b)
-	w.time(0, prefixes(0, 0, 1))
-	for b.Loop() {
-		var took []time.Duration
-		for range resets {
-			time.Sleep(apart)
-			for len(w.events) > 0 {
-				<-w.events
-			}
-			began := time.Now()
-			w.router.Ask("clear bgp *")
-			took = append(took, w.await(1).Sub(began))
-		}
-		w.Logf("back after %v", took)
-		w.result("bgp_router_reset_back_ms", milliseconds(percentile(took, 50)), "ms", mostResetBack)
-	}
-}
-
-// result prints a measurement. It fails if the value is more than most, unless most is 0.
-func (w *race) result(name string, value float64, unit string, most float64) {
-	fmt.Printf("RESULT %s %.3f %s\n", name, value, unit)
-	w.ReportMetric(value, name)
-	if most > 0 && value > most {
-		w.Errorf("%s is %.3f, want at most %.2f", name, value, most)
-	}
-}
-
-func percentile(of []time.Duration, p int) time.Duration {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // single measures one address at a time.
 func (w *race) single() {
 	var took [2][]time.Duration
@@ -122,6 +84,44 @@ func (w *race) bulk() {
 	}
 	w.result("bgp_10k_vs_bare", float64(percentile(beyond, 50))/float64(percentile(bare, 50)), "x", mostOverBareBulk)
 }
+
+// BenchmarkRouterReset measures the time from a reset of all sessions by a router ("clear bgp *") until the route is
+// in its kernel again.
+func BenchmarkRouterReset(b *testing.B) {
+	const resets, apart = 5, 6 * time.Second // GoBGP pauses after a session that lasted less than 5 s
+	w := newRace(b)
+	w.time(0, prefixes(0, 0, 1))
+	for b.Loop() {
+		var took []time.Duration
+		for range resets {
+			time.Sleep(apart)
+			for len(w.events) > 0 {
+				<-w.events
+			}
+			began := time.Now()
+			w.router.Ask("clear bgp *")
+			took = append(took, w.await(1).Sub(began))
+		}
+		w.Logf("back after %v", took)
+		w.result("bgp_router_reset_back_ms", milliseconds(percentile(took, 50)), "ms", mostResetBack)
+	}
+}
+
+// result prints a measurement. It fails if the value is more than most, unless most is 0.
+func (w *race) result(name string, value float64, unit string, most float64) {
+	fmt.Printf("RESULT %s %.3f %s\n", name, value, unit)
+	w.ReportMetric(value, name)
+	if most > 0 && value > most {
+		w.Errorf("%s is %.3f, want at most %.2f", name, value, most)
+	}
+}
+
+func percentile(of []time.Duration, p int) time.Duration {
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // prefixes returns n prefixes of one side. The two sides have no prefix in common.
 func prefixes(side, from, n int) []netip.Prefix {
