@@ -72,3 +72,11 @@ func TestPodsAccountsAndLabelsAreAsTheUserSays(t *testing.T) {
 		}
 	}
 }
+
+func TestRolesMayBeOfSomebodyElse(t *testing.T) {
+	for name := range mustRender(t, "{rbac: {create: false}, configNamespaces: ['*']}") {
+		if strings.Contains(name, "Role") {
+			t.Errorf("%s is rendered", name)
+		}
+	}
+}
