@@ -71,11 +71,11 @@ func speak() int {
 	if o.Late {
 		alone := o.State
 		alone.Peers = nil
-		if _, err := s.Apply(ctx, alone, o.Restarting); err != nil {
+		if _, err := s.beginWith(ctx, alone, o.Restarting); err != nil {
 			return fail(err)
 		}
 	}
-	problems, err := s.Apply(ctx, o.State, o.Restarting && !o.Late)
+	problems, err := s.beginWith(ctx, o.State, o.Restarting && !o.Late)
 	if err != nil || len(problems) > 0 {
 		return fail(fmt.Errorf("%w %v", err, problems))
 	}

@@ -23,9 +23,7 @@ type events struct {
 	// GoBGP begins the next session by itself after a pause.
 	lost chan netip.Addr
 
-	mu sync.Mutex
-	// server counts the ended servers, so that late events of one server are not used for the next.
-	server   int
+	mu       sync.Mutex
 	sessions map[netip.Addr]phase
 }
 
@@ -65,48 +63,29 @@ func (s *Server) Events() <-chan struct{} { return s.events.wake }
 func (e *events) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.server++
 	clear(e.sessions)
 	backoff.Poke(e.wake)
 }
 
-// ended is how many servers have ended.
-func (e *events) ended() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.server
-}
-
-// callbacks returns the callbacks of the next server, which calls them one after another in
-// its own goroutine.
+// callbacks returns the callbacks of a server, which calls them one after another in its own goroutine.
 func (e *events) callbacks() server.WatchEventMessageCallbacks {
-	e.mu.Lock()
-	of := e.server
-	e.mu.Unlock()
-	ifThere := func(take func()) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.server == of {
-			take()
-		}
-	}
 	return server.WatchEventMessageCallbacks{
 		OnPeerUpdate: func(m *apiutil.WatchEventMessage_PeerEvent, at time.Time) {
 			if m.Type == apiutil.PEER_EVENT_STATE {
-				ifThere(func() { e.session(m.Peer.State, at) })
+				e.session(m.Peer.State, at)
 			}
 		},
-		OnPathEor: func(path *apiutil.Path, _ time.Time) {
-			ifThere(func() { e.endOfRIB(path.PeerAddress, path.Family) })
-		},
+		OnPathEor: func(path *apiutil.Path, _ time.Time) { e.endOfRIB(path.PeerAddress, path.Family) },
 		// These are received routes. GoBGP also has events of best paths, but sends one for each of our own
 		// routes too, which doubles the cost of announcing one.
 		OnPathUpdate: func([]*apiutil.Path, time.Time) { backoff.Poke(e.wake) },
 	}
 }
 
-// session handles an event. The caller holds mu.
+// session handles an event.
 func (e *events) session(st apiutil.PeerState, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	p := e.sessions[st.NeighborAddress]
 	state := stateName(st.SessionState)
 	if p.state == peering.Established && state != peering.Established {
@@ -149,9 +128,10 @@ func (e *events) forgetNeighbor(a netip.Addr) {
 	delete(e.sessions, a)
 }
 
-// endOfRIB records that a neighbor has sent all of its routes of a family. The caller holds
-// mu.
+// endOfRIB records that a neighbor has sent all of its routes of a family.
 func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	p := e.sessions[neighbor]
 	complete := maps.Clone(p.complete)
 	if complete == nil {

@@ -69,15 +69,3 @@ func TestTheEndOfASessionIsReportedOnce(t *testing.T) {
 		t.Errorf("the end of the session is reported %d times, want once", n)
 	}
 }
-
-func TestLateEventsOfAnEndedServerAreIgnored(t *testing.T) {
-	e := newEvents()
-	before := e.callbacks()
-	e.forget()
-	now := time.Unix(1000, 0)
-	before.OnPeerUpdate(stateEvent(bgp.BGP_FSM_ESTABLISHED), now)
-	e.callbacks().OnPeerUpdate(stateEvent(bgp.BGP_FSM_ACTIVE), now)
-	if p := e.seen(someRouter, peering.Active, now); p.flaps != 0 {
-		t.Errorf("the session has %d flaps, want 0 because it was never up", p.flaps)
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,8 +24,9 @@ import (
 // sessions are stuck and its port is taken: only a new process can speak BGP again.
 var ErrBroken = errors.New("the BGP server is broken")
 
-// ErrStopped is in the error of an Apply that leaves no server running.
-var ErrStopped = errors.New("no BGP server runs")
+// ErrRestart is in the error of an Apply that needs another BGP server than the one that runs. GoBGP changes
+// none of its global options, so only a new process can apply the State.
+var ErrRestart = errors.New("the speaker must restart to apply this")
 
 // Server is a BGP speaker.
 type Server struct {
@@ -43,9 +45,9 @@ type Server struct {
 	found  found
 	// wanted is the State of the last Apply.
 	wanted peering.State
-	// restarted is when the running server took over from one whose routes neighbors may keep, or zero.
+	// restarted is when the server took over from a process whose routes neighbors may keep, or zero.
 	restarted time.Time
-	// routes are the routes to originate, in a running server or in the next one.
+	// routes are the routes that the server originates.
 	routes map[netip.Prefix]peering.Route
 }
 
@@ -73,10 +75,9 @@ func New(log *slog.Logger) *Server {
 	}
 }
 
-// Apply makes wanted the state of the server. It returns the parts that it cannot apply as
-// problems with their paths, and applies the rest. The next Apply tries them again. A
-// Global that cannot be applied is an error. The earlier server then continues. If no server is
-// left running, the error is ErrStopped.
+// Apply makes wanted the state of the server, which it starts if there is none. It returns the parts that it
+// cannot apply as problems with their paths, and applies the rest. The next Apply tries them again. A
+// Global that cannot be applied is an error, and changes nothing.
 //
 // With restarting, this process tells the neighbors that it restarts, so that they keep the
 // routes that they learned from it (RFC 4724). It tells the peers that this call adds, and those that
@@ -89,24 +90,43 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 			return nil, err
 		}
 	}
-	global, problems, kept, err := s.begin(ctx, wanted.Global)
-	switch {
-	case err != nil && s.engine == nil:
-		return nil, fmt.Errorf("start BGP: %w: %w", ErrStopped, err)
-	case err != nil:
-		// Neighbors on unnumbered links may move or appear at any time.
-		s.again(ctx)
-		return nil, errors.Join(fmt.Errorf("start BGP: %w", err), s.engine.broken())
+	global, problems, err := s.begin(wanted.Global)
+	if err != nil {
+		if s.engine != nil {
+			s.again(ctx) // neighbors on unnumbered links may move or appear at any time
+		}
+		return nil, fmt.Errorf("start BGP: %w", err)
 	}
 	wanted.Global = global
 	s.wanted = wanted
 	s.wanted.Routes, s.wanted.Waiting = nil, nil
-	if restarting || kept {
+	if restarting {
 		s.restarted = s.now()
 	}
 	a := application{Server: s, ctx: ctx, wanted: wanted, problems: problems}
 	a.apply()
 	return a.problems, s.engine.broken()
+}
+
+// begin starts a server with g, if none runs. effective is g with the port and the addresses at which this
+// node can listen.
+func (s *Server) begin(g peering.Global) (effective peering.Global, problems []peering.Problem, err error) {
+	effective, problems, err = listening(g, s.found.global)
+	switch {
+	case err != nil || reflect.DeepEqual(s.found.global, effective):
+		return effective, problems, err
+	case s.engine != nil:
+		return effective, problems, ErrRestart
+	}
+	e := startEngine(s.log, s.events, s.patience)
+	if err := e.start(effective); err != nil {
+		_ = e.stop(context.Background(), false)
+		return effective, problems, err
+	}
+	s.engine, s.found = e, found{global: effective, peers: map[string]session{}}
+	s.live.Store(e)
+	go s.renewal(e)
+	return effective, problems, nil
 }
 
 // again repeats the last Apply. The routes stay.
@@ -130,13 +150,12 @@ func (s *Server) Stop(ctx context.Context, graceful bool) error {
 func (s *Server) stop(ctx context.Context, graceful bool) error {
 	e := s.engine
 	s.engine, s.found, s.wanted, s.restarted = nil, found{}, peering.State{}, time.Time{}
+	clear(s.routes)
 	s.live.Store(nil)
+	err := e.stop(ctx, graceful)
 	s.events.forget()
-	return e.stop(ctx, graceful)
+	return err
 }
-
-// Ended returns how many servers have ended. A new server has to learn all routes again.
-func (s *Server) Ended() int { return s.events.ended() }
 
 // Down ends the session with a neighbor that is known to be gone, if there is one. GoBGP tries to
 // connect again a second later.

@@ -1,7 +1,6 @@
 package gobgp
 
 import (
-	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,24 +103,6 @@ func TestARestartDoesNotWaitForAnAbsentNeighbor(t *testing.T) {
 	frr.Await("198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1")
 }
 
-func TestARestartForAnotherOptionKeepsRoutesInTheRouter(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1")
-	s := announcing(t, "198.51.100.1/32")
-	wanted := state(graceful(peer("192.0.2.2")))
-	apply(t, s, wanted)
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
-	before := established(t, s, "192.0.2.2")
-	monitor := frr.Monitor()
-	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
-	apply(t, s, wanted)
-	neighborIs(t, s, "192.0.2.2", "up again", func(n peering.NeighborStatus) bool {
-		return n.State == peering.Established && n.UpSince.After(before.UpSince)
-	})
-	quiet(t, monitor)
-	frr.Await("198.51.100.1/32 via 192.0.2.1")
-}
-
 // Only a restart sets the forwarding bit (RFC 4724, section 4.2). Without the bit, a router may
 // drop its stale routes when the session begins again. FRR keeps them until it has the new routes.
 func TestALostConnectionMovesNoRoute(t *testing.T) {
@@ -154,7 +135,7 @@ func TestRoutesDoNotWaitForNeighborsThatKeepNone(t *testing.T) {
 	helper, down := patient(peer("192.0.2.77")), patient(peer("192.0.2.78"))
 	helper.GracefulRestart.HelperOnly, down.AdminDown = true, true
 	s := announcing(t, "198.51.100.1/32")
-	if problems, err := s.Apply(t.Context(), state(patient(peer("192.0.2.2")), helper, down), true); err != nil || len(problems) > 0 {
+	if problems, err := s.beginWith(t.Context(), state(patient(peer("192.0.2.2")), helper, down), true); err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
 	router.Await("198.51.100.1/32 via 192.0.2.1")

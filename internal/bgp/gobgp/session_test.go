@@ -230,23 +230,6 @@ func refuseConnections(t testing.TB, router *bgptest.Router) (allow func()) {
 	return func() { nft("delete table inet test") }
 }
 
-func TestAnotherASKeepsTheAnnouncedRoutes(t *testing.T) {
-	w := newWorld(t)
-	router := w.frr("192.0.2.1")
-	s := announcing(t, "198.51.100.1/32")
-	apply(t, s, state(peer("192.0.2.2")))
-	router.Await("198.51.100.1/32 via 192.0.2.1")
-	router.Ask(fmt.Sprintf("configure terminal\nrouter bgp %d\nneighbor 192.0.2.1 remote-as 64999", routerAS))
-	router.Await()
-	wanted := state(peer("192.0.2.2"))
-	wanted.Global.ASN = 64999
-	apply(t, s, wanted)
-	router.Await("198.51.100.1/32 via 192.0.2.1")
-	if n := established(t, s, "192.0.2.2"); n.LocalASN != 64999 {
-		t.Errorf("the local AS is %d, want 64999", n.LocalASN)
-	}
-}
-
 func TestUnrelatedChangesDoNotEndASession(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")

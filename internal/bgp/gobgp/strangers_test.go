@@ -46,7 +46,7 @@ func TestUnknownClientsGetNoDataFromTheBGPPort(t *testing.T) {
 		}
 	}
 	wanted.Global.Listen = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
-	apply(t, s, wanted)
+	apply(t, restarted(t, s, wanted), wanted)
 	if _, err := dial(service); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("with listenAddresses, a connection to the address of a Service ends with %v", err)
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -234,9 +236,18 @@ func apply(t testing.TB, s *Server, wanted peering.State) {
 	}
 }
 
+// beginWith applies a State, the first one, with the routes that Announce has set before.
+func (s *Server) beginWith(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error) {
+	if s.engine == nil && wanted.Routes == nil {
+		wanted.Routes = slices.AppendSeq([]peering.Route{}, maps.Values(s.routes))
+		clear(s.routes)
+	}
+	return s.Apply(ctx, wanted, restarting)
+}
+
 func tryApply(t testing.TB, s *Server, wanted peering.State) []peering.Problem {
 	t.Helper()
-	problems, err := s.Apply(t.Context(), wanted, false)
+	problems, err := s.beginWith(t.Context(), wanted, false)
 	if err != nil {
 		t.Fatalf("apply: %v", err)
 	}

@@ -21,38 +21,26 @@ type exports struct {
 	done exported
 	// ruled says that a decision has set the rules at least once.
 	ruled bool
-	// since is when the BGP server began, and servers is how many had ended before. From then on
-	// neighbors send their routes again. heard says that they have sent all.
-	since   time.Time
-	servers int
-	heard   bool
+	// since is when this process began. heard says that neighbors have sent all their routes since then.
+	since time.Time
+	heard bool
 }
 
-// learnLimit is how long routes stay in the kernel that no neighbor has sent since the BGP server began. A
+// learnLimit is how long routes stay in the kernel that no neighbor has sent since the process began. A
 // slow neighbor may try to connect only every two minutes, and some neighbors never send End-of-RIB.
 const learnLimit = 3 * time.Minute
-
-// begin notes that a BGP server begins.
-func (e *exports) begin(now time.Time, servers int) {
-	e.since, e.servers, e.heard = now, servers, false
-}
 
 // learning reports whether neighbors may have routes that they have not sent yet.
 func (s *Speaker) learning(now time.Time) bool {
 	e := &s.exports
-	if servers := s.Server.Ended(); servers != e.servers {
-		e.begin(now, servers)
-	}
-	e.heard = e.heard || now.Sub(e.since) >= learnLimit || s.governing.running() && e.complete(s.governing.state(), s.facts.neighbors)
+	e.heard = e.heard || now.Sub(e.since) >= learnLimit || s.governing.running() && allComplete(s.governing.state(), s.facts.neighbors)
 	return !e.heard
 }
 
-// complete reports whether all neighbors of state have sent all their routes.
-func (e *exports) complete(state peering.State, there []peering.NeighborStatus) bool {
+// allComplete reports whether all neighbors of state have sent all their routes.
+func allComplete(state peering.State, there []peering.NeighborStatus) bool {
 	return !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
-		return !p.AdminDown && !slices.ContainsFunc(there, func(n peering.NeighborStatus) bool {
-			return n.Name() == p.Name() && n.Complete && !n.UpSince.Before(e.since)
-		})
+		return !p.AdminDown && !slices.ContainsFunc(there, func(n peering.NeighborStatus) bool { return n.Name() == p.Name() && n.Complete })
 	})
 }
 
@@ -94,9 +82,9 @@ func (s *Speaker) export(_ context.Context, now time.Time) {
 	e := &s.exports
 	e.Begin(now)
 	keep := s.learning(now) && len(e.rules) > 0
-	rules, protocol, servers := e.rules, e.protocol, e.servers
+	rules, protocol := e.rules, e.protocol
 	s.background.start(s.life, func(ctx context.Context) completion {
-		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, servers, keep)
+		done, err := program(ctx, s.Server, s.Kernel, rules, protocol, keep)
 		return func(ctx context.Context, now time.Time) {
 			s.exportedRoutes(ctx, now, done, err)
 			if keep {

@@ -10,16 +10,15 @@ import (
 	"purelb.io/purelb/internal/bgp/routing"
 )
 
-// program puts the learned routes that the rules select into the kernel. With keep, and if Ended no
-// longer returns servers, it removes no route, because the learned routes may be incomplete.
-func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol, servers int, keep bool) (done exported, err error) {
+// program puts the learned routes that the rules select into the kernel. With keep, it removes no route,
+// because the learned routes may be incomplete.
+func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, keep bool) (done exported, err error) {
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
 		if err != nil {
 			return done, err
 		}
 		done.routes = exportable(rules, protocol, learned)
-		keep = keep || server.Ended() != servers
 	}
 	done.problems, err = kernel.Program(ctx, done.routes, keep)
 	return done, err

@@ -91,31 +91,7 @@ func learned(w *world) {
 	complete("192.0.2.2")(w.server)
 }
 
-func TestAnotherBGPServerKeepsLearnedRoutesUntilNeighborsAreComplete(t *testing.T) {
-	for name, replace := range map[string]func(*world){
-		"another AS": func(w *world) {
-			w.edit(strings.Replace(twoRouters, "65000", "65009", 1))
-			pass(staggerLimit)
-		},
-		// For example, the node got an address of listenAddresses.
-		"the same configuration": func(w *world) { w.server.change(func(s *fakeServer) { s.ended++ }) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, twoRouters, learned, func(w *world) {
-				was := w.kernel.String()
-				replace(w)
-				w.server.change(func(s *fakeServer) { s.learned, s.neighbors = nil, map[string]peering.NeighborStatus{} })
-				pass(time.Minute)
-				expect.Equal(t, "routes while the sessions begin anew", w.kernel.String(), was)
-				w.server.change(complete("192.0.2.1"))
-				w.serves(complete("192.0.2.2"))
-				expect.Equal(t, "routes when the neighbors are complete", w.kernel.String(), "")
-			})
-		})
-	}
-}
-
-func TestWithdrawnRoutesGoWhileAnotherBGPServerCannotStart(t *testing.T) {
+func TestWithdrawnRoutesGoWhileAGlobalIsRefused(t *testing.T) {
 	inWorld(t, twoRouters, learned, func(w *world) {
 		w.server.change(func(s *fakeServer) { s.err = errFake })
 		w.edit(strings.Replace(twoRouters, "asn: 65000", "asn: 65000, bindToDevice: eth9", 1))

@@ -44,9 +44,7 @@ type fakeServer struct {
 	// last are the routes before Stop.
 	last string
 	// stops counts the calls of Stop.
-	stops int
-	// ended counts the servers that have ended, for example by another Global.
-	ended  int
+	stops  int
 	events chan struct{}
 }
 
@@ -62,15 +60,13 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	defer s.mu.Unlock()
 	s.applied++
 	if s.err != nil {
-		s.running = s.running && !errors.Is(s.err, gobgp.ErrStopped)
 		return nil, s.err
 	}
 	if !s.running {
 		s.began = fmt.Sprintf("began with %d routes, restarting %v", len(wanted.Routes), restarting)
 	}
 	if s.running && !reflect.DeepEqual(s.state.Global, wanted.Global) {
-		s.ended++
-		backoff.Poke(s.events)
+		return nil, gobgp.ErrRestart
 	}
 	s.hold(wanted)
 	if slices.ContainsFunc(s.refuse, func(p peering.Problem) bool { return p.Policies }) {
@@ -155,12 +151,6 @@ func (s *fakeServer) Learned(context.Context) ([]peering.LearnedRoute, error) {
 	s.mu.Unlock()
 	time.Sleep(slow)
 	return learned, nil
-}
-
-func (s *fakeServer) Ended() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
 }
 
 func (s *fakeServer) Down(_ context.Context, neighbor netip.Addr) error {

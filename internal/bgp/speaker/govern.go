@@ -352,10 +352,9 @@ func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
 	g.applying, g.news, g.linkLocal = false, true, t.found.linkLocal
 	has := func(is func(peering.Problem) bool) bool { return slices.ContainsFunc(t.problems, is) }
 	switch {
-	case errors.Is(t.refused, gobgp.ErrStopped):
-		g.applied = nil
 	case t.refused != nil:
 		s.imports.stale = true
+		s.restarts = errors.Is(t.refused, gobgp.ErrRestart)
 	case g.running() && has(func(p peering.Problem) bool { return p.Policies }):
 		g.applied.problems = t.problems // the server has the former policies and routes
 	default:

@@ -17,7 +17,6 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/bgp/gobgp"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/nodes/ending"
@@ -27,7 +26,7 @@ import (
 var (
 	usable = []string{
 		oneNeighbor,
-		strings.Replace(oneNeighbor, "asn: 65000", "asn: 65009", 1),
+		strings.Replace(oneNeighbor, "}}]", "}, ebgpMultihop: {enabled: true}}]", 1),
 		`{nodeSelector: {matchLabels: {rack: "1"}}, global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}, {config: {neighborInterface: eth1, peerAsn: external}}]}`,
 		`{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001, authPasswordSecretRef: {name: bgp, key: password}}}, {config: {neighborAddress: 192.0.2.3, peerAsn: 0}}]}`,
 		`{global: {asn: 65000}, netlinkImport: {enabled: true, interfaceList: [lb7]}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}], dynamicNeighbors: [{prefix: 192.0.2.0/24, peerGroup: tor}]}`,
@@ -68,7 +67,7 @@ func happens(r *rand.Rand, w *world) {
 		agent.Spec.Local = &v2.InterfaceSpec{DummyInterface: v2.InterfaceName(device)}
 		w.cluster.change(func(s *intent.Snapshot) { s.Agents = []v2.LBNodeAgent{agent} })
 	case 7:
-		err, up := oneOf(r, nil, errFake, gobgp.ErrStopped), r.Intn(2) == 0
+		err, up := oneOf(r, nil, errFake), r.Intn(2) == 0
 		w.server.change(func(s *fakeServer) {
 			delete(s.neighbors, "192.0.2.1")
 			if s.err = err; up {

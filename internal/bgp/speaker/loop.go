@@ -9,7 +9,8 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// Run lets the node speak BGP until ctx is done, and then ends the sessions.
+// Run lets the node speak BGP until ctx is done or only a new process can apply the configuration, and then
+// ends the sessions.
 func (s *Speaker) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.life = life
@@ -20,10 +21,10 @@ func (s *Speaker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.exports.begin(time.Now(), s.Server.Ended())
+	s.exports.since = time.Now()
 	w := waits{kernel: kernel, start: time.After(patience)}
 	s.observe(life, time.Now())
-	for ctx.Err() == nil && s.fatal == nil {
+	for ctx.Err() == nil && s.fatal == nil && !s.restarts {
 		s.pass(life, time.Now())
 		s.wait(ctx, &w)
 	}

@@ -127,18 +127,20 @@ func TestANodeWithARefusedConfigurationFollowsOtherChanges(t *testing.T) {
 	})
 }
 
-// The earlier BGP server has ended, and the next one does not start.
-func TestARefusedConfigurationIsReplacedByTheLastOneInEffect(t *testing.T) {
-	refused := strings.Replace(oneNeighbor, "asn: 65000", "asn: 0", 1)
+func TestARefusedConfigurationAfterADeletionStartsNothing(t *testing.T) {
 	inWorld(t, oneNeighbor, nil, func(w *world) {
-		w.server.change(func(s *fakeServer) { s.err = gobgp.ErrStopped })
-		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 65000, listenPort: 22", 1))
-		w.server.change(func(s *fakeServer) { s.err = nil; s.running, s.stopped = false, "stopped" })
-		w.edit(refused)
-		expect.Equal(t, "sessions", w.server.String(), sessions1)
 		w.sees(func(s *intent.Snapshot) { s.Configs = nil })
-		w.edit(refused)
-		expect.Equal(t, "sessions after the deletion", w.server.String(), "stopped, graceful false")
+		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 0", 1))
+		expect.Equal(t, "sessions", w.server.String(), "stopped, graceful false")
+	})
+}
+
+// The next process applies the configuration. Routers keep the routes until then.
+func TestAnotherGlobalEndsTheProcess(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) { w.kernel.hold("kube-lb0", "203.0.113.7/32") }, func(w *world) {
+		w.edit(strings.Replace(oneNeighbor, "asn: 65000", "asn: 65000, listenPort: 1179", 1))
+		expect.Equal(t, "the end", w.server.String(), "stopped, graceful true")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
 	})
 }
 

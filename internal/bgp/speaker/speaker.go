@@ -34,15 +34,13 @@ import (
 type Server interface {
 	// Apply makes wanted the state of the server. It applies what it can, and returns the rest
 	// as problems. With restarting, it tells neighbors that the process restarts, so that they
-	// may keep its routes.
+	// may keep its routes. The error is gobgp.ErrRestart if only a new process can apply wanted.
 	Apply(ctx context.Context, wanted peering.State, restarting bool) ([]peering.Problem, error)
 	// Change adds or replaces some routes of a server that runs, and withdraws others.
 	Change(ctx context.Context, add []peering.Route, withdraw []netip.Prefix) error
 	// Neighbors returns the sessions, and Learned the best routes of neighbors.
 	Neighbors(ctx context.Context) ([]peering.NeighborStatus, error)
 	Learned(ctx context.Context) ([]peering.LearnedRoute, error)
-	// Ended returns how many BGP servers have ended. A new server has to learn all routes again.
-	Ended() int
 	// Down ends the session with a neighbor, if there is one.
 	Down(ctx context.Context, neighbor netip.Addr) error
 	// Events signals that Neighbors or Learned may return something else.
@@ -163,9 +161,11 @@ type Speaker struct {
 	// leaving says that the speaker is ending its sessions.
 	leaving bool
 
-	// life lasts until the sessions have ended. fatal is why this process cannot go on.
-	life  context.Context
-	fatal error
+	// life lasts until the sessions have ended. fatal is why this process cannot go on. restarts says that it
+	// ends so that the next one applies the configuration.
+	life     context.Context
+	fatal    error
+	restarts bool
 
 	background  background
 	inputWriter inputWriter
