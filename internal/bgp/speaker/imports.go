@@ -39,12 +39,8 @@ type imports struct {
 type importer struct {
 	patterns []string
 	stop     context.CancelFunc
-	// held are the addresses of the first list, with all changes since. listed says that the first
-	// list has arrived.
+	// listed says that the first list has arrived. Until then the addresses of the importer before it stay.
 	listed bool
-	held   map[peering.Imported]bool
-	// before is the importer that this one replaces when it has its first list.
-	before *importer
 	// failure is why the importer cannot read addresses at this time.
 	failure string
 }
@@ -60,7 +56,6 @@ type batch struct {
 // follow imports the addresses that d asks for, on dummy if d names no interface. Addresses
 // of earlier rules stay until the new importer has listed its own.
 func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) {
-	i := s.imports.importer
 	if !d.Import.Enabled {
 		s.unfollow()
 		return
@@ -69,35 +64,27 @@ func (s *Speaker) follow(ctx context.Context, d peering.Decision, dummy string) 
 	if len(patterns) == 0 {
 		patterns = []string{dummy}
 	}
-	if i != nil && slices.Equal(i.patterns, patterns) {
-		return
-	}
-	if i != nil && !i.listed {
+	if i := s.imports.importer; i != nil {
+		if slices.Equal(i.patterns, patterns) {
+			return
+		}
 		i.stop()
-		i = i.before
 	}
-	s.imports.importer = s.newImporter(ctx, patterns, i)
+	s.Log.InfoContext(ctx, "importing", "node", s.Node, "interfaces", strings.Join(patterns, ","))
+	ctx, stop := context.WithCancel(ctx)
+	i := &importer{patterns: patterns, stop: stop}
+	s.imports.importer = i
+	s.background.wait.Go(func() { s.importAlways(ctx, i) })
 }
 
 // unfollow stops the importer, if there is one, and forgets its addresses.
 func (s *Speaker) unfollow() {
-	i := s.imports.importer
-	if i == nil {
+	if s.imports.importer == nil {
 		return
 	}
+	s.imports.importer.stop()
 	s.imports.importer = nil
-	for ; i != nil; i = i.before {
-		i.stop()
-	}
-	s.rebuild()
-}
-
-func (s *Speaker) newImporter(ctx context.Context, patterns []string, before *importer) *importer {
-	ctx, stop := context.WithCancel(ctx)
-	i := &importer{patterns: patterns, stop: stop, before: before}
-	s.Log.InfoContext(ctx, "importing", "node", s.Node, "interfaces", strings.Join(patterns, ","))
-	s.background.wait.Go(func() { s.importAlways(ctx, i) })
-	return i
+	s.replaceMembers(nil)
 }
 
 // importAlways imports until ctx is done, and starts again after an error.
@@ -128,8 +115,8 @@ func (s *Speaker) importAlways(ctx context.Context, i *importer) {
 // an Apply is running.
 func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	i := b.of
-	if current := s.imports.importer; current != i && (current == nil || current.before != i) {
-		return // the importer was stopped meanwhile
+	if i != s.imports.importer {
+		return // it was stopped meanwhile
 	}
 	if b.err != nil {
 		if i.failure != b.err.Error() {
@@ -141,24 +128,19 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	i.failure = ""
 	s.imports.changed = now
 	if b.first {
-		s.takeList(i, b.come)
+		i.listed = true
+		s.replaceMembers(b.come)
 		s.governing.Ask(now)
 		return
 	}
 	touched := map[netip.Prefix]bool{}
 	for _, a := range b.gone {
-		if i.held[a] {
-			delete(i.held, a)
-			s.dropMember(a)
-			touched[a.Address.Masked()] = true
-		}
+		s.dropMember(a)
+		touched[a.Address.Masked()] = true
 	}
 	for _, a := range b.come {
-		if !i.held[a] {
-			i.held[a] = true
-			s.addMember(a)
-			touched[a.Address.Masked()] = true
-		}
+		s.addMember(a)
+		touched[a.Address.Masked()] = true
 	}
 	s.change(ctx, now, touched)
 	s.protect(now, touched)
@@ -189,17 +171,13 @@ func (s *Speaker) heldOutside(own []peering.PrefixRange) []peering.PrefixRange {
 	return all
 }
 
-// takeList handles a complete list. The list replaces the addresses of the importer, or of the
-// importer before it.
-func (s *Speaker) takeList(i *importer, all []peering.Imported) {
-	i.held, i.listed = make(map[peering.Imported]bool, len(all)), true
+// replaceMembers replaces the addresses that become routes by all.
+func (s *Speaker) replaceMembers(all []peering.Imported) {
+	s.imports.members, s.imports.total = map[netip.Prefix][]peering.Imported{}, 0
 	for _, a := range all {
-		i.held[a] = true
+		s.addMember(a)
 	}
-	for ; i.before != nil; i.before = i.before.before {
-		i.before.stop()
-	}
-	s.rebuild()
+	s.imports.stale = true
 }
 
 func (s *Speaker) addMember(a peering.Imported) {
@@ -216,20 +194,6 @@ func (s *Speaker) dropMember(a peering.Imported) {
 	if len(rest) == 0 {
 		delete(s.imports.members, key)
 	}
-}
-
-// rebuild computes members from the addresses of the last importer that has listed any.
-func (s *Speaker) rebuild() {
-	s.imports.members, s.imports.total = map[netip.Prefix][]peering.Imported{}, 0
-	i := s.imports.importer
-	for ; i != nil && !i.listed; i = i.before {
-	}
-	if i != nil {
-		for a := range i.held {
-			s.addMember(a)
-		}
-	}
-	s.imports.stale = true
 }
 
 // listed reports whether the first list of the importer, if there is one, has arrived.
