@@ -27,21 +27,13 @@ type events struct {
 	sessions map[netip.Addr]phase
 }
 
-// phase is the history of a session. GoBGP's list of neighbors may be ahead of its events. Reports
-// use the state in the list, but only events change the history. If the list changed the history
-// too, a newer state in the list could hide that the session went down, and a late event could look
-// like an end of the session.
+// phase is the history of a session. Its state is that of the last event. GoBGP's list of neighbors may be ahead
+// of the events for a moment. An event then wakes the reader of the status.
 type phase struct {
-	// state is the state of the last event, and began is the time of that event. since is
-	// the time that the status shows for the state.
-	state        string
-	since, began time.Time
-	// ahead is the state in the list if no event has reported it yet. sighted is when it
-	// was first seen.
-	ahead   string
-	sighted time.Time
-	why     string
-	flaps   uint64
+	state string
+	since time.Time
+	why   string
+	flaps uint64
 	// complete are the families for which the neighbor has sent End-of-RIB (RFC 4724) since the
 	// session came up.
 	complete map[bgp.Family]bool
@@ -95,7 +87,9 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 		default:
 		}
 	}
-	p = p.enter(state, at)
+	if p.state != state {
+		p.state, p.since, p.complete = state, at, nil
+	}
 	switch st.DisconnectReason {
 	case api.PeerState_DISCONNECT_REASON_UNSPECIFIED, api.PeerState_DISCONNECT_REASON_IDLE_TIMER_EXPIRED:
 		// The pause before the next attempt is not recorded: it would hide why the last session
@@ -143,38 +137,11 @@ func (e *events) endOfRIB(neighbor netip.Addr, f bgp.Family) {
 	backoff.Poke(e.wake)
 }
 
-// enter returns p after an event with a state. If the list showed the state before, the
-// start time stays.
-func (p phase) enter(state string, at time.Time) phase {
-	if p.state != state {
-		p.state, p.since, p.began, p.complete = state, at, at, nil
-		if p.ahead == state && !at.After(p.sighted) {
-			p.since = p.sighted
-		}
-	}
-	if p.ahead == state || at.After(p.sighted) {
-		p.ahead = ""
-	}
-	return p
-}
-
-// seen returns the history of a session, given its state in GoBGP's list.
-func (e *events) seen(a netip.Addr, state string, now time.Time) phase {
+// of returns the history of a session.
+func (e *events) of(a netip.Addr) phase {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := e.sessions[a]
-	switch state {
-	case p.state:
-		p.ahead = ""
-	case p.ahead:
-	default:
-		p.ahead, p.sighted = state, now
-	}
-	e.sessions[a] = p
-	if p.ahead != "" {
-		p.state, p.since = p.ahead, p.sighted
-	}
-	return p
+	return e.sessions[a]
 }
 
 // retain removes the sessions of neighbors that no longer exist.

@@ -62,8 +62,8 @@ const silence = 15 * time.Second
 
 func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.NeighborStatus {
 	address, _ := netip.ParseAddr(p.GetState().GetNeighborAddress())
-	state := sessionName(p.GetState().GetSessionState())
-	phase := s.events.seen(address, state, s.now())
+	phase := s.events.of(address)
+	state := cmp.Or(phase.state, peering.Idle)
 	n := peering.NeighborStatus{
 		Address: address, Interface: p.GetConf().GetNeighborInterface(),
 		LocalASN: cmp.Or(p.GetState().GetLocalAsn(), p.GetConf().GetLocalAsn()),
@@ -145,10 +145,4 @@ var familyNamed = map[bgp.Family]addr.Family{bgp.RF_IPv4_UC: addr.V4, bgp.RF_IPv
 // complete reports whether End-of-RIB was received for all families.
 func (a agreed) complete(received map[bgp.Family]bool) bool {
 	return len(a.families) > 0 && !slices.ContainsFunc(a.families, func(f bgp.Family) bool { return !received[f] })
-}
-
-// sessionName returns the name of a state in the list of neighbors. The list numbers the states in the
-// same order as the events, but from another number on.
-func sessionName(s api.PeerState_SessionState) string {
-	return stateName(bgp.FSMState(s - api.PeerState_SESSION_STATE_IDLE))
 }
